@@ -1,0 +1,6 @@
+//! Sample arithmetic: formats, gain, fades and test signals. No clock, no I/O, no allocation after
+//! set-up.
+#![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+pub mod format;

@@ -1,0 +1,1 @@
+//! Linux without C libraries: sockets, timestamps, real-time threads, locked memory.

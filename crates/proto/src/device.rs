@@ -1,0 +1,160 @@
+//! The contract between a sound device and what it calls.
+//!
+//! The device is the clock. Once per period it calls [`Process::process`] with the samples of that
+//! period and the instants at which they met (or will meet) the converter. What is called is
+//! passive: it never waits, allocates, locks or logs. That suits a polled card (ALSA: the device's
+//! own thread loops) and a callback device (JACK, PipeWire: the library's thread calls) alike,
+//! because [`Device::run`] owns the process while it runs and hands it back when it ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::time::{Frames, LocalTime, Span};
+use crate::units::{Channels, Rate};
+
+/// Which way sound goes through a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the world into the program.
+    Capture,
+    /// From the program into the world.
+    Playback,
+}
+
+/// How a device runs. What a device was asked for and what it gave may differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Nominal frames per second.
+    pub rate: Rate,
+    /// Samples per frame.
+    pub channels: Channels,
+    /// Frames per wake-up.
+    pub period: Frames,
+    /// Periods in the device's own buffer, at least two for a card.
+    pub periods: u32,
+}
+
+impl Settings {
+    /// The time from a playback wake-up to the instant its block meets the DAC: all periods but
+    /// the one that just became free.
+    pub fn playback_lead(&self) -> Span {
+        let frames = self.period.count() * i64::from(self.periods.saturating_sub(1));
+        self.rate.span_of(Frames::new(frames))
+    }
+}
+
+/// One direction of one period.
+#[derive(Debug)]
+pub struct Side<'a> {
+    /// Interleaved samples, nominally in −1…1: filled by the device when capturing, to be filled
+    /// when playing. Empty if the device does not go this way.
+    pub samples: &'a mut [f32],
+    /// When the first frame met the ADC or will meet the DAC, on this host's clock.
+    pub meets: LocalTime,
+    /// How far `meets` may be from the truth, either way.
+    pub uncertainty: Span,
+    /// Frames that the device dropped (capture) or played as silence of its own (playback) between
+    /// the previous period and this one.
+    pub skipped: Frames,
+}
+
+impl Side<'_> {
+    /// The side of a device that does not go this way.
+    pub fn absent() -> Self {
+        Self {
+            samples: &mut [],
+            meets: LocalTime::NEVER,
+            uncertainty: Span::ZERO,
+            skipped: Frames::ZERO,
+        }
+    }
+}
+
+/// One wake-up of a device.
+#[derive(Debug)]
+pub struct Cycle<'a> {
+    /// When the device's thread woke.
+    pub now: LocalTime,
+    /// What was captured.
+    pub capture: Side<'a>,
+    /// What is to be played.
+    pub playback: Side<'a>,
+    /// Times the device starved or flooded since the previous wake-up.
+    pub xruns: u32,
+}
+
+/// Whether a process wants to be called again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Call again at the next period.
+    Continue,
+    /// Nothing more will be played or taken; the device may stop.
+    Finished,
+}
+
+/// What a device calls once per period, on its own thread.
+pub trait Process: Send {
+    /// Takes what was captured and fills what is to be played. Real-time: bounded work, no
+    /// allocation, lock, log or blocking call.
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow;
+}
+
+/// Asks a running device to stop at its next period. Clones ask the same device.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Asks.
+    pub fn request(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether somebody asked. Wait-free.
+    pub fn is_requested(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Why a device stopped calling.
+#[derive(Debug)]
+pub enum Ended {
+    /// It was asked to.
+    Stopped,
+    /// The process, or the device's source, had nothing more.
+    Finished,
+    /// The device went away while running.
+    Gone(DeviceError),
+}
+
+/// A device that could not be opened, or that went: one sentence and the mend.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{tried}: {answer}; {mend}")]
+pub struct DeviceError {
+    /// What was tried, with the device's name.
+    pub tried: String,
+    /// What the system or the device answered.
+    pub answer: String,
+    /// What to do next.
+    pub mend: String,
+}
+
+/// An opened sound device.
+pub trait Device: Send {
+    /// How it really runs.
+    fn settings(&self) -> Settings;
+
+    /// Runs until asked to stop, finished or gone, calling `process` once per period; then gives
+    /// the process back. A polled device calls it on this very thread, whose priority the caller
+    /// has set; a callback device may call it on its own.
+    fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended);
+}
+
+/// Hears what a card that can listen to itself played: the independent end of a measurement.
+///
+/// Only devices that know the sound at their converter, sample by sample with the time of their
+/// own clock, can have one: virtual cards now, loopback cables later.
+pub trait Listener: Send {
+    /// `samples` (interleaved) met the DAC, the first frame at `meets` by the card's own clock.
+    /// Called on the device's thread: real-time.
+    fn heard(&mut self, meets: LocalTime, samples: &[f32]);
+}

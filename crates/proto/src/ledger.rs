@@ -1,0 +1,145 @@
+//! The ledger of one packet: every instant of its way, and the stages between them.
+//!
+//! All instants are on one clock: the sender's when the sender keeps the book, the receiver's when
+//! the receiver does (the sender's instants mapped through [`crate::clock`]). Stages are
+//! differences of neighbouring instants, so they add up to the whole by construction; what makes
+//! the figure honest is that the *measured* latency does not come from here but from the sound.
+
+use crate::time::{LocalTime, MediaTime, Span};
+
+/// One stage of a packet's way, in the order of travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// First frame at the ADC → block in the program.
+    Capture,
+    /// → packet complete.
+    Pack,
+    /// → handed to the kernel.
+    Send,
+    /// → kernel arrival stamp at the receiver.
+    Wire,
+    /// → read by the program.
+    Wakeup,
+    /// → taken for playout.
+    Buffer,
+    /// → written to the device.
+    Render,
+    /// → first frame at the DAC.
+    Device,
+}
+
+impl Stage {
+    /// All, in the order of travel.
+    pub const ALL: [Self; 8] = [
+        Self::Capture,
+        Self::Pack,
+        Self::Send,
+        Self::Wire,
+        Self::Wakeup,
+        Self::Buffer,
+        Self::Render,
+        Self::Device,
+    ];
+
+    /// The name that reports and scripts use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Capture => "capture",
+            Self::Pack => "pack",
+            Self::Send => "send",
+            Self::Wire => "wire",
+            Self::Wakeup => "wakeup",
+            Self::Buffer => "buffer",
+            Self::Render => "render",
+            Self::Device => "device",
+        }
+    }
+}
+
+/// What the sender knows of one packet, on the sender's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Departure {
+    /// First frame of the packet.
+    pub media: MediaTime,
+    /// First frame at the ADC.
+    pub capture: LocalTime,
+    /// The block that holds the first frame reached the program.
+    pub taken: LocalTime,
+    /// Packet complete.
+    pub packed: LocalTime,
+    /// When it was meant to leave.
+    pub due: LocalTime,
+    /// Handed to the kernel.
+    pub handed: LocalTime,
+}
+
+/// The sender's instants as a receiver knows them, on the receiver's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// First frame at the ADC.
+    pub capture: LocalTime,
+    /// What else the sender said, if it did.
+    pub sender: Option<SenderInstants>,
+}
+
+/// The instants inside the sender, as its header extension carries them, mapped to the receiver's
+/// clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SenderInstants {
+    /// The block that holds the first frame reached the program.
+    pub taken: LocalTime,
+    /// Packet complete.
+    pub packed: LocalTime,
+    /// Handed to the kernel.
+    pub handed: LocalTime,
+}
+
+/// What the receiver knows of one packet that was played, on the receiver's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passage {
+    /// First frame of the packet.
+    pub media: MediaTime,
+    /// The sender's side, if the clocks are mapped.
+    pub origin: Option<Origin>,
+    /// Kernel arrival stamp.
+    pub arrival: LocalTime,
+    /// Read by the program.
+    pub read: LocalTime,
+    /// Taken for playout.
+    pub taken: LocalTime,
+    /// Written to the device.
+    pub written: LocalTime,
+    /// First frame at the DAC, as the device's contract promised it.
+    pub dac: LocalTime,
+}
+
+impl Passage {
+    /// Capture at the sender to the DAC here, by the books; `None` where no clock is mapped.
+    pub fn total(&self) -> Option<Span> {
+        self.origin.map(|origin| self.dac - origin.capture)
+    }
+
+    /// The length of `stage`, if the instants on both its ends are known.
+    pub fn stage(&self, stage: Stage) -> Option<Span> {
+        let inside = self.origin.and_then(|origin| origin.sender.map(|s| (origin.capture, s)));
+        Some(match stage {
+            Stage::Capture => inside.map(|(capture, s)| s.taken - capture)?,
+            Stage::Pack => inside.map(|(_, s)| s.packed - s.taken)?,
+            Stage::Send => inside.map(|(_, s)| s.handed - s.packed)?,
+            Stage::Wire => inside.map(|(_, s)| self.arrival - s.handed)?,
+            Stage::Wakeup => self.read - self.arrival,
+            Stage::Buffer => self.taken - self.read,
+            Stage::Render => self.written - self.taken,
+            Stage::Device => self.dac - self.written,
+        })
+    }
+
+    /// The one stage that stands for all before the arrival when the sender's instants are unknown
+    /// but its capture time is.
+    pub fn sender_stage(&self) -> Option<Span> {
+        match self.origin {
+            Some(Origin { capture, sender: None }) => Some(self.arrival - capture),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a stream is: its format, its packets, its promise of latency; and one packet on its way
+//! from the sender machine to a link.
+
+use tautline_dsp::format::SampleFormat;
+
+use crate::ledger::Departure;
+use crate::time::{Frames, Span};
+use crate::units::{Channels, Rate};
+
+/// Everything that the two ends of a stream must agree on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamFormat {
+    /// Nominal frames per second.
+    pub rate: Rate,
+    /// Samples per frame.
+    pub channels: Channels,
+    /// Coding of one sample on the wire.
+    pub sample: SampleFormat,
+    /// Frames per packet.
+    pub packet: Frames,
+    /// RTP payload type (RFC 3551 §6): 0 to 127.
+    pub payload_type: u8,
+}
+
+/// Shortest and longest audio time in one packet.
+pub const PTIME_RANGE: (Span, Span) = (Span::from_micros(125), Span::from_millis(20));
+
+/// A packet time that no whole number of frames fits, or that is outside [`PTIME_RANGE`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a packet time of {asked} cannot be carried; use 125us to 20ms")]
+pub struct PtimeError {
+    /// What was asked for.
+    pub asked: Span,
+}
+
+/// The whole frames that fit in `ptime`, rounded down.
+pub fn packet_frames(rate: Rate, ptime: Span) -> Result<Frames, PtimeError> {
+    if ptime < PTIME_RANGE.0 || ptime > PTIME_RANGE.1 {
+        return Err(PtimeError { asked: ptime });
+    }
+    Ok(rate.frames_within(ptime))
+}
+
+impl StreamFormat {
+    /// The payload type that tautline gives a coding when nobody says another: L16 96, L24 97,
+    /// float 98. Dynamic (RFC 3551 §6), so a `.sdp` may say otherwise.
+    pub const fn default_payload_type(sample: SampleFormat) -> u8 {
+        match sample {
+            SampleFormat::L16 => 96,
+            SampleFormat::L24 => 97,
+            SampleFormat::F32 => 98,
+        }
+    }
+
+    /// Audio time in one packet.
+    pub fn ptime(&self) -> Span {
+        self.rate.span_of(self.packet)
+    }
+
+    /// Bytes of one frame on the wire.
+    pub const fn frame_bytes(&self) -> usize {
+        self.sample.bytes() * self.channels.count()
+    }
+
+    /// Bytes of audio in one packet.
+    pub const fn payload_bytes(&self) -> usize {
+        self.packet.as_len() * self.frame_bytes()
+    }
+
+    /// How old the first frame of a packet may be when the packet is complete, if the device
+    /// delivers `period` frames at a time: `packet + period − gcd(packet, period)` frames. Equal
+    /// to one period where packets divide it, to one packet where periods divide that.
+    pub fn packing_age(&self, period: Frames) -> Span {
+        let (packet, period) = (self.packet.count(), period.count());
+        self.rate.span_of(Frames::new(packet + period - gcd(packet, period)))
+    }
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// One finished packet on its way from the sender machine to a link.
+#[derive(Debug)]
+pub struct Outgoing<'a> {
+    /// The whole datagram.
+    pub datagram: &'a mut [u8],
+    /// Its instants so far; `due` is the departure time that a pacing link waits for, and
+    /// `handed` is the link's to fill.
+    pub instants: Departure,
+    /// Where in the datagram a big-endian `u32` wants the nanoseconds from capture to the hand-over
+    /// to the kernel, written by the link at the last moment.
+    pub handed_at: Option<usize>,
+}

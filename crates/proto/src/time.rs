@@ -1,0 +1,320 @@
+//! The two clocks a stream lives by, and the differences between their readings.
+//!
+//! [`LocalTime`] is an instant on *this host's* `CLOCK_MONOTONIC`, in integer nanoseconds.
+//! [`MediaTime`] is a position in *one stream*, in frames at the nominal rate since the stream's
+//! first frame. Neither converts to the other without a [`Rate`](crate::units::Rate) and a
+//! reference pair of both ([`crate::clock`]).
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Neg, Sub};
+
+/// An instant on this host's monotonic clock: nanoseconds since an arbitrary, fixed origin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct LocalTime(i64);
+
+impl LocalTime {
+    /// The origin of the clock. Simulated worlds start here.
+    pub const ZERO: Self = Self(0);
+    /// Later than every instant that will happen: "no deadline".
+    pub const NEVER: Self = Self(i64::MAX);
+
+    /// The instant `nanos` nanoseconds after the origin.
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the origin.
+    pub const fn as_nanos(self) -> i64 {
+        self.0
+    }
+
+    /// Whether this is [`LocalTime::NEVER`].
+    pub const fn is_never(self) -> bool {
+        self.0 == i64::MAX
+    }
+}
+
+impl Add<Span> for LocalTime {
+    type Output = Self;
+    /// Saturates: beyond 292 years the sum is [`LocalTime::NEVER`], and `NEVER` stays `NEVER`.
+    fn add(self, span: Span) -> Self {
+        if self.is_never() { self } else { Self(self.0.saturating_add(span.0)) }
+    }
+}
+
+impl Sub<Span> for LocalTime {
+    type Output = Self;
+    fn sub(self, span: Span) -> Self {
+        self + -span
+    }
+}
+
+impl Sub for LocalTime {
+    type Output = Span;
+    fn sub(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl AddAssign<Span> for LocalTime {
+    fn add_assign(&mut self, span: Span) {
+        *self = *self + span;
+    }
+}
+
+impl fmt::Debug for LocalTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_never() { f.write_str("never") } else { write!(f, "@{}ns", self.0) }
+    }
+}
+
+/// A signed length of time in integer nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span(i64);
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+    /// Longer than any run: "no limit".
+    pub const MAX: Self = Self(i64::MAX);
+
+    /// `nanos` nanoseconds.
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// `micros` microseconds, saturating.
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros.saturating_mul(1_000))
+    }
+
+    /// `millis` milliseconds, saturating.
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// `seconds` seconds, saturating.
+    pub const fn from_secs(seconds: i64) -> Self {
+        Self(seconds.saturating_mul(1_000_000_000))
+    }
+
+    /// The length in nanoseconds.
+    pub const fn as_nanos(self) -> i64 {
+        self.0
+    }
+
+    /// The length in milliseconds, for people to read; never computed with.
+    pub fn as_millis_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// The length in microseconds, for people to read; never computed with.
+    pub fn as_micros_f64(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
+    /// The length without its sign.
+    pub const fn abs(self) -> Self {
+        Self(self.0.saturating_abs())
+    }
+
+    /// Halved, towards zero.
+    pub const fn half(self) -> Self {
+        Self(self.0 / 2)
+    }
+
+    /// `self × times`, saturating.
+    pub const fn times(self, times: i64) -> Self {
+        Self(self.0.saturating_mul(times))
+    }
+
+    /// `self ÷ parts`, towards zero; `parts` of zero counts as one.
+    pub const fn divided(self, parts: i64) -> Self {
+        Self(if parts == 0 { self.0 } else { self.0.saturating_div(parts) })
+    }
+}
+
+impl Add for Span {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Span {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Neg for Span {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Self(self.0.saturating_neg())
+    }
+}
+
+impl AddAssign for Span {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl core::iter::Sum for Span {
+    fn sum<I: Iterator<Item = Self>>(spans: I) -> Self {
+        spans.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for Span {
+    /// In the largest unit that keeps the figure above one: `2.5ms`, `125us`, `20ns`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.unsigned_abs();
+        let (unit, name) = match nanos {
+            0 => return f.write_str("0ms"),
+            1..1_000 => (1, "ns"),
+            1_000..1_000_000 => (1_000, "us"),
+            1_000_000..1_000_000_000 => (1_000_000, "ms"),
+            _ => (1_000_000_000, "s"),
+        };
+        if self.0 < 0 {
+            f.write_str("-")?;
+        }
+        write!(f, "{}", nanos / unit)?;
+        let thousandths = u128::from(nanos % unit) * 1000 / u128::from(unit);
+        if thousandths > 0 {
+            write!(f, ".{}", format!("{thousandths:03}").trim_end_matches('0'))?;
+        }
+        f.write_str(name)
+    }
+}
+
+/// A position in a stream: frames at the nominal rate since its first frame.
+///
+/// On the wire this is the RTP timestamp less the stream's random start, without its wrap-around
+/// ([`crate::wrap`]).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct MediaTime(i64);
+
+impl MediaTime {
+    /// The first frame of the stream.
+    pub const ZERO: Self = Self(0);
+
+    /// The frame with this index.
+    pub const fn from_frames(index: i64) -> Self {
+        Self(index)
+    }
+
+    /// The index of this frame.
+    pub const fn as_frames(self) -> i64 {
+        self.0
+    }
+}
+
+impl Add<Frames> for MediaTime {
+    type Output = Self;
+    fn add(self, frames: Frames) -> Self {
+        Self(self.0.saturating_add(frames.0))
+    }
+}
+
+impl Sub<Frames> for MediaTime {
+    type Output = Self;
+    fn sub(self, frames: Frames) -> Self {
+        Self(self.0.saturating_sub(frames.0))
+    }
+}
+
+impl Sub for MediaTime {
+    type Output = Frames;
+    fn sub(self, earlier: Self) -> Frames {
+        Frames(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl AddAssign<Frames> for MediaTime {
+    fn add_assign(&mut self, frames: Frames) {
+        *self = *self + frames;
+    }
+}
+
+impl fmt::Debug for MediaTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "frame {}", self.0)
+    }
+}
+
+/// A signed number of frames.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Frames(i64);
+
+impl Frames {
+    /// None.
+    pub const ZERO: Self = Self(0);
+
+    /// `count` frames.
+    pub const fn new(count: i64) -> Self {
+        Self(count)
+    }
+
+    /// How many frames, signed.
+    pub const fn count(self) -> i64 {
+        self.0
+    }
+
+    /// How many frames as a length of memory; a negative count is an empty one.
+    pub const fn as_len(self) -> usize {
+        if self.0 < 0 { 0 } else { self.0 as usize }
+    }
+
+    /// The number of frames that a slice of this length holds.
+    pub const fn from_len(len: usize) -> Self {
+        Self(len as i64)
+    }
+}
+
+impl Add for Frames {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Frames {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Neg for Frames {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Self(self.0.saturating_neg())
+    }
+}
+
+impl AddAssign for Frames {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl fmt::Debug for Frames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} frames", self.0)
+    }
+}
+
+impl fmt::Display for Frames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}

@@ -1,0 +1,166 @@
+//! Quantities that are neither an instant nor a length of time, and the scaling between them.
+//!
+//! Every conversion goes through 128-bit integers from an absolute count, so that no error
+//! accumulates: a year of 44.1 kHz converts to nanoseconds and back to the same frame.
+
+use core::fmt;
+
+use crate::time::{Frames, Span};
+
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+
+/// A quantity that tautline cannot carry, with the offending value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnitError {
+    /// A frame rate outside [`Rate::SUPPORTED`].
+    #[error("{0} Hz is not a rate that tautline carries; use 44100, 48000, 88200, 96000 or 192000")]
+    Rate(u32),
+    /// A channel count outside 1 to [`Channels::MAX`].
+    #[error("{0} channels cannot be carried; use 1 to 64")]
+    Channels(u32),
+}
+
+/// Frames per second, nominal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(u32);
+
+impl Rate {
+    /// The rates that streams may have, in hertz.
+    pub const SUPPORTED: [u32; 5] = [44_100, 48_000, 88_200, 96_000, 192_000];
+    /// 48 kHz, the rate that every AES67 device speaks.
+    pub const HZ_48000: Self = Self(48_000);
+
+    /// A supported rate, or the offending value.
+    pub fn new(hertz: u32) -> Result<Self, UnitError> {
+        if Self::SUPPORTED.contains(&hertz) { Ok(Self(hertz)) } else { Err(UnitError::Rate(hertz)) }
+    }
+
+    /// The rate in hertz.
+    pub const fn hertz(self) -> u32 {
+        self.0
+    }
+
+    /// How long `frames` last at this rate, to the nearest nanosecond (half away from zero).
+    pub fn span_of(self, frames: Frames) -> Span {
+        Span::from_nanos(scale(frames.count(), NANOS_PER_SECOND, i128::from(self.0)))
+    }
+
+    /// How many frames fit wholly in `span` (towards minus infinity).
+    pub fn frames_within(self, span: Span) -> Frames {
+        let product = i128::from(span.as_nanos()) * i128::from(self.0);
+        Frames::new(product.div_euclid(NANOS_PER_SECOND) as i64)
+    }
+
+    /// The frame count nearest to `span` (half away from zero).
+    pub fn frames_nearest(self, span: Span) -> Frames {
+        Frames::new(scale(span.as_nanos(), i128::from(self.0), NANOS_PER_SECOND))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} Hz", self.0)
+    }
+}
+
+/// `value × numerator ÷ denominator` in 128 bits, to the nearest integer, half away from zero,
+/// saturating at the ends of 64 bits. `denominator` is positive.
+pub(crate) fn scale(value: i64, numerator: i128, denominator: i128) -> i64 {
+    let product = i128::from(value) * numerator;
+    let half = denominator / 2;
+    let rounded =
+        if product >= 0 { (product + half) / denominator } else { (product - half) / denominator };
+    rounded.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+/// Samples per frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Channels(u16);
+
+impl Channels {
+    /// The most channels of one stream.
+    pub const MAX: u16 = 64;
+    /// One channel.
+    pub const MONO: Self = Self(1);
+    /// Two channels.
+    pub const STEREO: Self = Self(2);
+
+    /// A count from 1 to [`Channels::MAX`], or the offending value.
+    pub fn new(count: u32) -> Result<Self, UnitError> {
+        match u16::try_from(count) {
+            Ok(count @ 1..=Self::MAX) => Ok(Self(count)),
+            _ => Err(UnitError::Channels(count)),
+        }
+    }
+
+    /// How many.
+    pub const fn count(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The frames that a slice of interleaved samples holds.
+    pub const fn frames_in(self, samples: usize) -> Frames {
+        Frames::from_len(samples / self.0 as usize)
+    }
+
+    /// The samples that `frames` take.
+    pub const fn samples_in(self, frames: Frames) -> usize {
+        frames.as_len() * self.0 as usize
+    }
+}
+
+impl fmt::Display for Channels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A relative rate error, as an integer of 10⁻¹² (a millionth of a part per million).
+///
+/// Positive means that the clock runs fast.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Ppm(i64);
+
+impl Ppm {
+    /// A perfect clock.
+    pub const ZERO: Self = Self(0);
+    const ONE: i128 = 1_000_000_000_000;
+
+    /// `millionths × 10⁻¹²`.
+    pub const fn from_millionths(millionths: i64) -> Self {
+        Self(millionths)
+    }
+
+    /// From a figure that a person typed; rounds to the nearest 10⁻¹² and saturates.
+    pub fn from_f64(ppm: f64) -> Self {
+        Self((ppm * 1e6).round() as i64)
+    }
+
+    /// In parts per million, for people to read.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// How much time passes on a clock with this error while `span` passes in truth.
+    pub fn stretch(self, span: Span) -> Span {
+        Span::from_nanos(scale(span.as_nanos(), Self::ONE + i128::from(self.0), Self::ONE))
+    }
+
+    /// How much time passes in truth while a clock with this error shows `span`.
+    pub fn unstretch(self, span: Span) -> Span {
+        let rate = (Self::ONE + i128::from(self.0)).max(1);
+        Span::from_nanos(scale(span.as_nanos(), Self::ONE, rate))
+    }
+}
+
+impl fmt::Debug for Ppm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for Ppm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:+.3} ppm", self.as_f64())
+    }
+}
