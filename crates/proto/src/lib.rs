@@ -10,4 +10,5 @@ pub mod ledger;
 pub mod stream;
 pub mod time;
 pub mod units;
+pub mod wire;
 pub mod wrap;

@@ -1,0 +1,7 @@
+//! Bytes on the wire, parsed once into values and views that cannot fail afterwards.
+//!
+//! Big-endian ends here: what leaves this module is in the program's own types, and a length that
+//! lies is found here or never.
+
+pub mod ntp;
+pub mod rtp;

@@ -1,0 +1,350 @@
+//! RTP packets (RFC 3550 §5.1) with the sender's instants in header extensions (RFC 8285).
+//!
+//! Nothing here allocates.
+
+use rtp_types::{RtpPacket, RtpPacketBuilder, RtpParseError};
+
+pub use super::ntp::NtpTime;
+use crate::stream::StreamFormat;
+use crate::time::{Frames, Span};
+
+/// URI of the extension that carries the capture instant of the first frame (RFC 6051 §3.3).
+pub const CAPTURE_URI: &str = "urn:ietf:params:rtp-hdrext:ntp-64";
+/// URI of the extension that carries the sender's further instants; tautline's own.
+pub const INSTANTS_URI: &str = "urn:x-tautline:sender-instants";
+
+/// Profile number of the one-byte form of header extensions (RFC 8285 §4.2).
+const ONE_BYTE_FORM: u16 = 0xBEDE;
+/// Data bytes of [`CAPTURE_URI`].
+const CAPTURE_BYTES: usize = 8;
+/// Data bytes of [`INSTANTS_URI`]: three big-endian `u32`.
+const INSTANTS_BYTES: usize = 12;
+/// Both elements with their id bytes, padded to whole words.
+const ELEMENTS_BYTES: usize = (1 + CAPTURE_BYTES + 1 + INSTANTS_BYTES).next_multiple_of(4);
+
+/// Bytes before the payload of a packet without stamps.
+pub const HEADER_BYTES: usize = RtpPacket::MIN_RTP_PACKET_LEN;
+/// Bytes before the payload of a packet with stamps.
+pub const STAMPED_HEADER_BYTES: usize = HEADER_BYTES + 4 + ELEMENTS_BYTES;
+/// Where in a packet with stamps the big-endian `u32` of [`Instants::handed`] begins.
+pub const HANDED_AT: usize = HEADER_BYTES + 4 + 1 + CAPTURE_BYTES + 1 + 8;
+
+/// Why a datagram is no packet of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// Shorter than the fixed header.
+    #[error("{len} bytes are no RTP packet; the header alone takes 12")]
+    Truncated {
+        /// Bytes of the datagram.
+        len: usize,
+    },
+    /// Not RTP version 2.
+    #[error("RTP version {0} is unknown; is another protocol sent to this UDP port?")]
+    Version(u8),
+    /// The list of contributing sources ends beyond the datagram.
+    #[error("the contributing sources end beyond the packet")]
+    CsrcBeyondEnd,
+    /// The header extension ends beyond the datagram.
+    #[error("the header extension ends beyond the packet")]
+    ExtensionBeyondEnd,
+    /// Padding of no byte, or of more bytes than follow the header.
+    #[error("the padding is longer than the packet")]
+    PaddingBeyondEnd,
+    /// Another payload type than the stream's.
+    #[error("payload type {got} is not the stream's; compare the a=rtpmap lines of both ends")]
+    PayloadType {
+        /// The one in the packet.
+        got: u8,
+    },
+    /// No audio in the packet.
+    #[error("the packet carries no audio")]
+    Empty,
+    /// Not a whole number of frames.
+    #[error(
+        "{payload_bytes} bytes are no whole number of {frame_bytes}-byte frames; \
+         do both ends agree on coding and channels?"
+    )]
+    PartialFrame {
+        /// Bytes of audio in the packet.
+        payload_bytes: usize,
+        /// Bytes of one frame of the stream.
+        frame_bytes: usize,
+    },
+    /// More frames than the receiver makes room for.
+    #[error("{frames} frames in one packet are more than the {longest} there is room for")]
+    Oversized {
+        /// Frames in the packet.
+        frames: Frames,
+        /// Frames there is room for.
+        longest: Frames,
+    },
+}
+
+impl Invalid {
+    /// How many reasons there are.
+    pub const COUNT: usize = 9;
+    /// The names of the reasons, at their [`Invalid::index`].
+    pub const NAMES: [&'static str; Self::COUNT] = [
+        "truncated",
+        "version",
+        "csrc",
+        "extension",
+        "padding",
+        "payload-type",
+        "empty",
+        "partial-frame",
+        "oversized",
+    ];
+
+    /// The reason as a place in an array of [`Invalid::COUNT`] counters.
+    pub const fn index(&self) -> usize {
+        match self {
+            Self::Truncated { .. } => 0,
+            Self::Version(_) => 1,
+            Self::CsrcBeyondEnd => 2,
+            Self::ExtensionBeyondEnd => 3,
+            Self::PaddingBeyondEnd => 4,
+            Self::PayloadType { .. } => 5,
+            Self::Empty => 6,
+            Self::PartialFrame { .. } => 7,
+            Self::Oversized { .. } => 8,
+        }
+    }
+
+    /// The name that reports and scripts use.
+    pub const fn name(&self) -> &'static str {
+        Self::NAMES[self.index()]
+    }
+}
+
+/// The local identifiers of the header extensions (RFC 8285 §4.2): 1 to 14 each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExtensionIds {
+    /// Of [`CAPTURE_URI`], if the sender uses it.
+    pub capture: Option<u8>,
+    /// Of [`INSTANTS_URI`], if the sender uses it.
+    pub instants: Option<u8>,
+}
+
+impl ExtensionIds {
+    /// What a tautline sender writes, and what is assumed where no session description speaks.
+    pub const DEFAULT: Self = Self { capture: Some(1), instants: Some(2) };
+    /// No extension is read.
+    pub const NONE: Self = Self { capture: None, instants: None };
+}
+
+impl Default for ExtensionIds {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// What the sender says of the instants of a packet, on its own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SenderStamps {
+    /// First frame at the ADC, on the clock of the sender's RTCP reports.
+    pub capture: NtpTime,
+    /// What else it says, if it does.
+    pub instants: Option<Instants>,
+}
+
+/// The instants inside the sender as lengths of time since the capture of the packet's first frame.
+///
+/// On the wire each is an unsigned 32-bit count of nanoseconds: shorter ones are written as zero,
+/// ones beyond 4.29 s as the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Instants {
+    /// The block that holds the first frame reached the program.
+    pub taken: Span,
+    /// Packet complete.
+    pub packed: Span,
+    /// Handed to the kernel. Zero until the link fills it in ([`HANDED_AT`], [`span_bytes`]).
+    pub handed: Span,
+}
+
+/// One RTP packet, found whole: a view into the datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Counts packets, wrapping ([`crate::wrap`]).
+    pub sequence: u16,
+    /// Counts frames, wrapping: the stream's random start plus the media time of the first frame.
+    pub timestamp: u32,
+    /// The stream's identity in this session.
+    pub ssrc: u32,
+    /// First packet after a pause (RFC 3551 §4.1).
+    pub marker: bool,
+    /// What the payload is (RFC 3551 §6): 0 to 127.
+    pub payload_type: u8,
+    /// The audio.
+    pub payload: &'a [u8],
+    /// The sender's instants, if the packet carries the capture instant at least.
+    pub sender: Option<SenderStamps>,
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a datagram, with the extensions at their [`ExtensionIds::DEFAULT`].
+    pub fn parse(datagram: &'a [u8]) -> Result<Self, Invalid> {
+        Self::parse_with(datagram, ExtensionIds::DEFAULT)
+    }
+
+    /// Reads a datagram. Extensions that are malformed, unknown or in the two-byte form are passed
+    /// over, as RFC 8285 §4.1 asks.
+    pub fn parse_with(datagram: &'a [u8], ids: ExtensionIds) -> Result<Self, Invalid> {
+        let packet = RtpPacket::parse(datagram).map_err(|error| reason_of(datagram, &error))?;
+        let begin = packet.payload_offset();
+        Ok(Self {
+            sequence: packet.sequence_number(),
+            timestamp: packet.timestamp(),
+            ssrc: packet.ssrc(),
+            marker: packet.marker_bit(),
+            payload_type: packet.payload_type(),
+            payload: &datagram[begin..begin + packet.payload_len()],
+            sender: packet.extension().and_then(|(profile, data)| {
+                if profile == ONE_BYTE_FORM { stamps_in(data, ids) } else { None }
+            }),
+        })
+    }
+
+    /// How many frames of `format` the packet carries, or why it is none of the stream. More than
+    /// `longest` frames are refused.
+    pub fn frames(&self, format: &StreamFormat, longest: Frames) -> Result<Frames, Invalid> {
+        if self.payload_type != format.payload_type {
+            return Err(Invalid::PayloadType { got: self.payload_type });
+        }
+        let (payload_bytes, frame_bytes) = (self.payload.len(), format.frame_bytes());
+        if payload_bytes == 0 {
+            return Err(Invalid::Empty);
+        }
+        if !payload_bytes.is_multiple_of(frame_bytes) {
+            return Err(Invalid::PartialFrame { payload_bytes, frame_bytes });
+        }
+        let frames = Frames::from_len(payload_bytes / frame_bytes);
+        if frames > longest { Err(Invalid::Oversized { frames, longest }) } else { Ok(frames) }
+    }
+}
+
+/// Says which length lied; the library only says that one did. Ends are checked in the order of
+/// the header.
+#[cold]
+fn reason_of(datagram: &[u8], error: &RtpParseError) -> Invalid {
+    let len = datagram.len();
+    let actual = match *error {
+        RtpParseError::UnsupportedVersion(version) => return Invalid::Version(version),
+        RtpParseError::PaddingInvalid(_) => return Invalid::PaddingBeyondEnd,
+        RtpParseError::Truncated { .. } if len < HEADER_BYTES => return Invalid::Truncated { len },
+        RtpParseError::Truncated { actual, .. } => actual,
+    };
+    let sources_end = HEADER_BYTES + 4 * usize::from(datagram[0] & 0x0F);
+    if sources_end > actual {
+        return Invalid::CsrcBeyondEnd;
+    }
+    let extension_end = match (datagram[0] & 0x10, datagram.get(sources_end..sources_end + 4)) {
+        (0, _) => sources_end,
+        (_, Some(head)) => {
+            sources_end + 4 + 4 * usize::from(u16::from_be_bytes([head[2], head[3]]))
+        }
+        (_, None) => usize::MAX,
+    };
+    if extension_end > actual { Invalid::ExtensionBeyondEnd } else { Invalid::PaddingBeyondEnd }
+}
+
+/// Reads the elements of a one-byte-form extension (RFC 8285 §4.2).
+fn stamps_in(mut data: &[u8], ids: ExtensionIds) -> Option<SenderStamps> {
+    let (mut capture, mut instants) = (None, None);
+    while let Some((&head, rest)) = data.split_first() {
+        let (id, len) = (head >> 4, usize::from(head & 0x0F) + 1);
+        if id == 0 {
+            data = rest; // padding
+            continue;
+        }
+        // 15 says "read no further" (RFC 8285 §4.2); so does a length that lies.
+        let Some((element, after)) = rest.split_at_checked(len).filter(|_| id != 15) else { break };
+        if Some(id) == ids.capture {
+            capture = element.try_into().ok().map(|b| NtpTime::from_bits(u64::from_be_bytes(b)));
+        } else if Some(id) == ids.instants {
+            instants = element.try_into().ok().map(Instants::from_bytes);
+        }
+        data = after;
+    }
+    Some(SenderStamps { capture: capture?, instants })
+}
+
+impl Instants {
+    fn from_bytes(bytes: [u8; INSTANTS_BYTES]) -> Self {
+        let span = |at: usize| {
+            let word = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+            Span::from_nanos(i64::from(u32::from_be_bytes(word)))
+        };
+        Self { taken: span(0), packed: span(4), handed: span(8) }
+    }
+}
+
+/// A length of time as the four bytes of an [`Instants`] field: nanoseconds, big-endian, held
+/// between zero and the greatest.
+pub fn span_bytes(span: Span) -> [u8; 4] {
+    (span.as_nanos().clamp(0, i64::from(u32::MAX)) as u32).to_be_bytes()
+}
+
+/// What stands before the payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// See [`Packet::sequence`].
+    pub sequence: u16,
+    /// See [`Packet::timestamp`].
+    pub timestamp: u32,
+    /// See [`Packet::ssrc`].
+    pub ssrc: u32,
+    /// See [`Packet::marker`].
+    pub marker: bool,
+    /// See [`Packet::payload_type`]; its lower seven bits are written.
+    pub payload_type: u8,
+    /// Written as header extensions with [`ExtensionIds::DEFAULT`]. Padding stands for instants
+    /// that are `None`, so that every header with stamps takes [`STAMPED_HEADER_BYTES`].
+    pub stamps: Option<SenderStamps>,
+}
+
+impl Header {
+    /// Bytes that the header takes: [`HEADER_BYTES`] or [`STAMPED_HEADER_BYTES`].
+    pub const fn bytes(&self) -> usize {
+        if self.stamps.is_some() { STAMPED_HEADER_BYTES } else { HEADER_BYTES }
+    }
+
+    /// [`HANDED_AT`] if the header carries instants.
+    pub const fn handed_at(&self) -> Option<usize> {
+        match self.stamps {
+            Some(SenderStamps { instants: Some(_), .. }) => Some(HANDED_AT),
+            _ => None,
+        }
+    }
+
+    /// Writes the header to the start of `buffer` and says how many bytes it took.
+    ///
+    /// # Panics
+    /// If `buffer` is shorter than [`Header::bytes`]: the caller laid it out.
+    pub fn write(&self, buffer: &mut [u8]) -> usize {
+        let elements = self.stamps.map(elements_of);
+        let mut builder = RtpPacketBuilder::<&[u8], &[u8]>::new()
+            .sequence_number(self.sequence)
+            .timestamp(self.timestamp)
+            .ssrc(self.ssrc)
+            .marker_bit(self.marker)
+            .payload_type(self.payload_type & 0x7F);
+        if let Some(elements) = &elements {
+            builder = builder.extension(ONE_BYTE_FORM, elements);
+        }
+        builder.write_into_unchecked(buffer)
+    }
+}
+
+fn elements_of(stamps: SenderStamps) -> [u8; ELEMENTS_BYTES] {
+    let mut bytes = [0; ELEMENTS_BYTES];
+    bytes[0] = 1 << 4 | (CAPTURE_BYTES as u8 - 1);
+    bytes[1..9].copy_from_slice(&stamps.capture.to_bits().to_be_bytes());
+    if let Some(instants) = stamps.instants {
+        bytes[9] = 2 << 4 | (INSTANTS_BYTES as u8 - 1);
+        bytes[10..14].copy_from_slice(&span_bytes(instants.taken));
+        bytes[14..18].copy_from_slice(&span_bytes(instants.packed));
+        bytes[18..22].copy_from_slice(&span_bytes(instants.handed));
+    }
+    bytes
+}
