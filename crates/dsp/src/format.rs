@@ -24,3 +24,177 @@ impl SampleFormat {
         }
     }
 }
+
+/// Full scale of [`SampleFormat::L16`]: this many steps are 1.0.
+const FULL_16: f32 = 32_768.0;
+/// Full scale of [`SampleFormat::L24`].
+const FULL_24: f32 = 8_388_608.0;
+/// The largest float below one half; see [`round`].
+const BELOW_HALF: f32 = 0.5 - f32::EPSILON / 4.0;
+
+/// Turns wire bytes into samples, full scale being ±1.0.
+///
+/// Every 16- and 24-bit value is exact. Floats keep their bits, except that a NaN becomes 0.0: one
+/// hostile packet must not poison everything that is mixed with it. Converts as many samples as
+/// both slices hold.
+pub fn decode(format: SampleFormat, bytes: &[u8], out: &mut [f32]) {
+    match format {
+        SampleFormat::L16 => {
+            for (sample, &coded) in out.iter_mut().zip(bytes.as_chunks::<2>().0) {
+                *sample = f32::from(i16::from_be_bytes(coded)) * (1.0 / FULL_16);
+            }
+        }
+        SampleFormat::L24 => {
+            for (sample, &[high, middle, low]) in out.iter_mut().zip(bytes.as_chunks::<3>().0) {
+                // In the upper three bytes the sign needs no extending; 256 goes into the scale.
+                let wide = i32::from_be_bytes([high, middle, low, 0]);
+                *sample = wide as f32 * (1.0 / (FULL_24 * 256.0));
+            }
+        }
+        SampleFormat::F32 => {
+            for (sample, &coded) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                *sample = number(f32::from_be_bytes(coded));
+            }
+        }
+    }
+}
+
+/// Turns samples into wire bytes; the inverse of [`decode`].
+///
+/// Integers are rounded half away from zero, what is beyond full scale is clamped to it, NaN is
+/// coded as 0. Floats keep their bits, again except NaN. Converts as many samples as both slices
+/// hold.
+pub fn encode(format: SampleFormat, samples: &[f32], out: &mut [u8]) {
+    match format {
+        SampleFormat::L16 => {
+            for (coded, &sample) in out.as_chunks_mut::<2>().0.iter_mut().zip(samples) {
+                *coded = (round(sample, FULL_16) as i16).to_be_bytes();
+            }
+        }
+        SampleFormat::L24 => {
+            for (coded, &sample) in out.as_chunks_mut::<3>().0.iter_mut().zip(samples) {
+                let [_, high, middle, low] = round(sample, FULL_24).to_be_bytes();
+                *coded = [high, middle, low];
+            }
+        }
+        SampleFormat::F32 => {
+            for (coded, &sample) in out.as_chunks_mut::<4>().0.iter_mut().zip(samples) {
+                *coded = number(sample).to_be_bytes();
+            }
+        }
+    }
+}
+
+/// `sample` in steps of `1 / full`, half away from zero, clamped to `-full ..= full - 1`.
+///
+/// `f32::round` is a library call per sample before SSE4.1, and no vector loop survives a call.
+/// Adding a signed half and truncating is three vector instructions. The half is the largest float
+/// *below* one half: with 0.5 itself, 0.49999997 + 0.5 would be rounded up to 1.0 by the addition,
+/// whereas 0.5 + 0.49999997 is still rounded to 1.0, as it must.
+#[inline]
+fn round(sample: f32, full: f32) -> i32 {
+    let scaled = number(sample * full).clamp(-full, full - 1.0);
+    (scaled + BELOW_HALF.copysign(scaled)) as i32
+}
+
+/// 0.0 in place of NaN.
+#[inline]
+fn number(sample: f32) -> f32 {
+    if sample.is_nan() { 0.0 } else { sample }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn through(format: SampleFormat, bytes: &[u8]) -> Vec<u8> {
+        let mut samples = vec![f32::NAN; bytes.len() / format.bytes()];
+        decode(format, bytes, &mut samples);
+        let mut back = vec![0xa5; bytes.len()];
+        encode(format, &samples, &mut back);
+        back
+    }
+
+    #[test]
+    fn every_16_bit_value_survives() {
+        let bytes: Vec<u8> = (i16::MIN..=i16::MAX).flat_map(i16::to_be_bytes).collect();
+        assert!(through(SampleFormat::L16, &bytes) == bytes);
+    }
+
+    #[test]
+    fn every_24_bit_value_survives() {
+        let bytes: Vec<u8> = (-(1 << 23)..1 << 23)
+            .flat_map(|value: i32| value.to_be_bytes().into_iter().skip(1))
+            .collect();
+        assert!(through(SampleFormat::L24, &bytes) == bytes);
+    }
+
+    #[test]
+    fn full_scale_is_a_power_of_two() {
+        let mut out = [0.0; 2];
+        decode(SampleFormat::L16, &[0x80, 0, 0x40, 0], &mut out);
+        assert_eq!(out, [-1.0, 0.5]);
+        decode(SampleFormat::L24, &[0x80, 0, 0, 0x40, 0, 0], &mut out);
+        assert_eq!(out, [-1.0, 0.5]);
+    }
+
+    #[test]
+    fn what_no_integer_can_hold_is_clamped_and_nan_is_silence() {
+        let samples = [2.0, -2.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1.0];
+        let mut out = [0; 12];
+        encode(SampleFormat::L16, &samples, &mut out);
+        assert_eq!(out, [0x7f, 0xff, 0x80, 0, 0x7f, 0xff, 0x80, 0, 0, 0, 0x7f, 0xff]);
+        let mut out = [0; 18];
+        encode(SampleFormat::L24, &samples, &mut out);
+        assert_eq!(out[..6], [0x7f, 0xff, 0xff, 0x80, 0, 0]);
+        assert_eq!(out[12..15], [0, 0, 0]);
+    }
+
+    #[test]
+    fn nan_never_passes_as_float() {
+        let mut out = [1.0];
+        decode(SampleFormat::F32, &f32::NAN.to_be_bytes(), &mut out);
+        assert_eq!(out[0].to_bits(), 0);
+        let mut coded = [1; 4];
+        encode(SampleFormat::F32, &[f32::NAN], &mut coded);
+        assert_eq!(coded, [0; 4]);
+    }
+
+    #[test]
+    fn halves_round_away_from_zero_and_just_below_a_half_does_not() {
+        let below = f32::from_bits(0.5_f32.to_bits() - 1);
+        for (steps, rounded) in
+            [(0.5, 1), (-0.5, -1), (below, 0), (-below, 0), (1.5, 2), (-2.5, -3), (2.4, 2)]
+        {
+            let mut out = [0; 2];
+            encode(SampleFormat::L16, &[steps / FULL_16], &mut out);
+            assert_eq!(i16::from_be_bytes(out), rounded, "{steps} steps");
+        }
+    }
+
+    #[test]
+    fn the_shorter_slice_decides() {
+        let mut out = [7.0; 3];
+        decode(SampleFormat::L16, &[0x40, 0, 0x40], &mut out);
+        assert_eq!(out, [0.5, 7.0, 7.0]);
+    }
+
+    proptest! {
+        #[test]
+        fn float_bits_survive(bits: u32) {
+            prop_assume!(!f32::from_bits(bits).is_nan());
+            prop_assert_eq!(through(SampleFormat::F32, &bits.to_be_bytes()), bits.to_be_bytes());
+        }
+
+        #[test]
+        fn rounding_equals_the_exact_one(sample in -1.1_f32..1.1) {
+            for full in [FULL_16, FULL_24] {
+                let exact = (f64::from(sample) * f64::from(full)).round();
+                let clamped = exact.clamp(-f64::from(full), f64::from(full) - 1.0);
+                prop_assert_eq!(f64::from(round(sample, full)), clamped);
+            }
+        }
+    }
+}

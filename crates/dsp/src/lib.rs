@@ -3,4 +3,8 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod fade;
 pub mod format;
+pub mod gain;
+pub mod map;
+pub mod signal;

@@ -1,0 +1,224 @@
+//! Which channel goes where.
+
+use core::fmt;
+use core::str::FromStr;
+
+/// The most channels that a map has, as many as a stream.
+pub const MAX_CHANNELS: usize = 64;
+
+/// For every output channel the input channel it takes, or silence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelMap {
+    /// Index of the input channel, from 0.
+    sources: Vec<Option<u8>>,
+}
+
+/// A map that cannot be used, with what was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MapError {
+    /// Neither a channel number nor silence.
+    Entry {
+        /// The whole map as it was given.
+        given: String,
+        /// The entry that is wrong.
+        entry: String,
+    },
+    /// More than [`MAX_CHANNELS`] outputs.
+    TooLong {
+        /// How many.
+        outputs: usize,
+    },
+    /// An input channel that the sound does not have.
+    NoSuchInput {
+        /// Its number, from 1.
+        input: usize,
+        /// How many there are.
+        inputs: usize,
+    },
+}
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Entry { given, entry } => write!(
+                f,
+                "‘{entry}’ in the map ‘{given}’ is no channel; give input channels from 1 to \
+                 {MAX_CHANNELS} in the order of the outputs, - for silence, such as 2,1 or 1,-"
+            ),
+            Self::TooLong { outputs } => {
+                write!(f, "a map of {outputs} channels is too long; use at most {MAX_CHANNELS}")
+            }
+            Self::NoSuchInput { input, inputs } => write!(
+                f,
+                "the map takes channel {input} but the sound has {inputs}; use 1 to {inputs}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for MapError {}
+
+impl ChannelMap {
+    /// Every channel to itself. Above [`MAX_CHANNELS`] there are no more.
+    pub fn identity(channels: usize) -> Self {
+        Self { sources: (0..channels.min(MAX_CHANNELS) as u8).map(Some).collect() }
+    }
+
+    /// How many channels come out.
+    pub fn outputs(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// Whether sound of `inputs` channels comes out as it went in.
+    pub fn is_identity(&self, inputs: usize) -> bool {
+        inputs == self.outputs()
+            && self.sources.iter().zip(0..).all(|(&source, index)| source == Some(index))
+    }
+
+    /// Whether all the inputs exist in sound of `inputs` channels; ask once, at set-up.
+    pub fn check(&self, inputs: usize) -> Result<(), MapError> {
+        match self.sources.iter().flatten().max() {
+            Some(&highest) if usize::from(highest) >= inputs => {
+                Err(MapError::NoSuchInput { input: usize::from(highest) + 1, inputs })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Maps interleaved `input` of `inputs` channels into `output` of [`ChannelMap::outputs`]
+    /// channels, as many frames as both hold. An input that does not exist is silence.
+    pub fn apply(&self, inputs: usize, input: &[f32], output: &mut [f32]) {
+        if self.is_identity(inputs) {
+            let len = input.len().min(output.len());
+            return output[..len].copy_from_slice(&input[..len]);
+        }
+        let frames = input.chunks_exact(inputs.max(1));
+        for (to, from) in output.chunks_exact_mut(self.outputs().max(1)).zip(frames) {
+            self.map_frame(from, to);
+        }
+    }
+
+    /// Maps interleaved frames of [`ChannelMap::outputs`] channels where they are. The identity
+    /// does not touch the memory.
+    pub fn apply_in_place(&self, samples: &mut [f32]) {
+        let channels = self.outputs();
+        if self.is_identity(channels) {
+            return;
+        }
+        let mut before = [0.0; MAX_CHANNELS];
+        let before = &mut before[..channels];
+        for frame in samples.chunks_exact_mut(channels.max(1)) {
+            before.copy_from_slice(frame);
+            self.map_frame(before, frame);
+        }
+    }
+
+    fn map_frame(&self, from: &[f32], to: &mut [f32]) {
+        for (sample, source) in to.iter_mut().zip(&self.sources) {
+            let index = source.map_or(usize::MAX, usize::from);
+            *sample = from.get(index).copied().unwrap_or(0.0);
+        }
+    }
+}
+
+impl fmt::Display for ChannelMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, source) in self.sources.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            match source {
+                Some(source) => write!(f, "{}", source + 1)?,
+                None => f.write_str("-")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for ChannelMap {
+    type Err = MapError;
+
+    /// `2,1`: output 1 takes input 2, output 2 takes input 1; `0` or `-` is silence.
+    fn from_str(given: &str) -> Result<Self, MapError> {
+        let sources = given
+            .split(',')
+            .map(|entry| {
+                source(entry.trim()).ok_or_else(|| MapError::Entry {
+                    given: given.to_owned(),
+                    entry: entry.trim().to_owned(),
+                })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        if sources.len() > MAX_CHANNELS {
+            return Err(MapError::TooLong { outputs: sources.len() });
+        }
+        Ok(Self { sources })
+    }
+}
+
+/// One entry of a map: outer `None` if it is none.
+fn source(entry: &str) -> Option<Option<u8>> {
+    if entry == "-" {
+        return Some(None);
+    }
+    let number: u8 = entry.parse().ok()?;
+    (usize::from(number) <= MAX_CHANNELS).then(|| number.checked_sub(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(text: &str) -> ChannelMap {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn channels_are_swapped_where_they_are() {
+        let mut samples = [1.0, 2.0, 3.0, 4.0];
+        map("2,1").apply_in_place(&mut samples);
+        assert_eq!(samples, [2.0, 1.0, 4.0, 3.0]);
+    }
+
+    #[test]
+    fn one_input_can_feed_several_outputs_and_none_is_silence() {
+        let mut output = [9.0; 6];
+        map("1,-,0").apply(2, &[1.0, 2.0, 3.0, 4.0], &mut output);
+        assert_eq!(output, [1.0, 0.0, 0.0, 3.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn the_identity_leaves_every_bit() {
+        let nan = f32::from_bits(0x7fa0_0001);
+        let mut output = [0.0; 2];
+        map("1,2").apply(2, &[nan, -0.0], &mut output);
+        assert_eq!(output.map(f32::to_bits), [nan.to_bits(), (-0.0_f32).to_bits()]);
+        assert!(map("1,2").is_identity(2) && ChannelMap::identity(2) == map("1,2"));
+        assert!(!map("1,2").is_identity(3) && !map("1,1").is_identity(2));
+    }
+
+    #[test]
+    fn an_input_that_does_not_exist_is_refused_and_never_read() {
+        assert_eq!(map("1,3").check(2), Err(MapError::NoSuchInput { input: 3, inputs: 2 }));
+        assert_eq!(map("1,3").check(3), Ok(()));
+        let mut output = [9.0; 2];
+        map("1,3").apply(2, &[1.0, 2.0], &mut output);
+        assert_eq!(output, [1.0, 0.0]);
+    }
+
+    #[test]
+    fn what_is_no_map_is_named_in_the_answer() {
+        for (given, entry) in [("", ""), ("1,,2", ""), ("1;2", "1;2"), ("65", "65"), ("-1", "-1")] {
+            let error = given.parse::<ChannelMap>().unwrap_err();
+            assert_eq!(error, MapError::Entry { given: given.into(), entry: entry.into() });
+        }
+        let long = vec!["1"; 65].join(",");
+        assert_eq!(long.parse::<ChannelMap>(), Err(MapError::TooLong { outputs: 65 }));
+    }
+
+    #[test]
+    fn a_map_prints_as_it_is_parsed() {
+        assert_eq!(map("2, 0,1").to_string(), "2,-,1");
+    }
+}

@@ -1,0 +1,149 @@
+//! Test signals.
+
+use core::f64::consts::TAU;
+use core::fmt;
+use core::str::FromStr;
+
+/// A frequency in whole millihertz, so that a phase can be counted without rounding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Frequency(u32);
+
+/// A frequency that cannot be had, with what was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrequencyError {
+    /// What was given.
+    pub given: String,
+}
+
+impl fmt::Display for FrequencyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { given } = self;
+        write!(f, "‘{given}’ is no frequency; give hertz from 0.001 to 96000, such as 440 or 997.5")
+    }
+}
+
+impl std::error::Error for FrequencyError {}
+
+impl Frequency {
+    /// Half of the highest rate that tautline carries, in millihertz.
+    const MAX: u32 = 96_000_000;
+
+    /// A frequency in millihertz; `None` outside 0.001 Hz to 96 kHz.
+    pub const fn from_millihertz(millihertz: u32) -> Option<Self> {
+        if millihertz >= 1 && millihertz <= Self::MAX { Some(Self(millihertz)) } else { None }
+    }
+
+    /// In millihertz.
+    pub const fn as_millihertz(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Frequency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} Hz", f64::from(self.0) / 1000.0)
+    }
+}
+
+impl FromStr for Frequency {
+    type Err = FrequencyError;
+
+    /// Hertz, to the nearest thousandth: `440`, `997.5`, `440Hz`.
+    fn from_str(given: &str) -> Result<Self, FrequencyError> {
+        let text = given.trim();
+        let number = text.strip_suffix("Hz").or(text.strip_suffix("hz")).unwrap_or(text);
+        let hertz: Option<f64> = number.trim_end().parse().ok();
+        // The cast saturates; a NaN becomes 0 and is refused.
+        hertz
+            .and_then(|hertz| Self::from_millihertz((hertz * 1000.0).round() as u32))
+            .ok_or_else(|| FrequencyError { given: given.to_owned() })
+    }
+}
+
+/// A sine that keeps its phase exactly however long it runs.
+///
+/// The phase is an integer count of 1 / (1000 × rate) of a turn, so that a frequency in millihertz
+/// advances by a whole number per frame and comes back to the very same values each turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sine {
+    phase: u64,
+    step: u64,
+    turn: u64,
+}
+
+impl Sine {
+    /// The peak of what [`Sine::fill`] gives: −18 dBFS, the alignment level of EBU R 68.
+    pub const LEVEL_DB: f64 = -18.0;
+
+    /// Starts at phase zero. `rate` is in hertz.
+    pub fn new(frequency: Frequency, rate: u32) -> Self {
+        let turn = u64::from(rate.max(1)) * 1000;
+        Self { phase: 0, step: u64::from(frequency.0) % turn, turn }
+    }
+
+    /// Goes on by `frames` without giving any out.
+    pub fn skip(&mut self, frames: u64) {
+        let ahead = u128::from(frames) * u128::from(self.step) + u128::from(self.phase);
+        self.phase = (ahead % u128::from(self.turn)) as u64;
+    }
+
+    /// Fills interleaved frames of `channels` samples; all channels are alike.
+    pub fn fill(&mut self, channels: usize, samples: &mut [f32]) {
+        let peak = 10_f64.powf(Self::LEVEL_DB / 20.0);
+        for frame in samples.chunks_mut(channels.max(1)) {
+            let angle = self.phase as f64 / self.turn as f64 * TAU;
+            frame.fill((peak * angle.sin()) as f32);
+            self.phase += self.step;
+            if self.phase >= self.turn {
+                self.phase -= self.turn;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sine(hertz: &str, rate: u32) -> Sine {
+        Sine::new(hertz.parse().unwrap(), rate)
+    }
+
+    #[test]
+    fn the_peak_is_18_db_below_full_scale() {
+        let mut samples = [0.0; 8];
+        sine("12000", 48_000).fill(2, &mut samples);
+        let peak = 0.125_892_54;
+        for (sample, expected) in samples.iter().zip([0.0, 0.0, peak, peak, 0.0, 0.0, -peak]) {
+            assert!((sample - expected).abs() < 1e-7, "{samples:?}");
+        }
+    }
+
+    #[test]
+    fn after_ten_years_the_phase_is_the_same_to_the_bit() {
+        let mut now = sine("997.003", 44_100);
+        let mut later = now;
+        later.skip(10 * 31_557_600 * 44_100 * 1000);
+        let (mut first, mut last) = ([0.0; 64], [0.0; 64]);
+        now.fill(1, &mut first);
+        later.fill(1, &mut last);
+        assert_eq!(first, last);
+    }
+
+    #[test]
+    fn skipping_is_the_same_as_filling() {
+        let (mut filled, mut skipped) = (sine("440.1", 48_000), sine("440.1", 48_000));
+        filled.fill(1, &mut [0.0; 1001]);
+        skipped.skip(1001);
+        assert_eq!(filled, skipped);
+    }
+
+    #[test]
+    fn frequencies_are_hertz_to_the_thousandth() {
+        assert_eq!("440".parse::<Frequency>().unwrap().as_millihertz(), 440_000);
+        assert_eq!("0.001 Hz".parse::<Frequency>().unwrap().as_millihertz(), 1);
+        for text in ["", "0", "-1", "96001", "nan", "a"] {
+            assert!(text.parse::<Frequency>().is_err(), "{text}");
+        }
+    }
+}
