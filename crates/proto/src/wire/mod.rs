@@ -4,4 +4,5 @@
 //! lies is found here or never.
 
 pub mod ntp;
+pub mod rtcp;
 pub mod rtp;

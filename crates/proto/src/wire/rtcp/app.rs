@@ -1,0 +1,124 @@
+//! What tautline ends tell each other beyond the standards, in APP packets (RFC 3550 §6.7).
+
+use tautline_dsp::format::SampleFormat;
+
+use crate::stream::StreamFormat;
+use crate::time::{Frames, Span};
+use crate::units::{Channels, Rate};
+
+/// Name of tautline's APP packets.
+pub(super) const NAME: &str = "taut";
+/// Subtype of an [`Announcement`].
+pub(super) const ANNOUNCEMENT: u8 = 0;
+/// Subtype of an [`Effective`].
+pub(super) const EFFECTIVE: u8 = 1;
+
+/// Sender to receivers: the stream and the latency it promises.
+///
+/// On the wire, big-endian: link offset in nanoseconds (64 bits), frames per second (32), channels
+/// (16), frames per packet (16), coding (8: 1 L16, 2 L24, 3 float), payload type (8), zero (16).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Announcement {
+    /// From capture to DAC. Zero or more.
+    pub link_offset: Span,
+    /// The stream. A packet of more than 65 535 frames is written as one of that many.
+    pub format: StreamFormat,
+}
+
+impl Announcement {
+    pub(super) const BYTES: usize = 20;
+
+    pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let format = self.format;
+        let packet = format.packet.as_len().min(usize::from(u16::MAX)) as u16;
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&nanos(self.link_offset));
+        bytes[8..12].copy_from_slice(&format.rate.hertz().to_be_bytes());
+        bytes[12..14].copy_from_slice(&(format.channels.count() as u16).to_be_bytes());
+        bytes[14..16].copy_from_slice(&packet.to_be_bytes());
+        bytes[16] = match format.sample {
+            SampleFormat::L16 => 1,
+            SampleFormat::L24 => 2,
+            SampleFormat::F32 => 3,
+        };
+        bytes[17] = format.payload_type & 0x7F;
+        bytes
+    }
+
+    /// `None` if it is too short or of a stream that this program cannot carry; what follows the
+    /// known fields is left to later versions.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (offset, rest) = bytes.split_first_chunk()?;
+        let (rate, rest) = rest.split_first_chunk()?;
+        let (&[channels_high, channels_low, packet_high, packet_low], rest) =
+            rest.split_first_chunk()?;
+        let (&[sample, payload_type, _, _], _) = rest.split_first_chunk()?;
+        let packet = u16::from_be_bytes([packet_high, packet_low]);
+        let format = StreamFormat {
+            rate: Rate::new(u32::from_be_bytes(*rate)).ok()?,
+            channels: Channels::new(u16::from_be_bytes([channels_high, channels_low]).into())
+                .ok()?,
+            sample: match sample {
+                1 => SampleFormat::L16,
+                2 => SampleFormat::L24,
+                3 => SampleFormat::F32,
+                _ => return None,
+            },
+            packet: Frames::new(packet.into()),
+            payload_type,
+        };
+        let sane = packet > 0 && payload_type < 128;
+        sane.then_some(Self { link_offset: span(*offset), format })
+    }
+}
+
+/// Receiver to sender: the latency that its playout reaches.
+///
+/// On the wire, big-endian: stream (32 bits), then the three lengths in nanoseconds (64 each).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effective {
+    /// The stream.
+    pub ssrc: u32,
+    /// The link offset the receiver was told to keep. Zero or more.
+    pub configured: Span,
+    /// From capture to DAC as the receiver's books have it. Zero or more.
+    pub effective: Span,
+    /// How far the truth may be from that, either way. Zero or more.
+    pub uncertainty: Span,
+}
+
+impl Effective {
+    pub(super) const BYTES: usize = 28;
+
+    pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.ssrc.to_be_bytes());
+        bytes[4..12].copy_from_slice(&nanos(self.configured));
+        bytes[12..20].copy_from_slice(&nanos(self.effective));
+        bytes[20..].copy_from_slice(&nanos(self.uncertainty));
+        bytes
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (ssrc, rest) = bytes.split_first_chunk()?;
+        let (configured, rest) = rest.split_first_chunk()?;
+        let (effective, rest) = rest.split_first_chunk()?;
+        let (uncertainty, _) = rest.split_first_chunk()?;
+        Some(Self {
+            ssrc: u32::from_be_bytes(*ssrc),
+            configured: span(*configured),
+            effective: span(*effective),
+            uncertainty: span(*uncertainty),
+        })
+    }
+}
+
+/// Nanoseconds, unsigned: below zero is zero.
+fn nanos(span: Span) -> [u8; 8] {
+    span.as_nanos().max(0).to_be_bytes()
+}
+
+/// Beyond 292 years is [`Span::MAX`].
+fn span(bytes: [u8; 8]) -> Span {
+    i64::try_from(u64::from_be_bytes(bytes)).map_or(Span::MAX, Span::from_nanos)
+}

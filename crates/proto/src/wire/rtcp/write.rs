@@ -1,0 +1,224 @@
+//! Values in, one compound packet out.
+//!
+//! `rtcp-types` keeps report blocks in a `Vec` and boxes every extended block; the session reports
+//! several times a second per receiver, so the few fixed layouts are written in place instead.
+
+use super::app::{ANNOUNCEMENT, EFFECTIVE, NAME};
+use super::{
+    Announcement, CNAME_ITEM, DELAYS_BLOCK, DelaySince, Effective, MOST_BLOCKS, NtpTime,
+    REFERENCE_TIME_BLOCK, ReportBlock, SenderInfo, packet_type,
+};
+
+/// The most sub-blocks in one block of delays, well within its 16-bit length.
+const MOST_DELAYS: usize = 1024;
+
+/// One report: a compound packet of SR or RR, SDES and what else is to be said, in the order of
+/// RFC 3550 §6.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report<'a> {
+    /// Who reports.
+    pub ssrc: u32,
+    /// Makes the first packet an SR; without it, it is an RR.
+    pub sender: Option<SenderInfo>,
+    /// The streams received: 31 at most.
+    pub blocks: &'a [ReportBlock],
+    /// The canonical name (RFC 7022): 255 bytes at most.
+    pub cname: &'a str,
+    /// The reporter's clock now, if it wants an answer.
+    pub reference_time: Option<NtpTime>,
+    /// Answers to others' reference times: 1024 at most.
+    pub delays: &'a [DelaySince],
+    /// What the stream promises.
+    pub announcement: Option<Announcement>,
+    /// What playout reaches.
+    pub effective: Option<Effective>,
+    /// The reporter leaves.
+    pub bye: bool,
+}
+
+/// A report that cannot be written; nothing was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReportError {
+    /// The buffer is too small.
+    #[error("the report takes {needed} bytes and the buffer has {room}; report in two datagrams")]
+    Room {
+        /// Bytes of the report.
+        needed: usize,
+        /// Bytes of the buffer.
+        room: usize,
+    },
+    /// More report blocks than one packet holds.
+    #[error("{0} streams do not fit one report; report on 31 at a time")]
+    Blocks(usize),
+    /// More answers than one packet holds.
+    #[error("{0} answers do not fit one report; answer 1024 at a time")]
+    Delays(usize),
+    /// A canonical name that is too long.
+    #[error("a canonical name of {0} bytes does not fit; use 255 or fewer")]
+    Cname(usize),
+}
+
+impl Report<'_> {
+    /// A receiver's report of nothing.
+    pub const fn new(ssrc: u32) -> Self {
+        Self {
+            ssrc,
+            sender: None,
+            blocks: &[],
+            cname: "",
+            reference_time: None,
+            delays: &[],
+            announcement: None,
+            effective: None,
+            bye: false,
+        }
+    }
+
+    /// Writes to the start of `buffer` and says how many bytes it took.
+    pub fn write(&self, buffer: &mut [u8]) -> Result<usize, ReportError> {
+        self.check(buffer.len())?;
+        let mut out = Out { buffer, at: 0 };
+        self.write_report(&mut out);
+        self.write_description(&mut out);
+        self.write_extended(&mut out);
+        if let Some(announcement) = self.announcement {
+            self.write_app(&mut out, ANNOUNCEMENT, &announcement.to_bytes());
+        }
+        if let Some(effective) = self.effective {
+            self.write_app(&mut out, EFFECTIVE, &effective.to_bytes());
+        }
+        if self.bye {
+            out.packet(1, packet_type::BYE, 8);
+            out.u32(self.ssrc);
+        }
+        Ok(out.at)
+    }
+
+    fn check(&self, room: usize) -> Result<(), ReportError> {
+        if self.blocks.len() > MOST_BLOCKS {
+            return Err(ReportError::Blocks(self.blocks.len()));
+        }
+        if self.delays.len() > MOST_DELAYS {
+            return Err(ReportError::Delays(self.delays.len()));
+        }
+        if self.cname.len() > usize::from(u8::MAX) {
+            return Err(ReportError::Cname(self.cname.len()));
+        }
+        let app = |present, bytes| if present { 12 + bytes } else { 0 };
+        let needed = self.report_bytes()
+            + self.description_bytes()
+            + self.extended_bytes()
+            + app(self.announcement.is_some(), Announcement::BYTES)
+            + app(self.effective.is_some(), Effective::BYTES)
+            + if self.bye { 8 } else { 0 };
+        if needed > room { Err(ReportError::Room { needed, room }) } else { Ok(()) }
+    }
+
+    const fn report_bytes(&self) -> usize {
+        8 + if self.sender.is_some() { 20 } else { 0 } + 24 * self.blocks.len()
+    }
+
+    /// With the zero byte that ends the list, padded to whole words (RFC 3550 §6.5).
+    const fn description_bytes(&self) -> usize {
+        8 + (2 + self.cname.len() + 1).next_multiple_of(4)
+    }
+
+    const fn extended_bytes(&self) -> usize {
+        let reference = if self.reference_time.is_some() { 12 } else { 0 };
+        let delays = if self.delays.is_empty() { 0 } else { 4 + 12 * self.delays.len() };
+        if reference + delays == 0 { 0 } else { 8 + reference + delays }
+    }
+
+    fn write_report(&self, out: &mut Out<'_>) {
+        let kind = match self.sender {
+            Some(_) => packet_type::SENDER_REPORT,
+            None => packet_type::RECEIVER_REPORT,
+        };
+        out.packet(self.blocks.len() as u8, kind, self.report_bytes());
+        out.u32(self.ssrc);
+        if let Some(info) = self.sender {
+            out.u64(info.ntp.to_bits());
+            out.u32(info.rtp_timestamp);
+            out.u32(info.packets);
+            out.u32(info.octets);
+        }
+        for block in self.blocks {
+            let lost = block.cumulative_lost.clamp(-(1 << 23), (1 << 23) - 1) as u32 & 0xFF_FFFF;
+            out.u32(block.ssrc);
+            out.u32(u32::from(block.fraction_lost) << 24 | lost);
+            out.u32(block.highest_sequence);
+            out.u32(block.jitter);
+            out.u32(block.last_report.to_bits());
+            out.u32(block.delay.to_bits());
+        }
+    }
+
+    fn write_description(&self, out: &mut Out<'_>) {
+        let end = out.at + self.description_bytes();
+        out.packet(1, packet_type::DESCRIPTION, self.description_bytes());
+        out.u32(self.ssrc);
+        out.bytes(&[CNAME_ITEM, self.cname.len() as u8]);
+        out.bytes(self.cname.as_bytes());
+        out.zeros_until(end);
+    }
+
+    fn write_extended(&self, out: &mut Out<'_>) {
+        if self.extended_bytes() == 0 {
+            return;
+        }
+        out.packet(0, packet_type::EXTENDED, self.extended_bytes());
+        out.u32(self.ssrc);
+        if let Some(time) = self.reference_time {
+            out.bytes(&[REFERENCE_TIME_BLOCK, 0, 0, 2]);
+            out.u64(time.to_bits());
+        }
+        if !self.delays.is_empty() {
+            out.bytes(&[DELAYS_BLOCK, 0]);
+            out.bytes(&(3 * self.delays.len() as u16).to_be_bytes());
+        }
+        for delay in self.delays {
+            out.u32(delay.ssrc);
+            out.u32(delay.last_reference.to_bits());
+            out.u32(delay.delay.to_bits());
+        }
+    }
+
+    fn write_app(&self, out: &mut Out<'_>, subtype: u8, data: &[u8]) {
+        out.packet(subtype, packet_type::APPLICATION, 12 + data.len());
+        out.u32(self.ssrc);
+        out.bytes(NAME.as_bytes());
+        out.bytes(data);
+    }
+}
+
+/// A buffer and how far it is filled. [`Report::check`] has found that everything fits.
+struct Out<'a> {
+    buffer: &'a mut [u8],
+    at: usize,
+}
+
+impl Out<'_> {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.buffer[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.bytes(&value.to_be_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.bytes(&value.to_be_bytes());
+    }
+
+    fn zeros_until(&mut self, end: usize) {
+        self.buffer[self.at..end].fill(0);
+        self.at = end;
+    }
+
+    /// The common header (RFC 3550 §6.4.1) of a packet of `len` bytes in all.
+    fn packet(&mut self, count: u8, kind: u8, len: usize) {
+        self.bytes(&[2 << 6 | count, kind]);
+        self.bytes(&((len / 4 - 1) as u16).to_be_bytes());
+    }
+}
