@@ -1,0 +1,72 @@
+# `make` alone lists the targets. Each installs what it lacks by scripts/setup, which says what.
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+taut := target/release/taut
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: release ## Hear it: one recording to two receivers over real sockets, every stage timed
+	$(taut) demo
+
+.PHONY: release
+release: ## Build target/release/taut
+	@scripts/setup build
+	cargo build --release --locked -p tautline-cli
+
+.PHONY: test
+test: ## Run all tests; those that lack a program or a privilege say SKIPPED
+	@scripts/setup test
+	cargo test --locked --workspace
+
+.PHONY: check
+check: ## Format, lints, documentation, licences, real-time sanitizer, house figures
+	@scripts/setup check
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --workspace
+	scripts/check-deny
+	scripts/sanitize
+	scripts/house
+
+.PHONY: bench
+bench: ## Measure speed on this machine
+	@scripts/setup build
+	cargo bench --locked --workspace
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZ_SECONDS (60)
+	@scripts/setup fuzz
+	@set -e; export RUSTC_BOOTSTRAP=1; targets=$$(cargo fuzz list); \
+	for target in $$targets; do \
+	    echo "fuzz: $$target, $(FUZZ_SECONDS) s"; \
+	    cargo fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); \
+	done
+
+.PHONY: man
+man: release ## Write man pages and shell completions to target/man and target/completions
+	$(taut) man --out target/man
+	$(taut) completions --out target/completions
+
+.PHONY: install
+install: man ## Install taut, man pages and completions under PREFIX (/usr/local)
+	install -Dm755 $(taut) $(DESTDIR)$(PREFIX)/bin/taut
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m644 target/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -Dm644 target/completions/taut.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/taut
+	install -Dm644 target/completions/_taut $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_taut
+	install -Dm644 target/completions/taut.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/taut.fish
+
+.PHONY: recording
+recording: ## Make assets/recording.flac again and compare it with the one in the tree
+	@scripts/setup recording
+	assets/make-recording --check
