@@ -6,3 +6,4 @@
 pub mod ntp;
 pub mod rtcp;
 pub mod rtp;
+pub mod sdp;

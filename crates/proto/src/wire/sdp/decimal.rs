@@ -1,0 +1,33 @@
+//! Milliseconds as decimal text, exact to the nanosecond.
+
+use crate::time::Span;
+
+const NANOS_PER_MILLI: i64 = 1_000_000;
+
+/// Reads `5`, `0.125` or `1.`; digits after the sixth decimal are below a nanosecond and ignored.
+pub(super) fn millis(text: &str) -> Option<Span> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
+    if whole.is_empty() || !is_number(whole) || !is_number(fraction) {
+        return None;
+    }
+    let nanos = fraction
+        .bytes()
+        .chain(core::iter::repeat(b'0'))
+        .take(6)
+        .fold(0, |nanos, digit| nanos * 10 + i64::from(digit - b'0'));
+    let whole = whole.parse::<i64>().ok()?.checked_mul(NANOS_PER_MILLI)?;
+    Some(Span::from_nanos(whole.checked_add(nanos)?))
+}
+
+/// Writes `span` to `decimals` (0 to 6) places, shortened; below zero is zero. Lengths of a
+/// millisecond and more are rounded, shorter ones cut off: so AES67 has it (0.12, 1.09).
+pub(super) fn text(span: Span, decimals: u32) -> String {
+    let unit = 10_i64.pow(6 - decimals.min(6));
+    let nanos = span.as_nanos().max(0);
+    let rounding = if nanos < NANOS_PER_MILLI { 0 } else { unit / 2 };
+    let nanos = nanos.saturating_add(rounding) / unit * unit;
+    let fraction = format!("{:06}", nanos % NANOS_PER_MILLI);
+    let digits = format!("{}.{}", nanos / NANOS_PER_MILLI, fraction);
+    digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,110 @@
+//! A stream in, text out.
+
+use std::net::IpAddr;
+
+use sdp_types::{Attribute, Connection, Media, MediaType, Session, Time, TransportProto};
+use tautline_dsp::format::SampleFormat;
+
+use super::decimal;
+use super::{Description, FLOAT_ENCODING, LINK_OFFSET, Reference};
+use crate::time::Frames;
+use crate::wire::rtp::{CAPTURE_URI, INSTANTS_URI};
+
+/// Time to live of a group where none is given: the local network, as sockets have it by default.
+const DEFAULT_TTL: u8 = 1;
+
+impl Description {
+    /// The description as text with CRLF line ends (RFC 8866 §5).
+    pub fn write(&self) -> Vec<u8> {
+        let origin = sdp_types::Origin::with_ip_addr(
+            self.origin.session,
+            self.origin.version,
+            self.origin.address,
+        );
+        let name = if self.name.is_empty() { "-" } else { &self.name };
+        let mut session = Session::new(origin, name);
+        session.set_connection(Connection::from_ip_addr_ttl(self.destination, self.written_ttl()));
+        session.add_time(Time::new(0, 0));
+        session.add_media(self.media());
+        let mut text = Vec::new();
+        session.write(&mut text).expect("a Vec takes every write");
+        text
+    }
+
+    fn written_ttl(&self) -> Option<u8> {
+        self.destination.is_multicast().then(|| self.ttl.unwrap_or(DEFAULT_TTL))
+    }
+
+    fn media(&self) -> Media {
+        let mut media =
+            Media::new(MediaType::Audio, self.rtp_port, TransportProto::RtpAvp, self.payload_type);
+        let mut add =
+            |name: &str, value: String| media.add_attribute(Attribute::with_value(name, value));
+        if !self.sources.is_empty() {
+            add("source-filter", self.source_filter());
+        }
+        add("rtpmap", self.rtpmap());
+        if let Some(packet) = self.packet {
+            add("ptime", self.ptime(packet));
+            add("framecount", packet.to_string());
+        }
+        if let Some(offset) = self.mediaclk_offset {
+            add("mediaclk", format!("direct={offset}"));
+        }
+        add("ts-refclk", self.reference_clock());
+        for (id, uri) in
+            [(self.extensions.capture, CAPTURE_URI), (self.extensions.instants, INSTANTS_URI)]
+        {
+            id.into_iter().for_each(|id| add("extmap", format!("{id} {uri}")));
+        }
+        if Some(self.rtcp_port) != self.rtp_port.checked_add(1) {
+            add("rtcp", self.rtcp_port.to_string());
+        }
+        if let Some(offset) = self.link_offset {
+            add(LINK_OFFSET, decimal::text(offset, 6));
+        }
+        media.add_attribute(Attribute::new("recvonly"));
+        media
+    }
+
+    fn source_filter(&self) -> String {
+        let family = match self.destination {
+            IpAddr::V4(_) => "IP4",
+            IpAddr::V6(_) => "IP6",
+        };
+        let mut value = format!("incl IN {family} {}", self.destination);
+        for source in &self.sources {
+            value.push_str(&format!(" {source}"));
+        }
+        value
+    }
+
+    fn rtpmap(&self) -> String {
+        let coding = match self.sample {
+            SampleFormat::L16 => "L16",
+            SampleFormat::L24 => "L24",
+            SampleFormat::F32 => FLOAT_ENCODING,
+        };
+        format!("{} {coding}/{}/{}", self.payload_type, self.rate.hertz(), self.channels)
+    }
+
+    /// Two decimals, as AES67 has it, or as many as say the frames without doubt.
+    fn ptime(&self, packet: Frames) -> String {
+        let span = self.rate.span_of(packet);
+        let says_packet = |text: &String| {
+            decimal::millis(text).is_some_and(|read| self.rate.frames_nearest(read) == packet)
+        };
+        (2..6)
+            .map(|decimals| decimal::text(span, decimals))
+            .find(says_packet)
+            .unwrap_or_else(|| decimal::text(span, 6))
+    }
+
+    fn reference_clock(&self) -> String {
+        match &self.reference {
+            Reference::Local => "local".to_owned(),
+            Reference::Ptp(clock) => format!("ptp={clock}"),
+            Reference::Other(clock) => clock.clone(),
+        }
+    }
+}
