@@ -1,12 +1,25 @@
 //! Everything of tautline that can be decided without touching the machine.
 //!
 //! Machines here are plain values: time is an argument, bytes and samples are arguments, and
-//! nothing is allocated after set-up.
+//! nothing is allocated after set-up. Their methods are of three kinds: `push`/`handle` take what
+//! happened, `pull`/`poll` give what is to be done, `set`/`observe` take what another thread
+//! learnt. A driver hands in everything that happened, then takes what is to be done, then waits
+//! until the deadline the machine names, if it names one.
+//!
+//! The way of one frame: [`sender`] → a link → [`receiver`] (whom: [`source`], when:
+//! [`placement`], where: [`playout`]) → the device. Beside it, on an ordinary thread, `session`
+//! exchanges reports and maps the clocks ([`clock`]).
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod clock;
 pub mod device;
 pub mod ledger;
+pub mod placement;
+pub mod playout;
+pub mod receiver;
+pub mod sender;
+pub mod source;
 pub mod stream;
 pub mod time;
 pub mod units;

@@ -1,0 +1,270 @@
+//! Mapping one clock to another: a peer's wall clock to ours by timed exchanges, and a stream's
+//! media time to the clock of its sender.
+//!
+//! A mapping is a value with an offset and an **uncertainty**. The uncertainty is a bound, not a
+//! guess: half the round trip of the exchange it came from, because the asymmetry of a path cannot
+//! be seen from its ends, plus what the peer's reply was rounded to, plus what two clocks may
+//! drift apart while the exchange ages.
+
+use core::fmt;
+use core::ops::{Add, Sub};
+
+use crate::time::{LocalTime, MediaTime, Span};
+use crate::units::Rate;
+
+/// An instant on some host's wall clock as RTCP carries it: nanoseconds since the Unix epoch.
+///
+/// Steady: every host derives it from its monotonic clock and an offset frozen at the start of a
+/// stream, so it says nothing about the true time of day.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct WallTime(i64);
+
+impl WallTime {
+    /// `nanos` nanoseconds after the Unix epoch.
+    pub const fn from_unix_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds after the Unix epoch.
+    pub const fn as_unix_nanos(self) -> i64 {
+        self.0
+    }
+
+    /// The wall clock of a host at `local`, `offset` being the frozen difference wall − local.
+    pub fn of_local(local: LocalTime, offset: Span) -> Self {
+        Self((local + offset).as_nanos())
+    }
+}
+
+impl Add<Span> for WallTime {
+    type Output = Self;
+    fn add(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.as_nanos()))
+    }
+}
+
+impl Sub for WallTime {
+    type Output = Span;
+    fn sub(self, earlier: Self) -> Span {
+        Span::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl fmt::Debug for WallTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "wall {}ns", self.0)
+    }
+}
+
+/// One question and answer between two hosts (RFC 3611 §4.4 and §4.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exchange {
+    /// Our question left, by our clock.
+    pub asked: LocalTime,
+    /// It arrived at the peer, by the peer's clock.
+    pub peer_received: WallTime,
+    /// The peer's answer left, by the peer's clock.
+    pub peer_answered: WallTime,
+    /// It arrived here, by our clock.
+    pub answered: LocalTime,
+    /// What the four readings may be wrong by through rounding and stamping, either way.
+    pub reading_error: Span,
+}
+
+impl Exchange {
+    /// Time on the way, there and back, without the peer's own delay. Never below zero.
+    pub fn round_trip(&self) -> Span {
+        let span = (self.answered - self.asked) - (self.peer_answered - self.peer_received);
+        span.max(Span::ZERO)
+    }
+
+    /// The peer's wall clock less our local clock, if both ways took the same time.
+    fn offset(&self) -> i64 {
+        let there = i128::from(self.peer_received.0) - i128::from(self.asked.as_nanos());
+        let back = i128::from(self.peer_answered.0) - i128::from(self.answered.as_nanos());
+        ((there + back) / 2) as i64
+    }
+
+    fn bound(&self) -> Span {
+        self.round_trip().half() + self.reading_error
+    }
+}
+
+/// How to read a peer's wall clock as an instant here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockMapping {
+    /// The peer's wall clock less our local clock, in nanoseconds.
+    offset: i64,
+    /// How far the mapping may be from the truth, either way.
+    pub uncertainty: Span,
+    /// The round trip of the exchange it rests on.
+    pub round_trip: Span,
+}
+
+impl ClockMapping {
+    /// A mapping known by other means than an exchange.
+    pub const fn known(offset: Span, uncertainty: Span) -> Self {
+        Self { offset: offset.as_nanos(), uncertainty, round_trip: Span::ZERO }
+    }
+
+    /// When the peer's clock showed `wall`, by ours.
+    pub fn local(&self, wall: WallTime) -> LocalTime {
+        LocalTime::from_nanos(wall.0.saturating_sub(self.offset))
+    }
+
+    /// The peer's wall clock less our local clock.
+    pub const fn offset(&self) -> Span {
+        Span::from_nanos(self.offset)
+    }
+}
+
+/// Turns exchanges into a mapping: the exchange with the smallest bound wins, where the bound of
+/// an old one grows with its age.
+///
+/// Queueing only ever adds to a round trip, so the shortest of several is the truest; the growth
+/// lets a newer, slightly longer one replace it before drift does harm.
+#[derive(Debug, Clone)]
+pub struct ClockEstimator {
+    window: [Option<Exchange>; Self::WINDOW],
+    next: usize,
+    steps: u32,
+}
+
+impl ClockEstimator {
+    /// Exchanges kept: at two a second, the last eight seconds.
+    const WINDOW: usize = 16;
+    /// Assumed drift between two hosts' clocks, as PHI in RFC 5905 §6: 15 ppm.
+    const DRIFT_PER_SECOND: i64 = 15_000;
+    /// Drift beyond which two clocks are not slewed but stepped: 500 ppm, the most that a kernel
+    /// slews (adjtimex(2)).
+    const STEP_PER_SECOND: i64 = 500_000;
+
+    /// Knows nothing yet.
+    pub const fn new() -> Self {
+        Self { window: [None; Self::WINDOW], next: 0, steps: 0 }
+    }
+
+    /// Takes one exchange and gives the mapping as it is now.
+    pub fn observe(&mut self, exchange: Exchange) -> ClockMapping {
+        if self.contradicts(&exchange) {
+            self.window = [None; Self::WINDOW];
+            self.steps += 1;
+        }
+        self.window[self.next] = Some(exchange);
+        self.next = (self.next + 1) % Self::WINDOW;
+        let now = exchange.answered;
+        let best = self
+            .window
+            .iter()
+            .flatten()
+            .min_by_key(|kept| aged(kept, now, Self::DRIFT_PER_SECOND))
+            .unwrap_or(&exchange);
+        ClockMapping {
+            offset: best.offset(),
+            uncertainty: aged(best, now, Self::DRIFT_PER_SECOND),
+            round_trip: best.round_trip(),
+        }
+    }
+
+    /// How often an exchange contradicted all that was known: the peer's clock was stepped, or
+    /// another host answers in its place.
+    pub const fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    fn contradicts(&self, new: &Exchange) -> bool {
+        self.window.iter().flatten().any(|kept| {
+            let apart = Span::from_nanos(new.offset().saturating_sub(kept.offset())).abs();
+            apart > new.bound() + aged(kept, new.answered, Self::STEP_PER_SECOND)
+        })
+    }
+}
+
+impl Default for ClockEstimator {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The bound of `exchange` at `now`, grown by `per_second` nanoseconds for each second of age.
+fn aged(exchange: &Exchange, now: LocalTime, per_second: i64) -> Span {
+    let age = (now - exchange.answered).max(Span::ZERO);
+    let growth = i128::from(age.as_nanos()) * i128::from(per_second) / 1_000_000_000;
+    exchange.bound() + Span::from_nanos(growth as i64)
+}
+
+/// What a reading did to a [`MediaClock`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// It agreed, and refined the line.
+    Agreed,
+    /// It disagreed once; the line stands until another confirms it.
+    Doubted,
+    /// It disagreed again in the same way: the line starts anew here.
+    Jumped,
+}
+
+/// The line between a stream's media time and its sender's wall clock: a reference pair that every
+/// reading pulls a little closer.
+#[derive(Debug, Clone, Copy)]
+pub struct MediaClock {
+    rate: Rate,
+    reference: Option<(MediaTime, WallTime)>,
+    doubt: Option<Span>,
+}
+
+impl MediaClock {
+    /// A reading further off than this is not noise but a new line: one video frame, far above the
+    /// jitter of a capture stamp and far below what a pause or a restart does.
+    const JUMP: Span = Span::from_millis(20);
+    /// Two doubtful readings that agree within this confirm each other.
+    const CONFIRM: Span = Span::from_millis(5);
+    /// Each reading pulls the line by this part of its error: at 1000 readings a second a time
+    /// constant of 64 ms, so a card 100 ppm off lags by 6.4 µs.
+    const PULL: i64 = 64;
+
+    /// Knows nothing yet.
+    pub const fn new(rate: Rate) -> Self {
+        Self { rate, reference: None, doubt: None }
+    }
+
+    /// Takes one pair of a frame and the instant it was captured.
+    pub fn observe(&mut self, media: MediaTime, wall: WallTime) -> Reading {
+        let Some(predicted) = self.wall(media) else {
+            self.reference = Some((media, wall));
+            return Reading::Agreed;
+        };
+        let error = wall - predicted;
+        if error.abs() <= Self::JUMP {
+            self.doubt = None;
+            self.reference = Some((media, predicted + error.divided(Self::PULL)));
+            return Reading::Agreed;
+        }
+        match self.doubt {
+            Some(before) if (error - before).abs() <= Self::CONFIRM => {
+                self.doubt = None;
+                self.reference = Some((media, wall));
+                Reading::Jumped
+            }
+            _ => {
+                self.doubt = Some(error);
+                Reading::Doubted
+            }
+        }
+    }
+
+    /// When `media` was captured, by the sender's wall clock.
+    pub fn wall(&self, media: MediaTime) -> Option<WallTime> {
+        self.reference.map(|(frame, wall)| wall + self.rate.span_of(media - frame))
+    }
+
+    /// The reference pair, if there is one.
+    pub const fn reference(&self) -> Option<(MediaTime, WallTime)> {
+        self.reference
+    }
+
+    /// Forgets the line.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.rate);
+    }
+}

@@ -1,0 +1,191 @@
+//! The playout buffer: addressed by media time, so that reordered and duplicate packets cost
+//! nothing and holes are explicit.
+//!
+//! It does not know *when*: [`crate::placement`] does. It is asked for the next frames and gives
+//! them, a short fade into silence where there are none, and the count of those it lacked.
+
+use tautline_dsp::fade::Fade;
+use tautline_dsp::format::{self, SampleFormat};
+
+use crate::time::{Frames, MediaTime};
+use crate::units::Channels;
+
+/// What became of a packet that was placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placed {
+    /// All its frames will be played.
+    Whole,
+    /// The first `late` frames came after they were due; the rest will be played.
+    Partly {
+        /// Frames that came too late.
+        late: Frames,
+    },
+    /// Every frame came after it was due.
+    Late,
+    /// Its end lies this far beyond what the buffer can hold.
+    Beyond {
+        /// Frames that did not fit.
+        excess: Frames,
+    },
+}
+
+/// Holds the frames between their arrival and their turn.
+#[derive(Debug, Clone)]
+pub struct Playout {
+    channels: Channels,
+    samples: Box<[f32]>,
+    /// One byte for each frame of the ring: 1 where there is sound.
+    filled: Box<[u8]>,
+    mask: usize,
+    /// The next frame that will be asked for; before the first pull, the first that may come.
+    cursor: Option<MediaTime>,
+    fade: Fade,
+}
+
+impl Playout {
+    /// Frames of a fade around a hole: 32, two thirds of a millisecond at 48 kHz. Long enough that
+    /// its click is 30 dB below the step it hides, short against the shortest packet lost.
+    const FADE: usize = 32;
+    /// Frames kept behind the cursor, so that a slip backwards repeats real sound.
+    const HISTORY: i64 = 64;
+
+    /// Room for at least `frames` ahead of the cursor. Allocates; nothing later does.
+    pub fn new(channels: Channels, frames: Frames) -> Self {
+        let ring = (frames.as_len() + Self::HISTORY as usize).next_power_of_two();
+        Self {
+            channels,
+            samples: vec![0.0; ring * channels.count()].into(),
+            filled: vec![0; ring].into(),
+            mask: ring - 1,
+            cursor: None,
+            fade: Fade::new(channels.count(), Self::FADE),
+        }
+    }
+
+    /// Frames that fit ahead of the cursor.
+    pub fn capacity(&self) -> Frames {
+        Frames::new(self.filled.len() as i64 - Self::HISTORY)
+    }
+
+    /// The next frame that will be asked for.
+    pub const fn cursor(&self) -> Option<MediaTime> {
+        self.cursor
+    }
+
+    /// Frames from the cursor on that have come without a hole. Walks them: for reports and tests.
+    pub fn ready(&self) -> Frames {
+        let Some(cursor) = self.cursor else { return Frames::ZERO };
+        let held = (0..self.capacity().count())
+            .take_while(|ahead| self.filled[self.slot(cursor + Frames::new(*ahead))] == 1)
+            .count();
+        Frames::from_len(held)
+    }
+
+    /// Puts the frames of `payload` at `first`. Before the cursor is known, the first packet sets
+    /// it to a quarter of the room earlier, so that reordering at the very start costs nothing.
+    pub fn place(&mut self, first: MediaTime, coding: SampleFormat, payload: &[u8]) -> Placed {
+        let frame_bytes = coding.bytes() * self.channels.count();
+        let frames = Frames::from_len(payload.len() / frame_bytes);
+        let quarter = Frames::new(self.capacity().count() / 4);
+        let cursor = *self.cursor.get_or_insert(first - quarter);
+        let excess = (first + frames) - (cursor + self.capacity());
+        if excess > Frames::ZERO {
+            return Placed::Beyond { excess };
+        }
+        let late = (cursor - first).max(Frames::ZERO);
+        if late >= frames {
+            return Placed::Late;
+        }
+        self.write(first + late, coding, &payload[late.as_len() * frame_bytes..]);
+        if late > Frames::ZERO { Placed::Partly { late } } else { Placed::Whole }
+    }
+
+    fn write(&mut self, first: MediaTime, coding: SampleFormat, payload: &[u8]) {
+        let channels = self.channels.count();
+        let frames = payload.len() / (coding.bytes() * channels);
+        let start = self.slot(first);
+        let before_wrap = frames.min(self.filled.len() - start);
+        let (head, tail) = payload.split_at(before_wrap * coding.bytes() * channels);
+        let end = start + before_wrap;
+        format::decode(coding, head, &mut self.samples[start * channels..end * channels]);
+        self.filled[start..end].fill(1);
+        if !tail.is_empty() {
+            let rest = frames - before_wrap;
+            format::decode(coding, tail, &mut self.samples[..rest * channels]);
+            self.filled[..rest].fill(1);
+        }
+    }
+
+    /// Gives the frames from the cursor on and moves it past them. Where there is no sound, fades
+    /// to silence; returns how many frames that was.
+    pub fn pull(&mut self, out: &mut [f32]) -> Frames {
+        let frames = self.channels.frames_in(out.len());
+        let Some(cursor) = self.cursor else {
+            self.fade.silence(out);
+            return frames;
+        };
+        let channels = self.channels.count();
+        let start = self.slot(cursor);
+        let before_wrap = frames.as_len().min(self.filled.len() - start);
+        let (head, tail) = out.split_at_mut(before_wrap * channels);
+        let missing = self.read(start, head) + self.read(0, tail);
+        self.move_to(cursor + frames);
+        Frames::from_len(missing)
+    }
+
+    /// Reads without wrapping, run by run of present and missing frames.
+    fn read(&mut self, start: usize, out: &mut [f32]) -> usize {
+        let channels = self.channels.count();
+        let frames = out.len() / channels;
+        let filled = &self.filled[start..start + frames];
+        let (mut at, mut missing) = (0, 0);
+        while at < frames {
+            let kind = filled[at];
+            let run = filled[at..].iter().position(|f| *f != kind).unwrap_or(frames - at);
+            let part = &mut out[at * channels..(at + run) * channels];
+            if kind == 1 {
+                let from = (start + at) * channels;
+                part.copy_from_slice(&self.samples[from..from + run * channels]);
+                self.fade.sound(part);
+            } else {
+                self.fade.silence(part);
+                missing += run;
+            }
+            at += run;
+        }
+        missing
+    }
+
+    /// Moves the cursor to `next`. Frames that fall out of the history behind it are forgotten; so
+    /// are, on the way back, those at the far end for which there is no room any more: they lie in
+    /// the same slots.
+    pub fn move_to(&mut self, next: MediaTime) {
+        if let Some(cursor) = self.cursor {
+            let moved = (next - cursor).count().unsigned_abs() as usize;
+            if moved >= self.filled.len() {
+                self.filled.fill(0);
+            } else {
+                self.forget(cursor.min(next) - Frames::new(Self::HISTORY), moved);
+            }
+        }
+        self.cursor = Some(next);
+    }
+
+    fn forget(&mut self, from: MediaTime, frames: usize) {
+        let start = self.slot(from);
+        let before_wrap = frames.min(self.filled.len() - start);
+        self.filled[start..start + before_wrap].fill(0);
+        self.filled[..frames - before_wrap].fill(0);
+    }
+
+    /// Forgets every frame and the cursor: another stream begins. The fade goes on, so the change
+    /// makes no click.
+    pub fn clear(&mut self) {
+        self.filled.fill(0);
+        self.cursor = None;
+    }
+
+    fn slot(&self, media: MediaTime) -> usize {
+        media.as_frames() as usize & self.mask
+    }
+}

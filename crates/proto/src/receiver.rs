@@ -1,0 +1,577 @@
+//! The receiver machine of one stream: datagrams in, frames for the DAC out. Without I/O.
+//!
+//! Drive it from the device's thread, once per period: [`Receiver::handle`] every datagram that
+//! has arrived, then [`Receiver::pull`] the period's frames. What an ordinary thread learns of the
+//! sender's clock comes in as values ([`Receiver::set_clock`], [`Receiver::observe_report`]).
+
+use core::ops::Range;
+
+use tautline_dsp::format::SampleFormat;
+
+use crate::clock::{ClockMapping, Reading, WallTime};
+use crate::ledger::{Origin, Passage, SenderInstants};
+use crate::placement::{Basis, Placement};
+use crate::playout::{Placed, Playout};
+use crate::source::{Admission, Source};
+use crate::stream::StreamFormat;
+use crate::time::{Frames, LocalTime, MediaTime, Span};
+use crate::wire::rtp::{ExtensionIds, Instants, Invalid, Packet};
+
+/// Which payload types belong to the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PayloadTypes {
+    /// The one of the stream's format, as a session description says.
+    Exactly,
+    /// Any dynamic one, or the static ones of L16; the first packet's is kept. The coding is the
+    /// one configured.
+    Any,
+    /// Those that tautline senders use by default; each says its own coding.
+    ByConvention,
+}
+
+/// How a receiver works.
+#[derive(Debug, Clone, Copy)]
+pub struct ReceiverConfig {
+    /// What the stream is. The packet length is a hint: packets of any length are taken.
+    pub format: StreamFormat,
+    /// Which payload types are taken.
+    pub payload_types: PayloadTypes,
+    /// Where the sender's instants are in the header.
+    pub extensions: ExtensionIds,
+    /// Capture to presentation.
+    pub link_offset: Span,
+}
+
+/// Why the playout was laid anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resync {
+    /// Another sender, or the same one restarted.
+    NewSource,
+    /// The media time jumped, or the sender paused.
+    Jump,
+    /// The presentation times moved: the clocks were mapped, stepped, or drifted too far.
+    Moved,
+}
+
+/// What a receiver counted since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Datagrams that were packets of the stream, duplicates and late ones included.
+    pub received: u64,
+    /// Packets that had not come when their turn came. A late one is taken off again.
+    pub lost: u64,
+    /// Packets that came after their turn, wholly or in part.
+    pub late: u64,
+    /// Packets that came after a later one.
+    pub reordered: u64,
+    /// Packets that had come before.
+    pub duplicate: u64,
+    /// Packets further in the future than there is room for.
+    pub early: u64,
+    /// Packets of another sender while this one is heard.
+    pub foreign: u64,
+    /// Datagrams that were no packet, by [`Invalid::index`].
+    pub invalid: [u64; Invalid::COUNT],
+    /// Frames that were due and had not come, while the stream ran.
+    pub missing_frames: u64,
+    /// Times the playout was laid anew.
+    pub resyncs: u64,
+    /// Frames dropped or repeated to stay in time with a card of another rate.
+    pub slipped_frames: u64,
+}
+
+impl Counters {
+    /// Datagrams that were no packet, whatever the reason.
+    pub fn invalid_total(&self) -> u64 {
+        self.invalid.iter().sum()
+    }
+}
+
+/// What became of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received<'a> {
+    /// Its frames, or those that are not too late, will be played.
+    Placed(Accepted<'a>),
+    /// Its turn was over.
+    Late,
+    /// It had come before.
+    Duplicate,
+    /// It does not fit the timeline yet; another like it will move the timeline.
+    Doubted,
+    /// Another sender's, while this one is heard.
+    Foreign,
+    /// Too far in the future.
+    Early,
+    /// No packet of the stream.
+    Invalid(Invalid),
+}
+
+/// A packet that was placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepted<'a> {
+    /// First frame.
+    pub media: MediaTime,
+    /// Its audio, as on the wire.
+    pub payload: &'a [u8],
+    /// The coding of its audio.
+    pub sample: SampleFormat,
+}
+
+/// When a block is asked for and when it will be heard.
+#[derive(Debug, Clone, Copy)]
+pub struct PullTimes {
+    /// The device's thread asks.
+    pub now: LocalTime,
+    /// The block's first frame will meet the DAC.
+    pub meets: LocalTime,
+    /// Frames that the device played as silence of its own since the last block.
+    pub skipped: Frames,
+}
+
+/// What a block turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pulled {
+    /// The block's first frame; `None` where no stream plays.
+    pub media: Option<MediaTime>,
+    /// Frames of the block that had not come.
+    pub missing: Frames,
+    /// The playout was laid anew for this block.
+    pub resync: Option<Resync>,
+}
+
+/// What is kept of a packet until its turn.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    sequence: i64,
+    media: MediaTime,
+    capture: Option<WallTime>,
+    instants: Option<Instants>,
+    arrival: LocalTime,
+    read: LocalTime,
+    whole: bool,
+}
+
+impl Slot {
+    const EMPTY: Self = Self {
+        sequence: i64::MIN,
+        media: MediaTime::ZERO,
+        capture: None,
+        instants: None,
+        arrival: LocalTime::ZERO,
+        read: LocalTime::ZERO,
+        whole: false,
+    };
+}
+
+/// Whether frames are being given out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing was pulled since the stream began.
+    Waiting(Option<Resync>),
+    /// The cursor of the playout is the truth.
+    Playing,
+}
+
+/// Receives one stream.
+#[derive(Debug)]
+pub struct Receiver {
+    config: ReceiverConfig,
+    format: StreamFormat,
+    source: Option<Source>,
+    /// The last mapping heard of, and whose clock it maps.
+    clock: Option<(u32, ClockMapping)>,
+    placement: Placement,
+    playout: Playout,
+    phase: Phase,
+    slots: Box<[Slot]>,
+    /// The next packet whose turn comes, by extended sequence number.
+    next: i64,
+    /// Frames that were due after the newest packet: missing if the stream goes on, nothing if it
+    /// ended there.
+    tail_missing: u64,
+    counters: Counters,
+}
+
+impl Receiver {
+    /// Room for this much sound beyond the link offset: senders that run ahead, spare for a change
+    /// of latency while playing.
+    const ROOM: Span = Span::from_millis(250);
+    /// A misplacement up to this is mended frame by frame; a greater one is laid anew with fades.
+    const SLIP: Span = Span::from_millis(1);
+
+    /// A receiver with room for four times the link offset and a quarter second more. Allocates;
+    /// nothing later does.
+    pub fn new(config: ReceiverConfig) -> Self {
+        let rate = config.format.rate;
+        let frames = rate.frames_within(config.link_offset.times(4) + Self::ROOM);
+        let shortest = rate.frames_within(crate::stream::PTIME_RANGE.0).count().max(1);
+        let slots = (frames.count() / shortest + 64).unsigned_abs() as usize;
+        Self {
+            placement: Placement::new(rate, config.link_offset),
+            playout: Playout::new(config.format.channels, frames),
+            phase: Phase::Waiting(None),
+            slots: vec![Slot::EMPTY; slots.next_power_of_two()].into(),
+            next: 0,
+            counters: Counters::default(),
+            format: config.format,
+            source: None,
+            clock: None,
+            tail_missing: 0,
+            config,
+        }
+    }
+
+    /// What was counted.
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The stream as its packets say it is.
+    pub const fn format(&self) -> &StreamFormat {
+        &self.format
+    }
+
+    /// Whom it hears, if anyone.
+    pub const fn source(&self) -> Option<&Source> {
+        self.source.as_ref()
+    }
+
+    /// When frames play.
+    pub const fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// The longest latency there is room for.
+    pub fn longest_link_offset(&self) -> Span {
+        self.format.rate.span_of(self.playout.capacity()).divided(4)
+    }
+
+    /// Takes a newer mapping of the wall clock of the sender `ssrc`, whether or not it is heard
+    /// yet.
+    pub fn set_clock(&mut self, ssrc: u32, clock: ClockMapping) {
+        self.clock = Some((ssrc, clock));
+        if let Some(source) = &self.source {
+            self.apply_clock(source.ssrc());
+        }
+    }
+
+    fn apply_clock(&mut self, heard: u32) {
+        if let Some((_, clock)) = self.clock.filter(|(ssrc, _)| *ssrc == heard) {
+            self.placement.set_clock(clock);
+        }
+    }
+
+    /// Changes the latency, up to [`Receiver::longest_link_offset`].
+    pub fn set_link_offset(&mut self, link_offset: Span) {
+        self.placement.set_link_offset(link_offset.min(self.longest_link_offset()));
+    }
+
+    /// Takes the pair of a sender report. Of use only where packets carry no capture time: theirs
+    /// is finer.
+    pub fn observe_report(&mut self, ssrc: u32, rtp_timestamp: u32, wall: WallTime) {
+        let Some(source) = self.source.as_mut().filter(|s| s.ssrc() == ssrc && !s.stamped()) else {
+            return;
+        };
+        let media = source.media_near(rtp_timestamp);
+        if self.placement.observe_capture(media, wall) == Reading::Jumped {
+            self.restart(Resync::Jump);
+        }
+    }
+
+    /// Takes one datagram that arrived at `arrival` (the kernel's stamp) and was read at `read`.
+    pub fn handle<'a>(
+        &mut self,
+        datagram: &'a [u8],
+        arrival: LocalTime,
+        read: LocalTime,
+    ) -> Received<'a> {
+        match Packet::parse_with(datagram, self.config.extensions)
+            .and_then(|packet| self.measure(&packet).map(|frames| (packet, frames)))
+        {
+            Ok((packet, frames)) => self.admit(packet, frames, (arrival, read)),
+            Err(reason) => {
+                self.counters.invalid[reason.index()] += 1;
+                Received::Invalid(reason)
+            }
+        }
+    }
+
+    /// Checks the packet against the stream's format, which its payload type may settle.
+    fn measure(&mut self, packet: &Packet<'_>) -> Result<Frames, Invalid> {
+        let unsettled = self.source.as_ref().is_none_or(|s| s.ssrc() != packet.ssrc);
+        if unsettled && packet.payload_type != self.format.payload_type {
+            let sample = self.config.payload_types.coding(packet.payload_type, &self.config.format);
+            if let Some(sample) = sample {
+                self.format.sample = sample;
+                self.format.payload_type = packet.payload_type;
+            }
+        }
+        packet.frames(&self.format, Frames::new(self.playout.capacity().count() / 2))
+    }
+
+    fn admit<'a>(
+        &mut self,
+        packet: Packet<'a>,
+        frames: Frames,
+        (arrival, read): (LocalTime, LocalTime),
+    ) -> Received<'a> {
+        if self.source.is_none() {
+            self.source = Some(Source::begin(&packet, frames, arrival));
+            self.apply_clock(packet.ssrc);
+        }
+        let Some(source) = &mut self.source else { return Received::Doubted };
+        let (sequence, media) = match source.admit(&packet, frames, arrival, self.format.rate) {
+            Admission::Regular { sequence, media } => (sequence, media),
+            Admission::Restarted { sequence, media } => {
+                self.placement.forget_all();
+                self.restart(Resync::NewSource);
+                self.apply_clock(packet.ssrc);
+                (sequence, media)
+            }
+            Admission::Doubted => return Received::Doubted,
+            Admission::Foreign => {
+                self.counters.foreign += 1;
+                return Received::Foreign;
+            }
+        };
+        self.counters.received += 1;
+        if self.slots[self.index(sequence)].sequence == sequence {
+            self.counters.duplicate += 1;
+            return Received::Duplicate;
+        }
+        self.settle_tail(packet.marker);
+        if self.is_first() {
+            self.next = sequence;
+        } else if self.source.as_ref().is_some_and(|s| sequence < s.highest()) {
+            self.counters.reordered += 1;
+            if self.phase != Phase::Playing {
+                self.next = self.next.min(sequence);
+            }
+        }
+        let capture = packet
+            .sender
+            .map(|stamps| WallTime::from_unix_nanos(stamps.capture.to_unix_nanos()));
+        self.place_in_time(media, frames, arrival, capture);
+        let placed = self.playout.place(media, self.format.sample, packet.payload);
+        let slot = self.index(sequence);
+        self.slots[slot] = Slot {
+            sequence,
+            media,
+            capture,
+            instants: packet.sender.and_then(|stamps| stamps.instants),
+            arrival,
+            read,
+            whole: placed == Placed::Whole,
+        };
+        let accepted = Accepted { media, payload: packet.payload, sample: self.format.sample };
+        self.settle(placed, sequence, accepted)
+    }
+
+    fn settle<'a>(
+        &mut self,
+        placed: Placed,
+        sequence: i64,
+        accepted: Accepted<'a>,
+    ) -> Received<'a> {
+        match placed {
+            Placed::Whole => Received::Placed(accepted),
+            Placed::Partly { .. } => {
+                self.counters.late += 1;
+                Received::Placed(accepted)
+            }
+            Placed::Late => {
+                self.counters.late += 1;
+                if sequence < self.next {
+                    // Its turn came and went: it was counted lost then.
+                    self.counters.lost = self.counters.lost.saturating_sub(1);
+                }
+                Received::Late
+            }
+            Placed::Beyond { .. } => {
+                self.counters.early += 1;
+                Received::Early
+            }
+        }
+    }
+
+    fn place_in_time(
+        &mut self,
+        media: MediaTime,
+        frames: Frames,
+        arrival: LocalTime,
+        capture: Option<WallTime>,
+    ) {
+        self.placement.observe_arrival(media, frames, arrival);
+        let Some(wall) = capture else { return };
+        if self.placement.observe_capture(media, wall) == Reading::Jumped {
+            self.restart(Resync::Jump);
+        }
+    }
+
+    fn is_first(&self) -> bool {
+        matches!(self.phase, Phase::Waiting(_)) && self.playout.cursor().is_none()
+    }
+
+    /// Lays the playout anew: what was placed is forgotten, the sound fades and comes back.
+    fn restart(&mut self, reason: Resync) {
+        if self.phase == Phase::Playing {
+            self.counters.resyncs += 1;
+        }
+        self.phase = Phase::Waiting(Some(reason));
+        self.playout.clear();
+        self.slots.fill(Slot::EMPTY);
+    }
+
+    /// Fills `out` with the frames that are due to meet the DAC at `times.meets`, and tells
+    /// `passage` of every packet whose first frame is among them.
+    pub fn pull(
+        &mut self,
+        out: &mut [f32],
+        times: PullTimes,
+        passage: impl FnMut(Passage),
+    ) -> Pulled {
+        let due = match (self.placement.due(times.meets), self.playout.cursor()) {
+            (Some(due), Some(_)) => due,
+            _ => {
+                let missing = self.playout.pull(out);
+                return Pulled { media: None, missing, resync: None };
+            }
+        };
+        let tolerance = self.tolerance(due.uncertainty, due.basis);
+        let resync = self.steer(due.media, tolerance, times.skipped);
+        let Some(media) = self.playout.cursor() else {
+            return Pulled { media: None, missing: Frames::ZERO, resync };
+        };
+        let missing = self.playout.pull(out);
+        let end = media + self.format.channels.frames_in(out.len());
+        self.take_turns(media..end, times, passage);
+        self.count_missing(media..end, missing);
+        Pulled { media: Some(media), missing, resync }
+    }
+
+    /// How far the cursor may be from where it should be without being moved: the rounding to
+    /// whole frames and what the clocks cannot tell apart.
+    fn tolerance(&self, uncertainty: Span, basis: Basis) -> Frames {
+        let rate = self.format.rate;
+        let slack = match basis {
+            Basis::Clock => uncertainty,
+            // Arrivals say little about time: do not chase their jitter.
+            Basis::Arrival => uncertainty + Span::from_millis(1),
+        };
+        rate.frames_within(slack) + Frames::new(1)
+    }
+
+    /// Brings the cursor to `due`, or close enough.
+    fn steer(&mut self, due: MediaTime, tolerance: Frames, skipped: Frames) -> Option<Resync> {
+        if let Phase::Waiting(reason) = self.phase {
+            self.playout.move_to(due);
+            self.phase = Phase::Playing;
+            return reason;
+        }
+        let next = self.playout.cursor()? + skipped;
+        let error = due - next;
+        let distance = Frames::new(error.count().abs());
+        if distance <= tolerance {
+            if skipped != Frames::ZERO {
+                self.playout.move_to(next);
+            }
+            return None;
+        }
+        self.playout.move_to(due);
+        if self.format.rate.span_of(distance) <= Self::SLIP + self.format.rate.span_of(tolerance) {
+            self.counters.slipped_frames += distance.as_len() as u64;
+            return None;
+        }
+        self.counters.resyncs += 1;
+        Some(Resync::Moved)
+    }
+
+    /// Ends the turn of every packet that begins in `frames`: tells of those that are there, counts
+    /// those that are not.
+    fn take_turns(
+        &mut self,
+        frames: Range<MediaTime>,
+        times: PullTimes,
+        mut passage: impl FnMut(Passage),
+    ) {
+        let Some(source) = &self.source else { return };
+        while self.next <= source.highest() {
+            let slot = self.slots[self.index(self.next)];
+            let present = slot.sequence == self.next;
+            let media = if present { slot.media } else { source.media_of(self.next) };
+            if media >= frames.end {
+                return;
+            }
+            if !present {
+                self.counters.lost += 1;
+            } else if slot.whole && media >= frames.start {
+                passage(self.passage(&slot, media - frames.start, times));
+            }
+            self.next += 1;
+        }
+    }
+
+    /// Counts the missing frames of a block that lie between the first and the newest packet;
+    /// those after the newest are counted when another comes.
+    fn count_missing(&mut self, frames: Range<MediaTime>, missing: Frames) {
+        let Some(source) = &self.source else { return };
+        let before = (source.begin_media().min(frames.end) - frames.start).as_len();
+        let after = (frames.end - source.end().max(frames.start)).as_len();
+        let inside = missing.as_len().saturating_sub(before + after);
+        self.counters.missing_frames += inside as u64;
+        self.tail_missing += after as u64;
+    }
+
+    /// A packet came: what was missing before it was missing from a running stream, unless the
+    /// packet says that it begins a new run of sound.
+    fn settle_tail(&mut self, begins_anew: bool) {
+        let tail = core::mem::take(&mut self.tail_missing);
+        if !begins_anew {
+            self.counters.missing_frames += tail;
+        }
+    }
+
+    fn passage(&self, slot: &Slot, into_block: Frames, times: PullTimes) -> Passage {
+        let local = |wall| self.placement.local(wall);
+        let capture = match slot.capture {
+            Some(wall) => local(wall),
+            None => self.placement.capture(slot.media),
+        };
+        let sender = capture.and_then(|capture| {
+            slot.instants.map(|instants| SenderInstants {
+                taken: capture + instants.taken,
+                packed: capture + instants.packed,
+                handed: capture + instants.handed,
+            })
+        });
+        Passage {
+            media: slot.media,
+            origin: capture.map(|capture| Origin { capture, sender }),
+            arrival: slot.arrival,
+            read: slot.read,
+            taken: times.now,
+            written: times.now,
+            dac: times.meets + self.format.rate.span_of(into_block),
+        }
+    }
+
+    fn index(&self, sequence: i64) -> usize {
+        sequence as usize & (self.slots.len() - 1)
+    }
+}
+
+impl PayloadTypes {
+    /// The coding of `payload_type`, if it belongs to the stream.
+    fn coding(self, payload_type: u8, format: &StreamFormat) -> Option<SampleFormat> {
+        // Static types 10 and 11 are L16 (RFC 3551 table 4); dynamic ones begin at 96 (§3).
+        match (self, payload_type) {
+            (Self::Exactly, _) => (payload_type == format.payload_type).then_some(format.sample),
+            (_, 10 | 11) => Some(SampleFormat::L16),
+            (Self::Any, 96..=127) => Some(format.sample),
+            (Self::ByConvention, _) => [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32]
+                .into_iter()
+                .find(|s| StreamFormat::default_payload_type(*s) == payload_type),
+            _ => None,
+        }
+    }
+}

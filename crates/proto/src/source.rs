@@ -1,0 +1,216 @@
+//! Whom a receiver hears: one synchronisation source, its packet count and its timeline without
+//! wrap-around, and the doubt that a packet which does not fit must overcome.
+
+use crate::time::{Frames, LocalTime, MediaTime, Span};
+use crate::units::Rate;
+use crate::wire::rtp::Packet;
+use crate::wrap::{SequenceUnwrapper, TimestampUnwrapper};
+
+/// Whether a packet belongs to the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It does.
+    Regular {
+        /// Its number, without wrap-around.
+        sequence: i64,
+        /// Its first frame.
+        media: MediaTime,
+    },
+    /// It is the first of a source that restarted, or of another that took its place.
+    Restarted {
+        /// Its number, from a new start.
+        sequence: i64,
+        /// Its first frame, from a new start.
+        media: MediaTime,
+    },
+    /// It does not fit; the next will tell.
+    Doubted,
+    /// Another source, while this one is heard.
+    Foreign,
+}
+
+/// One synchronisation source.
+#[derive(Debug, Clone)]
+pub struct Source {
+    ssrc: u32,
+    sequence: SequenceUnwrapper,
+    timestamp: TimestampUnwrapper,
+    first_sequence: i64,
+    /// The earliest frame seen.
+    begin: MediaTime,
+    /// The packet with the highest number: number, first frame, length.
+    newest: (i64, MediaTime, Frames),
+    received: u64,
+    heard: LocalTime,
+    /// Sequence number and timestamp that would confirm the doubted packet.
+    doubt: Option<(u32, u16, u32)>,
+    stamped: bool,
+    said_goodbye: bool,
+    /// Last arrival − media, for the jitter.
+    transit: Option<Span>,
+    jitter: Span,
+}
+
+impl Source {
+    /// Numbers this far ahead are a restart unless confirmed: MAX_DROPOUT of RFC 3550 A.1.
+    const MAX_DROPOUT: i64 = 3000;
+    /// Numbers this far behind likewise. RFC 3550 A.1 has 100; at 0.125 ms a packet that is 12 ms
+    /// of reordering, so it is as wide as the dropout here.
+    const MAX_MISORDER: i64 = 3000;
+    /// A source that was silent this long may be followed by another at once: two of the longest
+    /// packets.
+    const SILENT: Span = Span::from_millis(40);
+    /// A timestamp this far from where the packet's number puts it is doubted.
+    const JUMP: Span = Span::from_millis(20);
+
+    /// Begins with its first packet.
+    pub fn begin(packet: &Packet<'_>, frames: Frames, arrival: LocalTime) -> Self {
+        let sequence = SequenceUnwrapper::starting_at(u32::from(packet.sequence));
+        let timestamp = TimestampUnwrapper::starting_at(packet.timestamp);
+        let newest = (sequence.highest(), MediaTime::from_frames(timestamp.highest()), frames);
+        Self {
+            ssrc: packet.ssrc,
+            first_sequence: newest.0,
+            begin: newest.1,
+            newest,
+            sequence,
+            timestamp,
+            received: 0,
+            heard: arrival,
+            doubt: None,
+            stamped: packet.sender.is_some(),
+            said_goodbye: false,
+            transit: None,
+            jitter: Span::ZERO,
+        }
+    }
+
+    /// Its identity.
+    pub const fn ssrc(&self) -> u32 {
+        self.ssrc
+    }
+
+    /// Whether its packets carry the capture time.
+    pub const fn stamped(&self) -> bool {
+        self.stamped
+    }
+
+    /// The highest packet number so far.
+    pub const fn highest(&self) -> i64 {
+        self.newest.0
+    }
+
+    /// The earliest frame seen.
+    pub const fn begin_media(&self) -> MediaTime {
+        self.begin
+    }
+
+    /// The first frame after the newest packet.
+    pub fn end(&self) -> MediaTime {
+        self.newest.1 + self.newest.2
+    }
+
+    /// Where the packet with this number begins, if all are as long as the newest.
+    pub fn media_of(&self, sequence: i64) -> MediaTime {
+        let packets = sequence - self.newest.0;
+        self.newest.1 + Frames::new(packets * self.newest.2.count())
+    }
+
+    /// A frame of this timestamp, nearest to the newest.
+    pub fn media_near(&self, rtp_timestamp: u32) -> MediaTime {
+        MediaTime::from_frames(self.timestamp.peek(rtp_timestamp))
+    }
+
+    /// Packets expected so far (RFC 3550 A.3).
+    pub const fn expected(&self) -> u64 {
+        (self.newest.0 - self.first_sequence + 1).unsigned_abs()
+    }
+
+    /// Packets admitted so far, duplicates included (RFC 3550 A.3).
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Interarrival jitter (RFC 3550 §6.4.1, A.8), as time instead of timestamp units.
+    pub const fn jitter(&self) -> Span {
+        self.jitter
+    }
+
+    /// It said goodbye: any other source may follow at once.
+    pub fn say_goodbye(&mut self) {
+        self.said_goodbye = true;
+    }
+
+    /// Whether it said goodbye.
+    pub const fn said_goodbye(&self) -> bool {
+        self.said_goodbye
+    }
+
+    /// Judges a packet. Restarts itself where the packet says so.
+    pub fn admit(
+        &mut self,
+        packet: &Packet<'_>,
+        frames: Frames,
+        arrival: LocalTime,
+        rate: Rate,
+    ) -> Admission {
+        let silent = self.said_goodbye || arrival - self.heard > Self::SILENT;
+        if packet.ssrc != self.ssrc {
+            return if silent { self.restart(packet, frames, arrival) } else { Admission::Foreign };
+        }
+        let sequence = self.sequence.peek(u32::from(packet.sequence));
+        let media = MediaTime::from_frames(self.timestamp.peek(packet.timestamp));
+        let ahead = sequence - self.newest.0;
+        let strayed = (media - self.media_of(sequence)).count().unsigned_abs();
+        let renumbered = !(-Self::MAX_MISORDER..=Self::MAX_DROPOUT).contains(&ahead);
+        // Packets of changing length put neighbours a few packets off where one length is assumed,
+        // so only what is newer than the newest is held against its number.
+        let jumped = ahead > 0 && strayed > rate.frames_within(Self::JUMP).as_len() as u64;
+        if (renumbered || jumped) && !self.confirmed(packet, frames) {
+            return Admission::Doubted;
+        }
+        if renumbered {
+            return self.restart(packet, frames, arrival);
+        }
+        self.doubt = None;
+        self.accept(packet, (sequence, media, frames), arrival, rate);
+        Admission::Regular { sequence, media }
+    }
+
+    fn accept(
+        &mut self,
+        packet: &Packet<'_>,
+        (sequence, media, frames): (i64, MediaTime, Frames),
+        arrival: LocalTime,
+        rate: Rate,
+    ) {
+        self.sequence.extend(u32::from(packet.sequence));
+        self.timestamp.extend(packet.timestamp);
+        self.stamped |= packet.sender.is_some();
+        self.received += 1;
+        self.begin = self.begin.min(media);
+        self.heard = arrival;
+        if sequence > self.newest.0 {
+            self.newest = (sequence, media, frames);
+        }
+        let transit = arrival - (LocalTime::ZERO + rate.span_of(media - MediaTime::ZERO));
+        if let Some(before) = self.transit.replace(transit) {
+            let change = (transit - before).abs();
+            self.jitter = self.jitter + (change - self.jitter).divided(16);
+        }
+    }
+
+    /// A packet that begins a run of sound (marker, RFC 3551 §4.1) needs no second to confirm it.
+    fn confirmed(&mut self, packet: &Packet<'_>, frames: Frames) -> bool {
+        let this = (packet.ssrc, packet.sequence, packet.timestamp);
+        let next = packet.timestamp.wrapping_add(frames.count() as u32);
+        let follower = (packet.ssrc, packet.sequence.wrapping_add(1), next);
+        self.doubt.replace(follower) == Some(this) || packet.marker
+    }
+
+    fn restart(&mut self, packet: &Packet<'_>, frames: Frames, arrival: LocalTime) -> Admission {
+        *self = Self::begin(packet, frames, arrival);
+        self.received = 1;
+        Admission::Restarted { sequence: self.newest.0, media: self.newest.1 }
+    }
+}
