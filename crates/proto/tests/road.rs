@@ -1,0 +1,253 @@
+//! Under test: sender, receiver, source, placement and playout together. The test plays the
+//! network; ideal cards play the sound cards (`world`).
+
+mod world;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::receiver::Resync;
+use tautline_proto::stream::packet_frames;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::Rate;
+use world::{Scene, World, perfect, sample};
+
+/// The longest run of captured frames that was heard in order, without a fault between.
+fn longest_whole_run(world: &World) -> usize {
+    let sound = world.sound();
+    let first = sound.iter().position(|s| *s == sample(0)).expect("the first frame was heard");
+    sound[first..].iter().enumerate().take_while(|(i, s)| **s == sample(*i as i64)).count()
+}
+
+#[test]
+fn what_is_played_is_what_was_captured_at_every_rate_format_and_ptime() {
+    for hertz in Rate::SUPPORTED {
+        for micros in [125, 333, 1000, 5000, 20_000] {
+            for format in [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32] {
+                let rate = Rate::new(hertz).unwrap();
+                let packet = packet_frames(rate, Span::from_micros(micros)).unwrap();
+                let latency = Span::from_micros(2 * micros + 4000);
+                let mut world =
+                    World::new(Scene { rate, packet, latency, sample: format, ..Scene::default() });
+                for _ in 0..200 + rate.frames_within(latency).as_len() / 24 {
+                    world.period(perfect);
+                }
+                let whole = longest_whole_run(&world);
+                assert!(whole > 9000, "{hertz} {micros} {format:?}: {whole}");
+                assert_eq!(world.receiver.counters().missing_frames, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_frame_meets_the_dac_one_link_offset_after_its_capture() {
+    for latency in [Span::from_millis(3), Span::from_millis(20), Span::from_millis(100)] {
+        let mut world = World::new(Scene { latency, ..Scene::default() });
+        let start = world.now;
+        for _ in 0..300 {
+            world.period(perfect);
+        }
+        for index in [0, 1000, 5000] {
+            let captured = start + world.scene.rate.span_of(Frames::new(index));
+            let error = world.heard_at(index).expect("heard") - captured - latency;
+            assert!(error.abs() <= Span::from_micros(21), "{latency}: off by {error}");
+        }
+    }
+}
+
+#[test]
+fn the_stages_of_each_packet_add_up_to_its_latency() {
+    let mut world = World::new(Scene::default());
+    for _ in 0..100 {
+        world.period(perfect);
+    }
+    assert!(world.heard.passages.len() > 80);
+    for passage in &world.heard.passages {
+        let stages = tautline_proto::ledger::Stage::ALL.map(|stage| passage.stage(stage));
+        let sum: Span = stages.into_iter().map(|span| span.expect("all instants known")).sum();
+        assert_eq!(Some(sum), passage.total());
+        assert!((sum - Span::from_millis(5)).abs() <= Span::from_micros(21), "{sum}");
+    }
+}
+
+#[test]
+fn reordered_and_duplicate_packets_cost_nothing() {
+    let mut world = World::new(Scene::default());
+    for _ in 0..200 {
+        world.period(|datagram| {
+            let mut twice = vec![datagram.clone(), datagram];
+            if twice[0].number % 3 == 1 {
+                twice.iter_mut().for_each(|d| d.arrives += Span::from_millis(2));
+            }
+            twice
+        });
+    }
+    let counters = world.receiver.counters();
+    assert!(longest_whole_run(&world) > 9000);
+    assert!(counters.duplicate > 190, "{counters:?}");
+    assert!(counters.reordered > 60, "{counters:?}");
+    assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0));
+}
+
+#[test]
+fn a_hole_plays_silence_with_short_fades_and_is_counted_lost() {
+    let mut world = World::new(Scene::default());
+    for _ in 0..100 {
+        world.period(|d| if d.number == 50 { vec![] } else { vec![d] });
+    }
+    let counters = world.receiver.counters();
+    assert_eq!((counters.lost, counters.late, counters.missing_frames), (1, 0, 48));
+    let sound = world.sound();
+    let first = sound.iter().position(|s| *s == sample(0)).unwrap();
+    let hole = &sound[first + 50 * 48..first + 51 * 48];
+    assert!(hole[40..].iter().all(|s| *s == 0.0), "silent after the fade");
+    let last = sample(50 * 48 - 1);
+    assert!((hole[0] - last).abs() < last.abs() * 0.02, "no step into the hole");
+    let back = sound[first + 51 * 48];
+    assert!(back.abs() < sample(51 * 48).abs() * 0.02, "no step out of the hole");
+    assert_eq!(sound[first + 51 * 48 + 40], sample(51 * 48 + 40), "whole again after the fade");
+}
+
+#[test]
+fn a_packet_after_its_deadline_is_late_and_not_lost() {
+    let mut world = World::new(Scene::default());
+    for _ in 0..100 {
+        world.period(|mut datagram| {
+            if datagram.number == 50 {
+                datagram.arrives += Span::from_millis(8);
+            }
+            vec![datagram]
+        });
+    }
+    let counters = world.receiver.counters();
+    assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 1, 48));
+}
+
+#[test]
+fn another_sender_takes_over_with_one_resync() {
+    let mut world = World::new(Scene::default());
+    for _ in 0..100 {
+        world.period(perfect);
+    }
+    for _ in 0..60 {
+        world.pause();
+    }
+    world.restart_sender(42);
+    for _ in 0..100 {
+        world.period(perfect);
+    }
+    let counters = *world.receiver.counters();
+    assert_eq!((counters.resyncs, counters.lost, counters.missing_frames), (1, 0, 0));
+    let resync = world.heard.pulled.iter().find_map(|pulled| pulled.resync);
+    assert_eq!(resync, Some(Resync::NewSource));
+    let error = world.heard.passages.last().unwrap().total().unwrap() - Span::from_millis(5);
+    assert!(error.abs() <= Span::from_micros(21), "{error}");
+}
+
+#[test]
+fn a_second_sender_does_not_disturb_the_first() {
+    let mut world = World::new(Scene::default());
+    let mut intruder = World::new(Scene::default());
+    intruder.restart_sender(99);
+    for _ in 0..100 {
+        let mut strange = vec![];
+        intruder.period(|d| {
+            strange.push(d.clone());
+            vec![d]
+        });
+        world.period(|d| [vec![d], std::mem::take(&mut strange)].concat());
+    }
+    assert!(longest_whole_run(&world) > 4000);
+    assert!(world.receiver.counters().foreign > 90);
+}
+
+#[test]
+fn a_paused_sender_comes_back_in_time() {
+    // The media time stands still during the pause, so afterwards it maps to later captures.
+    for mapped in [true, false] {
+        let mut world = World::new(Scene { mapped, ..Scene::default() });
+        for _ in 0..100 {
+            world.period(perfect);
+        }
+        for _ in 0..300 {
+            world.pause();
+        }
+        for _ in 0..200 {
+            world.period(perfect);
+        }
+        let counters = world.receiver.counters();
+        assert!((1..=2).contains(&counters.resyncs), "mapped {mapped}: {counters:?}");
+        let sound = world.sound();
+        let tail = &sound[sound.len() - 48 * 50..];
+        assert!(tail.windows(2).all(|two| two[0] != 0.0 && two[1] != two[0]), "mapped {mapped}");
+    }
+}
+
+#[test]
+fn a_jump_in_media_time_resynchronises_once() {
+    let mut world = World::new(Scene::default());
+    for _ in 0..100 {
+        world.period(perfect);
+    }
+    // Two seconds of media time vanish although no time passed: a confused sender.
+    world.sender.skip(Frames::new(96_000), world.now, |_| {});
+    for _ in 0..100 {
+        world.period(perfect);
+    }
+    let counters = world.receiver.counters();
+    assert_eq!(counters.resyncs, 1, "{counters:?}");
+    let sound = world.sound();
+    assert!(sound[sound.len() - 48 * 50..].iter().all(|s| *s != 0.0));
+}
+
+#[test]
+fn without_a_clock_the_fastest_arrivals_place_the_sound() {
+    let mut world = World::new(Scene { mapped: false, stamps: false, ..Scene::default() });
+    let start = world.now;
+    let mut delay = 0;
+    for _ in 0..300 {
+        world.period(|mut datagram| {
+            delay = (delay * 31 + 7) % 1000;
+            datagram.arrives += Span::from_micros(delay);
+            vec![datagram]
+        });
+    }
+    // Capture is unknown, so the path's 100 µs are added to the latency, and nothing else.
+    let error = world.heard_at(9000).expect("heard")
+        - (start + world.scene.rate.span_of(Frames::new(9000)))
+        - Span::from_micros(5100);
+    assert!(error.abs() <= Span::from_micros(250), "{error}");
+    assert_eq!(world.receiver.counters().resyncs, 0);
+    assert!(world.heard.passages.iter().all(|passage| passage.origin.is_none()));
+}
+
+#[test]
+fn frames_that_the_capture_card_lost_leave_a_hole_and_no_drift() {
+    let mut world = World::new(Scene { packet: Frames::new(100), ..Scene::default() });
+    for _ in 0..100 {
+        world.period(perfect);
+    }
+    world.sender.skip(Frames::new(480), world.now, |_| {});
+    for _ in 0..10 {
+        world.pause();
+    }
+    for _ in 0..200 {
+        world.period(perfect);
+    }
+    assert_eq!(world.receiver.counters().resyncs, 0, "{:?}", world.receiver.counters());
+    let total = world.heard.passages.last().unwrap().total().unwrap();
+    assert!((total - Span::from_millis(5)).abs() <= Span::from_micros(42), "{total}");
+}
+
+#[test]
+fn a_change_of_latency_is_followed() {
+    let mut world = World::new(Scene::default());
+    for _ in 0..100 {
+        world.period(perfect);
+    }
+    world.receiver.set_link_offset(Span::from_millis(8));
+    for _ in 0..100 {
+        world.period(perfect);
+    }
+    let total = world.heard.passages.last().unwrap().total().unwrap();
+    assert!((total - Span::from_millis(8)).abs() <= Span::from_micros(21), "{total}");
+}

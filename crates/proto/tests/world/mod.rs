@@ -1,0 +1,205 @@
+//! A one-way world without a machine: a sender fed by an ideal card, a network that the test
+//! plays, a receiver drained by an ideal card. Time is what the test says it is.
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::ledger::Passage;
+use tautline_proto::receiver::{PayloadTypes, PullTimes, Pulled, Receiver, ReceiverConfig};
+use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::ExtensionIds;
+
+/// The sender's wall clock is this much ahead of the common clock.
+pub(crate) const WALL: Span = Span::from_secs(1_000_000_000);
+
+pub(crate) const SSRC: u32 = 0x7461_7574;
+
+/// What one scenario is made of.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene {
+    pub(crate) rate: Rate,
+    pub(crate) sample: SampleFormat,
+    pub(crate) packet: Frames,
+    pub(crate) period: Frames,
+    pub(crate) latency: Span,
+    /// Whether the receiver knows the sender's clock.
+    pub(crate) mapped: bool,
+    /// Whether packets carry the sender's instants.
+    pub(crate) stamps: bool,
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        Self {
+            rate: Rate::HZ_48000,
+            sample: SampleFormat::L24,
+            packet: Frames::new(48),
+            period: Frames::new(48),
+            latency: Span::from_millis(5),
+            mapped: true,
+            stamps: true,
+        }
+    }
+}
+
+/// A datagram on its way.
+#[derive(Clone)]
+pub(crate) struct Datagram {
+    pub(crate) number: usize,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) arrives: LocalTime,
+}
+
+/// Everything that was played: each frame's first sample with the instant it met the DAC.
+#[derive(Default)]
+pub(crate) struct Heard {
+    pub(crate) samples: Vec<(LocalTime, f32)>,
+    pub(crate) passages: Vec<Passage>,
+    pub(crate) pulled: Vec<Pulled>,
+}
+
+pub(crate) struct World {
+    pub(crate) scene: Scene,
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver,
+    pub(crate) heard: Heard,
+    pub(crate) on_the_way: Vec<Datagram>,
+    pub(crate) now: LocalTime,
+    sent: usize,
+    captured: i64,
+    played: i64,
+}
+
+/// The sample that the sender's card captures as its `index`-th frame: never zero, exact in 16
+/// bits, different for neighbours.
+pub(crate) fn sample(index: i64) -> f32 {
+    let value = (index.wrapping_mul(7919).rem_euclid(32_003) + 300) as f32;
+    value / 32_768.0
+}
+
+impl World {
+    pub(crate) fn new(scene: Scene) -> Self {
+        let format = StreamFormat {
+            rate: scene.rate,
+            channels: Channels::STEREO,
+            sample: scene.sample,
+            packet: scene.packet,
+            payload_type: StreamFormat::default_payload_type(scene.sample),
+        };
+        let mut receiver = Receiver::new(ReceiverConfig {
+            format,
+            payload_types: PayloadTypes::ByConvention,
+            extensions: ExtensionIds::DEFAULT,
+            link_offset: scene.latency,
+        });
+        if scene.mapped {
+            receiver.set_clock(SSRC, ClockMapping::known(WALL, Span::from_micros(10)));
+        }
+        Self {
+            scene,
+            sender: new_sender(format, scene, SSRC),
+            receiver,
+            heard: Heard::default(),
+            on_the_way: Vec::new(),
+            now: LocalTime::from_nanos(1_000_000_000),
+            sent: 0,
+            captured: 0,
+            played: 0,
+        }
+    }
+
+    /// Another run of the sending program: new identity, media time from zero.
+    pub(crate) fn restart_sender(&mut self, ssrc: u32) {
+        self.sender = new_sender(*self.receiver.format(), self.scene, ssrc);
+        if self.scene.mapped {
+            self.receiver.set_clock(ssrc, ClockMapping::known(WALL, Span::from_micros(10)));
+        }
+    }
+
+    /// One period: the card delivers a block, `network` decides what happens to each packet, the
+    /// receiver's card asks for a block that meets its DAC one period later.
+    pub(crate) fn period(&mut self, mut network: impl FnMut(Datagram) -> Vec<Datagram>) {
+        let span = self.scene.rate.span_of(self.scene.period);
+        let frames = self.scene.period.count();
+        let block: Vec<f32> = (self.captured..self.captured + frames)
+            .flat_map(|index| [sample(index), -sample(index)])
+            .collect();
+        self.captured += frames;
+        let capture = self.now;
+        self.now += span;
+        let times = BlockTimes { capture, taken: self.now, now: self.now };
+        let (sent, now, on_the_way) = (&mut self.sent, self.now, &mut self.on_the_way);
+        self.sender.push(&block, times, |packet| {
+            let datagram = Datagram {
+                number: *sent,
+                bytes: packet.datagram.to_vec(),
+                arrives: now + Span::from_micros(100),
+            };
+            *sent += 1;
+            on_the_way.extend(network(datagram));
+        });
+        self.play(span);
+    }
+
+    /// A period in which the sender is silent.
+    pub(crate) fn pause(&mut self) {
+        let span = self.scene.rate.span_of(self.scene.period);
+        self.now += span;
+        self.play(span);
+    }
+
+    fn play(&mut self, span: Span) {
+        // The receiver's card wakes half a period after the sender's.
+        let wakes = self.now + span.half();
+        self.on_the_way.sort_by_key(|datagram| datagram.arrives);
+        let due = self.on_the_way.partition_point(|datagram| datagram.arrives <= wakes);
+        for datagram in self.on_the_way.drain(..due) {
+            self.receiver.handle(&datagram.bytes, datagram.arrives, wakes);
+        }
+        let mut out = vec![0.0; self.scene.period.as_len() * 2];
+        let meets = wakes + span;
+        let passages = &mut self.heard.passages;
+        let times = PullTimes { now: wakes, meets, skipped: Frames::ZERO };
+        let pulled = self.receiver.pull(&mut out, times, |passage| passages.push(passage));
+        self.heard.pulled.push(pulled);
+        for (index, frame) in out.chunks(2).enumerate() {
+            let at = meets + self.scene.rate.span_of(Frames::from_len(index));
+            self.heard.samples.push((at, frame[0]));
+        }
+        self.played += self.scene.period.count();
+    }
+
+    /// Only the sound, without its times.
+    pub(crate) fn sound(&self) -> Vec<f32> {
+        self.heard.samples.iter().map(|(_, sample)| *sample).collect()
+    }
+
+    /// Captured frame `index` → the instant it was heard, searched by its value in the sound.
+    pub(crate) fn heard_at(&self, index: i64) -> Option<LocalTime> {
+        let wanted = [sample(index), sample(index + 1), sample(index + 2)];
+        self.heard
+            .samples
+            .windows(3)
+            .find(|three| three.iter().map(|(_, s)| *s).eq(wanted))
+            .map(|three| three[0].0)
+    }
+}
+
+fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Sender {
+    // Both counters wrap within the first packets of every scenario.
+    let identity = Identity { ssrc, sequence: 65_530, timestamp: u32::MAX - 500 };
+    Sender::new(SenderConfig {
+        format,
+        identity,
+        period: scene.period,
+        stamps: scene.stamps,
+        wall_offset: WALL,
+    })
+}
+
+/// A network that does nothing to a packet.
+pub(crate) fn perfect(datagram: Datagram) -> Vec<Datagram> {
+    vec![datagram]
+}
