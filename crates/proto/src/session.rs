@@ -1,0 +1,397 @@
+//! What the two ends of a stream tell each other over RTCP, beside the sound. Without I/O.
+//!
+//! Drive it from an ordinary thread: [`Session::handle`] every report that arrived, tell it how the
+//! stream stands ([`Session::set_sending`], [`Session::set_receiving`]), and at
+//! [`Session::deadline`] send what [`Session::poll`] writes. Each report asks for the peer's clock
+//! and answers the peer's own question (RFC 3611 §4.4, §4.5), so that both ends learn the other's
+//! wall clock, the round trip and how sure that is.
+
+use crate::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
+use crate::sender::SenderState;
+use crate::stream::StreamFormat;
+use crate::time::{LocalTime, Span};
+use crate::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
+use crate::wire::rtcp::{
+    Announcement, Compound, DelaySince, Effective, InvalidReport, Item, Report, ReportBlock,
+    SenderInfo,
+};
+
+/// Who this end is.
+#[derive(Debug, Clone)]
+pub struct SessionConfig {
+    /// Our synchronisation source; a sender's is that of its stream.
+    pub ssrc: u32,
+    /// Our canonical name (RFC 7022).
+    pub cname: String,
+    /// Wall clock less local clock, frozen.
+    pub wall_offset: Span,
+}
+
+/// What this end sends, as the reports tell it.
+#[derive(Debug, Clone, Copy)]
+pub struct Sending {
+    /// The stream.
+    pub format: StreamFormat,
+    /// Its promise of latency.
+    pub link_offset: Span,
+    /// The RTP timestamp of media time zero.
+    pub timestamp: u32,
+    /// How far it is.
+    pub state: SenderState,
+}
+
+/// What this end receives, as the reports tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Receiving {
+    /// The stream heard.
+    pub ssrc: u32,
+    /// Packets expected so far (RFC 3550 A.3).
+    pub expected: u64,
+    /// Packets received so far.
+    pub received: u64,
+    /// Highest sequence number, extended.
+    pub highest_sequence: u32,
+    /// Interarrival jitter in frames.
+    pub jitter: u32,
+    /// The latency promised here, reached here, and how sure that is.
+    pub effective: Option<Effective>,
+}
+
+/// What a peer's report told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The peer's clock is mapped anew.
+    Mapped {
+        /// The peer.
+        ssrc: u32,
+        /// How to read its clock.
+        mapping: ClockMapping,
+    },
+    /// A frame of the peer's stream and its instant.
+    Captured {
+        /// The peer.
+        ssrc: u32,
+        /// The frame.
+        rtp_timestamp: u32,
+        /// The instant, by the peer's wall clock.
+        wall: WallTime,
+    },
+    /// What the peer's stream is and promises.
+    Announced {
+        /// The peer.
+        ssrc: u32,
+        /// Its words.
+        announcement: Announcement,
+    },
+    /// How our stream arrives at the peer.
+    Reception {
+        /// The peer.
+        ssrc: u32,
+        /// Its words.
+        block: ReportBlock,
+    },
+    /// The latency that the peer reaches with our stream.
+    Effective {
+        /// The peer.
+        ssrc: u32,
+        /// Its words.
+        effective: Effective,
+    },
+    /// The peer left.
+    Left {
+        /// The peer.
+        ssrc: u32,
+    },
+}
+
+/// Another host in the session.
+#[derive(Debug, Clone)]
+struct Peer {
+    ssrc: u32,
+    heard: LocalTime,
+    clock: ClockEstimator,
+    /// Its last question and when it came.
+    question: Option<(CompactNtp, LocalTime)>,
+    /// Its last sender report and when it came.
+    report: Option<(CompactNtp, LocalTime)>,
+    /// How often it was answered at once instead of at the next interval.
+    hurried: u32,
+}
+
+/// One end of a session.
+#[derive(Debug)]
+pub struct Session {
+    config: SessionConfig,
+    peers: Vec<Peer>,
+    sending: Option<Sending>,
+    receiving: Option<Receiving>,
+    /// Expected and received at the last report, for the fraction lost.
+    reported: (u64, u64),
+    /// Our last questions: what they said, and the true instant.
+    asked: [(CompactNtp, LocalTime); Self::QUESTIONS],
+    reports: u32,
+    next: LocalTime,
+}
+
+impl Session {
+    /// At most this between two reports. RFC 3550's five seconds are for conferences; a stream
+    /// between machines gives its clock more often, as RFC 3550 §6.2 allows for a private profile.
+    pub const INTERVAL: Span = Span::from_millis(500);
+    /// The first reports follow each other faster, so that the clocks are mapped within the first
+    /// packets.
+    const HASTE: Span = Span::from_millis(20);
+    const HASTY_REPORTS: u32 = 10;
+    /// Questions answered at once, per peer: eight exchanges within a few round trips give the
+    /// clock estimate its first minimum.
+    const HURRIED: u32 = 8;
+    /// Peers remembered; the one unheard longest makes room. Bounds memory against a flood.
+    const PEERS: usize = 64;
+    /// A peer unheard this long is not answered any more: ten intervals.
+    const FORGOTTEN: Span = Span::from_secs(5);
+    const QUESTIONS: usize = 16;
+    /// Answers in one report: the number of report blocks of one, so that it fits any MTU.
+    const ANSWERS: usize = 31;
+    /// DLRR is a count of 1/65536 s, rounded to the nearest: 7.63 µs off at most, half of which
+    /// reaches the offset.
+    const READING_ERROR: Span = Span::from_nanos(3_815);
+
+    /// Knows nobody yet; the first report is due at once.
+    pub fn new(config: SessionConfig) -> Self {
+        Self {
+            config,
+            peers: Vec::with_capacity(Self::PEERS),
+            sending: None,
+            receiving: None,
+            reported: (0, 0),
+            asked: [(CompactNtp::NONE, LocalTime::ZERO); Self::QUESTIONS],
+            reports: 0,
+            next: LocalTime::ZERO,
+        }
+    }
+
+    /// Says what this end sends.
+    pub fn set_sending(&mut self, sending: Sending) {
+        self.sending = Some(sending);
+    }
+
+    /// Says what this end receives.
+    pub fn set_receiving(&mut self, receiving: Receiving) {
+        self.receiving = Some(receiving);
+    }
+
+    /// When the next report is due; [`LocalTime::NEVER`] while there is nobody to tell.
+    pub fn deadline(&self) -> LocalTime {
+        if self.sending.is_none() && self.peers.is_empty() { LocalTime::NEVER } else { self.next }
+    }
+
+    /// Takes a datagram that arrived at `arrival`, a stamp that may be wrong by `stamp_error`;
+    /// tells what it said.
+    pub fn handle(
+        &mut self,
+        datagram: &[u8],
+        arrival: LocalTime,
+        stamp_error: Span,
+        mut tell: impl FnMut(Event),
+    ) -> Result<(), InvalidReport> {
+        let compound = Compound::parse(datagram)?;
+        // The peer's clock when it sent this very datagram: an answer in it counts from there.
+        let mut sent = None;
+        compound.visit(|ssrc, item| {
+            if ssrc != self.config.ssrc {
+                match item {
+                    Item::Sender(SenderInfo { ntp, .. }) | Item::ReferenceTime(ntp) => {
+                        sent = Some(ntp);
+                    }
+                    _ => {}
+                }
+                self.take(ssrc, item, (arrival, stamp_error, sent), &mut tell);
+            }
+        });
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        ssrc: u32,
+        item: Item<'_>,
+        (arrival, stamp_error, sent): (LocalTime, Span, Option<NtpTime>),
+        tell: &mut impl FnMut(Event),
+    ) {
+        if let Item::Bye = item {
+            self.peers.retain(|peer| peer.ssrc != ssrc);
+            return tell(Event::Left { ssrc });
+        }
+        let own = self.config.ssrc;
+        let asked = self.asked;
+        let hasty = &mut self.next;
+        let peer = remember(&mut self.peers, ssrc, arrival);
+        match item {
+            Item::Sender(info) => {
+                peer.report = Some((info.ntp.compact(), arrival));
+                let wall = WallTime::from_unix_nanos(info.ntp.to_unix_nanos());
+                tell(Event::Captured { ssrc, rtp_timestamp: info.rtp_timestamp, wall });
+            }
+            Item::ReferenceTime(ntp) => {
+                peer.question = Some((ntp.compact(), arrival));
+                if peer.hurried < Self::HURRIED {
+                    peer.hurried += 1;
+                    *hasty = (*hasty).min(arrival);
+                }
+            }
+            Item::Delay(delay) if delay.ssrc == own => {
+                let question = asked.iter().find(|(said, _)| *said == delay.last_reference);
+                let (Some((_, asked)), Some(sent)) = (question, sent) else { return };
+                let mapping = peer.clock.observe(exchange(
+                    (*asked, arrival),
+                    sent,
+                    delay.delay,
+                    Self::READING_ERROR + stamp_error,
+                ));
+                tell(Event::Mapped { ssrc, mapping });
+            }
+            Item::Block(block) if block.ssrc == own => tell(Event::Reception { ssrc, block }),
+            Item::Announcement(announcement) => tell(Event::Announced { ssrc, announcement }),
+            Item::Effective(effective) if effective.ssrc == own => {
+                tell(Event::Effective { ssrc, effective });
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes the report that is due at `now`, if one is, and says how long it is. `now` is read
+    /// just before, since it goes into the report as our clock.
+    pub fn poll(&mut self, now: LocalTime, buffer: &mut [u8]) -> Option<usize> {
+        if now < self.deadline() {
+            return None;
+        }
+        self.reports += 1;
+        let hasty = self.reports <= Self::HASTY_REPORTS;
+        self.next = now + if hasty { Self::HASTE } else { self.interval() };
+        self.write(now, false, buffer)
+    }
+
+    /// Writes the last report: goodbye.
+    pub fn leave(&mut self, now: LocalTime, buffer: &mut [u8]) -> Option<usize> {
+        self.write(now, true, buffer)
+    }
+
+    /// Between 0.8 and 1 of the longest interval, different for each report and each host, so that
+    /// many receivers do not answer in chorus (RFC 3550 §6.3.1 has the same aim).
+    fn interval(&self) -> Span {
+        let mixed = (self.config.ssrc ^ self.reports).wrapping_mul(0x9E37_79B1) >> 16;
+        Self::INTERVAL.times(800 + i64::from(mixed % 200)).divided(1000)
+    }
+
+    fn write(&mut self, now: LocalTime, bye: bool, buffer: &mut [u8]) -> Option<usize> {
+        let ntp = self.ntp(now);
+        let mut answers = [NO_ANSWER; Self::ANSWERS];
+        let count = self.answers(now, &mut answers);
+        let block = self.report_block(now);
+        let report = Report {
+            ssrc: self.config.ssrc,
+            sender: self.sender_info(now, ntp),
+            blocks: block.as_slice(),
+            cname: &self.config.cname,
+            reference_time: Some(ntp),
+            delays: &answers[..count],
+            announcement: self.sending.map(|sending| Announcement {
+                link_offset: sending.link_offset,
+                format: sending.format,
+            }),
+            effective: self.receiving.and_then(|receiving| receiving.effective),
+            bye,
+        };
+        let written = report.write(buffer).ok()?;
+        self.asked.rotate_right(1);
+        self.asked[0] = (ntp.compact(), now);
+        Some(written)
+    }
+
+    fn ntp(&self, at: LocalTime) -> NtpTime {
+        NtpTime::from_unix_nanos(WallTime::of_local(at, self.config.wall_offset).as_unix_nanos())
+    }
+
+    fn sender_info(&self, now: LocalTime, ntp: NtpTime) -> Option<SenderInfo> {
+        let Sending { format, timestamp, state, .. } = self.sending?;
+        let (media, capture) = state.reference?;
+        let media = media + format.rate.frames_nearest(now - capture);
+        Some(SenderInfo {
+            ntp,
+            rtp_timestamp: timestamp.wrapping_add(crate::wrap::rtp_timestamp(media.as_frames())),
+            packets: state.packets as u32,
+            octets: state.octets as u32,
+        })
+    }
+
+    fn answers(&self, now: LocalTime, answers: &mut [DelaySince; Self::ANSWERS]) -> usize {
+        let fresh = self.peers.iter().filter(|peer| now - peer.heard < Self::FORGOTTEN);
+        // More peers than answers take turns.
+        let skip = if self.peers.len() > Self::ANSWERS {
+            self.reports as usize * Self::ANSWERS % self.peers.len()
+        } else {
+            0
+        };
+        let asked = fresh.skip(skip).filter_map(|peer| {
+            let (last_reference, arrived) = peer.question?;
+            let delay = CompactSpan::from_span(now - arrived);
+            Some(DelaySince { ssrc: peer.ssrc, last_reference, delay })
+        });
+        answers.iter_mut().zip(asked).map(|(slot, answer)| *slot = answer).count()
+    }
+
+    fn report_block(&mut self, now: LocalTime) -> Option<ReportBlock> {
+        let receiving = self.receiving?;
+        let peer = self.peers.iter().find(|peer| peer.ssrc == receiving.ssrc)?;
+        let (last_report, delay) =
+            peer.report.map_or((CompactNtp::NONE, Span::ZERO), |report| (report.0, now - report.1));
+        let (expected, received) = (
+            receiving.expected.saturating_sub(self.reported.0),
+            receiving.received.saturating_sub(self.reported.1),
+        );
+        self.reported = (receiving.expected, receiving.received);
+        // In 1/256 of those expected (RFC 3550 A.3).
+        let fraction = (expected.saturating_sub(received) << 8).checked_div(expected).unwrap_or(0);
+        let cumulative = receiving.expected as i64 - receiving.received as i64;
+        Some(ReportBlock {
+            ssrc: receiving.ssrc,
+            fraction_lost: fraction.min(255) as u8,
+            cumulative_lost: cumulative.clamp(-0x80_0000, 0x7F_FFFF) as i32,
+            highest_sequence: receiving.highest_sequence,
+            jitter: receiving.jitter,
+            last_report,
+            delay: CompactSpan::from_span(delay),
+        })
+    }
+}
+
+const NO_ANSWER: DelaySince =
+    DelaySince { ssrc: 0, last_reference: CompactNtp::NONE, delay: CompactSpan::from_bits(0) };
+
+/// Finds the peer, or makes room for it.
+fn remember(peers: &mut Vec<Peer>, ssrc: u32, heard: LocalTime) -> &mut Peer {
+    let known = peers.iter().position(|peer| peer.ssrc == ssrc);
+    let index = known.unwrap_or_else(|| {
+        let oldest = peers.iter().enumerate().min_by_key(|(_, peer)| peer.heard).map(|(i, _)| i);
+        if let (Some(oldest), true) = (oldest, peers.len() >= Session::PEERS) {
+            peers.swap_remove(oldest);
+        }
+        let clock = ClockEstimator::new();
+        peers.push(Peer { ssrc, heard, clock, question: None, report: None, hurried: 0 });
+        peers.len() - 1
+    });
+    peers[index].heard = heard;
+    &mut peers[index]
+}
+
+/// Our question at `asked` and its answer at `answered`, which left at `sent` by the peer's clock
+/// and says that the question had waited for `delay`.
+fn exchange(
+    (asked, answered): (LocalTime, LocalTime),
+    sent: NtpTime,
+    delay: CompactSpan,
+    reading_error: Span,
+) -> Exchange {
+    let peer_answered = WallTime::from_unix_nanos(sent.to_unix_nanos());
+    let peer_received = peer_answered + -delay.to_span();
+    Exchange { asked, peer_received, peer_answered, answered, reading_error }
+}
