@@ -1,1 +1,16 @@
 //! Linux without C libraries: sockets, timestamps, real-time threads, locked memory.
+//!
+//! All `unsafe` for the operating system lives here. What the kernel says in its own clocks and
+//! numbers is turned into the project's types at this edge.
+
+mod address;
+mod batch;
+pub mod clock;
+pub mod control;
+pub mod link;
+mod open;
+pub mod realtime;
+mod socket;
+mod timestamp;
+mod transmit;
+pub mod udp;

@@ -1,0 +1,168 @@
+//! Socket addresses and network interfaces as the kernel writes them.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+/// A socket address in the kernel's form, with its length.
+#[derive(Clone, Copy)]
+pub(crate) struct RawAddress {
+    pub(crate) storage: libc::sockaddr_storage,
+    pub(crate) len: libc::socklen_t,
+}
+
+/// The most that an address takes.
+pub(crate) const STORAGE_LEN: libc::socklen_t =
+    size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+
+impl From<SocketAddr> for RawAddress {
+    fn from(address: SocketAddr) -> Self {
+        // SAFETY: all zeros are a valid sockaddr_storage.
+        let mut storage: libc::sockaddr_storage = unsafe { core::mem::zeroed() };
+        let start = &raw mut storage;
+        let len = match address {
+            SocketAddr::V4(v4) => {
+                let raw = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: v4.port().to_be(),
+                    sin_addr: libc::in_addr { s_addr: u32::from(*v4.ip()).to_be() },
+                    sin_zero: [0; 8],
+                };
+                // SAFETY: sockaddr_storage is larger than, and aligned for, every address.
+                unsafe { start.cast::<libc::sockaddr_in>().write(raw) };
+                size_of_val(&raw)
+            }
+            SocketAddr::V6(v6) => {
+                let raw = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: v6.port().to_be(),
+                    sin6_flowinfo: v6.flowinfo(),
+                    sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                    sin6_scope_id: v6.scope_id(),
+                };
+                // SAFETY: as above.
+                unsafe { start.cast::<libc::sockaddr_in6>().write(raw) };
+                size_of_val(&raw)
+            }
+        };
+        Self { storage, len: len as libc::socklen_t }
+    }
+}
+
+/// The address that the kernel wrote, if it is one of the internet's.
+pub(crate) fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    let start = core::ptr::from_ref(storage);
+    match libc::c_int::from(storage.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says that the storage holds a sockaddr_in.
+            let raw = unsafe { &*start.cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(u32::from_be(raw.sin_addr.s_addr));
+            Some(SocketAddr::V4(SocketAddrV4::new(ip, u16::from_be(raw.sin_port))))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says that the storage holds a sockaddr_in6.
+            let raw = unsafe { &*start.cast::<libc::sockaddr_in6>() };
+            Some(SocketAddr::V6(SocketAddrV6::new(
+                Ipv6Addr::from(raw.sin6_addr.s6_addr),
+                u16::from_be(raw.sin6_port),
+                raw.sin6_flowinfo,
+                raw.sin6_scope_id,
+            )))
+        }
+        _ => None,
+    }
+}
+
+/// The index of the interface with this name, or of the one that has this address.
+pub(crate) fn interface_index(name_or_address: &str) -> io::Result<u32> {
+    if let Ok(address) = name_or_address.parse::<IpAddr>() {
+        return index_of_address(address);
+    }
+    let name =
+        CString::new(name_or_address).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
+    index_of_name(&name)
+}
+
+fn index_of_name(name: &CStr) -> io::Result<u32> {
+    // SAFETY: `name` ends with a zero byte.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+fn index_of_address(wanted: IpAddr) -> io::Result<u32> {
+    let mut list: *mut libc::ifaddrs = core::ptr::null_mut();
+    // SAFETY: `list` is writable; what it then points to is freed below.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut entry = list;
+    let mut found = Err(io::Error::from_raw_os_error(libc::EADDRNOTAVAIL));
+    while !entry.is_null() {
+        // SAFETY: a non-null entry of the list that getifaddrs made and nobody has freed.
+        let this = unsafe { &*entry };
+        if ip_of(this.ifa_addr) == Some(wanted) {
+            // SAFETY: every entry has a name that ends with a zero byte.
+            found = index_of_name(unsafe { CStr::from_ptr(this.ifa_name) });
+            break;
+        }
+        entry = this.ifa_next;
+    }
+    // SAFETY: made by getifaddrs above, freed once.
+    unsafe { libc::freeifaddrs(list) };
+    found
+}
+
+fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
+    if address.is_null() {
+        return None;
+    }
+    // SAFETY: not null, and every sockaddr begins with its family.
+    match libc::c_int::from(unsafe { (*address).sa_family }) {
+        libc::AF_INET => {
+            // SAFETY: the family says that it is a sockaddr_in.
+            let raw = unsafe { &*address.cast::<libc::sockaddr_in>() };
+            Some(IpAddr::V4(Ipv4Addr::from(u32::from_be(raw.sin_addr.s_addr))))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says that it is a sockaddr_in6.
+            let raw = unsafe { &*address.cast::<libc::sockaddr_in6>() };
+            Some(IpAddr::V6(Ipv6Addr::from(raw.sin6_addr.s6_addr)))
+        }
+        _ => None,
+    }
+}
+
+/// The name of the interface with this index.
+pub(crate) fn interface_name(index: u32) -> io::Result<CString> {
+    let mut name = [0 as libc::c_char; libc::IF_NAMESIZE];
+    // SAFETY: the buffer has the IF_NAMESIZE bytes that the call may write.
+    if unsafe { libc::if_indextoname(index, name.as_mut_ptr()) }.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so the name ends with a zero byte inside the buffer.
+    Ok(unsafe { CStr::from_ptr(name.as_ptr()) }.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_survives_the_way_to_the_kernel_and_back() {
+        for text in ["127.0.0.1:5004", "[::1]:65535", "[fe80::1%3]:9", "239.1.2.3:0"] {
+            let address: SocketAddr = text.parse().unwrap();
+            assert_eq!(decode(&RawAddress::from(address).storage), Some(address));
+        }
+    }
+
+    #[test]
+    fn loopback_is_found_by_name_and_by_address() {
+        let index = interface_index("lo").unwrap();
+        assert_eq!(interface_index("127.0.0.1").unwrap(), index);
+        assert_eq!(interface_name(index).unwrap().to_str(), Ok("lo"));
+        assert!(interface_index("nosuch0").is_err());
+        assert!(interface_index("192.0.2.77").is_err());
+    }
+}

@@ -1,0 +1,370 @@
+//! The kernel's arrays for `sendmmsg` and `recvmmsg`, laid out once and used for ever.
+
+use core::ptr::NonNull;
+use std::net::SocketAddr;
+
+use tautline_proto::ledger::Departure;
+use tautline_proto::stream::Outgoing;
+use tautline_proto::time::LocalTime;
+
+use crate::address::{RawAddress, STORAGE_LEN, decode};
+use crate::realtime::permit;
+use crate::socket::{Plain, Socket, errno};
+use crate::timestamp::{Ancillary, CONTROL_WORDS, ancillary};
+
+/// An array that never moves and to which the kernel's structures hold pointers. Unlike a boxed
+/// slice it claims no uniqueness, so those pointers stay valid while it is used.
+struct Fixed<T: Plain> {
+    start: NonNull<T>,
+    len: usize,
+}
+
+impl<T: Plain> Fixed<T> {
+    fn zeroed(len: usize) -> Self {
+        // SAFETY: `Plain` promises that all zeros are a valid value.
+        let zero: T = unsafe { core::mem::zeroed() };
+        let boxed = vec![zero; len].into_boxed_slice();
+        Self { start: NonNull::from(Box::leak(boxed)).cast(), len }
+    }
+
+    /// The element at `index`, which is checked.
+    fn at(&self, index: usize) -> *mut T {
+        assert!(index < self.len, "an index of the batch's own making");
+        // SAFETY: inside the array.
+        unsafe { self.start.as_ptr().add(index) }
+    }
+}
+
+impl<T: Plain> Drop for Fixed<T> {
+    fn drop(&mut self) {
+        let slice = core::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
+        // SAFETY: leaked from a box of this very length by `zeroed`, and freed once.
+        drop(unsafe { Box::from_raw(slice) });
+    }
+}
+
+/// How the batch was taken by the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Sent {
+    pub(crate) sent: u64,
+    pub(crate) refused: u64,
+    pub(crate) last_error: i32,
+}
+
+/// Packets to be sent, each to every destination.
+pub(crate) struct SendBatch {
+    bytes: Fixed<u8>,
+    vectors: Fixed<libc::iovec>,
+    messages: Fixed<libc::mmsghdr>,
+    names: Fixed<libc::sockaddr_storage>,
+    sample_request: Fixed<u64>,
+    packets: Box<[Queued]>,
+    queued: usize,
+    datagram_bytes: usize,
+    destinations: usize,
+}
+
+// SAFETY: the raw pointers lead into arrays that the batch alone owns.
+unsafe impl Send for SendBatch {}
+
+#[derive(Clone, Copy)]
+struct Queued {
+    instants: Departure,
+    handed_at: Option<usize>,
+    len: usize,
+}
+
+const NOTHING: Queued = Queued {
+    instants: Departure {
+        media: tautline_proto::time::MediaTime::ZERO,
+        capture: LocalTime::ZERO,
+        taken: LocalTime::ZERO,
+        packed: LocalTime::ZERO,
+        due: LocalTime::ZERO,
+        handed: LocalTime::ZERO,
+    },
+    handed_at: None,
+    len: 0,
+};
+
+impl SendBatch {
+    pub(crate) fn new(capacity: usize, datagram_bytes: usize, destinations: &[SocketAddr]) -> Self {
+        let (count, capacity) = (destinations.len(), capacity.max(1));
+        let names = Fixed::<libc::sockaddr_storage>::zeroed(count);
+        let mut lengths = Vec::with_capacity(count);
+        for (index, destination) in destinations.iter().enumerate() {
+            let raw = RawAddress::from(*destination);
+            // SAFETY: `at` yields a place inside the array.
+            unsafe { names.at(index).write(raw.storage) };
+            lengths.push(raw.len);
+        }
+        let batch = Self {
+            bytes: Fixed::zeroed(capacity * datagram_bytes.max(1)),
+            vectors: Fixed::zeroed(capacity),
+            messages: Fixed::zeroed(capacity * count),
+            names,
+            sample_request: sample_request(),
+            packets: vec![NOTHING; capacity].into_boxed_slice(),
+            queued: 0,
+            datagram_bytes,
+            destinations: count,
+        };
+        for packet in 0..capacity {
+            batch.lay_out(packet, &lengths);
+        }
+        batch
+    }
+
+    fn lay_out(&self, packet: usize, lengths: &[libc::socklen_t]) {
+        let vector = self.vectors.at(packet);
+        // SAFETY: `at` yields places inside arrays that live and stay as long as the batch.
+        unsafe {
+            (*vector).iov_base = self.bytes.at(packet * self.datagram_bytes).cast();
+            for (destination, length) in lengths.iter().enumerate() {
+                let header =
+                    &raw mut (*self.messages.at(packet * self.destinations + destination)).msg_hdr;
+                (*header).msg_name = self.names.at(destination).cast();
+                (*header).msg_namelen = *length;
+                (*header).msg_iov = vector;
+                (*header).msg_iovlen = 1;
+            }
+        }
+    }
+
+    pub(crate) const fn queued(&self) -> usize {
+        self.queued
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.queued == self.packets.len()
+    }
+
+    /// Copies a packet in; false if there is no room or nowhere to send it.
+    pub(crate) fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
+        let len = packet.datagram.len();
+        if self.is_full() || self.destinations == 0 || len == 0 || len > self.datagram_bytes {
+            return false;
+        }
+        // SAFETY: `queued` is below the capacity and `len` within the slot, so both places are
+        // inside their arrays; the source is another allocation.
+        unsafe {
+            let slot = self.bytes.at(self.queued * self.datagram_bytes);
+            core::ptr::copy_nonoverlapping(packet.datagram.as_ptr(), slot, len);
+            (*self.vectors.at(self.queued)).iov_len = len;
+        }
+        self.packets[self.queued] =
+            Queued { instants: packet.instants, handed_at: packet.handed_at, len };
+        self.queued += 1;
+        true
+    }
+
+    /// Writes the hand-over into every packet that wants it.
+    pub(crate) fn stamp(&mut self, handed: LocalTime) {
+        for (index, packet) in self.packets[..self.queued].iter_mut().enumerate() {
+            packet.instants.handed = handed;
+            let Some(offset) = packet.handed_at.filter(|&at| at + 4 <= packet.len) else {
+                continue;
+            };
+            let since = (handed - packet.instants.capture).as_nanos();
+            let field = u32::try_from(since.max(0)).unwrap_or(u32::MAX).to_be_bytes();
+            // SAFETY: `offset + 4` is within the packet, which is within its slot.
+            unsafe {
+                self.bytes
+                    .at(index * self.datagram_bytes + offset)
+                    .cast::<[u8; 4]>()
+                    .write_unaligned(field);
+            }
+        }
+    }
+
+    /// Asks for a transmit stamp of the packet's first datagram, in this batch and those after.
+    pub(crate) fn sample(&mut self, packet: usize) {
+        let start = self.sample_request.at(0).cast();
+        self.set_control(packet, start, self.sample_request.len * size_of::<u64>());
+    }
+
+    /// Asks for no transmit stamps any more.
+    pub(crate) fn clear_samples(&mut self) {
+        for packet in 0..self.packets.len() {
+            self.set_control(packet, core::ptr::null_mut(), 0);
+        }
+    }
+
+    fn set_control(&self, packet: usize, start: *mut libc::c_void, len: usize) {
+        if self.destinations == 0 {
+            return;
+        }
+        let message = self.messages.at(packet * self.destinations);
+        // SAFETY: `at` yields a place inside the array; the request lives as long as the batch.
+        unsafe {
+            (*message).msg_hdr.msg_control = start;
+            (*message).msg_hdr.msg_controllen = len;
+        }
+    }
+
+    /// The instants of the queued packet at `index`.
+    pub(crate) fn departure(&self, index: usize) -> Departure {
+        self.packets[index].instants
+    }
+
+    /// The instants of the queued packets.
+    pub(crate) fn departures(&self) -> impl Iterator<Item = Departure> + '_ {
+        self.packets[..self.queued].iter().map(|packet| packet.instants)
+    }
+
+    /// Hands everything to the kernel and empties the batch. A datagram that the kernel refuses is
+    /// left out and the rest goes on, unless the kernel has no room at all.
+    pub(crate) fn send(&mut self, socket: &Socket) -> Sent {
+        let total = self.queued * self.destinations;
+        self.queued = 0;
+        let mut outcome = Sent::default();
+        let mut next = 0;
+        while next < total {
+            let count = (total - next) as libc::c_uint;
+            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            // SAFETY: `count` laid-out messages begin at `next`, and all they point to lives.
+            let answer = unsafe {
+                let _permit = permit("the socket is non-blocking");
+                libc::sendmmsg(socket.fd(), self.messages.at(next), count, flags)
+            };
+            if answer > 0 {
+                outcome.sent += answer as u64;
+                next += answer as usize;
+                continue;
+            }
+            outcome.last_error = errno();
+            match outcome.last_error {
+                libc::EINTR => {}
+                libc::EAGAIN | libc::ENOBUFS => {
+                    outcome.refused += (total - next) as u64;
+                    next = total;
+                }
+                _ => {
+                    outcome.refused += 1;
+                    next += 1;
+                }
+            }
+        }
+        outcome
+    }
+}
+
+/// The control message that asks for a software transmit stamp of one datagram.
+fn sample_request() -> Fixed<u64> {
+    // SAFETY: arithmetic on a length.
+    let space = unsafe { libc::CMSG_SPACE(size_of::<u32>() as u32) } as usize;
+    let request = Fixed::<u64>::zeroed(space.div_ceil(8));
+    // SAFETY: an array of u64 is aligned for a cmsghdr, and CMSG_SPACE gave the room for the header
+    // and the data behind it.
+    unsafe {
+        let control = request.at(0).cast::<libc::cmsghdr>();
+        (*control).cmsg_level = libc::SOL_SOCKET;
+        (*control).cmsg_type = libc::SO_TIMESTAMPING;
+        (*control).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as usize;
+        libc::CMSG_DATA(control).cast::<u32>().write(libc::SOF_TIMESTAMPING_TX_SOFTWARE);
+    }
+    request
+}
+
+/// Room for a batch of arrivals.
+pub(crate) struct ReceiveBatch {
+    bytes: Fixed<u8>,
+    control: Fixed<u64>,
+    names: Fixed<libc::sockaddr_storage>,
+    vectors: Fixed<libc::iovec>,
+    messages: Fixed<libc::mmsghdr>,
+    capacity: usize,
+    datagram_bytes: usize,
+}
+
+// SAFETY: the raw pointers lead into arrays that the batch alone owns.
+unsafe impl Send for ReceiveBatch {}
+
+/// One message of the batch.
+pub(crate) struct Received<'a> {
+    pub(crate) datagram: &'a [u8],
+    pub(crate) source: Option<SocketAddr>,
+    pub(crate) told: Ancillary,
+    pub(crate) truncated: bool,
+}
+
+impl ReceiveBatch {
+    pub(crate) fn new(capacity: usize, datagram_bytes: usize) -> Self {
+        let (capacity, datagram_bytes) = (capacity.max(1), datagram_bytes.max(1));
+        let batch = Self {
+            bytes: Fixed::zeroed(capacity * datagram_bytes),
+            control: Fixed::zeroed(capacity * CONTROL_WORDS),
+            names: Fixed::zeroed(capacity),
+            vectors: Fixed::zeroed(capacity),
+            messages: Fixed::zeroed(capacity),
+            capacity,
+            datagram_bytes,
+        };
+        for index in 0..capacity {
+            let vector = batch.vectors.at(index);
+            // SAFETY: `at` yields places inside arrays that live and stay as long as the batch.
+            unsafe {
+                (*vector).iov_base = batch.bytes.at(index * datagram_bytes).cast();
+                (*vector).iov_len = datagram_bytes;
+                let header = &raw mut (*batch.messages.at(index)).msg_hdr;
+                (*header).msg_name = batch.names.at(index).cast();
+                (*header).msg_iov = vector;
+                (*header).msg_iovlen = 1;
+                (*header).msg_control = batch.control.at(index * CONTROL_WORDS).cast();
+            }
+        }
+        batch.rearm(capacity);
+        batch
+    }
+
+    pub(crate) const fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Gives the kernel back the lengths that it overwrote in the first `count` messages.
+    pub(crate) fn rearm(&self, count: usize) {
+        for index in 0..count {
+            // SAFETY: `at` yields a place inside the array.
+            unsafe {
+                let header = &raw mut (*self.messages.at(index)).msg_hdr;
+                (*header).msg_namelen = STORAGE_LEN;
+                (*header).msg_controllen = CONTROL_WORDS * 8;
+            }
+        }
+    }
+
+    /// Reads what has arrived, up to the capacity; how many, or the `errno`.
+    pub(crate) fn receive(&mut self, socket: &Socket) -> Result<usize, i32> {
+        // SAFETY: all `capacity` messages are laid out and what they point to lives.
+        let answer = unsafe {
+            let _permit = permit("MSG_DONTWAIT: the call does not wait");
+            libc::recvmmsg(
+                socket.fd(),
+                self.messages.at(0),
+                self.capacity as libc::c_uint,
+                libc::MSG_DONTWAIT,
+                core::ptr::null_mut(),
+            )
+        };
+        if answer < 0 { Err(errno()) } else { Ok(answer as usize) }
+    }
+
+    /// The message at `index`, which must be one of those that [`Self::receive`] counted last.
+    pub(crate) fn message(&self, index: usize) -> Received<'_> {
+        // SAFETY: the kernel has filled the message; `at` yields places inside the arrays; the
+        // length is cut to the slot, and nothing writes while `self` is borrowed.
+        unsafe {
+            let message = &*self.messages.at(index);
+            let len = (message.msg_len as usize).min(self.datagram_bytes);
+            Received {
+                datagram: core::slice::from_raw_parts(
+                    self.bytes.at(index * self.datagram_bytes),
+                    len,
+                ),
+                source: decode(&*self.names.at(index)),
+                told: ancillary(&message.msg_hdr),
+                truncated: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The machine's clocks: the monotonic one that everything runs on, and the wall clock for RTCP.
+
+use core::mem::MaybeUninit;
+
+use tautline_proto::time::{LocalTime, Span};
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+
+/// The reading of `CLOCK_MONOTONIC` now. Wait-free (vDSO).
+pub fn now() -> LocalTime {
+    LocalTime::from_nanos(read(libc::CLOCK_MONOTONIC))
+}
+
+/// The reading of `CLOCK_REALTIME` in nanoseconds since the Unix epoch.
+pub(crate) fn realtime() -> i64 {
+    read(libc::CLOCK_REALTIME)
+}
+
+fn read(clock: libc::clockid_t) -> i64 {
+    let mut time = MaybeUninit::<libc::timespec>::zeroed();
+    // SAFETY: `time` is a writable timespec; both clocks exist on every Linux, so the call fills it.
+    let time = unsafe {
+        libc::clock_gettime(clock, time.as_mut_ptr());
+        time.assume_init()
+    };
+    nanos_of(&time)
+}
+
+/// A kernel time as nanoseconds, saturating.
+pub(crate) const fn nanos_of(time: &libc::timespec) -> i64 {
+    time.tv_sec.saturating_mul(NANOS_PER_SECOND).saturating_add(time.tv_nsec)
+}
+
+/// Nanoseconds as a kernel time; what lies before zero counts as zero.
+pub(crate) const fn timespec(nanos: i64) -> libc::timespec {
+    let nanos = if nanos < 0 { 0 } else { nanos };
+    libc::timespec { tv_sec: nanos / NANOS_PER_SECOND, tv_nsec: nanos % NANOS_PER_SECOND }
+}
+
+/// Sleeps until `due`; returns at once if that has passed. A signal does not cut the sleep short.
+/// [`LocalTime::NEVER`] sleeps for ever.
+pub fn sleep_until(due: LocalTime) {
+    let due = timespec(due.as_nanos());
+    // SAFETY: `due` is a valid timespec and the remainder is not asked for, as it is an absolute
+    // time.
+    while unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &due,
+            core::ptr::null_mut(),
+        )
+    } == libc::EINTR
+    {}
+}
+
+/// The wall clock of a stream: the monotonic clock plus an offset frozen when the stream started,
+/// so that an NTP step moves nothing that was promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WallClock {
+    offset: Span,
+}
+
+impl WallClock {
+    /// Freezes the present offset between the two clocks.
+    pub fn frozen() -> Self {
+        Self { offset: Bracket::tightest(BRACKETS).offset() }
+    }
+
+    /// What to add to a [`LocalTime`]'s nanoseconds for nanoseconds since the Unix epoch (UTC
+    /// without leap seconds).
+    pub const fn offset(&self) -> Span {
+        self.offset
+    }
+}
+
+/// How many readings [`Bracket::tightest`] chooses from: one of them is seldom interrupted.
+pub(crate) const BRACKETS: usize = 4;
+
+/// What one reading says about CLOCK_REALTIME − CLOCK_MONOTONIC: it lies between the two bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bracket {
+    /// Least possible offset in nanoseconds.
+    pub(crate) least: i64,
+    /// Greatest possible offset in nanoseconds.
+    pub(crate) most: i64,
+}
+
+impl Bracket {
+    /// The narrowest of `tries` readings.
+    pub(crate) fn tightest(tries: usize) -> Self {
+        let first = Self::read();
+        (1..tries).map(|_| Self::read()).fold(first, |best, next| {
+            if next.most - next.least < best.most - best.least { next } else { best }
+        })
+    }
+
+    /// Monotonic, real, monotonic: the real reading fell between the other two.
+    fn read() -> Self {
+        let before = now().as_nanos();
+        let real = realtime();
+        let after = now().as_nanos();
+        Self { least: real - after, most: real - before }
+    }
+
+    /// The middle of the bounds.
+    pub(crate) const fn offset(&self) -> Span {
+        Span::from_nanos(self.least + (self.most - self.least) / 2)
+    }
+
+    /// How far [`Self::offset`] may be from the truth.
+    pub(crate) const fn uncertainty(&self) -> Span {
+        Span::from_nanos((self.most - self.least + 1) / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_ends_at_or_after_its_instant() {
+        let due = now() + Span::from_micros(200);
+        sleep_until(due);
+        assert!(now() >= due);
+        sleep_until(LocalTime::ZERO);
+        sleep_until(LocalTime::from_nanos(-5));
+    }
+
+    #[test]
+    fn the_wall_clock_agrees_with_the_system_to_within_a_second() {
+        let wall = now().as_nanos() + WallClock::frozen().offset().as_nanos();
+        let system = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_nanos() as i64;
+        assert!((wall - system).abs() < NANOS_PER_SECOND, "{wall} against {system}");
+    }
+}

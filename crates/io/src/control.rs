@@ -1,0 +1,91 @@
+//! A plain datagram socket for RTCP, which the session's ordinary thread waits on.
+
+use std::io;
+use std::net::SocketAddr;
+
+use crate::clock::{now, timespec};
+use crate::link::{Arrival, LinkCounters};
+use crate::open::{OpenError, UdpOptions, open};
+use crate::socket::Socket;
+use crate::udp::Incoming;
+use tautline_proto::time::LocalTime;
+
+/// The largest RTCP compound that is read whole: what fits an Ethernet frame.
+pub(crate) const DATAGRAM_BYTES: usize = 1472;
+
+/// A socket for RTCP. Sends do not block; arrivals carry kernel stamps.
+pub struct ControlSocket {
+    socket: Socket,
+    local: SocketAddr,
+    incoming: Incoming,
+    counters: LinkCounters,
+}
+
+impl ControlSocket {
+    /// Opens a socket with the addresses, groups and marks of `options`.
+    pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
+        let socket = open(options)?;
+        Ok(Self {
+            local: socket.local().unwrap_or(options.bind),
+            incoming: Incoming::new(options),
+            counters: LinkCounters::default(),
+            socket,
+        })
+    }
+
+    /// The address that the socket is bound to.
+    pub const fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Sends one datagram. A refusal is counted and returned; the next may succeed.
+    pub fn send_to(&mut self, datagram: &[u8], destination: SocketAddr) -> io::Result<()> {
+        let answer = self.socket.send_to(datagram, destination);
+        match &answer {
+            Ok(()) => self.counters.sent += 1,
+            Err(error) => {
+                self.counters.send_errors += 1;
+                self.counters.last_error = error.raw_os_error().unwrap_or(0);
+            }
+        }
+        answer
+    }
+
+    /// Delivers every datagram that has arrived, oldest first. Does not wait.
+    pub fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        self.incoming.receive(&self.socket, &mut self.counters, deliver);
+    }
+
+    /// What was counted so far.
+    pub const fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+}
+
+/// Waits until one of `sockets` has something to read (true) or `until` has come (false). Blocks:
+/// for ordinary threads.
+pub fn wait(sockets: &[&ControlSocket], until: LocalTime) -> bool {
+    let mut polled: Vec<libc::pollfd> = sockets
+        .iter()
+        .map(|socket| libc::pollfd { fd: socket.socket.fd(), events: libc::POLLIN, revents: 0 })
+        .collect();
+    poll(&mut polled, until)
+}
+
+/// Waits for the events asked for until `until`; false if none came. A signal does not end it.
+pub(crate) fn poll(polled: &mut [libc::pollfd], until: LocalTime) -> bool {
+    loop {
+        let left = timespec((until - now()).as_nanos());
+        let count = polled.len() as libc::nfds_t;
+        // SAFETY: the slice has `count` elements, and there is no signal mask.
+        let ready =
+            unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const left, core::ptr::null()) };
+        if ready > 0 {
+            return true;
+        }
+        // An error other than a signal cannot be waited away either: both end at `until`.
+        if now() >= until {
+            return false;
+        }
+    }
+}

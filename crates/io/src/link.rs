@@ -1,0 +1,88 @@
+//! What every link to the network can do, whether the device's thread makes the system calls itself
+//! ([`DirectUdp`](crate::udp::DirectUdp)) or a wire thread does
+//! ([`Ringed`](crate::wire_thread::Ringed)).
+
+use std::net::SocketAddr;
+
+use tautline_proto::stream::Outgoing;
+use tautline_proto::time::{LocalTime, MediaTime, Span};
+
+/// One datagram that arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// Its bytes; only the first part if [`Self::truncated`].
+    pub datagram: &'a [u8],
+    /// Who sent it.
+    pub source: SocketAddr,
+    /// When the kernel took it from the network (its software stamp, mapped to the monotonic
+    /// clock). Never after [`Self::read`], and equal to it where the kernel gave no stamp.
+    pub arrival: LocalTime,
+    /// How far `arrival` may be from the truth by the mapping between the clocks;
+    /// [`Span::MAX`] where the kernel gave no stamp.
+    pub stamp_uncertainty: Span,
+    /// When the program read it from the socket: one reading for all datagrams of a batch.
+    pub read: LocalTime,
+    /// Whether it was longer than the link was opened for and has been cut.
+    pub truncated: bool,
+}
+
+/// When one sampled packet left the kernel's network stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransmitStamp {
+    /// First frame of the packet.
+    pub media: MediaTime,
+    /// Handed to the kernel.
+    pub handed: LocalTime,
+    /// Given by the kernel to the network driver (its software stamp).
+    pub left: LocalTime,
+    /// How far `left` may be from the truth by the mapping between the clocks.
+    pub uncertainty: Span,
+}
+
+/// What a link has counted since it was opened. All are totals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LinkCounters {
+    /// Datagrams that the kernel took (one per packet and destination).
+    pub sent: u64,
+    /// Datagrams that the kernel refused.
+    pub send_errors: u64,
+    /// The `errno` of the latest system call that failed, 0 if none did.
+    pub last_error: i32,
+    /// Packets that found no room in the batch or the ring, or were longer than the link was opened
+    /// for, or had no destination.
+    pub dropped: u64,
+    /// Datagrams delivered.
+    pub received: u64,
+    /// Datagrams delivered that were longer than the link was opened for.
+    pub truncated: u64,
+    /// Datagrams not delivered since they came from another than the source asked for.
+    pub foreign: u64,
+    /// Datagrams delivered for which the kernel gave no usable stamp.
+    pub unstamped: u64,
+    /// Datagrams that the kernel dropped since the socket's buffer was full (`SO_RXQ_OVFL`). Known
+    /// only when a later datagram arrives.
+    pub kernel_drops: u64,
+    /// Datagrams that the wire thread dropped since the device's thread did not fetch them.
+    pub ring_drops: u64,
+    /// Departures (records for the ledger) that found the caller's ring full.
+    pub departures_lost: u64,
+}
+
+/// A link to the network. All methods are real-time: bounded work, no allocation, lock or blocking
+/// call.
+pub trait Link: Send {
+    /// Copies a finished packet into the next batch. False if there was no room (counted).
+    fn queue(&mut self, packet: &Outgoing<'_>) -> bool;
+
+    /// Sends the batch in one system call (direct), or hands it to the wire thread (ringed).
+    fn flush(&mut self);
+
+    /// Delivers every datagram that has arrived, oldest first, each with its stamps.
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>));
+
+    /// Delivers the transmit stamps that came back since the last call.
+    fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp));
+
+    /// What was counted so far.
+    fn counters(&self) -> LinkCounters;
+}

@@ -1,0 +1,349 @@
+//! Opens UDP sockets: what may be asked for, and the sentence when it cannot be had.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::address::{RawAddress, interface_index, interface_name};
+use crate::socket::Socket;
+use crate::timestamp;
+
+/// Whether a datagram longer than the path's MTU may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FragmentPolicy {
+    /// In several IP fragments, all of which must arrive.
+    #[default]
+    Allow,
+    /// Not at all: the kernel refuses it (`EMSGSIZE`, a send error) and sets "don't fragment".
+    Never,
+}
+
+/// Assured Forwarding 41 (RFC 2597), which AES67 §6.2 gives media.
+pub const DSCP_MEDIA: u8 = 34;
+
+/// How a UDP link is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UdpOptions {
+    /// Local address and UDP port (0: one that is free). An unspecified address together with
+    /// [`Self::join`] binds to the group itself, so that nothing else sent to the UDP port arrives.
+    pub bind: SocketAddr,
+    /// Where every packet goes: unicast addresses and groups, of the same family as `bind`.
+    pub destinations: Vec<SocketAddr>,
+    /// Interface by its name or by one of its addresses. A unicast socket then uses it alone; a
+    /// multicast one joins and sends there.
+    pub interface: Option<String>,
+    /// Routers that a multicast datagram may pass, plus one; 1 stays on the local network.
+    pub ttl: u8,
+    /// Whether what is sent to a group is also heard on this host.
+    pub loopback: bool,
+    /// The group to join.
+    pub join: Option<IpAddr>,
+    /// The only source to hear: joined source-specifically (RFC 4607) where `join` is set, and
+    /// every datagram from another is counted as foreign.
+    pub source_filter: Option<IpAddr>,
+    /// Differentiated services code point of everything sent, 0 to 63.
+    pub dscp: u8,
+    /// The largest datagram in bytes, UDP payload; longer ones arrive truncated.
+    pub datagram_bytes: usize,
+    /// Packets per second that are expected one way, for the socket's buffers.
+    pub packets_per_second: u32,
+    /// Packets that one system call sends, and datagrams that one fetches.
+    pub batch: usize,
+    /// What happens to datagrams longer than the path's MTU.
+    pub fragment: FragmentPolicy,
+    /// Every how many packets one is sampled for its transmit stamp; 0 for none.
+    pub transmit_stamp_every: u32,
+}
+
+impl UdpOptions {
+    /// Sends to `destinations` from a free UDP port.
+    pub fn sender(destinations: Vec<SocketAddr>) -> Self {
+        let six = destinations.first().is_some_and(SocketAddr::is_ipv6);
+        Self { bind: SocketAddr::new(any(six), 0), destinations, ..Self::default() }
+    }
+
+    /// Receives at `address`; if that is a group, joins it.
+    pub fn receiver(address: SocketAddr) -> Self {
+        let join = address.ip().is_multicast().then_some(address.ip());
+        Self { bind: address, join, ..Self::default() }
+    }
+
+    /// The same on the UDP port above, for RTCP (RFC 3550 §11).
+    pub(crate) fn for_control(&self, port: u16) -> Self {
+        let mut options = self.clone();
+        options.bind.set_port(port);
+        options.datagram_bytes = crate::control::DATAGRAM_BYTES;
+        options.packets_per_second = 100;
+        options.transmit_stamp_every = 0;
+        options
+    }
+
+    /// The bytes that each of the socket's two buffers is asked for: a quarter of a second of the
+    /// stream, as a host may freeze for tens of milliseconds; at least two batches; in all at most
+    /// 64 MiB. A packet takes what the kernel allocates for it: the next power of two above its
+    /// bytes, headers and `struct skb_shared_info` (together under 512), and 256 for its
+    /// `struct sk_buff`.
+    pub fn buffer_bytes(&self) -> usize {
+        let packets = (self.packets_per_second as usize / 4).max(2 * self.batch).max(64);
+        let packet = (self.datagram_bytes + 512).next_power_of_two() + 256;
+        packets.saturating_mul(packet).min(64 << 20)
+    }
+}
+
+const fn any(six: bool) -> IpAddr {
+    if six { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
+}
+
+impl Default for UdpOptions {
+    /// A free UDP port of IPv4, datagrams that fit an Ethernet frame, and 1000 of them a second.
+    fn default() -> Self {
+        Self {
+            bind: SocketAddr::new(any(false), 0),
+            destinations: Vec::new(),
+            interface: None,
+            ttl: 1,
+            loopback: true,
+            join: None,
+            source_filter: None,
+            dscp: DSCP_MEDIA,
+            datagram_bytes: 1472,
+            packets_per_second: 1000,
+            batch: 32,
+            fragment: FragmentPolicy::Allow,
+            transmit_stamp_every: 0,
+        }
+    }
+}
+
+/// A link that could not be opened: one sentence and the mend.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{tried}: {answer}; {mend}")]
+pub struct OpenError {
+    /// What was tried, with the address.
+    pub tried: String,
+    /// What the system answered.
+    pub answer: String,
+    /// What to do next.
+    pub mend: String,
+    /// The system's error number, 0 if it was not the system that refused.
+    pub errno: i32,
+}
+
+impl OpenError {
+    fn new(tried: String, error: &io::Error, mend: impl Into<String>) -> Self {
+        let errno = error.raw_os_error().unwrap_or(0);
+        let text = error.to_string();
+        let answer = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
+        Self { tried, answer, mend: mend.into(), errno }
+    }
+}
+
+/// Opens and binds a socket with everything that `options` ask for.
+pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
+    check_families(options)?;
+    let index = options.interface.as_deref().map(find_interface).transpose()?;
+    let socket = Socket::for_family_of(&options.bind).map_err(|error| {
+        let tried = format!("opening a UDP socket for {}", options.bind);
+        OpenError::new(tried, &error, "raise the limit of open files (ulimit -n)")
+    })?;
+    configure(&socket, options, index).map_err(|error| {
+        let tried = format!("setting up the UDP socket for {}", options.bind);
+        OpenError::new(tried, &error, "check the interface, TTL and DSCP asked for")
+    })?;
+    bind(&socket, options, index)?;
+    if let Some(group) = options.join {
+        join(&socket, group, options.source_filter, index)
+            .map_err(|error| join_error(group, options, &error))?;
+    }
+    for destination in &options.destinations {
+        check_route(*destination, options, index)?;
+    }
+    Ok(socket)
+}
+
+fn check_families(options: &UdpOptions) -> Result<(), OpenError> {
+    let six = options.bind.is_ipv6();
+    let others = options.destinations.iter().map(SocketAddr::ip);
+    let others = others.chain(options.join).chain(options.source_filter);
+    match others.into_iter().find(|ip| ip.is_ipv6() != six) {
+        None => Ok(()),
+        Some(other) => Err(OpenError {
+            tried: format!("using {other} with the local address {}", options.bind),
+            answer: "one is IPv4 and the other IPv6".into(),
+            mend: "open one link for each family".into(),
+            errno: 0,
+        }),
+    }
+}
+
+fn find_interface(name: &str) -> Result<u32, OpenError> {
+    interface_index(name).map_err(|error| {
+        let mend = "`ip -brief address` lists the interfaces and their addresses";
+        OpenError::new(format!("using the interface {name}"), &error, mend)
+    })
+}
+
+fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::Result<()> {
+    let multicast = options.join.is_some() || options.bind.ip().is_multicast();
+    if multicast {
+        // Several programs on one host may hear the same group.
+        socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    }
+    set_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, options.buffer_bytes())?;
+    set_buffer(socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, options.buffer_bytes())?;
+    socket.set(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
+    timestamp::enable(socket)?;
+    direct(socket, options, index)?;
+    let (class, loopback, hops) =
+        (i32::from(options.dscp) << 2, i32::from(options.loopback), i32::from(options.ttl));
+    let never = options.fragment == FragmentPolicy::Never;
+    if options.bind.is_ipv4() {
+        socket.set(libc::IPPROTO_IP, libc::IP_TOS, class)?;
+        socket.set(libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, hops)?;
+        socket.set(libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, loopback)?;
+        socket.set(libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 0)?;
+        if never {
+            socket.set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+        }
+    } else {
+        socket.set(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class)?;
+        socket.set(libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, hops)?;
+        socket.set(libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, loopback)?;
+        if never {
+            socket.set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+        }
+    }
+    Ok(())
+}
+
+/// Beyond `net.core.rmem_max` if privileged, else as much of it as the system gives.
+fn set_buffer(socket: &Socket, force: i32, ask: i32, bytes: usize) -> io::Result<()> {
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    // The kernel doubles what is asked for, to leave half for its own book-keeping; the size asked
+    // for here already holds that.
+    let half = bytes / 2;
+    socket.set(libc::SOL_SOCKET, force, half).or_else(|_| socket.set(libc::SOL_SOCKET, ask, half))
+}
+
+/// Sends (and for unicast also receives) through the interface asked for.
+fn direct(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::Result<()> {
+    let Some(index) = index else { return Ok(()) };
+    if options.bind.is_ipv4() {
+        let request = libc::ip_mreqn {
+            imr_multiaddr: libc::in_addr { s_addr: 0 },
+            imr_address: libc::in_addr { s_addr: 0 },
+            imr_ifindex: index as libc::c_int,
+        };
+        socket.set_plain(libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &request)?;
+    } else {
+        socket.set_plain(libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &index)?;
+    }
+    let groups = options.join.into_iter().chain(options.destinations.iter().map(SocketAddr::ip));
+    if groups.into_iter().any(|ip| ip.is_multicast()) {
+        return Ok(());
+    }
+    let name = interface_name(index)?;
+    socket.set_text(libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name.as_bytes_with_nul())
+}
+
+fn bind(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> Result<(), OpenError> {
+    let mut local = options.bind;
+    if let Some(group) = options.join.filter(|_| local.ip().is_unspecified()) {
+        local.set_ip(group);
+    }
+    if let (SocketAddr::V6(six), Some(index)) = (&mut local, index) {
+        // Addresses that many links have are told apart by the interface (RFC 4007 §6).
+        if six.scope_id() == 0 {
+            six.set_scope_id(index);
+        }
+    }
+    socket.bind(local).map_err(|error| {
+        let mend = match error.raw_os_error() {
+            Some(libc::EADDRINUSE) => format!(
+                "another program holds UDP port {0}: stop it (`ss -ulpn 'sport = :{0}'` names it) \
+                 or use another UDP port",
+                local.port()
+            ),
+            Some(libc::EADDRNOTAVAIL) => {
+                "use an address of this host (`ip -brief address` lists them) or 0.0.0.0".into()
+            }
+            Some(libc::EACCES) => "use a UDP port of 1024 or above".into(),
+            _ => "check the address".into(),
+        };
+        OpenError::new(format!("binding UDP {local}"), &error, mend)
+    })
+}
+
+fn join(
+    socket: &Socket,
+    group: IpAddr,
+    source: Option<IpAddr>,
+    index: Option<u32>,
+) -> io::Result<()> {
+    let level = if group.is_ipv4() { libc::IPPROTO_IP } else { libc::IPPROTO_IPV6 };
+    let group = RawAddress::from(SocketAddr::new(group, 0)).storage;
+    let gsr_interface = index.unwrap_or(0);
+    match source {
+        None => {
+            let request = libc::group_req { gr_interface: gsr_interface, gr_group: group };
+            socket.set_plain(level, libc::MCAST_JOIN_GROUP, &request)
+        }
+        Some(source) => {
+            let gsr_source = RawAddress::from(SocketAddr::new(source, 0)).storage;
+            let request = libc::group_source_req { gsr_interface, gsr_group: group, gsr_source };
+            socket.set_plain(level, libc::MCAST_JOIN_SOURCE_GROUP, &request)
+        }
+    }
+}
+
+fn join_error(group: IpAddr, options: &UdpOptions, error: &io::Error) -> OpenError {
+    let tried = match &options.interface {
+        Some(interface) => format!("joining the group {group} on {interface}"),
+        None => format!("joining the group {group}"),
+    };
+    let mend = match error.raw_os_error() {
+        Some(libc::ENODEV) => "name the interface to join on (`?iface=eth0`)",
+        Some(libc::ENOBUFS) => "raise net.ipv4.igmp_max_memberships",
+        _ => "use a multicast group: 224.0.0.0/4 or ff00::/8",
+    };
+    OpenError::new(tried, error, mend)
+}
+
+/// Connecting a throw-away socket asks the kernel for the route without sending anything.
+fn check_route(
+    destination: SocketAddr,
+    options: &UdpOptions,
+    index: Option<u32>,
+) -> Result<(), OpenError> {
+    let probe = || {
+        let socket = Socket::for_family_of(&destination)?;
+        direct(&socket, options, index)?;
+        socket.connect(destination)
+    };
+    probe().map_err(|error| {
+        let mend = if destination.ip().is_multicast() {
+            "name the interface to send on (`?iface=eth0`) or add a route for multicast"
+        } else {
+            "`ip route get` shows how this host would reach it: connect the network or use another \
+             address"
+        };
+        OpenError::new(format!("sending to {destination}"), &error, mend)
+    })
+}
+
+/// Bytes of IP and UDP headers of a datagram without options: 20 or 40 (RFC 791, RFC 8200) + 8.
+pub const fn header_bytes(destination: &SocketAddr) -> usize {
+    if destination.is_ipv4() { 28 } else { 48 }
+}
+
+/// The largest IP packet that the way to `destination` is known to carry whole, in bytes, headers
+/// included (see [`header_bytes`]); `None` where there is no route.
+pub fn path_mtu(destination: SocketAddr) -> Option<usize> {
+    let socket = Socket::for_family_of(&destination).ok()?;
+    socket.connect(destination).ok()?;
+    let (level, name) = if destination.is_ipv4() {
+        (libc::IPPROTO_IP, libc::IP_MTU)
+    } else {
+        (libc::IPPROTO_IPV6, libc::IPV6_MTU)
+    };
+    usize::try_from(socket.option(level, name).ok()?).ok()
+}

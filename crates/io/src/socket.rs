@@ -1,0 +1,162 @@
+//! A UDP socket as the kernel knows it, with its options in Rust's types.
+
+use core::mem::MaybeUninit;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::address::{RawAddress, STORAGE_LEN, decode};
+
+/// A non-blocking datagram socket.
+#[derive(Debug)]
+pub(crate) struct Socket(OwnedFd);
+
+/// What may be given to and read from `setsockopt` byte by byte: plain C structures.
+///
+/// # Safety
+/// All zeros are a valid value.
+pub(crate) unsafe trait Plain: Copy {}
+// SAFETY: integers and C structures of integers and pointers.
+unsafe impl Plain for u8 {}
+// SAFETY: as above.
+unsafe impl Plain for u64 {}
+// SAFETY: as above.
+unsafe impl Plain for libc::c_int {}
+// SAFETY: as above.
+unsafe impl Plain for u32 {}
+// SAFETY: as above.
+unsafe impl Plain for libc::ip_mreqn {}
+// SAFETY: as above.
+unsafe impl Plain for libc::group_req {}
+// SAFETY: as above.
+unsafe impl Plain for libc::group_source_req {}
+// SAFETY: as above.
+unsafe impl Plain for libc::iovec {}
+// SAFETY: as above; null pointers are valid pointers.
+unsafe impl Plain for libc::mmsghdr {}
+// SAFETY: as above.
+unsafe impl Plain for libc::sockaddr_storage {}
+
+impl Socket {
+    /// A socket of the family that `address` belongs to. IPv6 sockets carry IPv6 alone, so that
+    /// sources are never IPv4 addresses in disguise.
+    pub(crate) fn for_family_of(address: &SocketAddr) -> io::Result<Self> {
+        let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: no pointers.
+        let fd = checked(unsafe { libc::socket(family, kind, 0) })?;
+        // SAFETY: a descriptor just made, owned by nobody else.
+        let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        if address.is_ipv6() {
+            socket.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+        }
+        Ok(socket)
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// `setsockopt` with a number.
+    pub(crate) fn set(&self, level: libc::c_int, name: libc::c_int, value: i32) -> io::Result<()> {
+        self.set_plain(level, name, &value)
+    }
+
+    /// `setsockopt` with a structure.
+    pub(crate) fn set_plain<T: Plain>(
+        &self,
+        level: libc::c_int,
+        name: libc::c_int,
+        value: &T,
+    ) -> io::Result<()> {
+        self.set_bytes(level, name, core::ptr::from_ref(value).cast(), size_of::<T>())
+    }
+
+    /// `setsockopt` with text, without its end.
+    pub(crate) fn set_text(
+        &self,
+        level: libc::c_int,
+        name: libc::c_int,
+        text: &[u8],
+    ) -> io::Result<()> {
+        self.set_bytes(level, name, text.as_ptr(), text.len())
+    }
+
+    fn set_bytes(
+        &self,
+        level: libc::c_int,
+        name: libc::c_int,
+        start: *const u8,
+        len: usize,
+    ) -> io::Result<()> {
+        let len = len as libc::socklen_t;
+        // SAFETY: both callers pass the start and length of a value that lives through the call.
+        checked(unsafe { libc::setsockopt(self.fd(), level, name, start.cast(), len) }).map(drop)
+    }
+
+    /// `getsockopt` of a number.
+    pub(crate) fn option(&self, level: libc::c_int, name: libc::c_int) -> io::Result<i32> {
+        let mut value: i32 = 0;
+        let mut len = size_of::<i32>() as libc::socklen_t;
+        // SAFETY: `value` has the `len` bytes that the call may write.
+        checked(unsafe {
+            libc::getsockopt(self.fd(), level, name, (&raw mut value).cast(), &raw mut len)
+        })?;
+        Ok(value)
+    }
+
+    pub(crate) fn bind(&self, address: SocketAddr) -> io::Result<()> {
+        let raw = RawAddress::from(address);
+        let start = (&raw const raw.storage).cast();
+        // SAFETY: `start` has `len` bytes that hold an address.
+        checked(unsafe { libc::bind(self.fd(), start, raw.len) }).map(drop)
+    }
+
+    pub(crate) fn connect(&self, address: SocketAddr) -> io::Result<()> {
+        let raw = RawAddress::from(address);
+        let start = (&raw const raw.storage).cast();
+        // SAFETY: `start` has `len` bytes that hold an address.
+        checked(unsafe { libc::connect(self.fd(), start, raw.len) }).map(drop)
+    }
+
+    pub(crate) fn local(&self) -> io::Result<SocketAddr> {
+        let mut storage = MaybeUninit::<libc::sockaddr_storage>::zeroed();
+        let mut len = STORAGE_LEN;
+        // SAFETY: the storage has the `len` bytes that the call may write.
+        checked(unsafe {
+            libc::getsockname(self.fd(), storage.as_mut_ptr().cast(), &raw mut len)
+        })?;
+        // SAFETY: zeroed before and an address now.
+        decode(unsafe { storage.assume_init_ref() })
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))
+    }
+
+    /// Sends one datagram.
+    pub(crate) fn send_to(&self, datagram: &[u8], destination: SocketAddr) -> io::Result<()> {
+        let raw = RawAddress::from(destination);
+        let start = (&raw const raw.storage).cast();
+        // SAFETY: both pointers with their lengths are of values that live through the call.
+        let sent = unsafe {
+            libc::sendto(
+                self.fd(),
+                datagram.as_ptr().cast(),
+                datagram.len(),
+                libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+                start,
+                raw.len,
+            )
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// The answer of a system call that returns −1 with `errno` when it fails.
+pub(crate) fn checked(answer: libc::c_int) -> io::Result<libc::c_int> {
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
+}
+
+/// The `errno` of the system call that failed last on this thread.
+pub(crate) fn errno() -> libc::c_int {
+    // SAFETY: the location is valid for the life of the thread.
+    unsafe { *libc::__errno_location() }
+}

@@ -1,0 +1,241 @@
+//! Kernel time stamps, brought to the monotonic clock at the edge.
+//!
+//! Software stamps are readings of `CLOCK_REALTIME`. Its offset from `CLOCK_MONOTONIC` is constant
+//! but for steps (NTP slews both alike), so each new reading of both narrows what is known, until
+//! one disagrees: then the wall clock was stepped.
+//!
+//! Only `SO_TIMESTAMPING` is used, never with `SO_TIMESTAMPNS`: with both set, the kernel answers
+//! software stamps under the other's name (`Documentation/networking/timestamping.rst`, §1.4).
+
+use std::io;
+
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::clock::{BRACKETS, Bracket, nanos_of};
+use crate::socket::Socket;
+
+/// Age at which the offset is read again: a step spoils the stamps of this long at most.
+const REFRESH_AFTER: Span = Span::from_millis(10);
+/// How long after a step a datagram may still come out of a queue with a stamp from before it.
+const STEP_MEMORY: Span = Span::from_secs(1);
+/// What rounding to whole nanoseconds can make of a constant offset.
+const ROUNDING: i64 = 2;
+/// A stamp this far ahead of the reading clock is from another time than the mapping.
+const FUTURE: Span = Span::from_millis(1);
+
+/// Asks for software stamps on arrival, and makes them possible on departure.
+pub(crate) fn enable(socket: &Socket) -> io::Result<()> {
+    let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE
+        | libc::SOF_TIMESTAMPING_SOFTWARE
+        | libc::SOF_TIMESTAMPING_OPT_ID
+        | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    socket.set_plain(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
+}
+
+/// Starts the numbers of transmit stamps at 0 again: the kernel does when the option is set anew.
+pub(crate) fn restart_numbers(socket: &Socket) -> io::Result<()> {
+    let without = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+    socket.set_plain(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &without)?;
+    enable(socket)
+}
+
+/// Maps stamps of `CLOCK_REALTIME` to [`LocalTime`].
+#[derive(Debug, Clone)]
+pub(crate) struct StampClock {
+    offset: Bracket,
+    learned: LocalTime,
+    step: Option<Step>,
+}
+
+/// The wall clock was stepped at some instant between two readings.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    before: Bracket,
+    from: LocalTime,
+    until: LocalTime,
+}
+
+impl StampClock {
+    /// Reads the clocks.
+    pub(crate) fn new(now: LocalTime) -> Self {
+        Self::starting_with(Bracket::tightest(BRACKETS), now)
+    }
+
+    const fn starting_with(offset: Bracket, learned: LocalTime) -> Self {
+        Self { offset, learned, step: None }
+    }
+
+    /// Reads the clocks again if the last reading is old.
+    pub(crate) fn refresh(&mut self, now: LocalTime) {
+        if now - self.learned >= REFRESH_AFTER {
+            self.learn(Bracket::tightest(BRACKETS), now);
+        }
+    }
+
+    /// `stamp` (nanoseconds of `CLOCK_REALTIME`) on the monotonic clock, with its uncertainty, for
+    /// a datagram that was read at `read`. Reads the clocks again if the stamp makes no sense, and
+    /// gives up if it still makes none.
+    pub(crate) fn localise(&mut self, stamp: i64, read: LocalTime) -> Option<(LocalTime, Span)> {
+        let found = self.map(stamp, read).or_else(|| {
+            self.learn(Bracket::tightest(BRACKETS), crate::clock::now());
+            self.map(stamp, read)
+        });
+        found.map(|(at, uncertainty)| (at.min(read), uncertainty))
+    }
+
+    fn learn(&mut self, reading: Bracket, now: LocalTime) {
+        let least = self.offset.least.max(reading.least - ROUNDING);
+        let most = self.offset.most.min(reading.most + ROUNDING);
+        if least <= most {
+            self.offset = Bracket { least, most };
+            if self.step.is_some_and(|step| now - step.until > STEP_MEMORY) {
+                self.step = None;
+            }
+        } else {
+            self.step = Some(Step { before: self.offset, from: self.learned, until: now });
+            self.offset = reading;
+        }
+        self.learned = now;
+    }
+
+    fn map(&self, stamp: i64, read: LocalTime) -> Option<(LocalTime, Span)> {
+        let by = |offset: &Bracket| LocalTime::from_nanos(stamp - offset.offset().as_nanos());
+        let after = by(&self.offset);
+        let uncertainty = self.offset.uncertainty();
+        let sensible = |at: LocalTime| at <= read + FUTURE;
+        let Some(step) = &self.step else {
+            return sensible(after).then_some((after, uncertainty));
+        };
+        let before = by(&step.before);
+        let may_be_after = sensible(after) && after >= step.from;
+        let may_be_before =
+            sensible(before) && before <= step.until && before >= step.from - STEP_MEMORY;
+        match (may_be_before, may_be_after) {
+            (false, true) => Some((after, uncertainty)),
+            (true, false) => Some((before, step.before.uncertainty())),
+            (true, true) => Some((after, (after - before).abs() + uncertainty)),
+            (false, false) => None,
+        }
+    }
+}
+
+/// What the kernel told beside a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Ancillary {
+    /// Software stamp, nanoseconds of `CLOCK_REALTIME`.
+    pub(crate) stamp: Option<i64>,
+    /// Datagrams that this socket has dropped so far for want of room, modulo 2³².
+    pub(crate) overflow: Option<u32>,
+    /// The count of the sent datagram that the stamp belongs to (`SOF_TIMESTAMPING_OPT_ID`).
+    pub(crate) transmit_id: Option<u32>,
+}
+
+/// Bytes of control messages that one datagram can bring, in whole 8-byte words: a stamp of three
+/// times, an overflow count, and from the error queue an extended error with an IPv6 address.
+pub(crate) const CONTROL_WORDS: usize = 24;
+
+/// Reads the control messages that came with `header`.
+///
+/// # Safety
+/// `header` has been filled by `recvmsg` or `recvmmsg` and its control buffer is still alive.
+pub(crate) unsafe fn ancillary(header: &libc::msghdr) -> Ancillary {
+    let mut told = Ancillary::default();
+    // SAFETY: the caller promises that the header describes a live control buffer.
+    let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !control.is_null() {
+        // SAFETY: the macros yield only headers that lie wholly in the control buffer, and the
+        // kernel writes each with its data.
+        unsafe {
+            read_control(&mut told, &*control, libc::CMSG_DATA(control));
+            control = libc::CMSG_NXTHDR(header, control);
+        }
+    }
+    told
+}
+
+/// Reads one control message, whose data begins at `data`.
+///
+/// # Safety
+/// `data` points at the data that `control` announces.
+unsafe fn read_control(told: &mut Ancillary, control: &libc::cmsghdr, data: *const u8) {
+    // SAFETY: each type is read only under the level and kind that the kernel gives it, and only if
+    // the announced length holds it; control data may be unaligned for it, hence `read_unaligned`.
+    unsafe {
+        let holds = |len: usize| control.cmsg_len >= libc::CMSG_LEN(len as u32) as usize;
+        match (control.cmsg_level, control.cmsg_type) {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) if holds(size_of::<libc::timespec>()) => {
+                let stamp = nanos_of(&data.cast::<libc::timespec>().read_unaligned());
+                told.stamp = (stamp != 0).then_some(stamp);
+            }
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) if holds(size_of::<u32>()) => {
+                told.overflow = Some(data.cast::<u32>().read_unaligned());
+            }
+            (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
+                if holds(size_of::<libc::sock_extended_err>()) =>
+            {
+                let error = data.cast::<libc::sock_extended_err>().read_unaligned();
+                if error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING {
+                    told.transmit_id = Some(error.ee_data);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(nanos: i64) -> LocalTime {
+        LocalTime::from_nanos(nanos)
+    }
+    const fn around(offset: i64, half: i64) -> Bracket {
+        Bracket { least: offset - half, most: offset + half }
+    }
+    const HOUR: i64 = 3_600_000_000_000;
+    const EPOCH: i64 = 1_700_000_000_000_000_000;
+
+    #[test]
+    fn every_reading_narrows_the_uncertainty() {
+        let mut clock = StampClock::starting_with(around(EPOCH, 500), at(0));
+        assert_eq!(clock.map(EPOCH + 7, at(100)), Some((at(7), Span::from_nanos(500))));
+        clock.learn(around(EPOCH + 480, 100), at(10));
+        let (_, uncertainty) = clock.map(EPOCH, at(1_000)).unwrap();
+        assert!(uncertainty <= Span::from_nanos(65), "{uncertainty}");
+    }
+
+    #[test]
+    fn a_step_of_an_hour_either_way_moves_no_arrival() {
+        for step in [HOUR, -HOUR] {
+            let mut clock = StampClock::starting_with(around(EPOCH, 20), at(2_000_000_000));
+            clock.learn(around(EPOCH + step, 20), at(2_010_000_000));
+            let old = clock.map(EPOCH + 2_003_000_000, at(2_010_000_000));
+            let new = clock.map(EPOCH + step + 2_008_000_000, at(2_010_000_000));
+            assert_eq!(old, Some((at(2_003_000_000), Span::from_nanos(20))));
+            assert_eq!(new, Some((at(2_008_000_000), Span::from_nanos(20))));
+        }
+    }
+
+    #[test]
+    fn a_small_step_is_told_as_uncertainty() {
+        let mut clock = StampClock::starting_with(around(EPOCH, 20), at(2_000_000_000));
+        clock.learn(around(EPOCH - 500_000, 20), at(2_010_000_000));
+        let (_, uncertainty) = clock.map(EPOCH + 2_005_000_000, at(2_010_000_000)).unwrap();
+        assert_eq!(uncertainty, Span::from_nanos(500_020));
+    }
+
+    #[test]
+    fn a_stamp_from_the_future_is_no_stamp() {
+        let clock = StampClock::starting_with(around(EPOCH, 20), at(0));
+        assert_eq!(clock.map(EPOCH + HOUR, at(1_000)), None);
+    }
+
+    #[test]
+    fn a_step_is_forgotten_when_no_queue_can_remember_it() {
+        let mut clock = StampClock::starting_with(around(EPOCH, 20), at(0));
+        clock.learn(around(EPOCH + HOUR, 20), at(10_000_000));
+        clock.learn(around(EPOCH + HOUR, 20), at(3_000_000_000));
+        assert!(clock.step.is_none());
+    }
+}

@@ -1,0 +1,113 @@
+//! Transmit stamps: when a sampled packet really left the network stack.
+//!
+//! The kernel hands them back on the socket's error queue, numbered in the order in which they were
+//! asked for (`SOF_TIMESTAMPING_OPT_ID`), without the packet (`SOF_TIMESTAMPING_OPT_TSONLY`).
+
+use core::mem::MaybeUninit;
+
+use tautline_proto::ledger::Departure;
+
+use crate::batch::SendBatch;
+use crate::clock::now;
+use crate::link::TransmitStamp;
+use crate::realtime::permit;
+use crate::socket::Socket;
+use crate::timestamp::{self, CONTROL_WORDS, StampClock, ancillary};
+
+/// Samples whose stamps may be outstanding; an older one is forgotten.
+const OUTSTANDING: usize = 64;
+
+/// Chooses the packets to be stamped and matches the stamps that come back.
+pub(crate) struct TransmitSampler {
+    every: u32,
+    until_next: u32,
+    next_id: u32,
+    samples: [Option<(u32, Departure)>; OUTSTANDING],
+    marked: bool,
+}
+
+impl TransmitSampler {
+    /// One packet in `every`; 0 for none.
+    pub(crate) const fn every(every: u32) -> Self {
+        Self { every, until_next: 0, next_id: 0, samples: [None; OUTSTANDING], marked: false }
+    }
+
+    /// Marks the packets of a batch that are to be stamped, and no others.
+    pub(crate) fn choose(&mut self, batch: &mut SendBatch) {
+        if self.every == 0 {
+            return;
+        }
+        if self.marked {
+            batch.clear_samples();
+            self.marked = false;
+        }
+        for packet in 0..batch.queued() {
+            if self.until_next > 0 {
+                self.until_next -= 1;
+                continue;
+            }
+            self.until_next = self.every - 1;
+            batch.sample(packet);
+            self.marked = true;
+            self.samples[self.next_id as usize % OUTSTANDING] =
+                Some((self.next_id, batch.departure(packet)));
+            self.next_id = self.next_id.wrapping_add(1);
+        }
+    }
+
+    /// After a refused datagram nobody knows which numbers the kernel used up: both sides begin
+    /// again at 0.
+    pub(crate) fn start_over(&mut self, socket: &Socket) {
+        if self.every == 0 {
+            return;
+        }
+        self.samples = [None; OUTSTANDING];
+        if timestamp::restart_numbers(socket).is_ok() {
+            self.next_id = 0;
+        } else {
+            self.every = 0;
+        }
+    }
+
+    /// Reads the error queue empty.
+    pub(crate) fn collect(
+        &mut self,
+        socket: &Socket,
+        clock: &mut StampClock,
+        deliver: &mut dyn FnMut(TransmitStamp),
+    ) {
+        if self.every == 0 {
+            return;
+        }
+        for _ in 0..OUTSTANDING {
+            let Some(told) = read_error_queue(socket) else { return };
+            let (Some(stamp), Some(id)) = (told.stamp, told.transmit_id) else { continue };
+            let slot = &mut self.samples[id as usize % OUTSTANDING];
+            let Some((_, departure)) = slot.take_if(|(sampled, _)| *sampled == id) else {
+                continue;
+            };
+            let Some((left, uncertainty)) = clock.localise(stamp, now()) else { continue };
+            // A stamp from before the packet was handed over belongs to an earlier count.
+            if left + uncertainty >= departure.handed {
+                let left = left.max(departure.handed);
+                let (media, handed) = (departure.media, departure.handed);
+                deliver(TransmitStamp { media, handed, left, uncertainty });
+            }
+        }
+    }
+}
+
+fn read_error_queue(socket: &Socket) -> Option<timestamp::Ancillary> {
+    let mut control = [0u64; CONTROL_WORDS];
+    let mut header = MaybeUninit::<libc::msghdr>::zeroed();
+    // SAFETY: zeros are a valid msghdr (no name, no data); the control buffer lives through the
+    // calls, is aligned for a cmsghdr and has the length given.
+    unsafe {
+        let header = header.assume_init_mut();
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&control);
+        let _permit = permit("MSG_DONTWAIT: the call does not wait");
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        (libc::recvmsg(socket.fd(), header, flags) >= 0).then(|| ancillary(header))
+    }
+}

@@ -1,0 +1,336 @@
+//! Real sockets on loopback.
+#![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
+
+mod common;
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+use common::{collect, departure, drain, outgoing, sender_to};
+use tautline_io::clock::now;
+use tautline_io::control::{ControlSocket, wait};
+use tautline_io::link::Link;
+use tautline_io::udp::{DirectUdp, UdpOptions, path_mtu};
+use tautline_proto::stream::Outgoing;
+use tautline_proto::time::{LocalTime, Span};
+
+const LOOPBACK: &str = "127.0.0.1:0";
+
+fn receiver() -> DirectUdp {
+    DirectUdp::open(&UdpOptions::receiver(LOOPBACK.parse().unwrap())).unwrap()
+}
+
+#[test]
+fn a_packet_arrives_with_its_stamps_in_order() {
+    for local in [LOOPBACK, "[::1]:0"] {
+        let mut receiver = DirectUdp::open(&UdpOptions::receiver(local.parse().unwrap())).unwrap();
+        let mut sender = sender_to(receiver.local());
+        let before = now();
+        assert!(sender.queue(&outgoing(&mut [1, 2, 3])));
+        sender.flush();
+        let got = collect(&mut receiver, 1);
+        assert_eq!(got[0].bytes, [1, 2, 3]);
+        assert_eq!(got[0].source.port(), sender.local().port());
+        assert!(got[0].uncertainty < Span::from_millis(1), "{}", got[0].uncertainty);
+        assert!(got[0].arrival + got[0].uncertainty >= before);
+        assert!(got[0].arrival <= got[0].read && got[0].read <= now());
+        assert_eq!((sender.counters().sent, receiver.counters().received), (1, 1));
+    }
+}
+
+#[test]
+fn more_than_a_batch_arrives_whole_and_in_order() {
+    let mut receiver = receiver();
+    let mut sender = sender_to(receiver.local());
+    for start in [0u8, 32, 64] {
+        for number in start..start + 32 {
+            assert!(sender.queue(&outgoing(&mut [number; 5])));
+        }
+        sender.flush();
+    }
+    let got = collect(&mut receiver, 96);
+    assert!(got.iter().enumerate().all(|(index, a)| a.bytes == [index as u8; 5]));
+    assert!(got.is_sorted_by_key(|a| a.read));
+    assert_eq!(receiver.counters().received, 96);
+}
+
+#[test]
+fn every_destination_gets_every_packet() {
+    let mut receivers = [receiver(), receiver(), receiver()];
+    let destinations = receivers.iter().map(DirectUdp::local).collect();
+    let mut sender = DirectUdp::open(&UdpOptions::sender(destinations)).unwrap();
+    for number in 0..4 {
+        sender.queue(&outgoing(&mut [number]));
+    }
+    sender.flush();
+    for receiver in &mut receivers {
+        let bytes: Vec<_> = collect(receiver, 4).into_iter().map(|a| a.bytes).collect();
+        assert_eq!(bytes, [[0], [1], [2], [3]]);
+    }
+    assert_eq!(sender.counters().sent, 12);
+}
+
+#[test]
+fn a_full_batch_drops_and_counts() {
+    let options = UdpOptions { batch: 2, ..UdpOptions::sender(vec![receiver().local()]) };
+    let mut sender = DirectUdp::open(&options).unwrap();
+    let taken: Vec<_> = (0..3).map(|_| sender.queue(&outgoing(&mut [0]))).collect();
+    assert_eq!(taken, [true, true, false]);
+    assert!(!sender.queue(&outgoing(&mut [0; 2000])));
+    assert_eq!(sender.counters().dropped, 2);
+}
+
+#[test]
+fn a_datagram_that_is_too_long_arrives_cut_and_counted() {
+    let options =
+        UdpOptions { datagram_bytes: 100, ..UdpOptions::receiver(LOOPBACK.parse().unwrap()) };
+    let mut receiver = DirectUdp::open(&options).unwrap();
+    let mut sender = sender_to(receiver.local());
+    sender.queue(&outgoing(&mut [7; 100]));
+    sender.queue(&outgoing(&mut [7; 101]));
+    sender.flush();
+    let got = collect(&mut receiver, 2);
+    assert!(!got[0].truncated && got[1].truncated);
+    assert_eq!(got[1].bytes.len(), 100);
+    assert_eq!(receiver.counters().truncated, 1);
+}
+
+#[test]
+fn the_hand_over_is_written_into_the_packet_and_recorded() {
+    let mut receiver = receiver();
+    let mut sender = sender_to(receiver.local());
+    let (ring, mut departures) = rtrb::RingBuffer::new(4);
+    sender.record_departures(ring);
+    let capture = now() - Span::from_millis(3);
+    for handed_at in [Some(2), Some(7), None] {
+        let mut datagram = [0xAA; 10];
+        let instants = departure(capture, LocalTime::ZERO);
+        sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at });
+    }
+    sender.flush();
+    let got = collect(&mut receiver, 3);
+    let handed = departures.pop().unwrap().handed;
+    assert!(handed >= capture + Span::from_millis(3) && handed <= got[0].read);
+    let field = u32::try_from((handed - capture).as_nanos()).unwrap().to_be_bytes();
+    assert_eq!(got[0].bytes[2..6], field);
+    assert_eq!(got[0].bytes[6..], [0xAA; 4]);
+    // A field that would reach beyond the packet is left alone.
+    assert_eq!(got[1].bytes, [0xAA; 10]);
+    assert_eq!(got[2].bytes, [0xAA; 10]);
+    assert_eq!(departures.slots(), 2);
+}
+
+#[test]
+fn a_hand_over_longer_than_the_field_saturates() {
+    let mut receiver = receiver();
+    let mut sender = sender_to(receiver.local());
+    let mut datagram = [0; 4];
+    let instants = departure(now() - Span::from_secs(5), LocalTime::ZERO);
+    sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at: Some(0) });
+    sender.flush();
+    assert_eq!(collect(&mut receiver, 1)[0].bytes, [0xFF; 4]);
+}
+
+#[test]
+fn departures_beyond_the_ring_are_counted() {
+    let mut sender = sender_to(receiver().local());
+    let (ring, _departures) = rtrb::RingBuffer::new(1);
+    sender.record_departures(ring);
+    sender.queue(&outgoing(&mut [0]));
+    sender.queue(&outgoing(&mut [0]));
+    sender.flush();
+    assert_eq!(sender.counters().departures_lost, 1);
+}
+
+#[test]
+fn nobody_listening_does_not_stop_a_sender() {
+    let gone = UdpSocket::bind(LOOPBACK).unwrap().local_addr().unwrap();
+    let mut receiver = receiver();
+    let mut sender = DirectUdp::open(&UdpOptions::sender(vec![gone, receiver.local()])).unwrap();
+    for _ in 0..10 {
+        sender.queue(&outgoing(&mut [1]));
+        sender.flush();
+    }
+    drain(&mut sender);
+    assert_eq!(collect(&mut receiver, 10).len(), 10);
+    assert_eq!((sender.counters().sent, sender.counters().send_errors), (20, 0));
+}
+
+#[test]
+fn another_source_is_foreign() {
+    let options = UdpOptions {
+        source_filter: Some("127.0.0.2".parse().unwrap()),
+        ..UdpOptions::receiver(LOOPBACK.parse().unwrap())
+    };
+    let mut receiver = DirectUdp::open(&options).unwrap();
+    let mut wrong = sender_to(receiver.local());
+    let right = UdpOptions {
+        bind: "127.0.0.2:0".parse().unwrap(),
+        ..UdpOptions::sender(vec![receiver.local()])
+    };
+    let mut right = DirectUdp::open(&right).unwrap();
+    wrong.queue(&outgoing(&mut [1]));
+    wrong.flush();
+    right.queue(&outgoing(&mut [2]));
+    right.flush();
+    assert_eq!(collect(&mut receiver, 1)[0].bytes, [2]);
+    assert_eq!(receiver.counters().foreign, 1);
+}
+
+#[test]
+fn a_busy_udp_port_is_one_sentence_with_the_mend() {
+    let busy = receiver();
+    let error = DirectUdp::open(&UdpOptions::receiver(busy.local())).err().unwrap();
+    let port = busy.local().port();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "binding UDP 127.0.0.1:{port}: address already in use; another program holds UDP port \
+             {port}: stop it (`ss -ulpn 'sport = :{port}'` names it) or use another UDP port"
+        )
+    );
+}
+
+#[test]
+fn an_unknown_interface_and_a_strange_address_name_the_mend() {
+    let options = UdpOptions { interface: Some("nosuch0".into()), ..UdpOptions::default() };
+    let text = DirectUdp::open(&options).err().unwrap().to_string();
+    assert!(text.starts_with("using the interface nosuch0: no such device; `ip"), "{text}");
+    let options = UdpOptions::receiver("192.0.2.1:0".parse().unwrap());
+    let text = DirectUdp::open(&options).err().unwrap().to_string();
+    assert!(text.contains("192.0.2.1:0") && text.contains("address of this host"), "{text}");
+    let options =
+        UdpOptions { destinations: vec!["[::1]:9".parse().unwrap()], ..UdpOptions::default() };
+    assert!(DirectUdp::open(&options).err().unwrap().to_string().contains("IPv6"));
+}
+
+#[test]
+fn a_group_on_loopback_is_heard_by_two_programs() {
+    for (group, local) in [("239.77.1.2", "0.0.0.0:0"), ("ff12::77:12", "[::]:0")] {
+        let group: IpAddr = group.parse().unwrap();
+        let on_loopback =
+            |options: UdpOptions| UdpOptions { interface: Some("lo".into()), ..options };
+        let mut options =
+            on_loopback(UdpOptions { bind: local.parse().unwrap(), ..UdpOptions::default() });
+        options.join = Some(group);
+        let mut first = DirectUdp::open(&options).unwrap();
+        options.bind.set_port(first.local().port());
+        let mut second = DirectUdp::open(&options).unwrap();
+        let to = vec![SocketAddr::new(group, first.local().port())];
+        let mut sender = match DirectUdp::open(&on_loopback(UdpOptions::sender(to))) {
+            Ok(sender) => sender,
+            Err(error) if error.errno == libc::ENETUNREACH && group.is_ipv6() => {
+                println!("SKIPPED: this host has no IPv6 multicast route on lo: {error}");
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        sender.queue(&outgoing(&mut [9]));
+        sender.flush();
+        assert_eq!(sender.counters().send_errors, 0, "{:?}", sender.counters());
+        assert_eq!(collect(&mut first, 1)[0].bytes, [9]);
+        assert_eq!(collect(&mut second, 1)[0].bytes, [9]);
+    }
+}
+
+#[test]
+fn a_group_with_a_source_hears_that_source_alone() {
+    let group: IpAddr = "232.77.1.3".parse().unwrap();
+    let options = UdpOptions {
+        interface: Some("127.0.0.1".into()),
+        join: Some(group),
+        source_filter: Some("127.0.0.2".parse().unwrap()),
+        ..UdpOptions::default()
+    };
+    let mut receiver = DirectUdp::open(&options).unwrap();
+    let from = |source: &str| {
+        let options = UdpOptions {
+            bind: source.parse().unwrap(),
+            interface: Some("lo".into()),
+            ..UdpOptions::sender(vec![SocketAddr::new(group, receiver.local().port())])
+        };
+        DirectUdp::open(&options).unwrap()
+    };
+    let (mut wrong, mut right) = (from("127.0.0.3:0"), from("127.0.0.2:0"));
+    wrong.queue(&outgoing(&mut [1]));
+    wrong.flush();
+    right.queue(&outgoing(&mut [2]));
+    right.flush();
+    assert_eq!(collect(&mut receiver, 1)[0].bytes, [2]);
+    // The kernel has filtered, not the link.
+    assert_eq!(receiver.counters().foreign, 0);
+}
+
+#[test]
+fn a_pair_is_an_even_udp_port_and_the_one_above() {
+    let options = UdpOptions::receiver(LOOPBACK.parse().unwrap());
+    let (media, control) = DirectUdp::open_pair(&options).unwrap();
+    assert_eq!(media.local().port() % 2, 0);
+    assert_eq!(control.local().port(), media.local().port() + 1);
+}
+
+#[test]
+fn a_control_socket_is_waited_for_and_stamps_what_arrives() {
+    let open = || ControlSocket::open(&UdpOptions::receiver(LOOPBACK.parse().unwrap())).unwrap();
+    let (mut one, mut two) = (open(), open());
+    assert!(!wait(&[&one, &two], now() + Span::from_millis(1)));
+    one.send_to(b"hello", two.local()).unwrap();
+    assert!(wait(&[&one, &two], now() + Span::from_secs(10)));
+    let mut heard = Vec::new();
+    two.receive(&mut |arrival| {
+        assert!(arrival.arrival <= arrival.read);
+        heard.extend_from_slice(arrival.datagram);
+    });
+    assert_eq!(heard, b"hello");
+    assert_eq!(two.counters().received, 1);
+}
+
+#[test]
+fn sampled_packets_tell_when_they_left() {
+    let mut receiver = receiver();
+    let options =
+        UdpOptions { transmit_stamp_every: 4, ..UdpOptions::sender(vec![receiver.local()]) };
+    let mut sender = DirectUdp::open(&options).unwrap();
+    for _ in 0..3 {
+        for _ in 0..4 {
+            sender.queue(&outgoing(&mut [0]));
+        }
+        sender.flush();
+    }
+    let got = collect(&mut receiver, 12);
+    let mut stamps = Vec::new();
+    sender.transmit_stamps(&mut |stamp| stamps.push(stamp));
+    assert_eq!(stamps.len(), 3);
+    for (stamp, arrival) in stamps.iter().zip(got.iter().step_by(4)) {
+        assert!(stamp.left >= stamp.handed);
+        assert!(stamp.left - stamp.uncertainty <= arrival.arrival + arrival.uncertainty);
+    }
+}
+
+#[test]
+fn the_path_of_loopback_is_known() {
+    let mtu = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
+    // An IPv4 packet has no more than 65535 bytes (RFC 791), whatever the interface carries.
+    let whole = mtu.trim().parse().map(|mtu: usize| mtu.min(65_535)).ok();
+    assert_eq!(path_mtu("127.0.0.1:9".parse().unwrap()), whole);
+}
+
+#[test]
+fn what_a_full_socket_dropped_is_counted() {
+    let options = UdpOptions {
+        datagram_bytes: 1000,
+        packets_per_second: 1,
+        ..UdpOptions::receiver(LOOPBACK.parse().unwrap())
+    };
+    let mut receiver = DirectUdp::open(&options).unwrap();
+    let mut sender = sender_to(receiver.local());
+    for _ in 0..400 {
+        sender.queue(&outgoing(&mut [0; 1000]));
+        sender.flush();
+    }
+    let got = drain(&mut receiver) as u64;
+    assert!((64..400).contains(&got), "{got}");
+    sender.queue(&outgoing(&mut [0]));
+    sender.flush();
+    collect(&mut receiver, 1);
+    assert_eq!(receiver.counters().kernel_drops, 400 - got);
+}
