@@ -22,6 +22,7 @@ pub mod sender;
 pub mod session;
 pub mod source;
 pub mod stream;
+pub mod text;
 pub mod time;
 pub mod units;
 pub mod wire;

@@ -1,0 +1,77 @@
+//! Memory that is there when it is needed.
+
+use core::fmt;
+use std::io;
+
+use crate::thread::sentence;
+
+/// Memory that could not be locked. Its `Display` is the sentence for the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockRefused {
+    /// The system's error number.
+    pub errno: i32,
+}
+
+impl fmt::Display for LockRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let answer = sentence(self.errno);
+        write!(
+            f,
+            "memory is not locked, as the system refused: {answer}; give the user a memlock limit \
+             (/etc/security/limits.d) or the program CAP_IPC_LOCK"
+        )
+    }
+}
+
+impl std::error::Error for LockRefused {}
+
+/// Keeps every page that the process touches from now on, or has touched, in memory until it ends.
+///
+/// Pages are locked when first touched (`MCL_ONFAULT`), not when mapped: the stacks and heaps that
+/// threads reserve and never use cost nothing. What real-time code will touch is therefore to be
+/// [prefaulted](prefault).
+pub fn lock() -> Result<(), LockRefused> {
+    let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
+    // SAFETY: no pointers; locking changes no contents.
+    match unsafe { libc::mlockall(flags) } {
+        0 => Ok(()),
+        _ => {
+            let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EPERM);
+            Err(LockRefused { errno })
+        }
+    }
+}
+
+/// Brings every page of `slice` into memory, writable, by writing back a byte of each.
+pub fn prefault<T>(slice: &mut [T]) {
+    const PAGE: usize = 4096;
+    let bytes = size_of_val(slice);
+    let start = slice.as_mut_ptr().cast::<core::mem::MaybeUninit<u8>>();
+    for offset in (0..bytes).step_by(PAGE).chain(bytes.checked_sub(1)) {
+        // SAFETY: inside the slice, which is borrowed uniquely; the very byte that was there is
+        // written back, whether or not it is padding.
+        unsafe {
+            let place = start.add(offset);
+            place.write_volatile(place.read_volatile());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefaulting_changes_nothing() {
+        let mut numbers: Vec<u32> = (0..10_000).collect();
+        prefault(&mut numbers);
+        assert!(numbers.iter().enumerate().all(|(index, &n)| index as u32 == n));
+        prefault::<u64>(&mut []);
+    }
+
+    #[test]
+    fn a_refusal_names_the_mend() {
+        let text = LockRefused { errno: libc::ENOMEM }.to_string();
+        assert!(text.contains("cannot allocate memory") && text.contains("memlock"), "{text}");
+    }
+}

@@ -1,0 +1,312 @@
+//! Threads that keep time: scheduling class, timer slack, a stack that is in memory before it is
+//! needed.
+
+use core::fmt;
+use core::str::FromStr;
+use std::io;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use tautline_proto::text::{SpanError, parse_span};
+use tautline_proto::time::Span;
+
+/// How the kernel is asked to schedule a thread (`sched(7)`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scheduler {
+    /// As any program.
+    #[default]
+    Other,
+    /// `SCHED_FIFO` at this priority, 1 to 99: runs until it waits.
+    Fifo(u8),
+    /// `SCHED_RR` at this priority, 1 to 99: shares with its equals.
+    RoundRobin(u8),
+    /// `SCHED_DEADLINE`: `runtime` within `deadline` of the start of every `period`.
+    Deadline {
+        /// Processor time per period.
+        runtime: Span,
+        /// From the start of the period.
+        deadline: Span,
+        /// Between starts.
+        period: Span,
+    },
+}
+
+/// A scheduler that cannot be read, with what was typed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchedulerError {
+    /// No such class.
+    #[error("`{0}` is no scheduler; use other, fifo:70, rr:70 or deadline:RUNTIME/DEADLINE/PERIOD")]
+    Class(String),
+    /// A priority that is not 1 to 99.
+    #[error("`{0}` is no priority; use 1 to 99")]
+    Priority(String),
+    /// Not three durations in rising order.
+    #[error("`{0}` is not RUNTIME/DEADLINE/PERIOD in rising order; write 200us/1ms/1ms")]
+    Deadline(String),
+    /// One of the durations.
+    #[error(transparent)]
+    Span(#[from] SpanError),
+}
+
+impl FromStr for Scheduler {
+    type Err = SchedulerError;
+
+    fn from_str(text: &str) -> Result<Self, SchedulerError> {
+        match text.split_once(':') {
+            None if text == "other" => Ok(Self::Other),
+            Some(("fifo", priority)) => parse_priority(priority).map(Self::Fifo),
+            Some(("rr", priority)) => parse_priority(priority).map(Self::RoundRobin),
+            Some(("deadline", spans)) => parse_deadline(spans),
+            _ => Err(SchedulerError::Class(text.into())),
+        }
+    }
+}
+
+fn parse_priority(text: &str) -> Result<u8, SchedulerError> {
+    let priority = text.parse().ok().filter(|priority| (1..=99).contains(priority));
+    priority.ok_or_else(|| SchedulerError::Priority(text.into()))
+}
+
+fn parse_deadline(text: &str) -> Result<Scheduler, SchedulerError> {
+    let unusable = || SchedulerError::Deadline(text.into());
+    let mut parts = text.split('/');
+    let mut next = || parts.next().ok_or_else(unusable).and_then(|part| Ok(parse_span(part)?));
+    let (runtime, deadline, period) = (next()?, next()?, next()?);
+    // The kernel wants at least 1024 ns of runtime (sched(7)).
+    let ordered = Span::from_nanos(1024) <= runtime && runtime <= deadline && deadline <= period;
+    if !ordered || parts.next().is_some() {
+        return Err(unusable());
+    }
+    Ok(Scheduler::Deadline { runtime, deadline, period })
+}
+
+impl fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Other => f.write_str("other"),
+            Self::Fifo(priority) => write!(f, "fifo:{priority}"),
+            Self::RoundRobin(priority) => write!(f, "rr:{priority}"),
+            Self::Deadline { runtime, deadline, period } => {
+                write!(f, "deadline:{runtime}/{deadline}/{period}")
+            }
+        }
+    }
+}
+
+impl Scheduler {
+    /// One real-time priority below, for a thread that serves this one. A deadline has none, and
+    /// the thread below it runs as `fifo:70`.
+    pub const fn one_below(self) -> Self {
+        match self {
+            Self::Other => Self::Other,
+            Self::Fifo(priority) => Self::Fifo(if priority > 1 { priority - 1 } else { 1 }),
+            Self::RoundRobin(priority) => {
+                Self::RoundRobin(if priority > 1 { priority - 1 } else { 1 })
+            }
+            Self::Deadline { .. } => Self::Fifo(70),
+        }
+    }
+
+    /// Asks the kernel to schedule the current thread so. Refused, the thread goes on as it was.
+    pub fn apply(self) -> Granted {
+        let errno = self.ask().err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EPERM));
+        Granted { asked: self, errno }
+    }
+
+    fn ask(self) -> io::Result<()> {
+        let (policy, priority) = match self {
+            Self::Other => (libc::SCHED_OTHER, 0),
+            Self::Fifo(priority) => (libc::SCHED_FIFO, priority),
+            Self::RoundRobin(priority) => (libc::SCHED_RR, priority),
+            Self::Deadline { .. } => (libc::SCHED_DEADLINE, 0),
+        };
+        // SAFETY: all zeros are a valid sched_attr.
+        let mut wanted: libc::sched_attr = unsafe { core::mem::zeroed() };
+        wanted.size = size_of::<libc::sched_attr>() as u32;
+        wanted.sched_policy = policy as u32;
+        wanted.sched_priority = u32::from(priority);
+        if let Self::Deadline { runtime, deadline, period } = self {
+            let nanos = |span: Span| span.as_nanos().max(0) as u64;
+            wanted.sched_runtime = nanos(runtime);
+            wanted.sched_deadline = nanos(deadline);
+            wanted.sched_period = nanos(period);
+        }
+        let (this_thread, no_flags) = (0, 0);
+        // SAFETY: a sched_attr of the size that it states; the C library has no wrapper.
+        let answer = unsafe {
+            libc::syscall(libc::SYS_sched_setattr, this_thread, &raw const wanted, no_flags)
+        };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// What became of a wish for a scheduler. Its `Display` is the sentence for the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "the report says once how threads run"]
+pub struct Granted {
+    /// What was asked for.
+    pub asked: Scheduler,
+    /// The system's error number; 0 if the wish was granted.
+    pub errno: i32,
+}
+
+impl Granted {
+    /// Whether the thread runs as asked.
+    pub const fn is_granted(&self) -> bool {
+        self.errno == 0
+    }
+
+    /// How the thread runs.
+    pub const fn effective(&self) -> Scheduler {
+        if self.is_granted() { self.asked } else { Scheduler::Other }
+    }
+}
+
+impl fmt::Display for Granted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_granted() {
+            return write!(f, "{}", self.asked);
+        }
+        let mend = match (self.errno, self.asked) {
+            (libc::EBUSY, _) => "other deadlines leave too little: ask for less runtime",
+            (_, Scheduler::Deadline { .. }) => "run it as root, or with CAP_SYS_NICE on all cores",
+            _ => {
+                "give the user an rtprio limit (/etc/security/limits.d) or the program CAP_SYS_NICE"
+            }
+        };
+        write!(f, "other, as the system refused {}: {}; {mend}", self.asked, sentence(self.errno))
+    }
+}
+
+/// What the system says for an error number, without the number.
+pub(crate) fn sentence(errno: i32) -> String {
+    let text = io::Error::from_raw_os_error(errno).to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
+/// The smallest stack that [`spawn`] makes: the standard library needs some itself.
+const LEAST_STACK: usize = 64 << 10;
+/// What is left untouched at the far end of the stack when it is prefaulted, for the frames that
+/// are there already.
+const STACK_MARGIN: usize = 24 << 10;
+const PAGE: usize = 4096;
+
+/// Starts a thread of `stack_bytes` of stack (at least 64 KiB, in memory before `run` begins), with
+/// a timer slack of 1 ns, under `scheduler` if the system grants it; returns once it knows that.
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    scheduler: Scheduler,
+    stack_bytes: usize,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<(JoinHandle<T>, Granted)> {
+    let stack_bytes = stack_bytes.max(LEAST_STACK);
+    let (tell, hear) = mpsc::sync_channel(1);
+    let thread = std::thread::Builder::new().name(name.into()).stack_size(stack_bytes);
+    let handle = thread.spawn(move || {
+        set_timer_slack();
+        touch_stack((stack_bytes - STACK_MARGIN) / PAGE);
+        // Nobody listens only if the spawner is gone, and then nobody wants to know.
+        let _ = tell.send(scheduler.apply());
+        drop(tell);
+        run()
+    })?;
+    let granted = hear.recv().unwrap_or(Granted { asked: scheduler, errno: libc::ESRCH });
+    Ok((handle, granted))
+}
+
+/// Timers of the current thread end within 1 ns of their time, not the usual 50 µs.
+fn set_timer_slack() {
+    let nanos: libc::c_ulong = 1;
+    // SAFETY: no pointers. It cannot fail for a value above 0 (PR_SET_TIMERSLACK(2const)).
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanos) };
+}
+
+/// Writes to each of the next `pages` of the stack.
+#[inline(never)]
+fn touch_stack(pages: usize) {
+    let mut page = [0u8; PAGE - 256];
+    core::hint::black_box(&mut page);
+    if pages > 1 {
+        touch_stack(pages - 1);
+    }
+    // Not a tail call: the frame must stay while those below it are made.
+    core::hint::black_box(&mut page);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_scheduler_displays_reads_back() {
+        for text in ["other", "fifo:70", "rr:1", "deadline:200us/1ms/2.5ms"] {
+            assert_eq!(text.parse::<Scheduler>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_scheduler_that_makes_no_sense_names_what_does() {
+        for (text, word) in [
+            ("fifo", "fifo:70"),
+            ("fifo:0", "1 to 99"),
+            ("rr:100", "1 to 99"),
+            ("realtime:4", "deadline:"),
+            ("deadline:1ms/1ms", "RUNTIME"),
+            ("deadline:2ms/1ms/1ms", "rising"),
+            ("deadline:1/1ms/1ms", "no unit"),
+            ("deadline:1ms/1ms/1ms/1ms", "rising"),
+        ] {
+            let error = text.parse::<Scheduler>().unwrap_err().to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+
+    fn policy_of_this_thread() -> i32 {
+        // SAFETY: no pointers.
+        unsafe { libc::sched_getscheduler(0) }
+    }
+
+    #[test]
+    fn a_thread_runs_as_granted_and_with_fine_timers() {
+        let deadline = Scheduler::Deadline {
+            runtime: Span::from_micros(100),
+            deadline: Span::from_millis(10),
+            period: Span::from_millis(10),
+        };
+        for (asked, policy) in [
+            (Scheduler::Fifo(3), libc::SCHED_FIFO),
+            (Scheduler::RoundRobin(3), libc::SCHED_RR),
+            (deadline, libc::SCHED_DEADLINE),
+            (Scheduler::Other, libc::SCHED_OTHER),
+        ] {
+            let (handle, granted) = spawn("test", asked, 0, policy_of_this_thread).unwrap();
+            if granted.is_granted() {
+                assert_eq!(handle.join().unwrap(), policy, "{asked}");
+            } else {
+                println!("SKIPPED: {granted}");
+                assert_eq!(handle.join().unwrap(), libc::SCHED_OTHER);
+            }
+        }
+        // SAFETY: no pointers.
+        let slack = || unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+        let (handle, _) = spawn("test", Scheduler::Other, 0, slack).unwrap();
+        assert_eq!(handle.join().unwrap(), 1);
+    }
+
+    #[test]
+    fn a_refusal_is_told_with_the_mend() {
+        let refused = Granted { asked: Scheduler::Fifo(70), errno: libc::EPERM };
+        assert_eq!(
+            refused.to_string(),
+            "other, as the system refused fifo:70: operation not permitted; give the user an \
+             rtprio limit (/etc/security/limits.d) or the program CAP_SYS_NICE"
+        );
+        assert_eq!(refused.effective(), Scheduler::Other);
+    }
+
+    #[test]
+    fn the_whole_of_a_large_stack_is_touched_and_survives() {
+        let (handle, _) = spawn("test", Scheduler::Other, 1 << 20, || 7).unwrap();
+        assert_eq!(handle.join().unwrap(), 7);
+    }
+}

@@ -1,0 +1,124 @@
+//! What people type: durations with a unit.
+
+use crate::time::Span;
+
+/// A duration that cannot be read, with what was typed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpanError {
+    /// A figure without a unit.
+    #[error("`{0}` has no unit; write {0}ms, or ns, us, s, min or h")]
+    Unit(String),
+    /// Something else than a figure and a unit.
+    #[error("`{0}` is not a duration; write a figure and its unit, as 125us, 1.5ms or 10s")]
+    Figure(String),
+    /// Longer than [`Span`] holds, or finer than a nanosecond.
+    #[error("`{0}` is longer than 292 years or finer than a nanosecond; write a duration between")]
+    Range(String),
+}
+
+/// The units, each with its nanoseconds. `µs` is what `us` stands for.
+const UNITS: [(&str, i64); 7] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// Reads a duration: a decimal figure, signed if need be, and its unit without a space: `125us`,
+/// `1.5ms`, `10s`. Exact: no figure passes through floating point. Every
+/// [`Span`] of whole nanoseconds reads back from what it displays, if that shows all its digits.
+pub fn parse_span(text: &str) -> Result<Span, SpanError> {
+    let trimmed = text.trim();
+    let unit_at = trimmed.find(|c: char| c.is_alphabetic()).unwrap_or(trimmed.len());
+    let (figure, unit) = trimmed.split_at(unit_at);
+    let scale = match UNITS.iter().find(|(name, _)| *name == unit) {
+        Some((_, scale)) => *scale,
+        None if unit.is_empty() && digits(figure).is_some() => {
+            return Err(SpanError::Unit(trimmed.into()));
+        }
+        None => return Err(SpanError::Figure(trimmed.into())),
+    };
+    let (negative, whole, fraction) =
+        digits(figure).ok_or_else(|| SpanError::Figure(trimmed.into()))?;
+    let magnitude = nanos(whole, fraction, i128::from(scale));
+    let nanos = magnitude.map(|nanos| if negative { -nanos } else { nanos });
+    nanos
+        .and_then(|nanos| i64::try_from(nanos).ok())
+        .map(Span::from_nanos)
+        .ok_or_else(|| SpanError::Range(trimmed.into()))
+}
+
+/// Sign, whole digits and fraction digits of a decimal figure.
+fn digits(figure: &str) -> Option<(bool, &str, &str)> {
+    let (negative, figure) = match figure.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, figure),
+    };
+    let (whole, fraction) = figure.split_once('.').unwrap_or((figure, ""));
+    let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let some = !whole.is_empty() || !fraction.is_empty();
+    (some && all_digits(whole) && all_digits(fraction)).then_some((negative, whole, fraction))
+}
+
+/// `whole.fraction × scale`, if it is a whole number of nanoseconds and not absurdly long.
+fn nanos(whole: &str, fraction: &str, scale: i128) -> Option<i128> {
+    let fraction = fraction.trim_end_matches('0');
+    let number = |part: &str| if part.is_empty() { Some(0) } else { part.parse::<i64>().ok() };
+    let denominator = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let parts = i128::from(number(fraction)?).checked_mul(scale)?;
+    let exact = parts % denominator == 0;
+    exact.then_some(i128::from(number(whole)?) * scale + parts / denominator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_with_a_unit_is_a_duration() {
+        for (text, nanos) in [
+            ("125us", 125_000),
+            ("125µs", 125_000),
+            ("1ms", 1_000_000),
+            ("1.5ms", 1_500_000),
+            (".5s", 500_000_000),
+            ("-3ns", -3),
+            ("2min", 120_000_000_000),
+            ("1h", 3_600_000_000_000),
+            ("0ms", 0),
+            (" 10s ", 10_000_000_000),
+            ("0.000000001s", 1),
+        ] {
+            assert_eq!(parse_span(text), Ok(Span::from_nanos(nanos)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_span_displays_reads_back() {
+        for nanos in [0, 1, 20, 125_000, 2_500_000, -1_000_000, 10_000_000_000] {
+            let span = Span::from_nanos(nanos);
+            assert_eq!(parse_span(&span.to_string()), Ok(span));
+        }
+    }
+
+    #[test]
+    fn a_figure_without_a_unit_names_the_mend() {
+        let error = parse_span("5").unwrap_err();
+        assert_eq!(error.to_string(), "`5` has no unit; write 5ms, or ns, us, s, min or h");
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        for text in
+            ["", "ms", "-ms", ".ms", "1e3ms", "1 2ms", "1.2.3s", "5 parsecs", "+1ms", "--1ms"]
+        {
+            assert!(matches!(parse_span(text), Err(SpanError::Figure(_))), "{text}");
+        }
+        for text in ["0.5ns", "9999999999999h", "99999999999999999999999999s"] {
+            assert!(matches!(parse_span(text), Err(SpanError::Range(_))), "{text}");
+        }
+    }
+}
