@@ -1,0 +1,369 @@
+//! RTCP by vectors, by property, and against what `rtcp-types` makes of it.
+#![expect(clippy::unwrap_used, reason = "what the tests share may fail them, too")]
+
+use proptest::prelude::*;
+use rtcp_types::prelude::*;
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
+use tautline_proto::wire::rtcp::*;
+
+/// What a datagram says, with names as owned text.
+#[derive(Debug, PartialEq)]
+struct Said {
+    items: Vec<(u32, String)>,
+    blocks: Vec<ReportBlock>,
+    delays: Vec<DelaySince>,
+}
+
+fn read(datagram: &[u8]) -> Result<Said, InvalidReport> {
+    let mut said = Said { items: Vec::new(), blocks: Vec::new(), delays: Vec::new() };
+    Compound::parse(datagram)?.visit(|ssrc, item| match item {
+        Item::Block(block) => said.blocks.push(block),
+        Item::Delay(delay) => said.delays.push(delay),
+        other => said.items.push((ssrc, format!("{other:?}"))),
+    });
+    Ok(said)
+}
+
+fn written(report: &Report<'_>) -> Vec<u8> {
+    let mut buffer = vec![0xAA; 65_536];
+    let len = report.write(&mut buffer).unwrap();
+    buffer.truncate(len);
+    buffer
+}
+
+fn block(ssrc: u32) -> ReportBlock {
+    ReportBlock {
+        ssrc,
+        fraction_lost: 64,
+        cumulative_lost: -2,
+        highest_sequence: 0x0001_FFFE,
+        jitter: 17,
+        last_report: CompactNtp::from_bits(0xB705_2000),
+        delay: CompactSpan::from_bits(0x0005_4000),
+    }
+}
+
+fn delay(ssrc: u32) -> DelaySince {
+    DelaySince {
+        ssrc,
+        last_reference: CompactNtp::from_bits(0x0102_0304),
+        delay: CompactSpan::from_bits(0x0506_0708),
+    }
+}
+
+fn announcement() -> Announcement {
+    Announcement {
+        link_offset: Span::from_millis(5),
+        format: StreamFormat {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            sample: SampleFormat::L24,
+            packet: Frames::new(48),
+            payload_type: 97,
+        },
+    }
+}
+
+fn effective() -> Effective {
+    Effective {
+        ssrc: 9,
+        configured: Span::from_millis(5),
+        effective: Span::from_micros(5_003),
+        uncertainty: Span::from_micros(12),
+    }
+}
+
+fn everything<'a>(blocks: &'a [ReportBlock], delays: &'a [DelaySince]) -> Report<'a> {
+    Report {
+        ssrc: 0x0102_0304,
+        sender: Some(SenderInfo {
+            ntp: NtpTime::from_bits(0x1112_1314_1516_1718),
+            rtp_timestamp: 0x2122_2324,
+            packets: 0x3132_3334,
+            octets: 0x4142_4344,
+        }),
+        blocks,
+        cname: "taut@studio",
+        reference_time: Some(NtpTime::from_bits(0x5152_5354_5556_5758)),
+        delays,
+        announcement: Some(announcement()),
+        effective: Some(effective()),
+        bye: true,
+    }
+}
+
+#[test]
+fn a_receiver_report_is_these_very_bytes() {
+    let report = Report {
+        blocks: &[block(7)],
+        cname: "abc",
+        delays: &[delay(8)],
+        reference_time: Some(NtpTime::from_bits(1)),
+        ..Report::new(3)
+    };
+    let expected = [
+        0x81, 201, 0, 7, 0, 0, 0, 3, // RR of one block
+        0, 0, 0, 7, 64, 0xFF, 0xFF, 0xFE, 0, 1, 0xFF, 0xFE, 0, 0, 0, 17, 0xB7, 5, 0x20, 0, 0, 5,
+        0x40, 0, //
+        0x81, 202, 0, 3, 0, 0, 0, 3, 1, 3, b'a', b'b', b'c', 0, 0,
+        0, // SDES, one zero and two more
+        0x80, 207, 0, 8, 0, 0, 0, 3, // XR
+        4, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, // reference time
+        5, 0, 0, 3, 0, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8, // delays
+    ];
+    assert_eq!(written(&report), expected);
+}
+
+#[test]
+fn what_is_ours_goes_in_app_packets_of_these_very_bytes() {
+    let report = Report {
+        announcement: Some(announcement()),
+        effective: Some(effective()),
+        ..Report::new(3)
+    };
+    let bytes = written(&report);
+    let announced = [
+        0x80, 204, 0, 7, 0, 0, 0, 3, b't', b'a', b'u', b't', 0, 0, 0, 0, 0, 0x4C, 0x4B, 0x40, 0, 0,
+        0xBB, 0x80, 0, 2, 0, 48, 2, 97, 0, 0,
+    ];
+    assert_eq!(bytes[20..52], announced);
+    assert_eq!(bytes[52..64], [0x81, 204, 0, 9, 0, 0, 0, 3, b't', b'a', b'u', b't']);
+    assert_eq!(bytes[64..68], [0, 0, 0, 9]);
+}
+
+#[test]
+fn another_reader_finds_the_same() {
+    let (blocks, delays) = ([block(7), block(8)], [delay(9)]);
+    let bytes = written(&everything(&blocks, &delays));
+    let packets: Vec<_> =
+        rtcp_types::Compound::parse(&bytes).unwrap().map(|packet| packet.unwrap()).collect();
+    let kinds: Vec<_> = packets
+        .iter()
+        .map(|packet| match packet {
+            rtcp_types::Packet::Sr(_) => "sr",
+            rtcp_types::Packet::Sdes(_) => "sdes",
+            rtcp_types::Packet::Xr(_) => "xr",
+            rtcp_types::Packet::App(_) => "app",
+            rtcp_types::Packet::Bye(_) => "bye",
+            _ => "other",
+        })
+        .collect();
+    assert_eq!(kinds, ["sr", "sdes", "xr", "app", "app", "bye"]);
+    let rtcp_types::Packet::Sr(report) = &packets[0] else { unreachable!() };
+    assert_eq!((report.ssrc(), report.rtp_timestamp()), (0x0102_0304, 0x2122_2324));
+    assert_eq!(report.report_blocks().map(|b| b.cumulative_lost()).last(), Some(0xFF_FFFE));
+    let rtcp_types::Packet::Sdes(description) = &packets[1] else { unreachable!() };
+    let chunk = description.chunks().next().unwrap();
+    assert_eq!(chunk.items().next().unwrap().value(), b"taut@studio");
+}
+
+#[test]
+fn the_reader_understands_another_writer() {
+    let bye = rtcp_types::Bye::builder().add_source(1).add_source(2).reason("lunch");
+    let report = rtcp_types::ReceiverReport::builder(1)
+        .add_report_block(rtcp_types::ReportBlock::builder(5).cumulative_lost(0xFF_FFFF));
+    let name = rtcp_types::SdesItem::builder(2, "a name that is no canonical one");
+    let cname = rtcp_types::SdesItem::builder(1, "x@y");
+    let chunk = rtcp_types::SdesChunk::builder(1).add_item(name).add_item(cname);
+    let sdes = rtcp_types::Sdes::builder().add_chunk(chunk);
+    let compound = rtcp_types::Compound::builder()
+        .add_packet(report)
+        .add_packet(sdes)
+        .add_packet(rtcp_types::Unknown::builder(210, &[0; 8]))
+        .add_packet(bye);
+    let mut bytes = vec![0; compound.calculate_size().unwrap()];
+    compound.write_into(&mut bytes).unwrap();
+    let said = read(&bytes).unwrap();
+    assert_eq!(said.blocks[0].cumulative_lost, -1);
+    let expected = [(1, "Cname(\"x@y\")"), (1, "Bye"), (2, "Bye")];
+    assert_eq!(said.items, expected.map(|(ssrc, text)| (ssrc, text.to_owned())));
+}
+
+#[test]
+fn a_report_of_reduced_size_is_read() {
+    let bytes = written(&Report { bye: true, ..Report::new(3) });
+    let said = read(&bytes[bytes.len() - 8..]).unwrap();
+    assert_eq!(said.items, [(3, "Bye".to_owned())]);
+}
+
+#[test]
+fn a_report_cut_anywhere_but_between_packets_is_refused() {
+    let (blocks, delays) = ([block(7), block(8)], [delay(9), delay(10)]);
+    let bytes = written(&everything(&blocks, &delays));
+    let mut whole = 0;
+    for len in 0..bytes.len() {
+        match read(&bytes[..len]) {
+            Ok(_) => whole += 1,
+            Err(InvalidReport::Empty) => assert_eq!(len, 0),
+            Err(reason) => assert!(matches!(reason, InvalidReport::Beyond { .. }), "{reason:?}"),
+        }
+    }
+    assert_eq!(whole, 5, "six packets have five seams");
+}
+
+#[test]
+fn each_lie_is_named() {
+    let reason = |bytes: &[u8]| read(bytes).unwrap_err();
+    assert_eq!(reason(&[]), InvalidReport::Empty);
+    assert_eq!(reason(&[0x80, 97, 0, 0]), InvalidReport::PacketType(97));
+    assert_eq!(reason(&[0x40, 201, 0, 1, 0, 0, 0, 1]), InvalidReport::Version(1));
+    let beyond = InvalidReport::Beyond { claimed: 12, left: 8 };
+    assert_eq!(reason(&[0x80, 201, 0, 2, 0, 0, 0, 1]), beyond);
+    assert_eq!(reason(&[0x81, 201, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(201));
+    assert_eq!(reason(&[0x80, 200, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(200));
+    // A chunk without an end, an item that runs on.
+    assert_eq!(reason(&[0x81, 202, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(202));
+    assert_eq!(reason(&[0x81, 202, 0, 2, 0, 0, 0, 1, 1, 9, b'a', 0]), InvalidReport::Contents(202));
+    assert_eq!(reason(&[0x82, 203, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(203));
+    assert_eq!(reason(&[0x80, 204, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(204));
+    // A block that runs on.
+    let xr = [0x80, 207, 0, 2, 0, 0, 0, 1, 4, 0, 0, 2];
+    assert_eq!(reason(&xr), InvalidReport::Contents(207));
+}
+
+#[test]
+fn padding_counts_only_at_the_very_end_and_in_words() {
+    let app = |padding: u8| [0xA0, 204, 0, 3, 0, 0, 0, 1, b't', b'a', b'u', b't', 0, 0, 0, padding];
+    assert!(read(&app(4)).is_ok());
+    for padding in [0, 1, 16, 255] {
+        assert_eq!(read(&app(padding)), Err(InvalidReport::Padding(padding)));
+    }
+    assert_eq!(read(&app(12)), Err(InvalidReport::Contents(204)), "padding over the name");
+    let twice = [app(4), app(4)].concat();
+    assert_eq!(read(&twice), Err(InvalidReport::Padding(4)));
+}
+
+#[test]
+fn what_a_later_version_may_add_is_passed_over() {
+    let app = |subtype: u8, data: &[u8]| {
+        let words = (8 + data.len()) / 4;
+        [&[0x80 | subtype, 204, 0, words as u8, 0, 0, 0, 1], &b"taut"[..], data].concat()
+    };
+    assert_eq!(read(&app(9, &[0; 4])).unwrap().items, []);
+    assert_eq!(read(&app(0, &[0; 4])).unwrap().items, [], "too short");
+    let bytes = written(&Report { announcement: Some(announcement()), ..Report::new(1) });
+    let longer = app(0, &[&bytes[32..52], &[1, 2, 3, 4]].concat());
+    assert_eq!(
+        read(&longer).unwrap().items,
+        [(1, format!("{:?}", Item::Announcement(announcement())))]
+    );
+    let mut strange = bytes[20..].to_vec();
+    strange[28] = 77; // coding
+    assert_eq!(read(&strange).unwrap().items, []);
+}
+
+#[test]
+fn a_report_that_does_not_fit_says_what_it_takes() {
+    let report = Report { cname: "abc", ..Report::new(1) };
+    let mut buffer = [0xAA; 23];
+    let refused = ReportError::Room { needed: 24, room: 23 };
+    assert_eq!(report.write(&mut buffer), Err(refused));
+    assert_eq!(buffer, [0xAA; 23], "nothing is written");
+    let many = [block(1); 32];
+    let mut buffer = [0; 2048];
+    let full = Report { blocks: &many[..31], ..report };
+    assert!(full.write(&mut buffer).is_ok());
+    assert_eq!(Report { blocks: &many, ..report }.write(&mut buffer), Err(ReportError::Blocks(32)));
+    let name = "x".repeat(256);
+    assert_eq!(Report { cname: &name, ..report }.write(&mut buffer), Err(ReportError::Cname(256)));
+}
+
+prop_compose! {
+    fn any_block()(
+        ssrc: u32, fraction_lost: u8, cumulative_lost in -(1 << 23)..(1 << 23),
+        highest_sequence: u32, jitter: u32, last: u32, delay: u32,
+    ) -> ReportBlock {
+        ReportBlock {
+            ssrc, fraction_lost, cumulative_lost, highest_sequence, jitter,
+            last_report: CompactNtp::from_bits(last), delay: CompactSpan::from_bits(delay),
+        }
+    }
+}
+
+prop_compose! {
+    fn any_delay()(ssrc: u32, last: u32, delay: u32) -> DelaySince {
+        DelaySince {
+            ssrc, last_reference: CompactNtp::from_bits(last), delay: CompactSpan::from_bits(delay),
+        }
+    }
+}
+
+fn any_span() -> impl Strategy<Value = Span> {
+    (0..i64::MAX).prop_map(Span::from_nanos)
+}
+
+prop_compose! {
+    fn any_announcement()(
+        link_offset in any_span(), rate in proptest::sample::select(&Rate::SUPPORTED[..]),
+        channels in 1..=64_u32, packet in 1..=65_535_i64, payload_type in 0..128_u8,
+        sample in proptest::sample::select(vec![SampleFormat::L16, SampleFormat::L24, SampleFormat::F32]),
+    ) -> Announcement {
+        let format = StreamFormat {
+            rate: Rate::new(rate).unwrap(), channels: Channels::new(channels).unwrap(), sample,
+            packet: Frames::new(packet), payload_type,
+        };
+        Announcement { link_offset, format }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_again(
+        ssrc: u32,
+        sender: Option<(u64, u32, u32, u32)>,
+        blocks in proptest::collection::vec(any_block(), 0..=31),
+        delays in proptest::collection::vec(any_delay(), 0..40),
+        cname in "\\PC{0,60}",
+        reference: Option<u64>,
+        announcement in proptest::option::of(any_announcement()),
+        spans in proptest::option::of((any::<u32>(), any_span(), any_span(), any_span())),
+        bye: bool,
+    ) {
+        let sender = sender.map(|(ntp, rtp_timestamp, packets, octets)| SenderInfo {
+            ntp: NtpTime::from_bits(ntp), rtp_timestamp, packets, octets,
+        });
+        let reference_time = reference.map(NtpTime::from_bits);
+        let effective = spans.map(|(ssrc, configured, effective, uncertainty)| Effective {
+            ssrc, configured, effective, uncertainty,
+        });
+        let report = Report {
+            ssrc, sender, blocks: &blocks, cname: &cname, reference_time, delays: &delays,
+            announcement, effective, bye,
+        };
+        let items = [
+            sender.map(Item::Sender),
+            Some(Item::Cname(&cname)),
+            reference_time.map(Item::ReferenceTime),
+            announcement.map(Item::Announcement),
+            effective.map(Item::Effective),
+            bye.then_some(Item::Bye),
+        ];
+        let expected: Vec<_> =
+            items.into_iter().flatten().map(|item| (ssrc, format!("{item:?}"))).collect();
+        let said = read(&written(&report)).unwrap();
+        prop_assert_eq!(said.items, expected);
+        prop_assert_eq!(said.blocks, blocks);
+        prop_assert_eq!(said.delays, delays);
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(bytes: Vec<u8>) {
+        let _whatever = read(&bytes);
+    }
+
+    /// Changes bytes of a good report, which gets further than bytes without sense.
+    #[test]
+    fn no_damage_makes_the_reader_panic(changes: Vec<(usize, u8)>) {
+        let (blocks, delays) = ([block(7), block(8)], [delay(9), delay(10)]);
+        let mut bytes = written(&everything(&blocks, &delays));
+        let len = bytes.len();
+        for (at, value) in changes.into_iter().take(4) {
+            bytes[at % len] = value;
+        }
+        let _whatever = read(&bytes);
+    }
+}

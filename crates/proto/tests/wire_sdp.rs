@@ -1,0 +1,357 @@
+//! Session descriptions: other people's, ours, and broken ones.
+#![expect(clippy::unwrap_used, reason = "what the tests share may fail them, too")]
+
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate, UnitError};
+use tautline_proto::wire::rtp::ExtensionIds;
+use tautline_proto::wire::sdp::*;
+
+/// As a device with two network legs and PTP writes it (ST 2110-30 over RFC 7198).
+const AES67: &str = "v=0\r
+o=- 1311738121 1311738121 IN IP4 192.168.1.10\r
+s=Stage left\r
+c=IN IP4 192.168.1.1\r
+t=0 0\r
+a=clock-domain:PTPv2 0\r
+a=ts-refclk:ptp=IEEE1588-2008:39-A7-94-FF-FE-07-CB-D0:0\r
+a=mediaclk:direct=963214424 rate=1000/1001\r
+a=group:DUP 1 2\r
+m=audio 5004 RTP/AVP 98\r
+c=IN IP4 239.69.11.44/32\r
+a=rtpmap:98 L24/48000/8\r
+a=source-filter: incl IN IP4 239.69.11.44 192.168.1.10\r
+a=sync-time:0\r
+a=framecount:6\r
+a=ptime:0.12\r
+a=mid:1\r
+a=recvonly\r
+m=audio 5006 RTP/AVP 98\r
+c=IN IP4 239.69.12.44/32\r
+a=rtpmap:98 L24/48000/8\r
+a=mid:2\r
+";
+
+fn minimal(media: &str) -> String {
+    format!("v=0\no=- 0 0 IN IP4 127.0.0.1\ns=-\nc=IN IP4 127.0.0.1\nt=0 0\n{media}")
+}
+
+fn read(text: &str) -> Description {
+    Description::read(text.as_bytes()).unwrap()
+}
+
+fn refused(text: &str) -> DescriptionError {
+    Description::read(text.as_bytes()).unwrap_err()
+}
+
+fn ours() -> Description {
+    Description {
+        name: "Küche links".to_owned(),
+        origin: Origin { session: 7, version: 3, address: [10, 0, 0, 7].into() },
+        destination: [239, 1, 2, 3].into(),
+        rtp_port: 5004,
+        rtcp_port: 5005,
+        ttl: Some(4),
+        sources: vec![[10, 0, 0, 7].into()],
+        rate: Rate::HZ_48000,
+        channels: Channels::STEREO,
+        sample: SampleFormat::L24,
+        payload_type: 97,
+        packet: Some(Frames::new(48)),
+        link_offset: Some(Span::from_millis(5)),
+        mediaclk_offset: Some(12_345),
+        reference: Reference::Local,
+        extensions: ExtensionIds::DEFAULT,
+    }
+}
+
+#[test]
+fn a_description_with_two_legs_gives_the_first() {
+    let description = read(AES67);
+    let expected = Description {
+        name: "Stage left".to_owned(),
+        origin: Origin {
+            session: 1_311_738_121,
+            version: 1_311_738_121,
+            address: [192, 168, 1, 10].into(),
+        },
+        destination: [239, 69, 11, 44].into(),
+        rtp_port: 5004,
+        rtcp_port: 5005,
+        ttl: Some(32),
+        sources: vec![[192, 168, 1, 10].into()],
+        rate: Rate::HZ_48000,
+        channels: Channels::new(8).unwrap(),
+        sample: SampleFormat::L24,
+        payload_type: 98,
+        packet: Some(Frames::new(6)),
+        link_offset: None,
+        mediaclk_offset: Some(963_214_424),
+        reference: Reference::Ptp("IEEE1588-2008:39-A7-94-FF-FE-07-CB-D0:0".to_owned()),
+        extensions: ExtensionIds::NONE,
+    };
+    assert_eq!(description, expected);
+}
+
+#[test]
+fn ours_is_this_very_text() {
+    let expected = "v=0\r
+o=- 7 3 IN IP4 10.0.0.7\r
+s=Küche links\r
+c=IN IP4 239.1.2.3/4\r
+t=0 0\r
+m=audio 5004 RTP/AVP 97\r
+a=source-filter:incl IN IP4 239.1.2.3 10.0.0.7\r
+a=rtpmap:97 L24/48000/2\r
+a=ptime:1\r
+a=framecount:48\r
+a=mediaclk:direct=12345\r
+a=ts-refclk:local\r
+a=extmap:1 urn:ietf:params:rtp-hdrext:ntp-64\r
+a=extmap:2 urn:x-tautline:sender-instants\r
+a=x-link-offset:5\r
+a=recvonly\r
+";
+    assert_eq!(String::from_utf8(ours().write()).unwrap(), expected);
+}
+
+#[test]
+fn a_udp_port_of_its_own_for_rtcp_is_said_and_read() {
+    let description = Description { rtcp_port: 6001, ..ours() };
+    let text = String::from_utf8(description.write()).unwrap();
+    assert!(text.contains("a=rtcp:6001\r\n"), "{text}");
+    assert_eq!(read(&text), description);
+    let shared = minimal("m=audio 5004 RTP/AVP 10\na=rtcp-mux\n");
+    assert_eq!(read(&shared).rtcp_port, 5004);
+}
+
+#[test]
+fn the_static_payload_types_need_no_rtpmap() {
+    let stereo = read(&minimal("m=audio 5004 RTP/AVP 10\n"));
+    let mono = read(&minimal("m=audio 5004 RTP/AVP 11\n"));
+    for (description, channels) in [(stereo, Channels::STEREO), (mono, Channels::MONO)] {
+        assert_eq!(description.rate.hertz(), 44_100);
+        assert_eq!(description.sample, SampleFormat::L16);
+        assert_eq!(description.channels, channels);
+    }
+}
+
+#[test]
+fn ptime_is_written_as_aes67_devices_do_and_read_as_they_mean_it() {
+    // Rate, frames per packet, text: as these devices write them.
+    let known = [
+        (48_000, 6, "0.12"),
+        (48_000, 12, "0.25"),
+        (48_000, 16, "0.33"),
+        (48_000, 48, "1"),
+        (48_000, 192, "4"),
+        (44_100, 6, "0.13"),
+        (44_100, 12, "0.27"),
+        (44_100, 16, "0.36"),
+        (44_100, 48, "1.09"),
+        (44_100, 192, "4.35"),
+    ];
+    for (rate, packet, ptime) in known {
+        let description = Description {
+            rate: Rate::new(rate).unwrap(),
+            packet: Some(Frames::new(packet)),
+            ..ours()
+        };
+        let text = String::from_utf8(description.write()).unwrap();
+        assert!(text.contains(&format!("a=ptime:{ptime}\r\n")), "{rate} {packet}: {text}");
+        let without_count = text.replace(&format!("a=framecount:{packet}\r\n"), "");
+        assert_eq!(read(&without_count).packet, Some(Frames::new(packet)), "{rate} {ptime}");
+    }
+}
+
+#[test]
+fn the_first_payload_type_that_can_be_decoded_is_taken() {
+    let text = minimal(
+        "m=audio 5004 RTP/AVP 96 97 98\na=rtpmap:96 opus/48000/2\n\
+         a=rtpmap:98 L16/48000\na=rtpmap:97 l24/48000/2\n",
+    );
+    let description = read(&text);
+    assert_eq!((description.payload_type, description.sample), (97, SampleFormat::L24));
+}
+
+#[test]
+fn extensions_are_found_under_any_identifier_below_15() {
+    let text = minimal(
+        "m=audio 5004 RTP/AVP 10\na=extmap:5/sendonly urn:ietf:params:rtp-hdrext:ntp-64\n\
+         a=extmap:15 urn:x-tautline:sender-instants\n",
+    );
+    let expected = ExtensionIds { capture: Some(5), instants: None };
+    assert_eq!(read(&text).extensions, expected);
+}
+
+#[test]
+fn a_source_filter_counts_only_for_the_destination() {
+    let filtered = |filter: &str| {
+        read(&minimal(&format!("m=audio 5004 RTP/AVP 10\na=source-filter:{filter}\n"))).sources
+    };
+    let seven: IpAddr = [10, 0, 0, 7].into();
+    let eight: IpAddr = [10, 0, 0, 8].into();
+    assert_eq!(filtered("incl IN IP4 * 10.0.0.7 10.0.0.8"), [seven, eight]);
+    assert_eq!(filtered(" incl IN IP4 127.0.0.1 10.0.0.7"), [seven]);
+    assert!(filtered("incl IN IP4 239.1.1.1 10.0.0.7").is_empty());
+    assert!(filtered("excl IN IP4 * 10.0.0.7").is_empty());
+}
+
+#[test]
+fn each_fault_names_its_line_and_the_mend() {
+    let media = |media: &str| refused(&minimal(media)).to_string();
+    let l24 = "m=audio 5004 RTP/AVP 97\na=rtpmap:97 L24/48000/2\n";
+    let cases = [
+        (media("m=audio 5004 RTP/AVP 97\n"), "line 6: payload type 97 is not explained"),
+        (media("m=audio 5004 RTP/SAVP 97\n"), "line 6: the transport RTP/SAVP is not carried"),
+        (media("m=audio 0 RTP/AVP 10\n"), "line 6: no stream can use UDP port 0"),
+        (media("m=video 5004 RTP/AVP 10\n"), "no audio stream is described"),
+        (
+            media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 opus/48000/2\n"),
+            "line 7: the coding opus is not carried; have the sender use L16 or L24",
+        ),
+        (
+            media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 L16/8000\n"),
+            &format!("line 7: {}", UnitError::Rate(8000)),
+        ),
+        (
+            media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 L16/48000/99\n"),
+            &format!("line 7: {}", UnitError::Channels(99)),
+        ),
+        (media(&format!("{l24}a=ptime:soon\n")), "line 8: a=ptime:soon makes no sense"),
+        (media(&format!("{l24}a=framecount:0\n")), "line 8: a=framecount:0 makes no sense"),
+        (media(&format!("{l24}a=mediaclk:direct=x\n")), "line 8: a=mediaclk:direct=x"),
+        (media(&format!("{l24}a=x-link-offset:-1\n")), "line 8: a=x-link-offset:-1"),
+        (media(&format!("{l24}a=rtcp:0\n")), "line 8: no stream can use UDP port 0"),
+        (
+            refused(&minimal(l24).replace("c=IN IP4 127.0.0.1\n", "")).to_string(),
+            "line 5: no destination",
+        ),
+        (
+            refused(&minimal(l24).replace("c=IN IP4 127.0.0.1", "c=IN IP4 studio.example"))
+                .to_string(),
+            "line 4: studio.example is no destination; write an IP address there",
+        ),
+        (refused("RIFF").to_string(), "line 1: not SDP"),
+        (refused(&minimal("t=soon\n")).to_string(), "line 6: not SDP"),
+        (refused("").to_string(), "not SDP (No version line)"),
+    ];
+    for (message, expected) in cases {
+        assert!(message.starts_with(expected), "{message:?} instead of {expected:?}");
+    }
+}
+
+#[test]
+fn what_is_too_large_is_refused_unread() {
+    let large = vec![b'a'; MOST_BYTES + 1];
+    let error = Description::read(&large).unwrap_err();
+    assert_eq!(error.fault, Fault::Bytes(MOST_BYTES + 1));
+    assert!(refused(&"\n".repeat(MOST_LINES)).to_string().starts_with("4097 lines"));
+    let many = minimal(&"m=audio 5004 RTP/AVP 10\n".repeat(MOST_MEDIA + 1));
+    assert_eq!(refused(&many).fault, Fault::Media(65));
+    let just = minimal(&"m=audio 5004 RTP/AVP 10\n".repeat(MOST_MEDIA));
+    assert_eq!(read(&just).rtp_port, 5004);
+}
+
+#[test]
+fn a_name_cannot_smuggle_in_a_line() {
+    let sly = Description { name: "x\r\nc=IN IP4 6.6.6.6".to_owned(), ..ours() };
+    let text = String::from_utf8(sly.write()).unwrap();
+    assert_eq!(text.lines().filter(|line| line.starts_with("c=")).count(), 1, "{text}");
+}
+
+#[test]
+fn a_description_cut_anywhere_does_no_harm() {
+    for len in 0..AES67.len() {
+        let _whatever = Description::read(&AES67.as_bytes()[..len]);
+    }
+}
+
+/// Groups and hosts of both families, with a time to live where one can be written.
+fn any_destination() -> impl Strategy<Value = (IpAddr, Option<u8>)> {
+    prop_oneof![
+        (0..256_u32, 1..=255_u8).prop_map(|(low, ttl)| ([239, 1, 2, low as u8].into(), Some(ttl))),
+        any::<[u8; 3]>().prop_map(|[b, c, d]| ([10, b, c, d].into(), None)),
+        any::<[u16; 7]>()
+            .prop_map(|[b, c, d, e, f, g, h]| ([0xFF15, b, c, d, e, f, g, h].into(), None)),
+        any::<[u16; 7]>()
+            .prop_map(|[b, c, d, e, f, g, h]| ([0xFD00, b, c, d, e, f, g, h].into(), None)),
+    ]
+}
+
+prop_compose! {
+    fn any_description()(
+        name in "[^\\p{C}]{1,40}",
+        origin in (any::<u64>(), any::<u64>(), any::<[u8; 4]>()),
+        (destination, ttl) in any_destination(),
+        ports in (1..65_535_u16, 1..=65_535_u16),
+        sources in proptest::collection::vec(any::<[u8; 4]>(), 0..3),
+        rate in proptest::sample::select(&Rate::SUPPORTED[..]),
+        channels in 1..=64_u32,
+        sample in proptest::sample::select(vec![SampleFormat::L16, SampleFormat::L24, SampleFormat::F32]),
+        payload_type in 0..128_u8,
+        packet in proptest::option::of(1..=65_535_i64),
+        link_offset in proptest::option::of(0..i64::MAX),
+        mediaclk_offset: Option<u32>,
+        reference in prop_oneof![
+            Just(Reference::Local),
+            "[A-Z0-9:-]{1,30}".prop_map(Reference::Ptp),
+            "ntp=[a-z.]{1,30}".prop_map(Reference::Other),
+        ],
+        capture in proptest::option::of(1..8_u8),
+        instants in proptest::option::of(8..15_u8),
+    ) -> Description {
+        Description {
+            name,
+            origin: Origin { session: origin.0, version: origin.1, address: origin.2.into() },
+            destination,
+            rtp_port: ports.0,
+            rtcp_port: ports.1,
+            ttl,
+            sources: sources.into_iter().map(IpAddr::from).collect(),
+            rate: Rate::new(rate).unwrap(),
+            channels: Channels::new(channels).unwrap(),
+            sample,
+            payload_type,
+            packet: packet.map(Frames::new),
+            link_offset: link_offset.map(Span::from_nanos),
+            mediaclk_offset,
+            reference,
+            extensions: ExtensionIds { capture, instants },
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_again(description in any_description()) {
+        prop_assert_eq!(Description::read(&description.write()), Ok(description));
+    }
+
+    #[test]
+    fn ptime_alone_says_the_frames(rate in proptest::sample::select(&Rate::SUPPORTED[..]), packet in 1..4_000_i64) {
+        let rate = Rate::new(rate).unwrap();
+        let packet = Some(Frames::new(packet));
+        let text = String::from_utf8(Description { rate, packet, ..ours() }.write()).unwrap();
+        let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("a=framecount")).collect();
+        prop_assert_eq!(read(&lines.join("\n")).packet, packet);
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(bytes: Vec<u8>) {
+        let _whatever = Description::read(&bytes);
+    }
+
+    #[test]
+    fn no_damage_makes_the_reader_panic(changes: Vec<(usize, u8)>) {
+        let mut bytes = AES67.as_bytes().to_vec();
+        let len = bytes.len();
+        for (at, value) in changes.into_iter().take(4) {
+            bytes[at % len] = value;
+        }
+        let _whatever = Description::read(&bytes);
+    }
+}

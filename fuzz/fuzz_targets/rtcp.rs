@@ -1,0 +1,45 @@
+//! Bytes for the RTCP reader; what one reporter says, written again, reads the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tautline_proto::wire::rtcp::{Compound, Item, Report};
+
+fuzz_target!(|datagram: &[u8]| {
+    let Ok(compound) = Compound::parse(datagram) else { return };
+    let (mut blocks, mut delays) = (Vec::new(), Vec::new());
+    let mut report = Report::new(0x7461_7574);
+    compound.visit(|_, item| match item {
+        Item::Sender(info) => report.sender = Some(info),
+        Item::Block(block) => blocks.push(block),
+        Item::ReferenceTime(time) => report.reference_time = Some(time),
+        Item::Delay(delay) => delays.push(delay),
+        Item::Cname(name) => report.cname = name,
+        Item::Announcement(announcement) => report.announcement = Some(announcement),
+        Item::Effective(effective) => report.effective = Some(effective),
+        Item::Bye => report.bye = true,
+    });
+    blocks.truncate(31);
+    delays.truncate(1024);
+    check(&Report { blocks: &blocks, delays: &delays, ..report });
+});
+
+fn check(report: &Report<'_>) {
+    let mut bytes = vec![0; 65_536];
+    let len = report.write(&mut bytes).expect("within its limits a report fits 64 KiB");
+    let (mut blocks, mut delays) = (Vec::new(), Vec::new());
+    let mut again = Report::new(report.ssrc);
+    Compound::parse(&bytes[..len]).expect("what is written is whole").visit(|ssrc, item| {
+        assert_eq!(ssrc, report.ssrc);
+        match item {
+            Item::Sender(info) => again.sender = Some(info),
+            Item::Block(block) => blocks.push(block),
+            Item::ReferenceTime(time) => again.reference_time = Some(time),
+            Item::Delay(delay) => delays.push(delay),
+            Item::Cname(name) => again.cname = name,
+            Item::Announcement(announcement) => again.announcement = Some(announcement),
+            Item::Effective(effective) => again.effective = Some(effective),
+            Item::Bye => again.bye = true,
+        }
+    });
+    assert_eq!(*report, Report { blocks: &blocks, delays: &delays, ..again });
+}

@@ -1,0 +1,42 @@
+//! Bytes for the RTP reader; what it accepts, written again, reads the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::Frames;
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::{ExtensionIds, Header, Packet};
+
+fuzz_target!(|datagram: &[u8]| {
+    let ids = ExtensionIds { capture: Some(14), instants: Some(14) };
+    let _same_id_for_both = Packet::parse_with(datagram, ids);
+    let Ok(packet) = Packet::parse(datagram) else { return };
+    check_frames(&packet);
+    let header = Header {
+        sequence: packet.sequence,
+        timestamp: packet.timestamp,
+        ssrc: packet.ssrc,
+        marker: packet.marker,
+        payload_type: packet.payload_type,
+        stamps: packet.sender,
+    };
+    let mut again = vec![0; header.bytes()];
+    assert_eq!(header.write(&mut again), again.len());
+    again.extend(packet.payload);
+    assert_eq!(Packet::parse(&again), Ok(packet));
+});
+
+fn check_frames(packet: &Packet<'_>) {
+    let format = StreamFormat {
+        rate: Rate::HZ_48000,
+        channels: Channels::STEREO,
+        sample: SampleFormat::L24,
+        packet: Frames::new(48),
+        payload_type: packet.payload_type,
+    };
+    if let Ok(frames) = packet.frames(&format, Frames::new(192)) {
+        assert!((1..=192).contains(&frames.count()));
+        assert_eq!(frames.as_len() * format.frame_bytes(), packet.payload.len());
+    }
+}
