@@ -2,8 +2,11 @@
 //!
 //! Nothing here allocates.
 
-use rtp_types::{RtpPacket, RtpPacketBuilder, RtpParseError};
+mod invalid;
 
+use rtp_types::{RtpPacket, RtpPacketBuilder};
+
+pub use self::invalid::Invalid;
 pub use super::ntp::NtpTime;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
@@ -28,94 +31,6 @@ pub const HEADER_BYTES: usize = RtpPacket::MIN_RTP_PACKET_LEN;
 pub const STAMPED_HEADER_BYTES: usize = HEADER_BYTES + 4 + ELEMENTS_BYTES;
 /// Where in a packet with stamps the big-endian `u32` of [`Instants::handed`] begins.
 pub const HANDED_AT: usize = HEADER_BYTES + 4 + 1 + CAPTURE_BYTES + 1 + 8;
-
-/// Why a datagram is no packet of the stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Invalid {
-    /// Shorter than the fixed header.
-    #[error("{len} bytes are no RTP packet; the header alone takes 12")]
-    Truncated {
-        /// Bytes of the datagram.
-        len: usize,
-    },
-    /// Not RTP version 2.
-    #[error("RTP version {0} is unknown; is another protocol sent to this UDP port?")]
-    Version(u8),
-    /// The list of contributing sources ends beyond the datagram.
-    #[error("the contributing sources end beyond the packet")]
-    CsrcBeyondEnd,
-    /// The header extension ends beyond the datagram.
-    #[error("the header extension ends beyond the packet")]
-    ExtensionBeyondEnd,
-    /// Padding of no byte, or of more bytes than follow the header.
-    #[error("the padding is longer than the packet")]
-    PaddingBeyondEnd,
-    /// Another payload type than the stream's.
-    #[error("payload type {got} is not the stream's; compare the a=rtpmap lines of both ends")]
-    PayloadType {
-        /// The one in the packet.
-        got: u8,
-    },
-    /// No audio in the packet.
-    #[error("the packet carries no audio")]
-    Empty,
-    /// Not a whole number of frames.
-    #[error(
-        "{payload_bytes} bytes are no whole number of {frame_bytes}-byte frames; \
-         do both ends agree on coding and channels?"
-    )]
-    PartialFrame {
-        /// Bytes of audio in the packet.
-        payload_bytes: usize,
-        /// Bytes of one frame of the stream.
-        frame_bytes: usize,
-    },
-    /// More frames than the receiver makes room for.
-    #[error("{frames} frames in one packet are more than the {longest} there is room for")]
-    Oversized {
-        /// Frames in the packet.
-        frames: Frames,
-        /// Frames there is room for.
-        longest: Frames,
-    },
-}
-
-impl Invalid {
-    /// How many reasons there are.
-    pub const COUNT: usize = 9;
-    /// The names of the reasons, at their [`Invalid::index`].
-    pub const NAMES: [&'static str; Self::COUNT] = [
-        "truncated",
-        "version",
-        "csrc",
-        "extension",
-        "padding",
-        "payload-type",
-        "empty",
-        "partial-frame",
-        "oversized",
-    ];
-
-    /// The reason as a place in an array of [`Invalid::COUNT`] counters.
-    pub const fn index(&self) -> usize {
-        match self {
-            Self::Truncated { .. } => 0,
-            Self::Version(_) => 1,
-            Self::CsrcBeyondEnd => 2,
-            Self::ExtensionBeyondEnd => 3,
-            Self::PaddingBeyondEnd => 4,
-            Self::PayloadType { .. } => 5,
-            Self::Empty => 6,
-            Self::PartialFrame { .. } => 7,
-            Self::Oversized { .. } => 8,
-        }
-    }
-
-    /// The name that reports and scripts use.
-    pub const fn name(&self) -> &'static str {
-        Self::NAMES[self.index()]
-    }
-}
 
 /// The local identifiers of the header extensions (RFC 8285 §4.2): 1 to 14 each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,7 +105,8 @@ impl<'a> Packet<'a> {
     /// Reads a datagram. Extensions that are malformed, unknown or in the two-byte form are passed
     /// over, as RFC 8285 §4.1 asks.
     pub fn parse_with(datagram: &'a [u8], ids: ExtensionIds) -> Result<Self, Invalid> {
-        let packet = RtpPacket::parse(datagram).map_err(|error| reason_of(datagram, &error))?;
+        let packet =
+            RtpPacket::parse(datagram).map_err(|error| invalid::reason_of(datagram, &error))?;
         let begin = packet.payload_offset();
         Ok(Self {
             sequence: packet.sequence_number(),
@@ -221,31 +137,6 @@ impl<'a> Packet<'a> {
         let frames = Frames::from_len(payload_bytes / frame_bytes);
         if frames > longest { Err(Invalid::Oversized { frames, longest }) } else { Ok(frames) }
     }
-}
-
-/// Says which length lied; the library only says that one did. Ends are checked in the order of
-/// the header.
-#[cold]
-fn reason_of(datagram: &[u8], error: &RtpParseError) -> Invalid {
-    let len = datagram.len();
-    let actual = match *error {
-        RtpParseError::UnsupportedVersion(version) => return Invalid::Version(version),
-        RtpParseError::PaddingInvalid(_) => return Invalid::PaddingBeyondEnd,
-        RtpParseError::Truncated { .. } if len < HEADER_BYTES => return Invalid::Truncated { len },
-        RtpParseError::Truncated { actual, .. } => actual,
-    };
-    let sources_end = HEADER_BYTES + 4 * usize::from(datagram[0] & 0x0F);
-    if sources_end > actual {
-        return Invalid::CsrcBeyondEnd;
-    }
-    let extension_end = match (datagram[0] & 0x10, datagram.get(sources_end..sources_end + 4)) {
-        (0, _) => sources_end,
-        (_, Some(head)) => {
-            sources_end + 4 + 4 * usize::from(u16::from_be_bytes([head[2], head[3]]))
-        }
-        (_, None) => usize::MAX,
-    };
-    if extension_end > actual { Invalid::ExtensionBeyondEnd } else { Invalid::PaddingBeyondEnd }
 }
 
 /// Reads the elements of a one-byte-form extension (RFC 8285 §4.2).
