@@ -1,0 +1,279 @@
+//! The arithmetic of a sound card, without time passing: where its converter is, when a period is
+//! ready, and what was missed by a program that came late.
+//!
+//! A card counts frames from its start; frame 0 meets the converter at the start. Everything is
+//! computed from that absolute count in 128-bit integers, so a card that runs for years is as exact
+//! as one that has just started.
+
+use tautline_proto::device::Settings;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Ppm, Rate};
+
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+/// [`Ppm::from_millionths`] counts 10⁻¹².
+const WHOLE: i128 = 1_000_000_000_000;
+/// Keeps the products in 128 bits: 16 000 years at 192 kHz.
+const MOST_FRAMES: i64 = 100_000_000_000_000_000;
+
+/// When which frame meets the converter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CardClock {
+    start: LocalTime,
+    rate: Rate,
+    /// Frames per second × 10¹².
+    speed: i128,
+}
+
+impl CardClock {
+    /// How far an instant of this clock is from the truth: it is rounded to whole nanoseconds.
+    pub const UNCERTAINTY: Span = Span::from_nanos(1);
+
+    /// A card that starts at `start`, on the host's clock, and runs fast by `error`.
+    pub fn new(start: LocalTime, rate: Rate, error: Ppm) -> Self {
+        let error = i128::from((error.as_f64() * 1e6).round() as i64);
+        Self { start, rate, speed: i128::from(rate.hertz()) * (WHOLE + error).max(1) }
+    }
+
+    /// The nominal rate.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// When `frame` meets the converter: the first whole nanosecond at which [`CardClock::frame_at`]
+    /// says so.
+    pub fn instant_of(&self, frame: i64) -> LocalTime {
+        let product = i128::from(frame.clamp(-MOST_FRAMES, MOST_FRAMES)) * NANOS_PER_SECOND * WHOLE;
+        let nanos = -(-product).div_euclid(self.speed);
+        let ends = (i128::from(i64::MIN), i128::from(i64::MAX));
+        self.start + Span::from_nanos(nanos.clamp(ends.0, ends.1) as i64)
+    }
+
+    /// The frame that meets the converter at `now`, the position of the hardware. Negative before
+    /// the start.
+    pub fn frame_at(&self, now: LocalTime) -> i64 {
+        let product = i128::from((now - self.start).as_nanos()) * self.speed;
+        product.div_euclid(NANOS_PER_SECOND * WHOLE) as i64
+    }
+}
+
+/// The ring between a program and a card, in frames of the card's own count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ring {
+    period: i64,
+    periods: i64,
+}
+
+impl Ring {
+    fn new(settings: &Settings) -> Self {
+        Self { period: settings.period.count().max(1), periods: i64::from(settings.periods).max(2) }
+    }
+
+    /// Whole periods that `frames` take, rounded up, in frames.
+    fn whole_periods(self, frames: i64) -> i64 {
+        (frames + self.period - 1).div_euclid(self.period) * self.period
+    }
+}
+
+/// What a program finds when it wakes for a period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// First frame of the block to be filled or taken.
+    pub frame: i64,
+    /// When that frame meets the converter.
+    pub meets: LocalTime,
+    /// Frames between the block before and this one that the program missed: played as silence, or
+    /// lost.
+    pub skipped: Frames,
+}
+
+/// The playing side: the program keeps ahead of the hardware, or the card starves.
+///
+/// At the start the ring holds silence but for one period, so the first block meets the DAC
+/// `periods − 1` periods after the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlaybackRing {
+    clock: CardClock,
+    ring: Ring,
+    /// The next frame that the program writes.
+    program: i64,
+}
+
+impl PlaybackRing {
+    /// An empty ring at the start of `clock`.
+    pub fn new(clock: CardClock, settings: &Settings) -> Self {
+        let ring = Ring::new(settings);
+        Self { clock, ring, program: (ring.periods - 1) * ring.period }
+    }
+
+    /// Frames of silence that the card plays before the program's first block.
+    pub fn lead(&self) -> Frames {
+        Frames::new((self.ring.periods - 1) * self.ring.period)
+    }
+
+    /// The next frame that the program writes.
+    pub fn program(&self) -> i64 {
+        self.program
+    }
+
+    /// When the next period becomes free.
+    pub fn wakes(&self) -> LocalTime {
+        self.clock.instant_of(self.program - self.lead().count())
+    }
+
+    /// The program woke at `now`. If the hardware has run past everything that was written, the
+    /// program goes on at the first period that the hardware has not reached; what lies between
+    /// was played as silence.
+    pub fn begin(&mut self, now: LocalTime) -> Turn {
+        let starved = self.ring.whole_periods((self.clock.frame_at(now) - self.program).max(0));
+        self.program += starved;
+        Turn {
+            frame: self.program,
+            meets: self.clock.instant_of(self.program),
+            skipped: Frames::new(starved),
+        }
+    }
+
+    /// The block was written, which took until `now`. Says how many of its first frames came too
+    /// late: the card played silence for them.
+    pub fn finish(&mut self, now: LocalTime) -> Frames {
+        let late = self.clock.frame_at(now) - self.program;
+        self.program += self.ring.period;
+        Frames::new(late.clamp(0, self.ring.period))
+    }
+}
+
+/// The capturing side: the program keeps up with the hardware, or the oldest frames are lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CaptureRing {
+    clock: CardClock,
+    ring: Ring,
+    /// The next frame that the program takes.
+    program: i64,
+}
+
+impl CaptureRing {
+    /// An empty ring at the start of `clock`.
+    pub fn new(clock: CardClock, settings: &Settings) -> Self {
+        Self { clock, ring: Ring::new(settings), program: 0 }
+    }
+
+    /// When the next period is full.
+    pub fn wakes(&self) -> LocalTime {
+        self.clock.instant_of(self.program + self.ring.period)
+    }
+
+    /// The program woke at `now`. If the hardware is ahead by more than the ring, it has
+    /// overwritten the oldest periods.
+    pub fn begin(&mut self, now: LocalTime) -> Turn {
+        let held = self.clock.frame_at(now) - self.program;
+        let capacity = self.ring.period * self.ring.periods;
+        let lost = self.ring.whole_periods((held - capacity).max(0));
+        self.program += lost;
+        let turn = Turn {
+            frame: self.program,
+            meets: self.clock.instant_of(self.program),
+            skipped: Frames::new(lost),
+        };
+        self.program += self.ring.period;
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_proto::units::Channels;
+
+    fn clock(ppm: f64) -> CardClock {
+        CardClock::new(LocalTime::from_nanos(1_000), Rate::HZ_48000, Ppm::from_f64(ppm))
+    }
+
+    fn settings(period: i64, periods: u32) -> Settings {
+        let period = Frames::new(period);
+        Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods }
+    }
+
+    fn at(frame: i64) -> LocalTime {
+        clock(0.0).instant_of(frame)
+    }
+
+    #[test]
+    fn position_and_instant_agree_on_every_frame_for_years() {
+        for rate in Rate::SUPPORTED {
+            for ppm in [-1000.0, -0.5, 0.0, 50.0, 1000.0] {
+                let rate = Rate::new(rate).unwrap();
+                let card = CardClock::new(LocalTime::from_nanos(77), rate, Ppm::from_f64(ppm));
+                for year in [0, 1, 30] {
+                    let first = year * 31_557_600 * i64::from(rate.hertz());
+                    for frame in first - 100..first + 100 {
+                        let instant = card.instant_of(frame);
+                        assert_eq!(card.frame_at(instant), frame);
+                        assert_eq!(card.frame_at(instant - Span::from_nanos(1)), frame - 1);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_card_with_an_error_drifts_as_told() {
+        let hour = LocalTime::from_nanos(1_000) + Span::from_secs(3600);
+        assert_eq!(clock(0.0).frame_at(hour), 172_800_000);
+        assert_eq!(clock(50.0).frame_at(hour), 172_800_000 + 8640);
+        assert_eq!(clock(-50.0).frame_at(hour), 172_800_000 - 8640);
+    }
+
+    #[test]
+    fn a_block_meets_the_dac_all_periods_but_one_after_its_wake_up() {
+        let settings = settings(48, 3);
+        let mut ring = PlaybackRing::new(clock(0.0), &settings);
+        for k in 0..10 {
+            assert_eq!(ring.wakes(), at(48 * k));
+            let turn = ring.begin(ring.wakes());
+            assert_eq!(turn.meets, ring.wakes() + settings.playback_lead());
+            assert_eq!((turn.frame, turn.skipped), (48 * (k + 2), Frames::ZERO));
+            assert_eq!(ring.finish(at(48 * k + 40)), Frames::ZERO);
+        }
+    }
+
+    #[test]
+    fn a_late_program_starves_the_card_and_goes_on_at_the_next_free_period() {
+        let mut ring = PlaybackRing::new(clock(0.0), &settings(48, 2));
+        ring.begin(at(0));
+        ring.finish(at(1));
+        // Written up to 96; one frame past it the card has played one frame of silence.
+        assert_eq!(ring.begin(at(96)).skipped, Frames::ZERO);
+        let turn = ring.begin(at(97));
+        assert_eq!((turn.frame, turn.skipped), (144, Frames::new(48)));
+        assert_eq!(ring.finish(at(144)), Frames::ZERO);
+        // The ring is empty but for that block, so the next period is free at once.
+        assert_eq!(ring.wakes(), at(144));
+        assert_eq!(ring.begin(at(144)).frame, 192);
+    }
+
+    #[test]
+    fn a_block_that_is_written_too_slowly_loses_its_head() {
+        let mut ring = PlaybackRing::new(clock(0.0), &settings(48, 2));
+        ring.begin(at(0));
+        assert_eq!(ring.finish(at(58)), Frames::new(10));
+        ring.begin(at(58));
+        assert_eq!(ring.finish(at(500)), Frames::new(48));
+    }
+
+    #[test]
+    fn a_period_is_captured_when_it_is_full_and_kept_as_long_as_the_ring_is() {
+        let mut ring = CaptureRing::new(clock(0.0), &settings(48, 2));
+        assert_eq!(ring.wakes(), at(48));
+        let turn = ring.begin(at(96));
+        assert_eq!((turn.frame, turn.meets, turn.skipped), (0, at(0), Frames::ZERO));
+        assert_eq!(ring.begin(at(144)).skipped, Frames::ZERO);
+    }
+
+    #[test]
+    fn capture_that_comes_too_late_loses_the_oldest_whole_periods() {
+        let mut ring = CaptureRing::new(clock(0.0), &settings(48, 2));
+        let turn = ring.begin(at(97));
+        assert_eq!((turn.frame, turn.meets, turn.skipped), (48, at(48), Frames::new(48)));
+        assert_eq!(ring.wakes(), at(144));
+    }
+}

@@ -1,0 +1,246 @@
+//! WAV and FLAC files as they are read: what is in them, and whether it can be carried unchanged.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use symphonia::core::codecs::audio::well_known as codec;
+use symphonia::core::codecs::audio::{AudioCodecParameters, AudioDecoder};
+use symphonia::core::errors::Error as SymphoniaError;
+use symphonia::core::formats::probe::Hint;
+use symphonia::core::formats::{FormatReader, TrackType};
+use symphonia::core::io::{MediaSource, MediaSourceStream};
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::device::DeviceError;
+use tautline_proto::units::{Channels, Rate};
+
+use crate::convert::Conversion;
+use crate::wav_extent::WavExtent;
+
+/// How the samples of a file are coded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coding {
+    /// Integers of this many bits, at most 24.
+    Integer(u32),
+    /// 32-bit floats.
+    Float,
+}
+
+impl Coding {
+    /// The wire format that carries these samples bit for bit.
+    pub const fn exact_format(self) -> SampleFormat {
+        match self {
+            Self::Integer(0..=16) => SampleFormat::L16,
+            Self::Integer(_) => SampleFormat::L24,
+            Self::Float => SampleFormat::F32,
+        }
+    }
+}
+
+/// What is in a file that can be carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileFormat {
+    /// Nominal frames per second.
+    pub rate: Rate,
+    /// Samples per frame.
+    pub channels: Channels,
+    /// How the samples are coded.
+    pub coding: Coding,
+    /// How many frames it claims to hold, if it does.
+    pub frames: Option<u64>,
+}
+
+/// Looks into the file at `path`. What cannot be carried as it is is refused with the command that
+/// converts it.
+pub fn probe(path: &Path) -> Result<FileFormat, DeviceError> {
+    FileReader::open(path).map(|reader| reader.format())
+}
+
+/// Reads a file packet by packet. Blocks on the disk: for decoder threads.
+pub(crate) struct FileReader {
+    format: FileFormat,
+    container: Box<dyn FormatReader>,
+    decoder: Box<dyn AudioDecoder>,
+    track: u32,
+    /// Frames given out.
+    given: u64,
+    /// Frames that are really there, where that is known to differ from the claim.
+    present: Option<u64>,
+    /// Packets that could not be decoded.
+    broken: u64,
+}
+
+/// What remained to be said at the end of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Flaws {
+    /// Frames that were there, and that were promised, if fewer were there.
+    pub(crate) cut: Option<(u64, u64)>,
+    /// Packets that could not be decoded and were played as silence.
+    pub(crate) broken: u64,
+}
+
+impl FileReader {
+    pub(crate) fn open(path: &Path) -> Result<Self, DeviceError> {
+        let file = open_regular(path)?;
+        let refuse = |answer: String, mend: Conversion| DeviceError {
+            tried: tried(path),
+            answer,
+            mend: mend.command(path),
+        };
+        let extent = WavExtent::of(&file).map_err(|error| unreadable(path, &error))?;
+        let source = Source { file, padded: extent.is_some_and(|wav| wav.is_cut()) };
+        let stream = MediaSourceStream::new(Box::new(source), Default::default());
+        let mut hint = Hint::new();
+        if let Some(extension) = path.extension().and_then(|extension| extension.to_str()) {
+            hint.with_extension(extension);
+        }
+        let container = symphonia::default::get_probe()
+            .probe(&hint, stream, Default::default(), Default::default())
+            .map_err(|error| refuse(format!("no WAV or FLAC ({error})"), Conversion::Container))?;
+        let opened = container.default_track(TrackType::Audio).and_then(|track| {
+            let parameters = track.codec_params.as_ref()?.audio()?;
+            Some((track.id, track.num_frames, parameters.clone()))
+        });
+        let Some((track, frames, parameters)) = opened else {
+            return Err(refuse("there is no sound in it".to_owned(), Conversion::Container));
+        };
+        let format = carried(&parameters, frames).map_err(|(answer, mend)| refuse(answer, mend))?;
+        let decoder = symphonia::default::get_codecs()
+            .make_audio_decoder(&parameters, &Default::default())
+            .map_err(|error| refuse(error.to_string(), Conversion::Container))?;
+        let present = extent.filter(WavExtent::is_cut).map(|wav| wav.frames_present());
+        Ok(Self { format, container, decoder, track, given: 0, present, broken: 0 })
+    }
+
+    pub(crate) fn format(&self) -> FileFormat {
+        self.format
+    }
+
+    /// The next samples, interleaved, in place of what `out` held; `false` at the end.
+    pub(crate) fn read(&mut self, out: &mut Vec<f32>) -> bool {
+        out.clear();
+        let left = self.present.map_or(u64::MAX, |present| present.saturating_sub(self.given));
+        if left == 0 {
+            return false;
+        }
+        let channels = self.format.channels.count();
+        while out.is_empty() {
+            // An error here is the end of what can be read; how much is missing is said then.
+            let Ok(Some(packet)) = self.container.next_packet() else { return false };
+            if packet.track_id != self.track {
+                continue;
+            }
+            match self.decoder.decode(&packet) {
+                Ok(buffer) => {
+                    out.resize(buffer.samples_interleaved(), 0.0);
+                    buffer.copy_to_slice_interleaved(&mut out[..]);
+                }
+                // Silence of the same length keeps what follows in its place.
+                Err(SymphoniaError::DecodeError(_)) => {
+                    self.broken += 1;
+                    let frames = packet.dur.get().min(u64::from(u16::MAX)) as usize;
+                    out.resize(frames * channels, 0.0);
+                }
+                Err(_) => return false,
+            }
+        }
+        let most = usize::try_from(left).unwrap_or(usize::MAX).saturating_mul(channels);
+        out.truncate(most);
+        self.given += (out.len() / channels) as u64;
+        true
+    }
+
+    /// What was wrong, once [`FileReader::read`] has reached the end.
+    pub(crate) fn flaws(&self) -> Flaws {
+        let promised = self.format.frames.filter(|&frames| self.given < frames);
+        Flaws { cut: promised.map(|frames| (self.given, frames)), broken: self.broken }
+    }
+}
+
+/// Whether sound of these parameters can be carried bit for bit.
+fn carried(
+    parameters: &AudioCodecParameters,
+    frames: Option<u64>,
+) -> Result<FileFormat, (String, Conversion)> {
+    let hertz = parameters.sample_rate.unwrap_or(0);
+    let rate = Rate::new(hertz)
+        .map_err(|_| (format!("it is {hertz} Hz"), Conversion::Rate(Rate::HZ_48000)))?;
+    let count = parameters.channels.as_ref().map_or(0, |channels| channels.count());
+    let channels = Channels::new(u32::try_from(count).unwrap_or(u32::MAX)).map_err(|_| {
+        (format!("it has {count} channels"), Conversion::Channels(Channels::STEREO))
+    })?;
+    let bits = parameters.bits_per_sample.unwrap_or(0);
+    let coding = match parameters.codec {
+        codec::CODEC_ID_PCM_F32LE | codec::CODEC_ID_PCM_F32BE => Coding::Float,
+        codec::CODEC_ID_PCM_F64LE | codec::CODEC_ID_PCM_F64BE => {
+            return Err(("its samples are 64-bit floats".to_owned(), Conversion::Float));
+        }
+        _ if bits > 24 => {
+            let answer = format!("its samples are {bits}-bit integers and 24 bits are carried");
+            return Err((answer, Conversion::Bits24));
+        }
+        _ => Coding::Integer(bits),
+    };
+    Ok(FileFormat { rate, channels, coding, frames })
+}
+
+/// What the errors of the file at `path` begin with.
+pub(crate) fn tried(path: &Path) -> String {
+    format!("file:{}", path.display())
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> DeviceError {
+    let mend = match error.kind() {
+        io::ErrorKind::NotFound => "check the path".to_owned(),
+        io::ErrorKind::PermissionDenied => format!("allow it: chmod +r {}", path.display()),
+        _ => "try another file".to_owned(),
+    };
+    DeviceError { tried: tried(path), answer: error.to_string(), mend }
+}
+
+fn open_regular(path: &Path) -> Result<File, DeviceError> {
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    let metadata = file.metadata().map_err(|error| unreadable(path, &error))?;
+    let answer = match metadata {
+        _ if metadata.is_dir() => "this is a directory",
+        _ if !metadata.is_file() => "this is not a regular file",
+        _ if metadata.len() == 0 => "the file is empty",
+        _ => return Ok(file),
+    };
+    let mend = "name a WAV or FLAC file".to_owned();
+    Err(DeviceError { tried: tried(path), answer: answer.to_owned(), mend })
+}
+
+/// A file that, where its end was cut off, goes on with zeros: the container reader takes whole
+/// packets only and would throw away the last ones that are there.
+struct Source {
+    file: File,
+    padded: bool,
+}
+
+impl Read for Source {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(out)?;
+        if count == 0 && self.padded {
+            out.fill(0);
+            return Ok(out.len());
+        }
+        Ok(count)
+    }
+}
+
+impl Seek for Source {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+impl MediaSource for Source {
+    fn is_seekable(&self) -> bool {
+        !self.padded
+    }
+
+    fn byte_len(&self) -> Option<u64> {
+        if self.padded { None } else { self.file.metadata().ok().map(|metadata| metadata.len()) }
+    }
+}

@@ -1,0 +1,26 @@
+//! Where a virtual card's time comes from.
+
+use tautline_proto::time::LocalTime;
+
+/// The time that a card runs by, so that a test can be its own clock.
+pub trait Pace: Send {
+    /// The time now. Wait-free.
+    fn now(&mut self) -> LocalTime;
+
+    /// Waits; returns at once if `due` has passed.
+    fn sleep_until(&mut self, due: LocalTime);
+}
+
+/// The host's monotonic clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostPace;
+
+impl Pace for HostPace {
+    fn now(&mut self) -> LocalTime {
+        tautline_io::clock::now()
+    }
+
+    fn sleep_until(&mut self, due: LocalTime) {
+        tautline_io::clock::sleep_until(due);
+    }
+}

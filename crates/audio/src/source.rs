@@ -1,0 +1,231 @@
+//! What a virtual card hears.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use tautline_dsp::signal::Sine;
+use tautline_proto::device::{DeviceError, Settings};
+use tautline_proto::time::Frames;
+
+use crate::convert::Conversion;
+use crate::file::{FileReader, tried};
+use crate::notes::Notes;
+use crate::{STACK, spawn_error};
+
+/// How long the decoder leaves a full ring alone.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// Samples that are decoded ahead at most: 2 MiB, within a receiver's 12.
+const MOST_AHEAD: usize = 512 * 1024;
+
+/// Where the samples come from.
+pub(crate) enum Source {
+    /// Nowhere.
+    Silence,
+    /// A test tone.
+    Tone(Sine),
+    /// A file, decoded on a thread of its own.
+    File(FileSource),
+}
+
+/// What came for one period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// All of it.
+    Whole,
+    /// The disk was too slow: what is missing is silence, and comes later.
+    Starved,
+    /// The last of it; the rest of the period is silence.
+    Last,
+    /// Nothing, and nothing will.
+    Over,
+}
+
+impl Source {
+    /// Fills one period. Real-time.
+    pub(crate) fn fill(&mut self, channels: usize, samples: &mut [f32]) -> Filled {
+        match self {
+            Self::Silence => {
+                samples.fill(0.0);
+                Filled::Whole
+            }
+            Self::Tone(sine) => {
+                sine.fill(channels, samples);
+                Filled::Whole
+            }
+            Self::File(file) => file.fill(samples),
+        }
+    }
+
+    /// Leaves out `frames` that nobody took. Real-time.
+    pub(crate) fn skip(&mut self, channels: usize, frames: Frames) {
+        match self {
+            Self::Silence => {}
+            Self::Tone(sine) => sine.skip(frames.as_len() as u64),
+            Self::File(file) => file.skip(frames.as_len() * channels),
+        }
+    }
+}
+
+/// The reading end of a decoder thread, which ends when this is dropped.
+pub(crate) struct FileSource {
+    /// `None` only while dropping.
+    samples: Option<Consumer<f32>>,
+    ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl FileSource {
+    /// Opens the file at `path`, which must be as `settings` want it, and starts to decode. Returns
+    /// when enough is decoded to begin.
+    pub(crate) fn open(
+        path: &Path,
+        settings: &Settings,
+        notes: &Notes,
+    ) -> Result<Self, DeviceError> {
+        let reader = FileReader::open(path)?;
+        check(path, &reader, settings)?;
+        let channels = settings.channels.count();
+        let half_second = settings.rate.hertz() as usize / 2 * channels;
+        let periods = settings.channels.samples_in(settings.period) * 8;
+        let ahead = half_second.min(MOST_AHEAD).max(periods) / channels * channels;
+        let (producer, samples) = RingBuffer::new(ahead);
+        let ended = Arc::new(AtomicBool::new(false));
+        let decoder = Decoder {
+            reader,
+            producer,
+            ended: Arc::clone(&ended),
+            notes: notes.clone(),
+            name: path.display().to_string(),
+        };
+        let thread = thread::Builder::new()
+            .name("taut-decode".to_owned())
+            .stack_size(STACK)
+            .spawn(move || decoder.run())
+            .map_err(|error| spawn_error(&tried(path), &error))?;
+        let source = Self { samples: Some(samples), ended, thread: Some(thread) };
+        while !source.has_begun() {
+            thread::park_timeout(Duration::from_millis(1));
+        }
+        Ok(source)
+    }
+
+    /// Whether the ring is nearly full or holds all there is.
+    fn has_begun(&self) -> bool {
+        let full = self
+            .samples
+            .as_ref()
+            .is_some_and(|samples| samples.slots() * 4 >= samples.buffer().capacity() * 3);
+        full || self.ended.load(Ordering::Acquire)
+    }
+
+    fn fill(&mut self, out: &mut [f32]) -> Filled {
+        // Asked before the ring is read: what was pushed before the end is then all there.
+        let ended = self.ended.load(Ordering::Acquire);
+        let Some(samples) = &mut self.samples else { return Filled::Over };
+        let (filled, missing) = samples.pop_partial_slice(out);
+        missing.fill(0.0);
+        match (filled.is_empty(), missing.is_empty(), ended) {
+            (_, true, _) => Filled::Whole,
+            (true, false, true) => Filled::Over,
+            (false, false, true) => Filled::Last,
+            (_, false, false) => Filled::Starved,
+        }
+    }
+
+    fn skip(&mut self, count: usize) {
+        if let Some(samples) = &mut self.samples
+            && let Ok(chunk) = samples.read_chunk(count.min(samples.slots()))
+        {
+            chunk.commit_all();
+        }
+    }
+}
+
+impl Drop for FileSource {
+    fn drop(&mut self) {
+        // Without its consumer the ring is abandoned, which ends the decoder.
+        self.samples = None;
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A decoder that panicked has said so on its own.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whether the file is what the device is to be: nothing is converted behind people's backs.
+fn check(path: &Path, reader: &FileReader, settings: &Settings) -> Result<(), DeviceError> {
+    let format = reader.format();
+    let (answer, conversion) = if format.rate != settings.rate {
+        let answer = format!("it is {} and the stream {}", format.rate, settings.rate);
+        (answer, Conversion::Rate(settings.rate))
+    } else if format.channels != settings.channels {
+        let answer =
+            format!("it has {} channels and the stream {}", format.channels, settings.channels);
+        (answer, Conversion::Channels(settings.channels))
+    } else {
+        return Ok(());
+    };
+    Err(DeviceError { tried: tried(path), answer, mend: conversion.command(path) })
+}
+
+struct Decoder {
+    reader: FileReader,
+    producer: Producer<f32>,
+    ended: Arc<AtomicBool>,
+    notes: Notes,
+    name: String,
+}
+
+impl Decoder {
+    fn run(mut self) {
+        let mut decoded = Vec::new();
+        while self.reader.read(&mut decoded) {
+            if !self.push(&decoded) {
+                return;
+            }
+        }
+        self.tell();
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// Pushes whole frames as there is room; `false` if nobody listens any more.
+    fn push(&mut self, mut samples: &[f32]) -> bool {
+        let channels = self.reader.format().channels.count();
+        while !samples.is_empty() {
+            let room = self.producer.slots().min(samples.len()) / channels * channels;
+            let (now, later) = samples.split_at(room);
+            let (_, refused) = self.producer.push_partial_slice(now);
+            debug_assert!(refused.is_empty(), "there was room for it");
+            samples = later;
+            if self.producer.is_abandoned() {
+                return false;
+            }
+            if !samples.is_empty() {
+                thread::park_timeout(PATIENCE);
+            }
+        }
+        true
+    }
+
+    fn tell(&self) {
+        let flaws = self.reader.flaws();
+        let name = &self.name;
+        if let Some((given, promised)) = flaws.cut {
+            self.notes.add(format!(
+                "file:{name}: the file is cut off: {given} of {promised} frames are there and \
+                 were played; copy it again"
+            ));
+        }
+        if flaws.broken > 0 {
+            self.notes.add(format!(
+                "file:{name}: {} damaged pieces were played as silence; copy it again",
+                flaws.broken
+            ));
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! A device that may go and come back, with a timer clock in its place while it is away.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tautline_proto::device::{
+    Cycle, Device, DeviceError, Direction, Ended, Flow, Process, Settings, Side, Stop,
+};
+use tautline_proto::time::{Frames, LocalTime, Span};
+
+use crate::notes::Notes;
+use crate::virtual_card::VirtualCard;
+use crate::{STACK, spawn_error};
+
+/// How often a device that went is tried again.
+pub const RETRY: Duration = Duration::from_secs(1);
+
+/// Opens the device anew. Called on an ordinary thread.
+pub type Opener = Box<dyn FnMut() -> Result<Box<dyn Device>, DeviceError> + Send>;
+
+/// What the device's thread, the opener's and whoever asks share.
+#[derive(Debug, Default)]
+struct Shared {
+    losses: AtomicU64,
+    away: AtomicBool,
+    /// The opener has put a device into the channel.
+    back: AtomicBool,
+    /// The process said that it has finished.
+    finished: AtomicBool,
+    /// Another clock drives the process from the next cycle on.
+    switched: AtomicBool,
+    /// When the last block ends at the converter, in nanoseconds.
+    end: AtomicI64,
+}
+
+/// Tells how a supervised device fares. Wait-free; clones tell of the same device.
+#[derive(Debug, Clone, Default)]
+pub struct Supervision(Arc<Shared>);
+
+impl Supervision {
+    /// How often the device went.
+    pub fn losses(&self) -> u64 {
+        self.0.losses.load(Ordering::Relaxed)
+    }
+
+    /// Whether a timer stands in for it now.
+    pub fn is_away(&self) -> bool {
+        self.0.away.load(Ordering::Relaxed)
+    }
+}
+
+/// A device that is replaced by a timer clock when it goes, until it can be opened again.
+///
+/// The process is called on throughout. In the first cycle after a change of clocks
+/// [`Side::skipped`] holds the frames between the last block and this one. The process that
+/// [`Device::run`] gives back is the one it was given, in a wrapping that changes nothing.
+pub struct Supervised {
+    direction: Direction,
+    settings: Settings,
+    /// `None` while it is away.
+    device: Option<Box<dyn Device>>,
+    shared: Arc<Shared>,
+    /// `None` only while dropping.
+    lost: Option<SyncSender<Lost>>,
+    found: Receiver<Box<dyn Device>>,
+    opener: Option<JoinHandle<()>>,
+}
+
+/// A device that went, and what it said.
+type Lost = (Box<dyn Device>, DeviceError);
+
+impl Supervised {
+    /// Supervises `device`; `open` is tried every `retry` after it went.
+    pub fn new(
+        device: Box<dyn Device>,
+        direction: Direction,
+        open: Opener,
+        retry: Duration,
+        notes: &Notes,
+    ) -> Result<(Self, Supervision), DeviceError> {
+        let settings = device.settings();
+        let shared = Arc::new(Shared::default());
+        let (lost, gone) = sync_channel(1);
+        let (returned, found) = sync_channel(1);
+        let watch = Watch {
+            open,
+            retry,
+            settings,
+            gone,
+            returned,
+            shared: Arc::clone(&shared),
+            notes: notes.clone(),
+        };
+        let opener = thread::Builder::new()
+            .name("taut-reopen".to_owned())
+            .stack_size(STACK)
+            .spawn(move || watch.run())
+            .map_err(|error| spawn_error("supervision", &error))?;
+        let supervision = Supervision(Arc::clone(&shared));
+        let supervised = Self {
+            direction,
+            settings,
+            device: Some(device),
+            shared,
+            lost: Some(lost),
+            found,
+            opener: Some(opener),
+        };
+        Ok((supervised, supervision))
+    }
+
+    /// Gives the device that went to the opener's thread, which also drops it.
+    fn lose(&mut self, error: DeviceError) {
+        self.shared.losses.fetch_add(1, Ordering::Relaxed);
+        self.shared.away.store(true, Ordering::Relaxed);
+        if let (Some(device), Some(lost)) = (self.device.take(), &self.lost) {
+            // There is room for the one device there is; without an opener the timer goes on.
+            let _ = lost.try_send((device, error));
+        }
+        self.switch();
+    }
+
+    /// Takes the device that is back.
+    fn find(&mut self) {
+        self.shared.back.store(false, Ordering::Relaxed);
+        if let Ok(device) = self.found.try_recv() {
+            self.device = Some(device);
+            self.shared.away.store(false, Ordering::Relaxed);
+        }
+        self.switch();
+    }
+
+    /// The next clock starts where the last block ends, or later: time never runs backwards for
+    /// the process.
+    fn switch(&self) {
+        self.shared.switched.store(true, Ordering::Relaxed);
+        let lead = match self.direction {
+            Direction::Capture => Span::ZERO,
+            Direction::Playback => self.settings.playback_lead(),
+        };
+        let end = LocalTime::from_nanos(self.shared.end.load(Ordering::Relaxed));
+        tautline_io::clock::sleep_until(end - lead);
+    }
+}
+
+impl Device for Supervised {
+    fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
+        self.shared.finished.store(false, Ordering::Relaxed);
+        let shared = Arc::clone(&self.shared);
+        let mut process: Box<dyn Process> =
+            Box::new(Bridge { inner: process, settings: self.settings, shared });
+        loop {
+            let (returned, ended) = match &mut self.device {
+                Some(device) => device.run(process, stop),
+                None => VirtualCard::timer(self.direction, self.settings).run(process, stop),
+            };
+            process = returned;
+            let finished = self.shared.finished.load(Ordering::Relaxed);
+            match ended {
+                Ended::Gone(error) if self.device.is_some() => self.lose(error),
+                Ended::Finished if self.device.is_none() && !finished => self.find(),
+                ended => return (process, ended),
+            }
+        }
+    }
+}
+
+impl Drop for Supervised {
+    fn drop(&mut self) {
+        self.device = None;
+        // Without its sender the channel is closed, which ends the opener.
+        self.lost = None;
+        if let Some(opener) = self.opener.take() {
+            // An opener that panicked has said so on its own.
+            let _ = opener.join();
+        }
+    }
+}
+
+/// The process as the device sees it: notes where its time ends, bridges the gap between two
+/// clocks and ends the timer's run when the device is back.
+struct Bridge {
+    inner: Box<dyn Process>,
+    settings: Settings,
+    shared: Arc<Shared>,
+}
+
+impl Bridge {
+    /// Adds what lies between the last block and this one.
+    fn span_gap(&self, cycle: &mut Cycle<'_>) {
+        let end = LocalTime::from_nanos(self.shared.end.load(Ordering::Relaxed));
+        let rate = self.settings.rate;
+        for side in [&mut cycle.capture, &mut cycle.playback] {
+            if !side.samples.is_empty() {
+                side.skipped += rate.frames_nearest(side.meets - end).max(Frames::ZERO);
+            }
+        }
+        cycle.xruns += 1;
+    }
+
+    fn end_of(&self, side: &Side<'_>) -> Option<LocalTime> {
+        let frames = self.settings.channels.frames_in(side.samples.len());
+        (frames > Frames::ZERO).then(|| side.meets + self.settings.rate.span_of(frames))
+    }
+}
+
+impl Process for Bridge {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        if self.shared.switched.swap(false, Ordering::Relaxed) {
+            self.span_gap(cycle);
+        }
+        let end = self.end_of(&cycle.playback).or(self.end_of(&cycle.capture));
+        let flow = self.inner.process(cycle);
+        if let Some(end) = end {
+            self.shared.end.store(end.as_nanos(), Ordering::Relaxed);
+        }
+        if flow == Flow::Finished {
+            self.shared.finished.store(true, Ordering::Relaxed);
+            return flow;
+        }
+        // Set only while a timer stands in.
+        if self.shared.back.load(Ordering::Acquire) { Flow::Finished } else { flow }
+    }
+}
+
+/// The opener's side.
+struct Watch {
+    open: Opener,
+    retry: Duration,
+    settings: Settings,
+    gone: Receiver<Lost>,
+    returned: SyncSender<Box<dyn Device>>,
+    shared: Arc<Shared>,
+    notes: Notes,
+}
+
+impl Watch {
+    fn run(mut self) {
+        while let Ok((device, error)) = self.gone.recv() {
+            // First of all: what it holds is needed to open it again.
+            drop(device);
+            self.notes.add(format!("{error}; a timer goes on in its place"));
+            let Some(device) = self.reopen() else { return };
+            // There is room for the one device there is.
+            if self.returned.try_send(device).is_err() {
+                return;
+            }
+            self.shared.back.store(true, Ordering::Release);
+            self.notes.add(format!("{}: it is back", error.tried));
+        }
+    }
+
+    /// Tries until it is there; `None` if nobody waits for it any more.
+    fn reopen(&mut self) -> Option<Box<dyn Device>> {
+        let mut said = None;
+        loop {
+            match self.gone.recv_timeout(self.retry) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => return None,
+            }
+            let answer = match (self.open)() {
+                Ok(device) if device.settings() == self.settings => return Some(device),
+                Ok(device) => changed(&self.settings, &device.settings()),
+                Err(error) => error,
+            };
+            // The same answer once a second tells nobody anything.
+            if said.as_ref() != Some(&answer) {
+                self.notes.add(answer.to_string());
+                said = Some(answer);
+            }
+        }
+    }
+}
+
+fn changed(before: &Settings, now: &Settings) -> DeviceError {
+    DeviceError {
+        tried: "the device that was away".to_owned(),
+        answer: format!(
+            "it came back with {}, {} channels and periods of {} × {} and was {}, {} channels and \
+             {} × {}",
+            now.rate,
+            now.channels,
+            now.periods,
+            now.period,
+            before.rate,
+            before.channels,
+            before.periods,
+            before.period
+        ),
+        mend: "set it up as before, or start taut again".to_owned(),
+    }
+}

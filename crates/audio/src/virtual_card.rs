@@ -1,0 +1,254 @@
+//! A card without hardware: it keeps a clock, starves and overruns as a real one does, hears a
+//! tone, a file or nothing, and can record what it played.
+//!
+//! There is one card for every use of it; `file:`, `tone:` and `null:` are this card with another
+//! source or sink. What it does when is decided by [`crate::card_clock`]; this module only waits
+//! and moves samples.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tautline_proto::device::{
+    Cycle, Device, DeviceError, Direction, Ended, Flow, Listener, Process, Settings, Side, Stop,
+};
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::Ppm;
+
+use crate::card_clock::{CaptureRing, CardClock, PlaybackRing};
+use crate::pace::{HostPace, Pace};
+use crate::recorder::Recorder;
+use crate::source::{Filled, Source};
+
+/// What hangs on a card: it outlives a card that went, for the one that comes back.
+pub(crate) struct Ends {
+    pub(crate) source: Source,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) listener: Option<Box<dyn Listener>>,
+}
+
+impl Ends {
+    /// Hears silence and is not heard.
+    pub(crate) fn silent() -> Self {
+        Self { source: Source::Silence, recorder: None, listener: None }
+    }
+}
+
+/// Where the ends of a card wait while no card has them. Locked at set-up and at the end only.
+pub(crate) type Dock = Arc<Mutex<Option<Ends>>>;
+
+/// A planned disappearance, for tests.
+#[derive(Debug)]
+pub struct Fault {
+    /// Into its first run.
+    after: Span,
+    /// From then until it can be opened again.
+    away: Span,
+    /// When it went, in nanoseconds; [`Fault::NOT_YET`] before that.
+    went: AtomicI64,
+}
+
+impl Fault {
+    const NOT_YET: i64 = i64::MIN;
+
+    /// A card that goes once, `after` the start of its run, and can be opened again `away` later.
+    pub fn new(after: Span, away: Span) -> Self {
+        Self { after, away, went: AtomicI64::new(Self::NOT_YET) }
+    }
+
+    /// Whether the card, which started at `start`, goes now. Wait-free.
+    fn strikes(&self, start: LocalTime, now: LocalTime) -> bool {
+        let due = now - start >= self.after && self.went.load(Ordering::Relaxed) == Self::NOT_YET;
+        if due {
+            self.went.store(now.as_nanos(), Ordering::Relaxed);
+        }
+        due
+    }
+
+    /// Whether the card is away.
+    pub(crate) fn is_away(&self, now: LocalTime) -> bool {
+        let went = self.went.load(Ordering::Relaxed);
+        went != Self::NOT_YET && now < LocalTime::from_nanos(went) + self.away
+    }
+}
+
+/// What a virtual card is made of.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    pub(crate) name: String,
+    pub(crate) direction: Direction,
+    pub(crate) settings: Settings,
+    pub(crate) error: Ppm,
+    pub(crate) fault: Option<Arc<Fault>>,
+}
+
+/// The card.
+pub struct VirtualCard {
+    parts: Parts,
+    ends: Ends,
+    dock: Option<Dock>,
+    pace: Box<dyn Pace>,
+    block: Box<[f32]>,
+}
+
+impl VirtualCard {
+    pub(crate) fn new(parts: Parts, ends: Ends, pace: Box<dyn Pace>) -> Self {
+        let samples = parts.settings.channels.samples_in(parts.settings.period);
+        Self { parts, ends, dock: None, pace, block: vec![0.0; samples].into() }
+    }
+
+    /// The ends go to `dock` when the card is dropped.
+    pub(crate) fn docked(mut self, dock: Dock) -> Self {
+        self.dock = Some(dock);
+        self
+    }
+
+    /// A card that plays to nobody and hears nothing: a clock to go on by.
+    pub fn timer(direction: Direction, settings: Settings) -> Self {
+        let name = "timer".to_owned();
+        let parts = Parts { name, direction, settings, error: Ppm::ZERO, fault: None };
+        Self::new(parts, Ends::silent(), Box::new(HostPace))
+    }
+
+    /// Waits for `wakes`; then the time, or why the card ends.
+    fn wait(
+        &mut self,
+        start: LocalTime,
+        wakes: LocalTime,
+        stop: &Stop,
+    ) -> Result<LocalTime, Ended> {
+        self.pace.sleep_until(wakes);
+        let now = self.pace.now();
+        if stop.is_requested() {
+            return Err(Ended::Stopped);
+        }
+        if self.parts.fault.as_ref().is_some_and(|fault| fault.strikes(start, now)) {
+            return Err(Ended::Gone(gone(&self.parts.name)));
+        }
+        Ok(now)
+    }
+
+    fn start(&mut self) -> (LocalTime, CardClock) {
+        let start = self.pace.now();
+        (start, CardClock::new(start, self.parts.settings.rate, self.parts.error))
+    }
+
+    fn play(&mut self, process: &mut dyn Process, stop: &Stop) -> Result<Ended, Ended> {
+        let (start, clock) = self.start();
+        let mut ring = PlaybackRing::new(clock, &self.parts.settings);
+        self.play_silence(&clock, 0, ring.lead());
+        let mut late = Frames::ZERO;
+        loop {
+            let now = self.wait(start, ring.wakes(), stop)?;
+            let turn = ring.begin(now);
+            self.play_silence(&clock, turn.frame - turn.skipped.count(), turn.skipped);
+            self.block.fill(0.0);
+            let mut cycle = Cycle {
+                now,
+                capture: Side::absent(),
+                playback: Side {
+                    samples: &mut self.block,
+                    meets: turn.meets,
+                    uncertainty: CardClock::UNCERTAINTY,
+                    skipped: turn.skipped,
+                },
+                // A block that lost its head and the frames missed after it are one starvation.
+                xruns: u32::from(late.max(turn.skipped) > Frames::ZERO),
+            };
+            let flow = process.process(&mut cycle);
+            late = ring.finish(self.pace.now());
+            let missed = self.parts.settings.channels.samples_in(late);
+            self.block[..missed].fill(0.0);
+            self.heard(turn.meets);
+            if flow == Flow::Finished {
+                return Ok(Ended::Finished);
+            }
+        }
+    }
+
+    /// The block is what the DAC plays from `meets` on.
+    fn heard(&mut self, meets: LocalTime) {
+        if let Some(recorder) = &mut self.ends.recorder {
+            recorder.write(&self.block);
+        }
+        if let Some(listener) = &mut self.ends.listener {
+            listener.heard(meets, &self.block);
+        }
+    }
+
+    /// The card plays `frames` of silence of its own.
+    fn play_silence(&mut self, clock: &CardClock, first: i64, frames: Frames) {
+        let Settings { channels, period, .. } = self.parts.settings;
+        if let Some(recorder) = &mut self.ends.recorder {
+            recorder.silence(channels.samples_in(frames) as u64);
+        }
+        let Some(listener) = &mut self.ends.listener else { return };
+        self.block.fill(0.0);
+        // Whole periods only: the lead and what is skipped are counted in them.
+        for block in 0..frames.count() / period.count().max(1) {
+            listener.heard(clock.instant_of(first + block * period.count()), &self.block);
+        }
+    }
+
+    fn capture(&mut self, process: &mut dyn Process, stop: &Stop) -> Result<Ended, Ended> {
+        let (start, clock) = self.start();
+        let mut ring = CaptureRing::new(clock, &self.parts.settings);
+        let channels = self.parts.settings.channels.count();
+        loop {
+            let now = self.wait(start, ring.wakes(), stop)?;
+            let turn = ring.begin(now);
+            self.ends.source.skip(channels, turn.skipped);
+            let filled = self.ends.source.fill(channels, &mut self.block);
+            if filled == Filled::Over {
+                return Ok(Ended::Finished);
+            }
+            let overrun = u32::from(turn.skipped > Frames::ZERO);
+            let mut cycle = Cycle {
+                now,
+                capture: Side {
+                    samples: &mut self.block,
+                    meets: turn.meets,
+                    uncertainty: CardClock::UNCERTAINTY,
+                    skipped: turn.skipped,
+                },
+                playback: Side::absent(),
+                xruns: overrun + u32::from(filled == Filled::Starved),
+            };
+            let flow = process.process(&mut cycle);
+            if flow == Flow::Finished || filled == Filled::Last {
+                return Ok(Ended::Finished);
+            }
+        }
+    }
+}
+
+impl Device for VirtualCard {
+    fn settings(&self) -> Settings {
+        self.parts.settings
+    }
+
+    fn run(&mut self, mut process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
+        let ended = match self.parts.direction {
+            Direction::Capture => self.capture(process.as_mut(), stop),
+            Direction::Playback => self.play(process.as_mut(), stop),
+        };
+        (process, ended.unwrap_or_else(|ended| ended))
+    }
+}
+
+impl Drop for VirtualCard {
+    fn drop(&mut self) {
+        if let Some(dock) = self.dock.take() {
+            let ends = std::mem::replace(&mut self.ends, Ends::silent());
+            *dock.lock().unwrap_or_else(PoisonError::into_inner) = Some(ends);
+        }
+    }
+}
+
+/// The card at `name` is not there.
+pub(crate) fn gone(name: &str) -> DeviceError {
+    DeviceError {
+        tried: name.to_owned(),
+        answer: "the card is not there any more".to_owned(),
+        mend: "plug it in again".to_owned(),
+    }
+}
