@@ -131,6 +131,10 @@ impl SendBatch {
         }
     }
 
+    pub(crate) const fn datagram_bytes(&self) -> usize {
+        self.datagram_bytes
+    }
+
     pub(crate) const fn queued(&self) -> usize {
         self.queued
     }
@@ -212,11 +216,15 @@ impl SendBatch {
         self.packets[..self.queued].iter().map(|packet| packet.instants)
     }
 
-    /// Hands everything to the kernel and empties the batch. A datagram that the kernel refuses is
+    /// Empties the batch.
+    pub(crate) const fn clear(&mut self) {
+        self.queued = 0;
+    }
+
+    /// Hands everything to the kernel. A datagram that the kernel refuses is
     /// left out and the rest goes on, unless the kernel has no room at all.
     pub(crate) fn send(&mut self, socket: &Socket) -> Sent {
         let total = self.queued * self.destinations;
-        self.queued = 0;
         let mut outcome = Sent::default();
         let mut next = 0;
         while next < total {

@@ -24,12 +24,20 @@ pub(crate) struct TransmitSampler {
     next_id: u32,
     samples: [Option<(u32, Departure)>; OUTSTANDING],
     marked: bool,
+    asked: bool,
 }
 
 impl TransmitSampler {
     /// One packet in `every`; 0 for none.
     pub(crate) const fn every(every: u32) -> Self {
-        Self { every, until_next: 0, next_id: 0, samples: [None; OUTSTANDING], marked: false }
+        Self {
+            every,
+            until_next: 0,
+            next_id: 0,
+            samples: [None; OUTSTANDING],
+            marked: false,
+            asked: every > 0,
+        }
     }
 
     /// Marks the packets of a batch that are to be stamped, and no others.
@@ -76,7 +84,7 @@ impl TransmitSampler {
         clock: &mut StampClock,
         deliver: &mut dyn FnMut(TransmitStamp),
     ) {
-        if self.every == 0 {
+        if !self.asked {
             return;
         }
         for _ in 0..OUTSTANDING {

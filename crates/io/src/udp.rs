@@ -88,6 +88,11 @@ impl DirectUdp {
         self.local
     }
 
+    /// The largest datagram in bytes that the link was opened for.
+    pub const fn datagram_bytes(&self) -> usize {
+        self.outgoing.datagram_bytes()
+    }
+
     /// Gives the link the ring into which it puts the instants of each packet once it is handed
     /// over.
     pub fn record_departures(&mut self, ring: Producer<Departure>) {
@@ -100,6 +105,14 @@ impl DirectUdp {
         let bytes =
             |name| self.socket.option(libc::SOL_SOCKET, name).map_or(0, |n| n.max(0) as usize);
         (bytes(libc::SO_RCVBUF), bytes(libc::SO_SNDBUF))
+    }
+
+    pub(crate) fn fd(&self) -> std::os::fd::RawFd {
+        self.socket.fd()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.outgoing.is_full()
     }
 }
 
@@ -120,12 +133,13 @@ impl Link for DirectUdp {
         let handed = now();
         self.outgoing.stamp(handed);
         self.sampler.choose(&mut self.outgoing);
+        let outcome = self.outgoing.send(&self.socket);
         if let Some(ring) = &mut self.departures {
             for departure in self.outgoing.departures() {
                 self.counters.departures_lost += u64::from(ring.push(departure).is_err());
             }
         }
-        let outcome = self.outgoing.send(&self.socket);
+        self.outgoing.clear();
         self.counters.sent += outcome.sent;
         if outcome.last_error != 0 {
             self.counters.send_errors += outcome.refused;

@@ -1,0 +1,338 @@
+//! Tells a frozen host from a late program: a thread per core wakes each millisecond at the highest
+//! priority and notes when it was late. What all cores missed at once was the host's doing.
+
+use core::fmt;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::clock::{now, sleep_until};
+use crate::thread::{Granted, Scheduler, spawn};
+
+/// How often each core is looked at.
+const WAKE_EVERY: Span = Span::from_millis(1);
+/// A wake-up later than this is a stall.
+const LATE: Span = Span::from_millis(1);
+/// Stalls that one core can note between two calls of [`StallWitness::poll`].
+const RING: usize = 1024;
+/// Stalls that are remembered: of each core, and of all.
+const REMEMBERED: usize = 1024;
+
+/// A time in which a core did not run what it should have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stall {
+    /// When the core was to wake.
+    pub from: LocalTime,
+    /// When it did.
+    pub to: LocalTime,
+}
+
+impl Stall {
+    /// What the two have in common, if anything.
+    fn common(&self, other: &Self) -> Option<Self> {
+        let (from, to) = (self.from.max(other.from), self.to.min(other.to));
+        (from < to).then_some(Self { from, to })
+    }
+
+    /// How long it lasted.
+    pub fn length(&self) -> Span {
+        self.to - self.from
+    }
+}
+
+/// The stalls of every core, and what they have in common. Pure: stalls are recorded in any order.
+#[derive(Debug, Clone)]
+pub struct StallBook {
+    cores: Vec<VecDeque<Stall>>,
+    counts: Vec<u64>,
+    common: VecDeque<Stall>,
+    common_count: u64,
+}
+
+impl StallBook {
+    /// An empty book for so many cores.
+    pub fn new(cores: usize) -> Self {
+        Self {
+            cores: (0..cores).map(|_| VecDeque::with_capacity(REMEMBERED)).collect(),
+            counts: vec![0; cores],
+            common: VecDeque::with_capacity(REMEMBERED),
+            common_count: 0,
+        }
+    }
+
+    /// Notes a stall of `core`, which must be one of the book's. The oldest is forgotten when too
+    /// many are remembered; the counts go on.
+    pub fn record(&mut self, core: usize, stall: Stall) {
+        let mut pieces = vec![stall];
+        for (other, stalls) in self.cores.iter().enumerate() {
+            if other != core {
+                pieces = meet(&pieces, stalls);
+            }
+        }
+        self.common_count += pieces.len() as u64;
+        for piece in pieces {
+            remember(&mut self.common, piece);
+        }
+        self.counts[core] += 1;
+        remember(&mut self.cores[core], stall);
+    }
+
+    /// The times in which all cores stalled, in the order in which they became known.
+    pub fn seen_by_all(&self) -> impl Iterator<Item = Stall> + '_ {
+        self.common.iter().copied()
+    }
+
+    /// Whether all cores stalled at once at some time between `from` and `to`.
+    pub fn overlaps(&self, from: LocalTime, to: LocalTime) -> bool {
+        self.common.iter().rev().any(|stall| stall.from <= to && from <= stall.to)
+    }
+
+    /// Stalls noted for each core.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// Stalls that all cores saw.
+    pub const fn total(&self) -> u64 {
+        self.common_count
+    }
+}
+
+/// What each of `pieces` has in common with each of `stalls`. Stalls of one core never overlap, so
+/// neither do the results.
+fn meet(pieces: &[Stall], stalls: &VecDeque<Stall>) -> Vec<Stall> {
+    let common = |piece: &Stall| {
+        let piece = *piece;
+        stalls.iter().filter_map(move |stall| piece.common(stall))
+    };
+    pieces.iter().flat_map(common).collect()
+}
+
+fn remember(stalls: &mut VecDeque<Stall>, stall: Stall) {
+    if stalls.len() == REMEMBERED {
+        stalls.pop_front();
+    }
+    stalls.push_back(stall);
+}
+
+/// Watches every core that this process may use, until dropped.
+///
+/// Costs each core about a thousand short wake-ups a second.
+pub struct StallWitness {
+    book: StallBook,
+    watches: Vec<Watch>,
+    stop: Arc<AtomicBool>,
+}
+
+struct Watch {
+    stalls: Consumer<Stall>,
+    granted: Granted,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl StallWitness {
+    /// Starts a thread at `fifo:99` on each core. Without the privilege they run as any thread, and
+    /// a busy program then looks like a stalled host: [`StallWitness::trust`] says so.
+    pub fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let watches: Vec<_> =
+            usable_cores().into_iter().filter_map(|core| watch(core, &stop).ok()).collect();
+        Self { book: StallBook::new(watches.len()), watches, stop }
+    }
+
+    /// Takes in what the threads noted since the last call; for an ordinary thread.
+    pub fn poll(&mut self) {
+        for (core, watch) in self.watches.iter_mut().enumerate() {
+            while let Ok(stall) = watch.stalls.pop() {
+                self.book.record(core, stall);
+            }
+        }
+    }
+
+    /// The times in which all cores stalled, among the latest 1024, as of the last poll.
+    pub fn stalls_seen_by_all(&self) -> impl Iterator<Item = Stall> + '_ {
+        self.book.seen_by_all()
+    }
+
+    /// Whether all cores stalled at once at some time between `from` and `to`, as of the last poll.
+    pub fn overlaps(&self, from: LocalTime, to: LocalTime) -> bool {
+        self.book.overlaps(from, to)
+    }
+
+    /// Everything noted.
+    pub const fn book(&self) -> &StallBook {
+        &self.book
+    }
+
+    /// Whether a stall is the host's for certain. Its `Display` is the sentence for the report.
+    pub fn trust(&self) -> Trust {
+        Trust { refused: self.watches.iter().map(|w| w.granted).find(|g| !g.is_granted()) }
+    }
+}
+
+impl Drop for StallWitness {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        for thread in self.watches.iter_mut().filter_map(|watch| watch.thread.take()) {
+            // A watch does nothing that could panic; if it did, there is nothing left to undo.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How far the witness's word goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trust {
+    /// The refusal, if the witness runs without priority.
+    pub refused: Option<Granted>,
+}
+
+impl fmt::Display for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.refused {
+            None => f.write_str("stalls are the host's: the witness runs above everything else"),
+            Some(granted) => write!(
+                f,
+                "stalls may be other programs': the witness runs without priority ({granted})"
+            ),
+        }
+    }
+}
+
+fn watch(core: usize, stop: &Arc<AtomicBool>) -> std::io::Result<Watch> {
+    let (mut noted, stalls) = RingBuffer::new(RING);
+    let stop = Arc::clone(stop);
+    let (thread, granted) =
+        spawn(&format!("taut-stall-{core}"), Scheduler::Fifo(99), 0, move || {
+            pin_to(core);
+            look(&stop, &mut noted);
+        })?;
+    Ok(Watch { stalls, granted, thread: Some(thread) })
+}
+
+fn look(stop: &AtomicBool, noted: &mut Producer<Stall>) {
+    let mut due = now() + WAKE_EVERY;
+    while !stop.load(Ordering::Acquire) {
+        sleep_until(due);
+        let woke = now();
+        if woke - due > LATE {
+            // With the ring full nobody is reading, and the stall is nobody's concern.
+            let _ = noted.push(Stall { from: due, to: woke });
+            due = woke;
+        }
+        due += WAKE_EVERY;
+    }
+}
+
+/// The cores that this process may run on.
+fn usable_cores() -> Vec<usize> {
+    // SAFETY: all zeros are a valid, empty set, which the call fills.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = core::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
+            return vec![0];
+        }
+        set
+    };
+    let all = 0..8 * size_of::<libc::cpu_set_t>();
+    // SAFETY: the index is within the set's bits.
+    all.filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect()
+}
+
+/// Keeps the current thread on `core`. If that is refused it still sees what its core stalled.
+fn pin_to(core: usize) {
+    // SAFETY: all zeros are a valid, empty set; `core` came out of a set of the same size.
+    unsafe {
+        let mut set: libc::cpu_set_t = core::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(millis: i64) -> LocalTime {
+        LocalTime::from_nanos(millis * 1_000_000)
+    }
+    const fn stall(from: i64, to: i64) -> Stall {
+        Stall { from: at(from), to: at(to) }
+    }
+    fn common(book: &StallBook) -> Vec<Stall> {
+        book.seen_by_all().collect()
+    }
+
+    #[test]
+    fn a_stall_of_one_core_is_not_the_hosts() {
+        let mut book = StallBook::new(2);
+        book.record(0, stall(10, 20));
+        assert!(common(&book).is_empty() && !book.overlaps(at(10), at(20)));
+        book.record(1, stall(20, 30));
+        assert!(common(&book).is_empty(), "they only touch");
+        assert_eq!((book.counts(), book.total()), (&[1, 1][..], 0));
+    }
+
+    #[test]
+    fn what_all_cores_missed_is_their_overlap_in_any_order() {
+        let stalls = [(0, stall(10, 20)), (1, stall(12, 25)), (2, stall(5, 18))];
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+            let mut book = StallBook::new(3);
+            for (core, stall) in order.map(|index: usize| stalls[index]) {
+                book.record(core, stall);
+            }
+            assert_eq!(common(&book), [stall(12, 18)]);
+            assert_eq!(book.total(), 1);
+        }
+    }
+
+    #[test]
+    fn one_long_stall_meets_two_short_ones() {
+        let mut book = StallBook::new(2);
+        book.record(1, stall(10, 12));
+        book.record(1, stall(14, 16));
+        book.record(0, stall(11, 15));
+        assert_eq!(common(&book), [stall(11, 12), stall(14, 15)]);
+    }
+
+    #[test]
+    fn a_time_overlaps_a_stall_that_it_touches() {
+        let mut book = StallBook::new(1);
+        book.record(0, stall(10, 20));
+        assert!(book.overlaps(at(5), at(10)) && book.overlaps(at(12), at(13)));
+        assert!(book.overlaps(at(20), at(99)) && book.overlaps(at(0), at(99)));
+        assert!(!book.overlaps(at(0), at(9)) && !book.overlaps(at(21), at(99)));
+        assert_eq!(common(&book)[0].length(), Span::from_millis(10));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_counts_go_on() {
+        let mut book = StallBook::new(1);
+        for index in 0..3000 {
+            book.record(0, stall(index * 10, index * 10 + 5));
+        }
+        assert_eq!(common(&book).len(), REMEMBERED);
+        assert_eq!((book.total(), book.counts()[0]), (3000, 3000));
+        assert!(!book.overlaps(at(0), at(5)) && book.overlaps(at(29_990), at(29_991)));
+    }
+
+    #[test]
+    fn the_witness_watches_every_core_and_stops_when_dropped() {
+        let mut witness = StallWitness::start();
+        witness.poll();
+        assert_eq!(witness.book().counts().len(), usable_cores().len());
+        assert!(!witness.trust().to_string().is_empty());
+        drop(witness);
+    }
+
+    #[test]
+    fn without_privilege_the_witness_says_what_its_word_is_worth() {
+        let refused = Granted { asked: Scheduler::Fifo(99), errno: libc::EPERM };
+        let text = Trust { refused: Some(refused) }.to_string();
+        assert!(text.contains("may be other programs'") && text.contains("fifo:99"), "{text}");
+    }
+}

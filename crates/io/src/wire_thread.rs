@@ -1,0 +1,333 @@
+//! A link whose system calls are made by a thread of its own, the *wire thread*: for periods that
+//! hold several packets, which it spaces by their departure times, and for device threads that
+//! belong to someone else.
+//!
+//! Between the two threads are wait-free rings, one pair each way: descriptions of packets, and
+//! their bytes. The wire thread waits in `ppoll` for whichever comes first: the next departure, a
+//! datagram, or a hand-over; its time-out runs on the same high-resolution timer as
+//! `clock_nanosleep`, which could not wait for the other two.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use tautline_proto::ledger::Departure;
+use tautline_proto::stream::Outgoing;
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::clock::now;
+use crate::control::poll;
+use crate::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use crate::realtime::{permit, scope};
+use crate::ring::{ByteReader, ByteWriter};
+use crate::shared::SharedCounters;
+use crate::socket::checked;
+use crate::thread::{Granted, Scheduler, spawn};
+use crate::udp::{DirectUdp, OpenError, UdpOptions};
+
+/// Stack of the wire thread: its deepest call is a system call over preallocated memory.
+const STACK_BYTES: usize = 128 << 10;
+/// Transmit stamps that wait to be fetched.
+const STAMPS: usize = 256;
+
+/// How a wire thread is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WireOptions {
+    /// Its scheduler: one priority below the device's thread ([`Scheduler::one_below`]).
+    pub scheduler: Scheduler,
+    /// Packets that may wait for their departure, and datagrams that may wait to be fetched.
+    pub ring_packets: usize,
+}
+
+impl WireOptions {
+    /// A thread one priority below `device`, with room for a quarter of a second of `udp`'s
+    /// packets each way.
+    pub fn below(device: Scheduler, udp: &UdpOptions) -> Self {
+        let quarter = udp.packets_per_second as usize / 4;
+        Self { scheduler: device.one_below(), ring_packets: quarter.max(2 * udp.batch).max(64) }
+    }
+}
+
+/// A [`DirectUdp`] on a wire thread. Dropping it stops and joins the thread; packets whose time has
+/// not come then are not sent.
+pub struct Ringed {
+    packets: Producer<Header>,
+    packet_bytes: ByteWriter,
+    arrivals: Consumer<Landed>,
+    arrival_bytes: ByteReader,
+    stamps: Consumer<TransmitStamp>,
+    bell: Arc<Bell>,
+    datagram_bytes: usize,
+    dropped: u64,
+    unannounced: bool,
+    counters: Arc<SharedCounters>,
+    granted: Granted,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What goes with a packet's bytes to the wire thread.
+#[derive(Clone, Copy)]
+struct Header {
+    len: usize,
+    instants: Departure,
+    handed_at: Option<usize>,
+}
+
+/// What goes with a datagram's bytes from the wire thread.
+#[derive(Clone, Copy)]
+struct Landed {
+    len: usize,
+    source: std::net::SocketAddr,
+    arrival: LocalTime,
+    stamp_uncertainty: Span,
+    read: LocalTime,
+    truncated: bool,
+}
+
+impl Ringed {
+    /// Moves `direct` to a wire thread. A departure ring, if it is to have one, is given to `direct`
+    /// before.
+    pub fn start(direct: DirectUdp, wire: WireOptions) -> Result<Self, OpenError> {
+        let cannot = |error: std::io::Error| OpenError {
+            tried: "starting the wire thread".into(),
+            errno: error.raw_os_error().unwrap_or(0),
+            answer: error.to_string(),
+            mend: "raise the limits of processes and open files (ulimit -u, ulimit -n)".into(),
+        };
+        let bell = Arc::new(Bell::new().map_err(cannot)?);
+        let counters = Arc::new(SharedCounters::default());
+        let slots = wire.ring_packets.max(1);
+        let datagram_bytes = direct.datagram_bytes();
+        let (packets, outgoing) = RingBuffer::new(slots);
+        let (landing, arrivals) = RingBuffer::new(slots);
+        let (left, stamps) = RingBuffer::new(STAMPS);
+        let (packet_bytes, outgoing_bytes) = crate::ring::bytes(slots * datagram_bytes);
+        let (landing_bytes, arrival_bytes) = crate::ring::bytes(slots * datagram_bytes);
+        let mut thread = WireThread {
+            direct,
+            outgoing,
+            outgoing_bytes,
+            scratch: vec![0; datagram_bytes].into_boxed_slice(),
+            landing: Landing { headers: landing, bytes: landing_bytes, dropped: 0 },
+            left,
+            bell: Arc::clone(&bell),
+            counters: Arc::clone(&counters),
+        };
+        let (handle, granted) =
+            spawn("taut-wire", wire.scheduler, STACK_BYTES, move || thread.run())
+                .map_err(cannot)?;
+        Ok(Self {
+            packets,
+            packet_bytes,
+            arrivals,
+            arrival_bytes,
+            stamps,
+            bell,
+            datagram_bytes,
+            dropped: 0,
+            unannounced: false,
+            counters,
+            granted,
+            thread: Some(handle),
+        })
+    }
+
+    /// How the wire thread runs.
+    pub const fn granted(&self) -> Granted {
+        self.granted
+    }
+}
+
+impl Link for Ringed {
+    fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
+        let len = packet.datagram.len();
+        let header = Header { len, instants: packet.instants, handed_at: packet.handed_at };
+        let fits = len <= self.datagram_bytes
+            && !self.packets.is_full()
+            && self.packet_bytes.write(packet.datagram);
+        let taken = fits && self.packets.push(header).is_ok();
+        self.unannounced |= taken;
+        self.dropped += u64::from(!taken);
+        taken
+    }
+
+    fn flush(&mut self) {
+        if core::mem::take(&mut self.unannounced) {
+            self.bell.ring();
+        }
+    }
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        // What comes while this runs is for the next call: the work is bounded.
+        for _ in 0..self.arrivals.slots() {
+            let Ok(landed) = self.arrivals.pop() else { return };
+            self.arrival_bytes.read(landed.len, |datagram| {
+                deliver(Arrival {
+                    datagram,
+                    source: landed.source,
+                    arrival: landed.arrival,
+                    stamp_uncertainty: landed.stamp_uncertainty,
+                    read: landed.read,
+                    truncated: landed.truncated,
+                });
+            });
+        }
+    }
+
+    fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
+        while let Ok(stamp) = self.stamps.pop() {
+            deliver(stamp);
+        }
+    }
+
+    fn counters(&self) -> LinkCounters {
+        let mut counters = self.counters.load();
+        counters.dropped += self.dropped;
+        counters
+    }
+}
+
+impl Drop for Ringed {
+    fn drop(&mut self) {
+        self.bell.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the wire thread is a bug that its own message has told already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Wakes the wire thread without waiting.
+struct Bell {
+    event: OwnedFd,
+    stop: AtomicBool,
+}
+
+impl Bell {
+    fn new() -> std::io::Result<Self> {
+        // SAFETY: no pointers.
+        let fd = checked(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
+        // SAFETY: a descriptor just made, owned by nobody else.
+        Ok(Self { event: unsafe { OwnedFd::from_raw_fd(fd) }, stop: AtomicBool::new(false) })
+    }
+
+    fn ring(&self) {
+        let one = 1u64.to_ne_bytes();
+        let _permit = permit("the event descriptor is non-blocking");
+        // SAFETY: eight bytes, as an event descriptor wants. It refuses only when it has been rung
+        // 2⁶⁴ − 2 times unheard, and then it still wakes.
+        unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    fn silence(&self) {
+        let mut count = [0u8; 8];
+        let _permit = permit("the event descriptor is non-blocking");
+        // SAFETY: eight writable bytes. It refuses if the bell has not rung, which is as well.
+        unsafe { libc::read(self.event.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.ring();
+    }
+}
+
+struct WireThread {
+    direct: DirectUdp,
+    outgoing: Consumer<Header>,
+    outgoing_bytes: ByteReader,
+    scratch: Box<[u8]>,
+    landing: Landing,
+    left: Producer<TransmitStamp>,
+    bell: Arc<Bell>,
+    counters: Arc<SharedCounters>,
+}
+
+/// Where arrivals are put for the device's thread.
+struct Landing {
+    headers: Producer<Landed>,
+    bytes: ByteWriter,
+    dropped: u64,
+}
+
+impl WireThread {
+    fn run(&mut self) {
+        let _scope = scope();
+        let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut polled = [wanted(self.bell.event.as_raw_fd()), wanted(self.direct.fd())];
+        loop {
+            let next = self.depart();
+            {
+                let _permit = permit("waiting for its time is what the wire thread is for");
+                poll(&mut polled, next);
+            }
+            if polled[0].revents != 0 {
+                self.bell.silence();
+            }
+            if self.bell.stop.load(Ordering::Acquire) {
+                return;
+            }
+            // Transmit stamps show as an error that is readable, whatever was asked for.
+            if polled[1].revents != 0 {
+                self.fetch();
+            }
+            self.publish();
+        }
+    }
+
+    /// Sends every packet whose time has come; when the next one's will.
+    fn depart(&mut self) -> LocalTime {
+        let mut next = LocalTime::NEVER;
+        while let Ok(header) = self.outgoing.peek().copied() {
+            if header.instants.due > now() {
+                next = header.instants.due;
+                break;
+            }
+            if self.direct.is_full() {
+                self.direct.flush();
+            }
+            let datagram = &mut self.scratch[..header.len];
+            self.outgoing_bytes.read(header.len, |bytes| datagram.copy_from_slice(bytes));
+            let (instants, handed_at) = (header.instants, header.handed_at);
+            self.direct.queue(&Outgoing { datagram, instants, handed_at });
+            // The slot that was peeked at; only this thread takes any.
+            let _ = self.outgoing.pop();
+        }
+        self.direct.flush();
+        next
+    }
+
+    fn fetch(&mut self) {
+        let landing = &mut self.landing;
+        self.direct.receive(&mut |arrival| landing.put(&arrival));
+        let left = &mut self.left;
+        // Stamps are samples: what does not fit is no loss.
+        self.direct.transmit_stamps(&mut |stamp| {
+            let _ = left.push(stamp);
+        });
+    }
+
+    fn publish(&self) {
+        let mut counters = self.direct.counters();
+        counters.ring_drops = self.landing.dropped;
+        self.counters.store(&counters);
+    }
+}
+
+impl Landing {
+    fn put(&mut self, arrival: &Arrival<'_>) {
+        let landed = Landed {
+            len: arrival.datagram.len(),
+            source: arrival.source,
+            arrival: arrival.arrival,
+            stamp_uncertainty: arrival.stamp_uncertainty,
+            read: arrival.read,
+            truncated: arrival.truncated,
+        };
+        let fits = !self.headers.is_full() && self.bytes.write(arrival.datagram);
+        let taken = fits && self.headers.push(landed).is_ok();
+        self.dropped += u64::from(!taken);
+    }
+}

@@ -1,0 +1,139 @@
+//! The wire thread on real sockets.
+#![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
+
+mod common;
+
+use common::{collect, departure, outgoing, sender_to};
+use rtrb::Consumer;
+use tautline_io::clock::now;
+use tautline_io::link::Link;
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_io::wire_thread::{Ringed, WireOptions};
+use tautline_proto::ledger::Departure;
+use tautline_proto::stream::Outgoing;
+use tautline_proto::time::{LocalTime, Span};
+
+fn receiver_options() -> UdpOptions {
+    UdpOptions::receiver("127.0.0.1:0".parse().unwrap())
+}
+
+fn ringed(options: &UdpOptions, ring_packets: usize) -> (Ringed, std::net::SocketAddr) {
+    let direct = DirectUdp::open(options).unwrap();
+    let local = direct.local();
+    let wire = WireOptions { scheduler: Scheduler::Other, ring_packets };
+    (Ringed::start(direct, wire).unwrap(), local)
+}
+
+fn recording_sender(to: std::net::SocketAddr) -> (Ringed, Consumer<Departure>) {
+    let options = UdpOptions::sender(vec![to]);
+    let mut direct = DirectUdp::open(&options).unwrap();
+    let (ring, departures) = rtrb::RingBuffer::new(64);
+    direct.record_departures(ring);
+    let wire = WireOptions::below(Scheduler::Fifo(50), &options);
+    (Ringed::start(direct, wire).unwrap(), departures)
+}
+
+#[test]
+fn packets_of_one_period_leave_at_their_own_times() {
+    let mut receiver = DirectUdp::open(&receiver_options()).unwrap();
+    let (mut sender, mut departures) = recording_sender(receiver.local());
+    let start = now() + Span::from_millis(2);
+    let dues: Vec<LocalTime> = (0..5).map(|n| start + Span::from_millis(n)).collect();
+    for (number, due) in dues.iter().enumerate() {
+        let instants = departure(start, *due);
+        let mut datagram = [number as u8; 8];
+        let handed_at = Some(4);
+        assert!(sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at }));
+    }
+    sender.flush();
+    let got = collect(&mut receiver, 5);
+    for (number, (due, got)) in dues.iter().zip(&got).enumerate() {
+        let left = departures.pop().unwrap();
+        assert_eq!(left.due, *due);
+        assert!(left.handed >= *due, "{number} left {} early", *due - left.handed);
+        assert!(got.arrival + got.uncertainty >= left.handed);
+        let field = u32::try_from((left.handed - start).as_nanos()).unwrap().to_be_bytes();
+        assert_eq!(got.bytes[..4], [number as u8; 4]);
+        assert_eq!(got.bytes[4..], field);
+    }
+}
+
+#[test]
+fn a_later_hand_over_wakes_a_wire_thread_that_has_nothing_to_do() {
+    let mut receiver = DirectUdp::open(&receiver_options()).unwrap();
+    let (mut sender, _departures) = recording_sender(receiver.local());
+    for number in 0..20 {
+        sender.queue(&outgoing(&mut [number]));
+        sender.flush();
+        assert_eq!(collect(&mut receiver, 1)[0].bytes, [number]);
+    }
+}
+
+#[test]
+fn arrivals_come_through_the_ring_in_order_with_their_stamps() {
+    let (mut receiver, to) = ringed(&receiver_options(), 64);
+    let mut sender = sender_to(to);
+    let before = now();
+    for number in 0..30u8 {
+        sender.queue(&outgoing(&mut vec![number; usize::from(number) + 1]));
+    }
+    sender.flush();
+    let got = collect(&mut receiver, 30);
+    for (number, got) in got.iter().enumerate() {
+        assert_eq!(got.bytes, vec![number as u8; number + 1]);
+        assert_eq!(got.source.port(), sender.local().port());
+        assert!(before <= got.arrival + got.uncertainty && got.arrival <= got.read);
+    }
+    assert_eq!(receiver.counters().ring_drops, 0);
+}
+
+#[test]
+fn what_nobody_fetches_is_dropped_and_counted() {
+    let (mut receiver, to) = ringed(&receiver_options(), 4);
+    let mut sender = sender_to(to);
+    for number in 0..10 {
+        sender.queue(&outgoing(&mut [number]));
+    }
+    sender.flush();
+    while receiver.counters().received < 10 {
+        std::thread::yield_now();
+    }
+    assert_eq!(receiver.counters().ring_drops, 6);
+    let bytes: Vec<_> = collect(&mut receiver, 4).into_iter().map(|got| got.bytes).collect();
+    assert_eq!(bytes, [[0], [1], [2], [3]]);
+}
+
+#[test]
+fn a_full_ring_drops_and_counts() {
+    let receiver = DirectUdp::open(&receiver_options()).unwrap();
+    let (mut sender, _) = ringed(&UdpOptions::sender(vec![receiver.local()]), 2);
+    let hour = now() + Span::from_secs(3600);
+    let mut queue = || {
+        let instants = departure(now(), hour);
+        sender.queue(&Outgoing { datagram: &mut [1], instants, handed_at: None })
+    };
+    assert_eq!([queue(), queue(), queue()], [true, true, false]);
+    assert_eq!(sender.counters().dropped, 1);
+    assert!(!sender.queue(&outgoing(&mut [0; 2000])));
+    // Dropping it does not wait the hour.
+}
+
+#[test]
+fn stamps_of_sampled_packets_come_back_through_the_ring() {
+    let mut receiver = DirectUdp::open(&receiver_options()).unwrap();
+    let options =
+        UdpOptions { transmit_stamp_every: 1, ..UdpOptions::sender(vec![receiver.local()]) };
+    let (mut sender, _) = ringed(&options, 8);
+    sender.queue(&outgoing(&mut [1]));
+    sender.flush();
+    let arrival = &collect(&mut receiver, 1)[0];
+    let mut left = None;
+    while left.is_none() {
+        sender.transmit_stamps(&mut |stamp| left = Some(stamp));
+        std::thread::yield_now();
+    }
+    let left = left.unwrap();
+    assert!(left.handed <= left.left);
+    assert!(left.left - left.uncertainty <= arrival.arrival + arrival.uncertainty);
+}

@@ -1,0 +1,100 @@
+//! The real-time sanitizer sees what it should: only in a program built for it
+//! (`RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`). The test runs itself as a child, as
+//! what the sanitizer finds ends the program.
+#![cfg(tautline_rtsan)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot start its child has failed")]
+
+mod common;
+
+use std::process::{Command, Output};
+
+use common::{collect, outgoing, sender_to};
+use tautline_io::link::Link;
+use tautline_io::realtime::{permit, scope};
+use tautline_io::udp::{DirectUdp, UdpOptions};
+
+/// Set in the child: what to do under the sanitizer's eyes.
+const TASK: &str = "TAUTLINE_SANITIZER_TASK";
+
+fn child(test: &str, task: &str) -> Output {
+    let program = std::env::current_exe().unwrap();
+    Command::new(program).args(["--exact", test, "--nocapture"]).env(TASK, task).output().unwrap()
+}
+
+fn task() -> Option<String> {
+    std::env::var(TASK).ok()
+}
+
+fn allocate() {
+    drop(std::hint::black_box(vec![0u8; 10_000]));
+}
+
+#[test]
+fn an_allocation_in_a_scope_ends_the_program() {
+    const NAME: &str = "an_allocation_in_a_scope_ends_the_program";
+    match task().as_deref() {
+        Some("allocate") => {
+            let _scope = scope();
+            allocate();
+        }
+        Some("permitted") => {
+            let _scope = scope();
+            let _permit = permit("this test shows that a permit is heeded");
+            allocate();
+        }
+        Some("outside") => {
+            drop(scope());
+            allocate();
+        }
+        _ => {
+            let caught = child(NAME, "allocate");
+            let said = String::from_utf8_lossy(&caught.stderr);
+            assert!(!caught.status.success() && said.contains("unsafe-library-call"), "{said}");
+            assert!(child(NAME, "permitted").status.success());
+            assert!(child(NAME, "outside").status.success());
+        }
+    }
+}
+
+#[test]
+fn a_blocking_call_in_a_scope_ends_the_program() {
+    const NAME: &str = "a_blocking_call_in_a_scope_ends_the_program";
+    if task().is_some() {
+        let _scope = scope();
+        std::thread::sleep(std::time::Duration::from_micros(1));
+    } else {
+        assert!(!child(NAME, "sleep").status.success());
+    }
+}
+
+#[test]
+fn sending_and_receiving_is_real_time() {
+    const NAME: &str = "sending_and_receiving_is_real_time";
+    if task().is_none() {
+        let ended = child(NAME, "send");
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        return;
+    }
+    let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
+    let mut receiver = DirectUdp::open(&options).unwrap();
+    let options =
+        UdpOptions { transmit_stamp_every: 1, ..UdpOptions::sender(vec![receiver.local()]) };
+    let mut sender = DirectUdp::open(&options).unwrap();
+    let mut datagram = [1, 2, 3];
+    let mut received = 0;
+    {
+        let _scope = scope();
+        sender.queue(&outgoing(&mut datagram));
+        sender.flush();
+        while received == 0 {
+            receiver.receive(&mut |_| received += 1);
+        }
+        sender.transmit_stamps(&mut |_| {});
+        std::hint::black_box(sender.counters());
+    }
+    assert_eq!(received, 1);
+    let mut other = sender_to(receiver.local());
+    other.queue(&outgoing(&mut datagram));
+    other.flush();
+    collect(&mut receiver, 1);
+}
