@@ -1,0 +1,65 @@
+//! Under test: the promise of how old a packet's first frame is when the packet is complete.
+
+use proptest::prelude::*;
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+
+fn format(rate: Rate, packet: i64) -> StreamFormat {
+    StreamFormat {
+        rate,
+        channels: Channels::MONO,
+        sample: SampleFormat::L16,
+        packet: Frames::new(packet),
+        payload_type: 96,
+    }
+}
+
+/// The greatest age seen over every phase of packet and period, by playing them out.
+fn oldest(format: StreamFormat, period: i64) -> Span {
+    let mut sender = Sender::new(SenderConfig {
+        format,
+        identity: Identity { ssrc: 1, sequence: 0, timestamp: 0 },
+        period: Frames::new(period),
+        stamps: false,
+        wall_offset: Span::ZERO,
+    });
+    let block = vec![0.0; period as usize];
+    let mut oldest = Span::ZERO;
+    // Packets and periods meet again after as many periods as a packet has frames.
+    for index in 0..=format.packet.count() {
+        let at = |frame| LocalTime::ZERO + format.rate.span_of(Frames::new(frame));
+        let (capture, now) = (at(index * period), at((index + 1) * period));
+        sender.push(&block, BlockTimes { capture, taken: now, now }, |packet| {
+            let instants = packet.instants;
+            oldest = oldest.max(instants.packed - instants.capture);
+            assert!(instants.packed <= instants.due + Span::from_nanos(3), "due before complete");
+        });
+    }
+    oldest
+}
+
+proptest! {
+    #[test]
+    fn the_packing_age_is_the_oldest_first_frame_there_is(
+        packet in 1_i64..200,
+        period in 1_i64..200,
+        hertz in prop::sample::select(&Rate::SUPPORTED[..]),
+    ) {
+        let format = format(Rate::new(hertz).unwrap(), packet);
+        let (said, seen) = (format.packing_age(Frames::new(period)), oldest(format, period));
+        // Each instant is rounded to the nanosecond on its own.
+        prop_assert!((said - seen).abs() <= Span::from_nanos(3), "said {said}, seen {seen}");
+    }
+}
+
+#[test]
+fn the_packing_age_is_one_period_or_one_packet_where_one_divides_the_other() {
+    let rate = Rate::HZ_48000;
+    let age = |packet, period| format(rate, packet).packing_age(Frames::new(period));
+    assert_eq!(age(48, 240), Span::from_millis(5));
+    assert_eq!(age(240, 48), Span::from_millis(5));
+    assert_eq!(age(48, 48), Span::from_millis(1));
+}

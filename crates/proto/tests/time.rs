@@ -1,0 +1,110 @@
+//! Under test: instants, lengths of time and positions: their arithmetic at the ends of their
+//! range, and how they are written for people.
+
+use proptest::prelude::*;
+use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
+
+/// Any number, with the ends of the range and their neighbours as likely as all else.
+fn extreme() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        any::<i64>(),
+        -1000..1000_i64,
+        (0..3_i64).prop_map(|below| i64::MAX - below),
+        (0..3_i64).prop_map(|above| i64::MIN + above),
+    ]
+}
+
+/// Reads what `Span` writes: sign, digits, unit.
+fn read(text: &str) -> Option<(f64, f64)> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return None,
+    };
+    digits.parse().ok().map(|figure: f64| (figure, unit))
+}
+
+#[test]
+fn never_stays_never_whatever_is_added_or_taken() {
+    for span in [Span::ZERO, Span::MAX, -Span::MAX, Span::from_nanos(i64::MIN), Span::from_secs(1)]
+    {
+        assert!((LocalTime::NEVER + span).is_never(), "{span}");
+        assert!((LocalTime::NEVER - span).is_never(), "{span}");
+    }
+}
+
+#[test]
+fn the_origin_is_an_ordinary_instant() {
+    assert_eq!(LocalTime::ZERO + Span::from_millis(1), LocalTime::from_nanos(1_000_000));
+    assert_eq!(LocalTime::ZERO - Span::from_millis(1), LocalTime::from_nanos(-1_000_000));
+    assert_eq!(LocalTime::default(), LocalTime::ZERO);
+    assert!(LocalTime::ZERO < LocalTime::NEVER && !LocalTime::ZERO.is_never());
+}
+
+#[test]
+fn a_length_is_written_in_the_unit_that_people_would_choose() {
+    for (nanos, text) in [
+        (0, "0ms"),
+        (20, "20ns"),
+        (999, "999ns"),
+        (1_000, "1us"),
+        (125_000, "125us"),
+        (2_500_000, "2.5ms"),
+        (-2_500_000, "-2.5ms"),
+        (1_000_001, "1ms"),
+        (1_001_000, "1.001ms"),
+        (20_000_000, "20ms"),
+        (1_250_000_000, "1.25s"),
+        (i64::MIN, "-9223372036.854s"),
+    ] {
+        assert_eq!(Span::from_nanos(nanos).to_string(), text);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_written_length_reads_back_within_its_last_digit(nanos in extreme()) {
+        let text = Span::from_nanos(nanos).to_string();
+        let (figure, unit) = read(&text).expect("a number and a unit");
+        prop_assert!((figure * unit - nanos as f64).abs() <= unit / 1000.0 + nanos.abs_diff(0) as f64 * 1e-15);
+        prop_assert!(nanos == 0 || figure.abs() >= 1.0, "{}", text);
+        prop_assert!(unit == 1e9 || figure.abs() < 1000.0, "{}", text);
+    }
+
+    #[test]
+    fn what_is_added_can_be_taken_away(at in -1_i64 << 61..1 << 61, by in -1_i64 << 61..1 << 61) {
+        let (instant, span) = (LocalTime::from_nanos(at), Span::from_nanos(by));
+        prop_assert_eq!(instant + span - span, instant);
+        prop_assert_eq!((instant + span) - instant, span);
+        let (media, frames) = (MediaTime::from_frames(at), Frames::new(by));
+        prop_assert_eq!(media + frames - frames, media);
+        prop_assert_eq!((media + frames) - media, frames);
+    }
+
+    #[test]
+    fn no_arithmetic_overflows(a in extreme(), b in extreme()) {
+        let (instant, span, other) = (LocalTime::from_nanos(a), Span::from_nanos(a), Span::from_nanos(b));
+        let wide = |sum: i128| sum.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        let (x, y) = (i128::from(a), i128::from(b));
+        prop_assert_eq!((span + other).as_nanos(), wide(x + y));
+        prop_assert_eq!((span - other).as_nanos(), wide(x - y));
+        prop_assert_eq!((-span).as_nanos(), wide(-x));
+        prop_assert_eq!(span.abs().as_nanos(), wide(x.abs()));
+        prop_assert_eq!(span.times(b).as_nanos(), wide(x * y));
+        prop_assert_eq!(span.divided(b).as_nanos(), wide(if b == 0 { x } else { x / y }));
+        prop_assert_eq!(Span::from_secs(a).as_nanos(), wide(x * 1_000_000_000));
+        if !instant.is_never() {
+            prop_assert_eq!((instant + other).as_nanos(), wide(x + y));
+        }
+        prop_assert_eq!((instant - LocalTime::from_nanos(b)).as_nanos(), wide(x - y));
+        let (media, frames) = (MediaTime::from_frames(a), Frames::new(b));
+        prop_assert_eq!((media + frames).as_frames(), wide(x + y));
+        prop_assert_eq!((media - frames).as_frames(), wide(x - y));
+        prop_assert_eq!((Frames::new(a) - frames).count(), wide(x - y));
+        prop_assert_eq!((-frames).count(), wide(-y));
+        prop_assert_eq!(frames.as_len(), b.max(0) as usize);
+    }
+}
