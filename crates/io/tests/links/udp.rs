@@ -1,11 +1,8 @@
 //! Real sockets on loopback.
-#![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
-
-mod common;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use common::{collect, departure, drain, outgoing, sender_to};
+use crate::common::{collect, departure, drain, outgoing, sender_to};
 use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
 use tautline_io::link::Link;

@@ -1,9 +1,6 @@
 //! The wire thread on real sockets.
-#![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
 
-mod common;
-
-use common::{collect, departure, outgoing, sender_to};
+use crate::common::{collect, departure, outgoing, sender_to};
 use rtrb::Consumer;
 use tautline_io::clock::now;
 use tautline_io::link::Link;

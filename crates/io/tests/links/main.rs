@@ -1,0 +1,8 @@
+//! Links on real sockets of the loopback interface.
+#![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
+
+mod common;
+mod ringed;
+#[cfg(tautline_rtsan)]
+mod sanitizer;
+mod udp;
