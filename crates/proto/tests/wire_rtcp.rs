@@ -257,6 +257,37 @@ fn what_a_later_version_may_add_is_passed_over() {
 }
 
 #[test]
+fn app_packets_of_others_and_streams_that_cannot_be_are_passed_over() {
+    let bytes = written(&Report { announcement: Some(announcement()), ..Report::new(1) });
+    let items = |at: usize, value: u8| {
+        let mut app = bytes[20..].to_vec();
+        app[at] = value;
+        read(&app).unwrap().items
+    };
+    assert_eq!(items(8, b't').len(), 1, "unchanged");
+    assert_eq!(items(8, b'T'), [], "another name");
+    assert_eq!(items(27, 0), [], "packets of no frames");
+    assert_eq!(items(29, 128), [], "a payload type of eight bits");
+    assert_eq!(items(17, 0xFF).len(), 1);
+    let endless = Announcement { link_offset: Span::MAX, ..announcement() };
+    assert_eq!(items(12, 0xFF), [(1, format!("{:?}", Item::Announcement(endless)))]);
+}
+
+#[test]
+fn names_of_any_length_end_where_the_next_source_begins() {
+    for len in 0..9 {
+        let mut body = vec![0, 0, 0, 1, 1, len];
+        body.extend(vec![b'x'; len.into()]);
+        body.resize((body.len() + 1).next_multiple_of(4), 0);
+        body.extend([0, 0, 0, 2, 1, 1, b'y', 0]);
+        let sdes = [&[0x82, 202, 0, (body.len() / 4) as u8], &body[..]].concat();
+        let first = format!("Cname({:?})", "x".repeat(len.into()));
+        let expected = [(1, first), (2, "Cname(\"y\")".to_owned())];
+        assert_eq!(read(&sdes).unwrap().items, expected);
+    }
+}
+
+#[test]
 fn a_report_that_does_not_fit_says_what_it_takes() {
     let report = Report { cname: "abc", ..Report::new(1) };
     let mut buffer = [0xAA; 23];

@@ -178,6 +178,27 @@ fn the_first_payload_type_that_can_be_decoded_is_taken() {
 }
 
 #[test]
+fn a_stream_over_plain_rtp_is_found_behind_others() {
+    let text =
+        minimal("m=video 5000 RTP/AVP 10\nm=audio 5002 RTP/SAVP 10\nm=audio 5004 RTP/AVP 10\n");
+    assert_eq!(read(&text).rtp_port, 5004);
+}
+
+#[test]
+fn a_ptime_that_two_decimals_do_not_say_gets_as_many_as_it_needs() {
+    let rate = Rate::new(192_000).unwrap();
+    let text = Description { rate, packet: Some(Frames::new(23)), ..ours() }.write();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("a=ptime:0.119\r\n"), "{text}");
+}
+
+#[test]
+fn blank_lines_and_spaces_at_the_end_are_no_fault() {
+    let text = minimal("m=audio 5004 RTP/AVP 97\na=rtpmap:97 L24/48000/2 \na=ptime:1 \n\n\r\n");
+    assert_eq!(read(&text).packet, Some(Frames::new(48)));
+}
+
+#[test]
 fn extensions_are_found_under_any_identifier_below_15() {
     let text = minimal(
         "m=audio 5004 RTP/AVP 10\na=extmap:5/sendonly urn:ietf:params:rtp-hdrext:ntp-64\n\
