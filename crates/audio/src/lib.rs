@@ -27,6 +27,8 @@ pub mod supervise;
 pub mod virtual_card;
 mod wav_extent;
 
+#[cfg(test)]
+mod tests;
 
 pub use file::{Coding, FileFormat, probe};
 pub use notes::Notes;

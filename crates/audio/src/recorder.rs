@@ -242,3 +242,78 @@ fn write(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::time::Frames;
+    use tautline_proto::units::{Channels, Rate};
+
+    use super::*;
+
+    /// A recorder whose thread is the test.
+    fn stepped(path: &Path, format: SampleFormat, room: usize) -> (Recorder, Scribe) {
+        let settings = Settings {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            period: Frames::new(48),
+            periods: 2,
+        };
+        let (ring, samples) = RingBuffer::new(room);
+        let shared = Arc::new(Shared::default());
+        let scribe = Scribe {
+            samples,
+            writer: create(path, &settings, format).unwrap(),
+            format,
+            bytes: 0,
+            since_header: 0,
+            header_every: 8,
+            shared: Arc::clone(&shared),
+            notes: Notes::default(),
+            name: String::new(),
+        };
+        (Recorder { ring, owed: 0, shared, thread: None }, scribe)
+    }
+
+    fn read(path: &Path) -> Vec<f32> {
+        let mut reader = hound::WavReader::open(path).unwrap();
+        reader.samples().map(Result::unwrap).collect()
+    }
+
+    fn scratch(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("tautline-audio-{}-{name}.wav", std::process::id()))
+    }
+
+    #[test]
+    fn a_file_can_be_read_while_it_is_written() {
+        let path = scratch("killed");
+        let (mut recorder, mut scribe) = stepped(&path, SampleFormat::F32, 64);
+        assert_eq!(read(&path), [] as [f32; 0]);
+        recorder.write(&[0.1, -0.0, 3.0, 0.4, 0.5, 0.6, 0.7, 0.8]);
+        scribe.empty().unwrap();
+        assert_eq!(read(&path), [0.1, -0.0, 3.0, 0.4, 0.5, 0.6, 0.7, 0.8]);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_a_slow_disk_could_not_take_is_silence_and_the_rest_stays_in_place() {
+        let path = scratch("slow");
+        let (mut recorder, mut scribe) = stepped(&path, SampleFormat::F32, 8);
+        recorder.write(&[1.0; 6]);
+        recorder.write(&[2.0; 4]);
+        recorder.write(&[3.0; 2]);
+        scribe.empty().unwrap();
+        recorder.silence(2);
+        scribe.empty().unwrap();
+        recorder.write(&[4.0; 2]);
+        scribe.shared.stop.store(true, Ordering::Release);
+        let (notes, shared) = (scribe.notes.clone(), Arc::clone(&scribe.shared));
+        scribe.run();
+        let mut expected = vec![1.0; 6];
+        expected.extend([0.0; 8]);
+        expected.extend([4.0; 2]);
+        assert_eq!(read(&path), expected);
+        assert_eq!(shared.lost.load(Ordering::Relaxed), 6);
+        assert!(notes.take()[0].contains("6 samples were recorded as silence"));
+        std::fs::remove_file(path).unwrap();
+    }
+}

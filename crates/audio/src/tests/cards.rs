@@ -1,0 +1,295 @@
+//! Cards, run in virtual time.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use tautline_dsp::format::SampleFormat;
+use tautline_dsp::signal::Sine;
+use tautline_proto::device::{Device, Direction, Ended, Flow, Settings, Stop};
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::Ppm;
+
+use super::{Ear, Folder, Scripted, each, floats, pattern, settings, spec, write_wav};
+use crate::Notes;
+use crate::file::FileReader;
+use crate::recorder::Recorder;
+use crate::source::{FileSource, Source};
+use crate::virtual_card::{Ends, Fault, Parts, VirtualCard};
+
+fn parts(direction: Direction, settings: Settings) -> Parts {
+    Parts { name: "virtual:".to_owned(), direction, settings, error: Ppm::ZERO, fault: None }
+}
+
+fn span(frames: i64) -> Span {
+    settings(1, 2).rate.span_of(Frames::new(frames))
+}
+
+fn read(path: &Path) -> Vec<f32> {
+    let mut reader = FileReader::open(path).unwrap();
+    let (mut all, mut some) = (vec![], vec![]);
+    while reader.read(&mut some) {
+        all.extend_from_slice(&some);
+    }
+    all
+}
+
+/// Plays 1.0, 2.0, 3.0… block by block, for so many blocks; what was heard and what was told.
+fn play(blocks: u32, pace: Scripted) -> (Ear, Vec<(u32, i64)>) {
+    let ear = Ear::default();
+    let ends = Ends { listener: Some(Box::new(ear.clone())), ..Ends::silent() };
+    let mut card =
+        VirtualCard::new(parts(Direction::Playback, settings(48, 2)), ends, Box::new(pace));
+    let told = Arc::new(Mutex::new(vec![]));
+    let tell = Arc::clone(&told);
+    let mut block = 0;
+    let process = each(move |cycle| {
+        block += 1;
+        cycle.playback.samples.fill(block as f32);
+        tell.lock().unwrap().push((cycle.xruns, cycle.playback.skipped.count()));
+        if block == blocks { Flow::Finished } else { Flow::Continue }
+    });
+    let (_, ended) = card.run(process, &Stop::default());
+    assert!(matches!(ended, Ended::Finished));
+    let told = told.lock().unwrap().clone();
+    (ear, told)
+}
+
+/// The heard blocks of 48 frames, by their first sample.
+fn blocks(ear: &Ear) -> Vec<f32> {
+    let samples = ear.samples();
+    assert!(samples.chunks(96).all(|block| block.iter().all(|&s| s == block[0])));
+    samples.chunks(96).map(|block| block[0]).collect()
+}
+
+#[test]
+fn blocks_are_heard_one_after_the_other_by_the_cards_own_clock() {
+    let (ear, told) = play(5, Scripted::default());
+    assert_eq!(blocks(&ear), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    for ((meets, _), block) in ear.0.lock().unwrap().iter().zip(0..) {
+        assert_eq!(*meets, LocalTime::ZERO + span(48 * block));
+    }
+    assert!(told.iter().all(|&told| told == (0, 0)));
+}
+
+#[test]
+fn a_card_that_starves_plays_silence_and_says_so() {
+    // The third wake-up (frame 96) is late by 150 frames: at 246, and 144 frames were written.
+    let (ear, told) = play(6, Scripted::late(&[(2, span(150))]));
+    assert_eq!(blocks(&ear), [0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 3.0, 4.0, 5.0, 6.0]);
+    assert_eq!(told, [(0, 0), (0, 0), (1, 144), (0, 0), (0, 0), (0, 0)]);
+    for ((meets, _), block) in ear.0.lock().unwrap().iter().zip(0..) {
+        assert_eq!(*meets, LocalTime::ZERO + span(48 * block));
+    }
+}
+
+#[test]
+fn a_card_that_is_just_in_time_does_not_starve() {
+    let (ear, told) = play(4, Scripted::late(&[(2, span(47))]));
+    assert_eq!(blocks(&ear), [0.0, 1.0, 2.0, 3.0, 4.0]);
+    assert!(told.iter().all(|&told| told == (0, 0)));
+}
+
+#[test]
+fn a_process_that_takes_too_long_loses_the_head_of_its_block() {
+    let pace = Scripted::default();
+    let now = Arc::clone(&pace.now);
+    let ear = Ear::default();
+    let ends = Ends { listener: Some(Box::new(ear.clone())), ..Ends::silent() };
+    let mut card =
+        VirtualCard::new(parts(Direction::Playback, settings(48, 2)), ends, Box::new(pace));
+    let process = each(move |cycle| {
+        cycle.playback.samples.fill(1.0);
+        // The first whole nanosecond of frame 58: one period of the ring's silence and ten frames.
+        let nanos = span(58).as_nanos() + 1;
+        now.fetch_add(nanos, std::sync::atomic::Ordering::Relaxed);
+        Flow::Finished
+    });
+    card.run(process, &Stop::default());
+    let samples = ear.samples();
+    assert!(samples[..2 * 58].iter().all(|&s| s == 0.0), "the lead and ten frames");
+    assert!(samples[2 * 58..].iter().all(|&s| s == 1.0));
+}
+
+#[test]
+fn the_recording_holds_the_silence_of_a_starved_card() {
+    let folder = Folder::new();
+    let path = folder.path("played.wav");
+    let settings = settings(48, 2);
+    let recorder = Recorder::create(&path, &settings, SampleFormat::L16, &Notes::default());
+    let ends = Ends { recorder: Some(recorder.unwrap()), ..Ends::silent() };
+    let pace = Scripted::late(&[(2, span(150))]);
+    let mut card = VirtualCard::new(parts(Direction::Playback, settings), ends, Box::new(pace));
+    let mut left = 4;
+    let process = each(move |cycle| {
+        cycle.playback.samples.fill(0.5);
+        left -= 1;
+        if left == 0 { Flow::Finished } else { Flow::Continue }
+    });
+    card.run(process, &Stop::default());
+    drop(card);
+    let blocks: Vec<f32> = read(&path).chunks(96).map(|block| block[0]).collect();
+    assert_eq!(blocks, [0.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.5, 0.5]);
+}
+
+/// Captures from a file and gives what was captured, with the ending.
+fn capture_file(path: &Path, settings: Settings) -> (Vec<f32>, Ended) {
+    let source = FileSource::open(path, &settings, &Notes::default()).unwrap();
+    let ends = Ends { source: Source::File(source), ..Ends::silent() };
+    let pace = Box::new(Scripted::default());
+    let mut card = VirtualCard::new(parts(Direction::Capture, settings), ends, pace);
+    let captured = Arc::new(Mutex::new(vec![]));
+    let take = Arc::clone(&captured);
+    let process = each(move |cycle| {
+        take.lock().unwrap().extend_from_slice(cycle.capture.samples);
+        Flow::Continue
+    });
+    let (_, ended) = card.run(process, &Stop::default());
+    let captured = captured.lock().unwrap().clone();
+    (captured, ended)
+}
+
+#[test]
+fn a_file_passes_through_two_cards_bit_for_bit() {
+    let folder = Folder::new();
+    let (from, to) = (folder.path("from.wav"), folder.path("to.wav"));
+    let settings = settings(48, 2);
+    for (bits, format) in
+        [(16, SampleFormat::L16), (24, SampleFormat::L24), (24, SampleFormat::F32)]
+    {
+        let samples = pattern(bits, 96 * 100);
+        write_wav(&from, spec(48_000, 2, bits as u16), &samples);
+        let (captured, ended) = capture_file(&from, settings);
+        assert!(matches!(ended, Ended::Finished));
+        let recorder = Recorder::create(&to, &settings, format, &Notes::default()).unwrap();
+        let ends = Ends { recorder: Some(recorder), ..Ends::silent() };
+        let pace = Box::new(Scripted::default());
+        let mut card = VirtualCard::new(parts(Direction::Playback, settings), ends, pace);
+        let mut at = 0;
+        let process = each(move |cycle| {
+            let block = &captured[at..at + 96];
+            cycle.playback.samples.copy_from_slice(block);
+            at += 96;
+            if at == captured.len() { Flow::Finished } else { Flow::Continue }
+        });
+        card.run(process, &Stop::default());
+        drop(card);
+        let played = read(&to);
+        assert!(played[..96].iter().all(|&s| s == 0.0), "the ring's first silence");
+        assert!(played[96..] == floats(bits, &samples), "{format:?}");
+    }
+}
+
+#[test]
+fn the_last_period_of_a_file_is_filled_up_with_silence() {
+    let folder = Folder::new();
+    let path = folder.path("a.wav");
+    for (frames, periods) in [(100, 3), (96, 2), (1, 1), (0, 0)] {
+        let samples = pattern(16, frames * 2);
+        write_wav(&path, spec(48_000, 2, 16), &samples);
+        let (captured, ended) = capture_file(&path, settings(48, 2));
+        assert!(matches!(ended, Ended::Finished));
+        assert_eq!(captured.len(), periods * 96, "{frames} frames");
+        let (sound, silence) = captured.split_at(frames as usize * 2);
+        assert_eq!(sound, floats(16, &samples));
+        assert!(silence.iter().all(|&s| s == 0.0));
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_leaves_a_sentence() {
+    let folder = Folder::new();
+    let path = folder.path("cut.wav");
+    write_wav(&path, spec(48_000, 2, 16), &pattern(16, 400));
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..44 + 400]).unwrap();
+    let notes = Notes::default();
+    drop(FileSource::open(&path, &settings(48, 2), &notes).unwrap());
+    let sentences = notes.take();
+    assert_eq!(sentences.len(), 1);
+    assert!(sentences[0].contains("cut off: 100 of 200 frames are there"), "{sentences:?}");
+}
+
+#[test]
+fn capture_that_overruns_goes_on_in_the_right_place() {
+    let settings = settings(48, 2);
+    let tone = Sine::new("440".parse().unwrap(), 48_000);
+    let ends = Ends { source: Source::Tone(tone), ..Ends::silent() };
+    // The third period is full at frame 144; at 300 the ring holds what came since 204.
+    let pace = Box::new(Scripted::late(&[(2, span(156))]));
+    let mut card = VirtualCard::new(parts(Direction::Capture, settings), ends, pace);
+    let mut frame = 0;
+    let mut told = vec![];
+    let process = each(move |cycle| {
+        frame += cycle.capture.skipped.count();
+        told.push((cycle.xruns, cycle.capture.skipped.count()));
+        assert_eq!(cycle.capture.meets, LocalTime::ZERO + span(frame));
+        let mut expected = tone;
+        expected.skip(frame as u64);
+        let mut samples = [0.0; 96];
+        expected.fill(2, &mut samples);
+        assert_eq!(*cycle.capture.samples, samples);
+        frame += 48;
+        if frame < 480 {
+            return Flow::Continue;
+        }
+        assert_eq!(told, [(0, 0), (0, 0), (1, 144), (0, 0), (0, 0), (0, 0), (0, 0)]);
+        Flow::Finished
+    });
+    let (_, ended) = card.run(process, &Stop::default());
+    assert!(matches!(ended, Ended::Finished));
+}
+
+#[test]
+fn a_card_that_runs_fast_wakes_early_by_as_much() {
+    for ppm in [0.0, 1000.0, -1000.0] {
+        let mut parts = parts(Direction::Capture, settings(480, 2));
+        parts.error = Ppm::from_f64(ppm);
+        let pace = Scripted::default();
+        let now = Arc::clone(&pace.now);
+        let mut card = VirtualCard::new(parts, Ends::silent(), Box::new(pace));
+        let mut left = 1000;
+        let process = each(move |_| {
+            left -= 1;
+            if left == 0 { Flow::Finished } else { Flow::Continue }
+        });
+        card.run(process, &Stop::default());
+        let seconds = now.load(std::sync::atomic::Ordering::Relaxed) as f64 / 1e9;
+        assert!((seconds - 10.0 / (1.0 + ppm / 1e6)).abs() < 2e-9, "{seconds}");
+    }
+}
+
+#[test]
+fn a_card_stops_when_it_is_asked_to() {
+    let stop = Stop::default();
+    let pace = Box::new(Scripted::default());
+    let parts = parts(Direction::Playback, settings(48, 2));
+    let mut card = VirtualCard::new(parts, Ends::silent(), pace);
+    let ask = stop.clone();
+    let process = each(move |_| {
+        assert!(!ask.is_requested(), "called after the stop");
+        ask.request();
+        Flow::Continue
+    });
+    assert!(matches!(card.run(process, &stop).1, Ended::Stopped));
+}
+
+#[test]
+fn a_card_that_goes_is_away_as_long_as_told_and_goes_once() {
+    let fault = Arc::new(Fault::new(Span::from_secs(2), Span::from_secs(1)));
+    let at = |millis| LocalTime::ZERO + Span::from_millis(millis);
+    let run = |pace: Scripted, most: u32| {
+        let mut parts = parts(Direction::Playback, settings(480, 2));
+        parts.fault = Some(Arc::clone(&fault));
+        let mut card = VirtualCard::new(parts, Ends::silent(), Box::new(pace));
+        let mut left = most;
+        let process = each(move |_| {
+            left -= 1;
+            if left == 0 { Flow::Finished } else { Flow::Continue }
+        });
+        card.run(process, &Stop::default()).1
+    };
+    assert!(!fault.is_away(at(1999)));
+    assert!(matches!(run(Scripted::default(), 1000), Ended::Gone(_)));
+    assert!(fault.is_away(at(2000)) && fault.is_away(at(2999)) && !fault.is_away(at(3000)));
+    assert!(matches!(run(Scripted::default(), 1000), Ended::Finished));
+}

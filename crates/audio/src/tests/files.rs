@@ -1,0 +1,184 @@
+//! What is read, what is refused, and how.
+
+use std::path::Path;
+
+use hound::WavWriter;
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::device::Direction;
+
+use super::{Folder, floats, pattern, settings, spec, write_wav};
+use crate::file::{Coding, FileReader, Flaws};
+use crate::{DeviceSpec, Extras, open, probe};
+
+fn read(path: &Path) -> (Vec<f32>, Flaws) {
+    let mut reader = FileReader::open(path).unwrap();
+    let (mut all, mut some) = (vec![], vec![]);
+    while reader.read(&mut some) {
+        all.extend_from_slice(&some);
+    }
+    (all, reader.flaws())
+}
+
+fn fixture(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+fn extras() -> Extras {
+    Extras { listener: None, record_format: SampleFormat::L16 }
+}
+
+/// Why `path` cannot be captured from as 48 kHz stereo.
+fn refused(path: &Path, direction: Direction) -> String {
+    match open(&DeviceSpec::File(path.into()), direction, settings(48, 2), extras()) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{} was opened", path.display()),
+    }
+}
+
+#[test]
+fn integer_wav_files_are_read_bit_for_bit() {
+    let folder = Folder::new();
+    for bits in [16, 24] {
+        let path = folder.path("a.wav");
+        write_wav(&path, spec(48_000, 2, bits as u16), &pattern(bits, 9_998));
+        assert_eq!(read(&path), (floats(bits, &pattern(bits, 9_998)), Flaws::default()));
+        let format = probe(&path).unwrap();
+        assert_eq!((format.coding, format.frames), (Coding::Integer(bits), Some(4_999)));
+    }
+}
+
+#[test]
+fn float_wav_files_are_read_bit_for_bit() {
+    let folder = Folder::new();
+    let path = folder.path("a.wav");
+    let samples = [0.1, -0.0, f32::MIN_POSITIVE, 1.5, -2.0, 0.333_333_34];
+    let mut spec = spec(44_100, 2, 32);
+    spec.sample_format = hound::SampleFormat::Float;
+    let mut writer = WavWriter::create(&path, spec).unwrap();
+    samples.iter().for_each(|&sample| writer.write_sample(sample).unwrap());
+    writer.finalize().unwrap();
+    let bits = |samples: &[f32]| samples.iter().map(|s| s.to_bits()).collect::<Vec<_>>();
+    assert_eq!(bits(&read(&path).0), bits(&samples));
+    let format = probe(&path).unwrap();
+    assert_eq!((format.coding, format.rate.hertz()), (Coding::Float, 44_100));
+    assert_eq!(format.coding.exact_format(), SampleFormat::F32);
+}
+
+#[test]
+fn flac_files_are_read_bit_for_bit() {
+    for (name, bits) in [("pattern16.flac", 16), ("pattern24.flac", 24)] {
+        let (samples, flaws) = read(&fixture(name));
+        assert!(samples == floats(bits, &pattern(bits, 1000)), "{name}");
+        assert_eq!(flaws, Flaws::default());
+        assert_eq!(probe(&fixture(name)).unwrap().coding, Coding::Integer(bits));
+    }
+}
+
+#[test]
+fn a_wav_that_was_cut_gives_every_whole_frame_that_is_there() {
+    let folder = Folder::new();
+    let path = folder.path("cut.wav");
+    let samples = pattern(16, 10_000);
+    write_wav(&path, spec(48_000, 2, 16), &samples);
+    let bytes = std::fs::read(&path).unwrap();
+    // 44 bytes of header, 1500 frames, and half of one more.
+    std::fs::write(&path, &bytes[..44 + 6000 + 2]).unwrap();
+    let (read, flaws) = read(&path);
+    assert_eq!(read, floats(16, &samples[..3000]));
+    assert_eq!(flaws, Flaws { cut: Some((1500, 5000)), broken: 0 });
+}
+
+#[test]
+fn a_wav_of_unknown_length_is_read_to_its_end() {
+    let folder = Folder::new();
+    let path = folder.path("piped.wav");
+    let samples = pattern(16, 5_002);
+    write_wav(&path, spec(48_000, 2, 16), &samples);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[4..8].fill(0xff);
+    bytes[40..44].fill(0xff);
+    std::fs::write(&path, &bytes).unwrap();
+    assert_eq!(read(&path), (floats(16, &samples), Flaws::default()));
+}
+
+#[test]
+fn a_flac_that_was_cut_says_how_much_is_missing() {
+    let folder = Folder::new();
+    let path = folder.path("cut.flac");
+    let bytes = std::fs::read(fixture("pattern16.flac")).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let (read, flaws) = read(&path);
+    let (given, promised) = flaws.cut.unwrap();
+    assert!(given < promised && promised == 500 && read.len() as u64 == given * 2);
+}
+
+#[test]
+fn no_prefix_of_a_file_is_a_panic() {
+    let folder = Folder::new();
+    let path = folder.path("prefix");
+    write_wav(&path, spec(48_000, 2, 24), &pattern(24, 40));
+    for bytes in [
+        std::fs::read(&path).unwrap(),
+        std::fs::read(fixture("pattern16.flac")).unwrap()[..300].to_vec(),
+    ] {
+        for length in 0..bytes.len() {
+            std::fs::write(&path, &bytes[..length]).unwrap();
+            if FileReader::open(&path).is_ok() {
+                read(&path);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_file_of_sound_is_refused_in_one_sentence() {
+    let folder = Folder::new();
+    let path = folder.path("x.wav");
+    let sentence = refused(&folder.0, Direction::Capture);
+    assert!(sentence.ends_with(": this is a directory; name a WAV or FLAC file"), "{sentence}");
+    let sentence = refused(&path, Direction::Capture);
+    assert!(sentence.contains("No such file") && sentence.ends_with("check the path"));
+    std::fs::write(&path, []).unwrap();
+    assert!(refused(&path, Direction::Capture).contains("the file is empty; "));
+    std::fs::write(&path, [b'x'; 5000]).unwrap();
+    let sentence = refused(&path, Direction::Capture);
+    assert!(sentence.contains("no WAV or FLAC") && sentence.contains("ffmpeg -i "), "{sentence}");
+    let sentence = refused(Path::new("/dev/null"), Direction::Capture);
+    assert!(sentence.contains("not a regular file"), "{sentence}");
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_in_one_sentence() {
+    let folder = Folder::new();
+    let sentence = refused(&folder.0, Direction::Playback);
+    assert!(sentence.contains("this is a directory; name a file in it, such as "), "{sentence}");
+    let sentence = refused(&folder.path("no/such/a.wav"), Direction::Playback);
+    assert!(sentence.contains("; make its folder: mkdir -p "), "{sentence}");
+    let sentence = refused(&folder.path("a.flac"), Direction::Playback);
+    assert!(sentence.contains("written as WAV; name it "), "{sentence}");
+}
+
+#[test]
+fn what_would_have_to_be_converted_is_refused_with_the_command() {
+    let folder = Folder::new();
+    let path = folder.path("song.wav");
+    for (spec, answer, options) in [
+        (spec(22_050, 2, 16), "it is 22050 Hz; ", "-r 48000"),
+        (spec(44_100, 2, 16), "it is 44100 Hz and the stream 48000 Hz; ", "-r 48000"),
+        (spec(48_000, 1, 16), "it has 1 channels and the stream 2; ", "-c 2"),
+        (spec(48_000, 2, 32), "its samples are 32-bit integers and 24 bits are carried; ", "-b 24"),
+    ] {
+        write_wav(&path, spec, &[0; 100]);
+        let sentence = refused(&path, Direction::Capture);
+        assert!(sentence.contains(answer), "{sentence}");
+        let command = format!("convert it first: sox {} {options} ", path.display());
+        assert!(sentence.contains(&command), "{sentence}");
+    }
+}
+
+#[test]
+fn a_tone_cannot_be_played_to() {
+    let tone: DeviceSpec = "tone:440".parse().unwrap();
+    let Err(error) = open(&tone, Direction::Playback, settings(48, 2), extras()) else { panic!() };
+    assert!(error.to_string().starts_with("tone:440: a tone can be heard"), "{error}");
+}
