@@ -1,6 +1,7 @@
 //! RTP's usual way: UDP, the system calls made on the caller's own thread.
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, RawFd};
 
 use rtrb::Producer;
 use tautline_proto::ledger::Departure;
@@ -107,12 +108,16 @@ impl DirectUdp {
         (bytes(libc::SO_RCVBUF), bytes(libc::SO_SNDBUF))
     }
 
-    pub(crate) fn fd(&self) -> std::os::fd::RawFd {
-        self.socket.fd()
-    }
-
     pub(crate) fn is_full(&self) -> bool {
         self.outgoing.is_full()
+    }
+}
+
+impl AsRawFd for DirectUdp {
+    /// For waiting on the socket in a poll of the caller's own. Reading it by other means loses
+    /// what is read to the link.
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.fd()
     }
 }
 

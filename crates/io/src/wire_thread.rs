@@ -256,7 +256,7 @@ impl WireThread {
     fn run(&mut self) {
         let _scope = scope();
         let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut polled = [wanted(self.bell.event.as_raw_fd()), wanted(self.direct.fd())];
+        let mut polled = [wanted(self.bell.event.as_raw_fd()), wanted(self.direct.as_raw_fd())];
         loop {
             let next = self.depart();
             {
