@@ -51,7 +51,7 @@ impl Playout {
 
     /// Room for at least `frames` ahead of the cursor. Allocates; nothing later does.
     pub fn new(channels: Channels, frames: Frames) -> Self {
-        let ring = (frames.as_len() + Self::HISTORY as usize).next_power_of_two();
+        let ring = (frames.as_len().max(1) + Self::HISTORY as usize).next_power_of_two();
         Self {
             channels,
             samples: vec![0.0; ring * channels.count()].into(),
@@ -119,10 +119,17 @@ impl Playout {
     /// Gives the frames from the cursor on and moves it past them. Where there is no sound, fades
     /// to silence; returns how many frames that was.
     pub fn pull(&mut self, out: &mut [f32]) -> Frames {
+        // A block may be longer than the buffer: piece by piece no slot is read twice.
+        let piece = self.channels.samples_in(self.capacity());
+        Frames::from_len(out.chunks_mut(piece).map(|part| self.pull_piece(part)).sum())
+    }
+
+    /// Gives at most as many frames as the buffer holds; returns how many were missing.
+    fn pull_piece(&mut self, out: &mut [f32]) -> usize {
         let frames = self.channels.frames_in(out.len());
         let Some(cursor) = self.cursor else {
             self.fade.silence(out);
-            return frames;
+            return frames.as_len();
         };
         let channels = self.channels.count();
         let start = self.slot(cursor);
@@ -130,7 +137,7 @@ impl Playout {
         let (head, tail) = out.split_at_mut(before_wrap * channels);
         let missing = self.read(start, head) + self.read(0, tail);
         self.move_to(cursor + frames);
-        Frames::from_len(missing)
+        missing
     }
 
     /// Reads without wrapping, run by run of present and missing frames.

@@ -1,0 +1,181 @@
+//! Under test: the playout buffer against a model that keeps every frame in a map.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::playout::{Placed, Playout};
+use tautline_proto::time::{Frames, MediaTime};
+use tautline_proto::units::Channels;
+
+/// Frames after a hole or before one that a fade may change.
+const FADE: usize = 32;
+/// Frames behind the cursor that a move backwards finds again.
+const HISTORY: i64 = 64;
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A packet this far ahead of the cursor, of this many frames.
+    Place(i64, usize),
+    /// So many frames are asked for.
+    Pull(usize),
+    /// The cursor goes this far.
+    Move(i64),
+    Clear,
+}
+
+/// Frames kept by their media time, and the rules that the buffer promises.
+#[derive(Default)]
+struct Model {
+    frames: BTreeMap<i64, i16>,
+    cursor: Option<i64>,
+    capacity: i64,
+    /// Different for each frame that was ever placed.
+    stamp: i16,
+    /// Frames of sound since the last hole.
+    since_hole: usize,
+    sounded: bool,
+}
+
+impl Model {
+    fn place(&mut self, first: i64, samples: &[i16]) -> Placed {
+        let cursor = *self.cursor.get_or_insert(first - self.capacity / 4);
+        let end = first + samples.len() as i64;
+        if end > cursor + self.capacity {
+            return Placed::Beyond { excess: Frames::new(end - cursor - self.capacity) };
+        }
+        let kept = (first..).zip(samples).filter(|(at, _)| *at >= cursor);
+        let before = samples.len() - kept.clone().count();
+        self.frames.extend(kept.map(|(at, sample)| (at, *sample)));
+        match before {
+            _ if before == samples.len() => Placed::Late,
+            0 => Placed::Whole,
+            _ => Placed::Partly { late: Frames::from_len(before) },
+        }
+    }
+
+    fn move_to(&mut self, next: i64) {
+        self.cursor = Some(next);
+        let (behind, capacity) = (next - HISTORY, self.capacity);
+        self.frames.retain(|at, _| (behind..next + capacity).contains(at));
+    }
+
+    /// What is at the cursor, frame by frame; moves on.
+    fn pull(&mut self, count: usize) -> Vec<Option<i16>> {
+        let Some(cursor) = self.cursor else { return vec![None; count] };
+        let range = cursor..cursor + count as i64;
+        let found = range.map(|at| self.frames.get(&at).copied()).collect();
+        self.move_to(cursor + count as i64);
+        found
+    }
+
+    /// Fresh samples, never zero.
+    fn samples(&mut self, count: usize) -> Vec<i16> {
+        (0..count)
+            .map(|_| {
+                self.stamp = self.stamp.checked_add(1).unwrap_or(1).max(1);
+                self.stamp
+            })
+            .collect()
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (-300..1300_i64, 0..300_usize).prop_map(|(at, len)| Step::Place(at, len)),
+        6 => (0..300_usize).prop_map(Step::Pull),
+        1 => (300..5000_usize).prop_map(Step::Pull),
+        2 => (-200..200_i64).prop_map(Step::Move),
+        1 => (-5000..5000_i64).prop_map(Step::Move),
+        1 => Just(Step::Clear),
+    ]
+}
+
+/// Both channels of each sample, on the wire.
+fn payload(samples: &[i16]) -> Vec<u8> {
+    samples.iter().flat_map(|s| [*s, -*s]).flat_map(i16::to_be_bytes).collect()
+}
+
+fn check_block(
+    model: &mut Model,
+    wanted: &[Option<i16>],
+    out: &[f32],
+) -> Result<(), TestCaseError> {
+    for (wanted, frame) in wanted.iter().zip(out.chunks(2)) {
+        prop_assert_eq!(frame[0], -frame[1], "channels stay together");
+        match wanted {
+            Some(sample) => {
+                model.since_hole += 1;
+                if !model.sounded || model.since_hole > FADE {
+                    prop_assert_eq!(frame[0] * 32_768.0, f32::from(*sample));
+                }
+                if model.since_hole > FADE {
+                    model.sounded = true;
+                }
+            }
+            None => {
+                // A stream's first sound is not faded in; any other is.
+                model.sounded |= model.since_hole > 0;
+                model.since_hole = 0;
+                prop_assert!(model.sounded || frame[0] == 0.0);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn play(start: i64, steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut playout = Playout::new(Channels::STEREO, Frames::new(900));
+    let mut model = Model { capacity: playout.capacity().count(), ..Model::default() };
+    prop_assert!(model.capacity >= 900);
+    for step in steps {
+        let at = model.cursor.unwrap_or(start);
+        match *step {
+            Step::Place(ahead, count) => {
+                let samples = model.samples(count);
+                let first = MediaTime::from_frames(at + ahead);
+                let placed = playout.place(first, SampleFormat::L16, &payload(&samples));
+                prop_assert_eq!(placed, model.place(at + ahead, &samples));
+            }
+            Step::Pull(count) => {
+                let mut out = vec![9.0; count * 2];
+                let missing = playout.pull(&mut out);
+                let wanted = model.pull(count);
+                let holes = wanted.iter().filter(|frame| frame.is_none()).count();
+                check_block(&mut model, &wanted, &out)?;
+                prop_assert_eq!(missing, Frames::from_len(holes));
+            }
+            Step::Move(by) => {
+                playout.move_to(MediaTime::from_frames(at + by));
+                model.move_to(at + by);
+            }
+            Step::Clear => {
+                playout.clear();
+                (model.cursor, model.frames) = (None, BTreeMap::new());
+            }
+        }
+        prop_assert_eq!(playout.cursor(), model.cursor.map(MediaTime::from_frames));
+        let ready = model.cursor.map_or(0, |cursor| {
+            (cursor..cursor + model.capacity).take_while(|f| model.frames.contains_key(f)).count()
+        });
+        prop_assert_eq!(playout.ready(), Frames::from_len(ready));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #[test]
+    fn what_is_placed_comes_out_bit_for_bit_and_what_is_not_is_counted(
+        start in prop_oneof![Just(0_i64), -5000..5000_i64, Just(1_i64 << 40)],
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        play(start, &steps)?;
+    }
+}
+
+#[test]
+fn a_block_longer_than_the_buffer_plays_what_there_is_and_then_silence() {
+    let steps = [Step::Place(0, 300), Step::Move(0), Step::Pull(5000), Step::Pull(300)];
+    play(100, &steps).unwrap();
+}
