@@ -22,7 +22,7 @@ pub const RETRY: Duration = Duration::from_secs(1);
 pub type Opener = Box<dyn FnMut() -> Result<Box<dyn Device>, DeviceError> + Send>;
 
 /// What the device's thread, the opener's and whoever asks share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
     losses: AtomicU64,
     away: AtomicBool,
@@ -32,8 +32,32 @@ struct Shared {
     finished: AtomicBool,
     /// Another clock drives the process from the next cycle on.
     switched: AtomicBool,
-    /// When the last block ends at the converter, in nanoseconds.
+    /// When the last block ends at the converter, in nanoseconds; [`Shared::NOTHING_YET`] before
+    /// the first.
     end: AtomicI64,
+}
+
+impl Shared {
+    const NOTHING_YET: i64 = i64::MIN;
+
+    fn end(&self) -> Option<LocalTime> {
+        let end = self.end.load(Ordering::Relaxed);
+        (end != Self::NOTHING_YET).then(|| LocalTime::from_nanos(end))
+    }
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        let flag = || AtomicBool::new(false);
+        Self {
+            losses: AtomicU64::new(0),
+            away: flag(),
+            back: flag(),
+            finished: flag(),
+            switched: flag(),
+            end: AtomicI64::new(Self::NOTHING_YET),
+        }
+    }
 }
 
 /// Tells how a supervised device fares. Wait-free; clones tell of the same device.
@@ -141,8 +165,9 @@ impl Supervised {
             Direction::Capture => Span::ZERO,
             Direction::Playback => self.settings.playback_lead(),
         };
-        let end = LocalTime::from_nanos(self.shared.end.load(Ordering::Relaxed));
-        tautline_io::clock::sleep_until(end - lead);
+        if let Some(end) = self.shared.end() {
+            tautline_io::clock::sleep_until(end - lead);
+        }
     }
 }
 
@@ -195,7 +220,7 @@ struct Bridge {
 impl Bridge {
     /// Adds what lies between the last block and this one.
     fn span_gap(&self, cycle: &mut Cycle<'_>) {
-        let end = LocalTime::from_nanos(self.shared.end.load(Ordering::Relaxed));
+        let Some(end) = self.shared.end() else { return };
         let rate = self.settings.rate;
         for side in [&mut cycle.capture, &mut cycle.playback] {
             if !side.samples.is_empty() {

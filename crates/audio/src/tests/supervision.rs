@@ -129,7 +129,8 @@ fn a_stop_ends_the_timer_too() {
     let (mut device, _) = supervised(first, opener(devices, Arc::default()), &Notes::default());
     let stop = Stop::default();
     let ask = stop.clone();
-    let process = each(move |_| {
+    let process = each(move |cycle| {
+        assert_eq!(cycle.capture.skipped.count(), 0, "nothing was there before");
         ask.request();
         Flow::Continue
     });
