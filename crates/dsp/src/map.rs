@@ -69,6 +69,11 @@ impl ChannelMap {
         self.sources.len()
     }
 
+    /// The input channel, from 0, that output channel `output` takes; `None` for silence.
+    pub fn source_of(&self, output: usize) -> Option<usize> {
+        self.sources.get(output).copied().flatten().map(usize::from)
+    }
+
     /// Whether sound of `inputs` channels comes out as it went in.
     pub fn is_identity(&self, inputs: usize) -> bool {
         inputs == self.outputs()

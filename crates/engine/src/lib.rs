@@ -1,1 +1,23 @@
-//! Placeholder head.
+//! Wires machines, links and devices together and keeps the books.
+//!
+//! The way of a frame is read here: a device calls [`send`]'s transmitter, which packs and hands to
+//! a link; at the other end a device calls [`recv`]'s mixer, which reads its links, places and
+//! plays. Both run on the device's thread and tell the ordinary thread by wait-free rings; that
+//! one talks to the peer, measures, and writes the [`report`].
+#![forbid(unsafe_code)]
+
+mod books;
+pub mod distribution;
+mod ledger_file;
+mod machine;
+pub mod recv;
+pub mod report;
+pub mod run;
+mod rx;
+pub mod select;
+pub mod send;
+mod session;
+pub mod sound;
+mod summary;
+pub mod text;
+mod tx;

@@ -144,6 +144,12 @@ impl StallWitness {
         Self { book: StallBook::new(watches.len()), watches, stop }
     }
 
+    /// A witness of nothing, for runs that do without: no thread, no stall.
+    pub fn idle() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        Self { book: StallBook::new(0), watches: Vec::new(), stop }
+    }
+
     /// Takes in what the threads noted since the last call; for an ordinary thread.
     pub fn poll(&mut self) {
         for (core, watch) in self.watches.iter_mut().enumerate() {

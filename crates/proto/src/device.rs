@@ -97,6 +97,10 @@ pub trait Process: Send {
     /// Takes what was captured and fills what is to be played. Real-time: bounded work, no
     /// allocation, lock, log or blocking call.
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow;
+
+    /// The device's source had nothing more: called by whoever ran the device once
+    /// [`Device::run`] gave the process back, so that what is half packed can still go out.
+    fn finish(&mut self) {}
 }
 
 /// Asks a running device to stop at its next period. Clones ask the same device.

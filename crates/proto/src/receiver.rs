@@ -266,6 +266,13 @@ impl Receiver {
         self.placement.set_link_offset(link_offset.min(self.longest_link_offset()));
     }
 
+    /// The sender `ssrc` left: another may follow at once.
+    pub fn say_goodbye(&mut self, ssrc: u32) {
+        if let Some(source) = self.source.as_mut().filter(|source| source.ssrc() == ssrc) {
+            source.say_goodbye();
+        }
+    }
+
     /// Takes the pair of a sender report. Of use only where packets carry no capture time: theirs
     /// is finer.
     pub fn observe_report(&mut self, ssrc: u32, rtp_timestamp: u32, wall: WallTime) {

@@ -110,6 +110,14 @@ impl Sender {
         self.config.identity.timestamp.wrapping_add(wrap::rtp_timestamp(media.as_frames()))
     }
 
+    /// Frames that would complete the packet being filled; none if none is.
+    pub fn until_packet(&self) -> Frames {
+        match self.filled {
+            Frames::ZERO => Frames::ZERO,
+            filled => self.config.format.packet - filled,
+        }
+    }
+
     /// Takes a captured block of whole frames; gives each packet that it completes to `emit`.
     pub fn push(
         &mut self,
@@ -144,10 +152,7 @@ impl Sender {
         if frames <= Frames::ZERO {
             return;
         }
-        let padding = match self.filled {
-            Frames::ZERO => Frames::ZERO,
-            filled => (self.config.format.packet - filled).min(frames),
-        };
+        let padding = self.until_packet().min(frames);
         let frame_bytes = self.config.format.frame_bytes();
         let from = self.header_bytes + self.filled.as_len() * frame_bytes;
         self.buffer[from..from + padding.as_len() * frame_bytes].fill(0);

@@ -1,0 +1,218 @@
+//! A distribution of lengths of time in flat memory, exact where it matters.
+
+use serde::Serialize;
+use tautline_proto::time::Span;
+
+/// Lengths of time, counted finely around the first of them.
+///
+/// Latencies cluster, so bins are laid by the distance from the first value: one nanosecond wide
+/// up to a distance of 1.024 µs, and never wider than a thousandth of the distance beyond. The
+/// least and the greatest value, the mean and the deviation are exact.
+#[derive(Debug, Clone)]
+pub struct Distribution {
+    centre: Option<i64>,
+    /// Counts by distance above and below the centre. Pages that no value touches stay untouched.
+    above: Box<[u32]>,
+    below: Box<[u32]>,
+    count: u64,
+    least: i64,
+    greatest: i64,
+    sum: i128,
+    /// Sum of squared distances from the centre.
+    squares: f64,
+}
+
+/// Linear bins per octave: the distance is kept to a part in 1024.
+const PRECISION_BITS: u32 = 10;
+const LINEAR: usize = 1 << PRECISION_BITS;
+/// Octaves above the linear part: distances up to 2^40 ns, 18 minutes.
+const OCTAVES: usize = 30;
+const BINS: usize = LINEAR * (OCTAVES + 1);
+
+/// Where a distance is counted; the last bin takes everything beyond.
+fn bin(distance: u64) -> usize {
+    if distance < LINEAR as u64 {
+        return distance as usize;
+    }
+    let octave = 63 - distance.leading_zeros() - PRECISION_BITS;
+    let index = ((octave as usize) << PRECISION_BITS) + (distance >> octave) as usize;
+    index.min(BINS - 1)
+}
+
+/// The middle of the distances that are counted in a bin.
+fn distance(bin: usize) -> i64 {
+    if bin < 2 * LINEAR {
+        return bin as i64;
+    }
+    let octave = (bin >> PRECISION_BITS) - 1;
+    let within = (bin & (LINEAR - 1)) + LINEAR;
+    ((within << octave) + (1 << octave) / 2) as i64
+}
+
+impl Default for Distribution {
+    fn default() -> Self {
+        Self {
+            centre: None,
+            above: vec![0; BINS].into(),
+            below: vec![0; BINS].into(),
+            count: 0,
+            least: i64::MAX,
+            greatest: i64::MIN,
+            sum: 0,
+            squares: 0.0,
+        }
+    }
+}
+
+impl Distribution {
+    /// Counts one value. Does not allocate.
+    pub fn record(&mut self, span: Span) {
+        let value = span.as_nanos();
+        let centre = *self.centre.get_or_insert(value);
+        let away = i128::from(value) - i128::from(centre);
+        let bins = if away >= 0 { &mut self.above } else { &mut self.below };
+        let index = bin(away.unsigned_abs().min(u128::from(u64::MAX)) as u64);
+        bins[index] = bins[index].saturating_add(1);
+        self.count += 1;
+        self.least = self.least.min(value);
+        self.greatest = self.greatest.max(value);
+        self.sum += i128::from(value);
+        self.squares += (away as f64).powi(2);
+    }
+
+    /// How many values were counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The least value that at least this share of all values do not exceed; `None` where fewer
+    /// than ten values lie beyond, since such a tail says nothing, and where there are no values.
+    pub fn percentile(&self, share: f64) -> Option<Span> {
+        let beyond = (self.count as f64 * (1.0 - share) + 1e-6).floor();
+        if self.count == 0 || beyond < 10.0 {
+            return None;
+        }
+        self.at_rank((self.count as f64 * share).ceil().max(1.0) as u64)
+    }
+
+    /// The value that half of all values do not exceed.
+    pub fn median(&self) -> Option<Span> {
+        self.at_rank(self.count.div_ceil(2))
+    }
+
+    fn at_rank(&self, rank: u64) -> Option<Span> {
+        let centre = self.centre?;
+        let downwards = self.below.iter().enumerate().rev().map(|(i, n)| (-distance(i), *n));
+        let upwards = self.above.iter().enumerate().map(|(i, n)| (distance(i), *n));
+        let mut seen = 0;
+        let away = downwards.chain(upwards).find_map(|(away, count)| {
+            seen += u64::from(count);
+            (seen >= rank).then_some(away)
+        })?;
+        Some(Span::from_nanos((centre + away).clamp(self.least, self.greatest)))
+    }
+
+    /// The figures that reports give.
+    pub fn summary(&self) -> Summary {
+        let nanos = |span: Option<Span>| span.map(Span::as_nanos);
+        let any = self.count > 0;
+        let mean = any.then(|| (self.sum as f64 / self.count as f64).round() as i64);
+        Summary {
+            count: self.count,
+            min_ns: any.then_some(self.least),
+            mean_ns: mean,
+            stdev_ns: any.then(|| self.deviation().round() as i64),
+            p50_ns: nanos(self.median()),
+            p90_ns: nanos(self.percentile(0.9)),
+            p99_ns: nanos(self.percentile(0.99)),
+            p999_ns: nanos(self.percentile(0.999)),
+            p9999_ns: nanos(self.percentile(0.9999)),
+            max_ns: any.then_some(self.greatest),
+            range_ns: any.then(|| self.greatest - self.least),
+        }
+    }
+
+    /// Standard deviation in nanoseconds.
+    fn deviation(&self) -> f64 {
+        let count = self.count as f64;
+        let centre = self.centre.unwrap_or(0);
+        let mean_away = (self.sum - i128::from(self.count) * i128::from(centre)) as f64 / count;
+        (self.squares / count - mean_away.powi(2)).max(0.0).sqrt()
+    }
+}
+
+/// A distribution as reports give it, in nanoseconds. Absent figures are `null`: all where nothing
+/// was counted, a percentile where fewer than ten values lie beyond it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names are the documentation; interface and glossary say more")]
+pub struct Summary {
+    pub count: u64,
+    pub min_ns: Option<i64>,
+    pub mean_ns: Option<i64>,
+    pub stdev_ns: Option<i64>,
+    pub p50_ns: Option<i64>,
+    pub p90_ns: Option<i64>,
+    pub p99_ns: Option<i64>,
+    pub p999_ns: Option<i64>,
+    pub p9999_ns: Option<i64>,
+    pub max_ns: Option<i64>,
+    pub range_ns: Option<i64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: impl IntoIterator<Item = i64>) -> Distribution {
+        let mut distribution = Distribution::default();
+        values.into_iter().for_each(|v| distribution.record(Span::from_nanos(v)));
+        distribution
+    }
+
+    #[test]
+    fn values_within_a_microsecond_of_the_first_are_exact() {
+        let values: Vec<i64> = (0..2001).map(|i| 5_000_000 + (i * 7919) % 2001 - 1000).collect();
+        let distribution = of(std::iter::once(5_000_000).chain(values.clone()));
+        assert_eq!(distribution.median(), Some(Span::from_nanos(5_000_000)));
+        assert_eq!(distribution.percentile(0.9), Some(Span::from_nanos(5_000_800)));
+    }
+
+    #[test]
+    fn a_figure_is_off_by_at_most_a_thousandth_of_its_distance_from_the_first() {
+        for far in [2_000, 123_456, 7_654_321, 9_876_543_210_i64] {
+            for sign in [1, -1] {
+                let distribution = of([0].into_iter().chain((0..100).map(|_| sign * far)));
+                let median = distribution.median().unwrap().as_nanos();
+                assert!((median - sign * far).abs() * 1000 <= far, "{median} for {far}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tail_of_fewer_than_ten_values_has_no_percentile() {
+        let summary = of(0..1000).summary();
+        assert_eq!(summary.p99_ns, Some(989));
+        assert_eq!(summary.p999_ns, None);
+        assert_eq!(summary.max_ns, Some(999));
+        assert_eq!(of([]).summary().p50_ns, None);
+    }
+
+    #[test]
+    fn mean_and_deviation_are_those_of_the_values() {
+        let summary = of([2, 4, 4, 4, 5, 5, 7, 9].map(|v| v * 1_000_000)).summary();
+        assert_eq!((summary.mean_ns, summary.stdev_ns), (Some(5_000_000), Some(2_000_000)));
+    }
+
+    #[test]
+    fn bins_are_in_order_and_without_gaps() {
+        let mut last = 0;
+        for distance in (0..200_000).chain((18..39).map(|bits| 1 << bits)) {
+            let bin = bin(distance);
+            assert!(bin == last || bin == last + 1 || distance >= 200_000, "{distance}");
+            last = bin;
+        }
+        for index in 0..BINS - 1 {
+            assert_eq!(bin(distance(index) as u64), index);
+        }
+    }
+}

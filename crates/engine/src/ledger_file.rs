@@ -1,0 +1,113 @@
+//! The ledger of every packet as lines of text, for those who want more than distributions.
+//!
+//! A receiver's line and its sender's begin with the same RTP timestamp, so that the two join.
+//! Instants are nanoseconds on the writer's own monotonic clock; what is unknown is empty.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use tautline_proto::ledger::{Departure, Passage};
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::wrap;
+
+use crate::run::RunError;
+use crate::sound::Found;
+
+const RECV_HEAD: &str =
+    "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns";
+const SEND_HEAD: &str = "rtp_timestamp,capture,taken,packed,due,handed";
+
+/// A ledger being written.
+pub(crate) struct LedgerFile {
+    out: BufWriter<File>,
+    /// Lines that wait for what the sound says.
+    waiting: VecDeque<Passage>,
+    failed: Option<std::io::Error>,
+    headed: bool,
+}
+
+/// A packet that was not found in the sound after this many others is written without.
+const PATIENCE: usize = 4096;
+
+impl LedgerFile {
+    pub(crate) fn create(path: &Path) -> Result<Self, RunError> {
+        let file = File::create(path).map_err(|error| RunError::System("creating the ledger", error))?;
+        let out = BufWriter::new(file);
+        Ok(Self { out, waiting: VecDeque::new(), failed: None, headed: false })
+    }
+
+    fn line(&mut self, head: &str, line: &str) {
+        let mut write = || {
+            if !self.headed {
+                writeln!(self.out, "{head}")?;
+            }
+            writeln!(self.out, "{line}")
+        };
+        // The first failure is told at the end: the sound goes on.
+        if let (Err(error), None) = (write(), &self.failed) {
+            self.failed = Some(error);
+        }
+        self.headed = true;
+    }
+
+    /// A packet that was played, by the books.
+    pub(crate) fn enter(&mut self, passage: &Passage) {
+        self.waiting.push_back(*passage);
+        if self.waiting.len() > PATIENCE
+            && let Some(oldest) = self.waiting.pop_front()
+        {
+            self.passage(&oldest, None);
+        }
+    }
+
+    /// A packet that was found in the sound. Those before it were not.
+    pub(crate) fn found(&mut self, found: Found) {
+        while let Some(passage) = self.waiting.pop_front() {
+            let same = passage.media == found.media;
+            self.passage(&passage, same.then_some(found.measured));
+            if same || passage.media > found.media {
+                return;
+            }
+        }
+    }
+
+    fn passage(&mut self, passage: &Passage, measured: Option<Span>) {
+        let nanos = |time: Option<LocalTime>| time.map_or(String::new(), |t| t.as_nanos().to_string());
+        let sender = passage.origin.and_then(|origin| origin.sender);
+        let instants = [
+            passage.origin.map(|origin| origin.capture),
+            sender.map(|s| s.taken),
+            sender.map(|s| s.packed),
+            sender.map(|s| s.handed),
+            Some(passage.arrival),
+            Some(passage.read),
+            Some(passage.taken),
+            Some(passage.written),
+            Some(passage.dac),
+        ]
+        .map(nanos);
+        let timestamp = wrap::rtp_timestamp(passage.media.as_frames());
+        let measured = measured.map_or(String::new(), |span| span.as_nanos().to_string());
+        self.line(RECV_HEAD, &format!("{timestamp},{},{measured}", instants.join(",")));
+    }
+
+    /// A packet that was sent.
+    pub(crate) fn sent(&mut self, rtp_timestamp: u32, departure: &Departure) {
+        let Departure { capture, taken, packed, due, handed, .. } = *departure;
+        let instants = [capture, taken, packed, due, handed].map(|t| t.as_nanos().to_string());
+        self.line(SEND_HEAD, &format!("{rtp_timestamp},{}", instants.join(",")));
+    }
+
+    pub(crate) fn finish(mut self) -> Result<(), RunError> {
+        while let Some(passage) = self.waiting.pop_front() {
+            self.passage(&passage, None);
+        }
+        let flushed = self.out.flush();
+        match self.failed.map_or(flushed, Err) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(RunError::System("writing the ledger", error)),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What sending and receiving have in common: the device's thread, the witness, the clock of a run.
+
+use std::io;
+use std::thread::JoinHandle;
+
+use tautline_io::clock::now;
+use tautline_io::memory;
+use tautline_io::stall::StallWitness;
+use tautline_io::thread::{self, Granted, Scheduler};
+use tautline_io::udp::OpenError;
+use tautline_proto::device::{Device, DeviceError, Ended, Process, Stop};
+use tautline_proto::time::{LocalTime, Span};
+
+/// How a run is run, whichever way the sound goes.
+#[derive(Debug, Clone, Copy)]
+pub struct RunOptions {
+    /// Of the device's thread.
+    pub scheduler: Scheduler,
+    /// Ends after this long; `None` runs until asked to stop.
+    pub duration: Option<Span>,
+    /// Whether a witness on every core watches for stalls of the host.
+    pub witness: bool,
+}
+
+/// A run that could not begin, or that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A link could not be opened.
+    #[error(transparent)]
+    Link(#[from] OpenError),
+    /// The device went and did not come back.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The system refused something else.
+    #[error("{0}: {1}; end other programs or raise the limits of this user (ulimit -a)")]
+    System(&'static str, io::Error),
+}
+
+/// Stack of the device's thread, in bytes: the deepest call of the engine takes a few kilobytes.
+const STACK: usize = 256 * 1024;
+/// How often the ordinary thread empties the rings and shows progress.
+pub(crate) const BEAT: Span = Span::from_millis(20);
+
+/// A device running a process on its own thread.
+pub(crate) struct Running {
+    thread: JoinHandle<(Box<dyn Process>, Ended)>,
+    stop: Stop,
+    pub(crate) granted: Granted,
+}
+
+impl Running {
+    pub(crate) fn start(
+        mut device: Box<dyn Device>,
+        process: Box<dyn Process>,
+        scheduler: Scheduler,
+        stop: &Stop,
+    ) -> Result<Self, RunError> {
+        let asked = stop.clone();
+        let (thread, granted) = thread::spawn("taut-device", scheduler, STACK, move || {
+            let (mut process, ended) = device.run(process, &asked);
+            if matches!(ended, Ended::Finished) {
+                process.finish();
+            }
+            (process, ended)
+        })
+        .map_err(|error| RunError::System("starting the device's thread", error))?;
+        Ok(Self { thread, stop: stop.clone(), granted })
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Stops the device and gives the process back.
+    pub(crate) fn end(self) -> Result<Box<dyn Process>, RunError> {
+        self.stop.request();
+        match self.thread.join() {
+            Ok((process, Ended::Stopped | Ended::Finished)) => Ok(process),
+            Ok((_, Ended::Gone(error))) => Err(error.into()),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+/// What watches a run, and the sentences that its report begins with.
+pub(crate) struct Watch {
+    pub(crate) witness: StallWitness,
+    pub(crate) notes: Vec<String>,
+    pub(crate) began: LocalTime,
+    ends: LocalTime,
+}
+
+impl Watch {
+    pub(crate) fn begin(options: &RunOptions) -> Self {
+        let mut notes = Vec::new();
+        if let Err(refused) = memory::lock() {
+            notes.push(refused.to_string());
+        }
+        let witness = if options.witness { StallWitness::start() } else { StallWitness::idle() };
+        if options.witness && witness.trust().refused.is_some() {
+            notes.push(witness.trust().to_string());
+        }
+        let began = now();
+        let ends = options.duration.map_or(LocalTime::NEVER, |duration| began + duration);
+        Self { witness, notes, began, ends }
+    }
+
+    pub(crate) fn is_over(&self, stop: &Stop) -> bool {
+        stop.is_requested() || now() >= self.ends
+    }
+
+    /// The next instant at which the ordinary thread has something to do anyway.
+    pub(crate) fn beat(&self) -> LocalTime {
+        (now() + BEAT).min(self.ends)
+    }
+
+    /// Says once how the device's thread runs, if not as asked.
+    pub(crate) fn note_scheduler(&mut self, granted: &Granted) {
+        if !granted.is_granted() {
+            self.notes.push(format!("the device's thread runs as {granted}"));
+        }
+    }
+}
+
+/// How a run goes, for the line on the screen.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Progress {
+    /// Since the beginning.
+    pub elapsed: Span,
+    /// Packets sent, or received.
+    pub packets: u64,
+    /// Lost and late ones.
+    pub missed: u64,
+    /// Xruns of the device.
+    pub xruns: u64,
+    /// Median latency so far, and how sure it is.
+    pub latency: Option<(Span, Span)>,
+    /// Whether that is from the sound itself.
+    pub heard: bool,
+}

@@ -1,0 +1,90 @@
+//! Which of several streams is heard.
+
+use core::str::FromStr;
+
+use tautline_proto::time::Span;
+
+/// How several streams share one device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Select {
+    /// All at once.
+    #[default]
+    Mix,
+    /// The first in the order given that is alive.
+    Priority,
+    /// The one that came alive first, until it falls silent.
+    FirstAlive,
+}
+
+/// A way to select that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no way to select a stream; use mix, priority or first-alive")]
+pub struct SelectError(String);
+
+impl FromStr for Select {
+    type Err = SelectError;
+
+    fn from_str(text: &str) -> Result<Self, SelectError> {
+        match text {
+            "mix" => Ok(Self::Mix),
+            "priority" => Ok(Self::Priority),
+            "first-alive" => Ok(Self::FirstAlive),
+            _ => Err(SelectError(text.into())),
+        }
+    }
+}
+
+/// A stream that brought nothing for this long is not alive: ten of the usual packets, and more
+/// than a host freezes.
+pub(crate) const PATIENCE: Span = Span::from_millis(100);
+
+impl Select {
+    /// Whether stream `index` is to be heard, given which are alive and which was heard last.
+    pub(crate) fn hears(self, index: usize, chosen: Option<usize>) -> bool {
+        self == Self::Mix || chosen == Some(index)
+    }
+
+    /// The stream to hear now: `alive` in the order given, `before` the one heard so far.
+    pub(crate) fn choose(
+        self,
+        mut alive: impl Iterator<Item = bool>,
+        before: Option<usize>,
+    ) -> Option<usize> {
+        match (self, before) {
+            (Self::Mix, _) => None,
+            (Self::Priority, _) => alive.position(|alive| alive),
+            (Self::FirstAlive, before) => {
+                let mut first = None;
+                for (index, alive) in alive.enumerate().filter(|(_, alive)| *alive) {
+                    debug_assert!(alive, "filtered");
+                    if before == Some(index) {
+                        return before;
+                    }
+                    first = first.or(Some(index));
+                }
+                first
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priority_returns_to_the_first_that_is_alive() {
+        let choose = |alive: [bool; 3]| Select::Priority.choose(alive.into_iter(), Some(2));
+        assert_eq!(choose([true, true, true]), Some(0));
+        assert_eq!(choose([false, true, true]), Some(1));
+        assert_eq!(choose([false, false, false]), None);
+    }
+
+    #[test]
+    fn first_alive_stays_until_it_falls_silent() {
+        let choose = |alive: [bool; 3], before| Select::FirstAlive.choose(alive.into_iter(), before);
+        assert_eq!(choose([false, true, true], None), Some(1));
+        assert_eq!(choose([true, true, true], Some(1)), Some(1));
+        assert_eq!(choose([true, false, true], Some(1)), Some(0));
+    }
+}

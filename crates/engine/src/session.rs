@@ -1,0 +1,85 @@
+//! RTCP on real sockets: the session machine, its socket, and where the peer's reports come from.
+
+use std::net::SocketAddr;
+
+use tautline_io::clock::now;
+use tautline_io::control::{ControlSocket, wait};
+use tautline_proto::session::{Event, Session};
+use tautline_proto::time::LocalTime;
+
+/// Who is told.
+pub(crate) enum Audience {
+    /// All of these: a sender's destinations.
+    Everyone(Vec<SocketAddr>),
+    /// Whoever the last valid report came from: a receiver's sender.
+    Whoever(Option<SocketAddr>),
+}
+
+/// One session on its socket.
+pub(crate) struct Talk {
+    pub(crate) session: Session,
+    pub(crate) socket: ControlSocket,
+    pub(crate) audience: Audience,
+    /// Datagrams that were no reports.
+    pub(crate) invalid: u64,
+}
+
+/// The largest report that is written: fits an Ethernet frame with IPv6.
+const REPORT_BYTES: usize = 1400;
+
+impl Talk {
+    pub(crate) fn new(session: Session, socket: ControlSocket, audience: Audience) -> Self {
+        Self { session, socket, audience, invalid: 0 }
+    }
+
+    /// Takes what arrived and tells of it.
+    pub(crate) fn hear(&mut self, mut tell: impl FnMut(Event)) {
+        let Self { session, socket, audience, invalid } = self;
+        socket.receive(&mut |arrival| {
+            let stamp_error = arrival.stamp_uncertainty.min(arrival.read - arrival.arrival);
+            match session.handle(arrival.datagram, arrival.arrival, stamp_error, &mut tell) {
+                Ok(()) => {
+                    if let Audience::Whoever(peer) = audience {
+                        *peer = Some(arrival.source);
+                    }
+                }
+                Err(_) => *invalid += 1,
+            }
+        });
+    }
+
+    /// Sends the report that is due, if one is.
+    pub(crate) fn speak(&mut self) {
+        let mut buffer = [0; REPORT_BYTES];
+        if let Some(bytes) = self.session.poll(now(), &mut buffer) {
+            self.send(&buffer[..bytes]);
+        }
+    }
+
+    /// Says goodbye.
+    pub(crate) fn leave(&mut self) {
+        let mut buffer = [0; REPORT_BYTES];
+        if let Some(bytes) = self.session.leave(now(), &mut buffer) {
+            self.send(&buffer[..bytes]);
+        }
+    }
+
+    fn send(&mut self, report: &[u8]) {
+        let told = match &self.audience {
+            Audience::Everyone(all) => all.as_slice(),
+            Audience::Whoever(peer) => peer.as_slice(),
+        };
+        for destination in told {
+            // Nobody listens there yet, or not any more: the socket counts it, the next report
+            // tries again.
+            let _ = self.socket.send_to(report, *destination);
+        }
+    }
+}
+
+/// Waits until a report arrives, one is due, or `until`.
+pub(crate) fn wait_for<'a>(talks: impl Iterator<Item = &'a Talk> + Clone, until: LocalTime) {
+    let due = talks.clone().map(|talk| talk.session.deadline()).fold(until, LocalTime::min);
+    let sockets: Vec<&ControlSocket> = talks.map(|talk| &talk.socket).collect();
+    wait(&sockets, due);
+}

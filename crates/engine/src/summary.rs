@@ -1,0 +1,168 @@
+//! From books to report.
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::ledger::{Passage, Stage};
+use tautline_proto::placement::Basis;
+use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::Span;
+use tautline_proto::wire::rtp::Invalid;
+use tautline_proto::wrap;
+
+use crate::books::Books;
+use crate::report::{
+    Clock, Counters, InvalidCount, Latency, StageSummary, Stream, WorstPacket,
+};
+
+/// A canonical name that nobody else has (RFC 7022 §4.2, short-term persistent).
+pub(crate) fn cname(random: &[u8; 16]) -> String {
+    random[4..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The word for a coding on the command line and in reports.
+pub(crate) const fn format_name(sample: SampleFormat) -> &'static str {
+    match sample {
+        SampleFormat::L16 => "l16",
+        SampleFormat::L24 => "l24",
+        SampleFormat::F32 => "f32",
+    }
+}
+
+/// What a report of a received stream is made from.
+pub(crate) struct Received<'a> {
+    pub(crate) address: &'a str,
+    pub(crate) config: &'a ReceiverConfig,
+    pub(crate) link_offset: Span,
+    pub(crate) books: &'a Books,
+    pub(crate) invalid_reports: u64,
+    pub(crate) unmatched: u64,
+}
+
+impl Received<'_> {
+    pub(crate) fn report(&self, notes: &mut Vec<String>) -> Stream {
+        let format = self.books.status.map_or(self.config.format, |status| status.format);
+        self.note(notes);
+        Stream {
+            address: self.address.to_owned(),
+            rate: format.rate.hertz(),
+            channels: format.channels.count(),
+            format: format_name(format.sample),
+            ptime_ns: format.ptime().as_nanos(),
+            latency: self.latency(format),
+            stages: self
+                .books
+                .stages()
+                .map(|(name, distribution)| StageSummary { name, summary: distribution.summary() })
+                .collect(),
+            counters: self.counters(),
+            invalid: self.invalid(),
+            clock: self.books.clock.map(|clock| Clock {
+                offset_ns: clock.offset().as_nanos(),
+                uncertainty_ns: clock.uncertainty.as_nanos(),
+                round_trip_ns: clock.round_trip.as_nanos(),
+                rate_ppm: None,
+            }),
+            worst: self.books.worst().iter().map(worst).collect(),
+            receivers: Vec::new(),
+            transmit: None,
+            lateness: None,
+        }
+    }
+
+    fn latency(&self, format: StreamFormat) -> Latency {
+        let (latency, heard) = self.books.latency();
+        let basis = self.books.status.and_then(|status| status.basis);
+        // The sound is placed on whole frames.
+        let rounding = format.rate.span_of(tautline_proto::time::Frames::new(1)).half();
+        Latency {
+            configured_ns: self.link_offset.as_nanos(),
+            measured: latency.summary(),
+            measured_from: if heard { "sound" } else { "device" },
+            uncertainty_ns: self
+                .books
+                .clock
+                .map(|clock| (clock.uncertainty + rounding).as_nanos()),
+            books_error: self.books.error().summary(),
+            basis: match basis {
+                Some(Basis::Clock) => "clock",
+                Some(Basis::Arrival) => "arrival",
+                None => "none",
+            },
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        let Some(status) = &self.books.status else { return Counters::default() };
+        let counted = &status.counters;
+        Counters {
+            packets_received: counted.received,
+            lost: counted.lost,
+            late: counted.late,
+            reordered: counted.reordered,
+            duplicate: counted.duplicate,
+            invalid: counted.invalid_total() + status.link.truncated + self.invalid_reports,
+            concealed_frames: counted.missing_frames,
+            xruns: status.xruns,
+            resyncs: counted.resyncs,
+            host_stalled: self.books.host_stalled,
+            slipped_frames: counted.slipped_frames,
+            early: counted.early,
+            foreign: counted.foreign + status.link.foreign,
+            socket_drops: status.link.kernel_drops + status.link.ring_drops,
+            ..Counters::default()
+        }
+    }
+
+    fn invalid(&self) -> Vec<InvalidCount> {
+        let Some(status) = &self.books.status else { return Vec::new() };
+        let packets = Invalid::NAMES.into_iter().zip(status.counters.invalid);
+        packets
+            .chain([("too-long", status.link.truncated), ("report", self.invalid_reports)])
+            .filter(|(_, count)| *count > 0)
+            .map(|(reason, count)| InvalidCount { reason, count })
+            .collect()
+    }
+
+    fn note(&self, notes: &mut Vec<String>) {
+        let Some(status) = &self.books.status else { return };
+        if status.counters.received == 0 {
+            return notes.push(format!(
+                "nothing was received at {}; is the sender running and sending here?",
+                self.address
+            ));
+        }
+        if status.basis == Some(Basis::Arrival) {
+            notes.push(format!(
+                "{}: the sender's clock is not known (no RTCP answer), so the sound was placed by \
+                 the fastest arrivals and its latency is not measured",
+                self.address
+            ));
+        }
+        if self.unmatched > 0 && self.books.latency().1 {
+            notes.push(format!(
+                "{} packets were not found in what the card played: silence, a glitch, or a mix",
+                self.unmatched
+            ));
+        }
+        let said = status.counters.invalid[Invalid::PayloadType { got: 0 }.index()];
+        if said > status.counters.received {
+            notes.push(format!(
+                "{}: {said} packets had another payload type; give --format, --payload-type or the \
+                 sender's .sdp",
+                self.address
+            ));
+        }
+    }
+}
+
+fn worst(passage: &Passage) -> WorstPacket {
+    let stages = Stage::ALL.into_iter().filter_map(|stage| {
+        passage.stage(stage).map(|span| (stage.name(), span.as_nanos()))
+    });
+    let sender = passage.sender_stage().map(|span| ("sender", span.as_nanos()));
+    WorstPacket {
+        rtp_timestamp: wrap::rtp_timestamp(passage.media.as_frames()),
+        total_ns: passage.total().map(Span::as_nanos),
+        stages: sender.into_iter().chain(stages).collect(),
+    }
+}

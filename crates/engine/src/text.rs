@@ -1,0 +1,204 @@
+//! The report for people: one screen, widest stage first seen.
+
+use core::fmt::{self, Write};
+
+use crate::distribution::Summary;
+use crate::report::{Latency, Report, Stream};
+
+/// Renders a report.
+pub fn render(report: &Report) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_report(&mut out, report);
+    out
+}
+
+fn write_report(out: &mut String, report: &Report) -> fmt::Result {
+    for stream in &report.streams {
+        head(out, stream)?;
+        latency(out, &stream.latency, report.role)?;
+        waterfall(out, stream)?;
+        counters(out, stream, report)?;
+        receivers(out, stream)?;
+        worst(out, stream)?;
+    }
+    let host = &report.host;
+    let seconds = report.duration_ns as f64 / 1e9;
+    writeln!(
+        out,
+        "host: Linux {}, {} cpus, {}; {:.1} s, cpu {:.1} % of a core, memory {:.1} MB; {} stalls",
+        host.kernel,
+        host.cpus,
+        host.scheduler,
+        seconds,
+        host.cpu_ns as f64 / report.duration_ns.max(1) as f64 * 100.0,
+        host.peak_bytes as f64 / 1e6,
+        host.stalls
+    )?;
+    report.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+}
+
+fn head(out: &mut String, stream: &Stream) -> fmt::Result {
+    writeln!(
+        out,
+        "{}: {} {} Hz, {} channels, {} per packet",
+        stream.address,
+        stream.format,
+        stream.rate,
+        stream.channels,
+        Nanos(stream.ptime_ns)
+    )
+}
+
+fn latency(out: &mut String, latency: &Latency, role: &str) -> fmt::Result {
+    let configured = Nanos(latency.configured_ns);
+    let Some(median) = latency.measured.p50_ns else {
+        let why = if role == "send" { "the receivers measure" } else { "not measured" };
+        return writeln!(out, "latency: configured {configured}, {why}");
+    };
+    let from = match latency.measured_from {
+        "sound" => "measured from the sound",
+        _ => "by the device's word",
+    };
+    write!(out, "latency: configured {configured}, {from} {}", Nanos(median))?;
+    if let Some(uncertainty) = latency.uncertainty_ns {
+        write!(out, " ± {}", Nanos(uncertainty))?;
+    }
+    write!(out, "  (")?;
+    let summary = &latency.measured;
+    for (name, value) in [("min", summary.min_ns), ("p99", summary.p99_ns), ("max", summary.max_ns)]
+    {
+        if let Some(value) = value {
+            write!(out, "{name} {}, ", Nanos(value))?;
+        }
+    }
+    writeln!(out, "{} packets)", summary.count)
+}
+
+/// Characters of the longest bar.
+const BAR: i64 = 40;
+
+/// Stages one under the other, each bar beginning where the one before ended; the widest is marked.
+fn waterfall(out: &mut String, stream: &Stream) -> fmt::Result {
+    let median = |summary: &Summary| summary.p50_ns.unwrap_or(0);
+    let total: i64 = stream.stages.iter().map(|stage| median(&stage.summary).max(0)).sum();
+    let widest = stream.stages.iter().map(|stage| median(&stage.summary)).max();
+    if !stream.stages.is_empty() {
+        writeln!(out, "  {:<8} {:>9} {:>9} {:>9}", "stage", "p50", "p99", "max")?;
+    }
+    let mut before = 0;
+    for stage in &stream.stages {
+        let length = median(&stage.summary);
+        let columns = |nanos: i64| (nanos.max(0) * BAR + total / 2) / total.max(1);
+        let from = columns(before);
+        before += length.max(0);
+        let to = columns(before);
+        let bar = if to > from { "█".repeat((to - from) as usize) } else { "▏".to_owned() };
+        let mark = if Some(length) == widest { " ← widest" } else { "" };
+        let indent = " ".repeat(from as usize);
+        let opt = |nanos: Option<i64>| nanos.map_or("–".to_owned(), |n| Nanos(n).to_string());
+        writeln!(
+            out,
+            "  {:<8} {:>9} {:>9} {:>9}  {indent}{bar}{mark}",
+            stage.name,
+            opt(stage.summary.p50_ns),
+            opt(stage.summary.p99_ns),
+            opt(stage.summary.max_ns)
+        )?;
+    }
+    Ok(())
+}
+
+fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
+    let c = &stream.counters;
+    if report.role == "send" {
+        write!(out, "packets: {} sent", c.packets_sent)?;
+    } else {
+        write!(out, "packets: {} received, {} lost, {} late", c.packets_received, c.lost, c.late)?;
+    }
+    let rest = [
+        ("reordered", c.reordered),
+        ("duplicate", c.duplicate),
+        ("repaired", c.repaired),
+        ("early", c.early),
+        ("invalid", c.invalid),
+        ("foreign", c.foreign),
+        ("dropped by a full socket", c.socket_drops),
+        ("send errors", c.send_errors),
+        ("xruns", c.xruns),
+        ("resyncs", c.resyncs),
+        ("frames silent", c.concealed_frames),
+        ("frames slipped", c.slipped_frames),
+        ("of all these the host's", c.host_stalled),
+    ];
+    for (name, count) in rest.into_iter().filter(|(_, count)| *count > 0) {
+        write!(out, ", {count} {name}")?;
+    }
+    writeln!(out)?;
+    for invalid in &stream.invalid {
+        writeln!(out, "  invalid: {} × {}", invalid.count, invalid.reason)?;
+    }
+    let lateness = stream.lateness.and_then(|l| l.p50_ns.map(|p50| (p50, l.p99_ns, l.max_ns)));
+    if let Some((p50, p99, max)) = lateness {
+        write!(out, "departures: behind schedule p50 {}", Nanos(p50))?;
+        for (name, value) in [("p99", p99), ("max", max)] {
+            if let Some(value) = value {
+                write!(out, ", {name} {}", Nanos(value))?;
+            }
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn receivers(out: &mut String, stream: &Stream) -> fmt::Result {
+    for receiver in &stream.receivers {
+        write!(out, "receiver {:08x}: {} lost", receiver.ssrc, receiver.lost)?;
+        if let Some(effective) = receiver.effective_ns {
+            write!(out, ", plays after {}", Nanos(effective))?;
+        }
+        if let Some(uncertainty) = receiver.uncertainty_ns {
+            write!(out, " ± {}", Nanos(uncertainty))?;
+        }
+        if let Some(round_trip) = receiver.round_trip_ns {
+            write!(out, ", round trip {}", Nanos(round_trip))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn worst(out: &mut String, stream: &Stream) -> fmt::Result {
+    if stream.worst.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "closest to being late, worst first:")?;
+    for packet in &stream.worst {
+        write!(out, "  {:>10}", packet.rtp_timestamp)?;
+        for (name, nanos) in &packet.stages {
+            write!(out, "  {name} {}", Nanos(*nanos))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// A length of time with three digits that matter: `5.00ms`, `20.8us`.
+struct Nanos(i64);
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, unit) = match self.0.unsigned_abs() {
+            0..1_000 => return f.pad(&format!("{}ns", self.0)),
+            1_000..1_000_000 => (self.0 as f64 / 1e3, "us"),
+            1_000_000..1_000_000_000 => (self.0 as f64 / 1e6, "ms"),
+            _ => (self.0 as f64 / 1e9, "s"),
+        };
+        let digits = match value.abs() {
+            v if v < 10.0 => 3,
+            v if v < 100.0 => 2,
+            _ => 1,
+        };
+        f.pad(&format!("{value:.digits$}{unit}"))
+    }
+}

@@ -1,0 +1,92 @@
+//! The sending side of a device: volume, channel map, packets, link. Called once per period.
+
+use rtrb::Producer;
+use tautline_dsp::gain::{Gain, Volume};
+use tautline_dsp::map::ChannelMap;
+use tautline_io::clock::now;
+use tautline_io::link::{Link, LinkCounters, TransmitStamp};
+use tautline_io::realtime;
+use tautline_proto::device::{Cycle, Flow, Process};
+use tautline_proto::sender::{BlockTimes, Sender, SenderState};
+use tautline_proto::time::Frames;
+
+/// How a transmitter stands, told to the ordinary thread now and then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TxStatus {
+    pub(crate) state: SenderState,
+    pub(crate) link: LinkCounters,
+    pub(crate) xruns: u64,
+}
+
+/// What one captured device feeds: one stream, to as many destinations as its link has.
+pub(crate) struct Transmitter {
+    pub(crate) sender: Sender,
+    pub(crate) link: Box<dyn Link>,
+    pub(crate) volume: Volume,
+    pub(crate) gain: Gain,
+    pub(crate) map: ChannelMap,
+    /// Samples per frame of the device.
+    pub(crate) channels: usize,
+    /// Room for one mapped block.
+    pub(crate) mapped: Box<[f32]>,
+    pub(crate) status: Producer<TxStatus>,
+    pub(crate) stamps: Producer<TransmitStamp>,
+    pub(crate) xruns: u64,
+}
+
+impl Transmitter {
+    fn push(&mut self, samples: &mut [f32], times: BlockTimes) {
+        self.volume.apply(self.gain, self.channels, samples);
+        let (link, sender) = (&mut self.link, &mut self.sender);
+        let emit = |packet: tautline_proto::stream::Outgoing<'_>| {
+            // A packet that finds no room is counted by the link.
+            link.queue(&packet);
+        };
+        if self.map.is_identity(self.channels) {
+            return sender.push(samples, times, emit);
+        }
+        let outputs = self.map.outputs();
+        let frames = (samples.len() / self.channels).min(self.mapped.len() / outputs);
+        let mapped = &mut self.mapped[..frames * outputs];
+        self.map.apply(self.channels, samples, mapped);
+        sender.push(mapped, times, emit);
+    }
+
+    fn skip(&mut self, skipped: Frames) {
+        let link = &mut self.link;
+        self.sender.skip(skipped, now(), |packet| {
+            link.queue(&packet);
+        });
+    }
+}
+
+impl Process for Transmitter {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let _realtime = realtime::scope();
+        self.xruns += u64::from(cycle.xruns);
+        self.skip(cycle.capture.skipped);
+        let times =
+            BlockTimes { capture: cycle.capture.meets, taken: cycle.now, now: now() };
+        self.push(cycle.capture.samples, times);
+        self.link.flush();
+        let stamps = &mut self.stamps;
+        self.link.transmit_stamps(&mut |stamp| {
+            // A full ring costs a sample of a sample.
+            let _ = stamps.push(stamp);
+        });
+        // The newest status is in the next one too, so a full ring loses nothing.
+        let _ = self.status.push(TxStatus {
+            state: self.sender.state(),
+            link: self.link.counters(),
+            xruns: self.xruns,
+        });
+        Flow::Continue
+    }
+
+    /// Completes the last packet with silence and sends it, so that nothing is lost at the end.
+    fn finish(&mut self) {
+        let rest = self.sender.until_packet();
+        self.skip(rest);
+        self.link.flush();
+    }
+}
