@@ -67,7 +67,9 @@ pub struct Exchange {
     pub peer_answered: WallTime,
     /// It arrived here, by our clock.
     pub answered: LocalTime,
-    /// What the four readings may be wrong by through rounding and stamping, either way.
+    /// What the four readings together may be wrong by through rounding and stamping, either way.
+    /// In full, not halved: an error that moves the offset by half of itself may shorten the round
+    /// trip, and so the bound, by the other half.
     pub reading_error: Span,
 }
 
@@ -175,7 +177,8 @@ impl ClockEstimator {
     fn contradicts(&self, new: &Exchange) -> bool {
         self.window.iter().flatten().any(|kept| {
             let apart = Span::from_nanos(new.offset().saturating_sub(kept.offset())).abs();
-            apart > new.bound() + aged(kept, new.answered, Self::STEP_PER_SECOND)
+            let bound = aged(new, new.answered, Self::STEP_PER_SECOND);
+            apart > bound + aged(kept, new.answered, Self::STEP_PER_SECOND)
         })
     }
 }
@@ -186,9 +189,10 @@ impl Default for ClockEstimator {
     }
 }
 
-/// The bound of `exchange` at `now`, grown by `per_second` nanoseconds for each second of age.
+/// The bound of `exchange` at `now`, grown by `per_second` nanoseconds for each second since it
+/// began: the clocks drift apart while the question waits for its answer, too.
 fn aged(exchange: &Exchange, now: LocalTime, per_second: i64) -> Span {
-    let age = (now - exchange.answered).max(Span::ZERO);
+    let age = (now - exchange.asked).max(Span::ZERO);
     let growth = i128::from(age.as_nanos()) * i128::from(per_second) / 1_000_000_000;
     exchange.bound() + Span::from_nanos(growth as i64)
 }

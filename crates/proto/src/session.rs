@@ -116,6 +116,8 @@ struct Peer {
     report: Option<(CompactNtp, LocalTime)>,
     /// How often it was answered at once instead of at the next interval.
     hurried: u32,
+    /// Whether it ever answered a question of ours, so that it is no invention.
+    proven: bool,
 }
 
 /// One end of a session.
@@ -131,6 +133,25 @@ pub struct Session {
     asked: [(CompactNtp, LocalTime); Self::QUESTIONS],
     reports: u32,
     next: LocalTime,
+    hurry: Hurry,
+}
+
+/// How many questions were answered at once, whoever asked, since when.
+#[derive(Debug, Clone, Copy)]
+struct Hurry {
+    since: LocalTime,
+    answers: u32,
+}
+
+impl Hurry {
+    /// Whether one more may be.
+    fn allows(&mut self, now: LocalTime) -> bool {
+        if (now - self.since).abs() >= Session::INTERVAL {
+            *self = Self { since: now, answers: 0 };
+        }
+        self.answers += 1;
+        self.answers <= Session::HURRIED_AT_ALL
+    }
 }
 
 impl Session {
@@ -144,16 +165,20 @@ impl Session {
     /// Questions answered at once, per peer: eight exchanges within a few round trips give the
     /// clock estimate its first minimum.
     const HURRIED: u32 = 8;
-    /// Peers remembered; the one unheard longest makes room. Bounds memory against a flood.
+    /// Questions answered at once in one interval, whoever asked: a crowd or a flood of strangers
+    /// gets its answers at most at 64 a second, not each with a report of its own.
+    const HURRIED_AT_ALL: u32 = 32;
+    /// Peers remembered; the one unheard longest makes room, first of those that never answered.
+    /// Bounds memory against a flood.
     const PEERS: usize = 64;
     /// A peer unheard this long is not answered any more: ten intervals.
     const FORGOTTEN: Span = Span::from_secs(5);
     const QUESTIONS: usize = 16;
     /// Answers in one report: the number of report blocks of one, so that it fits any MTU.
     const ANSWERS: usize = 31;
-    /// DLRR is a count of 1/65536 s, rounded to the nearest: 7.63 µs off at most, half of which
-    /// reaches the offset.
-    const READING_ERROR: Span = Span::from_nanos(3_815);
+    /// DLRR is a count of 1/65536 s, rounded to the nearest: 7.63 µs off at most. The rest are the
+    /// roundings of NTP stamps and of halves to whole nanoseconds.
+    const READING_ERROR: Span = Span::from_nanos(7_633);
 
     /// Knows nobody yet; the first report is due at once.
     pub fn new(config: SessionConfig) -> Self {
@@ -166,6 +191,7 @@ impl Session {
             asked: [(CompactNtp::NONE, LocalTime::ZERO); Self::QUESTIONS],
             reports: 0,
             next: LocalTime::ZERO,
+            hurry: Hurry { since: LocalTime::ZERO, answers: 0 },
         }
     }
 
@@ -176,12 +202,21 @@ impl Session {
 
     /// Says what this end receives.
     pub fn set_receiving(&mut self, receiving: Receiving) {
+        if self.receiving.is_some_and(|before| before.ssrc != receiving.ssrc) {
+            self.reported = (0, 0);
+        }
         self.receiving = Some(receiving);
     }
 
     /// When the next report is due; [`LocalTime::NEVER`] while there is nobody to tell.
     pub fn deadline(&self) -> LocalTime {
         if self.sending.is_none() && self.peers.is_empty() { LocalTime::NEVER } else { self.next }
+    }
+
+    /// How often the clock of the peer `ssrc` contradicted all that was known of it: it was
+    /// stepped, or another host answers in its place.
+    pub fn clock_steps(&self, ssrc: u32) -> u32 {
+        self.peers.iter().find(|peer| peer.ssrc == ssrc).map_or(0, |peer| peer.clock.steps())
     }
 
     /// Takes a datagram that arrived at `arrival`, a stamp that may be wrong by `stamp_error`;
@@ -223,7 +258,7 @@ impl Session {
         }
         let own = self.config.ssrc;
         let asked = self.asked;
-        let hasty = &mut self.next;
+        let (next, hurry) = (&mut self.next, &mut self.hurry);
         let peer = remember(&mut self.peers, ssrc, arrival);
         match item {
             Item::Sender(info) => {
@@ -233,14 +268,18 @@ impl Session {
             }
             Item::ReferenceTime(ntp) => {
                 peer.question = Some((ntp.compact(), arrival));
-                if peer.hurried < Self::HURRIED {
+                if peer.hurried < Self::HURRIED && hurry.allows(arrival) {
                     peer.hurried += 1;
-                    *hasty = (*hasty).min(arrival);
+                    *next = (*next).min(arrival);
                 }
             }
             Item::Delay(delay) if delay.ssrc == own => {
-                let question = asked.iter().find(|(said, _)| *said == delay.last_reference);
-                let (Some((_, asked)), Some(sent)) = (question, sent) else { return };
+                let Some(sent) = sent.filter(|_| !delay.last_reference.is_none()) else { return };
+                // Of two questions within one tick of the compact stamp the older is taken: the
+                // round trip may look longer, never shorter.
+                let question = asked.iter().rfind(|(said, _)| *said == delay.last_reference);
+                let Some((_, asked)) = question else { return };
+                peer.proven = true;
                 let mapping = peer.clock.observe(exchange(
                     (*asked, arrival),
                     sent,
@@ -371,12 +410,22 @@ const NO_ANSWER: DelaySince =
 fn remember(peers: &mut Vec<Peer>, ssrc: u32, heard: LocalTime) -> &mut Peer {
     let known = peers.iter().position(|peer| peer.ssrc == ssrc);
     let index = known.unwrap_or_else(|| {
-        let oldest = peers.iter().enumerate().min_by_key(|(_, peer)| peer.heard).map(|(i, _)| i);
-        if let (Some(oldest), true) = (oldest, peers.len() >= Session::PEERS) {
-            peers.swap_remove(oldest);
+        if peers.len() >= Session::PEERS {
+            let worth =
+                |peer: &Peer| (peer.proven && heard - peer.heard < Session::FORGOTTEN, peer.heard);
+            let least = peers.iter().enumerate().min_by_key(|(_, peer)| worth(peer));
+            let least = least.map_or(0, |(index, _)| index);
+            peers.swap_remove(least);
         }
-        let clock = ClockEstimator::new();
-        peers.push(Peer { ssrc, heard, clock, question: None, report: None, hurried: 0 });
+        peers.push(Peer {
+            ssrc,
+            heard,
+            clock: ClockEstimator::new(),
+            question: None,
+            report: None,
+            hurried: 0,
+            proven: false,
+        });
         peers.len() - 1
     });
     peers[index].heard = heard;
