@@ -1,7 +1,7 @@
 //! WAV and FLAC files as they are read: what is in them, and whether it can be carried unchanged.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::Path;
 
 use symphonia::core::codecs::audio::well_known as codec;
@@ -9,13 +9,12 @@ use symphonia::core::codecs::audio::{AudioCodecParameters, AudioDecoder};
 use symphonia::core::errors::Error as SymphoniaError;
 use symphonia::core::formats::probe::Hint;
 use symphonia::core::formats::{FormatReader, TrackType};
-use symphonia::core::io::{MediaSource, MediaSourceStream};
+use symphonia::core::io::MediaSourceStream;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::DeviceError;
 use tautline_proto::units::{Channels, Rate};
 
 use crate::convert::Conversion;
-use crate::wav_extent::WavExtent;
 
 /// How the samples of a file are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,8 +63,6 @@ pub(crate) struct FileReader {
     track: u32,
     /// Frames given out.
     given: u64,
-    /// Frames that are really there, where that is known to differ from the claim.
-    present: Option<u64>,
     /// Packets that could not be decoded.
     broken: u64,
 }
@@ -82,14 +79,21 @@ pub(crate) struct Flaws {
 impl FileReader {
     pub(crate) fn open(path: &Path) -> Result<Self, DeviceError> {
         let file = open_regular(path)?;
+        // The container reader (symphonia 0.6.1) panics over some damaged WAV headers where
+        // integer overflow is checked.
+        std::panic::catch_unwind(|| Self::look_into(file, path)).unwrap_or_else(|_| {
+            let answer = "the header is damaged".to_owned();
+            Err(DeviceError { tried: tried(path), answer, mend: "copy it again".to_owned() })
+        })
+    }
+
+    fn look_into(file: File, path: &Path) -> Result<Self, DeviceError> {
         let refuse = |answer: String, mend: Conversion| DeviceError {
             tried: tried(path),
             answer,
             mend: mend.command(path),
         };
-        let extent = WavExtent::of(&file).map_err(|error| unreadable(path, &error))?;
-        let source = Source { file, padded: extent.is_some_and(|wav| wav.is_cut()) };
-        let stream = MediaSourceStream::new(Box::new(source), Default::default());
+        let stream = MediaSourceStream::new(Box::new(file), Default::default());
         let mut hint = Hint::new();
         if let Some(extension) = path.extension().and_then(|extension| extension.to_str()) {
             hint.with_extension(extension);
@@ -108,8 +112,7 @@ impl FileReader {
         let decoder = symphonia::default::get_codecs()
             .make_audio_decoder(&parameters, &Default::default())
             .map_err(|error| refuse(error.to_string(), Conversion::Container))?;
-        let present = extent.filter(WavExtent::is_cut).map(|wav| wav.frames_present());
-        Ok(Self { format, container, decoder, track, given: 0, present, broken: 0 })
+        Ok(Self { format, container, decoder, track, given: 0, broken: 0 })
     }
 
     pub(crate) fn format(&self) -> FileFormat {
@@ -119,10 +122,6 @@ impl FileReader {
     /// The next samples, interleaved, in place of what `out` held; `false` at the end.
     pub(crate) fn read(&mut self, out: &mut Vec<f32>) -> bool {
         out.clear();
-        let left = self.present.map_or(u64::MAX, |present| present.saturating_sub(self.given));
-        if left == 0 {
-            return false;
-        }
         let channels = self.format.channels.count();
         while out.is_empty() {
             // An error here is the end of what can be read; how much is missing is said then.
@@ -131,6 +130,8 @@ impl FileReader {
                 continue;
             }
             match self.decoder.decode(&packet) {
+                // A file that changes its channels midway ends there for us.
+                Ok(buffer) if buffer.spec().channels().count() != channels => return false,
                 Ok(buffer) => {
                     out.resize(buffer.samples_interleaved(), 0.0);
                     buffer.copy_to_slice_interleaved(&mut out[..]);
@@ -144,8 +145,6 @@ impl FileReader {
                 Err(_) => return false,
             }
         }
-        let most = usize::try_from(left).unwrap_or(usize::MAX).saturating_mul(channels);
-        out.truncate(most);
         self.given += (out.len() / channels) as u64;
         true
     }
@@ -169,7 +168,8 @@ fn carried(
     let channels = Channels::new(u32::try_from(count).unwrap_or(u32::MAX)).map_err(|_| {
         (format!("it has {count} channels"), Conversion::Channels(Channels::STEREO))
     })?;
-    let bits = parameters.bits_per_sample.unwrap_or(0);
+    // Only telephone codings leave it open; they decode to 16 bits.
+    let bits = parameters.bits_per_sample.unwrap_or(16);
     let coding = match parameters.codec {
         codec::CODEC_ID_PCM_F32LE | codec::CODEC_ID_PCM_F32BE => Coding::Float,
         codec::CODEC_ID_PCM_F64LE | codec::CODEC_ID_PCM_F64BE => {
@@ -209,38 +209,4 @@ fn open_regular(path: &Path) -> Result<File, DeviceError> {
     };
     let mend = "name a WAV or FLAC file".to_owned();
     Err(DeviceError { tried: tried(path), answer: answer.to_owned(), mend })
-}
-
-/// A file that, where its end was cut off, goes on with zeros: the container reader takes whole
-/// packets only and would throw away the last ones that are there.
-struct Source {
-    file: File,
-    padded: bool,
-}
-
-impl Read for Source {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read(out)?;
-        if count == 0 && self.padded {
-            out.fill(0);
-            return Ok(out.len());
-        }
-        Ok(count)
-    }
-}
-
-impl Seek for Source {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.file.seek(to)
-    }
-}
-
-impl MediaSource for Source {
-    fn is_seekable(&self) -> bool {
-        !self.padded
-    }
-
-    fn byte_len(&self) -> Option<u64> {
-        if self.padded { None } else { self.file.metadata().ok().map(|metadata| metadata.len()) }
-    }
 }

@@ -25,7 +25,6 @@ mod source;
 pub mod spec;
 pub mod supervise;
 pub mod virtual_card;
-mod wav_extent;
 
 #[cfg(test)]
 mod tests;

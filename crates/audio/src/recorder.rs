@@ -76,6 +76,7 @@ impl Recorder {
     /// follows stays in its place.
     pub(crate) fn write(&mut self, samples: &[f32]) {
         self.settle();
+        // Nothing may overtake the silence, even if the other thread has just made room.
         if self.owed > 0 || self.ring.push_entire_slice(samples).is_err() {
             self.owed += samples.len() as u64;
             self.shared.lost.fetch_add(samples.len() as u64, Ordering::Relaxed);

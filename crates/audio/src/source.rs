@@ -190,7 +190,6 @@ impl Decoder {
             }
         }
         self.tell();
-        self.ended.store(true, Ordering::Release);
     }
 
     /// Pushes whole frames as there is room; `false` if nobody listens any more.
@@ -227,5 +226,16 @@ impl Decoder {
                 flaws.broken
             ));
         }
+    }
+}
+
+impl Drop for Decoder {
+    /// However it ends, nobody waits for it: a foreign decoder may panic over a hostile file.
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let name = &self.name;
+            self.notes.add(format!("file:{name}: it cannot be decoded any further; try another"));
+        }
+        self.ended.store(true, Ordering::Release);
     }
 }

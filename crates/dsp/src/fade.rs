@@ -76,13 +76,21 @@ impl Fade {
         }
     }
 
-    /// There is no sound for these frames: overwrites them with the decay, then silence.
-    pub fn silence(&mut self, samples: &mut [f32]) {
-        if self.sounding && !samples.is_empty() {
+    /// What comes does not follow what was: the next sound rises while the last frame decays, as
+    /// after a hole of no length.
+    pub fn cut(&mut self) {
+        if self.sounding {
             self.sounding = false;
             self.held.copy_from_slice(&self.last);
             self.fallen = 0;
             self.risen = 0;
+        }
+    }
+
+    /// There is no sound for these frames: overwrites them with the decay, then silence.
+    pub fn silence(&mut self, samples: &mut [f32]) {
+        if !samples.is_empty() {
+            self.cut();
         }
         let mut frames = samples.chunks_mut(self.channels);
         while self.fallen < self.decay.len()
@@ -141,6 +149,17 @@ mod tests {
         assert!(samples[2] < 1.0);
         assert_eq!(samples[3..], [1.0; 3]);
         assert!(fade.is_transparent());
+    }
+
+    #[test]
+    fn a_cut_goes_over_from_what_was_to_what_comes() {
+        let mut fade = Fade::new(1, 3);
+        fade.sound(&mut [1.0]);
+        fade.cut();
+        let mut samples = [-1.0; 4];
+        fade.sound(&mut samples);
+        assert!(samples[0] > samples[1] && samples[1] > samples[2] && samples[2] > -1.0);
+        assert_eq!(samples[3], -1.0);
     }
 
     #[test]

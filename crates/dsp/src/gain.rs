@@ -184,6 +184,16 @@ mod tests {
     }
 
     #[test]
+    fn no_ramp_misses_its_target_by_a_rounding() {
+        for frames in 1..200 {
+            let target: Gain = "-1.7dB".parse().unwrap();
+            let mut samples = vec![1.0; frames];
+            Volume::new("-33dB".parse().unwrap()).apply(target, 1, &mut samples);
+            assert_eq!(samples.last(), Some(&target.factor()), "{frames} frames");
+        }
+    }
+
+    #[test]
     fn an_empty_block_does_not_swallow_the_ramp() {
         let mut volume = Volume::new(Gain::UNITY);
         volume.apply(Gain::SILENCE, 2, &mut []);

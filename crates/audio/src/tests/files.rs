@@ -131,6 +131,36 @@ fn no_prefix_of_a_file_is_a_panic() {
 }
 
 #[test]
+fn no_damage_to_a_file_is_a_panic_or_an_endless_one() {
+    let folder = Folder::new();
+    let path = folder.path("damaged");
+    write_wav(&path, spec(48_000, 2, 24), &pattern(24, 40));
+    let originals =
+        [std::fs::read(&path).unwrap(), std::fs::read(fixture("pattern16.flac")).unwrap()];
+    // Numerical Recipes' generator; the same damage every time.
+    let mut state = 1_u32;
+    let mut random = move |below: usize| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as usize % below
+    };
+    for round in 0..400 {
+        let mut bytes = originals[round % 2].clone();
+        for _ in 0..=random(4) {
+            // Mostly the header, where the lies are.
+            let reach = if random(3) == 0 { bytes.len() } else { 80 };
+            bytes[random(reach)] = random(256) as u8;
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        let Ok(mut reader) = FileReader::open(&path) else { continue };
+        let (mut some, mut total) = (vec![], 0);
+        while reader.read(&mut some) {
+            total += some.len();
+            assert!(total < 10_000_000, "round {round} goes on and on");
+        }
+    }
+}
+
+#[test]
 fn what_is_no_file_of_sound_is_refused_in_one_sentence() {
     let folder = Folder::new();
     let path = folder.path("x.wav");
