@@ -226,6 +226,15 @@ mod tests {
     }
 
     #[test]
+    fn after_a_small_step_new_stamps_are_certain_again() {
+        let mut clock = StampClock::starting_with(around(EPOCH, 20), at(2_000_000_000));
+        clock.learn(around(EPOCH + 50_000_000, 20), at(2_010_000_000));
+        let taken = 2_030_000_000;
+        let mapped = clock.map(EPOCH + 50_000_000 + taken, at(2_110_000_000));
+        assert_eq!(mapped, Some((at(taken), Span::from_nanos(20))));
+    }
+
+    #[test]
     fn a_stamp_from_the_future_is_no_stamp() {
         let clock = StampClock::starting_with(around(EPOCH, 20), at(0));
         assert_eq!(clock.map(EPOCH + HOUR, at(1_000)), None);

@@ -112,8 +112,18 @@ fn a_full_ring_drops_and_counts() {
     };
     assert_eq!([queue(), queue(), queue()], [true, true, false]);
     assert_eq!(sender.counters().dropped, 1);
-    assert!(!sender.queue(&outgoing(&mut [0; 2000])));
     // Dropping it does not wait the hour.
+}
+
+#[test]
+fn a_packet_too_long_for_the_link_is_dropped_and_the_thread_goes_on() {
+    let mut receiver = DirectUdp::open(&receiver_options()).unwrap();
+    let (mut sender, _) = ringed(&UdpOptions::sender(vec![receiver.local()]), 8);
+    assert!(!sender.queue(&outgoing(&mut [0; 2000])));
+    sender.queue(&outgoing(&mut [5]));
+    sender.flush();
+    assert_eq!(collect(&mut receiver, 1)[0].bytes, [5]);
+    assert_eq!(sender.counters().dropped, 1);
 }
 
 #[test]

@@ -95,3 +95,39 @@ fn sending_and_receiving_is_real_time() {
     other.flush();
     collect(&mut receiver, 1);
 }
+
+#[test]
+fn the_calls_that_links_make_would_end_the_program_without_a_permit() {
+    const NAME: &str =
+        "sanitizer::the_calls_that_links_make_would_end_the_program_without_a_permit";
+    let Some(task) = task() else {
+        for call in ["sendmmsg", "recvmmsg", "ppoll", "write"] {
+            let ended = child(NAME, call);
+            let said = String::from_utf8_lossy(&ended.stderr);
+            assert!(!ended.status.success() && said.contains(call), "{call}: {said}");
+        }
+        return;
+    };
+    let none = std::ptr::null_mut();
+    let call = task.as_str();
+    let _scope = scope();
+    // SAFETY: no descriptor and nothing to read or write: the system would refuse each.
+    unsafe {
+        match call {
+            "sendmmsg" => {
+                libc::sendmmsg(-1, std::ptr::null_mut(), 0, 0);
+            }
+            "recvmmsg" => {
+                libc::recvmmsg(-1, std::ptr::null_mut(), 0, 0, none);
+            }
+            "ppoll" => {
+                libc::ppoll(std::ptr::null_mut(), 0, &NO_TIME, std::ptr::null());
+            }
+            _ => {
+                libc::write(-1, std::ptr::null(), 0);
+            }
+        }
+    }
+}
+
+const NO_TIME: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
