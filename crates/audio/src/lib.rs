@@ -69,8 +69,19 @@ pub fn open(
     wanted: Settings,
     extras: Extras,
 ) -> Result<Opened, DeviceError> {
+    open_paced(spec, direction, wanted, extras, Box::new(HostPace))
+}
+
+/// As [`open`], by another clock than the host's: for tests that are their own clock.
+pub fn open_paced(
+    spec: &DeviceSpec,
+    direction: Direction,
+    wanted: Settings,
+    extras: Extras,
+    pace: Box<dyn Pace>,
+) -> Result<Opened, DeviceError> {
     let notes = Notes::default();
-    let card = open_card(spec, (direction, wanted), extras, &notes)?;
+    let card = open_card(spec, (direction, wanted), extras, &notes)?.paced(pace);
     Ok(Opened { device: Box::new(card), notes, supervision: Supervision::default() })
 }
 

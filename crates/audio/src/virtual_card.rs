@@ -102,6 +102,12 @@ impl VirtualCard {
         self
     }
 
+    /// Runs by another clock.
+    pub(crate) fn paced(mut self, pace: Box<dyn Pace>) -> Self {
+        self.pace = pace;
+        self
+    }
+
     /// A card that plays to nobody and hears nothing: a clock to go on by.
     pub fn timer(direction: Direction, settings: Settings) -> Self {
         let name = "timer".to_owned();

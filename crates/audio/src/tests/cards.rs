@@ -10,11 +10,11 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
 
 use super::{Ear, Folder, Scripted, each, floats, pattern, settings, spec, write_wav};
-use crate::Notes;
 use crate::file::FileReader;
 use crate::recorder::Recorder;
 use crate::source::{FileSource, Source};
 use crate::virtual_card::{Ends, Fault, Parts, VirtualCard};
+use crate::{DeviceSpec, Extras, Notes, open_paced};
 
 fn parts(direction: Direction, settings: Settings) -> Parts {
     Parts { name: "virtual:".to_owned(), direction, settings, error: Ppm::ZERO, fault: None }
@@ -292,4 +292,23 @@ fn a_card_that_goes_is_away_as_long_as_told_and_goes_once() {
     assert!(matches!(run(Scripted::default(), 1000), Ended::Gone(_)));
     assert!(fault.is_away(at(2000)) && fault.is_away(at(2999)) && !fault.is_away(at(3000)));
     assert!(matches!(run(Scripted::default(), 1000), Ended::Finished));
+}
+
+#[test]
+fn a_device_opened_by_name_can_run_by_another_clock() {
+    let folder = Folder::new();
+    let path = folder.path("a.wav");
+    let spec: DeviceSpec = format!("file:{}", path.display()).parse().unwrap();
+    let extras = Extras { listener: None, record_format: SampleFormat::F32 };
+    let pace = Box::new(Scripted::default());
+    let opened = open_paced(&spec, Direction::Playback, settings(48, 2), extras, pace).unwrap();
+    let mut device = opened.device;
+    let process = each(|cycle| {
+        assert_eq!(cycle.playback.meets, LocalTime::ZERO + Span::from_millis(1));
+        cycle.playback.samples.fill(0.5);
+        Flow::Finished
+    });
+    device.run(process, &Stop::default());
+    drop(device);
+    assert_eq!(read(&path), [[0.0; 96], [0.5; 96]].concat());
 }

@@ -1,0 +1,97 @@
+//! A card's thread touches the allocator at set-up and at the end, never per period.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use tautline_audio::{DeviceSpec, Extras, open};
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::device::{Cycle, Direction, Flow, Listener, Process, Settings, Stop};
+use tautline_proto::time::{Frames, LocalTime};
+use tautline_proto::units::{Channels, Rate};
+
+thread_local! {
+    /// How often this thread has asked the allocator for anything.
+    static ASKED: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: everything is handed to the system's allocator as it came; counting does not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ASKED.set(ASKED.get() + 1);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        ASKED.set(ASKED.get() + 1);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+struct Deaf;
+
+impl Listener for Deaf {
+    fn heard(&mut self, _: LocalTime, _: &[f32]) {}
+}
+
+/// Looks at the allocator's count from the second call on; at the end so many periods later.
+struct Count {
+    calls: u32,
+    first: u64,
+    asked: Arc<Mutex<Option<u64>>>,
+}
+
+impl Process for Count {
+    fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
+        self.calls += 1;
+        match self.calls {
+            2 => self.first = ASKED.get(),
+            200 => {
+                *self.asked.lock().unwrap_or_else(|poison| poison.into_inner()) =
+                    Some(ASKED.get() - self.first);
+                return Flow::Finished;
+            }
+            _ => {}
+        }
+        Flow::Continue
+    }
+}
+
+/// Between two periods that are 198 apart, while the device is `spec`.
+fn asked(spec: &str, direction: Direction) -> Option<u64> {
+    let spec: DeviceSpec = spec.parse().expect("the tests know how to write one");
+    // Short periods over a small file, so that a stall of the host is starvation as well.
+    let period = Frames::new(2);
+    let settings =
+        Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 2 };
+    let extras = Extras { listener: Some(Box::new(Deaf)), record_format: SampleFormat::L24 };
+    let opened = open(&spec, direction, settings, extras).expect("virtual devices are always here");
+    let mut device = opened.device;
+    let counted = Arc::new(Mutex::new(None));
+    let count = Count { calls: 0, first: 0, asked: Arc::clone(&counted) };
+    device.run(Box::new(count), &Stop::default());
+    *counted.lock().unwrap_or_else(|poison| poison.into_inner())
+}
+
+#[test]
+fn a_card_that_records_does_not_allocate_per_period() {
+    let path = std::env::temp_dir().join(format!("tautline-alloc-{}.wav", std::process::id()));
+    let spec = format!("virtual:?record={}", path.display());
+    assert_eq!(asked(&spec, Direction::Playback), Some(0));
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_card_that_hears_a_tone_or_a_file_does_not_allocate_per_period() {
+    assert_eq!(asked("tone:440", Direction::Capture), Some(0));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/pattern24.flac");
+    assert_eq!(asked(&format!("file:{}", path.display()), Direction::Capture), Some(0));
+}
