@@ -4,14 +4,16 @@
 //! numbers is turned into the project's types at this edge.
 
 mod address;
-mod batch;
 pub mod clock;
 pub mod control;
+mod fixed;
 pub mod link;
 pub mod memory;
 mod open;
 pub mod realtime;
+mod receive_batch;
 mod ring;
+mod send_batch;
 mod shared;
 mod socket;
 pub mod stall;

@@ -7,10 +7,10 @@ use core::mem::MaybeUninit;
 
 use tautline_proto::ledger::Departure;
 
-use crate::batch::SendBatch;
 use crate::clock::now;
 use crate::link::TransmitStamp;
 use crate::realtime::permit;
+use crate::send_batch::SendBatch;
 use crate::socket::Socket;
 use crate::timestamp::{self, CONTROL_WORDS, StampClock, ancillary};
 

@@ -8,12 +8,13 @@ use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::Span;
 
-use crate::batch::{ReceiveBatch, Received, SendBatch};
 use crate::clock::now;
 use crate::control::ControlSocket;
 use crate::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use crate::open::open;
 pub use crate::open::{DSCP_MEDIA, FragmentPolicy, OpenError, UdpOptions, header_bytes, path_mtu};
+use crate::receive_batch::{ReceiveBatch, Received};
+use crate::send_batch::SendBatch;
 use crate::socket::Socket;
 use crate::timestamp::StampClock;
 use crate::transmit::TransmitSampler;

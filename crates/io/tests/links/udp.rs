@@ -7,7 +7,7 @@ use crate::common::{collect, departure, drain, outgoing, sender_to};
 use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
 use tautline_io::link::Link;
-use tautline_io::udp::{DirectUdp, UdpOptions, path_mtu};
+use tautline_io::udp::{DirectUdp, FragmentPolicy, UdpOptions, path_mtu};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -218,8 +218,8 @@ fn a_group_on_loopback_is_heard_by_two_programs() {
     assert_eq!(collect(&mut second, 1)[0].bytes, [9]);
 }
 
-/// Moves the current thread to a network of its own that has nothing but `veth0`, with an IPv6
-/// address of its link, and its peer. False, with the reason printed, where that cannot be had.
+/// Moves the current thread to a network of its own that has nothing but `veth0`, which is
+/// `10.77.0.1/24` and has an MTU of 1500, and its peer. False, with the reason printed, where that cannot be had.
 fn in_a_network_of_its_own() -> bool {
     // SAFETY: no pointers; only this thread leaves the network.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -231,6 +231,7 @@ fn in_a_network_of_its_own() -> bool {
         "link set veth1 up",
         "link set veth0 up",
         "-6 address add fe80::77/64 dev veth0 nodad",
+        "address add 10.77.0.1/24 dev veth0",
     ];
     steps.iter().all(|step| {
         let done = Command::new("ip").args(step.split(' ')).output();
@@ -262,6 +263,50 @@ fn a_group_of_ipv6_is_heard_on_the_interface_named() {
             sender.queue(&outgoing(&mut [9]));
             sender.flush();
             std::thread::yield_now();
+        }
+    };
+    std::thread::spawn(test).join().unwrap();
+}
+
+#[test]
+fn a_datagram_beyond_the_mtu_goes_in_fragments_or_not_at_all() {
+    let test = || {
+        if !in_a_network_of_its_own() {
+            return;
+        }
+        let to: SocketAddr = "10.77.0.2:9".parse().unwrap();
+        assert_eq!(path_mtu(to), Some(1500));
+        let counters = |fragment| {
+            let options =
+                UdpOptions { datagram_bytes: 3000, fragment, ..UdpOptions::sender(vec![to]) };
+            let mut sender = DirectUdp::open(&options).unwrap();
+            for bytes in [1472, 1473] {
+                sender.queue(&outgoing(&mut vec![0; bytes]));
+                sender.flush();
+            }
+            sender.counters()
+        };
+        assert_eq!(counters(FragmentPolicy::Allow).sent, 2);
+        let never = counters(FragmentPolicy::Never);
+        assert_eq!((never.sent, never.send_errors, never.last_error), (1, 1, libc::EMSGSIZE));
+    };
+    std::thread::spawn(test).join().unwrap();
+}
+
+#[test]
+fn no_route_is_one_sentence_with_the_mend() {
+    let test = || {
+        if !in_a_network_of_its_own() {
+            return;
+        }
+        for (to, mend) in [("192.0.2.1:9", "ip route get"), ("239.77.1.2:9", "?iface=")] {
+            let options = UdpOptions::sender(vec![to.parse().unwrap()]);
+            let text = DirectUdp::open(&options).err().unwrap().to_string();
+            assert!(
+                text.starts_with(&format!("sending to {to}: network is unreachable; ")),
+                "{text}"
+            );
+            assert!(text.contains(mend), "{text}");
         }
     };
     std::thread::spawn(test).join().unwrap();

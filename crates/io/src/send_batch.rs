@@ -1,47 +1,15 @@
-//! The kernel's arrays for `sendmmsg` and `recvmmsg`, laid out once and used for ever.
+//! The kernel's arrays for `sendmmsg`, laid out once and used for ever.
 
-use core::ptr::NonNull;
 use std::net::SocketAddr;
 
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::LocalTime;
 
-use crate::address::{RawAddress, STORAGE_LEN, decode};
+use crate::address::RawAddress;
+use crate::fixed::Fixed;
 use crate::realtime::permit;
-use crate::socket::{Plain, Socket, errno};
-use crate::timestamp::{Ancillary, CONTROL_WORDS, ancillary};
-
-/// An array that never moves and to which the kernel's structures hold pointers. Unlike a boxed
-/// slice it claims no uniqueness, so those pointers stay valid while it is used.
-struct Fixed<T: Plain> {
-    start: NonNull<T>,
-    len: usize,
-}
-
-impl<T: Plain> Fixed<T> {
-    fn zeroed(len: usize) -> Self {
-        // SAFETY: `Plain` promises that all zeros are a valid value.
-        let zero: T = unsafe { core::mem::zeroed() };
-        let boxed = vec![zero; len].into_boxed_slice();
-        Self { start: NonNull::from(Box::leak(boxed)).cast(), len }
-    }
-
-    /// The element at `index`, which is checked.
-    fn at(&self, index: usize) -> *mut T {
-        assert!(index < self.len, "an index of the batch's own making");
-        // SAFETY: inside the array.
-        unsafe { self.start.as_ptr().add(index) }
-    }
-}
-
-impl<T: Plain> Drop for Fixed<T> {
-    fn drop(&mut self) {
-        let slice = core::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
-        // SAFETY: leaked from a box of this very length by `zeroed`, and freed once.
-        drop(unsafe { Box::from_raw(slice) });
-    }
-}
+use crate::socket::{Socket, errno};
 
 /// How the batch was taken by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -184,7 +152,7 @@ impl SendBatch {
     /// Asks for a transmit stamp of the packet's first datagram, in this batch and those after.
     pub(crate) fn sample(&mut self, packet: usize) {
         let start = self.sample_request.at(0).cast();
-        self.set_control(packet, start, self.sample_request.len * size_of::<u64>());
+        self.set_control(packet, start, self.sample_request.len() * size_of::<u64>());
     }
 
     /// Asks for no transmit stamps any more.
@@ -272,107 +240,4 @@ fn sample_request() -> Fixed<u64> {
         libc::CMSG_DATA(control).cast::<u32>().write(libc::SOF_TIMESTAMPING_TX_SOFTWARE);
     }
     request
-}
-
-/// Room for a batch of arrivals.
-pub(crate) struct ReceiveBatch {
-    bytes: Fixed<u8>,
-    control: Fixed<u64>,
-    names: Fixed<libc::sockaddr_storage>,
-    vectors: Fixed<libc::iovec>,
-    messages: Fixed<libc::mmsghdr>,
-    capacity: usize,
-    datagram_bytes: usize,
-}
-
-// SAFETY: the raw pointers lead into arrays that the batch alone owns.
-unsafe impl Send for ReceiveBatch {}
-
-/// One message of the batch.
-pub(crate) struct Received<'a> {
-    pub(crate) datagram: &'a [u8],
-    pub(crate) source: Option<SocketAddr>,
-    pub(crate) told: Ancillary,
-    pub(crate) truncated: bool,
-}
-
-impl ReceiveBatch {
-    pub(crate) fn new(capacity: usize, datagram_bytes: usize) -> Self {
-        let (capacity, datagram_bytes) = (capacity.max(1), datagram_bytes.max(1));
-        let batch = Self {
-            bytes: Fixed::zeroed(capacity * datagram_bytes),
-            control: Fixed::zeroed(capacity * CONTROL_WORDS),
-            names: Fixed::zeroed(capacity),
-            vectors: Fixed::zeroed(capacity),
-            messages: Fixed::zeroed(capacity),
-            capacity,
-            datagram_bytes,
-        };
-        for index in 0..capacity {
-            let vector = batch.vectors.at(index);
-            // SAFETY: `at` yields places inside arrays that live and stay as long as the batch.
-            unsafe {
-                (*vector).iov_base = batch.bytes.at(index * datagram_bytes).cast();
-                (*vector).iov_len = datagram_bytes;
-                let header = &raw mut (*batch.messages.at(index)).msg_hdr;
-                (*header).msg_name = batch.names.at(index).cast();
-                (*header).msg_iov = vector;
-                (*header).msg_iovlen = 1;
-                (*header).msg_control = batch.control.at(index * CONTROL_WORDS).cast();
-            }
-        }
-        batch.rearm(capacity);
-        batch
-    }
-
-    pub(crate) const fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    /// Gives the kernel back the lengths that it overwrote in the first `count` messages.
-    pub(crate) fn rearm(&self, count: usize) {
-        for index in 0..count {
-            // SAFETY: `at` yields a place inside the array.
-            unsafe {
-                let header = &raw mut (*self.messages.at(index)).msg_hdr;
-                (*header).msg_namelen = STORAGE_LEN;
-                (*header).msg_controllen = CONTROL_WORDS * 8;
-            }
-        }
-    }
-
-    /// Reads what has arrived, up to the capacity; how many, or the `errno`.
-    pub(crate) fn receive(&mut self, socket: &Socket) -> Result<usize, i32> {
-        // SAFETY: all `capacity` messages are laid out and what they point to lives.
-        let answer = unsafe {
-            let _permit = permit("MSG_DONTWAIT: the call does not wait");
-            libc::recvmmsg(
-                socket.fd(),
-                self.messages.at(0),
-                self.capacity as libc::c_uint,
-                libc::MSG_DONTWAIT,
-                core::ptr::null_mut(),
-            )
-        };
-        if answer < 0 { Err(errno()) } else { Ok(answer as usize) }
-    }
-
-    /// The message at `index`, which must be one of those that [`Self::receive`] counted last.
-    pub(crate) fn message(&self, index: usize) -> Received<'_> {
-        // SAFETY: the kernel has filled the message; `at` yields places inside the arrays; the
-        // length is cut to the slot, and nothing writes while `self` is borrowed.
-        unsafe {
-            let message = &*self.messages.at(index);
-            let len = (message.msg_len as usize).min(self.datagram_bytes);
-            Received {
-                datagram: core::slice::from_raw_parts(
-                    self.bytes.at(index * self.datagram_bytes),
-                    len,
-                ),
-                source: decode(&*self.names.at(index)),
-                told: ancillary(&message.msg_hdr),
-                truncated: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-            }
-        }
-    }
 }

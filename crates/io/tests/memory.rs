@@ -1,0 +1,33 @@
+//! Locked memory, in a process of its own as it is the whole process that is locked.
+#![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
+
+use tautline_io::memory::lock;
+use tautline_io::stall::StallWitness;
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_io::wire_thread::{Ringed, WireOptions};
+
+/// Kilobytes that `/proc/self/status` gives for `name`.
+fn status(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_process_with_links_and_locked_memory_stays_small() {
+    if let Err(refused) = lock() {
+        println!("SKIPPED: {refused}");
+        return;
+    }
+    let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
+    let (direct, control) = DirectUdp::open_pair(&options).unwrap();
+    let wire = WireOptions::below(Scheduler::Fifo(70), &options);
+    let ringed = Ringed::start(DirectUdp::open(&options).unwrap(), wire).unwrap();
+    let witness = StallWitness::start();
+    assert!(status("VmLck") > 0);
+    // A receiver may have 12 MB in all; what is here leaves most of it to audio and reports.
+    let resident = status("VmRSS");
+    assert!(resident <= 8 << 10, "{resident} kB are resident");
+    drop((direct, control, ringed, witness));
+}
