@@ -178,6 +178,12 @@ impl Playout {
         self.cursor = Some(next);
     }
 
+    /// Moves the cursor to `next` with fades: what comes does not follow what was.
+    pub fn jump_to(&mut self, next: MediaTime) {
+        self.fade.cut();
+        self.move_to(next);
+    }
+
     fn forget(&mut self, from: MediaTime, frames: usize) {
         let start = self.slot(from);
         let before_wrap = frames.min(self.filled.len() - start);
@@ -185,9 +191,10 @@ impl Playout {
         self.filled[..frames - before_wrap].fill(0);
     }
 
-    /// Forgets every frame and the cursor: another stream begins. The fade goes on, so the change
-    /// makes no click.
+    /// Forgets every frame and the cursor: another stream begins. It fades over from what was, so
+    /// the change makes no click.
     pub fn clear(&mut self) {
+        self.fade.cut();
         self.filled.fill(0);
         self.cursor = None;
     }

@@ -4,6 +4,9 @@
 //! has arrived, then [`Receiver::pull`] the period's frames. What an ordinary thread learns of the
 //! sender's clock comes in as values ([`Receiver::set_clock`], [`Receiver::observe_report`]).
 
+mod outcome;
+mod turns;
+
 use core::ops::Range;
 
 use tautline_dsp::format::SampleFormat;
@@ -15,7 +18,10 @@ use crate::playout::{Placed, Playout};
 use crate::source::{Admission, Source};
 use crate::stream::StreamFormat;
 use crate::time::{Frames, LocalTime, MediaTime, Span};
-use crate::wire::rtp::{ExtensionIds, Instants, Invalid, Packet};
+use crate::wire::rtp::{ExtensionIds, Invalid, Packet};
+
+pub use outcome::{Accepted, Counters, PullTimes, Pulled, Received, Resync};
+use turns::{Slot, Turns};
 
 /// Which payload types belong to the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,127 +48,6 @@ pub struct ReceiverConfig {
     pub link_offset: Span,
 }
 
-/// Why the playout was laid anew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resync {
-    /// Another sender, or the same one restarted.
-    NewSource,
-    /// The media time jumped, or the sender paused.
-    Jump,
-    /// The presentation times moved: the clocks were mapped, stepped, or drifted too far.
-    Moved,
-}
-
-/// What a receiver counted since it began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Datagrams that were packets of the stream, duplicates and late ones included.
-    pub received: u64,
-    /// Packets that had not come when their turn came. A late one is taken off again.
-    pub lost: u64,
-    /// Packets that came after their turn, wholly or in part.
-    pub late: u64,
-    /// Packets that came after a later one.
-    pub reordered: u64,
-    /// Packets that had come before.
-    pub duplicate: u64,
-    /// Packets further in the future than there is room for.
-    pub early: u64,
-    /// Packets of another sender while this one is heard.
-    pub foreign: u64,
-    /// Datagrams that were no packet, by [`Invalid::index`].
-    pub invalid: [u64; Invalid::COUNT],
-    /// Frames that were due and had not come, while the stream ran.
-    pub missing_frames: u64,
-    /// Times the playout was laid anew.
-    pub resyncs: u64,
-    /// Frames dropped or repeated to stay in time with a card of another rate.
-    pub slipped_frames: u64,
-}
-
-impl Counters {
-    /// Datagrams that were no packet, whatever the reason.
-    pub fn invalid_total(&self) -> u64 {
-        self.invalid.iter().sum()
-    }
-}
-
-/// What became of a datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Received<'a> {
-    /// Its frames, or those that are not too late, will be played.
-    Placed(Accepted<'a>),
-    /// Its turn was over.
-    Late,
-    /// It had come before.
-    Duplicate,
-    /// It does not fit the timeline yet; another like it will move the timeline.
-    Doubted,
-    /// Another sender's, while this one is heard.
-    Foreign,
-    /// Too far in the future.
-    Early,
-    /// No packet of the stream.
-    Invalid(Invalid),
-}
-
-/// A packet that was placed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Accepted<'a> {
-    /// First frame.
-    pub media: MediaTime,
-    /// Its audio, as on the wire.
-    pub payload: &'a [u8],
-    /// The coding of its audio.
-    pub sample: SampleFormat,
-}
-
-/// When a block is asked for and when it will be heard.
-#[derive(Debug, Clone, Copy)]
-pub struct PullTimes {
-    /// The device's thread asks.
-    pub now: LocalTime,
-    /// The block's first frame will meet the DAC.
-    pub meets: LocalTime,
-    /// Frames that the device played as silence of its own since the last block.
-    pub skipped: Frames,
-}
-
-/// What a block turned out to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pulled {
-    /// The block's first frame; `None` where no stream plays.
-    pub media: Option<MediaTime>,
-    /// Frames of the block that had not come.
-    pub missing: Frames,
-    /// The playout was laid anew for this block.
-    pub resync: Option<Resync>,
-}
-
-/// What is kept of a packet until its turn.
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    sequence: i64,
-    media: MediaTime,
-    capture: Option<WallTime>,
-    instants: Option<Instants>,
-    arrival: LocalTime,
-    read: LocalTime,
-    whole: bool,
-}
-
-impl Slot {
-    const EMPTY: Self = Self {
-        sequence: i64::MIN,
-        media: MediaTime::ZERO,
-        capture: None,
-        instants: None,
-        arrival: LocalTime::ZERO,
-        read: LocalTime::ZERO,
-        whole: false,
-    };
-}
-
 /// Whether frames are being given out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -183,9 +68,7 @@ pub struct Receiver {
     placement: Placement,
     playout: Playout,
     phase: Phase,
-    slots: Box<[Slot]>,
-    /// The next packet whose turn comes, by extended sequence number.
-    next: i64,
+    turns: Turns,
     /// Frames that were due after the newest packet: missing if the stream goes on, nothing if it
     /// ended there.
     tail_missing: u64,
@@ -196,7 +79,8 @@ impl Receiver {
     /// Room for this much sound beyond the link offset: senders that run ahead, spare for a change
     /// of latency while playing.
     const ROOM: Span = Span::from_millis(250);
-    /// A misplacement up to this is mended frame by frame; a greater one is laid anew with fades.
+    /// A misplacement up to this is mended by one frame in each block; a greater one is laid anew
+    /// with fades.
     const SLIP: Span = Span::from_millis(1);
 
     /// A receiver with room for four times the link offset and a quarter second more. Allocates;
@@ -205,13 +89,12 @@ impl Receiver {
         let rate = config.format.rate;
         let frames = rate.frames_within(config.link_offset.times(4) + Self::ROOM);
         let shortest = rate.frames_within(crate::stream::PTIME_RANGE.0).count().max(1);
-        let slots = (frames.count() / shortest + 64).unsigned_abs() as usize;
+        let packets = (frames.count() / shortest + 64).unsigned_abs() as usize;
         Self {
             placement: Placement::new(rate, config.link_offset),
             playout: Playout::new(config.format.channels, frames),
             phase: Phase::Waiting(None),
-            slots: vec![Slot::EMPTY; slots.next_power_of_two()].into(),
-            next: 0,
+            turns: Turns::new(packets),
             counters: Counters::default(),
             format: config.format,
             source: None,
@@ -293,9 +176,9 @@ impl Receiver {
         read: LocalTime,
     ) -> Received<'a> {
         match Packet::parse_with(datagram, self.config.extensions)
-            .and_then(|packet| self.measure(&packet).map(|frames| (packet, frames)))
+            .and_then(|packet| self.measure(&packet).map(|measure| (packet, measure)))
         {
-            Ok((packet, frames)) => self.admit(packet, frames, (arrival, read)),
+            Ok((packet, measure)) => self.admit(packet, measure, (arrival, read)),
             Err(reason) => {
                 self.counters.invalid[reason.index()] += 1;
                 Received::Invalid(reason)
@@ -303,33 +186,38 @@ impl Receiver {
         }
     }
 
-    /// Checks the packet against the stream's format, which its payload type may settle.
-    fn measure(&mut self, packet: &Packet<'_>) -> Result<Frames, Invalid> {
+    /// Checks the packet against the stream's format; another source's payload type may give it
+    /// another coding, which holds once that source is heard.
+    fn measure(&self, packet: &Packet<'_>) -> Result<(Frames, StreamFormat), Invalid> {
+        let mut format = self.format;
         let unsettled = self.source.as_ref().is_none_or(|s| s.ssrc() != packet.ssrc);
-        if unsettled && packet.payload_type != self.format.payload_type {
+        if unsettled && packet.payload_type != format.payload_type {
             let sample = self.config.payload_types.coding(packet.payload_type, &self.config.format);
             if let Some(sample) = sample {
-                self.format.sample = sample;
-                self.format.payload_type = packet.payload_type;
+                format.sample = sample;
+                format.payload_type = packet.payload_type;
             }
         }
-        packet.frames(&self.format, Frames::new(self.playout.capacity().count() / 2))
+        let frames = packet.frames(&format, Frames::new(self.playout.capacity().count() / 2))?;
+        Ok((frames, format))
     }
 
     fn admit<'a>(
         &mut self,
         packet: Packet<'a>,
-        frames: Frames,
+        (frames, format): (Frames, StreamFormat),
         (arrival, read): (LocalTime, LocalTime),
     ) -> Received<'a> {
         if self.source.is_none() {
             self.source = Some(Source::begin(&packet, frames, arrival));
+            self.format = format;
             self.apply_clock(packet.ssrc);
         }
         let Some(source) = &mut self.source else { return Received::Doubted };
         let (sequence, media) = match source.admit(&packet, frames, arrival, self.format.rate) {
             Admission::Regular { sequence, media } => (sequence, media),
             Admission::Restarted { sequence, media } => {
+                self.format = format;
                 self.placement.forget_all();
                 self.restart(Resync::NewSource);
                 self.apply_clock(packet.ssrc);
@@ -342,44 +230,43 @@ impl Receiver {
             }
         };
         self.counters.received += 1;
-        if self.slots[self.index(sequence)].sequence == sequence {
+        if self.turns.has(sequence) {
             self.counters.duplicate += 1;
             return Received::Duplicate;
         }
-        self.settle_tail(packet.marker);
-        if self.is_first() {
-            self.next = sequence;
-        } else if self.source.as_ref().is_some_and(|s| sequence < s.highest()) {
-            self.counters.reordered += 1;
-            if self.phase != Phase::Playing {
-                self.next = self.next.min(sequence);
-            }
-        }
-        let capture = packet
-            .sender
-            .map(|stamps| WallTime::from_unix_nanos(stamps.capture.to_unix_nanos()));
+        self.settle_tail();
+        let capture =
+            packet.sender.map(|stamps| WallTime::from_unix_nanos(stamps.capture.to_unix_nanos()));
         self.place_in_time(media, frames, arrival, capture);
+        self.order(sequence);
         let placed = self.playout.place(media, self.format.sample, packet.payload);
-        let slot = self.index(sequence);
-        self.slots[slot] = Slot {
+        let was_lost = self.turns.keep(Slot {
             sequence,
             media,
+            frames,
             capture,
             instants: packet.sender.and_then(|stamps| stamps.instants),
             arrival,
             read,
             whole: placed == Placed::Whole,
-        };
-        let accepted = Accepted { media, payload: packet.payload, sample: self.format.sample };
-        self.settle(placed, sequence, accepted)
+        });
+        self.counters.lost -= u64::from(was_lost);
+        self.settle(placed, Accepted { media, payload: packet.payload, sample: self.format.sample })
     }
 
-    fn settle<'a>(
-        &mut self,
-        placed: Placed,
-        sequence: i64,
-        accepted: Accepted<'a>,
-    ) -> Received<'a> {
+    /// Finds the packet's place among the turns.
+    fn order(&mut self, sequence: i64) {
+        if self.is_first() {
+            self.turns.begin(sequence);
+        } else if self.source.as_ref().is_some_and(|s| sequence < s.highest()) {
+            self.counters.reordered += 1;
+            if self.phase != Phase::Playing {
+                self.turns.begin_no_later(sequence);
+            }
+        }
+    }
+
+    fn settle<'a>(&mut self, placed: Placed, accepted: Accepted<'a>) -> Received<'a> {
         match placed {
             Placed::Whole => Received::Placed(accepted),
             Placed::Partly { .. } => {
@@ -388,10 +275,6 @@ impl Receiver {
             }
             Placed::Late => {
                 self.counters.late += 1;
-                if sequence < self.next {
-                    // Its turn came and went: it was counted lost then.
-                    self.counters.lost = self.counters.lost.saturating_sub(1);
-                }
                 Received::Late
             }
             Placed::Beyond { .. } => {
@@ -426,7 +309,7 @@ impl Receiver {
         }
         self.phase = Phase::Waiting(Some(reason));
         self.playout.clear();
-        self.slots.fill(Slot::EMPTY);
+        self.turns.clear();
     }
 
     /// Fills `out` with the frames that are due to meet the DAC at `times.meets`, and tells
@@ -484,17 +367,18 @@ impl Receiver {
             }
             return None;
         }
-        self.playout.move_to(due);
-        if self.format.rate.span_of(distance) <= Self::SLIP + self.format.rate.span_of(tolerance) {
-            self.counters.slipped_frames += distance.as_len() as u64;
+        let rate = self.format.rate;
+        if rate.span_of(distance) <= Self::SLIP + rate.span_of(tolerance) {
+            self.playout.move_to(next + Frames::new(error.count().signum()));
+            self.counters.slipped_frames += 1;
             return None;
         }
+        self.playout.jump_to(due);
         self.counters.resyncs += 1;
         Some(Resync::Moved)
     }
 
-    /// Ends the turn of every packet that begins in `frames`: tells of those that are there, counts
-    /// those that are not.
+    /// Ends the turn of every packet that begins in `frames`.
     fn take_turns(
         &mut self,
         frames: Range<MediaTime>,
@@ -502,20 +386,11 @@ impl Receiver {
         mut passage: impl FnMut(Passage),
     ) {
         let Some(source) = &self.source else { return };
-        while self.next <= source.highest() {
-            let slot = self.slots[self.index(self.next)];
-            let present = slot.sequence == self.next;
-            let media = if present { slot.media } else { source.media_of(self.next) };
-            if media >= frames.end {
-                return;
-            }
-            if !present {
-                self.counters.lost += 1;
-            } else if slot.whole && media >= frames.start {
-                passage(self.passage(&slot, media - frames.start, times));
-            }
-            self.next += 1;
-        }
+        let (placement, rate) = (&self.placement, self.format.rate);
+        self.counters.lost += self.turns.take(&frames, source, |slot| {
+            let dac = times.meets + rate.span_of(slot.media - frames.start);
+            passage(passage_of(slot, placement, times.now, dac));
+        });
     }
 
     /// Counts the missing frames of a block that lie between the first and the newest packet;
@@ -530,40 +405,36 @@ impl Receiver {
     }
 
     /// A packet came: what was missing before it was missing from a running stream, unless the
-    /// packet says that it begins a new run of sound.
-    fn settle_tail(&mut self, begins_anew: bool) {
+    /// packet begins a new run of sound.
+    fn settle_tail(&mut self) {
         let tail = core::mem::take(&mut self.tail_missing);
-        if !begins_anew {
+        if !self.source.as_ref().is_some_and(Source::begins_anew) {
             self.counters.missing_frames += tail;
         }
     }
+}
 
-    fn passage(&self, slot: &Slot, into_block: Frames, times: PullTimes) -> Passage {
-        let local = |wall| self.placement.local(wall);
-        let capture = match slot.capture {
-            Some(wall) => local(wall),
-            None => self.placement.capture(slot.media),
-        };
-        let sender = capture.and_then(|capture| {
-            slot.instants.map(|instants| SenderInstants {
-                taken: capture + instants.taken,
-                packed: capture + instants.packed,
-                handed: capture + instants.handed,
-            })
-        });
-        Passage {
-            media: slot.media,
-            origin: capture.map(|capture| Origin { capture, sender }),
-            arrival: slot.arrival,
-            read: slot.read,
-            taken: times.now,
-            written: times.now,
-            dac: times.meets + self.format.rate.span_of(into_block),
-        }
-    }
-
-    fn index(&self, sequence: i64) -> usize {
-        sequence as usize & (self.slots.len() - 1)
+/// The ledger of a packet whose turn has come.
+fn passage_of(slot: &Slot, placement: &Placement, now: LocalTime, dac: LocalTime) -> Passage {
+    let capture = match slot.capture {
+        Some(wall) => placement.local(wall),
+        None => placement.capture(slot.media),
+    };
+    let sender = capture.and_then(|capture| {
+        slot.instants.map(|instants| SenderInstants {
+            taken: capture + instants.taken,
+            packed: capture + instants.packed,
+            handed: capture + instants.handed,
+        })
+    });
+    Passage {
+        media: slot.media,
+        origin: capture.map(|capture| Origin { capture, sender }),
+        arrival: slot.arrival,
+        read: slot.read,
+        taken: now,
+        written: now,
+        dac,
     }
 }
 

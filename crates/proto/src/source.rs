@@ -40,11 +40,16 @@ pub struct Source {
     begin: MediaTime,
     /// The packet with the highest number: number, first frame, length.
     newest: (i64, MediaTime, Frames),
+    /// The shortest and the longest packet seen.
+    lengths: (Frames, Frames),
     received: u64,
     heard: LocalTime,
     /// Sequence number and timestamp that would confirm the doubted packet.
     doubt: Option<(u32, u16, u32)>,
     stamped: bool,
+    /// Whether the last packet had the marker, and whether it alone did.
+    marked: bool,
+    begins_anew: bool,
     said_goodbye: bool,
     /// Last arrival − media, for the jitter.
     transit: Option<Span>,
@@ -73,12 +78,15 @@ impl Source {
             first_sequence: newest.0,
             begin: newest.1,
             newest,
+            lengths: (frames, frames),
             sequence,
             timestamp,
             received: 0,
             heard: arrival,
             doubt: None,
             stamped: packet.sender.is_some(),
+            marked: packet.marker,
+            begins_anew: true,
             said_goodbye: false,
             transit: None,
             jitter: Span::ZERO,
@@ -95,6 +103,12 @@ impl Source {
         self.stamped
     }
 
+    /// Whether the last packet admitted begins a run of sound: the first of a source, or one with
+    /// the marker (RFC 3551 §4.1) after one without. Some senders mark every packet.
+    pub const fn begins_anew(&self) -> bool {
+        self.begins_anew
+    }
+
     /// The highest packet number so far.
     pub const fn highest(&self) -> i64 {
         self.newest.0
@@ -108,6 +122,11 @@ impl Source {
     /// The first frame after the newest packet.
     pub fn end(&self) -> MediaTime {
         self.newest.1 + self.newest.2
+    }
+
+    /// The length of the newest packet.
+    pub(crate) const fn packet(&self) -> Frames {
+        self.newest.2
     }
 
     /// Where the packet with this number begins, if all are as long as the newest.
@@ -161,11 +180,8 @@ impl Source {
         let sequence = self.sequence.peek(u32::from(packet.sequence));
         let media = MediaTime::from_frames(self.timestamp.peek(packet.timestamp));
         let ahead = sequence - self.newest.0;
-        let strayed = (media - self.media_of(sequence)).count().unsigned_abs();
         let renumbered = !(-Self::MAX_MISORDER..=Self::MAX_DROPOUT).contains(&ahead);
-        // Packets of changing length put neighbours a few packets off where one length is assumed,
-        // so only what is newer than the newest is held against its number.
-        let jumped = ahead > 0 && strayed > rate.frames_within(Self::JUMP).as_len() as u64;
+        let jumped = self.strayed(ahead, media) > rate.frames_within(Self::JUMP);
         if (renumbered || jumped) && !self.confirmed(packet, frames) {
             return Admission::Doubted;
         }
@@ -175,6 +191,19 @@ impl Source {
         self.doubt = None;
         self.accept(packet, (sequence, media, frames), arrival, rate);
         Admission::Regular { sequence, media }
+    }
+
+    /// How far `media` is from where a packet that is `ahead` of the newest can begin, the packets
+    /// between being as long as those seen. Only what is newer than the newest is held against
+    /// its number.
+    fn strayed(&self, ahead: i64, media: MediaTime) -> Frames {
+        if ahead <= 0 {
+            return Frames::ZERO;
+        }
+        let between = |length: Frames| Frames::new((ahead - 1).saturating_mul(length.count()));
+        let earliest = self.end() + between(self.lengths.0);
+        let latest = self.end() + between(self.lengths.1);
+        (earliest - media).max(media - latest).max(Frames::ZERO)
     }
 
     fn accept(
@@ -187,8 +216,11 @@ impl Source {
         self.sequence.extend(u32::from(packet.sequence));
         self.timestamp.extend(packet.timestamp);
         self.stamped |= packet.sender.is_some();
+        self.begins_anew = packet.marker && !self.marked;
+        self.marked = packet.marker;
         self.received += 1;
         self.begin = self.begin.min(media);
+        self.lengths = (self.lengths.0.min(frames), self.lengths.1.max(frames));
         self.heard = arrival;
         if sequence > self.newest.0 {
             self.newest = (sequence, media, frames);
@@ -200,12 +232,12 @@ impl Source {
         }
     }
 
-    /// A packet that begins a run of sound (marker, RFC 3551 §4.1) needs no second to confirm it.
+    /// A packet that begins a run of sound needs no second to confirm it.
     fn confirmed(&mut self, packet: &Packet<'_>, frames: Frames) -> bool {
         let this = (packet.ssrc, packet.sequence, packet.timestamp);
         let next = packet.timestamp.wrapping_add(frames.count() as u32);
         let follower = (packet.ssrc, packet.sequence.wrapping_add(1), next);
-        self.doubt.replace(follower) == Some(this) || packet.marker
+        self.doubt.replace(follower) == Some(this) || (packet.marker && !self.marked)
     }
 
     fn restart(&mut self, packet: &Packet<'_>, frames: Frames, arrival: LocalTime) -> Admission {

@@ -69,6 +69,12 @@ impl Model {
         found
     }
 
+    /// A hole of no length: fades, unless nothing sounded yet.
+    fn cut(&mut self) {
+        self.sounded |= self.since_hole > 0;
+        self.since_hole = 0;
+    }
+
     /// Fresh samples, never zero.
     fn samples(&mut self, count: usize) -> Vec<i16> {
         (0..count)
@@ -115,8 +121,7 @@ fn check_block(
             }
             None => {
                 // A stream's first sound is not faded in; any other is.
-                model.sounded |= model.since_hole > 0;
-                model.since_hole = 0;
+                model.cut();
                 prop_assert!(model.sounded || frame[0] == 0.0);
             }
         }
@@ -151,6 +156,7 @@ fn play(start: i64, steps: &[Step]) -> Result<(), TestCaseError> {
             }
             Step::Clear => {
                 playout.clear();
+                model.cut();
                 (model.cursor, model.frames) = (None, BTreeMap::new());
             }
         }

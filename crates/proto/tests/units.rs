@@ -7,7 +7,8 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Ppm, Rate, UnitError};
 
 fn rate() -> impl Strategy<Value = Rate> {
-    prop::sample::select(&Rate::SUPPORTED[..]).prop_map(|hertz| Rate::new(hertz).unwrap())
+    prop::sample::select(&Rate::SUPPORTED[..])
+        .prop_map(|hertz| Rate::new(hertz).expect("supported"))
 }
 
 /// Frames of a year and more at the highest rate.

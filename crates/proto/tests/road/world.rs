@@ -8,7 +8,7 @@ use tautline_proto::receiver::{PayloadTypes, PullTimes, Pulled, Receiver, Receiv
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
-use tautline_proto::units::{Channels, Rate};
+use tautline_proto::units::{Channels, Ppm, Rate};
 use tautline_proto::wire::rtp::ExtensionIds;
 
 /// The sender's wall clock is this much ahead of the common clock.
@@ -20,6 +20,7 @@ pub(crate) const SSRC: u32 = 0x7461_7574;
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
     pub(crate) rate: Rate,
+    pub(crate) channels: Channels,
     pub(crate) sample: SampleFormat,
     pub(crate) packet: Frames,
     pub(crate) period: Frames,
@@ -28,18 +29,22 @@ pub(crate) struct Scene {
     pub(crate) mapped: bool,
     /// Whether packets carry the sender's instants.
     pub(crate) stamps: bool,
+    /// How wrong the rate of the receiver's card is.
+    pub(crate) card: Ppm,
 }
 
 impl Default for Scene {
     fn default() -> Self {
         Self {
             rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
             sample: SampleFormat::L24,
             packet: Frames::new(48),
             period: Frames::new(48),
             latency: Span::from_millis(5),
             mapped: true,
             stamps: true,
+            card: Ppm::ZERO,
         }
     }
 }
@@ -67,9 +72,13 @@ pub(crate) struct World {
     pub(crate) heard: Heard,
     pub(crate) on_the_way: Vec<Datagram>,
     pub(crate) now: LocalTime,
+    /// Frames that the receiver's card will have played as silence of its own before its next
+    /// wake-up.
+    pub(crate) starves: Frames,
+    /// When the receiver's card wakes next.
+    wakes: LocalTime,
     sent: usize,
     captured: i64,
-    played: i64,
 }
 
 /// The sample that the sender's card captures as its `index`-th frame: never zero, exact in 16
@@ -83,7 +92,7 @@ impl World {
     pub(crate) fn new(scene: Scene) -> Self {
         let format = StreamFormat {
             rate: scene.rate,
-            channels: Channels::STEREO,
+            channels: scene.channels,
             sample: scene.sample,
             packet: scene.packet,
             payload_type: StreamFormat::default_payload_type(scene.sample),
@@ -97,16 +106,20 @@ impl World {
         if scene.mapped {
             receiver.set_clock(SSRC, ClockMapping::known(WALL, Span::from_micros(10)));
         }
+        let now = LocalTime::from_nanos(1_000_000_000);
+        let period = scene.rate.span_of(scene.period);
         Self {
             scene,
             sender: new_sender(format, scene, SSRC),
             receiver,
             heard: Heard::default(),
             on_the_way: Vec::new(),
-            now: LocalTime::from_nanos(1_000_000_000),
+            now,
+            starves: Frames::ZERO,
+            // Half a period after the sender's card.
+            wakes: now + period + period.half(),
             sent: 0,
             captured: 0,
-            played: 0,
         }
     }
 
@@ -124,7 +137,7 @@ impl World {
         let span = self.scene.rate.span_of(self.scene.period);
         let frames = self.scene.period.count();
         let block: Vec<f32> = (self.captured..self.captured + frames)
-            .flat_map(|index| [sample(index), -sample(index)])
+            .flat_map(|index| self.frame(sample(index)))
             .collect();
         self.captured += frames;
         let capture = self.now;
@@ -140,35 +153,52 @@ impl World {
             *sent += 1;
             on_the_way.extend(network(datagram));
         });
-        self.play(span);
+        self.play(span.half());
     }
 
     /// A period in which the sender is silent.
     pub(crate) fn pause(&mut self) {
         let span = self.scene.rate.span_of(self.scene.period);
         self.now += span;
-        self.play(span);
+        self.play(span.half());
     }
 
-    fn play(&mut self, span: Span) {
-        // The receiver's card wakes half a period after the sender's.
-        let wakes = self.now + span.half();
+    /// One frame: every second channel upside down.
+    fn frame(&self, sample: f32) -> impl Iterator<Item = f32> + use<> {
+        (0..self.scene.channels.count()).map(move |c| if c % 2 == 0 { sample } else { -sample })
+    }
+
+    fn play(&mut self, ahead: Span) {
+        while self.wakes <= self.now + ahead {
+            self.wake();
+        }
+    }
+
+    /// The receiver's card wakes, late by what it starved.
+    fn wake(&mut self) {
+        let (rate, card) = (self.scene.rate, self.scene.card);
+        let skipped = core::mem::take(&mut self.starves);
+        self.wakes += card.unstretch(rate.span_of(skipped));
+        let wakes = self.wakes;
         self.on_the_way.sort_by_key(|datagram| datagram.arrives);
         let due = self.on_the_way.partition_point(|datagram| datagram.arrives <= wakes);
         for datagram in self.on_the_way.drain(..due) {
             self.receiver.handle(&datagram.bytes, datagram.arrives, wakes);
         }
-        let mut out = vec![0.0; self.scene.period.as_len() * 2];
+        let channels = self.scene.channels;
+        let mut out = vec![0.0; channels.samples_in(self.scene.period)];
+        let span = card.unstretch(rate.span_of(self.scene.period));
         let meets = wakes + span;
         let passages = &mut self.heard.passages;
-        let times = PullTimes { now: wakes, meets, skipped: Frames::ZERO };
+        let times = PullTimes { now: wakes, meets, skipped };
         let pulled = self.receiver.pull(&mut out, times, |passage| passages.push(passage));
         self.heard.pulled.push(pulled);
-        for (index, frame) in out.chunks(2).enumerate() {
-            let at = meets + self.scene.rate.span_of(Frames::from_len(index));
+        for (index, frame) in out.chunks(channels.count()).enumerate() {
+            let at = meets + rate.span_of(Frames::from_len(index));
+            assert!(self.frame(frame[0]).eq(frame.iter().copied()), "channels stay in place");
             self.heard.samples.push((at, frame[0]));
         }
-        self.played += self.scene.period.count();
+        self.wakes += span;
     }
 
     /// Only the sound, without its times.

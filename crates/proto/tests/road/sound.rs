@@ -1,14 +1,13 @@
 //! Under test: sender, receiver, source, placement and playout together. The test plays the
 //! network; ideal cards play the sound cards (`world`).
 
-mod world;
-
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::receiver::Resync;
 use tautline_proto::stream::packet_frames;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
-use world::{Scene, World, perfect, sample};
+
+use crate::world::{Scene, World, perfect, sample};
 
 /// The longest run of captured frames that was heard in order, without a fault between.
 fn longest_whole_run(world: &World) -> usize {

@@ -1,0 +1,103 @@
+//! What a receiver counts and answers.
+
+use tautline_dsp::format::SampleFormat;
+
+use crate::time::{Frames, LocalTime, MediaTime};
+use crate::wire::rtp::Invalid;
+
+/// Why the playout was laid anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resync {
+    /// Another sender, or the same one restarted.
+    NewSource,
+    /// The media time jumped, or the sender paused.
+    Jump,
+    /// The presentation times moved: the clocks were mapped, stepped, or drifted too far.
+    Moved,
+}
+
+/// What a receiver counted since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Datagrams that were packets of the stream, duplicates and late ones included.
+    pub received: u64,
+    /// Packets that had not come when their turn came. A late one is taken off again.
+    pub lost: u64,
+    /// Packets that came after their turn, wholly or in part.
+    pub late: u64,
+    /// Packets that came after a later one.
+    pub reordered: u64,
+    /// Packets that had come before.
+    pub duplicate: u64,
+    /// Packets further in the future than there is room for.
+    pub early: u64,
+    /// Packets of another sender while this one is heard.
+    pub foreign: u64,
+    /// Datagrams that were no packet, by [`Invalid::index`].
+    pub invalid: [u64; Invalid::COUNT],
+    /// Frames that were due and had not come, while the stream ran.
+    pub missing_frames: u64,
+    /// Times the playout was laid anew.
+    pub resyncs: u64,
+    /// Frames dropped or repeated to stay in time with a card of another rate.
+    pub slipped_frames: u64,
+}
+
+impl Counters {
+    /// Datagrams that were no packet, whatever the reason.
+    pub fn invalid_total(&self) -> u64 {
+        self.invalid.iter().sum()
+    }
+}
+
+/// What became of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received<'a> {
+    /// Its frames, or those that are not too late, will be played.
+    Placed(Accepted<'a>),
+    /// Its turn was over.
+    Late,
+    /// It had come before.
+    Duplicate,
+    /// It does not fit the timeline yet; another like it will move the timeline.
+    Doubted,
+    /// Another sender's, while this one is heard.
+    Foreign,
+    /// Too far in the future.
+    Early,
+    /// No packet of the stream.
+    Invalid(Invalid),
+}
+
+/// A packet that was placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepted<'a> {
+    /// First frame.
+    pub media: MediaTime,
+    /// Its audio, as on the wire.
+    pub payload: &'a [u8],
+    /// The coding of its audio.
+    pub sample: SampleFormat,
+}
+
+/// When a block is asked for and when it will be heard.
+#[derive(Debug, Clone, Copy)]
+pub struct PullTimes {
+    /// The device's thread asks.
+    pub now: LocalTime,
+    /// The block's first frame will meet the DAC.
+    pub meets: LocalTime,
+    /// Frames that the device played as silence of its own since the last block.
+    pub skipped: Frames,
+}
+
+/// What a block turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pulled {
+    /// The block's first frame; `None` where no stream plays.
+    pub media: Option<MediaTime>,
+    /// Frames of the block that had not come.
+    pub missing: Frames,
+    /// The playout was laid anew for this block.
+    pub resync: Option<Resync>,
+}

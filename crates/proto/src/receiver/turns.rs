@@ -1,0 +1,130 @@
+//! The packets of a stream in the order of their numbers, each with its turn: the moment its first
+//! frame is played. What has not come by then is lost, until it comes late.
+
+use core::ops::Range;
+
+use crate::clock::WallTime;
+use crate::source::Source;
+use crate::time::{Frames, LocalTime, MediaTime};
+use crate::wire::rtp::Instants;
+
+/// What is kept of a packet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    pub(super) sequence: i64,
+    pub(super) media: MediaTime,
+    pub(super) frames: Frames,
+    pub(super) capture: Option<WallTime>,
+    pub(super) instants: Option<Instants>,
+    pub(super) arrival: LocalTime,
+    pub(super) read: LocalTime,
+    /// Whether every frame of it came in time.
+    pub(super) whole: bool,
+}
+
+/// A place for one packet, found by the low bits of its number.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Empty,
+    Came(Slot),
+    /// The turn of the packet with this number ended without it.
+    Lost(i64),
+}
+
+/// The places, and whose turn comes next.
+#[derive(Debug)]
+pub(super) struct Turns {
+    places: Box<[Place]>,
+    /// The next packet whose turn comes, by extended sequence number.
+    next: i64,
+    /// The frame after the last packet whose turn ended, where the next one begins unless the
+    /// sender left a gap.
+    follows: Option<MediaTime>,
+}
+
+impl Turns {
+    /// Room for at least `packets` at a time. Allocates; nothing later does.
+    pub(super) fn new(packets: usize) -> Self {
+        let places = vec![Place::Empty; packets.next_power_of_two()].into();
+        Self { places, next: 0, follows: None }
+    }
+
+    /// Forgets every packet.
+    pub(super) fn clear(&mut self) {
+        self.places.fill(Place::Empty);
+    }
+
+    /// The first turn is that of this packet.
+    pub(super) fn begin(&mut self, sequence: i64) {
+        (self.next, self.follows) = (sequence, None);
+    }
+
+    /// The first turn is that of this packet, if it is before the one thought to be first.
+    pub(super) fn begin_no_later(&mut self, sequence: i64) {
+        self.next = self.next.min(sequence);
+    }
+
+    /// Whether this packet came before.
+    pub(super) fn has(&self, sequence: i64) -> bool {
+        matches!(self.places[self.index(sequence)], Place::Came(slot) if slot.sequence == sequence)
+    }
+
+    /// Keeps a packet that came; tells whether it had been counted lost.
+    pub(super) fn keep(&mut self, slot: Slot) -> bool {
+        let place = &mut self.places[slot.sequence as usize & (self.places.len() - 1)];
+        let before = core::mem::replace(place, Place::Came(slot));
+        matches!(before, Place::Lost(sequence) if sequence == slot.sequence)
+    }
+
+    /// Ends the turn of every packet that begins before the end of `frames`: tells of those that
+    /// came in time, counts those that did not come.
+    pub(super) fn take(
+        &mut self,
+        frames: &Range<MediaTime>,
+        source: &Source,
+        mut tell: impl FnMut(&Slot),
+    ) -> u64 {
+        let mut lost = 0;
+        while self.next <= source.highest() {
+            let came = self.came(self.next).copied();
+            let (begin, length) = match &came {
+                Some(slot) => (slot.media, slot.frames),
+                None => (self.begin_of_missing(source), source.packet()),
+            };
+            if begin >= frames.end {
+                break;
+            }
+            match came {
+                Some(slot) if slot.whole && begin >= frames.start => tell(&slot),
+                Some(_) => {}
+                None => {
+                    let index = self.index(self.next);
+                    self.places[index] = Place::Lost(self.next);
+                    lost += 1;
+                }
+            }
+            self.follows = Some(begin + length);
+            self.next += 1;
+        }
+        lost
+    }
+
+    /// Where the next packet, which has not come, would begin: where the one before it ended, but
+    /// before the first after it that came.
+    fn begin_of_missing(&self, source: &Source) -> MediaTime {
+        let begin = self.follows.unwrap_or_else(|| source.media_of(self.next));
+        let after = (self.next + 1..=source.highest()).find_map(|sequence| self.came(sequence));
+        after.map_or(begin, |slot| begin.min(slot.media - Frames::new(1)))
+    }
+
+    fn came(&self, sequence: i64) -> Option<&Slot> {
+        match &self.places[self.index(sequence)] {
+            Place::Came(slot) if slot.sequence == sequence => Some(slot),
+            _ => None,
+        }
+    }
+
+    fn index(&self, sequence: i64) -> usize {
+        sequence as usize & (self.places.len() - 1)
+    }
+}

@@ -1,0 +1,189 @@
+//! Under test: the whole road, while cards drift, mappings come late and get better, and devices
+//! starve.
+
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::receiver::Resync;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::Ppm;
+
+use crate::world::{SSRC, Scene, WALL, World, perfect};
+
+fn latency_of_the_last(world: &World) -> Span {
+    world.heard.passages.last().expect("a packet was played").total().expect("clocks are mapped")
+}
+
+/// The pieces of the stream that were played, by how far each block follows the one before.
+fn steps(world: &World) -> Vec<i64> {
+    let media: Vec<_> = world.heard.pulled.iter().filter_map(|pulled| pulled.media).collect();
+    media.windows(2).map(|two| (two[1] - two[0] - world.scene.period).count()).collect()
+}
+
+#[test]
+fn a_card_that_drifts_slips_single_frames_and_stays_in_time() {
+    for ppm in [-100.0, 100.0] {
+        let card = Ppm::from_f64(ppm);
+        let mut world = World::new(Scene { card, ..Scene::default() });
+        for _ in 0..30_000 {
+            world.period(perfect);
+        }
+        let counters = *world.receiver.counters();
+        assert_eq!((counters.resyncs, counters.missing_frames, counters.lost), (0, 0, 0));
+        // 100 ppm of 30 s at 48 kHz.
+        assert!((140..=146).contains(&counters.slipped_frames), "{ppm}: {counters:?}");
+        assert!(steps(&world).iter().all(|step| step.abs() <= 1), "one frame at a time");
+        let off = world.heard.passages.iter().map(|p| p.total().unwrap() - Span::from_millis(5));
+        let worst = off.map(Span::abs).max().unwrap();
+        assert!(worst <= Span::from_micros(42), "{ppm}: {worst}");
+    }
+}
+
+#[test]
+fn a_card_that_drifts_slips_single_frames_where_only_arrivals_are_known() {
+    let card = Ppm::from_f64(-100.0);
+    let mut world = World::new(Scene { card, mapped: false, stamps: false, ..Scene::default() });
+    for _ in 0..60_000 {
+        world.period(perfect);
+    }
+    let counters = *world.receiver.counters();
+    assert_eq!((counters.resyncs, counters.missing_frames, counters.lost), (0, 0, 0));
+    assert!(steps(&world).iter().all(|step| step.abs() <= 1), "one frame at a time");
+    assert!((200..=290).contains(&counters.slipped_frames), "{counters:?}");
+}
+
+#[test]
+fn arrivals_that_jitter_do_not_make_the_sound_flap() {
+    for jitter in [500, 2000, 8000] {
+        let latency = Span::from_millis(20);
+        let mut world =
+            World::new(Scene { mapped: false, stamps: false, latency, ..Scene::default() });
+        let mut random = 1_u32;
+        for _ in 0..20_000 {
+            world.period(|mut datagram| {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                datagram.arrives += Span::from_micros(i64::from((random >> 8) % jitter));
+                vec![datagram]
+            });
+        }
+        let counters = *world.receiver.counters();
+        assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0), "{jitter}");
+        // It may settle once, while the fastest arrivals are still being found.
+        assert!(counters.resyncs <= 1, "{jitter}: {counters:?}");
+        let settled = &steps(&world)[2000..];
+        assert!(settled.iter().all(|step| *step == 0), "{jitter}: {counters:?}");
+    }
+}
+
+/// Plays half a second by arrivals over a path that takes `path`, then learns the clock.
+fn mapped_late(path: Span) -> World {
+    let mut world = World::new(Scene { mapped: false, ..Scene::default() });
+    for period in 0..2000 {
+        if period == 500 {
+            world.receiver.set_clock(SSRC, ClockMapping::known(WALL, Span::from_micros(10)));
+        }
+        world.period(|mut datagram| {
+            datagram.arrives += path;
+            vec![datagram]
+        });
+    }
+    world
+}
+
+#[test]
+fn a_mapping_that_comes_late_moves_the_sound_once() {
+    let world = mapped_late(Span::from_millis(2));
+    let counters = world.receiver.counters();
+    assert_eq!((counters.resyncs, counters.lost, counters.late), (1, 0, 0), "{counters:?}");
+    let resyncs: Vec<_> = world.heard.pulled.iter().filter_map(|pulled| pulled.resync).collect();
+    assert_eq!(resyncs, [Resync::Moved]);
+    let error = latency_of_the_last(&world) - Span::from_millis(5);
+    assert!(error.abs() <= Span::from_micros(42), "{error}");
+}
+
+#[test]
+fn a_mapping_that_changes_little_is_followed_by_single_frames() {
+    let world = mapped_late(Span::ZERO);
+    let counters = world.receiver.counters();
+    assert_eq!((counters.resyncs, counters.missing_frames), (0, 0), "{counters:?}");
+    assert!(steps(&world).iter().all(|step| step.abs() <= 1), "one frame at a time");
+    let error = latency_of_the_last(&world) - Span::from_millis(5);
+    assert!(error.abs() <= Span::from_micros(42), "{error}");
+}
+
+#[test]
+fn a_mapping_that_becomes_surer_is_followed_and_one_less_sure_is_not() {
+    let mapping =
+        |wrong, sure| ClockMapping::known(WALL + Span::from_micros(wrong), Span::from_micros(sure));
+    for (wrong, resyncs) in [(500, 0), (1500, 1)] {
+        let mut world = World::new(Scene { latency: Span::from_millis(10), ..Scene::default() });
+        world.receiver.set_clock(SSRC, mapping(wrong, 2000));
+        for _ in 0..500 {
+            world.period(perfect);
+        }
+        world.receiver.set_clock(SSRC, mapping(0, 20));
+        for _ in 0..500 {
+            world.period(perfect);
+        }
+        assert_eq!(world.receiver.counters().resyncs, resyncs, "{wrong}");
+        let error = latency_of_the_last(&world) - Span::from_millis(10);
+        assert!(error.abs() <= Span::from_micros(42), "{wrong}: {error}");
+        let slipped = world.receiver.counters().slipped_frames;
+        world.receiver.set_clock(SSRC, mapping(-900, 1000));
+        for _ in 0..500 {
+            world.period(perfect);
+        }
+        let counters = world.receiver.counters();
+        assert_eq!((counters.resyncs, counters.slipped_frames), (resyncs, slipped), "{wrong}");
+    }
+}
+
+#[test]
+fn frames_that_the_device_played_as_silence_are_skipped_and_cost_no_resync() {
+    let mut world = World::new(Scene { latency: Span::from_millis(8), ..Scene::default() });
+    for period in 0..1000 {
+        if period % 100 == 50 {
+            world.starves = Frames::new(48 * (1 + period / 400) + 7);
+        }
+        world.period(perfect);
+    }
+    let counters = world.receiver.counters();
+    assert_eq!((counters.resyncs, counters.slipped_frames), (0, 0), "{counters:?}");
+    assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0), "{counters:?}");
+    let error = latency_of_the_last(&world) - Span::from_millis(8);
+    assert!(error.abs() <= Span::from_micros(42), "{error}");
+    assert_eq!(steps(&world).iter().filter(|step| **step > 0).count(), 10);
+}
+
+#[test]
+fn the_sound_is_moved_with_fades_and_without_a_click() {
+    let mut world = World::new(Scene::default());
+    for period in 0..400 {
+        match period {
+            100 => world.receiver.set_link_offset(Span::from_millis(8)),
+            // Frames there are on both sides of the cut.
+            200 => world.receiver.set_link_offset(Span::from_micros(6_500)),
+            _ => {}
+        }
+        world.period(perfect);
+    }
+    assert_eq!(world.receiver.counters().resyncs, 2);
+    let moved = world.heard.pulled.iter().rposition(|pulled| pulled.resync.is_some()).unwrap();
+    let sound = world.sound();
+    let (before, after) = (sound[moved * 48 - 1], sound[moved * 48]);
+    assert!((after - before).abs() < 0.02, "{before} to {after}");
+}
+
+#[test]
+fn a_latency_of_a_tenth_of_a_second_is_kept_by_arrivals_too() {
+    let latency = Span::from_millis(100);
+    let mut world = World::new(Scene { mapped: false, stamps: false, latency, ..Scene::default() });
+    let start = LocalTime::from_nanos(1_000_000_000);
+    for _ in 0..1000 {
+        world.period(perfect);
+    }
+    let captured = start + world.scene.rate.span_of(Frames::new(20_000));
+    // The path's 100 µs are not known.
+    let error =
+        world.heard_at(20_000).expect("heard") - captured - latency - Span::from_micros(100);
+    assert!(error.abs() <= Span::from_micros(21), "{error}");
+    assert!(world.sound()[30_000..].iter().all(|sample| *sample != 0.0));
+}

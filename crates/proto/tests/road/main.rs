@@ -1,0 +1,6 @@
+//! The whole road in a played world: sender, network, receiver and cards, without a machine.
+
+mod clocks;
+mod faults;
+mod sound;
+mod world;
