@@ -4,7 +4,7 @@
 use tautline_io::stall::StallWitness;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::ledger::{Passage, Stage};
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::Span;
 
 use crate::distribution::Distribution;
 use crate::rx::RxStatus;

@@ -21,3 +21,5 @@ pub mod sound;
 mod summary;
 pub mod text;
 mod tx;
+
+pub use summary::format_name;

@@ -42,7 +42,6 @@ pub(crate) struct RxStatus {
     pub(crate) receiving: Option<Receiving>,
     pub(crate) format: StreamFormat,
     pub(crate) basis: Option<Basis>,
-    pub(crate) link_offset: Span,
     pub(crate) xruns: u64,
     pub(crate) said_goodbye: bool,
 }
@@ -119,7 +118,6 @@ impl Incoming {
             receiving,
             format: *receiver.format(),
             basis,
-            link_offset: receiver.placement().link_offset(),
             xruns,
             said_goodbye: receiver.source().is_some_and(|source| source.said_goodbye()),
         });

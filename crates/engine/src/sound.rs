@@ -184,12 +184,18 @@ impl Measurement {
             self.search(start, &mut found);
             start += WINDOW;
         }
-        self.sound.drain(..start);
-        self.times.retain_mut(|(index, _)| {
-            let kept = *index >= start;
-            *index = index.saturating_sub(start);
-            kept
-        });
+        self.forget(start);
+    }
+
+    /// Forgets the first frames of the sound. The run that they end in now begins later.
+    fn forget(&mut self, frames: usize) {
+        let first = self.time_of(frames);
+        self.sound.drain(..frames);
+        self.times.retain(|(index, _)| *index > frames);
+        self.times.iter_mut().for_each(|(index, _)| *index -= frames);
+        if let Some(first) = first {
+            self.times.push_front((0, first));
+        }
     }
 
     fn collect(&mut self) {

@@ -20,7 +20,7 @@ pub(crate) fn cname(random: &[u8; 16]) -> String {
 }
 
 /// The word for a coding on the command line and in reports.
-pub(crate) const fn format_name(sample: SampleFormat) -> &'static str {
+pub const fn format_name(sample: SampleFormat) -> &'static str {
     match sample {
         SampleFormat::L16 => "l16",
         SampleFormat::L24 => "l24",

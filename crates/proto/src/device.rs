@@ -113,6 +113,11 @@ impl Stop {
         self.0.store(true, Ordering::Release);
     }
 
+    /// The flag itself, for a signal handler, which may do no more than set it.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
     /// Whether somebody asked. Wait-free.
     pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::Acquire)

@@ -1,0 +1,148 @@
+//! ADDRESS as people write it: `rtp://HOST:PORT?iface=eth0`, or a `.sdp` file.
+
+use core::fmt;
+use core::str::FromStr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+use tautline_dsp::gain::Gain;
+use tautline_proto::wire::sdp::Description;
+
+use crate::failure::Failure;
+
+/// An address on the command line.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Address {
+    text: String,
+    place: Place,
+    /// Interface by name or address.
+    pub(crate) interface: Option<String>,
+    /// The only source to hear.
+    pub(crate) source: Option<IpAddr>,
+    /// Routers a multicast packet may pass, plus one.
+    pub(crate) ttl: Option<u8>,
+    /// Gain of the stream in a mix.
+    pub(crate) gain: Gain,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Place {
+    Rtp { host: String, port: u16 },
+    Sdp(PathBuf),
+}
+
+/// What an address stands for.
+#[derive(Debug, Clone)]
+pub(crate) struct Resolved {
+    pub(crate) rtp: SocketAddr,
+    pub(crate) rtcp: SocketAddr,
+    pub(crate) description: Option<Description>,
+}
+
+const FORMS: &str = "write rtp://HOST:PORT or the path of a .sdp file";
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (place, query) = text.split_once('?').unwrap_or((text, ""));
+        let place = match place.split_once("://") {
+            Some(("rtp", rest)) => parse_host(rest, text)?,
+            Some((later @ ("rtp+tcp" | "avtp" | "avtp+udp"), _)) => {
+                return Err(format!("{later}:// is not in this version yet; use rtp://HOST:PORT"));
+            }
+            Some((scheme, _)) => return Err(format!("`{scheme}://` is unknown; {FORMS}")),
+            None if Path::new(place).extension().is_some_and(|e| e.eq_ignore_ascii_case("sdp")) => {
+                Place::Sdp(place.into())
+            }
+            None => return Err(format!("`{text}` is no address; {FORMS}")),
+        };
+        let mut address = Self {
+            text: text.to_owned(),
+            place,
+            interface: None,
+            source: None,
+            ttl: None,
+            gain: Gain::UNITY,
+        };
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            address.set(pair)?;
+        }
+        Ok(address)
+    }
+}
+
+fn parse_host(rest: &str, text: &str) -> Result<Place, String> {
+    let unusable = || format!("`{text}` has no UDP port; write rtp://HOST:5004");
+    let (host, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(unusable)?;
+    let port = port.parse().map_err(|_| unusable())?;
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    Ok(Place::Rtp { host, port })
+}
+
+impl Address {
+    fn set(&mut self, pair: &str) -> Result<(), String> {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let unusable = |what| format!("`{value}` is no {what} in `{}`", self.text);
+        match key {
+            "iface" => self.interface = Some(value.to_owned()),
+            "source" => self.source = Some(value.parse().map_err(|_| unusable("IP address"))?),
+            "ttl" => self.ttl = Some(value.parse().map_err(|_| unusable("TTL of 0 to 255"))?),
+            "gain" => self.gain = value.parse().map_err(|_| unusable("gain such as -6dB"))?,
+            _ => return Err(format!("`{key}` is unknown after ?; use iface, source, ttl or gain")),
+        }
+        Ok(())
+    }
+
+    /// Looks the host up, or reads the description.
+    pub(crate) fn resolve(&self) -> Result<Resolved, Failure> {
+        match &self.place {
+            Place::Rtp { host, port } => {
+                let rtp = look_up(host, *port)?;
+                let above = port.checked_add(1).ok_or_else(|| {
+                    Failure::usage(format!("{self}: RTCP needs the UDP port above; use one below"))
+                })?;
+                Ok(Resolved { rtp, rtcp: SocketAddr::new(rtp.ip(), above), description: None })
+            }
+            Place::Sdp(path) => {
+                let bytes = read_bounded(path)?;
+                let description = Description::read(&bytes).map_err(|error| {
+                    Failure::open(format!("reading {}: {error}", path.display()))
+                })?;
+                Ok(Resolved {
+                    rtp: SocketAddr::new(description.destination, description.rtp_port),
+                    rtcp: SocketAddr::new(description.destination, description.rtcp_port),
+                    description: Some(description),
+                })
+            }
+        }
+    }
+}
+
+/// Reads a description, but never much more than one may have.
+fn read_bounded(path: &Path) -> Result<Vec<u8>, Failure> {
+    use std::io::Read;
+    let most = tautline_proto::wire::sdp::MOST_BYTES as u64 + 1;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(most).read_to_end(&mut bytes))
+        .map_err(|error| Failure::open(format!("reading {}: {error}", path.display())))?;
+    Ok(bytes)
+}
+
+fn look_up(host: &str, port: u16) -> Result<SocketAddr, Failure> {
+    if host.is_empty() || host == "*" {
+        return Ok(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port));
+    }
+    let unknown = |why: String| {
+        Failure::open(format!("looking up {host}: {why}; check the name or give an IP address"))
+    };
+    let mut found = (host, port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
+    found.next().ok_or_else(|| unknown("it has no address".into()))
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

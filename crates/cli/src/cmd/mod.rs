@@ -1,0 +1,65 @@
+//! One module per command.
+
+pub(crate) mod demo;
+pub(crate) mod devices;
+pub(crate) mod join;
+pub(crate) mod pages;
+pub(crate) mod recv;
+mod sdp;
+pub(crate) mod send;
+
+use tautline_audio::{DeviceSpec, FileFormat};
+use tautline_engine::run::RunOptions;
+use tautline_proto::device::{Settings, Stop};
+use tautline_proto::time::Frames;
+use tautline_proto::units::{Channels, Rate};
+
+use crate::failure::Failure;
+use crate::flags::{RunFlags, Timing};
+
+/// The device as the flags ask for it; a file that is read says its own rate and channels.
+fn device_settings(
+    timing: &Timing,
+    rate: Option<Rate>,
+    channels: Option<Channels>,
+    file: Option<&FileFormat>,
+) -> Settings {
+    Settings {
+        rate: rate.or(file.map(|file| file.rate)).unwrap_or(Rate::HZ_48000),
+        channels: channels.or(file.map(|file| file.channels)).unwrap_or(Channels::STEREO),
+        period: Frames::new(i64::from(timing.period)),
+        periods: timing.periods,
+    }
+}
+
+/// What `virtual:` says of itself stands before the flags.
+fn as_specified(spec: &DeviceSpec, settings: Settings) -> Settings {
+    match spec {
+        DeviceSpec::Virtual(options) => Settings {
+            period: options.period.unwrap_or(settings.period),
+            periods: options.periods.unwrap_or(settings.periods),
+            ..settings
+        },
+        _ => settings,
+    }
+}
+
+fn run_options(timing: &Timing, flags: &RunFlags) -> RunOptions {
+    RunOptions {
+        scheduler: timing.scheduler,
+        duration: flags.duration,
+        witness: !flags.no_witness,
+    }
+}
+
+/// Ctrl-C and a polite kill ask to stop; a second one ends the program at once.
+fn stop_on_signals() -> Result<Stop, Failure> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let stop = Stop::default();
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_default(signal, stop.flag())
+            .and_then(|_| signal_hook::flag::register(signal, stop.flag()))
+            .map_err(|error| Failure::running(format!("waiting for signals: {error}")))?;
+    }
+    Ok(stop)
+}

@@ -1,0 +1,197 @@
+//! `taut recv`
+
+use tautline_audio::Extras;
+use tautline_dsp::format::SampleFormat;
+use tautline_dsp::map::ChannelMap;
+use tautline_engine::recv::{RecvEngine, RecvPlan, StreamPlan, least_latency};
+use tautline_io::link::Link;
+use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_io::wire_thread::{Ringed, WireOptions};
+use tautline_proto::device::{Direction, Settings};
+use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::stream::{PTIME_RANGE, StreamFormat, packet_frames};
+use tautline_proto::time::Span;
+use tautline_proto::units::Channels;
+use tautline_proto::wire::rtp::{ExtensionIds, STAMPED_HEADER_BYTES};
+use tautline_proto::wire::sdp::Description;
+
+use super::send::DEFAULT_LATENCY;
+use super::{as_specified, device_settings, run_options, stop_on_signals};
+use crate::address::{Address, Resolved};
+use crate::failure::Failure;
+use crate::flags::{LinkFlag, Recv};
+use crate::screen::{self, LiveLine};
+
+pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
+    let from: Vec<(&Address, Resolved)> = flags
+        .from
+        .iter()
+        .map(|address| Ok((address, address.resolve()?)))
+        .collect::<Result<_, Failure>>()?;
+    let described = from.iter().find_map(|(_, resolved)| resolved.description.as_ref());
+    let (format, device, map) = layout(flags, described)?;
+    for (address, resolved) in &from {
+        check_alike(address, resolved, &format)?;
+    }
+    let options = run_options(&flags.timing, &flags.running);
+    let streams = from
+        .iter()
+        .map(|(address, resolved)| stream(flags, address, resolved, format, &device))
+        .collect::<Result<Vec<_>, Failure>>()?;
+    let plan = RecvPlan {
+        streams,
+        select: flags.select,
+        gain: flags.sound.volume,
+        map,
+        device,
+        until_bye: flags.until_bye,
+        ledger: flags.running.ledger.clone(),
+    };
+    let mut engine = RecvEngine::new(plan)?;
+    let extras = Extras { listener: engine.listener(), record_format: format.sample };
+    let opened =
+        tautline_audio::open_supervised(&flags.output, Direction::Playback, device, extras)?;
+    let stop = stop_on_signals()?;
+    let line = LiveLine::new("recv");
+    let mut report =
+        engine.run(opened.device, &options, &stop, &mut |progress| line.show(progress))?;
+    drop(line);
+    report.notes.extend(opened.notes.take());
+    screen::report(&report, flags.running.report, flags.running.report_file.as_deref())
+}
+
+/// The format expected, the device that plays it and the map between.
+fn layout(
+    flags: &Recv,
+    described: Option<&Description>,
+) -> Result<(StreamFormat, Settings, ChannelMap), Failure> {
+    let stream = &flags.stream;
+    let rate = stream.rate.or(described.map(|d| d.rate));
+    let channels = stream.channels.or(described.map(|d| d.channels));
+    let mut device = as_specified(
+        &flags.output,
+        device_settings(&flags.timing, rate, channels, None),
+    );
+    let sample = stream.format.map(SampleFormat::from).or(described.map(|d| d.sample));
+    let sample = sample.unwrap_or(SampleFormat::L24);
+    let packet = packet_frames(device.rate, flags.ptime)
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let format = StreamFormat {
+        rate: device.rate,
+        channels: device.channels,
+        sample,
+        packet: described.and_then(|d| d.packet).unwrap_or(packet),
+        payload_type: stream
+            .payload_type
+            .or(described.map(|d| d.payload_type))
+            .unwrap_or_else(|| StreamFormat::default_payload_type(sample)),
+    };
+    let map = match &flags.sound.map {
+        Some(map) => map.clone(),
+        None => ChannelMap::identity(device.channels.count()),
+    };
+    map.check(device.channels.count()).map_err(|error| Failure::usage(error.to_string()))?;
+    device.channels = Channels::new(map.outputs() as u32)
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    Ok((format, device, map))
+}
+
+/// All streams of one device have its rate and channels.
+fn check_alike(
+    address: &Address,
+    resolved: &Resolved,
+    format: &StreamFormat,
+) -> Result<(), Failure> {
+    let Some(described) = &resolved.description else { return Ok(()) };
+    if (described.rate, described.channels) == (format.rate, format.channels) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{address} is {} with {} channels and the device is to run at {} with {}; leave --rate and \
+         --channels out, or receive streams that differ in programs of their own",
+        described.rate, described.channels, format.rate, format.channels
+    )))
+}
+
+fn stream(
+    flags: &Recv,
+    address: &Address,
+    resolved: &Resolved,
+    format: StreamFormat,
+    device: &Settings,
+) -> Result<StreamPlan, Failure> {
+    let described = resolved.description.as_ref();
+    let promised = described.and_then(|d| d.link_offset);
+    let link_offset = latency(flags.timing.latency, promised, &format, device)?;
+    let mut format = format;
+    if let Some(described) = described {
+        format.sample = described.sample;
+        format.payload_type = described.payload_type;
+        format.packet = described.packet.unwrap_or(format.packet);
+    }
+    let exact = described.is_some() || flags.stream.payload_type.is_some();
+    let payload_types = match (exact, flags.stream.format) {
+        (true, _) => PayloadTypes::Exactly,
+        (false, Some(_)) => PayloadTypes::Any,
+        (false, None) => PayloadTypes::ByConvention,
+    };
+    let receiver = ReceiverConfig {
+        format,
+        payload_types,
+        extensions: described.map_or(ExtensionIds::DEFAULT, |d| d.extensions),
+        link_offset,
+    };
+    let options = sockets(address, resolved, &format);
+    let (direct, control) = DirectUdp::open_pair(&options)?;
+    let link: Box<dyn Link> = match flags.link {
+        LinkFlag::Ringed => {
+            let wire = WireOptions::below(flags.timing.scheduler, &options);
+            Box::new(Ringed::start(direct, wire)?)
+        }
+        LinkFlag::Auto | LinkFlag::Direct => Box::new(direct),
+    };
+    Ok(StreamPlan {
+        address: address.to_string(),
+        receiver,
+        latency_chosen: flags.timing.latency.is_some(),
+        link,
+        control,
+        gain: address.gain,
+    })
+}
+
+/// The latency chosen, promised, or the usual one: but never less than can work here.
+fn latency(
+    chosen: Option<Span>,
+    promised: Option<Span>,
+    format: &StreamFormat,
+    device: &Settings,
+) -> Result<Span, Failure> {
+    let least = least_latency(format.ptime(), device);
+    match chosen {
+        Some(latency) if latency < least => Err(Failure::usage(format!(
+            "--latency {latency} is less than packets of {} and {} periods of {} frames take; use \
+             --latency {least} or more, shorter packets at the sender or a shorter --period",
+            format.ptime(),
+            device.periods,
+            device.period
+        ))),
+        Some(latency) => Ok(latency),
+        None => Ok(promised.unwrap_or(DEFAULT_LATENCY).max(least)),
+    }
+}
+
+fn sockets(address: &Address, resolved: &Resolved, format: &StreamFormat) -> UdpOptions {
+    let mut options = UdpOptions::receiver(resolved.rtp);
+    let described = resolved.description.as_ref();
+    options.interface = address.interface.clone();
+    options.source_filter =
+        address.source.or_else(|| described.and_then(|d| d.sources.first().copied()));
+    options.ttl = address.ttl.unwrap_or(options.ttl);
+    // Packets of any length are taken, so there is room for the longest.
+    let longest = format.rate.frames_within(PTIME_RANGE.1);
+    let bytes = longest.as_len() * format.frame_bytes() + STAMPED_HEADER_BYTES;
+    options.datagram_bytes = bytes.clamp(1472, 65_507);
+    options.packets_per_second = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
+    options
+}

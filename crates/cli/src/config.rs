@@ -1,0 +1,119 @@
+//! `tautline.toml`: any option of the command line, by the same name.
+//!
+//! ```toml
+//! latency = "5ms"            # for every command that has it
+//! [send]
+//! input = "file:song.flac"
+//! to = ["rtp://10.0.0.2:5004", "rtp://10.0.0.3:5004"]
+//! ```
+//!
+//! The file becomes arguments for what the command line does not say, so each value is read and
+//! refused by the same code and in the same words.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command, CommandFactory};
+use toml::{Table, Value};
+
+use crate::failure::Failure;
+use crate::flags::Taut;
+
+const NAME: &str = "tautline.toml";
+
+/// The command line, with what the file adds.
+pub(crate) fn arguments() -> Result<Vec<OsString>, Failure> {
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let Some((path, text)) = places().find_map(|path| {
+        std::fs::read_to_string(&path).ok().map(|text| (path, text))
+    }) else {
+        return Ok(arguments);
+    };
+    let refuse = |why: String| Failure::usage(format!("reading {}: {why}", path.display()));
+    let table: Table = text.parse().map_err(|error: toml::de::Error| refuse(error.to_string()))?;
+    let taut = Taut::command();
+    check(&table, &taut).map_err(refuse)?;
+    // Leniently: what is missing here may be what the file says.
+    let Ok(given) = taut.clone().ignore_errors(true).try_get_matches_from(&arguments) else {
+        return Ok(arguments);
+    };
+    if let Some((name, given)) = given.subcommand()
+        && let Some(command) = taut.find_subcommand(name)
+    {
+        let own = table.get(name).and_then(Value::as_table);
+        for source in own.into_iter().chain([&table]) {
+            add(source, command, given, &mut arguments).map_err(refuse)?;
+        }
+    }
+    Ok(arguments)
+}
+
+/// Where the file is looked for; the first that is there is taken.
+fn places() -> impl Iterator<Item = PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let system = folder("XDG_CONFIG_HOME")
+        .or_else(|| folder("HOME").map(|home| home.join(".config")))
+        .map(|config| config.join("tautline"));
+    [Some(PathBuf::from(".")), folder("TAUT_HOME"), system, Some("/etc/tautline".into())]
+        .into_iter()
+        .flatten()
+        .map(|folder| folder.join(NAME))
+}
+
+/// Every key must be an option of some command: a typing error is not passed over.
+fn check(table: &Table, taut: &Command) -> Result<(), String> {
+    let has = |command: &Command, key: &str| {
+        command.get_arguments().any(|argument| argument.get_long() == Some(key))
+    };
+    for (key, value) in table {
+        match (value.as_table(), taut.find_subcommand(key)) {
+            (Some(own), Some(command)) => {
+                if let Some(unknown) = own.keys().find(|key| !has(command, key)) {
+                    return Err(format!("`{unknown}` is no option of taut {key}; see its --help"));
+                }
+            }
+            (Some(_), None) => return Err(format!("[{key}] is no command of taut; see --help")),
+            (None, _) if taut.get_subcommands().any(|command| has(command, key)) => {}
+            (None, _) => return Err(format!("`{key}` is no option of any command; see --help")),
+        }
+    }
+    Ok(())
+}
+
+fn add(
+    table: &Table,
+    command: &Command,
+    given: &ArgMatches,
+    arguments: &mut Vec<OsString>,
+) -> Result<(), String> {
+    let present = arguments.clone();
+    for argument in command.get_arguments() {
+        let Some(name) = argument.get_long() else { continue };
+        let Some(value) = table.get(name).filter(|value| !value.is_table()) else { continue };
+        let id = argument.get_id().as_str();
+        let flag = format!("--{name}");
+        let said = given.value_source(id) == Some(ValueSource::CommandLine)
+            || present.iter().any(|argument| {
+                let argument = argument.to_string_lossy();
+                argument == *flag || argument.starts_with(&format!("{flag}="))
+            });
+        if said {
+            continue;
+        }
+        let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        for value in values {
+            match value {
+                Value::Boolean(false) => {}
+                Value::Boolean(true) => arguments.push(flag.clone().into()),
+                Value::String(text) => arguments.push(format!("{flag}={text}").into()),
+                Value::Integer(number) => arguments.push(format!("{flag}={number}").into()),
+                other => {
+                    let kind = other.type_str();
+                    return Err(format!("{name} is a {kind}; write a text, a number or a list"));
+                }
+            }
+        }
+    }
+    Ok(())
+}

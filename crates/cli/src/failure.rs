@@ -1,0 +1,59 @@
+//! How a command ends: one sentence and an exit status.
+
+use core::fmt;
+
+use tautline_engine::run::RunError;
+use tautline_io::udp::OpenError;
+use tautline_proto::device::DeviceError;
+
+/// What ended a command before it was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    sentence: String,
+    /// Of the process.
+    pub(crate) status: u8,
+}
+
+impl Failure {
+    /// It failed while running.
+    pub(crate) fn running(sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), status: 1 }
+    }
+
+    /// It was asked for what cannot be.
+    pub(crate) fn usage(sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), status: 2 }
+    }
+
+    /// A device or address could not be opened.
+    pub(crate) fn open(sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), status: 3 }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Self {
+        Self::open(error.to_string())
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        Self::open(error.to_string())
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Link(error) => error.into(),
+            RunError::Device(_) | RunError::System(..) => Self::running(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The command line, defined once: help, man pages, completions and `tautline.toml` follow from it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tautline_audio::DeviceSpec;
+use tautline_dsp::format::SampleFormat;
+use tautline_dsp::gain::Gain;
+use tautline_dsp::map::ChannelMap;
+use tautline_engine::select::Select;
+use tautline_io::thread::Scheduler;
+use tautline_proto::text::parse_span;
+use tautline_proto::time::Span;
+use tautline_proto::units::{Channels, Rate};
+
+use crate::address::Address;
+
+/// Carries sound between machines and proves when it arrives.
+#[derive(Debug, Parser)]
+#[command(
+    name = "taut",
+    version,
+    after_help = "Try it:\n  taut demo\n\nFrom one machine to another:\n  \
+                  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav     (on 10.0.0.2)\n  \
+                  taut send --input file:song.flac --to rtp://10.0.0.2:5004       (on 10.0.0.1)\n\n\
+                  Any option can also stand in tautline.toml, in this folder, in $TAUT_HOME or in \
+                  the system's configuration folder.\nExit status: 0 done, 1 failed while running, \
+                  2 wrong usage, 3 a device or address could not be opened."
+)]
+pub(crate) struct Taut {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What `taut` does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Carry the bundled recording to two receivers here, and show where the time goes
+    Demo(Demo),
+    /// Capture sound and send it
+    Send(Box<Send>),
+    /// Receive sound and play it
+    Recv(Box<Recv>),
+    /// List the devices that sound can come from and go to
+    Devices,
+    /// Join the ledgers of a sender and a receiver, packet by packet
+    Join(Join),
+    /// Write man pages into a folder
+    #[command(hide = true)]
+    Man(OutFolder),
+    /// Write shell completions into a folder
+    #[command(hide = true)]
+    Completions(OutFolder),
+}
+
+/// `taut demo`
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Folder for what each receiver played and the reports
+    #[arg(long, value_name = "DIR", default_value = "taut-demo")]
+    pub(crate) out: PathBuf,
+    /// Stop after so many seconds of the 20 second recording
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) seconds: Option<u32>,
+    #[command(flatten)]
+    pub(crate) timing: Timing,
+}
+
+/// `taut send`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    taut send --input file:song.flac --to rtp://10.0.0.2:5004\n  \
+    taut send --input tone:440 --to rtp://239.69.1.1:5004?iface=eth0&ttl=4 --sdp tone.sdp\n  \
+    taut send --input virtual:?tone=440 --to rtp://10.0.0.2:5004 --to rtp://10.0.0.3:5004 \
+    --ptime 125us --period 12 --latency 2ms\n  \
+    taut send --input file:talk.wav --to rtp://10.0.0.9:5004 --format l16 --no-stamps   \
+    (a strict peer)")]
+pub(crate) struct Send {
+    /// Where the sound comes from: file:PATH, tone:HZ, virtual:, null:
+    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    pub(crate) input: DeviceSpec,
+    /// Where it goes: rtp://HOST:PORT or a .sdp file; may be given several times
+    #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = parse::<Address>)]
+    pub(crate) to: Vec<Address>,
+    #[command(flatten)]
+    pub(crate) stream: StreamFlags,
+    /// Audio time in one packet, 125us to 20ms; rounded down to whole frames
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
+    pub(crate) ptime: Span,
+    #[command(flatten)]
+    pub(crate) timing: Timing,
+    #[command(flatten)]
+    pub(crate) sound: Sound,
+    #[command(flatten)]
+    pub(crate) running: RunFlags,
+    /// Leave the sender's instants out of the packets: for peers that refuse header extensions
+    #[arg(long)]
+    pub(crate) no_stamps: bool,
+    /// What to do with packets longer than the path carries whole
+    #[arg(long, value_name = "WHEN", default_value = "allow")]
+    pub(crate) fragment: Fragment,
+    /// Who sends: the device's thread, or a wire thread that spaces the packets of a period
+    #[arg(long, value_name = "KIND", default_value = "auto")]
+    pub(crate) link: LinkFlag,
+    /// Differentiated services code point of the packets
+    #[arg(long, value_name = "N", default_value_t = tautline_io::udp::DSCP_MEDIA,
+          value_parser = clap::value_parser!(u8).range(0..64))]
+    pub(crate) dscp: u8,
+    /// Write the stream's session description here
+    #[arg(long, value_name = "PATH")]
+    pub(crate) sdp: Option<PathBuf>,
+}
+
+/// `taut recv`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav\n  \
+    taut recv --from stream.sdp --output null: --latency 2ms --period 12\n  \
+    taut recv --from rtp://239.69.1.1:5004?iface=eth0&source=10.0.0.7 --output null: \
+    --report json\n  \
+    taut recv --from rtp://0.0.0.0:5004 --from rtp://0.0.0.0:5006?gain=-6dB --output \
+    file:mix.wav --select priority")]
+pub(crate) struct Recv {
+    /// The local address or the group to listen at, or a .sdp file; may be given several times
+    #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = parse::<Address>)]
+    pub(crate) from: Vec<Address>,
+    /// Where the sound goes: file:PATH (a WAV), virtual:, null:
+    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    pub(crate) output: DeviceSpec,
+    #[command(flatten)]
+    pub(crate) stream: StreamFlags,
+    /// Longest packets expected; the sender's are taken whatever their length
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
+    pub(crate) ptime: Span,
+    #[command(flatten)]
+    pub(crate) timing: Timing,
+    #[command(flatten)]
+    pub(crate) sound: Sound,
+    #[command(flatten)]
+    pub(crate) running: RunFlags,
+    /// Which of several streams is heard
+    #[arg(long, value_name = "HOW", default_value = "mix", value_parser = parse::<Select>)]
+    pub(crate) select: Select,
+    /// End when every sender has said goodbye and all is played
+    #[arg(long)]
+    pub(crate) until_bye: bool,
+    /// Who reads: the device's thread, or a wire thread
+    #[arg(long, value_name = "KIND", default_value = "direct")]
+    pub(crate) link: LinkFlag,
+}
+
+/// What the stream is.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Stream")]
+pub(crate) struct StreamFlags {
+    /// Frames per second: 44100, 48000, 88200, 96000 or 192000 [default: the file's, else 48000]
+    #[arg(long, value_name = "HZ", value_parser = rate)]
+    pub(crate) rate: Option<Rate>,
+    /// Samples per frame, 1 to 64 [default: the file's, else 2]
+    #[arg(long, value_name = "N", value_parser = channels)]
+    pub(crate) channels: Option<Channels>,
+    /// Coding on the wire [default: l24; recv: by payload type]
+    #[arg(long, value_name = "CODING")]
+    pub(crate) format: Option<Coding>,
+    /// RTP payload type [default: 96 for l16, 97 for l24, 98 for f32; recv with --format: any]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..128))]
+    pub(crate) payload_type: Option<u8>,
+}
+
+/// When.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Timing")]
+pub(crate) struct Timing {
+    /// Capture to DAC: the link offset [default: 5ms or what ptime and period need; recv: the
+    /// sender's]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) latency: Option<Span>,
+    /// Frames per wake-up of the device
+    #[arg(long, value_name = "FRAMES", default_value_t = 48,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) period: u32,
+    /// Periods in the device's buffer
+    #[arg(long, value_name = "N", default_value_t = 2,
+          value_parser = clap::value_parser!(u32).range(2..=64))]
+    pub(crate) periods: u32,
+    /// Of the device's thread: fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD or other
+    #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>)]
+    pub(crate) scheduler: Scheduler,
+}
+
+/// What happens to the sound.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Sound")]
+pub(crate) struct Sound {
+    /// Gain of everything, as -6dB
+    #[arg(long, value_name = "GAIN", default_value = "0dB", allow_hyphen_values = true,
+          value_parser = parse::<Gain>)]
+    pub(crate) volume: Gain,
+    /// For each output channel the input channel it takes, from 1; - for silence: 2,1 swaps
+    #[arg(long, value_name = "MAP", allow_hyphen_values = true, value_parser = parse::<ChannelMap>)]
+    pub(crate) map: Option<ChannelMap>,
+}
+
+/// How the run goes and what it leaves.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Run")]
+pub(crate) struct RunFlags {
+    /// Stop after this long
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) duration: Option<Span>,
+    /// What to print at the end
+    #[arg(long, value_name = "KIND", default_value = "text")]
+    pub(crate) report: ReportKind,
+    /// Also write the report as JSON here
+    #[arg(long, value_name = "PATH")]
+    pub(crate) report_file: Option<PathBuf>,
+    /// Write every packet's instants here, a line each
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ledger: Option<PathBuf>,
+    /// Do without the threads that watch for stalls of the host
+    #[arg(long)]
+    pub(crate) no_witness: bool,
+}
+
+/// `taut join`
+#[derive(Debug, Args)]
+pub(crate) struct Join {
+    /// The sender's ledger
+    pub(crate) sender: PathBuf,
+    /// The receiver's ledger
+    pub(crate) receiver: PathBuf,
+}
+
+/// A folder to write into.
+#[derive(Debug, Args)]
+pub(crate) struct OutFolder {
+    /// The folder, made if need be
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
+/// Codings, by their names on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Coding {
+    /// 16-bit integers
+    L16,
+    /// 24-bit integers
+    L24,
+    /// 32-bit floats
+    F32,
+}
+
+impl From<Coding> for SampleFormat {
+    fn from(coding: Coding) -> Self {
+        match coding {
+            Coding::L16 => Self::L16,
+            Coding::L24 => Self::L24,
+            Coding::F32 => Self::F32,
+        }
+    }
+}
+
+/// Whether packets may be cut into IP fragments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Fragment {
+    /// Send them in IP fragments, and say what it costs
+    Allow,
+    /// Refuse
+    Never,
+}
+
+/// Who makes the system calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LinkFlag {
+    /// Ringed where a period holds several packets, else direct
+    Auto,
+    /// The device's thread
+    Direct,
+    /// A wire thread
+    Ringed,
+}
+
+/// What to print at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportKind {
+    /// A page for people
+    Text,
+    /// The whole report for programs
+    Json,
+    /// Nothing
+    None,
+}
+
+fn parse<T: std::str::FromStr>(text: &str) -> Result<T, String>
+where
+    T::Err: std::fmt::Display,
+{
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    let span = parse_span(text).map_err(|error| error.to_string())?;
+    if span <= Span::ZERO {
+        return Err(format!("`{text}` is not longer than nothing; write 5ms or the like"));
+    }
+    Ok(span)
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let hertz = text.parse().map_err(|_| format!("`{text}` is no rate; write 48000"))?;
+    Rate::new(hertz).map_err(|error| error.to_string())
+}
+
+fn channels(text: &str) -> Result<Channels, String> {
+    let count = text.parse().map_err(|_| format!("`{text}` is no number of channels; write 2"))?;
+    Channels::new(count).map_err(|error| error.to_string())
+}

@@ -1,0 +1,112 @@
+//! What people see: one live line while something runs, the report at the end, complaints.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this module is the program's voice; everything else returns values"
+)]
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tautline_engine::report::Report;
+use tautline_engine::run::Progress;
+use tautline_engine::text;
+
+use crate::failure::Failure;
+use crate::flags::ReportKind;
+
+/// Says what went wrong, in one sentence.
+pub(crate) fn complain(failure: &Failure) {
+    eprintln!("taut: {failure}");
+}
+
+/// Tells something that is not the answer.
+pub(crate) fn tell(sentence: &str) {
+    eprintln!("taut: {sentence}");
+}
+
+/// Prints a line of the answer.
+pub(crate) fn say(line: &str) {
+    println!("{line}");
+}
+
+/// The line that shows how a run goes; nothing where nobody looks.
+pub(crate) struct LiveLine {
+    bar: ProgressBar,
+    name: &'static str,
+}
+
+impl LiveLine {
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self::on(ProgressBar::with_draw_target(None, target()), name)
+    }
+
+    /// On a bar that somebody else draws.
+    pub(crate) fn on(bar: ProgressBar, name: &'static str) -> Self {
+        let style = ProgressStyle::with_template("{spinner} {msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Self { bar, name }
+    }
+
+    pub(crate) fn show(&self, progress: &Progress) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        let latency = match progress.latency {
+            Some((latency, uncertainty)) => {
+                let how = if progress.heard { "heard after" } else { "plays after" };
+                format!(
+                    "{how} {:.3} ms ± {:.3}",
+                    latency.as_millis_f64(),
+                    uncertainty.as_millis_f64()
+                )
+            }
+            None => "latency not known yet".into(),
+        };
+        self.bar.set_message(format!(
+            "{} {:>6.1} s  {:>7} packets  {} missed  {} xruns  {latency}",
+            self.name,
+            progress.elapsed.as_millis_f64() / 1e3,
+            progress.packets,
+            progress.missed,
+            progress.xruns
+        ));
+    }
+}
+
+impl Drop for LiveLine {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Where live lines go: the terminal, or nowhere.
+pub(crate) fn target() -> ProgressDrawTarget {
+    if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr_with_hz(10)
+    } else {
+        ProgressDrawTarget::hidden()
+    }
+}
+
+/// Prints the report as asked, and writes it to the file asked for.
+pub(crate) fn report(
+    report: &Report,
+    kind: ReportKind,
+    file: Option<&std::path::Path>,
+) -> Result<(), Failure> {
+    let json = || report.to_json().map_err(|error| Failure::running(error.to_string()));
+    match kind {
+        ReportKind::Text => print!("{}", text::render(report)),
+        ReportKind::Json => print!("{}", json()?),
+        ReportKind::None => {}
+    }
+    if let Some(path) = file {
+        std::fs::write(path, json()?).map_err(|error| {
+            Failure::running(format!("writing the report {}: {error}", path.display()))
+        })?;
+    }
+    Ok(())
+}
