@@ -259,6 +259,8 @@ impl WireThread {
         let mut polled = [wanted(self.bell.event.as_raw_fd()), wanted(self.direct.as_raw_fd())];
         loop {
             let next = self.depart();
+            // Before the wait: what was sent and fetched must not stay unknown until the next event.
+            self.publish();
             {
                 let _permit = permit("waiting for its time is what the wire thread is for");
                 poll(&mut polled, next);
@@ -273,7 +275,6 @@ impl WireThread {
             if polled[1].revents != 0 {
                 self.fetch();
             }
-            self.publish();
         }
     }
 

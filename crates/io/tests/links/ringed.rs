@@ -57,6 +57,19 @@ fn packets_of_one_period_leave_at_their_own_times() {
 }
 
 #[test]
+fn the_last_packet_is_counted_though_nothing_follows_it() {
+    let receiver = DirectUdp::open(&receiver_options()).unwrap();
+    let (mut sender, _departures) = recording_sender(receiver.local());
+    sender.queue(&outgoing(&mut [1]));
+    sender.flush();
+    let until = now() + Span::from_secs(10);
+    while sender.counters().sent == 0 {
+        assert!(now() < until);
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_later_hand_over_wakes_a_wire_thread_that_has_nothing_to_do() {
     let mut receiver = DirectUdp::open(&receiver_options()).unwrap();
     let (mut sender, _departures) = recording_sender(receiver.local());
