@@ -360,7 +360,7 @@ impl Receiver {
         }
         let next = self.playout.cursor()? + skipped;
         let error = due - next;
-        let distance = Frames::new(error.count().abs());
+        let distance = Frames::new(error.count().saturating_abs());
         if distance <= tolerance {
             if skipped != Frames::ZERO {
                 self.playout.move_to(next);

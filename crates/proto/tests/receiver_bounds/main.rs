@@ -1,0 +1,58 @@
+//! Under test: a receiver that is told anything, in any order, at any time. It must not panic,
+//! wrap a sum, allocate, or give what is no sound.
+
+mod operations;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use proptest::prelude::*;
+
+/// Counts the allocations of each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every request goes to the system's allocator as it came; the count is beside it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocations() -> usize {
+    ALLOCATIONS.get()
+}
+
+#[test]
+fn the_count_of_allocations_counts() {
+    let before = allocations();
+    drop(std::hint::black_box(vec![1, 2, 3]));
+    assert_eq!(allocations(), before + 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+    #[test]
+    fn a_receiver_keeps_its_bounds_whatever_it_is_told(
+        bytes in prop::collection::vec(any::<u8>(), 0..3000),
+    ) {
+        operations::play(&bytes, allocations);
+    }
+}

@@ -1,0 +1,238 @@
+//! Bytes become operations on a receiver: whatever they are, it must keep its bounds. Shared by the
+//! property test beside it and the fuzz target `receiver`.
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::clock::{ClockMapping, WallTime};
+use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::ntp::NtpTime;
+use tautline_proto::wire::rtp::{ExtensionIds, Header, Instants, SenderStamps};
+
+/// Takes numbers from the front of the bytes; zeros when they have ended.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+
+    fn short(&mut self) -> u16 {
+        u16::from_be_bytes([self.byte(), self.byte()])
+    }
+
+    fn word(&mut self) -> u32 {
+        u32::from(self.short()) << 16 | u32::from(self.short())
+    }
+
+    /// Small numbers, large ones and the very ends of the range.
+    fn long(&mut self) -> i64 {
+        match self.byte() % 6 {
+            0 => 0,
+            1 => i64::from(self.short() as i16),
+            2 => i64::from(self.word() as i32),
+            3 => i64::MAX - i64::from(self.byte() % 2),
+            4 => i64::MIN + i64::from(self.byte() % 2),
+            _ => (i64::from(self.word()) << 32) | i64::from(self.word()),
+        }
+    }
+}
+
+/// What the run is made of, and where it stands.
+struct Run {
+    receiver: Receiver,
+    config: ReceiverConfig,
+    now: LocalTime,
+    header: Header,
+    datagram: Vec<u8>,
+    out: Vec<f32>,
+    allocations: fn() -> usize,
+}
+
+const SSRCS: [u32; 3] = [1, 0x8000_0000, u32::MAX];
+const FORMATS: [SampleFormat; 3] = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32];
+/// More than the playout holds of any configuration here.
+const MOST_FRAMES: usize = 1 << 17;
+
+/// Does what `bytes` say. Panics where a bound is broken; `allocations` counts those of this
+/// thread.
+pub(crate) fn play(bytes: &[u8], allocations: fn() -> usize) {
+    let mut bytes = Bytes(bytes);
+    let mut run = Run::new(&mut bytes, allocations);
+    while !bytes.0.is_empty() {
+        run.step(&mut bytes);
+    }
+}
+
+impl Run {
+    fn new(bytes: &mut Bytes<'_>, allocations: fn() -> usize) -> Self {
+        let rate = Rate::SUPPORTED[usize::from(bytes.byte()) % Rate::SUPPORTED.len()];
+        let sample = FORMATS[usize::from(bytes.byte()) % 3];
+        let channels = [1, 2, 3, 64][usize::from(bytes.byte()) % 4];
+        let packet = Frames::new(i64::from(bytes.byte()) + 1);
+        let format = StreamFormat {
+            rate: Rate::new(rate).expect("one of the supported"),
+            channels: Channels::new(channels).expect("within the bounds"),
+            sample,
+            packet,
+            payload_type: StreamFormat::default_payload_type(sample),
+        };
+        let types = [PayloadTypes::Exactly, PayloadTypes::Any, PayloadTypes::ByConvention];
+        let config = ReceiverConfig {
+            format,
+            payload_types: types[usize::from(bytes.byte()) % 3],
+            extensions: ExtensionIds::DEFAULT,
+            link_offset: Span::from_millis(i64::from(bytes.byte() % 101)),
+        };
+        let header = Header {
+            sequence: bytes.short(),
+            timestamp: bytes.word(),
+            ssrc: SSRCS[0],
+            marker: true,
+            payload_type: format.payload_type,
+            stamps: None,
+        };
+        Self {
+            receiver: Receiver::new(config),
+            config,
+            now: LocalTime::from_nanos(bytes.long() / 2),
+            header,
+            datagram: Vec::with_capacity(1 << 17),
+            out: vec![0.0; MOST_FRAMES],
+            allocations,
+        }
+    }
+
+    fn step(&mut self, bytes: &mut Bytes<'_>) {
+        match bytes.byte() % 16 {
+            0..=5 => self.packet(bytes),
+            6 => {
+                self.header.sequence = bytes.short();
+                self.packet(bytes);
+            }
+            7 => {
+                self.header.timestamp = bytes.word();
+                self.packet(bytes);
+            }
+            8 => {
+                self.write(bytes);
+                for _ in 0..bytes.byte() % 4 + 1 {
+                    let at = usize::from(bytes.short()) % self.datagram.len();
+                    self.datagram[at] = bytes.byte();
+                }
+                self.datagram.truncate(usize::from(bytes.short()) % 4000 + 1);
+                self.handle(self.now);
+            }
+            9 => self.garbage(bytes),
+            10..=12 => {
+                let frames = usize::from(bytes.byte()) * 4;
+                self.now += self.config.format.rate.span_of(Frames::from_len(frames));
+                self.pull(frames, self.now, Frames::ZERO);
+            }
+            13 => {
+                let meets = LocalTime::from_nanos(bytes.long());
+                let frames = usize::from(bytes.short()) * 2;
+                self.pull(frames, meets, Frames::new(bytes.long()));
+            }
+            14 => self.learn(bytes),
+            _ => self.now += Span::from_micros(i64::from(bytes.word())),
+        }
+    }
+
+    /// The next packet of a stream, perhaps another's.
+    fn packet(&mut self, bytes: &mut Bytes<'_>) {
+        self.write(bytes);
+        let arrival = match bytes.byte() {
+            0 => LocalTime::from_nanos(bytes.long()),
+            late => self.now + Span::from_micros(i64::from(late) * 20),
+        };
+        self.handle(arrival);
+    }
+
+    fn write(&mut self, bytes: &mut Bytes<'_>) {
+        let kind = bytes.byte();
+        self.header.ssrc = SSRCS[usize::from(kind & 3) % 3];
+        self.header.marker = kind & 4 != 0;
+        self.header.payload_type = match kind & 0x30 {
+            0x30 => bytes.byte(),
+            _ => self.receiver.format().payload_type,
+        };
+        let capture = if kind & 0x80 == 0 { self.now.as_nanos() } else { bytes.long() };
+        self.header.stamps = (kind & 0x40 != 0).then(|| SenderStamps {
+            capture: NtpTime::from_unix_nanos(capture),
+            instants: (kind & 8 != 0).then(|| Instants {
+                taken: Span::from_micros(i64::from(bytes.byte())),
+                ..Instants::default()
+            }),
+        });
+        let frames = usize::from(bytes.byte()) + 1;
+        self.datagram.clear();
+        self.datagram.resize(self.header.bytes(), 0);
+        self.header.write(&mut self.datagram);
+        let length = self.datagram.len() + frames * self.receiver.format().frame_bytes();
+        let value = bytes.byte();
+        self.datagram.resize(length, value);
+        self.header.sequence = self.header.sequence.wrapping_add(1);
+        self.header.timestamp = self.header.timestamp.wrapping_add(frames as u32);
+    }
+
+    fn garbage(&mut self, bytes: &mut Bytes<'_>) {
+        let length = usize::from(bytes.byte()).min(bytes.0.len());
+        let (garbage, rest) = bytes.0.split_at(length);
+        self.datagram.clear();
+        self.datagram.extend_from_slice(garbage);
+        bytes.0 = rest;
+        self.handle(self.now);
+    }
+
+    fn handle(&mut self, arrival: LocalTime) {
+        let before = (self.allocations)();
+        let _ = self.receiver.handle(&self.datagram, arrival, self.now);
+        assert_eq!((self.allocations)(), before, "a packet allocates nothing");
+    }
+
+    fn pull(&mut self, frames: usize, meets: LocalTime, skipped: Frames) {
+        let channels = self.config.format.channels.count();
+        let out = &mut self.out[..frames.min(MOST_FRAMES / channels) * channels];
+        out.fill(f32::NAN);
+        let times = PullTimes { now: self.now, meets, skipped };
+        let before = (self.allocations)();
+        let pulled = self.receiver.pull(out, times, |passage| {
+            // Stages of instants far apart saturate; they must not wrap.
+            let _ = passage.total();
+        });
+        assert_eq!((self.allocations)(), before, "a block allocates nothing");
+        assert!(pulled.missing.as_len() * channels <= out.len(), "{pulled:?}");
+        let integers = self.config.format.sample != SampleFormat::F32
+            && self.config.payload_types != PayloadTypes::ByConvention;
+        if integers {
+            // A fade may add the sound that ends to the sound that begins.
+            assert!(out.iter().all(|sample| sample.abs() <= 2.0), "finite and within bounds");
+        }
+    }
+
+    fn learn(&mut self, bytes: &mut Bytes<'_>) {
+        let ssrc = SSRCS[usize::from(bytes.byte()) % 3];
+        match bytes.byte() % 6 {
+            0 | 1 => {
+                let (offset, sure) =
+                    (Span::from_nanos(bytes.long()), Span::from_nanos(bytes.long()));
+                self.receiver.set_clock(ssrc, ClockMapping::known(offset, sure.abs()));
+            }
+            2 => {
+                // As every packet with stamps here says: capture is now.
+                let sure = Span::from_micros(i64::from(bytes.byte()));
+                self.receiver.set_clock(ssrc, ClockMapping::known(Span::ZERO, sure));
+            }
+            3 => self.receiver.set_link_offset(Span::from_nanos(bytes.long())),
+            4 => {
+                let wall = WallTime::from_unix_nanos(bytes.long());
+                self.receiver.observe_report(ssrc, bytes.word(), wall);
+            }
+            _ => self.receiver.say_goodbye(ssrc),
+        }
+    }
+}
