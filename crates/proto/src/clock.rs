@@ -10,7 +10,7 @@ use core::fmt;
 use core::ops::{Add, Sub};
 
 use crate::time::{LocalTime, MediaTime, Span};
-use crate::units::Rate;
+use crate::units::{Rate, scale};
 
 /// An instant on some host's wall clock as RTCP carries it: nanoseconds since the Unix epoch.
 ///
@@ -223,9 +223,13 @@ impl MediaClock {
     const JUMP: Span = Span::from_millis(20);
     /// Two doubtful readings that agree within this confirm each other.
     const CONFIRM: Span = Span::from_millis(5);
-    /// Each reading pulls the line by this part of its error: at 1000 readings a second a time
-    /// constant of 64 ms, so a card 100 ppm off lags by 6.4 µs.
-    const PULL: i64 = 64;
+    /// Time constant of the pull, whatever the time between readings: a card 100 ppm off lags by
+    /// 6.4 µs, and the jitter of stamps a millisecond apart is cut to a tenth.
+    const SETTLING: Span = Span::from_millis(64);
+    /// Readings further apart than this (reports instead of packets) pull by no more: a quarter of
+    /// their error. The lag grows with their distance, 0.2 ms at half a second and 100 ppm, and
+    /// their jitter is cut to two fifths.
+    const SPARSE: Span = Span::from_millis(16);
 
     /// Knows nothing yet.
     pub const fn new(rate: Rate) -> Self {
@@ -234,14 +238,21 @@ impl MediaClock {
 
     /// Takes one pair of a frame and the instant it was captured.
     pub fn observe(&mut self, media: MediaTime, wall: WallTime) -> Reading {
-        let Some(predicted) = self.wall(media) else {
+        let Some((frame, at)) = self.reference else {
             self.reference = Some((media, wall));
             return Reading::Agreed;
         };
+        let since = self.rate.span_of(media - frame);
+        let predicted = at + since;
         let error = wall - predicted;
         if error.abs() <= Self::JUMP {
             self.doubt = None;
-            self.reference = Some((media, predicted + error.divided(Self::PULL)));
+            // One that comes after a later one tells nothing new.
+            if since > Span::ZERO {
+                let weight = since.min(Self::SPARSE).as_nanos().into();
+                let pull = scale(error.as_nanos(), weight, Self::SETTLING.as_nanos().into());
+                self.reference = Some((media, predicted + Span::from_nanos(pull)));
+            }
             return Reading::Agreed;
         }
         match self.doubt {

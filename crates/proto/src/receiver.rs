@@ -4,49 +4,24 @@
 //! has arrived, then [`Receiver::pull`] the period's frames. What an ordinary thread learns of the
 //! sender's clock comes in as values ([`Receiver::set_clock`], [`Receiver::observe_report`]).
 
+mod config;
 mod outcome;
 mod turns;
 
 use core::ops::Range;
 
-use tautline_dsp::format::SampleFormat;
-
 use crate::clock::{ClockMapping, Reading, WallTime};
-use crate::ledger::{Origin, Passage, SenderInstants};
+use crate::ledger::Passage;
 use crate::placement::{Basis, Placement};
 use crate::playout::{Placed, Playout};
 use crate::source::{Admission, Source};
 use crate::stream::StreamFormat;
 use crate::time::{Frames, LocalTime, MediaTime, Span};
-use crate::wire::rtp::{ExtensionIds, Invalid, Packet};
+use crate::wire::rtp::{Invalid, Packet};
 
+pub use config::{PayloadTypes, ReceiverConfig};
 pub use outcome::{Accepted, Counters, PullTimes, Pulled, Received, Resync};
 use turns::{Slot, Turns};
-
-/// Which payload types belong to the stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PayloadTypes {
-    /// The one of the stream's format, as a session description says.
-    Exactly,
-    /// Any dynamic one, or the static ones of L16; the first packet's is kept. The coding is the
-    /// one configured.
-    Any,
-    /// Those that tautline senders use by default; each says its own coding.
-    ByConvention,
-}
-
-/// How a receiver works.
-#[derive(Debug, Clone, Copy)]
-pub struct ReceiverConfig {
-    /// What the stream is. The packet length is a hint: packets of any length are taken.
-    pub format: StreamFormat,
-    /// Which payload types are taken.
-    pub payload_types: PayloadTypes,
-    /// Where the sender's instants are in the header.
-    pub extensions: ExtensionIds,
-    /// Capture to presentation.
-    pub link_offset: Span,
-}
 
 /// Whether frames are being given out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -389,7 +364,7 @@ impl Receiver {
         let (placement, rate) = (&self.placement, self.format.rate);
         self.counters.lost += self.turns.take(&frames, source, |slot| {
             let dac = times.meets + rate.span_of(slot.media - frames.start);
-            passage(passage_of(slot, placement, times.now, dac));
+            passage(slot.passage(placement, times.now, dac));
         });
     }
 
@@ -410,46 +385,6 @@ impl Receiver {
         let tail = core::mem::take(&mut self.tail_missing);
         if !self.source.as_ref().is_some_and(Source::begins_anew) {
             self.counters.missing_frames += tail;
-        }
-    }
-}
-
-/// The ledger of a packet whose turn has come.
-fn passage_of(slot: &Slot, placement: &Placement, now: LocalTime, dac: LocalTime) -> Passage {
-    let capture = match slot.capture {
-        Some(wall) => placement.local(wall),
-        None => placement.capture(slot.media),
-    };
-    let sender = capture.and_then(|capture| {
-        slot.instants.map(|instants| SenderInstants {
-            taken: capture + instants.taken,
-            packed: capture + instants.packed,
-            handed: capture + instants.handed,
-        })
-    });
-    Passage {
-        media: slot.media,
-        origin: capture.map(|capture| Origin { capture, sender }),
-        arrival: slot.arrival,
-        read: slot.read,
-        taken: now,
-        written: now,
-        dac,
-    }
-}
-
-impl PayloadTypes {
-    /// The coding of `payload_type`, if it belongs to the stream.
-    fn coding(self, payload_type: u8, format: &StreamFormat) -> Option<SampleFormat> {
-        // Static types 10 and 11 are L16 (RFC 3551 table 4); dynamic ones begin at 96 (§3).
-        match (self, payload_type) {
-            (Self::Exactly, _) => (payload_type == format.payload_type).then_some(format.sample),
-            (_, 10 | 11) => Some(SampleFormat::L16),
-            (Self::Any, 96..=127) => Some(format.sample),
-            (Self::ByConvention, _) => [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32]
-                .into_iter()
-                .find(|s| StreamFormat::default_payload_type(*s) == payload_type),
-            _ => None,
         }
     }
 }

@@ -4,6 +4,8 @@
 use core::ops::Range;
 
 use crate::clock::WallTime;
+use crate::ledger::{Origin, Passage, SenderInstants};
+use crate::placement::Placement;
 use crate::source::Source;
 use crate::time::{Frames, LocalTime, MediaTime};
 use crate::wire::rtp::Instants;
@@ -20,6 +22,33 @@ pub(super) struct Slot {
     pub(super) read: LocalTime,
     /// Whether every frame of it came in time.
     pub(super) whole: bool,
+}
+
+impl Slot {
+    /// The ledger of the packet, whose turn has come at `now` and whose first frame meets the DAC
+    /// at `dac`.
+    pub(super) fn passage(&self, placement: &Placement, now: LocalTime, dac: LocalTime) -> Passage {
+        let capture = match self.capture {
+            Some(wall) => placement.local(wall),
+            None => placement.capture(self.media),
+        };
+        let sender = capture.and_then(|capture| {
+            self.instants.map(|instants| SenderInstants {
+                taken: capture + instants.taken,
+                packed: capture + instants.packed,
+                handed: capture + instants.handed,
+            })
+        });
+        Passage {
+            media: self.media,
+            origin: capture.map(|capture| Origin { capture, sender }),
+            arrival: self.arrival,
+            read: self.read,
+            taken: now,
+            written: now,
+            dac,
+        }
+    }
 }
 
 /// A place for one packet, found by the low bits of its number.

@@ -1,0 +1,85 @@
+//! Under test: the line between a stream's media time and its sender's clock, fed often by packets
+//! or seldom by reports.
+
+use proptest::prelude::*;
+use tautline_proto::clock::{MediaClock, Reading, WallTime};
+use tautline_proto::time::{Frames, MediaTime, Span};
+use tautline_proto::units::{Ppm, Rate};
+
+const START: WallTime = WallTime::from_unix_nanos(1_700_000_000_000_000_000);
+
+/// When a card with this rate error captures `media`.
+fn truth(media: MediaTime, drift: Ppm) -> WallTime {
+    START + drift.unstretch(Rate::HZ_48000.span_of(media - MediaTime::ZERO))
+}
+
+/// The greatest error once it has settled, with readings every `apart`, each off by `noise`.
+fn worst(drift: Ppm, apart: Span, mut noise: impl FnMut(i64) -> Span) -> Span {
+    let mut clock = MediaClock::new(Rate::HZ_48000);
+    let step = Rate::HZ_48000.frames_within(apart);
+    let mut worst = Span::ZERO;
+    for reading in 0..2000 {
+        let media = MediaTime::from_frames(step.count() * reading);
+        let taken = clock.observe(media, truth(media, drift) + noise(reading));
+        assert_eq!(taken, Reading::Agreed);
+        if reading > 1000 {
+            let error = clock.wall(media).expect("just read") - truth(media, drift);
+            worst = worst.max(error.abs());
+        }
+    }
+    worst
+}
+
+#[test]
+fn a_card_of_100_ppm_is_followed_however_long_its_packets_are() {
+    for micros in [125, 1000, 5000, 20_000] {
+        for ppm in [-100.0, 100.0] {
+            let off = worst(Ppm::from_f64(ppm), Span::from_micros(micros), |_| Span::ZERO);
+            assert!(off <= Span::from_micros(10), "{ppm} ppm, every {micros} us: {off}");
+        }
+    }
+}
+
+#[test]
+fn a_card_of_100_ppm_is_followed_by_reports_alone() {
+    let off = worst(Ppm::from_f64(100.0), Span::from_millis(500), |_| Span::ZERO);
+    assert!(off <= Span::from_micros(250), "{off}");
+}
+
+#[test]
+fn the_jitter_of_stamps_is_smoothed() {
+    let jitter = |reading: i64| Span::from_micros((reading * 7919) % 401 - 200);
+    let off = worst(Ppm::ZERO, Span::from_millis(1), jitter);
+    assert!(off <= Span::from_micros(30), "{off}");
+    let off = worst(Ppm::ZERO, Span::from_millis(500), jitter);
+    assert!(off <= Span::from_micros(150), "{off}");
+}
+
+#[test]
+fn one_wrong_stamp_is_doubted_and_a_second_like_it_believed() {
+    let mut clock = MediaClock::new(Rate::HZ_48000);
+    let media = |n: i64| MediaTime::from_frames(48 * n);
+    let wall = |n: i64| truth(media(n), Ppm::ZERO);
+    assert_eq!(clock.observe(media(0), wall(0)), Reading::Agreed);
+    assert_eq!(clock.observe(media(1), wall(1) + Span::from_secs(1)), Reading::Doubted);
+    assert_eq!(clock.wall(media(1)), Some(wall(1)));
+    assert_eq!(clock.observe(media(2), wall(2)), Reading::Agreed);
+    assert_eq!(clock.observe(media(3), wall(3) + Span::from_secs(1)), Reading::Doubted);
+    assert_eq!(clock.observe(media(4), wall(4) + Span::from_secs(1)), Reading::Jumped);
+    assert_eq!(clock.wall(media(4)), Some(wall(4) + Span::from_secs(1)));
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_readings_makes_no_harm(
+        readings in prop::collection::vec((0..5000_i64, -300_i64..300), 1..300),
+    ) {
+        let mut clock = MediaClock::new(Rate::HZ_48000);
+        for (number, micros) in readings {
+            let media = MediaTime::ZERO + Frames::new(48 * number);
+            clock.observe(media, truth(media, Ppm::ZERO) + Span::from_micros(micros));
+            let error = clock.wall(media).expect("just read") - truth(media, Ppm::ZERO);
+            prop_assert!(error.abs() <= Span::from_micros(301), "{error}");
+        }
+    }
+}
