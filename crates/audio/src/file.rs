@@ -56,7 +56,7 @@ pub fn probe(path: &Path) -> Result<FileFormat, DeviceError> {
 }
 
 /// Reads a file packet by packet. Blocks on the disk: for decoder threads.
-pub(crate) struct FileReader {
+pub struct FileReader {
     format: FileFormat,
     container: Box<dyn FormatReader>,
     decoder: Box<dyn AudioDecoder>,
@@ -69,15 +69,16 @@ pub(crate) struct FileReader {
 
 /// What remained to be said at the end of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Flaws {
+pub struct Flaws {
     /// Frames that were there, and that were promised, if fewer were there.
-    pub(crate) cut: Option<(u64, u64)>,
+    pub cut: Option<(u64, u64)>,
     /// Packets that could not be decoded and were played as silence.
-    pub(crate) broken: u64,
+    pub broken: u64,
 }
 
 impl FileReader {
-    pub(crate) fn open(path: &Path) -> Result<Self, DeviceError> {
+    /// Opens the file at `path`, or says with which command to convert it.
+    pub fn open(path: &Path) -> Result<Self, DeviceError> {
         let file = open_regular(path)?;
         // The container reader (symphonia 0.6.1) panics over some damaged WAV headers where
         // integer overflow is checked.
@@ -115,12 +116,13 @@ impl FileReader {
         Ok(Self { format, container, decoder, track, given: 0, broken: 0 })
     }
 
-    pub(crate) fn format(&self) -> FileFormat {
+    /// What is in it.
+    pub const fn format(&self) -> FileFormat {
         self.format
     }
 
     /// The next samples, interleaved, in place of what `out` held; `false` at the end.
-    pub(crate) fn read(&mut self, out: &mut Vec<f32>) -> bool {
+    pub fn read(&mut self, out: &mut Vec<f32>) -> bool {
         out.clear();
         let channels = self.format.channels.count();
         while out.is_empty() {
@@ -150,7 +152,7 @@ impl FileReader {
     }
 
     /// What was wrong, once [`FileReader::read`] has reached the end.
-    pub(crate) fn flaws(&self) -> Flaws {
+    pub fn flaws(&self) -> Flaws {
         let promised = self.format.frames.filter(|&frames| self.given < frames);
         Flaws { cut: promised.map(|frames| (self.given, frames)), broken: self.broken }
     }

@@ -29,7 +29,7 @@ pub mod virtual_card;
 #[cfg(test)]
 mod tests;
 
-pub use file::{Coding, FileFormat, probe};
+pub use file::{Coding, FileFormat, FileReader, probe};
 pub use notes::Notes;
 pub use spec::{CardOptions, DeviceSpec};
 pub use supervise::{Supervised, Supervision};

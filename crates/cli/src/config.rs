@@ -25,9 +25,9 @@ const NAME: &str = "tautline.toml";
 /// The command line, with what the file adds.
 pub(crate) fn arguments() -> Result<Vec<OsString>, Failure> {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
-    let Some((path, text)) = places().find_map(|path| {
-        std::fs::read_to_string(&path).ok().map(|text| (path, text))
-    }) else {
+    let Some((path, text)) =
+        places().find_map(|path| std::fs::read_to_string(&path).ok().map(|text| (path, text)))
+    else {
         return Ok(arguments);
     };
     let refuse = |why: String| Failure::usage(format!("reading {}: {why}", path.display()));

@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Devices,
     /// Join the ledgers of a sender and a receiver, packet by packet
     Join(Join),
+    /// Say whether what was heard is what was sent, frame by frame
+    Compare(Compare),
     /// Write man pages into a folder
     #[command(hide = true)]
     Man(OutFolder),
@@ -55,6 +57,10 @@ pub(crate) enum Command {
 
 /// `taut demo`
 #[derive(Debug, Args)]
+#[command(after_help = "The defaults ride out a host that freezes for tens of milliseconds, as \
+    virtual machines do.\nAs tight as a quiet machine allows:\n  \
+    taut demo --latency 5ms --periods 2\n  \
+    taut demo --latency 2ms --period 12 --periods 2")]
 pub(crate) struct Demo {
     /// Folder for what each receiver played and the reports
     #[arg(long, value_name = "DIR", default_value = "taut-demo")]
@@ -62,8 +68,20 @@ pub(crate) struct Demo {
     /// Stop after so many seconds of the 20 second recording
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) seconds: Option<u32>,
-    #[command(flatten)]
-    pub(crate) timing: Timing,
+    /// Capture to DAC: the link offset
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = span)]
+    pub(crate) latency: Span,
+    /// Frames per wake-up of each card
+    #[arg(long, value_name = "FRAMES", default_value_t = 48,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) period: u32,
+    /// Periods in each card's buffer
+    #[arg(long, value_name = "N", default_value_t = 40,
+          value_parser = clap::value_parser!(u32).range(2..=64))]
+    pub(crate) periods: u32,
+    /// Of the cards' threads: fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD or other
+    #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>)]
+    pub(crate) scheduler: Scheduler,
 }
 
 /// `taut send`
@@ -229,6 +247,17 @@ pub(crate) struct Join {
     pub(crate) sender: PathBuf,
     /// The receiver's ledger
     pub(crate) receiver: PathBuf,
+}
+
+/// `taut compare`
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status: 0 if every frame that was sent was heard, bit for bit; 1 if \
+    not.")]
+pub(crate) struct Compare {
+    /// The file that was sent
+    pub(crate) sent: PathBuf,
+    /// The file that was recorded
+    pub(crate) heard: PathBuf,
 }
 
 /// A folder to write into.

@@ -33,6 +33,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Join(flags) => cmd::join::run(&flags),
+        Command::Compare(flags) => cmd::compare::run(&flags),
         Command::Man(flags) => cmd::pages::man(&flags.out),
         Command::Completions(flags) => cmd::pages::completions(&flags.out),
     }

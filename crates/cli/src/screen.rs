@@ -91,6 +91,11 @@ pub(crate) fn target() -> ProgressDrawTarget {
     }
 }
 
+/// Prints the report for people.
+pub(crate) fn print_report(report: &Report) {
+    print!("{}", text::render(report));
+}
+
 /// Prints the report as asked, and writes it to the file asked for.
 pub(crate) fn report(
     report: &Report,
@@ -99,7 +104,7 @@ pub(crate) fn report(
 ) -> Result<(), Failure> {
     let json = || report.to_json().map_err(|error| Failure::running(error.to_string()));
     match kind {
-        ReportKind::Text => print!("{}", text::render(report)),
+        ReportKind::Text => print_report(report),
         ReportKind::Json => print!("{}", json()?),
         ReportKind::None => {}
     }

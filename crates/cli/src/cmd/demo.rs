@@ -1,4 +1,247 @@
-//! `taut demo`
+//! `taut demo`: the bundled recording, one sender, two receivers, real sockets.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use indicatif::{MultiProgress, ProgressBar};
+use tautline_audio::{DeviceSpec, Extras};
+use tautline_dsp::format::SampleFormat;
+use tautline_dsp::gain::Gain;
+use tautline_dsp::map::ChannelMap;
+use tautline_engine::recv::{RecvEngine, RecvPlan, StreamPlan};
+use tautline_engine::report::Report;
+use tautline_engine::run::{RunError, RunOptions};
+use tautline_engine::select::Select;
+use tautline_engine::send::{LinkKind, SendEngine, SendPlan, random_identity};
+use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_proto::device::{Direction, Settings, Stop};
+use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::stream::{StreamFormat, packet_frames};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::ExtensionIds;
+
+use super::compare::{Verdict, compare};
+use super::send::probe;
+use super::stop_on_signals;
 use crate::failure::Failure;
 use crate::flags::Demo;
-pub(crate) fn run(_flags: &Demo) -> Result<(), Failure> { Ok(()) }
+use crate::screen::{self, LiveLine};
+
+/// Made by `assets/make-recording`.
+static RECORDING: &[u8] = include_bytes!("../../../../assets/recording.flac");
+
+/// What both ends agree on.
+#[derive(Clone, Copy)]
+struct Scene {
+    format: StreamFormat,
+    device: Settings,
+    latency: Span,
+    options: RunOptions,
+}
+
+pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
+    std::fs::create_dir_all(&flags.out).map_err(|error| {
+        Failure::open(format!("making the folder {}: {error}", flags.out.display()))
+    })?;
+    let recording = flags.out.join("recording.flac");
+    write(&recording, RECORDING)?;
+    let scene = scene(flags, &recording)?;
+    let stop = stop_on_signals()?;
+    let lines = MultiProgress::with_draw_target(screen::target());
+    let mut receivers = Vec::new();
+    for name in ["receiver-1", "receiver-2"] {
+        let line = LiveLine::on(lines.add(ProgressBar::no_length()), name);
+        receivers.push(Receiver::start(name, &flags.out, scene, line)?);
+    }
+    let sender = LiveLine::on(lines.add(ProgressBar::no_length()), "sender    ");
+    let sent = send(&recording, &receivers, scene, &stop, &sender);
+    drop(sender);
+    if sent.is_err() {
+        // Nobody will say goodbye to them.
+        receivers.iter().for_each(|receiver| receiver.stop.request());
+    }
+    let heard: Vec<Heard> =
+        receivers.into_iter().map(Receiver::end).collect::<Result<_, Failure>>()?;
+    let sent = sent?;
+    tell(flags, &sent, &heard, &recording)
+}
+
+fn scene(flags: &Demo, recording: &Path) -> Result<Scene, Failure> {
+    let file = probe(&DeviceSpec::File(recording.into()))?;
+    let device = Settings {
+        rate: file.map_or(Rate::HZ_48000, |file| file.rate),
+        channels: file.map_or(Channels::STEREO, |file| file.channels),
+        period: Frames::new(i64::from(flags.period)),
+        periods: flags.periods,
+    };
+    let sample = file.map_or(SampleFormat::L24, |file| file.coding.exact_format());
+    let packet = packet_frames(device.rate, Span::from_millis(1))
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let format = StreamFormat {
+        rate: device.rate,
+        channels: device.channels,
+        sample,
+        packet,
+        payload_type: StreamFormat::default_payload_type(sample),
+    };
+    let latency = flags.latency;
+    let least = format.packing_age(device.period)
+        + device.rate.span_of(device.period).times(i64::from(device.periods));
+    if latency < least {
+        return Err(Failure::usage(format!(
+            "--latency {latency} is less than one packet, one period and {} periods of a card \
+             take; use --latency {least} or more, or a shorter --period",
+            device.periods
+        )));
+    }
+    let duration = flags.seconds.map(|seconds| Span::from_secs(i64::from(seconds)));
+    let options = RunOptions { scheduler: flags.scheduler, duration, witness: false };
+    Ok(Scene { format, device, latency, options })
+}
+
+/// One receiver on a thread of its own, as it would be in a program of its own.
+struct Receiver {
+    name: &'static str,
+    rtp: SocketAddr,
+    rtcp: SocketAddr,
+    played: PathBuf,
+    stop: Stop,
+    thread: JoinHandle<Result<Report, RunError>>,
+}
+
+/// What one receiver made of it.
+struct Heard {
+    name: &'static str,
+    played: PathBuf,
+    report: Report,
+}
+
+impl Receiver {
+    fn start(
+        name: &'static str,
+        out: &Path,
+        scene: Scene,
+        line: LiveLine,
+    ) -> Result<Self, Failure> {
+        let options = UdpOptions::receiver(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
+        let (link, control) = DirectUdp::open_pair(&options)?;
+        let (rtp, rtcp) = (link.local(), control.local());
+        let plan = RecvPlan {
+            streams: vec![StreamPlan {
+                address: format!("rtp://{rtp}"),
+                receiver: ReceiverConfig {
+                    format: scene.format,
+                    payload_types: PayloadTypes::Exactly,
+                    extensions: ExtensionIds::DEFAULT,
+                    link_offset: scene.latency,
+                },
+                latency_chosen: true,
+                link: Box::new(link),
+                control,
+                gain: Gain::UNITY,
+            }],
+            select: Select::Mix,
+            gain: Gain::UNITY,
+            map: ChannelMap::identity(scene.format.channels.count()),
+            device: scene.device,
+            until_bye: true,
+            ledger: None,
+        };
+        let mut engine = RecvEngine::new(plan)?;
+        let played = out.join(format!("{name}.wav"));
+        let extras = Extras { listener: engine.listener(), record_format: scene.format.sample };
+        let spec = DeviceSpec::File(played.clone());
+        let device = tautline_audio::open(&spec, Direction::Playback, scene.device, extras)?.device;
+        let stop = Stop::default();
+        let (asked, options) = (
+            stop.clone(),
+            RunOptions { duration: None, witness: name == "receiver-1", ..scene.options },
+        );
+        let thread = std::thread::Builder::new()
+            .name(name.into())
+            .spawn(move || {
+                engine.run(device, &options, &asked, &mut |progress| line.show(progress))
+            })
+            .map_err(|error| Failure::running(format!("starting {name}: {error}")))?;
+        Ok(Self { name, rtp, rtcp, played, stop, thread })
+    }
+
+    fn end(self) -> Result<Heard, Failure> {
+        match self.thread.join() {
+            Ok(report) => Ok(Heard { name: self.name, played: self.played, report: report? }),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+fn send(
+    recording: &Path,
+    receivers: &[Receiver],
+    scene: Scene,
+    stop: &Stop,
+    line: &LiveLine,
+) -> Result<Report, Failure> {
+    let spec = DeviceSpec::File(recording.into());
+    let extras = Extras { listener: None, record_format: scene.format.sample };
+    let device = tautline_audio::open(&spec, Direction::Capture, scene.device, extras)?.device;
+    let mut udp = UdpOptions::sender(receivers.iter().map(|receiver| receiver.rtp).collect());
+    udp.transmit_stamp_every = 50;
+    let plan = SendPlan {
+        address: receivers.iter().map(|r| format!("rtp://{}", r.rtp)).collect::<Vec<_>>().join(" "),
+        reports_to: receivers.iter().map(|receiver| receiver.rtcp).collect(),
+        udp,
+        link: LinkKind::Auto,
+        format: scene.format,
+        link_offset: scene.latency,
+        stamps: true,
+        gain: Gain::UNITY,
+        map: ChannelMap::identity(scene.format.channels.count()),
+        device: scene.device,
+        identity: random_identity()?,
+        ledger: None,
+    };
+    let engine = SendEngine::open(plan, &scene.options)?;
+    Ok(engine.run(device, &scene.options, stop, &mut |progress| line.show(progress))?)
+}
+
+/// Shows what came of it and writes the reports. Fails if a receiver did not play what was sent.
+fn tell(flags: &Demo, sent: &Report, heard: &[Heard], recording: &Path) -> Result<(), Failure> {
+    write(&flags.out.join("sender.json"), json(sent)?.as_bytes())?;
+    let mut broken = None;
+    for Heard { name, played, report } in heard {
+        write(&flags.out.join(format!("{name}.json")), json(report)?.as_bytes())?;
+        screen::say(&format!("── {name}"));
+        screen::print_report(report);
+        let verdict = compare(recording, played)?;
+        screen::say(&format!("{}: {}", played.display(), told(&verdict, flags)));
+        screen::say("");
+        if !verdict.is_whole() && flags.seconds.is_none() {
+            broken = Some(Failure::running(format!(
+                "{name} did not play all that was sent; its report says what was lost, and what \
+                 of that is the host's"
+            )));
+        }
+    }
+    screen::say(&format!("what each receiver played, and the reports: {}", flags.out.display()));
+    broken.map_or(Ok(()), Err)
+}
+
+fn told(verdict: &Verdict, flags: &Demo) -> String {
+    match flags.seconds {
+        Some(seconds) if verdict.begins.is_some() => {
+            format!("{} frames identical to the recording in {seconds} s", verdict.identical)
+        }
+        _ => verdict.to_string(),
+    }
+}
+
+fn json(report: &Report) -> Result<String, Failure> {
+    report.to_json().map_err(|error| Failure::running(error.to_string()))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, bytes)
+        .map_err(|error| Failure::open(format!("writing {}: {error}", path.display())))
+}

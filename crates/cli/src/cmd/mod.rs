@@ -1,5 +1,6 @@
 //! One module per command.
 
+pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod devices;
 pub(crate) mod join;
@@ -45,11 +46,7 @@ fn as_specified(spec: &DeviceSpec, settings: Settings) -> Settings {
 }
 
 fn run_options(timing: &Timing, flags: &RunFlags) -> RunOptions {
-    RunOptions {
-        scheduler: timing.scheduler,
-        duration: flags.duration,
-        witness: !flags.no_witness,
-    }
+    RunOptions { scheduler: timing.scheduler, duration: flags.duration, witness: !flags.no_witness }
 }
 
 /// Ctrl-C and a polite kill ask to stop; a second one ends the program at once.

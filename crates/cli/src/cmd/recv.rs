@@ -68,10 +68,8 @@ fn layout(
     let stream = &flags.stream;
     let rate = stream.rate.or(described.map(|d| d.rate));
     let channels = stream.channels.or(described.map(|d| d.channels));
-    let mut device = as_specified(
-        &flags.output,
-        device_settings(&flags.timing, rate, channels, None),
-    );
+    let mut device =
+        as_specified(&flags.output, device_settings(&flags.timing, rate, channels, None));
     let sample = stream.format.map(SampleFormat::from).or(described.map(|d| d.sample));
     let sample = sample.unwrap_or(SampleFormat::L24);
     let packet = packet_frames(device.rate, flags.ptime)
@@ -91,8 +89,8 @@ fn layout(
         None => ChannelMap::identity(device.channels.count()),
     };
     map.check(device.channels.count()).map_err(|error| Failure::usage(error.to_string()))?;
-    device.channels = Channels::new(map.outputs() as u32)
-        .map_err(|error| Failure::usage(error.to_string()))?;
+    device.channels =
+        Channels::new(map.outputs() as u32).map_err(|error| Failure::usage(error.to_string()))?;
     Ok((format, device, map))
 }
 

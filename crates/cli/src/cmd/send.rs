@@ -24,12 +24,8 @@ const SPARE: Span = Span::from_millis(4);
 
 pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     let file = probe(&flags.input)?;
-    let wanted = device_settings(
-        &flags.timing,
-        flags.stream.rate,
-        flags.stream.channels,
-        file.as_ref(),
-    );
+    let wanted =
+        device_settings(&flags.timing, flags.stream.rate, flags.stream.channels, file.as_ref());
     let device = as_specified(&flags.input, wanted);
     let map = match &flags.sound.map {
         Some(map) => map.clone(),
@@ -105,8 +101,8 @@ fn stream_format(
     };
     let packet = packet_frames(device.rate, flags.ptime)
         .map_err(|error| Failure::usage(error.to_string()))?;
-    let channels = Channels::new(map.outputs() as u32)
-        .map_err(|error| Failure::usage(error.to_string()))?;
+    let channels =
+        Channels::new(map.outputs() as u32).map_err(|error| Failure::usage(error.to_string()))?;
     let format = StreamFormat {
         rate: device.rate,
         channels,
