@@ -48,7 +48,10 @@ impl Rate {
     /// How many frames fit wholly in `span` (towards minus infinity).
     pub fn frames_within(self, span: Span) -> Frames {
         let product = i128::from(span.as_nanos()) * i128::from(self.0);
-        Frames::new(product.div_euclid(NANOS_PER_SECOND) as i64)
+        Frames::new(match i64::try_from(product) {
+            Ok(product) => product.div_euclid(NANOS_PER_SECOND as i64),
+            Err(_) => product.div_euclid(NANOS_PER_SECOND) as i64,
+        })
     }
 
     /// The frame count nearest to `span` (half away from zero).
@@ -65,12 +68,18 @@ impl fmt::Display for Rate {
 
 /// `value × numerator ÷ denominator` in 128 bits, to the nearest integer, half away from zero,
 /// saturating at the ends of 64 bits. `denominator` is positive.
+///
+/// What fits 64 bits is divided there: a division of 128 bits takes several times as long, and
+/// every packet needs a handful.
+#[inline]
 pub(crate) fn scale(value: i64, numerator: i128, denominator: i128) -> i64 {
     let product = i128::from(value) * numerator;
     let half = denominator / 2;
-    let rounded =
-        if product >= 0 { (product + half) / denominator } else { (product - half) / denominator };
-    rounded.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+    let away = if product >= 0 { product + half } else { product - half };
+    if let (Ok(away), Ok(denominator)) = (i64::try_from(away), i64::try_from(denominator)) {
+        return away / denominator;
+    }
+    (away / denominator).clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
 /// Samples per frame.
