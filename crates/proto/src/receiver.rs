@@ -43,6 +43,8 @@ pub struct Receiver {
     placement: Placement,
     playout: Playout,
     phase: Phase,
+    /// The cursor was moved on since the last block, as the device stood still.
+    caught_up: bool,
     turns: Turns,
     /// Frames that were due after the newest packet: missing if the stream goes on, nothing if it
     /// ended there.
@@ -69,6 +71,7 @@ impl Receiver {
             placement: Placement::new(rate, config.link_offset),
             playout: Playout::new(config.format.channels, frames),
             phase: Phase::Waiting(None),
+            caught_up: false,
             turns: Turns::new(packets),
             counters: Counters::default(),
             format: config.format,
@@ -214,7 +217,10 @@ impl Receiver {
             packet.sender.map(|stamps| WallTime::from_unix_nanos(stamps.capture.to_unix_nanos()));
         self.place_in_time(media, frames, arrival, capture);
         self.order(sequence);
-        let placed = self.playout.place(media, self.format.sample, packet.payload);
+        let mut placed = self.playout.place(media, self.format.sample, packet.payload);
+        if matches!(placed, Placed::Beyond { .. }) && self.catch_up(read) {
+            placed = self.playout.place(media, self.format.sample, packet.payload);
+        }
         let was_lost = self.turns.keep(Slot {
             sequence,
             media,
@@ -239,6 +245,18 @@ impl Receiver {
                 self.turns.begin_no_later(sequence);
             }
         }
+    }
+
+    /// Where no block was asked for in so long that packets do not fit any more: gives up what was
+    /// due before `now`, which nobody will ask for. Tells whether there was any.
+    fn catch_up(&mut self, now: LocalTime) -> bool {
+        let due = self.placement.due(now).map(|due| due.media);
+        let Some(due) = due.filter(|due| self.playout.cursor().is_some_and(|at| at < *due)) else {
+            return false;
+        };
+        self.playout.move_to(due);
+        self.caught_up = true;
+        true
     }
 
     fn settle<'a>(&mut self, placed: Placed, accepted: Accepted<'a>) -> Received<'a> {
@@ -328,29 +346,37 @@ impl Receiver {
 
     /// Brings the cursor to `due`, or close enough.
     fn steer(&mut self, due: MediaTime, tolerance: Frames, skipped: Frames) -> Option<Resync> {
+        let caught_up = core::mem::take(&mut self.caught_up);
         if let Phase::Waiting(reason) = self.phase {
             self.playout.move_to(due);
             self.phase = Phase::Playing;
             return reason;
         }
+        if caught_up {
+            // Where the device said that it stood still, nothing else moved.
+            return self.move_over(due, skipped == Frames::ZERO);
+        }
         let next = self.playout.cursor()? + skipped;
         let error = due - next;
         let distance = Frames::new(error.count().saturating_abs());
         if distance <= tolerance {
-            if skipped != Frames::ZERO {
-                self.playout.move_to(next);
-            }
+            self.playout.move_to(next);
             return None;
         }
         let rate = self.format.rate;
-        if rate.span_of(distance) <= Self::SLIP + rate.span_of(tolerance) {
-            self.playout.move_to(next + Frames::new(error.count().signum()));
-            self.counters.slipped_frames += 1;
-            return None;
+        if rate.span_of(distance) > Self::SLIP + rate.span_of(tolerance) {
+            return self.move_over(due, true);
         }
+        self.playout.move_to(next + Frames::new(error.count().signum()));
+        self.counters.slipped_frames += 1;
+        None
+    }
+
+    /// Brings the cursor to `due` with fades.
+    fn move_over(&mut self, due: MediaTime, counts: bool) -> Option<Resync> {
         self.playout.jump_to(due);
-        self.counters.resyncs += 1;
-        Some(Resync::Moved)
+        self.counters.resyncs += u64::from(counts);
+        counts.then_some(Resync::Moved)
     }
 
     /// Ends the turn of every packet that begins in `frames`.

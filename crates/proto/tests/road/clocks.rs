@@ -141,7 +141,8 @@ fn frames_that_the_device_played_as_silence_are_skipped_and_cost_no_resync() {
     let mut world = World::new(Scene { latency: Span::from_millis(8), ..Scene::default() });
     for period in 0..1000 {
         if period % 100 == 50 {
-            world.starves = Frames::new(48 * (1 + period / 400) + 7);
+            let skipped = Frames::new(48 * (1 + period / 400) + 7);
+            world.stall(world.scene.rate.span_of(skipped) + Span::from_nanos(1), true);
         }
         world.period(perfect);
     }
@@ -186,4 +187,24 @@ fn a_latency_of_a_tenth_of_a_second_is_kept_by_arrivals_too() {
         world.heard_at(20_000).expect("heard") - captured - latency - Span::from_micros(100);
     assert!(error.abs() <= Span::from_micros(21), "{error}");
     assert!(world.sound()[30_000..].iter().all(|sample| *sample != 0.0));
+}
+
+#[test]
+fn a_device_that_stood_still_plays_on_with_what_came_meanwhile() {
+    for told in [true, false] {
+        let mut world = World::new(Scene { latency: Span::from_millis(50), ..Scene::default() });
+        for period in 0..3000 {
+            if period == 1000 {
+                // One second, of which the device knows or does not.
+                world.stall(Span::from_secs(1), told);
+            }
+            world.period(perfect);
+        }
+        let counters = *world.receiver.counters();
+        assert_eq!((counters.early, counters.lost), (0, 0), "told {told}: {counters:?}");
+        assert!(counters.missing_frames == 0, "told {told}: {counters:?}");
+        assert_eq!(counters.resyncs, u64::from(!told), "{counters:?}");
+        let error = latency_of_the_last(&world) - Span::from_millis(50);
+        assert!(error.abs() <= Span::from_micros(42), "told {told}: {error}");
+    }
 }

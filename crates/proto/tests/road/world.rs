@@ -72,9 +72,8 @@ pub(crate) struct World {
     pub(crate) heard: Heard,
     pub(crate) on_the_way: Vec<Datagram>,
     pub(crate) now: LocalTime,
-    /// Frames that the receiver's card will have played as silence of its own before its next
-    /// wake-up.
-    pub(crate) starves: Frames,
+    /// Frames that the receiver's card played as silence of its own before its next wake-up.
+    starves: Frames,
     /// When the receiver's card wakes next.
     wakes: LocalTime,
     sent: usize,
@@ -163,6 +162,14 @@ impl World {
         self.play(span.half());
     }
 
+    /// The receiver's card stands still for `span`; it reports the frames or it does not.
+    pub(crate) fn stall(&mut self, span: Span, told: bool) {
+        if told {
+            self.starves = self.scene.rate.frames_within(span);
+        }
+        self.wakes += span;
+    }
+
     /// One frame: every second channel upside down.
     fn frame(&self, sample: f32) -> impl Iterator<Item = f32> + use<> {
         (0..self.scene.channels.count()).map(move |c| if c % 2 == 0 { sample } else { -sample })
@@ -174,11 +181,10 @@ impl World {
         }
     }
 
-    /// The receiver's card wakes, late by what it starved.
+    /// The receiver's card wakes.
     fn wake(&mut self) {
         let (rate, card) = (self.scene.rate, self.scene.card);
         let skipped = core::mem::take(&mut self.starves);
-        self.wakes += card.unstretch(rate.span_of(skipped));
         let wakes = self.wakes;
         self.on_the_way.sort_by_key(|datagram| datagram.arrives);
         let due = self.on_the_way.partition_point(|datagram| datagram.arrives <= wakes);
