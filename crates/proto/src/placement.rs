@@ -29,6 +29,19 @@ pub struct Due {
     pub basis: Basis,
 }
 
+impl Due {
+    /// How far from the due frame another may be played instead: the rounding to whole frames and
+    /// what the clocks cannot tell apart.
+    pub fn tolerance(&self, rate: Rate) -> Frames {
+        let slack = match self.basis {
+            Basis::Clock => self.uncertainty,
+            // Arrivals say little about time: do not chase their jitter.
+            Basis::Arrival => self.uncertainty + Span::from_millis(1),
+        };
+        rate.frames_within(slack) + Frames::new(1)
+    }
+}
+
 /// Decides when each frame of one stream plays.
 #[derive(Debug, Clone)]
 pub struct Placement {

@@ -12,7 +12,7 @@ use core::ops::Range;
 
 use crate::clock::{ClockMapping, Reading, WallTime};
 use crate::ledger::Passage;
-use crate::placement::{Basis, Placement};
+use crate::placement::Placement;
 use crate::playout::{Placed, Playout};
 use crate::source::{Admission, Source};
 use crate::stream::StreamFormat;
@@ -320,7 +320,7 @@ impl Receiver {
                 return Pulled { media: None, missing, resync: None };
             }
         };
-        let tolerance = self.tolerance(due.uncertainty, due.basis);
+        let tolerance = due.tolerance(self.format.rate);
         let resync = self.steer(due.media, tolerance, times.skipped);
         let Some(media) = self.playout.cursor() else {
             return Pulled { media: None, missing: Frames::ZERO, resync };
@@ -330,18 +330,6 @@ impl Receiver {
         self.take_turns(media..end, times, passage);
         self.count_missing(media..end, missing);
         Pulled { media: Some(media), missing, resync }
-    }
-
-    /// How far the cursor may be from where it should be without being moved: the rounding to
-    /// whole frames and what the clocks cannot tell apart.
-    fn tolerance(&self, uncertainty: Span, basis: Basis) -> Frames {
-        let rate = self.format.rate;
-        let slack = match basis {
-            Basis::Clock => uncertainty,
-            // Arrivals say little about time: do not chase their jitter.
-            Basis::Arrival => uncertainty + Span::from_millis(1),
-        };
-        rate.frames_within(slack) + Frames::new(1)
     }
 
     /// Brings the cursor to `due`, or close enough.

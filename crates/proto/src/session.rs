@@ -6,7 +6,9 @@
 //! and answers the peer's own question (RFC 3611 §4.4, §4.5), so that both ends learn the other's
 //! wall clock, the round trip and how sure that is.
 
-use crate::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
+mod peer;
+
+use crate::clock::{ClockMapping, Exchange, WallTime};
 use crate::sender::SenderState;
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
@@ -15,6 +17,8 @@ use crate::wire::rtcp::{
     Announcement, Compound, DelaySince, Effective, InvalidReport, Item, Report, ReportBlock,
     SenderInfo,
 };
+
+use peer::{Hurry, MOST_PEERS, Peer, remember};
 
 /// Who this end is.
 #[derive(Debug, Clone)]
@@ -104,22 +108,6 @@ pub enum Event {
     },
 }
 
-/// Another host in the session.
-#[derive(Debug, Clone)]
-struct Peer {
-    ssrc: u32,
-    heard: LocalTime,
-    clock: ClockEstimator,
-    /// Its last question and when it came.
-    question: Option<(CompactNtp, LocalTime)>,
-    /// Its last sender report and when it came.
-    report: Option<(CompactNtp, LocalTime)>,
-    /// How often it was answered at once instead of at the next interval.
-    hurried: u32,
-    /// Whether it ever answered a question of ours, so that it is no invention.
-    proven: bool,
-}
-
 /// One end of a session.
 #[derive(Debug)]
 pub struct Session {
@@ -136,24 +124,6 @@ pub struct Session {
     hurry: Hurry,
 }
 
-/// How many questions were answered at once, whoever asked, since when.
-#[derive(Debug, Clone, Copy)]
-struct Hurry {
-    since: LocalTime,
-    answers: u32,
-}
-
-impl Hurry {
-    /// Whether one more may be.
-    fn allows(&mut self, now: LocalTime) -> bool {
-        if (now - self.since).abs() >= Session::INTERVAL {
-            *self = Self { since: now, answers: 0 };
-        }
-        self.answers += 1;
-        self.answers <= Session::HURRIED_AT_ALL
-    }
-}
-
 impl Session {
     /// At most this between two reports. RFC 3550's five seconds are for conferences; a stream
     /// between machines gives its clock more often, as RFC 3550 §6.2 allows for a private profile.
@@ -165,12 +135,6 @@ impl Session {
     /// Questions answered at once, per peer: eight exchanges within a few round trips give the
     /// clock estimate its first minimum.
     const HURRIED: u32 = 8;
-    /// Questions answered at once in one interval, whoever asked: a crowd or a flood of strangers
-    /// gets its answers at most at 64 a second, not each with a report of its own.
-    const HURRIED_AT_ALL: u32 = 32;
-    /// Peers remembered; the one unheard longest makes room, first of those that never answered.
-    /// Bounds memory against a flood.
-    const PEERS: usize = 64;
     /// A peer unheard this long is not answered any more: ten intervals.
     const FORGOTTEN: Span = Span::from_secs(5);
     const QUESTIONS: usize = 16;
@@ -184,14 +148,14 @@ impl Session {
     pub fn new(config: SessionConfig) -> Self {
         Self {
             config,
-            peers: Vec::with_capacity(Self::PEERS),
+            peers: Vec::with_capacity(MOST_PEERS),
             sending: None,
             receiving: None,
             reported: (0, 0),
             asked: [(CompactNtp::NONE, LocalTime::ZERO); Self::QUESTIONS],
             reports: 0,
             next: LocalTime::ZERO,
-            hurry: Hurry { since: LocalTime::ZERO, answers: 0 },
+            hurry: Hurry::new(),
         }
     }
 
@@ -405,32 +369,6 @@ impl Session {
 
 const NO_ANSWER: DelaySince =
     DelaySince { ssrc: 0, last_reference: CompactNtp::NONE, delay: CompactSpan::from_bits(0) };
-
-/// Finds the peer, or makes room for it.
-fn remember(peers: &mut Vec<Peer>, ssrc: u32, heard: LocalTime) -> &mut Peer {
-    let known = peers.iter().position(|peer| peer.ssrc == ssrc);
-    let index = known.unwrap_or_else(|| {
-        if peers.len() >= Session::PEERS {
-            let worth =
-                |peer: &Peer| (peer.proven && heard - peer.heard < Session::FORGOTTEN, peer.heard);
-            let least = peers.iter().enumerate().min_by_key(|(_, peer)| worth(peer));
-            let least = least.map_or(0, |(index, _)| index);
-            peers.swap_remove(least);
-        }
-        peers.push(Peer {
-            ssrc,
-            heard,
-            clock: ClockEstimator::new(),
-            question: None,
-            report: None,
-            hurried: 0,
-            proven: false,
-        });
-        peers.len() - 1
-    });
-    peers[index].heard = heard;
-    &mut peers[index]
-}
 
 /// Our question at `asked` and its answer at `answered`, which left at `sent` by the peer's clock
 /// and says that the question had waited for `delay`.

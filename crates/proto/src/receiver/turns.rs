@@ -72,6 +72,10 @@ pub(super) struct Turns {
 }
 
 impl Turns {
+    /// How many packets are searched for one that came after a missing one: work is bounded also
+    /// where thousands are missing.
+    const LOOK_AHEAD: i64 = 64;
+
     /// Room for at least `packets` at a time. Allocates; nothing later does.
     pub(super) fn new(packets: usize) -> Self {
         let places = vec![Place::Empty; packets.next_power_of_two()].into();
@@ -142,7 +146,8 @@ impl Turns {
     /// before the first after it that came.
     fn begin_of_missing(&self, source: &Source) -> MediaTime {
         let begin = self.follows.unwrap_or_else(|| source.media_of(self.next));
-        let after = (self.next + 1..=source.highest()).find_map(|sequence| self.came(sequence));
+        let mut near = self.next + 1..=source.highest().min(self.next + Self::LOOK_AHEAD);
+        let after = near.find_map(|sequence| self.came(sequence));
         after.map_or(begin, |slot| begin.min(slot.media - Frames::new(1)))
     }
 

@@ -1,0 +1,78 @@
+//! The other hosts of a session: bounded, whoever invents more.
+
+use super::Session;
+use crate::clock::ClockEstimator;
+use crate::time::LocalTime;
+use crate::wire::ntp::CompactNtp;
+
+/// Peers remembered; the one unheard longest makes room, first of those that never answered.
+/// Bounds memory against a flood.
+pub(super) const MOST_PEERS: usize = 64;
+
+/// Another host in the session.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    pub(super) ssrc: u32,
+    pub(super) heard: LocalTime,
+    pub(super) clock: ClockEstimator,
+    /// Its last question and when it came.
+    pub(super) question: Option<(CompactNtp, LocalTime)>,
+    /// Its last sender report and when it came.
+    pub(super) report: Option<(CompactNtp, LocalTime)>,
+    /// How often it was answered at once instead of at the next interval.
+    pub(super) hurried: u32,
+    /// Whether it ever answered a question of ours, so that it is no invention.
+    pub(super) proven: bool,
+}
+
+/// Finds the peer, or makes room for it.
+pub(super) fn remember(peers: &mut Vec<Peer>, ssrc: u32, heard: LocalTime) -> &mut Peer {
+    let known = peers.iter().position(|peer| peer.ssrc == ssrc);
+    let index = known.unwrap_or_else(|| {
+        if peers.len() >= MOST_PEERS {
+            let worth =
+                |peer: &Peer| (peer.proven && heard - peer.heard < Session::FORGOTTEN, peer.heard);
+            let least = peers.iter().enumerate().min_by_key(|(_, peer)| worth(peer));
+            let least = least.map_or(0, |(index, _)| index);
+            peers.swap_remove(least);
+        }
+        peers.push(Peer {
+            ssrc,
+            heard,
+            clock: ClockEstimator::new(),
+            question: None,
+            report: None,
+            hurried: 0,
+            proven: false,
+        });
+        peers.len() - 1
+    });
+    peers[index].heard = heard;
+    &mut peers[index]
+}
+
+/// How many questions were answered at once, whoever asked, since when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hurry {
+    since: LocalTime,
+    answers: u32,
+}
+
+impl Hurry {
+    /// Questions answered at once in one interval, whoever asked: a crowd or a flood of strangers
+    /// gets its answers at most at 64 a second, not each with a report of its own.
+    const MOST: u32 = 32;
+
+    pub(super) const fn new() -> Self {
+        Self { since: LocalTime::ZERO, answers: 0 }
+    }
+
+    /// Whether one more may be.
+    pub(super) fn allows(&mut self, now: LocalTime) -> bool {
+        if (now - self.since).abs() >= Session::INTERVAL {
+            *self = Self { since: now, answers: 0 };
+        }
+        self.answers += 1;
+        self.answers <= Self::MOST
+    }
+}
