@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use rtrb::{Consumer, RingBuffer};
 use tautline_dsp::gain::{Gain, Volume};
 use tautline_dsp::map::ChannelMap;
+use tautline_io::pair::open_pair;
 use tautline_io::clock::{WallClock, now, sleep_until};
 use tautline_io::link::TransmitStamp;
-use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_io::udp::UdpOptions;
 use tautline_io::wire_thread::{Ringed, WireOptions};
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::{Device, Settings, Stop};
@@ -137,7 +138,7 @@ impl SendEngine {
     /// Opens the sockets and lays out all that the run will need.
     pub fn open(plan: SendPlan, options: &RunOptions) -> Result<Self, RunError> {
         let wall = WallClock::frozen();
-        let (mut direct, control) = DirectUdp::open_pair(&plan.udp)?;
+        let (mut direct, control) = open_pair(&plan.udp)?;
         // A second of the shortest packets: fifty times what one beat brings.
         let (departures_in, departures) = RingBuffer::new(8192);
         direct.record_departures(departures_in);

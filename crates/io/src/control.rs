@@ -7,11 +7,8 @@ use crate::clock::{now, timespec};
 use crate::link::{Arrival, LinkCounters};
 use crate::open::{OpenError, UdpOptions, open};
 use crate::socket::Socket;
-use crate::udp::Incoming;
+use crate::incoming::Incoming;
 use tautline_proto::time::LocalTime;
-
-/// The largest RTCP compound that is read whole: what fits an Ethernet frame.
-pub(crate) const DATAGRAM_BYTES: usize = 1472;
 
 /// A socket for RTCP. Sends do not block; arrivals carry kernel stamps.
 pub struct ControlSocket {

@@ -20,6 +20,9 @@ pub enum FragmentPolicy {
 /// Assured Forwarding 41 (RFC 2597), which AES67 §6.2 gives media.
 pub const DSCP_MEDIA: u8 = 34;
 
+/// The largest RTCP compound that is read whole: what fits an Ethernet frame.
+const CONTROL_BYTES: usize = 1472;
+
 /// How a UDP link is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpOptions {
@@ -71,7 +74,7 @@ impl UdpOptions {
     pub(crate) fn for_control(&self, port: u16) -> Self {
         let mut options = self.clone();
         options.bind.set_port(port);
-        options.datagram_bytes = crate::control::DATAGRAM_BYTES;
+        options.datagram_bytes = CONTROL_BYTES;
         options.packets_per_second = 100;
         options.transmit_stamp_every = 0;
         options

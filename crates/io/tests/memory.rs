@@ -1,6 +1,7 @@
 //! Locked memory, in a process of its own as it is the whole process that is locked.
 #![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
 
+use tautline_io::pair::open_pair;
 use tautline_io::memory::lock;
 use tautline_io::stall::StallWitness;
 use tautline_io::thread::Scheduler;
@@ -21,7 +22,7 @@ fn a_process_with_links_and_locked_memory_stays_small() {
         return;
     }
     let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
-    let (direct, control) = DirectUdp::open_pair(&options).unwrap();
+    let (direct, control) = open_pair(&options).unwrap();
     let wire = WireOptions::below(Scheduler::Fifo(70), &options);
     let ringed = Ringed::start(DirectUdp::open(&options).unwrap(), wire).unwrap();
     let witness = StallWitness::start();

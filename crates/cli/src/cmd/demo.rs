@@ -14,6 +14,7 @@ use tautline_engine::report::Report;
 use tautline_engine::run::{RunError, RunOptions};
 use tautline_engine::select::Select;
 use tautline_engine::send::{LinkKind, SendEngine, SendPlan, random_identity};
+use tautline_io::pair::open_pair;
 use tautline_io::udp::{DirectUdp, UdpOptions};
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
@@ -126,7 +127,7 @@ impl Receiver {
         line: LiveLine,
     ) -> Result<Self, Failure> {
         let options = UdpOptions::receiver(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
-        let (link, control) = DirectUdp::open_pair(&options)?;
+        let (link, control) = open_pair(&options)?;
         let (rtp, rtcp) = (link.local(), control.local());
         let plan = RecvPlan {
             streams: vec![StreamPlan {

@@ -4,6 +4,7 @@ use tautline_audio::Extras;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::recv::{RecvEngine, RecvPlan, StreamPlan, least_latency};
+use tautline_io::pair::open_pair;
 use tautline_io::link::Link;
 use tautline_io::udp::{DirectUdp, UdpOptions};
 use tautline_io::wire_thread::{Ringed, WireOptions};
@@ -19,7 +20,7 @@ use super::send::DEFAULT_LATENCY;
 use super::{as_specified, device_settings, run_options, stop_on_signals};
 use crate::address::{Address, Resolved};
 use crate::failure::Failure;
-use crate::flags::{LinkFlag, Recv};
+use crate::flags::{LinkFlag, Recv, ReportKind};
 use crate::screen::{self, LiveLine};
 
 pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
@@ -52,6 +53,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let opened =
         tautline_audio::open_supervised(&flags.output, Direction::Playback, device, extras)?;
     let stop = stop_on_signals()?;
+    if flags.running.report != ReportKind::None {
+        flags.from.iter().for_each(|from| screen::tell(&format!("listening at {from}")));
+    }
     let line = LiveLine::new("recv");
     let mut report =
         engine.run(opened.device, &options, &stop, &mut |progress| line.show(progress))?;
@@ -140,7 +144,7 @@ fn stream(
         link_offset,
     };
     let options = sockets(address, resolved, &format);
-    let (direct, control) = DirectUdp::open_pair(&options)?;
+    let (direct, control) = open_pair(&options)?;
     let link: Box<dyn Link> = match flags.link {
         LinkFlag::Ringed => {
             let wire = WireOptions::below(flags.timing.scheduler, &options);

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::Command;
 
 use crate::common::{collect, departure, drain, outgoing, sender_to};
+use tautline_io::pair::open_pair;
 use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
 use tautline_io::link::Link;
@@ -344,13 +345,13 @@ fn a_group_with_a_source_hears_that_source_alone() {
 fn a_pair_is_an_even_udp_port_and_the_one_above() {
     let options = UdpOptions::receiver(LOOPBACK.parse().unwrap());
     // The system offers odd ones as often: eight pairs are not even by luck.
-    let pairs: Vec<_> = (0..8).map(|_| DirectUdp::open_pair(&options).unwrap()).collect();
+    let pairs: Vec<_> = (0..8).map(|_| open_pair(&options).unwrap()).collect();
     for (media, control) in &pairs {
         assert_eq!(media.local().port() % 2, 0);
         assert_eq!(control.local().port(), media.local().port() + 1);
     }
     let busy = UdpOptions::receiver(pairs[0].0.local());
-    assert!(DirectUdp::open_pair(&busy).err().unwrap().to_string().contains("already in use"));
+    assert!(open_pair(&busy).err().unwrap().to_string().contains("already in use"));
 }
 
 #[test]

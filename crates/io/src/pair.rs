@@ -1,0 +1,42 @@
+//! RTP and RTCP on two UDP ports, the one above the other.
+
+use crate::control::ControlSocket;
+use crate::open::{OpenError, UdpOptions, open};
+use crate::udp::DirectUdp;
+
+/// Pairs of UDP ports that are tried before giving up: each fails only if somebody holds one.
+const TRIES: usize = 64;
+
+/// Opens a link for RTP and a socket for RTCP on the UDP port above (RFC 3550 §11). For UDP port 0
+/// a free pair is found whose first is even.
+pub fn open_pair(options: &UdpOptions) -> Result<(DirectUdp, ControlSocket), OpenError> {
+    if options.bind.port() != 0 {
+        return open_pair_at(options, options.bind.port());
+    }
+    let mut tries = 0;
+    loop {
+        let free = open(options)?.local().map_or(0, |local| local.port());
+        match open_pair_at(options, free & !1) {
+            Err(error) if error.errno == libc::EADDRINUSE && tries < TRIES => tries += 1,
+            answer => return answer,
+        }
+    }
+}
+
+fn open_pair_at(
+    options: &UdpOptions,
+    port: u16,
+) -> Result<(DirectUdp, ControlSocket), OpenError> {
+    let mut media = options.clone();
+    media.bind.set_port(port);
+    let Some(above) = port.checked_add(1) else {
+        return Err(OpenError {
+            tried: format!("binding UDP port {port} and the one above for RTCP"),
+            answer: "there is none above".into(),
+            mend: "use an even UDP port below 65535".into(),
+            errno: 0,
+        });
+    };
+    let control = ControlSocket::open(&options.for_control(above))?;
+    Ok((DirectUdp::open(&media)?, control))
+}
