@@ -8,10 +8,6 @@ use tautline_proto::units::Ppm;
 
 use crate::world::{SSRC, Scene, WALL, World, perfect};
 
-fn latency_of_the_last(world: &World) -> Span {
-    world.heard.passages.last().expect("a packet was played").total().expect("clocks are mapped")
-}
-
 /// The pieces of the stream that were played, by how far each block follows the one before.
 fn steps(world: &World) -> Vec<i64> {
     let media: Vec<_> = world.heard.pulled.iter().filter_map(|pulled| pulled.media).collect();
@@ -95,7 +91,7 @@ fn a_mapping_that_comes_late_moves_the_sound_once() {
     assert_eq!((counters.resyncs, counters.lost, counters.late), (1, 0, 0), "{counters:?}");
     let resyncs: Vec<_> = world.heard.pulled.iter().filter_map(|pulled| pulled.resync).collect();
     assert_eq!(resyncs, [Resync::Moved]);
-    let error = latency_of_the_last(&world) - Span::from_millis(5);
+    let error = world.latency_of_the_last() - Span::from_millis(5);
     assert!(error.abs() <= Span::from_micros(42), "{error}");
 }
 
@@ -105,7 +101,7 @@ fn a_mapping_that_changes_little_is_followed_by_single_frames() {
     let counters = world.receiver.counters();
     assert_eq!((counters.resyncs, counters.missing_frames), (0, 0), "{counters:?}");
     assert!(steps(&world).iter().all(|step| step.abs() <= 1), "one frame at a time");
-    let error = latency_of_the_last(&world) - Span::from_millis(5);
+    let error = world.latency_of_the_last() - Span::from_millis(5);
     assert!(error.abs() <= Span::from_micros(42), "{error}");
 }
 
@@ -124,7 +120,7 @@ fn a_mapping_that_becomes_surer_is_followed_and_one_less_sure_is_not() {
             world.period(perfect);
         }
         assert_eq!(world.receiver.counters().resyncs, resyncs, "{wrong}");
-        let error = latency_of_the_last(&world) - Span::from_millis(10);
+        let error = world.latency_of_the_last() - Span::from_millis(10);
         assert!(error.abs() <= Span::from_micros(42), "{wrong}: {error}");
         let slipped = world.receiver.counters().slipped_frames;
         world.receiver.set_clock(SSRC, mapping(-900, 1000));
@@ -149,7 +145,7 @@ fn frames_that_the_device_played_as_silence_are_skipped_and_cost_no_resync() {
     let counters = world.receiver.counters();
     assert_eq!((counters.resyncs, counters.slipped_frames), (0, 0), "{counters:?}");
     assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0), "{counters:?}");
-    let error = latency_of_the_last(&world) - Span::from_millis(8);
+    let error = world.latency_of_the_last() - Span::from_millis(8);
     assert!(error.abs() <= Span::from_micros(42), "{error}");
     assert_eq!(steps(&world).iter().filter(|step| **step > 0).count(), 10);
 }
@@ -204,7 +200,7 @@ fn a_device_that_stood_still_plays_on_with_what_came_meanwhile() {
         assert_eq!((counters.early, counters.lost), (0, 0), "told {told}: {counters:?}");
         assert!(counters.missing_frames == 0, "told {told}: {counters:?}");
         assert_eq!(counters.resyncs, u64::from(!told), "{counters:?}");
-        let error = latency_of_the_last(&world) - Span::from_millis(50);
+        let error = world.latency_of_the_last() - Span::from_millis(50);
         assert!(error.abs() <= Span::from_micros(42), "told {told}: {error}");
     }
 }

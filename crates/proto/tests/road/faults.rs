@@ -5,32 +5,8 @@ use tautline_proto::receiver::Resync;
 use tautline_proto::sender::{Identity, Sender, SenderConfig};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
-use tautline_proto::wire::ntp::NtpTime;
-use tautline_proto::wire::rtp::{Header, Packet, SenderStamps};
 
-use crate::world::{Datagram, SSRC, Scene, WALL, World, perfect, sample};
-
-/// A repeatable source of chance.
-struct Chance(u32);
-
-impl Chance {
-    fn below(&mut self, limit: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (self.0 >> 8) % limit
-    }
-}
-
-/// The captured frames that were heard as they were, most of a second from the end of the sound.
-fn heard_whole_at_the_end(world: &World) -> bool {
-    let sound = world.sound();
-    let tail = &sound[sound.len() - 20_000..];
-    let index = (0..2_000_000).find(|i| (0..3).all(|n| tail[n] == sample(i + n as i64)));
-    index.is_some_and(|first| tail.iter().zip(first..).all(|(heard, i)| *heard == sample(i)))
-}
-
-fn latency_of_the_last(world: &World) -> Span {
-    world.heard.passages.last().expect("a packet was played").total().expect("clocks are mapped")
-}
+use crate::world::{Chance, Datagram, SSRC, Scene, WALL, World, perfect};
 
 /// Sets bits of the first two bytes and keeps the rest.
 fn with_head(mut datagram: Datagram, first: u8, second: u8) -> Datagram {
@@ -40,64 +16,6 @@ fn with_head(mut datagram: Datagram, first: u8, second: u8) -> Datagram {
 }
 
 const MARKER: u8 = 0x80;
-
-/// Cuts the sound of fixed packets into others of `sizes` frames, numbered on their own.
-struct Recut {
-    sequence: u16,
-    pending: Vec<u8>,
-    first: Option<Header>,
-}
-
-impl Recut {
-    fn new() -> Self {
-        Self { sequence: 65_500, pending: vec![], first: None }
-    }
-
-    /// Takes one packet; gives those of the next sizes that are complete.
-    fn cut(&mut self, datagram: &Datagram, mut size: impl FnMut() -> usize) -> Vec<Datagram> {
-        let packet = Packet::parse(&datagram.bytes).expect("the sender writes packets");
-        self.first.get_or_insert_with(|| header_of(&packet));
-        self.pending.extend_from_slice(packet.payload);
-        let mut cut = vec![];
-        // Stereo L24: six bytes a frame.
-        loop {
-            let frames = size();
-            if self.pending.len() < frames * 6 {
-                return cut;
-            }
-            let header = self.first.as_mut().expect("set above");
-            header.sequence = self.sequence;
-            let mut bytes = vec![0; header.bytes()];
-            header.write(&mut bytes);
-            bytes.extend(self.pending.drain(..frames * 6));
-            *header = later(*header, frames);
-            self.sequence = self.sequence.wrapping_add(1);
-            cut.push(Datagram { bytes, ..datagram.clone() });
-        }
-    }
-}
-
-fn header_of(packet: &Packet<'_>) -> Header {
-    Header {
-        sequence: packet.sequence,
-        timestamp: packet.timestamp,
-        ssrc: packet.ssrc,
-        marker: packet.marker,
-        payload_type: packet.payload_type,
-        stamps: packet.sender,
-    }
-}
-
-/// The header of a packet that begins `frames` later, at 48 kHz.
-fn later(header: Header, frames: usize) -> Header {
-    let nanos = frames as i64 * 1_000_000_000 / 48_000;
-    let stamps = header.stamps.map(|stamps| SenderStamps {
-        capture: NtpTime::from_unix_nanos(stamps.capture.to_unix_nanos() + nanos),
-        ..stamps
-    });
-    let timestamp = header.timestamp.wrapping_add(frames as u32);
-    Header { timestamp, stamps, marker: false, ..header }
-}
 
 #[test]
 fn every_packet_is_lost_or_received_and_none_is_both() {
@@ -197,7 +115,7 @@ fn a_foreign_sender_of_another_coding_changes_nothing() {
     let counters = world.receiver.counters();
     assert_eq!((counters.missing_frames, counters.invalid_total()), (0, 0), "{counters:?}");
     assert!(counters.foreign > 480, "{counters:?}");
-    assert!(heard_whole_at_the_end(&world));
+    assert!(world.heard_whole_at_the_end());
 }
 
 #[test]
@@ -222,7 +140,7 @@ fn a_sender_of_another_coding_may_follow_one_that_left() {
     }
     assert_eq!(world.receiver.format().sample, SampleFormat::L16);
     assert_eq!(world.receiver.counters().resyncs, 1);
-    assert!(heard_whole_at_the_end(&world));
+    assert!(world.heard_whole_at_the_end());
 }
 
 /// The same host starts its program anew without a pause.
@@ -258,8 +176,8 @@ fn a_sender_that_restarts_at_once_under_its_old_name_is_followed() {
         assert_eq!((counters.resyncs, counters.lost), (1, 0), "marked {marked}: {counters:?}");
         let resync = world.heard.pulled.iter().find_map(|pulled| pulled.resync);
         assert_eq!(resync, Some(Resync::NewSource));
-        assert!(heard_whole_at_the_end(&world), "marked {marked}");
-        let error = latency_of_the_last(&world) - Span::from_millis(5);
+        assert!(world.heard_whole_at_the_end(), "marked {marked}");
+        let error = world.latency_of_the_last() - Span::from_millis(5);
         assert!(error.abs() <= Span::from_micros(21), "marked {marked}: {error}");
     }
 }
@@ -278,7 +196,7 @@ fn another_name_without_a_pause_is_heard_once_the_old_one_is_silent() {
     assert_eq!((counters.resyncs, counters.lost), (1, 0), "{counters:?}");
     assert!((38..=42).contains(&counters.foreign), "{counters:?}");
     assert!(counters.missing_frames <= 48 * 45, "{counters:?}");
-    assert!(heard_whole_at_the_end(&world));
+    assert!(world.heard_whole_at_the_end());
 }
 
 #[test]
@@ -299,82 +217,6 @@ fn what_was_under_way_when_the_media_time_jumped_is_not_lost() {
 }
 
 #[test]
-fn packets_of_changing_length_are_heard_whole() {
-    for stamps in [true, false] {
-        let scene =
-            Scene { stamps, mapped: stamps, latency: Span::from_millis(15), ..Scene::default() };
-        let mut world = World::new(scene);
-        let mut recut = Recut::new();
-        // As ffmpeg cuts 1024 frames to fit an MTU.
-        let mut sizes = [240, 240, 240, 240, 64].into_iter().cycle();
-        let mut next = sizes.next().unwrap();
-        for _ in 0..2000 {
-            world.period(|datagram| {
-                let cut = recut.cut(&datagram, || next);
-                if !cut.is_empty() {
-                    next = sizes.next().unwrap();
-                }
-                cut
-            });
-        }
-        let counters = world.receiver.counters();
-        assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0));
-        assert_eq!(counters.resyncs, 0, "stamps {stamps}");
-        assert!(heard_whole_at_the_end(&world), "stamps {stamps}");
-        assert!(world.heard.passages.len() > 440, "{}", world.heard.passages.len());
-    }
-}
-
-#[test]
-fn losses_among_packets_of_changing_length_are_counted_exactly() {
-    for seed in 0..20 {
-        let mut chance = Chance(seed);
-        let mut world = World::new(Scene { latency: Span::from_millis(40), ..Scene::default() });
-        let mut recut = Recut::new();
-        let (mut next, mut sent, mut dropped) = (48, 0, 0);
-        for _ in 0..2000 {
-            world.period(|datagram| {
-                let mut kept = vec![];
-                for packet in recut.cut(&datagram, || next) {
-                    next = 10 + chance.below(700) as usize;
-                    sent += 1;
-                    let lost = sent > 20 && sent < 200 && chance.below(6) == 0;
-                    dropped += u64::from(lost);
-                    if !lost {
-                        kept.push(packet);
-                    }
-                }
-                kept
-            });
-        }
-        for _ in 0..60 {
-            world.pause();
-        }
-        let counters = *world.receiver.counters();
-        assert_eq!((counters.lost, counters.late), (dropped, 0), "seed {seed}: {counters:?}");
-        assert_eq!(counters.lost + counters.received, sent, "seed {seed}");
-        assert_eq!(world.heard.passages.len() as u64, counters.received, "seed {seed}");
-        assert_eq!(counters.resyncs, 0, "seed {seed}");
-    }
-}
-
-#[test]
-fn the_packet_time_may_change_in_the_middle() {
-    for (before, after) in [(48, 960), (960, 48), (6, 480)] {
-        let mut world = World::new(Scene { latency: Span::from_millis(30), ..Scene::default() });
-        let mut recut = Recut::new();
-        for period in 0..2000 {
-            let size = if period < 1000 { before } else { after };
-            world.period(|datagram| recut.cut(&datagram, || size));
-        }
-        let counters = world.receiver.counters();
-        assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0));
-        assert_eq!(counters.resyncs, 0, "{before} to {after}");
-        assert!(heard_whole_at_the_end(&world), "{before} to {after}");
-    }
-}
-
-#[test]
 fn sixty_four_channels_at_a_tenth_of_a_second_are_heard_whole() {
     let channels = Channels::new(64).unwrap();
     let latency = Span::from_millis(100);
@@ -382,8 +224,8 @@ fn sixty_four_channels_at_a_tenth_of_a_second_are_heard_whole() {
     for _ in 0..700 {
         world.period(perfect);
     }
-    assert!(heard_whole_at_the_end(&world));
-    assert!((latency_of_the_last(&world) - latency).abs() <= Span::from_micros(21));
+    assert!(world.heard_whole_at_the_end());
+    assert!((world.latency_of_the_last() - latency).abs() <= Span::from_micros(21));
 }
 
 #[test]
@@ -404,7 +246,7 @@ fn a_marker_on_every_packet_means_nothing() {
     let counters = world.receiver.counters();
     assert_eq!((counters.resyncs, counters.lost), (0, 10), "{counters:?}");
     assert_eq!(counters.missing_frames, 480, "{counters:?}");
-    assert!(heard_whole_at_the_end(&world));
+    assert!(world.heard_whole_at_the_end());
 }
 
 #[test]
@@ -421,5 +263,5 @@ fn contributing_sources_and_padding_are_no_sound() {
     }
     let counters = world.receiver.counters();
     assert_eq!((counters.invalid_total(), counters.missing_frames, counters.lost), (0, 0, 0));
-    assert!(heard_whole_at_the_end(&world));
+    assert!(world.heard_whole_at_the_end());
 }

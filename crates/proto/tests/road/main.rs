@@ -2,5 +2,6 @@
 
 mod clocks;
 mod faults;
+mod lengths;
 mod sound;
 mod world;

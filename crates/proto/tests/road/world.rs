@@ -212,6 +212,20 @@ impl World {
         self.heard.samples.iter().map(|(_, sample)| *sample).collect()
     }
 
+    /// Whether the last four tenths of a second were heard as they were captured.
+    pub(crate) fn heard_whole_at_the_end(&self) -> bool {
+        let sound = self.sound();
+        let tail = &sound[sound.len() - 20_000..];
+        let index = (0..self.captured).find(|i| (0..3).all(|n| tail[n] == sample(i + n as i64)));
+        index.is_some_and(|first| tail.iter().zip(first..).all(|(heard, i)| *heard == sample(i)))
+    }
+
+    /// By the books, capture to DAC of the last packet that was played.
+    pub(crate) fn latency_of_the_last(&self) -> Span {
+        let last = self.heard.passages.last().expect("a packet was played");
+        last.total().expect("clocks are mapped")
+    }
+
     /// Captured frame `index` → the instant it was heard, searched by its value in the sound.
     pub(crate) fn heard_at(&self, index: i64) -> Option<LocalTime> {
         let wanted = [sample(index), sample(index + 1), sample(index + 2)];
@@ -238,4 +252,15 @@ fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Sender {
 /// A network that does nothing to a packet.
 pub(crate) fn perfect(datagram: Datagram) -> Vec<Datagram> {
     vec![datagram]
+}
+
+/// A repeatable source of chance.
+pub(crate) struct Chance(pub(crate) u32);
+
+impl Chance {
+    /// A number from zero to below `limit`.
+    pub(crate) fn below(&mut self, limit: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (self.0 >> 8) % limit
+    }
 }
