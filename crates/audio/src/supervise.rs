@@ -253,6 +253,10 @@ impl Process for Bridge {
         // Set only while a timer stands in.
         if self.shared.back.load(Ordering::Acquire) { Flow::Finished } else { flow }
     }
+
+    fn finish(&mut self) {
+        self.inner.finish();
+    }
 }
 
 /// The opener's side.
