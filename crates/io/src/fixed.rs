@@ -2,6 +2,7 @@
 
 use core::ptr::NonNull;
 
+use crate::memory::prefault;
 use crate::socket::Plain;
 
 /// An array that never moves and to which the kernel's structures hold pointers. Unlike a boxed
@@ -16,7 +17,8 @@ impl<T: Plain> Fixed<T> {
     pub(crate) fn zeroed(len: usize) -> Self {
         // SAFETY: `Plain` promises that all zeros are a valid value.
         let zero: T = unsafe { core::mem::zeroed() };
-        let boxed = vec![zero; len].into_boxed_slice();
+        let mut boxed = vec![zero; len].into_boxed_slice();
+        prefault(&mut boxed);
         Self { start: NonNull::from(Box::leak(boxed)).cast(), len }
     }
 

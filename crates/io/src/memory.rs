@@ -3,6 +3,8 @@
 use core::fmt;
 use std::io;
 
+use rtrb::{Consumer, Producer, RingBuffer};
+
 use crate::thread::sentence;
 
 /// Memory that could not be locked. Its `Display` is the sentence for the report.
@@ -42,6 +44,19 @@ pub fn lock() -> Result<(), LockRefused> {
     }
 }
 
+/// A wait-free ring whose every page is in memory before the first value is pushed.
+pub fn ring<T>(slots: usize) -> (Producer<T>, Consumer<T>) {
+    let (mut producer, consumer) = RingBuffer::new(slots);
+    if let Ok(mut chunk) = producer.write_chunk_uninit(slots) {
+        let (head, tail) = chunk.as_mut_slices();
+        for part in [head, tail] {
+            // SAFETY: the slots are free and may hold any bytes until they are written.
+            unsafe { part.as_mut_ptr().write_bytes(0, part.len()) };
+        }
+    }
+    (producer, consumer)
+}
+
 /// Brings every page of `slice` into memory, writable, by writing back a byte of each.
 pub fn prefault<T>(slice: &mut [T]) {
     const PAGE: usize = 4096;
@@ -60,6 +75,15 @@ pub fn prefault<T>(slice: &mut [T]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ring_that_was_touched_is_empty_and_works() {
+        let (mut producer, mut consumer) = ring::<u64>(1000);
+        assert!(consumer.pop().is_err());
+        (0..1000).for_each(|number| producer.push(number).expect("there is room"));
+        assert!(producer.push(0).is_err());
+        assert!((0..1000).all(|number| consumer.pop() == Ok(number)));
+    }
 
     #[test]
     fn prefaulting_changes_nothing() {

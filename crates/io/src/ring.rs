@@ -1,12 +1,16 @@
 //! A wait-free ring of bytes between two threads, read and written a datagram at a time. How long
 //! each is, the other ring beside it says.
 
-use rtrb::{Consumer, Producer, RingBuffer};
+use rtrb::{Consumer, Producer};
+
+use crate::memory;
 
 /// A ring that holds at least `capacity` bytes.
 pub(crate) fn bytes(capacity: usize) -> (ByteWriter, ByteReader) {
-    let (producer, consumer) = RingBuffer::new(capacity.max(1));
-    (ByteWriter(producer), ByteReader { consumer, joined: vec![0; capacity].into_boxed_slice() })
+    let (producer, consumer) = memory::ring(capacity.max(1));
+    let mut joined = vec![0; capacity].into_boxed_slice();
+    memory::prefault(&mut joined);
+    (ByteWriter(producer), ByteReader { consumer, joined })
 }
 
 /// The writing end.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use rtrb::{Consumer, Producer, RingBuffer};
+use rtrb::{Consumer, Producer};
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
@@ -20,6 +20,7 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::clock::now;
 use crate::control::poll;
 use crate::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use crate::memory;
 use crate::realtime::{permit, scope};
 use crate::ring::{ByteReader, ByteWriter};
 use crate::shared::SharedCounters;
@@ -100,9 +101,9 @@ impl Ringed {
         let counters = Arc::new(SharedCounters::default());
         let slots = wire.ring_packets.max(1);
         let datagram_bytes = direct.datagram_bytes();
-        let (packets, outgoing) = RingBuffer::new(slots);
-        let (landing, arrivals) = RingBuffer::new(slots);
-        let (left, stamps) = RingBuffer::new(STAMPS);
+        let (packets, outgoing) = memory::ring(slots);
+        let (landing, arrivals) = memory::ring(slots);
+        let (left, stamps) = memory::ring(STAMPS);
         let (packet_bytes, outgoing_bytes) = crate::ring::bytes(slots * datagram_bytes);
         let (landing_bytes, arrival_bytes) = crate::ring::bytes(slots * datagram_bytes);
         let mut thread = WireThread {

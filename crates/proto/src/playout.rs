@@ -49,12 +49,14 @@ impl Playout {
     /// Frames kept behind the cursor, so that a slip backwards repeats real sound.
     const HISTORY: i64 = 64;
 
-    /// Room for at least `frames` ahead of the cursor. Allocates; nothing later does.
+    /// Room for at least `frames` ahead of the cursor. Allocates; nothing later does. What lies in
+    /// a hole is never played, so it may be NaN: that is written, not merely reserved, and the
+    /// memory is there when the first packet comes.
     pub fn new(channels: Channels, frames: Frames) -> Self {
         let ring = (frames.as_len().max(1) + Self::HISTORY as usize).next_power_of_two();
         Self {
             channels,
-            samples: vec![0.0; ring * channels.count()].into(),
+            samples: vec![f32::NAN; ring * channels.count()].into(),
             filled: vec![0; ring].into(),
             mask: ring - 1,
             cursor: None,
