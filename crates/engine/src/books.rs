@@ -1,10 +1,9 @@
 //! The books of one received stream, kept by the ordinary thread from what the device's thread
 //! tells it.
 
-use tautline_io::stall::StallWitness;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::ledger::{Passage, Stage};
-use tautline_proto::time::Span;
+use tautline_proto::time::{LocalTime, Span};
 
 use crate::distribution::Distribution;
 use crate::rx::RxStatus;
@@ -21,11 +20,42 @@ pub(crate) struct Books {
     measured: Distribution,
     /// The latter less the former.
     error: Distribution,
+    played_lately: Lately,
+    heard_lately: Lately,
     worst: Vec<Passage>,
+    unjudged: Option<Faults>,
     pub(crate) packets: u64,
     pub(crate) clock: Option<ClockMapping>,
     pub(crate) status: Option<RxStatus>,
     pub(crate) host_stalled: u64,
+}
+
+/// What went wrong between two times at which the stream was looked at.
+struct Faults {
+    since: LocalTime,
+    until: LocalTime,
+    count: u64,
+}
+
+/// The newest latencies.
+#[derive(Default)]
+struct Lately {
+    spans: [Span; 31],
+    count: usize,
+}
+
+impl Lately {
+    fn take(&mut self, span: Span) {
+        self.spans[self.count % self.spans.len()] = span;
+        self.count += 1;
+    }
+
+    fn median(&self) -> Option<Span> {
+        let mut spans = self.spans;
+        let known = &mut spans[..self.count.min(self.spans.len())];
+        known.sort_unstable();
+        known.get(known.len().checked_sub(1)? / 2).copied()
+    }
 }
 
 /// Packets kept for the list of the worst.
@@ -39,7 +69,10 @@ impl Books {
             promised: Distribution::default(),
             measured: Distribution::default(),
             error: Distribution::default(),
+            played_lately: Lately::default(),
+            heard_lately: Lately::default(),
             worst: Vec::with_capacity(WORST + 1),
+            unjudged: None,
             packets: 0,
             clock: None,
             status: None,
@@ -60,6 +93,7 @@ impl Books {
         }
         if let Some(total) = passage.total() {
             self.promised.record(total);
+            self.played_lately.take(total);
         }
         self.rank(passage);
     }
@@ -78,19 +112,42 @@ impl Books {
     /// Enters one packet that was found in the sound.
     pub(crate) fn found(&mut self, found: Found) {
         self.measured.record(found.measured);
+        self.heard_lately.take(found.measured);
         self.error.record(found.error);
     }
 
-    /// Takes how the stream stands, and lays what went wrong since the last time at the host's door
-    /// if all its cores stalled then.
-    pub(crate) fn stand(&mut self, status: RxStatus, witness: &StallWitness) {
+    /// Takes how the stream stands. What went wrong since the last time is laid at the host's door
+    /// if all its cores stalled then: `stalled` knows, but hears of a stall only when the witness
+    /// has run again, so each time is judged at the next.
+    pub(crate) fn stand(
+        &mut self,
+        status: RxStatus,
+        stalled: impl Fn(LocalTime, LocalTime) -> bool,
+    ) {
+        self.close(stalled);
         let faults = |s: &RxStatus| s.counters.late + s.counters.lost + s.xruns;
         let before = self.status.replace(status);
         let (since, counted) = before.map_or((status.at, 0), |b| (b.at, faults(&b)));
-        let new = faults(&status).saturating_sub(counted);
-        if new > 0 && witness.overlaps(since - REACH, status.at) {
-            self.host_stalled += new;
+        let faults = faults(&status).saturating_sub(counted);
+        if faults > 0 {
+            self.unjudged = Some(Faults { since, until: status.at, count: faults });
         }
+    }
+
+    /// Judges what is not judged yet.
+    pub(crate) fn close(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
+        if let Some(Faults { since, until, count }) = self.unjudged.take()
+            && stalled(since - REACH, until)
+        {
+            self.host_stalled += count;
+        }
+    }
+
+    /// The median latency of the newest packets, from the sound if it is heard.
+    pub(crate) fn recent(&self) -> Option<Span> {
+        let recent =
+            if self.measured.count() > 0 { &self.heard_lately } else { &self.played_lately };
+        recent.median()
     }
 
     /// The latency from the sound, and whether it is: where no card can listen, from the books.
@@ -116,4 +173,3 @@ impl Books {
 
 /// A stall does its harm for as long after it as packets wait in queues.
 const REACH: Span = Span::from_millis(50);
-

@@ -33,7 +33,8 @@ const PATIENCE: usize = 4096;
 
 impl LedgerFile {
     pub(crate) fn create(path: &Path) -> Result<Self, RunError> {
-        let file = File::create(path).map_err(|error| RunError::System("creating the ledger", error))?;
+        let file =
+            File::create(path).map_err(|error| RunError::System("creating the ledger", error))?;
         let out = BufWriter::new(file);
         Ok(Self { out, waiting: VecDeque::new(), failed: None, headed: false })
     }
@@ -64,17 +65,20 @@ impl LedgerFile {
 
     /// A packet that was found in the sound. Those before it were not.
     pub(crate) fn found(&mut self, found: Found) {
-        while let Some(passage) = self.waiting.pop_front() {
-            let same = passage.media == found.media;
-            self.passage(&passage, same.then_some(found.measured));
-            if same || passage.media > found.media {
-                return;
+        let Some(before) = self.waiting.iter().position(|p| p.media == found.media) else { return };
+        for _ in 0..before {
+            if let Some(passage) = self.waiting.pop_front() {
+                self.passage(&passage, None);
             }
+        }
+        if let Some(passage) = self.waiting.pop_front() {
+            self.passage(&passage, Some(found.measured));
         }
     }
 
     fn passage(&mut self, passage: &Passage, measured: Option<Span>) {
-        let nanos = |time: Option<LocalTime>| time.map_or(String::new(), |t| t.as_nanos().to_string());
+        let nanos =
+            |time: Option<LocalTime>| time.map_or(String::new(), |t| t.as_nanos().to_string());
         let sender = passage.origin.and_then(|origin| origin.sender);
         let instants = [
             passage.origin.map(|origin| origin.capture),

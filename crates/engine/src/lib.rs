@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod books;
+mod desk;
 pub mod distribution;
 mod ledger_file;
 mod machine;

@@ -1,29 +1,25 @@
 //! Receives and plays: from links and control sockets to one device, and the report of it.
 
-use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_dsp::gain::{Gain, Volume};
 use tautline_dsp::map::ChannelMap;
-use tautline_io::clock::now;
-use tautline_io::clock::WallClock;
+use tautline_io::clock::{WallClock, now};
 use tautline_io::control::ControlSocket;
 use tautline_io::link::Link;
 use tautline_proto::device::{Device, Listener, Settings, Stop};
-use tautline_proto::ledger::Passage;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
-use tautline_proto::session::{Event, Session, SessionConfig};
+use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{Frames, LocalTime, Span};
-use tautline_proto::wire::rtcp::{Announcement, Effective};
+use tautline_proto::units::Channels;
 
-use crate::books::Books;
+use crate::desk::{Desk, connect};
 use crate::ledger_file::LedgerFile;
 use crate::machine;
 use crate::report::Report;
 use crate::run::{Progress, RunError, RunOptions, Running, Watch};
-use crate::rx::{Command, Incoming, Mixer, Passages, RxStatus};
+use crate::rx::{Mixer, Passages};
 use crate::select::Select;
-use crate::session::{Audience, Talk, wait_for};
-use crate::sound::{Measurement, PacketTap, measurement};
-use crate::summary;
+use crate::session::wait_for;
+use crate::sound::{Ear, Measurement, measurement};
 
 /// One stream to receive.
 pub struct StreamPlan {
@@ -43,7 +39,7 @@ pub struct StreamPlan {
 
 /// What to receive and how.
 pub struct RecvPlan {
-    /// The streams, the most important first.
+    /// The streams, the most important first; all of one rate and as many channels.
     pub streams: Vec<StreamPlan>,
     /// Which of them are heard.
     pub select: Select,
@@ -60,7 +56,7 @@ pub struct RecvPlan {
 }
 
 /// Hears what the device plays, for every stream.
-struct Ears(Vec<crate::sound::Ear>);
+struct Ears(Vec<Ear>);
 
 impl Listener for Ears {
     fn heard(&mut self, meets: LocalTime, samples: &[f32]) {
@@ -68,22 +64,6 @@ impl Listener for Ears {
             ear.heard(meets, samples);
         }
     }
-}
-
-/// What the ordinary thread holds of one stream.
-struct Desk {
-    address: String,
-    config: ReceiverConfig,
-    latency_chosen: bool,
-    talk: Talk,
-    commands: Producer<Command>,
-    passages: Consumer<Passage>,
-    status: Consumer<RxStatus>,
-    measurement: Measurement,
-    books: Books,
-    announced: Option<Announcement>,
-    link_offset: Span,
-    left: bool,
 }
 
 /// A receiver with everything but its device, which may want the [`RecvEngine::listener`] first.
@@ -102,25 +82,25 @@ const BLOCK: usize = 4096;
 impl RecvEngine {
     /// Lays out all that the run will need.
     pub fn new(plan: RecvPlan) -> Result<Self, RunError> {
-        let channels = plan.streams.first().map_or(tautline_proto::units::Channels::STEREO, |s| {
-            s.receiver.format.channels
-        });
+        let first = plan.streams.first().map(|stream| stream.receiver.format);
+        let channels = first.map_or(Channels::STEREO, |format| format.channels);
         let wall = WallClock::frozen();
         let (mut desks, mut inputs, mut ears) = (Vec::new(), Vec::new(), Vec::new());
         let heard_channel = plan.map.source_of(0).unwrap_or(0);
         for stream in plan.streams {
             let rate = stream.receiver.format.rate;
+            let receiver = Receiver::new(stream.receiver);
+            let longest = receiver.longest_link_offset();
             let (measurement, tap, ear) =
-                measurement(rate, plan.device.channels.count(), heard_channel);
+                measurement(rate, plan.device.channels.count(), heard_channel, longest);
             ears.push(ear);
-            let (desk, input) = connect(stream, measurement, tap, wall)?;
+            let (desk, input) = connect(stream, receiver, (measurement, tap), wall)?;
             desks.push(desk);
             inputs.push(input);
         }
         let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
         let mixer = Mixer {
-            // A block of 20 ms at 0.125 ms of each stream, twice over.
-            passages: Passages::with_capacity(320 * inputs.len().max(1)),
+            passages: Passages::with_capacity(passages_of(&plan.device) * inputs.len().max(1)),
             inputs,
             select: plan.select,
             chosen: None,
@@ -149,6 +129,17 @@ impl RecvEngine {
         self.ears.take().map(|ears| Box::new(ears) as Box<dyn Listener>)
     }
 
+    /// Measures nothing where nobody took the ears: packets that wait to be found in the sound would
+    /// only become more.
+    fn stop_listening_to_the_deaf(&mut self) {
+        self.ears = None;
+        for (desk, input) in self.desks.iter_mut().zip(&mut self.mixer.inputs) {
+            if desk.measurement.as_ref().is_some_and(Measurement::is_deaf) {
+                (desk.measurement, input.tap) = (None, None);
+            }
+        }
+    }
+
     /// Runs until asked to stop, then reports.
     pub fn run(
         mut self,
@@ -157,18 +148,15 @@ impl RecvEngine {
         stop: &Stop,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Report, RunError> {
+        self.stop_listening_to_the_deaf();
         let mut watch = Watch::begin(options);
-        let running =
-            Running::start(device, Box::new(self.mixer), options.scheduler, stop)?;
+        let running = Running::start(device, Box::new(self.mixer), options.scheduler, stop)?;
         watch.note_scheduler(&running.granted);
         let scheduler = running.granted.effective().to_string();
         let mut quiet_since = None;
         while !watch.is_over(stop) && !running.is_over() {
             wait_for(self.desks.iter().map(|desk| &desk.talk), watch.beat());
-            watch.witness.poll();
-            for desk in &mut self.desks {
-                desk.turn(&self.device, &mut watch, self.ledger.as_mut());
-            }
+            turn(&mut self.desks, &self.device, &mut watch, &mut self.ledger);
             progress(&progress_of(&self.desks, watch.began));
             if self.until_bye && self.desks.iter().all(|desk| desk.left) {
                 // The last frames are heard one latency after the last packet was captured.
@@ -182,11 +170,13 @@ impl RecvEngine {
             }
         }
         let ended = now();
-        running.end()?;
-        watch.witness.poll();
+        let process = running.end()?;
+        turn(&mut self.desks, &self.device, &mut watch, &mut self.ledger);
+        // Its last word: there is room for it now.
+        drop(process);
+        turn(&mut self.desks, &self.device, &mut watch, &mut self.ledger);
         for desk in &mut self.desks {
-            desk.turn(&self.device, &mut watch, self.ledger.as_mut());
-            desk.talk.leave();
+            desk.finish(&watch, self.ledger.as_mut());
         }
         if let Some(ledger) = self.ledger {
             ledger.finish()?;
@@ -203,181 +193,11 @@ impl RecvEngine {
     }
 }
 
-fn connect(
-    stream: StreamPlan,
-    measurement: Measurement,
-    tap: PacketTap,
-    wall: WallClock,
-) -> Result<(Desk, Incoming), RunError> {
-    let format = stream.receiver.format;
-    let random =
-        machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
-    let session = Session::new(SessionConfig {
-        ssrc: u32::from_ne_bytes([random[0], random[1], random[2], random[3]]),
-        cname: summary::cname(&random),
-        wall_offset: wall.offset(),
-    });
-    let (commands_in, commands) = RingBuffer::new(64);
-    // A second of the shortest packets: fifty times what one beat brings.
-    let (passages, passages_out) = RingBuffer::new(8192);
-    let (status, status_out) = RingBuffer::new(64);
-    let room = format.rate.frames_within(Span::from_millis(40));
-    let room = vec![0.0; format.channels.samples_in(room)].into_boxed_slice();
-    let input = Incoming {
-        receiver: Receiver::new(stream.receiver),
-        link: stream.link,
-        gain: stream.gain,
-        volume: Volume::new(stream.gain),
-        tap: Some((tap, room)),
-        commands,
-        passages,
-        status,
-        silent_since: LocalTime::NEVER,
-        alive: false,
-    };
-    let desk = Desk {
-        address: stream.address,
-        config: stream.receiver,
-        latency_chosen: stream.latency_chosen,
-        talk: Talk::new(session, stream.control, Audience::Whoever(None)),
-        commands: commands_in,
-        passages: passages_out,
-        status: status_out,
-        measurement,
-        books: Books::new(),
-        announced: None,
-        link_offset: stream.receiver.link_offset,
-        left: false,
-    };
-    Ok((desk, input))
-}
-
-impl Desk {
-    /// One round: hear the peer, empty the rings, answer.
-    fn turn(&mut self, device: &Settings, watch: &mut Watch, ledger: Option<&mut LedgerFile>) {
-        let mut events = Vec::new();
-        self.talk.hear(|event| events.push(event));
-        for event in events {
-            self.take(event, device, watch);
-        }
-        let mut ledger = ledger;
-        while let Ok(passage) = self.passages.pop() {
-            self.books.enter(&passage);
-            self.measurement.expect(&passage);
-            if let Some(ledger) = ledger.as_deref_mut() {
-                ledger.enter(&passage);
-            }
-        }
-        let books = &mut self.books;
-        self.measurement.poll(|found| {
-            books.found(found);
-            if let Some(ledger) = ledger.as_deref_mut() {
-                ledger.found(found);
-            }
-        });
-        while let Ok(status) = self.status.pop() {
-            self.books.stand(status, &watch.witness);
-            self.left |= status.said_goodbye;
-            self.left &= status.said_goodbye;
-        }
-        self.tell();
-        self.talk.speak();
-    }
-
-    fn take(&mut self, event: Event, device: &Settings, watch: &mut Watch) {
-        let command = match event {
-            Event::Mapped { ssrc, mapping } => {
-                self.books.clock = Some(mapping);
-                Command::Clock(ssrc, mapping)
-            }
-            Event::Captured { ssrc, rtp_timestamp, wall } => {
-                Command::Captured(ssrc, rtp_timestamp, wall)
-            }
-            Event::Left { ssrc } => Command::Left(ssrc),
-            Event::Announced { announcement, .. } => {
-                if self.announced.replace(announcement) == Some(announcement) {
-                    return;
-                }
-                match self.follow(announcement, device, watch) {
-                    Some(command) => command,
-                    None => return,
-                }
-            }
-            Event::Reception { .. } | Event::Effective { .. } => return,
-        };
-        // The device's thread empties this ring each period; if it does not run, nothing is lost
-        // that the next report does not bring again.
-        let _ = self.commands.push(command);
-    }
-
-    /// What the sender says of its stream against what was set up here.
-    fn follow(
-        &mut self,
-        announcement: Announcement,
-        device: &Settings,
-        watch: &mut Watch,
-    ) -> Option<Command> {
-        let (theirs, ours) = (announcement.format, self.config.format);
-        if (theirs.rate, theirs.channels) != (ours.rate, ours.channels) {
-            watch.notes.push(format!(
-                "{} sends {} Hz with {} channels and this end expects {} Hz with {}; \
-                 run with --rate {} --channels {}",
-                self.address,
-                theirs.rate.hertz(),
-                theirs.channels,
-                ours.rate.hertz(),
-                ours.channels,
-                theirs.rate.hertz(),
-                theirs.channels
-            ));
-            return None;
-        }
-        if self.latency_chosen {
-            return None;
-        }
-        let least = least_latency(theirs.ptime(), device);
-        if announcement.link_offset < least {
-            watch.notes.push(format!(
-                "{} promises {} but this end needs {least} at least (packet {}, {} periods of {}); \
-                 it runs at that",
-                self.address,
-                announcement.link_offset,
-                theirs.ptime(),
-                device.periods,
-                device.period
-            ));
-        }
-        self.link_offset = announcement.link_offset.max(least);
-        Some(Command::LinkOffset(self.link_offset))
-    }
-
-    /// Tells the session how the stream arrives.
-    fn tell(&mut self) {
-        let Some(mut receiving) = self.books.status.and_then(|status| status.receiving) else {
-            return;
-        };
-        let (latency, _) = self.books.latency();
-        receiving.effective = self.books.clock.zip(latency.median()).map(|(clock, effective)| {
-            Effective {
-                ssrc: receiving.ssrc,
-                configured: self.link_offset,
-                effective,
-                uncertainty: clock.uncertainty,
-            }
-        });
-        self.talk.session.set_receiving(receiving);
-    }
-
-    fn report(&self, notes: &mut Vec<String>) -> crate::report::Stream {
-        let stream = summary::Received {
-            address: &self.address,
-            config: &self.config,
-            link_offset: self.link_offset,
-            books: &self.books,
-            invalid_reports: self.talk.invalid,
-            unmatched: self.measurement.unmatched(),
-        };
-        stream.report(notes)
+/// One round of the ordinary thread.
+fn turn(desks: &mut [Desk], device: &Settings, watch: &mut Watch, ledger: &mut Option<LedgerFile>) {
+    watch.witness.poll();
+    for desk in desks {
+        desk.turn(device, watch, ledger.as_mut());
     }
 }
 
@@ -397,6 +217,13 @@ fn progress_of(desks: &[Desk], began: LocalTime) -> Progress {
         }
     }
     progress
+}
+
+/// The most packets of one stream whose turn comes in one period: the shortest there are, and as
+/// many again that a skip brings.
+fn passages_of(device: &Settings) -> usize {
+    let shortest = device.rate.frames_within(PTIME_RANGE.0).count().max(1);
+    2 * (device.period.count() / shortest + 64).unsigned_abs() as usize
 }
 
 /// The least latency at which a receiver can play: the whole packet must have been captured, and a

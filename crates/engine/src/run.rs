@@ -41,6 +41,9 @@ const STACK: usize = 256 * 1024;
 /// How often the ordinary thread empties the rings and shows progress.
 pub(crate) const BEAT: Span = Span::from_millis(20);
 
+/// Sentences of a run that are kept.
+const MOST_NOTES: usize = 64;
+
 /// A device running a process on its own thread.
 pub(crate) struct Running {
     thread: JoinHandle<(Box<dyn Process>, Ended)>,
@@ -112,6 +115,13 @@ impl Watch {
     /// The next instant at which the ordinary thread has something to do anyway.
     pub(crate) fn beat(&self) -> LocalTime {
         (now() + BEAT).min(self.ends)
+    }
+
+    /// Notes a sentence once, and no more of them than anybody reads: a peer may go on and on.
+    pub(crate) fn note(&mut self, sentence: String) {
+        if self.notes.len() < MOST_NOTES && !self.notes.contains(&sentence) {
+            self.notes.push(sentence);
+        }
     }
 
     /// Says once how the device's thread runs, if not as asked.

@@ -209,6 +209,16 @@ impl Mixer {
     }
 }
 
+impl Mixer {
+    fn tell(&mut self, at: LocalTime) {
+        self.told = at;
+        for input in &mut self.inputs {
+            let basis = input.receiver.placement().due(at).map(|due| due.basis);
+            input.tell(at, self.xruns, basis);
+        }
+    }
+}
+
 impl Process for Mixer {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let _realtime = realtime::scope();
@@ -222,12 +232,15 @@ impl Process for Mixer {
         let written = now();
         self.passages.written(written, &mut self.inputs);
         if written - self.told >= TELL_EVERY {
-            self.told = written;
-            for input in &mut self.inputs {
-                let basis = input.receiver.placement().due(written).map(|due| due.basis);
-                input.tell(written, self.xruns, basis);
-            }
+            self.tell(written);
         }
         Flow::Continue
+    }
+}
+
+impl Drop for Mixer {
+    /// The last word: what happened since the one before must not stay unknown.
+    fn drop(&mut self) {
+        self.tell(now());
     }
 }

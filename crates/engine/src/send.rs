@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use rtrb::{Consumer, RingBuffer};
 use tautline_dsp::gain::{Gain, Volume};
 use tautline_dsp::map::ChannelMap;
-use tautline_io::pair::open_pair;
 use tautline_io::clock::{WallClock, now, sleep_until};
 use tautline_io::link::TransmitStamp;
+use tautline_io::pair::open_pair;
 use tautline_io::udp::UdpOptions;
 use tautline_io::wire_thread::{Ringed, WireOptions};
 use tautline_proto::clock::ClockMapping;
@@ -25,7 +25,7 @@ use crate::ledger_file::LedgerFile;
 use crate::machine;
 use crate::report::{Counters, Latency, RemoteReceiver, Report, StageSummary, Stream};
 use crate::run::{Progress, RunError, RunOptions, Running, Watch};
-use crate::session::{Audience, Talk, wait_for};
+use crate::session::{Audience, Talk, author, wait_for};
 use crate::summary::{cname, format_name};
 use crate::tx::{Transmitter, TxStatus};
 
@@ -84,7 +84,9 @@ pub struct SendPlan {
 pub fn random_identity() -> Result<Identity, RunError> {
     let random =
         machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
-    let word = |at: usize| u32::from_ne_bytes([random[at], random[at + 1], random[at + 2], random[at + 3]]);
+    let word = |at: usize| {
+        u32::from_ne_bytes([random[at], random[at + 1], random[at + 2], random[at + 3]])
+    };
     Ok(Identity { ssrc: word(0), sequence: word(4) as u16, timestamp: word(8) })
 }
 
@@ -226,6 +228,8 @@ impl SendEngine {
         let process = running.end()?;
         // What the wire thread still spaces goes out before the link goes.
         sleep_until(now() + drain + drain);
+        desk.turn(&mut watch);
+        // Its last word: there is room for it now.
         drop(process);
         desk.turn(&mut watch);
         desk.talk.leave();
@@ -248,7 +252,7 @@ impl Desk {
     fn turn(&mut self, watch: &mut Watch) {
         watch.witness.poll();
         let receivers = &mut self.receivers;
-        self.talk.hear(|event| hear(receivers, event));
+        self.talk.hear(None, |event| hear(receivers, event));
         while let Ok(departure) = self.departures.pop() {
             self.enter(&departure);
         }
@@ -332,12 +336,7 @@ impl Desk {
 }
 
 fn hear(receivers: &mut Vec<Heard>, event: Event) {
-    let (Event::Mapped { ssrc, .. }
-    | Event::Captured { ssrc, .. }
-    | Event::Announced { ssrc, .. }
-    | Event::Reception { ssrc, .. }
-    | Event::Effective { ssrc, .. }
-    | Event::Left { ssrc }) = event;
+    let ssrc = author(&event);
     let known = receivers.iter().position(|heard| heard.ssrc == ssrc);
     let index = match known {
         Some(index) => index,

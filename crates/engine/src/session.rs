@@ -32,17 +32,22 @@ impl Talk {
         Self { session, socket, audience, invalid: 0 }
     }
 
-    /// Takes what arrived and tells of it.
-    pub(crate) fn hear(&mut self, mut tell: impl FnMut(Event)) {
+    /// Takes what arrived and tells of it. Once the packets of `heard` are heard, no other peer's
+    /// reports say whom to answer.
+    pub(crate) fn hear(&mut self, heard: Option<u32>, mut tell: impl FnMut(Event)) {
         let Self { session, socket, audience, invalid } = self;
         socket.receive(&mut |arrival| {
             let stamp_error = arrival.stamp_uncertainty.min(arrival.read - arrival.arrival);
-            match session.handle(arrival.datagram, arrival.arrival, stamp_error, &mut tell) {
-                Ok(()) => {
-                    if let Audience::Whoever(peer) = audience {
-                        *peer = Some(arrival.source);
-                    }
-                }
+            let mut concerns = heard.is_none();
+            let listen = |event| {
+                concerns |= heard == Some(author(&event));
+                tell(event);
+            };
+            match session.handle(arrival.datagram, arrival.arrival, stamp_error, listen) {
+                Ok(()) => match audience {
+                    Audience::Whoever(peer) if concerns => *peer = Some(arrival.source),
+                    _ => {}
+                },
                 Err(_) => *invalid += 1,
             }
         });
@@ -75,6 +80,17 @@ impl Talk {
             let _ = self.socket.send_to(report, *destination);
         }
     }
+}
+
+/// Whose report told it.
+pub(crate) fn author(event: &Event) -> u32 {
+    let (Event::Mapped { ssrc, .. }
+    | Event::Captured { ssrc, .. }
+    | Event::Announced { ssrc, .. }
+    | Event::Reception { ssrc, .. }
+    | Event::Effective { ssrc, .. }
+    | Event::Left { ssrc }) = event;
+    *ssrc
 }
 
 /// Waits until a report arrives, one is due, or `until`.

@@ -3,70 +3,24 @@
 //! A card that can listen to itself tells which samples met its DAC and when, by its own clock. The
 //! packets tell which samples they brought. Finding the one in the other says when each packet was
 //! really heard, whatever the playout believes: its arithmetic is only where the search begins.
+//! Sound that could come from two places, as a tone can, says nothing rather than something wrong.
+
+mod brought;
+mod rings;
+mod search;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
-use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_proto::device::Listener;
 use tautline_proto::ledger::Passage;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::Rate;
 
-/// A run of frames whose first sample is in the sample ring beside it.
-#[derive(Debug, Clone, Copy)]
-struct Mark<At> {
-    at: At,
-    frames: usize,
-}
-
-/// Two rings: runs of samples, and where or when each begins.
-struct Writer<At> {
-    samples: Producer<f32>,
-    marks: Producer<Mark<At>>,
-}
-
-struct Reader<At> {
-    samples: Consumer<f32>,
-    marks: Consumer<Mark<At>>,
-}
-
-fn rings<At>(samples: usize, marks: usize) -> (Writer<At>, Reader<At>) {
-    let (sample_in, sample_out) = RingBuffer::new(samples);
-    let (mark_in, mark_out) = RingBuffer::new(marks);
-    let writer = Writer { samples: sample_in, marks: mark_in };
-    (writer, Reader { samples: sample_out, marks: mark_out })
-}
-
-impl<At> Writer<At> {
-    /// Writes a run, or nothing where there is no room. Wait-free.
-    fn write(&mut self, at: At, channels: usize, channel: usize, samples: &[f32]) {
-        let frames = samples.len() / channels.max(1);
-        let picked = samples.iter().skip(channel).step_by(channels.max(1)).copied().take(frames);
-        if self.marks.slots() == 0 {
-            return;
-        }
-        let Ok(chunk) = self.samples.write_chunk_uninit(frames) else { return };
-        if chunk.fill_from_iter(picked) == frames {
-            // There was room a moment ago, and nobody else writes.
-            let _ = self.marks.push(Mark { at, frames });
-        }
-    }
-}
-
-impl<At> Reader<At> {
-    fn read(&mut self, mut take: impl FnMut(At, &[f32])) {
-        while let Ok(mark) = self.marks.pop() {
-            let Ok(chunk) = self.samples.read_chunk(mark.frames) else { return };
-            let (head, tail) = chunk.as_slices();
-            if tail.is_empty() {
-                take(mark.at, head);
-            } else {
-                take(mark.at, &[head, tail].concat());
-            }
-            chunk.commit_all();
-        }
-    }
-}
+use brought::Brought;
+use rings::{Reader, Writer, rings};
+use search::{Search, WINDOW};
 
 /// Tells the measurement what a packet brought. Real-time.
 pub(crate) struct PacketTap(Writer<MediaTime>, usize);
@@ -115,45 +69,46 @@ pub struct Measurement {
     rate: Rate,
     packets: Reader<MediaTime>,
     heard: Reader<LocalTime>,
-    /// What packets brought, by media time; NaN where nothing came.
-    brought: Box<[f32]>,
-    brought_until: Option<MediaTime>,
-    /// What was heard and not yet searched: the run's frames and when the first met the DAC.
+    brought: Brought,
+    /// What was heard and not yet searched, and the runs it came in: the index of their first frame
+    /// and when that met the DAC.
     sound: Vec<f32>,
     times: VecDeque<(usize, LocalTime)>,
+    search: Search,
     expected: VecDeque<Expected>,
     unmatched: u64,
 }
 
-/// Frames compared at a time: long enough that only the right place matches, short enough that a
-/// change of place spoils little.
-const WINDOW: usize = 1024;
 /// How far from where the books put it a packet is searched.
 const REACH: Span = Span::from_millis(60);
-/// The part of a window's energy that may be left over: −60 dB, well above the rounding of a volume
-/// and well below anything but the same sound.
-const LEFT_OVER: f64 = 1e-6;
-/// Below this mean square a window is silence and says nothing: −90 dBFS.
-const SILENCE: f64 = 1e-9;
+/// What the rings hold: the ordinary thread may be away that long.
+const HELD: Span = Span::from_secs(2);
+/// Packets brought are remembered for this long and the latency.
+const REMEMBERED: Span = Span::from_secs(1);
 
 /// The two ends of a measurement of one stream on one card, and the card's ear.
+///
+/// `channel` of the stream is what the card's first channel plays; no latency is longer than
+/// `longest`.
 pub(crate) fn measurement(
     rate: Rate,
     device_channels: usize,
     channel: usize,
+    longest: Span,
 ) -> (Measurement, PacketTap, Ear) {
-    // Two seconds of samples; a mark for every eighth of a millisecond of them.
-    let (samples, marks) = (2 * rate.hertz() as usize, 16_000);
+    let samples = rate.frames_within(HELD).as_len();
+    // A mark for every eighth of a millisecond.
+    let marks = (HELD.as_nanos() / 125_000) as usize;
     let (packet_writer, packets) = rings(samples, marks);
     let (ear_writer, heard) = rings(samples, marks);
     let measurement = Measurement {
         rate,
         packets,
         heard,
-        brought: vec![f32::NAN; (4 * rate.hertz() as usize).next_power_of_two()].into(),
-        brought_until: None,
-        sound: Vec::with_capacity(samples),
+        brought: Brought::new(rate.frames_within(longest + REMEMBERED)),
+        sound: Vec::new(),
         times: VecDeque::new(),
+        search: Search::new(rate.frames_within(REACH)),
         expected: VecDeque::new(),
         unmatched: 0,
     };
@@ -168,20 +123,59 @@ impl Measurement {
         self.unmatched
     }
 
+    /// Whether no card listens: the ear is gone.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.heard.is_abandoned()
+    }
+
+    /// Takes in what was heard and brought since the last call. To be called before the books'
+    /// lines are fetched: what was heard by now has its line there.
+    pub(crate) fn listen(&mut self) {
+        let (sound, times, rate) = (&mut self.sound, &mut self.times, self.rate);
+        self.heard.read(|meets, samples| {
+            let last = times.back().map(|(index, at): &(usize, LocalTime)| {
+                *at + rate.span_of(Frames::from_len(sound.len() - index))
+            });
+            // A run that does not follow the one before cannot be searched together with it.
+            if last.is_some_and(|last| (last - meets).abs() > rate.span_of(Frames::new(1))) {
+                let whole = sound.len().next_multiple_of(WINDOW);
+                sound.resize(whole, 0.0);
+            }
+            times.push_back((sound.len(), meets));
+            sound.extend_from_slice(samples);
+        });
+        let brought = &mut self.brought;
+        self.packets.read(|media, samples| brought.write(media, samples));
+    }
+
     /// Takes the books' word for a packet, to be checked.
     pub(crate) fn expect(&mut self, passage: &Passage) {
-        if let Some(origin) = passage.origin {
-            let (media, dac) = (passage.media, passage.dac);
-            self.expected.push_back(Expected { media, capture: origin.capture, dac });
+        let Some(origin) = passage.origin else { return };
+        let (media, dac) = (passage.media, passage.dac);
+        self.expected.push_back(Expected { media, capture: origin.capture, dac });
+        // Where no card listens nothing is ever found.
+        while self.expected.front().is_some_and(|oldest| dac - oldest.dac > HELD) {
+            self.expected.pop_front();
+            self.unmatched += 1;
         }
     }
 
-    /// Searches what was heard since the last call.
-    pub(crate) fn poll(&mut self, mut found: impl FnMut(Found)) {
-        self.collect();
+    /// Searches what was heard, but for the newest: packets that are heard earlier than the books
+    /// say may be without their line yet.
+    pub(crate) fn search(&mut self, found: &mut impl FnMut(Found)) {
+        self.search_but(self.rate.frames_within(REACH).as_len(), found);
+    }
+
+    /// Searches the rest.
+    pub(crate) fn finish(&mut self, found: &mut impl FnMut(Found)) {
+        self.search_but(0, found);
+        self.unmatched += self.expected.drain(..).count() as u64;
+    }
+
+    fn search_but(&mut self, newest: usize, found: &mut impl FnMut(Found)) {
         let mut start = 0;
-        while self.sound.len() >= start + WINDOW {
-            self.search(start, &mut found);
+        while self.sound.len() >= start + WINDOW + newest {
+            self.search_window(start, found);
             start += WINDOW;
         }
         self.forget(start);
@@ -198,40 +192,8 @@ impl Measurement {
         }
     }
 
-    fn collect(&mut self) {
-        let (brought, until) = (&mut self.brought, &mut self.brought_until);
-        let mask = brought.len() - 1;
-        self.packets.read(|media, samples| {
-            let slot = |frame: MediaTime| frame.as_frames() as usize & mask;
-            let end = media + Frames::from_len(samples.len());
-            // What lies between the last packet and this one did not come.
-            let mut hole = until.unwrap_or(media).max(media - Frames::from_len(mask));
-            while hole < media {
-                brought[slot(hole)] = f32::NAN;
-                hole += Frames::new(1);
-            }
-            for (index, sample) in samples.iter().enumerate() {
-                brought[slot(media + Frames::from_len(index))] = *sample;
-            }
-            *until = Some(until.map_or(end, |until| until.max(end)));
-        });
-        let (sound, times, rate) = (&mut self.sound, &mut self.times, self.rate);
-        self.heard.read(|meets, samples| {
-            let last = times.back().map(|(index, at): &(usize, LocalTime)| {
-                *at + rate.span_of(Frames::from_len(sound.len() - index))
-            });
-            // A run that does not follow the one before cannot be searched together with it.
-            if last.is_some_and(|last| (last - meets).abs() > rate.span_of(Frames::new(1))) {
-                let whole = sound.len().next_multiple_of(WINDOW);
-                sound.resize(whole, 0.0);
-            }
-            times.push_back((sound.len(), meets));
-            sound.extend_from_slice(samples);
-        });
-    }
-
     /// Searches one window, and tells of the packets that begin in it.
-    fn search(&mut self, start: usize, found: &mut impl FnMut(Found)) {
+    fn search_window(&mut self, start: usize, found: &mut impl FnMut(Found)) {
         let (Some(first), Some(last)) = (self.time_of(start), self.time_of(start + WINDOW - 1))
         else {
             return;
@@ -243,21 +205,20 @@ impl Measurement {
         }
         let Some(near) = self.expected.iter().find(|e| e.dac >= first).copied() else { return };
         let guess = near.media - self.rate.frames_nearest(near.dac - first);
-        let Some(media) = self.place_of(start, guess) else { return };
+        let window = &self.sound[start..start + WINDOW];
+        let Some(media) = self.search.place(window, &self.brought, guess) else { return };
         let end = media + Frames::from_len(WINDOW);
-        let mut kept = VecDeque::with_capacity(self.expected.len());
-        for packet in core::mem::take(&mut self.expected) {
-            if packet.media < media || packet.media >= end || packet.dac > last + REACH {
-                kept.push_back(packet);
-                continue;
-            }
-            let index = start + (packet.media - media).as_len();
-            if let Some(at) = self.time_of(index) {
-                let (measured, error) = (at - packet.capture, at - packet.dac);
-                found(Found { media: packet.media, measured, error });
-            }
-        }
-        self.expected = kept;
+        let mut expected = core::mem::take(&mut self.expected);
+        expected.retain(|packet| {
+            let here = packet.media >= media && packet.media < end && packet.dac <= last + REACH;
+            let at =
+                if here { self.time_of(start + (packet.media - media).as_len()) } else { None };
+            let Some(at) = at else { return true };
+            let (measured, error) = (at - packet.capture, at - packet.dac);
+            found(Found { media: packet.media, measured, error });
+            false
+        });
+        self.expected = expected;
     }
 
     /// When the frame at `index` of the sound met the DAC.
@@ -265,43 +226,5 @@ impl Measurement {
         let after = self.times.partition_point(|(begin, _)| *begin <= index);
         let (begin, at) = self.times.get(after.checked_sub(1)?)?;
         Some(*at + self.rate.span_of(Frames::from_len(index - begin)))
-    }
-
-    /// The media time of the sound at `start`, searched outwards from `guess`.
-    fn place_of(&self, start: usize, guess: MediaTime) -> Option<MediaTime> {
-        let window = &self.sound[start..start + WINDOW];
-        let energy: f64 = window.iter().map(|s| f64::from(*s).powi(2)).sum();
-        if energy < SILENCE * WINDOW as f64 {
-            return None;
-        }
-        let left_over = |media| self.left_over(window, energy, media);
-        let reach = self.rate.frames_within(REACH).count();
-        let outwards = (0..=reach).flat_map(|away| [away, -away]).map(Frames::new);
-        let mut best =
-            outwards.map(|away| guess + away).find(|media| left_over(*media) <= LEFT_OVER)?;
-        // Deep sound matches its neighbours too, only less well.
-        let one = Frames::new(1);
-        while let Some(better) = [best - one, best + one]
-            .into_iter()
-            .find(|neighbour| left_over(*neighbour) < left_over(best))
-        {
-            best = better;
-        }
-        Some(best)
-    }
-
-    /// The part of the window's energy that is left when what packets brought from `media` on, at
-    /// its best volume, is taken from it.
-    fn left_over(&self, window: &[f32], energy: f64, media: MediaTime) -> f64 {
-        let mask = self.brought.len() - 1;
-        let from = media.as_frames() as usize;
-        let (mut both, mut own) = (0.0_f64, 0.0_f64);
-        for (index, heard) in window.iter().enumerate() {
-            let brought = f64::from(self.brought[(from + index) & mask]);
-            both += brought * f64::from(*heard);
-            own += brought * brought;
-        }
-        // A hole makes both NaN; that and sound upside down is no match.
-        if own > 0.0 && both > 0.0 { 1.0 - both * both / own / energy } else { f64::INFINITY }
     }
 }

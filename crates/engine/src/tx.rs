@@ -60,13 +60,30 @@ impl Transmitter {
     }
 }
 
+impl Transmitter {
+    fn tell(&mut self) {
+        // The newest status is in the next one too, so a full ring loses nothing.
+        let _ = self.status.push(TxStatus {
+            state: self.sender.state(),
+            link: self.link.counters(),
+            xruns: self.xruns,
+        });
+    }
+}
+
+impl Drop for Transmitter {
+    /// The last word: the ring may have been full when the last packets went.
+    fn drop(&mut self) {
+        self.tell();
+    }
+}
+
 impl Process for Transmitter {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let _realtime = realtime::scope();
         self.xruns += u64::from(cycle.xruns);
         self.skip(cycle.capture.skipped);
-        let times =
-            BlockTimes { capture: cycle.capture.meets, taken: cycle.now, now: now() };
+        let times = BlockTimes { capture: cycle.capture.meets, taken: cycle.now, now: now() };
         self.push(cycle.capture.samples, times);
         self.link.flush();
         let stamps = &mut self.stamps;
@@ -74,12 +91,7 @@ impl Process for Transmitter {
             // A full ring costs a sample of a sample.
             let _ = stamps.push(stamp);
         });
-        // The newest status is in the next one too, so a full ring loses nothing.
-        let _ = self.status.push(TxStatus {
-            state: self.sender.state(),
-            link: self.link.counters(),
-            xruns: self.xruns,
-        });
+        self.tell();
         Flow::Continue
     }
 

@@ -1,0 +1,292 @@
+//! What the ordinary thread holds of one received stream: it hears the peer, tells the device's
+//! thread, keeps the books and measures.
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use tautline_dsp::gain::Volume;
+use tautline_io::clock::WallClock;
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::device::Settings;
+use tautline_proto::ledger::Passage;
+use tautline_proto::receiver::{Receiver, ReceiverConfig};
+use tautline_proto::session::{Event, Session, SessionConfig};
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::wire::rtcp::{Announcement, Effective};
+
+use crate::books::Books;
+use crate::ledger_file::LedgerFile;
+use crate::machine;
+use crate::recv::{StreamPlan, least_latency};
+use crate::run::{RunError, Watch};
+use crate::rx::{Command, Incoming, RxStatus};
+use crate::session::{Audience, Talk};
+use crate::sound::{Measurement, PacketTap};
+use crate::summary;
+
+/// What the ordinary thread holds of one stream.
+pub(crate) struct Desk {
+    address: String,
+    config: ReceiverConfig,
+    latency_chosen: bool,
+    pub(crate) talk: Talk,
+    commands: Producer<Command>,
+    passages: Consumer<Passage>,
+    status: Consumer<RxStatus>,
+    /// Where the card can be heard.
+    pub(crate) measurement: Option<Measurement>,
+    pub(crate) books: Books,
+    /// Whose packets are heard.
+    heard: Option<u32>,
+    /// The newest mapping of a clock, whoever's: a sender reports before its first packet.
+    mapped: Option<(u32, ClockMapping)>,
+    announced: Option<Announcement>,
+    pub(crate) link_offset: Span,
+    /// The longest latency there is room for.
+    longest: Span,
+    /// Whether the sender said goodbye and no other followed.
+    pub(crate) left: bool,
+}
+
+/// The two ends of one stream: the ordinary thread's and the device's.
+pub(crate) fn connect(
+    stream: StreamPlan,
+    receiver: Receiver,
+    (measurement, tap): (Measurement, PacketTap),
+    wall: WallClock,
+) -> Result<(Desk, Incoming), RunError> {
+    let format = stream.receiver.format;
+    let random =
+        machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
+    let session = Session::new(SessionConfig {
+        ssrc: u32::from_ne_bytes([random[0], random[1], random[2], random[3]]),
+        cname: summary::cname(&random),
+        wall_offset: wall.offset(),
+    });
+    let (commands_in, commands) = RingBuffer::new(64);
+    // A second of the shortest packets: fifty times what one beat brings.
+    let (passages, passages_out) = RingBuffer::new(8192);
+    let (status, status_out) = RingBuffer::new(64);
+    let room = format.rate.frames_within(Span::from_millis(40));
+    let room = vec![0.0; format.channels.samples_in(room)].into_boxed_slice();
+    let longest = receiver.longest_link_offset();
+    let input = Incoming {
+        receiver,
+        link: stream.link,
+        gain: stream.gain,
+        volume: Volume::new(stream.gain),
+        tap: Some((tap, room)),
+        commands,
+        passages,
+        status,
+        silent_since: LocalTime::NEVER,
+        alive: false,
+    };
+    let desk = Desk {
+        address: stream.address,
+        config: stream.receiver,
+        latency_chosen: stream.latency_chosen,
+        talk: Talk::new(session, stream.control, Audience::Whoever(None)),
+        commands: commands_in,
+        passages: passages_out,
+        status: status_out,
+        measurement: Some(measurement),
+        books: Books::new(),
+        heard: None,
+        mapped: None,
+        announced: None,
+        link_offset: stream.receiver.link_offset,
+        longest,
+        left: false,
+    };
+    Ok((desk, input))
+}
+
+impl Desk {
+    /// One round: hear the peer, empty the rings, answer.
+    pub(crate) fn turn(
+        &mut self,
+        device: &Settings,
+        watch: &mut Watch,
+        ledger: Option<&mut LedgerFile>,
+    ) {
+        let mut events = Vec::new();
+        self.talk.hear(self.heard, |event| events.push(event));
+        for event in events {
+            self.take(event, device, watch);
+        }
+        self.measure(ledger);
+        while let Ok(status) = self.status.pop() {
+            self.books.stand(status, |from, to| watch.witness.overlaps(from, to));
+            self.left = status.said_goodbye;
+            self.follow_source(&status);
+        }
+        self.tell();
+        self.talk.speak();
+    }
+
+    /// The last round, when the device has stopped: what is still to be found is found, and the
+    /// peer is told goodbye.
+    pub(crate) fn finish(&mut self, watch: &Watch, mut ledger: Option<&mut LedgerFile>) {
+        self.books.close(|from, to| watch.witness.overlaps(from, to));
+        let books = &mut self.books;
+        if let Some(measurement) = &mut self.measurement {
+            measurement.finish(&mut |found| {
+                books.found(found);
+                if let Some(ledger) = ledger.as_deref_mut() {
+                    ledger.found(found);
+                }
+            });
+        }
+        self.talk.leave();
+    }
+
+    fn measure(&mut self, mut ledger: Option<&mut LedgerFile>) {
+        // Before the books' lines: what was heard by now has its line there.
+        if let Some(measurement) = &mut self.measurement {
+            measurement.listen();
+        }
+        while let Ok(passage) = self.passages.pop() {
+            self.books.enter(&passage);
+            if let Some(measurement) = &mut self.measurement {
+                measurement.expect(&passage);
+            }
+            if let Some(ledger) = ledger.as_deref_mut() {
+                ledger.enter(&passage);
+            }
+        }
+        let books = &mut self.books;
+        if let Some(measurement) = &mut self.measurement {
+            measurement.search(&mut |found| {
+                books.found(found);
+                if let Some(ledger) = ledger.as_deref_mut() {
+                    ledger.found(found);
+                }
+            });
+        }
+    }
+
+    /// Another sender took the place of the one heard: what that one said holds no more.
+    fn follow_source(&mut self, status: &RxStatus) {
+        let heard = status.receiving.map(|receiving| receiving.ssrc);
+        if heard == self.heard {
+            return;
+        }
+        self.heard = heard;
+        self.books.clock =
+            self.mapped.filter(|(ssrc, _)| Some(*ssrc) == heard).map(|(_, mapping)| mapping);
+        self.announced = None;
+    }
+
+    /// Whether what `ssrc` says is of the stream that is heard, or may be before one is.
+    fn concerns(&self, ssrc: u32) -> bool {
+        self.heard.is_none_or(|heard| heard == ssrc)
+    }
+
+    fn take(&mut self, event: Event, device: &Settings, watch: &mut Watch) {
+        let command = match event {
+            Event::Mapped { ssrc, mapping } => {
+                self.mapped = Some((ssrc, mapping));
+                if self.concerns(ssrc) {
+                    self.books.clock = Some(mapping);
+                }
+                Command::Clock(ssrc, mapping)
+            }
+            Event::Captured { ssrc, rtp_timestamp, wall } => {
+                Command::Captured(ssrc, rtp_timestamp, wall)
+            }
+            Event::Left { ssrc } => Command::Left(ssrc),
+            Event::Announced { ssrc, announcement } => {
+                let news = self.concerns(ssrc) && self.announced != Some(announcement);
+                let Some(command) = news.then(|| self.follow(announcement, device, watch)) else {
+                    return;
+                };
+                self.announced = Some(announcement);
+                match command {
+                    Some(command) => command,
+                    None => return,
+                }
+            }
+            Event::Reception { .. } | Event::Effective { .. } => return,
+        };
+        // The device's thread empties this ring each period; if it does not run, nothing is lost
+        // that the next report does not bring again.
+        if self.commands.push(command).is_err() {
+            self.announced = None;
+        }
+    }
+
+    /// What the sender says of its stream against what was set up here.
+    fn follow(
+        &mut self,
+        announcement: Announcement,
+        device: &Settings,
+        watch: &mut Watch,
+    ) -> Option<Command> {
+        let (theirs, ours) = (announcement.format, self.config.format);
+        if (theirs.rate, theirs.channels) != (ours.rate, ours.channels) {
+            watch.note(format!(
+                "{} sends {} Hz with {} channels and this end expects {} Hz with {}; \
+                 run with --rate {} --channels {}",
+                self.address,
+                theirs.rate.hertz(),
+                theirs.channels,
+                ours.rate.hertz(),
+                ours.channels,
+                theirs.rate.hertz(),
+                theirs.channels
+            ));
+            return None;
+        }
+        if self.latency_chosen {
+            return None;
+        }
+        let least = least_latency(theirs.ptime(), device);
+        let promised = announcement.link_offset;
+        if promised < least {
+            watch.note(format!(
+                "{} promises {promised} but this end needs {least} at least (packet {}, {} periods \
+                 of {}); it runs at that",
+                self.address,
+                theirs.ptime(),
+                device.periods,
+                device.period
+            ));
+        }
+        let wanted = promised.max(least);
+        if wanted > self.longest {
+            watch.note(format!(
+                "{} wants {wanted} but this end has room for {}; it runs at that: give --latency \
+                 {wanted} for more",
+                self.address, self.longest
+            ));
+        }
+        self.link_offset = wanted.min(self.longest);
+        Some(Command::LinkOffset(self.link_offset))
+    }
+
+    /// Tells the session how the stream arrives.
+    fn tell(&mut self) {
+        let Some(mut receiving) = self.books.status.and_then(|status| status.receiving) else {
+            return;
+        };
+        let recent = self.books.recent();
+        receiving.effective = self.books.clock.zip(recent).map(|(clock, effective)| Effective {
+            ssrc: receiving.ssrc,
+            configured: self.link_offset,
+            effective,
+            uncertainty: clock.uncertainty,
+        });
+        self.talk.session.set_receiving(receiving);
+    }
+
+    pub(crate) fn report(&self, notes: &mut Vec<String>) -> crate::report::Stream {
+        let stream = summary::Received {
+            address: &self.address,
+            config: &self.config,
+            link_offset: self.link_offset,
+            books: &self.books,
+            invalid_reports: self.talk.invalid,
+            unmatched: self.measurement.as_ref().map_or(0, Measurement::unmatched),
+        };
+        stream.report(notes)
+    }
+}

@@ -1,0 +1,171 @@
+//! Finds a window of sound in what packets brought: the only place that it can come from, or none.
+
+use tautline_proto::time::{Frames, MediaTime};
+
+use super::brought::Brought;
+
+/// Frames compared at a time: long enough that only the right place matches, short enough that a
+/// change of place spoils little.
+pub(super) const WINDOW: usize = 1024;
+/// The part of a window's energy that may be left over: −60 dB, well above the rounding of a volume
+/// and well below anything but the same sound.
+const LEFT_OVER: f64 = 1e-6;
+/// Below this mean square a window is silence and says nothing: −90 dBFS.
+const SILENCE: f64 = 1e-9;
+/// The part of the loudest sample by which any other may be off at a place worth a closer look.
+const LIKELY: f32 = 0.01;
+/// The order in which a place is looked at: a stride prime to [`WINDOW`], so that the first samples
+/// are far from each other and tell deep sound from its neighbours too.
+const STRIDE: usize = 389;
+/// How far from the last place a search begins, in frames: cards drift by less from one window to
+/// the next, and a slip is one.
+const NEAR: i64 = 8;
+/// After windows that were found nowhere, the wide search rests for so many at most: other sound is
+/// mixed in, and looking for it again and again costs time.
+const MOST_REST: u32 = 16;
+
+/// Where the sound was found last, against where the books put it.
+pub(super) struct Search {
+    /// How far from there it is looked for, in frames.
+    reach: i64,
+    last: i64,
+    /// Windows for which the wide search rests, and for how many it will after the next failure.
+    rests: u32,
+    patience: u32,
+    /// Wide searches so far.
+    #[cfg(test)]
+    pub(super) wide: u64,
+}
+
+impl Search {
+    pub(super) fn new(reach: Frames) -> Self {
+        Self {
+            reach: reach.count(),
+            last: 0,
+            rests: 0,
+            patience: 1,
+            #[cfg(test)]
+            wide: 0,
+        }
+    }
+
+    /// The media time of the first frame of `samples`, a whole window; the books say `guess`.
+    /// `None` where it is silent, found nowhere, or found twice, as a tone is.
+    pub(super) fn place(
+        &mut self,
+        samples: &[f32],
+        brought: &Brought,
+        guess: MediaTime,
+    ) -> Option<MediaTime> {
+        let window = Window::new(samples, brought)?;
+        let near = outwards(NEAR).map(|away| guess + Frames::new(self.last + away));
+        let first = near.into_iter().find(|place| window.matches(*place));
+        let first = first.or_else(|| self.look_everywhere(&window, guess))?;
+        let best = window.settle(first);
+        (self.rests, self.patience) = (0, 1);
+        self.last = (best - guess).count().clamp(-self.reach, self.reach);
+        let others = window.neighbours(best, self.reach);
+        let twice = outwards(self.reach)
+            .map(|away| guess + Frames::new(away))
+            .any(|place| !others.contains(&place) && window.matches(place));
+        (!twice).then_some(best)
+    }
+
+    fn look_everywhere(&mut self, window: &Window<'_>, guess: MediaTime) -> Option<MediaTime> {
+        if self.rests > 0 {
+            self.rests -= 1;
+            return None;
+        }
+        #[cfg(test)]
+        {
+            self.wide += 1;
+        }
+        let all = outwards(self.reach).map(|away| guess + Frames::new(away));
+        let found = all.into_iter().find(|place| window.matches(*place));
+        if found.is_none() {
+            self.rests = self.patience;
+            self.patience = (2 * self.patience).min(MOST_REST);
+        }
+        found
+    }
+}
+
+/// 0, 1, −1, 2, −2 … as far as `reach`.
+fn outwards(reach: i64) -> impl Iterator<Item = i64> {
+    (0..=reach).flat_map(|away| [away, -away])
+}
+
+/// A window of sound that is not silent.
+struct Window<'a> {
+    samples: &'a [f32],
+    brought: &'a Brought,
+    energy: f64,
+    /// The index of the loudest sample.
+    loudest: usize,
+}
+
+impl<'a> Window<'a> {
+    fn new(samples: &'a [f32], brought: &'a Brought) -> Option<Self> {
+        let energy: f64 = samples.iter().map(|s| f64::from(*s).powi(2)).sum();
+        let (loudest, _) =
+            samples.iter().enumerate().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;
+        // So that NaN from a broken device is as silent.
+        let heard = energy >= SILENCE * WINDOW as f64 && energy.is_finite();
+        heard.then_some(Self { samples, brought, energy, loudest })
+    }
+
+    fn matches(&self, place: MediaTime) -> bool {
+        self.is_likely(place) && self.left_over(place) <= LEFT_OVER
+    }
+
+    /// Whether every sample is roughly what was brought at `place`, at the volume of the loudest.
+    /// Elsewhere than at the right place one of the first is not.
+    fn is_likely(&self, place: MediaTime) -> bool {
+        let brought = |index: usize| self.brought.at(place + Frames::from_len(index));
+        let loudest = self.samples[self.loudest];
+        let gain = loudest / brought(self.loudest);
+        let slack = loudest.abs() * LIKELY;
+        gain > 0.0
+            && gain.is_finite()
+            && (1..WINDOW).all(|step| {
+                let index = (self.loudest + step * STRIDE) % WINDOW;
+                // False for the NaN of a hole.
+                (self.samples[index] - gain * brought(index)).abs() <= slack
+            })
+    }
+
+    /// The part of the window's energy that is left when what packets brought from `place` on, at
+    /// its best volume, is taken from it.
+    fn left_over(&self, place: MediaTime) -> f64 {
+        let (mut both, mut own) = (0.0_f64, 0.0_f64);
+        for (index, heard) in self.samples.iter().enumerate() {
+            let brought = f64::from(self.brought.at(place + Frames::from_len(index)));
+            both += brought * f64::from(*heard);
+            own += brought * brought;
+        }
+        // A hole makes both NaN; that and sound upside down is no match.
+        if own > 0.0 && both > 0.0 { 1.0 - both * both / own / self.energy } else { f64::INFINITY }
+    }
+
+    /// The best place around one that matches: deep sound matches its neighbours too, only less
+    /// well.
+    fn settle(&self, mut best: MediaTime) -> MediaTime {
+        let one = Frames::new(1);
+        while let Some(better) = [best - one, best + one]
+            .into_iter()
+            .find(|neighbour| self.left_over(*neighbour) < self.left_over(best))
+        {
+            best = better;
+        }
+        best
+    }
+
+    /// The places around `best` that match as its neighbours do, `reach` away at most.
+    fn neighbours(&self, best: MediaTime, reach: i64) -> core::ops::RangeInclusive<MediaTime> {
+        let run = |sign: i64| {
+            let away = (1..=reach).map(|away| best + Frames::new(sign * away));
+            Frames::from_len(away.take_while(|place| self.matches(*place)).count())
+        };
+        best - run(-1)..=best + run(1)
+    }
+}

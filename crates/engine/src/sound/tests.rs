@@ -1,0 +1,367 @@
+//! The measurement without threads: packets, books and a card that plays what a test says.
+
+use super::*;
+use core::f64::consts::TAU;
+use tautline_proto::ledger::Origin;
+
+/// Frames of a packet, and of the card's period.
+const BLOCK: usize = 48;
+/// Packets that are brought before the first is played.
+const AHEAD: usize = 100;
+const LATENCY: Span = Span::from_millis(5);
+/// Frames lie on whole nanoseconds, so instants are off by half of one at either end.
+const ROUNDING: Span = Span::from_nanos(2);
+
+struct World {
+    rate: Rate,
+    measurement: Measurement,
+    tap: PacketTap,
+    ear: Ear,
+    found: Vec<Found>,
+}
+
+/// The card's time of `frame`.
+fn at(rate: Rate, frame: i64) -> LocalTime {
+    LocalTime::from_nanos(1_000_000_000) + rate.span_of(Frames::new(frame))
+}
+
+impl World {
+    fn new(hertz: u32) -> Self {
+        let rate = Rate::new(hertz).unwrap();
+        let (measurement, tap, ear) = measurement(rate, 1, 0, Span::from_millis(100));
+        Self { rate, measurement, tap, ear, found: Vec::new() }
+    }
+
+    /// A packet that brings `samples` from `frame` on, to be heard when the card is at `frame`.
+    fn packet(&mut self, frame: usize, samples: &[f32]) {
+        let media = MediaTime::from_frames(frame as i64);
+        self.tap.brought(media, 1, samples);
+        self.expect(frame);
+    }
+
+    fn expect(&mut self, frame: usize) {
+        let dac = at(self.rate, frame as i64);
+        let origin = Some(Origin { capture: dac - LATENCY, sender: None });
+        let (media, arrival) = (MediaTime::from_frames(frame as i64), dac);
+        let (read, taken, written) = (dac, dac, dac);
+        self.measurement.expect(&Passage { media, origin, arrival, read, taken, written, dac });
+    }
+
+    /// The card plays `samples`, the first when it is at `frame`.
+    fn plays(&mut self, frame: i64, samples: &[f32]) {
+        for (index, block) in samples.chunks(BLOCK).enumerate() {
+            self.ear.heard(at(self.rate, frame + (index * BLOCK) as i64), block);
+            self.poll();
+        }
+    }
+
+    fn poll(&mut self) {
+        self.measurement.listen();
+        let found = &mut self.found;
+        self.measurement.search(&mut |packet| found.push(packet));
+    }
+
+    fn finish(mut self) -> (Vec<Found>, Measurement) {
+        self.measurement.listen();
+        let found = &mut self.found;
+        self.measurement.finish(&mut |packet| found.push(packet));
+        (self.found, self.measurement)
+    }
+
+    /// Sends `sent` in packets, each some blocks ahead of its turn, and plays `played` from the
+    /// card's frame `from` on.
+    fn run(mut self, sent: &[f32], from: i64, played: &[f32]) -> (Vec<Found>, Measurement) {
+        let mut blocks = played.chunks(BLOCK).enumerate();
+        let mut play = |world: &mut Self| {
+            if let Some((index, block)) = blocks.next() {
+                world.plays(from + (index * BLOCK) as i64, block);
+            }
+        };
+        for (index, samples) in sent.chunks(BLOCK).enumerate() {
+            self.packet(index * BLOCK, samples);
+            if index >= AHEAD {
+                play(&mut self);
+            }
+        }
+        (0..AHEAD).for_each(|_| play(&mut self));
+        self.finish()
+    }
+}
+
+/// White noise in −0.5…0.5.
+fn noise(seed: u32, frames: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B1) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state as f32 / u32::MAX as f32 - 0.5
+    };
+    (0..frames).map(|_| next()).collect()
+}
+
+/// Noise without anything above `hertz`, by four poles.
+fn deep_noise(rate: u32, hertz: f64, frames: usize) -> Vec<f32> {
+    let keep = 1.0 - TAU * hertz / f64::from(rate);
+    let mut poles = [0.0; 4];
+    let mut pass = |sample: f32| {
+        poles.iter_mut().fold(f64::from(sample), |input, pole| {
+            *pole += (1.0 - keep) * (input - *pole);
+            *pole
+        })
+    };
+    let deep: Vec<f64> = noise(7, frames).into_iter().map(&mut pass).collect();
+    let loudest = deep.iter().fold(0.0_f64, |loudest, sample| loudest.max(sample.abs()));
+    deep.into_iter().map(|sample| (sample / loudest * 0.5) as f32).collect()
+}
+
+fn tone(hertz: f64, frames: usize) -> Vec<f32> {
+    (0..frames).map(|i| (0.3 * (TAU * hertz * i as f64 / 48_000.0).sin()) as f32).collect()
+}
+
+/// All packets are found within the sound but for so many at its end, each off by `frames`.
+fn assert_found(found: &[Found], packets: usize, frames: i64) {
+    assert!(found.len() >= packets, "{} of {packets} were found", found.len());
+    let off = Rate::HZ_48000.span_of(Frames::new(frames));
+    for packet in found {
+        assert!((packet.error - off).abs() <= ROUNDING, "{packet:?}, not {off}");
+        assert!((packet.measured - off - LATENCY).abs() <= ROUNDING, "{packet:?}");
+    }
+}
+
+#[test]
+fn sound_at_unity_is_placed_to_the_frame() {
+    let sent = noise(1, 48 * 400);
+    let (found, measurement) = World::new(48_000).run(&sent, 0, &sent);
+    assert_found(&found, 370, 0);
+    assert_eq!(found.len() as u64 + measurement.unmatched(), 400);
+}
+
+#[test]
+fn each_packet_is_found_once_and_in_order() {
+    let sent = noise(1, 48 * 400);
+    let (found, _) = World::new(48_000).run(&sent, 0, &sent);
+    assert!(found.windows(2).all(|pair| pair[0].media < pair[1].media));
+}
+
+#[test]
+fn volume_does_not_hide_the_sound() {
+    let sent = noise(2, 48 * 400);
+    for gain in [0.501_187_2, 0.001, 10.0] {
+        let played: Vec<f32> = sent.iter().map(|s| s * gain).collect();
+        assert_found(&World::new(48_000).run(&sent, 0, &played).0, 370, 0);
+    }
+}
+
+#[test]
+fn an_error_is_seen_to_the_frame() {
+    let sent = noise(3, 48 * 400);
+    for frames in [1, -1, 48, -48, 2_000, -2_000] {
+        assert_found(&World::new(48_000).run(&sent, frames, &sent).0, 320, frames);
+    }
+}
+
+#[test]
+fn silence_says_nothing() {
+    let (found, measurement) = World::new(48_000).run(&[0.0; 48 * 400], 0, &[0.0; 48 * 400]);
+    assert!(found.is_empty());
+    assert_eq!(measurement.unmatched(), 400);
+}
+
+#[test]
+fn a_tone_says_nothing_wrong() {
+    for hertz in [50.0, 440.0, 441.0, 480.0, 1_000.0, 997.0] {
+        let sent = tone(hertz, 48 * 400);
+        for frames in [0, 1, 48, 960, -1_200] {
+            let (found, _) = World::new(48_000).run(&sent, frames, &sent);
+            assert_found(&found, 0, frames);
+        }
+    }
+}
+
+#[test]
+fn a_mix_says_nothing() {
+    let (sent, other) = (noise(4, 48 * 400), noise(5, 48 * 400));
+    let mix: Vec<f32> = sent.iter().zip(&other).map(|(a, b)| a + 0.1 * b).collect();
+    let (found, measurement) = World::new(48_000).run(&sent, 0, &mix);
+    assert_eq!(found.len(), 0);
+    assert_eq!(measurement.unmatched(), 400);
+}
+
+#[test]
+fn sound_that_is_found_nowhere_is_not_looked_for_everywhere_all_the_time() {
+    let (sent, other) = (noise(4, 48 * 2_000), noise(5, 48 * 2_000));
+    let (_, measurement) = World::new(48_000).run(&sent, 0, &other);
+    let (wide, windows) = (measurement.search.wide, 48 * 2_000 / WINDOW as u64);
+    assert!(wide <= windows / 8, "{wide} wide searches for {windows} windows");
+}
+
+#[test]
+fn sound_that_comes_back_is_found_again() {
+    let (sent, other) = (noise(4, 48 * 4_000), noise(5, 48 * 2_000));
+    let mut played = sent.clone();
+    played[..other.len()].copy_from_slice(&other);
+    // As late as nobody looks for it nearby.
+    let (found, _) = World::new(48_000).run(&sent, 500, &played);
+    assert_found(&found, 1_500, 500);
+}
+
+#[test]
+fn a_slip_of_one_frame_is_followed() {
+    let sent = noise(6, 48 * 400);
+    let mut played = sent.clone();
+    played.remove(9_600);
+    let (found, _) = World::new(48_000).run(&sent, 0, &played);
+    let (before, after): (Vec<Found>, Vec<Found>) =
+        found.iter().partition(|packet| packet.media < MediaTime::from_frames(9_600));
+    assert_found(&before, 170, 0);
+    assert_found(&after, 150, -1);
+}
+
+#[test]
+fn a_break_in_the_run_is_survived() {
+    let sent = noise(7, 48 * 400);
+    let mut world = World::new(48_000);
+    for (index, samples) in sent.chunks(BLOCK).enumerate() {
+        world.packet(index * BLOCK, samples);
+    }
+    // The card starves for 100 frames, plays nothing and tells nothing, and goes on in time.
+    world.plays(0, &sent[..9_600]);
+    world.plays(9_700, &sent[9_700..]);
+    assert_found(&world.finish().0, 320, 0);
+}
+
+#[test]
+fn an_error_that_a_break_brings_is_seen() {
+    let sent = noise(7, 48 * 400);
+    let mut world = World::new(48_000);
+    for (index, samples) in sent.chunks(BLOCK).enumerate() {
+        world.packet(index * BLOCK, samples);
+    }
+    world.plays(0, &sent[..9_600]);
+    world.plays(9_700, &sent[9_600..]);
+    let (before, after): (Vec<Found>, Vec<Found>) =
+        world.finish().0.iter().partition(|packet| packet.media < MediaTime::from_frames(9_600));
+    assert_found(&before, 150, 0);
+    assert_found(&after, 150, 100);
+}
+
+#[test]
+fn deep_sound_is_placed_to_the_frame() {
+    let sent = deep_noise(48_000, 50.0, 48 * 400);
+    for frames in [0, 1, 48] {
+        assert_found(&World::new(48_000).run(&sent, frames, &sent).0, 300, frames);
+    }
+}
+
+#[test]
+fn deep_sound_that_matches_its_neighbours_too_is_placed_best() {
+    let sent = deep_noise(192_000, 5.0, 48 * 1_600);
+    let (found, _) = World::new(192_000).run(&sent, 3, &sent);
+    assert!(found.len() >= 700, "{}", found.len());
+    let off = Rate::new(192_000).unwrap().span_of(Frames::new(3));
+    assert!(found.iter().all(|packet| (packet.error - off).abs() <= ROUNDING));
+}
+
+#[test]
+fn reordered_packets_bring_what_they_bring() {
+    let sent = noise(8, 48 * 400);
+    let mut world = World::new(48_000);
+    for pair in 0..200 {
+        for packet in [2 * pair + 1, 2 * pair] {
+            let samples = &sent[packet * BLOCK..(packet + 1) * BLOCK];
+            world.tap.brought(MediaTime::from_frames((packet * BLOCK) as i64), 1, samples);
+        }
+    }
+    (0..400).for_each(|packet| world.expect(packet * BLOCK));
+    world.plays(0, &sent);
+    assert_found(&world.finish().0, 370, 0);
+}
+
+#[test]
+fn beside_a_missing_packet_nothing_wrong_is_said() {
+    let sent = noise(9, 48 * 400);
+    let mut world = World::new(48_000);
+    let mut played = sent.clone();
+    for (index, samples) in sent.chunks(BLOCK).enumerate() {
+        if index % 100 == 50 {
+            played[index * BLOCK..(index + 1) * BLOCK].fill(0.0);
+        } else {
+            world.packet(index * BLOCK, samples);
+        }
+    }
+    world.plays(0, &played);
+    assert_found(&world.finish().0, 280, 0);
+}
+
+#[test]
+fn another_stream_with_an_earlier_timeline_is_found_too() {
+    let (first, second) = (noise(10, 48 * 400), noise(11, 48 * 400));
+    let mut world = World::new(48_000);
+    let far = 10_000_000;
+    for (index, samples) in first.chunks(BLOCK).enumerate() {
+        world.tap.brought(MediaTime::from_frames((far + index * BLOCK) as i64), 1, samples);
+    }
+    world.poll();
+    assert_found(&world.run(&second, 0, &second).0, 370, 0);
+}
+
+#[test]
+fn a_line_of_the_books_that_comes_after_its_sound_is_not_too_late() {
+    let sent = noise(12, 48 * 400);
+    let mut world = World::new(48_000);
+    for (index, samples) in sent.chunks(BLOCK).enumerate() {
+        let frame = (index * BLOCK) as i64;
+        world.tap.brought(MediaTime::from_frames(frame), 1, samples);
+    }
+    // The card plays 40 ms early.
+    for (index, block) in sent.chunks(BLOCK).enumerate() {
+        world.ear.heard(at(world.rate, (index * BLOCK) as i64 - 1_920), block);
+        world.poll();
+        if let Some(heard) = index.checked_sub(40) {
+            world.expect(heard * BLOCK);
+        }
+    }
+    assert_found(&world.finish().0, 300, -1_920);
+}
+
+#[test]
+fn where_no_card_listens_nothing_piles_up() {
+    let mut world = World::new(48_000);
+    for packet in 0..100_000 {
+        world.expect(packet * BLOCK);
+        world.poll();
+    }
+    assert!(world.measurement.expected.len() <= 2_001);
+    drop(world.ear);
+    assert!(world.measurement.is_deaf());
+}
+
+#[test]
+fn a_card_that_is_off_by_500_ppm_is_followed() {
+    let sent = noise(13, 48 * 1_000);
+    let mut world = World::new(48_000);
+    for (index, samples) in sent.chunks(BLOCK).enumerate() {
+        world.packet(index * BLOCK, samples);
+    }
+    for (index, block) in sent.chunks(BLOCK).enumerate() {
+        // Half a nanosecond per microsecond.
+        let drift = Span::from_micros(index as i64).divided(2);
+        world.ear.heard(at(world.rate, (index * BLOCK) as i64) + drift, block);
+        world.poll();
+    }
+    let (found, _) = world.finish();
+    assert!(found.len() >= 900);
+    for packet in found {
+        let drift = Span::from_micros(packet.media.as_frames() / BLOCK as i64).divided(2);
+        assert!((packet.error - drift).abs() <= Span::from_nanos(500), "{packet:?} after {drift}");
+    }
+}
+
+#[test]
+fn at_192_khz_sound_is_placed_to_the_frame() {
+    let sent = noise(14, 48 * 1_600);
+    let (found, _) = World::new(192_000).run(&sent, 0, &sent);
+    assert!(found.len() >= 1_500);
+    assert!(found.iter().all(|packet| packet.error.abs() <= ROUNDING));
+}
