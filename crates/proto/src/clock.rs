@@ -97,21 +97,35 @@ impl Exchange {
 pub struct ClockMapping {
     /// The peer's wall clock less our local clock, in nanoseconds.
     offset: i64,
-    /// How far the mapping may be from the truth, either way.
+    /// How far the mapping may have been from the truth when it was made, either way.
     pub uncertainty: Span,
     /// The round trip of the exchange it rests on.
     pub round_trip: Span,
+    /// When it was made; `None` for one that does not age.
+    made: Option<LocalTime>,
 }
 
 impl ClockMapping {
+    /// A mapping this old says nothing any more: twenty reports of the peer's did not come.
+    const LIFE: Span = Span::from_secs(10);
+
     /// A mapping known by other means than an exchange.
     pub const fn known(offset: Span, uncertainty: Span) -> Self {
-        Self { offset: offset.as_nanos(), uncertainty, round_trip: Span::ZERO }
+        Self { offset: offset.as_nanos(), uncertainty, round_trip: Span::ZERO, made: None }
     }
 
     /// When the peer's clock showed `wall`, by ours.
     pub fn local(&self, wall: WallTime) -> LocalTime {
         LocalTime::from_nanos(wall.0.saturating_sub(self.offset))
+    }
+
+    /// How far the mapping may be from the truth at `now`: the clocks drift apart from the moment
+    /// it was made. `None` once it is too old to be used.
+    pub fn uncertainty_at(&self, now: LocalTime) -> Option<Span> {
+        let Some(made) = self.made else { return Some(self.uncertainty) };
+        let age = (now - made).max(Span::ZERO);
+        let drift = grown(age, ClockEstimator::DRIFT_PER_SECOND);
+        (age <= Self::LIFE).then_some(self.uncertainty + drift)
     }
 
     /// The peer's wall clock less our local clock.
@@ -165,6 +179,7 @@ impl ClockEstimator {
             offset: best.offset(),
             uncertainty: aged(best, now, Self::DRIFT_PER_SECOND),
             round_trip: best.round_trip(),
+            made: Some(now),
         }
     }
 
@@ -193,8 +208,13 @@ impl Default for ClockEstimator {
 /// began: the clocks drift apart while the question waits for its answer, too.
 fn aged(exchange: &Exchange, now: LocalTime, per_second: i64) -> Span {
     let age = (now - exchange.asked).max(Span::ZERO);
+    exchange.bound() + grown(age, per_second)
+}
+
+/// What `age` amounts to at `per_second` nanoseconds a second.
+fn grown(age: Span, per_second: i64) -> Span {
     let growth = i128::from(age.as_nanos()) * i128::from(per_second) / 1_000_000_000;
-    exchange.bound() + Span::from_nanos(growth as i64)
+    Span::from_nanos(growth as i64)
 }
 
 /// What a reading did to a [`MediaClock`].

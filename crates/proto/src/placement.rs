@@ -112,7 +112,7 @@ impl Placement {
 
     /// The frame that is due to meet the DAC at `meets`; `None` before the first packet.
     pub fn due(&self, meets: LocalTime) -> Option<Due> {
-        let (reference, at, uncertainty, basis) = match self.mapped_reference() {
+        let (reference, at, uncertainty, basis) = match self.mapped_reference(meets) {
             Some((media, at, uncertainty)) => (media, at, uncertainty, Basis::Clock),
             None => {
                 let (media, at) = self.arrivals.reference()?;
@@ -123,10 +123,13 @@ impl Placement {
         Some(Due { media: reference + self.rate.frames_nearest(since), uncertainty, basis })
     }
 
-    fn mapped_reference(&self) -> Option<(MediaTime, LocalTime, Span)> {
+    /// A frame, the instant of its capture, and how sure that is at `now`; `None` where the
+    /// sender's clock is not known, or not any more.
+    fn mapped_reference(&self, now: LocalTime) -> Option<(MediaTime, LocalTime, Span)> {
         let clock = self.clock?;
+        let uncertainty = clock.uncertainty_at(now)?;
         let (media, wall) = self.media_clock.reference()?;
-        Some((media, clock.local(wall), clock.uncertainty))
+        Some((media, clock.local(wall), uncertainty))
     }
 }
 

@@ -204,3 +204,33 @@ fn a_device_that_stood_still_plays_on_with_what_came_meanwhile() {
         assert!(error.abs() <= Span::from_micros(42), "told {told}: {error}");
     }
 }
+
+#[test]
+fn a_mapping_that_nobody_renews_is_given_up_after_ten_seconds() {
+    use tautline_proto::clock::{ClockEstimator, Exchange, WallTime};
+    use tautline_proto::placement::Basis;
+
+    let mut world = World::new(Scene { mapped: false, ..Scene::default() });
+    let answered = world.now;
+    let wall = WallTime::of_local(answered, WALL);
+    let asked = answered - Span::from_micros(40);
+    let (peer_received, peer_answered) =
+        (wall + Span::from_micros(-20), wall + Span::from_micros(-20));
+    let reading_error = Span::ZERO;
+    let exchange = Exchange { asked, peer_received, peer_answered, answered, reading_error };
+    world.receiver.set_clock(SSRC, ClockEstimator::new().observe(exchange));
+    let basis = |world: &World| world.receiver.placement().due(world.now).map(|due| due.basis);
+    for _ in 0..9_000 {
+        world.period(perfect);
+    }
+    assert_eq!(basis(&world), Some(Basis::Clock));
+    let unsure = world.receiver.placement().due(world.now).unwrap().uncertainty;
+    assert!(unsure > Span::from_micros(20 + 130), "it grew by 15 ppm: {unsure}");
+    for _ in 0..2_000 {
+        world.period(perfect);
+    }
+    assert_eq!(basis(&world), Some(Basis::Arrival));
+    // What arrivals say is off by the path's delay, too little to lay the sound anew for.
+    let counters = world.receiver.counters();
+    assert_eq!((counters.resyncs, counters.missing_frames), (0, 0), "{counters:?}");
+}
