@@ -1,9 +1,10 @@
 //! What the ordinary thread holds of one received stream: it hears the peer, tells the device's
 //! thread, keeps the books and measures.
 
-use rtrb::{Consumer, Producer, RingBuffer};
+use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Volume;
 use tautline_io::clock::WallClock;
+use tautline_io::memory;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::Settings;
 use tautline_proto::ledger::Passage;
@@ -61,10 +62,10 @@ pub(crate) fn connect(
         cname: summary::cname(&random),
         wall_offset: wall.offset(),
     });
-    let (commands_in, commands) = RingBuffer::new(64);
-    // A second of the shortest packets: fifty times what one beat brings.
-    let (passages, passages_out) = RingBuffer::new(8192);
-    let (status, status_out) = RingBuffer::new(64);
+    let (commands_in, commands) = memory::ring(64);
+    // A quarter of a second of the shortest packets: a dozen times what one beat brings.
+    let (passages, passages_out) = memory::ring(2048);
+    let (status, status_out) = memory::ring(64);
     let room = format.rate.frames_within(Span::from_millis(40));
     let room = vec![0.0; format.channels.samples_in(room)].into_boxed_slice();
     let longest = receiver.longest_link_offset();

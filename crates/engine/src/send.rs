@@ -3,11 +3,12 @@
 
 use std::net::SocketAddr;
 
-use rtrb::{Consumer, RingBuffer};
+use rtrb::Consumer;
 use tautline_dsp::gain::{Gain, Volume};
 use tautline_dsp::map::ChannelMap;
 use tautline_io::clock::{WallClock, now, sleep_until};
 use tautline_io::link::TransmitStamp;
+use tautline_io::memory;
 use tautline_io::pair::open_pair;
 use tautline_io::udp::UdpOptions;
 use tautline_io::wire_thread::{Ringed, WireOptions};
@@ -141,8 +142,8 @@ impl SendEngine {
     pub fn open(plan: SendPlan, options: &RunOptions) -> Result<Self, RunError> {
         let wall = WallClock::frozen();
         let (mut direct, control) = open_pair(&plan.udp)?;
-        // A second of the shortest packets: fifty times what one beat brings.
-        let (departures_in, departures) = RingBuffer::new(8192);
+        // A quarter of a second of the shortest packets: a dozen times what one beat brings.
+        let (departures_in, departures) = memory::ring(2048);
         direct.record_departures(departures_in);
         let ringed = plan.link.is_ringed(plan.format.packet, plan.device.period);
         let link: Box<dyn tautline_io::link::Link> = if ringed {
@@ -150,8 +151,8 @@ impl SendEngine {
         } else {
             Box::new(direct)
         };
-        let (status_in, status) = RingBuffer::new(64);
-        let (stamps_in, stamps) = RingBuffer::new(256);
+        let (status_in, status) = memory::ring(64);
+        let (stamps_in, stamps) = memory::ring(256);
         let random =
             machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
         let session = Session::new(SessionConfig {

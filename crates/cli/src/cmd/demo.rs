@@ -15,7 +15,7 @@ use tautline_engine::run::{RunError, RunOptions};
 use tautline_engine::select::Select;
 use tautline_engine::send::{LinkKind, SendEngine, SendPlan, random_identity};
 use tautline_io::pair::open_pair;
-use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_io::udp::UdpOptions;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::{StreamFormat, packet_frames};
