@@ -124,9 +124,12 @@ fn read_bounded(path: &Path) -> Result<Vec<u8>, Failure> {
     use std::io::Read;
     let most = tautline_proto::wire::sdp::MOST_BYTES as u64 + 1;
     let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(most).read_to_end(&mut bytes))
-        .map_err(|error| Failure::open(format!("reading {}: {error}", path.display())))?;
+    std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)).map_err(
+        |error| {
+            let path = path.display();
+            Failure::open(format!("reading {path}: {error}; name the sender's .sdp file"))
+        },
+    )?;
     Ok(bytes)
 }
 

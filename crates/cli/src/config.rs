@@ -31,7 +31,7 @@ pub(crate) fn arguments() -> Result<Vec<OsString>, Failure> {
         return Ok(arguments);
     };
     let refuse = |why: String| Failure::usage(format!("reading {}: {why}", path.display()));
-    let table: Table = text.parse().map_err(|error: toml::de::Error| refuse(error.to_string()))?;
+    let table: Table = text.parse().map_err(|error| refuse(unreadable(&text, &error)))?;
     let taut = Taut::command();
     check(&table, &taut).map_err(refuse)?;
     // Leniently: what is missing here may be what the file says.
@@ -47,6 +47,14 @@ pub(crate) fn arguments() -> Result<Vec<OsString>, Failure> {
         }
     }
     Ok(arguments)
+}
+
+/// Where it cannot be read and why, in one line.
+fn unreadable(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
+    let line = 1 + before.matches('\n').count();
+    let why = error.message().replace('\n', ", ");
+    format!("line {line}: {why}; write NAME = \"VALUE\", such as latency = \"5ms\"")
 }
 
 /// Where the file is looked for; the first that is there is taken.

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use clap::error::ErrorKind;
 use tautline_engine::run::RunError;
 use tautline_io::udp::OpenError;
 use tautline_proto::device::DeviceError;
@@ -34,6 +35,33 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.sentence)
+    }
+}
+
+impl From<clap::Error> for Failure {
+    /// In one line, as every other complaint: what is wrong, and the tip if there is one.
+    fn from(error: clap::Error) -> Self {
+        let mend = match error.kind() {
+            // The sentence of the value's own reader already ends with the mend.
+            ErrorKind::ValueValidation => "",
+            _ => "; --help shows how",
+        };
+        let text = error.to_string();
+        let mut sentence = String::new();
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            if line.starts_with("Usage:") || line.starts_with("For more information") {
+                break;
+            }
+            let (begins, line) = match line.strip_prefix("tip: ") {
+                Some(tip) => ("; ", tip),
+                None if sentence.is_empty() => ("", line.trim_start_matches("error: ")),
+                None if line.starts_with("--") && !sentence.ends_with(':') => (", ", line),
+                None => (" ", line),
+            };
+            sentence.push_str(begins);
+            sentence.push_str(line);
+        }
+        Self::usage(sentence + mend)
     }
 }
 

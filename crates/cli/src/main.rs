@@ -7,20 +7,32 @@ mod failure;
 mod flags;
 mod screen;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use failure::Failure;
 use flags::{Command, Taut};
 
 fn main() -> ExitCode {
-    match config::arguments().and_then(|arguments| run(Taut::parse_from(arguments).command)) {
+    match config::arguments().and_then(|arguments| run(understand(arguments)?.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             screen::complain(&failure);
             ExitCode::from(failure.status)
         }
     }
+}
+
+/// Reads the command line; prints what is asked for instead of a run, such as help, and exits.
+fn understand(arguments: Vec<OsString>) -> Result<Taut, Failure> {
+    Taut::try_parse_from(arguments).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+        _ => error.into(),
+    })
 }
 
 fn run(command: Command) -> Result<(), Failure> {

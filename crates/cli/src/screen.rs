@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tautline_engine::report::Report;
 use tautline_engine::run::Progress;
 use tautline_engine::text;
+use tautline_proto::time::Span;
 
 use crate::failure::Failure;
 use crate::flags::ReportKind;
@@ -63,6 +64,9 @@ impl LiveLine {
                     uncertainty.as_millis_f64()
                 )
             }
+            None if progress.elapsed > ANSWER && progress.packets > 0 => {
+                "latency not known: the peer answers no RTCP".into()
+            }
             None => "latency not known yet".into(),
         };
         self.bar.set_message(format!(
@@ -81,6 +85,9 @@ impl Drop for LiveLine {
         self.bar.finish_and_clear();
     }
 }
+
+/// A peer that maps clocks has done so by then.
+const ANSWER: Span = Span::from_secs(2);
 
 /// Where live lines go: the terminal, or nowhere.
 pub(crate) fn target() -> ProgressDrawTarget {

@@ -7,7 +7,7 @@ use tautline_engine::send::{LinkKind, SendEngine, SendPlan, random_identity};
 use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::stream::{StreamFormat, packet_frames};
-use tautline_proto::time::Span;
+use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
 use tautline_proto::wire::rtp::{HEADER_BYTES, STAMPED_HEADER_BYTES};
 
@@ -60,6 +60,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         super::sdp::write(path, &plan, &to, flags)?;
     }
     let engine = SendEngine::open(plan, &options)?;
+    tell_of_packets(flags, &to, &format);
     let stop = stop_on_signals()?;
     let line = LiveLine::new("send");
     let mut report =
@@ -103,7 +104,7 @@ fn stream_format(
         .map_err(|error| Failure::usage(error.to_string()))?;
     let channels =
         Channels::new(map.outputs() as u32).map_err(|error| Failure::usage(error.to_string()))?;
-    let format = StreamFormat {
+    Ok(StreamFormat {
         rate: device.rate,
         channels,
         sample,
@@ -112,16 +113,7 @@ fn stream_format(
             .stream
             .payload_type
             .unwrap_or_else(|| StreamFormat::default_payload_type(sample)),
-    };
-    if format.ptime() != flags.ptime {
-        screen::tell(&format!(
-            "{} holds {packet} whole frames at {}, so packets carry {}",
-            flags.ptime,
-            device.rate,
-            format.ptime()
-        ));
-    }
-    Ok(format)
+    })
 }
 
 /// A file's samples must fit the wire as they are, unless a volume changes them anyway.
@@ -157,8 +149,7 @@ fn latency(
 }
 
 fn sockets(flags: &Send, to: &[Resolved], format: &StreamFormat) -> Result<UdpOptions, Failure> {
-    let header = if flags.no_stamps { HEADER_BYTES } else { STAMPED_HEADER_BYTES };
-    let bytes = header + format.payload_bytes();
+    let bytes = datagram_bytes(flags, format);
     let mut udp = UdpOptions::sender(to.iter().map(|to| to.rtp).collect());
     let packets = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
     udp.interface = flags.to.iter().find_map(|to| to.interface.clone());
@@ -172,42 +163,67 @@ fn sockets(flags: &Send, to: &[Resolved], format: &StreamFormat) -> Result<UdpOp
         Fragment::Allow => FragmentPolicy::Allow,
         Fragment::Never => FragmentPolicy::Never,
     };
-    for to in to {
-        check_length(flags, to, bytes, format)?;
+    let allowed = flags.fragment == Fragment::Allow && bytes <= MOST_BYTES;
+    match too_long(to, bytes, format).next() {
+        Some(TooLong { what, shorter, .. }) if !allowed => {
+            Err(Failure::usage(format!("{what}; use --ptime {shorter} or less")))
+        }
+        _ => Ok(udp),
     }
-    Ok(udp)
 }
 
-/// Says what packets cost that the path does not carry whole, or refuses them.
-fn check_length(
-    flags: &Send,
-    to: &Resolved,
-    bytes: usize,
-    format: &StreamFormat,
-) -> Result<(), Failure> {
-    let Some(mtu) = path_mtu(to.rtp) else { return Ok(()) };
-    let whole = bytes + header_bytes(&to.rtp);
-    if whole <= mtu {
-        return Ok(());
+/// The longest UDP payload that any network carries, in fragments or not: 65535 bytes of IPv4
+/// packet (RFC 791 §3.1) less its header and UDP's.
+const MOST_BYTES: usize = 65_507;
+
+/// UDP payload of every packet.
+fn datagram_bytes(flags: &Send, format: &StreamFormat) -> usize {
+    let header = if flags.no_stamps { HEADER_BYTES } else { STAMPED_HEADER_BYTES };
+    header + format.payload_bytes()
+}
+
+/// Packets that the path to a destination does not carry whole.
+struct TooLong {
+    what: String,
+    fragments: usize,
+    /// The longest packet time that it carries.
+    shorter: Span,
+}
+
+/// The destinations that these packets are too long for.
+fn too_long(to: &[Resolved], bytes: usize, format: &StreamFormat) -> impl Iterator<Item = TooLong> {
+    to.iter().filter_map(move |to| {
+        let (headers, mtu) = (header_bytes(&to.rtp), path_mtu(to.rtp)?);
+        let whole = bytes + headers;
+        let overhead = headers + bytes - format.payload_bytes();
+        let fits = mtu.saturating_sub(overhead) / format.frame_bytes().max(1);
+        (whole > mtu).then(|| TooLong {
+            what: format!(
+                "packets of {whole} bytes are longer than the {mtu} that the path to {} carries \
+                 whole",
+                to.rtp
+            ),
+            // A fragment's payload is a multiple of eight bytes (RFC 791 §3.2).
+            fragments: (whole - 20).div_ceil((mtu - 20) / 8 * 8),
+            shorter: format.rate.span_of(Frames::from_len(fits)),
+        })
+    })
+}
+
+/// Says what the packets come to, where that is not what was asked for.
+fn tell_of_packets(flags: &Send, to: &[Resolved], format: &StreamFormat) {
+    let (ptime, packet, rate) = (format.ptime(), format.packet, format.rate);
+    if ptime != flags.ptime {
+        let asked = flags.ptime;
+        screen::tell(&format!(
+            "{asked} holds {packet} whole frames at {rate}, so packets carry {ptime}"
+        ));
     }
-    // A fragment's payload is a multiple of eight bytes (RFC 791 §3.2).
-    let fragments = (whole - 20).div_ceil((mtu - 20) / 8 * 8);
-    let fits = (mtu - header_bytes(&to.rtp) - (bytes - format.payload_bytes()))
-        / format.frame_bytes().max(1);
-    let shorter = format.rate.span_of(tautline_proto::time::Frames::from_len(fits));
-    let what = format!(
-        "packets of {whole} bytes are longer than the {mtu} that the path to {} carries whole",
-        to.rtp
-    );
-    match flags.fragment {
-        Fragment::Never => Err(Failure::usage(format!("{what}; use --ptime {shorter} or less"))),
-        Fragment::Allow => {
-            screen::tell(&format!(
-                "{what}: each goes as {fragments} IP fragments, one lost fragment loses {}, and \
-                 some switches drop them; --ptime {shorter} or less avoids it",
-                format.ptime()
-            ));
-            Ok(())
-        }
+    for TooLong { what, fragments, shorter } in too_long(to, datagram_bytes(flags, format), format)
+    {
+        screen::tell(&format!(
+            "{what}: each goes as {fragments} IP fragments, one lost fragment loses {ptime}, and \
+             some switches drop them; --ptime {shorter} or less avoids it"
+        ));
     }
 }
