@@ -138,17 +138,23 @@ fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
     for invalid in &stream.invalid {
         writeln!(out, "  invalid: {} × {}", invalid.count, invalid.reason)?;
     }
-    let lateness = stream.lateness.and_then(|l| l.p50_ns.map(|p50| (p50, l.p99_ns, l.max_ns)));
-    if let Some((p50, p99, max)) = lateness {
-        write!(out, "departures: behind schedule p50 {}", Nanos(p50))?;
-        for (name, value) in [("p99", p99), ("max", max)] {
-            if let Some(value) = value {
-                write!(out, ", {name} {}", Nanos(value))?;
-            }
+    let spans = [
+        ("departures: behind schedule", stream.lateness),
+        ("driver: after the hand-over, sampled", stream.transmit),
+    ];
+    spans.into_iter().try_for_each(|(name, summary)| spread(out, name, summary))
+}
+
+/// One line of a distribution, if anything was counted.
+fn spread(out: &mut String, name: &str, summary: Option<Summary>) -> fmt::Result {
+    let Some(Summary { p50_ns: Some(p50), p99_ns, max_ns, .. }) = summary else { return Ok(()) };
+    write!(out, "{name} p50 {}", Nanos(p50))?;
+    for (name, value) in [("p99", p99_ns), ("max", max_ns)] {
+        if let Some(value) = value {
+            write!(out, ", {name} {}", Nanos(value))?;
         }
-        writeln!(out)?;
     }
-    Ok(())
+    writeln!(out)
 }
 
 fn receivers(out: &mut String, stream: &Stream) -> fmt::Result {
