@@ -1,0 +1,220 @@
+//! A sender and a receiver in one process, on virtual cards and real sockets of the loopback
+//! interface.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+
+use tautline_audio::{CardOptions, DeviceSpec, Extras, open};
+use tautline_dsp::format::SampleFormat;
+use tautline_dsp::gain::Gain;
+use tautline_dsp::map::ChannelMap;
+use tautline_engine::recv::{RecvEngine, RecvPlan, StreamPlan};
+use tautline_engine::report::Report;
+use tautline_engine::run::RunOptions;
+use tautline_engine::select::Select;
+use tautline_engine::send::{LinkKind, SendEngine, SendPlan, random_identity};
+use tautline_io::link::Link;
+use tautline_io::pair::open_pair;
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::UdpOptions;
+use tautline_io::wire_thread::{Ringed, WireOptions};
+use tautline_proto::device::{Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop};
+use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::stream::{StreamFormat, packet_frames};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::ExtensionIds;
+
+/// How a test streams.
+#[derive(Clone)]
+pub(crate) struct Road {
+    pub(crate) period: i64,
+    pub(crate) ptime: Span,
+    pub(crate) latency: Span,
+    pub(crate) link: LinkKind,
+    /// The receiver's link on a wire thread too.
+    pub(crate) ringed_receiver: bool,
+    pub(crate) lasts: Span,
+    pub(crate) ledger: Option<PathBuf>,
+    pub(crate) gain: Gain,
+    /// From card to stream, and from stream to card.
+    pub(crate) maps: (ChannelMap, ChannelMap),
+    pub(crate) streams: usize,
+}
+
+impl Default for Road {
+    fn default() -> Self {
+        Self {
+            period: 48,
+            ptime: Span::from_millis(1),
+            latency: Span::from_millis(20),
+            link: LinkKind::Auto,
+            ringed_receiver: false,
+            lasts: Span::from_millis(1_500),
+            ledger: None,
+            gain: Gain::UNITY,
+            maps: (ChannelMap::identity(2), ChannelMap::identity(2)),
+            streams: 1,
+        }
+    }
+}
+
+impl Road {
+    pub(crate) fn format(&self) -> StreamFormat {
+        let rate = Rate::HZ_48000;
+        StreamFormat {
+            rate,
+            channels: Channels::STEREO,
+            sample: SampleFormat::L24,
+            packet: packet_frames(rate, self.ptime).unwrap(),
+            payload_type: StreamFormat::default_payload_type(SampleFormat::L24),
+        }
+    }
+
+    fn device(&self) -> Settings {
+        let period = Frames::new(self.period);
+        Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 2 }
+    }
+
+    fn options(&self, duration: Option<Span>) -> RunOptions {
+        RunOptions { scheduler: Scheduler::Other, duration, witness: false }
+    }
+
+    fn stream(&self) -> (SocketAddr, StreamPlan) {
+        let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
+        let (direct, control) = open_pair(&options).unwrap();
+        let address = direct.local();
+        let link: Box<dyn Link> = if self.ringed_receiver {
+            let wire = WireOptions::below(Scheduler::Other, &options);
+            Box::new(Ringed::start(direct, wire).unwrap())
+        } else {
+            Box::new(direct)
+        };
+        let plan = StreamPlan {
+            address: address.to_string(),
+            receiver: ReceiverConfig {
+                format: self.format(),
+                payload_types: PayloadTypes::ByConvention,
+                extensions: ExtensionIds::DEFAULT,
+                link_offset: self.latency,
+            },
+            latency_chosen: true,
+            link,
+            control,
+            gain: Gain::UNITY,
+        };
+        (address, plan)
+    }
+
+    fn sender(&self, to: SocketAddr) -> SendPlan {
+        let report_to = SocketAddr::new(to.ip(), to.port() + 1);
+        let mut udp = UdpOptions::sender(vec![to]);
+        udp.transmit_stamp_every = 10;
+        SendPlan {
+            address: to.to_string(),
+            reports_to: vec![report_to],
+            udp,
+            link: self.link,
+            format: self.format(),
+            link_offset: self.latency,
+            stamps: true,
+            gain: self.gain,
+            map: self.maps.0.clone(),
+            device: self.device(),
+            identity: random_identity().unwrap(),
+            ledger: None,
+        }
+    }
+
+    /// Sends noise for a while; the report of the receiver, whose process `plays` wraps, and those
+    /// of the senders. `meanwhile` may send what it likes to where packets are received.
+    pub(crate) fn run(
+        &self,
+        plays: impl FnOnce(Box<dyn Process>) -> Box<dyn Process> + Send + 'static,
+        meanwhile: impl FnOnce(SocketAddr),
+    ) -> (Report, Vec<Report>) {
+        let (addresses, streams): (Vec<_>, Vec<_>) = (0..self.streams).map(|_| self.stream()).unzip();
+        let mut engine = RecvEngine::new(RecvPlan {
+            streams,
+            select: Select::Mix,
+            gain: self.gain,
+            map: self.maps.1.clone(),
+            device: self.device(),
+            until_bye: true,
+            ledger: self.ledger.clone(),
+        })
+        .unwrap();
+        let card = DeviceSpec::Virtual(CardOptions::default());
+        let extras =
+            Extras { listener: engine.listener(), record_format: SampleFormat::L24 };
+        let opened = open(&card, Direction::Playback, self.device(), extras).unwrap();
+        let device = Box::new(Wrapped(opened.device, Some(plays)));
+        let options = self.options(Some(Span::from_secs(20)));
+        let receiver = thread::spawn(move || {
+            engine.run(device, &options, &Stop::default(), &mut |_| {}).unwrap()
+        });
+        let (sent, reports) = mpsc::channel();
+        for (seed, address) in addresses.iter().enumerate() {
+            let (road, address, sent) = (self.clone(), *address, sent.clone());
+            thread::spawn(move || {
+                // Whoever waits for it sees that it is missing.
+                let _ = sent.send(road.send(address, seed));
+            });
+        }
+        drop(sent);
+        meanwhile(addresses[0]);
+        let reports = reports.iter().collect();
+        (receiver.join().unwrap(), reports)
+    }
+
+    fn send(&self, to: SocketAddr, seed: usize) -> Report {
+        let options = self.options(Some(self.lasts));
+        let engine = SendEngine::open(self.sender(to), &options).unwrap();
+        let card = DeviceSpec::Virtual(CardOptions::default());
+        let extras = Extras { listener: None, record_format: SampleFormat::L24 };
+        let opened = open(&card, Direction::Capture, self.device(), extras).unwrap();
+        let hears = move |process| {
+            Box::new(Noise { process, state: 0x9E37_79B9 ^ (seed as u32 + 1) }) as Box<dyn Process>
+        };
+        let device = Box::new(Wrapped(opened.device, Some(hears)));
+        engine.run(device, &options, &Stop::default(), &mut |_| {}).unwrap()
+    }
+}
+
+/// A card with something between it and the engine.
+struct Wrapped<W>(Box<dyn Device>, Option<W>);
+
+impl<W: FnOnce(Box<dyn Process>) -> Box<dyn Process> + Send> Device for Wrapped<W> {
+    fn settings(&self) -> Settings {
+        self.0.settings()
+    }
+
+    fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
+        let wrap = self.1.take().expect("a test runs it once");
+        self.0.run(wrap(process), stop)
+    }
+}
+
+/// The card captures white noise.
+struct Noise {
+    process: Box<dyn Process>,
+    state: u32,
+}
+
+impl Process for Noise {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        for sample in &mut *cycle.capture.samples {
+            self.state ^= self.state << 13;
+            self.state ^= self.state >> 17;
+            self.state ^= self.state << 5;
+            *sample = 0.5 * (self.state as f32 / u32::MAX as f32 - 0.5);
+        }
+        self.process.process(cycle)
+    }
+
+    fn finish(&mut self) {
+        self.process.finish();
+    }
+}

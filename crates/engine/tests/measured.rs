@@ -1,0 +1,207 @@
+//! What is measured is what is heard: whatever the books say.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its road has failed")]
+
+mod common;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use common::Road;
+use tautline_engine::report::{Latency, Report};
+use tautline_engine::send::LinkKind;
+use tautline_proto::device::{Cycle, Flow, Process};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::Rate;
+
+/// An error that books cannot know of.
+const PLANTED: Span = Span::from_millis(1);
+const PLANTED_FRAMES: usize = 48;
+
+fn frame() -> i64 {
+    Rate::HZ_48000.span_of(Frames::new(1)).as_nanos()
+}
+
+/// The sound leaves the card later than the engine wrote it.
+struct Later {
+    process: Box<dyn Process>,
+    waiting: VecDeque<f32>,
+}
+
+impl Process for Later {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let flow = self.process.process(cycle);
+        for sample in &mut *cycle.playback.samples {
+            self.waiting.push_back(*sample);
+            *sample = self.waiting.pop_front().unwrap();
+        }
+        flow
+    }
+}
+
+/// The engine takes its blocks for later ones than they are.
+struct Sooner(Box<dyn Process>);
+
+impl Process for Sooner {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let meets = cycle.playback.meets;
+        cycle.playback.meets = meets + PLANTED;
+        let flow = self.0.process(cycle);
+        cycle.playback.meets = meets;
+        flow
+    }
+}
+
+fn later(process: Box<dyn Process>) -> Box<dyn Process> {
+    Box::new(Later { process, waiting: vec![0.0; 2 * PLANTED_FRAMES].into() })
+}
+
+fn sooner(process: Box<dyn Process>) -> Box<dyn Process> {
+    Box::new(Sooner(process))
+}
+
+/// Asserts that half of the packets and more were heard `off` from what was configured and from
+/// what the books say.
+fn assert_measured(report: &Report, off: Span) {
+    for stream in &report.streams {
+        let Latency { configured_ns, measured, measured_from, uncertainty_ns, books_error, basis } =
+            &stream.latency;
+        let told = format!("{:#?}", report.streams);
+        assert_eq!((*measured_from, *basis), ("sound", "clock"), "{told}");
+        let uncertainty = uncertainty_ns.unwrap();
+        let error = measured.p50_ns.unwrap() - configured_ns - off.as_nanos();
+        assert!(error.abs() <= frame() + uncertainty, "{error} ns off: {told}");
+        let books = books_error.p50_ns.unwrap() - off.as_nanos();
+        assert!(books.abs() <= frame(), "the books are {books} ns off: {told}");
+        assert!(measured.count * 2 > stream.counters.packets_received, "{told}");
+    }
+}
+
+/// A line of a ledger: its instants in the order of travel, and what was measured.
+struct Line {
+    instants: Vec<i64>,
+    measured: Option<i64>,
+}
+
+fn lines(ledger: &PathBuf) -> Vec<Line> {
+    let text = std::fs::read_to_string(ledger).unwrap();
+    let mut lines = text.lines();
+    let head = lines.next().unwrap();
+    assert_eq!(
+        head,
+        "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns"
+    );
+    let line = |line: &str| {
+        let fields: Vec<Option<i64>> = line.split(',').map(|field| field.parse().ok()).collect();
+        Line { instants: fields[1..10].iter().flatten().copied().collect(), measured: fields[10] }
+    };
+    lines.map(line).collect()
+}
+
+/// Asserts that each packet's stages are none below zero by more than the clocks may be off, that
+/// they add up to what the books say of it, and that it was heard `off` from that.
+fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
+    let uncertainty = report.streams[0].latency.uncertainty_ns.unwrap();
+    let lines = lines(ledger);
+    let mut heard = 0;
+    for Line { instants, measured } in lines.iter().filter(|line| line.instants.len() == 9) {
+        let stages: Vec<i64> = instants.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(stages.iter().all(|stage| *stage >= -2 * uncertainty), "{stages:?}");
+        let total: i64 = stages.iter().sum();
+        let configured = report.streams[0].latency.configured_ns;
+        assert_eq!(total, instants[8] - instants[0]);
+        assert!((total - configured).abs() < 1_000_000, "{total} is not near {configured}");
+        if let Some(measured) = measured {
+            heard += 1;
+            let error = measured - total - off.as_nanos();
+            assert!(error.abs() <= frame(), "{error} ns off: {stages:?}");
+        }
+    }
+    assert!(heard * 2 > lines.len(), "{heard} of {} packets were heard", lines.len());
+    assert_eq!(heard as u64, report.streams[0].latency.measured.count);
+}
+
+/// A file that goes with the test.
+struct Ledger(PathBuf);
+
+impl Ledger {
+    fn new(name: &str) -> Self {
+        let process = std::process::id();
+        Self(std::env::temp_dir().join(format!("tautline-{name}-{process}.csv")))
+    }
+
+    fn path(&self) -> Option<PathBuf> {
+        Some(self.0.clone())
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn the_latency_measured_is_the_latency_configured() {
+    for latency in [5, 20, 100].map(Span::from_millis) {
+        let (report, _) = Road { latency, ..Road::default() }.run(|process| process, |_| {});
+        assert_measured(&report, Span::ZERO);
+    }
+}
+
+#[test]
+fn so_it_is_through_wire_threads_and_with_periods_of_several_packets() {
+    let road = Road {
+        period: 480,
+        latency: Span::from_millis(50),
+        link: LinkKind::Ringed,
+        ringed_receiver: true,
+        ..Road::default()
+    };
+    let (report, senders) = road.run(|process| process, |_| {});
+    assert_measured(&report, Span::ZERO);
+    assert_eq!(senders.len(), 1);
+}
+
+#[test]
+fn the_stages_of_each_packet_add_up_to_what_was_heard_of_it() {
+    let ledger = Ledger::new("stages");
+    let road = Road { ledger: ledger.path(), ..Road::default() };
+    let (report, _) = road.run(|process| process, |_| {});
+    assert_measured(&report, Span::ZERO);
+    assert_packets(&ledger.0, &report, Span::ZERO);
+}
+
+#[test]
+fn sound_that_is_played_later_than_the_books_say_is_measured_later() {
+    let ledger = Ledger::new("later");
+    let road = Road { ledger: ledger.path(), ..Road::default() };
+    let (report, _) = road.run(later, |_| {});
+    assert_measured(&report, PLANTED);
+    assert_packets(&ledger.0, &report, PLANTED);
+}
+
+#[test]
+fn sound_that_is_played_sooner_than_the_books_say_is_measured_sooner() {
+    let ledger = Ledger::new("sooner");
+    let road = Road { ledger: ledger.path(), ..Road::default() };
+    let (report, _) = road.run(sooner, |_| {});
+    assert_measured(&report, -PLANTED);
+    assert_packets(&ledger.0, &report, -PLANTED);
+}
+
+#[test]
+fn every_packet_sent_is_received_and_every_one_received_is_counted() {
+    let (report, senders) = Road::default().run(|process| process, |_| {});
+    let (received, sent) = (&report.streams[0].counters, &senders[0].streams[0].counters);
+    assert_eq!(received.packets_received, sent.packets_sent, "{report:#?} {senders:#?}");
+    assert!(sent.packets_sent > 1_000, "{senders:#?}");
+}
+
+#[test]
+fn each_of_two_streams_that_are_mixed_is_placed_by_the_books() {
+    let (report, _) = Road { streams: 2, ..Road::default() }.run(|process| process, |_| {});
+    for stream in &report.streams {
+        let error = stream.latency.measured.p50_ns.unwrap() - stream.latency.configured_ns;
+        assert!(error.abs() <= frame() + stream.latency.uncertainty_ns.unwrap(), "{report:#?}");
+    }
+}
