@@ -1,0 +1,123 @@
+//! What is heard is what was sent, bit for bit, to the last frame.
+
+use crate::common::program::{taut, words};
+use crate::common::report::Report;
+use crate::common::sound::{Coding, Shape, Sound};
+use crate::common::{Folder, PATIENT, beside, loopback};
+
+/// How a sound is carried.
+struct Way {
+    shape: Shape,
+    ptime: &'static str,
+    /// Of both ends.
+    options: &'static str,
+}
+
+impl Way {
+    fn of(coding: Coding, rate: u32, ptime: &'static str) -> Self {
+        Self { shape: Shape { rate, channels: 2, coding }, ptime, options: "" }
+    }
+
+    /// Carries a second of noise over loopback: what was sent, what was heard, the receiver's
+    /// report.
+    fn carry(&self) -> (Sound, Sound, Report) {
+        let _turn = beside();
+        let folder = Folder::new();
+        let sent = Sound::noise(self.shape, 1000, u64::from(self.shape.rate));
+        sent.write(&folder.file("sent.wav"));
+        let address = loopback();
+        let Shape { rate, channels, coding } = self.shape;
+        let coding = coding.word();
+        let recv = format!(
+            "recv --from {address} --output file:heard.wav --until-bye --report json \
+             --rate {rate} --channels {channels} --format {coding}"
+        );
+        let send = format!(
+            "send --input file:sent.wav --to {address} --format {coding} --ptime {}",
+            self.ptime
+        );
+        let both = |line: &str| taut(words(line)).and(PATIENT).and(words(self.options));
+        let recv = both(&recv).in_folder(folder.path()).start().listening();
+        both(&send).in_folder(folder.path()).run().well();
+        let report = recv.end().report();
+        (sent, Sound::read(&folder.file("heard.wav")), report)
+    }
+
+    #[track_caller]
+    fn is_exact(&self) {
+        let (sent, heard, report) = self.carry();
+        report.missed_nothing();
+        heard.is_exactly(&sent);
+    }
+}
+
+#[test]
+fn l16_is_heard_bit_for_bit_at_every_packet_time() {
+    for ptime in ["1ms", "5ms", "20ms"] {
+        Way::of(Coding::L16, 48_000, ptime).is_exact();
+    }
+}
+
+#[test]
+fn l16_at_44100_hz_is_heard_bit_for_bit_at_every_packet_time() {
+    for ptime in ["1ms", "5ms", "20ms"] {
+        Way::of(Coding::L16, 44_100, ptime).is_exact();
+    }
+}
+
+#[test]
+fn l24_is_heard_bit_for_bit_at_every_packet_time() {
+    for ptime in ["1ms", "5ms", "20ms"] {
+        Way::of(Coding::L24, 48_000, ptime).is_exact();
+    }
+}
+
+#[test]
+fn l24_at_44100_hz_is_heard_bit_for_bit_at_every_packet_time() {
+    for ptime in ["1ms", "5ms", "20ms"] {
+        Way::of(Coding::L24, 44_100, ptime).is_exact();
+    }
+}
+
+#[test]
+fn floats_are_heard_bit_for_bit() {
+    Way::of(Coding::F32, 48_000, "1ms").is_exact();
+}
+
+#[test]
+fn eight_channels_are_heard_bit_for_bit() {
+    let shape = Shape { channels: 8, ..Shape::STEREO_24 };
+    Way { shape, ptime: "1ms", options: "" }.is_exact();
+}
+
+#[test]
+fn sound_at_192_khz_is_heard_bit_for_bit() {
+    Way::of(Coding::L24, 192_000, "1ms").is_exact();
+}
+
+#[test]
+fn packets_of_an_eighth_of_a_millisecond_are_heard_bit_for_bit() {
+    Way::of(Coding::L24, 48_000, "125us").is_exact();
+}
+
+#[test]
+fn a_direct_and_a_ringed_link_are_both_bit_exact() {
+    for options in ["--link direct", "--link ringed"] {
+        Way { shape: Shape::STEREO_24, ptime: "1ms", options }.is_exact();
+    }
+}
+
+#[test]
+fn a_receiver_that_is_told_nothing_takes_the_coding_from_the_packets() {
+    let _turn = beside();
+    let folder = Folder::new();
+    let sent = Sound::noise(Shape { coding: Coding::L16, ..Shape::STEREO_24 }, 500, 5);
+    sent.write(&folder.file("sent.wav"));
+    let address = loopback();
+    let recv = format!("recv --from {address} --output file:heard.wav --until-bye");
+    let recv = taut(words(&recv)).and(PATIENT).in_folder(folder.path()).start().listening();
+    let send = format!("send --input file:sent.wav --to {address} --format l16 --report none");
+    taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
+    recv.end().well();
+    Sound::read(&folder.file("heard.wav")).is_exactly(&sent.widened());
+}

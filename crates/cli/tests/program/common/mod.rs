@@ -1,0 +1,106 @@
+//! What the tests of the whole program share.
+
+pub(crate) mod network;
+pub(crate) mod program;
+pub(crate) mod report;
+pub(crate) mod sound;
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use tempfile::TempDir;
+
+static TURN: RwLock<()> = RwLock::new(());
+
+/// Until it is dropped, no test that measures runs.
+pub(crate) fn beside() -> RwLockReadGuard<'static, ()> {
+    TURN.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Until it is dropped, no other test runs.
+pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
+    TURN.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Rings and a latency that outlast a host that freezes for a tenth of a second: for what must be
+/// whole whenever it comes.
+pub(crate) const PATIENT: [&str; 7] =
+    ["--period", "240", "--periods", "32", "--latency", "400ms", "--no-witness"];
+
+/// A folder of a test's own, gone with it.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self(TempDir::with_prefix("taut-test-").unwrap())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+}
+
+/// Below what Linux gives to sockets that ask for any (`ip_local_port_range` begins at 32768), so
+/// that nobody is given it between here and the program that is to use it.
+const FIRST_PORT: u32 = 20_000;
+const PORTS: u32 = 10_000;
+
+/// An even UDP port that is free together with the one above, given to one test only.
+pub(crate) fn free_udp_ports() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    for _ in 0..PORTS / 2 {
+        let number = NEXT.fetch_add(2, Ordering::Relaxed);
+        let start = std::process::id().wrapping_mul(194) & !1;
+        let port = (FIRST_PORT + (start.wrapping_add(number)) % PORTS) as u16;
+        let bound = |port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port));
+        if bound(port).is_ok() && bound(port + 1).is_ok() {
+            return port;
+        }
+    }
+    panic!("no two neighbouring UDP ports are free");
+}
+
+/// `rtp://127.0.0.1:PORT` with UDP ports of the test's own.
+pub(crate) fn loopback() -> String {
+    format!("rtp://127.0.0.1:{}", free_udp_ports())
+}
+
+/// A destination beside the receiver, by which a test sees how far a sender has come.
+pub(crate) struct Onlooker {
+    socket: UdpSocket,
+    port: u16,
+}
+
+impl Onlooker {
+    pub(crate) fn new() -> Self {
+        let port = free_udp_ports();
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+        socket.set_read_timeout(Some(program::PATIENCE)).unwrap();
+        Self { socket, port }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("rtp://127.0.0.1:{}", self.port)
+    }
+
+    /// Returns when so many more packets have come.
+    pub(crate) fn see(&self, packets: usize) {
+        let mut datagram = [0; 2048];
+        for seen in 0..packets {
+            let came = self.socket.recv(&mut datagram);
+            assert!(came.is_ok(), "only {seen} of {packets} packets came: {came:?}");
+        }
+    }
+}
+
+/// Says loudly that a test proves nothing here.
+pub(crate) fn skipped(test: &str, why: &str) {
+    println!("SKIPPED: {test}: {why}");
+    eprintln!("SKIPPED: {test}: {why}");
+}

@@ -1,0 +1,72 @@
+//! Two network namespaces joined by a cable of their own.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A network that only this test uses.
+#[derive(Debug)]
+pub(crate) struct Namespace {
+    pub(crate) name: String,
+    /// Its end of the cable.
+    pub(crate) interface: String,
+    pub(crate) address: &'static str,
+}
+
+/// Two networks and the cable between them; removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Cable {
+    pub(crate) left: Namespace,
+    pub(crate) right: Namespace,
+}
+
+impl Cable {
+    /// `None`, and said loudly, where networks cannot be made.
+    pub(crate) fn lay(test: &str) -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let id = format!("{}n{number}", std::process::id());
+        let end = |side, address| Namespace {
+            name: format!("taut{id}{side}"),
+            interface: format!("t{id}{side}"),
+            address,
+        };
+        // Dropped on every way out: what was made is removed again.
+        let cable = Self { left: end('a', "10.77.0.1"), right: end('b', "10.77.0.2") };
+        let (a, b) = (&cable.left, &cable.right);
+        let mut steps = vec![
+            format!("netns add {}", a.name),
+            format!("netns add {}", b.name),
+            format!(
+                "link add {} netns {} type veth peer name {} netns {}",
+                a.interface, a.name, b.interface, b.name
+            ),
+        ];
+        for Namespace { name, interface, address } in [a, b] {
+            steps.push(format!("-n {name} address add {address}/24 dev {interface}"));
+            steps.push(format!("-n {name} link set lo up"));
+            steps.push(format!("-n {name} link set {interface} up"));
+        }
+        for step in steps {
+            if let Err(why) = ip(&step) {
+                super::skipped(test, &format!("`ip {step}` needs root and iproute2: {why}"));
+                return None;
+            }
+        }
+        Some(cable)
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        for side in [&self.left, &self.right] {
+            // Fails for what could not be made.
+            let _ = ip(&format!("netns delete {}", side.name));
+        }
+    }
+}
+
+fn ip(step: &str) -> Result<(), String> {
+    let done = Command::new("ip").args(step.split(' ')).output().map_err(|e| e.to_string())?;
+    let said = || String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    done.status.success().then_some(()).ok_or_else(said)
+}

@@ -1,0 +1,199 @@
+//! Programs under test: started, watched by what they print, and ended.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::network::Namespace;
+
+/// Longer than anything here takes on the slowest machine; only what hangs reaches it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is to be run.
+pub(crate) struct Call {
+    program: OsString,
+    arguments: Vec<OsString>,
+    folder: Option<std::path::PathBuf>,
+    namespace: Option<String>,
+    listened_to: bool,
+}
+
+/// The built `taut` with these arguments.
+pub(crate) fn taut<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Call {
+    call(env!("CARGO_BIN_EXE_taut"), arguments)
+}
+
+/// Any program with these arguments.
+pub(crate) fn call<A: AsRef<OsStr>>(
+    program: &str,
+    arguments: impl IntoIterator<Item = A>,
+) -> Call {
+    let arguments = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
+    Call { program: program.into(), arguments, folder: None, namespace: None, listened_to: false }
+}
+
+/// The words of a command line; none of them holds a space.
+pub(crate) fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+impl Call {
+    pub(crate) fn and<A: AsRef<OsStr>>(mut self, more: impl IntoIterator<Item = A>) -> Self {
+        self.arguments.extend(more.into_iter().map(|a| a.as_ref().to_owned()));
+        self
+    }
+
+    pub(crate) fn in_folder(mut self, folder: &Path) -> Self {
+        self.folder = Some(folder.to_owned());
+        self
+    }
+
+    pub(crate) fn within(mut self, namespace: &Namespace) -> Self {
+        self.namespace = Some(namespace.name.clone());
+        self
+    }
+
+    /// Lines of its standard output count as said too.
+    pub(crate) fn listened_to(mut self) -> Self {
+        self.listened_to = true;
+        self
+    }
+
+    fn command(&self) -> Command {
+        let mut command = match &self.namespace {
+            // `ip netns exec` becomes the program: its process identity is the program's.
+            Some(name) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", name]).arg(&self.program);
+                command
+            }
+            None => Command::new(&self.program),
+        };
+        command.args(&self.arguments);
+        // Nobody's own settings have a say here.
+        let nowhere = "/nonexistent";
+        command.env("TAUT_HOME", nowhere).env("XDG_CONFIG_HOME", nowhere).env("HOME", nowhere);
+        command.current_dir(self.folder.as_deref().unwrap_or(Path::new("/")));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn start(&self) -> Running {
+        let mut child = self.command().spawn().unwrap();
+        let (lines_in, lines) = channel();
+        let (out_in, out) = channel();
+        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let also = self.listened_to.then(|| lines_in.clone());
+        thread::spawn(move || read_lines(stderr, |line| tell(&lines_in, line)));
+        thread::spawn(move || {
+            let mut out = String::new();
+            read_lines(stdout, |line| {
+                out.push_str(&line);
+                out.push('\n');
+                also.iter().for_each(|lines| tell(lines, line.clone()));
+            });
+            tell(&out_in, out);
+        });
+        let name = format!("{:?}", self.command());
+        Running { child, name, lines, said: Vec::new(), out }
+    }
+
+    /// Starts it and waits until it ends by itself.
+    pub(crate) fn run(&self) -> Ended {
+        self.start().end()
+    }
+}
+
+fn read_lines(pipe: impl Read, mut take: impl FnMut(String)) {
+    // A pipe that breaks is as good as its end.
+    for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+        take(String::from_utf8_lossy(&line).into_owned());
+    }
+}
+
+fn tell(channel: &Sender<String>, text: String) {
+    // Nobody hears the rest of a program whose test is over.
+    let _ = channel.send(text);
+}
+
+/// A program that runs. It is killed if its test ends before it.
+pub(crate) struct Running {
+    child: Child,
+    name: String,
+    lines: Receiver<String>,
+    said: Vec<String>,
+    out: Receiver<String>,
+}
+
+/// A program that ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// `None` if a signal ended it.
+    pub(crate) status: Option<i32>,
+    pub(crate) out: String,
+    /// The lines of its standard error.
+    pub(crate) said: Vec<String>,
+}
+
+impl Running {
+    /// Returns when it has written a line on standard error that holds `text`.
+    pub(crate) fn wait_for(mut self, text: &str) -> Self {
+        let until = Instant::now() + PATIENCE;
+        while !self.said.last().is_some_and(|line| line.contains(text)) {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.said.push(line),
+                Err(why) => panic!("{} never said {text:?}: {why}; {:#?}", self.name, self.said),
+            }
+        }
+        self
+    }
+
+    /// A receiver that listens: packets sent from now on are heard.
+    pub(crate) fn listening(self) -> Self {
+        self.wait_for("taut: listening at ")
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &id]).status().unwrap();
+        assert!(sent.success(), "kill {signal} {id}");
+    }
+
+    /// Waits until it ends by itself.
+    pub(crate) fn end(mut self) -> Ended {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.said.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("{} does not end; it said {:#?}", self.name, self.said)
+                }
+            }
+        }
+        let out = self.out.recv_timeout(PATIENCE).unwrap();
+        let status = self.child.wait().unwrap().code();
+        Ended { status, out, said: core::mem::take(&mut self.said) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Fails where it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Ended {
+    /// It did what it was asked for.
+    #[track_caller]
+    pub(crate) fn well(self) -> Self {
+        assert_eq!(self.status, Some(0), "{self:#?}");
+        self
+    }
+}

@@ -1,0 +1,67 @@
+//! Reports as scripts read them.
+
+use serde_json::Value;
+
+use super::program::Ended;
+
+impl Ended {
+    /// The report on standard output, of a run that did what it was asked for.
+    #[track_caller]
+    pub(crate) fn report(self) -> Report {
+        let ended = self.well();
+        match serde_json::from_str(&ended.out) {
+            Ok(value) => Report(value),
+            Err(error) => panic!("{error}: {ended:#?}"),
+        }
+    }
+}
+
+/// A report.
+#[derive(Debug)]
+pub(crate) struct Report(pub(crate) Value);
+
+impl Report {
+    /// What is at `/a/b/0` of the first stream.
+    #[track_caller]
+    pub(crate) fn stream(&self, pointer: &str) -> &Value {
+        self.of_stream(0, pointer)
+    }
+
+    #[track_caller]
+    pub(crate) fn of_stream(&self, index: usize, pointer: &str) -> &Value {
+        let found = self.0["streams"][index].pointer(pointer);
+        found.unwrap_or_else(|| panic!("no {pointer} in {:#}", self.0))
+    }
+
+    #[track_caller]
+    pub(crate) fn nanos(&self, pointer: &str) -> i64 {
+        let value = self.stream(pointer);
+        value.as_i64().unwrap_or_else(|| panic!("{pointer} is {value} in {:#}", self.0))
+    }
+
+    #[track_caller]
+    pub(crate) fn count(&self, counter: &str) -> u64 {
+        let value = self.stream(&format!("/counters/{counter}"));
+        value.as_u64().unwrap_or_else(|| panic!("{counter} is {value}"))
+    }
+
+    /// How often datagrams were refused for this reason.
+    pub(crate) fn refused(&self, reason: &str) -> u64 {
+        let refused = self.stream("/invalid").as_array().unwrap();
+        let found = refused.iter().find(|invalid| invalid["reason"] == reason);
+        found.and_then(|invalid| invalid["count"].as_u64()).unwrap_or(0)
+    }
+
+    /// The sentences that a reader should know.
+    pub(crate) fn notes(&self) -> Vec<&str> {
+        self.0["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect()
+    }
+
+    /// Nothing was missed, beyond what this many may have been for.
+    #[track_caller]
+    pub(crate) fn missed_nothing(&self) {
+        for counter in ["lost", "late", "concealed_frames", "xruns", "resyncs", "slipped_frames"] {
+            assert_eq!(self.count(counter), 0, "{counter} in {:#}", self.0);
+        }
+    }
+}

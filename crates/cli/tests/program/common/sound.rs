@@ -1,0 +1,185 @@
+//! Sound to be recognised: noise in which every frame is another, and its comparison bit by bit.
+
+use std::path::Path;
+
+use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
+
+/// How samples are coded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Coding {
+    L16,
+    L24,
+    F32,
+}
+
+impl Coding {
+    /// Its word on the command line.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::L16 => "l16",
+            Self::L24 => "l24",
+            Self::F32 => "f32",
+        }
+    }
+
+    fn bits(self) -> u16 {
+        match self {
+            Self::L16 => 16,
+            Self::L24 => 24,
+            Self::F32 => 32,
+        }
+    }
+}
+
+/// What a sound is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) rate: u32,
+    pub(crate) channels: usize,
+    pub(crate) coding: Coding,
+}
+
+impl Shape {
+    pub(crate) const STEREO_24: Self = Self { rate: 48_000, channels: 2, coding: Coding::L24 };
+}
+
+/// A sound: interleaved samples as integers; of floats their bits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sound {
+    pub(crate) shape: Shape,
+    pub(crate) samples: Vec<i32>,
+}
+
+/// One step of `SplitMix64`.
+fn mixed(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let z = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+impl Sound {
+    /// Loud noise without a zero, with both ends of the scale among its first samples.
+    pub(crate) fn noise(shape: Shape, millis: usize, seed: u64) -> Self {
+        // A few frames more, so that no packet length divides it.
+        let frames = shape.rate as usize * millis / 1000 + 17;
+        let mut state = seed;
+        let sample = |index| {
+            let random = mixed(&mut state) as i32 | 1;
+            match (shape.coding, index) {
+                (Coding::L16 | Coding::L24, 2) => i32::MIN >> (32 - shape.coding.bits()),
+                (Coding::L16 | Coding::L24, 3) => i32::MAX >> (32 - shape.coding.bits()),
+                (Coding::L16, _) => random >> 16 | 1,
+                (Coding::L24, _) => random >> 8 | 1,
+                (Coding::F32, 2) => (-1.0_f32).to_bits() as i32,
+                (Coding::F32, 3) => f32::MIN_POSITIVE.to_bits() as i32,
+                (Coding::F32, _) => (random as f32 / i32::MAX as f32).to_bits() as i32,
+            }
+        };
+        Self { shape, samples: (0..frames * shape.channels).map(sample).collect() }
+    }
+
+    /// The same, a quarter as loud: two of them may be added.
+    pub(crate) fn quieter(mut self) -> Self {
+        assert_ne!(self.shape.coding, Coding::F32);
+        self.samples.iter_mut().for_each(|sample| *sample = *sample >> 2 | 1);
+        self
+    }
+
+    /// 24 bits that hold the same 16.
+    pub(crate) fn widened(&self) -> Self {
+        assert_eq!(self.shape.coding, Coding::L16);
+        let samples = self.samples.iter().map(|sample| sample << 8).collect();
+        Self { shape: Shape { coding: Coding::L24, ..self.shape }, samples }
+    }
+
+    pub(crate) fn write(&self, path: &Path) {
+        let Shape { rate, channels, coding } = self.shape;
+        let float = coding == Coding::F32;
+        let spec = WavSpec {
+            channels: channels as u16,
+            sample_rate: rate,
+            bits_per_sample: coding.bits(),
+            sample_format: if float { SampleFormat::Float } else { SampleFormat::Int },
+        };
+        let mut writer = WavWriter::create(path, spec).unwrap();
+        for sample in &self.samples {
+            match float {
+                true => writer.write_sample(f32::from_bits(*sample as u32)).unwrap(),
+                false => writer.write_sample(*sample).unwrap(),
+            }
+        }
+        writer.finalize().unwrap();
+    }
+
+    #[track_caller]
+    pub(crate) fn read(path: &Path) -> Self {
+        let mut reader = WavReader::open(path).unwrap();
+        let spec = reader.spec();
+        let coding = match (spec.sample_format, spec.bits_per_sample) {
+            (SampleFormat::Int, 16) => Coding::L16,
+            (SampleFormat::Int, 24) => Coding::L24,
+            (SampleFormat::Float, 32) => Coding::F32,
+            other => panic!("{other:?}"),
+        };
+        let samples = match coding {
+            Coding::F32 => {
+                reader.samples::<f32>().map(|sample| sample.unwrap().to_bits() as i32).collect()
+            }
+            Coding::L16 | Coding::L24 => reader.samples().map(Result::unwrap).collect(),
+        };
+        let channels = usize::from(spec.channels);
+        Self { shape: Shape { rate: spec.sample_rate, channels, coding }, samples }
+    }
+
+    pub(crate) fn frames(&self) -> usize {
+        self.samples.len() / self.shape.channels
+    }
+
+    pub(crate) fn frame(&self, index: usize) -> &[i32] {
+        &self.samples[index * self.shape.channels..][..self.shape.channels]
+    }
+
+    /// Its first frame that is not silence.
+    pub(crate) fn begins(&self) -> Option<usize> {
+        (0..self.frames()).find(|index| self.frame(*index).iter().any(|sample| *sample != 0))
+    }
+
+    /// This, with `other` taken away from frame `at` on.
+    pub(crate) fn without(&self, other: &Self, at: usize) -> Self {
+        let mut rest = self.clone();
+        let from = at * self.shape.channels;
+        rest.samples[from..].iter_mut().zip(&other.samples).for_each(|(a, b)| *a -= b);
+        rest
+    }
+
+    /// Holds exactly `sent`, and before and after it silence.
+    #[track_caller]
+    pub(crate) fn is_exactly(&self, sent: &Self) {
+        self.is_about(sent, |sample| sample, 0);
+    }
+
+    /// Holds what `change` makes of `sent`, up to `tolerance` steps, and silence around it.
+    #[track_caller]
+    pub(crate) fn is_about(&self, sent: &Self, change: impl Fn(i32) -> i32, tolerance: u32) {
+        assert_eq!(self.shape, sent.shape);
+        let begins = self.begins().unwrap_or_else(|| panic!("nothing but silence was heard"));
+        let heard = &self.samples[begins * self.shape.channels..];
+        let wrong = |(index, want): (usize, &i32)| {
+            let got = heard.get(index).copied();
+            let near = got.is_some_and(|got| got.abs_diff(change(*want)) <= tolerance);
+            (!near).then_some((index / self.shape.channels, change(*want), got))
+        };
+        let wrongs: Vec<_> = sent.samples.iter().enumerate().filter_map(wrong).collect();
+        assert!(
+            wrongs.is_empty(),
+            "{} of {} samples differ; as (frame, sent, heard): {:?} … {:?}",
+            wrongs.len(),
+            sent.samples.len(),
+            &wrongs[..wrongs.len().min(4)],
+            wrongs.last()
+        );
+        let after = heard.iter().skip(sent.samples.len()).find(|sample| **sample != 0);
+        assert_eq!(after, None, "there is sound after the end");
+    }
+}

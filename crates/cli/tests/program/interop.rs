@@ -1,0 +1,209 @@
+//! Other people's programs hear us and we hear them, bit for bit.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::common::program::{Running, call, taut, words};
+use crate::common::sound::{Coding, Shape, Sound};
+use crate::common::{Folder, PATIENT, beside, free_udp_ports, skipped};
+
+/// Packets of a millisecond in the sounds that are sent here.
+const PACKETS: usize = 1001;
+
+/// Whether the program is there; says loudly if not.
+fn is_there(test: &str, program: &str, asks: &str) -> bool {
+    let mut command = Command::new(program);
+    let ran = command.arg(asks).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let there = ran.is_ok_and(|status| status.success());
+    if !there {
+        skipped(test, &format!("{program} is not installed"));
+    }
+    there
+}
+
+fn has_gstreamer(test: &str) -> bool {
+    is_there(test, "gst-launch-1.0", "--version")
+}
+
+fn has_ffmpeg(test: &str) -> bool {
+    is_there(test, "ffmpeg", "-version")
+}
+
+fn noise(coding: Coding, folder: &Folder) -> Sound {
+    let sent = Sound::noise(Shape { coding, ..Shape::STEREO_24 }, 1000, 7);
+    sent.write(&folder.file("sent.wav"));
+    sent
+}
+
+/// `taut recv` at these UDP ports, recording in the coding of the wire.
+fn hear(coding: Coding, port: u16, folder: &Folder) -> Running {
+    let line = format!(
+        "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --until-bye --report json \
+         --format {}",
+        coding.word()
+    );
+    taut(words(&line)).and(PATIENT).in_folder(folder.path()).start().listening()
+}
+
+/// `taut send` of the sound, to its end.
+fn send(coding: Coding, port: u16, options: &str, folder: &Folder) {
+    let line = format!(
+        "send --input file:sent.wav --to rtp://127.0.0.1:{port} --format {} {options}",
+        coding.word()
+    );
+    taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well();
+}
+
+/// What `recv` recorded is the sound. Peers end with a shorter packet, after which our receiver
+/// fades from its last frame: 5 ms at most.
+#[track_caller]
+fn is_whole(recv: Running, sent: &Sound, folder: &Folder) {
+    let report = recv.end().report();
+    report.missed_nothing();
+    let mut heard = Sound::read(&folder.file("heard.wav"));
+    let end = heard.begins().unwrap() + sent.frames();
+    let fade = heard.shape.channels * (end..end + heard.shape.rate as usize / 200).len();
+    let from = end * heard.shape.channels;
+    heard.samples[from..from + fade].fill(0);
+    heard.is_exactly(sent);
+}
+
+/// Raw big-endian samples, as they were on the wire.
+fn read_raw(path: &Path, shape: Shape) -> Sound {
+    let bytes = std::fs::read(path).unwrap();
+    let size = if shape.coding == Coding::L16 { 2 } else { 3 };
+    let sample = |bytes: &[u8]| {
+        let high = bytes.iter().enumerate().map(|(i, b)| u32::from(*b) << (24 - 8 * i));
+        high.sum::<u32>() as i32 >> (32 - 8 * size)
+    };
+    Sound { shape, samples: bytes.chunks_exact(size).map(sample).collect() }
+}
+
+fn gstreamer_to_taut(test: &str, coding: Coding, element: &str) {
+    if !has_gstreamer(test) {
+        return;
+    }
+    let _turn = beside();
+    let (folder, port) = (Folder::new(), free_udp_ports());
+    let sent = noise(coding, &folder);
+    let recv = hear(coding, port, &folder);
+    // The session of rtpbin says goodbye at the end, on the UDP port above.
+    let line = format!(
+        "-q rtpbin name=session filesrc location=sent.wav ! wavparse ! audioconvert \
+         ! {element} pt=96 min-ptime=1000000 max-ptime=1000000 ! session.send_rtp_sink_0 \
+         session.send_rtp_src_0 ! udpsink host=127.0.0.1 port={port} \
+         session.send_rtcp_src_0 ! udpsink host=127.0.0.1 port={} sync=false async=false",
+        port + 1
+    );
+    call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+    is_whole(recv, &sent, &folder);
+}
+
+#[test]
+fn l16_of_gstreamer_is_heard_bit_for_bit() {
+    let test = "l16_of_gstreamer_is_heard_bit_for_bit";
+    gstreamer_to_taut(test, Coding::L16, "rtpL16pay");
+}
+
+#[test]
+fn l24_of_gstreamer_is_heard_bit_for_bit() {
+    let test = "l24_of_gstreamer_is_heard_bit_for_bit";
+    gstreamer_to_taut(test, Coding::L24, "rtpL24pay");
+}
+
+fn taut_to_gstreamer(test: &str, coding: Coding, options: &str) {
+    if !has_gstreamer(test) {
+        return;
+    }
+    let _turn = beside();
+    let (folder, port) = (Folder::new(), free_udp_ports());
+    let sent = noise(coding, &folder);
+    let name = coding.word().to_uppercase();
+    let payload = if coding == Coding::L16 { 96 } else { 97 };
+    let line = format!(
+        "udpsrc port={port} address=127.0.0.1 num-buffers={PACKETS} \
+         caps=application/x-rtp,media=audio,clock-rate=48000,encoding-name={name},channels=2,\
+         payload={payload} ! rtp{name}depay ! filesink location=heard.raw"
+    );
+    let peer = call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to().start();
+    let peer = peer.wait_for("Setting pipeline to PLAYING");
+    send(coding, port, options, &folder);
+    peer.end().well();
+    read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
+}
+
+#[test]
+fn gstreamer_hears_our_l16_bit_for_bit_and_ignores_our_header_extension() {
+    let test = "gstreamer_hears_our_l16_bit_for_bit_and_ignores_our_header_extension";
+    taut_to_gstreamer(test, Coding::L16, "");
+}
+
+#[test]
+fn gstreamer_hears_our_l24_bit_for_bit_and_ignores_our_header_extension() {
+    let test = "gstreamer_hears_our_l24_bit_for_bit_and_ignores_our_header_extension";
+    taut_to_gstreamer(test, Coding::L24, "");
+}
+
+#[test]
+fn gstreamer_hears_packets_without_our_header_extension() {
+    let test = "gstreamer_hears_packets_without_our_header_extension";
+    taut_to_gstreamer(test, Coding::L24, "--no-stamps");
+}
+
+#[test]
+fn ffmpeg_is_heard_bit_for_bit() {
+    if !has_ffmpeg("ffmpeg_is_heard_bit_for_bit") {
+        return;
+    }
+    let _turn = beside();
+    for (coding, codec) in [(Coding::L16, "pcm_s16be"), (Coding::L24, "pcm_s24be")] {
+        let (folder, port) = (Folder::new(), free_udp_ports());
+        let sent = noise(coding, &folder);
+        let recv = hear(coding, port, &folder);
+        let line = format!(
+            "-nostdin -loglevel error -re -i sent.wav -c:a {codec} -f rtp -rtpflags send_bye \
+             rtp://127.0.0.1:{port}?pkt_size=300"
+        );
+        call("ffmpeg", words(&line)).in_folder(folder.path()).run().well();
+        is_whole(recv, &sent, &folder);
+    }
+}
+
+fn taut_to_ffmpeg(test: &str, coding: Coding, options: &str) {
+    if !has_ffmpeg(test) {
+        return;
+    }
+    let _turn = beside();
+    let (folder, port) = (Folder::new(), free_udp_ports());
+    let sent = noise(coding, &folder);
+    // The description is that of every stream to there in this coding; the peer needs it first.
+    send(coding, port, &format!("{options} --sdp stream.sdp --duration 1ms"), &folder);
+    let (bits, seconds) = (if coding == Coding::L16 { 16 } else { 24 }, 0.8);
+    let line = format!(
+        "-nostdin -loglevel debug -protocol_whitelist file,rtp,udp -i stream.sdp -c copy \
+         -f s{bits}be -t {seconds} heard.raw"
+    );
+    let peer = call("ffmpeg", words(&line)).in_folder(folder.path()).start();
+    let peer = peer.wait_for("Before avformat_find_stream_info");
+    send(coding, port, options, &folder);
+    peer.end().well();
+    let mut sent = sent;
+    sent.samples.truncate((seconds * f64::from(sent.shape.rate)) as usize * sent.shape.channels);
+    read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
+}
+
+#[test]
+fn ffmpeg_hears_our_l16_by_our_description() {
+    taut_to_ffmpeg("ffmpeg_hears_our_l16_by_our_description", Coding::L16, "");
+}
+
+#[test]
+fn ffmpeg_hears_our_l24_by_our_description() {
+    taut_to_ffmpeg("ffmpeg_hears_our_l24_by_our_description", Coding::L24, "");
+}
+
+#[test]
+fn ffmpeg_hears_packets_without_our_header_extension() {
+    let test = "ffmpeg_hears_packets_without_our_header_extension";
+    taut_to_ffmpeg(test, Coding::L24, "--no-stamps");
+}

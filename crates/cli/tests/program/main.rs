@@ -1,0 +1,11 @@
+//! The whole program, run as people run it: processes, sockets, files and exit statuses.
+//!
+//! Streams play in real time, so a test is as long as its sound. Tests that hold for any rings
+//! ([`common::beside`]) run two at a time; those that measure ([`common::alone`]) run alone.
+
+mod bit_exact;
+mod common;
+mod errors;
+mod interop;
+mod namespaces;
+mod several;
