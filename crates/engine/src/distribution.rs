@@ -14,6 +14,9 @@ pub struct Distribution {
     /// Counts by distance above and below the centre. Pages that no value touches stay untouched.
     above: Box<[u32]>,
     below: Box<[u32]>,
+    /// How many of the first bins of each hold all that was counted: what is beyond need not be
+    /// walked, and is not.
+    reach: [usize; 2],
     count: u64,
     least: i64,
     greatest: i64,
@@ -55,6 +58,7 @@ impl Default for Distribution {
             centre: None,
             above: vec![0; BINS].into(),
             below: vec![0; BINS].into(),
+            reach: [0; 2],
             count: 0,
             least: i64::MAX,
             greatest: i64::MIN,
@@ -70,9 +74,12 @@ impl Distribution {
         let value = span.as_nanos();
         let centre = *self.centre.get_or_insert(value);
         let away = i128::from(value) - i128::from(centre);
-        let bins = if away >= 0 { &mut self.above } else { &mut self.below };
+        let [above, below] = &mut self.reach;
+        let (bins, reach) =
+            if away >= 0 { (&mut self.above, above) } else { (&mut self.below, below) };
         let index = bin(away.unsigned_abs().min(u128::from(u64::MAX)) as u64);
         bins[index] = bins[index].saturating_add(1);
+        *reach = (*reach).max(index + 1);
         self.count += 1;
         self.least = self.least.min(value);
         self.greatest = self.greatest.max(value);
@@ -102,8 +109,9 @@ impl Distribution {
 
     fn at_rank(&self, rank: u64) -> Option<Span> {
         let centre = self.centre?;
-        let downwards = self.below.iter().enumerate().rev().map(|(i, n)| (-distance(i), *n));
-        let upwards = self.above.iter().enumerate().map(|(i, n)| (distance(i), *n));
+        let (above, below) = (&self.above[..self.reach[0]], &self.below[..self.reach[1]]);
+        let downwards = below.iter().enumerate().rev().map(|(i, n)| (-distance(i), *n));
+        let upwards = above.iter().enumerate().map(|(i, n)| (distance(i), *n));
         let mut seen = 0;
         let away = downwards.chain(upwards).find_map(|(away, count)| {
             seen += u64::from(count);

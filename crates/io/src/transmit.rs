@@ -16,6 +16,9 @@ use crate::timestamp::{self, CONTROL_WORDS, StampClock, ancillary};
 
 /// Samples whose stamps may be outstanding; an older one is forgotten.
 const OUTSTANDING: usize = 64;
+/// How often the error queue is read in vain for a sample before it is taken for lost: at a period
+/// of 1 ms a quarter of a second, far longer than any driver keeps a packet.
+const PATIENCE: u32 = 256;
 
 /// Chooses the packets to be stamped and matches the stamps that come back.
 pub(crate) struct TransmitSampler {
@@ -24,7 +27,11 @@ pub(crate) struct TransmitSampler {
     next_id: u32,
     samples: [Option<(u32, Departure)>; OUTSTANDING],
     marked: bool,
-    asked: bool,
+    /// Readings of the error queue that are left to the samples that have no stamp yet. A reading
+    /// is a system call, and the queue is empty but for a moment after each sample.
+    patience: u32,
+    /// Samples whose stamps have not come.
+    waiting: u32,
 }
 
 impl TransmitSampler {
@@ -36,7 +43,8 @@ impl TransmitSampler {
             next_id: 0,
             samples: [None; OUTSTANDING],
             marked: false,
-            asked: every > 0,
+            patience: 0,
+            waiting: 0,
         }
     }
 
@@ -60,6 +68,8 @@ impl TransmitSampler {
             self.samples[self.next_id as usize % OUTSTANDING] =
                 Some((self.next_id, batch.departure(packet)));
             self.next_id = self.next_id.wrapping_add(1);
+            self.waiting = (self.waiting + 1).min(OUTSTANDING as u32);
+            self.patience = PATIENCE;
         }
     }
 
@@ -70,6 +80,7 @@ impl TransmitSampler {
             return;
         }
         self.samples = [None; OUTSTANDING];
+        self.waiting = 0;
         if timestamp::restart_numbers(socket).is_ok() {
             self.next_id = 0;
         } else {
@@ -84,16 +95,20 @@ impl TransmitSampler {
         clock: &mut StampClock,
         deliver: &mut dyn FnMut(TransmitStamp),
     ) {
-        if !self.asked {
+        if self.waiting == 0 || self.patience == 0 {
             return;
         }
         for _ in 0..OUTSTANDING {
-            let Some(told) = read_error_queue(socket) else { return };
+            let Some(told) = read_error_queue(socket) else {
+                self.patience -= 1;
+                return;
+            };
             let (Some(stamp), Some(id)) = (told.stamp, told.transmit_id) else { continue };
             let slot = &mut self.samples[id as usize % OUTSTANDING];
             let Some((_, departure)) = slot.take_if(|(sampled, _)| *sampled == id) else {
                 continue;
             };
+            self.waiting = self.waiting.saturating_sub(1);
             let Some((left, uncertainty)) = clock.localise(stamp, now()) else { continue };
             // A stamp from before the packet was handed over belongs to an earlier count.
             if left + uncertainty >= departure.handed {

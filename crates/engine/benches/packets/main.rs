@@ -1,0 +1,114 @@
+//! What a packet costs in processor time on its whole way through the program, against a bare
+//! `sendmmsg`/`recvmmsg` loop that does the same: as many sockets with the same options, as many
+//! packets per call, the same control messages, the clock read as often as pacing needs it, one
+//! sample conversion.
+//!
+//! Ours is what `taut` runs: transmitters and a mixer, called as their devices would call them, one
+//! packet of 1 ms stereo L16 per stream and period, but without waiting for the next period. Both
+//! alternate in chunks on one thread, and medians are compared, so that a busy host moves neither.
+//!
+//! One line per case, for people and for `scripts/bench`. Arguments are numbers of streams.
+#![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
+#![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
+
+mod bare;
+mod lender;
+mod ours;
+
+use bare::Bare;
+use ours::Ours;
+
+/// Frames of one packet and of one period.
+const FRAMES: usize = 48;
+/// Samples of one packet.
+const SAMPLES: usize = 2 * FRAMES;
+/// Periods of both before anything is measured.
+const WARM_UP: usize = 200;
+/// Packets of a chunk, all streams together, and how often both take turns.
+const CHUNK: usize = 100;
+const TURNS: usize = 61;
+
+fn main() {
+    let asked: Vec<usize> = std::env::args().filter_map(|word| word.parse().ok()).collect();
+    let streams = if asked.is_empty() { vec![1, 10, 100] } else { asked };
+    for streams in streams {
+        let mut ours = Ours::open(streams);
+        let mut bare = Bare::open(streams);
+        let overhead = overhead();
+        let periods = (CHUNK / streams).max(20);
+        for _ in 0..WARM_UP {
+            ours.period();
+            bare.period();
+        }
+        let (mut costs_ours, mut costs_bare) = (Vec::new(), Vec::new());
+        for _ in 0..TURNS {
+            costs_ours.push(chunk(periods, streams, overhead, || ours.period()));
+            costs_bare.push(chunk(periods, streams, overhead, || bare.period()));
+            ours.wait();
+        }
+        for (direction, pick) in [("send", Cost::send as fn(&Cost) -> f64), ("recv", Cost::recv)] {
+            let (ours, bare) = (median(&costs_ours, pick), median(&costs_bare, pick));
+            println!(
+                "{direction} {streams:3} streams: taut {ours:7.1} ns, bare {bare:7.1} ns, \
+                 ratio {:.3}",
+                bare / ours
+            );
+        }
+        ours.close();
+    }
+}
+
+/// Processor time of one packet, or of one period, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    send: f64,
+    recv: f64,
+}
+
+impl Cost {
+    fn send(&self) -> f64 {
+        self.send
+    }
+
+    fn recv(&self) -> f64 {
+        self.recv
+    }
+}
+
+/// The mean cost of a packet over so many periods.
+fn chunk(periods: usize, streams: usize, overhead: f64, mut period: impl FnMut() -> Cost) -> Cost {
+    let mut sum = Cost::default();
+    for _ in 0..periods {
+        let cost = period();
+        sum.send += cost.send - overhead;
+        sum.recv += cost.recv - overhead;
+    }
+    let packets = (periods * streams) as f64;
+    Cost { send: sum.send / packets, recv: sum.recv / packets }
+}
+
+fn median(costs: &[Cost], pick: fn(&Cost) -> f64) -> f64 {
+    let mut values: Vec<f64> = costs.iter().map(pick).collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Processor time of this thread in nanoseconds.
+fn processor() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a writable timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// What two readings of the thread's processor time see of themselves.
+fn overhead() -> f64 {
+    let mut pairs: Vec<f64> = (0..1000)
+        .map(|_| {
+            let before = processor();
+            processor() - before
+        })
+        .collect();
+    pairs.sort_by(f64::total_cmp);
+    pairs[pairs.len() / 2]
+}

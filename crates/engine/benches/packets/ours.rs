@@ -1,0 +1,233 @@
+//! As many senders as there are streams and one receiver of them all, in one process, each with its
+//! reports: real engines whose devices lend their processes to the bench.
+
+use std::hint::black_box;
+use std::net::SocketAddr;
+use std::thread::JoinHandle;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_dsp::gain::Gain;
+use tautline_dsp::map::ChannelMap;
+use tautline_engine::recv::{RecvEngine, RecvPlan, StreamPlan};
+use tautline_engine::report::Report;
+use tautline_engine::run::RunOptions;
+use tautline_engine::select::Select;
+use tautline_engine::send::{LinkKind, SendEngine, SendPlan, random_identity};
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::pair::open_pair;
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::UdpOptions;
+use tautline_proto::device::{Cycle, Settings, Side, Stop};
+use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::{ExtensionIds, STAMPED_HEADER_BYTES};
+
+use crate::lender::{Loan, lender};
+use crate::{Cost, FRAMES, SAMPLES, processor};
+
+const PERIOD: Span = Span::from_millis(1);
+const LATENCY: Span = Span::from_millis(5);
+/// Reports are exchanged this long before the first packet: long enough for every receiver to have
+/// its sender's clock.
+const EXCHANGE: Span = Span::from_millis(2500);
+
+/// How far the bench's clock may run ahead.
+const LEAD: Span = Span::from_secs(1);
+
+const DEVICE: Settings = Settings {
+    rate: Rate::HZ_48000,
+    channels: Channels::STEREO,
+    period: Frames::new(FRAMES as i64),
+    periods: 2,
+};
+
+const FORMAT: StreamFormat = StreamFormat {
+    rate: Rate::HZ_48000,
+    channels: Channels::STEREO,
+    sample: SampleFormat::L16,
+    packet: Frames::new(FRAMES as i64),
+    payload_type: StreamFormat::default_payload_type(SampleFormat::L16),
+};
+
+const OPTIONS: RunOptions =
+    RunOptions { scheduler: Scheduler::Other, duration: None, witness: false };
+
+/// What `taut send` asks of a socket for this format.
+pub(crate) fn sending(to: SocketAddr) -> UdpOptions {
+    let mut options = UdpOptions::sender(vec![to]);
+    options.datagram_bytes = STAMPED_HEADER_BYTES + FORMAT.payload_bytes();
+    options.transmit_stamp_every = 50;
+    options
+}
+
+/// What `taut recv` asks of a socket for this format: room for 20 ms.
+pub(crate) fn receiving() -> UdpOptions {
+    let mut options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
+    options.datagram_bytes = 20 * FORMAT.payload_bytes() + STAMPED_HEADER_BYTES;
+    options
+}
+
+/// All streams, running.
+pub(crate) struct Ours {
+    senders: Vec<Loan>,
+    receiver: Loan,
+    stop: Stop,
+    sending: Vec<JoinHandle<Report>>,
+    receiving: JoinHandle<Report>,
+    block: [f32; SAMPLES],
+    /// The capture of the next block, by a clock that runs as fast as the bench does.
+    capture: LocalTime,
+    periods: u64,
+}
+
+impl Ours {
+    pub(crate) fn open(streams: usize) -> Self {
+        let stop = Stop::default();
+        let (plans, addresses): (Vec<_>, Vec<_>) = (0..streams).map(|_| incoming()).unzip();
+        let (receiver, receiving) = receive(plans, stop.clone());
+        let (senders, sending) = addresses.into_iter().map(|to| send(to, stop.clone())).unzip();
+        let mut ours = Self {
+            senders,
+            receiver,
+            stop,
+            sending,
+            receiving,
+            block: std::array::from_fn(|index| (index as f32 * 0.37).sin() * 0.5),
+            capture: now(),
+            periods: 0,
+        };
+        ours.exchange();
+        ours
+    }
+
+    /// Lets the reports go to and fro, and hands what they say to the device's side.
+    fn exchange(&mut self) {
+        let end = now() + EXCHANGE;
+        while now() < end {
+            self.play(now() + PERIOD);
+            sleep_until(now() + Span::from_millis(5));
+        }
+        self.capture = now();
+    }
+
+    /// One period of every device; the processor time that each side took for all streams.
+    pub(crate) fn period(&mut self) -> Cost {
+        let capture = self.capture;
+        self.capture += PERIOD;
+        self.periods += 1;
+        let begin = processor();
+        for sender in &mut self.senders {
+            let captured = Side {
+                samples: &mut self.block,
+                meets: capture,
+                uncertainty: Span::ZERO,
+                skipped: Frames::ZERO,
+            };
+            let (now, playback, xruns) = (now(), Side::absent(), 0);
+            sender.process.process(&mut Cycle { now, capture: captured, playback, xruns });
+        }
+        let sent = processor();
+        // What is played came two periods ago, as where there is a network between.
+        self.play(capture + LATENCY - PERIOD.times(2));
+        let received = processor();
+        Cost { send: sent - begin, recv: received - sent }
+    }
+
+    /// Waits until the world's clock is not far behind the bench's: what is known of a sender's clock
+    /// is old a few seconds later.
+    pub(crate) fn wait(&self) {
+        sleep_until(self.capture - LEAD);
+    }
+
+    fn play(&mut self, meets: LocalTime) {
+        let mut samples = [0.0; SAMPLES];
+        let playback =
+            Side { samples: &mut samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
+        let (now, capture) = (now(), Side::absent());
+        self.receiver.process.process(&mut Cycle { now, capture, playback, xruns: 0 });
+        black_box(&samples);
+    }
+
+    /// Ends all and holds the reports to what was sent: a bench of packets that were not played
+    /// would be of something else.
+    pub(crate) fn close(self) {
+        sleep_until(now() + Span::from_millis(50));
+        self.receiver.end();
+        self.senders.into_iter().for_each(Loan::end);
+        self.stop.request();
+        for report in self.sending {
+            let report = report.join().unwrap();
+            assert_eq!(report.streams[0].counters.send_errors, 0);
+        }
+        let report = self.receiving.join().unwrap();
+        for stream in &report.streams {
+            assert_eq!(stream.latency.basis, "clock");
+            let counted = &stream.counters;
+            let kept = [counted.lost, counted.late, counted.invalid, counted.foreign];
+            assert_eq!((counted.packets_received, kept), (self.periods, [0; 4]), "{counted:?}");
+        }
+    }
+}
+
+fn incoming() -> (StreamPlan, SocketAddr) {
+    let (link, control) = open_pair(&receiving()).unwrap();
+    let address = link.local();
+    let plan = StreamPlan {
+        address: address.to_string(),
+        receiver: ReceiverConfig {
+            format: FORMAT,
+            payload_types: PayloadTypes::ByConvention,
+            extensions: ExtensionIds::DEFAULT,
+            link_offset: LATENCY,
+        },
+        latency_chosen: true,
+        link: Box::new(link),
+        control,
+        gain: Gain::UNITY,
+    };
+    (plan, address)
+}
+
+fn receive(streams: Vec<StreamPlan>, stop: Stop) -> (Loan, JoinHandle<Report>) {
+    let engine = RecvEngine::new(RecvPlan {
+        streams,
+        select: Select::default(),
+        gain: Gain::UNITY,
+        map: ChannelMap::identity(2),
+        device: DEVICE,
+        until_bye: false,
+        ledger: None,
+    });
+    let (device, loan) = lender(DEVICE);
+    let engine = engine.unwrap();
+    let running = std::thread::spawn(move || {
+        engine.run(Box::new(device), &OPTIONS, &stop, &mut |_| {}).unwrap()
+    });
+    (loan(), running)
+}
+
+fn send(to: SocketAddr, stop: Stop) -> (Loan, JoinHandle<Report>) {
+    let control = SocketAddr::new(to.ip(), to.port() + 1);
+    let plan = SendPlan {
+        address: to.to_string(),
+        reports_to: vec![control],
+        udp: sending(to),
+        link: LinkKind::Direct,
+        format: FORMAT,
+        link_offset: LATENCY,
+        stamps: true,
+        gain: Gain::UNITY,
+        map: ChannelMap::identity(2),
+        device: DEVICE,
+        identity: random_identity().unwrap(),
+        ledger: None,
+    };
+    let engine = SendEngine::open(plan, &OPTIONS).unwrap();
+    let (device, loan) = lender(DEVICE);
+    let running = std::thread::spawn(move || {
+        engine.run(Box::new(device), &OPTIONS, &stop, &mut |_| {}).unwrap()
+    });
+    (loan(), running)
+}
