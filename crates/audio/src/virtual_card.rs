@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tautline_io::realtime;
 use tautline_proto::device::{
     Cycle, Device, DeviceError, Direction, Ended, Flow, Listener, Process, Settings, Side, Stop,
 };
@@ -145,6 +146,7 @@ impl VirtualCard {
         let mut late = Frames::ZERO;
         loop {
             let now = self.wait(start, ring.wakes(), stop)?;
+            let _realtime = realtime::scope();
             let turn = ring.begin(now);
             self.play_silence(&clock, turn.frame - turn.skipped.count(), turn.skipped);
             self.block.fill(0.0);
@@ -201,6 +203,7 @@ impl VirtualCard {
         let channels = self.parts.settings.channels.count();
         loop {
             let now = self.wait(start, ring.wakes(), stop)?;
+            let _realtime = realtime::scope();
             let turn = ring.begin(now);
             self.ends.source.skip(channels, turn.skipped);
             let filled = self.ends.source.fill(channels, &mut self.block);

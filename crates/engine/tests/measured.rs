@@ -31,8 +31,8 @@ impl Process for Later {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let flow = self.process.process(cycle);
         for sample in &mut *cycle.playback.samples {
-            self.waiting.push_back(*sample);
-            *sample = self.waiting.pop_front().unwrap();
+            let now = self.waiting.pop_front().unwrap();
+            self.waiting.push_back(core::mem::replace(sample, now));
         }
         flow
     }
@@ -105,7 +105,8 @@ fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
     let mut heard = 0;
     for Line { instants, measured } in lines.iter().filter(|line| line.instants.len() == 9) {
         let stages: Vec<i64> = instants.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert!(stages.iter().all(|stage| *stage >= -2 * uncertainty), "{stages:?}");
+        // A host that froze lets a block be written after its time: then the last is below zero.
+        assert!(stages[..7].iter().all(|stage| *stage >= -2 * uncertainty), "{stages:?}");
         let total: i64 = stages.iter().sum();
         let configured = report.streams[0].latency.configured_ns;
         assert_eq!(total, instants[8] - instants[0]);

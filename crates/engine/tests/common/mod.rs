@@ -42,6 +42,8 @@ pub(crate) struct Road {
     /// From card to stream, and from stream to card.
     pub(crate) maps: (ChannelMap, ChannelMap),
     pub(crate) streams: usize,
+    /// Between the receiver's socket and the receiver.
+    pub(crate) between: fn(Box<dyn Link>) -> Box<dyn Link>,
 }
 
 impl Default for Road {
@@ -57,6 +59,7 @@ impl Default for Road {
             gain: Gain::UNITY,
             maps: (ChannelMap::identity(2), ChannelMap::identity(2)),
             streams: 1,
+            between: |link| link,
         }
     }
 }
@@ -101,7 +104,7 @@ impl Road {
                 link_offset: self.latency,
             },
             latency_chosen: true,
-            link,
+            link: (self.between)(link),
             control,
             gain: Gain::UNITY,
         };
@@ -135,7 +138,8 @@ impl Road {
         plays: impl FnOnce(Box<dyn Process>) -> Box<dyn Process> + Send + 'static,
         meanwhile: impl FnOnce(SocketAddr),
     ) -> (Report, Vec<Report>) {
-        let (addresses, streams): (Vec<_>, Vec<_>) = (0..self.streams).map(|_| self.stream()).unzip();
+        let (addresses, streams): (Vec<_>, Vec<_>) =
+            (0..self.streams).map(|_| self.stream()).unzip();
         let mut engine = RecvEngine::new(RecvPlan {
             streams,
             select: Select::Mix,
@@ -147,8 +151,7 @@ impl Road {
         })
         .unwrap();
         let card = DeviceSpec::Virtual(CardOptions::default());
-        let extras =
-            Extras { listener: engine.listener(), record_format: SampleFormat::L24 };
+        let extras = Extras { listener: engine.listener(), record_format: SampleFormat::L24 };
         let opened = open(&card, Direction::Playback, self.device(), extras).unwrap();
         let device = Box::new(Wrapped(opened.device, Some(plays)));
         let options = self.options(Some(Span::from_secs(20)));
@@ -169,7 +172,7 @@ impl Road {
         (receiver.join().unwrap(), reports)
     }
 
-    fn send(&self, to: SocketAddr, seed: usize) -> Report {
+    pub(crate) fn send(&self, to: SocketAddr, seed: usize) -> Report {
         let options = self.options(Some(self.lasts));
         let engine = SendEngine::open(self.sender(to), &options).unwrap();
         let card = DeviceSpec::Virtual(CardOptions::default());

@@ -1,0 +1,237 @@
+//! Streams that fare badly: they go on, and no device's thread does what it must not. Built for
+//! the real-time sanitizer (`scripts/sanitize`), these tests end at the first allocation, lock or
+//! blocking call there.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its road has failed")]
+
+mod common;
+
+use std::net::{SocketAddr, UdpSocket};
+
+use common::Road;
+use tautline_dsp::gain::Gain;
+use tautline_engine::report::{Report, Stream};
+use tautline_engine::send::LinkKind;
+use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_proto::device::{Cycle, Flow, Process};
+use tautline_proto::stream::Outgoing;
+use tautline_proto::time::Span;
+
+fn as_it_is(process: Box<dyn Process>) -> Box<dyn Process> {
+    process
+}
+
+fn only_stream(report: &Report) -> &Stream {
+    assert_eq!(report.streams.len(), 1);
+    &report.streams[0]
+}
+
+/// A link that does something to what arrives before it passes it on.
+struct Through {
+    link: Box<dyn Link>,
+    arrived: u32,
+    passes: fn(u32) -> bool,
+}
+
+impl Link for Through {
+    fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
+        self.link.queue(packet)
+    }
+
+    fn flush(&mut self) {
+        self.link.flush();
+    }
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        let (arrived, passes) = (&mut self.arrived, self.passes);
+        self.link.receive(&mut |arrival| {
+            *arrived += 1;
+            if passes(*arrived) {
+                deliver(arrival);
+            }
+        });
+    }
+
+    fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
+        self.link.transmit_stamps(deliver);
+    }
+
+    fn counters(&self) -> LinkCounters {
+        self.link.counters()
+    }
+}
+
+#[test]
+fn lost_packets_are_counted_and_the_others_are_heard() {
+    let lossy = |link| {
+        Box::new(Through { link, arrived: 0, passes: |number| number % 100 != 50 }) as Box<dyn Link>
+    };
+    let (report, senders) = Road { between: lossy, ..Road::default() }.run(as_it_is, |_| {});
+    let stream = only_stream(&report);
+    let (counters, sent) = (stream.counters, senders[0].streams[0].counters.packets_sent);
+    assert_eq!(counters.packets_received + sent / 100 + u64::from(sent % 100 >= 50), sent);
+    assert!(counters.lost >= 10, "{counters:?}");
+    assert!(stream.latency.measured.count > sent / 2, "{report:#?}");
+}
+
+#[test]
+fn garbage_is_counted_and_changes_nothing() {
+    let garbage = |to: SocketAddr| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut state = 1_u32;
+        for length in 0..1_000 {
+            let datagram: Vec<u8> = (0..length % 200)
+                .map(|_| {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    (state >> 24) as u8
+                })
+                .collect();
+            socket.send_to(&datagram, to).unwrap();
+            // The socket of the reports is for a few a second.
+            if length % 10 == 0 {
+                socket.send_to(&datagram, SocketAddr::new(to.ip(), to.port() + 1)).unwrap();
+            }
+        }
+    };
+    let (report, senders) = Road::default().run(as_it_is, garbage);
+    let stream = only_stream(&report);
+    assert_eq!(stream.counters.packets_received, senders[0].streams[0].counters.packets_sent);
+    assert!(stream.counters.invalid >= 1_000, "{:?}", stream.counters);
+    assert!(stream.latency.measured.count > 700, "{report:#?}");
+}
+
+#[test]
+fn a_sender_that_follows_another_is_heard_and_measured_by_its_own_clock() {
+    let road = Road::default();
+    let second = Road { lasts: Span::from_millis(4_000), ..road.clone() };
+    let (report, _) = road.run(as_it_is, move |to| {
+        second.send(to, 7);
+    });
+    let stream = only_stream(&report);
+    assert!(stream.counters.resyncs >= 1, "{:?}", stream.counters);
+    assert!(stream.counters.foreign > 0, "{:?}", stream.counters);
+    assert!(stream.latency.measured.count > 2_000, "{report:#?}");
+    let error = stream.latency.measured.p50_ns.unwrap() - stream.latency.configured_ns;
+    assert!(error.abs() < 100_000, "{error} ns off");
+}
+
+/// After a while the card says that it plays later than it said before.
+struct Jump {
+    process: Box<dyn Process>,
+    periods: u32,
+}
+
+impl Process for Jump {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        self.periods += 1;
+        if self.periods > 700 {
+            cycle.playback.meets += Span::from_millis(5);
+        }
+        self.process.process(cycle)
+    }
+}
+
+#[test]
+fn a_card_whose_time_jumps_is_followed() {
+    let jumps = |process| Box::new(Jump { process, periods: 0 }) as Box<dyn Process>;
+    let (report, _) = Road::default().run(jumps, |_| {});
+    let stream = only_stream(&report);
+    assert!(stream.counters.resyncs >= 1, "{:?}", stream.counters);
+    assert!(stream.latency.measured.count > 500, "{report:#?}");
+}
+
+#[test]
+fn streams_are_mixed_with_maps_and_volumes() {
+    for link in [LinkKind::Direct, LinkKind::Ringed] {
+        let swap = "2,1";
+        let road = Road {
+            link,
+            ringed_receiver: link == LinkKind::Ringed,
+            streams: 2,
+            gain: Gain::from_db(-6.0).unwrap(),
+            maps: (swap.parse().unwrap(), swap.parse().unwrap()),
+            lasts: Span::from_millis(700),
+            ..Road::default()
+        };
+        let (report, senders) = road.run(as_it_is, |_| {});
+        let sent: u64 = senders.iter().map(|s| s.streams[0].counters.packets_sent).sum();
+        let received: u64 = report.streams.iter().map(|s| s.counters.packets_received).sum();
+        assert_eq!((report.streams.len(), received), (2, sent));
+    }
+}
+
+#[test]
+fn volume_and_map_do_not_hide_a_stream_from_the_measurement() {
+    let road = Road {
+        gain: Gain::from_db(-6.0).unwrap(),
+        maps: ("2,1".parse().unwrap(), "2,1".parse().unwrap()),
+        ..Road::default()
+    };
+    let (report, _) = road.run(as_it_is, |_| {});
+    let stream = only_stream(&report);
+    assert_eq!(stream.latency.measured_from, "sound");
+    assert!(stream.latency.measured.count > 700, "{report:#?}");
+}
+
+/// The sanitizer must be seen to bite.
+#[cfg(tautline_rtsan)]
+mod sanitizer {
+    use std::process::{Command, Output};
+
+    use super::*;
+
+    /// Set in the child.
+    const CHILD: &str = "TAUTLINE_SANITIZER_CHILD";
+
+    fn child(test: &str) -> Output {
+        let program = std::env::current_exe().unwrap();
+        Command::new(program)
+            .args(["--exact", test, "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .unwrap()
+    }
+
+    fn assert_caught(test: &str, road: impl FnOnce()) {
+        if std::env::var_os(CHILD).is_some() {
+            return road();
+        }
+        let caught = child(test);
+        let said = String::from_utf8_lossy(&caught.stderr);
+        assert!(!caught.status.success() && said.contains("RealtimeSanitizer"), "{said}");
+    }
+
+    /// Allocates.
+    fn careless(number: u32) -> bool {
+        std::hint::black_box(vec![number; 1_000]).len() == 1_000
+    }
+
+    #[test]
+    fn a_receiver_that_allocates_is_caught() {
+        assert_caught("sanitizer::a_receiver_that_allocates_is_caught", || {
+            let between =
+                |link| Box::new(Through { link, arrived: 0, passes: careless }) as Box<dyn Link>;
+            Road { between, ..Road::default() }.run(as_it_is, |_| {});
+        });
+    }
+
+    /// Locks and writes text, each period.
+    struct Locking(Box<dyn Process>, std::sync::Arc<std::sync::Mutex<u32>>);
+
+    impl Process for Locking {
+        fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+            let flow = self.0.process(cycle);
+            let text = format!("{}", self.1.lock().unwrap());
+            std::hint::black_box(text);
+            flow
+        }
+    }
+
+    #[test]
+    fn a_card_that_allocates_is_caught() {
+        assert_caught("sanitizer::a_card_that_allocates_is_caught", || {
+            let locking =
+                |process| Box::new(Locking(process, std::sync::Arc::default())) as Box<dyn Process>;
+            Road::default().run(locking, |_| {});
+        });
+    }
+}
