@@ -1,6 +1,9 @@
 //! The books of one received stream, kept by the ordinary thread from what the device's thread
 //! tells it.
 
+#[cfg(test)]
+mod tests;
+
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::ledger::{Passage, Stage};
 use tautline_proto::time::{LocalTime, Span};

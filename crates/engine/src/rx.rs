@@ -1,5 +1,8 @@
 //! The receiving side of a device: read, place, mix, volume. Called once per period.
 
+#[cfg(test)]
+mod tests;
+
 use rtrb::{Consumer, Producer};
 use tautline_dsp::format;
 use tautline_dsp::gain::{Gain, Volume};
@@ -75,9 +78,12 @@ impl Incoming {
         }
     }
 
-    fn read(&mut self) {
+    /// Reads what has arrived; when that was, or `woke` if nothing had.
+    fn read(&mut self, woke: LocalTime) -> LocalTime {
         let Self { receiver, link, tap, .. } = self;
+        let mut latest = woke;
         link.receive(&mut |arrival| {
+            latest = latest.max(arrival.read);
             let received = receiver.handle(arrival.datagram, arrival.arrival, arrival.read);
             if let (Received::Placed(packet), Some((tap, room))) = (received, tap.as_mut()) {
                 let channels = receiver.format().channels.count();
@@ -87,6 +93,7 @@ impl Incoming {
                 tap.brought(packet.media, channels, &room[..samples]);
             }
         });
+        latest
     }
 
     /// Takes the block's frames into `out`, and says by `alive` whether there were any.
@@ -171,8 +178,10 @@ pub(crate) struct Mixer {
 const TELL_EVERY: Span = Span::from_millis(10);
 
 impl Mixer {
-    /// Fills a block that is no longer than the room for it.
-    fn fill(&mut self, out: &mut [f32], times: PullTimes) {
+    /// Fills a block that is no longer than the room for it. Each stream is read, if that is still
+    /// to be done, just before it is pulled: with many, what one needs is then fetched from memory
+    /// once.
+    fn fill(&mut self, out: &mut [f32], times: PullTimes, reads: bool) {
         let outputs = self.map.outputs();
         let samples = out.len() / outputs * self.channels.count();
         let (one, sum) = (&mut self.one[..samples], &mut self.sum[..samples]);
@@ -182,6 +191,11 @@ impl Mixer {
         }
         for (index, input) in self.inputs.iter_mut().enumerate() {
             let block = if alone { &mut *sum } else { &mut *one };
+            let mut times = times;
+            if reads {
+                input.obey();
+                times.now = input.read(times.now);
+            }
             input.pull(block, times, &mut self.passages, index);
             let heard = self.select.hears(index, self.chosen);
             let gain = if alone || heard { input.gain } else { Gain::SILENCE };
@@ -199,12 +213,12 @@ impl Mixer {
         let outputs = self.map.outputs();
         let rate = self.inputs.first().map(|input| input.receiver.format().rate);
         let longest = self.sum.len() / self.channels.count() * outputs;
-        let (mut meets, mut skipped) = (side.meets, side.skipped);
+        let (mut meets, mut skipped, mut reads) = (side.meets, side.skipped, true);
         for block in side.samples.chunks_mut(longest) {
-            self.fill(block, PullTimes { now, meets, skipped });
+            self.fill(block, PullTimes { now, meets, skipped }, reads);
             let frames = Frames::from_len(block.len() / outputs);
             meets += rate.map_or(Span::ZERO, |rate| rate.span_of(frames));
-            skipped = Frames::ZERO;
+            (skipped, reads) = (Frames::ZERO, false);
         }
     }
 }
@@ -223,12 +237,7 @@ impl Process for Mixer {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let _realtime = realtime::scope();
         self.xruns += u64::from(cycle.xruns);
-        for input in &mut self.inputs {
-            input.obey();
-            input.read();
-        }
-        let taken = now();
-        self.play(&mut cycle.playback, taken);
+        self.play(&mut cycle.playback, cycle.now);
         let written = now();
         self.passages.written(written, &mut self.inputs);
         if written - self.told >= TELL_EVERY {

@@ -1,0 +1,233 @@
+//! The mixer on links that a test feeds, by a clock that the test is.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use rtrb::RingBuffer;
+use tautline_dsp::format::SampleFormat;
+use tautline_io::link::{Arrival, TransmitStamp};
+use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::stream::Outgoing;
+use tautline_proto::units::Rate;
+use tautline_proto::wire::rtp::{ExtensionIds, HEADER_BYTES, Header};
+
+const PACKET: usize = 48;
+const TICK: Span = Span::from_millis(1);
+const LATENCY: Span = Span::from_millis(5);
+/// The frames of a fade.
+const FADE: f32 = 32.0;
+
+type Queue = Arc<Mutex<VecDeque<(Vec<u8>, LocalTime)>>>;
+
+/// A link whose datagrams a test puts into a queue.
+struct Fed(Queue);
+
+impl Link for Fed {
+    fn queue(&mut self, _: &Outgoing<'_>) -> bool {
+        false
+    }
+
+    fn flush(&mut self) {}
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        for (datagram, arrival) in self.0.lock().unwrap().drain(..) {
+            deliver(Arrival {
+                datagram: &datagram,
+                source: ([127, 0, 0, 1], 5004).into(),
+                arrival,
+                stamp_uncertainty: Span::ZERO,
+                read: arrival,
+                truncated: false,
+            });
+        }
+    }
+
+    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
+
+    fn counters(&self) -> LinkCounters {
+        LinkCounters::default()
+    }
+}
+
+/// Streams of one channel, each of one level throughout, on one mixer.
+struct World {
+    mixer: Mixer,
+    queues: Vec<Queue>,
+    levels: Vec<f32>,
+    tick: u32,
+    played: Vec<f32>,
+}
+
+fn format() -> StreamFormat {
+    let sample = SampleFormat::F32;
+    StreamFormat {
+        rate: Rate::HZ_48000,
+        channels: Channels::MONO,
+        sample,
+        packet: Frames::from_len(PACKET),
+        payload_type: StreamFormat::default_payload_type(sample),
+    }
+}
+
+fn incoming(queue: &Queue) -> Incoming {
+    let config = ReceiverConfig {
+        format: format(),
+        payload_types: PayloadTypes::Exactly,
+        extensions: ExtensionIds::NONE,
+        link_offset: LATENCY,
+    };
+    Incoming {
+        receiver: Receiver::new(config),
+        link: Box::new(Fed(Arc::clone(queue))),
+        gain: Gain::UNITY,
+        volume: Volume::new(Gain::UNITY),
+        tap: None,
+        commands: RingBuffer::new(1).1,
+        passages: RingBuffer::new(1).0,
+        status: RingBuffer::new(1).0,
+        silent_since: LocalTime::NEVER,
+        alive: false,
+    }
+}
+
+impl World {
+    fn new(select: Select, levels: &[f32]) -> Self {
+        let queues: Vec<Queue> = levels.iter().map(|_| Queue::default()).collect();
+        let mixer = Mixer {
+            inputs: queues.iter().map(incoming).collect(),
+            select,
+            chosen: None,
+            volume: Volume::new(Gain::UNITY),
+            gain: Gain::UNITY,
+            map: ChannelMap::identity(1),
+            channels: Channels::MONO,
+            one: vec![0.0; PACKET].into(),
+            sum: vec![0.0; PACKET].into(),
+            passages: Passages::with_capacity(16),
+            xruns: 0,
+            told: LocalTime::ZERO,
+        };
+        Self { mixer, queues, levels: levels.into(), tick: 0, played: Vec::new() }
+    }
+
+    /// Plays `ticks` blocks, while these streams send.
+    fn play(&mut self, ticks: u32, sending: &[usize]) -> &[f32] {
+        let from = self.played.len();
+        for _ in 0..ticks {
+            let now = LocalTime::ZERO + TICK.times(i64::from(self.tick) + 1);
+            for stream in sending {
+                self.send(*stream, now);
+            }
+            let mut block = [0.0; PACKET];
+            // The packet that has just come is due.
+            let meets = now + LATENCY - TICK;
+            let samples = &mut block;
+            let mut side = Side { samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
+            self.mixer.play(&mut side, now);
+            self.played.extend_from_slice(&block);
+            self.tick += 1;
+        }
+        &self.played[from..]
+    }
+
+    fn send(&self, stream: usize, now: LocalTime) {
+        let header = Header {
+            sequence: self.tick as u16,
+            timestamp: self.tick * PACKET as u32,
+            ssrc: stream as u32 + 1,
+            marker: false,
+            payload_type: format().payload_type,
+            stamps: None,
+        };
+        let mut datagram = vec![0; HEADER_BYTES + PACKET * 4];
+        header.write(&mut datagram);
+        let samples = [self.levels[stream]; PACKET];
+        format::encode(SampleFormat::F32, &samples, &mut datagram[HEADER_BYTES..]);
+        self.queues[stream].lock().unwrap().push_back((datagram, now));
+    }
+
+    /// The loudest step from one frame to the next.
+    fn steepest(&self) -> f32 {
+        self.played.windows(2).map(|pair| (pair[1] - pair[0]).abs()).fold(0.0, f32::max)
+    }
+}
+
+fn ends(block: &[f32]) -> f32 {
+    *block.last().unwrap()
+}
+
+#[test]
+fn one_stream_comes_out_bit_for_bit() {
+    let level = 0.123_456_79;
+    for select in [Select::Mix, Select::Priority, Select::FirstAlive] {
+        let mut world = World::new(select, &[level]);
+        world.play(3, &[0]);
+        assert!(world.play(10, &[0]).iter().all(|sample| *sample == level));
+    }
+}
+
+#[test]
+fn two_streams_add_up_with_their_gains() {
+    let mut world = World::new(Select::Mix, &[0.25, 0.5]);
+    world.mixer.inputs[1].gain = Gain::from_db(20.0 * 0.5_f64.log10()).unwrap();
+    world.mixer.gain = Gain::from_db(20.0 * 2.0_f64.log10()).unwrap();
+    world.play(3, &[0, 1]);
+    assert!(world.play(10, &[0, 1]).iter().all(|sample| (sample - 1.0).abs() < 1e-6));
+}
+
+#[test]
+fn a_stream_that_never_came_is_not_alive() {
+    let mut world = World::new(Select::Priority, &[0.5, 0.25]);
+    world.play(10, &[1]);
+    assert_eq!(world.mixer.chosen, Some(1));
+    assert!(!world.mixer.inputs[0].alive);
+    assert_eq!(ends(world.play(10, &[1])), 0.25);
+}
+
+#[test]
+fn with_nobody_alive_there_is_silence() {
+    let mut world = World::new(Select::FirstAlive, &[0.5, 0.25]);
+    assert!(world.play(200, &[]).iter().all(|sample| *sample == 0.0));
+    assert_eq!(world.mixer.chosen, None);
+}
+
+#[test]
+fn priority_falls_back_in_time_and_returns_at_once_without_a_click() {
+    let mut world = World::new(Select::Priority, &[0.5, -0.5]);
+    assert_eq!(ends(world.play(10, &[0, 1])), 0.5);
+    let patience = (PATIENCE.as_nanos() / TICK.as_nanos()) as u32;
+    assert_eq!(ends(world.play(patience - 1, &[1])), 0.0);
+    assert_eq!(ends(world.play(3, &[1])), -0.5);
+    assert_eq!(ends(world.play(3, &[0, 1])), 0.5);
+    // Two crossing ramps of a block are the steepest that there is.
+    let allowed = 0.5 * core::f32::consts::FRAC_PI_2 / FADE + 1.0 / PACKET as f32;
+    assert!(world.steepest() <= allowed, "{} is a click", world.steepest());
+}
+
+#[test]
+fn first_alive_keeps_the_stream_that_came_first_until_it_falls_silent() {
+    let mut world = World::new(Select::FirstAlive, &[0.5, 0.25]);
+    assert_eq!(ends(world.play(10, &[1])), 0.25);
+    assert_eq!(ends(world.play(150, &[0, 1])), 0.25);
+    assert_eq!(ends(world.play(150, &[0])), 0.5);
+    assert_eq!(ends(world.play(10, &[0, 1])), 0.5);
+}
+
+#[test]
+fn a_block_longer_than_the_room_is_filled_in_pieces() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    world.play(3, &[0]);
+    for _ in 0..3 {
+        let now = LocalTime::ZERO + TICK.times(i64::from(world.tick) + 1);
+        world.send(0, now);
+        world.tick += 1;
+    }
+    let mut samples = [0.0; 3 * PACKET];
+    let now = LocalTime::ZERO + TICK.times(4);
+    let meets = now + LATENCY - TICK;
+    let mut side =
+        Side { samples: &mut samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
+    world.mixer.play(&mut side, now);
+    assert!(samples.iter().all(|sample| *sample == 0.5));
+}
