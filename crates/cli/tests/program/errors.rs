@@ -1,1 +1,294 @@
-//! To come.
+//! What cannot be done is answered with one line that has the mend; what is broken is outlived.
+
+use std::net::{Ipv4Addr, UdpSocket};
+
+use crate::common::network::Cable;
+use crate::common::program::{Call, Ended, taut, words};
+use crate::common::sound::{Shape, Sound};
+use crate::common::{Folder, Onlooker, PATIENT, beside, free_udp_ports, loopback};
+
+/// It ends with `status`, writes nothing on standard output, and one line on standard error that
+/// holds both what is wrong and the mend.
+#[track_caller]
+fn is_refused(call: &Call, status: i32, wrong: &str, mend: &str) {
+    let ended = call.run();
+    assert_eq!(ended.status, Some(status), "{ended:#?}");
+    assert_eq!(ended.out, "");
+    let [line] = ended.said.as_slice() else { panic!("not one line: {:#?}", ended.said) };
+    for part in ["taut: ", wrong, mend] {
+        assert!(line.contains(part), "no {part:?} in {line:?}");
+    }
+}
+
+fn send(folder: &Folder, options: &str) -> Call {
+    let line = format!("send --to rtp://127.0.0.1:5004 {options}");
+    taut(words(&line)).in_folder(folder.path())
+}
+
+fn recv(folder: &Folder, options: &str) -> Call {
+    taut(words("recv")).and(words(options)).in_folder(folder.path())
+}
+
+#[test]
+fn an_unknown_device_is_answered_with_the_known_ones() {
+    let folder = Folder::new();
+    let known = "use virtual:, file:PATH, tone:HZ or null:";
+    is_refused(&send(&folder, "--input oss:dsp"), 2, "no kind of device called ‘oss’", known);
+    is_refused(&send(&folder, "--input alsa:hw:7"), 2, "no alsa devices yet", known);
+}
+
+#[test]
+fn a_busy_udp_port_is_answered_with_how_to_find_who_holds_it() {
+    let folder = Folder::new();
+    for above in [0, 1] {
+        let port = free_udp_ports();
+        let busy = UdpSocket::bind((Ipv4Addr::LOCALHOST, port + above)).unwrap();
+        let call = recv(&folder, &format!("--from rtp://127.0.0.1:{port} --output null:"));
+        let held = format!("holds UDP port {}", busy.local_addr().unwrap().port());
+        is_refused(&call, 3, "address already in use", &held);
+    }
+}
+
+#[test]
+fn a_network_that_is_not_there_is_answered_with_how_to_look() {
+    let test = "a_network_that_is_not_there_is_answered_with_how_to_look";
+    let Some(cable) = Cable::lay(test) else { return };
+    let call = taut(words("send --input tone:440 --to rtp://203.0.113.9:5004"));
+    is_refused(&call.within(&cable.left), 3, "network is unreachable", "`ip route get`");
+    let call = taut(words("recv --output null: --from rtp://10.77.0.2:5004"));
+    is_refused(&call.within(&cable.left), 3, "cannot assign", "use an address of this host");
+    let call = taut(words("send --input tone:440 --to rtp://no-such-host.invalid:5004"));
+    let mend = "check the name or give an IP address";
+    is_refused(&call.within(&cable.left), 3, "looking up no-such-host.invalid", mend);
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_answered_with_how_to_list_them() {
+    let folder = Folder::new();
+    let call = recv(&folder, "--output null: --from rtp://239.69.77.2:5004?iface=nope0");
+    is_refused(&call, 3, "nope0: no such device", "`ip -brief address` lists");
+}
+
+#[test]
+fn an_address_that_is_none_is_answered_with_its_form() {
+    let folder = Folder::new();
+    let cases = [
+        ("127.0.0.1:5004", "is no address", "write rtp://HOST:PORT"),
+        ("rtp://127.0.0.1", "has no UDP port", "write rtp://HOST:5004"),
+        ("rtp://127.0.0.1:5004?gane=-6dB", "`gane` is unknown", "use iface, source, ttl or gain"),
+        ("rtp+tcp://127.0.0.1:5004", "not in this version yet", "use rtp://HOST:PORT"),
+    ];
+    for (address, wrong, mend) in cases {
+        let call = recv(&folder, &format!("--output null: --from {address}"));
+        is_refused(&call, 2, wrong, mend);
+    }
+}
+
+#[test]
+fn files_that_cannot_be_used_say_what_would_do() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.file("directory")).unwrap();
+    std::fs::write(folder.file("empty.wav"), []).unwrap();
+    let input = |name: &str| send(&folder, &format!("--input file:{name}"));
+    is_refused(&input("missing.wav"), 3, "missing.wav: No such file", "check the path");
+    is_refused(&input("directory"), 3, "this is a directory", "name a WAV or FLAC file");
+    is_refused(&input("empty.wav"), 3, "the file is empty", "name a WAV or FLAC file");
+    let output = |name: &str| {
+        recv(&folder, &format!("--from rtp://127.0.0.1:{} --output file:{name}", free_udp_ports()))
+    };
+    is_refused(&output("directory"), 3, "this is a directory", "such as directory/out.wav");
+    is_refused(&output("missing/out.wav"), 3, "No such file", "mkdir -p missing");
+    is_refused(&output("out.flac"), 3, "is written as WAV", "name it out.wav");
+}
+
+#[test]
+fn a_file_of_another_rate_is_answered_with_how_to_convert_it() {
+    let folder = Folder::new();
+    Sound::noise(Shape { rate: 22_050, ..Shape::STEREO_24 }, 100, 1).write(&folder.file("22.wav"));
+    Sound::noise(Shape::STEREO_24, 100, 1).write(&folder.file("48.wav"));
+    let call = send(&folder, "--input file:22.wav");
+    is_refused(&call, 3, "it is 22050 Hz", "sox 22.wav -r 48000 ");
+    let call = send(&folder, "--input file:48.wav --rate 44100");
+    is_refused(&call, 3, "it is 48000 Hz and the stream 44100 Hz", "sox 48.wav -r 44100 ");
+    let call = send(&folder, "--input file:48.wav --channels 8");
+    is_refused(&call, 3, "it has 2 channels and the stream 8", "sox 48.wav -c 8 ");
+    let call = send(&folder, "--input file:48.wav --format l16");
+    is_refused(&call, 2, "finer samples than 16 bits", "--format l24");
+}
+
+#[test]
+fn times_that_cannot_work_are_answered_with_those_that_can() {
+    let folder = Folder::new();
+    let call = send(&folder, "--input tone:440 --ptime 30ms");
+    is_refused(&call, 2, "30ms cannot be carried", "use 125us to 20ms");
+    let call = send(&folder, "--input tone:440 --latency 1ms --ptime 5ms");
+    is_refused(&call, 2, "--latency 1ms is less than", "use --latency 5ms or more");
+    let call = recv(&folder, "--from rtp://127.0.0.1:5004 --output null: --latency 1ms");
+    is_refused(&call, 2, "--latency 1ms is less than", "use --latency 3ms or more");
+    let call = send(&folder, "--input tone:440 --latency 5");
+    is_refused(&call, 2, "`5` has no unit", "write 5ms");
+}
+
+#[test]
+fn the_latency_that_an_error_names_works() {
+    let folder = Folder::new();
+    for (ptime, period) in [("1ms", 48), ("5ms", 48), ("125us", 12), ("20ms", 240)] {
+        let with = |latency: &str| {
+            let timing = format!("--ptime {ptime} --period {period} --latency {latency}");
+            let from = format!("rtp://127.0.0.1:{}", free_udp_ports());
+            recv(&folder, &format!("--from {from} --output null: --duration 1ms {timing}"))
+        };
+        let refused = with("1us").run();
+        let line = refused.said.concat();
+        let named = line.split("--latency ").nth(2).and_then(|rest| rest.split(' ').next());
+        with(named.unwrap_or_else(|| panic!("{line}"))).run().well();
+    }
+}
+
+#[test]
+fn packets_longer_than_the_path_carries_are_refused_or_warned_of() {
+    let test = "packets_longer_than_the_path_carries_are_refused_or_warned_of";
+    let Some(cable) = Cable::lay(test) else { return };
+    let send = "send --input tone:440 --to rtp://10.77.0.2:5004 --ptime 20ms --duration 50ms";
+    let never = taut(words(send)).and(["--fragment", "never"]).within(&cable.left);
+    is_refused(&never, 2, "longer than the 1500 that the path to 10.77.0.2", "use --ptime ");
+    let ended = taut(words(send)).within(&cable.left).run().well();
+    let [line] = ended.said.as_slice() else { panic!("{:#?}", ended.said) };
+    // 960 frames of 6 bytes, the headers of RTP, its extension, UDP and IP: 4 pieces of 1480.
+    assert!(line.contains("goes as 4 IP fragments"), "{line}");
+    let named = line.split("--ptime ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    let shorter = taut(words(send).into_iter().map(|word| match word.as_str() {
+        "20ms" => named.to_owned(),
+        _ => word,
+    }));
+    // Else it would be refused.
+    shorter.and(["--fragment", "never"]).within(&cable.left).run().well();
+}
+
+#[test]
+fn packets_longer_than_any_path_carries_are_refused() {
+    let folder = Folder::new();
+    let call = send(&folder, "--input tone:440 --ptime 20ms --channels 64 --format f32");
+    is_refused(&call, 2, "packets of 245", "use --ptime ");
+}
+
+#[test]
+fn descriptions_that_are_none_are_refused_however_long() {
+    let folder = Folder::new();
+    let big = "v=0\r\n".to_owned() + &"a=x:y\r\n".repeat(150_000);
+    std::fs::write(folder.file("big.sdp"), big).unwrap();
+    std::fs::write(folder.file("prose.sdp"), "Once upon a time").unwrap();
+    let from = |name: &str| recv(&folder, &format!("--from {name} --output null:"));
+    is_refused(&from("big.sdp"), 3, "no session description", "another file?");
+    is_refused(&from("prose.sdp"), 3, "line 1", "the first line of a description is v=0");
+    is_refused(&from("missing.sdp"), 3, "No such file", "name the sender's .sdp file");
+}
+
+#[test]
+fn a_setting_that_is_none_is_refused_with_its_place() {
+    let folder = Folder::new();
+    let cases = [
+        ("latencyy = \"5ms\"", "`latencyy` is no option", "see --help"),
+        ("[send]\noutput = \"null:\"", "`output` is no option of taut send", "see its --help"),
+        ("[sned]\nlatency = \"5ms\"", "[sned] is no command", "see --help"),
+        ("# first\nlatency = = 5", "line 2: ", "write NAME = \"VALUE\""),
+        ("latency = 5.5", "latency is a float", "write a text"),
+        ("latency = 5", "`5` has no unit", "write 5ms"),
+    ];
+    for (text, wrong, mend) in cases {
+        std::fs::write(folder.file("tautline.toml"), text).unwrap();
+        is_refused(&send(&folder, "--input tone:440"), 2, wrong, mend);
+    }
+}
+
+#[test]
+fn an_option_that_is_none_is_answered_with_the_one_meant() {
+    let folder = Folder::new();
+    let call = send(&folder, "--input tone:440 --latncy 5ms");
+    is_refused(&call, 2, "unexpected argument '--latncy'", "'--latency'");
+    let call = taut(words("send"));
+    is_refused(&call, 2, "--input <DEVICE>, --to <ADDRESS>", "--help");
+}
+
+#[test]
+fn a_file_that_was_cut_plays_as_far_as_it_goes_and_says_so() {
+    let _turn = beside();
+    let folder = Folder::new();
+    let whole = Sound::noise(Shape::STEREO_24, 1000, 8);
+    whole.write(&folder.file("cut.wav"));
+    let bytes = std::fs::read(folder.file("cut.wav")).unwrap();
+    // In the middle of a frame.
+    let left = bytes.len() / 2 / 6 * 6 + 3;
+    std::fs::write(folder.file("cut.wav"), &bytes[..left]).unwrap();
+    let address = loopback();
+    let recv = format!("--from {address} --output file:heard.wav --until-bye");
+    let recv = self::recv(&folder, &recv).and(PATIENT).start().listening();
+    let send = taut(words(&format!("send --input file:cut.wav --to {address} --report json")));
+    let report = send.and(PATIENT).in_folder(folder.path()).run().report();
+    recv.end().well();
+    let notes = report.notes();
+    let [note] = notes.as_slice() else { panic!("{notes:?}") };
+    assert!(note.contains("the file is cut off"), "{note}");
+    let played: usize = words(note).iter().find_map(|word| word.parse().ok()).unwrap();
+    // All that is there but for a few frames, which a decoder may want whole.
+    let there = (left - (bytes.len() - whole.samples.len() * 3)) / 6;
+    assert!(played <= there && played + 4096 > there, "{played} of {there}");
+    let mut sent = whole;
+    sent.samples.truncate(played * 2);
+    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+}
+
+/// Datagrams that are no packets of the stream, each with the reason for which it is refused.
+fn garbage(seed: u8) -> Vec<u8> {
+    (0..40).map(|index: u8| index.wrapping_mul(31) ^ seed).collect()
+}
+
+#[test]
+fn garbage_is_counted_with_its_reason_and_the_sound_stays_whole() {
+    let _turn = beside();
+    let folder = Folder::new();
+    let sent = Sound::noise(Shape::STEREO_24, 1000, 9);
+    sent.write(&folder.file("sent.wav"));
+    let (port, onlooker) = (free_udp_ports(), Onlooker::new());
+    let recv =
+        format!("--from rtp://127.0.0.1:{port} --output file:heard.wav --until-bye --report json");
+    let recv = self::recv(&folder, &recv).and(PATIENT).start().listening();
+    let send = format!(
+        "send --input file:sent.wav --to rtp://127.0.0.1:{port} --to {}",
+        onlooker.address()
+    );
+    let send = taut(words(&send)).and(PATIENT).in_folder(folder.path()).start();
+    let thrower = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let throw = |bytes: &[u8], port: u16| {
+        thrower.send_to(bytes, (Ipv4Addr::LOCALHOST, port)).unwrap();
+    };
+    for round in 0..50 {
+        onlooker.see(10);
+        throw(&[], port);
+        throw(&[0x80, 97], port);
+        throw(&garbage(round), port);
+        // A packet of version 2 whose payload type belongs to somebody else.
+        throw(&[[0x80, 33].as_slice(), &garbage(round)].concat(), port);
+        throw(&vec![0x80; 60_000], port);
+        throw(&garbage(round), port + 1);
+        throw(&[0x80, 200, 0xFF, 0xFF], port + 1);
+    }
+    send.end().well();
+    let ended: Ended = recv.end();
+    let report = ended.report();
+    report.missed_nothing();
+    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+    assert!(report.refused("report") >= 100, "{:#}", report.0);
+    let refused: u64 = report
+        .stream("/invalid")
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|invalid| {
+            assert_ne!(invalid["reason"], "", "{:#}", report.0);
+            invalid["count"].as_u64().unwrap()
+        })
+        .sum();
+    assert_eq!(report.count("invalid"), refused, "every one has a reason");
+    assert!(refused >= 300, "{:#}", report.0);
+}

@@ -3,6 +3,8 @@
 //! Streams play in real time, so a test is as long as its sound. Tests that hold for any rings
 //! ([`common::beside`]) run two at a time; those that measure ([`common::alone`]) run alone.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
+
 mod bit_exact;
 mod common;
 mod errors;

@@ -126,17 +126,8 @@ fn a_tenth_of_a_second_takes_a_tenth_of_a_second() {
 }
 
 /// The instants of a packet in the order of its way, as the ledger names them.
-const INSTANTS: [&str; 9] = [
-    "capture",
-    "sender_taken",
-    "packed",
-    "handed",
-    "arrival",
-    "read",
-    "taken",
-    "written",
-    "dac",
-];
+const INSTANTS: [&str; 9] =
+    ["capture", "sender_taken", "packed", "handed", "arrival", "read", "taken", "written", "dac"];
 
 /// Packet by packet, no stage ends before it begins, and all of them come to what was measured by
 /// the sound.
@@ -150,7 +141,8 @@ fn stages_add_up(ledger: &Path, uncertainty: i64) {
         let row: BTreeMap<&str, &str> = head.iter().copied().zip(line).collect();
         let nanos = |name: &str| row[name].parse::<i64>().ok();
         let Some(sound) = nanos("measured_ns") else { continue };
-        let instants = INSTANTS.map(|name| nanos(name).unwrap_or_else(|| panic!("{name}: {row:?}")));
+        let instants =
+            INSTANTS.map(|name| nanos(name).unwrap_or_else(|| panic!("{name}: {row:?}")));
         let stages: Vec<i64> = instants.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(stages.iter().all(|stage| *stage >= -uncertainty), "{stages:?}: {row:?}");
         let sum: i64 = stages.iter().sum();

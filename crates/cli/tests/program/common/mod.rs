@@ -5,6 +5,7 @@ pub(crate) mod program;
 pub(crate) mod report;
 pub(crate) mod sound;
 
+use std::io::Write;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -99,8 +100,8 @@ impl Onlooker {
     }
 }
 
-/// Says loudly that a test proves nothing here.
+/// Says loudly that a test proves nothing here: not by `println!`, which is shown of failed tests
+/// only.
 pub(crate) fn skipped(test: &str, why: &str) {
-    println!("SKIPPED: {test}: {why}");
-    eprintln!("SKIPPED: {test}: {why}");
+    writeln!(std::io::stderr(), "SKIPPED: {test}: {why}").unwrap();
 }

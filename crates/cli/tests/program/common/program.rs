@@ -28,10 +28,7 @@ pub(crate) fn taut<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> C
 }
 
 /// Any program with these arguments.
-pub(crate) fn call<A: AsRef<OsStr>>(
-    program: &str,
-    arguments: impl IntoIterator<Item = A>,
-) -> Call {
+pub(crate) fn call<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A>) -> Call {
     let arguments = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
     Call { program: program.into(), arguments, folder: None, namespace: None, listened_to: false }
 }
