@@ -37,6 +37,11 @@ pub(crate) struct Desk {
     pub(crate) books: Books,
     /// Whose packets are heard.
     heard: Option<u32>,
+    /// How many had come and when that was first known.
+    fresh: (u64, LocalTime),
+    /// Whether they go on coming; if not, another sender may follow, and reports before its first
+    /// packet.
+    lively: bool,
     /// The newest mapping of a clock, whoever's: a sender reports before its first packet.
     mapped: Option<(u32, ClockMapping)>,
     announced: Option<Announcement>,
@@ -46,6 +51,10 @@ pub(crate) struct Desk {
     /// Whether the sender said goodbye and no other followed.
     pub(crate) left: bool,
 }
+
+/// A sender without packets for so long may be followed by another: as long as the receiver machine
+/// waits, and a report of its status.
+const QUIET: Span = Span::from_millis(50);
 
 /// The two ends of one stream: the ordinary thread's and the device's.
 pub(crate) fn connect(
@@ -92,6 +101,8 @@ pub(crate) fn connect(
         measurement: Some(measurement),
         books: Books::new(),
         heard: None,
+        fresh: (0, LocalTime::ZERO),
+        lively: false,
         mapped: None,
         announced: None,
         link_offset: stream.receiver.link_offset,
@@ -110,7 +121,7 @@ impl Desk {
         ledger: Option<&mut LedgerFile>,
     ) {
         let mut events = Vec::new();
-        self.talk.hear(self.heard, |event| events.push(event));
+        self.talk.hear(self.speaker(), |event| events.push(event));
         for event in events {
             self.take(event, device, watch);
         }
@@ -165,8 +176,18 @@ impl Desk {
         }
     }
 
+    /// Whose reports alone count: the one's whose packets come.
+    fn speaker(&self) -> Option<u32> {
+        self.heard.filter(|_| self.lively && !self.left)
+    }
+
     /// Another sender took the place of the one heard: what that one said holds no more.
     fn follow_source(&mut self, status: &RxStatus) {
+        let received = status.counters.received;
+        if received != self.fresh.0 {
+            self.fresh = (received, status.at);
+        }
+        self.lively = received > 0 && status.at - self.fresh.1 < QUIET;
         let heard = status.receiving.map(|receiving| receiving.ssrc);
         if heard == self.heard {
             return;
@@ -179,7 +200,7 @@ impl Desk {
 
     /// Whether what `ssrc` says is of the stream that is heard, or may be before one is.
     fn concerns(&self, ssrc: u32) -> bool {
-        self.heard.is_none_or(|heard| heard == ssrc)
+        self.speaker().is_none_or(|speaker| speaker == ssrc)
     }
 
     fn take(&mut self, event: Event, device: &Settings, watch: &mut Watch) {

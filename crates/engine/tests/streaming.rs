@@ -70,7 +70,7 @@ fn lost_packets_are_counted_and_the_others_are_heard() {
     let (counters, sent) = (stream.counters, senders[0].streams[0].counters.packets_sent);
     assert_eq!(counters.packets_received + sent / 100 + u64::from(sent % 100 >= 50), sent);
     assert!(counters.lost >= 10, "{counters:?}");
-    assert!(stream.latency.measured.count > sent / 2, "{report:#?}");
+    assert!(stream.latency.measured.count > sent / 4, "{report:#?}");
 }
 
 #[test]
@@ -101,15 +101,15 @@ fn garbage_is_counted_and_changes_nothing() {
 
 #[test]
 fn a_sender_that_follows_another_is_heard_and_measured_by_its_own_clock() {
-    let road = Road::default();
-    let second = Road { lasts: Span::from_millis(4_000), ..road.clone() };
-    let (report, _) = road.run(as_it_is, move |to| {
-        second.send(to, 7);
-    });
+    // The receiver waits that long for another.
+    let latency = Span::from_millis(500);
+    let (report, senders) = Road { senders: 2, latency, ..Road::default() }.run(as_it_is, |_| {});
     let stream = only_stream(&report);
+    assert_eq!(stream.latency.basis, "clock");
     assert!(stream.counters.resyncs >= 1, "{:?}", stream.counters);
-    assert!(stream.counters.foreign > 0, "{:?}", stream.counters);
-    assert!(stream.latency.measured.count > 2_000, "{report:#?}");
+    let sent: u64 = senders.iter().map(|sender| sender.streams[0].counters.packets_sent).sum();
+    assert_eq!((senders.len(), stream.counters.packets_received), (2, sent));
+    assert!(stream.latency.measured.count > sent * 3 / 5, "{report:#?}");
     let error = stream.latency.measured.p50_ns.unwrap() - stream.latency.configured_ns;
     assert!(error.abs() < 100_000, "{error} ns off");
 }

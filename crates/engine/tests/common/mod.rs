@@ -42,6 +42,8 @@ pub(crate) struct Road {
     /// From card to stream, and from stream to card.
     pub(crate) maps: (ChannelMap, ChannelMap),
     pub(crate) streams: usize,
+    /// Senders of each stream, one after the other.
+    pub(crate) senders: usize,
     /// Between the receiver's socket and the receiver.
     pub(crate) between: fn(Box<dyn Link>) -> Box<dyn Link>,
 }
@@ -59,6 +61,7 @@ impl Default for Road {
             gain: Gain::UNITY,
             maps: (ChannelMap::identity(2), ChannelMap::identity(2)),
             streams: 1,
+            senders: 1,
             between: |link| link,
         }
     }
@@ -162,8 +165,10 @@ impl Road {
         for (seed, address) in addresses.iter().enumerate() {
             let (road, address, sent) = (self.clone(), *address, sent.clone());
             thread::spawn(move || {
-                // Whoever waits for it sees that it is missing.
-                let _ = sent.send(road.send(address, seed));
+                for sender in 0..road.senders {
+                    // Whoever waits for it sees that it is missing.
+                    let _ = sent.send(road.send(address, seed + 100 * sender));
+                }
             });
         }
         drop(sent);
@@ -172,7 +177,7 @@ impl Road {
         (receiver.join().unwrap(), reports)
     }
 
-    pub(crate) fn send(&self, to: SocketAddr, seed: usize) -> Report {
+    fn send(&self, to: SocketAddr, seed: usize) -> Report {
         let options = self.options(Some(self.lasts));
         let engine = SendEngine::open(self.sender(to), &options).unwrap();
         let card = DeviceSpec::Virtual(CardOptions::default());
