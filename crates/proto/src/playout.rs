@@ -150,7 +150,7 @@ impl Playout {
         let (mut at, mut missing) = (0, 0);
         while at < frames {
             let kind = filled[at];
-            let run = filled[at..].iter().position(|f| *f != kind).unwrap_or(frames - at);
+            let run = run_of(kind, &filled[at..]);
             let part = &mut out[at * channels..(at + run) * channels];
             if kind == 1 {
                 let from = (start + at) * channels;
@@ -204,4 +204,12 @@ impl Playout {
     fn slot(&self, media: MediaTime) -> usize {
         media.as_frames() as usize & self.mask
     }
+}
+
+/// How many of the first of `filled` are of this kind. Eight at a time: packets and blocks are
+/// nearly always whole.
+fn run_of(kind: u8, filled: &[u8]) -> usize {
+    let (eights, _) = filled.as_chunks::<8>();
+    let whole = eights.iter().take_while(|eight| **eight == [kind; 8]).count() * 8;
+    whole + filled[whole..].iter().take_while(|one| **one == kind).count()
 }

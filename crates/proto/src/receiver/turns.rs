@@ -104,9 +104,11 @@ impl Turns {
 
     /// Keeps a packet that came; tells whether it had been counted lost.
     pub(super) fn keep(&mut self, slot: Slot) -> bool {
-        let place = &mut self.places[slot.sequence as usize & (self.places.len() - 1)];
-        let before = core::mem::replace(place, Place::Came(slot));
-        matches!(before, Place::Lost(sequence) if sequence == slot.sequence)
+        let index = self.index(slot.sequence);
+        let place = &mut self.places[index];
+        let was_lost = matches!(place, Place::Lost(sequence) if *sequence == slot.sequence);
+        *place = Place::Came(slot);
+        was_lost
     }
 
     /// Ends the turn of every packet that begins before the end of `frames`: tells of those that
@@ -119,16 +121,15 @@ impl Turns {
     ) -> u64 {
         let mut lost = 0;
         while self.next <= source.highest() {
-            let came = self.came(self.next).copied();
-            let (begin, length) = match &came {
+            let (begin, length) = match self.came(self.next) {
                 Some(slot) => (slot.media, slot.frames),
                 None => (self.begin_of_missing(source), source.packet()),
             };
             if begin >= frames.end {
                 break;
             }
-            match came {
-                Some(slot) if slot.whole && begin >= frames.start => tell(&slot),
+            match self.came(self.next) {
+                Some(slot) if slot.whole && begin >= frames.start => tell(slot),
                 Some(_) => {}
                 None => {
                     let index = self.index(self.next);
