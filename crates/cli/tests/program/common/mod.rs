@@ -103,5 +103,6 @@ impl Onlooker {
 /// Says loudly that a test proves nothing here: not by `println!`, which is shown of failed tests
 /// only.
 pub(crate) fn skipped(test: &str, why: &str) {
-    writeln!(std::io::stderr(), "SKIPPED: {test}: {why}").unwrap();
+    let line = format!("SKIPPED: {test}: {why}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
