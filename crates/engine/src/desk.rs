@@ -14,7 +14,7 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::{Announcement, Effective};
 
 use crate::books::Books;
-use crate::ledger_file::LedgerFile;
+use crate::ledger_file::{LedgerFile, Lines};
 use crate::machine;
 use crate::recv::{StreamPlan, least_latency};
 use crate::run::{RunError, Watch};
@@ -45,6 +45,8 @@ pub(crate) struct Desk {
     /// The newest mapping of a clock, whoever's: a sender reports before its first packet.
     mapped: Option<(u32, ClockMapping)>,
     announced: Option<Announcement>,
+    /// For the ledger.
+    lines: Lines,
     pub(crate) link_offset: Span,
     /// The longest latency there is room for.
     longest: Span,
@@ -56,12 +58,15 @@ pub(crate) struct Desk {
 /// waits, and a report of its status.
 const QUIET: Span = Span::from_millis(50);
 
+/// A sender without packets for so long is gone, even if its goodbye never came.
+const GONE: Span = Span::from_secs(3);
+
 /// The two ends of one stream: the ordinary thread's and the device's.
 pub(crate) fn connect(
     stream: StreamPlan,
     receiver: Receiver,
     (measurement, tap): (Measurement, PacketTap),
-    wall: WallClock,
+    (number, wall): (usize, WallClock),
 ) -> Result<(Desk, Incoming), RunError> {
     let format = stream.receiver.format;
     let random =
@@ -105,6 +110,7 @@ pub(crate) fn connect(
         lively: false,
         mapped: None,
         announced: None,
+        lines: Lines::of(number),
         link_offset: stream.receiver.link_offset,
         longest,
         left: false,
@@ -139,16 +145,25 @@ impl Desk {
     /// peer is told goodbye.
     pub(crate) fn finish(&mut self, watch: &Watch, mut ledger: Option<&mut LedgerFile>) {
         self.books.close(|from, to| watch.witness.overlaps(from, to));
-        let books = &mut self.books;
+        let (books, lines) = (&mut self.books, &mut self.lines);
         if let Some(measurement) = &mut self.measurement {
             measurement.finish(&mut |found| {
                 books.found(found);
                 if let Some(ledger) = ledger.as_deref_mut() {
-                    ledger.found(found);
+                    lines.found(ledger, found);
                 }
             });
         }
+        if let Some(ledger) = ledger {
+            self.lines.finish(ledger);
+        }
         self.talk.leave();
+    }
+
+    /// Whether the stream is over: its sender said goodbye, or was heard and is silent for so long
+    /// that its goodbye must have been lost.
+    pub(crate) fn is_over(&self, now: LocalTime) -> bool {
+        self.left || (self.fresh.0 > 0 && now - self.fresh.1 > GONE)
     }
 
     fn measure(&mut self, mut ledger: Option<&mut LedgerFile>) {
@@ -162,15 +177,15 @@ impl Desk {
                 measurement.expect(&passage);
             }
             if let Some(ledger) = ledger.as_deref_mut() {
-                ledger.enter(&passage);
+                self.lines.enter(ledger, &passage);
             }
         }
-        let books = &mut self.books;
+        let (books, lines) = (&mut self.books, &mut self.lines);
         if let Some(measurement) = &mut self.measurement {
             measurement.search(&mut |found| {
                 books.found(found);
                 if let Some(ledger) = ledger.as_deref_mut() {
-                    ledger.found(found);
+                    lines.found(ledger, found);
                 }
             });
         }

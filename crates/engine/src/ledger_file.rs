@@ -15,15 +15,13 @@ use tautline_proto::wrap;
 use crate::run::RunError;
 use crate::sound::Found;
 
-const RECV_HEAD: &str =
-    "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns";
+const RECV_HEAD: &str = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,\
+     stream";
 const SEND_HEAD: &str = "rtp_timestamp,capture,taken,packed,due,handed";
 
 /// A ledger being written.
 pub(crate) struct LedgerFile {
     out: BufWriter<File>,
-    /// Lines that wait for what the sound says.
-    waiting: VecDeque<Passage>,
     failed: Option<std::io::Error>,
     headed: bool,
 }
@@ -36,7 +34,7 @@ impl LedgerFile {
         let file =
             File::create(path).map_err(|error| RunError::System("creating the ledger", error))?;
         let out = BufWriter::new(file);
-        Ok(Self { out, waiting: VecDeque::new(), failed: None, headed: false })
+        Ok(Self { out, failed: None, headed: false })
     }
 
     fn line(&mut self, head: &str, line: &str) {
@@ -53,30 +51,7 @@ impl LedgerFile {
         self.headed = true;
     }
 
-    /// A packet that was played, by the books.
-    pub(crate) fn enter(&mut self, passage: &Passage) {
-        self.waiting.push_back(*passage);
-        if self.waiting.len() > PATIENCE
-            && let Some(oldest) = self.waiting.pop_front()
-        {
-            self.passage(&oldest, None);
-        }
-    }
-
-    /// A packet that was found in the sound. Those before it were not.
-    pub(crate) fn found(&mut self, found: Found) {
-        let Some(before) = self.waiting.iter().position(|p| p.media == found.media) else { return };
-        for _ in 0..before {
-            if let Some(passage) = self.waiting.pop_front() {
-                self.passage(&passage, None);
-            }
-        }
-        if let Some(passage) = self.waiting.pop_front() {
-            self.passage(&passage, Some(found.measured));
-        }
-    }
-
-    fn passage(&mut self, passage: &Passage, measured: Option<Span>) {
+    fn passage(&mut self, stream: usize, passage: &Passage, measured: Option<Span>) {
         let nanos =
             |time: Option<LocalTime>| time.map_or(String::new(), |t| t.as_nanos().to_string());
         let sender = passage.origin.and_then(|origin| origin.sender);
@@ -94,7 +69,7 @@ impl LedgerFile {
         .map(nanos);
         let timestamp = wrap::rtp_timestamp(passage.media.as_frames());
         let measured = measured.map_or(String::new(), |span| span.as_nanos().to_string());
-        self.line(RECV_HEAD, &format!("{timestamp},{},{measured}", instants.join(",")));
+        self.line(RECV_HEAD, &format!("{timestamp},{},{measured},{stream}", instants.join(",")));
     }
 
     /// A packet that was sent.
@@ -105,13 +80,52 @@ impl LedgerFile {
     }
 
     pub(crate) fn finish(mut self) -> Result<(), RunError> {
-        while let Some(passage) = self.waiting.pop_front() {
-            self.passage(&passage, None);
-        }
         let flushed = self.out.flush();
         match self.failed.map_or(flushed, Err) {
             Ok(()) => Ok(()),
             Err(error) => Err(RunError::System("writing the ledger", error)),
+        }
+    }
+}
+
+/// The lines of one received stream that wait for what the sound says.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    stream: usize,
+    waiting: VecDeque<Passage>,
+}
+
+impl Lines {
+    /// Of the stream that was given as the `stream`-th, from 0.
+    pub(crate) const fn of(stream: usize) -> Self {
+        Self { stream, waiting: VecDeque::new() }
+    }
+
+    /// A packet that was played, by the books.
+    pub(crate) fn enter(&mut self, file: &mut LedgerFile, passage: &Passage) {
+        self.waiting.push_back(*passage);
+        if self.waiting.len() > PATIENCE {
+            self.write(file, 1);
+        }
+    }
+
+    /// A packet that was found in the sound. Those before it were not.
+    pub(crate) fn found(&mut self, file: &mut LedgerFile, found: Found) {
+        let Some(before) = self.waiting.iter().position(|p| p.media == found.media) else { return };
+        self.write(file, before);
+        if let Some(passage) = self.waiting.pop_front() {
+            file.passage(self.stream, &passage, Some(found.measured));
+        }
+    }
+
+    /// Nothing more will be found.
+    pub(crate) fn finish(&mut self, file: &mut LedgerFile) {
+        self.write(file, self.waiting.len());
+    }
+
+    fn write(&mut self, file: &mut LedgerFile, count: usize) {
+        for passage in self.waiting.drain(..count) {
+            file.passage(self.stream, &passage, None);
         }
     }
 }

@@ -49,7 +49,8 @@ pub struct RecvPlan {
     pub map: ChannelMap,
     /// How the device runs.
     pub device: Settings,
-    /// Ends when every sender has said goodbye and all is played.
+    /// Ends when every sender has said goodbye, or has been silent for three seconds, and all is
+    /// played.
     pub until_bye: bool,
     /// Writes the ledger of every packet here.
     pub ledger: Option<std::path::PathBuf>,
@@ -87,14 +88,14 @@ impl RecvEngine {
         let wall = WallClock::frozen();
         let (mut desks, mut inputs, mut ears) = (Vec::new(), Vec::new(), Vec::new());
         let heard_channel = plan.map.source_of(0).unwrap_or(0);
-        for stream in plan.streams {
+        for (number, stream) in plan.streams.into_iter().enumerate() {
             let rate = stream.receiver.format.rate;
             let receiver = Receiver::new(stream.receiver);
             let longest = receiver.longest_link_offset();
             let (measurement, tap, ear) =
                 measurement(rate, plan.device.channels.count(), heard_channel, longest);
             ears.push(ear);
-            let (desk, input) = connect(stream, receiver, (measurement, tap), wall)?;
+            let (desk, input) = connect(stream, receiver, (measurement, tap), (number, wall))?;
             desks.push(desk);
             inputs.push(input);
         }
@@ -158,7 +159,7 @@ impl RecvEngine {
             wait_for(self.desks.iter().map(|desk| &desk.talk), watch.beat());
             turn(&mut self.desks, &self.device, &mut watch, &mut self.ledger);
             progress(&progress_of(&self.desks, watch.began));
-            if self.until_bye && self.desks.iter().all(|desk| desk.left) {
+            if self.until_bye && self.desks.iter().all(|desk| desk.is_over(now())) {
                 // The last frames are heard one latency after the last packet was captured.
                 let longest = self.desks.iter().map(|d| d.link_offset).max();
                 let since = *quiet_since.get_or_insert_with(now);

@@ -103,9 +103,15 @@ impl Watch {
         if options.witness && witness.trust().refused.is_some() {
             notes.push(witness.trust().to_string());
         }
-        let began = now();
-        let ends = options.duration.map_or(LocalTime::NEVER, |duration| began + duration);
-        Self { witness, notes, began, ends }
+        let mut watch = Self { witness, notes, began: LocalTime::ZERO, ends: LocalTime::NEVER };
+        watch.start(options);
+        watch
+    }
+
+    /// The run begins now: what went before was preparation.
+    pub(crate) fn start(&mut self, options: &RunOptions) {
+        self.began = now();
+        self.ends = options.duration.map_or(LocalTime::NEVER, |duration| self.began + duration);
     }
 
     pub(crate) fn is_over(&self, stop: &Stop) -> bool {

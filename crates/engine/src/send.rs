@@ -217,6 +217,7 @@ impl SendEngine {
             wait_for(std::iter::once(&desk.talk), prelude);
             desk.turn(&mut watch);
         }
+        watch.start(options);
         let running = Running::start(device, Box::new(transmitter), options.scheduler, stop)?;
         watch.note_scheduler(&running.granted);
         let scheduler = running.granted.effective().to_string();

@@ -88,7 +88,7 @@ fn lines(ledger: &PathBuf) -> Vec<Line> {
     let head = lines.next().unwrap();
     assert_eq!(
         head,
-        "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns"
+        "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,stream"
     );
     let line = |line: &str| {
         let fields: Vec<Option<i64>> = line.split(',').map(|field| field.parse().ok()).collect();

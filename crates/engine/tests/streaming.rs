@@ -78,7 +78,7 @@ fn garbage_is_counted_and_changes_nothing() {
     let garbage = |to: SocketAddr| {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut state = 1_u32;
-        for length in 0..1_000 {
+        for length in 0..500 {
             let datagram: Vec<u8> = (0..length % 200)
                 .map(|_| {
                     state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -95,7 +95,7 @@ fn garbage_is_counted_and_changes_nothing() {
     let (report, senders) = Road::default().run(as_it_is, garbage);
     let stream = only_stream(&report);
     assert_eq!(stream.counters.packets_received, senders[0].streams[0].counters.packets_sent);
-    assert!(stream.counters.invalid >= 1_000, "{:?}", stream.counters);
+    assert!(stream.counters.invalid >= 500, "{:?}", stream.counters);
     assert!(stream.latency.measured.count > 700, "{report:#?}");
 }
 
