@@ -39,9 +39,9 @@ check: ## Format, lints, documentation, licences, real-time sanitizer, house fig
 	scripts/house
 
 .PHONY: bench
-bench: ## Measure speed on this machine
-	@scripts/setup build
-	cargo bench --locked --workspace
+bench: ## Measure speed and memory on this machine and print them as a table (5 minutes)
+	@scripts/setup test
+	scripts/bench
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZ_SECONDS (60)
