@@ -75,7 +75,8 @@ impl FromStr for Address {
 fn parse_host(rest: &str, text: &str) -> Result<Place, String> {
     let unusable = || format!("`{text}` has no UDP port; write rtp://HOST:5004");
     let (host, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(unusable)?;
-    let port = port.parse().map_err(|_| unusable())?;
+    // Nobody can be sent to at UDP port 0, and nobody would know what it came to be here.
+    let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(unusable)?;
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     Ok(Place::Rtp { host, port })
 }

@@ -1,9 +1,11 @@
 //! What is heard is what was sent, bit for bit, to the last frame.
 
+use std::net::{Ipv6Addr, UdpSocket};
+
 use crate::common::program::{taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{Coding, Shape, Sound};
-use crate::common::{Folder, PATIENT, beside, loopback};
+use crate::common::{Folder, PATIENT, beside, free_udp_ports, loopback, skipped};
 
 /// How a sound is carried.
 struct Way {
@@ -11,11 +13,13 @@ struct Way {
     ptime: &'static str,
     /// Of both ends.
     options: &'static str,
+    address: &'static str,
 }
 
 impl Way {
     fn of(coding: Coding, rate: u32, ptime: &'static str) -> Self {
-        Self { shape: Shape { rate, channels: 2, coding }, ptime, options: "" }
+        let shape = Shape { rate, channels: 2, coding };
+        Self { shape, ptime, options: "", address: "127.0.0.1" }
     }
 
     /// Carries a second of noise over loopback: what was sent, what was heard, the receiver's
@@ -25,7 +29,7 @@ impl Way {
         let folder = Folder::new();
         let sent = Sound::noise(self.shape, 1000, u64::from(self.shape.rate));
         sent.write(&folder.file("sent.wav"));
-        let address = loopback();
+        let address = format!("rtp://{}:{}", self.address, free_udp_ports());
         let Shape { rate, channels, coding } = self.shape;
         let coding = coding.word();
         let recv = format!(
@@ -87,7 +91,7 @@ fn floats_are_heard_bit_for_bit() {
 #[test]
 fn eight_channels_are_heard_bit_for_bit() {
     let shape = Shape { channels: 8, ..Shape::STEREO_24 };
-    Way { shape, ptime: "1ms", options: "" }.is_exact();
+    Way { shape, ..Way::of(Coding::L24, 48_000, "1ms") }.is_exact();
 }
 
 #[test]
@@ -103,8 +107,16 @@ fn packets_of_an_eighth_of_a_millisecond_are_heard_bit_for_bit() {
 #[test]
 fn a_direct_and_a_ringed_link_are_both_bit_exact() {
     for options in ["--link direct", "--link ringed"] {
-        Way { shape: Shape::STEREO_24, ptime: "1ms", options }.is_exact();
+        Way { options, ..Way::of(Coding::L24, 48_000, "1ms") }.is_exact();
     }
+}
+
+#[test]
+fn sound_over_ipv6_is_heard_bit_for_bit() {
+    if UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+        return skipped("sound_over_ipv6_is_heard_bit_for_bit", "this host has no IPv6");
+    }
+    Way { address: "[::1]", ..Way::of(Coding::L24, 48_000, "1ms") }.is_exact();
 }
 
 #[test]

@@ -75,6 +75,9 @@ fn an_address_that_is_none_is_answered_with_its_form() {
     let cases = [
         ("127.0.0.1:5004", "is no address", "write rtp://HOST:PORT"),
         ("rtp://127.0.0.1", "has no UDP port", "write rtp://HOST:5004"),
+        ("rtp://127.0.0.1:0", "has no UDP port", "write rtp://HOST:5004"),
+        ("rtp://127.0.0.1:65536", "has no UDP port", "write rtp://HOST:5004"),
+        ("rtp://127.0.0.1:65535", "RTCP needs the UDP port above", "use one below"),
         ("rtp://127.0.0.1:5004?gane=-6dB", "`gane` is unknown", "use iface, source, ttl or gain"),
         ("rtp+tcp://127.0.0.1:5004", "not in this version yet", "use rtp://HOST:PORT"),
     ];
@@ -237,6 +240,29 @@ fn a_file_that_was_cut_plays_as_far_as_it_goes_and_says_so() {
     assert!(played <= there && played + 4096 > there, "{played} of {there}");
     let mut sent = whole;
     sent.samples.truncate(played * 2);
+    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+}
+
+#[test]
+fn a_stream_of_another_shape_is_told_of_with_the_options_that_fit() {
+    let _turn = beside();
+    let folder = Folder::new();
+    let shape = Shape { rate: 44_100, channels: 1, ..Shape::STEREO_24 };
+    let sent = Sound::noise(shape, 300, 10);
+    sent.write(&folder.file("sent.wav"));
+    let carry = |options: &str| {
+        let address = loopback();
+        let recv =
+            format!("--from {address} --output file:heard.wav --until-bye --report json {options}");
+        let recv = self::recv(&folder, &recv).and(PATIENT).start().listening();
+        let send = taut(words(&format!("send --input file:sent.wav --to {address}")));
+        send.and(PATIENT).in_folder(folder.path()).run().well();
+        recv.end().report()
+    };
+    let report = carry("");
+    let fitting = "--rate 44100 --channels 1";
+    assert!(report.notes().iter().any(|note| note.ends_with(fitting)), "{:?}", report.notes());
+    carry(fitting);
     Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
 }
 
