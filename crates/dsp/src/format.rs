@@ -102,7 +102,7 @@ pub fn encode(format: SampleFormat, samples: &[f32], out: &mut [u8]) {
 /// cast takes 130.
 #[inline]
 fn round(sample: f32, full: f32) -> i32 {
-    let scaled = number(sample * full).clamp(-full, full - 1.0);
+    let scaled = if sample.is_nan() { 0.0 } else { sample * full }.clamp(-full, full - 1.0);
     let magnitude = scaled.abs();
     let pushed = magnitude + STEP_OF_ONE;
     let even = pushed.to_bits().wrapping_sub(STEP_OF_ONE.to_bits()) as i32;
@@ -120,10 +120,11 @@ fn store_24(steps: &[i32], out: &mut [u8]) {
     }
 }
 
-/// 0.0 in place of NaN.
+/// 0.0 in place of what is no number: infinity times a gain of zero would be NaN, and spread to
+/// every stream it is mixed with.
 #[inline]
 fn number(sample: f32) -> f32 {
-    if sample.is_nan() { 0.0 } else { sample }
+    if sample.is_finite() { sample } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -176,10 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn nan_never_passes_as_float() {
-        let mut out = [1.0];
-        decode(SampleFormat::F32, &f32::NAN.to_be_bytes(), &mut out);
-        assert_eq!(out[0].to_bits(), 0);
+    fn what_is_no_number_never_passes_as_float() {
+        for sample in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut out = [1.0];
+            decode(SampleFormat::F32, &sample.to_be_bytes(), &mut out);
+            assert_eq!(out[0].to_bits(), 0);
+        }
         let mut coded = [1; 4];
         encode(SampleFormat::F32, &[f32::NAN], &mut coded);
         assert_eq!(coded, [0; 4]);

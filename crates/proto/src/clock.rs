@@ -103,6 +103,8 @@ pub struct ClockMapping {
     pub round_trip: Span,
     /// When it was made; `None` for one that does not age.
     made: Option<LocalTime>,
+    /// By how many nanoseconds the clocks may drift apart in a second.
+    drift: i64,
 }
 
 impl ClockMapping {
@@ -111,7 +113,13 @@ impl ClockMapping {
 
     /// A mapping known by other means than an exchange.
     pub const fn known(offset: Span, uncertainty: Span) -> Self {
-        Self { offset: offset.as_nanos(), uncertainty, round_trip: Span::ZERO, made: None }
+        Self {
+            offset: offset.as_nanos(),
+            uncertainty,
+            round_trip: Span::ZERO,
+            made: None,
+            drift: 0,
+        }
     }
 
     /// When the peer's clock showed `wall`, by ours.
@@ -124,7 +132,7 @@ impl ClockMapping {
     pub fn uncertainty_at(&self, now: LocalTime) -> Option<Span> {
         let Some(made) = self.made else { return Some(self.uncertainty) };
         let age = (now - made).max(Span::ZERO);
-        let drift = grown(age, ClockEstimator::DRIFT_PER_SECOND);
+        let drift = grown(age, self.drift);
         (age <= Self::LIFE).then_some(self.uncertainty + drift)
     }
 
@@ -138,7 +146,9 @@ impl ClockMapping {
 /// an old one grows with its age.
 ///
 /// Queueing only ever adds to a round trip, so the shortest of several is the truest; the growth
-/// lets a newer, slightly longer one replace it before drift does harm.
+/// lets a newer, slightly longer one replace it before drift does harm. How fast a bound grows is
+/// what the exchanges themselves allow the two clocks to have drifted, and until they say anything
+/// what two free quartz oscillators may.
 #[derive(Debug, Clone)]
 pub struct ClockEstimator {
     window: [Option<Exchange>; Self::WINDOW],
@@ -149,8 +159,14 @@ pub struct ClockEstimator {
 impl ClockEstimator {
     /// Exchanges kept: at two a second, the last eight seconds.
     const WINDOW: usize = 16;
-    /// Assumed drift between two hosts' clocks, as PHI in RFC 5905 §6: 15 ppm.
-    const DRIFT_PER_SECOND: i64 = 15_000;
+    /// Drift between two hosts' clocks of which nothing is known: 100 ppm, two quartz oscillators
+    /// of ±50 ppm each.
+    const DRIFT_UNKNOWN: i64 = 100_000;
+    /// What a drift that was seen may change by while it is relied on: 2 ppm, as a quartz moves
+    /// when a room warms by some degrees.
+    const WANDER: i64 = 2_000;
+    /// Exchanges closer together say nothing of the drift.
+    const APART: Span = Span::from_secs(1);
     /// Drift beyond which two clocks are not slewed but stepped: 500 ppm, the most that a kernel
     /// slews (adjtimex(2)).
     const STEP_PER_SECOND: i64 = 500_000;
@@ -169,18 +185,36 @@ impl ClockEstimator {
         self.window[self.next] = Some(exchange);
         self.next = (self.next + 1) % Self::WINDOW;
         let now = exchange.answered;
+        let drift = self.drift_per_second();
         let best = self
             .window
             .iter()
             .flatten()
-            .min_by_key(|kept| aged(kept, now, Self::DRIFT_PER_SECOND))
+            .min_by_key(|kept| aged(kept, now, drift))
             .unwrap_or(&exchange);
         ClockMapping {
             offset: best.offset(),
-            uncertainty: aged(best, now, Self::DRIFT_PER_SECOND),
+            uncertainty: aged(best, now, drift),
             round_trip: best.round_trip(),
             made: Some(now),
+            drift,
         }
+    }
+
+    /// The most that the two clocks drift apart in a second, in nanoseconds: two exchanges bound
+    /// the drift between them by how far their offsets and bounds are apart.
+    fn drift_per_second(&self) -> i64 {
+        let kept = || self.window.iter().flatten();
+        let pairs = kept().flat_map(|one| kept().map(move |other| (one, other)));
+        let bounds = pairs.filter_map(|(one, other)| {
+            let apart = other.asked - one.answered;
+            let offset = Span::from_nanos(other.offset().saturating_sub(one.offset())).abs();
+            let most = (offset + one.bound() + other.bound()).as_nanos();
+            let per_second = i128::from(most) * 1_000_000_000 / i128::from(apart.as_nanos().max(1));
+            (apart >= Self::APART).then_some(per_second as i64)
+        });
+        let seen = bounds.min().unwrap_or(Self::DRIFT_UNKNOWN);
+        Self::DRIFT_UNKNOWN.min(seen.saturating_add(Self::WANDER))
     }
 
     /// How often an exchange contradicted all that was known: the peer's clock was stepped, or

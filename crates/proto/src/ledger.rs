@@ -109,8 +109,12 @@ pub struct Passage {
     pub taken: LocalTime,
     /// Written to the device.
     pub written: LocalTime,
-    /// First frame at the DAC, as the device's contract promised it.
+    /// First frame at the DAC, as the device's contract promised it; of a late packet, when it
+    /// should have been there.
     pub dac: LocalTime,
+    /// Whether it came after its turn and was not played. Its `device` stage is then below zero
+    /// by what was missing, and more.
+    pub late: bool,
 }
 
 impl Passage {

@@ -110,6 +110,15 @@ impl Placement {
         self.clock.map(|clock| clock.local(wall))
     }
 
+    /// When `media` should meet the DAC; `None` before the first packet.
+    pub fn presentation(&self, media: MediaTime) -> Option<LocalTime> {
+        let (reference, at) = match (self.clock, self.media_clock.reference()) {
+            (Some(clock), Some((frame, wall))) => (frame, clock.local(wall)),
+            _ => self.arrivals.reference()?,
+        };
+        Some(at + self.rate.span_of(media - reference) + self.link_offset)
+    }
+
     /// The frame that is due to meet the DAC at `meets`; `None` before the first packet.
     pub fn due(&self, meets: LocalTime) -> Option<Due> {
         let (reference, at, uncertainty, basis) = match self.mapped_reference(meets) {

@@ -45,6 +45,8 @@ pub struct Receiver {
     phase: Phase,
     /// The cursor was moved on since the last block, as the device stood still.
     caught_up: bool,
+    /// Whether the cursor is on its way, frame by frame, to where it should be.
+    moving: bool,
     turns: Turns,
     /// Frames that were due after the newest packet: missing if the stream goes on, nothing if it
     /// ended there.
@@ -72,6 +74,7 @@ impl Receiver {
             playout: Playout::new(config.format.channels, frames),
             phase: Phase::Waiting(None),
             caught_up: false,
+            moving: false,
             turns: Turns::new(packets),
             counters: Counters::default(),
             format: config.format,
@@ -201,7 +204,10 @@ impl Receiver {
                 self.apply_clock(packet.ssrc);
                 (sequence, media)
             }
-            Admission::Doubted => return Received::Doubted,
+            Admission::Doubted => {
+                self.counters.doubted += 1;
+                return Received::Doubted;
+            }
             Admission::Foreign => {
                 self.counters.foreign += 1;
                 return Received::Foreign;
@@ -221,7 +227,7 @@ impl Receiver {
         if matches!(placed, Placed::Beyond { .. }) && self.catch_up(read) {
             placed = self.playout.place(media, self.format.sample, packet.payload);
         }
-        let was_lost = self.turns.keep(Slot {
+        let slot = Slot {
             sequence,
             media,
             frames,
@@ -230,9 +236,10 @@ impl Receiver {
             arrival,
             read,
             whole: placed == Placed::Whole,
-        });
-        self.counters.lost -= u64::from(was_lost);
-        self.settle(placed, Accepted { media, payload: packet.payload, sample: self.format.sample })
+        };
+        self.counters.lost -= u64::from(self.turns.keep(slot));
+        let accepted = Accepted { media, payload: packet.payload, sample: self.format.sample };
+        self.settle(placed, accepted, &slot)
     }
 
     /// Finds the packet's place among the turns.
@@ -259,7 +266,7 @@ impl Receiver {
         true
     }
 
-    fn settle<'a>(&mut self, placed: Placed, accepted: Accepted<'a>) -> Received<'a> {
+    fn settle<'a>(&mut self, placed: Placed, accepted: Accepted<'a>, slot: &Slot) -> Received<'a> {
         match placed {
             Placed::Whole => Received::Placed(accepted),
             Placed::Partly { .. } => {
@@ -268,7 +275,8 @@ impl Receiver {
             }
             Placed::Late => {
                 self.counters.late += 1;
-                Received::Late
+                let dac = self.placement.presentation(slot.media).unwrap_or(slot.read);
+                Received::Late(slot.passage(&self.placement, slot.read, dac))
             }
             Placed::Beyond { .. } => {
                 self.counters.early += 1;
@@ -347,7 +355,9 @@ impl Receiver {
         let next = self.playout.cursor()? + skipped;
         let error = due - next;
         let distance = Frames::new(error.count().saturating_abs());
-        if distance <= tolerance {
+        // Once it moves it goes to the middle: resting at the edge would spend the tolerance.
+        self.moving = distance > tolerance || (self.moving && distance > Frames::ZERO);
+        if !self.moving {
             self.playout.move_to(next);
             return None;
         }

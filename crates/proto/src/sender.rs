@@ -81,7 +81,8 @@ pub struct Sender {
 impl Sender {
     /// A sender whose first frame has media time zero. Allocates; nothing later does.
     pub fn new(config: SenderConfig) -> Self {
-        let header_bytes = if config.stamps { rtp::STAMPED_HEADER_BYTES } else { rtp::HEADER_BYTES };
+        let header_bytes =
+            if config.stamps { rtp::STAMPED_HEADER_BYTES } else { rtp::HEADER_BYTES };
         Self {
             buffer: vec![0; header_bytes + config.format.payload_bytes()].into(),
             header_bytes,
@@ -119,12 +120,7 @@ impl Sender {
     }
 
     /// Takes a captured block of whole frames; gives each packet that it completes to `emit`.
-    pub fn push(
-        &mut self,
-        block: &[f32],
-        times: BlockTimes,
-        mut emit: impl FnMut(Outgoing<'_>),
-    ) {
+    pub fn push(&mut self, block: &[f32], times: BlockTimes, mut emit: impl FnMut(Outgoing<'_>)) {
         let StreamFormat { rate, channels, sample, packet, .. } = self.config.format;
         let frames = channels.frames_in(block.len());
         let mut at = Frames::ZERO;

@@ -38,6 +38,8 @@ pub struct Sending {
     pub format: StreamFormat,
     /// Its promise of latency.
     pub link_offset: Span,
+    /// How old the first frame of a packet is at most when the packet leaves.
+    pub packing_age: Span,
     /// The RTP timestamp of media time zero.
     pub timestamp: u32,
     /// How far it is.
@@ -300,6 +302,7 @@ impl Session {
             announcement: self.sending.map(|sending| Announcement {
                 link_offset: sending.link_offset,
                 format: sending.format,
+                packing_age: sending.packing_age,
             }),
             effective: self.receiving.and_then(|receiving| receiving.effective),
             bye,

@@ -25,6 +25,10 @@ pub struct StreamFormat {
 /// Shortest and longest audio time in one packet.
 pub const PTIME_RANGE: (Span, Span) = (Span::from_micros(125), Span::from_millis(20));
 
+/// The longest link offset. Ten times what a person still calls live; the playout holds four times
+/// as much, so it bounds memory against a description that lies.
+pub const LONGEST_LINK_OFFSET: Span = Span::from_secs(5);
+
 /// A packet time that no whole number of frames fits, or that is outside [`PTIME_RANGE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a packet time of {asked} cannot be carried; use 125us to 20ms")]

@@ -175,7 +175,8 @@ fn sending() -> Sending {
         octets: 2016,
         reference: Some((MediaTime::from_frames(288), LocalTime::from_nanos(5_001_000_000_000))),
     };
-    Sending { format: FORMAT, link_offset: Span::from_millis(5), timestamp: 1000, state }
+    let (link_offset, packing_age) = (Span::from_millis(5), Span::from_millis(1));
+    Sending { format: FORMAT, link_offset, packing_age, timestamp: 1000, state }
 }
 
 /// A pipe that takes as long each time, maybe differently there and back.

@@ -65,6 +65,7 @@ fn announcement() -> Announcement {
             packet: Frames::new(48),
             payload_type: 97,
         },
+        packing_age: Span::from_millis(1),
     }
 }
 
@@ -127,12 +128,12 @@ fn what_is_ours_goes_in_app_packets_of_these_very_bytes() {
     };
     let bytes = written(&report);
     let announced = [
-        0x80, 204, 0, 7, 0, 0, 0, 3, b't', b'a', b'u', b't', 0, 0, 0, 0, 0, 0x4C, 0x4B, 0x40, 0, 0,
-        0xBB, 0x80, 0, 2, 0, 48, 2, 97, 0, 0,
+        0x80, 204, 0, 9, 0, 0, 0, 3, b't', b'a', b'u', b't', 0, 0, 0, 0, 0, 0x4C, 0x4B, 0x40, 0, 0,
+        0xBB, 0x80, 0, 2, 0, 48, 2, 97, 0, 0, 0, 0, 0, 0, 0, 0x0F, 0x42, 0x40,
     ];
-    assert_eq!(bytes[20..52], announced);
-    assert_eq!(bytes[52..64], [0x81, 204, 0, 9, 0, 0, 0, 3, b't', b'a', b'u', b't']);
-    assert_eq!(bytes[64..68], [0, 0, 0, 9]);
+    assert_eq!(bytes[20..60], announced);
+    assert_eq!(bytes[60..72], [0x81, 204, 0, 9, 0, 0, 0, 3, b't', b'a', b'u', b't']);
+    assert_eq!(bytes[72..76], [0, 0, 0, 9]);
 }
 
 #[test]
@@ -329,7 +330,7 @@ fn any_span() -> impl Strategy<Value = Span> {
 
 prop_compose! {
     fn any_announcement()(
-        link_offset in any_span(), rate in proptest::sample::select(&Rate::SUPPORTED[..]),
+        link_offset in any_span(), packing_age in any_span(), rate in proptest::sample::select(&Rate::SUPPORTED[..]),
         channels in 1..=64_u32, packet in 1..=65_535_i64, payload_type in 0..128_u8,
         sample in proptest::sample::select(vec![SampleFormat::L16, SampleFormat::L24, SampleFormat::F32]),
     ) -> Announcement {
@@ -337,7 +338,7 @@ prop_compose! {
             rate: Rate::new(rate).unwrap(), channels: Channels::new(channels).unwrap(), sample,
             packet: Frames::new(packet), payload_type,
         };
-        Announcement { link_offset, format }
+        Announcement { link_offset, format, packing_age }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use tautline_dsp::format::SampleFormat;
 
+use crate::ledger::Passage;
 use crate::time::{Frames, LocalTime, MediaTime};
 use crate::wire::rtp::Invalid;
 
@@ -31,6 +32,8 @@ pub struct Counters {
     pub duplicate: u64,
     /// Packets further in the future than there is room for.
     pub early: u64,
+    /// Packets that did not fit the timeline and that no other confirmed yet.
+    pub doubted: u64,
     /// Packets of another sender while this one is heard.
     pub foreign: u64,
     /// Datagrams that were no packet, by [`Invalid::index`].
@@ -56,7 +59,7 @@ pub enum Received<'a> {
     /// Its frames, or those that are not too late, will be played.
     Placed(Accepted<'a>),
     /// Its turn was over.
-    Late,
+    Late(Passage),
     /// It had come before.
     Duplicate,
     /// It does not fit the timeline yet; another like it will move the timeline.

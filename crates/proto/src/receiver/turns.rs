@@ -47,6 +47,7 @@ impl Slot {
             taken: now,
             written: now,
             dac,
+            late: !self.whole,
         }
     }
 }

@@ -16,17 +16,21 @@ pub(super) const EFFECTIVE: u8 = 1;
 /// Sender to receivers: the stream and the latency it promises.
 ///
 /// On the wire, big-endian: link offset in nanoseconds (64 bits), frames per second (32), channels
-/// (16), frames per packet (16), coding (8: 1 L16, 2 L24, 3 float), payload type (8), zero (16).
+/// (16), frames per packet (16), coding (8: 1 L16, 2 L24, 3 float), payload type (8), zero (16),
+/// packing age in nanoseconds (64; left out by senders that do not say it).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Announcement {
     /// From capture to DAC. Zero or more.
     pub link_offset: Span,
     /// The stream. A packet of more than 65 535 frames is written as one of that many.
     pub format: StreamFormat,
+    /// How old the first frame of a packet is at most when the packet leaves
+    /// ([`StreamFormat::packing_age`]).
+    pub packing_age: Span,
 }
 
 impl Announcement {
-    pub(super) const BYTES: usize = 20;
+    pub(super) const BYTES: usize = 28;
 
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
         let format = self.format;
@@ -42,6 +46,7 @@ impl Announcement {
             SampleFormat::F32 => 3,
         };
         bytes[17] = format.payload_type & 0x7F;
+        bytes[20..].copy_from_slice(&nanos(self.packing_age));
         bytes
     }
 
@@ -52,7 +57,7 @@ impl Announcement {
         let (rate, rest) = rest.split_first_chunk()?;
         let (&[channels_high, channels_low, packet_high, packet_low], rest) =
             rest.split_first_chunk()?;
-        let (&[sample, payload_type, _, _], _) = rest.split_first_chunk()?;
+        let (&[sample, payload_type, _, _], rest) = rest.split_first_chunk()?;
         let packet = u16::from_be_bytes([packet_high, packet_low]);
         let format = StreamFormat {
             rate: Rate::new(u32::from_be_bytes(*rate)).ok()?,
@@ -68,7 +73,8 @@ impl Announcement {
             payload_type,
         };
         let sane = packet > 0 && payload_type < 128;
-        sane.then_some(Self { link_offset: span(*offset), format })
+        let packing_age = rest.split_first_chunk().map_or(format.ptime(), |(age, _)| span(*age));
+        sane.then_some(Self { link_offset: span(*offset), format, packing_age })
     }
 }
 

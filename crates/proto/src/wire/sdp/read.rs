@@ -13,6 +13,7 @@ use super::{
     Description, DescriptionError, FLOAT_ENCODING, Fault, LINK_OFFSET, MOST_BYTES, MOST_LINES,
     MOST_MEDIA, Origin, Reference,
 };
+use crate::stream::LONGEST_LINK_OFFSET;
 use crate::time::Frames;
 use crate::units::{Channels, Rate};
 use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI};
@@ -45,7 +46,10 @@ impl Description {
             packet,
             link_offset: section
                 .value(LINK_OFFSET)
-                .map(|text| decimal::millis(text).ok_or(section.nonsense(LINK_OFFSET, text)))
+                .map(|text| {
+                    let offset = decimal::millis(text).filter(|o| *o <= LONGEST_LINK_OFFSET);
+                    offset.ok_or(section.nonsense(LINK_OFFSET, text))
+                })
                 .transpose()?,
             mediaclk_offset: section.mediaclk_offset()?,
             reference: section.reference(),
