@@ -32,7 +32,7 @@ const PATIENCE: usize = 4096;
 impl LedgerFile {
     pub(crate) fn create(path: &Path) -> Result<Self, RunError> {
         let file =
-            File::create(path).map_err(|error| RunError::System("creating the ledger", error))?;
+            File::create(path).map_err(|error| RunError::Ledger { path: path.to_owned(), error })?;
         let out = BufWriter::new(file);
         Ok(Self { out, failed: None, headed: false })
     }

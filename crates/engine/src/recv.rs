@@ -147,7 +147,7 @@ impl RecvEngine {
         device: Box<dyn Device>,
         options: &RunOptions,
         stop: &Stop,
-        progress: &mut dyn FnMut(&Progress),
+        progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Report, RunError> {
         self.stop_listening_to_the_deaf();
         let mut watch = Watch::begin(options);
@@ -158,7 +158,7 @@ impl RecvEngine {
         while !watch.is_over(stop) && !running.is_over() {
             wait_for(self.desks.iter().map(|desk| &desk.talk), watch.beat());
             turn(&mut self.desks, &self.device, &mut watch, &mut self.ledger);
-            progress(&progress_of(&self.desks, watch.began));
+            progress(&progress_of(&self.desks, &watch));
             if self.until_bye && self.desks.iter().all(|desk| desk.is_over(now())) {
                 // The last frames are heard one latency after the last packet was captured.
                 let longest = self.desks.iter().map(|d| d.link_offset).max();
@@ -202,8 +202,9 @@ fn turn(desks: &mut [Desk], device: &Settings, watch: &mut Watch, ledger: &mut O
     }
 }
 
-fn progress_of(desks: &[Desk], began: LocalTime) -> Progress {
-    let mut progress = Progress { elapsed: now() - began, ..Progress::default() };
+fn progress_of<'a>(desks: &[Desk], watch: &'a Watch) -> Progress<'a> {
+    let elapsed = now() - watch.began;
+    let mut progress = Progress { elapsed, notes: &watch.notes, ..Progress::default() };
     for desk in desks {
         let Some(status) = &desk.books.status else { continue };
         progress.packets += status.counters.received;

@@ -1,6 +1,7 @@
 //! What sending and receiving have in common: the device's thread, the witness, the clock of a run.
 
 use std::io;
+use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use tautline_io::clock::now;
@@ -31,6 +32,17 @@ pub enum RunError {
     /// The device went and did not come back.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The ledger could not be begun.
+    #[error(
+        "writing {}: {error}; name a file in a folder that is there and that you may write in",
+        path.display()
+    )]
+    Ledger {
+        /// Where it was to be.
+        path: PathBuf,
+        /// What the system answered.
+        error: io::Error,
+    },
     /// The system refused something else.
     #[error("{0}: {1}; end other programs or raise the limits of this user (ulimit -a)")]
     System(&'static str, io::Error),
@@ -138,9 +150,9 @@ impl Watch {
     }
 }
 
-/// How a run goes, for the line on the screen.
+/// How a run goes, for people while it runs.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Progress {
+pub struct Progress<'a> {
     /// Since the beginning.
     pub elapsed: Span,
     /// Packets sent, or received.
@@ -153,4 +165,6 @@ pub struct Progress {
     pub latency: Option<(Span, Span)>,
     /// Whether that is from the sound itself.
     pub heard: bool,
+    /// The sentences that the report will begin with, those so far: each stays, more may follow.
+    pub notes: &'a [String],
 }

@@ -18,7 +18,7 @@ use tautline_proto::ledger::Departure;
 use tautline_proto::sender::{Identity, Sender, SenderConfig};
 use tautline_proto::session::{Event, Sending, Session, SessionConfig};
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::rtcp::{Effective, ReportBlock};
 
 use crate::distribution::Distribution;
@@ -208,7 +208,7 @@ impl SendEngine {
         device: Box<dyn Device>,
         options: &RunOptions,
         stop: &Stop,
-        progress: &mut dyn FnMut(&Progress),
+        progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Report, RunError> {
         let Self { transmitter, mut desk, drain } = self;
         let mut watch = Watch::begin(options);
@@ -224,7 +224,7 @@ impl SendEngine {
         while !watch.is_over(stop) && !running.is_over() {
             wait_for(std::iter::once(&desk.talk), watch.beat());
             desk.turn(&mut watch);
-            progress(&desk.progress(watch.began));
+            progress(&desk.progress(&watch));
         }
         let ended = now();
         let process = running.end()?;
@@ -285,15 +285,16 @@ impl Desk {
         }
     }
 
-    fn progress(&self, began: LocalTime) -> Progress {
+    fn progress<'a>(&self, watch: &'a Watch) -> Progress<'a> {
         let effective = self.receivers.iter().find_map(|receiver| receiver.effective);
         Progress {
-            elapsed: now() - began,
+            elapsed: now() - watch.began,
             packets: self.last.state.packets,
             missed: self.last.link.send_errors + self.last.link.dropped,
             xruns: self.last.xruns,
             latency: effective.map(|effective| (effective.effective, effective.uncertainty)),
             heard: false,
+            notes: &watch.notes,
         }
     }
 
