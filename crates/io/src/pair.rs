@@ -23,10 +23,7 @@ pub fn open_pair(options: &UdpOptions) -> Result<(DirectUdp, ControlSocket), Ope
     }
 }
 
-fn open_pair_at(
-    options: &UdpOptions,
-    port: u16,
-) -> Result<(DirectUdp, ControlSocket), OpenError> {
+fn open_pair_at(options: &UdpOptions, port: u16) -> Result<(DirectUdp, ControlSocket), OpenError> {
     let mut media = options.clone();
     media.bind.set_port(port);
     let Some(above) = port.checked_add(1) else {
@@ -37,6 +34,11 @@ fn open_pair_at(
             errno: 0,
         });
     };
-    let control = ControlSocket::open(&options.for_control(above))?;
-    Ok((DirectUdp::open(&media)?, control))
+    // The one that was asked for first: if both are taken, people are told of that one.
+    let media = DirectUdp::open(&media)?;
+    let control = ControlSocket::open(&options.for_control(above)).map_err(|mut error| {
+        error.tried.push_str(" for RTCP");
+        error
+    })?;
+    Ok((media, control))
 }
