@@ -9,7 +9,7 @@ use tautline_proto::ledger::{Passage, Stage};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::distribution::Distribution;
-use crate::rx::RxStatus;
+use crate::rx::{Faults, RxStatus};
 use crate::sound::Found;
 
 /// The stages of a packet's way as distributions, and its worst packets.
@@ -26,18 +26,13 @@ pub(crate) struct Books {
     played_lately: Lately,
     heard_lately: Lately,
     worst: Vec<Passage>,
-    unjudged: Option<Faults>,
-    pub(crate) packets: u64,
+    /// What went wrong, how often, and is not laid at anybody's door yet.
+    unjudged: Option<(Faults, u64)>,
+    /// How sure the mapping was as each packet was played.
+    uncertainty: Distribution,
     pub(crate) clock: Option<ClockMapping>,
     pub(crate) status: Option<RxStatus>,
     pub(crate) host_stalled: u64,
-}
-
-/// What went wrong between two times at which the stream was looked at.
-struct Faults {
-    since: LocalTime,
-    until: LocalTime,
-    count: u64,
 }
 
 /// The newest latencies.
@@ -76,16 +71,36 @@ impl Books {
             heard_lately: Lately::default(),
             worst: Vec::with_capacity(WORST + 1),
             unjudged: None,
-            packets: 0,
+            uncertainty: Distribution::default(),
             clock: None,
             status: None,
             host_stalled: 0,
         }
     }
 
-    /// Enters one packet that was played.
-    pub(crate) fn enter(&mut self, passage: &Passage) {
-        self.packets += 1;
+    /// Takes the device's word for when one packet will be heard.
+    pub(crate) fn promise(&mut self, passage: &Passage) {
+        if let (Some(total), false) = (passage.total(), passage.late) {
+            self.promised.record(total);
+            self.played_lately.take(total);
+            if let Some(clock) = &self.clock {
+                self.uncertainty.record(clock.uncertainty);
+            }
+        }
+    }
+
+    /// Enters one packet, once it is known when it was heard: `heard` is then its end instead of
+    /// what was promised, so that the stages add up to what is measured. A late one was not heard,
+    /// and is no more than one of the worst.
+    pub(crate) fn enter(&mut self, passage: &Passage, heard: Option<&Found>) {
+        let mut passage = *passage;
+        if let (Some(found), Some(origin)) = (heard, passage.origin) {
+            passage.dac = origin.capture + found.measured;
+        }
+        let passage = &passage;
+        if passage.late {
+            return self.rank(passage);
+        }
         for (stage, distribution) in Stage::ALL.into_iter().zip(&mut self.stages) {
             if let Some(span) = passage.stage(stage) {
                 distribution.record(span);
@@ -94,16 +109,16 @@ impl Books {
         if let Some(span) = passage.sender_stage() {
             self.sender.record(span);
         }
-        if let Some(total) = passage.total() {
-            self.promised.record(total);
-            self.played_lately.take(total);
-        }
         self.rank(passage);
     }
 
-    /// Keeps the packets that came closest to being late: those that waited least.
+    /// Keeps the packets that were late by the most, and those that came closest to it: that waited
+    /// least.
     fn rank(&mut self, passage: &Passage) {
-        let waited = |p: &Passage| p.stage(Stage::Buffer).unwrap_or(Span::ZERO);
+        let waited = |p: &Passage| {
+            let stage = if p.late { Stage::Device } else { Stage::Buffer };
+            p.stage(stage).unwrap_or(Span::ZERO).as_nanos() - i64::from(p.late)
+        };
         if self.worst.len() == WORST && waited(passage) >= waited(&self.worst[WORST - 1]) {
             return;
         }
@@ -129,18 +144,15 @@ impl Books {
     ) {
         self.close(stalled);
         let faults = |s: &RxStatus| s.counters.late + s.counters.lost + s.xruns;
-        let before = self.status.replace(status);
-        let (since, counted) = before.map_or((status.at, 0), |b| (b.at, faults(&b)));
-        let faults = faults(&status).saturating_sub(counted);
-        if faults > 0 {
-            self.unjudged = Some(Faults { since, until: status.at, count: faults });
-        }
+        let counted = self.status.replace(status).map_or(0, |before| faults(&before));
+        let count = faults(&status).saturating_sub(counted);
+        self.unjudged = status.faults.filter(|_| count > 0).map(|when| (when, count));
     }
 
     /// Judges what is not judged yet.
     pub(crate) fn close(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
-        if let Some(Faults { since, until, count }) = self.unjudged.take()
-            && stalled(since - REACH, until)
+        if let Some((Faults { from, to }, count)) = self.unjudged.take()
+            && stalled(from, to)
         {
             self.host_stalled += count;
         }
@@ -158,6 +170,11 @@ impl Books {
         if self.measured.count() > 0 { (&self.measured, true) } else { (&self.promised, false) }
     }
 
+    /// How sure the clocks were while packets were played.
+    pub(crate) fn uncertainty(&self) -> &Distribution {
+        &self.uncertainty
+    }
+
     pub(crate) fn error(&self) -> &Distribution {
         &self.error
     }
@@ -173,6 +190,3 @@ impl Books {
         &self.worst
     }
 }
-
-/// A stall does its harm for as long after it as packets wait in queues.
-const REACH: Span = Span::from_millis(50);

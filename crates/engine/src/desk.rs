@@ -14,13 +14,14 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::{Announcement, Effective};
 
 use crate::books::Books;
-use crate::ledger_file::{LedgerFile, Lines};
+use crate::ledger_file::LedgerFile;
 use crate::machine;
+use crate::pending::Pending;
 use crate::recv::{StreamPlan, least_latency};
 use crate::run::{RunError, Watch};
 use crate::rx::{Command, Incoming, RxStatus};
 use crate::session::{Audience, Talk};
-use crate::sound::{Measurement, PacketTap};
+use crate::sound::{Found, Measurement, PacketTap};
 use crate::summary;
 
 /// What the ordinary thread holds of one stream.
@@ -45,8 +46,9 @@ pub(crate) struct Desk {
     /// The newest mapping of a clock, whoever's: a sender reports before its first packet.
     mapped: Option<(u32, ClockMapping)>,
     announced: Option<Announcement>,
-    /// For the ledger.
-    lines: Lines,
+    /// The how many-th it is, for the ledger.
+    number: usize,
+    pending: Pending,
     pub(crate) link_offset: Span,
     /// The longest latency there is room for.
     longest: Span,
@@ -94,6 +96,9 @@ pub(crate) fn connect(
         status,
         silent_since: LocalTime::NEVER,
         alive: false,
+        muted: false,
+        faults: None,
+        unbooked: 0,
     };
     let desk = Desk {
         address: stream.address,
@@ -110,12 +115,26 @@ pub(crate) fn connect(
         lively: false,
         mapped: None,
         announced: None,
-        lines: Lines::of(number),
+        number,
+        pending: Pending::default(),
         link_offset: stream.receiver.link_offset,
         longest,
         left: false,
     };
     Ok((desk, input))
+}
+
+/// Enters one packet into the books, and into the ledger if one is written.
+fn book(
+    books: &mut Books,
+    ledger: Option<&mut LedgerFile>,
+    stream: usize,
+    (passage, found): (&Passage, Option<&Found>),
+) {
+    books.enter(passage, found);
+    if let Some(ledger) = ledger {
+        ledger.passage(stream, passage, found.map(|found| found.measured));
+    }
 }
 
 impl Desk {
@@ -145,18 +164,18 @@ impl Desk {
     /// peer is told goodbye.
     pub(crate) fn finish(&mut self, watch: &Watch, mut ledger: Option<&mut LedgerFile>) {
         self.books.close(|from, to| watch.witness.overlaps(from, to));
-        let (books, lines) = (&mut self.books, &mut self.lines);
-        if let Some(measurement) = &mut self.measurement {
+        let Self { measurement, books, pending, number, .. } = self;
+        if let Some(measurement) = measurement {
             measurement.finish(&mut |found| {
                 books.found(found);
-                if let Some(ledger) = ledger.as_deref_mut() {
-                    lines.found(ledger, found);
-                }
+                pending.found(found, |passage, found| {
+                    book(books, ledger.as_deref_mut(), *number, (passage, found));
+                });
             });
         }
-        if let Some(ledger) = ledger {
-            self.lines.finish(ledger);
-        }
+        pending.finish(|passage, found| {
+            book(books, ledger.as_deref_mut(), *number, (passage, found));
+        });
         self.talk.leave();
     }
 
@@ -171,22 +190,25 @@ impl Desk {
         if let Some(measurement) = &mut self.measurement {
             measurement.listen();
         }
-        while let Ok(passage) = self.passages.pop() {
-            self.books.enter(&passage);
-            if let Some(measurement) = &mut self.measurement {
-                measurement.expect(&passage);
-            }
-            if let Some(ledger) = ledger.as_deref_mut() {
-                self.lines.enter(ledger, &passage);
+        let Self { measurement, books, pending, number, passages, .. } = self;
+        while let Ok(passage) = passages.pop() {
+            books.promise(&passage);
+            match measurement {
+                Some(measurement) if !passage.late => {
+                    measurement.expect(&passage);
+                    pending.push(passage, |passage, found| {
+                        book(books, ledger.as_deref_mut(), *number, (passage, found));
+                    });
+                }
+                _ => book(books, ledger.as_deref_mut(), *number, (&passage, None)),
             }
         }
-        let (books, lines) = (&mut self.books, &mut self.lines);
-        if let Some(measurement) = &mut self.measurement {
+        if let Some(measurement) = measurement {
             measurement.search(&mut |found| {
                 books.found(found);
-                if let Some(ledger) = ledger.as_deref_mut() {
-                    lines.found(ledger, found);
-                }
+                pending.found(found, |passage, found| {
+                    book(books, ledger.as_deref_mut(), *number, (passage, found));
+                });
             });
         }
     }
@@ -232,72 +254,73 @@ impl Desk {
             }
             Event::Left { ssrc } => Command::Left(ssrc),
             Event::Announced { ssrc, announcement } => {
-                let news = self.concerns(ssrc) && self.announced != Some(announcement);
-                let Some(command) = news.then(|| self.follow(announcement, device, watch)) else {
-                    return;
-                };
-                self.announced = Some(announcement);
-                match command {
-                    Some(command) => command,
-                    None => return,
+                if self.concerns(ssrc) && self.announced != Some(announcement) {
+                    let followed = self.follow(announcement, device, watch);
+                    self.announced = followed.then_some(announcement);
                 }
+                return;
             }
             Event::Reception { .. } | Event::Effective { .. } => return,
         };
         // The device's thread empties this ring each period; if it does not run, nothing is lost
         // that the next report does not bring again.
-        if self.commands.push(command).is_err() {
-            self.announced = None;
-        }
+        let _ = self.commands.push(command);
     }
 
-    /// What the sender says of its stream against what was set up here.
-    fn follow(
-        &mut self,
-        announcement: Announcement,
-        device: &Settings,
-        watch: &mut Watch,
-    ) -> Option<Command> {
+    /// What the sender says of its stream against what was set up here. Tells whether the device's
+    /// thread took it; if not, the next report says it again.
+    fn follow(&mut self, announcement: Announcement, device: &Settings, watch: &mut Watch) -> bool {
         let (theirs, ours) = (announcement.format, self.config.format);
-        if (theirs.rate, theirs.channels) != (ours.rate, ours.channels) {
+        let alike = (theirs.rate, theirs.channels) == (ours.rate, ours.channels);
+        if !alike {
+            let (hertz, channels) = (theirs.rate.hertz(), theirs.channels);
             watch.note(format!(
-                "{} sends {} Hz with {} channels and this end expects {} Hz with {}; \
-                 run with --rate {} --channels {}",
+                "{} sends {hertz} Hz with {channels} channels and this end expects {} Hz with {}, so \
+                 it is not played: run with --rate {hertz} --channels {channels}",
                 self.address,
-                theirs.rate.hertz(),
-                theirs.channels,
                 ours.rate.hertz(),
-                ours.channels,
-                theirs.rate.hertz(),
-                theirs.channels
+                ours.channels
             ));
-            return None;
+            return self.commands.push(Command::Mute(true)).is_ok();
         }
-        if self.latency_chosen {
-            return None;
-        }
-        let least = least_latency(theirs.ptime(), device);
+        let least = least_latency(announcement.packing_age, device);
         let promised = announcement.link_offset;
-        if promised < least {
+        let wanted = if self.latency_chosen { self.link_offset } else { promised.max(least) };
+        self.note_latency(&announcement, least, wanted, watch);
+        self.link_offset = wanted.min(self.longest);
+        self.commands.push(Command::Mute(false)).is_ok()
+            && self.commands.push(Command::LinkOffset(self.link_offset)).is_ok()
+    }
+
+    /// Says what stands between the latency that is wanted and one that works.
+    fn note_latency(
+        &self,
+        announcement: &Announcement,
+        least: Span,
+        wanted: Span,
+        watch: &mut Watch,
+    ) {
+        let Announcement { packing_age, link_offset, .. } = announcement;
+        let (device, address) = (least - *packing_age, &self.address);
+        if wanted < least {
             watch.note(format!(
-                "{} promises {promised} but this end needs {least} at least (packet {}, {} periods \
-                 of {}); it runs at that",
-                self.address,
-                theirs.ptime(),
-                device.periods,
-                device.period
+                "{address}: packets are up to {packing_age} old when they leave and the device here \
+                 takes {device}, so {wanted} is too little and most will be late; use --latency \
+                 {least} or more, or shorter periods at both ends"
+            ));
+        } else if !self.latency_chosen && *link_offset < least {
+            watch.note(format!(
+                "{address} promises {link_offset} but packets are up to {packing_age} old when they \
+                 leave and the device here takes {device}; it runs at {least}"
             ));
         }
-        let wanted = promised.max(least);
         if wanted > self.longest {
             watch.note(format!(
-                "{} wants {wanted} but this end has room for {}; it runs at that: give --latency \
-                 {wanted} for more",
-                self.address, self.longest
+                "{address} wants {wanted} but this end has room for {}; it runs at that: give \
+                 --latency {wanted} for more",
+                self.longest
             ));
         }
-        self.link_offset = wanted.min(self.longest);
-        Some(Command::LinkOffset(self.link_offset))
     }
 
     /// Tells the session how the stream arrives.

@@ -3,7 +3,6 @@
 //! A receiver's line and its sender's begin with the same RTP timestamp, so that the two join.
 //! Instants are nanoseconds on the writer's own monotonic clock; what is unknown is empty.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -13,10 +12,9 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wrap;
 
 use crate::run::RunError;
-use crate::sound::Found;
 
 const RECV_HEAD: &str = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,\
-     stream";
+     stream,late";
 const SEND_HEAD: &str = "rtp_timestamp,capture,taken,packed,due,handed";
 
 /// A ledger being written.
@@ -26,13 +24,10 @@ pub(crate) struct LedgerFile {
     headed: bool,
 }
 
-/// A packet that was not found in the sound after this many others is written without.
-const PATIENCE: usize = 4096;
-
 impl LedgerFile {
     pub(crate) fn create(path: &Path) -> Result<Self, RunError> {
-        let file =
-            File::create(path).map_err(|error| RunError::Ledger { path: path.to_owned(), error })?;
+        let file = File::create(path)
+            .map_err(|error| RunError::Ledger { path: path.to_owned(), error })?;
         let out = BufWriter::new(file);
         Ok(Self { out, failed: None, headed: false })
     }
@@ -51,7 +46,8 @@ impl LedgerFile {
         self.headed = true;
     }
 
-    fn passage(&mut self, stream: usize, passage: &Passage, measured: Option<Span>) {
+    /// A packet that was played, or came too late for that.
+    pub(crate) fn passage(&mut self, stream: usize, passage: &Passage, measured: Option<Span>) {
         let nanos =
             |time: Option<LocalTime>| time.map_or(String::new(), |t| t.as_nanos().to_string());
         let sender = passage.origin.and_then(|origin| origin.sender);
@@ -68,8 +64,12 @@ impl LedgerFile {
         ]
         .map(nanos);
         let timestamp = wrap::rtp_timestamp(passage.media.as_frames());
+        let late = u8::from(passage.late);
         let measured = measured.map_or(String::new(), |span| span.as_nanos().to_string());
-        self.line(RECV_HEAD, &format!("{timestamp},{},{measured},{stream}", instants.join(",")));
+        self.line(
+            RECV_HEAD,
+            &format!("{timestamp},{},{measured},{stream},{late}", instants.join(",")),
+        );
     }
 
     /// A packet that was sent.
@@ -84,48 +84,6 @@ impl LedgerFile {
         match self.failed.map_or(flushed, Err) {
             Ok(()) => Ok(()),
             Err(error) => Err(RunError::System("writing the ledger", error)),
-        }
-    }
-}
-
-/// The lines of one received stream that wait for what the sound says.
-#[derive(Debug)]
-pub(crate) struct Lines {
-    stream: usize,
-    waiting: VecDeque<Passage>,
-}
-
-impl Lines {
-    /// Of the stream that was given as the `stream`-th, from 0.
-    pub(crate) const fn of(stream: usize) -> Self {
-        Self { stream, waiting: VecDeque::new() }
-    }
-
-    /// A packet that was played, by the books.
-    pub(crate) fn enter(&mut self, file: &mut LedgerFile, passage: &Passage) {
-        self.waiting.push_back(*passage);
-        if self.waiting.len() > PATIENCE {
-            self.write(file, 1);
-        }
-    }
-
-    /// A packet that was found in the sound. Those before it were not.
-    pub(crate) fn found(&mut self, file: &mut LedgerFile, found: Found) {
-        let Some(before) = self.waiting.iter().position(|p| p.media == found.media) else { return };
-        self.write(file, before);
-        if let Some(passage) = self.waiting.pop_front() {
-            file.passage(self.stream, &passage, Some(found.measured));
-        }
-    }
-
-    /// Nothing more will be found.
-    pub(crate) fn finish(&mut self, file: &mut LedgerFile) {
-        self.write(file, self.waiting.len());
-    }
-
-    fn write(&mut self, file: &mut LedgerFile, count: usize) {
-        for passage in self.waiting.drain(..count) {
-            file.passage(self.stream, &passage, None);
         }
     }
 }

@@ -11,6 +11,7 @@ mod desk;
 pub mod distribution;
 mod ledger_file;
 mod machine;
+mod pending;
 pub mod recv;
 pub mod report;
 pub mod run;

@@ -112,6 +112,7 @@ impl RecvEngine {
             one: block.clone(),
             sum: block,
             xruns: 0,
+            woke: now(),
             told: LocalTime::ZERO,
         };
         let ledger = plan.ledger.as_deref().map(LedgerFile::create).transpose()?;
@@ -228,9 +229,9 @@ fn passages_of(device: &Settings) -> usize {
     2 * (device.period.count() / shortest + 64).unsigned_abs() as usize
 }
 
-/// The least latency at which a receiver can play: the whole packet must have been captured, and a
-/// block is written one ring of the device before its last frame is heard.
-pub fn least_latency(ptime: Span, device: &Settings) -> Span {
+/// The least latency at which a receiver can play: a packet is up to `packing_age` old when it
+/// leaves, and a block is written one ring of the device before its last frame is heard.
+pub fn least_latency(packing_age: Span, device: &Settings) -> Span {
     let ring = device.period.count() * i64::from(device.periods);
-    ptime + device.rate.span_of(Frames::new(ring))
+    packing_age + device.rate.span_of(Frames::new(ring))
 }

@@ -63,9 +63,11 @@ pub struct Latency {
     pub measured: Summary,
     /// `sound` where the card listened to itself, `device` where its word is taken.
     pub measured_from: &'static str,
-    /// How far the measured figures may be from the truth, either way; absent where clocks are not
+    /// How far the measured median may be from the truth, either way; absent where clocks are not
     /// mapped.
     pub uncertainty_ns: Option<i64>,
+    /// The same at its greatest, as for the least and the greatest of the measured figures.
+    pub uncertainty_max_ns: Option<i64>,
     /// What the sound says less what the books promised.
     pub books_error: Summary,
     /// What the presentation times rest on: `clock` or `arrival`.
@@ -100,6 +102,8 @@ pub struct Counters {
     pub slipped_frames: u64,
     pub early: u64,
     pub foreign: u64,
+    pub doubted: u64,
+    pub unbooked: u64,
     pub socket_drops: u64,
     pub send_errors: u64,
 }

@@ -34,6 +34,22 @@ pub(crate) enum Command {
     LinkOffset(Span),
     /// The sender left.
     Left(u32),
+    /// The stream is of a kind that would be noise here, or is not any more.
+    Mute(bool),
+}
+
+/// When something went wrong: from the earliest cause to the latest sign of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Faults {
+    pub(crate) from: LocalTime,
+    pub(crate) to: LocalTime,
+}
+
+impl Faults {
+    fn add(faults: &mut Option<Self>, from: LocalTime, to: LocalTime) {
+        let all = faults.get_or_insert(Self { from, to });
+        *all = Self { from: all.from.min(from), to: all.to.max(to) };
+    }
 }
 
 /// How one stream stands, told to the ordinary thread now and then.
@@ -47,6 +63,10 @@ pub(crate) struct RxStatus {
     pub(crate) basis: Option<Basis>,
     pub(crate) xruns: u64,
     pub(crate) said_goodbye: bool,
+    /// When packets were late or lost or the device starved since the last status.
+    pub(crate) faults: Option<Faults>,
+    /// Passages that found the ring full: the books lack them.
+    pub(crate) unbooked: u64,
 }
 
 /// One stream on its way to the device.
@@ -62,6 +82,9 @@ pub(crate) struct Incoming {
     /// Since when it brings nothing; `NEVER` before it brought anything.
     pub(crate) silent_since: LocalTime,
     pub(crate) alive: bool,
+    pub(crate) muted: bool,
+    pub(crate) faults: Option<Faults>,
+    pub(crate) unbooked: u64,
 }
 
 impl Incoming {
@@ -74,17 +97,25 @@ impl Incoming {
                 }
                 Command::LinkOffset(link_offset) => self.receiver.set_link_offset(link_offset),
                 Command::Left(ssrc) => self.receiver.say_goodbye(ssrc),
+                Command::Mute(muted) => self.muted = muted,
             }
         }
     }
 
     /// Reads what has arrived; when that was, or `woke` if nothing had.
     fn read(&mut self, woke: LocalTime) -> LocalTime {
-        let Self { receiver, link, tap, .. } = self;
+        let Self { receiver, link, tap, passages, faults, unbooked, .. } = self;
         let mut latest = woke;
         link.receive(&mut |arrival| {
             latest = latest.max(arrival.read);
             let received = receiver.handle(arrival.datagram, arrival.arrival, arrival.read);
+            if let Received::Late(passage) = received {
+                // Whatever held it up did so while it was on its way.
+                let age = receiver.placement().link_offset();
+                let captured = passage.origin.map_or(passage.arrival - age, |o| o.capture);
+                Faults::add(faults, captured, passage.read);
+                *unbooked += u64::from(passages.push(passage).is_err());
+            }
             if let (Received::Placed(packet), Some((tap, room))) = (received, tap.as_mut()) {
                 let channels = receiver.format().channels.count();
                 let samples = (packet.payload.len() / packet.sample.bytes()).min(room.len());
@@ -99,7 +130,12 @@ impl Incoming {
     /// Takes the block's frames into `out`, and says by `alive` whether there were any.
     fn pull(&mut self, out: &mut [f32], times: PullTimes, passages: &mut Passages, index: usize) {
         let frames = self.receiver.format().channels.frames_in(out.len());
+        let lost = self.receiver.counters().lost;
         let pulled = self.receiver.pull(out, times, |passage| passages.push(index, passage));
+        if self.receiver.counters().lost > lost {
+            let age = self.receiver.placement().link_offset();
+            Faults::add(&mut self.faults, times.now - age, times.now);
+        }
         if pulled.media.is_some() && pulled.missing < frames {
             self.silent_since = times.now;
         }
@@ -117,8 +153,7 @@ impl Incoming {
             jitter: rate.frames_nearest(source.jitter()).count() as u32,
             effective: None,
         });
-        // The newest status is in the next one too, so a full ring loses nothing.
-        let _ = self.status.push(RxStatus {
+        let status = RxStatus {
             at,
             counters: *receiver.counters(),
             link: self.link.counters(),
@@ -127,7 +162,19 @@ impl Incoming {
             basis,
             xruns,
             said_goodbye: receiver.source().is_some_and(|source| source.said_goodbye()),
-        });
+            faults: self.faults,
+            unbooked: self.unbooked,
+        };
+        // The newest status is in the next one too, so a full ring loses nothing: when something
+        // went wrong is kept until it is told.
+        if self.status.push(status).is_ok() {
+            self.faults = None;
+        }
+    }
+
+    /// The gain that the stream is to have now.
+    fn target(&self, heard: bool) -> Gain {
+        if heard && !self.muted { self.gain } else { Gain::SILENCE }
     }
 }
 
@@ -151,7 +198,8 @@ impl Passages {
         for (index, mut passage) in self.kept.drain(..) {
             passage.written = at;
             // A full ring costs the books a line; the ordinary thread empties it 50 times a second.
-            let _ = inputs[index].passages.push(passage);
+            let full = inputs[index].passages.push(passage).is_err();
+            inputs[index].unbooked += u64::from(full);
         }
     }
 }
@@ -171,6 +219,8 @@ pub(crate) struct Mixer {
     pub(crate) sum: Box<[f32]>,
     pub(crate) passages: Passages,
     pub(crate) xruns: u64,
+    /// When the device woke last.
+    pub(crate) woke: LocalTime,
     pub(crate) told: LocalTime,
 }
 
@@ -197,10 +247,10 @@ impl Mixer {
                 times.now = input.read(times.now);
             }
             input.pull(block, times, &mut self.passages, index);
-            let heard = self.select.hears(index, self.chosen);
-            let gain = if alone || heard { input.gain } else { Gain::SILENCE };
+            let gain = input.target(alone || self.select.hears(index, self.chosen));
+            let audible = gain != Gain::SILENCE || input.volume.current() != Gain::SILENCE;
             input.volume.apply(gain, self.channels.count(), block);
-            if !alone {
+            if !alone && audible {
                 sum.iter_mut().zip(&*one).for_each(|(sum, one)| *sum += one);
             }
         }
@@ -237,6 +287,12 @@ impl Process for Mixer {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let _realtime = realtime::scope();
         self.xruns += u64::from(cycle.xruns);
+        if cycle.xruns > 0 {
+            for input in &mut self.inputs {
+                Faults::add(&mut input.faults, self.woke, cycle.now);
+            }
+        }
+        self.woke = cycle.now;
         self.play(&mut cycle.playback, cycle.now);
         let written = now();
         self.passages.written(written, &mut self.inputs);

@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn first_alive_stays_until_it_falls_silent() {
-        let choose = |alive: [bool; 3], before| Select::FirstAlive.choose(alive.into_iter(), before);
+        let choose =
+            |alive: [bool; 3], before| Select::FirstAlive.choose(alive.into_iter(), before);
         assert_eq!(choose([false, true, true], None), Some(1));
         assert_eq!(choose([true, true, true], Some(1)), Some(1));
         assert_eq!(choose([true, false, true], Some(1)), Some(0));

@@ -120,6 +120,7 @@ struct Promise {
     address: String,
     format: StreamFormat,
     link_offset: Span,
+    packing_age: Span,
     identity: Identity,
 }
 
@@ -187,6 +188,7 @@ impl SendEngine {
                 address: plan.address,
                 format: plan.format,
                 link_offset: plan.link_offset,
+                packing_age: plan.format.packing_age(plan.device.period),
                 identity: plan.identity,
             },
             departures,
@@ -267,6 +269,7 @@ impl Desk {
         self.talk.session.set_sending(Sending {
             format: self.plan.format,
             link_offset: self.plan.link_offset,
+            packing_age: self.plan.packing_age,
             timestamp: self.plan.identity.timestamp,
             state: self.last.state,
         });
@@ -313,6 +316,7 @@ impl Desk {
                 measured: Distribution::default().summary(),
                 measured_from: "receivers",
                 uncertainty_ns: None,
+                uncertainty_max_ns: None,
                 books_error: Distribution::default().summary(),
                 basis: "clock",
             },

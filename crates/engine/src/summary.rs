@@ -10,9 +10,7 @@ use tautline_proto::wire::rtp::Invalid;
 use tautline_proto::wrap;
 
 use crate::books::Books;
-use crate::report::{
-    Clock, Counters, InvalidCount, Latency, StageSummary, Stream, WorstPacket,
-};
+use crate::report::{Clock, Counters, InvalidCount, Latency, StageSummary, Stream, WorstPacket};
 
 /// A canonical name that nobody else has (RFC 7022 §4.2, short-term persistent).
 pub(crate) fn cname(random: &[u8; 16]) -> String {
@@ -72,16 +70,15 @@ impl Received<'_> {
     fn latency(&self, format: StreamFormat) -> Latency {
         let (latency, heard) = self.books.latency();
         let basis = self.books.status.and_then(|status| status.basis);
+        let unsure = self.books.uncertainty().summary();
         // The sound is placed on whole frames.
         let rounding = format.rate.span_of(tautline_proto::time::Frames::new(1)).half();
         Latency {
             configured_ns: self.link_offset.as_nanos(),
             measured: latency.summary(),
             measured_from: if heard { "sound" } else { "device" },
-            uncertainty_ns: self
-                .books
-                .clock
-                .map(|clock| (clock.uncertainty + rounding).as_nanos()),
+            uncertainty_ns: unsure.p50_ns.map(|nanos| nanos + rounding.as_nanos()),
+            uncertainty_max_ns: unsure.max_ns.map(|nanos| nanos + rounding.as_nanos()),
             books_error: self.books.error().summary(),
             basis: match basis {
                 Some(Basis::Clock) => "clock",
@@ -107,6 +104,8 @@ impl Received<'_> {
             host_stalled: self.books.host_stalled,
             slipped_frames: counted.slipped_frames,
             early: counted.early,
+            doubted: counted.doubted,
+            unbooked: status.unbooked,
             foreign: counted.foreign + status.link.foreign,
             socket_drops: status.link.kernel_drops + status.link.ring_drops,
             ..Counters::default()
@@ -128,6 +127,13 @@ impl Received<'_> {
         if status.counters.received == 0 {
             return notes.push(format!(
                 "nothing was received at {}; is the sender running and sending here?",
+                self.address
+            ));
+        }
+        if status.counters.late > status.counters.received / 2 {
+            notes.push(format!(
+                "{}: most packets came after their turn; use a longer --latency (the worst packets \
+                 above are late by what their device stage is below zero)",
                 self.address
             ));
         }
@@ -156,9 +162,9 @@ impl Received<'_> {
 }
 
 fn worst(passage: &Passage) -> WorstPacket {
-    let stages = Stage::ALL.into_iter().filter_map(|stage| {
-        passage.stage(stage).map(|span| (stage.name(), span.as_nanos()))
-    });
+    let stages = Stage::ALL
+        .into_iter()
+        .filter_map(|stage| passage.stage(stage).map(|span| (stage.name(), span.as_nanos())));
     let sender = passage.sender_stage().map(|span| ("sender", span.as_nanos()));
     WorstPacket {
         rtp_timestamp: wrap::rtp_timestamp(passage.media.as_frames()),

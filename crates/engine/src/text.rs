@@ -123,6 +123,8 @@ fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
         ("early", c.early),
         ("invalid", c.invalid),
         ("foreign", c.foreign),
+        ("doubted", c.doubted),
+        ("not booked", c.unbooked),
         ("dropped by a full socket", c.socket_drops),
         ("send errors", c.send_errors),
         ("xruns", c.xruns),
@@ -178,7 +180,7 @@ fn worst(out: &mut String, stream: &Stream) -> fmt::Result {
     if stream.worst.is_empty() {
         return Ok(());
     }
-    writeln!(out, "closest to being late, worst first:")?;
+    writeln!(out, "latest, or closest to it, worst first:")?;
     for packet in &stream.worst {
         write!(out, "  {:>10}", packet.rtp_timestamp)?;
         for (name, nanos) in &packet.stages {

@@ -63,8 +63,9 @@ fn sooner(process: Box<dyn Process>) -> Box<dyn Process> {
 /// what the books say.
 fn assert_measured(report: &Report, off: Span) {
     for stream in &report.streams {
-        let Latency { configured_ns, measured, measured_from, uncertainty_ns, books_error, basis } =
-            &stream.latency;
+        let Latency { configured_ns, measured, measured_from, basis, .. } = &stream.latency;
+        let Latency { uncertainty_ns, uncertainty_max_ns, books_error, .. } = &stream.latency;
+        assert!(uncertainty_ns <= uncertainty_max_ns);
         let told = format!("{:#?}", report.streams);
         assert_eq!((*measured_from, *basis), ("sound", "clock"), "{told}");
         let uncertainty = uncertainty_ns.unwrap();
@@ -88,7 +89,8 @@ fn lines(ledger: &PathBuf) -> Vec<Line> {
     let head = lines.next().unwrap();
     assert_eq!(
         head,
-        "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,stream"
+        "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,\
+         measured_ns,stream,late"
     );
     let line = |line: &str| {
         let fields: Vec<Option<i64>> = line.split(',').map(|field| field.parse().ok()).collect();
@@ -97,11 +99,28 @@ fn lines(ledger: &PathBuf) -> Vec<Line> {
     lines.map(line).collect()
 }
 
+/// Asserts that the stages of the report add up to what was measured, and so that the last of them,
+/// half of the time, is `off` from what the books say of it.
+fn assert_stages(lines: &[Line], report: &Report, off: Span) {
+    let mut promised: Vec<i64> = lines
+        .iter()
+        .filter(|line| line.instants.len() == 9 && line.measured.is_some())
+        .map(|line| line.instants[8] - line.instants[7])
+        .collect();
+    promised.sort_unstable();
+    let promised = promised[promised.len() / 2];
+    let stages = &report.streams[0].stages;
+    let device = stages.iter().find(|stage| stage.name == "device").unwrap().summary.p50_ns;
+    let error = device.unwrap() - promised - off.as_nanos();
+    assert!(error.abs() <= 2 * frame(), "the device's stage is {error} ns off");
+}
+
 /// Asserts that each packet's stages are none below zero by more than the clocks may be off, that
 /// they add up to what the books say of it, and that it was heard `off` from that.
 fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
     let uncertainty = report.streams[0].latency.uncertainty_ns.unwrap();
     let lines = lines(ledger);
+    assert_stages(&lines, report, off);
     let mut heard = 0;
     for Line { instants, measured } in lines.iter().filter(|line| line.instants.len() == 9) {
         let stages: Vec<i64> = instants.windows(2).map(|pair| pair[1] - pair[0]).collect();

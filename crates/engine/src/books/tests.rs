@@ -29,6 +29,8 @@ fn status(millis: i64, (late, lost, xruns): (u64, u64, u64)) -> RxStatus {
         basis: None,
         xruns,
         said_goodbye: false,
+        faults: (late + lost + xruns > 0).then(|| Faults { from: at(millis - 10), to: at(millis) }),
+        unbooked: 0,
     }
 }
 
@@ -58,8 +60,9 @@ fn faults_in_a_stall_of_all_cores_are_the_hosts() {
 }
 
 #[test]
-fn faults_shortly_after_a_stall_are_the_hosts_too() {
-    let statuses = [status(990, (0, 0, 0)), status(1_000, (0, 4, 0))];
+fn a_packet_that_was_under_way_in_a_stall_is_the_hosts_and_one_that_was_not_is_not() {
+    let faults = Some(Faults { from: at(948), to: at(1_000) });
+    let statuses = [status(990, (0, 0, 0)), RxStatus { faults, ..status(1_000, (0, 4, 0)) }];
     assert_eq!(judged(&statuses, &stalled(945, 950)), 4);
     assert_eq!(judged(&statuses, &stalled(900, 930)), 0);
 }

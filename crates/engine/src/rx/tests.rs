@@ -88,6 +88,9 @@ fn incoming(queue: &Queue) -> Incoming {
         status: RingBuffer::new(1).0,
         silent_since: LocalTime::NEVER,
         alive: false,
+        muted: false,
+        faults: None,
+        unbooked: 0,
     }
 }
 
@@ -106,6 +109,7 @@ impl World {
             sum: vec![0.0; PACKET].into(),
             passages: Passages::with_capacity(16),
             xruns: 0,
+            woke: LocalTime::ZERO,
             told: LocalTime::ZERO,
         };
         Self { mixer, queues, levels: levels.into(), tick: 0, played: Vec::new() }

@@ -44,7 +44,16 @@ impl World {
         let origin = Some(Origin { capture: dac - LATENCY, sender: None });
         let (media, arrival) = (MediaTime::from_frames(frame as i64), dac);
         let (read, taken, written) = (dac, dac, dac);
-        self.measurement.expect(&Passage { media, origin, arrival, read, taken, written, dac });
+        self.measurement.expect(&Passage {
+            media,
+            origin,
+            arrival,
+            read,
+            taken,
+            written,
+            dac,
+            late: false,
+        });
     }
 
     /// The card plays `samples`, the first when it is at `frame`.
