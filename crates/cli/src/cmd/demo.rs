@@ -98,7 +98,7 @@ fn scene(flags: &Demo, recording: &Path) -> Result<Scene, Failure> {
         )));
     }
     let duration = flags.seconds.map(|seconds| Span::from_secs(i64::from(seconds)));
-    let options = RunOptions { scheduler: flags.scheduler, duration, witness: false };
+    let options = RunOptions { scheduler: flags.scheduler, duration, witness: true };
     Ok(Scene { format, device, latency, options })
 }
 
@@ -158,7 +158,7 @@ impl Receiver {
         let stop = Stop::default();
         let (asked, options) = (
             stop.clone(),
-            RunOptions { duration: None, witness: name == "receiver-1", ..scene.options },
+            RunOptions { duration: None, ..scene.options },
         );
         let thread = std::thread::Builder::new()
             .name(name.into())
