@@ -72,8 +72,7 @@ impl Call {
         };
         command.args(&self.arguments);
         // Nobody's own settings have a say here.
-        let nowhere = "/nonexistent";
-        command.env("TAUT_HOME", nowhere).env("XDG_CONFIG_HOME", nowhere).env("HOME", nowhere);
+        command.env("TAUT_HOME", "/nonexistent").env("XDG_CONFIG_HOME", "/nonexistent");
         command.current_dir(self.folder.as_deref().unwrap_or(Path::new("/")));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
