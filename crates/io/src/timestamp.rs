@@ -65,10 +65,11 @@ impl StampClock {
         Self { offset, learned, step: None }
     }
 
-    /// Reads the clocks again if the last reading is old.
+    /// Reads the clocks again if the last reading is old. Once is enough: a reading that was
+    /// interrupted is wide and takes nothing away from what is known.
     pub(crate) fn refresh(&mut self, now: LocalTime) {
         if now - self.learned >= REFRESH_AFTER {
-            self.learn(Bracket::tightest(BRACKETS), now);
+            self.learn(Bracket::tightest(1), now);
         }
     }
 
