@@ -96,13 +96,22 @@ pub struct PlaybackRing {
     ring: Ring,
     /// The next frame that the program writes.
     program: i64,
+    /// Frames that the program may be late without harm.
+    patience: i64,
 }
 
 impl PlaybackRing {
     /// An empty ring at the start of `clock`.
     pub fn new(clock: CardClock, settings: &Settings) -> Self {
         let ring = Ring::new(settings);
-        Self { clock, ring, program: (ring.periods - 1) * ring.period }
+        Self { clock, ring, program: (ring.periods - 1) * ring.period, patience: 0 }
+    }
+
+    /// What no hardware does: waits for a program that is up to `patience` late and takes its
+    /// blocks for the instants they were due at, which have passed by then. A block that was begun
+    /// is taken whole.
+    pub fn patient(self, patience: Frames) -> Self {
+        Self { patience: patience.count().max(0), ..self }
     }
 
     /// Frames of silence that the card plays before the program's first block.
@@ -124,7 +133,8 @@ impl PlaybackRing {
     /// program goes on at the first period that the hardware has not reached; what lies between
     /// was played as silence.
     pub fn begin(&mut self, now: LocalTime) -> Turn {
-        let starved = self.ring.whole_periods((self.clock.frame_at(now) - self.program).max(0));
+        let late = self.clock.frame_at(now) - self.program;
+        let starved = if late > self.patience { self.ring.whole_periods(late) } else { 0 };
         self.program += starved;
         Turn {
             frame: self.program,
@@ -138,7 +148,8 @@ impl PlaybackRing {
     pub fn finish(&mut self, now: LocalTime) -> Frames {
         let late = self.clock.frame_at(now) - self.program;
         self.program += self.ring.period;
-        Frames::new(late.clamp(0, self.ring.period))
+        let most = if self.patience > 0 { 0 } else { self.ring.period };
+        Frames::new(late.clamp(0, most))
     }
 }
 
@@ -149,12 +160,21 @@ pub struct CaptureRing {
     ring: Ring,
     /// The next frame that the program takes.
     program: i64,
+    /// Frames that are kept for it.
+    capacity: i64,
 }
 
 impl CaptureRing {
     /// An empty ring at the start of `clock`.
     pub fn new(clock: CardClock, settings: &Settings) -> Self {
-        Self { clock, ring: Ring::new(settings), program: 0 }
+        let ring = Ring::new(settings);
+        Self { clock, ring, program: 0, capacity: ring.period * ring.periods }
+    }
+
+    /// Keeps at least `patience` for a program that is late, however small the ring. It costs no
+    /// latency: capture wakes after one period all the same.
+    pub fn patient(self, patience: Frames) -> Self {
+        Self { capacity: self.capacity.max(self.ring.whole_periods(patience.count())), ..self }
     }
 
     /// When the next period is full.
@@ -166,8 +186,7 @@ impl CaptureRing {
     /// overwritten the oldest periods.
     pub fn begin(&mut self, now: LocalTime) -> Turn {
         let held = self.clock.frame_at(now) - self.program;
-        let capacity = self.ring.period * self.ring.periods;
-        let lost = self.ring.whole_periods((held - capacity).max(0));
+        let lost = self.ring.whole_periods((held - self.capacity).max(0));
         self.program += lost;
         let turn = Turn {
             frame: self.program,
@@ -258,6 +277,35 @@ mod tests {
         assert_eq!(ring.finish(at(58)), Frames::new(10));
         ring.begin(at(58));
         assert_eq!(ring.finish(at(500)), Frames::new(48));
+    }
+
+    #[test]
+    fn a_patient_ring_takes_late_blocks_for_the_instants_they_were_due_at() {
+        let mut ring = PlaybackRing::new(clock(0.0), &settings(48, 2)).patient(Frames::new(4800));
+        ring.begin(at(0));
+        assert_eq!(ring.finish(at(100)), Frames::ZERO, "a block that was begun is taken whole");
+        for frame in (96..).step_by(48).take(100) {
+            // The program woke once, as late as may be, and makes up for it.
+            let turn = ring.begin(at(96 + 4800));
+            assert_eq!((turn.frame, turn.meets, turn.skipped), (frame, at(frame), Frames::ZERO));
+            assert_eq!(ring.finish(at(96 + 4800)), Frames::ZERO);
+        }
+        assert_eq!(ring.wakes(), at(96 + 4800 - 48));
+    }
+
+    #[test]
+    fn a_patient_ring_starves_beyond_its_patience() {
+        let mut ring = PlaybackRing::new(clock(0.0), &settings(48, 2)).patient(Frames::new(4800));
+        let turn = ring.begin(at(48 + 4801));
+        assert_eq!((turn.frame, turn.skipped), (48 + 4848, Frames::new(4848)));
+    }
+
+    #[test]
+    fn a_patient_capture_keeps_what_a_late_program_has_not_taken() {
+        let mut ring = CaptureRing::new(clock(0.0), &settings(48, 2)).patient(Frames::new(4800));
+        assert_eq!(ring.wakes(), at(48));
+        assert_eq!(ring.begin(at(4800)).skipped, Frames::ZERO);
+        assert_eq!(ring.begin(at(4849)).skipped, Frames::new(48));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Sound devices: virtual cards and files.
 //!
 //! People name a device by a [`DeviceSpec`]; [`open`] gives a [`Device`] to be run on a thread of
-//! the caller's, whose priority the caller has set. Files are decoded and written on ordinary
+//! the caller's, whose priority the caller has set. Every device is the virtual card of
+//! [`virtual_card`]; `file:` differs in one thing: it waits up to a second for a late program, so
+//! that what is read or written is whole, where a `virtual:` card overruns and starves. Files are decoded and written on ordinary
 //! threads of their own, which end with the device.
 #![forbid(unsafe_code)]
 
@@ -10,10 +12,10 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use tautline_dsp::format::SampleFormat;
-use tautline_dsp::signal::Sine;
+use tautline_dsp::signal::{Frequency, Sine};
 use tautline_proto::device::{Device, DeviceError, Direction, Listener, Settings};
-use tautline_proto::time::Frames;
-use tautline_proto::units::Ppm;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Ppm, Rate};
 
 pub mod card_clock;
 mod convert;
@@ -25,6 +27,7 @@ mod source;
 pub mod spec;
 pub mod supervise;
 pub mod virtual_card;
+mod wav;
 
 #[cfg(test)]
 mod tests;
@@ -42,6 +45,9 @@ use virtual_card::{Dock, Ends, Parts, VirtualCard, gone};
 /// Stack of the ordinary threads, in bytes: they nest shallowly and keep their buffers on the
 /// heap, and a receiver's memory is counted.
 const STACK: usize = 256 * 1024;
+
+/// A file is no real card: it waits so long for a program that is late, and loses nothing.
+const PATIENCE: Span = Span::from_secs(1);
 
 /// What a device can be given besides its settings.
 pub struct Extras {
@@ -134,6 +140,7 @@ fn parts(spec: &DeviceSpec, direction: Direction, wanted: Settings) -> Parts {
         settings: wanted,
         error: Ppm::ZERO,
         fault: None,
+        patience: Frames::ZERO,
     };
     match spec {
         DeviceSpec::Virtual(options) => {
@@ -142,12 +149,7 @@ fn parts(spec: &DeviceSpec, direction: Direction, wanted: Settings) -> Parts {
             parts.settings.period = options.period.unwrap_or(wanted.period);
             parts.settings.periods = options.periods.unwrap_or(wanted.periods);
         }
-        // A file waits for a program that is late, which a ring of a second does. It costs no
-        // latency: capture wakes after one period however many there are.
-        DeviceSpec::File(_) if direction == Direction::Capture => {
-            let second = i64::from(wanted.rate.hertz()) / wanted.period.count().max(1) + 1;
-            parts.settings.periods = wanted.periods.max(second as u32);
-        }
+        DeviceSpec::File(_) => parts.patience = wanted.rate.frames_within(PATIENCE),
         _ => {}
     }
     parts.settings.period = parts.settings.period.max(Frames::new(1));
@@ -164,13 +166,13 @@ fn ends(
     let settings = &parts.settings;
     let read = |path: &Path| FileSource::open(path, settings, notes).map(Source::File);
     let write = |path: &Path| Recorder::create(path, settings, extras.record_format, notes);
-    let tone = |frequency| Source::Tone(Sine::new(frequency, settings.rate.hertz()));
+    let tone = |frequency| tone(&parts.name, frequency, settings.rate);
     let mut ends = Ends { listener: extras.listener, ..Ends::silent() };
     match (spec, parts.direction) {
         (DeviceSpec::Virtual(options), Direction::Capture) => {
             ends.source = match (&options.source, options.tone) {
                 (Some(path), _) => read(path)?,
-                (None, Some(frequency)) => tone(frequency),
+                (None, Some(frequency)) => tone(frequency)?,
                 (None, None) => Source::Silence,
             };
         }
@@ -179,7 +181,7 @@ fn ends(
         }
         (DeviceSpec::File(path), Direction::Capture) => ends.source = read(path)?,
         (DeviceSpec::File(path), Direction::Playback) => ends.recorder = Some(write(path)?),
-        (DeviceSpec::Tone(frequency), Direction::Capture) => ends.source = tone(*frequency),
+        (DeviceSpec::Tone(frequency), Direction::Capture) => ends.source = tone(*frequency)?,
         (DeviceSpec::Tone(_), Direction::Playback) => {
             return Err(DeviceError {
                 tried: parts.name.clone(),
@@ -190,6 +192,19 @@ fn ends(
         (DeviceSpec::Null, _) => {}
     }
     Ok(ends)
+}
+
+/// A tone that `rate` can carry: from half of it on it would be heard as another, or not at all.
+fn tone(name: &str, frequency: Frequency, rate: Rate) -> Result<Source, DeviceError> {
+    let half = rate.hertz() / 2;
+    if u64::from(frequency.as_millihertz()) < u64::from(half) * 1000 {
+        return Ok(Source::Tone(Sine::new(frequency, rate.hertz())));
+    }
+    Err(DeviceError {
+        tried: name.to_owned(),
+        answer: format!("a stream of {rate} carries no tone of {frequency}"),
+        mend: format!("use one below {half} Hz, or a higher rate with --rate"),
+    })
 }
 
 /// One kind of device, for `taut devices`.
@@ -208,11 +223,27 @@ pub fn list() -> Vec<DeviceDescription> {
     const BOTH: &[Direction] = &[Direction::Capture, Direction::Playback];
     let device = |name, directions, says| DeviceDescription { name, directions, says };
     vec![
-        device("virtual:", BOTH, "a paced card without hardware: virtual:?ppm=50&record=out.wav"),
-        device("file:PATH", BOTH, "a WAV or FLAC file; written as WAV"),
+        device(
+            "virtual:",
+            BOTH,
+            "a card without hardware, strict as a real one: virtual:?ppm=50&record=out.wav",
+        ),
+        device(
+            "file:PATH",
+            BOTH,
+            "a WAV or FLAC file, written as WAV; waits a second for a late program",
+        ),
         device("tone:HZ", &BOTH[..1], "a sine at -18 dBFS"),
         device("null:", BOTH, "silence in, nothing out"),
     ]
+}
+
+/// Samples that are decoded ahead and that may wait for the disk: half a second of them, which is
+/// 192 KiB of stereo at 48 kHz and 24 MiB of the most that is carried.
+fn ring_samples(settings: &Settings) -> usize {
+    let channels = settings.channels.count();
+    let half_second = settings.rate.hertz() as usize / 2 * channels;
+    half_second.max(settings.channels.samples_in(settings.period) * 4)
 }
 
 fn spawn_error(tried: &str, error: &io::Error) -> DeviceError {

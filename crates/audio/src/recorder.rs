@@ -1,36 +1,50 @@
 //! Writes what a virtual card played into a WAV file, on a thread of its own.
 
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use hound::{WavSpec, WavWriter};
 use rtrb::{Consumer, Producer, RingBuffer};
-use tautline_dsp::format::{SampleFormat, encode};
+use tautline_dsp::format::SampleFormat;
+use tautline_io::clock::now;
 use tautline_proto::device::{DeviceError, Settings};
+use tautline_proto::time::Span;
 
 use crate::file::tried;
 use crate::notes::Notes;
-use crate::{STACK, spawn_error};
+use crate::wav::{Spent, WavFile};
+use crate::{STACK, ring_samples, spawn_error};
 
 /// How often the ring is emptied.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Samples that may wait for the disk at most: 2 MiB.
-const MOST_WAITING: usize = 512 * 1024;
-/// A WAV file counts its bytes in 32 bits; this leaves room for the header.
-const MOST_BYTES: u64 = u32::MAX as u64 - 4096;
+/// Samples after which their place in the ring is free again.
+const PIECE: usize = 64 * 1024;
+/// Silences that may wait between the sounds in the ring.
+const MOST_GAPS: usize = 256;
 
 /// The writing end of a WAV file. Dropping it completes the file.
 pub(crate) struct Recorder {
     ring: Producer<f32>,
-    /// Samples of silence to be written before anything else.
+    gaps: Producer<Gap>,
+    /// Samples that went into the ring so far.
+    written: u64,
+    /// Samples of silence after them.
     owed: u64,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Silence between the samples in the ring: it takes no room there, however long it is.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    /// Samples that went into the ring before it.
+    after: u64,
+    /// Its length, in samples.
+    samples: u64,
 }
 
 #[derive(Default)]
@@ -38,6 +52,8 @@ struct Shared {
     stop: AtomicBool,
     /// Samples that became silence because the ring was full.
     lost: AtomicU64,
+    /// Samples of silence at the very end, known at the stop.
+    tail: AtomicU64,
 }
 
 impl Recorder {
@@ -48,63 +64,51 @@ impl Recorder {
         format: SampleFormat,
         notes: &Notes,
     ) -> Result<Self, DeviceError> {
-        let writer = create(path, settings, format)?;
-        let second = settings.rate.hertz() as usize * settings.channels.count();
-        let periods = settings.channels.samples_in(settings.period) * 8;
-        let (ring, samples) = RingBuffer::new(second.min(MOST_WAITING).max(periods));
-        let shared = Arc::new(Shared::default());
-        let scribe = Scribe {
-            samples,
-            writer,
-            format,
-            bytes: 0,
-            since_header: 0,
-            header_every: second / 4,
-            shared: Arc::clone(&shared),
-            notes: notes.clone(),
-            name: path.display().to_string(),
-        };
+        let file = create(path, settings, format)?;
+        let (mut recorder, mut scribe) = pair(file, ring_samples(settings), settings);
+        scribe.notes = notes.clone();
+        scribe.name = path.display().to_string();
         let thread = thread::Builder::new()
             .name("taut-record".to_owned())
             .stack_size(STACK)
             .spawn(move || scribe.run())
             .map_err(|error| spawn_error(&tried(path), &error))?;
-        Ok(Self { ring, owed: 0, shared, thread: Some(thread) })
+        recorder.thread = Some(thread);
+        Ok(recorder)
     }
 
-    /// Records whole frames. Real-time. If the disk is too slow they become silence, so that what
+    /// Whether so many samples can be taken now. Real-time.
+    pub(crate) fn has_room(&self, samples: usize) -> bool {
+        self.ring.slots() >= samples
+    }
+
+    /// Records whole frames. Real-time. If they cannot be taken they become silence, so that what
     /// follows stays in its place.
     pub(crate) fn write(&mut self, samples: &[f32]) {
-        self.settle();
-        // Nothing may overtake the silence, even if the other thread has just made room.
-        if self.owed > 0 || self.ring.push_entire_slice(samples).is_err() {
+        let gap = Gap { after: self.written, samples: self.owed };
+        if self.owed > 0 && self.gaps.push(gap).is_ok() {
+            self.owed = 0;
+        }
+        // Nothing may overtake the silence.
+        if self.owed == 0 && self.ring.push_entire_slice(samples).is_ok() {
+            self.written += samples.len() as u64;
+        } else {
             self.owed += samples.len() as u64;
             self.shared.lost.fetch_add(samples.len() as u64, Ordering::Relaxed);
         }
     }
 
-    /// Records silence of this many samples. Real-time.
+    /// Records silence of this many samples. Real-time, however many they are.
     pub(crate) fn silence(&mut self, samples: u64) {
         self.owed += samples;
-        self.settle();
-    }
-
-    fn settle(&mut self) {
-        let room = usize::try_from(self.owed).unwrap_or(usize::MAX).min(self.ring.slots());
-        // The slots of a fresh chunk are zeros.
-        if room > 0
-            && let Ok(chunk) = self.ring.write_chunk(room)
-        {
-            chunk.commit_all();
-            self.owed -= room as u64;
-        }
     }
 }
 
 impl Drop for Recorder {
     fn drop(&mut self) {
+        self.shared.tail.store(self.owed, Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            self.shared.stop.store(true, Ordering::Release);
             thread.thread().unpark();
             // A thread that panicked has said so on its own; the file is whole up to its last
             // header.
@@ -113,11 +117,35 @@ impl Drop for Recorder {
     }
 }
 
-fn create(
-    path: &Path,
-    settings: &Settings,
-    format: SampleFormat,
-) -> Result<WavWriter<BufWriter<File>>, DeviceError> {
+/// The two ends of a ring for so many samples, the one without its thread yet. What the device's
+/// thread will touch is touched here.
+fn pair(file: WavFile, room: usize, settings: &Settings) -> (Recorder, Scribe) {
+    let (mut ring, mut samples) = RingBuffer::new(room);
+    if let Ok(all) = ring.write_chunk(room) {
+        all.commit_all();
+    }
+    if let Ok(all) = samples.read_chunk(room) {
+        all.commit_all();
+    }
+    let (gaps, silences) = RingBuffer::new(MOST_GAPS);
+    let shared = Arc::new(Shared::default());
+    let scribe = Scribe {
+        samples,
+        silences,
+        taken: 0,
+        file,
+        channels: settings.channels.count() as u64,
+        since_header: 0,
+        header_every: settings.rate.hertz() as usize * settings.channels.count() / 4,
+        shared: Arc::clone(&shared),
+        worst: Lap::default(),
+        notes: Notes::default(),
+        name: String::new(),
+    };
+    (Recorder { ring, gaps, written: 0, owed: 0, shared, thread: None }, scribe)
+}
+
+fn create(path: &Path, settings: &Settings, format: SampleFormat) -> Result<WavFile, DeviceError> {
     let refuse = |answer: String, mend: String| DeviceError { tried: tried(path), answer, mend };
     if path.is_dir() {
         let mend = format!("name a file in it, such as {}", path.join("out.wav").display());
@@ -128,22 +156,8 @@ fn create(
         return Err(refuse("what is played is written as WAV".to_owned(), mend));
     }
     let file = File::create(path).map_err(|error| refuse(error.to_string(), mend(path, &error)))?;
-    let (bits_per_sample, sample_format) = match format {
-        SampleFormat::L16 => (16, hound::SampleFormat::Int),
-        SampleFormat::L24 => (24, hound::SampleFormat::Int),
-        SampleFormat::F32 => (32, hound::SampleFormat::Float),
-    };
-    let spec = WavSpec {
-        channels: settings.channels.count() as u16,
-        sample_rate: settings.rate.hertz(),
-        bits_per_sample,
-        sample_format,
-    };
-    let started = WavWriter::new(BufWriter::new(file), spec).and_then(|mut writer| {
-        writer.flush()?;
-        Ok(writer)
-    });
-    started.map_err(|error| refuse(error.to_string(), "make room on the disk".to_owned()))
+    WavFile::create(file, settings, format)
+        .map_err(|error| refuse(error.to_string(), "make room on the disk".to_owned()))
 }
 
 fn mend(path: &Path, error: &io::Error) -> String {
@@ -155,43 +169,85 @@ fn mend(path: &Path, error: &io::Error) -> String {
     }
 }
 
+/// Where the time between two visits to the ring went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Lap {
+    /// Longer than it meant to, the thread did not run.
+    overslept: Span,
+    spent: Spent,
+}
+
+impl Lap {
+    fn total(self) -> Span {
+        self.overslept + self.spent.coding + self.spent.storing
+    }
+
+    /// Why the ring ran full, and the mend.
+    fn blame(self) -> String {
+        let Self { overslept, spent: Spent { coding, storing } } = self;
+        if storing >= coding.max(overslept) {
+            format!("the disk took {storing}; record to a faster one, such as /dev/shm")
+        } else if coding >= overslept {
+            format!("coding them took {coding}; record fewer channels or at a lower rate")
+        } else {
+            format!("the machine did not run the writer for {overslept}; end other programs")
+        }
+    }
+}
+
 /// The thread's side.
 struct Scribe {
     samples: Consumer<f32>,
-    writer: WavWriter<BufWriter<File>>,
-    format: SampleFormat,
-    bytes: u64,
+    silences: Consumer<Gap>,
+    /// Samples that were taken out of the ring.
+    taken: u64,
+    file: WavFile,
+    channels: u64,
     since_header: usize,
     header_every: usize,
     shared: Arc<Shared>,
+    /// The longest lap of those in which samples were lost.
+    worst: Lap,
     notes: Notes,
     name: String,
 }
 
 impl Scribe {
     fn run(mut self) {
+        if let Err(answer) = self.record() {
+            self.note(&answer);
+        }
+        let lost = self.shared.lost.load(Ordering::Relaxed) / self.channels;
+        if lost > 0 {
+            let blame = self.worst.blame();
+            self.note(&format!("{lost} frames were recorded as silence because {blame}"));
+        }
+        let Self { file, notes, name, .. } = self;
+        if let Err(error) = file.finish() {
+            notes.add(format!("file:{name}: {error}; what was recorded may be incomplete"));
+        }
+    }
+
+    /// Until it is to stop, or why it cannot go on.
+    fn record(&mut self) -> Result<(), String> {
+        let (mut overslept, mut lost) = (Span::ZERO, 0);
         loop {
             // Asked before the ring is emptied: what was written before the stop is then all there.
             let stop = self.shared.stop.load(Ordering::Acquire);
-            if let Err(answer) = self.empty() {
-                self.note(&answer);
-                break;
+            self.empty()?;
+            let lap = Lap { overslept, spent: self.file.spent() };
+            let lost_by_now = self.shared.lost.load(Ordering::Relaxed);
+            if lost_by_now > lost && lap.total() >= self.worst.total() {
+                self.worst = lap;
             }
+            lost = lost_by_now;
             if stop {
-                break;
+                let tail = self.shared.tail.load(Ordering::Relaxed);
+                return self.silence(tail);
             }
+            let asleep = now();
             thread::park_timeout(INTERVAL);
-        }
-        let lost = self.shared.lost.load(Ordering::Relaxed);
-        if lost > 0 {
-            self.note(&format!(
-                "the disk was too slow and {lost} samples were recorded as silence; record to a \
-                 faster one, such as /dev/shm"
-            ));
-        }
-        let Self { writer, notes, name, .. } = self;
-        if let Err(error) = writer.finalize() {
-            notes.add(format!("file:{name}: {error}; what was recorded may be incomplete"));
+            overslept = now() - asleep - Span::from_nanos(INTERVAL.as_nanos() as i64);
         }
     }
 
@@ -202,54 +258,68 @@ impl Scribe {
     /// Writes what is in the ring, and every quarter of a second a header that makes it readable
     /// if the program is killed.
     fn empty(&mut self) -> Result<(), String> {
-        let say = |error: hound::Error| format!("{error}; nothing more is recorded");
+        // Asked before the silences: those between these samples are then all there.
         let count = self.samples.slots();
-        let Ok(chunk) = self.samples.read_chunk(count) else { return Ok(()) };
-        self.bytes += (count * self.format.bytes()) as u64;
-        if self.bytes > MOST_BYTES {
-            return Err("a WAV file holds no more than 4 GiB; the rest is not recorded".to_owned());
+        let end = self.taken + count as u64;
+        while let Some(gap) = self.silences.peek().ok().copied().filter(|gap| gap.after <= end) {
+            self.take((gap.after - self.taken) as usize)?;
+            self.silence(gap.samples)?;
+            // It is there: nobody else takes it.
+            let _ = self.silences.pop();
         }
-        let (first, second) = chunk.as_slices();
-        for samples in [first, second] {
-            write(&mut self.writer, self.format, samples).map_err(say)?;
-        }
-        chunk.commit_all();
+        self.take((end - self.taken) as usize)?;
         self.since_header += count;
         if self.since_header >= self.header_every {
             self.since_header = 0;
-            self.writer.flush().map_err(say)?;
+            self.file.flush().map_err(said)?;
         }
         Ok(())
     }
+
+    /// Writes the next samples of the ring, piece by piece.
+    fn take(&mut self, mut count: usize) -> Result<(), String> {
+        while count > 0 {
+            let piece = count.min(PIECE);
+            self.check_room(piece as u64)?;
+            let Ok(chunk) = self.samples.read_chunk(piece) else { return Ok(()) };
+            let (first, second) = chunk.as_slices();
+            self.file.write(first).and_then(|()| self.file.write(second)).map_err(said)?;
+            chunk.commit_all();
+            self.taken += piece as u64;
+            count -= piece;
+        }
+        Ok(())
+    }
+
+    fn silence(&mut self, samples: u64) -> Result<(), String> {
+        if samples == 0 {
+            return Ok(());
+        }
+        self.check_room(samples)?;
+        self.file.silence(samples).map_err(said)
+    }
+
+    fn check_room(&self, samples: u64) -> Result<(), String> {
+        if self.file.has_room(samples) {
+            return Ok(());
+        }
+        Err("a WAV file holds no more than 4 GiB; the rest is not recorded".to_owned())
+    }
 }
 
-/// Integers are rounded as on the wire, so that what arrived unchanged is written unchanged.
-fn write(
-    writer: &mut WavWriter<BufWriter<File>>,
-    format: SampleFormat,
-    samples: &[f32],
-) -> Result<(), hound::Error> {
-    let mut coded = [0; 4];
-    let coded = &mut coded[..format.bytes()];
-    for sample in samples {
-        encode(format, std::slice::from_ref(sample), coded);
-        match *coded {
-            [high, low] => writer.write_sample(i16::from_be_bytes([high, low]))?,
-            [high, middle, low] => {
-                writer.write_sample(i32::from_be_bytes([high, middle, low, 0]) >> 8)?;
-            }
-            _ => writer.write_sample(*sample)?,
-        }
-    }
-    Ok(())
+fn said(error: io::Error) -> String {
+    format!("{error}; nothing more is recorded")
 }
 
 #[cfg(test)]
 mod tests {
-    use tautline_proto::time::Frames;
-    use tautline_proto::units::{Channels, Rate};
+    use tautline_proto::device::{Cycle, Device, Direction, Flow, Process, Stop};
+    use tautline_proto::time::{Frames, LocalTime};
+    use tautline_proto::units::{Channels, Ppm, Rate};
 
     use super::*;
+    use crate::pace::Pace;
+    use crate::virtual_card::{Ends, Parts, VirtualCard};
 
     /// A recorder whose thread is the test.
     fn stepped(path: &Path, format: SampleFormat, room: usize) -> (Recorder, Scribe) {
@@ -259,20 +329,10 @@ mod tests {
             period: Frames::new(48),
             periods: 2,
         };
-        let (ring, samples) = RingBuffer::new(room);
-        let shared = Arc::new(Shared::default());
-        let scribe = Scribe {
-            samples,
-            writer: create(path, &settings, format).unwrap(),
-            format,
-            bytes: 0,
-            since_header: 0,
-            header_every: 8,
-            shared: Arc::clone(&shared),
-            notes: Notes::default(),
-            name: String::new(),
-        };
-        (Recorder { ring, owed: 0, shared, thread: None }, scribe)
+        let (recorder, mut scribe) =
+            pair(create(path, &settings, format).unwrap(), room, &settings);
+        scribe.header_every = 8;
+        (recorder, scribe)
     }
 
     fn read(path: &Path) -> Vec<f32> {
@@ -295,8 +355,18 @@ mod tests {
         std::fs::remove_file(path).unwrap();
     }
 
+    /// Lets the thread's side take the rest; the samples of the file and what was said.
+    fn ended(path: &Path, recorder: Recorder, scribe: Scribe) -> (Vec<f32>, Vec<String>) {
+        let notes = scribe.notes.clone();
+        drop(recorder);
+        scribe.run();
+        let samples = read(path);
+        std::fs::remove_file(path).unwrap();
+        (samples, notes.take())
+    }
+
     #[test]
-    fn what_a_slow_disk_could_not_take_is_silence_and_the_rest_stays_in_place() {
+    fn what_could_not_be_taken_is_silence_and_the_rest_stays_in_place() {
         let path = scratch("slow");
         let (mut recorder, mut scribe) = stepped(&path, SampleFormat::F32, 8);
         recorder.write(&[1.0; 6]);
@@ -304,17 +374,157 @@ mod tests {
         recorder.write(&[3.0; 2]);
         scribe.empty().unwrap();
         recorder.silence(2);
-        scribe.empty().unwrap();
         recorder.write(&[4.0; 2]);
-        scribe.shared.stop.store(true, Ordering::Release);
-        let (notes, shared) = (scribe.notes.clone(), Arc::clone(&scribe.shared));
+        let (samples, notes) = ended(&path, recorder, scribe);
+        let expected = [&[1.0_f32; 6][..], &[0.0; 4], &[3.0; 2], &[0.0; 2], &[4.0; 2]].concat();
+        assert_eq!(samples, expected);
+        assert!(notes[0].contains(": 2 frames were recorded as silence because "), "{notes:?}");
+    }
+
+    #[test]
+    fn silence_takes_no_room_in_the_ring_and_costs_nothing_that_follows() {
+        let path = scratch("gap");
+        let (mut recorder, scribe) = stepped(&path, SampleFormat::L24, 8);
+        recorder.silence(1_000_000);
+        recorder.write(&[0.5; 4]);
+        recorder.silence(2);
+        recorder.silence(2);
+        recorder.write(&[0.25; 4]);
+        recorder.silence(6);
+        drop(recorder);
         scribe.run();
-        let mut expected = vec![1.0; 6];
-        expected.extend([0.0; 8]);
-        expected.extend([4.0; 2]);
-        assert_eq!(read(&path), expected);
-        assert_eq!(shared.lost.load(Ordering::Relaxed), 6);
-        assert!(notes.take()[0].contains("6 samples were recorded as silence"));
+        let mut reader = hound::WavReader::open(&path).unwrap();
+        let samples: Vec<i32> = reader.samples().map(Result::unwrap).collect();
+        let (silence, rest) = samples.split_at(1_000_000);
+        assert!(silence.iter().all(|&sample| sample == 0));
+        let half = 1 << 22;
+        assert_eq!(
+            rest,
+            [[half; 4], [0; 4], [half / 2; 4]]
+                .concat()
+                .into_iter()
+                .chain([0; 6])
+                .collect::<Vec<_>>()
+        );
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn more_silences_than_are_remembered_keep_every_sample_in_place() {
+        let path = scratch("gaps");
+        let (mut recorder, scribe) = stepped(&path, SampleFormat::F32, 4096);
+        let mut expected = vec![];
+        for index in 0..MOST_GAPS + 10 {
+            recorder.silence(2);
+            recorder.write(&[1.0; 2]);
+            expected.extend([0.0, 0.0].iter().chain(if index < MOST_GAPS {
+                &[1.0; 2]
+            } else {
+                &[0.0; 2]
+            }));
+        }
+        let (samples, notes) = ended(&path, recorder, scribe);
+        assert_eq!(samples, expected);
+        assert!(notes[0].contains(": 10 frames "), "{notes:?}");
+    }
+
+    #[test]
+    fn what_took_longest_is_blamed_for_a_loss() {
+        let (much, little) = (Span::from_millis(700), Span::from_millis(20));
+        let lap = |overslept, coding, storing| Lap { overslept, spent: Spent { coding, storing } };
+        assert!(lap(little, little, much).blame().starts_with("the disk took 700ms; record to a"));
+        assert!(lap(little, much, little).blame().starts_with("coding them took 700ms; record f"));
+        assert!(
+            lap(much, little, little).blame().starts_with("the machine did not run the writer")
+        );
+    }
+
+    /// Virtual time in which the disk is only as fast as the card sleeps.
+    struct Lazy {
+        now: i64,
+        late: Option<i64>,
+        scribe: Scribe,
+    }
+
+    impl Pace for Lazy {
+        fn now(&mut self) -> LocalTime {
+            LocalTime::from_nanos(self.now)
+        }
+
+        fn sleep_until(&mut self, due: LocalTime) {
+            if due.as_nanos() > self.now {
+                self.scribe.empty().unwrap();
+                self.now = due.as_nanos() + self.late.take().unwrap_or(0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_patient_card_waits_for_its_disk_too() {
+        let path = scratch("patient");
+        let settings = Settings {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            period: Frames::new(48),
+            periods: 2,
+        };
+        // Room for a tenth of what the late program brings at once.
+        let (recorder, scribe) = stepped(&path, SampleFormat::F32, 96 * 50);
+        let parts = Parts {
+            name: "file:".to_owned(),
+            direction: Direction::Playback,
+            settings,
+            error: Ppm::ZERO,
+            fault: None,
+            patience: Frames::new(48_000),
+        };
+        let ends = Ends { recorder: Some(recorder), ..Ends::silent() };
+        let pace = Lazy { now: 0, late: Some(500_000_000), scribe };
+        let mut card = VirtualCard::new(parts, ends, Box::new(pace));
+        card.run(Box::new(Steady { left: 600 }), &Stop::default());
+        drop(card);
+        // The header is that of the last flush, which is never far behind.
+        let samples = read(&path);
+        assert!(samples.len() > 96 * 500 && samples[96..].iter().all(|&sample| sample == 0.5));
+        std::fs::remove_file(path).unwrap();
+    }
+
+    struct Steady {
+        left: u32,
+    }
+
+    impl Process for Steady {
+        fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+            assert_eq!((cycle.xruns, cycle.playback.skipped), (0, Frames::ZERO));
+            cycle.playback.samples.fill(0.5);
+            self.left -= 1;
+            if self.left == 0 { Flow::Finished } else { Flow::Continue }
+        }
+    }
+
+    #[test]
+    fn the_ring_holds_half_a_second_of_the_most_that_is_carried() {
+        let settings = Settings {
+            rate: Rate::new(192_000).unwrap(),
+            channels: Channels::new(64).unwrap(),
+            period: Frames::new(48),
+            periods: 2,
+        };
+        let path = scratch("much");
+        for format in [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32] {
+            let file = create(&path, &settings, format).unwrap();
+            let (mut recorder, scribe) = pair(file, ring_samples(&settings), &settings);
+            let block: Vec<f32> = (0..64 * 48).map(|sample| sample as f32 / 4096.0).collect();
+            for _ in 0..2000 {
+                recorder.write(&block);
+            }
+            let notes = scribe.notes.clone();
+            drop(recorder);
+            scribe.run();
+            assert_eq!(notes.take(), [] as [String; 0]);
+            let reader = hound::WavReader::open(&path).unwrap();
+            assert_eq!((reader.spec().channels, reader.duration()), (64, 96_000));
+            std::fs::remove_file(&path).unwrap();
+        }
     }
 }

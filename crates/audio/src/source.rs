@@ -14,12 +14,10 @@ use tautline_proto::time::Frames;
 use crate::convert::Conversion;
 use crate::file::{FileReader, tried};
 use crate::notes::Notes;
-use crate::{STACK, spawn_error};
+use crate::{STACK, ring_samples, spawn_error};
 
 /// How long the decoder leaves a full ring alone.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Samples that are decoded ahead at most: 2 MiB, within a receiver's 12.
-const MOST_AHEAD: usize = 512 * 1024;
 
 /// Where the samples come from.
 pub(crate) enum Source {
@@ -88,11 +86,7 @@ impl FileSource {
     ) -> Result<Self, DeviceError> {
         let reader = FileReader::open(path)?;
         check(path, &reader, settings)?;
-        let channels = settings.channels.count();
-        let half_second = settings.rate.hertz() as usize / 2 * channels;
-        let periods = settings.channels.samples_in(settings.period) * 8;
-        let ahead = half_second.min(MOST_AHEAD).max(periods) / channels * channels;
-        let (producer, samples) = RingBuffer::new(ahead);
+        let (producer, samples) = RingBuffer::new(ring_samples(settings));
         let ended = Arc::new(AtomicBool::new(false));
         let decoder = Decoder {
             reader,

@@ -4,6 +4,13 @@
 //! There is one card for every use of it; `file:`, `tone:` and `null:` are this card with another
 //! source or sink. What it does when is decided by [`crate::card_clock`]; this module only waits
 //! and moves samples.
+//!
+//! A `file:` card differs in one thing from a real one: it is *patient*. A real card has played
+//! silence where its program came late, and has overwritten what it captured. A file need not: up
+//! to a second late, the blocks are taken one after the other for the instants they were due at,
+//! so a recording is whole and bit-exact on a machine that is busy. [`Side::meets`] lies in the
+//! past for such a block, and what arrived by now is played in it. `virtual:?record=` is strict: it
+//! records what a real card would have played.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +26,11 @@ use crate::card_clock::{CaptureRing, CardClock, PlaybackRing};
 use crate::pace::{HostPace, Pace};
 use crate::recorder::Recorder;
 use crate::source::{Filled, Source};
+
+/// How soon a full recorder is asked again.
+const ROOM_IN: Span = Span::from_millis(5);
+/// Periods of silence that a listener hears at a time.
+const MOST_SILENT: i64 = 64;
 
 /// What hangs on a card: it outlives a card that went, for the one that comes back.
 pub(crate) struct Ends {
@@ -80,11 +92,15 @@ pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) error: Ppm,
     pub(crate) fault: Option<Arc<Fault>>,
+    /// How late the program may be without harm.
+    pub(crate) patience: Frames,
 }
 
 /// The card.
 pub struct VirtualCard {
     parts: Parts,
+    /// What makes it go, and what it says then: composed before the run, because that allocates.
+    loss: Option<(Arc<Fault>, DeviceError)>,
     ends: Ends,
     dock: Option<Dock>,
     pace: Box<dyn Pace>,
@@ -94,7 +110,8 @@ pub struct VirtualCard {
 impl VirtualCard {
     pub(crate) fn new(parts: Parts, ends: Ends, pace: Box<dyn Pace>) -> Self {
         let samples = parts.settings.channels.samples_in(parts.settings.period);
-        Self { parts, ends, dock: None, pace, block: vec![0.0; samples].into() }
+        let loss = parts.fault.clone().map(|fault| (fault, gone(&parts.name)));
+        Self { parts, loss, ends, dock: None, pace, block: vec![0.0; samples].into() }
     }
 
     /// The ends go to `dock` when the card is dropped.
@@ -112,7 +129,8 @@ impl VirtualCard {
     /// A card that plays to nobody and hears nothing: a clock to go on by.
     pub fn timer(direction: Direction, settings: Settings) -> Self {
         let name = "timer".to_owned();
-        let parts = Parts { name, direction, settings, error: Ppm::ZERO, fault: None };
+        let (error, patience) = (Ppm::ZERO, Frames::ZERO);
+        let parts = Parts { name, direction, settings, error, fault: None, patience };
         Self::new(parts, Ends::silent(), Box::new(HostPace))
     }
 
@@ -124,14 +142,30 @@ impl VirtualCard {
         stop: &Stop,
     ) -> Result<LocalTime, Ended> {
         self.pace.sleep_until(wakes);
+        let _realtime = realtime::scope();
         let now = self.pace.now();
         if stop.is_requested() {
             return Err(Ended::Stopped);
         }
-        if self.parts.fault.as_ref().is_some_and(|fault| fault.strikes(start, now)) {
-            return Err(Ended::Gone(gone(&self.parts.name)));
+        // It strikes once.
+        match self.loss.take_if(|(fault, _)| fault.strikes(start, now)) {
+            Some((_, error)) => Err(Ended::Gone(error)),
+            None => Ok(now),
         }
-        Ok(now)
+    }
+
+    /// A patient card, due at `wakes`, waits for its recorder as it does for its program: one that
+    /// was late brings more at once than the ring holds.
+    fn wait_for_room(&mut self, wakes: LocalTime) {
+        let Some(recorder) = &self.ends.recorder else { return };
+        let limit = wakes + self.parts.settings.rate.span_of(self.parts.patience);
+        while !recorder.has_room(self.block.len()) {
+            let now = self.pace.now();
+            if now >= limit {
+                return;
+            }
+            self.pace.sleep_until(now + ROOM_IN);
+        }
     }
 
     fn start(&mut self) -> (LocalTime, CardClock) {
@@ -141,14 +175,18 @@ impl VirtualCard {
 
     fn play(&mut self, process: &mut dyn Process, stop: &Stop) -> Result<Ended, Ended> {
         let (start, clock) = self.start();
-        let mut ring = PlaybackRing::new(clock, &self.parts.settings);
-        self.play_silence(&clock, 0, ring.lead());
+        let mut ring = PlaybackRing::new(clock, &self.parts.settings).patient(self.parts.patience);
+        {
+            let _realtime = realtime::scope();
+            self.play_silence(&clock, ring.program(), ring.lead());
+        }
         let mut late = Frames::ZERO;
         loop {
+            self.wait_for_room(ring.wakes());
             let now = self.wait(start, ring.wakes(), stop)?;
             let _realtime = realtime::scope();
             let turn = ring.begin(now);
-            self.play_silence(&clock, turn.frame - turn.skipped.count(), turn.skipped);
+            self.play_silence(&clock, turn.frame, turn.skipped);
             self.block.fill(0.0);
             let mut cycle = Cycle {
                 now,
@@ -183,8 +221,10 @@ impl VirtualCard {
         }
     }
 
-    /// The card plays `frames` of silence of its own.
-    fn play_silence(&mut self, clock: &CardClock, first: i64, frames: Frames) {
+    /// The card played `frames` of silence of its own up to frame `end`. A listener hears the last
+    /// of it only where there is more than a program can want to hear: after an hour in which the
+    /// program stood still, the device's thread has better to do.
+    fn play_silence(&mut self, clock: &CardClock, end: i64, frames: Frames) {
         let Settings { channels, period, .. } = self.parts.settings;
         if let Some(recorder) = &mut self.ends.recorder {
             recorder.silence(channels.samples_in(frames) as u64);
@@ -192,14 +232,15 @@ impl VirtualCard {
         let Some(listener) = &mut self.ends.listener else { return };
         self.block.fill(0.0);
         // Whole periods only: the lead and what is skipped are counted in them.
-        for block in 0..frames.count() / period.count().max(1) {
-            listener.heard(clock.instant_of(first + block * period.count()), &self.block);
+        let blocks = (frames.count() / period.count().max(1)).min(MOST_SILENT);
+        for block in (1..=blocks).rev() {
+            listener.heard(clock.instant_of(end - block * period.count()), &self.block);
         }
     }
 
     fn capture(&mut self, process: &mut dyn Process, stop: &Stop) -> Result<Ended, Ended> {
         let (start, clock) = self.start();
-        let mut ring = CaptureRing::new(clock, &self.parts.settings);
+        let mut ring = CaptureRing::new(clock, &self.parts.settings).patient(self.parts.patience);
         let channels = self.parts.settings.channels.count();
         loop {
             let now = self.wait(start, ring.wakes(), stop)?;

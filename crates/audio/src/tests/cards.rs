@@ -17,7 +17,8 @@ use crate::virtual_card::{Ends, Fault, Parts, VirtualCard};
 use crate::{DeviceSpec, Extras, Notes, open_paced};
 
 fn parts(direction: Direction, settings: Settings) -> Parts {
-    Parts { name: "virtual:".to_owned(), direction, settings, error: Ppm::ZERO, fault: None }
+    let name = "virtual:".to_owned();
+    Parts { name, direction, settings, error: Ppm::ZERO, fault: None, patience: Frames::ZERO }
 }
 
 fn span(frames: i64) -> Span {
@@ -80,6 +81,76 @@ fn a_card_that_starves_plays_silence_and_says_so() {
     for ((meets, _), block) in ear.0.lock().unwrap().iter().zip(0..) {
         assert_eq!(*meets, LocalTime::ZERO + span(48 * block));
     }
+}
+
+#[test]
+fn a_silence_of_an_hour_is_told_in_a_few_blocks_and_what_follows_is_in_place() {
+    let hour = 3600 * 48_000;
+    let (ear, told) = play(3, Scripted::late(&[(2, span(hour))]));
+    let heard = ear.0.lock().unwrap();
+    assert!(heard.len() < 100, "{} blocks", heard.len());
+    let (meets, last) = heard.last().unwrap();
+    assert_eq!((*meets, last[0]), (LocalTime::ZERO + span(96 + hour), 3.0));
+    assert_eq!(told[2], (1, hour - 48));
+    let (before, silence) = &heard[heard.len() - 2];
+    assert_eq!((*before, silence[0]), (*meets - span(48), 0.0));
+}
+
+#[test]
+fn a_file_waits_for_a_late_program_and_the_recording_is_whole() {
+    let folder = Folder::new();
+    let path = folder.path("a.wav");
+    let spec: DeviceSpec = format!("file:{}", path.display()).parse().unwrap();
+    let ear = Ear::default();
+    let extras = Extras { listener: Some(Box::new(ear.clone())), record_format: SampleFormat::F32 };
+    // The program wakes up late by 200 ms, and again soon after it has made up for that.
+    let pace = Scripted::late(&[(2, span(9_600)), (250, span(7_000))]);
+    let now = Arc::clone(&pace.now);
+    let opened =
+        open_paced(&spec, Direction::Playback, settings(48, 2), extras, Box::new(pace)).unwrap();
+    let mut device = opened.device;
+    let mut block = 0;
+    let process = each(move |cycle| {
+        block += 1;
+        // Its block is for the instant it was due at, even where that has passed.
+        assert_eq!(cycle.playback.meets, LocalTime::ZERO + span(48 * block));
+        assert_eq!((cycle.xruns, cycle.playback.skipped.count()), (0, 0));
+        cycle.playback.samples.fill(block as f32);
+        // So does a program that takes too long over one of them.
+        let slow = if block == 350 { span(200).as_nanos() } else { 0 };
+        now.fetch_add(slow, std::sync::atomic::Ordering::Relaxed);
+        if block == 400 { Flow::Finished } else { Flow::Continue }
+    });
+    let (_, ended) = device.run(process, &Stop::default());
+    assert!(matches!(ended, Ended::Finished));
+    drop(device);
+    let expected: Vec<f32> = (0..=400).flat_map(|block| [block as f32; 96]).collect();
+    assert!(read(&path) == expected);
+    assert!(ear.samples() == expected, "the listener hears what is recorded");
+}
+
+#[test]
+fn a_file_starves_as_a_card_does_when_the_program_is_away_for_longer() {
+    let folder = Folder::new();
+    let path = folder.path("a.wav");
+    let spec: DeviceSpec = format!("file:{}", path.display()).parse().unwrap();
+    let extras = Extras { listener: None, record_format: SampleFormat::F32 };
+    let pace = Box::new(Scripted::late(&[(2, span(96_000))]));
+    let opened = open_paced(&spec, Direction::Playback, settings(48, 2), extras, pace).unwrap();
+    let mut device = opened.device;
+    let mut block = 0;
+    let process = each(move |cycle| {
+        block += 1;
+        cycle.playback.samples.fill(0.5);
+        let starved = if block == 3 { (1, 96_000 - 48) } else { (0, 0) };
+        assert_eq!((cycle.xruns, cycle.playback.skipped.count()), starved);
+        if block == 4 { Flow::Finished } else { Flow::Continue }
+    });
+    device.run(process, &Stop::default());
+    drop(device);
+    let heard = read(&path);
+    let sound = heard.iter().filter(|&&sample| sample == 0.5).count();
+    assert_eq!((heard.len(), sound), (2 * (96_000 + 48 * 4), 2 * 48 * 4));
 }
 
 #[test]
@@ -196,17 +267,17 @@ fn the_last_period_of_a_file_is_filled_up_with_silence() {
 }
 
 #[test]
-fn a_file_that_is_cut_leaves_a_sentence() {
+fn a_flac_file_that_is_cut_leaves_a_sentence() {
     let folder = Folder::new();
-    let path = folder.path("cut.wav");
-    write_wav(&path, spec(48_000, 2, 16), &pattern(16, 400));
-    let bytes = std::fs::read(&path).unwrap();
-    std::fs::write(&path, &bytes[..44 + 400]).unwrap();
+    let path = folder.path("cut.flac");
+    let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/pattern16.flac");
+    let bytes = std::fs::read(whole).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     let notes = Notes::default();
     drop(FileSource::open(&path, &settings(48, 2), &notes).unwrap());
     let sentences = notes.take();
     assert_eq!(sentences.len(), 1);
-    assert!(sentences[0].contains("cut off: 100 of 200 frames are there"), "{sentences:?}");
+    assert!(sentences[0].contains("the file is cut off: "), "{sentences:?}");
 }
 
 #[test]

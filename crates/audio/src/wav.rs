@@ -1,0 +1,207 @@
+//! WAV files: written block by block, and looked into for how much of them is there.
+//!
+//! Multimedia Programming Interface and Data Specifications 1.0 (RIFF, WAVE), and Microsoft's
+//! WAVEFORMATEXTENSIBLE for what has more than two channels or 16 bits.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+
+use tautline_dsp::format::{SampleFormat, encode};
+use tautline_io::clock::now;
+use tautline_proto::device::Settings;
+use tautline_proto::time::Span;
+
+/// Samples that are coded and written at a time: at most 64 KiB.
+const BLOCK: usize = 16 * 1024;
+/// Lengths are counted in 32 bits; this leaves room for the header.
+const MOST_BYTES: u64 = u32::MAX as u64 - 4096;
+/// `WAVE_FORMAT_PCM`.
+const PCM: u16 = 1;
+/// `WAVE_FORMAT_IEEE_FLOAT`.
+const FLOAT: u16 = 3;
+/// `WAVE_FORMAT_EXTENSIBLE`.
+const EXTENSIBLE: u16 = 0xfffe;
+/// What follows the format's number in the identifier of a subformat.
+const SUBFORMAT: [u8; 14] = *b"\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71";
+/// Positions of loudspeakers that the channel mask knows.
+const POSITIONS: usize = 18;
+
+/// Where the time of writing went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Spent {
+    /// Coding samples.
+    pub(crate) coding: Span,
+    /// In the hands of the system: the disk.
+    pub(crate) storing: Span,
+}
+
+/// A WAV file being written. Blocks on the disk.
+pub(crate) struct WavFile {
+    file: File,
+    format: SampleFormat,
+    /// All that precedes the samples; its lengths are those of the last [`WavFile::flush`].
+    header: Vec<u8>,
+    /// Bytes of samples.
+    bytes: u64,
+    coded: Box<[u8]>,
+    spent: Spent,
+}
+
+impl WavFile {
+    /// Begins a file in `file`, which is empty. It can be read at once, and holds nothing.
+    pub(crate) fn create(
+        file: File,
+        settings: &Settings,
+        format: SampleFormat,
+    ) -> io::Result<Self> {
+        let coded = vec![0; BLOCK * format.bytes()].into();
+        let header = header(settings, format);
+        let mut wav = Self { file, format, header, bytes: 0, coded, spent: Spent::default() };
+        wav.flush()?;
+        wav.file.seek(SeekFrom::End(0))?;
+        Ok(wav)
+    }
+
+    /// Whether so many samples more can be counted.
+    pub(crate) fn has_room(&self, samples: u64) -> bool {
+        let more = samples.saturating_mul(self.format.bytes() as u64);
+        self.bytes.saturating_add(more) <= MOST_BYTES
+    }
+
+    /// Integers are rounded as on the wire, so that what arrived unchanged is written unchanged.
+    pub(crate) fn write(&mut self, samples: &[f32]) -> io::Result<()> {
+        let width = self.format.bytes();
+        for block in samples.chunks(BLOCK) {
+            let begun = now();
+            let coded = &mut self.coded[..block.len() * width];
+            encode(self.format, block, coded);
+            // The wire has the highest byte first, this file the lowest.
+            match width {
+                2 => coded.as_chunks_mut::<2>().0.iter_mut().for_each(|bytes| bytes.reverse()),
+                3 => coded.as_chunks_mut::<3>().0.iter_mut().for_each(|bytes| bytes.swap(0, 2)),
+                _ => coded.as_chunks_mut::<4>().0.iter_mut().for_each(|bytes| bytes.reverse()),
+            }
+            let ready = now();
+            self.file.write_all(coded)?;
+            self.bytes += coded.len() as u64;
+            self.spent.coding += ready - begun;
+            self.spent.storing += now() - ready;
+        }
+        Ok(())
+    }
+
+    /// Writes so many samples of silence. It takes no time however many there are: the file gets a
+    /// hole, which reads as zeros, and zeros are silence in every coding.
+    pub(crate) fn silence(&mut self, samples: u64) -> io::Result<()> {
+        let begun = now();
+        self.bytes += samples * self.format.bytes() as u64;
+        self.file.set_len(self.header.len() as u64 + self.bytes)?;
+        self.file.seek(SeekFrom::End(0))?;
+        self.spent.storing += now() - begun;
+        Ok(())
+    }
+
+    /// Makes what was written so far readable, whatever happens to the program.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let begun = now();
+        let length = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
+        let end = self.header.len();
+        // A chunk of odd length is followed by a byte that it does not count.
+        let padded = self.bytes + self.bytes % 2;
+        self.header[4..8].copy_from_slice(&length(end as u64 - 8 + padded));
+        self.header[end - 4..].copy_from_slice(&length(self.bytes));
+        self.file.write_all_at(&self.header, 0)?;
+        self.spent.storing += now() - begun;
+        Ok(())
+    }
+
+    /// Completes the file.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        if self.bytes % 2 == 1 {
+            self.file.write_all(&[0])?;
+        }
+        self.flush()
+    }
+
+    /// Where the time went since this was last asked.
+    pub(crate) fn spent(&mut self) -> Spent {
+        std::mem::take(&mut self.spent)
+    }
+}
+
+fn header(settings: &Settings, format: SampleFormat) -> Vec<u8> {
+    let (channels, rate) = (settings.channels.count(), settings.rate.hertz());
+    let width = format.bytes();
+    let kind = if format == SampleFormat::F32 { FLOAT } else { PCM };
+    let extensible = channels > 2 || width > 2;
+    let mut header = b"RIFF\0\0\0\0WAVEfmt ".to_vec();
+    let short = |value: usize| (value as u16).to_le_bytes();
+    let length: u32 = if extensible { 40 } else { 16 };
+    header.extend(length.to_le_bytes());
+    header.extend((if extensible { EXTENSIBLE } else { kind }).to_le_bytes());
+    header.extend(short(channels));
+    header.extend(rate.to_le_bytes());
+    header.extend((rate * (channels * width) as u32).to_le_bytes());
+    header.extend(short(channels * width));
+    header.extend(short(width * 8));
+    if extensible {
+        header.extend(short(22));
+        header.extend(short(width * 8));
+        header.extend(((1_u32 << channels.min(POSITIONS)) - 1).to_le_bytes());
+        header.extend(kind.to_le_bytes());
+        header.extend(SUBFORMAT);
+    }
+    header.extend(b"data\0\0\0\0");
+    header
+}
+
+/// How many frames a WAV file promises and how many it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) promised: u64,
+    pub(crate) held: u64,
+}
+
+/// Looks for the samples in `file`; `None` if it is no WAV file, holds no samples, or does not
+/// know how many because it was written into a pipe.
+pub(crate) fn held(file: &File) -> io::Result<Option<Held>> {
+    let length = file.metadata()?.len();
+    let mut head = [0; 12];
+    if length < 12 {
+        return Ok(None);
+    }
+    file.read_exact_at(&mut head, 0)?;
+    if !(head.starts_with(b"RIFF") && head.ends_with(b"WAVE")) {
+        return Ok(None);
+    }
+    let (mut at, mut frame) = (12, None);
+    while at + 8 <= length {
+        let mut chunk = [0; 8];
+        file.read_exact_at(&mut chunk, at)?;
+        let [.., a, b, c, d] = chunk;
+        let bytes = u32::from_le_bytes([a, b, c, d]);
+        at += 8;
+        match &chunk[..4] {
+            b"fmt " if at + 16 <= length => {
+                let mut parts = [0; 16];
+                file.read_exact_at(&mut parts, at)?;
+                let short = |index| u16::from_le_bytes([parts[index], parts[index + 1]]);
+                // Of other codings a block is not a frame.
+                let plain = [PCM, FLOAT, EXTENSIBLE].contains(&short(0)) && short(12) > 0;
+                frame = plain.then(|| u64::from(short(12)));
+            }
+            b"data" if bytes == u32::MAX => return Ok(None),
+            b"data" => {
+                let there = (length - at).min(u64::from(bytes));
+                return Ok(frame.map(|frame| Held {
+                    promised: u64::from(bytes) / frame,
+                    held: there / frame,
+                }));
+            }
+            _ => {}
+        }
+        at += u64::from(bytes) + u64::from(bytes % 2);
+    }
+    Ok(None)
+}
