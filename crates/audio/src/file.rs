@@ -15,6 +15,7 @@ use tautline_proto::device::DeviceError;
 use tautline_proto::units::{Channels, Rate};
 
 use crate::convert::Conversion;
+use crate::wav::{self, Held};
 
 /// How the samples of a file are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +68,8 @@ pub struct FileReader {
     broken: u64,
 }
 
-/// What remained to be said at the end of a file.
+/// What remained to be said at the end of a file. A WAV file that is cut is refused before it
+/// plays; of a FLAC file it is known at its end only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flaws {
     /// Frames that were there, and that were promised, if fewer were there.
@@ -80,6 +82,7 @@ impl FileReader {
     /// Opens the file at `path`, or says with which command to convert it.
     pub fn open(path: &Path) -> Result<Self, DeviceError> {
         let file = open_regular(path)?;
+        refuse_cut(&file, path)?;
         // The container reader (symphonia 0.6.1) panics over some damaged WAV headers where
         // integer overflow is checked.
         std::panic::catch_unwind(|| Self::look_into(file, path)).unwrap_or_else(|_| {
@@ -198,6 +201,18 @@ fn unreadable(path: &Path, error: &io::Error) -> DeviceError {
         _ => "try another file".to_owned(),
     };
     DeviceError { tried: tried(path), answer: error.to_string(), mend }
+}
+
+/// A WAV file says in its header how much it holds, so a cut one is known before it plays.
+fn refuse_cut(file: &File, path: &Path) -> Result<(), DeviceError> {
+    let held = wav::held(file).map_err(|error| unreadable(path, &error))?;
+    let Some(Held { promised, held }) = held.filter(|held| held.held < held.promised) else {
+        return Ok(());
+    };
+    let answer = format!("the file is cut: it promises {promised} frames and holds {held}");
+    let again = "copy it again".to_owned();
+    let mend = if held == 0 { again } else { Conversion::Rest.command(path) };
+    Err(DeviceError { tried: tried(path), answer, mend })
 }
 
 fn open_regular(path: &Path) -> Result<File, DeviceError> {

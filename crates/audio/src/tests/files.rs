@@ -75,17 +75,45 @@ fn flac_files_are_read_bit_for_bit() {
 }
 
 #[test]
-fn a_wav_that_was_cut_gives_every_whole_frame_that_is_there() {
+fn a_wav_that_was_cut_is_refused_with_what_is_there() {
     let folder = Folder::new();
     let path = folder.path("cut.wav");
-    let samples = pattern(16, 10_000);
-    write_wav(&path, spec(48_000, 2, 16), &samples);
+    for bits in [16, 24] {
+        write_wav(&path, spec(48_000, 2, bits as u16), &pattern(bits, 10_000));
+        let bytes = std::fs::read(&path).unwrap();
+        let frame = bits as usize / 4;
+        let header = bytes.len() - 5000 * frame;
+        // 1500 frames, and half of one more.
+        std::fs::write(&path, &bytes[..header + 1500 * frame + frame / 2]).unwrap();
+        let sentence = refused(&path, Direction::Capture);
+        let promise = ": the file is cut: it promises 5000 frames and holds 1500; copy it again, ";
+        assert!(sentence.contains(promise), "{sentence}");
+        let command = format!("sox {} {}", path.display(), folder.path("cut-rest.wav").display());
+        assert!(sentence.ends_with(&command), "{sentence}");
+        assert!(probe(&path).is_err());
+        // Nothing but the header.
+        std::fs::write(&path, &bytes[..header]).unwrap();
+        let sentence = refused(&path, Direction::Capture);
+        assert!(sentence.ends_with("5000 frames and holds 0; copy it again"), "{sentence}");
+        // One byte is missing.
+        std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        assert!(refused(&path, Direction::Capture).contains("5000 frames and holds 4999; "));
+        std::fs::write(&path, &bytes).unwrap();
+        assert!(probe(&path).is_ok());
+    }
+}
+
+#[test]
+fn a_wav_whose_header_was_cut_is_refused() {
+    let folder = Folder::new();
+    let path = folder.path("cut.wav");
+    write_wav(&path, spec(48_000, 2, 24), &pattern(24, 40));
     let bytes = std::fs::read(&path).unwrap();
-    // 44 bytes of header, 1500 frames, and half of one more.
-    std::fs::write(&path, &bytes[..44 + 6000 + 2]).unwrap();
-    let (read, flaws) = read(&path);
-    assert_eq!(read, floats(16, &samples[..3000]));
-    assert_eq!(flaws, Flaws { cut: Some((1500, 5000)), broken: 0 });
+    for length in 1..bytes.len() {
+        std::fs::write(&path, &bytes[..length]).unwrap();
+        let sentence = refused(&path, Direction::Capture);
+        assert_eq!(sentence.lines().count(), 1, "{sentence}");
+    }
 }
 
 #[test]
@@ -211,4 +239,19 @@ fn a_tone_cannot_be_played_to() {
     let tone: DeviceSpec = "tone:440".parse().unwrap();
     let Err(error) = open(&tone, Direction::Playback, settings(48, 2), extras()) else { panic!() };
     assert!(error.to_string().starts_with("tone:440: a tone can be heard"), "{error}");
+}
+
+#[test]
+fn a_tone_that_the_rate_cannot_carry_is_refused() {
+    for text in ["tone:24000", "tone:30000", "virtual:?tone=96000"] {
+        let spec: DeviceSpec = text.parse().unwrap();
+        let Err(error) = open(&spec, Direction::Capture, settings(48, 2), extras()) else {
+            panic!("{text} was opened")
+        };
+        let sentence = error.to_string();
+        assert!(sentence.contains(": a stream of 48000 Hz carries no tone of "), "{sentence}");
+        assert!(sentence.ends_with("; use one below 24000 Hz, or a higher rate with --rate"));
+    }
+    let spec: DeviceSpec = "tone:23999.999".parse().unwrap();
+    assert!(open(&spec, Direction::Capture, settings(48, 2), extras()).is_ok());
 }
