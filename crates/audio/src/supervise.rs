@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use rtrb::{Consumer, Producer, RingBuffer};
+use tautline_io::realtime;
 use tautline_proto::device::{
     Cycle, Device, DeviceError, Direction, Ended, Flow, Process, Settings, Side, Stop,
 };
@@ -17,6 +18,9 @@ use crate::{STACK, spawn_error};
 
 /// How often a device that went is tried again.
 pub const RETRY: Duration = Duration::from_secs(1);
+/// How often the opener's thread looks whether the device went, at least. It is not woken, because
+/// waking is a system call and a device's thread makes none.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Opens the device anew. Called on an ordinary thread.
 pub type Opener = Box<dyn FnMut() -> Result<Box<dyn Device>, DeviceError> + Send>;
@@ -26,7 +30,7 @@ pub type Opener = Box<dyn FnMut() -> Result<Box<dyn Device>, DeviceError> + Send
 struct Shared {
     losses: AtomicU64,
     away: AtomicBool,
-    /// The opener has put a device into the channel.
+    /// The opener has put a device into the ring.
     back: AtomicBool,
     /// The process said that it has finished.
     finished: AtomicBool,
@@ -86,10 +90,12 @@ pub struct Supervised {
     settings: Settings,
     /// `None` while it is away.
     device: Option<Box<dyn Device>>,
+    /// Stands in for it; made before the run, because that allocates.
+    timer: VirtualCard,
     shared: Arc<Shared>,
     /// `None` only while dropping.
-    lost: Option<SyncSender<Lost>>,
-    found: Receiver<Box<dyn Device>>,
+    lost: Option<Producer<Lost>>,
+    found: Consumer<Box<dyn Device>>,
     opener: Option<JoinHandle<()>>,
 }
 
@@ -107,8 +113,9 @@ impl Supervised {
     ) -> Result<(Self, Supervision), DeviceError> {
         let settings = device.settings();
         let shared = Arc::new(Shared::default());
-        let (lost, gone) = sync_channel(1);
-        let (returned, found) = sync_channel(1);
+        // There is one device, so there is room for it.
+        let (lost, gone) = RingBuffer::new(1);
+        let (returned, found) = RingBuffer::new(1);
         let watch = Watch {
             open,
             retry,
@@ -128,6 +135,7 @@ impl Supervised {
             direction,
             settings,
             device: Some(device),
+            timer: VirtualCard::timer(direction, settings),
             shared,
             lost: Some(lost),
             found,
@@ -136,31 +144,32 @@ impl Supervised {
         Ok((supervised, supervision))
     }
 
-    /// Gives the device that went to the opener's thread, which also drops it.
+    /// Gives the device that went to the opener's thread, which also drops it. Real-time.
     fn lose(&mut self, error: DeviceError) {
+        let _realtime = realtime::scope();
         self.shared.losses.fetch_add(1, Ordering::Relaxed);
         self.shared.away.store(true, Ordering::Relaxed);
-        if let (Some(device), Some(lost)) = (self.device.take(), &self.lost) {
+        if let (Some(device), Some(lost)) = (self.device.take(), &mut self.lost) {
             // There is room for the one device there is; without an opener the timer goes on.
-            let _ = lost.try_send((device, error));
+            let _ = lost.push((device, error));
         }
-        self.switch();
+        self.shared.switched.store(true, Ordering::Relaxed);
     }
 
-    /// Takes the device that is back.
+    /// Takes the device that is back. Real-time.
     fn find(&mut self) {
+        let _realtime = realtime::scope();
         self.shared.back.store(false, Ordering::Relaxed);
-        if let Ok(device) = self.found.try_recv() {
+        if let Ok(device) = self.found.pop() {
             self.device = Some(device);
             self.shared.away.store(false, Ordering::Relaxed);
         }
-        self.switch();
+        self.shared.switched.store(true, Ordering::Relaxed);
     }
 
     /// The next clock starts where the last block ends, or later: time never runs backwards for
     /// the process.
-    fn switch(&self) {
-        self.shared.switched.store(true, Ordering::Relaxed);
+    fn wait_for_end(&self) {
         let lead = match self.direction {
             Direction::Capture => Span::ZERO,
             Direction::Playback => self.settings.playback_lead(),
@@ -184,7 +193,7 @@ impl Device for Supervised {
         loop {
             let (returned, ended) = match &mut self.device {
                 Some(device) => device.run(process, stop),
-                None => VirtualCard::timer(self.direction, self.settings).run(process, stop),
+                None => self.timer.run(process, stop),
             };
             process = returned;
             let finished = self.shared.finished.load(Ordering::Relaxed);
@@ -193,6 +202,7 @@ impl Device for Supervised {
                 Ended::Finished if self.device.is_none() && !finished => self.find(),
                 ended => return (process, ended),
             }
+            self.wait_for_end();
         }
     }
 }
@@ -200,9 +210,10 @@ impl Device for Supervised {
 impl Drop for Supervised {
     fn drop(&mut self) {
         self.device = None;
-        // Without its sender the channel is closed, which ends the opener.
+        // Without its producer the ring is abandoned, which ends the opener.
         self.lost = None;
         if let Some(opener) = self.opener.take() {
+            opener.thread().unpark();
             // An opener that panicked has said so on its own.
             let _ = opener.join();
         }
@@ -264,21 +275,28 @@ struct Watch {
     open: Opener,
     retry: Duration,
     settings: Settings,
-    gone: Receiver<Lost>,
-    returned: SyncSender<Box<dyn Device>>,
+    gone: Consumer<Lost>,
+    returned: Producer<Box<dyn Device>>,
     shared: Arc<Shared>,
     notes: Notes,
 }
 
 impl Watch {
     fn run(mut self) {
-        while let Ok((device, error)) = self.gone.recv() {
+        loop {
+            let Ok((device, error)) = self.gone.pop() else {
+                if self.gone.is_abandoned() {
+                    return;
+                }
+                thread::park_timeout(self.retry.min(LOOK));
+                continue;
+            };
             // First of all: what it holds is needed to open it again.
             drop(device);
             self.notes.add(format!("{error}; a timer goes on in its place"));
             let Some(device) = self.reopen() else { return };
             // There is room for the one device there is.
-            if self.returned.try_send(device).is_err() {
+            if self.returned.push(device).is_err() {
                 return;
             }
             self.shared.back.store(true, Ordering::Release);
@@ -290,9 +308,9 @@ impl Watch {
     fn reopen(&mut self) -> Option<Box<dyn Device>> {
         let mut said = None;
         loop {
-            match self.gone.recv_timeout(self.retry) {
-                Err(RecvTimeoutError::Timeout) => {}
-                _ => return None,
+            thread::park_timeout(self.retry);
+            if self.gone.is_abandoned() {
+                return None;
             }
             let answer = match (self.open)() {
                 Ok(device) if device.settings() == self.settings => return Some(device),

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tautline_audio::{DeviceSpec, Extras, open};
+use tautline_audio::{DeviceSpec, Extras, Supervision, open, open_supervised};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{Cycle, Direction, Flow, Listener, Process, Settings, Stop};
 use tautline_proto::time::{Frames, LocalTime};
@@ -65,6 +65,36 @@ impl Process for Count {
     }
 }
 
+/// From the second call on until the device has gone and is back.
+struct Outlast {
+    calls: u32,
+    first: u64,
+    supervision: Option<Supervision>,
+    given: Arc<Mutex<Option<Supervision>>>,
+    asked: Arc<Mutex<Option<u64>>>,
+}
+
+impl Process for Outlast {
+    fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
+        self.calls += 1;
+        if self.calls == 2 {
+            // Uncontended, and outside what is counted.
+            let _permit = tautline_io::realtime::permit("a test is set up");
+            self.supervision =
+                self.given.lock().unwrap_or_else(|poison| poison.into_inner()).take();
+            self.first = ASKED.get();
+        }
+        let back = |watch: &Supervision| watch.losses() == 1 && !watch.is_away();
+        if !self.supervision.as_ref().is_some_and(back) {
+            return Flow::Continue;
+        }
+        let asked = ASKED.get() - self.first;
+        let _permit = tautline_io::realtime::permit("a test takes notes");
+        *self.asked.lock().unwrap_or_else(|poison| poison.into_inner()) = Some(asked);
+        Flow::Finished
+    }
+}
+
 /// Between two periods that are 198 apart, while the device is `spec`.
 fn asked(spec: &str, direction: Direction) -> Option<u64> {
     let spec: DeviceSpec = spec.parse().expect("the tests know how to write one");
@@ -94,4 +124,24 @@ fn a_card_that_hears_a_tone_or_a_file_does_not_allocate_per_period() {
     assert_eq!(asked("tone:440", Direction::Capture), Some(0));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/pattern24.flac");
     assert_eq!(asked(&format!("file:{}", path.display()), Direction::Capture), Some(0));
+}
+
+#[test]
+fn a_card_that_goes_and_comes_back_does_not_allocate_on_the_devices_thread() {
+    for direction in [Direction::Capture, Direction::Playback] {
+        let spec: DeviceSpec = "virtual:?gone=5ms&back=1ms".parse().unwrap();
+        let period = Frames::new(48);
+        let settings =
+            Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 2 };
+        let listener: Option<Box<dyn Listener>> = Some(Box::new(Deaf));
+        let extras = Extras { listener, record_format: SampleFormat::L24 };
+        let opened = open_supervised(&spec, direction, settings, extras).unwrap();
+        let mut device = opened.device;
+        let asked = Arc::new(Mutex::new(None));
+        let given = Arc::new(Mutex::new(Some(opened.supervision)));
+        let outlast =
+            Outlast { calls: 0, first: 0, supervision: None, given, asked: Arc::clone(&asked) };
+        device.run(Box::new(outlast), &Stop::default());
+        assert_eq!(*asked.lock().unwrap(), Some(0), "{direction:?}");
+    }
 }
