@@ -25,6 +25,17 @@ const NAME: &str = "tautline.toml";
 /// The command line, with what the file adds.
 pub(crate) fn arguments() -> Result<Vec<OsString>, Failure> {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let taut = Taut::command();
+    // Leniently: what is missing here may be what the file says. Whoever asks for help or for what
+    // takes no options is answered whatever the file holds.
+    let Ok(matches) = taut.clone().ignore_errors(true).try_get_matches_from(&arguments) else {
+        return Ok(arguments);
+    };
+    let called = matches.subcommand().and_then(|(name, given)| {
+        let command = taut.find_subcommand(name).filter(|command| takes_options(command))?;
+        Some((name, command, given))
+    });
+    let Some((name, command, given)) = called else { return Ok(arguments) };
     let Some((path, text)) =
         places().find_map(|path| std::fs::read_to_string(&path).ok().map(|text| (path, text)))
     else {
@@ -32,21 +43,17 @@ pub(crate) fn arguments() -> Result<Vec<OsString>, Failure> {
     };
     let refuse = |why: String| Failure::usage(format!("reading {}: {why}", path.display()));
     let table: Table = text.parse().map_err(|error| refuse(unreadable(&text, &error)))?;
-    let taut = Taut::command();
     check(&table, &taut).map_err(refuse)?;
-    // Leniently: what is missing here may be what the file says.
-    let Ok(given) = taut.clone().ignore_errors(true).try_get_matches_from(&arguments) else {
-        return Ok(arguments);
-    };
-    if let Some((name, given)) = given.subcommand()
-        && let Some(command) = taut.find_subcommand(name)
-    {
-        let own = table.get(name).and_then(Value::as_table);
-        for source in own.into_iter().chain([&table]) {
-            add(source, command, given, &mut arguments).map_err(refuse)?;
-        }
+    let own = table.get(name).and_then(Value::as_table);
+    for source in own.into_iter().chain([&table]) {
+        add(source, command, given, &mut arguments).map_err(refuse)?;
     }
     Ok(arguments)
+}
+
+/// Whether the file has a say in a command: not in those that write pages for the installation.
+fn takes_options(command: &Command) -> bool {
+    !command.is_hide_set() && command.get_arguments().any(|argument| argument.get_long().is_some())
 }
 
 /// Where it cannot be read and why, in one line.
@@ -72,7 +79,8 @@ fn places() -> impl Iterator<Item = PathBuf> {
 /// Every key must be an option of some command: a typing error is not passed over.
 fn check(table: &Table, taut: &Command) -> Result<(), String> {
     let has = |command: &Command, key: &str| {
-        command.get_arguments().any(|argument| argument.get_long() == Some(key))
+        takes_options(command)
+            && command.get_arguments().any(|argument| argument.get_long() == Some(key))
     };
     for (key, value) in table {
         match (value.as_table(), taut.find_subcommand(key)) {
