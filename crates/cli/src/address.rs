@@ -1,7 +1,6 @@
 //! ADDRESS as people write it: `rtp://HOST:PORT?iface=eth0`, or a `.sdp` file.
 
 use core::fmt;
-use core::str::FromStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +20,8 @@ pub(crate) struct Address {
     pub(crate) source: Option<IpAddr>,
     /// Routers a multicast packet may pass, plus one.
     pub(crate) ttl: Option<u8>,
+    /// Whether programs on this host hear what is sent to a group.
+    pub(crate) loopback: Option<bool>,
     /// Gain of the stream in a mix.
     pub(crate) gain: Gain,
 }
@@ -41,10 +42,34 @@ pub(crate) struct Resolved {
 
 const FORMS: &str = "write rtp://HOST:PORT or the path of a .sdp file";
 
-impl FromStr for Address {
-    type Err = String;
+/// Which end an address is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    To,
+    From,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+fn parse_host(rest: &str, text: &str) -> Result<Place, String> {
+    let unusable = || format!("`{text}` has no UDP port; write rtp://HOST:5004");
+    let (host, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(unusable)?;
+    // Nobody can be sent to at UDP port 0, and nobody would know what it came to be here.
+    let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(unusable)?;
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    Ok(Place::Rtp { host, port })
+}
+
+impl Address {
+    /// Reads what follows `--to`.
+    pub(crate) fn to_send_to(text: &str) -> Result<Self, String> {
+        Self::read(text, End::To)
+    }
+
+    /// Reads what follows `--from`.
+    pub(crate) fn to_hear(text: &str) -> Result<Self, String> {
+        Self::read(text, End::From)
+    }
+
+    fn read(text: &str, end: End) -> Result<Self, String> {
         let (place, query) = text.split_once('?').unwrap_or((text, ""));
         let place = match place.split_once("://") {
             Some(("rtp", rest)) => parse_host(rest, text)?,
@@ -63,34 +88,61 @@ impl FromStr for Address {
             interface: None,
             source: None,
             ttl: None,
+            loopback: None,
             gain: Gain::UNITY,
         };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            address.set(pair)?;
+            address.set(pair, end)?;
         }
         Ok(address)
     }
-}
 
-fn parse_host(rest: &str, text: &str) -> Result<Place, String> {
-    let unusable = || format!("`{text}` has no UDP port; write rtp://HOST:5004");
-    let (host, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(unusable)?;
-    // Nobody can be sent to at UDP port 0, and nobody would know what it came to be here.
-    let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(unusable)?;
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    Ok(Place::Rtp { host, port })
-}
-
-impl Address {
-    fn set(&mut self, pair: &str) -> Result<(), String> {
+    fn set(&mut self, pair: &str, end: End) -> Result<(), String> {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         let unusable = |what| format!("`{value}` is no {what} in `{}`", self.text);
-        match key {
-            "iface" => self.interface = Some(value.to_owned()),
-            "source" => self.source = Some(value.parse().map_err(|_| unusable("IP address"))?),
-            "ttl" => self.ttl = Some(value.parse().map_err(|_| unusable("TTL of 0 to 255"))?),
-            "gain" => self.gain = value.parse().map_err(|_| unusable("gain such as -6dB"))?,
-            _ => return Err(format!("`{key}` is unknown after ?; use iface, source, ttl or gain")),
+        match (key, end) {
+            ("iface", _) if value.is_empty() => {
+                return Err(unusable("interface such as eth0 or its IP address"));
+            }
+            ("iface", _) => self.interface = Some(value.to_owned()),
+            ("source", End::From) => {
+                self.source = Some(value.parse().map_err(|_| unusable("IP address"))?);
+            }
+            ("gain", End::From) => {
+                self.gain = value.parse().map_err(|_| unusable("gain such as -6dB"))?;
+            }
+            ("ttl", End::To) => {
+                self.ttl = Some(value.parse().map_err(|_| unusable("TTL of 0 to 255"))?);
+            }
+            ("loop", End::To) => {
+                self.loopback = Some(match value {
+                    "0" => false,
+                    "1" => true,
+                    _ => return Err(unusable("choice of 0 or 1")),
+                });
+            }
+            ("source", End::To) => {
+                return Err("`source` is for --from, where it says which sender to hear; use \
+                            iface, ttl or loop"
+                    .into());
+            }
+            ("gain", End::To) => {
+                return Err("`gain` is for --from, where it is that of one stream in a mix; use \
+                            --volume for what is sent"
+                    .into());
+            }
+            ("ttl" | "loop", End::From) => {
+                return Err(format!(
+                    "`{key}` is for --to, as a receiver sends nothing to a group; leave it out, or \
+                     use iface, source or gain"
+                ));
+            }
+            (_, End::To) => {
+                return Err(format!("`{key}` is unknown after ?; use iface, ttl or loop"));
+            }
+            (_, End::From) => {
+                return Err(format!("`{key}` is unknown after ?; use iface, source or gain"));
+            }
         }
         Ok(())
     }

@@ -14,18 +14,14 @@ use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
 use crate::address::Address;
+use crate::help;
 
 /// Carries sound between machines and proves when it arrives.
 #[derive(Debug, Parser)]
 #[command(
     name = "taut",
     version,
-    after_help = "Try it:\n  taut demo\n\nFrom one machine to another:\n  \
-                  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav     (on 10.0.0.2)\n  \
-                  taut send --input file:song.flac --to rtp://10.0.0.2:5004       (on 10.0.0.1)\n\n\
-                  Any option can also stand in tautline.toml, in this folder, in $TAUT_HOME or in \
-                  the system's configuration folder.\nExit status: 0 done, 1 failed while running, \
-                  2 wrong usage, 3 a device or address could not be opened."
+    after_help = help::TAUT
 )]
 pub(crate) struct Taut {
     #[command(subcommand)]
@@ -37,9 +33,9 @@ pub(crate) struct Taut {
 pub(crate) enum Command {
     /// Carry the bundled recording to two receivers here, and show where the time goes
     Demo(Demo),
-    /// Capture sound and send it
+    /// Capture sound and send it: to one machine, to several, or to a multicast group
     Send(Box<Send>),
-    /// Receive sound and play it
+    /// Receive sound and play it: one stream, or several mixed
     Recv(Box<Recv>),
     /// List the devices that sound can come from and go to
     Devices,
@@ -57,10 +53,7 @@ pub(crate) enum Command {
 
 /// `taut demo`
 #[derive(Debug, Args)]
-#[command(after_help = "The defaults ride out a host that freezes for tens of milliseconds, as \
-    virtual machines do.\nAs tight as a quiet machine allows:\n  \
-    taut demo --latency 5ms --periods 2\n  \
-    taut demo --latency 2ms --period 12 --periods 2")]
+#[command(after_help = help::DEMO)]
 pub(crate) struct Demo {
     /// Folder for what each receiver played and the reports
     #[arg(long, value_name = "DIR", default_value = "taut-demo")]
@@ -69,14 +62,14 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) seconds: Option<u32>,
     /// Capture to DAC: the link offset
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = span)]
     pub(crate) latency: Span,
     /// Frames per wake-up of each card
     #[arg(long, value_name = "FRAMES", default_value_t = 48,
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) period: u32,
     /// Periods in each card's buffer
-    #[arg(long, value_name = "N", default_value_t = 40,
+    #[arg(long, value_name = "N", default_value_t = 48,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     pub(crate) periods: u32,
     /// Of the cards' threads: fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD or other
@@ -86,23 +79,17 @@ pub(crate) struct Demo {
 
 /// `taut send`
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-    taut send --input file:song.flac --to rtp://10.0.0.2:5004\n  \
-    taut send --input tone:440 --to rtp://239.69.1.1:5004?iface=eth0&ttl=4 --sdp tone.sdp\n  \
-    taut send --input virtual:?tone=440 --to rtp://10.0.0.2:5004 --to rtp://10.0.0.3:5004 \
-    --ptime 125us --period 12 --latency 2ms\n  \
-    taut send --input file:talk.wav --to rtp://10.0.0.9:5004 --format l16 --no-stamps   \
-    (a strict peer)")]
+#[command(after_help = help::SEND, after_long_help = help::SEND_LONG)]
 pub(crate) struct Send {
-    /// Where the sound comes from: file:PATH, tone:HZ, virtual:, null:
+    /// Where the sound comes from: file:PATH, tone:HZ, virtual: or null:; see Devices
     #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
     pub(crate) input: DeviceSpec,
-    /// Where it goes: rtp://HOST:PORT or a .sdp file; may be given several times
-    #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = parse::<Address>)]
+    /// Where it goes: rtp://HOST:PORT or a .sdp file, see Addresses; once for each destination
+    #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = Address::to_send_to)]
     pub(crate) to: Vec<Address>,
     #[command(flatten)]
     pub(crate) stream: StreamFlags,
-    /// Audio time in one packet, 125us to 20ms; rounded down to whole frames
+    /// Sound in one packet, 125us to 20ms, in whole frames: less is less delay and more packets
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
     pub(crate) ptime: Span,
     #[command(flatten)]
@@ -111,38 +98,34 @@ pub(crate) struct Send {
     pub(crate) sound: Sound,
     #[command(flatten)]
     pub(crate) running: RunFlags,
-    /// Leave the sender's instants out of the packets: for peers that refuse header extensions
-    #[arg(long)]
+    /// Plain RTP without the sender's instants: for receivers that refuse header extensions
+    #[arg(long, help_heading = "Network")]
     pub(crate) no_stamps: bool,
-    /// What to do with packets longer than the path carries whole
-    #[arg(long, value_name = "WHEN", default_value = "allow")]
+    /// What to do with packets too long for the network to carry in one piece
+    #[arg(long, value_name = "WHEN", default_value = "allow", help_heading = "Network")]
     pub(crate) fragment: Fragment,
-    /// Who sends: the device's thread, or a wire thread that spaces the packets of a period
-    #[arg(long, value_name = "KIND", default_value = "auto")]
+    /// Who sends: the device's thread, or a wire thread that spaces packets evenly
+    #[arg(long, value_name = "KIND", default_value = "auto", help_heading = "Network")]
     pub(crate) link: LinkFlag,
-    /// Differentiated services code point of the packets
+    /// Priority mark for the network's switches (DSCP): 34 is what AES67 gives to media
     #[arg(long, value_name = "N", default_value_t = tautline_io::udp::DSCP_MEDIA,
+          help_heading = "Network",
           value_parser = clap::value_parser!(u8).range(0..64))]
     pub(crate) dscp: u8,
-    /// Write the stream's session description here
+    /// Write the stream's description (SDP) here, for receivers that ask for one
     #[arg(long, value_name = "PATH")]
     pub(crate) sdp: Option<PathBuf>,
 }
 
 /// `taut recv`
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-    taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav\n  \
-    taut recv --from stream.sdp --output null: --latency 2ms --period 12\n  \
-    taut recv --from rtp://239.69.1.1:5004?iface=eth0&source=10.0.0.7 --output null: \
-    --report json\n  \
-    taut recv --from rtp://0.0.0.0:5004 --from rtp://0.0.0.0:5006?gain=-6dB --output \
-    file:mix.wav --select priority")]
+#[command(after_help = help::RECV, after_long_help = help::RECV_LONG)]
 pub(crate) struct Recv {
-    /// The local address or the group to listen at, or a .sdp file; may be given several times
-    #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = parse::<Address>)]
+    /// Where to listen: rtp://HOST:PORT of this machine or of a group, or a .sdp file, see
+    /// Addresses; once for each stream. RTCP is heard at the UDP port above
+    #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = Address::to_hear)]
     pub(crate) from: Vec<Address>,
-    /// Where the sound goes: file:PATH (a WAV), virtual:, null:
+    /// Where the sound goes: file:PATH (a WAV), virtual: or null:; see Devices
     #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
     pub(crate) output: DeviceSpec,
     #[command(flatten)]
@@ -156,14 +139,16 @@ pub(crate) struct Recv {
     pub(crate) sound: Sound,
     #[command(flatten)]
     pub(crate) running: RunFlags,
-    /// Which of several streams is heard
-    #[arg(long, value_name = "HOW", default_value = "mix", value_parser = parse::<Select>)]
+    /// Which of several streams is heard: mix for all, priority for the first given that is there,
+    /// first-alive for the one that came first
+    #[arg(long, value_name = "HOW", default_value = "mix", value_parser = parse::<Select>,
+          help_heading = "Sound")]
     pub(crate) select: Select,
     /// End when every sender has said goodbye and all is played
     #[arg(long)]
     pub(crate) until_bye: bool,
     /// Who reads: the device's thread, or a wire thread
-    #[arg(long, value_name = "KIND", default_value = "direct")]
+    #[arg(long, value_name = "KIND", default_value = "direct", help_heading = "Network")]
     pub(crate) link: LinkFlag,
 }
 
@@ -171,16 +156,17 @@ pub(crate) struct Recv {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Stream")]
 pub(crate) struct StreamFlags {
-    /// Frames per second: 44100, 48000, 88200, 96000 or 192000 [default: the file's, else 48000]
+    /// Sample rate: 44100, 48000, 88200, 96000 or 192000 [default: the file's, else 48000]
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
-    /// Samples per frame, 1 to 64 [default: the file's, else 2]
+    /// Channels, 1 to 64 [default: the file's, else 2]
     #[arg(long, value_name = "N", value_parser = channels)]
     pub(crate) channels: Option<Channels>,
-    /// Coding on the wire [default: l24; recv: by payload type]
+    /// Coding of samples on the network [default: l24; recv: by payload type]
     #[arg(long, value_name = "CODING")]
     pub(crate) format: Option<Coding>,
-    /// RTP payload type [default: 96 for l16, 97 for l24, 98 for f32; recv with --format: any]
+    /// Number in each packet that stands for the coding (RTP payload type), as the other end has it
+    /// [default: 96 for l16, 97 for l24, 98 for f32; recv with --format: any]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..128))]
     pub(crate) payload_type: Option<u8>,
 }
@@ -189,19 +175,20 @@ pub(crate) struct StreamFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Timing")]
 pub(crate) struct Timing {
-    /// Capture to DAC: the link offset [default: 5ms or what ptime and period need; recv: the
-    /// sender's]
+    /// From capture to loudspeaker: the link offset, which every receiver keeps [default: 5ms or
+    /// what ptime and period need; recv: the sender's]
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) latency: Option<Span>,
-    /// Frames per wake-up of the device
+    /// Frames that the device takes at a time: 48 are 1ms at 48000 Hz
     #[arg(long, value_name = "FRAMES", default_value_t = 48,
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) period: u32,
-    /// Periods in the device's buffer
+    /// Periods in the device's buffer: more outlast a busier machine, and cost delay when playing
     #[arg(long, value_name = "N", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     pub(crate) periods: u32,
-    /// Of the device's thread: fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD or other
+    /// Priority of the device's thread: fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD, or other
+    /// for none; taut says so if the system refuses it
     #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>)]
     pub(crate) scheduler: Scheduler,
 }
@@ -210,11 +197,12 @@ pub(crate) struct Timing {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sound")]
 pub(crate) struct Sound {
-    /// Gain of everything, as -6dB
+    /// Gain of everything, such as -6dB
     #[arg(long, value_name = "GAIN", default_value = "0dB", allow_hyphen_values = true,
           value_parser = parse::<Gain>)]
     pub(crate) volume: Gain,
-    /// For each output channel the input channel it takes, from 1; - for silence: 2,1 swaps
+    /// For each output channel the input channel it takes, counted from 1, - for silence: 2,1 swaps
+    /// left and right
     #[arg(long, value_name = "MAP", allow_hyphen_values = true, value_parser = parse::<ChannelMap>)]
     pub(crate) map: Option<ChannelMap>,
 }
@@ -223,25 +211,26 @@ pub(crate) struct Sound {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct RunFlags {
-    /// Stop after this long
+    /// Stop after this long, such as 10s; else at Ctrl-C, or when the file that is sent ends
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) duration: Option<Span>,
     /// What to print at the end
     #[arg(long, value_name = "KIND", default_value = "text")]
     pub(crate) report: ReportKind,
-    /// Also write the report as JSON here
+    /// Write the report as JSON here too
     #[arg(long, value_name = "PATH")]
     pub(crate) report_file: Option<PathBuf>,
-    /// Write every packet's instants here, a line each
+    /// Write every packet's instants here, a line each, as CSV: see taut join
     #[arg(long, value_name = "PATH")]
     pub(crate) ledger: Option<PathBuf>,
-    /// Do without the threads that watch for stalls of the host
+    /// Do without the threads that watch for stalls of the machine (2 % of each core)
     #[arg(long)]
     pub(crate) no_witness: bool,
 }
 
 /// `taut join`
 #[derive(Debug, Args)]
+#[command(after_help = help::JOIN)]
 pub(crate) struct Join {
     /// The sender's ledger
     pub(crate) sender: PathBuf,
@@ -251,8 +240,7 @@ pub(crate) struct Join {
 
 /// `taut compare`
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: 0 if every frame that was sent was heard, bit for bit; 1 if \
-    not.")]
+#[command(after_help = help::COMPARE)]
 pub(crate) struct Compare {
     /// The file that was sent
     pub(crate) sent: PathBuf,

@@ -5,7 +5,9 @@ mod cmd;
 mod config;
 mod failure;
 mod flags;
+mod help;
 mod screen;
+mod show;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,11 +1,6 @@
 //! What people see: one live line while something runs, the report at the end, complaints.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "this module is the program's voice; everything else returns values"
-)]
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -15,21 +10,37 @@ use tautline_engine::text;
 use tautline_proto::time::Span;
 
 use crate::failure::Failure;
-use crate::flags::ReportKind;
 
 /// Says what went wrong, in one sentence.
 pub(crate) fn complain(failure: &Failure) {
-    eprintln!("taut: {failure}");
+    tell(&failure.to_string());
 }
 
 /// Tells something that is not the answer.
 pub(crate) fn tell(sentence: &str) {
-    eprintln!("taut: {sentence}");
+    // In one piece, so that lines of several programs do not mix. Where nobody listens any more
+    // the work goes on.
+    let _ = std::io::stderr().write_all(format!("taut: {sentence}\n").as_bytes());
 }
 
 /// Prints a line of the answer.
 pub(crate) fn say(line: &str) {
-    println!("{line}");
+    print(&format!("{line}\n"));
+}
+
+/// Prints a part of the answer. A reader who has seen enough, as `head` has, ends the program in
+/// peace; an answer that cannot be written, as on a full disk, is a failure.
+pub(crate) fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => {
+            let failure = Failure::running(format!("writing the answer: {error}"));
+            complain(&failure);
+            std::process::exit(i32::from(failure.status));
+        }
+    }
 }
 
 /// The line that shows how a run goes; nothing where nobody looks.
@@ -51,7 +62,12 @@ impl LiveLine {
         Self { bar, name }
     }
 
-    pub(crate) fn show(&self, progress: &Progress) {
+    /// Does something that writes on the terminal, without the line between.
+    pub(crate) fn suspend(&self, write: impl FnOnce()) {
+        self.bar.suspend(write);
+    }
+
+    pub(crate) fn show(&self, progress: &Progress<'_>) {
         if self.bar.is_hidden() {
             return;
         }
@@ -100,25 +116,5 @@ pub(crate) fn target() -> ProgressDrawTarget {
 
 /// Prints the report for people.
 pub(crate) fn print_report(report: &Report) {
-    print!("{}", text::render(report));
-}
-
-/// Prints the report as asked, and writes it to the file asked for.
-pub(crate) fn report(
-    report: &Report,
-    kind: ReportKind,
-    file: Option<&std::path::Path>,
-) -> Result<(), Failure> {
-    let json = || report.to_json().map_err(|error| Failure::running(error.to_string()));
-    match kind {
-        ReportKind::Text => print_report(report),
-        ReportKind::Json => print!("{}", json()?),
-        ReportKind::None => {}
-    }
-    if let Some(path) = file {
-        std::fs::write(path, json()?).map_err(|error| {
-            Failure::running(format!("writing the report {}: {error}", path.display()))
-        })?;
-    }
-    Ok(())
+    print(&text::render(report));
 }

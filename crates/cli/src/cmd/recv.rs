@@ -21,7 +21,8 @@ use super::{as_specified, device_settings, run_options, stop_on_signals};
 use crate::address::{Address, Resolved};
 use crate::failure::Failure;
 use crate::flags::{LinkFlag, Recv, ReportKind};
-use crate::screen::{self, LiveLine};
+use crate::screen;
+use crate::show::Show;
 
 pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let from: Vec<(&Address, Resolved)> = flags
@@ -52,16 +53,14 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let extras = Extras { listener: engine.listener(), record_format: format.sample };
     let opened =
         tautline_audio::open_supervised(&flags.output, Direction::Playback, device, extras)?;
+    let mut show = Show::open("recv", &flags.running, opened.notes)?;
     let stop = stop_on_signals()?;
     if flags.running.report != ReportKind::None {
         flags.from.iter().for_each(|from| screen::tell(&format!("listening at {from}")));
     }
-    let line = LiveLine::new("recv");
-    let mut report =
-        engine.run(opened.device, &options, &stop, &mut |progress| line.show(progress))?;
-    drop(line);
-    report.notes.extend(opened.notes.take());
-    screen::report(&report, flags.running.report, flags.running.report_file.as_deref())
+    let report =
+        engine.run(opened.device, &options, &stop, &mut |progress| show.on_receiving(progress))?;
+    show.end(report)
 }
 
 /// The format expected, the device that plays it and the map between.
@@ -189,7 +188,6 @@ fn sockets(address: &Address, resolved: &Resolved, format: &StreamFormat) -> Udp
     options.interface = address.interface.clone();
     options.source_filter =
         address.source.or_else(|| described.and_then(|d| d.sources.first().copied()));
-    options.ttl = address.ttl.unwrap_or(options.ttl);
     // Packets of any length are taken, so there is room for the longest.
     let longest = format.rate.frames_within(PTIME_RANGE.1);
     let bytes = longest.as_len() * format.frame_bytes() + STAMPED_HEADER_BYTES;

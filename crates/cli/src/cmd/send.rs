@@ -15,7 +15,8 @@ use super::{as_specified, device_settings, run_options, stop_on_signals};
 use crate::address::Resolved;
 use crate::failure::Failure;
 use crate::flags::{Fragment, LinkFlag, Send};
-use crate::screen::{self, LiveLine};
+use crate::screen;
+use crate::show::Show;
 
 /// What is promised where nobody says otherwise.
 pub(crate) const DEFAULT_LATENCY: Span = Span::from_millis(5);
@@ -60,14 +61,11 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         super::sdp::write(path, &plan, &to, flags)?;
     }
     let engine = SendEngine::open(plan, &options)?;
+    let mut show = Show::open("send", &flags.running, opened.notes)?;
     tell_of_packets(flags, &to, &format);
     let stop = stop_on_signals()?;
-    let line = LiveLine::new("send");
-    let mut report =
-        engine.run(opened.device, &options, &stop, &mut |progress| line.show(progress))?;
-    drop(line);
-    report.notes.extend(opened.notes.take());
-    screen::report(&report, flags.running.report, flags.running.report_file.as_deref())
+    let report = engine.run(opened.device, &options, &stop, &mut |progress| show.on(progress))?;
+    show.end(report)
 }
 
 fn open_source(flags: &Send, device: Settings) -> Result<Opened, Failure> {
@@ -152,8 +150,7 @@ fn sockets(flags: &Send, to: &[Resolved], format: &StreamFormat) -> Result<UdpOp
     let bytes = datagram_bytes(flags, format);
     let mut udp = UdpOptions::sender(to.iter().map(|to| to.rtp).collect());
     let packets = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
-    udp.interface = flags.to.iter().find_map(|to| to.interface.clone());
-    udp.ttl = flags.to.iter().find_map(|to| to.ttl).unwrap_or(udp.ttl);
+    super::way::set(&mut udp, &flags.to, to)?;
     udp.dscp = flags.dscp;
     udp.datagram_bytes = bytes;
     udp.packets_per_second = packets;

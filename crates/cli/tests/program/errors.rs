@@ -10,7 +10,7 @@ use crate::common::{Folder, Onlooker, PATIENT, beside, free_udp_ports, loopback}
 /// It ends with `status`, writes nothing on standard output, and one line on standard error that
 /// holds both what is wrong and the mend.
 #[track_caller]
-fn is_refused(call: &Call, status: i32, wrong: &str, mend: &str) {
+pub(crate) fn is_refused(call: &Call, status: i32, wrong: &str, mend: &str) {
     let ended = call.run();
     assert_eq!(ended.status, Some(status), "{ended:#?}");
     assert_eq!(ended.out, "");
@@ -78,7 +78,7 @@ fn an_address_that_is_none_is_answered_with_its_form() {
         ("rtp://127.0.0.1:0", "has no UDP port", "write rtp://HOST:5004"),
         ("rtp://127.0.0.1:65536", "has no UDP port", "write rtp://HOST:5004"),
         ("rtp://127.0.0.1:65535", "RTCP needs the UDP port above", "use one below"),
-        ("rtp://127.0.0.1:5004?gane=-6dB", "`gane` is unknown", "use iface, source, ttl or gain"),
+        ("rtp://127.0.0.1:5004?gane=-6dB", "`gane` is unknown", "use iface, source or gain"),
         ("rtp+tcp://127.0.0.1:5004", "not in this version yet", "use rtp://HOST:PORT"),
     ];
     for (address, wrong, mend) in cases {

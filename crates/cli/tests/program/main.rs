@@ -5,9 +5,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
+mod addresses;
 mod bit_exact;
 mod common;
 mod errors;
+mod files;
 mod interop;
 mod namespaces;
 mod several;
+mod voice;

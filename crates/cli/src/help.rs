@@ -1,0 +1,249 @@
+//! What help and man pages say below the options: examples to paste, addresses, devices.
+//!
+//! Lines stay within 80 columns: a terminal then shows them as they stand here, and an example that
+//! needs more goes on after a `\`. The tests read every example by a shell and the real parser.
+
+macro_rules! send_examples {
+    () => {
+        r#"Examples:
+  # A file to one receiver, which runs `taut recv --from rtp://0.0.0.0:5004`:
+  taut send --input file:song.flac --to rtp://10.0.0.2:5004
+  # To any number of receivers, by multicast over the network at eth0:
+  taut send --input tone:440 --to "rtp://239.69.1.1:5004?iface=eth0&ttl=4" \
+      --sdp tone.sdp
+  # To two receivers with very little delay, on quiet machines:
+  taut send --input "virtual:?tone=440" --to rtp://10.0.0.2:5004 \
+      --to rtp://10.0.0.3:5004 --ptime 125us --period 12 --latency 2ms
+  # To a device or program that takes 16 bits and no header extensions:
+  taut send --input tone:440 --to rtp://10.0.0.9:5004 --format l16 --no-stamps"#
+    };
+}
+
+macro_rules! recv_examples {
+    () => {
+        r#"Examples:
+  # Listen on every interface of this machine and record:
+  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav
+  # A stream by its description; the figures alone, without the sound:
+  taut recv --from tone.sdp --output null: --latency 5ms
+  # A multicast group at eth0, from one sender only:
+  taut recv --from "rtp://239.69.1.1:5004?iface=eth0&source=10.0.0.7" \
+      --output null: --report json
+  # Two streams, the second heard while the first is silent, and softer:
+  taut recv --from rtp://0.0.0.0:5004 --from "rtp://0.0.0.0:5006?gain=-6dB" \
+      --output file:mix.wav --select priority"#
+    };
+}
+
+pub(crate) const TAUT: &str = r#"Try it:
+  taut demo
+
+From one machine to another:
+  # On 10.0.0.2, first:
+  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav
+  # On 10.0.0.1:
+  taut send --input file:song.flac --to rtp://10.0.0.2:5004
+
+Any option of demo, send and recv can also stand in tautline.toml, in this
+folder, in $TAUT_HOME or in the system's configuration folder.
+Exit status: 0 done, 1 failed while running, 2 wrong usage, 3 a device, file
+or address could not be opened."#;
+
+pub(crate) const DEMO: &str = r#"The defaults ride out a host that freezes for tens of milliseconds, as
+virtual machines do. As tight as a quiet machine allows:
+  taut demo --latency 5ms --periods 2
+  taut demo --latency 2ms --period 12 --periods 2"#;
+
+pub(crate) const JOIN: &str = r#"Example, with what `--ledger` of both ends wrote:
+  taut join sent.csv heard.csv"#;
+
+pub(crate) const COMPARE: &str = r#"Example:
+  taut compare song.flac heard.wav
+
+Exit status: 0 if every frame that was sent was heard, bit for bit; 1 if not."#;
+
+/// With `-h`.
+pub(crate) const SEND: &str = send_examples!();
+pub(crate) const RECV: &str = recv_examples!();
+
+/// With `--help` and on the man page.
+pub(crate) const SEND_LONG: &str = concat!(
+    send_examples!(),
+    r#"
+
+Addresses, for --to:
+  rtp://HOST:PORT  a machine, or a multicast group (239.x.y.z) that any number
+                   of machines listen to. PORT is a UDP port; RTCP, by which
+                   both ends learn of each other's clocks, takes the one above.
+                   A firewall must let both through, both ways
+  FILE.sdp         the machine or group of a session description
+
+  Options follow a ? and are joined by &, which a shell takes for its own: quote
+  the whole address, as in the examples.
+  iface=eth0       send by this network interface: its name or IP address
+  ttl=4            for groups: how many networks packets may pass; 1, the
+                   default, stays in this one
+  loop=0           for groups: not to programs on this machine; 1, the default,
+                   reaches them too
+
+  All --to go out of one socket, so groups must agree on iface, ttl and loop.
+  To send by two interfaces run taut twice.
+
+Devices, for --input (`taut devices` lists them):
+  file:song.flac   a WAV or FLAC file, at its own rate
+  tone:440         a sine, in hertz
+  null:            silence
+  virtual:         a sound card without hardware, for tests; after a ?, with &
+                   between: tone=440 or source=song.wav for what it captures,
+                   ppm=50 for a clock that runs fast, period=48 and periods=2 for
+                   its buffer, gone=2s and back=1s to be pulled out and put back
+
+Times are written 125us, 5ms or 2s."#
+);
+
+/// With `--help` and on the man page.
+pub(crate) const RECV_LONG: &str = concat!(
+    recv_examples!(),
+    r#"
+
+Addresses, for --from:
+  rtp://HOST:PORT  an address of this machine, 0.0.0.0 for all of them, or a
+                   multicast group (239.x.y.z) to join. PORT is a UDP port. RTCP,
+                   which tells of the sender's clock and latency, is heard at the
+                   UDP port above: a firewall must let both through
+  FILE.sdp         what a session description says, such as `taut send --sdp`
+                   writes
+
+  Options follow a ? and are joined by &, which a shell takes for its own: quote
+  the whole address, as in the examples.
+  iface=eth0       listen at this network interface only: its name or an IP
+                   address of it
+  source=10.0.0.7  hear this sender only
+  gain=-6dB        of this stream in the mix; --volume is for all of them
+
+  ttl and loop are for --to: a receiver sends nothing to a group.
+
+Devices, for --output (`taut devices` lists them):
+  file:heard.wav   a WAV file
+  null:            nothing, at the pace of a card
+  virtual:         a sound card without hardware, for tests; after a ?, with &
+                   between: record=out.wav writes what it played, ppm=50 for a clock
+                   that runs fast, period=48 and periods=2 for its buffer, gone=2s
+                   and back=1s to be pulled out and put back
+
+Times are written 125us, 5ms or 2s."#
+);
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use clap::{CommandFactory, Parser};
+
+    use crate::flags::Taut;
+
+    /// The usual width of a terminal.
+    const COLUMNS: usize = 80;
+
+    /// Every line that begins with `taut`, with the lines it goes on in.
+    fn examples(text: &str) -> Vec<String> {
+        let (mut found, mut open) = (Vec::<String>::new(), false);
+        for line in text.lines() {
+            match found.last_mut() {
+                Some(example) if open => {
+                    example.push('\n');
+                    example.push_str(line);
+                }
+                _ if line.trim_start().starts_with("taut ") => found.push(line.trim().to_owned()),
+                _ => continue,
+            }
+            open = line.ends_with('\\');
+            assert!(line.chars().count() <= COLUMNS, "a terminal would wrap {line:?}");
+        }
+        found
+    }
+
+    /// All that is shown as help, as it is shown.
+    fn helps() -> String {
+        let mut taut = Taut::command();
+        taut.build();
+        let commands = taut.get_subcommands().cloned().collect::<Vec<_>>();
+        let helps = commands.into_iter().chain([taut]).map(|mut command| {
+            format!("{}\n{}\n", command.render_help(), command.render_long_help())
+        });
+        helps.collect()
+    }
+
+    /// The code blocks of a page.
+    fn blocks(page: &str) -> String {
+        page.split("```").skip(1).step_by(2).collect()
+    }
+
+    /// The words that a shell makes of it.
+    fn pasted(example: &str) -> Vec<String> {
+        let shell = Command::new("sh").args(["-c", &format!("printf '%s\\n' {example}")]).output();
+        let output = shell.expect("a shell");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{example}: {said}");
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+    }
+
+    #[track_caller]
+    fn can_be_pasted(example: &str) {
+        let words = pasted(example);
+        for word in words.iter().filter(|word| word.contains(['?', '&'])) {
+            assert!(example.contains(&format!("\"{word}\"")), "{word} is not quoted in {example}");
+        }
+        if let Err(error) = Taut::try_parse_from(&words) {
+            panic!("{example}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_example_in_the_help_can_be_pasted() {
+        let examples = examples(&helps());
+        examples.iter().for_each(|example| can_be_pasted(example));
+        // Four of send and of recv, in the short help and the long one, beside others.
+        assert!(examples.len() > 20, "{examples:#?}");
+    }
+
+    #[test]
+    fn every_example_in_the_readme_can_be_pasted() {
+        let examples = examples(&blocks(include_str!("../../../README.md")));
+        examples.iter().for_each(|example| can_be_pasted(example));
+        assert!(examples.len() > 1, "{examples:#?}");
+    }
+
+    #[test]
+    fn an_example_without_quotes_would_be_noticed() {
+        let example = "taut send --input tone:440 --to rtp://239.69.1.1:5004?iface=eth0&ttl=4";
+        let noticed = std::panic::catch_unwind(|| can_be_pasted(example));
+        assert!(noticed.is_err());
+    }
+
+    #[test]
+    fn no_line_below_the_options_would_be_wrapped() {
+        let texts = [
+            super::TAUT,
+            super::DEMO,
+            super::JOIN,
+            super::COMPARE,
+            super::SEND_LONG,
+            super::RECV_LONG,
+        ];
+        let long =
+            texts.iter().flat_map(|text| text.lines()).find(|line| line.chars().count() > COLUMNS);
+        assert_eq!(long, None);
+    }
+
+    #[test]
+    fn every_option_of_an_address_is_explained() {
+        let explained = |text: &str, option: &str| text.contains(&format!("\n  {option}="));
+        for option in ["iface", "ttl", "loop"] {
+            assert!(explained(super::SEND_LONG, option), "{option}");
+        }
+        for option in ["iface", "source", "gain"] {
+            assert!(explained(super::RECV_LONG, option), "{option}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A run before people's eyes: what they should know is told as soon as it is known, once; the
+//! report follows at the end.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tautline_audio::Notes;
+use tautline_engine::report::Report;
+use tautline_engine::run::Progress;
+use tautline_proto::time::Span;
+
+use crate::failure::Failure;
+use crate::flags::{ReportKind, RunFlags};
+use crate::screen::{self, LiveLine};
+
+/// Where the report goes as JSON, made before the run: whoever waits an hour for it must not learn
+/// then that it cannot be written.
+struct ReportFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl ReportFile {
+    fn create(path: &Path) -> Result<Self, Failure> {
+        match File::create(path) {
+            Ok(file) => Ok(Self { path: path.to_owned(), file }),
+            Err(error) => Err(Failure::open(format!(
+                "writing {}: {error}; name a file in a folder that is there and that you may \
+                 write in",
+                path.display()
+            ))),
+        }
+    }
+
+    fn write(mut self, json: &str) -> Result<(), Failure> {
+        self.file.write_all(json.as_bytes()).map_err(|error| {
+            let path = self.path.display();
+            Failure::running(format!("writing the report {path}: {error}; is there room for it?"))
+        })
+    }
+}
+
+/// A peer that maps clocks has done so by then, after its first packets.
+const ANSWER: Span = Span::from_secs(2);
+
+/// One run, shown.
+pub(crate) struct Show {
+    line: LiveLine,
+    kind: ReportKind,
+    file: Option<ReportFile>,
+    /// What the device has to say, as it comes.
+    device: Notes,
+    /// What it said so far.
+    said: Vec<String>,
+    told: Vec<String>,
+    /// When the first packets were there, as a length of the run.
+    packets_since: Option<Span>,
+}
+
+impl Show {
+    /// Of `taut send` or `taut recv`.
+    pub(crate) fn open(
+        name: &'static str,
+        flags: &RunFlags,
+        device: Notes,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            file: flags.report_file.as_deref().map(ReportFile::create).transpose()?,
+            line: LiveLine::new(name),
+            kind: flags.report,
+            device,
+            said: Vec::new(),
+            told: Vec::new(),
+            packets_since: None,
+        })
+    }
+
+    /// Shows how it goes, and tells what is new.
+    pub(crate) fn on(&mut self, progress: &Progress<'_>) {
+        self.line.show(progress);
+        for note in progress.notes {
+            self.tell(note);
+        }
+        for note in self.device.take() {
+            self.tell(&note);
+            self.said.push(note);
+        }
+    }
+
+    /// The same for a receiver, which needs the sender's clock.
+    pub(crate) fn on_receiving(&mut self, progress: &Progress<'_>) {
+        self.on(progress);
+        if progress.packets == 0 {
+            return;
+        }
+        let since = *self.packets_since.get_or_insert(progress.elapsed);
+        if progress.latency.is_none() && progress.elapsed - since > ANSWER {
+            self.tell(
+                "the sender's clock is not known, as no RTCP answer came: its sound is placed by \
+                 the fastest arrivals; does a firewall keep back the UDP port above?",
+            );
+        }
+    }
+
+    fn tell(&mut self, note: &str) {
+        if !self.told.iter().any(|told| told == note) {
+            self.line.suspend(|| screen::tell(note));
+            self.told.push(note.to_owned());
+        }
+    }
+
+    /// The end: the report, with all that was told.
+    pub(crate) fn end(mut self, mut report: Report) -> Result<(), Failure> {
+        report.notes.append(&mut self.said);
+        report.notes.extend(self.device.take());
+        if self.kind != ReportKind::Text {
+            report.notes.iter().for_each(|note| self.tell(note));
+        }
+        drop(self.line);
+        let json = || report.to_json().map_err(|error| Failure::running(error.to_string()));
+        // The file first: nobody may be reading what is printed.
+        if let Some(file) = self.file {
+            file.write(&json()?)?;
+        }
+        match self.kind {
+            ReportKind::Text => screen::print_report(&report),
+            ReportKind::Json => screen::print(&json()?),
+            ReportKind::None => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Files that a run reads and writes: settings, ledgers, reports, pages.
+
+use crate::common::program::{taut, words};
+use crate::common::report::Report;
+use crate::common::{Folder, loopback};
+use crate::errors::is_refused;
+
+#[test]
+fn a_broken_settings_file_keeps_nobody_from_what_does_not_read_it() {
+    let folder = Folder::new();
+    std::fs::write(folder.file("tautline.toml"), "latency = = 5").unwrap();
+    let pages = folder.file("pages");
+    let pages = format!("man --out {}", pages.display());
+    for line in [
+        "--help",
+        "-h",
+        "--version",
+        "help",
+        "help send",
+        "send --help",
+        "recv -h",
+        "demo --help",
+        "devices",
+        pages.as_str(),
+    ] {
+        let ended = taut(words(line)).in_folder(folder.path()).run().well();
+        assert!(ended.said.is_empty(), "{line}: {:#?}", ended.said);
+    }
+    let join = taut(words("join missing.csv missing.csv")).in_folder(folder.path());
+    is_refused(&join, 3, "missing.csv", "check the path");
+    let send = taut(words("send --input null: --to rtp://127.0.0.1:5004"));
+    is_refused(&send.in_folder(folder.path()), 2, "tautline.toml: line 1", "write NAME");
+}
+
+#[test]
+fn a_setting_of_the_demo_is_not_taken_for_one_of_the_pages() {
+    let folder = Folder::new();
+    std::fs::write(folder.file("tautline.toml"), "out = \"demo\"").unwrap();
+    is_refused(&taut(words("man")).in_folder(folder.path()), 2, "--out <DIR>", "--help");
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_before_the_run() {
+    let folder = Folder::new();
+    let mend = "name a file in a folder that is there and that you may write in";
+    for option in ["ledger", "report-file"] {
+        let path = folder.file("missing").join("x");
+        // Without an end of its own: it would go on for ever.
+        let send = format!("send --input null: --to rtp://127.0.0.1:5004 --{option}");
+        let wrong = format!("writing {}: No such file", path.display());
+        is_refused(&taut(words(&send)).and([&path]), 3, &wrong, mend);
+        let recv = format!("recv --output null: --from {} --{option}", loopback());
+        is_refused(&taut(words(&recv)).and([&path]), 3, &wrong, mend);
+        is_refused(&taut(words(&send)).and([folder.path()]), 3, "Is a directory", mend);
+    }
+}
+
+#[test]
+fn the_report_file_holds_the_report() {
+    let folder = Folder::new();
+    let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 50ms --report json \
+                --report-file report.json";
+    let printed = taut(words(send)).in_folder(folder.path()).run().well().out;
+    assert_eq!(std::fs::read_to_string(folder.file("report.json")).unwrap(), printed);
+    let report = Report(serde_json::from_str(&printed).unwrap());
+    assert!(report.count("packets_sent") > 0);
+}
+
+#[test]
+fn man_pages_keep_the_lines_of_examples() {
+    let folder = Folder::new();
+    taut(words("man --out .")).in_folder(folder.path()).run().well();
+    for name in ["taut.1", "taut-send.1", "taut-recv.1", "taut-demo.1", "taut-compare.1"] {
+        let page = std::fs::read_to_string(folder.file(name)).unwrap();
+        let examples = page.split(".SH EXAMPLES AND NOTES\n.nf\n").nth(1);
+        assert!(examples.is_some_and(|text| text.contains("\n  taut ")), "{name}: {page}");
+        assert!(!page.contains(".SH EXTRA"), "{name}");
+    }
+}

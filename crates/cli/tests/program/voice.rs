@@ -1,0 +1,137 @@
+//! What a run says while it goes, and to whom: standard error, even where nobody wants a report;
+//! readers who leave.
+
+use std::process::{Command, Stdio};
+
+use crate::common::program::{Running, call, taut, words};
+use crate::common::{Folder, PATIENT, beside, free_udp_ports, loopback, skipped};
+
+/// `taut` whose answers nobody reads: its status, and what it said.
+fn unread(folder: &Folder, line: &str) -> (Option<i32>, String) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = Command::new(env!("CARGO_BIN_EXE_taut"))
+        .args(words(line))
+        .current_dir(folder.path())
+        .env("HOME", "/nonexistent")
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_ends_the_program_in_peace() {
+    let folder = Folder::new();
+    let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 50ms";
+    let taut = |line: &str| taut(words(line)).in_folder(folder.path()).run().well();
+    taut(&format!("{send} --ledger sent.csv"));
+    taut(&format!("recv --output null: --from {} --duration 50ms --ledger heard.csv", loopback()));
+    // A receiver that heard nothing wrote no head; the sender's has no column of a receiver's.
+    let heard = "rtp_timestamp,handed,arrival,read,taken,written,dac,measured_ns\n";
+    std::fs::write(folder.file("heard.csv"), heard).unwrap();
+    let report = format!("{send} --report-file report.json");
+    for line in [
+        "devices",
+        "--help",
+        "send --help",
+        "--version",
+        "join sent.csv heard.csv",
+        &report,
+        &format!("{send} --report json"),
+    ] {
+        let (status, said) = unread(&folder, line);
+        assert_eq!(status, Some(0), "{line}: {said}");
+        assert!(!said.contains("panicked"), "{line}: {said}");
+    }
+    let written = std::fs::read_to_string(folder.file("report.json")).unwrap();
+    assert!(written.ends_with("}\n"), "{written}");
+}
+
+#[test]
+fn a_run_goes_on_where_nobody_reads_what_it_says() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let recv = format!("recv --output null: --from {} --duration 50ms --report json", loopback());
+    let mut taut = Command::new(env!("CARGO_BIN_EXE_taut"));
+    let output = taut.args(words(&recv)).current_dir("/").stderr(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout.ends_with(b"}\n"));
+}
+
+/// Starts it without the right to real-time priority; `None`, and said loudly, where that cannot be.
+fn unprivileged(test: &str, line: &str) -> Option<Running> {
+    let taut = env!("CARGO_BIN_EXE_taut");
+    let without = ["--bounding-set", "-sys_nice", "--"];
+    let can = Command::new("setpriv").args(without).arg("true").output();
+    if !can.is_ok_and(|output| output.status.success()) {
+        skipped(test, "setpriv cannot take a capability away: run as root, with util-linux");
+        return None;
+    }
+    Some(call("setpriv", without).and([taut]).and(words(line)).start())
+}
+
+#[test]
+fn a_refused_priority_is_told_once_and_at_once() {
+    let test = "a_refused_priority_is_told_once_and_at_once";
+    for (kind, shown) in [("none", false), ("json", true)] {
+        // Without an end of its own: what is waited for is told while it runs.
+        let line =
+            format!("send --input null: --to rtp://127.0.0.1:5004 --no-witness --report {kind}");
+        let Some(send) = unprivileged(test, &line) else { return };
+        let send = send.wait_for("the device's thread runs as other");
+        send.signal("-INT");
+        let ended = send.end().well();
+        let told = ended.said.iter().filter(|line| line.contains("device's thread")).count();
+        assert_eq!(told, 1, "{ended:#?}");
+        assert_eq!(ended.out.contains("the device's thread runs as other"), shown, "{ended:#?}");
+    }
+}
+
+#[test]
+fn a_stream_of_another_shape_is_told_of_while_it_comes() {
+    let _turn = beside();
+    let address = loopback();
+    let recv = format!("recv --channels 1 --output null: --from {address} --report none");
+    // Silent, so what it says is of the stream: it tells nobody that it listens.
+    let recv = taut(words(&recv)).and(PATIENT).start();
+    let send = taut(words(&format!("send --input null: --to {address}"))).and(PATIENT).start();
+    let recv = recv.wait_for("run with --rate 48000 --channels 2");
+    for running in [send, recv] {
+        running.signal("-INT");
+        running.end().well();
+    }
+}
+
+#[test]
+fn a_clock_that_nobody_tells_is_told_of_while_the_sound_comes() {
+    let _turn = beside();
+    let (folder, port, elsewhere) = (Folder::new(), free_udp_ports(), free_udp_ports());
+    // The packets come, the reports do not.
+    let description = format!(
+        "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=-\nc=IN IP4 127.0.0.1\nt=0 0\n\
+         m=audio {port} RTP/AVP 97\na=rtpmap:97 L24/48000/2\na=rtcp:{elsewhere}\n"
+    );
+    std::fs::write(folder.file("to.sdp"), description).unwrap();
+    let from = format!("recv --output null: --from rtp://127.0.0.1:{port} --report json");
+    let recv = taut(words(&from)).and(PATIENT).start().listening();
+    let send = taut(words("send --input tone:440 --to to.sdp")).and(PATIENT);
+    let send = send.in_folder(folder.path()).start();
+    let recv = recv.wait_for("the sender's clock is not known");
+    send.signal("-INT");
+    send.end().well();
+    recv.signal("-INT");
+    let report = recv.end().report();
+    assert_eq!(report.stream("/clock"), &serde_json::Value::Null);
+    assert!(report.count("packets_received") > 0);
+}
+
+#[test]
+fn what_is_known_at_the_end_only_is_told_then() {
+    let recv = format!("recv --output null: --from {} --duration 50ms --report none", loopback());
+    let ended = taut(words(&recv)).run().well();
+    assert_eq!(ended.out, "");
+    assert!(ended.said.iter().any(|line| line.contains("nothing was received at")), "{ended:#?}");
+}
