@@ -36,14 +36,15 @@ fn noise(coding: Coding, folder: &Folder) -> Sound {
     sent
 }
 
-/// `taut recv` at these UDP ports, recording in the coding of the wire.
+/// `taut recv` at these UDP ports, recording in the coding of the wire. Peers send from ordinary
+/// threads, which a busy machine may hold up for longer than [`PATIENT`] waits.
 fn hear(coding: Coding, port: u16, folder: &Folder) -> Running {
     let line = format!(
         "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --until-bye --report json \
-         --format {}",
+         --format {} --period 240 --periods 32 --latency 1s --no-witness",
         coding.word()
     );
-    taut(words(&line)).and(PATIENT).in_folder(folder.path()).start().listening()
+    taut(words(&line)).in_folder(folder.path()).start().listening()
 }
 
 /// `taut send` of the sound, to its end.

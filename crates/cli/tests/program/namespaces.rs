@@ -130,7 +130,7 @@ const INSTANTS: [&str; 9] =
     ["capture", "sender_taken", "packed", "handed", "arrival", "read", "taken", "written", "dac"];
 
 /// Packet by packet, no stage ends before it begins, and all of them come to what was measured by
-/// the sound.
+/// the sound. The last may: a file waits for a block that the host held up.
 #[track_caller]
 fn stages_add_up(ledger: &Path, uncertainty: i64) {
     let text = std::fs::read_to_string(ledger).unwrap();
@@ -144,7 +144,8 @@ fn stages_add_up(ledger: &Path, uncertainty: i64) {
         let instants =
             INSTANTS.map(|name| nanos(name).unwrap_or_else(|| panic!("{name}: {row:?}")));
         let stages: Vec<i64> = instants.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert!(stages.iter().all(|stage| *stage >= -uncertainty), "{stages:?}: {row:?}");
+        let before = &stages[..stages.len() - 1];
+        assert!(before.iter().all(|stage| *stage >= -uncertainty), "{stages:?}: {row:?}");
         let sum: i64 = stages.iter().sum();
         assert!((sum - sound).abs() <= FRAME_NANOS, "{sum} in stages, {sound} heard: {row:?}");
         measured += 1;
