@@ -73,7 +73,7 @@ impl Running {
         let asked = stop.clone();
         let (thread, granted) = thread::spawn("taut-device", scheduler, STACK, move || {
             let (mut process, ended) = device.run(process, &asked);
-            if matches!(ended, Ended::Finished) {
+            if matches!(ended, Ended::Finished | Ended::Stopped) {
                 process.finish();
             }
             (process, ended)

@@ -7,7 +7,7 @@ use rtrb::Consumer;
 use tautline_dsp::gain::{Gain, Volume};
 use tautline_dsp::map::ChannelMap;
 use tautline_io::clock::{WallClock, now, sleep_until};
-use tautline_io::link::TransmitStamp;
+use tautline_io::link::{LinkCounters, TransmitStamp};
 use tautline_io::memory;
 use tautline_io::pair::open_pair;
 use tautline_io::udp::UdpOptions;
@@ -24,6 +24,7 @@ use tautline_proto::wire::rtcp::{Effective, ReportBlock};
 use crate::distribution::Distribution;
 use crate::ledger_file::LedgerFile;
 use crate::machine;
+use crate::recv::least_latency;
 use crate::report::{Counters, Latency, RemoteReceiver, Report, StageSummary, Stream};
 use crate::run::{Progress, RunError, RunOptions, Running, Watch};
 use crate::session::{Audience, Talk, author, wait_for};
@@ -121,6 +122,8 @@ struct Promise {
     format: StreamFormat,
     link_offset: Span,
     packing_age: Span,
+    /// The least latency of a receiver whose device runs as ours does.
+    likewise: Span,
     identity: Identity,
 }
 
@@ -182,13 +185,15 @@ impl SendEngine {
             xruns: 0,
         };
         let drain = if ringed { plan.format.packing_age(plan.device.period) } else { Span::ZERO };
+        let packing_age = plan.format.packing_age(plan.device.period);
         let desk = Desk {
             talk: Talk::new(session, control, Audience::Everyone(plan.reports_to)),
             plan: Promise {
                 address: plan.address,
                 format: plan.format,
                 link_offset: plan.link_offset,
-                packing_age: plan.format.packing_age(plan.device.period),
+                packing_age,
+                likewise: least_latency(packing_age, &plan.device),
                 identity: plan.identity,
             },
             departures,
@@ -214,6 +219,7 @@ impl SendEngine {
     ) -> Result<Report, RunError> {
         let Self { transmitter, mut desk, drain } = self;
         let mut watch = Watch::begin(options);
+        desk.note_latency(&mut watch);
         let prelude = now() + PRELUDE;
         while now() < prelude && !stop.is_requested() {
             wait_for(std::iter::once(&desk.talk), prelude);
@@ -237,6 +243,7 @@ impl SendEngine {
         drop(process);
         desk.turn(&mut watch);
         desk.talk.leave();
+        desk.note_refusals(&mut watch);
         let stream = desk.report();
         if let Some(ledger) = desk.ledger {
             ledger.finish()?;
@@ -253,6 +260,31 @@ impl SendEngine {
 }
 
 impl Desk {
+    /// Says so if a receiver like this end could not keep the latency that is promised.
+    fn note_latency(&self, watch: &mut Watch) {
+        let Promise { link_offset, packing_age, likewise, .. } = self.plan;
+        if link_offset < likewise {
+            watch.note(format!(
+                "packets are up to {packing_age} old when they leave, so a receiver with the periods \
+                 of this end needs --latency {likewise} and {link_offset} is promised; use that, or a \
+                 shorter --period"
+            ));
+        }
+    }
+
+    /// Says so if the kernel refused most of what was sent.
+    fn note_refusals(&self, watch: &mut Watch) {
+        let LinkCounters { sent, send_errors, last_error, .. } = self.last.link;
+        if send_errors > sent {
+            let answer = std::io::Error::from_raw_os_error(last_error);
+            watch.note(format!(
+                "the system refused {send_errors} of {} packets: {answer}; is the address right, and \
+                 a way to it?",
+                send_errors + sent
+            ));
+        }
+    }
+
     fn turn(&mut self, watch: &mut Watch) {
         watch.witness.poll();
         let receivers = &mut self.receivers;

@@ -41,11 +41,12 @@ fn write_report(out: &mut String, report: &Report) -> fmt::Result {
 fn head(out: &mut String, stream: &Stream) -> fmt::Result {
     writeln!(
         out,
-        "{}: {} {} Hz, {} channels, {} per packet",
+        "{}: {} {} Hz, {} channel{}, {} per packet",
         stream.address,
         stream.format,
         stream.rate,
         stream.channels,
+        if stream.channels == 1 { "" } else { "s" },
         Nanos(stream.ptime_ns)
     )
 }

@@ -98,7 +98,7 @@ pub trait Process: Send {
     /// allocation, lock, log or blocking call.
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow;
 
-    /// The device's source had nothing more: called by whoever ran the device once
+    /// Nothing more will be captured or played: called by whoever ran the device once
     /// [`Device::run`] gave the process back, so that what is half packed can still go out.
     fn finish(&mut self) {}
 }

@@ -372,6 +372,9 @@ impl Receiver {
 
     /// Brings the cursor to `due` with fades.
     fn move_over(&mut self, due: MediaTime, counts: bool) -> Option<Resync> {
+        // Before the first frame of the stream was due nothing was heard that could jump.
+        let begun = self.source.as_ref().map(Source::begin_media);
+        let counts = counts && self.playout.cursor() > begun;
         self.playout.jump_to(due);
         self.counters.resyncs += u64::from(counts);
         counts.then_some(Resync::Moved)
