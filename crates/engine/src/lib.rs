@@ -7,17 +7,20 @@
 #![forbid(unsafe_code)]
 
 mod books;
-mod desk;
+
 pub mod distribution;
 mod ledger_file;
 mod machine;
 mod pending;
+pub mod plan;
 pub mod recv;
+mod recv_desk;
 pub mod report;
 pub mod run;
 mod rx;
 pub mod select;
 pub mod send;
+mod send_desk;
 mod session;
 pub mod sound;
 mod summary;

@@ -1,60 +1,22 @@
 //! Receives and plays: from links and control sockets to one device, and the report of it.
 
-use tautline_dsp::gain::{Gain, Volume};
-use tautline_dsp::map::ChannelMap;
+use tautline_dsp::gain::Volume;
 use tautline_io::clock::{WallClock, now};
-use tautline_io::control::ControlSocket;
-use tautline_io::link::Link;
 use tautline_proto::device::{Device, Listener, Settings, Stop};
-use tautline_proto::receiver::{Receiver, ReceiverConfig};
+use tautline_proto::receiver::Receiver;
 use tautline_proto::stream::PTIME_RANGE;
-use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Channels;
 
-use crate::desk::{Desk, connect};
 use crate::ledger_file::LedgerFile;
 use crate::machine;
+use crate::plan::RecvPlan;
+use crate::recv_desk::{Desk, connect};
 use crate::report::Report;
 use crate::run::{Progress, RunError, RunOptions, Running, Watch};
 use crate::rx::{Mixer, Passages};
-use crate::select::Select;
 use crate::session::wait_for;
 use crate::sound::{Ear, Measurement, measurement};
-
-/// One stream to receive.
-pub struct StreamPlan {
-    /// As it was given, for the report.
-    pub address: String,
-    /// What it is and how it is to be placed.
-    pub receiver: ReceiverConfig,
-    /// Whether the latency was chosen here; if not, the sender's word is taken.
-    pub latency_chosen: bool,
-    /// Where its packets arrive.
-    pub link: Box<dyn Link>,
-    /// Where its reports arrive.
-    pub control: ControlSocket,
-    /// Its gain in the mix.
-    pub gain: Gain,
-}
-
-/// What to receive and how.
-pub struct RecvPlan {
-    /// The streams, the most important first; all of one rate and as many channels.
-    pub streams: Vec<StreamPlan>,
-    /// Which of them are heard.
-    pub select: Select,
-    /// Gain of all.
-    pub gain: Gain,
-    /// Stream channels to device channels.
-    pub map: ChannelMap,
-    /// How the device runs.
-    pub device: Settings,
-    /// Ends when every sender has said goodbye, or has been silent for three seconds, and all is
-    /// played.
-    pub until_bye: bool,
-    /// Writes the ledger of every packet here.
-    pub ledger: Option<std::path::PathBuf>,
-}
 
 /// Hears what the device plays, for every stream.
 struct Ears(Vec<Ear>);
@@ -227,11 +189,4 @@ fn progress_of<'a>(desks: &[Desk], watch: &'a Watch) -> Progress<'a> {
 fn passages_of(device: &Settings) -> usize {
     let shortest = device.rate.frames_within(PTIME_RANGE.0).count().max(1);
     2 * (device.period.count() / shortest + 64).unsigned_abs() as usize
-}
-
-/// The least latency at which a receiver can play: a packet is up to `packing_age` old when it
-/// leaves, and a block is written one ring of the device before its last frame is heard.
-pub fn least_latency(packing_age: Span, device: &Settings) -> Span {
-    let ring = device.period.count() * i64::from(device.periods);
-    packing_age + device.rate.span_of(Frames::new(ring))
 }

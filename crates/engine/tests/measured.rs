@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use common::Road;
+use tautline_engine::plan::LinkKind;
 use tautline_engine::report::{Latency, Report};
-use tautline_engine::send::LinkKind;
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;

@@ -9,8 +9,8 @@ use std::net::{SocketAddr, UdpSocket};
 
 use common::Road;
 use tautline_dsp::gain::Gain;
+use tautline_engine::plan::LinkKind;
 use tautline_engine::report::{Report, Stream};
-use tautline_engine::send::LinkKind;
 use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::stream::Outgoing;

@@ -4,10 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::clock::{now, timespec};
+use crate::incoming::Incoming;
 use crate::link::{Arrival, LinkCounters};
 use crate::open::{OpenError, UdpOptions, open};
 use crate::socket::Socket;
-use crate::incoming::Incoming;
 use tautline_proto::time::LocalTime;
 
 /// A socket for RTCP. Sends do not block; arrivals carry kernel stamps.

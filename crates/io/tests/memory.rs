@@ -1,8 +1,8 @@
 //! Locked memory, in a process of its own as it is the whole process that is locked.
 #![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
 
-use tautline_io::pair::open_pair;
 use tautline_io::memory::lock;
+use tautline_io::pair::open_pair;
 use tautline_io::stall::StallWitness;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::{DirectUdp, UdpOptions};

@@ -9,11 +9,13 @@ use tautline_audio::{DeviceSpec, Extras};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::recv::{RecvEngine, RecvPlan, StreamPlan};
+use tautline_engine::plan::{LinkKind, SendPlan};
+use tautline_engine::plan::{RecvPlan, StreamPlan};
+use tautline_engine::recv::RecvEngine;
 use tautline_engine::report::Report;
 use tautline_engine::run::{RunError, RunOptions};
 use tautline_engine::select::Select;
-use tautline_engine::send::{LinkKind, SendEngine, SendPlan, random_identity};
+use tautline_engine::send::{SendEngine, random_identity};
 use tautline_io::pair::open_pair;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::device::{Direction, Settings, Stop};
@@ -156,10 +158,7 @@ impl Receiver {
         let spec = DeviceSpec::File(played.clone());
         let device = tautline_audio::open(&spec, Direction::Playback, scene.device, extras)?.device;
         let stop = Stop::default();
-        let (asked, options) = (
-            stop.clone(),
-            RunOptions { duration: None, ..scene.options },
-        );
+        let (asked, options) = (stop.clone(), RunOptions { duration: None, ..scene.options });
         let thread = std::thread::Builder::new()
             .name(name.into())
             .spawn(move || {

@@ -3,7 +3,8 @@
 use tautline_audio::Extras;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::recv::{RecvEngine, RecvPlan, StreamPlan, least_latency};
+use tautline_engine::plan::{RecvPlan, StreamPlan, least_latency};
+use tautline_engine::recv::RecvEngine;
 use tautline_io::link::Link;
 use tautline_io::pair::open_pair;
 use tautline_io::udp::UdpOptions;

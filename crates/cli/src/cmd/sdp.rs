@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-use tautline_engine::send::SendPlan;
+use tautline_engine::plan::SendPlan;
 use tautline_proto::wire::rtp::ExtensionIds;
 use tautline_proto::wire::sdp::{Description, Origin, Reference};
 

@@ -3,7 +3,8 @@
 use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::send::{LinkKind, SendEngine, SendPlan, random_identity};
+use tautline_engine::plan::{LinkKind, SendPlan};
+use tautline_engine::send::{SendEngine, random_identity};
 use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::stream::{StreamFormat, packet_frames};

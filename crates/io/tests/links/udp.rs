@@ -4,10 +4,10 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::Command;
 
 use crate::common::{collect, departure, drain, outgoing, sender_to};
-use tautline_io::pair::open_pair;
 use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
 use tautline_io::link::Link;
+use tautline_io::pair::open_pair;
 use tautline_io::udp::{DirectUdp, FragmentPolicy, UdpOptions, path_mtu};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};

@@ -17,7 +17,7 @@ use crate::books::Books;
 use crate::ledger_file::LedgerFile;
 use crate::machine;
 use crate::pending::Pending;
-use crate::recv::{StreamPlan, least_latency};
+use crate::plan::{StreamPlan, least_latency};
 use crate::run::{RunError, Watch};
 use crate::rx::{Command, Incoming, RxStatus};
 use crate::session::{Audience, Talk};

@@ -1,0 +1,110 @@
+//! What is to be sent or received, and how: everything that is settled before a run.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tautline_dsp::gain::Gain;
+use tautline_dsp::map::ChannelMap;
+use tautline_io::control::ControlSocket;
+use tautline_io::link::Link;
+use tautline_io::udp::UdpOptions;
+use tautline_proto::device::Settings;
+use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::sender::Identity;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, Span};
+
+use crate::select::Select;
+
+/// Who makes the system calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LinkKind {
+    /// Direct where a period holds one packet at most, else ringed.
+    #[default]
+    Auto,
+    /// The device's thread.
+    Direct,
+    /// A wire thread, which spaces the packets of a period.
+    Ringed,
+}
+
+impl LinkKind {
+    /// Whether a wire thread is to be used for packets of this length at this period.
+    pub fn is_ringed(self, packet: Frames, period: Frames) -> bool {
+        match self {
+            Self::Auto => period > packet,
+            Self::Direct => false,
+            Self::Ringed => true,
+        }
+    }
+}
+
+/// What to send and how.
+pub struct SendPlan {
+    /// As they were given, for the report.
+    pub address: String,
+    /// Where reports go: the RTCP address of each destination.
+    pub reports_to: Vec<SocketAddr>,
+    /// The sockets; holds the destinations of the packets.
+    pub udp: UdpOptions,
+    /// Who makes the system calls.
+    pub link: LinkKind,
+    /// What the stream is.
+    pub format: StreamFormat,
+    /// The latency it promises.
+    pub link_offset: Span,
+    /// Whether packets carry the sender's instants.
+    pub stamps: bool,
+    /// Gain before packing.
+    pub gain: Gain,
+    /// Device channels to stream channels.
+    pub map: ChannelMap,
+    /// How the device runs.
+    pub device: Settings,
+    /// Of the stream.
+    pub identity: Identity,
+    /// Writes the ledger of every packet here.
+    pub ledger: Option<PathBuf>,
+}
+
+/// One stream to receive.
+pub struct StreamPlan {
+    /// As it was given, for the report.
+    pub address: String,
+    /// What it is and how it is to be placed.
+    pub receiver: ReceiverConfig,
+    /// Whether the latency was chosen here; if not, the sender's word is taken.
+    pub latency_chosen: bool,
+    /// Where its packets arrive.
+    pub link: Box<dyn Link>,
+    /// Where its reports arrive.
+    pub control: ControlSocket,
+    /// Its gain in the mix.
+    pub gain: Gain,
+}
+
+/// What to receive and how.
+pub struct RecvPlan {
+    /// The streams, the most important first; all of one rate and as many channels.
+    pub streams: Vec<StreamPlan>,
+    /// Which of them are heard.
+    pub select: Select,
+    /// Gain of all.
+    pub gain: Gain,
+    /// Stream channels to device channels.
+    pub map: ChannelMap,
+    /// How the device runs.
+    pub device: Settings,
+    /// Ends when every sender has said goodbye, or has been silent for three seconds, and all is
+    /// played.
+    pub until_bye: bool,
+    /// Writes the ledger of every packet here.
+    pub ledger: Option<PathBuf>,
+}
+
+/// The least latency at which a receiver can play: a packet is up to `packing_age` old when it
+/// leaves, and a block is written one ring of the device before its last frame is heard.
+pub fn least_latency(packing_age: Span, device: &Settings) -> Span {
+    let ring = device.period.count() * i64::from(device.periods);
+    packing_age + device.rate.span_of(Frames::new(ring))
+}

@@ -1,0 +1,206 @@
+//! What the ordinary thread does for a stream that is sent: reports, and the books of departures.
+
+use rtrb::Consumer;
+use tautline_io::clock::now;
+use tautline_io::link::{LinkCounters, TransmitStamp};
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::ledger::Departure;
+use tautline_proto::sender::Identity;
+use tautline_proto::session::{Event, Sending};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::wire::rtcp::{Effective, ReportBlock};
+
+use crate::distribution::Distribution;
+use crate::ledger_file::LedgerFile;
+
+use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
+use crate::run::{Progress, Watch};
+use crate::session::{Talk, author};
+use crate::summary::format_name;
+use crate::tx::TxStatus;
+
+/// Receivers remembered for the report.
+pub(crate) const RECEIVERS: usize = 64;
+
+/// What a receiver of ours said of itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Heard {
+    ssrc: u32,
+    block: Option<ReportBlock>,
+    effective: Option<Effective>,
+    clock: Option<ClockMapping>,
+}
+
+/// What the ordinary thread holds.
+pub(crate) struct Desk {
+    pub(crate) plan: Promise,
+    pub(crate) talk: Talk,
+    pub(crate) departures: Consumer<Departure>,
+    pub(crate) stamps: Consumer<TransmitStamp>,
+    pub(crate) status: Consumer<TxStatus>,
+    pub(crate) last: TxStatus,
+    pub(crate) stages: [Distribution; 3],
+    pub(crate) lateness: Distribution,
+    pub(crate) transmit: Distribution,
+    pub(crate) receivers: Vec<Heard>,
+    pub(crate) ledger: Option<LedgerFile>,
+}
+
+/// What of the plan outlives its set-up.
+pub(crate) struct Promise {
+    pub(crate) address: String,
+    pub(crate) format: StreamFormat,
+    pub(crate) link_offset: Span,
+    pub(crate) packing_age: Span,
+    /// The least latency of a receiver whose device runs as ours does.
+    pub(crate) likewise: Span,
+    pub(crate) identity: Identity,
+}
+
+impl Desk {
+    /// Says so if a receiver like this end could not keep the latency that is promised.
+    pub(crate) fn note_latency(&self, watch: &mut Watch) {
+        let Promise { link_offset, packing_age, likewise, .. } = self.plan;
+        if link_offset < likewise {
+            watch.note(format!(
+                "packets are up to {packing_age} old when they leave, so a receiver with the periods \
+                 of this end needs --latency {likewise} and {link_offset} is promised; use that, or a \
+                 shorter --period"
+            ));
+        }
+    }
+
+    /// Says so if the kernel refused most of what was sent.
+    pub(crate) fn note_refusals(&self, watch: &mut Watch) {
+        let LinkCounters { sent, send_errors, last_error, .. } = self.last.link;
+        if send_errors > sent {
+            let answer = std::io::Error::from_raw_os_error(last_error);
+            watch.note(format!(
+                "the system refused {send_errors} of {} packets: {answer}; is the address right, and \
+                 a way to it?",
+                send_errors + sent
+            ));
+        }
+    }
+
+    pub(crate) fn turn(&mut self, watch: &mut Watch) {
+        watch.witness.poll();
+        let receivers = &mut self.receivers;
+        self.talk.hear(None, |event| hear(receivers, event));
+        while let Ok(departure) = self.departures.pop() {
+            self.enter(&departure);
+        }
+        while let Ok(stamp) = self.stamps.pop() {
+            self.transmit.record(stamp.left - stamp.handed);
+        }
+        while let Ok(status) = self.status.pop() {
+            self.last = status;
+        }
+        self.talk.session.set_sending(Sending {
+            format: self.plan.format,
+            link_offset: self.plan.link_offset,
+            packing_age: self.plan.packing_age,
+            timestamp: self.plan.identity.timestamp,
+            state: self.last.state,
+        });
+        self.talk.speak();
+    }
+
+    fn enter(&mut self, departure: &Departure) {
+        let Departure { media, capture, taken, packed, due, handed } = *departure;
+        let spans = [taken - capture, packed - taken, handed - packed];
+        spans.into_iter().zip(&mut self.stages).for_each(|(span, stage)| stage.record(span));
+        self.lateness.record(handed - due);
+        if let Some(ledger) = &mut self.ledger {
+            let start = self.plan.identity.timestamp;
+            let media = tautline_proto::wrap::rtp_timestamp(media.as_frames());
+            ledger.sent(start.wrapping_add(media), departure);
+        }
+    }
+
+    pub(crate) fn progress<'a>(&self, watch: &'a Watch) -> Progress<'a> {
+        let effective = self.receivers.iter().find_map(|receiver| receiver.effective);
+        Progress {
+            elapsed: now() - watch.began,
+            packets: self.last.state.packets,
+            missed: self.last.link.send_errors + self.last.link.dropped,
+            xruns: self.last.xruns,
+            latency: effective.map(|effective| (effective.effective, effective.uncertainty)),
+            heard: false,
+            notes: &watch.notes,
+        }
+    }
+
+    pub(crate) fn report(&self) -> Stream {
+        let Promise { address, format, link_offset, .. } = &self.plan;
+        let names = ["capture", "pack", "send"];
+        let counted = &self.last;
+        Stream {
+            address: address.clone(),
+            rate: format.rate.hertz(),
+            channels: format.channels.count(),
+            format: format_name(format.sample),
+            ptime_ns: format.ptime().as_nanos(),
+            latency: Latency {
+                configured_ns: link_offset.as_nanos(),
+                measured: Distribution::default().summary(),
+                measured_from: "receivers",
+                uncertainty_ns: None,
+                uncertainty_max_ns: None,
+                books_error: Distribution::default().summary(),
+                basis: "clock",
+            },
+            stages: names
+                .into_iter()
+                .zip(&self.stages)
+                .map(|(name, stage)| StageSummary { name, summary: stage.summary() })
+                .collect(),
+            counters: Counters {
+                packets_sent: counted.state.packets,
+                invalid: self.talk.invalid,
+                xruns: counted.xruns,
+                send_errors: counted.link.send_errors + counted.link.dropped,
+                ..Counters::default()
+            },
+            invalid: Vec::new(),
+            clock: None,
+            worst: Vec::new(),
+            receivers: self.receivers.iter().map(|heard| remote(heard, format)).collect(),
+            transmit: (self.transmit.count() > 0).then(|| self.transmit.summary()),
+            lateness: Some(self.lateness.summary()),
+        }
+    }
+}
+
+fn hear(receivers: &mut Vec<Heard>, event: Event) {
+    let ssrc = author(&event);
+    let known = receivers.iter().position(|heard| heard.ssrc == ssrc);
+    let index = match known {
+        Some(index) => index,
+        None if receivers.len() < RECEIVERS => {
+            receivers.push(Heard { ssrc, ..Heard::default() });
+            receivers.len() - 1
+        }
+        None => return,
+    };
+    let heard = &mut receivers[index];
+    match event {
+        Event::Mapped { mapping, .. } => heard.clock = Some(mapping),
+        Event::Reception { block, .. } => heard.block = Some(block),
+        Event::Effective { effective, .. } => heard.effective = Some(effective),
+        Event::Captured { .. } | Event::Announced { .. } | Event::Left { .. } => {}
+    }
+}
+
+fn remote(heard: &Heard, format: &StreamFormat) -> RemoteReceiver {
+    let jitter = heard.block.map_or(0, |block| i64::from(block.jitter));
+    RemoteReceiver {
+        ssrc: heard.ssrc,
+        lost: heard.block.map_or(0, |block| i64::from(block.cumulative_lost)),
+        jitter_ns: format.rate.span_of(Frames::new(jitter)).as_nanos(),
+        effective_ns: heard.effective.map(|effective| effective.effective.as_nanos()),
+        uncertainty_ns: heard.effective.map(|effective| effective.uncertainty.as_nanos()),
+        round_trip_ns: heard.clock.map(|clock| clock.round_trip.as_nanos()),
+    }
+}
