@@ -1,0 +1,122 @@
+//! A simulated sound card: when it wakes its program, and which instants its frames have.
+
+use fastrand::Rng;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Ppm, Rate};
+
+use crate::clock::{ClockError, SimClock, TrueTime};
+use crate::link::Jitter;
+
+/// How a card runs and errs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CardModel {
+    /// Frames per wake-up.
+    pub period: Frames,
+    /// Periods in its ring, two at least.
+    pub periods: i64,
+    /// How its converter's clock errs against true time.
+    pub error: ClockError,
+    /// How late its program wakes.
+    pub wakes_late: Jitter,
+}
+
+impl CardModel {
+    /// A card of 48-frame periods, two of them, that is right and wakes its program in time.
+    pub const IDEAL: Self = Self {
+        period: Frames::new(48),
+        periods: 2,
+        error: ClockError::NONE,
+        wakes_late: Jitter::None,
+    };
+
+    /// The same with a converter that is off by so much.
+    pub fn off_by(ppm: f64) -> Self {
+        let error = ClockError { rate: Ppm::from_f64(ppm), ..ClockError::NONE };
+        Self { error, ..Self::IDEAL }
+    }
+}
+
+/// A card that runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Card {
+    pub(crate) model: CardModel,
+    rate: Rate,
+    clock: SimClock,
+    rng: Rng,
+    /// The first frame of the next block.
+    next: i64,
+}
+
+impl Card {
+    pub(crate) fn new(model: CardModel, rate: Rate, seed: u64) -> Self {
+        let clock = SimClock::new(model.error, Vec::new(), seed);
+        Self { model, rate, clock, rng: Rng::with_seed(!seed), next: 0 }
+    }
+
+    /// When frame `index` meets the converter, asked no later than that.
+    fn meets(&mut self, index: i64, now: TrueTime) -> TrueTime {
+        let reading = LocalTime::ZERO + self.rate.span_of(Frames::new(index));
+        let start = self.model.error.start - LocalTime::ZERO;
+        self.clock.when(reading + start, now)
+    }
+
+    /// When the program wakes to take the next captured block, asked no later than that.
+    pub(crate) fn capture_wake(&mut self, now: TrueTime) -> TrueTime {
+        let full = self.meets(self.next + self.model.period.count(), now);
+        full.after(self.late())
+    }
+
+    /// When the program wakes to fill the next block to be played: once its place in the ring is
+    /// free.
+    pub(crate) fn playback_wake(&mut self, now: TrueTime) -> TrueTime {
+        let lead = self.model.period.count() * (self.model.periods - 1);
+        let free = self.meets((self.next - lead).max(0), now);
+        free.after(self.late())
+    }
+
+    fn late(&mut self) -> Span {
+        crate::link::draw(self.model.wakes_late, &mut self.rng)
+    }
+
+    /// The program takes the next captured block at `now`: its first frame and when that met the
+    /// converter, and the frames that the card had to drop before it.
+    pub(crate) fn capture(&mut self, now: TrueTime) -> (i64, TrueTime, Frames) {
+        let ring = self.model.period.count() * self.model.periods;
+        let mut skipped = 0;
+        while self.past_meets(self.next + skipped + ring, now) {
+            skipped += self.model.period.count();
+        }
+        let first = self.next + skipped;
+        self.next = first + self.model.period.count();
+        (first, self.met(first, now), Frames::new(skipped))
+    }
+
+    /// The program fills the next block at `now`: its first frame and when that will meet the
+    /// converter, and the frames that the card played as silence of its own before it.
+    pub(crate) fn play(&mut self, now: TrueTime) -> (i64, TrueTime, Frames) {
+        let mut skipped = 0;
+        while self.past_meets(self.next + skipped, now) {
+            skipped += self.model.period.count();
+        }
+        let first = self.next + skipped;
+        self.next = first + self.model.period.count();
+        (first, self.meets(first, now), Frames::new(skipped))
+    }
+
+    /// Whether frame `index` has met the converter by `now`.
+    fn past_meets(&mut self, index: i64, now: TrueTime) -> bool {
+        let start = self.model.error.start;
+        self.clock.reading(now) >= start + self.rate.span_of(Frames::new(index))
+    }
+
+    /// When a frame of the recent past met the converter.
+    pub(crate) fn met(&mut self, index: i64, now: TrueTime) -> TrueTime {
+        let start = self.model.error.start;
+        let mut at = now;
+        for _ in 0..4 {
+            let ahead = self.clock.reading(at) - (start + self.rate.span_of(Frames::new(index)));
+            at = at.after(-ahead);
+        }
+        at
+    }
+}

@@ -1,0 +1,220 @@
+//! The clock of one simulated host or card: true time in, its own reading out, and back.
+
+use std::collections::VecDeque;
+
+use fastrand::Rng;
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::units::Ppm;
+
+/// An instant of the world: what a perfect clock would show. Only the simulator knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct TrueTime(i64);
+
+impl TrueTime {
+    /// The beginning of the world.
+    pub const ZERO: Self = Self(0);
+
+    /// `nanos` nanoseconds after the beginning.
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the beginning.
+    pub const fn as_nanos(self) -> i64 {
+        self.0
+    }
+
+    /// This much later.
+    pub const fn after(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.as_nanos()))
+    }
+
+    /// The time since `earlier`.
+    pub const fn since(self, earlier: Self) -> Span {
+        Span::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// How a clock errs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockError {
+    /// Its reading at the beginning of the world.
+    pub start: LocalTime,
+    /// Its rate error at the beginning.
+    pub rate: Ppm,
+    /// Standard deviation by which the rate error wanders in the root of a second (a random walk of
+    /// the frequency, as temperature makes it).
+    pub wander: Ppm,
+}
+
+impl ClockError {
+    /// A clock that is right.
+    pub const NONE: Self = Self { start: LocalTime::ZERO, rate: Ppm::ZERO, wander: Ppm::ZERO };
+}
+
+/// A change that happens to a clock at an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockEvent {
+    /// Its reading jumps.
+    Step(Span),
+    /// Its rate error becomes another.
+    Rate(Ppm),
+}
+
+/// A stretch of time in which the rate is constant.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    begin: TrueTime,
+    reading: LocalTime,
+    rate: Ppm,
+}
+
+/// A clock that errs as told, the same for the same seed.
+#[derive(Debug, Clone)]
+pub struct SimClock {
+    wander: f64,
+    rng: Rng,
+    events: VecDeque<(TrueTime, ClockEvent)>,
+    /// The newest stretches; earlier instants than the oldest read as the oldest continued
+    /// backwards.
+    stretches: VecDeque<Stretch>,
+}
+
+/// Length of a stretch of a clock that wanders.
+const STRETCH: Span = Span::from_millis(250);
+/// Stretches kept for readings of the recent past: 16 s.
+const KEPT: usize = 64;
+
+impl SimClock {
+    /// A clock that errs by `error`, to which `events` happen in order of time.
+    pub fn new(error: ClockError, events: Vec<(TrueTime, ClockEvent)>, seed: u64) -> Self {
+        let first = Stretch { begin: TrueTime::ZERO, reading: error.start, rate: error.rate };
+        Self {
+            wander: error.wander.as_f64(),
+            rng: Rng::with_seed(seed),
+            events: events.into(),
+            stretches: VecDeque::from([first]),
+        }
+    }
+
+    /// What the clock shows at `at`.
+    pub fn reading(&mut self, at: TrueTime) -> LocalTime {
+        self.extend_to(at);
+        self.stretches
+            .iter()
+            .rev()
+            .find(|stretch| stretch.begin <= at)
+            .or(self.stretches.front())
+            .map_or(LocalTime::ZERO, |stretch| stretch.reading_at(at))
+    }
+
+    /// When the clock will have shown `reading`, seen from `now`: no earlier than `now`.
+    pub fn when(&mut self, reading: LocalTime, now: TrueTime) -> TrueTime {
+        let mut at = now;
+        // The rate is within a few hundred ppm of one, so each round leaves a ten-thousandth of
+        // the error.
+        for _ in 0..6 {
+            let left = reading - self.reading(at);
+            if left <= Span::ZERO {
+                break;
+            }
+            at = at.after(left);
+        }
+        at
+    }
+
+    fn extend_to(&mut self, at: TrueTime) {
+        while let Some(last) = self.stretches.back().copied() {
+            let ends = last.begin.after(STRETCH);
+            let event = self.events.front().copied().filter(|(when, _)| *when <= at);
+            let wanders = self.wander > 0.0 && ends <= at;
+            let next = match event {
+                Some((when, event)) if !wanders || when <= ends => {
+                    self.events.pop_front();
+                    let reading = last.reading_at(when);
+                    match event {
+                        ClockEvent::Step(by) => {
+                            Stretch { begin: when, reading: reading + by, rate: last.rate }
+                        }
+                        ClockEvent::Rate(rate) => Stretch { begin: when, reading, rate },
+                    }
+                }
+                _ if wanders => {
+                    let seconds = STRETCH.as_millis_f64() / 1e3;
+                    let change = normal(&mut self.rng) * self.wander * seconds.sqrt();
+                    let rate = Ppm::from_f64(last.rate.as_f64() + change);
+                    Stretch { begin: ends, reading: last.reading_at(ends), rate }
+                }
+                _ => return,
+            };
+            self.stretches.push_back(next);
+            if self.stretches.len() > KEPT {
+                self.stretches.pop_front();
+            }
+        }
+    }
+}
+
+impl Stretch {
+    fn reading_at(&self, at: TrueTime) -> LocalTime {
+        self.reading + self.rate.stretch(at.since(self.begin))
+    }
+}
+
+/// A normally distributed number (Box and Muller's method).
+pub(crate) fn normal(rng: &mut Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
+    radius * (core::f64::consts::TAU * rng.f64()).cos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> TrueTime {
+        TrueTime::from_nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_clock_that_is_fast_by_50_ppm_gains_180_ms_in_an_hour() {
+        let error = ClockError { rate: Ppm::from_f64(50.0), ..ClockError::NONE };
+        let mut clock = SimClock::new(error, vec![], 1);
+        assert_eq!(clock.reading(at(3600)) - LocalTime::ZERO, Span::from_millis(3_600_180));
+    }
+
+    #[test]
+    fn a_step_and_a_change_of_rate_happen_when_they_are_told_to() {
+        let events = vec![
+            (at(10), ClockEvent::Step(Span::from_millis(5))),
+            (at(20), ClockEvent::Rate(Ppm::from_f64(100.0))),
+        ];
+        let mut clock = SimClock::new(ClockError::NONE, events, 1);
+        assert_eq!(clock.reading(at(9)) - LocalTime::ZERO, Span::from_secs(9));
+        assert_eq!(clock.reading(at(15)) - LocalTime::ZERO, Span::from_millis(15_005));
+        assert_eq!(clock.reading(at(30)) - LocalTime::ZERO, Span::from_millis(30_006));
+    }
+
+    #[test]
+    fn when_a_reading_comes_is_the_inverse_of_the_reading() {
+        let error = ClockError {
+            start: LocalTime::from_nanos(77),
+            rate: Ppm::from_f64(-300.0),
+            wander: Ppm::from_f64(1.0),
+        };
+        let mut clock = SimClock::new(error, vec![], 7);
+        for second in 1..100 {
+            let wanted = LocalTime::from_nanos(second * 1_000_000_007);
+            let now = TrueTime::from_nanos((second - 1) * 1_000_000_000);
+            let when = clock.when(wanted, now);
+            assert!((clock.reading(when) - wanted).abs() <= Span::from_nanos(2));
+        }
+    }
+
+    #[test]
+    fn the_same_seed_wanders_the_same_way() {
+        let error = ClockError { wander: Ppm::from_f64(0.5), ..ClockError::NONE };
+        let read = |seed| SimClock::new(error, vec![], seed).reading(at(1000));
+        assert_eq!(read(3), read(3));
+        assert_ne!(read(3), read(4));
+    }
+}

@@ -1,0 +1,13 @@
+//! A deterministic world that drives tautline's machines in virtual time.
+//!
+//! Hosts have clocks that err ([`clock`]), paths do to packets what networks do ([`link`]), cards
+//! wake when their own clocks say so ([`card`]); the very machines of `proto` send, receive and
+//! talk over them ([`world`]). The same seed gives the same bytes. Networks are named after places
+//! ([`preset`]), each with where its figures come from.
+#![forbid(unsafe_code)]
+
+pub mod card;
+pub mod clock;
+pub mod link;
+pub mod preset;
+pub mod world;

@@ -1,0 +1,112 @@
+//! Networks named after places. Each says where its figures come from; where a figure is chosen
+//! and not measured, it says so.
+
+use tautline_proto::time::Span;
+
+use crate::link::{Bottleneck, Holds, Jitter, Loss, PathModel};
+
+/// A kind of network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preset {
+    /// One switch, nothing else on it. Roc Toolkit's measurement between a Raspberry Pi and a PC on a
+    /// direct cable: round trip 0.46 ms, jitter of the clock offset p95 10 µs, greatest 38 µs
+    /// (qa report 20241230, case 03).
+    Wired,
+    /// The same with other traffic on the sender's wire: a frame of 1500 bytes at 100 Mbit/s takes
+    /// 120 µs, and a burst of ten such frames is chosen as the usual queue.
+    SwitchUnderLoad,
+    /// Wi-Fi at 5 GHz, short range. Round trip 2.5 ms on average and offset jitter up to 376 µs (same
+    /// report, case 01); peak jitter 12 ms where the channel is shared. The scan each minute is
+    /// chosen.
+    Wifi5Ghz,
+    /// Wi-Fi at 2.4 GHz through a wall: delays by Pareto's law from 0.1 to 3 ms in JackTrip's tests
+    /// (`slot distribution pareto 0.1ms 3.0ms`), and Roc's jitter of 60 to 140 ms; 2 % of packets
+    /// lost in bursts of 3 is chosen.
+    WifiBad,
+    /// Between two cities on fibre: 1000 km are 5 ms of light in glass; jitter and loss are chosen as
+    /// for a good path.
+    Wan,
+    /// By way of a geostationary satellite: 35 786 km up and down are 240 ms; the rest is chosen.
+    Satellite,
+}
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Wired,
+        Self::SwitchUnderLoad,
+        Self::Wifi5Ghz,
+        Self::WifiBad,
+        Self::Wan,
+        Self::Satellite,
+    ];
+
+    /// The name on a command line and in a failing test's words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Wired => "wired",
+            Self::SwitchUnderLoad => "switch-under-load",
+            Self::Wifi5Ghz => "wifi-5ghz",
+            Self::WifiBad => "wifi-bad",
+            Self::Wan => "wan",
+            Self::Satellite => "satellite",
+        }
+    }
+
+    /// What one way of the network does to packets.
+    pub fn path(self) -> PathModel {
+        let micros = Span::from_micros;
+        match self {
+            Self::Wired => PathModel {
+                jitter: Jitter::HalfNormal(micros(5)),
+                bottleneck: Some(Bottleneck { rate: 1_000_000_000, queue: 256 << 10 }),
+                ..PathModel::ideal(micros(200))
+            },
+            Self::SwitchUnderLoad => PathModel {
+                jitter: Jitter::Exponential(micros(120)),
+                holds: Some(Holds {
+                    every: Span::from_millis(200),
+                    length: Jitter::Uniform(micros(1_200)),
+                }),
+                loss: Loss::random(1e-6),
+                bottleneck: Some(Bottleneck { rate: 100_000_000, queue: 64 << 10 }),
+                ..PathModel::ideal(micros(200))
+            },
+            Self::Wifi5Ghz => PathModel {
+                jitter: Jitter::Exponential(micros(400)),
+                holds: Some(Holds {
+                    every: Span::from_secs(2),
+                    length: Jitter::Uniform(micros(12_000)),
+                }),
+                loss: Loss::bursts(0.0005, 2.0),
+                ..PathModel::ideal(micros(800))
+            },
+            Self::WifiBad => PathModel {
+                jitter: Jitter::Pareto {
+                    scale: micros(300),
+                    shape: 1.2,
+                    most: Span::from_millis(60),
+                },
+                holds: Some(Holds {
+                    every: Span::from_secs(3),
+                    length: Jitter::Uniform(Span::from_millis(140)),
+                }),
+                loss: Loss::bursts(0.02, 3.0),
+                duplicates: 0.0005,
+                ..PathModel::ideal(Span::from_millis(1))
+            },
+            Self::Wan => PathModel {
+                jitter: Jitter::Exponential(micros(300)),
+                loss: Loss::bursts(0.0002, 2.0),
+                reorders: (0.0002, Span::from_millis(2)),
+                ..PathModel::ideal(Span::from_millis(6))
+            },
+            Self::Satellite => PathModel {
+                jitter: Jitter::Exponential(Span::from_millis(4)),
+                loss: Loss::bursts(0.002, 4.0),
+                bottleneck: Some(Bottleneck { rate: 10_000_000, queue: 512 << 10 }),
+                ..PathModel::ideal(Span::from_millis(250))
+            },
+        }
+    }
+}

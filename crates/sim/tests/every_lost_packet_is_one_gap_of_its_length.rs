@@ -1,0 +1,24 @@
+//! Under test: how the receiver counts and covers random loss of 5 %. The network loses; reports
+//! come back whole.
+
+use tautline_proto::time::Span;
+use tautline_sim::link::{Loss, PathModel};
+use tautline_sim::preset::Preset;
+use tautline_sim::world::Scenario;
+
+#[test]
+fn every_lost_packet_is_one_gap_of_its_length() {
+    let seed = 2;
+    let mut scenario = Scenario::one_way(Preset::Wired.path(), seed);
+    let there = &mut scenario.receivers[0].there;
+    *there = PathModel { loss: Loss::random(0.05), ..Preset::Wired.path() };
+    let heard = &scenario.play(Span::from_secs(600))[0];
+    let lost = heard.counters.lost;
+    assert!((28_000..32_000).contains(&lost), "seed {seed}: {heard}");
+    assert_eq!(heard.counters.missing_frames, 48 * lost, "seed {seed}: {heard}");
+    // Each run of lost packets spoils its own length and 32 frames of the fade after it.
+    let runs: i64 =
+        heard.spoilt.iter().map(|(length, count)| (length - 32) / 48 * *count as i64).sum();
+    assert_eq!(runs as u64, lost, "seed {seed}: {heard}");
+    assert!(heard.first_wrong.is_none(), "seed {seed}: {heard}");
+}

@@ -1,0 +1,33 @@
+//! Under test: placement on every preset, at a latency that covers its jitter. The networks delay,
+//! lose, reorder and duplicate.
+
+use tautline_proto::time::Span;
+use tautline_sim::preset::Preset;
+use tautline_sim::world::Scenario;
+
+#[test]
+fn every_place_is_heard_in_time_at_a_latency_that_suits_it() {
+    let suits = [
+        (Preset::Wired, 5),
+        (Preset::SwitchUnderLoad, 8),
+        (Preset::Wifi5Ghz, 40),
+        (Preset::WifiBad, 300),
+        (Preset::Wan, 30),
+        (Preset::Satellite, 400),
+    ];
+    assert_eq!(suits.map(|(preset, _)| preset), Preset::ALL);
+    for (preset, millis) in suits {
+        let (seed, path) = (3, preset.path());
+        // What the clocks cannot tell is a part of the round trip's excess over the least.
+        let unsure = path.delay.divided(8) + Span::from_micros(400);
+        let mut scenario = Scenario::one_way(path, seed);
+        scenario.latency = Span::from_millis(millis);
+        let heard = &scenario.play(Span::from_secs(300))[0];
+        let told = format!("{}, seed {seed}: {heard}", preset.name());
+        assert!(heard.first_wrong.is_none(), "{told}");
+        assert_eq!((heard.counters.late, heard.counters.slipped_frames), (0, 0), "{told}");
+        // Where a round trip is long, the first frames come before the clocks are mapped.
+        assert!(heard.error_at(0.99).unwrap() <= unsure, "{told}");
+        assert!(heard.resyncs.len() <= 1, "{told}");
+    }
+}

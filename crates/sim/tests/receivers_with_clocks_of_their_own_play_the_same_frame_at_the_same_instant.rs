@@ -1,0 +1,33 @@
+//! Under test: receivers of one stream whose hosts' clocks start and run differently, on a switch
+//! with other traffic. What each is off by, by true time, is what they can be apart.
+
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::units::Ppm;
+use tautline_sim::clock::ClockError;
+use tautline_sim::preset::Preset;
+use tautline_sim::world::{ReceiverModel, Scenario};
+
+#[test]
+fn receivers_with_clocks_of_their_own_play_the_same_frame_at_the_same_instant() {
+    let seed = 5;
+    let mut scenario = Scenario::one_way(Preset::SwitchUnderLoad.path(), seed);
+    scenario.latency = Span::from_millis(10);
+    let one = scenario.receivers[0].clone();
+    let with_clock = |(start, ppm): (i64, f64)| {
+        let mut receiver: ReceiverModel = one.clone();
+        receiver.host.clock = ClockError {
+            start: LocalTime::from_nanos(start),
+            rate: Ppm::from_f64(ppm),
+            wander: Ppm::from_f64(0.01),
+        };
+        receiver
+    };
+    let clocks = [(0, 0.0), (7_000_000_000, 30.0), (123_456_789, -30.0), (1, 12.5)];
+    scenario.receivers = clocks.map(with_clock).to_vec();
+    for (number, heard) in scenario.play(Span::from_secs(300)).iter().enumerate() {
+        let told = format!("receiver {number}, seed {seed}: {heard}");
+        assert!(heard.error_at(0.5).unwrap() < Span::from_micros(100), "{told}");
+        assert!(heard.error_at(0.999).unwrap() < Span::from_micros(500), "{told}");
+        assert!(heard.first_wrong.is_none(), "{told}");
+    }
+}
