@@ -9,6 +9,7 @@
 mod books;
 
 pub mod distribution;
+pub mod learn;
 mod ledger_file;
 mod machine;
 mod pending;

@@ -46,6 +46,8 @@ pub(crate) struct Desk {
     /// The newest mapping of a clock, whoever's: a sender reports before its first packet.
     mapped: Option<(u32, ClockMapping)>,
     announced: Option<Announcement>,
+    /// Whether the stream is of another shape than is played here.
+    muted: bool,
     /// The how many-th it is, for the ledger.
     number: usize,
     pending: Pending,
@@ -115,6 +117,7 @@ pub(crate) fn connect(
         lively: false,
         mapped: None,
         announced: None,
+        muted: false,
         number,
         pending: Pending::default(),
         link_offset: stream.receiver.link_offset,
@@ -272,6 +275,7 @@ impl Desk {
     fn follow(&mut self, announcement: Announcement, device: &Settings, watch: &mut Watch) -> bool {
         let (theirs, ours) = (announcement.format, self.config.format);
         let alike = (theirs.rate, theirs.channels) == (ours.rate, ours.channels);
+        self.muted = !alike;
         if !alike {
             let (hertz, channels) = (theirs.rate.hertz(), theirs.channels);
             watch.note(format!(
@@ -329,7 +333,8 @@ impl Desk {
             return;
         };
         let recent = self.books.recent();
-        receiving.effective = self.books.clock.zip(recent).map(|(clock, effective)| Effective {
+        let played = self.books.clock.filter(|_| !self.muted);
+        receiving.effective = played.zip(recent).map(|(clock, effective)| Effective {
             ssrc: receiving.ssrc,
             configured: self.link_offset,
             effective,
@@ -345,6 +350,7 @@ impl Desk {
             link_offset: self.link_offset,
             books: &self.books,
             invalid_reports: self.talk.invalid,
+            muted: self.muted,
             unmatched: self.measurement.as_ref().map_or(0, Measurement::unmatched),
         };
         stream.report(notes)

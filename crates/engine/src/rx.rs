@@ -195,12 +195,14 @@ impl Passages {
     }
 
     fn written(&mut self, at: LocalTime, inputs: &mut [Incoming]) {
-        for (index, mut passage) in self.kept.drain(..) {
+        for (index, passage) in &mut self.kept {
             passage.written = at;
             // A full ring costs the books a line; the ordinary thread empties it 50 times a second.
-            let full = inputs[index].passages.push(passage).is_err();
-            inputs[index].unbooked += u64::from(full);
+            let input = &mut inputs[*index];
+            let full = input.passages.push(*passage).is_err();
+            input.unbooked += u64::from(full);
         }
+        self.kept.clear();
     }
 }
 
@@ -228,47 +230,53 @@ pub(crate) struct Mixer {
 const TELL_EVERY: Span = Span::from_millis(10);
 
 impl Mixer {
-    /// Fills a block that is no longer than the room for it. Each stream is read, if that is still
-    /// to be done, just before it is pulled: with many, what one needs is then fetched from memory
-    /// once.
-    fn fill(&mut self, out: &mut [f32], times: PullTimes, reads: bool) {
-        let outputs = self.map.outputs();
-        let samples = out.len() / outputs * self.channels.count();
-        let (one, sum) = (&mut self.one[..samples], &mut self.sum[..samples]);
+    /// Reads every stream; when the last was read, or `woke` if nothing had arrived.
+    fn read(&mut self, woke: LocalTime) -> LocalTime {
+        self.inputs.iter_mut().fold(woke, |latest, input| {
+            input.obey();
+            input.read(latest)
+        })
+    }
+
+    /// Fills a block that is no longer than the room for it. The first stream goes straight to where
+    /// the sum is wanted, which is the block itself unless channels are mapped.
+    fn fill(&mut self, out: &mut [f32], times: PullTimes) {
+        let channels = self.channels.count();
+        let samples = out.len() / self.map.outputs() * channels;
+        let mapped = !self.map.is_identity(channels);
+        let one = &mut self.one[..samples];
+        let sum = if mapped { &mut self.sum[..samples] } else { &mut *out };
         let alone = self.inputs.len() == 1;
-        if !alone {
+        if self.inputs.is_empty() {
             sum.fill(0.0);
         }
         for (index, input) in self.inputs.iter_mut().enumerate() {
-            let block = if alone { &mut *sum } else { &mut *one };
-            let mut times = times;
-            if reads {
-                input.obey();
-                times.now = input.read(times.now);
-            }
+            let block = if index == 0 { &mut *sum } else { &mut *one };
             input.pull(block, times, &mut self.passages, index);
             let gain = input.target(alone || self.select.hears(index, self.chosen));
             let audible = gain != Gain::SILENCE || input.volume.current() != Gain::SILENCE;
-            input.volume.apply(gain, self.channels.count(), block);
-            if !alone && audible {
+            input.volume.apply(gain, channels, block);
+            if index > 0 && audible {
                 sum.iter_mut().zip(&*one).for_each(|(sum, one)| *sum += one);
             }
         }
         self.chosen = self.select.choose(self.inputs.iter().map(|i| i.alive), self.chosen);
-        self.volume.apply(self.gain, self.channels.count(), sum);
-        self.map.apply(self.channels.count(), sum, out);
+        self.volume.apply(self.gain, channels, sum);
+        if mapped {
+            self.map.apply(channels, &self.sum[..samples], out);
+        }
     }
 
     fn play(&mut self, side: &mut Side<'_>, now: LocalTime) {
         let outputs = self.map.outputs();
         let rate = self.inputs.first().map(|input| input.receiver.format().rate);
         let longest = self.sum.len() / self.channels.count() * outputs;
-        let (mut meets, mut skipped, mut reads) = (side.meets, side.skipped, true);
+        let (now, mut meets, mut skipped) = (self.read(now), side.meets, side.skipped);
         for block in side.samples.chunks_mut(longest) {
-            self.fill(block, PullTimes { now, meets, skipped }, reads);
+            self.fill(block, PullTimes { now, meets, skipped });
             let frames = Frames::from_len(block.len() / outputs);
             meets += rate.map_or(Span::ZERO, |rate| rate.span_of(frames));
-            (skipped, reads) = (Frames::ZERO, false);
+            skipped = Frames::ZERO;
         }
     }
 }

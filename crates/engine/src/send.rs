@@ -40,9 +40,9 @@ pub struct SendEngine {
     drain: Span,
 }
 
-/// Reports exchanged before the first packet: receivers that are there already then know our
-/// clock when it comes.
-const PRELUDE: Span = Span::from_millis(50);
+/// Reports exchanged before the first packet: receivers that are there already then know our clock
+/// and have opened their devices when it comes.
+const PRELUDE: Span = Span::from_millis(100);
 
 impl SendEngine {
     /// Opens the sockets and lays out all that the run will need.

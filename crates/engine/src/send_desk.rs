@@ -74,6 +74,13 @@ impl Desk {
     /// Says so if the kernel refused most of what was sent.
     pub(crate) fn note_refusals(&self, watch: &mut Watch) {
         let LinkCounters { sent, send_errors, last_error, .. } = self.last.link;
+        if self.receivers.is_empty() && send_errors <= sent && sent > 0 {
+            watch.note(format!(
+                "no receiver has answered from {}: either nobody listens there, or it is no taut and \
+                 sends no RTCP back",
+                self.plan.address
+            ));
+        }
         if send_errors > sent {
             let answer = std::io::Error::from_raw_os_error(last_error);
             watch.note(format!(

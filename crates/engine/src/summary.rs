@@ -33,6 +33,8 @@ pub(crate) struct Received<'a> {
     pub(crate) link_offset: Span,
     pub(crate) books: &'a Books,
     pub(crate) invalid_reports: u64,
+    /// Whether it was not played, as its shape is another.
+    pub(crate) muted: bool,
     pub(crate) unmatched: u64,
 }
 
@@ -130,6 +132,16 @@ impl Received<'_> {
                 self.address
             ));
         }
+        if self.muted {
+            return;
+        }
+        if status.counters.foreign > status.counters.received / 10 {
+            notes.push(format!(
+                "{}: {} packets of another sender came to the same UDP port and were not played; give \
+                 each sender a --from of its own, or name the one to hear by ?source=",
+                self.address, status.counters.foreign
+            ));
+        }
         if status.counters.late > status.counters.received / 2 {
             notes.push(format!(
                 "{}: most packets came after their turn; use a longer --latency (the worst packets \
@@ -144,10 +156,12 @@ impl Received<'_> {
                 self.address
             ));
         }
-        if self.unmatched > 0 && self.books.latency().1 {
+        // A pause here and there says nothing, and is nothing to worry about.
+        if self.unmatched > status.counters.received / 10 && self.books.latency().1 {
             notes.push(format!(
-                "{} packets were not found in what the card played: silence, a glitch, or a mix",
-                self.unmatched
+                "{} of {} packets were not found in what the card played, so the latency is that of \
+                 the others: silence, a glitch, or a mix",
+                self.unmatched, status.counters.received
             ));
         }
         let said = status.counters.invalid[Invalid::PayloadType { got: 0 }.index()];

@@ -26,7 +26,7 @@ fn write_report(out: &mut String, report: &Report) -> fmt::Result {
     let seconds = report.duration_ns as f64 / 1e9;
     writeln!(
         out,
-        "host: Linux {}, {} cpus, {}; {:.1} s, cpu {:.1} % of a core, memory {:.1} MB; {} stalls",
+        "host: Linux {}, {} cpus, {}; {:.1} s, cpu {:.1} % of a core, memory {:.1} MB; stalls: {}",
         host.kernel,
         host.cpus,
         host.scheduler,
@@ -135,6 +135,7 @@ fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
         ("of all these the host's", c.host_stalled),
     ];
     for (name, count) in rest.into_iter().filter(|(_, count)| *count > 0) {
+        let name = if count == 1 { singular(name) } else { name };
         write!(out, ", {count} {name}")?;
     }
     writeln!(out)?;
@@ -146,6 +147,19 @@ fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
         ("driver: after the hand-over, sampled", stream.transmit),
     ];
     spans.into_iter().try_for_each(|(name, summary)| spread(out, name, summary))
+}
+
+/// The name of one of what the name is of.
+fn singular(name: &'static str) -> &'static str {
+    match name {
+        "xruns" => "xrun",
+        "resyncs" => "resync",
+        "send errors" => "send error",
+        "frames silent" => "frame silent",
+        "frames slipped" => "frame slipped",
+        "of all these the host's" => "of these the host's",
+        other => other,
+    }
 }
 
 /// One line of a distribution, if anything was counted.

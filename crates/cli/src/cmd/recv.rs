@@ -3,8 +3,10 @@
 use tautline_audio::Extras;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
+use tautline_engine::learn::{Learnt, learn};
 use tautline_engine::plan::{RecvPlan, StreamPlan, least_latency};
 use tautline_engine::recv::RecvEngine;
+use tautline_io::clock::now;
 use tautline_io::link::Link;
 use tautline_io::pair::open_pair;
 use tautline_io::udp::UdpOptions;
@@ -31,12 +33,19 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         .iter()
         .map(|address| Ok((address, address.resolve()?)))
         .collect::<Result<_, Failure>>()?;
+    let stop = stop_on_signals()?;
     let described = from.iter().find_map(|(_, resolved)| resolved.description.as_ref());
-    let (format, device, map) = layout(flags, described)?;
+    layout(flags, described, None)?;
+    let until = flags.running.duration.map(|duration| now() + duration);
+    let over = || stop.is_requested() || until.is_some_and(|until| now() >= until);
+    let announced = announced(flags, &from, over)?;
+    let (format, device, map) = layout(flags, described, announced)?;
     for (address, resolved) in &from {
         check_alike(address, resolved, &format)?;
     }
-    let options = run_options(&flags.timing, &flags.running);
+    let mut options = run_options(&flags.timing, &flags.running);
+    // What was spent on waiting for the sender is a part of it.
+    options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));
     let streams = from
         .iter()
         .map(|(address, resolved)| stream(flags, address, resolved, format, &device))
@@ -55,26 +64,71 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let opened =
         tautline_audio::open_supervised(&flags.output, Direction::Playback, device, extras)?;
     let mut show = Show::open("recv", &flags.running, opened.notes)?;
-    let stop = stop_on_signals()?;
-    if flags.running.report != ReportKind::None {
-        flags.from.iter().for_each(|from| screen::tell(&format!("listening at {from}")));
+    if knows_shape(flags, &from) {
+        tell_listening(flags);
     }
     let report =
         engine.run(opened.device, &options, &stop, &mut |progress| show.on_receiving(progress))?;
     show.end(report)
 }
 
+/// Whether it is settled what the stream is before a sender is heard: it was described, or said
+/// here. Who names a coding speaks of a sender that announces nothing, and wants the usual rest.
+fn knows_shape(flags: &Recv, from: &[(&Address, Resolved)]) -> bool {
+    let stream = &flags.stream;
+    (stream.rate.is_some() && stream.channels.is_some())
+        || stream.format.is_some()
+        || stream.payload_type.is_some()
+        || from.iter().any(|(_, resolved)| resolved.description.is_some())
+}
+
+fn tell_listening(flags: &Recv) {
+    if flags.running.report != ReportKind::None {
+        flags.from.iter().for_each(|from| screen::tell(&format!("listening at {from}")));
+    }
+}
+
+/// What the first sender says of its stream, where nobody said it here.
+fn announced(
+    flags: &Recv,
+    from: &[(&Address, Resolved)],
+    over: impl Fn() -> bool,
+) -> Result<Option<StreamFormat>, Failure> {
+    if knows_shape(flags, from) {
+        return Ok(None);
+    }
+    let mut pairs = from
+        .iter()
+        .map(|(address, resolved)| Ok(open_pair(&reception(address, resolved))?))
+        .collect::<Result<Vec<_>, Failure>>()?;
+    tell_listening(flags);
+    match learn(&mut pairs, over) {
+        Learnt::Announced(format) => Ok(Some(format)),
+        Learnt::Unannounced => {
+            screen::tell(
+                "the sender does not say what its stream is: 48000 Hz and 2 channels are assumed \
+                 where --rate and --channels say nothing else",
+            );
+            Ok(None)
+        }
+        Learnt::Nothing => Ok(None),
+    }
+}
+
 /// The format expected, the device that plays it and the map between.
 fn layout(
     flags: &Recv,
     described: Option<&Description>,
+    announced: Option<StreamFormat>,
 ) -> Result<(StreamFormat, Settings, ChannelMap), Failure> {
     let stream = &flags.stream;
-    let rate = stream.rate.or(described.map(|d| d.rate));
+    let rate = stream.rate.or(described.map(|d| d.rate)).or(announced.map(|a| a.rate));
     let channels = stream.channels.or(described.map(|d| d.channels));
+    let channels = channels.or(announced.map(|a| a.channels));
     let mut device =
         as_specified(&flags.output, device_settings(&flags.timing, rate, channels, None));
     let sample = stream.format.map(SampleFormat::from).or(described.map(|d| d.sample));
+    let sample = sample.or(announced.map(|a| a.sample));
     let sample = sample.unwrap_or(SampleFormat::L24);
     let packet = packet_frames(device.rate, flags.ptime)
         .map_err(|error| Failure::usage(error.to_string()))?;
@@ -183,12 +237,17 @@ fn latency(
     }
 }
 
-fn sockets(address: &Address, resolved: &Resolved, format: &StreamFormat) -> UdpOptions {
+fn reception(address: &Address, resolved: &Resolved) -> UdpOptions {
     let mut options = UdpOptions::receiver(resolved.rtp);
     let described = resolved.description.as_ref();
     options.interface = address.interface.clone();
     options.source_filter =
         address.source.or_else(|| described.and_then(|d| d.sources.first().copied()));
+    options
+}
+
+fn sockets(address: &Address, resolved: &Resolved, format: &StreamFormat) -> UdpOptions {
+    let mut options = reception(address, resolved);
     // Packets of any length are taken, so there is room for the longest.
     let longest = format.rate.frames_within(PTIME_RANGE.1);
     let bytes = longest.as_len() * format.frame_bytes() + STAMPED_HEADER_BYTES;
