@@ -317,12 +317,7 @@ fn check_route(
     options: &UdpOptions,
     index: Option<u32>,
 ) -> Result<(), OpenError> {
-    let probe = || {
-        let socket = Socket::for_family_of(&destination)?;
-        direct(&socket, options, index)?;
-        socket.connect(destination)
-    };
-    probe().map_err(|error| {
+    connected(destination, options, index).map(drop).map_err(|error| {
         let mend = if destination.ip().is_multicast() {
             "name the interface to send on (`?iface=eth0`) or add a route for multicast"
         } else {
@@ -331,6 +326,25 @@ fn check_route(
         };
         OpenError::new(format!("sending to {destination}"), &error, mend)
     })
+}
+
+fn connected(
+    destination: SocketAddr,
+    options: &UdpOptions,
+    index: Option<u32>,
+) -> io::Result<Socket> {
+    let socket = Socket::for_family_of(&destination)?;
+    direct(&socket, options, index)?;
+    socket.connect(destination)?;
+    Ok(socket)
+}
+
+/// The address that packets to `destination` come from if they are sent as `options` say: that of
+/// the interface asked for, else the one the route has; `None` where there is no such way.
+pub fn source_address(destination: SocketAddr, options: &UdpOptions) -> Option<IpAddr> {
+    let index = options.interface.as_deref().map(find_interface).transpose().ok()?;
+    let socket = connected(destination, options, index).ok()?;
+    socket.local().ok().map(|local| local.ip())
 }
 
 /// Bytes of IP and UDP headers of a datagram without options: 20 or 40 (RFC 791, RFC 8200) + 8.

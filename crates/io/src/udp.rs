@@ -11,7 +11,9 @@ use crate::clock::now;
 use crate::incoming::Incoming;
 use crate::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use crate::open::open;
-pub use crate::open::{DSCP_MEDIA, FragmentPolicy, OpenError, UdpOptions, header_bytes, path_mtu};
+pub use crate::open::{
+    DSCP_MEDIA, FragmentPolicy, OpenError, UdpOptions, header_bytes, path_mtu, source_address,
+};
 use crate::send_batch::SendBatch;
 use crate::socket::Socket;
 use crate::transmit::TransmitSampler;

@@ -1,9 +1,10 @@
 //! The session description of a stream that is sent.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use tautline_engine::plan::SendPlan;
+use tautline_io::udp::source_address;
 use tautline_proto::wire::rtp::ExtensionIds;
 use tautline_proto::wire::sdp::{Description, Origin, Reference};
 
@@ -20,10 +21,7 @@ pub(crate) fn write(
 ) -> Result<(), Failure> {
     let Some(first) = to.first() else { return Ok(()) };
     let multicast = first.rtp.ip().is_multicast();
-    let own = match own_address(first) {
-        Some(own) => own,
-        None => IpAddr::V4(Ipv4Addr::LOCALHOST),
-    };
+    let own = source_address(first.rtp, &plan.udp).unwrap_or(Ipv4Addr::LOCALHOST.into());
     let description = Description {
         name: flags.input.to_string(),
         origin: Origin { session: u64::from(plan.identity.ssrc), version: 1, address: own },
@@ -45,16 +43,4 @@ pub(crate) fn write(
     std::fs::write(path, description.write()).map_err(|error| {
         Failure::open(format!("writing {}: {error}; is the folder there?", path.display()))
     })
-}
-
-/// The address that packets to this destination come from.
-fn own_address(to: &Resolved) -> Option<IpAddr> {
-    let any: IpAddr = if to.rtp.is_ipv6() {
-        std::net::Ipv6Addr::UNSPECIFIED.into()
-    } else {
-        Ipv4Addr::UNSPECIFIED.into()
-    };
-    let socket = std::net::UdpSocket::bind((any, 0)).ok()?;
-    socket.connect(to.rtp).ok()?;
-    socket.local_addr().ok().map(|address| address.ip())
 }

@@ -51,6 +51,28 @@ fn a_group_is_joined_on_the_interface_asked_for() {
     Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
 }
 
+#[test]
+fn a_description_names_the_address_of_the_interface_asked_for() {
+    let test = "a_description_names_the_address_of_the_interface_asked_for";
+    let Some(cable) = Cable::lay(test) else { return };
+    let folder = Folder::new();
+    // No route leads to the group: by the route alone the sender's address could not be known.
+    for interface in [cable.left.interface.as_str(), cable.left.address] {
+        let send = format!(
+            "send --input null: --to rtp://239.69.77.6:5004?iface={interface} --sdp stream.sdp \
+             --duration 1ms --report none"
+        );
+        at(&cable.left, &folder, &send).run().well();
+        let description = std::fs::read_to_string(folder.file("stream.sdp")).unwrap();
+        for line in [
+            format!(" 1 IN IP4 {}\r\n", cable.left.address),
+            format!("incl IN IP4 239.69.77.6 {}\r\n", cable.left.address),
+        ] {
+            assert!(description.contains(&line), "no {line:?} in {description}");
+        }
+    }
+}
+
 /// Carries a second and a half from one network to the other: the receiver's report, and its
 /// ledger, in `folder`.
 fn measure(cable: &Cable, folder: &Folder, latency: &str, period: u32) -> Report {
