@@ -34,6 +34,7 @@ mod tests;
 
 pub use file::{Coding, FileFormat, FileReader, probe};
 pub use notes::Notes;
+pub use recorder::check_take;
 pub use spec::{CardOptions, DeviceSpec};
 pub use supervise::{Supervised, Supervision};
 

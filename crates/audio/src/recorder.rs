@@ -148,16 +148,33 @@ fn pair(file: WavFile, room: usize, settings: &Settings) -> (Recorder, Scribe) {
     (Recorder { ring, gaps, written: 0, owed: 0, shared, thread: None }, scribe)
 }
 
-fn create(path: &Path, settings: &Settings, format: SampleFormat) -> Result<WavFile, DeviceError> {
-    let refuse = |answer: String, mend: String| DeviceError { tried: tried(path), answer, mend };
+/// Endings of files that hold sound in another form than WAV.
+const OTHER_FORMS: [&str; 6] = ["aac", "flac", "m4a", "mp3", "ogg", "opus"];
+
+/// Refuses a name that what is played cannot be written to as WAV, for those who open it later.
+pub fn check_take(path: &Path) -> Result<(), DeviceError> {
+    let refuse = |answer: &str, mend: String| {
+        Err(DeviceError { tried: tried(path), answer: answer.to_owned(), mend })
+    };
     if path.is_dir() {
         let mend = format!("name a file in it, such as {}", path.join("out.wav").display());
-        return Err(refuse("this is a directory".to_owned(), mend));
+        return refuse("this is a directory", mend);
     }
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("flac")) {
+    let ending = path.extension();
+    if OTHER_FORMS.iter().any(|form| ending.is_some_and(|is| is.eq_ignore_ascii_case(form))) {
         let mend = format!("name it {}", path.with_extension("wav").display());
-        return Err(refuse("what is played is written as WAV".to_owned(), mend));
+        return refuse("what is played is written as WAV", mend);
     }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder.map(Path::metadata) {
+        Some(Err(error)) => refuse(&error.to_string(), mend(path, &error)),
+        _ => Ok(()),
+    }
+}
+
+fn create(path: &Path, settings: &Settings, format: SampleFormat) -> Result<WavFile, DeviceError> {
+    check_take(path)?;
+    let refuse = |answer: String, mend: String| DeviceError { tried: tried(path), answer, mend };
     let file = File::create(path).map_err(|error| refuse(error.to_string(), mend(path, &error)))?;
     WavFile::create(file, settings, format)
         .map_err(|error| refuse(error.to_string(), "make room on the disk".to_owned()))

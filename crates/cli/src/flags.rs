@@ -144,6 +144,9 @@ pub(crate) struct Recv {
     #[arg(long, value_name = "HOW", default_value = "mix", value_parser = parse::<Select>,
           help_heading = "Sound")]
     pub(crate) select: Select,
+    /// Record over a file that is there already
+    #[arg(long)]
+    pub(crate) overwrite: bool,
     /// End when every sender has said goodbye and all is played
     #[arg(long)]
     pub(crate) until_bye: bool,
@@ -156,10 +159,11 @@ pub(crate) struct Recv {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Stream")]
 pub(crate) struct StreamFlags {
-    /// Sample rate: 44100, 48000, 88200, 96000 or 192000 [default: the file's, else 48000]
+    /// Sample rate: 44100, 48000, 88200, 96000 or 192000 [default: send: the file's, else 48000;
+    /// recv: the sender's]
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
-    /// Channels, 1 to 64 [default: the file's, else 2]
+    /// Channels, 1 to 64 [default: send: the file's, else 2; recv: the sender's]
     #[arg(long, value_name = "N", value_parser = channels)]
     pub(crate) channels: Option<Channels>,
     /// Coding of samples on the network [default: l24; recv: by payload type]

@@ -8,6 +8,7 @@ pub(crate) mod pages;
 pub(crate) mod recv;
 mod sdp;
 pub(crate) mod send;
+mod takes;
 mod way;
 
 use tautline_audio::{DeviceSpec, FileFormat};

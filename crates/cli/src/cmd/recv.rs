@@ -28,6 +28,7 @@ use crate::screen;
 use crate::show::Show;
 
 pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
+    super::takes::refuse_to_overwrite(&flags.output, flags.overwrite)?;
     let from: Vec<(&Address, Resolved)> = flags
         .from
         .iter()

@@ -102,6 +102,24 @@ fn files_that_cannot_be_used_say_what_would_do() {
     is_refused(&output("directory"), 3, "this is a directory", "such as directory/out.wav");
     is_refused(&output("missing/out.wav"), 3, "No such file", "mkdir -p missing");
     is_refused(&output("out.flac"), 3, "is written as WAV", "name it out.wav");
+    is_refused(&output("out.mp3"), 3, "is written as WAV", "name it out.wav");
+}
+
+#[test]
+fn a_take_is_not_lost_by_a_command_repeated() {
+    let folder = Folder::new();
+    let take = Sound::noise(Shape::STEREO_24, 100, 1);
+    take.write(&folder.file("heard.wav"));
+    let recv = |output: &str| {
+        recv(&folder, &format!("--from {} --output {output} --duration 50ms", loopback()))
+    };
+    for output in ["file:heard.wav", "virtual:?record=heard.wav"] {
+        let mend = "name another file or add --overwrite";
+        is_refused(&recv(output), 3, "heard.wav is there already", mend);
+    }
+    Sound::read(&folder.file("heard.wav")).is_exactly(&take);
+    recv("file:heard.wav --rate 48000 --channels 2 --overwrite").run().well();
+    assert_ne!(Sound::read(&folder.file("heard.wav")), take);
 }
 
 #[test]
@@ -251,7 +269,7 @@ fn a_stream_of_another_shape_is_told_of_with_the_options_that_fit() {
     let report = carry("");
     let fitting = "--rate 44100 --channels 1";
     assert!(report.notes().iter().any(|note| note.ends_with(fitting)), "{:?}", report.notes());
-    carry(fitting);
+    carry(&format!("{fitting} --overwrite"));
     Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
 }
 

@@ -1,0 +1,71 @@
+//! Recordings that are there already: nobody loses one by a command repeated.
+
+use std::path::Path;
+
+use tautline_audio::DeviceSpec;
+
+use crate::failure::Failure;
+
+/// Refuses to record over what was recorded before, and to record under a name that cannot be
+/// written: before the run, as the device may be opened long after its beginning. An empty file
+/// holds no take, and what is no file (a pipe, `/dev/null`) is not overwritten.
+pub(crate) fn refuse_to_overwrite(spec: &DeviceSpec, overwrite: bool) -> Result<(), Failure> {
+    let Some(path) = recorded_to(spec) else { return Ok(()) };
+    tautline_audio::check_take(path)?;
+    let holds = path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
+    if holds && !overwrite {
+        let path = path.display();
+        return Err(Failure::open(format!(
+            "{path} is there already; name another file or add --overwrite"
+        )));
+    }
+    Ok(())
+}
+
+fn recorded_to(spec: &DeviceSpec) -> Option<&Path> {
+    match spec {
+        DeviceSpec::File(path) => Some(path),
+        DeviceSpec::Virtual(options) => options.record.as_deref(),
+        DeviceSpec::Tone(_) | DeviceSpec::Null => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(spec: &str, overwrite: bool) -> Option<(String, u8)> {
+        let spec = spec.parse().unwrap_or_else(|error| panic!("{spec}: {error}"));
+        let refused = refuse_to_overwrite(&spec, overwrite).err();
+        refused.map(|failure| (failure.to_string(), failure.status))
+    }
+
+    #[test]
+    fn a_take_is_overwritten_only_if_asked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (take, empty) = (folder.path().join("take.wav"), folder.path().join("empty.wav"));
+        std::fs::write(&take, "sound").expect("a file");
+        std::fs::write(&empty, "").expect("a file");
+        let (take, empty) = (take.display(), empty.display());
+        for spec in [format!("file:{take}"), format!("virtual:?record={take}")] {
+            let (sentence, status) = refused(&spec, false).expect("a refusal");
+            assert!(sentence.starts_with(&format!("{take} is there already; ")), "{sentence}");
+            assert!(sentence.ends_with("add --overwrite"), "{sentence}");
+            assert_eq!(status, 3);
+            assert_eq!(refused(&spec, true), None);
+        }
+        let others = [&format!("file:{empty}"), "file:/dev/null", "null:", "virtual:"];
+        for spec in others {
+            assert_eq!(refused(spec, false), None, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_promises_another_form_is_refused_with_one_that_does_not() {
+        for form in ["mp3", "ogg", "flac", "aac", "m4a", "OPUS"] {
+            let (sentence, status) = refused(&format!("file:heard.{form}"), true).expect(form);
+            assert!(sentence.contains("is written as WAV; name it heard.wav"), "{sentence}");
+            assert_eq!(status, 3);
+        }
+    }
+}
