@@ -60,20 +60,21 @@ pub(crate) struct Show {
 
 impl Show {
     /// Of `taut send` or `taut recv`.
-    pub(crate) fn open(
-        name: &'static str,
-        flags: &RunFlags,
-        device: Notes,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn open(name: &'static str, flags: &RunFlags) -> Result<Self, Failure> {
         Ok(Self {
             file: flags.report_file.as_deref().map(ReportFile::create).transpose()?,
             line: LiveLine::new(name),
             kind: flags.report,
-            device,
+            device: Notes::default(),
             said: Vec::new(),
             told: Vec::new(),
             packets_since: None,
         })
+    }
+
+    /// From now on tells what this device has to say.
+    pub(crate) fn listen_to(&mut self, device: Notes) {
+        self.device = device;
     }
 
     /// Shows how it goes, and tells what is new.

@@ -6,6 +6,7 @@ use tautline_dsp::map::ChannelMap;
 use tautline_engine::learn::{Learnt, learn};
 use tautline_engine::plan::{RecvPlan, StreamPlan, least_latency};
 use tautline_engine::recv::RecvEngine;
+use tautline_engine::run::RunError;
 use tautline_io::clock::now;
 use tautline_io::link::Link;
 use tautline_io::pair::open_pair;
@@ -36,7 +37,14 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         .collect::<Result<_, Failure>>()?;
     let stop = stop_on_signals()?;
     let described = from.iter().find_map(|(_, resolved)| resolved.description.as_ref());
-    layout(flags, described, None)?;
+    // What cannot work is said before a sender is waited for.
+    let (format, device, _) = layout(flags, described, None)?;
+    latency(flags.timing.latency, None, &format, &device)?;
+    if let Some(path) = &flags.running.ledger {
+        let created = std::fs::File::create(path);
+        created.map_err(|error| RunError::Ledger { path: path.clone(), error })?;
+    }
+    let mut show = Show::open("recv", &flags.running)?;
     let until = flags.running.duration.map(|duration| now() + duration);
     let over = || stop.is_requested() || until.is_some_and(|until| now() >= until);
     let announced = announced(flags, &from, over)?;
@@ -64,7 +72,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let extras = Extras { listener: engine.listener(), record_format: format.sample };
     let opened =
         tautline_audio::open_supervised(&flags.output, Direction::Playback, device, extras)?;
-    let mut show = Show::open("recv", &flags.running, opened.notes)?;
+    show.listen_to(opened.notes);
     if knows_shape(flags, &from) {
         tell_listening(flags);
     }

@@ -62,7 +62,8 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         super::sdp::write(path, &plan, &to, flags)?;
     }
     let engine = SendEngine::open(plan, &options)?;
-    let mut show = Show::open("send", &flags.running, opened.notes)?;
+    let mut show = Show::open("send", &flags.running)?;
+    show.listen_to(opened.notes);
     tell_of_packets(flags, &to, &format);
     let stop = stop_on_signals()?;
     let report = engine.run(opened.device, &options, &stop, &mut |progress| show.on(progress))?;

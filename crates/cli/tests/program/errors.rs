@@ -223,6 +223,25 @@ fn a_setting_that_is_none_is_refused_with_its_place() {
 }
 
 #[test]
+fn a_setting_with_a_bad_value_is_refused_with_its_file_and_section() {
+    let folder = Folder::new();
+    let cases = [
+        ("latency = 5", "taut: in ./tautline.toml, latency = 5: ", "`5` has no unit"),
+        ("[send]\nptime = \"x\"", "taut: in ./tautline.toml, [send] ptime = \"x\": ", "write 5ms"),
+        ("to = [\"nowhere\"]", "in ./tautline.toml, to = [\"nowhere\"]: ", "write rtp://HOST:PORT"),
+    ];
+    for (text, wrong, mend) in cases {
+        std::fs::write(folder.file("tautline.toml"), text).unwrap();
+        let call = taut(words("send --input tone:440")).in_folder(folder.path());
+        is_refused(&call, 2, wrong, mend);
+    }
+    // The command line is not blamed on the file.
+    std::fs::write(folder.file("tautline.toml"), "latency = \"5ms\"").unwrap();
+    let call = send(&folder, "--input tone:440 --latency 5");
+    is_refused(&call, 2, "taut: invalid value '5' for '--latency <TIME>'", "write 5ms");
+}
+
+#[test]
 fn an_option_that_is_none_is_answered_with_the_one_meant() {
     let folder = Folder::new();
     let call = send(&folder, "--input tone:440 --latncy 5ms");
@@ -266,10 +285,13 @@ fn a_stream_of_another_shape_is_told_of_with_the_options_that_fit() {
         send.and(PATIENT).in_folder(folder.path()).run().well();
         recv.end().report()
     };
-    let report = carry("");
+    let report = carry("--rate 48000 --channels 2");
     let fitting = "--rate 44100 --channels 1";
     assert!(report.notes().iter().any(|note| note.ends_with(fitting)), "{:?}", report.notes());
     carry(&format!("{fitting} --overwrite"));
+    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+    // Where nothing is said the sender's word is taken.
+    carry("--overwrite");
     Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
 }
 

@@ -86,13 +86,6 @@ impl Sound {
         self
     }
 
-    /// 24 bits that hold the same 16.
-    pub(crate) fn widened(&self) -> Self {
-        assert_eq!(self.shape.coding, Coding::L16);
-        let samples = self.samples.iter().map(|sample| sample << 8).collect();
-        Self { shape: Shape { coding: Coding::L24, ..self.shape }, samples }
-    }
-
     pub(crate) fn write(&self, path: &Path) {
         let Shape { rate, channels, coding } = self.shape;
         let float = coding == Coding::F32;
