@@ -8,18 +8,19 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
-taut := target/release/taut
+target := $(or $(CARGO_TARGET_DIR),target)
+taut := $(target)/release/taut
 
 .PHONY: help
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: release ## Hear it: one recording to two receivers over real sockets, every stage timed
+demo: release ## Carry a recording to two receivers here; write what each heard, time every stage
 	$(taut) demo
 
 .PHONY: release
-release: ## Build target/release/taut
+release: ## Build taut, optimized, as target/release/taut
 	@scripts/setup build
 	cargo build --release --locked -p tautline-cli
 
@@ -54,17 +55,18 @@ fuzz: ## Run every fuzz target for FUZZ_SECONDS (60)
 
 .PHONY: man
 man: release ## Write man pages and shell completions to target/man and target/completions
-	$(taut) man --out target/man
-	$(taut) completions --out target/completions
+	$(taut) man --out $(target)/man
+	$(taut) completions --out $(target)/completions
 
 .PHONY: install
 install: man ## Install taut, man pages and completions under PREFIX (/usr/local)
 	install -Dm755 $(taut) $(DESTDIR)$(PREFIX)/bin/taut
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m644 target/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
-	install -Dm644 target/completions/taut.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/taut
-	install -Dm644 target/completions/_taut $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_taut
-	install -Dm644 target/completions/taut.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/taut.fish
+	install -m644 $(target)/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -Dm644 $(target)/completions/taut.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/taut
+	install -Dm644 $(target)/completions/_taut $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_taut
+	install -Dm644 $(target)/completions/taut.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/taut.fish
+	@echo "installed: $(DESTDIR)$(PREFIX)/bin/taut, its man pages and completions below $(DESTDIR)$(PREFIX)/share"
 
 .PHONY: recording
 recording: ## Make assets/recording.flac again and compare it with the one in the tree
