@@ -8,11 +8,12 @@
 //! ```
 //!
 //! The file becomes arguments for what the command line does not say, so each value is read and
-//! refused by the same code and in the same words.
+//! refused by the same code and in the same words, after the place where it stands.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory};
 use toml::{Table, Value};
@@ -23,12 +24,41 @@ use crate::flags::Taut;
 const NAME: &str = "tautline.toml";
 
 /// The command line, with what the file adds.
-pub(crate) fn arguments() -> Result<Vec<OsString>, Failure> {
-    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+pub(crate) struct Arguments {
+    /// All words, those of the command line first.
+    pub(crate) words: Vec<OsString>,
+    /// What came from the file: each option with its place there.
+    added: Vec<(String, String)>,
+}
+
+impl Arguments {
+    fn given(words: Vec<OsString>) -> Self {
+        Self { words, added: Vec::new() }
+    }
+
+    /// What to complain of, with its place if it stands in the file.
+    pub(crate) fn refuse(&self, error: clap::Error) -> Failure {
+        let wrong = match error.get(ContextKind::InvalidArg) {
+            Some(ContextValue::String(wrong)) => wrong.clone(),
+            _ => String::new(),
+        };
+        let flag = wrong.split([' ', '=']).next().unwrap_or("");
+        let place = self.added.iter().find(|(added, _)| added == flag).map(|(_, place)| place);
+        match place {
+            Some(place) => Failure::usage(format!("in {place}: {}", Failure::from(error))),
+            None => error.into(),
+        }
+    }
+}
+
+/// Reads the command line and the file.
+pub(crate) fn arguments() -> Result<Arguments, Failure> {
+    let mut arguments = Arguments::given(std::env::args_os().collect());
     let taut = Taut::command();
     // Leniently: what is missing here may be what the file says. Whoever asks for help or for what
     // takes no options is answered whatever the file holds.
-    let Ok(matches) = taut.clone().ignore_errors(true).try_get_matches_from(&arguments) else {
+    let Ok(matches) = taut.clone().ignore_errors(true).try_get_matches_from(&arguments.words)
+    else {
         return Ok(arguments);
     };
     let called = matches.subcommand().and_then(|(name, given)| {
@@ -45,8 +75,10 @@ pub(crate) fn arguments() -> Result<Vec<OsString>, Failure> {
     let table: Table = text.parse().map_err(|error| refuse(unreadable(&text, &error)))?;
     check(&table, &taut).map_err(refuse)?;
     let own = table.get(name).and_then(Value::as_table);
-    for source in own.into_iter().chain([&table]) {
-        add(source, command, given, &mut arguments).map_err(refuse)?;
+    let section = format!("{}, [{name}] ", path.display());
+    let top = format!("{}, ", path.display());
+    for (place, table) in own.map(|own| (section, own)).into_iter().chain([(top, &table)]) {
+        add((&place, table), command, given, &mut arguments).map_err(refuse)?;
     }
     Ok(arguments)
 }
@@ -98,12 +130,12 @@ fn check(table: &Table, taut: &Command) -> Result<(), String> {
 }
 
 fn add(
-    table: &Table,
+    (place, table): (&str, &Table),
     command: &Command,
     given: &ArgMatches,
-    arguments: &mut Vec<OsString>,
+    arguments: &mut Arguments,
 ) -> Result<(), String> {
-    let present = arguments.clone();
+    let present = arguments.words.clone();
     for argument in command.get_arguments() {
         let Some(name) = argument.get_long() else { continue };
         let Some(value) = table.get(name).filter(|value| !value.is_table()) else { continue };
@@ -117,13 +149,15 @@ fn add(
         if said {
             continue;
         }
+        arguments.added.push((flag.clone(), format!("{place}{name} = {}", shown(value))));
+        let words = &mut arguments.words;
         let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         for value in values {
             match value {
                 Value::Boolean(false) => {}
-                Value::Boolean(true) => arguments.push(flag.clone().into()),
-                Value::String(text) => arguments.push(format!("{flag}={text}").into()),
-                Value::Integer(number) => arguments.push(format!("{flag}={number}").into()),
+                Value::Boolean(true) => words.push(flag.clone().into()),
+                Value::String(text) => words.push(format!("{flag}={text}").into()),
+                Value::Integer(number) => words.push(format!("{flag}={number}").into()),
                 other => {
                     let kind = other.type_str();
                     return Err(format!("{name} is a {kind}; write a text, a number or a list"));
@@ -132,4 +166,19 @@ fn add(
         }
     }
     Ok(())
+}
+
+/// A value as the file has it.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("\"{text}\""),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Boolean(truth) => truth.to_string(),
+        Value::Datetime(time) => time.to_string(),
+        Value::Array(values) => {
+            format!("[{}]", values.iter().map(shown).collect::<Vec<_>>().join(", "))
+        }
+        Value::Table(_) => "{…}".to_owned(),
+    }
 }

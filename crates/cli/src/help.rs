@@ -44,13 +44,21 @@ From one machine to another:
   # On 10.0.0.1:
   taut send --input file:song.flac --to rtp://10.0.0.2:5004
 
-Any option of demo, send and recv can also stand in tautline.toml, in this
-folder, in $TAUT_HOME or in the system's configuration folder.
+Any option of demo, send and recv can also stand in tautline.toml, by its long
+name:
+  latency = "20ms"                  # of every command that has it
+  [send]
+  to = ["rtp://10.0.0.2:5004", "rtp://10.0.0.3:5004"]
+The first that is there is read, of those in this folder, $TAUT_HOME,
+$XDG_CONFIG_HOME/tautline (~/.config/tautline) and /etc/tautline. What the
+command line says stands before it.
+
 Exit status: 0 done, 1 failed while running, 2 wrong usage, 3 a device, file
 or address could not be opened."#;
 
-pub(crate) const DEMO: &str = r#"The defaults ride out a host that freezes for tens of milliseconds, as
-virtual machines do. As tight as a quiet machine allows:
+pub(crate) const DEMO: &str = r#"The default of 100 ms rides out a host that freezes for tens of milliseconds, as
+virtual machines do: half of it lies in the card's buffer, 48 periods of 1 ms,
+and half before it. As tight as a quiet machine allows:
   taut demo --latency 5ms --periods 2
   taut demo --latency 2ms --period 12 --periods 2"#;
 

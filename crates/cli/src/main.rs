@@ -9,16 +9,16 @@ mod help;
 mod screen;
 mod show;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use config::Arguments;
 use failure::Failure;
 use flags::{Command, Taut};
 
 fn main() -> ExitCode {
-    match config::arguments().and_then(|arguments| run(understand(arguments)?.command)) {
+    match config::arguments().and_then(|arguments| run(understand(&arguments)?.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             screen::complain(&failure);
@@ -28,12 +28,12 @@ fn main() -> ExitCode {
 }
 
 /// Reads the command line; prints what is asked for instead of a run, such as help, and exits.
-fn understand(arguments: Vec<OsString>) -> Result<Taut, Failure> {
-    Taut::try_parse_from(arguments).map_err(|error| match error.kind() {
+fn understand(arguments: &Arguments) -> Result<Taut, Failure> {
+    Taut::try_parse_from(&arguments.words).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
-        _ => error.into(),
+        _ => arguments.refuse(error),
     })
 }
 

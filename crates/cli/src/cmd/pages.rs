@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
+use clap::{Arg, ArgAction, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
@@ -24,11 +24,36 @@ pub(crate) fn man(folder: &Path) -> Result<(), Failure> {
 /// Writes the page of one command. What stands below the options keeps its lines and its own
 /// margin, as examples and tables need it.
 fn page(command: Command, folder: &Path) -> io::Result<()> {
+    let usage = synopsis(&command);
+    let command = command.override_usage(usage);
     let (man, mut page) = (Man::new(command), Vec::new());
     man.render(&mut page)?;
     let page = String::from_utf8_lossy(&page);
     let page = page.replace(".SH EXTRA\n", ".SH EXAMPLES AND NOTES\n.nf\n.in 0\n");
     std::fs::write(folder.join(man.get_filename()), page)
+}
+
+/// What must be given first, every option with the name of its value.
+fn synopsis(command: &Command) -> String {
+    let mut words = vec![command.get_bin_name().unwrap_or("taut").to_owned()];
+    let shown = |required: bool| {
+        let all = command.get_arguments().filter(|argument| !argument.is_hide_set());
+        all.filter(move |argument| argument.is_required_set() == required)
+    };
+    words.extend(shown(true).map(word));
+    words.extend(shown(false).map(|argument| format!("[{}]", word(argument))));
+    words.extend(command.has_subcommands().then(|| "COMMAND ...".to_owned()));
+    words.join(" ")
+}
+
+fn word(argument: &Arg) -> String {
+    let value = argument.get_value_names().unwrap_or_default().join(" ");
+    let Some(long) = argument.get_long() else { return value };
+    match argument.get_action() {
+        ArgAction::Set => format!("--{long} {value}"),
+        ArgAction::Append => format!("--{long} {value}..."),
+        _ => format!("--{long}"),
+    }
 }
 
 pub(crate) fn completions(folder: &Path) -> Result<(), Failure> {

@@ -227,7 +227,11 @@ fn a_setting_with_a_bad_value_is_refused_with_its_file_and_section() {
     let folder = Folder::new();
     let cases = [
         ("latency = 5", "taut: in ./tautline.toml, latency = 5: ", "`5` has no unit"),
-        ("[send]\nptime = \"x\"", "taut: in ./tautline.toml, [send] ptime = \"x\": ", "write 5ms"),
+        (
+            "[send]\nptime = \"x\"",
+            "taut: in ./tautline.toml, [send] ptime = \"x\": ",
+            "write a figure",
+        ),
         ("to = [\"nowhere\"]", "in ./tautline.toml, to = [\"nowhere\"]: ", "write rtp://HOST:PORT"),
     ];
     for (text, wrong, mend) in cases {

@@ -1,8 +1,8 @@
 //! Files that a run reads and writes: settings, ledgers, reports, pages.
 
-use crate::common::program::{taut, words};
+use crate::common::program::{call, taut, words};
 use crate::common::report::Report;
-use crate::common::{Folder, loopback};
+use crate::common::{Folder, loopback, skipped};
 use crate::errors::is_refused;
 
 #[test]
@@ -76,4 +76,32 @@ fn man_pages_keep_the_lines_of_examples() {
         assert!(examples.is_some_and(|text| text.contains("\n  taut ")), "{name}: {page}");
         assert!(!page.contains(".SH EXTRA"), "{name}");
     }
+}
+
+#[test]
+fn the_man_page_begins_with_what_must_be_given() {
+    let folder = Folder::new();
+    taut(words("man --out .")).in_folder(folder.path()).run().well();
+    for (name, begins) in [
+        ("taut-send.1", "\\fBtaut send\\fR \\-\\-input DEVICE \\-\\-to ADDRESS... ["),
+        ("taut-compare.1", "\\fBtaut compare\\fR SENT HEARD"),
+        ("taut.1", "\\fBtaut\\fR [\\-\\-help] [\\-\\-version] COMMAND ..."),
+    ] {
+        let page = std::fs::read_to_string(folder.file(name)).unwrap();
+        let synopsis = page.split(".SH SYNOPSIS\n").nth(1).unwrap_or("");
+        assert!(synopsis.starts_with(begins), "{name}: {synopsis}");
+    }
+}
+
+#[test]
+fn make_takes_what_cargo_built_wherever_that_is() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let elsewhere = ["-n", "-C", root, "CARGO_TARGET_DIR=/elsewhere", "demo", "install"];
+    if std::process::Command::new("make").arg("--version").output().is_err() {
+        return skipped("make_takes_what_cargo_built_wherever_that_is", "there is no make");
+    }
+    let said = call("make", elsewhere).run().well().out;
+    assert!(said.contains("\n/elsewhere/release/taut demo\n"), "{said}");
+    let inside = said.split_whitespace().find(|word| word.starts_with("target/"));
+    assert_eq!(inside, None, "{said}");
 }
