@@ -1,7 +1,7 @@
 //! What people see: one live line while something runs, the report at the end, complaints.
 
+use std::cell::Cell;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tautline_engine::report::Report;
@@ -47,6 +47,8 @@ pub(crate) fn print(text: &str) {
 pub(crate) struct LiveLine {
     bar: ProgressBar,
     name: &'static str,
+    /// When it is drawn again, as a length of the run.
+    next: Cell<Span>,
 }
 
 impl LiveLine {
@@ -56,10 +58,10 @@ impl LiveLine {
 
     /// On a bar that somebody else draws.
     pub(crate) fn on(bar: ProgressBar, name: &'static str) -> Self {
-        let style = ProgressStyle::with_template("{spinner} {msg}");
+        // Cut at the edge of the terminal: a line that wraps would not be drawn over.
+        let style = ProgressStyle::with_template("{wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        bar.enable_steady_tick(Duration::from_millis(100));
-        Self { bar, name }
+        Self { bar, name, next: Cell::new(Span::ZERO) }
     }
 
     /// Does something that writes on the terminal, without the line between.
@@ -68,9 +70,10 @@ impl LiveLine {
     }
 
     pub(crate) fn show(&self, progress: &Progress<'_>) {
-        if self.bar.is_hidden() {
+        if self.bar.is_hidden() || progress.elapsed < self.next.get() {
             return;
         }
+        self.next.set(progress.elapsed + REDRAW);
         let latency = match progress.latency {
             Some((latency, uncertainty)) => {
                 let how = if progress.heard { "heard after" } else { "plays after" };
@@ -102,6 +105,9 @@ impl Drop for LiveLine {
     }
 }
 
+/// From one drawing to the next: as fast as figures can be read.
+const REDRAW: Span = Span::from_millis(100);
+
 /// A peer that maps clocks has done so by then.
 const ANSWER: Span = Span::from_secs(2);
 
@@ -117,4 +123,92 @@ pub(crate) fn target() -> ProgressDrawTarget {
 /// Prints the report for people.
 pub(crate) fn print_report(report: &Report) {
     print(&text::render(report));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    use indicatif::TermLike;
+
+    use super::*;
+
+    const COLUMNS: u16 = 40;
+
+    /// A terminal that keeps what is written at a time.
+    #[derive(Debug, Default, Clone)]
+    struct Narrow(Arc<Mutex<Vec<String>>>);
+
+    impl Narrow {
+        fn drawings(&self) -> Vec<String> {
+            let drawings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            drawings.iter().filter(|text| !text.trim().is_empty()).cloned().collect()
+        }
+    }
+
+    impl TermLike for Narrow {
+        fn width(&self) -> u16 {
+            COLUMNS
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is drawn in a second of run whose progress is shown every 20 ms.
+    fn a_second() -> Vec<String> {
+        let terminal = Narrow::default();
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255);
+        let line = LiveLine::on(ProgressBar::with_draw_target(None, target), "recv");
+        for beat in 0..50 {
+            line.show(&Progress {
+                elapsed: Span::from_millis(20 * beat),
+                packets: 20 * beat as u64,
+                missed: 0,
+                xruns: 0,
+                latency: None,
+                heard: false,
+                notes: &[],
+            });
+        }
+        terminal.drawings()
+    }
+
+    #[test]
+    fn the_live_line_is_cut_where_the_terminal_ends() {
+        let drawings = a_second();
+        assert!(drawings.iter().any(|line| line.contains("packets")), "{drawings:#?}");
+        for line in drawings {
+            assert!(line.chars().count() <= usize::from(COLUMNS), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_live_line_is_drawn_ten_times_a_second_at_most() {
+        let drawings = a_second().len();
+        assert!((5..=10).contains(&drawings), "{drawings}");
+    }
 }
