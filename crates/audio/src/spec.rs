@@ -69,9 +69,9 @@ impl FromStr for DeviceSpec {
 
     fn from_str(given: &str) -> Result<Self, DeviceError> {
         let refuse = |answer: &str, mend: &str| error(given, answer, mend);
-        let Some((kind, rest)) = given.split_once(':') else {
-            let mend = format!("use {KINDS}");
-            return Err(refuse("this names no kind of device", &mend));
+        let named = given.split_once(':').filter(|(kind, _)| !kind.contains(['/', '.']));
+        let Some((kind, rest)) = named else {
+            return Err(refuse("this names no kind of device", &meant(given)));
         };
         match kind {
             "virtual" => card_options(given, rest).map(Self::Virtual),
@@ -94,6 +94,17 @@ impl FromStr for DeviceSpec {
                 Err(refuse(&answer, &format!("use {KINDS}")))
             }
         }
+    }
+}
+
+/// What to write instead of a device without its kind.
+fn meant(given: &str) -> String {
+    match given {
+        "virtual" | "null" => format!("use {given}:"),
+        "tone" => "use tone:440".to_owned(),
+        "file" => "use file:song.wav".to_owned(),
+        path if path.contains(['/', '.']) => format!("use file:{path}"),
+        _ => format!("use {KINDS}"),
     }
 }
 
@@ -217,6 +228,19 @@ mod tests {
         for kind in ["alsa", "jack", "pipewire"] {
             let answer = refused(&format!("{kind}:default"));
             assert!(answer.contains(&format!("no {kind} devices yet; use virtual:")), "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_device_without_its_kind_is_answered_with_it() {
+        for (given, meant) in [
+            ("song.flac", "; use file:song.flac"),
+            ("takes/song", "; use file:takes/song"),
+            ("./a:b.wav", "; use file:./a:b.wav"),
+            ("tone", "; use tone:440"),
+            ("virtual", "; use virtual:"),
+        ] {
+            assert!(refused(given).ends_with(meant), "{}", refused(given));
         }
     }
 

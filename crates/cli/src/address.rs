@@ -1,7 +1,7 @@
 //! ADDRESS as people write it: `rtp://HOST:PORT?iface=eth0`, or a `.sdp` file.
 
 use core::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use tautline_dsp::gain::Gain;
@@ -52,10 +52,33 @@ enum End {
 fn parse_host(rest: &str, text: &str) -> Result<Place, String> {
     let unusable = || format!("`{text}` has no UDP port; write rtp://HOST:5004");
     let (host, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(unusable)?;
+    if port.parse::<u16>().is_err() && !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
+    {
+        return Err(format!(
+            "{port} is too large for a UDP port in `{text}`; write one up to {}",
+            u16::MAX - 1
+        ));
+    }
     // Nobody can be sent to at UDP port 0, and nobody would know what it came to be here.
     let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(unusable)?;
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     Ok(Place::Rtp { host, port })
+}
+
+/// What to write instead of an address without its beginning.
+fn meant(text: &str) -> String {
+    let (place, query) = text.split_once('?').unwrap_or((text, ""));
+    let query = if query.is_empty() { String::new() } else { format!("?{query}") };
+    if let Ok(six) = place.parse::<Ipv6Addr>() {
+        return format!("write rtp://[{six}]:5004{query}");
+    }
+    match place.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+            format!("write rtp://{text}")
+        }
+        None if place.parse::<Ipv4Addr>().is_ok() => format!("write rtp://{place}:5004{query}"),
+        _ => FORMS.to_owned(),
+    }
 }
 
 impl Address {
@@ -80,7 +103,7 @@ impl Address {
             None if Path::new(place).extension().is_some_and(|e| e.eq_ignore_ascii_case("sdp")) => {
                 Place::Sdp(place.into())
             }
-            None => return Err(format!("`{text}` is no address; {FORMS}")),
+            None => return Err(format!("`{text}` is no address; {}", meant(text))),
         };
         let mut address = Self {
             text: text.to_owned(),

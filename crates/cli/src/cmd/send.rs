@@ -123,9 +123,17 @@ fn refuse_loss(flags: &Send, file: &FileFormat, sample: SampleFormat) -> Result<
         return Ok(());
     }
     let (bits, name) = (8 * sample.bytes(), tautline_engine::format_name(needs));
+    let convert = match &flags.input {
+        DeviceSpec::File(path) => {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let coarser = path.with_file_name(format!("{stem}-{bits}-bit.wav"));
+            format!(": sox {} -b {bits} {}", path.display(), coarser.display())
+        }
+        _ => String::new(),
+    };
     Err(Failure::usage(format!(
-        "{} has finer samples than {bits} bits carry: send it with --format {name}, or convert \
-         it first: sox IN.wav -b {bits} OUT.wav",
+        "{} has finer samples than {bits} bits carry; send it with --format {name}, or convert it \
+         first{convert}",
         flags.input
     )))
 }

@@ -35,6 +35,15 @@ fn an_unknown_device_is_answered_with_the_known_ones() {
     let known = "use virtual:, file:PATH, tone:HZ or null:";
     is_refused(&send(&folder, "--input oss:dsp"), 2, "no kind of device called ‘oss’", known);
     is_refused(&send(&folder, "--input alsa:hw:7"), 2, "no alsa devices yet", known);
+    for (input, meant) in [
+        ("song.flac", "use file:song.flac"),
+        ("/music/a:b.wav", "use file:/music/a:b.wav"),
+        ("tone", "use tone:440"),
+        ("null", "use null:"),
+        ("hw0", known),
+    ] {
+        is_refused(&send(&folder, &format!("--input {input}")), 2, "names no kind", meant);
+    }
 }
 
 #[test]
@@ -73,10 +82,14 @@ fn an_interface_that_is_not_there_is_answered_with_how_to_list_them() {
 fn an_address_that_is_none_is_answered_with_its_form() {
     let folder = Folder::new();
     let cases = [
-        ("127.0.0.1:5004", "is no address", "write rtp://HOST:PORT"),
+        ("127.0.0.1:5004", "is no address", "write rtp://127.0.0.1:5004"),
+        ("127.0.0.1?iface=lo", "is no address", "write rtp://127.0.0.1:5004?iface=lo"),
+        ("::1", "is no address", "write rtp://[::1]:5004"),
+        ("studio", "is no address", "write rtp://HOST:PORT"),
         ("rtp://127.0.0.1", "has no UDP port", "write rtp://HOST:5004"),
         ("rtp://127.0.0.1:0", "has no UDP port", "write rtp://HOST:5004"),
-        ("rtp://127.0.0.1:65536", "has no UDP port", "write rtp://HOST:5004"),
+        ("rtp://127.0.0.1:x", "has no UDP port", "write rtp://HOST:5004"),
+        ("rtp://127.0.0.1:65536", "65536 is too large for a UDP port", "write one up to 65534"),
         ("rtp://127.0.0.1:65535", "RTCP needs the UDP port above", "use one below"),
         ("rtp://127.0.0.1:5004?gane=-6dB", "`gane` is unknown", "use iface, source or gain"),
         ("rtp+tcp://127.0.0.1:5004", "not in this version yet", "use rtp://HOST:PORT"),
@@ -135,6 +148,7 @@ fn a_file_of_another_rate_is_answered_with_how_to_convert_it() {
     is_refused(&call, 3, "it has 2 channels and the stream 8", "sox 48.wav -c 8 ");
     let call = send(&folder, "--input file:48.wav --format l16");
     is_refused(&call, 2, "finer samples than 16 bits", "--format l24");
+    is_refused(&call, 2, "finer samples", "sox 48.wav -b 16 48-16-bit.wav");
 }
 
 #[test]
