@@ -2,6 +2,7 @@
 
 use crate::common::program::{call, taut, words};
 use crate::common::report::Report;
+use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, loopback, skipped};
 use crate::errors::is_refused;
 
@@ -104,4 +105,27 @@ fn make_takes_what_cargo_built_wherever_that_is() {
     assert!(said.contains("\n/elsewhere/release/taut demo\n"), "{said}");
     let inside = said.split_whitespace().find(|word| word.starts_with("target/"));
     assert_eq!(inside, None, "{said}");
+}
+
+#[test]
+fn a_recording_that_ends_early_is_not_called_a_loss() {
+    let folder = Folder::new();
+    let sound = Sound::noise(Shape::STEREO_24, 1000, 3);
+    sound.write(&folder.file("sent.wav"));
+    let (frames, part) = (sound.frames(), |from: usize, to: usize| {
+        let samples = sound.samples[from * 2..to * 2].to_vec();
+        Sound { shape: sound.shape, samples }.write(&folder.file("heard.wav"));
+        taut(words("compare sent.wav heard.wav")).in_folder(folder.path()).run()
+    });
+    let cases = [
+        ((0, frames - 480), "missing at the end", "heard.wav ends earlier than sent.wav"),
+        ((480, frames), "missing at the beginning", "heard.wav begins later than sent.wav"),
+    ];
+    for ((from, to), verdict, failure) in cases {
+        let ended = part(from, to);
+        assert_eq!(ended.status, Some(1), "{ended:#?}");
+        assert!(ended.out.contains(verdict), "{ended:#?}");
+        assert!(ended.said.concat().contains(failure), "{ended:#?}");
+        assert!(!ended.said.concat().contains("lost"), "{ended:#?}");
+    }
 }
