@@ -1,4 +1,5 @@
-//! Bytes for the RTP reader; what it accepts, written again, reads the same.
+//! Bytes for the RTP reader: its short way reads what its long way reads, and what it accepts,
+//! written again, reads the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +11,9 @@ use tautline_proto::wire::rtp::{ExtensionIds, Header, Packet};
 
 fuzz_target!(|datagram: &[u8]| {
     let ids = ExtensionIds { capture: Some(14), instants: Some(14) };
-    let _same_id_for_both = Packet::parse_with(datagram, ids);
+    for ids in [ids, ExtensionIds::DEFAULT, ExtensionIds::NONE] {
+        assert_eq!(Packet::parse_with(datagram, ids), Packet::parse_any(datagram, ids));
+    }
     let Ok(packet) = Packet::parse(datagram) else { return };
     check_frames(&packet);
     let header = Header {

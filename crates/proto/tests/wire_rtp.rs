@@ -261,6 +261,29 @@ prop_compose! {
 
 proptest! {
     #[test]
+    fn the_short_way_reads_what_the_long_way_reads(
+        header in any_header(),
+        payload: Vec<u8>,
+        flips in proptest::collection::vec((0..STAMPED_HEADER_BYTES, 0_u8..8), 0..3),
+        cut in 0..2 * STAMPED_HEADER_BYTES,
+    ) {
+        let mut datagram = vec![0; header.bytes()];
+        header.write(&mut datagram);
+        datagram.extend(&payload);
+        for (byte, bit) in flips {
+            if let Some(byte) = datagram.get_mut(byte) {
+                *byte ^= 1 << bit;
+            }
+        }
+        let same_id = ExtensionIds { capture: Some(1), instants: Some(1) };
+        for ids in [ExtensionIds::DEFAULT, ExtensionIds::NONE, same_id] {
+            for bytes in [&datagram[..], &datagram[..cut.min(datagram.len())]] {
+                prop_assert_eq!(Packet::parse_with(bytes, ids), Packet::parse_any(bytes, ids));
+            }
+        }
+    }
+
+    #[test]
     fn what_is_written_is_read_again(header in any_header(), payload: Vec<u8>) {
         let mut datagram = vec![0xAA; header.bytes()];
         prop_assert_eq!(header.write(&mut datagram), header.bytes());

@@ -23,7 +23,20 @@ const CAPTURE_BYTES: usize = 8;
 /// Data bytes of [`INSTANTS_URI`]: three big-endian `u32`.
 const INSTANTS_BYTES: usize = 12;
 /// Both elements with their id bytes, padded to whole words.
-const ELEMENTS_BYTES: usize = (1 + CAPTURE_BYTES + 1 + INSTANTS_BYTES).next_multiple_of(4);
+const ELEMENTS_BYTES: usize = ELEMENTS_END.next_multiple_of(4);
+/// Where the elements end and padding begins.
+const ELEMENTS_END: usize = 1 + CAPTURE_BYTES + 1 + INSTANTS_BYTES;
+/// Version 2, an extension, no padding, no contributing sources (RFC 3550 §5.1).
+const PLAIN_WITH_EXTENSION: u8 = 2 << 6 | 1 << 4;
+/// What stands before the elements: the form, and their length in words.
+const ELEMENTS_HEAD: [u8; 4] = {
+    let form = ONE_BYTE_FORM.to_be_bytes();
+    let words = (ELEMENTS_BYTES as u16 / 4).to_be_bytes();
+    [form[0], form[1], words[0], words[1]]
+};
+/// Id and length (less one) of the elements with their [`ExtensionIds::DEFAULT`] (RFC 8285 §4.2).
+const CAPTURE_HEAD: u8 = 1 << 4 | (CAPTURE_BYTES as u8 - 1);
+const INSTANTS_HEAD: u8 = 2 << 4 | (INSTANTS_BYTES as u8 - 1);
 
 /// Bytes before the payload of a packet without stamps.
 pub const HEADER_BYTES: usize = RtpPacket::MIN_RTP_PACKET_LEN;
@@ -104,7 +117,52 @@ impl<'a> Packet<'a> {
 
     /// Reads a datagram. Extensions that are malformed, unknown or in the two-byte form are passed
     /// over, as RFC 8285 §4.1 asks.
+    #[inline]
     pub fn parse_with(datagram: &'a [u8], ids: ExtensionIds) -> Result<Self, Invalid> {
+        match Self::parse_usual(datagram, ids) {
+            Some(packet) => Ok(packet),
+            None => Self::parse_any(datagram, ids),
+        }
+    }
+
+    /// Reads what [`Header::write`] writes with stamps: every element at its place, nothing else in
+    /// the extension. `None` says nothing but that it looks otherwise. Nearly every packet that a
+    /// tautline sender sends is read here, in a fifth of the instructions of [`Self::parse_any`].
+    #[inline]
+    fn parse_usual(datagram: &'a [u8], ids: ExtensionIds) -> Option<Self> {
+        let (header, payload) = datagram.split_first_chunk::<STAMPED_HEADER_BYTES>()?;
+        let (fixed, extension) = header.split_first_chunk::<HEADER_BYTES>()?;
+        let (head, elements) = extension.split_first_chunk::<4>()?;
+        let usual = fixed[0] == PLAIN_WITH_EXTENSION
+            && *head == ELEMENTS_HEAD
+            && elements[0] == CAPTURE_HEAD
+            && elements[1 + CAPTURE_BYTES] == INSTANTS_HEAD
+            && elements[ELEMENTS_END..].iter().all(|&padding| padding == 0)
+            && ids == ExtensionIds::DEFAULT;
+        if !usual {
+            return None;
+        }
+        let (_, capture) = elements.split_first()?;
+        let (capture, rest) = capture.split_first_chunk()?;
+        let (_, instants) = rest.split_first()?;
+        Some(Self {
+            sequence: u16::from_be_bytes([fixed[2], fixed[3]]),
+            timestamp: u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]),
+            ssrc: u32::from_be_bytes([fixed[8], fixed[9], fixed[10], fixed[11]]),
+            marker: fixed[1] & 0x80 != 0,
+            payload_type: fixed[1] & 0x7F,
+            payload,
+            sender: Some(SenderStamps {
+                capture: NtpTime::from_bits(u64::from_be_bytes(*capture)),
+                instants: Some(Instants::from_bytes(*instants.first_chunk()?)),
+            }),
+        })
+    }
+
+    /// [`Self::parse_with`] without the short way for what tautline's own senders write: any RTP
+    /// packet. The outcome is the same; public so that tests can hold one against the other.
+    #[inline(never)]
+    pub fn parse_any(datagram: &'a [u8], ids: ExtensionIds) -> Result<Self, Invalid> {
         let packet =
             RtpPacket::parse(datagram).map_err(|error| invalid::reason_of(datagram, &error))?;
         let begin = packet.payload_offset();
@@ -229,10 +287,10 @@ impl Header {
 
 fn elements_of(stamps: SenderStamps) -> [u8; ELEMENTS_BYTES] {
     let mut bytes = [0; ELEMENTS_BYTES];
-    bytes[0] = 1 << 4 | (CAPTURE_BYTES as u8 - 1);
+    bytes[0] = CAPTURE_HEAD;
     bytes[1..9].copy_from_slice(&stamps.capture.to_bits().to_be_bytes());
     if let Some(instants) = stamps.instants {
-        bytes[9] = 2 << 4 | (INSTANTS_BYTES as u8 - 1);
+        bytes[9] = INSTANTS_HEAD;
         bytes[10..14].copy_from_slice(&span_bytes(instants.taken));
         bytes[14..18].copy_from_slice(&span_bytes(instants.packed));
         bytes[18..22].copy_from_slice(&span_bytes(instants.handed));
