@@ -247,8 +247,13 @@ fn aged(exchange: &Exchange, now: LocalTime, per_second: i64) -> Span {
 
 /// What `age` amounts to at `per_second` nanoseconds a second.
 fn grown(age: Span, per_second: i64) -> Span {
-    let growth = i128::from(age.as_nanos()) * i128::from(per_second) / 1_000_000_000;
-    Span::from_nanos(growth as i64)
+    const SECOND: i64 = 1_000_000_000;
+    // A division of 128 bits takes several times as long, and every block asks.
+    let growth = match age.as_nanos().checked_mul(per_second) {
+        Some(product) => product / SECOND,
+        None => (i128::from(age.as_nanos()) * i128::from(per_second) / i128::from(SECOND)) as i64,
+    };
+    Span::from_nanos(growth)
 }
 
 /// What a reading did to a [`MediaClock`].

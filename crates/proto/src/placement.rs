@@ -186,7 +186,10 @@ impl FastestArrival {
     }
 
     fn fastest(&self) -> Option<LocalTime> {
-        self.windows.iter().flatten().copied().min()
+        match self.windows {
+            [Some(current), Some(previous)] => Some(current.min(previous)),
+            [either, None] | [None, either] => either,
+        }
     }
 
     fn reference(&self) -> Option<(MediaTime, LocalTime)> {

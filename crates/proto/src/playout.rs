@@ -137,7 +137,10 @@ impl Playout {
         let start = self.slot(cursor);
         let before_wrap = frames.as_len().min(self.filled.len() - start);
         let (head, tail) = out.split_at_mut(before_wrap * channels);
-        let missing = self.read(start, head) + self.read(0, tail);
+        let mut missing = self.read(start, head);
+        if !tail.is_empty() {
+            missing += self.read(0, tail);
+        }
         self.move_to(cursor + frames);
         missing
     }
@@ -169,7 +172,7 @@ impl Playout {
     /// are, on the way back, those at the far end for which there is no room any more: they lie in
     /// the same slots.
     pub fn move_to(&mut self, next: MediaTime) {
-        if let Some(cursor) = self.cursor {
+        if let Some(cursor) = self.cursor.filter(|cursor| *cursor != next) {
             let moved = (next - cursor).count().unsigned_abs() as usize;
             if moved >= self.filled.len() {
                 self.filled.fill(0);
@@ -190,7 +193,9 @@ impl Playout {
         let start = self.slot(from);
         let before_wrap = frames.min(self.filled.len() - start);
         self.filled[start..start + before_wrap].fill(0);
-        self.filled[..frames - before_wrap].fill(0);
+        if before_wrap < frames {
+            self.filled[..frames - before_wrap].fill(0);
+        }
     }
 
     /// Forgets every frame and the cursor: another stream begins. It fades over from what was, so

@@ -123,21 +123,23 @@ impl Turns {
         let mut lost = 0;
         while self.next <= source.highest() {
             let (begin, length) = match self.came(self.next) {
-                Some(slot) => (slot.media, slot.frames),
-                None => (self.begin_of_missing(source), source.packet()),
-            };
-            if begin >= frames.end {
-                break;
-            }
-            match self.came(self.next) {
-                Some(slot) if slot.whole && begin >= frames.start => tell(slot),
-                Some(_) => {}
-                None => {
-                    let index = self.index(self.next);
-                    self.places[index] = Place::Lost(self.next);
-                    lost += 1;
+                Some(slot) if slot.media >= frames.end => break,
+                Some(slot) => {
+                    if slot.whole && slot.media >= frames.start {
+                        tell(slot);
+                    }
+                    (slot.media, slot.frames)
                 }
-            }
+                None => match self.begin_of_missing(source) {
+                    begin if begin >= frames.end => break,
+                    begin => {
+                        let index = self.index(self.next);
+                        self.places[index] = Place::Lost(self.next);
+                        lost += 1;
+                        (begin, source.packet())
+                    }
+                },
+            };
             self.follows = Some(begin + length);
             self.next += 1;
         }
