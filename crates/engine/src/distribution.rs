@@ -102,7 +102,7 @@ impl Distribution {
         self.at_rank((self.count as f64 * share).ceil().max(1.0) as u64)
     }
 
-    /// The value that half of all values do not exceed.
+    /// The value that half of all values do not exceed, however few there are.
     pub fn median(&self) -> Option<Span> {
         self.at_rank(self.count.div_ceil(2))
     }
@@ -130,7 +130,7 @@ impl Distribution {
             min_ns: any.then_some(self.least),
             mean_ns: mean,
             stdev_ns: any.then(|| self.deviation().round() as i64),
-            p50_ns: nanos(self.median()),
+            p50_ns: nanos(self.percentile(0.5)),
             p90_ns: nanos(self.percentile(0.9)),
             p99_ns: nanos(self.percentile(0.99)),
             p999_ns: nanos(self.percentile(0.999)),

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tautline_proto::ledger::{Departure, Passage};
 use tautline_proto::time::{LocalTime, Span};
@@ -19,6 +19,7 @@ const SEND_HEAD: &str = "rtp_timestamp,capture,taken,packed,due,handed";
 
 /// A ledger being written.
 pub(crate) struct LedgerFile {
+    path: PathBuf,
     out: BufWriter<File>,
     failed: Option<std::io::Error>,
     headed: bool,
@@ -29,7 +30,7 @@ impl LedgerFile {
         let file = File::create(path)
             .map_err(|error| RunError::Ledger { path: path.to_owned(), error })?;
         let out = BufWriter::new(file);
-        Ok(Self { out, failed: None, headed: false })
+        Ok(Self { path: path.to_owned(), out, failed: None, headed: false })
     }
 
     fn line(&mut self, head: &str, line: &str) {
@@ -79,11 +80,13 @@ impl LedgerFile {
         self.line(SEND_HEAD, &format!("{rtp_timestamp},{}", instants.join(",")));
     }
 
-    pub(crate) fn finish(mut self) -> Result<(), RunError> {
+    /// Writes what is left. What could not be written is no reason to lose the report: it is a
+    /// sentence in it.
+    pub(crate) fn finish(mut self) -> Result<(), String> {
         let flushed = self.out.flush();
-        match self.failed.map_or(flushed, Err) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(RunError::System("writing the ledger", error)),
-        }
+        self.failed.map_or(flushed, Err).map_err(|error| {
+            let path = self.path.display();
+            format!("the ledger {path} is not whole: {error}; make room, or write it elsewhere")
+        })
     }
 }

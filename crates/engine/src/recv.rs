@@ -142,8 +142,8 @@ impl RecvEngine {
         for desk in &mut self.desks {
             desk.finish(&watch, self.ledger.as_mut());
         }
-        if let Some(ledger) = self.ledger {
-            ledger.finish()?;
+        if let Some(Err(flaw)) = self.ledger.map(LedgerFile::finish) {
+            watch.note(flaw);
         }
         let streams = self.desks.iter().map(|desk| desk.report(&mut watch.notes)).collect();
         Ok(Report {

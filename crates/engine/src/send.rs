@@ -148,8 +148,8 @@ impl SendEngine {
         desk.talk.leave();
         desk.note_refusals(&mut watch);
         let stream = desk.report();
-        if let Some(ledger) = desk.ledger {
-            ledger.finish()?;
+        if let Some(Err(flaw)) = desk.ledger.map(LedgerFile::finish) {
+            watch.note(flaw);
         }
         Ok(Report {
             schema: 1,

@@ -33,6 +33,9 @@ const STACK_BYTES: usize = 128 << 10;
 /// Transmit stamps that wait to be fetched.
 const STAMPS: usize = 256;
 
+/// What a frame of Ethernet holds of UDP over IPv4.
+const ETHERNET: usize = 1472;
+
 /// How a wire thread is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WireOptions {
@@ -101,11 +104,13 @@ impl Ringed {
         let counters = Arc::new(SharedCounters::default());
         let slots = wire.ring_packets.max(1);
         let datagram_bytes = direct.datagram_bytes();
+        // Longer datagrams than a frame of Ethernet holds carry more time and are fewer.
+        let ring_bytes = slots * datagram_bytes.min(ETHERNET) + 4 * datagram_bytes;
         let (packets, outgoing) = memory::ring(slots);
         let (landing, arrivals) = memory::ring(slots);
         let (left, stamps) = memory::ring(STAMPS);
-        let (packet_bytes, outgoing_bytes) = crate::ring::bytes(slots * datagram_bytes);
-        let (landing_bytes, arrival_bytes) = crate::ring::bytes(slots * datagram_bytes);
+        let (packet_bytes, outgoing_bytes) = crate::ring::bytes(ring_bytes);
+        let (landing_bytes, arrival_bytes) = crate::ring::bytes(ring_bytes);
         let mut thread = WireThread {
             direct,
             outgoing,
