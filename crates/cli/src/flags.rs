@@ -159,11 +159,11 @@ pub(crate) struct Recv {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Stream")]
 pub(crate) struct StreamFlags {
-    /// Sample rate: 44100, 48000, 88200, 96000 or 192000 [default: send: the file's, else 48000;
-    /// recv: the sender's]
+    /// Sample rate: 44100, 48000, 88200, 96000 or 192000 [default: the file's or, at
+    /// recv, the sender's, else 48000]
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
-    /// Channels, 1 to 64 [default: send: the file's, else 2; recv: the sender's]
+    /// Channels, 1 to 64 [default: the file's or, at recv, the sender's, else 2]
     #[arg(long, value_name = "N", value_parser = channels)]
     pub(crate) channels: Option<Channels>,
     /// Coding of samples on the network [default: l24; recv: by payload type]

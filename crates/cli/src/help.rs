@@ -22,8 +22,8 @@ macro_rules! send_examples {
 macro_rules! recv_examples {
     () => {
         r#"Examples:
-  # Listen on every interface of this machine and record:
-  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav
+  # Listen on every interface of this machine, record until the sender ends:
+  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye
   # A stream by its description; the figures alone, without the sound:
   taut recv --from tone.sdp --output null: --latency 5ms
   # A multicast group at eth0, from one sender only:
@@ -39,8 +39,8 @@ pub(crate) const TAUT: &str = r#"Try it:
   taut demo
 
 From one machine to another:
-  # On 10.0.0.2, first:
-  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav
+  # On 10.0.0.2, first; without --until-bye it goes on until Ctrl-C:
+  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye
   # On 10.0.0.1:
   taut send --input file:song.flac --to rtp://10.0.0.2:5004
 
@@ -134,7 +134,7 @@ Addresses, for --from:
   ttl and loop are for --to: a receiver sends nothing to a group.
 
 Devices, for --output (`taut devices` lists them):
-  file:heard.wav   a WAV file
+  file:heard.wav   a WAV file; one that is there is kept without --overwrite
   null:            nothing, at the pace of a card
   virtual:         a sound card without hardware, for tests; after a ?, with &
                    between: record=out.wav writes what it played, ppm=50 for a
