@@ -34,7 +34,8 @@ impl Scene {
 
     fn recv(&self, from: &str, options: &str) -> Running {
         let line = format!(
-            "recv --from {from} --output file:heard.wav --until-bye --report json {options}"
+            "recv --from {from} --output file:heard.wav --until-bye --report json \
+             --overwrite {options}"
         );
         self.call(&line).start().listening()
     }
