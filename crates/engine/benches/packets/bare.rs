@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::os::fd::{AsRawFd, RawFd};
 
 use tautline_dsp::format::{SampleFormat, decode, encode};
-use tautline_io::clock::now;
+use tautline_io::clock::{WallClock, now};
 use tautline_io::udp::DirectUdp;
 use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
 
@@ -115,6 +115,8 @@ impl Outgoing {
 
 struct Incoming {
     socket: DirectUdp,
+    /// The wall clock less the monotonic one, in nanoseconds.
+    offset: i64,
     bytes: Vec<u8>,
     control: Vec<[u64; CONTROL]>,
     _names: Vec<libc::sockaddr_storage>,
@@ -128,6 +130,7 @@ impl Incoming {
         let (name, vector, message) = unsafe { core::mem::zeroed() };
         let mut incoming = Self {
             socket: DirectUdp::open(&receiving()).unwrap(),
+            offset: WallClock::frozen().offset().as_nanos(),
             bytes: vec![0; ROOM * BYTES],
             control: vec![[0; CONTROL]; ROOM],
             _names: vec![name; ROOM],
@@ -159,7 +162,7 @@ impl Incoming {
         assert_eq!(count, 1);
         black_box(now());
         for index in 0..count {
-            black_box(stamp(&self.messages[index].msg_hdr));
+            black_box(stamp(&self.messages[index].msg_hdr).map(|stamp| stamp - self.offset));
             let len = self.messages[index].msg_len as usize;
             let datagram = &self.bytes[index * BYTES..index * BYTES + len];
             decode(SampleFormat::L16, &datagram[STAMPED_HEADER_BYTES..], played);
