@@ -12,7 +12,7 @@ use core::ops::Range;
 
 use crate::clock::{ClockMapping, Reading, WallTime};
 use crate::ledger::Passage;
-use crate::placement::Placement;
+use crate::placement::{Basis, Placement};
 use crate::playout::{Placed, Playout};
 use crate::source::{Admission, Source};
 use crate::stream::StreamFormat;
@@ -47,6 +47,8 @@ pub struct Receiver {
     caught_up: bool,
     /// Whether the cursor is on its way, frame by frame, to where it should be.
     moving: bool,
+    /// What the last block was placed by.
+    basis: Option<Basis>,
     turns: Turns,
     /// Frames that were due after the newest packet: missing if the stream goes on, nothing if it
     /// ended there.
@@ -75,6 +77,7 @@ impl Receiver {
             phase: Phase::Waiting(None),
             caught_up: false,
             moving: false,
+            basis: None,
             turns: Turns::new(packets),
             counters: Counters::default(),
             format: config.format,
@@ -329,7 +332,16 @@ impl Receiver {
             }
         };
         let tolerance = due.tolerance(self.format.rate);
-        let resync = self.steer(due.media, tolerance, times.skipped);
+        let mapped = self.basis.replace(due.basis) == Some(Basis::Arrival)
+            && due.basis == Basis::Clock
+            && self.phase == Phase::Playing;
+        let resync = if mapped && self.is_far(due.media, times.skipped) {
+            // However unsure the mapping is, it is better than arrivals: the path's own delay was in
+            // them. What is near is reached frame by frame.
+            self.move_over(due.media, true)
+        } else {
+            self.steer(due.media, tolerance, times.skipped)
+        };
         let Some(media) = self.playout.cursor() else {
             return Pulled { media: None, missing: Frames::ZERO, resync };
         };
@@ -338,6 +350,12 @@ impl Receiver {
         self.take_turns(media..end, times, passage);
         self.count_missing(media..end, missing);
         Pulled { media: Some(media), missing, resync }
+    }
+
+    /// Whether the cursor is further from `due` than frames are slipped for.
+    fn is_far(&self, due: MediaTime, skipped: Frames) -> bool {
+        let away = self.playout.cursor().map_or(Frames::ZERO, |cursor| due - (cursor + skipped));
+        self.format.rate.span_of(away).abs() > Self::SLIP
     }
 
     /// Brings the cursor to `due`, or close enough.
