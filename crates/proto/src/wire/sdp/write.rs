@@ -72,7 +72,8 @@ impl Description {
             IpAddr::V4(_) => "IP4",
             IpAddr::V6(_) => "IP6",
         };
-        let mut value = format!("incl IN {family} {}", self.destination);
+        // RFC 4570 §3 has a space before the mode.
+        let mut value = format!(" incl IN {family} {}", self.destination);
         for source in &self.sources {
             value.push_str(&format!(" {source}"));
         }
