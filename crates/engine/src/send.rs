@@ -9,7 +9,7 @@ use tautline_io::wire_thread::{Ringed, WireOptions};
 use tautline_proto::device::{Device, Stop};
 use tautline_proto::sender::{Identity, Sender, SenderConfig};
 use tautline_proto::session::{Session, SessionConfig};
-use tautline_proto::time::Span;
+use tautline_proto::time::{LocalTime, Span};
 
 use crate::distribution::Distribution;
 use crate::ledger_file::LedgerFile;
@@ -86,6 +86,7 @@ impl SendEngine {
             status: status_in,
             stamps: stamps_in,
             xruns: 0,
+            told: LocalTime::ZERO,
         };
         let drain = if ringed { plan.format.packing_age(plan.device.period) } else { Span::ZERO };
         let packing_age = plan.format.packing_age(plan.device.period);

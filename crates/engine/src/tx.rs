@@ -8,7 +8,7 @@ use tautline_io::link::{Link, LinkCounters, TransmitStamp};
 use tautline_io::realtime;
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::sender::{BlockTimes, Sender, SenderState};
-use tautline_proto::time::Frames;
+use tautline_proto::time::{Frames, LocalTime, Span};
 
 /// How a transmitter stands, told to the ordinary thread now and then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,7 +32,12 @@ pub(crate) struct Transmitter {
     pub(crate) status: Producer<TxStatus>,
     pub(crate) stamps: Producer<TransmitStamp>,
     pub(crate) xruns: u64,
+    /// When the ordinary thread was told last.
+    pub(crate) told: LocalTime,
 }
+
+/// The ordinary thread is told this often.
+const TELL_EVERY: Span = Span::from_millis(10);
 
 impl Transmitter {
     fn push(&mut self, samples: &mut [f32], times: BlockTimes) {
@@ -91,7 +96,10 @@ impl Process for Transmitter {
             // A full ring costs a sample of a sample.
             let _ = stamps.push(stamp);
         });
-        self.tell();
+        if times.now - self.told >= TELL_EVERY {
+            self.told = times.now;
+            self.tell();
+        }
         Flow::Continue
     }
 
