@@ -8,6 +8,8 @@
 
 pub mod card;
 pub mod clock;
+pub mod heard;
 pub mod link;
 pub mod preset;
+pub mod scenario;
 pub mod world;

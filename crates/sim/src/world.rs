@@ -4,166 +4,20 @@
 //! happened with the time by the clock of their own host. What came of it is told from the sound:
 //! each captured frame has a value of its own, so each played frame says which one it was.
 
-use core::fmt;
 use std::collections::{BTreeMap, VecDeque};
 
 use fastrand::Rng;
-use tautline_dsp::format::SampleFormat;
-use tautline_proto::receiver::{
-    Counters, PayloadTypes, PullTimes, Receiver, ReceiverConfig, Resync,
-};
+use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::session::{Event as Told, Receiving, Sending, Session, SessionConfig};
-use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
-use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::ExtensionIds;
 
-use crate::card::{Card, CardModel};
-use crate::clock::{ClockError, ClockEvent, SimClock, TrueTime};
-use crate::link::{Holds, Path, PathModel, Pauses};
-
-/// One computer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HostModel {
-    /// How its monotonic clock errs.
-    pub clock: ClockError,
-    /// What happens to that clock, in order.
-    pub events: Vec<(TrueTime, ClockEvent)>,
-    /// Its sound card.
-    pub card: CardModel,
-    /// Times in which the whole host stands still.
-    pub freezes: Option<Holds>,
-}
-
-impl HostModel {
-    /// A host that is right, with a card that is.
-    pub const IDEAL: Self =
-        Self { clock: ClockError::NONE, events: Vec::new(), card: CardModel::IDEAL, freezes: None };
-
-    /// The same with another card.
-    pub fn with_card(card: CardModel) -> Self {
-        Self { card, ..Self::IDEAL }
-    }
-}
-
-/// A receiver and the way to it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReceiverModel {
-    /// Where it runs.
-    pub host: HostModel,
-    /// What happens to packets on the way there.
-    pub there: PathModel,
-    /// What happens to its reports on the way back.
-    pub back: PathModel,
-}
-
-/// A world to be.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Scenario {
-    /// Of everything that is drawn.
-    pub seed: u64,
-    /// What is sent. L24, so that each frame has a value of its own.
-    pub format: StreamFormat,
-    /// The link offset.
-    pub latency: Span,
-    /// Who sends.
-    pub sender: HostModel,
-    /// Who receives.
-    pub receivers: Vec<ReceiverModel>,
-    /// Whether the two ends talk RTCP.
-    pub reports: bool,
-}
-
-impl Scenario {
-    /// One receiver at the end of a path that is alike both ways, in packets of 1 ms of one
-    /// channel at 48 kHz, 5 ms after capture; everything else is right.
-    pub fn one_way(path: PathModel, seed: u64) -> Self {
-        let sample = SampleFormat::L24;
-        let format = StreamFormat {
-            rate: Rate::HZ_48000,
-            channels: Channels::MONO,
-            sample,
-            packet: Frames::new(48),
-            payload_type: StreamFormat::default_payload_type(sample),
-        };
-        let receiver = ReceiverModel { host: HostModel::IDEAL, there: path.clone(), back: path };
-        Self {
-            seed,
-            format,
-            latency: Span::from_millis(5),
-            sender: HostModel::IDEAL,
-            receivers: vec![receiver],
-            reports: true,
-        }
-    }
-
-    /// Plays so much time of it and tells what each receiver heard.
-    pub fn play(self, span: Span) -> Vec<Heard> {
-        let mut world = World::new(self);
-        world.run(span);
-        world.listeners.into_iter().map(|listener| listener.heard).collect()
-    }
-}
-
-/// What one receiver played, held against what was captured, by true time.
-#[derive(Debug, Clone, Default)]
-pub struct Heard {
-    /// What the receiver counted.
-    pub counters: Counters,
-    /// Blocks that were played while the stream ran.
-    pub blocks: u64,
-    /// True latency of the first frame of each block that began with sound, less the link offset.
-    pub errors: Vec<Span>,
-    /// Runs of frames that were not heard as they were captured, by length: holes and the fades at
-    /// their ends.
-    pub spoilt: BTreeMap<i64, u64>,
-    /// Times the playout was laid anew, with their reasons.
-    pub resyncs: Vec<(TrueTime, Resync)>,
-    /// Frames of silence that the card played since its program was late.
-    pub starved: Frames,
-    /// The first frame that was neither the one that was due nor silence: when, which was due, and
-    /// which was heard.
-    pub first_wrong: Option<(TrueTime, i64, i64)>,
-    /// Whether any frame was heard yet.
-    begun: bool,
-    /// Frames of the present run that is not as it was captured.
-    run: i64,
-    /// Frames that may still be those of a fade.
-    fading: i64,
-}
-
-impl fmt::Display for Heard {
-    /// For the words of a failing scenario.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = |share| self.error_at(share).unwrap_or(Span::MAX);
-        write!(
-            f,
-            "first wrong frame {:?}; off by {} (p50), {} (p99); spoilt {:?}; resyncs {:?}; {:?}",
-            self.first_wrong,
-            at(0.5),
-            at(0.99),
-            self.spoilt,
-            self.resyncs,
-            self.counters
-        )
-    }
-}
-
-impl Heard {
-    /// The longest run of frames that were not heard as they were captured.
-    pub fn longest_spoilt(&self) -> Frames {
-        Frames::new(self.spoilt.keys().next_back().copied().unwrap_or(0))
-    }
-
-    /// The error that this share of the blocks do not exceed, either way.
-    pub fn error_at(&self, share: f64) -> Option<Span> {
-        let mut errors: Vec<Span> = self.errors.iter().map(|error| error.abs()).collect();
-        errors.sort_unstable();
-        let rank = (errors.len() as f64 * share).ceil() as usize;
-        errors.get(rank.checked_sub(1)?.min(errors.len() - 1)).copied()
-    }
-}
+use crate::card::Card;
+use crate::clock::{SimClock, TrueTime};
+use crate::heard::{Heard, index_of, value};
+use crate::link::{Path, Pauses};
+use crate::scenario::{HostModel, ReceiverModel, Scenario};
 
 enum Event {
     Capture,
@@ -206,26 +60,6 @@ pub struct World {
 }
 
 const IDENTITY: Identity = Identity { ssrc: 0x5EED, sequence: 65_000, timestamp: u32::MAX - 9_999 };
-/// Values of frames repeat after this many: 87 s at 48 kHz.
-const VALUES: i64 = 1 << 22;
-
-/// The value that frame `index` has in its first channel: odd, so never silence, and exact in 24
-/// bits.
-fn value(index: i64) -> f32 {
-    (2 * index.rem_euclid(VALUES) + 1 - VALUES) as f32 / 8_388_608.0
-}
-
-/// Which frame near `expected` has this value.
-fn index_of(value: f32, expected: i64) -> Option<i64> {
-    let scaled = f64::from(value) * 8_388_608.0;
-    let number = scaled as i64;
-    if number as f64 != scaled || number % 2 == 0 {
-        return None;
-    }
-    let away = ((number - 1 + VALUES) / 2 - expected).rem_euclid(VALUES);
-    Some(expected + if away >= VALUES / 2 { away - VALUES } else { away })
-}
-
 impl World {
     /// A world in which nothing has happened yet.
     pub fn new(scenario: Scenario) -> Self {
@@ -518,32 +352,9 @@ impl Listener {
     }
 }
 
-/// Frames of a fade, in which the sound is not its own.
-const FADE: i64 = 40;
-
-impl Heard {
-    /// Takes the first channel of a block whose first frame is `begin` by the receiver's word.
-    fn take(&mut self, sound: &[f32], begin: i64, (now, disturbed): (TrueTime, bool)) {
-        self.blocks += 1;
-        if disturbed {
-            self.fading = sound.len() as i64 + FADE;
-        }
-        for (index, sample) in (begin..).zip(sound) {
-            self.fading -= 1;
-            let heard = index_of(*sample, index);
-            if heard == Some(index) {
-                self.begun = true;
-                if self.run > 0 {
-                    *self.spoilt.entry(self.run).or_default() += 1;
-                    self.run = 0;
-                }
-            } else if self.begun {
-                self.run += 1;
-                let silent = *sample == 0.0;
-                if let (false, false, None) = (silent, self.fading >= 0, self.first_wrong) {
-                    self.first_wrong = Some((now, index, heard.unwrap_or(i64::MIN)));
-                }
-            }
-        }
-    }
+/// Plays so much time of `scenario` and tells what each receiver heard.
+pub fn play(scenario: Scenario, span: Span) -> Vec<Heard> {
+    let mut world = World::new(scenario);
+    world.run(span);
+    world.listeners.into_iter().map(|listener| listener.heard).collect()
 }

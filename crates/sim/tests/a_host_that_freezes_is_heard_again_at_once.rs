@@ -4,7 +4,8 @@
 use tautline_proto::time::Span;
 use tautline_sim::link::{Holds, Jitter};
 use tautline_sim::preset::Preset;
-use tautline_sim::world::Scenario;
+use tautline_sim::scenario::Scenario;
+use tautline_sim::world::play;
 
 #[test]
 fn a_host_that_freezes_is_heard_again_at_once() {
@@ -12,7 +13,7 @@ fn a_host_that_freezes_is_heard_again_at_once() {
     let mut scenario = Scenario::one_way(Preset::Wired.path(), seed);
     scenario.receivers[0].host.freezes =
         Some(Holds { every: Span::from_secs(4), length: Jitter::Uniform(Span::from_millis(36)) });
-    let heard = &scenario.play(Span::from_secs(600))[0];
+    let heard = &play(scenario, Span::from_secs(600))[0];
     let told = format!("seed {seed}: {heard}");
     assert!(heard.starved.count() > 48 * 1000, "{told}");
     // The card's silence is all that is missing, but for the fades and what was due meanwhile.

@@ -4,7 +4,8 @@
 use tautline_proto::time::Span;
 use tautline_sim::card::CardModel;
 use tautline_sim::preset::Preset;
-use tautline_sim::world::{HostModel, Scenario};
+use tautline_sim::scenario::{HostModel, Scenario};
+use tautline_sim::world::play;
 
 #[test]
 fn cards_that_drift_apart_slip_single_frames_and_stay_in_time() {
@@ -12,7 +13,7 @@ fn cards_that_drift_apart_slip_single_frames_and_stay_in_time() {
         let seed = 4;
         let mut scenario = Scenario::one_way(Preset::Wired.path(), seed);
         scenario.receivers[0].host = HostModel::with_card(CardModel::off_by(ppm));
-        let heard = &scenario.play(Span::from_secs(600))[0];
+        let heard = &play(scenario, Span::from_secs(600))[0];
         let told = format!("{ppm} ppm, seed {seed}: {heard}");
         let due = (ppm.abs() * 1e-6 * 600.0 * 48_000.0) as i64;
         let slipped = heard.counters.slipped_frames as i64;

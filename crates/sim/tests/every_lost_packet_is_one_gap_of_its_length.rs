@@ -4,7 +4,8 @@
 use tautline_proto::time::Span;
 use tautline_sim::link::{Loss, PathModel};
 use tautline_sim::preset::Preset;
-use tautline_sim::world::Scenario;
+use tautline_sim::scenario::Scenario;
+use tautline_sim::world::play;
 
 #[test]
 fn every_lost_packet_is_one_gap_of_its_length() {
@@ -12,7 +13,7 @@ fn every_lost_packet_is_one_gap_of_its_length() {
     let mut scenario = Scenario::one_way(Preset::Wired.path(), seed);
     let there = &mut scenario.receivers[0].there;
     *there = PathModel { loss: Loss::random(0.05), ..Preset::Wired.path() };
-    let heard = &scenario.play(Span::from_secs(600))[0];
+    let heard = &play(scenario, Span::from_secs(600))[0];
     let lost = heard.counters.lost;
     assert!((28_000..32_000).contains(&lost), "seed {seed}: {heard}");
     assert_eq!(heard.counters.missing_frames, 48 * lost, "seed {seed}: {heard}");

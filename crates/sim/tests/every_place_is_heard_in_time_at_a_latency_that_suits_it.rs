@@ -3,7 +3,8 @@
 
 use tautline_proto::time::Span;
 use tautline_sim::preset::Preset;
-use tautline_sim::world::Scenario;
+use tautline_sim::scenario::Scenario;
+use tautline_sim::world::play;
 
 #[test]
 fn every_place_is_heard_in_time_at_a_latency_that_suits_it() {
@@ -22,7 +23,7 @@ fn every_place_is_heard_in_time_at_a_latency_that_suits_it() {
         let unsure = path.delay.divided(8) + Span::from_micros(400);
         let mut scenario = Scenario::one_way(path, seed);
         scenario.latency = Span::from_millis(millis);
-        let heard = &scenario.play(Span::from_secs(300))[0];
+        let heard = &play(scenario, Span::from_secs(300))[0];
         let told = format!("{}, seed {seed}: {heard}", preset.name());
         assert!(heard.first_wrong.is_none(), "{told}");
         assert_eq!((heard.counters.late, heard.counters.slipped_frames), (0, 0), "{told}");

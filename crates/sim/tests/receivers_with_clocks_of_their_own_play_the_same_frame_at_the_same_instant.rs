@@ -5,7 +5,8 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Ppm;
 use tautline_sim::clock::ClockError;
 use tautline_sim::preset::Preset;
-use tautline_sim::world::{ReceiverModel, Scenario};
+use tautline_sim::scenario::{ReceiverModel, Scenario};
+use tautline_sim::world::play;
 
 #[test]
 fn receivers_with_clocks_of_their_own_play_the_same_frame_at_the_same_instant() {
@@ -24,7 +25,7 @@ fn receivers_with_clocks_of_their_own_play_the_same_frame_at_the_same_instant() 
     };
     let clocks = [(0, 0.0), (7_000_000_000, 30.0), (123_456_789, -30.0), (1, 12.5)];
     scenario.receivers = clocks.map(with_clock).to_vec();
-    for (number, heard) in scenario.play(Span::from_secs(300)).iter().enumerate() {
+    for (number, heard) in play(scenario, Span::from_secs(300)).iter().enumerate() {
         let told = format!("receiver {number}, seed {seed}: {heard}");
         assert!(heard.error_at(0.5).unwrap() < Span::from_micros(100), "{told}");
         assert!(heard.error_at(0.999).unwrap() < Span::from_micros(500), "{told}");

@@ -1,0 +1,120 @@
+//! What a receiver played, held against what was captured.
+//!
+//! Each captured frame has a value of its own, so each played frame says which one it was.
+
+use core::fmt;
+use std::collections::BTreeMap;
+
+use tautline_proto::receiver::{Counters, Resync};
+use tautline_proto::time::{Frames, Span};
+
+use crate::clock::TrueTime;
+
+/// What one receiver played, held against what was captured, by true time.
+#[derive(Debug, Clone, Default)]
+pub struct Heard {
+    /// What the receiver counted.
+    pub counters: Counters,
+    /// Blocks that were played while the stream ran.
+    pub blocks: u64,
+    /// True latency of the first frame of each block that began with sound, less the link offset.
+    pub errors: Vec<Span>,
+    /// Runs of frames that were not heard as they were captured, by length: holes and the fades at
+    /// their ends.
+    pub spoilt: BTreeMap<i64, u64>,
+    /// Times the playout was laid anew, with their reasons.
+    pub resyncs: Vec<(TrueTime, Resync)>,
+    /// Frames of silence that the card played since its program was late.
+    pub starved: Frames,
+    /// The first frame that was neither the one that was due nor silence: when, which was due, and
+    /// which was heard.
+    pub first_wrong: Option<(TrueTime, i64, i64)>,
+    /// Whether any frame was heard yet.
+    begun: bool,
+    /// Frames of the present run that is not as it was captured.
+    run: i64,
+    /// Frames that may still be those of a fade.
+    fading: i64,
+}
+
+impl fmt::Display for Heard {
+    /// For the words of a failing scenario.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = |share| self.error_at(share).unwrap_or(Span::MAX);
+        write!(
+            f,
+            "first wrong frame {:?}; off by {} (p50), {} (p99); spoilt {:?}; resyncs {:?}; {:?}",
+            self.first_wrong,
+            at(0.5),
+            at(0.99),
+            self.spoilt,
+            self.resyncs,
+            self.counters
+        )
+    }
+}
+
+impl Heard {
+    /// The longest run of frames that were not heard as they were captured.
+    pub fn longest_spoilt(&self) -> Frames {
+        Frames::new(self.spoilt.keys().next_back().copied().unwrap_or(0))
+    }
+
+    /// The error that this share of the blocks do not exceed, either way.
+    pub fn error_at(&self, share: f64) -> Option<Span> {
+        let mut errors: Vec<Span> = self.errors.iter().map(|error| error.abs()).collect();
+        errors.sort_unstable();
+        let rank = (errors.len() as f64 * share).ceil() as usize;
+        errors.get(rank.checked_sub(1)?.min(errors.len() - 1)).copied()
+    }
+}
+
+/// Values of frames repeat after this many: 87 s at 48 kHz.
+const VALUES: i64 = 1 << 22;
+
+/// The value that frame `index` has in its first channel: odd, so never silence, and exact in 24
+/// bits.
+pub(crate) fn value(index: i64) -> f32 {
+    (2 * index.rem_euclid(VALUES) + 1 - VALUES) as f32 / 8_388_608.0
+}
+
+/// Which frame near `expected` has this value.
+pub(crate) fn index_of(value: f32, expected: i64) -> Option<i64> {
+    let scaled = f64::from(value) * 8_388_608.0;
+    let number = scaled as i64;
+    if number as f64 != scaled || number % 2 == 0 {
+        return None;
+    }
+    let away = ((number - 1 + VALUES) / 2 - expected).rem_euclid(VALUES);
+    Some(expected + if away >= VALUES / 2 { away - VALUES } else { away })
+}
+
+/// Frames of a fade, in which the sound is not its own.
+const FADE: i64 = 40;
+
+impl Heard {
+    /// Takes the first channel of a block whose first frame is `begin` by the receiver's word.
+    pub(crate) fn take(&mut self, sound: &[f32], begin: i64, (now, disturbed): (TrueTime, bool)) {
+        self.blocks += 1;
+        if disturbed {
+            self.fading = sound.len() as i64 + FADE;
+        }
+        for (index, sample) in (begin..).zip(sound) {
+            self.fading -= 1;
+            let heard = index_of(*sample, index);
+            if heard == Some(index) {
+                self.begun = true;
+                if self.run > 0 {
+                    *self.spoilt.entry(self.run).or_default() += 1;
+                    self.run = 0;
+                }
+            } else if self.begun {
+                self.run += 1;
+                let silent = *sample == 0.0;
+                if let (false, false, None) = (silent, self.fading >= 0, self.first_wrong) {
+                    self.first_wrong = Some((now, index, heard.unwrap_or(i64::MIN)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What a world is made of: hosts, their cards and clocks, and the paths between them.
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+
+use crate::card::CardModel;
+use crate::clock::{ClockError, ClockEvent, TrueTime};
+use crate::link::{Holds, PathModel};
+
+/// One computer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostModel {
+    /// How its monotonic clock errs.
+    pub clock: ClockError,
+    /// What happens to that clock, in order.
+    pub events: Vec<(TrueTime, ClockEvent)>,
+    /// Its sound card.
+    pub card: CardModel,
+    /// Times in which the whole host stands still.
+    pub freezes: Option<Holds>,
+}
+
+impl HostModel {
+    /// A host that is right, with a card that is.
+    pub const IDEAL: Self =
+        Self { clock: ClockError::NONE, events: Vec::new(), card: CardModel::IDEAL, freezes: None };
+
+    /// The same with another card.
+    pub fn with_card(card: CardModel) -> Self {
+        Self { card, ..Self::IDEAL }
+    }
+}
+
+/// A receiver and the way to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReceiverModel {
+    /// Where it runs.
+    pub host: HostModel,
+    /// What happens to packets on the way there.
+    pub there: PathModel,
+    /// What happens to its reports on the way back.
+    pub back: PathModel,
+}
+
+/// A world to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// Of everything that is drawn.
+    pub seed: u64,
+    /// What is sent. L24, so that each frame has a value of its own.
+    pub format: StreamFormat,
+    /// The link offset.
+    pub latency: Span,
+    /// Who sends.
+    pub sender: HostModel,
+    /// Who receives.
+    pub receivers: Vec<ReceiverModel>,
+    /// Whether the two ends talk RTCP.
+    pub reports: bool,
+}
+
+impl Scenario {
+    /// One receiver at the end of a path that is alike both ways, in packets of 1 ms of one
+    /// channel at 48 kHz, 5 ms after capture; everything else is right.
+    pub fn one_way(path: PathModel, seed: u64) -> Self {
+        let sample = SampleFormat::L24;
+        let format = StreamFormat {
+            rate: Rate::HZ_48000,
+            channels: Channels::MONO,
+            sample,
+            packet: Frames::new(48),
+            payload_type: StreamFormat::default_payload_type(sample),
+        };
+        let receiver = ReceiverModel { host: HostModel::IDEAL, there: path.clone(), back: path };
+        Self {
+            seed,
+            format,
+            latency: Span::from_millis(5),
+            sender: HostModel::IDEAL,
+            receivers: vec![receiver],
+            reports: true,
+        }
+    }
+}
