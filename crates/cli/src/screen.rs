@@ -76,9 +76,9 @@ impl LiveLine {
         self.next.set(progress.elapsed + REDRAW);
         let latency = match progress.latency {
             Some((latency, uncertainty)) => {
-                let how = if progress.heard { "heard after" } else { "plays after" };
+                let how = if progress.heard { "latency" } else { "expected" };
                 format!(
-                    "{how} {:.3} ms ± {:.3}",
+                    "{how} {:.3} ± {:.3} ms",
                     latency.as_millis_f64(),
                     uncertainty.as_millis_f64()
                 )
@@ -89,7 +89,7 @@ impl LiveLine {
             None => "latency not known yet".into(),
         };
         self.bar.set_message(format!(
-            "{} {:>6.1} s  {:>7} packets  {} missed  {} xruns  {latency}",
+            "{} {:.1} s, {} packets, {} missed, {} xruns, {latency}",
             self.name,
             progress.elapsed.as_millis_f64() / 1e3,
             progress.packets,
