@@ -160,14 +160,21 @@ impl Books {
 
     /// The median latency of the newest packets, from the sound if it is heard.
     pub(crate) fn recent(&self) -> Option<Span> {
-        let recent =
-            if self.measured.count() > 0 { &self.heard_lately } else { &self.played_lately };
+        let recent = if self.is_heard() { &self.heard_lately } else { &self.played_lately };
         recent.median()
     }
 
-    /// The latency from the sound, and whether it is: where no card can listen, from the books.
+    /// The latency from the sound, and whether it is: where no card can listen, or where so few
+    /// packets were found that they say nothing of the others (a tone repeats itself), from the
+    /// books.
     pub(crate) fn latency(&self) -> (&Distribution, bool) {
-        if self.measured.count() > 0 { (&self.measured, true) } else { (&self.promised, false) }
+        if self.is_heard() { (&self.measured, true) } else { (&self.promised, false) }
+    }
+
+    /// Whether one packet in ten at least was found in the sound.
+    fn is_heard(&self) -> bool {
+        let found = self.measured.count();
+        found > 0 && 10 * found >= self.promised.count()
     }
 
     /// How sure the clocks were while packets were played.
