@@ -166,7 +166,10 @@ impl ClockEstimator {
     /// when a room warms by some degrees.
     const WANDER: i64 = 2_000;
     /// Exchanges closer together say nothing of the drift.
-    const APART: Span = Span::from_secs(1);
+    const APART: Span = Span::from_millis(100);
+    /// The mapping is never said to be surer than one reading is: a thirtieth of a frame at 48 kHz
+    /// more or less is nothing that stamps in software tell.
+    const SUREST: Span = Span::from_micros(8);
     /// Drift beyond which two clocks are not slewed but stepped: 500 ppm, the most that a kernel
     /// slews (adjtimex(2)).
     const STEP_PER_SECOND: i64 = 500_000;
@@ -192,13 +195,28 @@ impl ClockEstimator {
             .flatten()
             .min_by_key(|kept| aged(kept, now, drift))
             .unwrap_or(&exchange);
+        let (offset, uncertainty) =
+            self.common(now, drift).unwrap_or_else(|| (best.offset(), aged(best, now, drift)));
         ClockMapping {
-            offset: best.offset(),
-            uncertainty: aged(best, now, drift),
+            offset,
+            uncertainty: uncertainty.max(Self::SUREST),
             round_trip: best.round_trip(),
             made: Some(now),
             drift,
         }
+    }
+
+    /// The offset that all exchanges allow, and how far the truth may be from it: each bounds the
+    /// truth, so it lies where all bounds overlap, and what is learnt later moves the middle of
+    /// that little. `None` where they do not.
+    fn common(&self, now: LocalTime, drift: i64) -> Option<(i64, Span)> {
+        let bounds = self.window.iter().flatten().map(|kept| {
+            let bound = aged(kept, now, drift).as_nanos();
+            (kept.offset().saturating_sub(bound), kept.offset().saturating_add(bound))
+        });
+        let (least, most) = bounds.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))?;
+        let half = most.saturating_sub(least) / 2;
+        (half >= 0 && most >= least).then_some((least + half, Span::from_nanos(half + 1)))
     }
 
     /// The most that the two clocks drift apart in a second, in nanoseconds: two exchanges bound
