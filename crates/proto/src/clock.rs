@@ -142,11 +142,11 @@ impl ClockMapping {
     }
 }
 
-/// Turns exchanges into a mapping: the exchange with the smallest bound wins, where the bound of
-/// an old one grows with its age.
+/// Turns exchanges into a mapping: each bounds the truth, which lies where all bounds overlap, and
+/// the bound of an old one grows with its age.
 ///
-/// Queueing only ever adds to a round trip, so the shortest of several is the truest; the growth
-/// lets a newer, slightly longer one replace it before drift does harm. How fast a bound grows is
+/// Queueing only ever adds to a round trip, so the shortest of several bounds the most; the growth
+/// lets newer, slightly longer ones take its place before drift does harm. How fast a bound grows is
 /// what the exchanges themselves allow the two clocks to have drifted, and until they say anything
 /// what two free quartz oscillators may.
 #[derive(Debug, Clone)]
@@ -167,8 +167,8 @@ impl ClockEstimator {
     const WANDER: i64 = 2_000;
     /// Exchanges closer together say nothing of the drift.
     const APART: Span = Span::from_millis(100);
-    /// The mapping is never said to be surer than one reading is: a thirtieth of a frame at 48 kHz
-    /// more or less is nothing that stamps in software tell.
+    /// The mapping is never said to be surer than one reading is: DLRR is rounded to within 7.6 µs,
+    /// a third of a frame at 48 kHz.
     const SUREST: Span = Span::from_micros(8);
     /// Drift beyond which two clocks are not slewed but stepped: 500 ppm, the most that a kernel
     /// slews (adjtimex(2)).
