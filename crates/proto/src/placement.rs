@@ -6,7 +6,7 @@
 //! earliest arrivals bound the capture time from above by the shortest path.
 
 use crate::clock::{ClockMapping, MediaClock, Reading, WallTime};
-use crate::time::{Frames, LocalTime, MediaTime, Span};
+use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span};
 use crate::units::Rate;
 
 /// What the presentation times rest on.
@@ -21,8 +21,8 @@ pub enum Basis {
 /// Which frame is due at an instant, and how sure that is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// The frame nearest to the instant asked for.
-    pub media: MediaTime,
+    /// What is due at the very instant asked for, between two frames as a rule.
+    pub point: MediaPoint,
     /// How far the answer may be from the truth, either way.
     pub uncertainty: Span,
     /// What it rests on.
@@ -129,7 +129,7 @@ impl Placement {
             }
         };
         let since = meets - (at + self.link_offset);
-        Some(Due { media: reference + self.rate.frames_nearest(since), uncertainty, basis })
+        Some(Due { point: self.rate.point_after(reference, since), uncertainty, basis })
     }
 
     /// A frame, the instant of its capture, and how sure that is at `now`; `None` where the

@@ -260,7 +260,7 @@ impl Receiver {
     /// Where no block was asked for in so long that packets do not fit any more: gives up what was
     /// due before `now`, which nobody will ask for. Tells whether there was any.
     fn catch_up(&mut self, now: LocalTime) -> bool {
-        let due = self.placement.due(now).map(|due| due.media);
+        let due = self.placement.due(now).map(|due| due.point.nearest());
         let Some(due) = due.filter(|due| self.playout.cursor().is_some_and(|at| at < *due)) else {
             return false;
         };
@@ -335,12 +335,12 @@ impl Receiver {
         let mapped = self.basis.replace(due.basis) == Some(Basis::Arrival)
             && due.basis == Basis::Clock
             && self.phase == Phase::Playing;
-        let resync = if mapped && self.is_far(due.media, times.skipped) {
+        let resync = if mapped && self.is_far(due.point.nearest(), times.skipped) {
             // However unsure the mapping is, it is better than arrivals: the path's own delay was in
             // them. What is near is reached frame by frame.
-            self.move_over(due.media, true)
+            self.move_over(due.point.nearest(), true)
         } else {
-            self.steer(due.media, tolerance, times.skipped)
+            self.steer(due.point.nearest(), tolerance, times.skipped)
         };
         let Some(media) = self.playout.cursor() else {
             return Pulled { media: None, missing: Frames::ZERO, resync };

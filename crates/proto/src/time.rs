@@ -251,6 +251,98 @@ impl fmt::Debug for MediaTime {
     }
 }
 
+/// A position in a stream between its frames: what meets the DAC at an instant is seldom a whole
+/// frame. In parts of 2⁻³² of a frame, a few femtoseconds at audio rates.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct MediaPoint {
+    /// The frame at or before it.
+    pub frame: MediaTime,
+    /// How far after that frame, in parts of 2⁻³².
+    pub fraction: u32,
+}
+
+impl MediaPoint {
+    /// The frame nearest to it; the later one from half way on.
+    pub fn nearest(self) -> MediaTime {
+        self.frame + Frames::new(i64::from(self.fraction >> 31))
+    }
+
+    /// The first frame at or after it.
+    pub fn next_frame(self) -> MediaTime {
+        self.frame + Frames::new(i64::from(self.fraction > 0))
+    }
+}
+
+impl From<MediaTime> for MediaPoint {
+    fn from(frame: MediaTime) -> Self {
+        Self { frame, fraction: 0 }
+    }
+}
+
+impl Add<FineFrames> for MediaPoint {
+    type Output = Self;
+    fn add(self, distance: FineFrames) -> Self {
+        let whole = distance.0 >> 32;
+        let fraction = u64::from(self.fraction) + (distance.0 as u64 & 0xFFFF_FFFF);
+        let carried = whole + (fraction >> 32) as i64;
+        Self { frame: self.frame + Frames(carried), fraction: fraction as u32 }
+    }
+}
+
+impl Sub for MediaPoint {
+    type Output = FineFrames;
+    fn sub(self, earlier: Self) -> FineFrames {
+        let frames = i128::from((self.frame - earlier.frame).0) << 32;
+        let fine = frames + i128::from(self.fraction) - i128::from(earlier.fraction);
+        FineFrames(fine.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+    }
+}
+
+impl fmt::Debug for MediaPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "frame {}{:+.6}", self.frame.0, f64::from(self.fraction) / FineFrames::ONE as f64)
+    }
+}
+
+/// A signed distance in a stream, in parts of 2⁻³² of a frame. Saturates at 2³¹ frames, three hours
+/// at 192 kHz.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct FineFrames(i64);
+
+impl FineFrames {
+    /// None.
+    pub const ZERO: Self = Self(0);
+    /// Parts of one frame.
+    pub const ONE: i64 = 1 << 32;
+
+    /// So many parts of 2⁻³².
+    pub const fn from_parts(parts: i64) -> Self {
+        Self(parts)
+    }
+
+    /// Parts of 2⁻³².
+    pub const fn parts(self) -> i64 {
+        self.0
+    }
+
+    /// In frames, for controllers and for people to read.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64 / Self::ONE as f64
+    }
+}
+
+impl From<Frames> for FineFrames {
+    fn from(frames: Frames) -> Self {
+        Self((i128::from(frames.0) << 32).clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+    }
+}
+
+impl fmt::Debug for FineFrames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.6} frames", self.as_f64())
+    }
+}
+
 /// A signed number of frames.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Frames(i64);

@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-use crate::time::{Frames, Span};
+use crate::time::{FineFrames, Frames, MediaPoint, MediaTime, Span};
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -52,6 +52,23 @@ impl Rate {
             Ok(product) => product.div_euclid(NANOS_PER_SECOND as i64),
             Err(_) => product.div_euclid(NANOS_PER_SECOND) as i64,
         })
+    }
+
+    /// The point that lies `span` after `frame`, to the part of a frame below.
+    pub fn point_after(self, frame: MediaTime, span: Span) -> MediaPoint {
+        const SECOND: i64 = NANOS_PER_SECOND as i64;
+        let (seconds, rest) =
+            (span.as_nanos().div_euclid(SECOND), span.as_nanos().rem_euclid(SECOND));
+        // Below 2⁴⁸ frame-nanoseconds, and the remainder below 2³⁰: 64 bits do.
+        let product = rest * i64::from(self.0);
+        let frames = seconds.saturating_mul(self.0.into()).saturating_add(product / SECOND);
+        let parts = ((product % SECOND) << 32) / SECOND;
+        MediaPoint { frame: frame + Frames::new(frames), fraction: parts as u32 }
+    }
+
+    /// How long `distance` lasts at this rate, to the nearest nanosecond.
+    pub fn span_of_fine(self, distance: FineFrames) -> Span {
+        Span::from_nanos(scale(distance.parts(), NANOS_PER_SECOND, i128::from(self.0) << 32))
     }
 
     /// The frame count nearest to `span` (half away from zero).

@@ -2,7 +2,8 @@
 //! range, and how they are written for people.
 
 use proptest::prelude::*;
-use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
+use tautline_proto::time::{FineFrames, Frames, LocalTime, MediaPoint, MediaTime, Span};
+use tautline_proto::units::Rate;
 
 /// Any number, with the ends of the range and their neighbours as likely as all else.
 fn extreme() -> impl Strategy<Value = i64> {
@@ -106,5 +107,33 @@ proptest! {
         prop_assert_eq!((Frames::new(a) - frames).count(), wide(x - y));
         prop_assert_eq!((-frames).count(), wide(-y));
         prop_assert_eq!(frames.as_len(), b.max(0) as usize);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_point_after_a_frame_is_as_long_after_it_as_was_asked(
+        frame in -1_000_000_000_000i64..1_000_000_000_000,
+        nanos in -10_000_000_000_000i64..10_000_000_000_000,
+        rate in proptest::sample::select(&Rate::SUPPORTED),
+    ) {
+        let (rate, frame) = (Rate::new(rate).unwrap(), MediaTime::from_frames(frame));
+        let point = rate.point_after(frame, Span::from_nanos(nanos));
+        prop_assert_eq!(rate.span_of_fine(point - MediaPoint::from(frame)).as_nanos(), nanos);
+    }
+
+    #[test]
+    fn a_distance_between_points_leads_from_one_to_the_other(
+        frames in proptest::array::uniform2(-1_000_000i64..1_000_000),
+        fractions in proptest::array::uniform2(0..=u32::MAX),
+    ) {
+        let point = |at: usize| MediaPoint {
+            frame: MediaTime::from_frames(frames[at]),
+            fraction: fractions[at],
+        };
+        prop_assert_eq!(point(0) + (point(1) - point(0)), point(1));
+        let nearest = point(0).nearest();
+        let away = (MediaPoint::from(nearest) - point(0)).parts().abs();
+        prop_assert!(away <= FineFrames::ONE / 2);
     }
 }
