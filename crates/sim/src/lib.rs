@@ -3,7 +3,7 @@
 //! Hosts have clocks that err ([`clock`]), paths do to packets what networks do ([`link`]), cards
 //! wake when their own clocks say so ([`card`]); the very machines of `proto` send, receive and
 //! talk over them ([`world`]). The same seed gives the same bytes. Networks are named after places
-//! ([`preset`]), each with where its figures come from.
+//! ([`preset`]), each with where its figures come from, or recorded ([`trace`]).
 #![forbid(unsafe_code)]
 
 pub mod card;
@@ -12,4 +12,5 @@ pub mod heard;
 pub mod link;
 pub mod preset;
 pub mod scenario;
+pub mod trace;
 pub mod world;

@@ -1,6 +1,9 @@
 //! Networks named after places. Each says where its figures come from; where a figure is chosen
 //! and not measured, it says so.
 
+use core::fmt;
+use core::str::FromStr;
+
 use tautline_proto::time::Span;
 
 use crate::link::{Bottleneck, Holds, Jitter, Loss, PathModel};
@@ -28,6 +31,29 @@ pub enum Preset {
     Wan,
     /// By way of a geostationary satellite: 35 786 km up and down are 240 ms; the rest is chosen.
     Satellite,
+}
+
+/// A name that no network has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no network called `{0}`; use wired, switch-under-load, wifi-5ghz, wifi-bad, wan or \
+     satellite"
+)]
+pub struct UnknownPreset(pub String);
+
+impl FromStr for Preset {
+    type Err = UnknownPreset;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPreset> {
+        let found = Self::ALL.into_iter().find(|preset| preset.name() == name);
+        found.ok_or_else(|| UnknownPreset(name.into()))
+    }
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl Preset {

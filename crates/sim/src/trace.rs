@@ -1,0 +1,201 @@
+//! Recorded networks: how long each packet took, from a file.
+//!
+//! Lines of comma-separated values. Those that begin with `#` and empty ones are passed over; the
+//! first other line says what follows:
+//!
+//! | first line | then, for each packet |
+//! |---|---|
+//! | `delay_us every 1ms` | how long it took in microseconds, `-` for one that was lost |
+//! | `sent_s,arrived_s` | when it was sent and when it arrived, in seconds on one clock; nothing after the comma for one that was lost |
+//! | that of `taut recv --ledger` | the ledger itself: its `handed` and `arrival`; packets that the ledger lacks were lost |
+
+mod ledger;
+mod make;
+
+use std::sync::Arc;
+
+use tautline_proto::text::parse_span;
+use tautline_proto::time::Span;
+
+pub use make::{spikes, write_delays};
+
+/// How long packets took on some network, and which were lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// In order of departure, the first at zero.
+    packets: Arc<[Packet]>,
+    /// From the first packet to where the record begins again.
+    length: Span,
+    again: bool,
+}
+
+/// One packet of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// When it was sent, since the first.
+    pub sent: Span,
+    /// How long it took; `None` if it was lost.
+    pub delay: Option<Span>,
+}
+
+/// A record that cannot be read: one sentence, with the line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// Not the first line of a record.
+    #[error(
+        "line {line}: `{text}` does not begin a record; write `delay_us every 1ms`, \
+         `sent_s,arrived_s` or the first line of a ledger of taut recv"
+    )]
+    Head {
+        /// Counted from 1.
+        line: usize,
+        /// What stands there.
+        text: String,
+    },
+    /// A line that is not what the first one says.
+    #[error("line {line}: `{text}` is no {wanted}")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// What stands there.
+        text: String,
+        /// What should, with an example.
+        wanted: &'static str,
+    },
+    /// A packet that arrived before it was sent, or was sent before the one before it.
+    #[error("line {line}: time runs backwards; both columns must be of one clock, and in order")]
+    Backwards {
+        /// Counted from 1.
+        line: usize,
+    },
+    /// Nothing that could be played.
+    #[error("the record holds {packets} packets that say how long they took; it needs two or more")]
+    Short {
+        /// How many it holds.
+        packets: usize,
+    },
+}
+
+/// A line and its number.
+type Line<'a> = (usize, &'a str);
+
+impl Trace {
+    /// Reads a record; it begins again when it is over.
+    pub fn read(text: &str) -> Result<Self, TraceError> {
+        let lines = (1..).zip(text.lines().map(str::trim));
+        let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let (line, head) = lines.next().unwrap_or((1, ""));
+        let unknown = || TraceError::Head { line, text: head.into() };
+        let packets = if let Some(every) = head.strip_prefix("delay_us every ") {
+            let every = parse_span(every).ok().filter(|every| *every > Span::ZERO);
+            delays(lines, every.ok_or_else(unknown)?)?
+        } else if head.replace(' ', "") == "sent_s,arrived_s" {
+            instants(lines)?
+        } else if ledger::is_head(head) {
+            ledger::packets(head, lines)?
+        } else {
+            return Err(unknown());
+        };
+        Self::new(packets)
+    }
+
+    /// A record of these packets, in order of departure.
+    pub fn new(packets: Vec<Packet>) -> Result<Self, TraceError> {
+        let told = packets.iter().filter(|packet| packet.delay.is_some()).count();
+        let (Some(first), Some(last)) = (packets.first(), packets.last()) else {
+            return Err(TraceError::Short { packets: 0 });
+        };
+        let intervals = packets.len() as i64 - 1;
+        let whole = last.sent - first.sent;
+        if told < 2 || whole <= Span::ZERO {
+            return Err(TraceError::Short { packets: told });
+        }
+        let begin = first.sent;
+        let packets: Arc<[Packet]> = packets
+            .into_iter()
+            .map(|packet| Packet { sent: packet.sent - begin, ..packet })
+            .collect();
+        // The last packet lasts as long as the others do on average.
+        Ok(Self { packets, length: whole + whole.divided(intervals), again: true })
+    }
+
+    /// The same, but played once: after its end packets take the least that any took.
+    #[must_use]
+    pub fn once(self) -> Self {
+        Self { again: false, ..self }
+    }
+
+    /// How long a packet takes that is sent so long after the beginning; `None` if it is lost.
+    /// What the last packet recorded up to then did, this one does.
+    pub fn at(&self, elapsed: Span) -> Option<Span> {
+        let nanos = elapsed.as_nanos().max(0);
+        if !self.again && elapsed >= self.length {
+            return self.packets.iter().filter_map(|packet| packet.delay).min();
+        }
+        let within = Span::from_nanos(nanos % self.length.as_nanos());
+        let after = self.packets.partition_point(|packet| packet.sent <= within);
+        self.packets.get(after.saturating_sub(1))?.delay
+    }
+
+    /// From the first packet to where it begins again.
+    pub const fn length(&self) -> Span {
+        self.length
+    }
+
+    /// The packets, in order of departure, the first at zero.
+    pub fn packets(&self) -> &[Packet] {
+        &self.packets
+    }
+}
+
+fn delays<'a>(
+    lines: impl Iterator<Item = Line<'a>>,
+    every: Span,
+) -> Result<Vec<Packet>, TraceError> {
+    let mut packets = Vec::new();
+    for (line, text) in lines {
+        let delay = match text {
+            "-" => None,
+            _ => Some(figure(text, 1e3).filter(|delay| *delay >= Span::ZERO).ok_or_else(|| {
+                let wanted = "delay in microseconds; write 250.5, or - for a packet that was lost";
+                TraceError::Line { line, text: text.into(), wanted }
+            })?),
+        };
+        packets.push(Packet { sent: every.times(packets.len() as i64), delay });
+    }
+    Ok(packets)
+}
+
+fn instants<'a>(lines: impl Iterator<Item = Line<'a>>) -> Result<Vec<Packet>, TraceError> {
+    let mut packets: Vec<Packet> = Vec::new();
+    for (line, text) in lines {
+        let unusable = || {
+            let wanted = "pair of instants in seconds; write 1.002,1.0025, or 1.002, for a packet \
+                          that was lost";
+            TraceError::Line { line, text: text.into(), wanted }
+        };
+        let (sent, arrived) = text.split_once(',').ok_or_else(unusable)?;
+        let sent = figure(sent, 1e9).ok_or_else(unusable)?;
+        let delay = match arrived.trim() {
+            "" => None,
+            arrived => Some(figure(arrived, 1e9).ok_or_else(unusable)? - sent),
+        };
+        let backwards = packets.last().is_some_and(|last| last.sent > sent);
+        if backwards || delay.is_some_and(|delay| delay < Span::ZERO) {
+            return Err(TraceError::Backwards { line });
+        }
+        packets.push(Packet { sent, delay });
+    }
+    Ok(packets)
+}
+
+/// A decimal figure of units that are so many nanoseconds.
+fn figure(text: &str, unit: f64) -> Option<Span> {
+    // Beyond this a product would not be a span.
+    const MOST: f64 = 9.0e18;
+    let nanos = text.trim().parse::<f64>().ok()? * unit;
+    (nanos.abs() < MOST).then(|| Span::from_nanos(nanos.round() as i64))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! A receiver's ledger as a record of the network it heard.
+
+use tautline_proto::time::Span;
+
+use super::{Line, Packet, TraceError};
+
+/// Whether this is the first line of a receiver's ledger.
+pub(super) fn is_head(head: &str) -> bool {
+    Columns::of(head).is_some()
+}
+
+struct Columns {
+    timestamp: usize,
+    handed: usize,
+    arrival: usize,
+    /// Ledgers of several streams say which one a line is of.
+    stream: Option<usize>,
+}
+
+impl Columns {
+    fn of(head: &str) -> Option<Self> {
+        let place = |name| head.split(',').position(|column| column.trim() == name);
+        Some(Self {
+            timestamp: place("rtp_timestamp")?,
+            handed: place("handed")?,
+            arrival: place("arrival")?,
+            stream: place("stream"),
+        })
+    }
+}
+
+/// Packets of the first stream, from hand-over to arrival. Both are instants of the receiver's
+/// clock, the first by its mapping of the sender's; what that makes negative counts as nothing.
+/// Timestamps that are missing are packets that were lost, sent midway as the others were.
+pub(super) fn packets<'a>(
+    head: &str,
+    lines: impl Iterator<Item = Line<'a>>,
+) -> Result<Vec<Packet>, TraceError> {
+    let Some(columns) = Columns::of(head) else { return Ok(Vec::new()) };
+    let mut found: Vec<(i64, Span, Span)> = Vec::new();
+    let mut last: Option<i64> = None;
+    for (line, text) in lines {
+        let cells: Vec<&str> = text.split(',').collect();
+        let cell = |column: usize| cells.get(column).copied().unwrap_or("");
+        if columns.stream.is_some_and(|stream| cell(stream) != "0") {
+            continue;
+        }
+        let number = |column: usize| match cell(column) {
+            "" => Ok(None),
+            text => text.parse::<i64>().map(Some).map_err(|_| TraceError::Line {
+                line,
+                text: text.into(),
+                wanted: "whole number; give the ledger as taut recv --ledger wrote it",
+            }),
+        };
+        let (Some(timestamp), Some(handed), Some(arrival)) =
+            (number(columns.timestamp)?, number(columns.handed)?, number(columns.arrival)?)
+        else {
+            continue;
+        };
+        // Timestamps have 32 bits and wrap.
+        let near = last.unwrap_or(timestamp);
+        let unwrapped = near + i64::from((timestamp as u32).wrapping_sub(near as u32) as i32);
+        last = Some(unwrapped);
+        let delay = Span::from_nanos(arrival.saturating_sub(handed).max(0));
+        found.push((unwrapped, Span::from_nanos(handed), delay));
+    }
+    found.sort_unstable();
+    found.dedup_by_key(|(timestamp, ..)| *timestamp);
+    Ok(with_lost(&found))
+}
+
+fn with_lost(found: &[(i64, Span, Span)]) -> Vec<Packet> {
+    let step = found.windows(2).map(|pair| pair[1].0 - pair[0].0).min().unwrap_or(1).max(1);
+    let mut packets: Vec<Packet> = Vec::new();
+    for (index, &(timestamp, sent, delay)) in found.iter().enumerate() {
+        if let Some(&(before, sent_before, _)) = index.checked_sub(1).and_then(|i| found.get(i)) {
+            // An hour of silence is no hour of losses.
+            let missing = ((timestamp - before) / step - 1).min(MOST_MISSING);
+            for number in 1..=missing {
+                let midway = (sent - sent_before).times(number).divided(missing + 1);
+                packets.push(Packet { sent: sent_before + midway, delay: None });
+            }
+        }
+        let sent = packets.last().map_or(sent, |last| sent.max(last.sent));
+        packets.push(Packet { sent, delay: Some(delay) });
+    }
+    packets
+}
+
+/// Packets that are missing one after the other and still were lost.
+const MOST_MISSING: i64 = 10_000;

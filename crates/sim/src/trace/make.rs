@@ -1,0 +1,78 @@
+//! Records made: by a recipe, or from others.
+
+use core::fmt::Write;
+
+use fastrand::Rng;
+use tautline_proto::time::Span;
+
+use super::Trace;
+use crate::link::Jitter;
+
+/// A record as text, of a packet every `every`, below lines of explanation.
+pub fn write_delays(trace: &Trace, every: Span, explained: &str) -> String {
+    let mut text = String::new();
+    for line in explained.lines() {
+        text.push_str(format!("# {line}").trim_end());
+        text.push('\n');
+    }
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "delay_us every {every}");
+    let mut elapsed = Span::ZERO;
+    while elapsed < trace.length() {
+        let _ = match trace.at(elapsed) {
+            Some(delay) => writeln!(text, "{:.1}", delay.as_micros_f64()),
+            None => writeln!(text, "-"),
+        };
+        elapsed += every;
+    }
+    text
+}
+
+/// Packets of the record that [`spikes`] makes.
+const SPIKES_PACKETS: i64 = 60_000;
+/// By when its last spike has begun.
+const LAST_SPIKE: i64 = 28_000;
+/// The highest: the peak jitter that Roc's report has for a direct cable (qa report 20250210,
+/// `07--ether--spikes`).
+const HIGHEST: Span = Span::from_micros(6_150);
+
+/// A minute of a network that is quiet but for spikes, and has none in its last 32 s: what pins
+/// a receiver that follows maxima to a latency it does not need any more.
+///
+/// A packet each millisecond takes 200 µs and exponentially distributed 60 µs on average. Every
+/// two seconds on average everything is held for 2 to 6.15 ms and then comes at once. The first
+/// spike, at 3 s, is the highest.
+pub fn spikes(seed: u64) -> String {
+    let mut rng = Rng::with_seed(seed);
+    let mut delays: Vec<Span> = (0..SPIKES_PACKETS)
+        .map(|_| {
+            let jitter = Jitter::Exponential(Span::from_micros(60));
+            Span::from_micros(200) + crate::link::draw(jitter, &mut rng)
+        })
+        .collect();
+    let (mut at, mut height) = (3_000, HIGHEST);
+    while at < LAST_SPIKE {
+        for (packet, delay) in (0..).zip(delays.iter_mut().skip(at as usize)) {
+            let held = height - Span::from_millis(packet);
+            if held < Span::ZERO {
+                break;
+            }
+            *delay = held.max(*delay);
+        }
+        let pause = crate::link::draw(Jitter::Exponential(Span::from_secs(2)), &mut rng);
+        at += 50 + pause.as_nanos() / 1_000_000;
+        let least = Span::from_millis(2);
+        height = least + crate::link::draw(Jitter::Uniform(HIGHEST - least), &mut rng);
+    }
+    let mut text = format!(
+        "# A minute with spikes up to 28 s, made by tautline_sim::trace::spikes({seed}), which says\n\
+         # what they are and after whom. Made again by:\n\
+         #   cargo run -p tautline-sim --example trace -- spikes {seed}\n\
+         delay_us every 1ms\n"
+    );
+    for delay in delays {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:.0}", delay.as_micros_f64());
+    }
+    text
+}

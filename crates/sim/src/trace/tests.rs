@@ -1,0 +1,81 @@
+use super::*;
+
+fn micros(text: &str) -> Vec<(i64, Option<i64>)> {
+    let trace = Trace::read(text).unwrap();
+    let micros = |span: Span| span.as_nanos() / 1000;
+    trace.packets().iter().map(|packet| (micros(packet.sent), packet.delay.map(micros))).collect()
+}
+
+#[test]
+fn delays_at_an_interval_are_read() {
+    let text = "# a record\n\ndelay_us every 2.5ms\n250\n-\n99.9\n";
+    assert_eq!(micros(text), [(0, Some(250)), (2500, None), (5000, Some(99))]);
+}
+
+#[test]
+fn instants_are_read_and_need_not_begin_at_zero() {
+    let text = "sent_s,arrived_s\n7.0,7.0005\n7.001,\n7.002,7.0121\n";
+    assert_eq!(micros(text), [(0, Some(500)), (1000, None), (2000, Some(10_100))]);
+}
+
+#[test]
+fn a_receivers_ledger_is_a_record_and_its_holes_are_losses() {
+    // Out of order, across the wrap of the timestamps, with another stream between.
+    let text = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,stream,late\n\
+                4294967248,0,0,0,1000000,1200000,0,0,0\n\
+                7,0,0,0,5000000,9200000,0,1,0\n\
+                96,0,0,0,4000000,4300000,0,0,0\n\
+                0,0,0,0,2000000,2250000,0,0,0\n\
+                144,0,0,0,,5250000,0,0,0\n";
+    assert_eq!(micros(text), [(0, Some(200)), (1000, Some(250)), (2000, None), (3000, Some(300))]);
+}
+
+#[test]
+fn what_is_no_record_is_refused_with_its_line_and_the_mend() {
+    for (text, said) in [
+        ("", "line 1: `` does not begin a record; write `delay_us every 1ms`"),
+        ("# x\ndelay,lost\n", "line 2: `delay,lost` does not begin a record"),
+        ("delay_us every 0ms\n1\n", "line 1: `delay_us every 0ms` does not begin"),
+        ("delay_us every 1ms\n5\n\nx\n", "line 4: `x` is no delay in microseconds; write 250.5"),
+        ("delay_us every 1ms\n-5\n5\n", "line 2: `-5` is no delay"),
+        ("sent_s,arrived_s\n1.0\n", "line 2: `1.0` is no pair of instants"),
+        ("sent_s,arrived_s\n1.0,0.9\n", "line 2: time runs backwards"),
+        ("sent_s,arrived_s\n1.0,1.1\n0.9,1.2\n", "line 3: time runs backwards"),
+        ("delay_us every 1ms\n-\n7\n", "holds 1 packets that say how long they took"),
+        ("rtp_timestamp,handed,arrival\nx,1,2\n", "line 2: `x` is no whole number"),
+    ] {
+        let error = Trace::read(text).unwrap_err().to_string();
+        assert!(error.contains(said), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn a_record_begins_again_or_ends_with_its_least_delay() {
+    let trace = Trace::read("delay_us every 1ms\n300\n-\n200\n").unwrap();
+    let at = |trace: &Trace, millis| trace.at(Span::from_millis(millis)).map(Span::as_nanos);
+    let again: Vec<_> = (0..6).map(|millis| at(&trace, millis)).collect();
+    assert_eq!(again, [Some(300_000), None, Some(200_000)].repeat(2));
+    let once = trace.once();
+    assert_eq!((at(&once, 1), at(&once, 3), at(&once, 4)), (None, Some(200_000), Some(200_000)));
+}
+
+#[test]
+fn a_record_that_is_written_reads_back() {
+    let trace = Trace::read("delay_us every 1ms\n300.5\n-\n200\n").unwrap();
+    let text = write_delays(&trace, Span::from_millis(1), "why\n\nand how");
+    assert!(text.starts_with("# why\n#\n# and how\ndelay_us every 1ms\n300.5\n"), "{text}");
+    assert_eq!(Trace::read(&text), Ok(trace));
+}
+
+#[test]
+fn the_record_with_spikes_in_the_tree_is_the_one_its_recipe_makes() {
+    let text = include_str!("../../traces/spikes.csv");
+    assert!(text == spikes(1), "crates/sim/traces/spikes.csv is not what its first lines say");
+    let trace = Trace::read(text).unwrap();
+    let highest = |from: usize, to: usize| {
+        trace.packets()[from..to].iter().filter_map(|packet| packet.delay).max().unwrap()
+    };
+    assert_eq!(trace.length(), Span::from_secs(60));
+    assert_eq!(highest(0, 28_100), Span::from_micros(6_150));
+    assert!(highest(28_100, 60_000) < Span::from_millis(2));
+}
