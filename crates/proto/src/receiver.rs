@@ -170,12 +170,14 @@ impl Receiver {
         }
     }
 
-    /// Checks the packet against the stream's format; another source's payload type may give it
-    /// another coding, which holds once that source is heard.
+    /// Checks the packet against the stream's format. Its payload type may give it another coding:
+    /// another source's, which holds once that one is heard, and that of the source heard where
+    /// each payload type says its own, so that a sender may change it (RFC 3550 §5.1).
     fn measure(&self, packet: &Packet<'_>) -> Result<(Frames, StreamFormat), Invalid> {
         let mut format = self.format;
         let unsettled = self.source.as_ref().is_none_or(|s| s.ssrc() != packet.ssrc);
-        if unsettled && packet.payload_type != format.payload_type {
+        let changes = unsettled || self.config.payload_types == PayloadTypes::ByConvention;
+        if changes && packet.payload_type != format.payload_type {
             let sample = self.config.payload_types.coding(packet.payload_type, &self.config.format);
             if let Some(sample) = sample {
                 format.sample = sample;
@@ -226,9 +228,12 @@ impl Receiver {
             packet.sender.map(|stamps| WallTime::from_unix_nanos(stamps.capture.to_unix_nanos()));
         self.place_in_time(media, frames, arrival, capture);
         self.order(sequence);
-        let mut placed = self.playout.place(media, self.format.sample, packet.payload);
+        if self.source.as_ref().is_some_and(|s| sequence == s.highest()) {
+            self.format = StreamFormat { packet: frames, ..format };
+        }
+        let mut placed = self.playout.place(media, format.sample, packet.payload);
         if matches!(placed, Placed::Beyond { .. }) && self.catch_up(read) {
-            placed = self.playout.place(media, self.format.sample, packet.payload);
+            placed = self.playout.place(media, format.sample, packet.payload);
         }
         let slot = Slot {
             sequence,
@@ -241,7 +246,7 @@ impl Receiver {
             whole: placed == Placed::Whole,
         };
         self.counters.lost -= u64::from(self.turns.keep(slot));
-        let accepted = Accepted { media, payload: packet.payload, sample: self.format.sample };
+        let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
         self.settle(placed, accepted, &slot)
     }
 

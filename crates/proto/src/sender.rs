@@ -2,13 +2,14 @@
 //!
 //! Drive it from the device's thread: [`Sender::push`] each captured block in turn, or
 //! [`Sender::skip`] for frames that the device lost. Every finished packet goes to the closure at
-//! once, in the machine's own buffer; nothing is allocated.
+//! once, in the machine's own buffer; nothing is allocated. How frames are packed may change in
+//! mid-stream ([`Sender::set_packet`], [`Sender::set_sample`]): sequence and media time go on.
 
-use tautline_dsp::format;
+use tautline_dsp::format::{self, SampleFormat};
 
 use crate::clock::WallTime;
 use crate::ledger::Departure;
-use crate::stream::{Outgoing, StreamFormat};
+use crate::stream::{MOST_DATAGRAM_BYTES, Outgoing, PTIME_RANGE, StreamFormat};
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::wire::rtp::{self, Header, Instants, NtpTime, SenderStamps};
 use crate::wrap;
@@ -65,6 +66,8 @@ pub struct SenderState {
 #[derive(Debug)]
 pub struct Sender {
     config: SenderConfig,
+    /// The format from the next packet on that may have it.
+    coming: StreamFormat,
     /// The packet being filled: header room, then payload.
     buffer: Box<[u8]>,
     header_bytes: usize,
@@ -79,12 +82,21 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender whose first frame has media time zero. Allocates; nothing later does.
+    /// A sender whose first frame has media time zero, with room for packets of the longest time in
+    /// the widest coding. Allocates; nothing later does.
     pub fn new(config: SenderConfig) -> Self {
         let header_bytes =
             if config.stamps { rtp::STAMPED_HEADER_BYTES } else { rtp::HEADER_BYTES };
+        let longest = StreamFormat {
+            packet: config.format.rate.frames_within(PTIME_RANGE.1),
+            sample: SampleFormat::F32,
+            ..config.format
+        };
+        let room = (header_bytes + longest.payload_bytes()).min(MOST_DATAGRAM_BYTES);
+        let room = room.max(header_bytes + config.format.payload_bytes());
         Self {
-            buffer: vec![0; header_bytes + config.format.payload_bytes()].into(),
+            coming: config.format,
+            buffer: vec![0; room].into(),
             header_bytes,
             filled: Frames::ZERO,
             first: (LocalTime::ZERO, LocalTime::ZERO),
@@ -96,9 +108,38 @@ impl Sender {
         }
     }
 
-    /// Bytes of each datagram.
+    /// Bytes of the longest datagram that it can be told to make.
     pub fn datagram_bytes(&self) -> usize {
         self.buffer.len()
+    }
+
+    /// What the stream is, or will be from the next packet on that may have it.
+    pub const fn format(&self) -> &StreamFormat {
+        &self.coming
+    }
+
+    /// Changes the packet length, from the next block on: what was being filled then leaves as a
+    /// shorter packet, so that packets keep to the grid of the blocks and none is older than
+    /// [`StreamFormat::packing_age`] says. False, and nothing changes, if such packets would be
+    /// empty or longer than [`Sender::datagram_bytes`].
+    pub fn set_packet(&mut self, packet: Frames) -> bool {
+        self.change(StreamFormat { packet, ..self.coming })
+    }
+
+    /// Changes the coding of samples from the next packet on, with the payload type that stands for
+    /// it: RTP lets a source change that in mid-stream (RFC 3550 §5.1). False, and nothing changes,
+    /// if such packets would be longer than [`Sender::datagram_bytes`].
+    pub fn set_sample(&mut self, sample: SampleFormat, payload_type: u8) -> bool {
+        self.change(StreamFormat { sample, payload_type, ..self.coming })
+    }
+
+    fn change(&mut self, coming: StreamFormat) -> bool {
+        let fits = coming.packet > Frames::ZERO
+            && self.header_bytes + coming.payload_bytes() <= self.buffer.len();
+        if fits {
+            self.coming = coming;
+        }
+        fits
     }
 
     /// What the session's reports need.
@@ -121,10 +162,18 @@ impl Sender {
 
     /// Takes a captured block of whole frames; gives each packet that it completes to `emit`.
     pub fn push(&mut self, block: &[f32], times: BlockTimes, mut emit: impl FnMut(Outgoing<'_>)) {
-        let StreamFormat { rate, channels, sample, packet, .. } = self.config.format;
+        let StreamFormat { rate, channels, .. } = self.config.format;
         let frames = channels.frames_in(block.len());
+        if self.filled > Frames::ZERO && self.coming.packet != self.config.format.packet {
+            emit(self.finish(times.now));
+        }
         let mut at = Frames::ZERO;
         while at < frames {
+            let begins = at == Frames::ZERO || self.coming.packet == self.config.format.packet;
+            if self.filled == Frames::ZERO && begins {
+                self.config.format = self.coming;
+            }
+            let StreamFormat { sample, packet, .. } = self.config.format;
             if self.filled == Frames::ZERO {
                 self.first = (times.capture + rate.span_of(at), times.taken);
             }
@@ -164,9 +213,10 @@ impl Sender {
     }
 
     fn finish(&mut self, now: LocalTime) -> Outgoing<'_> {
-        let StreamFormat { rate, packet, payload_type, .. } = self.config.format;
+        let StreamFormat { rate, payload_type, .. } = self.config.format;
         let (capture, taken) = self.first;
-        let media = self.media - packet;
+        let media = self.media - self.filled;
+        let payload_bytes = self.filled.as_len() * self.config.format.frame_bytes();
         let due = capture + self.config.format.packing_age(self.config.period);
         let header = Header {
             sequence: wrap::rtp_sequence(self.sequence),
@@ -186,15 +236,15 @@ impl Sender {
             }),
         };
         header.write(&mut self.buffer);
-        debug_assert!(capture <= taken + rate.span_of(packet), "captured after it was taken");
+        debug_assert!(capture <= taken + rate.span_of(self.filled), "captured after it was taken");
         self.sequence += 1;
         self.filled = Frames::ZERO;
         self.marker = false;
         self.state.packets += 1;
-        self.state.octets += self.config.format.payload_bytes() as u64;
+        self.state.octets += payload_bytes as u64;
         self.state.reference = Some((media, capture));
         Outgoing {
-            datagram: &mut self.buffer,
+            datagram: &mut self.buffer[..self.header_bytes + payload_bytes],
             instants: Departure { media, capture, taken, packed: now, due, handed: now },
             handed_at: header.handed_at(),
         }

@@ -14,7 +14,8 @@ pub enum PayloadTypes {
     /// Any dynamic one, or the static ones of L16; the first packet's is kept. The coding is the
     /// one configured.
     Any,
-    /// Those that tautline senders use by default; each says its own coding.
+    /// Those that tautline senders use by default; each says its own coding, which may change in
+    /// mid-stream.
     ByConvention,
 }
 

@@ -1,5 +1,6 @@
 //! The whole road in a played world: sender, network, receiver and cards, without a machine.
 
+mod changes;
 mod clocks;
 mod faults;
 mod lengths;
