@@ -95,16 +95,49 @@ impl FromStr for Gain {
     }
 }
 
-/// A gain that may change while sound passes: each change is spread over one block.
+/// A gain that may change while sound passes: each change is spread over a ramp without corners.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Volume {
     current: Gain,
+    /// The shortest ramp in frames; one block where that is longer.
+    shortest: usize,
+    ramp: Option<Ramp>,
+}
+
+/// A change on its way.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Ramp {
+    from: Gain,
+    to: Gain,
+    /// Frames of it that passed, and that it has.
+    at: usize,
+    frames: usize,
+}
+
+impl Ramp {
+    /// The gain of the frame after `at`: `3t² − 2t³`, whose slope is zero at both ends, so that a
+    /// ramp bends the sound nowhere more than 6/frames² of the change.
+    fn next(&mut self) -> Gain {
+        self.at += 1;
+        if self.at >= self.frames {
+            // Exactly, whatever the rounding before.
+            return self.to;
+        }
+        let t = self.at as f32 / self.frames as f32;
+        Gain(self.from.0 + (self.to.0 - self.from.0) * t * t * (3.0 - 2.0 * t))
+    }
 }
 
 impl Volume {
-    /// Starts at `gain`, without a ramp.
+    /// Starts at `gain`, without a ramp; each change takes one block.
     pub const fn new(gain: Gain) -> Self {
-        Self { current: gain }
+        Self::over(gain, 0)
+    }
+
+    /// Starts at `gain`, without a ramp; each change takes so many frames, or one block where that
+    /// is longer.
+    pub const fn over(gain: Gain, frames: usize) -> Self {
+        Self { current: gain, shortest: frames, ramp: None }
     }
 
     /// The gain that the last block ended with.
@@ -113,25 +146,28 @@ impl Volume {
     }
 
     /// Applies `target` to a block of interleaved frames of `channels` samples. If it differs from
-    /// the gain before, the block ramps linearly and its last frame has the target exactly. An
-    /// empty block changes nothing.
+    /// the gain before, a ramp begins, whose last frame has the target exactly; one that is on its
+    /// way to another goes over to it from where it is. An empty block changes nothing.
     pub fn apply(&mut self, target: Gain, channels: usize, samples: &mut [f32]) {
         let frames = samples.len() / channels.max(1);
         if frames == 0 {
             return;
         }
-        let from = core::mem::replace(&mut self.current, target);
-        if from == target {
-            return target.apply(samples);
+        if self.ramp.map_or(self.current, |ramp| ramp.to) != target {
+            let frames = frames.max(self.shortest);
+            self.ramp = Some(Ramp { from: self.current, to: target, at: 0, frames });
         }
-        let step = (target.0 - from.0) / frames as f32;
-        for (frame, index) in samples.chunks_mut(channels.max(1)).zip(1..) {
-            // From the start each time: a running sum would miss the target by its rounding.
-            let gain = if index >= frames { target.0 } else { from.0 + step * index as f32 };
+        let Some(mut ramp) = self.ramp else { return target.apply(samples) };
+        let ramped = frames.min(ramp.frames - ramp.at) * channels.max(1);
+        let (ramped, rest) = samples.split_at_mut(ramped);
+        for frame in ramped.chunks_mut(channels.max(1)) {
+            self.current = ramp.next();
             for sample in frame {
-                *sample *= gain;
+                *sample *= self.current.0;
             }
         }
+        self.ramp = (ramp.at < ramp.frames).then_some(ramp);
+        target.apply(rest);
     }
 }
 
@@ -178,9 +214,9 @@ mod tests {
         let mut volume = Volume::new(Gain::SILENCE);
         let mut samples = [1.0; 8];
         volume.apply(Gain::UNITY, 2, &mut samples);
-        assert_eq!(samples, [0.25, 0.25, 0.5, 0.5, 0.75, 0.75, 1.0, 1.0]);
+        assert_eq!(samples, [0.15625, 0.15625, 0.5, 0.5, 0.84375, 0.84375, 1.0, 1.0]);
         volume.apply(Gain::UNITY, 2, &mut samples);
-        assert_eq!(samples[0], 0.25, "the second block is not ramped");
+        assert_eq!(samples[0], 0.15625, "the second block is not ramped");
     }
 
     #[test]
@@ -200,5 +236,43 @@ mod tests {
         let mut samples = [1.0; 4];
         volume.apply(Gain::SILENCE, 2, &mut samples);
         assert_eq!(samples, [0.5, 0.5, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_long_ramp_goes_on_from_block_to_block_wherever_they_end() {
+        let (mut whole, mut pieces) = (vec![1.0; 500], vec![1.0; 600]);
+        let quiet: Gain = "-30dB".parse().unwrap();
+        Volume::over(Gain::UNITY, 500).apply(quiet, 1, &mut whole);
+        let mut volume = Volume::over(Gain::UNITY, 500);
+        pieces.chunks_mut(7).for_each(|piece| volume.apply(quiet, 1, piece));
+        assert!(pieces.starts_with(&whole));
+        assert!(pieces[499..].iter().all(|sample| *sample == quiet.factor()));
+        assert_eq!(volume.current(), quiet);
+    }
+
+    #[test]
+    fn a_ramp_that_is_called_back_turns_without_a_step() {
+        let mut volume = Volume::over(Gain::UNITY, 480);
+        let mut samples = vec![1.0; 48 * 30];
+        for (number, block) in samples.chunks_mut(48).enumerate() {
+            let target = if number == 5 { Gain::SILENCE } else { Gain::UNITY };
+            volume.apply(target, 1, block);
+        }
+        let steepest = samples.windows(2).map(|pair| (pair[1] - pair[0]).abs());
+        assert!(steepest.fold(0.0, f32::max) <= 1.5 / 480.0 + 1e-6);
+        assert!(samples.iter().any(|sample| *sample < 0.99), "it had begun");
+        assert_eq!(samples.last(), Some(&1.0));
+    }
+
+    #[test]
+    fn a_ramp_bends_the_sound_less_than_a_soft_tone_does() {
+        let mut samples = vec![1.0; 2000];
+        let mut volume = Volume::over(Gain::UNITY, 480);
+        volume.apply(Gain::UNITY, 1, &mut samples[..500]);
+        volume.apply(Gain::SILENCE, 1, &mut samples[500..]);
+        let bend = |three: &[f32]| (three[0] - 2.0 * three[1] + three[2]).abs();
+        let sharpest = samples.windows(3).map(bend).fold(0.0, f32::max);
+        // A ramp with corners bends by 1/480 there.
+        assert!(sharpest <= 6.1 / (480.0 * 480.0) + 1e-6, "{sharpest}");
     }
 }
