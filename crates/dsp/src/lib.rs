@@ -7,4 +7,5 @@ pub mod fade;
 pub mod format;
 pub mod gain;
 pub mod map;
+pub mod resample;
 pub mod signal;

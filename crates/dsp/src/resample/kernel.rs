@@ -1,0 +1,182 @@
+//! The kernels: a sinc under a window, tabulated for fractions between two input frames.
+
+use core::f64::consts::PI;
+use std::sync::OnceLock;
+
+use super::Quality;
+
+/// Fractions for which the table has the kernel; between them it is a straight line. The error of
+/// that falls by 12 dB with each doubling; docs/decisions/0008-own-resampler.md has the figures.
+const PHASE_BITS: u32 = 10;
+const PHASES: usize = 1 << PHASE_BITS;
+/// Bits of a fraction below those of its phase.
+const BELOW_BITS: u32 = 32 - PHASE_BITS;
+
+/// Input frames that the longest kernel weighs.
+pub(super) const MAX_TAPS: usize = 2 * BEST.half;
+
+/// A window of cosines over −`half` to `half` frames, 1 in the middle:
+/// Σ cosines\[m\] × cos(π m distance / half).
+pub(super) struct Window {
+    pub(super) half: usize,
+    cosines: &'static [f64],
+}
+
+// Each minimises the greatest error of any fraction over a band, weighed so that it may grow towards
+// the end of the band. `cargo run --release -p tautline-dsp --example resampler_window` finds them.
+const LOW_DELAY: Window = Window {
+    half: 12,
+    cosines: &[
+        0.453816149,
+        0.500367563,
+        0.048633997,
+        -0.003257401,
+        0.000421405,
+        0.000104038,
+        -0.000085750,
+    ],
+};
+const BALANCED: Window = Window {
+    half: 16,
+    cosines: &[
+        0.396220560,
+        0.502093301,
+        0.103834568,
+        -0.002296190,
+        0.000167513,
+        -0.000027191,
+        0.000007440,
+    ],
+};
+const BEST: Window = Window {
+    half: 24,
+    cosines: &[
+        0.3880950856,
+        0.5067366830,
+        0.1124741514,
+        -0.0071580105,
+        -0.0004309165,
+        0.0003760094,
+        -0.0001157652,
+        0.0000275394,
+        -0.0000047766,
+    ],
+};
+
+/// A quality's window.
+pub(super) const fn window(quality: Quality) -> &'static Window {
+    match quality {
+        Quality::LowDelay => &LOW_DELAY,
+        Quality::Balanced => &BALANCED,
+        Quality::Best => &BEST,
+    }
+}
+
+impl Window {
+    /// The windowed sinc.
+    pub(super) fn weight(&self, distance: f64) -> f64 {
+        if distance == 0.0 {
+            return 1.0;
+        }
+        if distance.abs() >= self.half as f64 || distance.fract() == 0.0 {
+            return 0.0;
+        }
+        let angle = PI * distance / self.half as f64;
+        let window: f64 = self
+            .cosines
+            .iter()
+            .enumerate()
+            .map(|(m, cosine)| cosine * (m as f64 * angle).cos())
+            .sum();
+        (PI * distance).sin() / (PI * distance) * window
+    }
+}
+
+/// A kernel's table. Each quality has one, shared by all resamplers.
+pub(super) struct Kernel {
+    half: usize,
+    /// One row of `2 × half` weights for each phase, and one more for the straight line after the
+    /// last. The first weight is for the input frame `half − 1` before the place.
+    rows: Box<[f32]>,
+}
+
+impl Kernel {
+    /// A quality's table, computed when it is first asked for.
+    pub(super) fn of(quality: Quality) -> &'static Self {
+        static KERNELS: [OnceLock<Kernel>; 3] = [const { OnceLock::new() }; 3];
+        KERNELS[quality as usize].get_or_init(|| Self::new(window(quality)))
+    }
+
+    fn new(window: &Window) -> Self {
+        let half = window.half;
+        let row = |phase: usize| {
+            let fraction = phase as f64 / PHASES as f64;
+            (0..2 * half).map(move |tap| {
+                // Whole numbers are exact in 64 bits, and so are these fractions.
+                window.weight(tap as f64 - (half - 1) as f64 - fraction) as f32
+            })
+        };
+        Self { half, rows: (0..=PHASES).flat_map(row).collect() }
+    }
+
+    pub(super) fn half(&self) -> usize {
+        self.half
+    }
+
+    pub(super) fn taps(&self) -> usize {
+        2 * self.half
+    }
+
+    /// Writes the kernel at `fraction`, in 2^-32 frames, to `weights`, as many as [`Self::taps`].
+    pub(super) fn at(&self, fraction: u32, weights: &mut [f32]) {
+        let phase = (fraction >> BELOW_BITS) as usize;
+        // 22 bits, so exact.
+        let below = (fraction & ((1 << BELOW_BITS) - 1)) as f32 / (1_u32 << BELOW_BITS) as f32;
+        let (row, next) =
+            self.rows[phase * self.taps()..(phase + 2) * self.taps()].split_at(self.taps());
+        for ((weight, row), next) in weights.iter_mut().zip(row).zip(next) {
+            *weight = row + below * (next - row);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_one_at_its_place_and_zero_at_all_other_frames() {
+        for quality in Quality::ALL {
+            let kernel = Kernel::of(quality);
+            let mut weights = vec![9.0; kernel.taps()];
+            kernel.at(0, &mut weights);
+            for (tap, weight) in weights.iter().enumerate() {
+                let expected = if tap == kernel.half() - 1 { 1.0 } else { 0.0 };
+                assert_eq!(*weight, expected, "{quality}, tap {tap}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_kernel_is_the_same_from_both_sides() {
+        for quality in Quality::ALL {
+            let kernel = Kernel::of(quality);
+            let (mut one, mut other) = (vec![0.0; kernel.taps()], vec![0.0; kernel.taps()]);
+            for fraction in [1, 1 << 21, 1 << 30, (1 << 30) + 12345, 1 << 31] {
+                kernel.at(fraction, &mut one);
+                kernel.at(fraction.wrapping_neg(), &mut other);
+                other.reverse();
+                for (one, other) in one.iter().zip(&other) {
+                    assert!((one - other).abs() < 1e-7, "{quality}, {fraction}: {one} {other}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_takes_at_most_half_a_mebibyte() {
+        for quality in Quality::ALL {
+            assert!(size_of_val(&*Kernel::of(quality).rows) <= 512 * 1024, "{quality}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! How far apart output frames lie among input frames.
+
+use core::fmt;
+
+/// Input frames per output frame, in 2^-32 frames: [`Step::ONE`] is "as they come", a greater step
+/// plays the input faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Step(u64);
+
+impl Step {
+    /// One input frame per output frame.
+    pub const ONE: Self = Self(1 << 32);
+    /// Half an input frame per output frame.
+    pub const LEAST: Self = Self(1 << 31);
+    /// Two input frames per output frame; what must be kept ahead is bounded by it.
+    pub const GREATEST: Self = Self(1 << 33);
+
+    /// A step in 2^-32 frames, brought between [`Step::LEAST`] and [`Step::GREATEST`].
+    pub const fn from_bits(bits: u64) -> Self {
+        if bits < Self::LEAST.0 {
+            Self::LEAST
+        } else if bits > Self::GREATEST.0 {
+            Self::GREATEST
+        } else {
+            Self(bits)
+        }
+    }
+
+    /// In 2^-32 frames.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The nearest to `ratio` input frames per output frame, within the same bounds; NaN is the least.
+    pub fn from_ratio(ratio: f64) -> Self {
+        Self::from_bits((ratio * Self::ONE.0 as f64).round() as u64)
+    }
+
+    /// A step that differs from one by `ppm` parts per million, rounded to 2^-32 and within the same
+    /// bounds. 0 is exactly [`Step::ONE`], and so is NaN.
+    pub fn from_ppm(ppm: f64) -> Self {
+        // The cast saturates, and makes 0 of NaN.
+        let more = (ppm * (Self::ONE.0 as f64 / 1e6)).round() as i64;
+        Self::from_bits(Self::ONE.0.saturating_add_signed(more))
+    }
+
+    /// By how many parts per million it differs from one.
+    pub fn as_ppm(self) -> f64 {
+        (self.0 as i64 - Self::ONE.0 as i64) as f64 * (1e6 / Self::ONE.0 as f64)
+    }
+}
+
+impl Default for Step {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:+.3} ppm", self.as_ppm())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_parts_per_million_are_exactly_one() {
+        assert_eq!(Step::from_ppm(0.0), Step::ONE);
+        assert_eq!(Step::from_ppm(-0.0), Step::ONE);
+        assert_eq!(Step::from_ppm(f64::NAN), Step::ONE);
+        assert_eq!(Step::ONE.as_ppm(), 0.0);
+        assert_eq!(Step::from_ratio(1.0), Step::ONE);
+        assert_eq!(Step::default(), Step::ONE);
+    }
+
+    #[test]
+    fn parts_per_million_come_back_to_the_resolution() {
+        for ppm in [-1000.0, -500.0, -0.01, 0.001, 100.0, 1000.0] {
+            assert!((Step::from_ppm(ppm).as_ppm() - ppm).abs() < 0.000_12, "{ppm}");
+        }
+        assert_eq!(Step::from_ppm(100.0).bits(), (1 << 32) + 429_497);
+        assert_eq!(Step::from_ppm(-100.0).to_string(), "-100.000 ppm");
+    }
+
+    #[test]
+    fn a_step_stays_between_half_and_two() {
+        for (ppm, bits) in [(-1e9, 1 << 31), (1e9, 1 << 33), (f64::INFINITY, 1 << 33)] {
+            assert_eq!(Step::from_ppm(ppm).bits(), bits);
+        }
+        assert_eq!(Step::from_ratio(f64::NAN), Step::LEAST);
+        assert_eq!(Step::from_ratio(1e300), Step::GREATEST);
+        assert_eq!(Step::from_bits(0), Step::LEAST);
+        assert_eq!(Step::from_bits(u64::MAX), Step::GREATEST);
+        assert_eq!(Step::from_bits(5_000_000_000).bits(), 5_000_000_000);
+    }
+}
