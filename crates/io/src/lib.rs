@@ -6,6 +6,7 @@
 mod address;
 pub mod clock;
 pub mod control;
+pub mod destinations;
 mod fixed;
 mod incoming;
 pub mod link;

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 
+use crate::destinations::Destinations;
+
 /// One datagram that arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
@@ -76,6 +78,13 @@ pub trait Link: Send {
 
     /// Sends the batch in one system call (direct), or hands it to the wire thread (ringed).
     fn flush(&mut self);
+
+    /// Sends everything from now on to these destinations instead, of the family that the link was
+    /// opened for. False if there is no room for so many, or the link sends nowhere: it keeps to
+    /// those it has.
+    fn set_destinations(&mut self, _destinations: &Destinations) -> bool {
+        false
+    }
 
     /// Delivers every datagram that has arrived, oldest first, each with its stamps.
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>));

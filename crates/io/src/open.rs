@@ -31,6 +31,9 @@ pub struct UdpOptions {
     pub bind: SocketAddr,
     /// Where every packet goes: unicast addresses and groups, of the same family as `bind`.
     pub destinations: Vec<SocketAddr>,
+    /// Room for so many destinations if they are changed while sending; there is always room for
+    /// those given.
+    pub most_destinations: usize,
     /// Interface by its name or by one of its addresses. A unicast socket then uses it alone; a
     /// multicast one joins and sends there.
     pub interface: Option<String>,
@@ -102,6 +105,7 @@ impl Default for UdpOptions {
         Self {
             bind: SocketAddr::new(any(false), 0),
             destinations: Vec::new(),
+            most_destinations: 0,
             interface: None,
             ttl: 1,
             loopback: true,
@@ -309,6 +313,14 @@ fn join_error(group: IpAddr, options: &UdpOptions, error: &io::Error) -> OpenErr
         _ => "use a multicast group: 224.0.0.0/4 or ff00::/8",
     };
     OpenError::new(tried, error, mend)
+}
+
+/// Whether every destination can be reached as `options` say; nothing is sent.
+pub fn check_destinations(options: &UdpOptions) -> Result<(), OpenError> {
+    check_families(options)?;
+    let index = options.interface.as_deref().map(find_interface).transpose()?;
+    let mut all = options.destinations.iter();
+    all.try_for_each(|destination| check_route(*destination, options, index))
 }
 
 /// Connecting a throw-away socket asks the kernel for the route without sending anything.

@@ -30,6 +30,8 @@ pub(crate) struct SendBatch {
     queued: usize,
     datagram_bytes: usize,
     destinations: usize,
+    /// Destinations that there is room for.
+    most: usize,
 }
 
 // SAFETY: the raw pointers lead into arrays that the batch alone owns.
@@ -56,46 +58,65 @@ const NOTHING: Queued = Queued {
 };
 
 impl SendBatch {
-    pub(crate) fn new(capacity: usize, datagram_bytes: usize, destinations: &[SocketAddr]) -> Self {
-        let (count, capacity) = (destinations.len(), capacity.max(1));
-        let names = Fixed::<libc::sockaddr_storage>::zeroed(count);
-        let mut lengths = Vec::with_capacity(count);
-        for (index, destination) in destinations.iter().enumerate() {
-            let raw = RawAddress::from(*destination);
-            // SAFETY: `at` yields a place inside the array.
-            unsafe { names.at(index).write(raw.storage) };
-            lengths.push(raw.len);
-        }
-        let batch = Self {
+    /// Room for `capacity` packets, each to all of `destinations` or to `most` that take their place.
+    pub(crate) fn new(
+        capacity: usize,
+        datagram_bytes: usize,
+        (destinations, most): (&[SocketAddr], usize),
+    ) -> Self {
+        let (most, capacity) = (most.max(destinations.len()), capacity.max(1));
+        let mut batch = Self {
             bytes: Fixed::zeroed(capacity * datagram_bytes.max(1)),
             vectors: Fixed::zeroed(capacity),
-            messages: Fixed::zeroed(capacity * count),
-            names,
+            messages: Fixed::zeroed(capacity * most),
+            names: Fixed::zeroed(most),
             sample_request: sample_request(),
             packets: vec![NOTHING; capacity].into_boxed_slice(),
             queued: 0,
             datagram_bytes,
-            destinations: count,
+            destinations: 0,
+            most,
         };
-        for packet in 0..capacity {
-            batch.lay_out(packet, &lengths);
-        }
+        batch.set_destinations(destinations.iter().copied());
         batch
     }
 
-    fn lay_out(&self, packet: usize, lengths: &[libc::socklen_t]) {
+    /// Lays the batch, which is empty, out for these destinations; false, and nothing changes, if
+    /// there is no room for so many.
+    pub(crate) fn set_destinations(
+        &mut self,
+        destinations: impl Iterator<Item = SocketAddr> + Clone,
+    ) -> bool {
+        let count = destinations.clone().count();
+        if count > self.most || self.queued > 0 {
+            return false;
+        }
+        self.destinations = count;
+        for (index, destination) in destinations.enumerate() {
+            let raw = RawAddress::from(destination);
+            // SAFETY: `at` yields a place inside the array.
+            unsafe { self.names.at(index).write(raw.storage) };
+            for packet in 0..self.packets.len() {
+                self.lay_out(packet, (index, raw.len));
+            }
+        }
+        true
+    }
+
+    fn lay_out(&self, packet: usize, (destination, length): (usize, libc::socklen_t)) {
         let vector = self.vectors.at(packet);
+        let message = self.messages.at(packet * self.destinations + destination);
         // SAFETY: `at` yields places inside arrays that live and stay as long as the batch.
         unsafe {
             (*vector).iov_base = self.bytes.at(packet * self.datagram_bytes).cast();
-            for (destination, length) in lengths.iter().enumerate() {
-                let header =
-                    &raw mut (*self.messages.at(packet * self.destinations + destination)).msg_hdr;
-                (*header).msg_name = self.names.at(destination).cast();
-                (*header).msg_namelen = *length;
-                (*header).msg_iov = vector;
-                (*header).msg_iovlen = 1;
-            }
+            let header = &raw mut (*message).msg_hdr;
+            (*header).msg_name = self.names.at(destination).cast();
+            (*header).msg_namelen = length;
+            (*header).msg_iov = vector;
+            (*header).msg_iovlen = 1;
+            // Another destination's may have been there, with a sample asked for.
+            (*header).msg_control = core::ptr::null_mut();
+            (*header).msg_controllen = 0;
         }
     }
 

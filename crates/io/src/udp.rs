@@ -8,11 +8,13 @@ use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 
 use crate::clock::now;
+use crate::destinations::Destinations;
 use crate::incoming::Incoming;
 use crate::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use crate::open::open;
 pub use crate::open::{
-    DSCP_MEDIA, FragmentPolicy, OpenError, UdpOptions, header_bytes, path_mtu, source_address,
+    DSCP_MEDIA, FragmentPolicy, OpenError, UdpOptions, check_destinations, header_bytes, path_mtu,
+    source_address,
 };
 use crate::send_batch::SendBatch;
 use crate::socket::Socket;
@@ -39,7 +41,11 @@ impl DirectUdp {
         let local = socket.local().unwrap_or(options.bind);
         Ok(Self {
             local,
-            outgoing: SendBatch::new(options.batch, options.datagram_bytes, &options.destinations),
+            outgoing: SendBatch::new(
+                options.batch,
+                options.datagram_bytes,
+                (&options.destinations, options.most_destinations),
+            ),
             incoming: Incoming::new(options),
             departures: None,
             counters: LinkCounters::default(),
@@ -112,6 +118,12 @@ impl Link for DirectUdp {
             self.counters.last_error = outcome.last_error;
             self.sampler.start_over(&self.socket);
         }
+    }
+
+    fn set_destinations(&mut self, destinations: &Destinations) -> bool {
+        // What was queued goes where it was meant to go.
+        self.flush();
+        self.outgoing.set_destinations(destinations.iter())
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {

@@ -19,6 +19,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::now;
 use crate::control::poll;
+use crate::destinations::Destinations;
 use crate::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use crate::memory;
 use crate::realtime::{permit, scope};
@@ -32,6 +33,9 @@ use crate::udp::{DirectUdp, OpenError, UdpOptions};
 const STACK_BYTES: usize = 128 << 10;
 /// Transmit stamps that wait to be fetched.
 const STAMPS: usize = 256;
+
+/// Changes of the destinations that may wait for the wire thread.
+const CHANGES: usize = 4;
 
 /// What a frame of Ethernet holds of UDP over IPv4.
 const ETHERNET: usize = 1472;
@@ -62,6 +66,7 @@ pub struct Ringed {
     arrivals: Consumer<Landed>,
     arrival_bytes: ByteReader,
     stamps: Consumer<TransmitStamp>,
+    destinations: Producer<Destinations>,
     bell: Arc<Bell>,
     datagram_bytes: usize,
     dropped: u64,
@@ -109,6 +114,7 @@ impl Ringed {
         let (packets, outgoing) = memory::ring(slots);
         let (landing, arrivals) = memory::ring(slots);
         let (left, stamps) = memory::ring(STAMPS);
+        let (destinations, redirected) = memory::ring(CHANGES);
         let (packet_bytes, outgoing_bytes) = crate::ring::bytes(ring_bytes);
         let (landing_bytes, arrival_bytes) = crate::ring::bytes(ring_bytes);
         let mut thread = WireThread {
@@ -118,6 +124,7 @@ impl Ringed {
             scratch: vec![0; datagram_bytes].into_boxed_slice(),
             landing: Landing { headers: landing, bytes: landing_bytes, dropped: 0 },
             left,
+            redirected,
             bell: Arc::clone(&bell),
             counters: Arc::clone(&counters),
         };
@@ -130,6 +137,7 @@ impl Ringed {
             arrivals,
             arrival_bytes,
             stamps,
+            destinations,
             bell,
             datagram_bytes,
             dropped: 0,
@@ -163,6 +171,13 @@ impl Link for Ringed {
         if core::mem::take(&mut self.unannounced) {
             self.bell.ring();
         }
+    }
+
+    /// Packets that wait for their departure go to the new ones too.
+    fn set_destinations(&mut self, destinations: &Destinations) -> bool {
+        let taken = self.destinations.push(*destinations).is_ok();
+        self.bell.ring();
+        taken
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
@@ -247,6 +262,7 @@ struct WireThread {
     scratch: Box<[u8]>,
     landing: Landing,
     left: Producer<TransmitStamp>,
+    redirected: Consumer<Destinations>,
     bell: Arc<Bell>,
     counters: Arc<SharedCounters>,
 }
@@ -287,6 +303,9 @@ impl WireThread {
     /// Sends every packet whose time has come; when the next one's will.
     fn depart(&mut self) -> LocalTime {
         let mut next = LocalTime::NEVER;
+        while let Ok(destinations) = self.redirected.pop() {
+            self.direct.set_destinations(&destinations);
+        }
         while let Ok(header) = self.outgoing.peek().copied() {
             if header.instants.due > now() {
                 next = header.instants.due;

@@ -3,6 +3,7 @@
 use crate::common::{collect, departure, outgoing, sender_to};
 use rtrb::Consumer;
 use tautline_io::clock::now;
+use tautline_io::destinations::Destinations;
 use tautline_io::link::Link;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::{DirectUdp, UdpOptions};
@@ -156,4 +157,19 @@ fn stamps_of_sampled_packets_come_back_through_the_ring() {
     let left = left.unwrap();
     assert!(left.handed <= left.left);
     assert!(left.left - left.uncertainty <= arrival.arrival + arrival.uncertainty);
+}
+
+#[test]
+fn the_wire_thread_sends_to_the_destinations_it_is_given_later() {
+    let mut receivers = [0; 2].map(|_| DirectUdp::open(&receiver_options()).unwrap());
+    let (mut sender, _) = ringed(&UdpOptions::sender(vec![receivers[0].local()]), 16);
+    assert!(sender.queue(&outgoing(&mut [1])));
+    sender.flush();
+    assert_eq!(collect(&mut receivers[0], 1)[0].bytes, [1]);
+    let other = Destinations::new(&[receivers[1].local()]).unwrap();
+    assert!(sender.set_destinations(&other));
+    assert!(sender.queue(&outgoing(&mut [2])));
+    sender.flush();
+    assert_eq!(collect(&mut receivers[1], 1)[0].bytes, [2]);
+    assert_eq!(crate::common::drain(&mut receivers[0]), 0);
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 use crate::common::{collect, departure, drain, outgoing, sender_to};
 use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
+use tautline_io::destinations::Destinations;
 use tautline_io::link::Link;
 use tautline_io::pair::open_pair;
 use tautline_io::udp::{DirectUdp, FragmentPolicy, UdpOptions, path_mtu};
@@ -419,4 +420,42 @@ fn what_a_full_socket_dropped_is_counted() {
     sender.flush();
     collect(&mut receiver, 1);
     assert_eq!(receiver.counters().kernel_drops, 400 - got);
+}
+
+#[test]
+fn destinations_that_change_are_sent_to_from_the_next_packet_on() {
+    let mut receivers = [receiver(), receiver(), receiver()];
+    let places: Vec<_> = receivers.iter().map(DirectUdp::local).collect();
+    let mut options = UdpOptions::sender(vec![places[0]]);
+    (options.most_destinations, options.transmit_stamp_every) = (2, 1);
+    let mut sender = DirectUdp::open(&options).unwrap();
+    let sets: [&[SocketAddr]; 5] = [&places[..1], &places[1..], &places[2..], &[], &places[..2]];
+    for (number, set) in (0u8..).zip(sets) {
+        // Queued before the change: it goes where it was meant to go.
+        sender.queue(&outgoing(&mut [number, 0]));
+        assert!(sender.set_destinations(&Destinations::new(set).unwrap()), "{set:?}");
+        assert_eq!(sender.queue(&outgoing(&mut [number, 1])), !set.is_empty());
+        sender.flush();
+    }
+    let got = |receiver: &mut DirectUdp, count| {
+        let got = collect(receiver, count);
+        assert_eq!(drain(receiver), 0);
+        got.into_iter().map(|got| (got.bytes[0], got.bytes[1])).collect::<Vec<_>>()
+    };
+    assert_eq!(got(&mut receivers[0], 4), [(0, 0), (0, 1), (1, 0), (4, 1)]);
+    assert_eq!(got(&mut receivers[1], 3), [(1, 1), (2, 0), (4, 1)]);
+    assert_eq!(got(&mut receivers[2], 4), [(1, 1), (2, 0), (2, 1), (3, 0)]);
+}
+
+#[test]
+fn more_destinations_than_there_is_room_for_are_refused_and_the_old_ones_stay() {
+    let mut receivers = [receiver(), receiver()];
+    let places: Vec<_> = receivers.iter().map(DirectUdp::local).collect();
+    let mut sender = sender_to(places[0]);
+    assert!(!sender.set_destinations(&Destinations::new(&places).unwrap()));
+    assert!(sender.queue(&outgoing(&mut [7])));
+    sender.flush();
+    assert_eq!(collect(&mut receivers[0], 1)[0].bytes, [7]);
+    assert_eq!(drain(&mut receivers[1]), 0);
+    assert_eq!(Destinations::new(&[places[0]; Destinations::MOST + 1]), None);
 }

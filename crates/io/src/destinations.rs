@@ -1,0 +1,29 @@
+//! Where packets go, as a value that can be handed to a real-time thread.
+
+use std::net::SocketAddr;
+
+/// A set of destinations of one size, however many it holds: handing it over allocates nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Destinations {
+    all: [Option<SocketAddr>; Self::MOST],
+}
+
+impl Destinations {
+    /// The most that a link can be given while it sends.
+    pub const MOST: usize = 16;
+
+    /// The destinations of `all`, or `None` if they are more than [`Destinations::MOST`].
+    pub fn new(all: &[SocketAddr]) -> Option<Self> {
+        if all.len() > Self::MOST {
+            return None;
+        }
+        let mut set = Self { all: [None; Self::MOST] };
+        set.all.iter_mut().zip(all).for_each(|(slot, one)| *slot = Some(*one));
+        Some(set)
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = SocketAddr> + Clone + '_ {
+        self.all.iter().map_while(|one| *one)
+    }
+}
