@@ -8,6 +8,7 @@
 
 mod books;
 
+pub mod control;
 pub mod distribution;
 pub mod learn;
 mod ledger_file;
@@ -21,11 +22,13 @@ pub mod run;
 mod rx;
 pub mod select;
 pub mod send;
+mod send_change;
 mod send_desk;
 mod session;
 pub mod sound;
 mod summary;
 pub mod text;
+pub mod too_long;
 mod tx;
 
 pub use summary::format_name;

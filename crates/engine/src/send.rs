@@ -9,18 +9,20 @@ use tautline_io::wire_thread::{Ringed, WireOptions};
 use tautline_proto::device::{Device, Stop};
 use tautline_proto::sender::{Identity, Sender, SenderConfig};
 use tautline_proto::session::{Session, SessionConfig};
+use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{LocalTime, Span};
 
+use crate::control::{Requests, SendChange};
 use crate::distribution::Distribution;
 use crate::ledger_file::LedgerFile;
 use crate::machine;
-use crate::plan::{SendPlan, least_latency};
+use crate::plan::SendPlan;
 use crate::report::Report;
 use crate::run::{Progress, RunError, RunOptions, Running, Watch};
 use crate::send_desk::{Desk, Promise, RECEIVERS};
 use crate::session::{Audience, Talk, wait_for};
 use crate::summary::cname;
-use crate::tx::{Transmitter, TxStatus};
+use crate::tx::{Transmitter, TxStatus, VOLUME_RAMP};
 
 /// A random identity for a stream.
 pub fn random_identity() -> Result<Identity, RunError> {
@@ -38,6 +40,7 @@ pub struct SendEngine {
     desk: Desk,
     /// How long after the last block packets may still wait for their departure.
     drain: Span,
+    requests: Option<Requests<SendChange>>,
 }
 
 /// Reports exchanged before the first packet: receivers that are there already then know our clock
@@ -59,6 +62,7 @@ impl SendEngine {
             Box::new(direct)
         };
         let (status_in, status) = memory::ring(64);
+        let (commands, commanded) = memory::ring(16);
         let (stamps_in, stamps) = memory::ring(256);
         let random =
             machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
@@ -78,18 +82,20 @@ impl SendEngine {
         let transmitter = Transmitter {
             sender,
             link,
-            volume: Volume::new(plan.gain),
+            volume: Volume::over(plan.gain, VOLUME_RAMP),
             gain: plan.gain,
             map: plan.map,
             channels: plan.device.channels.count(),
             mapped: vec![0.0; block].into(),
+            commands: commanded,
             status: status_in,
             stamps: stamps_in,
             xruns: 0,
             told: LocalTime::ZERO,
         };
-        let drain = if ringed { plan.format.packing_age(plan.device.period) } else { Span::ZERO };
         let packing_age = plan.format.packing_age(plan.device.period);
+        // The longest packet may still be asked for.
+        let drain = if ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
         let desk = Desk {
             talk: Talk::new(session, control, Audience::Everyone(plan.reports_to)),
             plan: Promise {
@@ -97,9 +103,16 @@ impl SendEngine {
                 format: plan.format,
                 link_offset: plan.link_offset,
                 packing_age,
-                likewise: least_latency(packing_age, &plan.device),
                 identity: plan.identity,
+                gain: plan.gain,
+                muted: false,
+                stamps: plan.stamps,
+                device: plan.device,
+                udp: plan.udp,
+                ringed,
             },
+            commands,
+            coming: None,
             departures,
             stamps,
             status,
@@ -110,7 +123,12 @@ impl SendEngine {
             receivers: Vec::with_capacity(RECEIVERS),
             ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
         };
-        Ok(Self { transmitter, desk, drain })
+        Ok(Self { transmitter, desk, drain, requests: None })
+    }
+
+    /// Makes the changes that are asked for while it runs.
+    pub fn listen(&mut self, requests: Requests<SendChange>) {
+        self.requests = Some(requests);
     }
 
     /// Runs until the device's source ends or somebody asks to stop, then reports.
@@ -121,7 +139,7 @@ impl SendEngine {
         stop: &Stop,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Report, RunError> {
-        let Self { transmitter, mut desk, drain } = self;
+        let Self { transmitter, mut desk, drain, requests } = self;
         let mut watch = Watch::begin(options);
         desk.note_latency(&mut watch);
         let prelude = now() + PRELUDE;
@@ -137,6 +155,9 @@ impl SendEngine {
         let scheduler = running.granted.effective().to_string();
         while !watch.is_over(stop) && !running.is_over() {
             wait_for(std::iter::once(&desk.talk), watch.beat());
+            if let Some(requests) = &requests {
+                requests.serve(|change| desk.change(change, &mut watch, stop));
+            }
             desk.turn(&mut watch);
             progress(&desk.progress(&watch));
         }

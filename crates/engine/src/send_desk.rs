@@ -1,24 +1,28 @@
 //! What the ordinary thread does for a stream that is sent: reports, and the books of departures.
 
-use rtrb::Consumer;
+use rtrb::{Consumer, Producer};
+use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
 use tautline_io::link::{LinkCounters, TransmitStamp};
+use tautline_io::udp::UdpOptions;
 use tautline_proto::clock::ClockMapping;
+use tautline_proto::device::Settings;
 use tautline_proto::ledger::Departure;
 use tautline_proto::sender::Identity;
 use tautline_proto::session::{Event, Sending};
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::rtcp::{Effective, ReportBlock};
 
 use crate::distribution::Distribution;
 use crate::ledger_file::LedgerFile;
 
+use crate::plan::least_latency;
 use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
 use crate::run::{Progress, Watch};
 use crate::session::{Talk, author};
 use crate::summary::format_name;
-use crate::tx::TxStatus;
+use crate::tx::{Command, TxStatus};
 
 /// Receivers remembered for the report.
 pub(crate) const RECEIVERS: usize = 64;
@@ -36,6 +40,9 @@ pub(crate) struct Heard {
 pub(crate) struct Desk {
     pub(crate) plan: Promise,
     pub(crate) talk: Talk,
+    pub(crate) commands: Producer<Command>,
+    /// A packet length that receivers were told of, and when it is to be taken up.
+    pub(crate) coming: Option<(LocalTime, Frames)>,
     pub(crate) departures: Consumer<Departure>,
     pub(crate) stamps: Consumer<TransmitStamp>,
     pub(crate) status: Consumer<TxStatus>,
@@ -53,15 +60,28 @@ pub(crate) struct Promise {
     pub(crate) format: StreamFormat,
     pub(crate) link_offset: Span,
     pub(crate) packing_age: Span,
-    /// The least latency of a receiver whose device runs as ours does.
-    pub(crate) likewise: Span,
     pub(crate) identity: Identity,
+    pub(crate) gain: Gain,
+    pub(crate) muted: bool,
+    pub(crate) stamps: bool,
+    pub(crate) device: Settings,
+    /// What the link was opened for, with the present destinations.
+    pub(crate) udp: UdpOptions,
+    pub(crate) ringed: bool,
+}
+
+impl Promise {
+    /// The least latency of a receiver whose device runs as ours does.
+    fn likewise(&self) -> Span {
+        least_latency(self.packing_age, &self.device)
+    }
 }
 
 impl Desk {
     /// Says so if a receiver like this end could not keep the latency that is promised.
     pub(crate) fn note_latency(&self, watch: &mut Watch) {
-        let Promise { link_offset, packing_age, likewise, .. } = self.plan;
+        let Promise { link_offset, packing_age, .. } = self.plan;
+        let likewise = self.plan.likewise();
         if link_offset < likewise {
             watch.note(format!(
                 "packets are up to {packing_age} old when they leave, so a receiver with the periods \
@@ -104,6 +124,7 @@ impl Desk {
         while let Ok(status) = self.status.pop() {
             self.last = status;
         }
+        self.take_up();
         self.talk.session.set_sending(Sending {
             format: self.plan.format,
             link_offset: self.plan.link_offset,

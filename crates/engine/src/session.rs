@@ -69,16 +69,28 @@ impl Talk {
         }
     }
 
+    /// Says goodbye to those whom nothing is sent to any more.
+    pub(crate) fn leave_those(&mut self, gone: &[SocketAddr]) {
+        let mut buffer = [0; REPORT_BYTES];
+        if let Some(bytes) = self.session.leave(now(), &mut buffer).filter(|_| !gone.is_empty()) {
+            send(&mut self.socket, &buffer[..bytes], gone);
+        }
+    }
+
     fn send(&mut self, report: &[u8]) {
         let told = match &self.audience {
             Audience::Everyone(all) => all.as_slice(),
             Audience::Whoever(peer) => peer.as_slice(),
         };
-        for destination in told {
-            // Nobody listens there yet, or not any more: the socket counts it, the next report
-            // tries again.
-            let _ = self.socket.send_to(report, *destination);
-        }
+        send(&mut self.socket, report, told);
+    }
+}
+
+fn send(socket: &mut ControlSocket, report: &[u8], told: &[SocketAddr]) {
+    for destination in told {
+        // Nobody listens there yet, or not any more: the socket counts it, the next report tries
+        // again.
+        let _ = socket.send_to(report, *destination);
     }
 }
 

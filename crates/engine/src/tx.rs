@@ -1,14 +1,30 @@
 //! The sending side of a device: volume, channel map, packets, link. Called once per period.
 
-use rtrb::Producer;
+use rtrb::{Consumer, Producer};
+use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::{Gain, Volume};
 use tautline_dsp::map::ChannelMap;
 use tautline_io::clock::now;
+use tautline_io::destinations::Destinations;
 use tautline_io::link::{Link, LinkCounters, TransmitStamp};
 use tautline_io::realtime;
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::sender::{BlockTimes, Sender, SenderState};
 use tautline_proto::time::{Frames, LocalTime, Span};
+
+/// What the ordinary thread hands down.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::large_enum_variant, reason = "a box could not be freed on the device's thread")]
+pub(crate) enum Command {
+    /// Another gain.
+    Gain(Gain),
+    /// Another packet length.
+    Packet(Frames),
+    /// Another coding and its payload type.
+    Sample(SampleFormat, u8),
+    /// Other destinations.
+    Destinations(Destinations),
+}
 
 /// How a transmitter stands, told to the ordinary thread now and then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,6 +45,7 @@ pub(crate) struct Transmitter {
     pub(crate) channels: usize,
     /// Room for one mapped block.
     pub(crate) mapped: Box<[f32]>,
+    pub(crate) commands: Consumer<Command>,
     pub(crate) status: Producer<TxStatus>,
     pub(crate) stamps: Producer<TransmitStamp>,
     pub(crate) xruns: u64,
@@ -39,7 +56,29 @@ pub(crate) struct Transmitter {
 /// The ordinary thread is told this often.
 const TELL_EVERY: Span = Span::from_millis(10);
 
+/// Frames over which a change of gain is spread: 10 ms at 48 kHz, in which a fade to silence bends a
+/// tone less than its own curve does.
+pub(crate) const VOLUME_RAMP: usize = 480;
+
 impl Transmitter {
+    fn obey(&mut self) {
+        while let Ok(command) = self.commands.pop() {
+            match command {
+                Command::Gain(gain) => self.gain = gain,
+                // Whoever asked made sure that such packets and destinations fit.
+                Command::Packet(packet) => {
+                    self.sender.set_packet(packet);
+                }
+                Command::Sample(sample, payload_type) => {
+                    self.sender.set_sample(sample, payload_type);
+                }
+                Command::Destinations(destinations) => {
+                    self.link.set_destinations(&destinations);
+                }
+            }
+        }
+    }
+
     fn push(&mut self, samples: &mut [f32], times: BlockTimes) {
         self.volume.apply(self.gain, self.channels, samples);
         let (link, sender) = (&mut self.link, &mut self.sender);
@@ -86,6 +125,7 @@ impl Drop for Transmitter {
 impl Process for Transmitter {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let _realtime = realtime::scope();
+        self.obey();
         self.xruns += u64::from(cycle.xruns);
         self.skip(cycle.capture.skipped);
         let times = BlockTimes { capture: cycle.capture.meets, taken: cycle.now, now: now() };

@@ -179,6 +179,11 @@ impl Session {
         if self.sending.is_none() && self.peers.is_empty() { LocalTime::NEVER } else { self.next }
     }
 
+    /// The next report is due at once: there is news.
+    pub fn hasten(&mut self) {
+        self.next = LocalTime::ZERO;
+    }
+
     /// How often the clock of the peer `ssrc` contradicted all that was known of it: it was
     /// stepped, or another host answers in its place.
     pub fn clock_steps(&self, ssrc: u32) -> u32 {

@@ -1,0 +1,84 @@
+//! Changes while a run goes on: asked for on one thread, made and answered on the run's own.
+
+use std::net::SocketAddr;
+use std::sync::mpsc;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_dsp::gain::Gain;
+use tautline_io::destinations::Destinations;
+use tautline_proto::time::Span;
+
+/// What is answered: what it came to, or why it cannot be, with the mend.
+pub type Answer = Result<String, String>;
+
+/// A change that waits to be made.
+struct Request<C> {
+    change: C,
+    answer: mpsc::Sender<Answer>,
+}
+
+/// The asking end.
+#[derive(Debug, Clone)]
+pub struct Asker<C>(mpsc::Sender<Request<C>>);
+
+/// The run's end.
+#[derive(Debug)]
+pub struct Requests<C>(mpsc::Receiver<Request<C>>);
+
+/// The two ends of a way to ask for changes of kind `C`.
+pub fn requests<C>() -> (Asker<C>, Requests<C>) {
+    let (asker, requests) = mpsc::channel();
+    (Asker(asker), Requests(requests))
+}
+
+impl<C> Asker<C> {
+    /// Asks for a change and waits for the answer: a beat of the run at most, 20 ms.
+    pub fn ask(&self, change: C) -> Answer {
+        let (answer, answered) = mpsc::channel();
+        let over = || "the run is over; start taut again".to_owned();
+        self.0.send(Request { change, answer }).map_err(|_| over())?;
+        answered.recv().map_err(|_| over())?
+    }
+}
+
+impl<C> Requests<C> {
+    /// Makes every change that was asked for. Does not wait.
+    pub(crate) fn serve(&self, mut make: impl FnMut(C) -> Answer) {
+        for request in self.0.try_iter() {
+            // Nobody need wait for the answer.
+            let _ = request.answer.send(make(request.change));
+        }
+    }
+}
+
+/// What may be changed while sending.
+#[derive(Debug, Clone)]
+pub enum SendChange {
+    /// The latency that is promised.
+    Latency(Span),
+    /// Sound in one packet.
+    Ptime(Span),
+    /// Coding of samples.
+    Format(SampleFormat),
+    /// Gain before packing.
+    Volume(Gain),
+    /// Whether silence is sent.
+    Mute(bool),
+    /// Where packets and reports go from now on.
+    To(Box<Destined>),
+    /// Nothing: how it stands.
+    Status,
+    /// The end of the run.
+    Quit,
+}
+
+/// Another set of destinations.
+#[derive(Debug, Clone)]
+pub struct Destined {
+    /// As they were given.
+    pub address: String,
+    /// Where packets go.
+    pub destinations: Destinations,
+    /// Where reports go: the RTCP address of each.
+    pub reports_to: Vec<SocketAddr>,
+}

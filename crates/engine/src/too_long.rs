@@ -1,0 +1,56 @@
+//! Packets longer than a network carries in one piece.
+
+use std::net::SocketAddr;
+
+use tautline_io::udp::{header_bytes, path_mtu};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::wire::rtp::{HEADER_BYTES, STAMPED_HEADER_BYTES};
+
+/// Packets that the path to a destination does not carry whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TooLong {
+    /// The words for that.
+    pub what: String,
+    /// IP fragments of each.
+    pub fragments: usize,
+    /// The longest packet time that the path carries whole.
+    pub shorter: Span,
+}
+
+/// UDP payload of every packet of `format`, with or without the sender's instants.
+pub const fn datagram_bytes(format: &StreamFormat, stamps: bool) -> usize {
+    let header = if stamps { STAMPED_HEADER_BYTES } else { HEADER_BYTES };
+    header + format.payload_bytes()
+}
+
+/// The destinations that datagrams of `bytes`, which hold packets of `format`, are too long for.
+pub fn too_long(
+    destinations: impl Iterator<Item = SocketAddr>,
+    bytes: usize,
+    format: &StreamFormat,
+) -> impl Iterator<Item = TooLong> {
+    destinations.filter_map(move |to| {
+        let (headers, mtu) = (header_bytes(&to), path_mtu(to)?);
+        let whole = bytes + headers;
+        let overhead = headers + bytes - format.payload_bytes();
+        let fits = mtu.saturating_sub(overhead) / format.frame_bytes().max(1);
+        (whole > mtu).then(|| TooLong {
+            what: format!(
+                "packets of {whole} bytes are longer than the {mtu} that the path to {to} carries \
+                 whole"
+            ),
+            // A fragment's payload is a multiple of eight bytes (RFC 791 §3.2).
+            fragments: (whole - 20).div_ceil((mtu - 20) / 8 * 8),
+            shorter: format.rate.span_of(Frames::from_len(fits)),
+        })
+    })
+}
+
+/// The words for packets that go in fragments.
+pub fn fragmented(TooLong { what, fragments, shorter }: &TooLong, ptime: Span) -> String {
+    format!(
+        "{what}: each goes as {fragments} IP fragments, one lost fragment loses {ptime}, and some \
+         switches drop them; --ptime {shorter} or less avoids it"
+    )
+}
