@@ -13,6 +13,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod clock;
+pub mod depth;
 pub mod device;
 pub mod ledger;
 pub mod placement;

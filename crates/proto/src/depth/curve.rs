@@ -1,0 +1,114 @@
+//! What another latency would have lost: for the report, over a whole run.
+
+use super::histogram::Histogram;
+use super::target::LossTarget;
+use crate::time::Span;
+
+/// What would have been late at one latency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CurvePoint {
+    /// The link offset.
+    pub latency: Span,
+    /// Packets that would have been late at it.
+    pub late: u64,
+    /// Of so many that came.
+    pub of: u64,
+}
+
+/// The transits of a whole run, and what follows for the latency.
+///
+/// Reckoned for the worst phase between packets and periods, so that what is advised does not
+/// depend on luck: at a latency that is given here never more packets would have been late than it
+/// says, and up to those of one period fewer.
+#[derive(Debug, Clone)]
+pub struct Advice {
+    transits: Histogram,
+    takes: Span,
+    least: Span,
+}
+
+impl Advice {
+    /// For a device that takes `takes` from a packet's arrival to its first frame at the DAC at most,
+    /// where less than `least` cannot work. Allocates; nothing later does.
+    pub fn new(takes: Span, least: Span) -> Self {
+        Self { transits: Histogram::new(), takes, least }
+    }
+
+    /// Counts the transit of one packet.
+    pub fn observe(&mut self, transit: Span) {
+        self.transits.record(transit);
+    }
+
+    /// Forgets what was counted: transits are reckoned from something else from now on.
+    pub fn forget(&mut self) {
+        self.transits.clear();
+    }
+
+    /// Where the device or what is least changed.
+    pub fn set_device(&mut self, takes: Span, least: Span) {
+        (self.takes, self.least) = (takes, least);
+    }
+
+    /// How many packets were counted.
+    pub const fn count(&self) -> u64 {
+        self.transits.count()
+    }
+
+    /// What would have been late at `latency`.
+    pub fn at(&self, latency: Span) -> CurvePoint {
+        let late = self.transits.beyond(latency - self.takes);
+        CurvePoint { latency, late, of: self.transits.count() }
+    }
+
+    /// The least latency, in whole tenths of a millisecond, at which no more than the target would
+    /// have been late: among fewer packets than the target's inverse, none.
+    pub fn advised(&self, target: LossTarget) -> Option<Span> {
+        self.for_allowed(target.allowed(self.transits.count()))
+    }
+
+    fn for_allowed(&self, allowed: u64) -> Option<Span> {
+        let needed = (self.transits.exceeded_by(allowed)? + self.takes).max(self.least);
+        Some(up_to(needed, TENTH))
+    }
+
+    /// Whole milliseconds from the least latency that can work to the first at which nothing would
+    /// have been late, but no more than about `most`: beyond 20 ms ever further apart.
+    pub fn curve(&self, most: usize) -> Vec<CurvePoint> {
+        let Some(all) = self.for_allowed(0) else { return Vec::new() };
+        let millisecond = Span::from_millis(1);
+        let mut latency = up_to(self.least.max(millisecond), millisecond);
+        let mut points = Vec::new();
+        while points.len() < most {
+            points.push(self.at(latency));
+            if latency >= all {
+                break;
+            }
+            let step = up_to(latency.divided(20), millisecond).max(millisecond);
+            latency += step;
+        }
+        points
+    }
+
+    /// Up to ten latencies around the knee: the least at which no more than half, a tenth, ... and
+    /// nothing would have been late.
+    pub fn knee(&self) -> Vec<CurvePoint> {
+        let of = self.transits.count();
+        let shares = [2, 5, 10, 50, 100, 1_000, 10_000, 100_000, 1_000_000];
+        let allowed = shares.into_iter().map(|part| of / part).filter(|allowed| *allowed > 0);
+        let mut points: Vec<CurvePoint> = allowed
+            .chain([0])
+            .filter_map(|allowed| self.for_allowed(allowed))
+            .map(|latency| self.at(latency))
+            .collect();
+        points.dedup();
+        points
+    }
+}
+
+const TENTH: Span = Span::from_micros(100);
+
+/// `span` rounded up to whole multiples of `unit`.
+fn up_to(span: Span, unit: Span) -> Span {
+    let units = (span.as_nanos() + unit.as_nanos() - 1).div_euclid(unit.as_nanos());
+    unit.times(units)
+}

@@ -1,0 +1,157 @@
+//! Lengths of time in bins, for questions about the tail: how many were longer than this, and how
+//! long must a latency be so that only so many are.
+
+use crate::time::Span;
+
+/// Width of the finest bins.
+const FINE: i64 = 20_000;
+/// Bins of that width: up to 10.24 ms.
+const LINEAR: usize = 512;
+/// Bins of each octave above: no wider than a part in 256 of what they hold.
+const OCTAVE: usize = LINEAR / 2;
+/// Octaves above: up to 5.2 s, which the last bin takes together with everything beyond.
+const OCTAVES: usize = 9;
+const BINS: usize = LINEAR + OCTAVES * OCTAVE;
+
+/// Where a length is counted. Below nothing counts as nothing.
+fn bin(span: Span) -> usize {
+    let units = (span.as_nanos().max(0) / FINE) as u64;
+    if units < LINEAR as u64 {
+        return units as usize;
+    }
+    // The first octave begins at 512 units, where halves of them are told apart.
+    let octave = (units.ilog2() - LINEAR.ilog2() + 1) as usize;
+    let within = (units >> octave) as usize - OCTAVE;
+    (LINEAR + (octave - 1) * OCTAVE + within).min(BINS - 1)
+}
+
+/// Where a bin ends: no length in it is as long.
+fn end(bin: usize) -> Span {
+    let units = match bin.checked_sub(LINEAR) {
+        None => bin as i64 + 1,
+        Some(above) => ((above % OCTAVE + OCTAVE + 1) as i64) << (above / OCTAVE + 1),
+    };
+    Span::from_nanos(units * FINE)
+}
+
+/// Counts of lengths of time: 20 µs fine up to 10 ms, to 0.4 % up to 5 s. In flat memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Histogram {
+    bins: Box<[u32]>,
+    /// Bins from the first on that hold all that was counted.
+    reach: usize,
+    count: u64,
+}
+
+impl Histogram {
+    /// Empty. Allocates; nothing later does.
+    pub fn new() -> Self {
+        Self { bins: vec![0; BINS].into(), reach: 0, count: 0 }
+    }
+
+    /// Counts one length.
+    pub fn record(&mut self, span: Span) {
+        let bin = bin(span);
+        self.bins[bin] = self.bins[bin].saturating_add(1);
+        self.reach = self.reach.max(bin + 1);
+        self.count += 1;
+    }
+
+    /// How many were counted.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// How many were longer than `span`, or may have been: those in its own bin count as longer.
+    pub fn beyond(&self, span: Span) -> u64 {
+        if span < Span::ZERO {
+            return self.count;
+        }
+        let from = bin(span).min(self.reach);
+        self.bins[from..self.reach].iter().map(|count| u64::from(*count)).sum()
+    }
+
+    /// The least length that no more than `allowed` of all exceed, rounded up to the end of its bin;
+    /// `None` where no more than that were counted.
+    pub fn exceeded_by(&self, allowed: u64) -> Option<Span> {
+        let mut seen = 0;
+        let bin = (0..self.reach).rev().find(|bin| {
+            seen += u64::from(self.bins[*bin]);
+            seen > allowed
+        })?;
+        Some(end(bin))
+    }
+
+    /// The end of the first bin that holds anything: the shortest, rounded up.
+    pub fn least(&self) -> Option<Span> {
+        self.bins[..self.reach].iter().position(|count| *count > 0).map(end)
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.bins[..self.reach].fill(0);
+        (self.reach, self.count) = (0, 0);
+    }
+
+    /// Takes back what `part` counted and this one counted too.
+    pub(super) fn take_back(&mut self, part: &Self) {
+        let counts = self.bins.iter_mut().zip(&part.bins[..part.reach]);
+        counts.for_each(|(count, part)| *count = count.saturating_sub(*part));
+        self.count = self.count.saturating_sub(part.count);
+        let held = self.bins[..self.reach].iter().rposition(|count| *count > 0);
+        self.reach = held.map_or(0, |last| last + 1);
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_are_in_order_and_none_is_wider_than_20_us_or_a_part_in_256() {
+        let mut last = 0;
+        for micros in (0..5_000_000).step_by(7) {
+            let span = Span::from_micros(micros);
+            let bin = bin(span);
+            assert!(bin == last || bin == last + 1, "{micros}");
+            let width = end(bin) - span;
+            assert!(width > Span::ZERO, "{micros}");
+            let most = Span::from_micros(20).max(span.divided(256) + Span::from_nanos(1));
+            assert!(width <= most, "{micros}: {width}");
+            last = bin;
+        }
+        assert_eq!(bin(Span::MAX), BINS - 1);
+    }
+
+    #[test]
+    fn so_many_as_are_allowed_exceed_it_and_no_more() {
+        let mut all = Histogram::new();
+        (1..=500).for_each(|bin| all.record(Span::from_micros(20 * bin - 1)));
+        assert_eq!(all.exceeded_by(10), Some(Span::from_micros(9_800)));
+        assert_eq!(all.beyond(Span::from_micros(9_800)), 10);
+        assert_eq!(all.exceeded_by(499), Some(Span::from_micros(20)));
+        assert_eq!(all.exceeded_by(500), None);
+        assert_eq!(all.least(), Some(Span::from_micros(20)));
+    }
+
+    #[test]
+    fn what_is_taken_back_was_never_counted() {
+        let (mut all, mut part, mut rest) = (Histogram::new(), Histogram::new(), Histogram::new());
+        for micros in [10, 500, 90_000, 4_000_000] {
+            all.record(Span::from_micros(micros));
+            part.record(Span::from_micros(micros));
+        }
+        for micros in [20, 500] {
+            all.record(Span::from_micros(micros));
+            rest.record(Span::from_micros(micros));
+        }
+        all.take_back(&part);
+        assert_eq!(all, rest);
+    }
+}

@@ -1,0 +1,285 @@
+//! How long to wait: the link offset that lets no more than a chosen share of packets come too late.
+//!
+//! Loss is not lateness: what never comes has no say here (redundancy is for that), and neither has
+//! what came late because this device stood still, since no latency would have helped it.
+//!
+//! Each packet brings its transit: its arrival less its capture, or less what stands in for that
+//! where no clock is mapped. A packet that arrives just after its device has taken a block waits for
+//! the next, one period, which is heard the rest of the device's ring later; so a packet is in time
+//! at a link offset of transit and ring whatever the phase between the two. How many of the newest
+//! packets would have been late at which offset follows, and from that the offset.
+//!
+//! Memory is of two lengths. What the last ten to twelve seconds ask for is given at once. What the
+//! last hundred seconds ask for on top, where rarer events show, is given up to half of the spread:
+//! enough for a tail that goes on, not for spikes that have gone. See docs/decisions/0012-depth.md
+//! for the other ways that were tried.
+
+mod curve;
+mod histogram;
+mod target;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+use crate::time::{LocalTime, Span};
+
+pub use curve::{Advice, CurvePoint};
+pub use histogram::Histogram;
+pub use target::{LossTarget, TargetError};
+use window::Window;
+
+/// What a depth is chosen by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DepthConfig {
+    /// The share of packets that may be late.
+    pub loss_target: LossTarget,
+    /// From the arrival of a packet to its first frame at the DAC at most: the device's ring, and
+    /// what the resampler looks ahead.
+    pub takes: Span,
+    /// The least link offset that can work.
+    pub least: Span,
+    /// The longest there is room for.
+    pub longest: Span,
+    /// What is kept until something is measured.
+    pub start: Span,
+}
+
+/// What became of the link offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Journal {
+    /// What it was as soon as something was measured.
+    pub first: Option<Span>,
+    /// Since then.
+    pub least: Span,
+    /// Since then.
+    pub greatest: Span,
+    /// How often it rose.
+    pub rises: u64,
+    /// How often it fell, from one resting point to the next.
+    pub falls: u64,
+    /// The largest step that was made at once, either way.
+    pub largest_step: Span,
+}
+
+/// Where the link offset is going.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Course {
+    /// Nothing is measured yet.
+    Learning,
+    Resting,
+    Rising,
+    /// Since this instant.
+    Falling(LocalTime),
+}
+
+/// Chooses the link offset of one stream. For an ordinary thread: a question takes microseconds.
+#[derive(Debug, Clone)]
+pub struct Depth {
+    config: DepthConfig,
+    recent: Window,
+    memory: Window,
+    /// How long a lost packet may take to be repaired, and how many are lost, in parts of 10⁹.
+    repair: Option<(Span, u32)>,
+    offset: Span,
+    course: Course,
+    polled: Option<LocalTime>,
+    /// Time in which packets came: what is known does not age while none do.
+    passed: LocalTime,
+    /// When the first of what is known came, by that time.
+    began: LocalTime,
+    /// Packets since the last question.
+    fresh: u64,
+    journal: Journal,
+}
+
+impl Depth {
+    /// Parts and their length of the shorter memory: 10 to 12 s. Spikes that ended that long ago are
+    /// over; what comes back more rarely is ridden out each time it comes.
+    const RECENT: (usize, Span) = (5, Span::from_secs(2));
+    /// The same of the longer: 100 to 110 s, in which 0.01 % of 1000 packets a second are ten.
+    const MEMORY: (usize, Span) = (10, Span::from_secs(10));
+    /// Measured once so many packets came, or
+    const ENOUGH: u64 = 100;
+    /// fewer in this time, at least
+    const PATIENCE: Span = Span::from_millis(250);
+    /// so many.
+    const FEW: u64 = 8;
+    /// The longer memory adds this at least if it wants it: a few of a quiet network's deviations.
+    const MARGIN: Span = Span::from_micros(250);
+    /// What the playout may be off by while its servo pulls it to where it should be.
+    const SLACK: Span = Span::from_micros(50);
+    /// By how much less would do before it falls, at least: no wandering by microseconds.
+    const BAND: Span = Span::from_micros(100);
+    /// A rise up to this is made by resampling, too: it is done in half a second.
+    const CREEP: Span = Span::from_micros(200);
+    /// How fast it moves by resampling: 400 ppm are 0.7 cent.
+    const PPM: i64 = 400;
+    /// A fall that resampling would not end within this time from its beginning is made in a pause,
+    const LONG_FALL: Span = Span::from_secs(15);
+    /// or, if there was none in this time, by one cut with cross-fades.
+    const NO_PAUSE: Span = Span::from_secs(10);
+
+    /// Has measured nothing yet. Allocates; nothing later does.
+    pub fn new(config: DepthConfig) -> Self {
+        Self {
+            recent: Window::new(Self::RECENT.0, Self::RECENT.1),
+            memory: Window::new(Self::MEMORY.0, Self::MEMORY.1),
+            repair: None,
+            offset: config.start,
+            course: Course::Learning,
+            polled: None,
+            passed: LocalTime::ZERO,
+            began: LocalTime::ZERO,
+            fresh: 0,
+            journal: Journal::default(),
+            config,
+        }
+    }
+
+    /// Takes the transit of one packet, be it in time or late.
+    pub fn observe(&mut self, transit: Span) {
+        self.fresh += 1;
+        self.recent.record(transit);
+        self.memory.record(transit);
+    }
+
+    /// Forgets what was measured: another sender, or transits are reckoned from something else from
+    /// now on. The link offset stays until something is measured anew.
+    pub fn forget(&mut self) {
+        self.recent.clear();
+        self.memory.clear();
+        self.course = Course::Learning;
+        self.began = self.passed;
+    }
+
+    /// What the device takes, and the least offset that can work, where they changed.
+    pub fn set_device(&mut self, takes: Span, least: Span) {
+        (self.config.takes, self.config.least) = (takes, least);
+    }
+
+    /// Of all packets `lost` (in parts of 10⁹) do not come by themselves, and each is repaired within
+    /// `budget` of its own departure if at all: as long as more are lost than may be, a repaired one
+    /// is waited for like any other, so that repair gets its budget.
+    pub fn set_repair(&mut self, budget: Span, lost: u32) {
+        self.repair = (budget > Span::ZERO).then_some((budget, lost));
+    }
+
+    /// The link offset that is being kept.
+    pub const fn offset(&self) -> Span {
+        self.offset
+    }
+
+    /// What became of it.
+    pub const fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The link offset that the newest packets ask for; `None` before there are any.
+    pub fn wanted(&self) -> Option<Span> {
+        let recent = self.recent.all();
+        let tail = self.tail(recent)?;
+        let spread = tail - recent.least()?;
+        let margin = spread.half().max(Self::MARGIN);
+        let transit = self.tail(self.memory.all())?.min(tail + margin).max(tail);
+        let transit = self.repaired(recent).map_or(transit, |repaired| transit.max(repaired));
+        let wanted = transit + self.config.takes + Self::SLACK;
+        Some(wanted.max(self.config.least).min(self.config.longest))
+    }
+
+    fn tail(&self, transits: &Histogram) -> Option<Span> {
+        transits.exceeded_by(self.config.loss_target.allowed(transits.count()))
+    }
+
+    /// The transit, repair included, that all but the allowed share of packets do not exceed if so
+    /// many are lost: those late among the lost are late at most.
+    fn repaired(&self, transits: &Histogram) -> Option<Span> {
+        let (budget, lost) = self.repair?;
+        let target = self.config.loss_target.parts();
+        if lost <= target {
+            return None;
+        }
+        let allowed = u128::from(transits.count()) * u128::from(target) / u128::from(lost);
+        Some(transits.exceeded_by(allowed as u64)? + budget)
+    }
+
+    /// Moves on, and tells the link offset if it is another than before. `quiet` says that the sound
+    /// is in a pause, where a jump is not heard. Ask some fifty times a second.
+    pub fn poll(&mut self, now: LocalTime, quiet: bool) -> Option<Span> {
+        let since = self.polled.replace(now).map_or(Span::ZERO, |before| now - before);
+        if core::mem::take(&mut self.fresh) == 0 {
+            return None;
+        }
+        let since = since.max(Span::ZERO).min(Span::from_secs(1));
+        self.passed += since;
+        self.recent.roll(self.passed);
+        self.memory.roll(self.passed);
+        let before = self.offset;
+        let wanted = self.wanted()?;
+        let step = since.times(Self::PPM).divided(1_000_000);
+        match self.course {
+            Course::Learning => self.learn(wanted),
+            _ if wanted > self.offset => self.rise(wanted, step),
+            _ => self.fall(wanted, step, quiet),
+        }
+        if self.course != Course::Learning {
+            self.journal.greatest = self.journal.greatest.max(self.offset);
+            self.journal.least = self.journal.least.min(self.offset);
+        }
+        (self.offset != before).then_some(self.offset)
+    }
+
+    fn learn(&mut self, wanted: Span) {
+        let count = self.recent.all().count();
+        let waited = self.passed - self.began >= Self::PATIENCE;
+        if count < Self::ENOUGH && !(waited && count >= Self::FEW) {
+            return;
+        }
+        (self.offset, self.course) = (wanted, Course::Resting);
+        if self.journal.first.is_none() {
+            let first = Some(wanted);
+            self.journal = Journal { first, least: wanted, greatest: wanted, ..self.journal };
+        }
+    }
+
+    fn rise(&mut self, wanted: Span, step: Span) {
+        self.journal.rises += u64::from(self.course != Course::Rising);
+        let rise = wanted - self.offset;
+        if rise > Self::CREEP {
+            self.journal.largest_step = self.journal.largest_step.max(rise);
+            self.offset = wanted;
+        } else {
+            self.offset += rise.min(step);
+        }
+        self.course = if self.offset < wanted { Course::Rising } else { Course::Resting };
+    }
+
+    fn fall(&mut self, wanted: Span, step: Span, quiet: bool) {
+        let excess = self.offset - wanted;
+        let since = match self.course {
+            Course::Falling(since) => since,
+            _ if excess > self.band(wanted) => {
+                self.journal.falls += 1;
+                self.passed
+            }
+            _ => {
+                self.course = Course::Resting;
+                return;
+            }
+        };
+        let long = excess > Self::LONG_FALL.times(Self::PPM).divided(1_000_000);
+        let at_once = quiet || (long && self.passed - since >= Self::NO_PAUSE);
+        let fall = if at_once { excess } else { excess.min(step) };
+        if at_once {
+            self.journal.largest_step = self.journal.largest_step.max(fall);
+        }
+        self.offset = self.offset - fall;
+        self.course = if self.offset > wanted { Course::Falling(since) } else { Course::Resting };
+    }
+
+    /// How much too long the link offset must be before it falls.
+    fn band(&self, wanted: Span) -> Span {
+        let least = self.recent.all().least().unwrap_or(Span::ZERO);
+        (wanted - self.config.takes - least).divided(8).max(Self::BAND)
+    }
+}

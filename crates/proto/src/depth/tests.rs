@@ -1,0 +1,233 @@
+//! The link offset against networks drawn on paper.
+
+use super::*;
+
+const TAKES: Span = Span::from_millis(2);
+
+fn depth() -> Depth {
+    Depth::new(DepthConfig {
+        loss_target: LossTarget::DEFAULT,
+        takes: TAKES,
+        least: Span::from_millis(3),
+        longest: Span::from_millis(400),
+        start: Span::from_millis(5),
+    })
+}
+
+fn micros(micros: i64) -> Span {
+    Span::from_micros(micros)
+}
+
+/// A number that looks random, below `below`.
+fn drawn(index: i64, below: i64) -> i64 {
+    let mixed = (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    ((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 33) as i64 % below
+}
+
+/// Lets packets of 1 ms pass from `from` to `to` seconds, asking every 20 ms; the offsets that were
+/// told, with their instants in milliseconds.
+fn pass(
+    depth: &mut Depth,
+    (from, to): (i64, i64),
+    quiet: bool,
+    transit: impl Fn(i64) -> Span,
+) -> Vec<(i64, Span)> {
+    let mut told = Vec::new();
+    for milli in from * 1000..to * 1000 {
+        depth.observe(transit(milli));
+        if milli % 20 == 19 {
+            let now = LocalTime::ZERO + Span::from_millis(milli);
+            told.extend(depth.poll(now, quiet).map(|offset| (milli, offset)));
+        }
+    }
+    told
+}
+
+/// A quiet wire: 1.2 ms and up to 30 µs.
+fn wire(milli: i64) -> Span {
+    micros(1_200 + drawn(milli, 30))
+}
+
+/// The wire, with a spike that holds 20 packets for 6 ms and less each two seconds until
+/// `until` seconds.
+fn spikes(until: i64) -> impl Fn(i64) -> Span {
+    move |milli| {
+        let within = milli % 2_000;
+        let spike = milli < until * 1000 && within < 20;
+        wire(milli) + if spike { micros(6_000 - 300 * within) } else { Span::ZERO }
+    }
+}
+
+#[test]
+fn a_quiet_wire_is_waited_for_as_long_as_it_takes_from_the_first_tenth_second_on() {
+    let mut depth = depth();
+    assert_eq!(depth.offset(), Span::from_millis(5));
+    let told = pass(&mut depth, (0, 1), false, wire);
+    assert_eq!(told[0].0, 99, "{told:?}");
+    let needed = micros(1_230) + TAKES;
+    assert!(depth.offset() >= needed, "{told:?}");
+    assert!(depth.offset() <= needed + micros(100), "{told:?}");
+    pass(&mut depth, (1, 120), false, wire);
+    let Journal { rises, falls, least, greatest, .. } = *depth.journal();
+    assert!(rises <= 2 && falls == 0 && greatest - least <= micros(60), "{:?}", depth.journal());
+}
+
+#[test]
+fn a_network_that_slows_down_is_followed_at_once() {
+    let mut depth = depth();
+    pass(&mut depth, (0, 60), false, wire);
+    let told = pass(&mut depth, (60, 61), false, |milli| wire(milli) + Span::from_millis(5));
+    let needed = micros(6_200) + TAKES;
+    assert!(told[0].0 < 60_020 && told[0].1 > needed, "{told:?}");
+}
+
+#[test]
+fn one_late_packet_in_ten_thousand_is_not_waited_for_and_two_are() {
+    for (late, waited) in [(1, false), (2, true)] {
+        let mut depth = depth();
+        pass(&mut depth, (0, 60), false, |milli| {
+            let odd = milli > 50_000 && milli <= 50_000 + late;
+            wire(milli) + if odd { Span::from_millis(4) } else { Span::ZERO }
+        });
+        assert_eq!(depth.offset() > Span::from_millis(7), waited, "{late}: {:?}", depth.offset());
+    }
+}
+
+#[test]
+fn after_spikes_it_comes_down_within_thirty_seconds_and_by_resampling_alone() {
+    let mut depth = depth();
+    pass(&mut depth, (0, 60), false, spikes(60));
+    assert!(depth.offset() > Span::from_millis(9), "{:?}", depth.offset());
+    let told = pass(&mut depth, (60, 90), false, spikes(60));
+    assert!(depth.offset() < micros(3_550), "{:?}", depth.offset());
+    let steps = told.windows(2).map(|two| two[0].1 - two[1].1);
+    assert!(steps.clone().all(|step| step <= micros(8)), "{:?}", steps.max());
+    assert_eq!(depth.journal().falls, 1);
+}
+
+#[test]
+fn what_comes_back_each_two_seconds_is_waited_for_all_the_time() {
+    let mut depth = depth();
+    pass(&mut depth, (0, 10), false, spikes(300));
+    let told = pass(&mut depth, (10, 300), false, spikes(300));
+    assert!(told.is_empty(), "{told:?}");
+}
+
+#[test]
+fn a_pause_is_used_to_come_down_at_once() {
+    let mut depth = depth();
+    pass(&mut depth, (0, 60), false, spikes(60));
+    pass(&mut depth, (60, 73), true, spikes(60));
+    assert!(depth.offset() < micros(3_550), "{:?}", depth.offset());
+}
+
+#[test]
+fn a_long_way_down_without_a_pause_is_cut_short_within_thirty_seconds() {
+    let mut depth = depth();
+    let slow = |milli| wire(milli) + Span::from_millis(if milli < 20_000 { 80 } else { 0 });
+    pass(&mut depth, (0, 20), false, slow);
+    assert!(depth.offset() > Span::from_millis(80), "{:?}", depth.offset());
+    pass(&mut depth, (20, 50), false, slow);
+    assert!(depth.offset() < micros(3_550), "{:?}", depth.offset());
+}
+
+#[test]
+fn rare_events_add_no_more_than_half_of_the_spread_once_they_are_over() {
+    // A tail that shows each five seconds in two packets, on top of 2 ms of common jitter.
+    let rare = |milli: i64| {
+        let odd = milli % 5_000 < 2 && milli < 100_000;
+        micros(if odd { 3_900 } else { 1_000 + drawn(milli, 2_000) })
+    };
+    let mut depth = depth();
+    pass(&mut depth, (0, 100), false, rare);
+    let with = depth.offset();
+    pass(&mut depth, (100, 150), false, rare);
+    assert!(depth.offset() >= with - micros(150), "{with:?} {:?}", depth.offset());
+}
+
+#[test]
+fn it_stays_between_the_least_that_works_and_the_longest_there_is_room_for() {
+    for (transit, offset) in [(0, 3), (3_000, 400)] {
+        let mut depth = depth();
+        pass(&mut depth, (0, 1), false, |_| Span::from_millis(transit));
+        assert_eq!(depth.offset(), Span::from_millis(offset));
+    }
+}
+
+#[test]
+fn repair_gets_its_budget_where_more_is_lost_than_may_be() {
+    let offset_with = |budget, lost| {
+        let mut depth = depth();
+        depth.set_repair(Span::from_millis(budget), lost);
+        pass(&mut depth, (0, 10), false, wire);
+        depth.offset()
+    };
+    let without = offset_with(0, 50_000_000);
+    assert_eq!(offset_with(3, 0), without);
+    assert_eq!(offset_with(3, 90_000), without);
+    let with = offset_with(3, 50_000_000);
+    assert!((with - without - Span::from_millis(3)).abs() <= micros(40), "{with:?}");
+}
+
+#[test]
+fn what_was_forgotten_is_measured_anew_and_the_offset_stays_until_then() {
+    let mut depth = depth();
+    pass(&mut depth, (0, 10), false, spikes(60));
+    let before = depth.offset();
+    depth.forget();
+    assert_eq!(depth.poll(LocalTime::ZERO + Span::from_secs(10), false), None);
+    assert_eq!(depth.offset(), before);
+    let told = pass(&mut depth, (10, 11), false, |milli| wire(milli) - Span::from_millis(1));
+    assert_eq!(told[0], (10_099, Span::from_millis(3)));
+}
+
+#[test]
+fn a_pause_of_the_sender_changes_nothing() {
+    let mut depth = depth();
+    pass(&mut depth, (0, 10), false, spikes(60));
+    let before = depth.offset();
+    for second in 10..300 {
+        assert_eq!(depth.poll(LocalTime::ZERO + Span::from_secs(second), true), None);
+    }
+    assert_eq!(depth.offset(), before);
+}
+
+mod advice {
+    use super::*;
+
+    #[test]
+    fn the_curve_says_what_would_have_been_late() {
+        let mut advice = Advice::new(TAKES, Span::from_millis(3));
+        // 1 to 10.99 ms evenly, so 3 to 12.99 ms with what the device takes.
+        (0..10_000).for_each(|index| advice.observe(micros(1_000 + index)));
+        for CurvePoint { latency, late, of } in advice.curve(100) {
+            let due = (13_000 - latency.as_nanos() / 1000).clamp(0, 10_000);
+            assert!((late as i64 - due).abs() <= 40, "{latency}: {late} of {of}, not {due}");
+        }
+        let latencies: Vec<_> = advice.curve(100).iter().map(|p| p.latency).collect();
+        assert_eq!(latencies, (3..=13).map(Span::from_millis).collect::<Vec<_>>());
+        assert_eq!(advice.advised("10%".parse().unwrap()), Some(micros(12_000)));
+        assert_eq!(advice.advised(LossTarget::DEFAULT), Some(micros(13_000)));
+    }
+
+    #[test]
+    fn the_knee_is_told_in_ten_rows_or_fewer_whatever_the_tail() {
+        let mut advice = Advice::new(TAKES, Span::from_millis(3));
+        for index in 0..1_000_000 {
+            let tail = if index % 1000 == 0 { drawn(index, 3_000) } else { 0 };
+            advice.observe(wire(index) + Span::from_millis(tail));
+        }
+        let knee = advice.knee();
+        assert!((4..=10).contains(&knee.len()), "{knee:?}");
+        assert!(knee.windows(2).all(|two| two[0].latency < two[1].latency), "{knee:?}");
+        assert_eq!(knee.last().map(|point| point.late), Some(0));
+        assert!(advice.curve(64).len() <= 64);
+    }
+
+    #[test]
+    fn nothing_received_advises_nothing() {
+        let advice = Advice::new(TAKES, Span::from_millis(3));
+        assert_eq!(advice.advised(LossTarget::DEFAULT), None);
+        assert!(advice.curve(64).is_empty() && advice.knee().is_empty());
+    }
+}
