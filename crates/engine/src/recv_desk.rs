@@ -339,6 +339,7 @@ impl Desk {
             configured: self.link_offset,
             effective,
             uncertainty: clock.uncertainty,
+            needed: None,
         });
         self.talk.session.set_receiving(receiving);
     }

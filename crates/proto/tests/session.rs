@@ -314,6 +314,7 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
         configured: Span::from_millis(5),
         effective: Span::from_micros(5_010),
         uncertainty: Span::from_micros(20),
+        needed: None,
     };
     let heard = Receiving {
         ssrc: SENDER,

@@ -75,7 +75,21 @@ fn effective() -> Effective {
         configured: Span::from_millis(5),
         effective: Span::from_micros(5_003),
         uncertainty: Span::from_micros(12),
+        needed: Some(Span::from_micros(4_200)),
     }
+}
+
+#[test]
+fn what_a_receiver_of_an_older_version_says_of_its_latency_is_understood() {
+    let report = Report { effective: Some(effective()), ..Report::new(9) };
+    let mut bytes = written(&report);
+    let app = bytes.len() - 12 - 36;
+    assert_eq!(&bytes[app + 8..app + 12], b"taut");
+    bytes.truncate(app + 12 + 28);
+    bytes[app + 2..app + 4].copy_from_slice(&9_u16.to_be_bytes());
+    let older = Effective { needed: None, ..effective() };
+    let said = read(&bytes).unwrap();
+    assert!(said.items.contains(&(9, format!("{:?}", Item::Effective(older)))), "{:?}", said.items);
 }
 
 fn everything<'a>(blocks: &'a [ReportBlock], delays: &'a [DelaySince]) -> Report<'a> {
@@ -132,8 +146,9 @@ fn what_is_ours_goes_in_app_packets_of_these_very_bytes() {
         0xBB, 0x80, 0, 2, 0, 48, 2, 97, 0, 0, 0, 0, 0, 0, 0, 0x0F, 0x42, 0x40,
     ];
     assert_eq!(bytes[20..60], announced);
-    assert_eq!(bytes[60..72], [0x81, 204, 0, 9, 0, 0, 0, 3, b't', b'a', b'u', b't']);
+    assert_eq!(bytes[60..72], [0x81, 204, 0, 11, 0, 0, 0, 3, b't', b'a', b'u', b't']);
     assert_eq!(bytes[72..76], [0, 0, 0, 9]);
+    assert_eq!(bytes[100..], [0, 0, 0, 0, 0, 0x40, 0x16, 0x40]);
 }
 
 #[test]
@@ -352,15 +367,16 @@ proptest! {
         cname in "\\PC{0,60}",
         reference: Option<u64>,
         announcement in proptest::option::of(any_announcement()),
-        spans in proptest::option::of((any::<u32>(), any_span(), any_span(), any_span())),
+        spans in proptest::option::of((any::<u32>(), any_span(), any_span(), any_span(), any_span())),
         bye: bool,
     ) {
         let sender = sender.map(|(ntp, rtp_timestamp, packets, octets)| SenderInfo {
             ntp: NtpTime::from_bits(ntp), rtp_timestamp, packets, octets,
         });
         let reference_time = reference.map(NtpTime::from_bits);
-        let effective = spans.map(|(ssrc, configured, effective, uncertainty)| Effective {
+        let effective = spans.map(|(ssrc, configured, effective, uncertainty, needed)| Effective {
             ssrc, configured, effective, uncertainty,
+            needed: Some(needed).filter(|needed| *needed > Span::ZERO),
         });
         let report = Report {
             ssrc, sender, blocks: &blocks, cname: &cname, reference_time, delays: &delays,

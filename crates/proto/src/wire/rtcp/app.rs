@@ -80,7 +80,8 @@ impl Announcement {
 
 /// Receiver to sender: the latency that its playout reaches.
 ///
-/// On the wire, big-endian: stream (32 bits), then the three lengths in nanoseconds (64 each).
+/// On the wire, big-endian: stream (32 bits), then four lengths in nanoseconds (64 each); the last is
+/// left out by receivers that do not say it, and 0 where they do not know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effective {
     /// The stream.
@@ -91,17 +92,20 @@ pub struct Effective {
     pub effective: Span,
     /// How far the truth may be from that, either way. Zero or more.
     pub uncertainty: Span,
+    /// The link offset that would do, by what the receiver measured. More than zero.
+    pub needed: Option<Span>,
 }
 
 impl Effective {
-    pub(super) const BYTES: usize = 28;
+    pub(super) const BYTES: usize = 36;
 
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&self.ssrc.to_be_bytes());
         bytes[4..12].copy_from_slice(&nanos(self.configured));
         bytes[12..20].copy_from_slice(&nanos(self.effective));
-        bytes[20..].copy_from_slice(&nanos(self.uncertainty));
+        bytes[20..28].copy_from_slice(&nanos(self.uncertainty));
+        bytes[28..].copy_from_slice(&nanos(self.needed.unwrap_or(Span::ZERO)));
         bytes
     }
 
@@ -109,12 +113,14 @@ impl Effective {
         let (ssrc, rest) = bytes.split_first_chunk()?;
         let (configured, rest) = rest.split_first_chunk()?;
         let (effective, rest) = rest.split_first_chunk()?;
-        let (uncertainty, _) = rest.split_first_chunk()?;
+        let (uncertainty, rest) = rest.split_first_chunk()?;
+        let needed = rest.first_chunk().map(|needed| span(*needed));
         Some(Self {
             ssrc: u32::from_be_bytes(*ssrc),
             configured: span(*configured),
             effective: span(*effective),
             uncertainty: span(*uncertainty),
+            needed: needed.filter(|needed| *needed > Span::ZERO),
         })
     }
 }
