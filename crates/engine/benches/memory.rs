@@ -55,6 +55,7 @@ impl Run {
             payload_types: PayloadTypes::ByConvention,
             extensions: ExtensionIds::DEFAULT,
             link_offset: LATENCY,
+            resampler: tautline_dsp::resample::Quality::default(),
         });
         receiver.set_clock(SSRC, ClockMapping::known(WALL, Span::from_micros(10)));
         let identity = Identity { ssrc: SSRC, sequence: 0, timestamp: 0 };

@@ -14,7 +14,7 @@ use tautline_proto::wrap;
 use crate::run::RunError;
 
 const RECV_HEAD: &str = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,\
-     stream,late";
+     stream,late,resample_ns";
 const SEND_HEAD: &str = "rtp_timestamp,capture,taken,packed,due,handed";
 
 /// A ledger being written.
@@ -66,10 +66,11 @@ impl LedgerFile {
         .map(nanos);
         let timestamp = wrap::rtp_timestamp(passage.media.as_frames());
         let late = u8::from(passage.late);
+        let resample = passage.resample.as_nanos();
         let measured = measured.map_or(String::new(), |span| span.as_nanos().to_string());
         self.line(
             RECV_HEAD,
-            &format!("{timestamp},{},{measured},{stream},{late}", instants.join(",")),
+            &format!("{timestamp},{},{measured},{stream},{late},{resample}", instants.join(",")),
         );
     }
 

@@ -99,7 +99,7 @@ pub struct Counters {
     pub xruns: u64,
     pub resyncs: u64,
     pub host_stalled: u64,
-    pub slipped_frames: u64,
+    pub resampled_frames: u64,
     pub early: u64,
     pub foreign: u64,
     pub doubted: u64,

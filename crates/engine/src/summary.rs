@@ -104,7 +104,7 @@ impl Received<'_> {
             xruns: status.xruns,
             resyncs: counted.resyncs,
             host_stalled: self.books.host_stalled,
-            slipped_frames: counted.slipped_frames,
+            resampled_frames: counted.resampled_frames,
             early: counted.early,
             doubted: counted.doubted,
             unbooked: status.unbooked,

@@ -131,7 +131,7 @@ fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
         ("xruns", c.xruns),
         ("resyncs", c.resyncs),
         ("frames silent", c.concealed_frames),
-        ("frames slipped", c.slipped_frames),
+        ("frames resampled", c.resampled_frames),
         ("of all these the host's", c.host_stalled),
     ];
     for (name, count) in rest.into_iter().filter(|(_, count)| *count > 0) {
@@ -156,7 +156,7 @@ fn singular(name: &'static str) -> &'static str {
         "resyncs" => "resync",
         "send errors" => "send error",
         "frames silent" => "frame silent",
-        "frames slipped" => "frame slipped",
+        "frames resampled" => "frame resampled",
         "of all these the host's" => "of these the host's",
         other => other,
     }

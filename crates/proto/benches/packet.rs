@@ -92,6 +92,7 @@ fn receiver(sample: SampleFormat, mapped: bool) -> Receiver {
         payload_types: PayloadTypes::ByConvention,
         extensions: ExtensionIds::DEFAULT,
         link_offset: LATENCY,
+        resampler: tautline_dsp::resample::Quality::default(),
     });
     if mapped {
         receiver.set_clock(SSRC, ClockMapping::known(WALL, Span::from_micros(10)));

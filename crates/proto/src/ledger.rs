@@ -24,13 +24,15 @@ pub enum Stage {
     Buffer,
     /// → written to the device.
     Render,
+    /// What the resampler holds it back by, where frames are resampled.
+    Resample,
     /// → first frame at the DAC.
     Device,
 }
 
 impl Stage {
     /// All, in the order of travel.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Capture,
         Self::Pack,
         Self::Send,
@@ -38,6 +40,7 @@ impl Stage {
         Self::Wakeup,
         Self::Buffer,
         Self::Render,
+        Self::Resample,
         Self::Device,
     ];
 
@@ -51,6 +54,7 @@ impl Stage {
             Self::Wakeup => "wakeup",
             Self::Buffer => "buffer",
             Self::Render => "render",
+            Self::Resample => "resample",
             Self::Device => "device",
         }
     }
@@ -109,6 +113,9 @@ pub struct Passage {
     pub taken: LocalTime,
     /// Written to the device.
     pub written: LocalTime,
+    /// How much later than the frames before the resampler reads ahead it is heard: the delay of its
+    /// kernel. Nothing where frames are played as they came.
+    pub resample: Span,
     /// First frame at the DAC, as the device's contract promised it; of a late packet, when it
     /// should have been there.
     pub dac: LocalTime,
@@ -134,7 +141,8 @@ impl Passage {
             Stage::Wakeup => self.read - self.arrival,
             Stage::Buffer => self.taken - self.read,
             Stage::Render => self.written - self.taken,
-            Stage::Device => self.dac - self.written,
+            Stage::Resample => self.resample,
+            Stage::Device => self.dac - self.written - self.resample,
         })
     }
 

@@ -30,15 +30,15 @@ pub struct Due {
 }
 
 impl Due {
-    /// How far from the due frame another may be played instead: the rounding to whole frames and
-    /// what the clocks cannot tell apart.
-    pub fn tolerance(&self, rate: Rate) -> Frames {
+    /// How far from what is due something else may be played and nobody can tell: what the clocks
+    /// cannot tell apart, and the rounding to a whole frame.
+    pub fn tolerance(&self, rate: Rate) -> Span {
         let slack = match self.basis {
             Basis::Clock => self.uncertainty,
             // Arrivals say little about time: do not chase their jitter.
             Basis::Arrival => self.uncertainty + Span::from_millis(1),
         };
-        rate.frames_within(slack) + Frames::new(1)
+        slack + rate.span_of(Frames::new(1))
     }
 }
 

@@ -12,11 +12,13 @@ use core::ops::Range;
 
 use crate::clock::{ClockMapping, Reading, WallTime};
 use crate::ledger::Passage;
-use crate::placement::{Basis, Placement};
-use crate::playout::{Placed, Playout};
+use crate::placement::{Basis, Due, Placement};
+use crate::playout::Placed;
+use crate::renderer::{Rendered, Renderer};
 use crate::source::{Admission, Source};
 use crate::stream::StreamFormat;
-use crate::time::{Frames, LocalTime, MediaTime, Span};
+use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span};
+use crate::units::Ppm;
 use crate::wire::rtp::{Invalid, Packet};
 
 pub use config::{PayloadTypes, ReceiverConfig};
@@ -41,12 +43,10 @@ pub struct Receiver {
     /// The last mapping heard of, and whose clock it maps.
     clock: Option<(u32, ClockMapping)>,
     placement: Placement,
-    playout: Playout,
+    renderer: Renderer,
     phase: Phase,
-    /// The cursor was moved on since the last block, as the device stood still.
+    /// What was due before now was given up since the last block, as the device stood still.
     caught_up: bool,
-    /// Whether the cursor is on its way, frame by frame, to where it should be.
-    moving: bool,
     /// What the last block was placed by.
     basis: Option<Basis>,
     turns: Turns,
@@ -60,9 +60,6 @@ impl Receiver {
     /// Room for this much sound beyond the link offset: senders that run ahead, spare for a change
     /// of latency while playing.
     const ROOM: Span = Span::from_millis(250);
-    /// A misplacement up to this is mended by one frame in each block; a greater one is laid anew
-    /// with fades.
-    const SLIP: Span = Span::from_millis(1);
 
     /// A receiver with room for four times the link offset and a quarter second more. Allocates;
     /// nothing later does.
@@ -73,10 +70,9 @@ impl Receiver {
         let packets = (frames.count() / shortest + 64).unsigned_abs() as usize;
         Self {
             placement: Placement::new(rate, config.link_offset),
-            playout: Playout::new(config.format.channels, frames),
+            renderer: Renderer::new(rate, config.format.channels, frames, config.resampler),
             phase: Phase::Waiting(None),
             caught_up: false,
-            moving: false,
             basis: None,
             turns: Turns::new(packets),
             counters: Counters::default(),
@@ -110,7 +106,7 @@ impl Receiver {
 
     /// The longest latency there is room for.
     pub fn longest_link_offset(&self) -> Span {
-        self.format.rate.span_of(self.playout.capacity()).divided(4)
+        self.format.rate.span_of(self.renderer.capacity()).divided(4)
     }
 
     /// Takes a newer mapping of the wall clock of the sender `ssrc`, whether or not it is heard
@@ -130,7 +126,10 @@ impl Receiver {
 
     /// Changes the latency, up to [`Receiver::longest_link_offset`].
     pub fn set_link_offset(&mut self, link_offset: Span) {
-        self.placement.set_link_offset(link_offset.min(self.longest_link_offset()));
+        let link_offset = link_offset.min(self.longest_link_offset());
+        // What is due lies so much earlier in the stream.
+        self.renderer.retarget(self.placement.link_offset() - link_offset);
+        self.placement.set_link_offset(link_offset);
     }
 
     /// The sender `ssrc` left: another may follow at once.
@@ -184,7 +183,7 @@ impl Receiver {
                 format.payload_type = packet.payload_type;
             }
         }
-        let frames = packet.frames(&format, Frames::new(self.playout.capacity().count() / 2))?;
+        let frames = packet.frames(&format, Frames::new(self.renderer.capacity().count() / 2))?;
         Ok((frames, format))
     }
 
@@ -231,9 +230,9 @@ impl Receiver {
         if self.source.as_ref().is_some_and(|s| sequence == s.highest()) {
             self.format = StreamFormat { packet: frames, ..format };
         }
-        let mut placed = self.playout.place(media, format.sample, packet.payload);
+        let mut placed = self.renderer.place_packet(media, format.sample, packet.payload);
         if matches!(placed, Placed::Beyond { .. }) && self.catch_up(read) {
-            placed = self.playout.place(media, format.sample, packet.payload);
+            placed = self.renderer.place_packet(media, format.sample, packet.payload);
         }
         let slot = Slot {
             sequence,
@@ -265,11 +264,13 @@ impl Receiver {
     /// Where no block was asked for in so long that packets do not fit any more: gives up what was
     /// due before `now`, which nobody will ask for. Tells whether there was any.
     fn catch_up(&mut self, now: LocalTime) -> bool {
-        let due = self.placement.due(now).map(|due| due.point.nearest());
-        let Some(due) = due.filter(|due| self.playout.cursor().is_some_and(|at| at < *due)) else {
+        let (Some(due), Some(place)) = (self.placement.due(now), self.renderer.place()) else {
             return false;
         };
-        self.playout.move_to(due);
+        if place >= due.point {
+            return false;
+        }
+        self.renderer.catch_up(due.point);
         self.caught_up = true;
         true
     }
@@ -308,7 +309,7 @@ impl Receiver {
     }
 
     fn is_first(&self) -> bool {
-        matches!(self.phase, Phase::Waiting(_)) && self.playout.cursor().is_none()
+        matches!(self.phase, Phase::Waiting(_)) && self.renderer.place().is_none()
     }
 
     /// Lays the playout anew: what was placed is forgotten, the sound fades and comes back.
@@ -317,104 +318,90 @@ impl Receiver {
             self.counters.resyncs += 1;
         }
         self.phase = Phase::Waiting(Some(reason));
-        self.playout.clear();
+        self.renderer.clear();
         self.turns.clear();
     }
 
-    /// Fills `out` with the frames that are due to meet the DAC at `times.meets`, and tells
-    /// `passage` of every packet whose first frame is among them.
+    /// Fills `out` with what is due to meet the DAC at `times.meets`, and tells `passage` of every
+    /// packet whose first frame was taken for it.
     pub fn pull(
         &mut self,
         out: &mut [f32],
         times: PullTimes,
         passage: impl FnMut(Passage),
     ) -> Pulled {
-        let due = match (self.placement.due(times.meets), self.playout.cursor()) {
-            (Some(due), Some(_)) => due,
-            _ => {
-                let missing = self.playout.pull(out);
-                return Pulled { media: None, missing, resync: None };
-            }
+        let frames = self.format.channels.frames_in(out.len());
+        let due = self.placement.due(times.meets);
+        let resync = match (due, self.renderer.place()) {
+            (Some(due), Some(_)) => self.steer(&due, times.skipped, frames),
+            _ => None,
         };
-        let tolerance = due.tolerance(self.format.rate);
-        let mapped = self.basis.replace(due.basis) == Some(Basis::Arrival)
-            && due.basis == Basis::Clock
-            && self.phase == Phase::Playing;
-        let resync = if mapped && self.is_far(due.point.nearest(), times.skipped) {
-            // However unsure the mapping is, it is better than arrivals: the path's own delay was in
-            // them. What is near is reached frame by frame.
-            self.move_over(due.point.nearest(), true)
-        } else {
-            self.steer(due.point.nearest(), tolerance, times.skipped)
+        let Some(rendered) = self.renderer.pull(out) else {
+            return Pulled { media: None, missing: frames, resync };
         };
-        let Some(media) = self.playout.cursor() else {
-            return Pulled { media: None, missing: Frames::ZERO, resync };
-        };
-        let missing = self.playout.pull(out);
-        let end = media + self.format.channels.frames_in(out.len());
-        self.take_turns(media..end, times, passage);
-        self.count_missing(media..end, missing);
-        Pulled { media: Some(media), missing, resync }
+        self.take_turns(&rendered, times, passage);
+        self.counters.resampled_frames +=
+            if rendered.resampled { frames.as_len() as u64 } else { 0 };
+        self.count_missing(rendered.read, rendered.missing);
+        Pulled { media: Some(rendered.start), missing: rendered.missing, resync }
     }
 
-    /// Whether the cursor is further from `due` than frames are slipped for.
-    fn is_far(&self, due: MediaTime, skipped: Frames) -> bool {
-        let away = self.playout.cursor().map_or(Frames::ZERO, |cursor| due - (cursor + skipped));
-        self.format.rate.span_of(away).abs() > Self::SLIP
+    /// Brings the place to what is due, or close enough, and chooses the step for `frames` from there.
+    fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames) -> Option<Resync> {
+        let resync = self.approach(due, skipped);
+        self.renderer.steer(due, skipped, frames);
+        resync
     }
 
-    /// Brings the cursor to `due`, or close enough.
-    fn steer(&mut self, due: MediaTime, tolerance: Frames, skipped: Frames) -> Option<Resync> {
+    fn approach(&mut self, due: &Due, skipped: Frames) -> Option<Resync> {
+        let before = self.basis.replace(due.basis);
         let caught_up = core::mem::take(&mut self.caught_up);
         if let Phase::Waiting(reason) = self.phase {
-            self.playout.move_to(due);
+            self.renderer.begin(due.point);
             self.phase = Phase::Playing;
             return reason;
         }
         if caught_up {
             // Where the device said that it stood still, nothing else moved.
-            return self.move_over(due, skipped == Frames::ZERO);
+            return self.jump(due, skipped == Frames::ZERO);
         }
-        let next = self.playout.cursor()? + skipped;
-        let error = due - next;
-        let distance = Frames::new(error.count().saturating_abs());
-        // Once it moves it goes to the middle: resting at the edge would spend the tolerance.
-        self.moving = distance > tolerance || (self.moving && distance > Frames::ZERO);
-        if !self.moving {
-            self.playout.move_to(next);
-            return None;
-        }
-        let rate = self.format.rate;
-        if rate.span_of(distance) > Self::SLIP + rate.span_of(tolerance) {
-            return self.move_over(due, true);
-        }
-        self.playout.move_to(next + Frames::new(error.count().signum()));
-        self.counters.slipped_frames += 1;
-        None
+        self.renderer.skip(skipped);
+        // However unsure a mapping is, it is better than arrivals: the path's own delay was in them.
+        let mapped = (before, due.basis) == (Some(Basis::Arrival), Basis::Clock);
+        if self.renderer.is_far(due, !mapped) { self.jump(due, true) } else { None }
     }
 
-    /// Brings the cursor to `due` with fades.
-    fn move_over(&mut self, due: MediaTime, counts: bool) -> Option<Resync> {
+    /// Brings the place to what is due with a fade.
+    fn jump(&mut self, due: &Due, counts: bool) -> Option<Resync> {
         // Before the first frame of the stream was due nothing was heard that could jump.
         let begun = self.source.as_ref().map(Source::begin_media);
-        let counts = counts && self.playout.cursor() > begun;
-        self.playout.jump_to(due);
+        let counts = counts && self.renderer.place().map(|place| place.frame) > begun;
+        self.renderer.jump_to(due.point);
         self.counters.resyncs += u64::from(counts);
         counts.then_some(Resync::Moved)
     }
 
-    /// Ends the turn of every packet that begins in `frames`.
+    /// How much faster the card runs than the sender's, by what is resampled; `None` while frames are
+    /// played as they came.
+    pub fn drift(&self) -> Option<Ppm> {
+        self.renderer.drift()
+    }
+
+    /// Ends the turn of every packet that begins in the frames that were read.
     fn take_turns(
         &mut self,
-        frames: Range<MediaTime>,
+        rendered: &Rendered,
         times: PullTimes,
         mut passage: impl FnMut(Passage),
     ) {
         let Some(source) = &self.source else { return };
         let (placement, rate) = (&self.placement, self.format.rate);
-        self.counters.lost += self.turns.take(&frames, source, |slot| {
-            let dac = times.meets + rate.span_of(slot.media - frames.start);
-            passage(slot.passage(placement, times.now, dac));
+        let start = rendered.start;
+        // What is read first is heard so much later, as the resampler reads ahead.
+        let resample = rate.span_of_fine(MediaPoint::from(rendered.read.start) - start);
+        self.counters.lost += self.turns.take(&rendered.read, source, |slot| {
+            let dac = times.meets + rate.span_of_fine(MediaPoint::from(slot.media) - start);
+            passage(Passage { resample, ..slot.passage(placement, times.now, dac) });
         });
     }
 

@@ -69,18 +69,18 @@ impl Heard {
     }
 }
 
-/// Values of frames repeat after this many: 87 s at 48 kHz.
-const VALUES: i64 = 1 << 22;
+/// Values of frames repeat after this many: 1.4 s at 48 kHz.
+const VALUES: i64 = 1 << 16;
 
 /// The value that frame `index` has in its first channel: odd, so never silence, and exact in 24
-/// bits.
+/// bits. A ramp, so that also a frame between two says which it is.
 pub(crate) fn value(index: i64) -> f32 {
-    (2 * index.rem_euclid(VALUES) + 1 - VALUES) as f32 / 8_388_608.0
+    (2 * index.rem_euclid(VALUES) + 1 - VALUES) as f32 / VALUES as f32
 }
 
 /// Which frame near `expected` has this value.
-pub(crate) fn index_of(value: f32, expected: i64) -> Option<i64> {
-    let scaled = f64::from(value) * 8_388_608.0;
+fn index_of(value: f32, expected: i64) -> Option<i64> {
+    let scaled = f64::from(value) * VALUES as f64;
     let number = scaled as i64;
     if number as f64 != scaled || number % 2 == 0 {
         return None;
@@ -89,20 +89,40 @@ pub(crate) fn index_of(value: f32, expected: i64) -> Option<i64> {
     Some(expected + if away >= VALUES / 2 { away - VALUES } else { away })
 }
 
+/// Frames around the end of the ramp where a resampler rings, and how far off its ripple of 0.001 dB
+/// puts those elsewhere.
+const RINGS: i64 = 64;
+const RIPPLE: f64 = 6.0;
+
+/// Whether `sample` is what was captured at `index`, or just after it where frames are resampled.
+pub(crate) fn is_sound(sample: f32, index: i64, copied: bool) -> bool {
+    if copied {
+        return index_of(sample, index) == Some(index);
+    }
+    let along = index.rem_euclid(VALUES);
+    let heard = (f64::from(sample) * VALUES as f64 - 1.0 + VALUES as f64) / 2.0;
+    !(RINGS..VALUES - RINGS).contains(&along) || (heard - along as f64).abs() <= RIPPLE
+}
+
 /// Frames of a fade, in which the sound is not its own.
 const FADE: i64 = 40;
 
 impl Heard {
-    /// Takes the first channel of a block whose first frame is `begin` by the receiver's word.
-    pub(crate) fn take(&mut self, sound: &[f32], begin: i64, (now, disturbed): (TrueTime, bool)) {
+    /// Takes the first channel of a block that begins with the frame `begin` by the receiver's word,
+    /// or just after it where it is not `copied` but resampled.
+    pub(crate) fn take(
+        &mut self,
+        sound: &[f32],
+        (begin, copied): (i64, bool),
+        (now, disturbed): (TrueTime, bool),
+    ) {
         self.blocks += 1;
         if disturbed {
             self.fading = sound.len() as i64 + FADE;
         }
         for (index, sample) in (begin..).zip(sound) {
             self.fading -= 1;
-            let heard = index_of(*sample, index);
-            if heard == Some(index) {
+            if is_sound(*sample, index, copied) {
                 self.begun = true;
                 if self.run > 0 {
                     *self.spoilt.entry(self.run).or_default() += 1;
@@ -112,7 +132,8 @@ impl Heard {
                 self.run += 1;
                 let silent = *sample == 0.0;
                 if let (false, false, None) = (silent, self.fading >= 0, self.first_wrong) {
-                    self.first_wrong = Some((now, index, heard.unwrap_or(i64::MIN)));
+                    let heard = index_of(*sample, index).unwrap_or(i64::MIN);
+                    self.first_wrong = Some((now, index, heard));
                 }
             }
         }

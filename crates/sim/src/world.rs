@@ -10,12 +10,12 @@ use fastrand::Rng;
 use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::session::{Event as Told, Receiving, Sending, Session, SessionConfig};
-use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::wire::rtp::ExtensionIds;
 
 use crate::card::Card;
 use crate::clock::{SimClock, TrueTime};
-use crate::heard::{Heard, index_of, value};
+use crate::heard::{Heard, is_sound, value};
 use crate::link::{Path, Pauses};
 use crate::scenario::{HostModel, ReceiverModel, Scenario};
 
@@ -198,6 +198,7 @@ impl World {
         let (_, meets, skipped) = listener.host.card.play(*now);
         let mut out = vec![0.0; listener.host.card.model.period.as_len() * channels];
         let times = PullTimes { now: woke, meets: listener.host.local(meets), skipped };
+        let resampled = listener.receiver.counters().resampled_frames;
         let pulled = listener.receiver.pull(&mut out, times, |_| {});
         listener.heard.starved += skipped;
         listener.heard.counters = *listener.receiver.counters();
@@ -205,13 +206,15 @@ impl World {
             listener.heard.resyncs.push((*now, reason));
         }
         if let Some(media) = pulled.media {
-            let begin = media.as_frames() - i64::from(IDENTITY.timestamp);
+            let begin = media.frame.as_frames() - i64::from(IDENTITY.timestamp);
             let sound: Vec<f32> = out.iter().step_by(channels).copied().collect();
             let disturbed = pulled.resync.is_some() || skipped + pulled.missing > Frames::ZERO;
-            listener.heard.take(&sound, begin, (*now, disturbed));
-            if let Some(index) = index_of(sound[0], begin).filter(|index| *index == begin) {
-                let captured = sending.card.met(index, *now);
-                listener.heard.errors.push(meets.since(captured) - scenario.latency);
+            let copied = resampled == listener.receiver.counters().resampled_frames;
+            listener.heard.take(&sound, (begin, copied), (*now, disturbed));
+            if is_sound(sound[0], begin, copied) {
+                let captured = sending.card.met(begin, *now);
+                let part = format.rate.span_of_fine(media - MediaPoint::from(media.frame));
+                listener.heard.errors.push(meets.since(captured) - part - scenario.latency);
             }
         }
         self.next_play(number);
@@ -339,6 +342,7 @@ impl Listener {
             payload_types: PayloadTypes::Exactly,
             extensions: ExtensionIds::DEFAULT,
             link_offset: scenario.latency,
+            resampler: tautline_dsp::resample::Quality::default(),
         });
         let host = Host::new(&model.host, scenario, number, rng);
         Self {

@@ -139,6 +139,7 @@ impl Receiver {
                     payload_types: PayloadTypes::Exactly,
                     extensions: ExtensionIds::DEFAULT,
                     link_offset: scene.latency,
+                    resampler: tautline_dsp::resample::Quality::default(),
                 },
                 latency_chosen: true,
                 link: Box::new(link),

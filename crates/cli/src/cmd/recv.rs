@@ -205,6 +205,7 @@ fn stream(
         payload_types,
         extensions: described.map_or(ExtensionIds::DEFAULT, |d| d.extensions),
         link_offset,
+        resampler: tautline_dsp::resample::Quality::default(),
     };
     let options = sockets(address, resolved, &format);
     let (direct, control) = open_pair(&options)?;

@@ -183,6 +183,7 @@ fn incoming() -> (StreamPlan, SocketAddr) {
             payload_types: PayloadTypes::ByConvention,
             extensions: ExtensionIds::DEFAULT,
             link_offset: LATENCY,
+            resampler: tautline_dsp::resample::Quality::default(),
         },
         latency_chosen: true,
         link: Box::new(link),

@@ -76,6 +76,7 @@ fn incoming(queue: &Queue) -> Incoming {
         payload_types: PayloadTypes::Exactly,
         extensions: ExtensionIds::NONE,
         link_offset: LATENCY,
+        resampler: tautline_dsp::resample::Quality::default(),
     };
     Incoming {
         receiver: Receiver::new(config),

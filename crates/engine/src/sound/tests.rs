@@ -51,6 +51,7 @@ impl World {
             read,
             taken,
             written,
+            resample: Span::ZERO,
             dac,
             late: false,
         });

@@ -107,6 +107,7 @@ impl Road {
                 payload_types: PayloadTypes::ByConvention,
                 extensions: ExtensionIds::DEFAULT,
                 link_offset: self.latency,
+                resampler: tautline_dsp::resample::Quality::default(),
             },
             latency_chosen: true,
             link: (self.between)(link),

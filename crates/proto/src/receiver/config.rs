@@ -1,6 +1,7 @@
 //! How a receiver works.
 
 use tautline_dsp::format::SampleFormat;
+use tautline_dsp::resample::Quality;
 
 use crate::stream::StreamFormat;
 use crate::time::Span;
@@ -30,6 +31,8 @@ pub struct ReceiverConfig {
     pub extensions: ExtensionIds,
     /// Capture to presentation.
     pub link_offset: Span,
+    /// How frames are resampled where the card's clock is not the sender's.
+    pub resampler: Quality,
 }
 
 impl PayloadTypes {

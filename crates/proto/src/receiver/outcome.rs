@@ -3,7 +3,7 @@
 use tautline_dsp::format::SampleFormat;
 
 use crate::ledger::Passage;
-use crate::time::{Frames, LocalTime, MediaTime};
+use crate::time::{Frames, LocalTime, MediaPoint, MediaTime};
 use crate::wire::rtp::Invalid;
 
 /// Why the playout was laid anew.
@@ -42,8 +42,9 @@ pub struct Counters {
     pub missing_frames: u64,
     /// Times the playout was laid anew.
     pub resyncs: u64,
-    /// Frames dropped or repeated to stay in time with a card of another rate.
-    pub slipped_frames: u64,
+    /// Frames played that were resampled, to stay in time with a card of another rate; all others
+    /// were played as they came.
+    pub resampled_frames: u64,
 }
 
 impl Counters {
@@ -97,8 +98,8 @@ pub struct PullTimes {
 /// What a block turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pulled {
-    /// The block's first frame; `None` where no stream plays.
-    pub media: Option<MediaTime>,
+    /// What the block begins with; `None` where no stream plays.
+    pub media: Option<MediaPoint>,
     /// Frames of the block that had not come.
     pub missing: Frames,
     /// The playout was laid anew for this block.

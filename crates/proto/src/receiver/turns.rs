@@ -7,7 +7,7 @@ use crate::clock::WallTime;
 use crate::ledger::{Origin, Passage, SenderInstants};
 use crate::placement::Placement;
 use crate::source::Source;
-use crate::time::{Frames, LocalTime, MediaTime};
+use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::wire::rtp::Instants;
 
 /// What is kept of a packet.
@@ -46,6 +46,7 @@ impl Slot {
             read: self.read,
             taken: now,
             written: now,
+            resample: Span::ZERO,
             dac,
             late: !self.whole,
         }

@@ -101,6 +101,7 @@ impl World {
             payload_types: PayloadTypes::ByConvention,
             extensions: ExtensionIds::DEFAULT,
             link_offset: scene.latency,
+            resampler: tautline_dsp::resample::Quality::default(),
         });
         if scene.mapped {
             receiver.set_clock(SSRC, ClockMapping::known(WALL, Span::from_micros(10)));

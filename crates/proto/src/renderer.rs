@@ -1,0 +1,181 @@
+//! From the playout buffer to the card: "the frames that meet the DAC from this instant on".
+//!
+//! Three machines in a row: the [`Playout`] gives the frames of the stream one after the other, the
+//! [`Servo`] says how many of them each frame of the card is to take, the [`Resampler`] takes them
+//! so. While frames are copied nothing is between buffer and card; while they are resampled, the
+//! resampler holds as many frames ahead as its kernel reaches.
+
+use core::ops::Range;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_dsp::resample::{Quality, Resampler, Step};
+
+use crate::placement::Due;
+use crate::playout::{Placed, Playout};
+use crate::servo::{Observation, Servo};
+use crate::time::{FineFrames, Frames, MediaPoint, MediaTime, Span};
+use crate::units::{Channels, Ppm, Rate};
+
+/// What a block was made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rendered {
+    /// What meets the DAC with the block's first frame.
+    pub(crate) start: MediaPoint,
+    /// The frames that were taken from the buffer.
+    pub(crate) read: Range<MediaTime>,
+    /// How many of those had not come.
+    pub(crate) missing: Frames,
+    /// Whether the block went through the resampler.
+    pub(crate) resampled: bool,
+}
+
+/// Renders one stream.
+#[derive(Debug)]
+pub(crate) struct Renderer {
+    rate: Rate,
+    channels: Channels,
+    playout: Playout,
+    resampler: Resampler,
+    servo: Servo,
+    step: Step,
+    /// Room for the frames that a piece of a block takes.
+    room: Box<[f32]>,
+}
+
+impl Renderer {
+    /// A misplacement up to this is made up for by resampling, within seconds; a greater one is
+    /// jumped over.
+    const FOLLOWED: Span = Span::from_millis(1);
+    /// Frames rendered at once.
+    const PIECE: usize = 512;
+
+    /// Room for at least `frames` ahead. Allocates; nothing later does.
+    pub(crate) fn new(rate: Rate, channels: Channels, frames: Frames, quality: Quality) -> Self {
+        let resampler = Resampler::new(quality, channels.count(), Self::PIECE);
+        let most = resampler.wants(Self::PIECE, Step::from_ppm(10_000.0));
+        Self {
+            rate,
+            channels,
+            playout: Playout::new(channels, frames),
+            resampler,
+            servo: Servo::new(rate),
+            step: Step::ONE,
+            room: vec![0.0; most * channels.count()].into(),
+        }
+    }
+
+    /// Frames that fit ahead.
+    pub(crate) fn capacity(&self) -> Frames {
+        self.playout.capacity()
+    }
+
+    /// What would meet the DAC next; `None` where no stream plays.
+    pub(crate) fn place(&self) -> Option<MediaPoint> {
+        let frame = self.playout.cursor()? - Frames::from_len(self.resampler.ahead());
+        Some(MediaPoint { frame, fraction: self.resampler.fraction() })
+    }
+
+    /// How much faster the card runs than the sender's; `None` while frames are copied.
+    pub(crate) fn drift(&self) -> Option<Ppm> {
+        self.servo.drift()
+    }
+
+    /// See [`Playout::place`].
+    pub(crate) fn place_packet(
+        &mut self,
+        first: MediaTime,
+        coding: SampleFormat,
+        payload: &[u8],
+    ) -> Placed {
+        self.playout.place(first, coding, payload)
+    }
+
+    /// Begins a stream at `due`.
+    pub(crate) fn begin(&mut self, due: MediaPoint) {
+        self.servo.land();
+        self.playout.move_to(self.cursor_for(due));
+    }
+
+    /// Moves on silently over what the card played as silence of its own.
+    pub(crate) fn skip(&mut self, skipped: Frames) {
+        if let Some(cursor) = self.playout.cursor().filter(|_| skipped != Frames::ZERO) {
+            self.playout.move_to(cursor + skipped);
+        }
+    }
+
+    /// Gives up all before `due`, which nobody will ask for.
+    pub(crate) fn catch_up(&mut self, due: MediaPoint) {
+        self.playout.move_to(self.cursor_for(due));
+    }
+
+    /// Goes to `due` with a fade over from what was.
+    pub(crate) fn jump_to(&mut self, due: MediaPoint) {
+        self.playout.jump_to(self.cursor_for(due));
+    }
+
+    /// Where the buffer is to be read for a place as near to `due` as the resampler's phase allows:
+    /// half a frame off at most.
+    fn cursor_for(&self, due: MediaPoint) -> MediaTime {
+        let away = MediaPoint { frame: due.frame, fraction: self.resampler.fraction() } - due;
+        let half = FineFrames::ONE / 2;
+        let over = i64::from(away.parts() < -half) - i64::from(away.parts() > half);
+        due.frame + Frames::new(over) + Frames::from_len(self.resampler.ahead())
+    }
+
+    /// Whether `due` is too far off to be followed: what the clocks cannot tell apart counts for
+    /// nothing where there is `slack`.
+    pub(crate) fn is_far(&self, due: &Due, slack: bool) -> bool {
+        let slack = if slack { due.tolerance(self.rate) } else { Span::ZERO };
+        let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
+        self.rate.span_of_fine(away).abs() > Self::FOLLOWED + slack
+    }
+
+    /// Chooses the step for a block of `frames`, after the card played `skipped` frames of its own.
+    pub(crate) fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames) {
+        let Some(place) = self.place() else { return };
+        let (tolerance, due) = (due.tolerance(self.rate), due.point);
+        self.step = self.servo.step(&Observation { due, place, tolerance, frames, skipped });
+        if self.servo.copies() && place.fraction > 0 {
+            self.resampler.set_fraction(0);
+        }
+    }
+
+    /// What is due was moved by `span` on purpose.
+    pub(crate) fn retarget(&mut self, span: Span) {
+        self.servo.retarget(span);
+    }
+
+    /// Fills `out` with what comes next.
+    pub(crate) fn pull(&mut self, out: &mut [f32]) -> Option<Rendered> {
+        let begin = self.place().zip(self.playout.cursor());
+        let resampled = self.step != Step::ONE || self.resampler.fraction() != 0;
+        let mut missing = Frames::ZERO;
+        for piece in out.chunks_mut(Self::PIECE * self.channels.count()) {
+            missing += self.pull_piece(piece);
+        }
+        let (start, first) = begin?;
+        let read = first..self.playout.cursor()?;
+        Some(Rendered { start, read, missing, resampled })
+    }
+
+    fn pull_piece(&mut self, out: &mut [f32]) -> Frames {
+        let frames = self.channels.frames_in(out.len()).as_len();
+        let wanted = self.resampler.wants(frames, self.step);
+        if wanted == frames && self.step == Step::ONE && self.resampler.fraction() == 0 {
+            let missing = self.playout.pull(out);
+            self.resampler.pass(out);
+            return missing;
+        }
+        let room = &mut self.room[..wanted * self.channels.count()];
+        let missing = self.playout.pull(room);
+        self.resampler.push(room);
+        self.resampler.pull(out, self.step);
+        missing
+    }
+
+    /// Forgets the stream; fades over from what was.
+    pub(crate) fn clear(&mut self) {
+        self.step = Step::ONE;
+        self.playout.clear();
+    }
+}

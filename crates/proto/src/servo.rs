@@ -1,0 +1,196 @@
+//! The rate servo: how many frames of the stream each frame of the card is to take, so that two
+//! clocks that run apart stay together.
+//!
+//! It is told, block by block, what is due and what would be played, and answers with the step of
+//! the resampler. Two things are kept apart: the **drift**, how much faster what is due advances
+//! than the card, learnt from what is due alone; and the **pull**, what brings a remaining error of
+//! what is played to nothing. Both are bounded so that the pitch is never off by a cent (578 ppm).
+//!
+//! It begins by copying: where both ends share one clock nothing is resampled, and what is played is
+//! what was sent, bit for bit. It follows once the error has left what the clocks cannot tell apart,
+//! with the drift that it has learnt meanwhile, and lands on whole frames again where no drift is
+//! left.
+
+use tautline_dsp::resample::Step;
+
+use crate::time::{FineFrames, Frames, MediaPoint, Span};
+use crate::units::{Ppm, Rate};
+
+/// What the servo is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Frames are copied; the error is only watched.
+    Copying,
+    /// The place follows what is due.
+    Following,
+    /// The place goes to the nearest whole frame, to be copied from there on.
+    Landing,
+}
+
+/// What the servo is told before each block.
+#[derive(Debug, Clone, Copy)]
+pub struct Observation {
+    /// What is due with the first frame of the block.
+    pub due: MediaPoint,
+    /// What would be played with it.
+    pub place: MediaPoint,
+    /// How far the two may be apart without anybody being able to tell.
+    pub tolerance: Span,
+    /// Frames of the card in the block.
+    pub frames: Frames,
+    /// Frames that the card played of its own since the block before.
+    pub skipped: Frames,
+}
+
+/// Steers the resampler of one stream.
+#[derive(Debug, Clone)]
+pub struct Servo {
+    rate: Rate,
+    mode: Mode,
+    drift: Drift,
+    /// The drift, smoothed over [`Self::CALM`], and for how long it has been followed, in seconds.
+    calm: (f64, f64),
+}
+
+impl Servo {
+    /// How much of an error is made up for in a second.
+    const STIFFNESS: f64 = 1.6;
+    /// The most that an error adds to the pitch: a third of a cent.
+    const PULL: f64 = 200e-6;
+    /// No drift is left if it has been below this...
+    const STILL: f64 = 0.3e-6;
+    /// ... on average over this long, in seconds.
+    const CALM: f64 = 20.0;
+
+    /// Copies until there is reason to follow.
+    pub const fn new(rate: Rate) -> Self {
+        Self { rate, mode: Mode::Copying, drift: Drift::UNKNOWN, calm: (0.0, 0.0) }
+    }
+
+    /// How much faster the card runs than the sender's; `None` while that is not followed.
+    pub fn drift(&self) -> Option<Ppm> {
+        // A card that is slow has more of the stream due for each frame of its own.
+        (self.mode == Mode::Following).then(|| Ppm::from_f64(-self.drift.rate * 1e6))
+    }
+
+    /// Whether frames are to be copied as soon as the place is a whole frame.
+    pub const fn copies(&self) -> bool {
+        matches!(self.mode, Mode::Copying)
+    }
+
+    /// Goes back to copying: another stream begins.
+    pub fn land(&mut self) {
+        let mode = if self.copies() { Mode::Copying } else { Mode::Landing };
+        *self = Self { mode, ..Self::new(self.rate) };
+    }
+
+    /// What is due was moved by `span` on purpose, as another latency was chosen: that is no drift.
+    pub fn retarget(&mut self, span: Span) {
+        if let Some(expected) = &mut self.drift.expected {
+            *expected = self.rate.point_after(expected.frame, span) + fine(expected.fraction);
+        }
+    }
+
+    /// The step for the coming block.
+    pub fn step(&mut self, observed: &Observation) -> Step {
+        let Observation { due, place, tolerance, frames, skipped } = *observed;
+        self.drift.observe(due, skipped, self.rate);
+        self.drift.pass(frames);
+        let hertz = f64::from(self.rate.hertz());
+        let error = (due - place).as_f64() / hertz;
+        let tolerance = tolerance.as_nanos() as f64 / 1e9;
+        if self.mode == Mode::Copying && error.abs() > tolerance {
+            (self.mode, self.calm) = (Mode::Following, (self.drift.rate, 0.0));
+        }
+        match self.mode {
+            Mode::Copying => Step::ONE,
+            Mode::Landing => self.landing(place.fraction, frames),
+            Mode::Following => {
+                if self.is_calm(frames.count() as f64 / hertz) && error.abs() * 2.0 <= tolerance {
+                    self.mode = Mode::Landing;
+                }
+                let pull = (Self::STIFFNESS * error).clamp(-Self::PULL, Self::PULL);
+                Step::from_ppm((self.drift.rate + pull) * 1e6)
+            }
+        }
+    }
+
+    fn is_calm(&mut self, seconds: f64) -> bool {
+        let (mean, since) = &mut self.calm;
+        *mean += (self.drift.rate - *mean) * (seconds / Self::CALM).min(1.0);
+        *since += seconds;
+        *since > 2.0 * Self::CALM && mean.abs() < Self::STILL
+    }
+
+    /// To the nearest whole frame, no faster than an error is pulled. Rounds up, so that what is
+    /// left at the end lies after that frame: less than 2⁻³² of a frame for each of the block, which
+    /// is dropped.
+    fn landing(&mut self, fraction: u32, frames: Frames) -> Step {
+        let (parts, frames) = (i64::from(fraction), frames.count().max(1));
+        if parts < frames {
+            self.mode = Mode::Copying;
+            return Step::ONE;
+        }
+        let left = if fraction < 1 << 31 { -parts } else { FineFrames::ONE - parts };
+        let each = -(-left).div_euclid(frames);
+        let most = (Self::PULL * FineFrames::ONE as f64) as i64;
+        Step::from_bits((FineFrames::ONE + each.clamp(-most, most)) as u64)
+    }
+}
+
+fn fine(fraction: u32) -> FineFrames {
+    FineFrames::from_parts(i64::from(fraction))
+}
+
+/// How much faster what is due advances than the card: a phase-locked loop of second order on the
+/// points that are due.
+#[derive(Debug, Clone)]
+struct Drift {
+    /// What should be due with the next block.
+    expected: Option<MediaPoint>,
+    /// Frames of the stream for each of the card, less one.
+    rate: f64,
+    /// Frames of the card since the last point that was due.
+    passed: Frames,
+}
+
+impl Drift {
+    const UNKNOWN: Self = Self { expected: None, rate: 0.0, passed: Frames::ZERO };
+    /// Natural frequency of the loop in radians per second, critically damped: a drift that changes
+    /// by 100 ppm is behind by 100 ppm ÷ (e · ω) = 46 µs at most and is caught up with in seconds; a
+    /// mapping that moves by 10 µs moves the drift by 3 ppm.
+    const OMEGA: f64 = 0.8;
+    /// The most that two cards run apart: 500 ppm, and what an estimate of that overshoots by.
+    const MOST: f64 = 600e-6;
+    /// What is due moved at once by more than this: the clocks were mapped anew, which says nothing
+    /// of the drift. Twice what a card of 500 ppm is behind by in the beginning.
+    const JUMP: Span = Span::from_micros(500);
+
+    fn observe(&mut self, due: MediaPoint, skipped: Frames, rate: Rate) {
+        let elapsed = self.passed + skipped;
+        self.passed = Frames::ZERO;
+        let Some(expected) = self.expected else {
+            self.expected = Some(due);
+            return;
+        };
+        let advance = (elapsed.count() as f64 * self.rate * FineFrames::ONE as f64) as i64;
+        let expected = expected + FineFrames::from(elapsed) + FineFrames::from_parts(advance);
+        let behind = due - expected;
+        if rate.span_of_fine(behind).abs() > Self::JUMP {
+            self.expected = Some(due);
+            return;
+        }
+        let seconds = elapsed.count() as f64 / f64::from(rate.hertz());
+        let gain = (Self::OMEGA * seconds).min(0.5);
+        let pulled = behind.parts() as f64 * 2.0 * gain;
+        self.expected = Some(expected + FineFrames::from_parts(pulled as i64));
+        let behind = behind.as_f64() / f64::from(rate.hertz());
+        self.rate += Self::OMEGA * gain * behind;
+        self.rate = self.rate.clamp(-Self::MOST, Self::MOST);
+    }
+
+    /// The card goes on by so many frames.
+    fn pass(&mut self, frames: Frames) {
+        self.passed += frames;
+    }
+}
