@@ -81,6 +81,10 @@ fn meant(text: &str) -> String {
     }
 }
 
+fn with_scheme(text: &str) -> String {
+    if text.contains("://") { text.to_owned() } else { format!("rtp://{text}") }
+}
+
 impl Address {
     /// Reads what follows `--to`.
     pub(crate) fn to_send_to(text: &str) -> Result<Self, String> {
@@ -90,6 +94,16 @@ impl Address {
     /// Reads what follows `--from`.
     pub(crate) fn to_hear(text: &str) -> Result<Self, String> {
         Self::read(text, End::From)
+    }
+
+    /// Reads where a relay listens: `rtp://` may be left out.
+    pub(crate) fn to_listen_at(text: &str) -> Result<Self, String> {
+        Self::read(&with_scheme(text), End::From)
+    }
+
+    /// Reads where a relay hands on to: `rtp://` may be left out.
+    pub(crate) fn to_relay_to(text: &str) -> Result<Self, String> {
+        Self::read(&with_scheme(text), End::To)
     }
 
     fn read(text: &str, end: End) -> Result<Self, String> {

@@ -1,5 +1,7 @@
 //! The command line, defined once: help, man pages, completions and `tautline.toml` follow from it.
 
+mod lab;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -15,6 +17,8 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::address::Address;
 use crate::help;
+
+pub(crate) use lab::{Back, Impair, Lab};
 
 /// Carries sound between machines and proves when it arrives.
 #[derive(Debug, Parser)]
@@ -43,6 +47,9 @@ pub(crate) enum Command {
     Join(Join),
     /// Say whether what was heard is what was sent, frame by frame
     Compare(Compare),
+    /// Experiments, such as a network that misbehaves on purpose
+    #[command(subcommand)]
+    Lab(Lab),
     /// Write man pages into a folder
     #[command(hide = true)]
     Man(OutFolder),

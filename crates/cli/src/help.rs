@@ -70,6 +70,37 @@ pub(crate) const COMPARE: &str = r#"Example:
 
 Exit status: 0 if every frame that was sent was heard, bit for bit; 1 if not."#;
 
+pub(crate) const IMPAIR: &str = r#"A stream through a bad network, in three terminals, the receiver first:
+  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye
+  taut lab impair --listen 127.0.0.1:6004 --to 127.0.0.1:5004 \
+      --preset wifi-5ghz --loss 5% --seed 7
+  taut send --input file:song.flac --to rtp://127.0.0.1:6004 --latency 40ms
+Ctrl-C ends the relay; it says what it did to how many, and how punctual it was
+itself. Then hear heard.wav, or count what is missing:
+  taut compare song.flac heard.wav
+
+RTP comes and goes by the UDP ports given, RTCP by the ones above. What comes
+back goes to whoever sent last. The parts of the way there:
+  a bottleneck and its queue (--rate), then --delay and --jitter, then loss
+Packets stay in order but for those that --reorder holds back. What a preset is,
+and where its figures come from, stands in crates/sim/src/preset.rs.
+
+More examples:
+  # Nothing but loss, in bursts; reports come back whole:
+  taut lab impair --listen 127.0.0.1:6004 --to 10.0.0.2:5004 --loss 20% \
+      --burst 3 --back ideal
+  # A cable that is pulled out twice, to a multicast group:
+  taut lab impair --listen 127.0.0.1:6004 --to "239.69.1.1:5004?iface=eth0" \
+      --outage 10s+2s --outage 30s+500ms
+  # As it was on another network, as `taut recv --ledger heard.csv` saw it:
+  taut lab impair --listen 127.0.0.1:6004 --to 127.0.0.1:5004 --trace heard.csv
+
+Records, for --trace, are lines of text; # begins a remark. The first line says
+what follows, packet by packet:
+  delay_us every 1ms   microseconds that each took, - for one that was lost
+  sent_s,arrived_s     two instants in seconds, the second empty if it was lost
+or the record is a receiver's ledger as it is. Its time begins with the relay."#;
+
 /// With `-h`.
 pub(crate) const SEND: &str = send_examples!();
 pub(crate) const RECV: &str = recv_examples!();
@@ -146,9 +177,9 @@ Times are written 125us, 5ms or 2s."#
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::process::Command as Program;
 
-    use clap::{CommandFactory, Parser};
+    use clap::{Command, CommandFactory, Parser};
 
     use crate::flags::Taut;
 
@@ -177,11 +208,13 @@ mod tests {
     fn helps() -> String {
         let mut taut = Taut::command();
         taut.build();
-        let commands = taut.get_subcommands().cloned().collect::<Vec<_>>();
-        let helps = commands.into_iter().chain([taut]).map(|mut command| {
-            format!("{}\n{}\n", command.render_help(), command.render_long_help())
-        });
-        helps.collect()
+        helps_of(&taut)
+    }
+
+    fn helps_of(command: &Command) -> String {
+        let mut shown = command.clone();
+        let own = format!("{}\n{}\n", shown.render_help(), shown.render_long_help());
+        command.get_subcommands().map(helps_of).chain([own]).collect()
     }
 
     /// The code blocks of a page.
@@ -191,7 +224,7 @@ mod tests {
 
     /// The words that a shell makes of it.
     fn pasted(example: &str) -> Vec<String> {
-        let shell = Command::new("sh").args(["-c", &format!("printf '%s\\n' {example}")]).output();
+        let shell = Program::new("sh").args(["-c", &format!("printf '%s\\n' {example}")]).output();
         let output = shell.expect("a shell");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.is_empty(), "{example}: {said}");
@@ -238,6 +271,7 @@ mod tests {
             super::DEMO,
             super::JOIN,
             super::COMPARE,
+            super::IMPAIR,
             super::SEND_LONG,
             super::RECV_LONG,
         ];

@@ -48,6 +48,7 @@ fn run(command: Command) -> Result<(), Failure> {
         }
         Command::Join(flags) => cmd::join::run(&flags),
         Command::Compare(flags) => cmd::compare::run(&flags),
+        Command::Lab(lab) => cmd::lab::run(&lab),
         Command::Man(flags) => cmd::pages::man(&flags.out),
         Command::Completions(flags) => cmd::pages::completions(&flags.out),
     }

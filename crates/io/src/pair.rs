@@ -10,20 +10,36 @@ const TRIES: usize = 64;
 /// Opens a link for RTP and a socket for RTCP on the UDP port above (RFC 3550 §11). For UDP port 0
 /// a free pair is found whose first is even.
 pub fn open_pair(options: &UdpOptions) -> Result<(DirectUdp, ControlSocket), OpenError> {
+    find_pair(options, DirectUdp::open)
+}
+
+/// The same with a plain socket for RTP too, which sends to anyone.
+pub fn open_plain_pair(options: &UdpOptions) -> Result<(ControlSocket, ControlSocket), OpenError> {
+    find_pair(options, ControlSocket::open)
+}
+
+fn find_pair<T>(
+    options: &UdpOptions,
+    open_media: impl Fn(&UdpOptions) -> Result<T, OpenError>,
+) -> Result<(T, ControlSocket), OpenError> {
     if options.bind.port() != 0 {
-        return open_pair_at(options, options.bind.port());
+        return open_pair_at(options, options.bind.port(), &open_media);
     }
     let mut tries = 0;
     loop {
         let free = open(options)?.local().map_or(0, |local| local.port());
-        match open_pair_at(options, free & !1) {
+        match open_pair_at(options, free & !1, &open_media) {
             Err(error) if error.errno == libc::EADDRINUSE && tries < TRIES => tries += 1,
             answer => return answer,
         }
     }
 }
 
-fn open_pair_at(options: &UdpOptions, port: u16) -> Result<(DirectUdp, ControlSocket), OpenError> {
+fn open_pair_at<T>(
+    options: &UdpOptions,
+    port: u16,
+    open_media: impl Fn(&UdpOptions) -> Result<T, OpenError>,
+) -> Result<(T, ControlSocket), OpenError> {
     let mut media = options.clone();
     media.bind.set_port(port);
     let Some(above) = port.checked_add(1) else {
@@ -35,7 +51,7 @@ fn open_pair_at(options: &UdpOptions, port: u16) -> Result<(DirectUdp, ControlSo
         });
     };
     // The one that was asked for first: if both are taken, people are told of that one.
-    let media = DirectUdp::open(&media)?;
+    let media = open_media(&media)?;
     let control = ControlSocket::open(&options.for_control(above)).map_err(|mut error| {
         error.tried.push_str(" for RTCP");
         error

@@ -83,6 +83,13 @@ impl Loss {
         let into_good = 1.0 / mean_length;
         Self { into_bad: into_good * share / (1.0 - share), into_good, in_good: 0.0, in_bad: 1.0 }
     }
+
+    /// The share of packets that is lost in the long run.
+    pub fn share(self) -> f64 {
+        let Self { into_bad, into_good, in_good, in_bad } = self;
+        let bad = if into_bad > 0.0 { into_bad / (into_bad + into_good) } else { 0.0 };
+        bad * in_bad + (1.0 - bad) * in_good
+    }
 }
 
 /// Times in which packets are held and then come all at once: a Wi-Fi scan, a switch that is

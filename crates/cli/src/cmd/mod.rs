@@ -4,6 +4,7 @@ pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod devices;
 pub(crate) mod join;
+pub(crate) mod lab;
 pub(crate) mod pages;
 pub(crate) mod recv;
 mod sdp;

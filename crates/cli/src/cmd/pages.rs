@@ -15,10 +15,17 @@ pub(crate) fn man(folder: &Path) -> Result<(), Failure> {
         std::fs::create_dir_all(folder)?;
         let mut taut = Taut::command().disable_help_subcommand(true);
         taut.build();
-        let commands = taut.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
-        commands.chain([taut.clone()]).try_for_each(|command| page(command, folder))
+        pages(&taut, folder)
     };
     write().map_err(|error| failed(folder, &error))
+}
+
+/// Writes the pages of a command and of all below it.
+fn pages(command: &Command, folder: &Path) -> io::Result<()> {
+    for below in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        pages(below, folder)?;
+    }
+    page(command.clone(), folder)
 }
 
 /// Writes the page of one command. What stands below the options keeps its lines and its own

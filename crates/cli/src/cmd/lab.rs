@@ -1,0 +1,99 @@
+//! `taut lab`: the experiments.
+
+use std::path::Path;
+
+use tautline_io::clock::now;
+use tautline_io::udp::UdpOptions;
+use tautline_lab::EXPERIMENTS;
+use tautline_lab::impair::{Changes, Relay, RelayOptions};
+use tautline_proto::time::Span;
+use tautline_sim::link::PathModel;
+use tautline_sim::trace::Trace;
+
+use super::stop_on_signals;
+use crate::failure::Failure;
+use crate::flags::{Back, Impair, Lab, ReportKind};
+use crate::screen;
+
+pub(crate) fn run(lab: &Lab) -> Result<(), Failure> {
+    match lab {
+        Lab::List => EXPERIMENTS.iter().for_each(|experiment| {
+            screen::say(&format!("{:10} {}", experiment.name, experiment.does));
+        }),
+        Lab::Impair(flags) => impair(flags)?,
+    }
+    Ok(())
+}
+
+/// From one look at the clock and the signals to the next.
+const BEAT: Span = Span::from_millis(50);
+
+fn impair(flags: &Impair) -> Result<(), Failure> {
+    let stop = stop_on_signals()?;
+    let begun = now();
+    let relay = Relay::start(&options(flags)?)?;
+    if flags.report != ReportKind::None {
+        screen::tell(&format!("relaying rtp://{} to {}", relay.address(), flags.to));
+    }
+    let ends = flags.duration.map(|duration| begun + duration);
+    while !stop.is_requested() && ends.is_none_or(|ends| now() < ends) {
+        let next = now() + BEAT;
+        tautline_io::clock::sleep_until(ends.map_or(next, |ends| ends.min(next)));
+    }
+    let Some(report) = relay.stop() else {
+        return Err(Failure::running("the relay broke down; what it said stands above"));
+    };
+    match flags.report {
+        ReportKind::Text => screen::print(&report.to_string()),
+        ReportKind::Json => {
+            screen::print(&report.to_json().map_err(|error| Failure::running(error.to_string()))?)
+        }
+        ReportKind::None => {}
+    }
+    Ok(())
+}
+
+fn options(flags: &Impair) -> Result<RelayOptions, Failure> {
+    let (listen, to) = (flags.listen.resolve()?, flags.to.resolve()?);
+    let path = flags.preset.map_or(PathModel::ideal(Span::ZERO), |preset| preset.path());
+    let mut changes = Changes {
+        delay: flags.delay,
+        jitter: flags.jitter,
+        loss: flags.loss,
+        burst: flags.burst,
+        reorder: flags.reorder,
+        duplicate: flags.duplicate,
+        rate: flags.rate,
+        mtu: flags.mtu.map(usize::from),
+        outages: flags.outage.clone(),
+        trace: flags.trace.as_deref().map(read_trace).transpose()?,
+    };
+    if flags.once {
+        changes.trace = changes.trace.map(Trace::once);
+    }
+    let there = changes.of(path);
+    let mut options = RelayOptions::between(listen.rtp, to.rtp);
+    options.back = match flags.back {
+        Back::Same => there.clone(),
+        Back::Ideal => PathModel::ideal(there.delay),
+    };
+    options.there = there;
+    options.seed = flags.seed;
+    options.scheduler = flags.scheduler;
+    options.listen.interface.clone_from(&flags.listen.interface);
+    options.listen.source_filter = flags.listen.source;
+    options.onward = UdpOptions {
+        interface: flags.to.interface.clone(),
+        ttl: flags.to.ttl.unwrap_or(options.onward.ttl),
+        loopback: flags.to.loopback.unwrap_or(options.onward.loopback),
+        ..options.onward
+    };
+    Ok(options)
+}
+
+fn read_trace(path: &Path) -> Result<Trace, Failure> {
+    let failed = |why: String| Failure::open(format!("reading {}: {why}", path.display()));
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| failed(format!("{error}; check the path")))?;
+    Trace::read(&text).map_err(|error| failed(error.to_string()))
+}

@@ -1,0 +1,233 @@
+//! The impaired path between real sockets: one thread that waits for datagrams and due times.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use tautline_engine::distribution::Distribution;
+use tautline_io::clock::now;
+use tautline_io::control::{ControlSocket, wait};
+use tautline_io::pair::open_plain_pair;
+use tautline_io::thread::{Granted, Scheduler, spawn};
+use tautline_io::udp::{OpenError, UdpOptions};
+use tautline_proto::time::{LocalTime, Span};
+use tautline_sim::link::PathModel;
+
+use super::report::{RelayReport, WayReport};
+use super::{Impairer, Port, Released, Way};
+
+/// How a relay is run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RelayOptions {
+    /// Where it listens: RTP there, RTCP on the UDP port above; UDP port 0 for two that are free.
+    pub listen: UdpOptions,
+    /// By what socket it hands on.
+    pub onward: UdpOptions,
+    /// Where it hands on to, by the same rule: a host or a group.
+    pub to: SocketAddr,
+    /// What happens to what the sender sends.
+    pub there: PathModel,
+    /// What happens to what comes back.
+    pub back: PathModel,
+    /// Of everything that is drawn.
+    pub seed: u64,
+    /// Of its thread.
+    pub scheduler: Scheduler,
+}
+
+impl RelayOptions {
+    /// From `listen` to `to`, whole and at once both ways, on a thread above those of devices.
+    pub fn between(listen: SocketAddr, to: SocketAddr) -> Self {
+        let roomy = |options: UdpOptions| UdpOptions {
+            datagram_bytes: LONGEST,
+            packets_per_second: PACKETS_PER_SECOND,
+            ..options
+        };
+        Self {
+            listen: roomy(UdpOptions::receiver(listen)),
+            onward: roomy(UdpOptions::sender(vec![to])),
+            to,
+            there: PathModel::ideal(Span::ZERO),
+            back: PathModel::ideal(Span::ZERO),
+            seed: 1,
+            scheduler: Scheduler::Fifo(75),
+        }
+    }
+}
+
+/// The longest UDP payload over IPv4.
+const LONGEST: usize = 65_507;
+/// The shortest packets, 125 µs.
+const PACKETS_PER_SECOND: u32 = 8_000;
+/// The longest wait, after which the thread sees whether it is to stop.
+const BEAT: Span = Span::from_millis(20);
+/// Its deepest call is a system call.
+const STACK_BYTES: usize = 256 << 10;
+
+/// A relay that runs. Dropped, it stops; what is still on its way then is lost.
+pub struct Relay {
+    address: SocketAddr,
+    granted: Granted,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<RelayReport>>,
+}
+
+impl Relay {
+    /// Opens the sockets and begins.
+    pub fn start(options: &RelayOptions) -> Result<Self, OpenError> {
+        let (media, control) = open_plain_pair(&options.listen)?;
+        let (onward_media, onward_control) = open_plain_pair(&options.onward)?;
+        let address = media.local();
+        let start = now();
+        let stop = Arc::new(AtomicBool::new(false));
+        let worker = Worker {
+            sockets: [media, control, onward_media, onward_control],
+            sender: [None; 2],
+            to: [options.to, SocketAddr::new(options.to.ip(), options.to.port().saturating_add(1))],
+            impairer: Impairer::new(
+                options.there.clone(),
+                options.back.clone(),
+                options.seed,
+                start,
+            ),
+            lateness: Distribution::default(),
+            unaddressed: 0,
+            start,
+            stop: Arc::clone(&stop),
+        };
+        let seed = options.seed;
+        let (thread, granted) =
+            spawn("taut-impair", options.scheduler, STACK_BYTES, move || worker.run(seed))
+                .map_err(|error| OpenError {
+                    tried: "starting the relay's thread".into(),
+                    errno: error.raw_os_error().unwrap_or(0),
+                    answer: error.to_string(),
+                    mend: "raise the limit of processes (ulimit -u)".into(),
+                })?;
+        Ok(Self { address, granted, stop, thread: Some(thread) })
+    }
+
+    /// Where it listens for RTP, with the UDP port it was given if it asked for any; for a
+    /// sender on this machine if it listens on every interface.
+    pub fn address(&self) -> SocketAddr {
+        let mut address = self.address;
+        match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => {
+                address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+            }
+            IpAddr::V6(ip) if ip.is_unspecified() => {
+                address.set_ip(std::net::Ipv6Addr::LOCALHOST.into());
+            }
+            _ => {}
+        }
+        address
+    }
+
+    /// How its thread runs.
+    pub const fn granted(&self) -> Granted {
+        self.granted
+    }
+
+    /// Ends it, and says what it did; `None` only if its thread had panicked.
+    pub fn stop(mut self) -> Option<RelayReport> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Option<RelayReport> {
+        self.stop.store(true, Ordering::Release);
+        let mut report = self.thread.take()?.join().ok()?;
+        if !self.granted.is_granted() {
+            report.notes.push(format!("the relay runs as {}", self.granted));
+        }
+        Some(report)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+struct Worker {
+    /// To the sender, RTP and RTCP; onward, RTP and RTCP.
+    sockets: [ControlSocket; 4],
+    /// Who sent last, by RTP and by RTCP: who is answered.
+    sender: [Option<SocketAddr>; 2],
+    to: [SocketAddr; 2],
+    impairer: Impairer,
+    lateness: Distribution,
+    /// Datagrams that came back before anybody had sent.
+    unaddressed: u64,
+    start: LocalTime,
+    stop: Arc<AtomicBool>,
+}
+
+const WAYS: [(Way, Port); 4] = [
+    (Way::There, Port::Media),
+    (Way::There, Port::Control),
+    (Way::Back, Port::Media),
+    (Way::Back, Port::Control),
+];
+
+impl Worker {
+    fn run(mut self, seed: u64) -> RelayReport {
+        while !self.stop.load(Ordering::Acquire) {
+            let until = self.impairer.next_due().min(now() + BEAT);
+            let [a, b, c, d] = &self.sockets;
+            if wait(&[a, b, c, d], until) {
+                self.take();
+            }
+            self.hand_on();
+        }
+        self.report(seed)
+    }
+
+    fn take(&mut self) {
+        for (index, socket) in self.sockets.iter_mut().enumerate() {
+            let (way, port) = WAYS[index];
+            let impairer = &mut self.impairer;
+            let sender = &mut self.sender;
+            socket.receive(&mut |arrival| {
+                if way == Way::There {
+                    sender[port as usize] = Some(arrival.source);
+                }
+                impairer.take(way, port, arrival.datagram, arrival.arrival);
+            });
+        }
+    }
+
+    fn hand_on(&mut self) {
+        let Self { sockets, sender, to, impairer, lateness, unaddressed, .. } = self;
+        impairer.release(now(), |Released { way, port, datagram, due }| {
+            // What goes there leaves by the onward sockets.
+            let (first, destination) = match way {
+                Way::There => (2, Some(to[port as usize])),
+                Way::Back => (0, sender[port as usize]),
+            };
+            let Some(destination) = destination else {
+                *unaddressed += 1;
+                return;
+            };
+            lateness.record(now() - due);
+            // Counted by the socket: a network does not tell either.
+            let _ = sockets[first + port as usize].send_to(datagram, destination);
+        });
+    }
+
+    fn report(&self, seed: u64) -> RelayReport {
+        let refused = |sockets: &[ControlSocket]| -> u64 {
+            sockets.iter().map(|socket| socket.counters().send_errors).sum()
+        };
+        let dropped = self.sockets.iter().map(|socket| socket.counters().kernel_drops).sum();
+        RelayReport::new(
+            seed,
+            now() - self.start,
+            WayReport::new(self.impairer.counters(Way::There), refused(&self.sockets[2..])),
+            WayReport::new(self.impairer.counters(Way::Back), refused(&self.sockets[..2])),
+            &self.lateness,
+            (dropped, self.unaddressed),
+        )
+    }
+}

@@ -1,0 +1,132 @@
+//! What a relay did, for people and for programs.
+
+use core::fmt;
+
+use serde::Serialize;
+use tautline_engine::distribution::{Distribution, Summary};
+use tautline_proto::time::Span;
+
+use super::{Counters, UNPUNCTUAL};
+
+/// What became of the datagrams of one way.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct WayReport {
+    /// That came.
+    pub received: u64,
+    /// That were handed on, those that went twice included.
+    pub released: u64,
+    /// That the path lost.
+    pub lost: u64,
+    /// The share that the path lost.
+    pub loss: f64,
+    /// Mean length of the runs of lost ones.
+    pub mean_burst: f64,
+    /// That went twice.
+    pub duplicated: u64,
+    /// That found the relay's memory full.
+    pub overflowed: u64,
+    /// That the system refused to send.
+    pub refused: u64,
+}
+
+impl WayReport {
+    pub(super) fn new(counters: Counters, refused: u64) -> Self {
+        let Counters { received, lost, duplicated, overflowed, released, .. } = counters;
+        let (loss, mean_burst) = (counters.loss().0, counters.mean_burst());
+        Self { received, released, lost, loss, mean_burst, duplicated, overflowed, refused }
+    }
+}
+
+/// What a relay did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RelayReport {
+    /// Version of these names.
+    pub schema: u32,
+    /// The name of the experiment.
+    pub experiment: &'static str,
+    /// Of everything that was drawn.
+    pub seed: u64,
+    /// From its beginning to its end.
+    pub duration_ns: i64,
+    /// What the sender sent.
+    pub there: WayReport,
+    /// What came back.
+    pub back: WayReport,
+    /// How much later than asked datagrams were handed on: the relay's own doing.
+    pub lateness: Summary,
+    /// Datagrams that came faster than the relay read them.
+    pub kernel_drops: u64,
+    /// Datagrams that came back before anybody had sent.
+    pub unaddressed: u64,
+    /// What a reader should know, a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl RelayReport {
+    pub(super) fn new(
+        seed: u64,
+        duration: Span,
+        there: WayReport,
+        back: WayReport,
+        lateness: &Distribution,
+        (kernel_drops, unaddressed): (u64, u64),
+    ) -> Self {
+        let mut notes = Vec::new();
+        if let Some(late) = lateness.percentile(0.99).filter(|late| *late > UNPUNCTUAL) {
+            notes.push(format!(
+                "one datagram in a hundred went on more than {late} later than asked: the host is \
+                 busy or stalls, and part of what was heard is its doing"
+            ));
+        }
+        if kernel_drops + there.overflowed + back.overflowed > 0 {
+            notes.push("datagrams were dropped that no path lost: too many came at once".into());
+        }
+        Self {
+            schema: 1,
+            experiment: "impair",
+            seed,
+            duration_ns: duration.as_nanos(),
+            there,
+            back,
+            lateness: lateness.summary(),
+            kernel_drops,
+            unaddressed,
+            notes,
+        }
+    }
+
+    /// The report for programs.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+}
+
+impl fmt::Display for RelayReport {
+    /// The report for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}, {:.1} s", self.seed, self.duration_ns as f64 / 1e9)?;
+        for (name, way) in [("there", &self.there), ("back", &self.back)] {
+            write!(
+                f,
+                "{name:5}  {} came, {} went on, {} lost",
+                way.received, way.released, way.lost
+            )?;
+            if way.lost > 0 {
+                write!(f, " ({:.2} %, {:.1} in a row)", way.loss * 100.0, way.mean_burst)?;
+            }
+            writeln!(f, ", {} twice", way.duplicated)?;
+        }
+        let shown = |nanos: Option<i64>| {
+            nanos.map_or("–".into(), |nanos| format!("{}", Span::from_nanos(nanos)))
+        };
+        let Summary { p50_ns, p99_ns, max_ns, .. } = self.lateness;
+        writeln!(
+            f,
+            "later than asked: {} p50, {} p99, {} at most",
+            shown(p50_ns),
+            shown(p99_ns),
+            shown(max_ns)
+        )?;
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
+    }
+}

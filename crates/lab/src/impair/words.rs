@@ -1,0 +1,234 @@
+//! What people type to say how a network misbehaves.
+
+use core::fmt;
+use core::str::FromStr;
+
+use tautline_proto::text::{SpanError, parse_span};
+use tautline_proto::time::Span;
+use tautline_sim::clock::TrueTime;
+use tautline_sim::link::{Bottleneck, Jitter, Loss, PathModel};
+use tautline_sim::trace::Trace;
+
+/// A word that cannot be read, with what was typed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WordError {
+    /// No share.
+    #[error("`{0}` is no share; write 5% or 0.05")]
+    Share(String),
+    /// No bit rate.
+    #[error("`{0}` is no bit rate; write 10Mbit, or kbit, Gbit")]
+    BitRate(String),
+    /// No outage.
+    #[error("`{0}` is no outage; write 10s+2s: after ten seconds, for two")]
+    Outage(String),
+    /// A duration within one of the others.
+    #[error(transparent)]
+    Span(#[from] SpanError),
+}
+
+/// A share of all datagrams, 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Share(pub f64);
+
+impl FromStr for Share {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, WordError> {
+        let (figure, unit) = match text.strip_suffix('%') {
+            Some(figure) => (figure, 0.01),
+            None => (text, 1.0),
+        };
+        let share = figure.trim().parse::<f64>().map(|share| share * unit).ok();
+        let share = share.filter(|share| (0.0..=1.0).contains(share));
+        share.map(Self).ok_or_else(|| WordError::Share(text.into()))
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} %", self.0 * 100.0)
+    }
+}
+
+/// How many datagrams are held back so that those behind overtake them, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Held {
+    /// How many.
+    pub share: Share,
+    /// How long: 2 ms if it is not said.
+    pub by: Span,
+}
+
+impl FromStr for Held {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, WordError> {
+        let (share, by) = text.split_once('+').unwrap_or((text, "2ms"));
+        Ok(Self { share: share.parse()?, by: parse_span(by)? })
+    }
+}
+
+/// Bits per second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BitRate(pub u64);
+
+impl FromStr for BitRate {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, WordError> {
+        let unit_at = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
+        let (figure, unit) = text.split_at(unit_at);
+        let scale = match unit.to_ascii_lowercase().as_str() {
+            "bit" => 1.0,
+            "kbit" => 1e3,
+            "mbit" => 1e6,
+            "gbit" => 1e9,
+            _ => 0.0,
+        };
+        let bits = figure.trim().parse::<f64>().unwrap_or(0.0) * scale;
+        if (1.0..1e15).contains(&bits) {
+            Ok(Self(bits as u64))
+        } else {
+            Err(WordError::BitRate(text.into()))
+        }
+    }
+}
+
+/// A time in which nothing comes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outage {
+    /// When it begins, since the beginning.
+    pub after: Span,
+    /// How long it lasts.
+    pub lasts: Span,
+}
+
+impl FromStr for Outage {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, WordError> {
+        let unusable = || WordError::Outage(text.into());
+        let (after, lasts) = text.split_once('+').ok_or_else(unusable)?;
+        let outage = Self { after: parse_span(after)?, lasts: parse_span(lasts)? };
+        if outage.after < Span::ZERO || outage.lasts <= Span::ZERO {
+            return Err(unusable());
+        }
+        Ok(outage)
+    }
+}
+
+/// What is to be different from a given path. Absent: as it is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Changes {
+    /// The least delay.
+    pub delay: Option<Span>,
+    /// On top of it, evenly between nothing and this, in order.
+    pub jitter: Option<Span>,
+    /// How many are lost.
+    pub loss: Option<Share>,
+    /// In bursts of this mean length.
+    pub burst: Option<f64>,
+    /// Held back and overtaken.
+    pub reorder: Option<Held>,
+    /// Coming twice.
+    pub duplicate: Option<Share>,
+    /// Of a bottleneck before which an eighth of a second may wait.
+    pub rate: Option<BitRate>,
+    /// The largest IP packet carried whole, in bytes.
+    pub mtu: Option<usize>,
+    /// In order.
+    pub outages: Vec<Outage>,
+    /// Delays and losses of a record on top.
+    pub trace: Option<Trace>,
+}
+
+impl Changes {
+    /// The path with what is different.
+    pub fn of(&self, mut path: PathModel) -> PathModel {
+        path.delay = self.delay.unwrap_or(path.delay);
+        path.jitter = self.jitter.map_or(path.jitter, Jitter::Uniform);
+        path.loss = self.loss_beside(path.loss);
+        path.reorders = self.reorder.map_or(path.reorders, |held| (held.share.0, held.by));
+        path.duplicates = self.duplicate.map_or(path.duplicates, |share| share.0);
+        path.mtu = self.mtu.unwrap_or(path.mtu);
+        if let Some(BitRate(rate)) = self.rate {
+            // Bits of an eighth of a second are bytes of a whole one, by 64.
+            let queue = (rate / 64).max(3000) as usize;
+            path.bottleneck = Some(Bottleneck { rate, queue });
+        }
+        let at = |span: Span| TrueTime::ZERO.after(span);
+        path.outages
+            .extend(self.outages.iter().map(|one| (at(one.after), at(one.after + one.lasts))));
+        if self.trace.is_some() {
+            path.trace.clone_from(&self.trace);
+        }
+        path
+    }
+
+    /// `--loss` alone is random, `--burst` alone gathers what the path loses anyway.
+    fn loss_beside(&self, given: Loss) -> Loss {
+        let share = match self.loss {
+            Some(share) => share.0,
+            None if self.burst.is_none() => return given,
+            None => given.share(),
+        };
+        match self.burst {
+            Some(length) if share < 1.0 => Loss::bursts(share, length.max(1.0)),
+            _ => Loss::random(share),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_sim::preset::Preset;
+
+    #[test]
+    fn shares_rates_and_outages_are_read() {
+        assert_eq!("5%".parse(), Ok(Share(0.05)));
+        assert_eq!("0.05".parse(), Ok(Share(0.05)));
+        assert_eq!("10Mbit".parse(), Ok(BitRate(10_000_000)));
+        assert_eq!("1.5gbit".parse(), Ok(BitRate(1_500_000_000)));
+        let outage = Outage { after: Span::from_secs(10), lasts: Span::from_secs(2) };
+        assert_eq!("10s+2s".parse(), Ok(outage));
+        assert_eq!("1%".parse(), Ok(Held { share: Share(0.01), by: Span::from_millis(2) }));
+        assert_eq!("1%+9ms".parse(), Ok(Held { share: Share(0.01), by: Span::from_millis(9) }));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_answered_with_the_mend() {
+        let share = |text: &str| text.parse::<Share>().unwrap_err().to_string();
+        assert_eq!(share("5"), "`5` is no share; write 5% or 0.05");
+        assert_eq!(share("-1%"), "`-1%` is no share; write 5% or 0.05");
+        let rate = |text: &str| text.parse::<BitRate>().unwrap_err().to_string();
+        assert_eq!(rate("10"), "`10` is no bit rate; write 10Mbit, or kbit, Gbit");
+        let outage = |text: &str| text.parse::<Outage>().unwrap_err().to_string();
+        assert!(outage("2s").contains("write 10s+2s"), "{}", outage("2s"));
+        assert!(outage("2s+0s").contains("write 10s+2s"), "{}", outage("2s+0s"));
+        assert!(outage("2+1").contains("no unit"), "{}", outage("2+1"));
+    }
+
+    #[test]
+    fn what_is_said_stands_before_the_preset_and_the_rest_stays() {
+        let preset = Preset::Wifi5Ghz.path();
+        let changes = Changes {
+            delay: Some(Span::from_millis(9)),
+            loss: Some(Share(0.2)),
+            burst: Some(3.0),
+            ..Changes::default()
+        };
+        let path = changes.of(preset.clone());
+        assert_eq!((path.delay, path.loss), (Span::from_millis(9), Loss::bursts(0.2, 3.0)));
+        assert_eq!((path.jitter, path.holds), (preset.jitter, preset.holds));
+        assert_eq!(Changes::default().of(preset.clone()), preset);
+    }
+
+    #[test]
+    fn a_burst_alone_gathers_what_is_lost_anyway() {
+        let random = PathModel { loss: Loss::random(0.1), ..PathModel::ideal(Span::ZERO) };
+        let path = Changes { burst: Some(4.0), ..Changes::default() }.of(random);
+        assert!((path.loss.share() - 0.1).abs() < 1e-9, "{:?}", path.loss);
+        assert_eq!(path.loss.into_good, 0.25);
+    }
+}

@@ -1,0 +1,21 @@
+//! Experiments: what shows how tautline fares, and is no part of carrying sound.
+//!
+//! Everything may be used here, and nothing else uses this but the program and the tests.
+#![forbid(unsafe_code)]
+
+pub mod impair;
+
+/// An experiment by its name on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Experiment {
+    /// What follows `taut lab`.
+    pub name: &'static str,
+    /// What it does, in one sentence.
+    pub does: &'static str,
+}
+
+/// All experiments.
+pub const EXPERIMENTS: [Experiment; 1] = [Experiment {
+    name: "impair",
+    does: "relay a stream as a bad network would: late, lost, reordered, twice",
+}];
