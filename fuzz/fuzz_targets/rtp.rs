@@ -10,7 +10,7 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::{ExtensionIds, Header, Packet};
 
 fuzz_target!(|datagram: &[u8]| {
-    let ids = ExtensionIds { capture: Some(14), instants: Some(14) };
+    let ids = ExtensionIds { capture: Some(14), instants: Some(14), redundancy: Some(14) };
     for ids in [ids, ExtensionIds::DEFAULT, ExtensionIds::NONE] {
         assert_eq!(Packet::parse_with(datagram, ids), Packet::parse_any(datagram, ids));
     }

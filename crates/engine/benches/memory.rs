@@ -66,6 +66,7 @@ impl Run {
                 period: format.packet,
                 stamps: true,
                 wall_offset: WALL,
+                redundancy: tautline_proto::redundancy::Layout::NONE,
             }),
             receiver,
             stages: Default::default(),

@@ -11,6 +11,7 @@ use tautline_io::udp::UdpOptions;
 use tautline_proto::device::Settings;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::sender::Identity;
+use tautline_proto::redundancy::Layout;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 
@@ -74,6 +75,8 @@ pub struct StreamPlan {
     /// What it is and how it is to be placed.
     pub receiver: ReceiverConfig,
     /// Whether the latency was chosen here; if not, the sender's word is taken.
+    /// What packets carry of earlier ones.
+    pub redundancy: Layout,
     pub latency_chosen: bool,
     /// Where its packets arrive.
     pub link: Box<dyn Link>,

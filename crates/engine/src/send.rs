@@ -78,6 +78,7 @@ impl SendEngine {
             stamps: plan.stamps,
             wall_offset: wall.offset(),
         });
+            redundancy: plan.redundancy,
         let block = plan.map.outputs() * plan.device.period.as_len().max(4096);
         let transmitter = Transmitter {
             sender,

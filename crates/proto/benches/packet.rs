@@ -48,6 +48,7 @@ fn sender(sample: SampleFormat, stamps: bool) -> Sender {
         period: Frames::new(FRAMES),
         stamps,
         wall_offset: WALL,
+        redundancy: tautline_proto::redundancy::Layout::NONE,
     })
 }
 

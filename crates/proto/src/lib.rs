@@ -20,6 +20,7 @@ pub mod placement;
 pub mod playout;
 pub mod receiver;
 mod renderer;
+pub mod redundancy;
 pub mod sender;
 pub mod servo;
 pub mod session;

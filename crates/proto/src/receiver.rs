@@ -6,6 +6,7 @@
 
 mod config;
 mod outcome;
+mod repair;
 mod turns;
 
 use core::ops::Range;
@@ -14,6 +15,7 @@ use crate::clock::{ClockMapping, Reading, WallTime};
 use crate::ledger::Passage;
 use crate::placement::{Basis, Due, Placement};
 use crate::playout::Placed;
+use crate::redundancy::Repairer;
 use crate::renderer::{Rendered, Renderer};
 use crate::source::{Admission, Source};
 use crate::stream::StreamFormat;
@@ -50,6 +52,7 @@ pub struct Receiver {
     /// What the last block was placed by.
     basis: Option<Basis>,
     turns: Turns,
+    repairer: Repairer,
     /// Frames that were due after the newest packet: missing if the stream goes on, nothing if it
     /// ended there.
     tail_missing: u64,
@@ -75,6 +78,7 @@ impl Receiver {
             caught_up: false,
             basis: None,
             turns: Turns::new(packets),
+            repairer: Repairer::new(),
             counters: Counters::default(),
             format: config.format,
             source: None,
@@ -218,8 +222,14 @@ impl Receiver {
             }
         };
         self.counters.received += 1;
-        if self.turns.has(sequence) {
-            self.counters.duplicate += 1;
+        if let Some(before) = self.turns.came(sequence).copied() {
+            if before.repaired {
+                // It may still bring others back.
+                self.counters.reordered += 1;
+                self.repair(&packet, &Slot { media, frames, ..before }, &format);
+            } else {
+                self.counters.duplicate += 1;
+            }
             return Received::Duplicate;
         }
         self.settle_tail();
@@ -243,8 +253,10 @@ impl Receiver {
             arrival,
             read,
             whole: placed == Placed::Whole,
+            repaired: false,
         };
         self.counters.lost -= u64::from(self.turns.keep(slot));
+        self.repair(&packet, &slot, &format);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
         self.settle(placed, accepted, &slot)
     }
@@ -325,6 +337,7 @@ impl Receiver {
     /// Fills `out` with what is due to meet the DAC at `times.meets`, and tells `passage` of every
     /// packet whose first frame was taken for it.
     pub fn pull(
+        self.repairer.reset();
         &mut self,
         out: &mut [f32],
         times: PullTimes,

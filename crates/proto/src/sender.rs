@@ -5,10 +5,13 @@
 //! once, in the machine's own buffer; nothing is allocated. How frames are packed may change in
 //! mid-stream ([`Sender::set_packet`], [`Sender::set_sample`]): sequence and media time go on.
 
+use core::ops::Range;
+
 use tautline_dsp::format::{self, SampleFormat};
 
 use crate::clock::WallTime;
 use crate::ledger::Departure;
+use crate::redundancy::{ETHERNET, Encoder, LONGEST, Layout, Repeats};
 use crate::stream::{MOST_DATAGRAM_BYTES, Outgoing, PTIME_RANGE, StreamFormat};
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::wire::rtp::{self, Header, Instants, NtpTime, SenderStamps};
@@ -38,6 +41,8 @@ pub struct SenderConfig {
     pub stamps: bool,
     /// Wall clock less local clock of this host, frozen.
     pub wall_offset: Span,
+    /// What packets carry of earlier ones.
+    pub redundancy: Layout,
 }
 
 /// When a block was captured and taken.
@@ -68,9 +73,14 @@ pub struct Sender {
     config: SenderConfig,
     /// The format from the next packet on that may have it.
     coming: StreamFormat,
-    /// The packet being filled: header room, then payload.
+    /// The packet being filled: room for the longest header, which ends where the payload begins.
     buffer: Box<[u8]>,
+    /// Bytes of a header that carries nothing of other packets.
     header_bytes: usize,
+    encoder: Encoder,
+    /// What the packet carries of earlier ones.
+    block: Box<[u8]>,
+    repeats: Repeats,
     filled: Frames,
     /// Capture and taking of the first frame in the buffer.
     first: (LocalTime, LocalTime),
@@ -80,6 +90,9 @@ pub struct Sender {
     marker: bool,
     state: SenderState,
 }
+
+/// Room for the longest header: no packet becomes longer than this by what it carries of others.
+const HEADER_ROOM: usize = LONGEST;
 
 impl Sender {
     /// A sender whose first frame has media time zero, with room for packets of the longest time in
@@ -93,10 +106,13 @@ impl Sender {
             ..config.format
         };
         let room = (header_bytes + longest.payload_bytes()).min(MOST_DATAGRAM_BYTES);
-        let room = room.max(header_bytes + config.format.payload_bytes());
+        let room = room.max(header_bytes + config.format.payload_bytes()) - header_bytes;
         Self {
+            encoder: Encoder::new(config.redundancy),
+            block: vec![0; HEADER_ROOM].into(),
+            repeats: Repeats::new(header_bytes + config.format.payload_bytes()),
             coming: config.format,
-            buffer: vec![0; room].into(),
+            buffer: vec![0; HEADER_ROOM + room].into(),
             header_bytes,
             filled: Frames::ZERO,
             first: (LocalTime::ZERO, LocalTime::ZERO),
@@ -110,7 +126,19 @@ impl Sender {
 
     /// Bytes of the longest datagram that it can be told to make.
     pub fn datagram_bytes(&self) -> usize {
-        self.buffer.len()
+        (self.header_bytes + self.buffer.len() - HEADER_ROOM)
+            .max(ETHERNET)
+            .max(self.encoder.layout().most_bytes())
+    }
+
+    /// What packets carry of earlier ones.
+    pub const fn redundancy(&self) -> Layout {
+        self.encoder.layout()
+    }
+
+    /// Changes what packets carry of earlier ones, from the next packet on.
+    pub fn set_redundancy(&mut self, layout: Layout) {
+        self.encoder.set(layout);
     }
 
     /// What the stream is, or will be from the next packet on that may have it.
@@ -135,7 +163,7 @@ impl Sender {
 
     fn change(&mut self, coming: StreamFormat) -> bool {
         let fits = coming.packet > Frames::ZERO
-            && self.header_bytes + coming.payload_bytes() <= self.buffer.len();
+            && HEADER_ROOM + coming.payload_bytes() <= self.buffer.len();
         if fits {
             self.coming = coming;
         }
@@ -165,7 +193,7 @@ impl Sender {
         let StreamFormat { rate, channels, .. } = self.config.format;
         let frames = channels.frames_in(block.len());
         if self.filled > Frames::ZERO && self.coming.packet != self.config.format.packet {
-            emit(self.finish(times.now));
+            self.depart(times.now, &mut emit);
         }
         let mut at = Frames::ZERO;
         while at < frames {
@@ -180,13 +208,13 @@ impl Sender {
             let take = (packet - self.filled).min(frames - at);
             let samples = &block[channels.samples_in(at)..channels.samples_in(at + take)];
             let bytes = sample.bytes();
-            let from = self.header_bytes + channels.samples_in(self.filled) * bytes;
+            let from = HEADER_ROOM + channels.samples_in(self.filled) * bytes;
             format::encode(sample, samples, &mut self.buffer[from..from + samples.len() * bytes]);
             self.filled += take;
             self.media += take;
             at += take;
             if self.filled == packet {
-                emit(self.finish(times.now));
+                self.depart(times.now, &mut emit);
             }
         }
     }
@@ -199,20 +227,36 @@ impl Sender {
         }
         let padding = self.until_packet().min(frames);
         let frame_bytes = self.config.format.frame_bytes();
-        let from = self.header_bytes + self.filled.as_len() * frame_bytes;
+        let from = HEADER_ROOM + self.filled.as_len() * frame_bytes;
         self.buffer[from..from + padding.as_len() * frame_bytes].fill(0);
         self.filled += padding;
         self.media += padding;
         if self.filled == self.config.format.packet {
-            emit(self.finish(now));
+            self.depart(now, &mut emit);
         }
         if padding < frames {
             self.media += frames - padding;
             self.marker = true;
+            self.encoder.reset();
         }
     }
 
-    fn finish(&mut self, now: LocalTime) -> Outgoing<'_> {
+    /// Lets the packet go that is being filled, and an earlier one once more.
+    fn depart(&mut self, now: LocalTime, emit: &mut impl FnMut(Outgoing<'_>)) {
+        let (bytes, instants, handed_at) = self.finish(now);
+        let datagram = &mut self.buffer[bytes];
+        let packet = Outgoing { datagram, instants, handed_at };
+        let Some(before) = self.encoder.layout().repeat() else { return emit(packet) };
+        self.repeats.keep(&packet);
+        emit(packet);
+        if let Some(again) = self.repeats.again(before, instants.due) {
+            emit(again);
+        }
+    }
+
+    /// Completes the packet: where it lies in the buffer, its instants, and where the hand-over is to
+    /// be written.
+    fn finish(&mut self, now: LocalTime) -> (Range<usize>, Departure, Option<usize>) {
         let StreamFormat { rate, payload_type, .. } = self.config.format;
         let (capture, taken) = self.first;
         let media = self.media - self.filled;
@@ -235,7 +279,13 @@ impl Sender {
                 }),
             }),
         };
-        header.write(&mut self.buffer);
+        let payload = &self.buffer[HEADER_ROOM..HEADER_ROOM + payload_bytes];
+        let most = self.encoder.layout().most_bytes().saturating_sub(payload_bytes);
+        let most = header.block_within(most);
+        let name = (self.sequence, payload_type);
+        let block = self.encoder.write(name, payload, (&mut self.block, most));
+        let start = HEADER_ROOM - header.bytes_with(block);
+        header.write_with(&self.block[..block], &mut self.buffer[start..]);
         debug_assert!(capture <= taken + rate.span_of(self.filled), "captured after it was taken");
         self.sequence += 1;
         self.filled = Frames::ZERO;
@@ -243,10 +293,7 @@ impl Sender {
         self.state.packets += 1;
         self.state.octets += payload_bytes as u64;
         self.state.reference = Some((media, capture));
-        Outgoing {
-            datagram: &mut self.buffer[..self.header_bytes + payload_bytes],
-            instants: Departure { media, capture, taken, packed: now, due, handed: now },
-            handed_at: header.handed_at(),
-        }
+        let instants = Departure { media, capture, taken, packed: now, due, handed: now };
+        (start..HEADER_ROOM + payload_bytes, instants, header.handed_at_with(block))
     }
 }

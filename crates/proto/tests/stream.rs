@@ -25,6 +25,7 @@ fn oldest(format: StreamFormat, period: i64) -> Span {
         period: Frames::new(period),
         stamps: false,
         wall_offset: Span::ZERO,
+        redundancy: tautline_proto::redundancy::Layout::NONE,
     });
     let block = vec![0.0; period as usize];
     let mut oldest = Span::ZERO;

@@ -189,7 +189,7 @@ fn elements_are_found_in_any_order_among_others_and_padding() {
 fn identifiers_follow_the_description() {
     let packet = with_extension(0xBEDE, &[0x77, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
     assert_eq!(Packet::parse(&packet).unwrap().sender, None);
-    let ids = ExtensionIds { capture: Some(7), instants: None };
+    let ids = ExtensionIds { capture: Some(7), instants: None, redundancy: None };
     let stamps = Packet::parse_with(&packet, ids).unwrap().sender.unwrap();
     assert_eq!(stamps, SenderStamps { capture: NtpTime::from_bits(1), instants: None });
 }
@@ -275,7 +275,7 @@ proptest! {
                 *byte ^= 1 << bit;
             }
         }
-        let same_id = ExtensionIds { capture: Some(1), instants: Some(1) };
+        let same_id = ExtensionIds { capture: Some(1), instants: Some(1), redundancy: None };
         for ids in [ExtensionIds::DEFAULT, ExtensionIds::NONE, same_id] {
             for bytes in [&datagram[..], &datagram[..cut.min(datagram.len())]] {
                 prop_assert_eq!(Packet::parse_with(bytes, ids), Packet::parse_any(bytes, ids));
@@ -292,8 +292,45 @@ proptest! {
         let Header { sequence, timestamp, ssrc, marker, payload_type, stamps } = header;
         let expected = Packet {
             sequence, timestamp, ssrc, marker, payload_type, payload: &payload, sender: stamps,
+            carried: None,
         };
         prop_assert_eq!(packet, expected);
+    }
+
+    #[test]
+    fn what_is_carried_of_other_packets_is_read_again_and_everything_beside_it(
+        header in any_header(),
+        block in prop::collection::vec(any::<u8>(), 1..1200),
+        payload: Vec<u8>,
+    ) {
+        let bytes = header.bytes_with(block.len());
+        let mut datagram = vec![0xAA; bytes];
+        prop_assert_eq!(header.write_with(&block, &mut datagram), bytes);
+        let fits = header.block_within(bytes);
+        prop_assert!((block.len()..block.len() + 4).contains(&fits), "{fits} of {}", block.len());
+        datagram.extend(&payload);
+        let packet = Packet::parse(&datagram).unwrap();
+        let mut room = [0; 1200];
+        prop_assert_eq!(packet.carried.and_then(|carried| carried.gather(&mut room)), Some(&block[..]));
+        prop_assert_eq!((packet.sender, packet.payload), (header.stamps, &payload[..]));
+        prop_assert_eq!((packet.sequence, packet.timestamp), (header.sequence, header.timestamp));
+        let too_small = &mut room[..block.len() - 1];
+        prop_assert_eq!(packet.carried.and_then(|carried| carried.gather(too_small)), None);
+        if let Some(at) = header.handed_at_with(block.len()) {
+            datagram[at..at + 4].copy_from_slice(&77u32.to_be_bytes());
+            let instants = Packet::parse(&datagram).unwrap().sender.and_then(|sender| sender.instants);
+            prop_assert_eq!(instants.map(|instants| instants.handed), Some(Span::from_nanos(77)));
+        }
+        // One that knows nothing of it finds the same sound.
+        let unaware = Packet::parse_with(&datagram, ExtensionIds::NONE).unwrap();
+        prop_assert_eq!((unaware.payload, unaware.carried), (&payload[..], None));
+    }
+
+    #[test]
+    fn no_elements_of_the_two_byte_form_make_the_reader_panic(words: Vec<[u8; 4]>) {
+        let datagram = with_extension(0x1000, words.as_flattened());
+        let packet = Packet::parse(&datagram).unwrap();
+        let _whatever = packet.carried.and_then(|carried| carried.gather(&mut [0; 64]).map(<[u8]>::len));
     }
 
     #[test]

@@ -112,7 +112,9 @@ a=mediaclk:direct=12345\r
 a=ts-refclk:local\r
 a=extmap:1 urn:ietf:params:rtp-hdrext:ntp-64\r
 a=extmap:2 urn:x-tautline:sender-instants\r
+a=extmap:3 urn:x-tautline:redundancy\r
 a=x-link-offset:5\r
+a=extmap-allow-mixed\r
 a=recvonly\r
 ";
     assert_eq!(String::from_utf8(ours().write()).unwrap(), expected);
@@ -204,7 +206,7 @@ fn extensions_are_found_under_any_identifier_below_15() {
         "m=audio 5004 RTP/AVP 10\na=extmap:5/sendonly urn:ietf:params:rtp-hdrext:ntp-64\n\
          a=extmap:15 urn:x-tautline:sender-instants\n",
     );
-    let expected = ExtensionIds { capture: Some(5), instants: None };
+    let expected = ExtensionIds { capture: Some(5), instants: None, redundancy: None };
     assert_eq!(read(&text).extensions, expected);
 }
 
@@ -342,7 +344,7 @@ prop_compose! {
             link_offset: link_offset.map(Span::from_nanos),
             mediaclk_offset,
             reference,
-            extensions: ExtensionIds { capture, instants },
+            extensions: ExtensionIds { capture, instants, redundancy: None },
         }
     }
 }

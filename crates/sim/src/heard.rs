@@ -15,6 +15,8 @@ use crate::clock::TrueTime;
 pub struct Heard {
     /// What the receiver counted.
     pub counters: Counters,
+    /// Of each datagram of the stream in the order of sending, whether any path carried it.
+    pub carried: Vec<bool>,
     /// Blocks that were played while the stream ran.
     pub blocks: u64,
     /// True latency of the first frame of each block that began with sound, less the link offset.

@@ -1,6 +1,7 @@
 //! What a world is made of: hosts, their cards and clocks, and the paths between them.
 
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::redundancy::Layout;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -47,6 +48,8 @@ pub struct ReceiverModel {
 /// A world to be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
+    /// A second network to it, over which every packet goes too.
+    pub also_there: Option<PathModel>,
     /// Of everything that is drawn.
     pub seed: u64,
     /// What is sent. L24, so that each frame has a value of its own.
@@ -60,6 +63,8 @@ pub struct Scenario {
     /// Whether the two ends talk RTCP.
     pub reports: bool,
 }
+    /// What packets carry of earlier ones.
+    pub redundancy: Layout,
 
 impl Scenario {
     /// One receiver at the end of a path that is alike both ways, in packets of 1 ms of one
@@ -73,7 +78,8 @@ impl Scenario {
             packet: Frames::new(48),
             payload_type: StreamFormat::default_payload_type(sample),
         };
-        let receiver = ReceiverModel { host: HostModel::IDEAL, there: path.clone(), back: path };
+        let (there, back) = (path.clone(), path);
+        let receiver = ReceiverModel { host: HostModel::IDEAL, there, also_there: None, back };
         Self {
             seed,
             format,
@@ -84,3 +90,4 @@ impl Scenario {
         }
     }
 }
+            redundancy: Layout::NONE,

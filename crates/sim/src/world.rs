@@ -40,6 +40,7 @@ struct Host {
 struct Listener {
     host: Host,
     there: Path,
+    also_there: Option<Path>,
     back: Path,
     receiver: Receiver,
     arrived: VecDeque<(Vec<u8>, LocalTime)>,
@@ -71,6 +72,7 @@ impl World {
             period: scenario.sender.card.period,
             stamps: true,
             wall_offset: host.wall,
+            redundancy: scenario.redundancy,
         });
         let listeners = scenario
             .receivers
@@ -178,8 +180,11 @@ impl World {
     fn carry(&mut self, packet: &[u8]) {
         for number in 0..self.listeners.len() {
             let mut arrivals = Vec::new();
-            let path = &mut self.listeners[number].there;
-            path.carry(packet.len(), self.now, |when| arrivals.push(when));
+            let Listener { there, also_there, heard, .. } = &mut self.listeners[number];
+            for path in core::iter::once(there).chain(also_there) {
+                path.carry(packet.len(), self.now, |when| arrivals.push(when));
+            }
+            heard.carried.push(!arrivals.is_empty());
             for when in arrivals {
                 self.at(when, Event::Media(number, packet.to_vec()));
             }
@@ -353,6 +358,7 @@ impl Listener {
             receiver,
             host,
         }
+            also_there: model.also_there.clone().map(|path| Path::new(path, rng.u64(..))),
     }
 }
 

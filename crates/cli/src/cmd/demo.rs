@@ -199,6 +199,7 @@ fn send(
         stamps: true,
         gain: Gain::UNITY,
         map: ChannelMap::identity(scene.format.channels.count()),
+        redundancy: tautline_proto::redundancy::Layout::NONE,
         device: scene.device,
         identity: random_identity()?,
         ledger: None,

@@ -59,6 +59,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         ledger: flags.running.ledger.clone(),
     };
     if let Some(path) = &flags.sdp {
+        redundancy: tautline_proto::redundancy::Layout::NONE,
         super::sdp::write(path, &plan, &to, flags)?;
     }
     let engine = SendEngine::open(plan, &options)?;

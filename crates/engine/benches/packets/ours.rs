@@ -223,6 +223,7 @@ fn send(to: SocketAddr, stop: Stop) -> (Loan, JoinHandle<Report>) {
         stamps: true,
         gain: Gain::UNITY,
         map: ChannelMap::identity(2),
+        redundancy: tautline_proto::redundancy::Layout::NONE,
         device: DEVICE,
         identity: random_identity().unwrap(),
         ledger: None,

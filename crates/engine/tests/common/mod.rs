@@ -131,6 +131,7 @@ impl Road {
             stamps: true,
             gain: self.gain,
             map: self.maps.0.clone(),
+            redundancy: tautline_proto::redundancy::Layout::NONE,
             device: self.device(),
             identity: random_identity().unwrap(),
             ledger: None,

@@ -30,6 +30,11 @@ pub struct Counters {
     pub reordered: u64,
     /// Packets that had come before.
     pub duplicate: u64,
+    /// Packets that were rebuilt from what others carried, in time to be played. One that comes in
+    /// person afterwards is counted as reordered.
+    pub repaired: u64,
+    /// Packets whose sound was good and what they carried of others was not.
+    pub damaged: u64,
     /// Packets further in the future than there is room for.
     pub early: u64,
     /// Packets that did not fit the timeline and that no other confirmed yet.
@@ -61,7 +66,7 @@ pub enum Received<'a> {
     Placed(Accepted<'a>),
     /// Its turn was over.
     Late(Passage),
-    /// It had come before.
+    /// It had come before, or had been rebuilt before it came.
     Duplicate,
     /// It does not fit the timeline yet; another like it will move the timeline.
     Doubted,

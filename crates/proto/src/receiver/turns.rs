@@ -22,6 +22,9 @@ pub(super) struct Slot {
     pub(super) read: LocalTime,
     /// Whether every frame of it came in time.
     pub(super) whole: bool,
+    /// Whether it did not come but was rebuilt: its instants are those of the packet that brought it
+    /// back, and nobody is told of its passage.
+    pub(super) repaired: bool,
 }
 
 impl Slot {
@@ -126,7 +129,7 @@ impl Turns {
             let (begin, length) = match self.came(self.next) {
                 Some(slot) if slot.media >= frames.end => break,
                 Some(slot) => {
-                    if slot.whole && slot.media >= frames.start {
+                    if slot.whole && !slot.repaired && slot.media >= frames.start {
                         tell(slot);
                     }
                     (slot.media, slot.frames)
@@ -156,7 +159,8 @@ impl Turns {
         after.map_or(begin, |slot| begin.min(slot.media - Frames::new(1)))
     }
 
-    fn came(&self, sequence: i64) -> Option<&Slot> {
+    /// The packet with this number, if it came.
+    pub(super) fn came(&self, sequence: i64) -> Option<&Slot> {
         match &self.places[self.index(sequence)] {
             Place::Came(slot) if slot.sequence == sequence => Some(slot),
             _ => None,

@@ -2,10 +2,12 @@
 //!
 //! Nothing here allocates.
 
+mod carried;
 mod invalid;
 
 use rtp_types::{RtpPacket, RtpPacketBuilder};
 
+pub use self::carried::Carried;
 pub use self::invalid::Invalid;
 pub use super::ntp::NtpTime;
 use crate::stream::StreamFormat;
@@ -15,6 +17,9 @@ use crate::time::{Frames, Span};
 pub const CAPTURE_URI: &str = "urn:ietf:params:rtp-hdrext:ntp-64";
 /// URI of the extension that carries the sender's further instants; tautline's own.
 pub const INSTANTS_URI: &str = "urn:x-tautline:sender-instants";
+/// URI of the extension that carries what brings earlier packets back
+/// ([`crate::redundancy::block`]); tautline's own.
+pub const REDUNDANCY_URI: &str = "urn:x-tautline:redundancy";
 
 /// Profile number of the one-byte form of header extensions (RFC 8285 §4.2).
 const ONE_BYTE_FORM: u16 = 0xBEDE;
@@ -52,13 +57,16 @@ pub struct ExtensionIds {
     pub capture: Option<u8>,
     /// Of [`INSTANTS_URI`], if the sender uses it.
     pub instants: Option<u8>,
+    /// Of [`REDUNDANCY_URI`], if the sender uses it. Read in the two-byte form alone: the elements
+    /// of the other are too short.
+    pub redundancy: Option<u8>,
 }
 
 impl ExtensionIds {
     /// What a tautline sender writes, and what is assumed where no session description speaks.
-    pub const DEFAULT: Self = Self { capture: Some(1), instants: Some(2) };
+    pub const DEFAULT: Self = Self { capture: Some(1), instants: Some(2), redundancy: Some(3) };
     /// No extension is read.
-    pub const NONE: Self = Self { capture: None, instants: None };
+    pub const NONE: Self = Self { capture: None, instants: None, redundancy: None };
 }
 
 impl Default for ExtensionIds {
@@ -107,6 +115,8 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
     /// The sender's instants, if the packet carries the capture instant at least.
     pub sender: Option<SenderStamps>,
+    /// What it carries of earlier packets, if anything.
+    pub carried: Option<Carried<'a>>,
 }
 
 impl<'a> Packet<'a> {
@@ -115,8 +125,8 @@ impl<'a> Packet<'a> {
         Self::parse_with(datagram, ExtensionIds::DEFAULT)
     }
 
-    /// Reads a datagram. Extensions that are malformed, unknown or in the two-byte form are passed
-    /// over, as RFC 8285 §4.1 asks.
+    /// Reads a datagram. Extensions that are malformed or unknown are passed over, as
+    /// RFC 8285 §4.1 asks.
     #[inline]
     pub fn parse_with(datagram: &'a [u8], ids: ExtensionIds) -> Result<Self, Invalid> {
         match Self::parse_usual(datagram, ids) {
@@ -156,6 +166,7 @@ impl<'a> Packet<'a> {
                 capture: NtpTime::from_bits(u64::from_be_bytes(*capture)),
                 instants: Some(Instants::from_bytes(*instants.first_chunk()?)),
             }),
+            carried: None,
         })
     }
 
@@ -166,6 +177,14 @@ impl<'a> Packet<'a> {
         let packet =
             RtpPacket::parse(datagram).map_err(|error| invalid::reason_of(datagram, &error))?;
         let begin = packet.payload_offset();
+        let extension = packet.extension().map(|(form, data)| (form, data.len()));
+        let (sender, carried) = match extension {
+            Some((ONE_BYTE_FORM, len)) => (stamps_in(&datagram[begin - len..begin], ids), None),
+            Some((form, len)) if form & carried::FORM_BITS == carried::TWO_BYTE_FORM => {
+                carried::read(&datagram[begin - len..begin], ids)
+            }
+            _ => (None, None),
+        };
         Ok(Self {
             sequence: packet.sequence_number(),
             timestamp: packet.timestamp(),
@@ -173,9 +192,8 @@ impl<'a> Packet<'a> {
             marker: packet.marker_bit(),
             payload_type: packet.payload_type(),
             payload: &datagram[begin..begin + packet.payload_len()],
-            sender: packet.extension().and_then(|(profile, data)| {
-                if profile == ONE_BYTE_FORM { stamps_in(data, ids) } else { None }
-            }),
+            sender,
+            carried,
         })
     }
 

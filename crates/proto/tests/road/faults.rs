@@ -152,6 +152,7 @@ fn restarted(scene: Scene, identity: Identity) -> Sender {
         period: scene.period,
         stamps: scene.stamps,
         wall_offset: WALL,
+        redundancy: tautline_proto::redundancy::Layout::NONE,
     })
 }
 

@@ -247,6 +247,7 @@ fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Sender {
         period: scene.period,
         stamps: scene.stamps,
         wall_offset: WALL,
+        redundancy: tautline_proto::redundancy::Layout::NONE,
     })
 }
 

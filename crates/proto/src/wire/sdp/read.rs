@@ -16,7 +16,7 @@ use super::{
 use crate::stream::LONGEST_LINK_OFFSET;
 use crate::time::Frames;
 use crate::units::{Channels, Rate};
-use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI};
+use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 
 /// The longest packet that a description may announce, in frames.
 const LONGEST_PACKET: i64 = u16::MAX as i64;
@@ -299,7 +299,11 @@ impl<'a> Section<'a> {
         let id_of = |uri| {
             maps.iter().find(|map| map.uri == uri && (1..=14).contains(&map.id)).map(|map| map.id)
         };
-        Ok(ExtensionIds { capture: id_of(CAPTURE_URI), instants: id_of(INSTANTS_URI) })
+        Ok(ExtensionIds {
+            capture: id_of(CAPTURE_URI),
+            instants: id_of(INSTANTS_URI),
+            redundancy: id_of(REDUNDANCY_URI),
+        })
     }
 }
 

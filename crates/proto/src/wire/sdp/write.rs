@@ -8,7 +8,7 @@ use tautline_dsp::format::SampleFormat;
 use super::decimal;
 use super::{Description, FLOAT_ENCODING, LINK_OFFSET, Reference};
 use crate::time::Frames;
-use crate::wire::rtp::{CAPTURE_URI, INSTANTS_URI};
+use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 
 /// Time to live of a group where none is given: the local network, as sockets have it by default.
 const DEFAULT_TTL: u8 = 1;
@@ -52,8 +52,9 @@ impl Description {
             add("mediaclk", format!("direct={offset}"));
         }
         add("ts-refclk", self.reference_clock());
+        let ExtensionIds { capture, instants, redundancy } = self.extensions;
         for (id, uri) in
-            [(self.extensions.capture, CAPTURE_URI), (self.extensions.instants, INSTANTS_URI)]
+            [(capture, CAPTURE_URI), (instants, INSTANTS_URI), (redundancy, REDUNDANCY_URI)]
         {
             id.into_iter().for_each(|id| add("extmap", format!("{id} {uri}")));
         }
@@ -62,6 +63,10 @@ impl Description {
         }
         if let Some(offset) = self.link_offset {
             add(LINK_OFFSET, decimal::text(offset, 6));
+        }
+        if redundancy.is_some() {
+            // Packets that carry nothing of others have the one-byte form (RFC 8285 §6).
+            media.add_attribute(Attribute::new("extmap-allow-mixed"));
         }
         media.add_attribute(Attribute::new("recvonly"));
         media

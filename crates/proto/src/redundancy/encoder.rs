@@ -1,0 +1,122 @@
+//! The sending half: keeps the last payloads and makes of them what the next packet carries.
+
+use super::block::{self, FIRST_POINT, Symbol};
+use super::layout::Layout;
+use super::{MOST_PAYLOAD, MOST_SYMBOLS, MOST_WINDOW, ROW, field};
+
+/// Makes repair symbols.
+#[derive(Debug)]
+pub struct Encoder {
+    layout: Layout,
+    /// The last payloads, by sequence number modulo [`MOST_WINDOW`].
+    history: Box<[u64]>,
+    /// How many of the last packets may be covered.
+    held: usize,
+    /// Payload type and bytes of those.
+    kind: (u8, usize),
+    /// Of the next symbol that covers several packets, less [`FIRST_POINT`].
+    point: u8,
+}
+
+impl Encoder {
+    /// An encoder of this layout. Allocates; nothing later does.
+    pub fn new(layout: Layout) -> Self {
+        Self { layout, history: vec![0; MOST_WINDOW * ROW].into(), held: 0, kind: (0, 0), point: 0 }
+    }
+
+    /// What packets carry.
+    pub const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Changes what packets carry, from the next on. What was kept stays of use.
+    pub fn set(&mut self, layout: Layout) {
+        self.layout = layout;
+    }
+
+    /// The next packet does not follow the last: none before it is covered any more.
+    pub const fn reset(&mut self) {
+        self.held = 0;
+    }
+
+    /// Writes what packet `sequence` carries of those before it to the start of `room`, then keeps
+    /// the packet's own payload. Says how many bytes the block takes, never more than `most` or
+    /// than `room` holds; 0 if there is nothing to carry.
+    pub fn write(
+        &mut self,
+        (sequence, payload_type): (i64, u8),
+        payload: &[u8],
+        (room, most): (&mut [u8], usize),
+    ) -> usize {
+        if self.layout.reaches().is_empty() || payload.is_empty() || payload.len() > MOST_PAYLOAD {
+            self.held = 0;
+            return 0;
+        }
+        if self.kind != (payload_type, payload.len()) {
+            self.kind = (payload_type, payload.len());
+            self.held = 0;
+        }
+        let room_bytes = room.len();
+        let written = self.symbols(sequence, payload.len(), room, most.min(room_bytes));
+        field::load(&mut self.history[Self::place(sequence)], payload);
+        self.held = (self.held + 1).min(MOST_WINDOW);
+        written
+    }
+
+    fn symbols(&mut self, sequence: i64, len: usize, room: &mut [u8], most: usize) -> usize {
+        let fits = (1..=MOST_SYMBOLS).take_while(|count| block::bytes(*count, len) <= most).count();
+        let mut symbols = [Symbol { oldest: 0, span: 0, point: 0 }; MOST_SYMBOLS];
+        let mut count = 0;
+        let reaches = self.layout;
+        for reach in reaches.reaches().iter().filter(|_| self.held > 0) {
+            let oldest = usize::from(reach.oldest).min(self.held) as u8;
+            let symbol = Symbol { oldest, span: reach.span.min(oldest).max(1), point: 0 };
+            let twice = symbol.span == 1 && symbols[..count].contains(&symbol);
+            if count < fits && !twice {
+                symbols[count] = symbol;
+                count += 1;
+            }
+        }
+        if count == 0 {
+            return 0;
+        }
+        let bytes = block::bytes(count, len);
+        let Some((head, rest)) = room.get_mut(..bytes).and_then(|room| room.split_first_mut())
+        else {
+            return 0;
+        };
+        *head = count as u8;
+        let (headers, data) = rest.split_at_mut(count * block::SYMBOL_HEADER_BYTES);
+        let places = headers.as_chunks_mut().0.iter_mut().zip(data.chunks_exact_mut(len));
+        for (symbol, (header, data)) in symbols.iter_mut().zip(places) {
+            if symbol.span > 1 {
+                symbol.point = FIRST_POINT + self.point;
+                self.point = (self.point + 1) % FIRST_POINT;
+            }
+            *header = symbol.to_bytes();
+            self.symbol(*symbol, sequence, data);
+        }
+        bytes
+    }
+
+    fn symbol(&self, symbol: Symbol, carrier: i64, data: &mut [u8]) {
+        let words = field_words(data.len());
+        let mut sum = [0; ROW];
+        let parts = symbol.covered(carrier).map(|sequence| {
+            let row = &self.history[Self::place(sequence)];
+            (symbol.factor(sequence), &row[..words])
+        });
+        field::add_multiples(&mut sum[..words], parts);
+        field::store(&sum, data);
+    }
+
+    fn place(sequence: i64) -> core::ops::Range<usize> {
+        let at = sequence.rem_euclid(MOST_WINDOW as i64) as usize * ROW;
+        at..at + ROW
+    }
+}
+
+/// Words of a row that hold so many bytes, in whole lines.
+pub(super) const fn field_words(bytes: usize) -> usize {
+    bytes.div_ceil(8).next_multiple_of(field::LINE)
+}

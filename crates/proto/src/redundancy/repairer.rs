@@ -1,0 +1,182 @@
+//! The receiving half: keeps what came and gives back what did not.
+
+use super::block;
+use super::encoder::field_words;
+use super::equations::{Equations, NUMBERS};
+use super::{MOST_PAYLOAD, MOST_WINDOW, ROW, field};
+use crate::wire::rtp::Carried;
+
+/// Rebuilds lost packets of one source from what others carry. It does nothing, and costs nothing,
+/// until a packet carries something.
+#[derive(Debug)]
+pub struct Repairer {
+    /// The payloads that came or were rebuilt, by number.
+    history: Box<[u64]>,
+    known: [bool; NUMBERS],
+    /// The newest packet; `None` while no packet carried anything.
+    newest: Option<i64>,
+    /// The first packet that was heard: none before it is given back.
+    first: i64,
+    /// Payload type and bytes of what is kept.
+    kind: (u8, usize),
+    equations: Equations,
+    /// Rebuilt and not given back yet.
+    rebuilt: [i64; NUMBERS],
+    waiting: usize,
+    /// Room for a block, and for one payload.
+    room: Box<[u8]>,
+}
+
+/// What a packet carried could not be read: it is passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Damaged;
+
+impl Repairer {
+    /// Allocates; nothing later does.
+    pub fn new() -> Self {
+        Self {
+            history: vec![0; NUMBERS * ROW].into(),
+            known: [false; NUMBERS],
+            newest: None,
+            first: 0,
+            kind: (0, 0),
+            equations: Equations::new(),
+            rebuilt: [0; NUMBERS],
+            waiting: 0,
+            room: vec![0; super::LONGEST].into(),
+        }
+    }
+
+    /// Forgets all: another source, or the same one anew.
+    pub const fn reset(&mut self) {
+        self.newest = None;
+        self.waiting = 0;
+    }
+
+    /// Takes a packet that came: its number without wrap-around, its payload type, its payload and
+    /// what it carries of others. [`Self::next`] then gives what that brought back.
+    pub fn accept(
+        &mut self,
+        (sequence, payload_type): (i64, u8),
+        payload: &[u8],
+        carried: Option<Carried<'_>>,
+    ) -> Result<(), Damaged> {
+        let kind = (payload_type, payload.len());
+        let Some(newest) = self.newest.or_else(|| carried.map(|_| sequence - 1)) else {
+            return Ok(());
+        };
+        if payload.is_empty() || payload.len() > MOST_PAYLOAD {
+            return if carried.is_some() { Err(Damaged) } else { Ok(()) };
+        }
+        let old = sequence <= newest;
+        let begins = self.newest.is_none() || (kind != self.kind && !old);
+        if (old && kind != self.kind) || sequence <= newest - (NUMBERS - MOST_WINDOW) as i64 {
+            return Ok(());
+        }
+        if begins || sequence - newest >= NUMBERS as i64 {
+            self.begin(sequence, kind);
+        } else {
+            (newest + 1..=sequence).for_each(|next| self.make_way(next));
+        }
+        let newest = newest.max(sequence);
+        self.newest = Some(newest);
+        self.keep(sequence, payload, newest);
+        let answer = carried.map_or(Ok(()), |carried| self.learn(sequence, carried, newest));
+        self.collect(newest);
+        answer
+    }
+
+    /// A payload that was rebuilt, with its number. Ask until there is none.
+    pub fn next(&mut self) -> Option<(i64, &[u8])> {
+        self.waiting = self.waiting.checked_sub(1)?;
+        let sequence = self.rebuilt[self.waiting];
+        let payload = &mut self.room[..self.kind.1];
+        field::store(&self.history[place(sequence)], payload);
+        Some((sequence, payload))
+    }
+
+    fn begin(&mut self, sequence: i64, kind: (u8, usize)) {
+        if self.newest.is_none() {
+            self.first = sequence;
+        }
+        self.kind = kind;
+        self.known = [false; NUMBERS];
+        self.equations.clear(field_words(kind.1));
+    }
+
+    /// The number of the packet `next` was that of one long gone.
+    fn make_way(&mut self, next: i64) {
+        self.known[number(next)] = false;
+        self.equations.forget(number(next));
+    }
+
+    fn keep(&mut self, sequence: i64, payload: &[u8], newest: i64) {
+        let number_of = number(sequence);
+        if self.known[number_of] {
+            return;
+        }
+        self.known[number_of] = true;
+        let row = &mut self.history[place(sequence)];
+        field::load(row, payload);
+        if !self.equations.is_empty() {
+            self.equations.resolve(number_of, row, number(newest));
+        }
+    }
+
+    fn learn(&mut self, carrier: i64, carried: Carried<'_>, newest: i64) -> Result<(), Damaged> {
+        let Self { history, known, equations, room, .. } = self;
+        let block = carried.gather(room).ok_or(Damaged)?;
+        let symbols = block::read(block, self.kind.1).ok_or(Damaged)?;
+        let words = field_words(self.kind.1);
+        for (symbol, bytes) in symbols {
+            let covered = symbol.covered(carrier);
+            if covered.clone().all(|sequence| known[number(sequence)]) {
+                continue;
+            }
+            equations.begin(bytes);
+            let (came, lacking) =
+                (|sequence: &i64| known[number(*sequence)], |s: &i64| !known[number(*s)]);
+            for sequence in covered.clone().filter(lacking) {
+                equations.add_unknown(number(sequence), symbol.factor(sequence));
+            }
+            equations.add_known(
+                covered
+                    .filter(came)
+                    .map(|sequence| (symbol.factor(sequence), &history[place(sequence)][..words])),
+            );
+            equations.take_in(number(newest));
+        }
+        Ok(())
+    }
+
+    /// Keeps what the equations tell by now.
+    fn collect(&mut self, newest: i64) {
+        let mut payload = [0; ROW];
+        while let Some(solved) = self.equations.solved(&mut payload) {
+            let behind = (number(newest) + NUMBERS - solved) % NUMBERS;
+            let sequence = newest - behind as i64;
+            self.known[solved] = true;
+            self.history[place(sequence)].copy_from_slice(&payload);
+            if sequence >= self.first && self.waiting < NUMBERS {
+                self.rebuilt[self.waiting] = sequence;
+                self.waiting += 1;
+            }
+        }
+    }
+}
+
+impl Default for Repairer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The number that a packet has in the code.
+fn number(sequence: i64) -> usize {
+    sequence.rem_euclid(NUMBERS as i64) as usize
+}
+
+fn place(sequence: i64) -> core::ops::Range<usize> {
+    let at = number(sequence) * ROW;
+    at..at + ROW
+}

@@ -1,0 +1,227 @@
+//! Under test: what a sender's packets carry of earlier ones, and what a receiver makes of it when
+//! packets are lost.
+
+use tautline_dsp::format::SampleFormat;
+use tautline_dsp::resample::Quality;
+use tautline_proto::receiver::*;
+use tautline_proto::redundancy::{ETHERNET, Layout};
+use tautline_proto::sender::*;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::{ExtensionIds, Packet};
+
+const PACKET: i64 = 48;
+
+fn format(sample: SampleFormat) -> StreamFormat {
+    StreamFormat {
+        rate: Rate::HZ_48000,
+        channels: Channels::MONO,
+        sample,
+        packet: Frames::new(PACKET),
+        payload_type: StreamFormat::default_payload_type(sample),
+    }
+}
+
+fn sender(format: StreamFormat, redundancy: Layout) -> Sender {
+    Sender::new(SenderConfig {
+        format,
+        identity: Identity { ssrc: 1, sequence: 65_530, timestamp: u32::MAX - 500 },
+        period: Frames::new(PACKET),
+        stamps: true,
+        wall_offset: Span::ZERO,
+        redundancy,
+    })
+}
+
+fn at(millis: i64) -> LocalTime {
+    LocalTime::ZERO + Span::from_millis(1000 + millis)
+}
+
+/// The sample of frame `index`, never silence.
+fn sample(index: i64) -> f32 {
+    (2 * (index % 8000) + 1) as f32 / 16_384.0
+}
+
+/// One packet time of sound, and what was sent of it.
+fn send(sender: &mut Sender, number: i64) -> Vec<Vec<u8>> {
+    let block: Vec<f32> = (0..PACKET).map(|frame| sample(number * PACKET + frame)).collect();
+    let times = BlockTimes { capture: at(number), taken: at(number + 1), now: at(number + 1) };
+    let mut sent = Vec::new();
+    sender.push(&block, times, |packet| sent.push(packet.datagram.to_vec()));
+    sent
+}
+
+/// Sends packets 0 to `count`, loses those with these numbers, and plays at 20 ms: how many frames
+/// were not what was sent, and what was counted.
+fn play(layout: Layout, count: i64, loses: impl Fn(i64) -> bool) -> (u64, Counters) {
+    let format = format(SampleFormat::L24);
+    let mut sender = sender(format, layout);
+    let mut receiver = Receiver::new(ReceiverConfig {
+        format,
+        payload_types: PayloadTypes::Exactly,
+        extensions: ExtensionIds::DEFAULT,
+        link_offset: Span::from_millis(20),
+        resampler: Quality::Balanced,
+    });
+    let mut wrong = 0;
+    for number in 0..count + 40 {
+        let arrival = at(number + 1);
+        if number < count {
+            for datagram in send(&mut sender, number).iter().filter(|_| !loses(number)) {
+                receiver.handle(datagram, arrival, arrival);
+            }
+        }
+        let mut out = [0.0; PACKET as usize];
+        let times = PullTimes { now: arrival, meets: arrival, skipped: Frames::ZERO };
+        let pulled = receiver.pull(&mut out, times, |_| {});
+        let Some(media) = pulled.media else { continue };
+        let first = media.frame.as_frames() - i64::from(u32::MAX - 500);
+        let due = (first..).zip(out).filter(|(frame, _)| (0..count * PACKET).contains(frame));
+        wrong += due.filter(|(frame, heard)| *heard != sample(*frame)).count() as u64;
+    }
+    (wrong, *receiver.counters())
+}
+
+#[test]
+fn without_redundancy_packets_are_as_they_ever_were() {
+    let format = format(SampleFormat::L24);
+    let mut sender = sender(format, Layout::NONE);
+    for number in 0..10 {
+        let sent = send(&mut sender, number);
+        assert_eq!(sent.len(), 1);
+        assert_eq!(sent[0].len(), 12 + 28 + format.payload_bytes());
+    }
+}
+
+#[test]
+fn lost_packets_are_heard_as_if_they_had_come() {
+    for layout in [Layout::copies(1, 8), Layout::copies(3, 8), Layout::code(1, 8)] {
+        let (wrong, counters) = play(layout, 400, |number| number % 9 == 4);
+        assert_eq!((wrong, counters.lost, counters.late), (0, 0, 0), "{layout:?}: {counters:?}");
+        assert_eq!(counters.repaired, 44, "{layout:?}");
+        assert_eq!((counters.received, counters.missing_frames), (356, 0), "{layout:?}");
+    }
+}
+
+#[test]
+fn a_burst_as_long_as_the_window_is_bridged_by_a_copy_of_the_oldest() {
+    let burst = |number: i64| (100..108).contains(&number);
+    for layout in [Layout::copies(1, 8), Layout::code(2, 8)] {
+        let (wrong, counters) = play(layout, 200, burst);
+        assert_eq!((wrong, counters.repaired, counters.lost), (0, 8, 0), "{layout:?}");
+    }
+    let (_, counters) = play(Layout::copies(1, 8), 200, |n| (100..109).contains(&n));
+    assert_eq!((counters.repaired, counters.lost), (8, 1), "nothing carries the first any more");
+}
+
+#[test]
+fn a_code_repairs_half_a_window_in_a_row() {
+    let (wrong, counters) = play(Layout::code(1, 16), 200, |n| (100..108).contains(&n));
+    assert_eq!((wrong, counters.repaired), (0, 8), "{counters:?}");
+}
+
+#[test]
+fn what_carries_too_much_for_an_ethernet_frame_carries_less() {
+    let mut sender = sender(format(SampleFormat::F32), Layout::copies(12, 24));
+    let longest = (0..100).flat_map(|number| send(&mut sender, number)).map(|d| d.len()).max();
+    let longest = longest.unwrap();
+    assert!(longest <= ETHERNET && longest > ETHERNET - 200, "{longest}");
+}
+
+#[test]
+fn one_that_knows_nothing_of_it_plays_the_packets_that_come() {
+    let format = format(SampleFormat::L24);
+    let mut sender = sender(format, Layout::code(3, 10));
+    for number in 0..50 {
+        let sent = send(&mut sender, number);
+        let plain = Packet::parse_with(&sent[0], ExtensionIds::NONE).unwrap();
+        assert_eq!((plain.payload.len(), plain.sender, plain.carried), (144, None, None));
+        let whole = Packet::parse(&sent[0]).unwrap();
+        assert!(whole.sender.is_some_and(|stamps| stamps.instants.is_some()));
+        assert_eq!(whole.carried.is_some(), number > 0);
+        assert_eq!(whole.payload, plain.payload);
+    }
+}
+
+#[test]
+fn a_long_packet_is_sent_again_whole_and_dropped_where_the_first_came() {
+    let (wrong, counters) = play(Layout::repeated(5), 100, |_| false);
+    assert_eq!((wrong, counters.duplicate, counters.received), (0, 95, 195));
+    // The datagrams of a packet time are lost together: the packet itself, and the fifth before it.
+    let (wrong, counters) = play(Layout::repeated(5), 100, |number| number % 10 == 3);
+    assert_eq!((wrong, counters.lost, counters.late), (0, 0, 0), "{counters:?}");
+    assert_eq!(counters.repaired, 0);
+}
+
+#[test]
+fn a_change_of_coding_begins_anew_and_repairs_on_both_sides_of_it() {
+    let format = format(SampleFormat::L24);
+    let mut sender = sender(format, Layout::code(1, 8));
+    let mut receiver = Receiver::new(ReceiverConfig {
+        format,
+        payload_types: PayloadTypes::ByConvention,
+        extensions: ExtensionIds::DEFAULT,
+        link_offset: Span::from_millis(20),
+        resampler: Quality::Balanced,
+    });
+    for number in 0..60 {
+        if number == 30 {
+            let other = SampleFormat::L16;
+            assert!(sender.set_sample(other, StreamFormat::default_payload_type(other)));
+        }
+        for datagram in send(&mut sender, number) {
+            if ![20, 28, 29, 31, 40].contains(&number) {
+                receiver.handle(&datagram, at(number + 1), at(number + 1));
+            }
+        }
+    }
+    // Nothing after the change can bring back what was before it.
+    assert_eq!(receiver.counters().repaired, 3, "{:?}", receiver.counters());
+    assert_eq!(receiver.counters().damaged, 0);
+}
+
+#[test]
+fn a_packet_that_comes_after_it_was_rebuilt_is_reordered_and_not_a_duplicate() {
+    let format = format(SampleFormat::L24);
+    let mut sender = sender(format, Layout::copies(2, 4));
+    let mut receiver = Receiver::new(ReceiverConfig {
+        format,
+        payload_types: PayloadTypes::Exactly,
+        extensions: ExtensionIds::DEFAULT,
+        link_offset: Span::from_millis(20),
+        resampler: Quality::Balanced,
+    });
+    let sent: Vec<_> = (0..10).flat_map(|number| send(&mut sender, number)).collect();
+    for number in [0, 1, 2, 4, 5, 6, 3, 7, 8, 9] {
+        receiver.handle(&sent[number], at(8), at(8));
+    }
+    let counters = receiver.counters();
+    assert_eq!((counters.repaired, counters.reordered, counters.duplicate), (1, 1, 0));
+    assert_eq!((counters.received, counters.late), (10, 0));
+}
+
+#[test]
+fn damage_is_passed_over_and_counted_and_the_sound_is_played() {
+    let format = format(SampleFormat::L24);
+    let mut sender = sender(format, Layout::code(2, 6));
+    let mut receiver = Receiver::new(ReceiverConfig {
+        format,
+        payload_types: PayloadTypes::Exactly,
+        extensions: ExtensionIds::DEFAULT,
+        link_offset: Span::from_millis(20),
+        resampler: Quality::Balanced,
+    });
+    for number in 0..20 {
+        for mut datagram in send(&mut sender, number) {
+            // How many symbols there are: after the header, the extension's head, the stamps with
+            // their heads and the element's own.
+            datagram[12 + 4 + 10 + 14 + 2] ^= if number > 9 { 0x40 } else { 0 };
+            assert!(matches!(
+                receiver.handle(&datagram, at(number + 1), at(number + 1)),
+                Received::Placed(_)
+            ));
+        }
+    }
+    assert_eq!((receiver.counters().damaged, receiver.counters().received), (10, 20));
+}
