@@ -62,6 +62,8 @@ pub struct SendPlan {
     pub map: ChannelMap,
     /// How the device runs.
     pub device: Settings,
+    /// What packets carry of earlier ones.
+    pub redundancy: Layout,
     /// Of the stream.
     pub identity: Identity,
     /// Writes the ledger of every packet here.
@@ -74,10 +76,11 @@ pub struct StreamPlan {
     pub address: String,
     /// What it is and how it is to be placed.
     pub receiver: ReceiverConfig,
-    /// Whether the latency was chosen here; if not, the sender's word is taken.
-    /// What packets carry of earlier ones.
-    pub redundancy: Layout,
-    pub latency_chosen: bool,
+    /// Who says what its latency is.
+    pub latency: LatencyRule,
+    /// The share of packets that may come too late for the latency that is advised, or kept where
+    /// arrivals say it.
+    pub loss_target: LossTarget,
     /// Where its packets arrive.
     pub link: Box<dyn Link>,
     /// Where its reports arrive.

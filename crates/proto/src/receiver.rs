@@ -332,12 +332,12 @@ impl Receiver {
         self.phase = Phase::Waiting(Some(reason));
         self.renderer.clear();
         self.turns.clear();
+        self.repairer.reset();
     }
 
     /// Fills `out` with what is due to meet the DAC at `times.meets`, and tells `passage` of every
     /// packet whose first frame was taken for it.
     pub fn pull(
-        self.repairer.reset();
         &mut self,
         out: &mut [f32],
         times: PullTimes,

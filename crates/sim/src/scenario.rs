@@ -41,6 +41,8 @@ pub struct ReceiverModel {
     pub host: HostModel,
     /// What happens to packets on the way there.
     pub there: PathModel,
+    /// A second network to it, over which every packet goes too.
+    pub also_there: Option<PathModel>,
     /// What happens to its reports on the way back.
     pub back: PathModel,
 }
@@ -48,14 +50,14 @@ pub struct ReceiverModel {
 /// A world to be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// A second network to it, over which every packet goes too.
-    pub also_there: Option<PathModel>,
     /// Of everything that is drawn.
     pub seed: u64,
     /// What is sent. L24, so that each frame has a value of its own.
     pub format: StreamFormat,
     /// The link offset.
     pub latency: Span,
+    /// What packets carry of earlier ones.
+    pub redundancy: Layout,
     /// Who sends.
     pub sender: HostModel,
     /// Who receives.
@@ -63,8 +65,6 @@ pub struct Scenario {
     /// Whether the two ends talk RTCP.
     pub reports: bool,
 }
-    /// What packets carry of earlier ones.
-    pub redundancy: Layout,
 
 impl Scenario {
     /// One receiver at the end of a path that is alike both ways, in packets of 1 ms of one
@@ -84,10 +84,10 @@ impl Scenario {
             seed,
             format,
             latency: Span::from_millis(5),
+            redundancy: Layout::NONE,
             sender: HostModel::IDEAL,
             receivers: vec![receiver],
             reports: true,
         }
     }
 }
-            redundancy: Layout::NONE,

@@ -353,12 +353,12 @@ impl Listener {
         Self {
             there: Path::new(model.there.clone(), rng.u64(..)),
             back: Path::new(model.back.clone(), rng.u64(..)),
+            also_there: model.also_there.clone().map(|path| Path::new(path, rng.u64(..))),
             arrived: VecDeque::new(),
             heard: Heard::default(),
             receiver,
             host,
         }
-            also_there: model.also_there.clone().map(|path| Path::new(path, rng.u64(..))),
     }
 }
 

@@ -52,6 +52,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         format,
         link_offset: latency,
         stamps: !flags.no_stamps,
+        redundancy: tautline_proto::redundancy::Layout::NONE,
         gain: flags.sound.volume,
         map,
         device,
@@ -59,7 +60,6 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         ledger: flags.running.ledger.clone(),
     };
     if let Some(path) = &flags.sdp {
-        redundancy: tautline_proto::redundancy::Layout::NONE,
         super::sdp::write(path, &plan, &to, flags)?;
     }
     let engine = SendEngine::open(plan, &options)?;
