@@ -1,0 +1,7 @@
+//! Under test: the resampler.
+
+mod copying;
+mod measure;
+mod misuse;
+mod place;
+mod quality;

@@ -1,0 +1,105 @@
+//! How good a resampler is: what comes out when a sine goes in.
+
+use std::f64::consts::TAU;
+
+use tautline_dsp::resample::{Quality, Resampler, Step};
+
+/// The sine that fits some samples best, and what of them it does not explain.
+pub(crate) struct Fit {
+    /// Peak, of samples that went in with peak 1.
+    pub(crate) gain: f64,
+    /// Where in its turn it is at the first sample, in turns from −½ to ½.
+    pub(crate) turn: f64,
+    /// Root mean square of the rest, from 0 Hz to half the rate, over that of the sine.
+    pub(crate) rest: f64,
+}
+
+impl Fit {
+    /// Total harmonic distortion and noise in dB, full band.
+    pub(crate) fn distortion_db(&self) -> f64 {
+        20.0 * self.rest.log10()
+    }
+
+    /// In dB.
+    pub(crate) fn gain_db(&self) -> f64 {
+        20.0 * self.gain.log10()
+    }
+}
+
+/// How far a sample of a sine below 15 kHz at 48 kHz may be from where the sine is: the kernel's
+/// error, and some roundings of 2^-24.
+pub(crate) fn tolerance(quality: Quality) -> f64 {
+    match quality {
+        Quality::LowDelay => 3e-5,
+        Quality::Balanced => 3e-6,
+        Quality::Best => 5e-7,
+    }
+}
+
+/// The angle of a frame in a sine of `frequency` turns per frame, exact for long runs.
+fn angle(frequency: f64, frame: usize) -> f64 {
+    (frequency * frame as f64).fract() * TAU
+}
+
+/// A sine of `frequency` turns per frame and peak 1, from phase 0 on.
+pub(crate) fn sine(frequency: f64, frames: usize) -> Vec<f32> {
+    (0..frames).map(|frame| angle(frequency, frame).sin() as f32).collect()
+}
+
+/// Resamples one channel in blocks of 48 frames, from `fraction` on.
+pub(crate) fn resampled(quality: Quality, step: Step, fraction: u32, input: &[f32]) -> Vec<f32> {
+    let mut resampler = Resampler::new(quality, 1, 48);
+    resampler.set_fraction(fraction);
+    let (mut out, mut rest, mut block) = (vec![], input, [0.0; 48]);
+    while let Some((wanted, later)) = rest.split_at_checked(resampler.wants(48, step)) {
+        resampler.push(wanted);
+        resampler.pull(&mut block, step);
+        out.extend_from_slice(&block);
+        rest = later;
+    }
+    out
+}
+
+/// Fits a sine of `frequency` turns per frame by least squares.
+pub(crate) fn fit(samples: &[f32], frequency: f64) -> Fit {
+    let waves = |frame| angle(frequency, frame).sin_cos();
+    let (mut ss, mut sc, mut cc, mut sy, mut cy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for (frame, &sample) in samples.iter().enumerate() {
+        let ((sin, cos), sample) = (waves(frame), f64::from(sample));
+        ss += sin * sin;
+        sc += sin * cos;
+        cc += cos * cos;
+        sy += sin * sample;
+        cy += cos * sample;
+    }
+    let determinant = ss * cc - sc * sc;
+    let (a, b) = ((sy * cc - cy * sc) / determinant, (cy * ss - sy * sc) / determinant);
+    let error = |(frame, sample): (usize, &f32)| {
+        let (sin, cos) = waves(frame);
+        (f64::from(*sample) - a * sin - b * cos).powi(2)
+    };
+    let rest: f64 = samples.iter().enumerate().map(error).sum();
+    let gain = a.hypot(b);
+    let rest = (rest / samples.len() as f64).sqrt() / (gain / 2_f64.sqrt());
+    Fit { gain, turn: b.atan2(a) / TAU, rest }
+}
+
+/// Fits what comes out of a sine of `hertz` at `rate` over some three seconds at 48 kHz, so that
+/// images 5 Hz beside the sine are told from it. The first frames, which begin from silence, are
+/// left out.
+pub(crate) fn steady(quality: Quality, rate: f64, hertz: f64, step: Step) -> Fit {
+    let out = resampled(quality, step, 0, &sine(hertz / rate, 140_000));
+    let ratio = step.bits() as f64 / Step::ONE.bits() as f64;
+    fit(&out[1000..], hertz / rate * ratio)
+}
+
+/// The gain in dB, of the fractions between two frames the one furthest from 0. A fraction that
+/// stays is a plain filter.
+pub(crate) fn furthest_gain_db(quality: Quality, rate: f64, hertz: f64) -> f64 {
+    let input = sine(hertz / rate, 3000);
+    let gain = |fraction: u32| {
+        let out = resampled(quality, Step::ONE, fraction << 27, &input);
+        fit(&out[100..], hertz / rate).gain_db()
+    };
+    (1..32).map(gain).max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0)
+}
