@@ -105,6 +105,9 @@ pub struct Passage {
     pub media: MediaTime,
     /// The sender's side, if the clocks are mapped.
     pub origin: Option<Origin>,
+    /// What its presentation is reckoned from: its capture, or, where no clock is mapped, what stands
+    /// in for that. `None` before either is known.
+    pub reference: Option<LocalTime>,
     /// Kernel arrival stamp.
     pub arrival: LocalTime,
     /// Read by the program.
@@ -128,6 +131,18 @@ impl Passage {
     /// Capture at the sender to the DAC here, by the books; `None` where no clock is mapped.
     pub fn total(&self) -> Option<Span> {
         self.origin.map(|origin| self.dac - origin.capture)
+    }
+
+    /// What its presentation is reckoned from to its arrival: at a latency of this and what the
+    /// device takes it is in time.
+    pub fn transit(&self) -> Option<Span> {
+        self.reference.map(|reference| self.arrival - reference)
+    }
+
+    /// First frame at the ADC → handed to the kernel, if the sender says so.
+    pub fn departed_after(&self) -> Option<Span> {
+        let origin = self.origin?;
+        origin.sender.map(|sender| sender.handed - origin.capture)
     }
 
     /// The length of `stage`, if the instants on both its ends are known.

@@ -292,18 +292,23 @@ impl Receiver {
             Placed::Whole => Received::Placed(accepted),
             Placed::Partly { .. } => {
                 self.counters.late += 1;
-                Received::Placed(accepted)
+                Received::Partly(accepted, self.late(slot))
             }
             Placed::Late => {
                 self.counters.late += 1;
-                let dac = self.placement.presentation(slot.media).unwrap_or(slot.read);
-                Received::Late(slot.passage(&self.placement, slot.read, dac))
+                Received::Late(self.late(slot))
             }
             Placed::Beyond { .. } => {
                 self.counters.early += 1;
                 Received::Early
             }
         }
+    }
+
+    /// The ledger of a packet that came after its turn had begun.
+    fn late(&self, slot: &Slot) -> Passage {
+        let dac = self.placement.presentation(slot.media).unwrap_or(slot.read);
+        slot.passage(&self.placement, slot.read, dac)
     }
 
     fn place_in_time(

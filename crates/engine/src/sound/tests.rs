@@ -47,6 +47,7 @@ impl World {
         self.measurement.expect(&Passage {
             media,
             origin,
+            reference: origin.map(|origin| origin.capture),
             arrival,
             read,
             taken,

@@ -28,6 +28,9 @@ pub struct Advice {
 }
 
 impl Advice {
+    /// Whole milliseconds in a curve: from 3 ms on these reach beyond 150 ms.
+    const MOST_STEPS: usize = 64;
+
     /// For a device that takes `takes` from a packet's arrival to its first frame at the DAC at most,
     /// where less than `least` cannot work. Allocates; nothing later does.
     pub fn new(takes: Span, least: Span) -> Self {
@@ -71,9 +74,19 @@ impl Advice {
         Some(up_to(needed, TENTH))
     }
 
+    /// What would have been late, latency by latency in rising order: each whole millisecond, and
+    /// the knee more finely.
+    pub fn curve(&self) -> Vec<CurvePoint> {
+        let mut points = self.steps(Self::MOST_STEPS);
+        points.extend(self.knee());
+        points.sort_unstable_by_key(|point| point.latency);
+        points.dedup();
+        points
+    }
+
     /// Whole milliseconds from the least latency that can work to the first at which nothing would
-    /// have been late, but no more than about `most`: beyond 20 ms ever further apart.
-    pub fn curve(&self, most: usize) -> Vec<CurvePoint> {
+    /// have been late, but no more than `most`: beyond 20 ms ever further apart.
+    fn steps(&self, most: usize) -> Vec<CurvePoint> {
         let Some(all) = self.for_allowed(0) else { return Vec::new() };
         let millisecond = Span::from_millis(1);
         let mut latency = up_to(self.least.max(millisecond), millisecond);
@@ -89,9 +102,9 @@ impl Advice {
         points
     }
 
-    /// Up to ten latencies around the knee: the least at which no more than half, a tenth, ... and
+    /// Up to ten latencies around the knee: the least at which no more than half, a fifth, ... and
     /// nothing would have been late.
-    pub fn knee(&self) -> Vec<CurvePoint> {
+    fn knee(&self) -> Vec<CurvePoint> {
         let of = self.transits.count();
         let shares = [2, 5, 10, 50, 100, 1_000, 10_000, 100_000, 1_000_000];
         let allowed = shares.into_iter().map(|part| of / part).filter(|allowed| *allowed > 0);

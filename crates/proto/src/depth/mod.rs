@@ -153,6 +153,14 @@ impl Depth {
         self.began = self.passed;
     }
 
+    /// What is kept until something is measured, where that became known later. Once something was
+    /// measured that stands.
+    pub fn start_at(&mut self, offset: Span) {
+        if self.journal.first.is_none() {
+            self.offset = offset.max(self.config.least).min(self.config.longest);
+        }
+    }
+
     /// What the device takes, and the least offset that can work, where they changed.
     pub fn set_device(&mut self, takes: Span, least: Span) {
         (self.config.takes, self.config.least) = (takes, least);

@@ -62,8 +62,10 @@ impl Counters {
 /// What became of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received<'a> {
-    /// Its frames, or those that are not too late, will be played.
+    /// Its frames will be played.
     Placed(Accepted<'a>),
+    /// Its first frames came too late, the others will be played.
+    Partly(Accepted<'a>, Passage),
     /// Its turn was over.
     Late(Passage),
     /// It had come before, or had been rebuilt before it came.
@@ -76,6 +78,24 @@ pub enum Received<'a> {
     Early,
     /// No packet of the stream.
     Invalid(Invalid),
+}
+
+impl<'a> Received<'a> {
+    /// What of it will be played.
+    pub const fn accepted(&self) -> Option<Accepted<'a>> {
+        match self {
+            Self::Placed(accepted) | Self::Partly(accepted, _) => Some(*accepted),
+            _ => None,
+        }
+    }
+
+    /// Its ledger, if it came too late, be it wholly or in part.
+    pub const fn late(&self) -> Option<Passage> {
+        match self {
+            Self::Late(passage) | Self::Partly(_, passage) => Some(*passage),
+            _ => None,
+        }
+    }
 }
 
 /// A packet that was placed.

@@ -42,8 +42,10 @@ impl Slot {
                 handed: capture + instants.handed,
             })
         });
+        let stands_in = || Some(placement.presentation(self.media)? - placement.link_offset());
         Passage {
             media: self.media,
+            reference: capture.or_else(stands_in),
             origin: capture.map(|capture| Origin { capture, sender }),
             arrival: self.arrival,
             read: self.read,

@@ -1,0 +1,200 @@
+//! Why a packet was not there at its turn: each gap at one door, since each has its own remedy.
+//!
+//! A packet that came late was late already when it left, or lost time on the way, or lay here in
+//! time and was not taken. A packet that never came was dropped by a full socket buffer of this
+//! host, or lost before. What a stall of the whole host overlaps is laid at the host's door alone.
+
+#[cfg(test)]
+mod tests;
+
+use crate::depth::Histogram;
+use crate::ledger::Passage;
+use crate::time::{LocalTime, Span};
+
+/// Why a packet that came was late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Late {
+    /// Its sender handed it to the kernel later than packing takes.
+    Sender,
+    /// It left in time and took longer than the fastest of late; also where the sender does not say
+    /// when a packet left.
+    Network,
+    /// It was here in time and was read or taken too late.
+    Receiver,
+    /// The whole host stood still while it was under way.
+    HostStalled,
+}
+
+/// What the causes of late packets are told by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schedule {
+    /// How old the first frame of a packet is at most when it leaves, by its sender's word.
+    pub packing_age: Span,
+    /// From arrival to DAC at most, if this device is in time: its ring and the resampler's
+    /// look-ahead.
+    pub takes: Span,
+    /// Time between two wake-ups of this device.
+    pub period: Span,
+}
+
+/// Packets that were not there at their turn, by cause. The sum is `late` and `lost` of
+/// [`crate::receiver::Counters`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Gaps {
+    /// Late: the sender handed them over late.
+    pub late_sender: u64,
+    /// Late: the network took long.
+    pub late_network: u64,
+    /// Late: this program read or took them late.
+    pub late_receiver: u64,
+    /// Late or lost while the whole host stood still.
+    pub host_stalled: u64,
+    /// Never came.
+    pub lost: u64,
+    /// Came, and were dropped since a buffer of this host was full.
+    pub discarded: u64,
+}
+
+/// Tells the causes of late packets apart, and counts them.
+#[derive(Debug, Clone)]
+pub struct Causes {
+    schedule: Schedule,
+    /// The shortest times on the way, of the present stretch of time and of the one before.
+    fastest: [Option<Span>; 2],
+    opened: LocalTime,
+    late: [u64; 4],
+    /// Transits of packets that were late at the sender or on the way: what would have caught them.
+    transits: [Histogram; 2],
+    lost_stalled: u64,
+}
+
+impl Causes {
+    /// The fastest way of this long, or twice, stands for what the path takes when it is free.
+    const STRETCH: Span = Span::from_secs(30);
+
+    /// Has seen nothing yet. Allocates; nothing later does.
+    pub fn new(schedule: Schedule) -> Self {
+        Self {
+            schedule,
+            fastest: [None; 2],
+            opened: LocalTime::ZERO,
+            late: [0; 4],
+            transits: Default::default(),
+            lost_stalled: 0,
+        }
+    }
+
+    /// Where the stream or the device changed.
+    pub fn set_schedule(&mut self, schedule: Schedule) {
+        self.schedule = schedule;
+    }
+
+    /// Takes a packet, whether in time or late: how fast the path is.
+    pub fn observe(&mut self, passage: &Passage) {
+        let Some(way) = way(passage) else { return };
+        if passage.arrival - self.opened >= Self::STRETCH {
+            (self.fastest, self.opened) = ([None, self.fastest[0]], passage.arrival);
+        }
+        self.fastest[0] = Some(self.fastest[0].map_or(way, |fastest| fastest.min(way)));
+    }
+
+    /// Lays a late packet at a door, and counts it. `stalled` tells whether the whole host stood
+    /// still at some time between two instants.
+    pub fn judge(
+        &mut self,
+        passage: &Passage,
+        stalled: impl FnOnce(LocalTime, LocalTime) -> bool,
+    ) -> Late {
+        let began = passage.reference.unwrap_or(passage.arrival).min(passage.arrival);
+        let cause = match stalled(began, passage.read) {
+            true => Late::HostStalled,
+            false => self.cause(passage),
+        };
+        self.late[cause as usize] += 1;
+        if let (Late::Sender | Late::Network, Some(transit)) = (cause, passage.transit()) {
+            self.transits[cause as usize].record(transit);
+        }
+        cause
+    }
+
+    fn cause(&self, passage: &Passage) -> Late {
+        let Schedule { packing_age, takes, period } = self.schedule;
+        let short = passage.arrival - (passage.dac - takes);
+        if short <= Span::ZERO {
+            return Late::Receiver;
+        }
+        let sender = passage.departed_after().map_or(Span::ZERO, |span| span - packing_age);
+        let fastest = self.fastest.into_iter().flatten().min();
+        let network = match (way(passage), fastest) {
+            (Some(way), Some(fastest)) => way - fastest,
+            _ => Span::ZERO,
+        };
+        // It may have to wait for the next wake-up: that is no delay.
+        let receiver = passage.read - passage.arrival - period;
+        // Who answers for less than half of what was missing is not the cause, and a latency too
+        // short for a path at its best is a matter of the network.
+        let most = network.max(short.half());
+        if receiver > sender.max(most) {
+            Late::Receiver
+        } else if sender > most {
+            Late::Sender
+        } else {
+            Late::Network
+        }
+    }
+
+    /// Takes how many packets were lost since the last time, those that came late after all taken
+    /// off, and whether the whole host stood still meanwhile; and how many of the stalled late ones
+    /// had been counted lost before.
+    pub fn lose(&mut self, lost: u64, found: u64, stalled: bool) {
+        if stalled {
+            self.lost_stalled += lost;
+        }
+        self.lost_stalled = self.lost_stalled.saturating_sub(found);
+    }
+
+    /// Lays what the receiver counted, `late` and `lost`, at the doors. `dropped` datagrams found a
+    /// buffer of this host full; they cannot be more gaps than there are.
+    pub fn gaps(&self, (late, lost): (u64, u64), dropped: u64) -> Gaps {
+        let [sender, network, receiver, stalled] = self.late;
+        // A late packet whose line found no room in the books was not judged: it goes to the door
+        // at which most of the others lie.
+        let unjudged = late.saturating_sub(sender + network + receiver + stalled);
+        let most = sender.max(network).max(receiver).max(stalled);
+        let lost_stalled = self.lost_stalled.min(lost);
+        let discarded = dropped.min(lost - lost_stalled);
+        let mut gaps = Gaps {
+            late_sender: sender,
+            late_network: network,
+            late_receiver: receiver,
+            host_stalled: stalled + lost_stalled,
+            lost: lost - lost_stalled - discarded,
+            discarded,
+        };
+        let door = match most {
+            most if most == network => &mut gaps.late_network,
+            most if most == sender => &mut gaps.late_sender,
+            most if most == receiver => &mut gaps.late_receiver,
+            _ => &mut gaps.host_stalled,
+        };
+        *door += unjudged;
+        gaps
+    }
+
+    /// The latency that would have caught 99 of 100 of those that were late for this cause; `None`
+    /// where a longer one helps nothing, or none was.
+    pub fn would_catch(&self, cause: Late) -> Option<Span> {
+        let transits = match cause {
+            Late::Sender | Late::Network => &self.transits[cause as usize],
+            Late::Receiver | Late::HostStalled => return None,
+        };
+        Some(transits.exceeded_by(transits.count() / 100)? + self.schedule.takes)
+    }
+}
+
+/// Time on the way: from the hand-over where that is known, else from the capture or what stands
+/// for it.
+fn way(passage: &Passage) -> Option<Span> {
+    let handed = passage.origin.and_then(|origin| origin.sender).map(|sender| sender.handed);
+    handed.or(passage.reference).map(|left| passage.arrival - left)
+}

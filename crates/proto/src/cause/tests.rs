@@ -1,0 +1,145 @@
+//! Whose fault it was.
+
+use super::*;
+use crate::ledger::{Origin, SenderInstants};
+use crate::time::MediaTime;
+
+fn at(micros: i64) -> LocalTime {
+    LocalTime::from_nanos(1_000_000_000 + micros * 1_000)
+}
+
+/// Packets of 1 ms, a device of two periods of 1 ms.
+const SCHEDULE: Schedule = Schedule {
+    packing_age: Span::from_millis(1),
+    takes: Span::from_millis(2),
+    period: Span::from_millis(1),
+};
+
+/// A packet captured at zero, at a latency of 5 ms: handed over, arrived and read after so many
+/// microseconds.
+fn packet([handed, arrival, read]: [i64; 3]) -> Passage {
+    let sender = SenderInstants { taken: at(1_000), packed: at(1_000), handed: at(handed) };
+    Passage {
+        media: MediaTime::ZERO,
+        origin: Some(Origin { capture: at(0), sender: Some(sender) }),
+        reference: Some(at(0)),
+        arrival: at(arrival),
+        read: at(read),
+        taken: at(read),
+        written: at(read),
+        resample: Span::ZERO,
+        dac: at(5_000),
+        late: true,
+    }
+}
+
+/// The same of a sender that says nothing of itself.
+fn silent(instants: [i64; 3]) -> Passage {
+    Passage { origin: None, ..packet(instants) }
+}
+
+/// Has seen a path that takes 200 µs when it is free.
+fn causes() -> Causes {
+    let mut causes = Causes::new(SCHEDULE);
+    (0..100).for_each(|index| causes.observe(&packet([1_010, 1_210 + index, 1_900])));
+    causes
+}
+
+fn judged(passage: &Passage) -> Late {
+    causes().judge(passage, |_, _| false)
+}
+
+#[test]
+fn a_packet_that_left_late_is_the_senders() {
+    assert_eq!(judged(&packet([4_000, 4_200, 4_900])), Late::Sender);
+    // Also where the way took a little longer than it may.
+    assert_eq!(judged(&packet([4_000, 4_900, 5_500])), Late::Sender);
+}
+
+#[test]
+fn a_packet_that_left_in_time_and_took_long_is_the_networks() {
+    assert_eq!(judged(&packet([1_010, 4_200, 4_900])), Late::Network);
+    assert_eq!(judged(&packet([1_500, 4_200, 4_900])), Late::Network);
+}
+
+#[test]
+fn a_packet_that_lay_here_in_time_is_the_receivers() {
+    assert_eq!(judged(&packet([1_010, 1_210, 6_000])), Late::Receiver);
+    // Arrived so that it might have been in time, had it been read at the next wake-up.
+    assert_eq!(judged(&packet([1_010, 3_100, 9_000])), Late::Receiver);
+}
+
+#[test]
+fn where_a_sender_says_nothing_the_network_answers_for_both() {
+    let mut causes = Causes::new(SCHEDULE);
+    causes.observe(&silent([0, 1_210, 1_900]));
+    assert_eq!(causes.judge(&silent([0, 4_200, 4_900]), |_, _| false), Late::Network);
+    assert_eq!(causes.judge(&silent([0, 1_300, 6_000]), |_, _| false), Late::Receiver);
+}
+
+#[test]
+fn a_latency_that_is_too_short_for_the_path_is_told_as_the_network() {
+    let mut causes = Causes::new(SCHEDULE);
+    let slow = packet([1_010, 9_000, 9_500]);
+    causes.observe(&slow);
+    assert_eq!(causes.judge(&slow, |_, _| false), Late::Network);
+    assert_eq!(causes.would_catch(Late::Network), Some(Span::from_micros(9_020) + SCHEDULE.takes));
+    assert_eq!(causes.would_catch(Late::Sender), None);
+}
+
+#[test]
+fn a_path_that_became_slower_is_judged_by_what_it_takes_now() {
+    let mut causes = causes();
+    let later = |seconds: i64, [handed, arrival, read]: [i64; 3]| {
+        let on = seconds * 1_000_000;
+        let Passage { media, .. } = packet([0; 3]);
+        let sender = SenderInstants { taken: at(on), packed: at(on), handed: at(on + handed) };
+        let origin = Some(Origin { capture: at(on), sender: Some(sender) });
+        Passage {
+            media,
+            origin,
+            reference: Some(at(on)),
+            dac: at(on + 5_000),
+            ..packet([on + handed, on + arrival, on + read])
+        }
+    };
+    // Two milliseconds of the network's are as usual now, one of the sender's is not.
+    (1..100).for_each(|second| causes.observe(&later(second, [1_010, 3_010, 3_500])));
+    assert_eq!(causes.judge(&later(100, [2_010, 4_110, 4_500]), |_, _| false), Late::Sender);
+}
+
+#[test]
+fn what_a_stall_overlaps_is_the_hosts_alone() {
+    let mut causes = causes();
+    let stalled = |from: LocalTime, to: LocalTime| from <= at(3_000) && at(2_000) <= to;
+    assert_eq!(causes.judge(&packet([4_000, 4_200, 4_900]), stalled), Late::HostStalled);
+    causes.judge(&packet([1_010, 4_200, 4_900]), |_, _| false);
+    let gaps = causes.gaps((2, 0), 0);
+    assert_eq!(gaps, Gaps { host_stalled: 1, late_network: 1, ..Gaps::default() });
+}
+
+#[test]
+fn the_doors_together_are_all_that_was_late_or_lost() {
+    let mut causes = causes();
+    for passage in [[4_000, 4_200, 4_900], [1_010, 4_200, 4_900], [1_010, 1_210, 6_000]] {
+        causes.judge(&packet(passage), |_, _| false);
+    }
+    causes.lose(4, 0, true);
+    causes.lose(6, 0, false);
+    let all = Gaps {
+        late_sender: 1,
+        late_network: 1,
+        late_receiver: 1,
+        host_stalled: 4,
+        lost: 4,
+        discarded: 2,
+    };
+    assert_eq!(causes.gaps((3, 10), 2), all);
+    // More was dropped than missed: duplicates, or packets of others.
+    assert_eq!(causes.gaps((3, 10), 99), Gaps { lost: 0, discarded: 6, ..all });
+    // The books had no room for two that were late.
+    assert_eq!(causes.gaps((5, 10), 2), Gaps { late_network: 3, ..all });
+    // Three of those lost in a stall came late after all.
+    causes.lose(0, 3, false);
+    assert_eq!(causes.gaps((3, 7), 2), Gaps { host_stalled: 1, ..all });
+}
