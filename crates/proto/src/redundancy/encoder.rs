@@ -100,6 +100,10 @@ impl Encoder {
     }
 
     fn symbol(&self, symbol: Symbol, carrier: i64, data: &mut [u8]) {
+        if symbol.span == 1 {
+            let first = symbol.covered(carrier).start;
+            return field::store(&self.history[Self::place(first)], data);
+        }
         let words = field_words(data.len());
         let mut sum = [0; ROW];
         let parts = symbol.covered(carrier).map(|sequence| {

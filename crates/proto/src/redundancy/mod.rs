@@ -9,6 +9,7 @@
 //! packet per packet time, the next budget ÷ ptime packets, its window. If these and the packet
 //! itself are all lost, nothing can bring it back: that is the bound that bursts set.
 
+mod ask;
 pub mod block;
 mod encoder;
 mod equations;
@@ -16,7 +17,9 @@ mod field;
 mod layout;
 mod repairer;
 mod repeats;
+pub mod sizing;
 
+pub use ask::{Bounds, Redundancy, RedundancyError};
 pub use encoder::Encoder;
 pub use layout::{ETHERNET, LONGEST, Layout, Reach};
 pub use repairer::{Damaged, Repairer};

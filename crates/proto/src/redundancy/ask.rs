@@ -1,0 +1,116 @@
+//! How much redundancy is asked for, in words, and what that comes to for one stream.
+
+use core::fmt;
+use core::str::FromStr;
+
+use super::layout::Layout;
+use super::sizing::{self, Losses};
+use super::{MOST_PAYLOAD, MOST_SYMBOLS, MOST_WINDOW, block};
+use crate::stream::StreamFormat;
+use crate::time::Span;
+use crate::wire::rtp::{HEADER_BYTES, Header, NtpTime, SenderStamps};
+
+/// How much redundancy is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Redundancy {
+    /// None.
+    #[default]
+    Off,
+    /// So many earlier packets in each packet.
+    Copies(u8),
+    /// So many repair symbols of an erasure code in each packet.
+    Code(u8),
+    /// As much as the losses ask for that receivers report.
+    Auto,
+}
+
+/// What is no amount of redundancy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no redundancy; write off, red:1 to red:24, code:1 to code:24, or auto")]
+pub struct RedundancyError(String);
+
+impl FromStr for Redundancy {
+    type Err = RedundancyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let count = |text: &str| {
+            text.parse::<u8>().ok().filter(|n| (1..=MOST_SYMBOLS).contains(&usize::from(*n)))
+        };
+        let asked = match text.split_once(':') {
+            None if text == "off" => Some(Self::Off),
+            None if text == "auto" => Some(Self::Auto),
+            Some(("red", copies)) => count(copies).map(Self::Copies),
+            Some(("code", symbols)) => count(symbols).map(Self::Code),
+            _ => None,
+        };
+        asked.ok_or_else(|| RedundancyError(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Redundancy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Copies(copies) => write!(f, "red:{copies}"),
+            Self::Code(symbols) => write!(f, "code:{symbols}"),
+            Self::Auto => f.write_str("auto"),
+        }
+    }
+}
+
+/// What redundancy must keep to in one stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Time after a packet's own departure in which it may still be repaired.
+    pub budget: Span,
+    /// Whether packets carry the sender's instants.
+    pub stamps: bool,
+    /// The longest datagram that the path carries whole, in bytes of UDP payload.
+    pub most_bytes: usize,
+}
+
+impl Bounds {
+    /// Packets after a packet that leave within the budget: none if a packet takes longer.
+    pub fn window(&self, format: &StreamFormat) -> usize {
+        let ptime = format.ptime().as_nanos().max(1);
+        usize::try_from(self.budget.as_nanos() / ptime).unwrap_or(0).min(MOST_WINDOW)
+    }
+
+    /// The most symbols that a packet can carry; 0 where payloads are too long for any.
+    pub fn most_symbols(&self, format: &StreamFormat) -> usize {
+        let payload = format.payload_bytes();
+        if payload > MOST_PAYLOAD {
+            return 0;
+        }
+        let stamps = SenderStamps { capture: NtpTime::from_bits(0), instants: None };
+        let header = Header {
+            sequence: 0,
+            timestamp: 0,
+            ssrc: 0,
+            marker: false,
+            payload_type: 0,
+            stamps: self.stamps.then_some(stamps),
+        };
+        let room = header.block_within(self.most_bytes.saturating_sub(payload).max(HEADER_BYTES));
+        (1..=MOST_SYMBOLS).take_while(|n| block::bytes(*n, payload) <= room).count()
+    }
+}
+
+impl Redundancy {
+    /// What packets of `format` carry. Where one symbol is too long for the path, each packet is
+    /// sent again whole instead. `losses` says what is known of the path, for
+    /// [`Redundancy::Auto`].
+    pub fn layout(self, format: &StreamFormat, bounds: &Bounds, losses: Losses) -> Layout {
+        let (window, most) = (bounds.window(format), bounds.most_symbols(format));
+        let layout = match self {
+            Self::Off => Layout::NONE,
+            _ if window == 0 => Layout::NONE,
+            Self::Auto if losses.is_none() => Layout::NONE,
+            _ if most == 0 => Layout::repeated(window),
+            Self::Copies(copies) => Layout::copies(most.min(copies.into()), window),
+            Self::Code(symbols) => Layout::code(most.min(symbols.into()), window),
+            Self::Auto => sizing::fitting(losses, window, most),
+        };
+        layout.within(bounds.most_bytes)
+    }
+}
