@@ -17,7 +17,7 @@ use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Path, PathModel};
 
 pub use relay::{Relay, RelayOptions};
-pub use report::{RelayReport, WayReport};
+pub use report::{PortReport, RelayReport, WayReport};
 pub use words::{BitRate, Changes, Held, Outage, Share, WordError};
 
 /// Which way a datagram goes.
@@ -38,7 +38,7 @@ pub enum Port {
     Control,
 }
 
-/// What became of the datagrams of one way.
+/// What became of the datagrams of one way and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// That came.
@@ -59,11 +59,12 @@ pub struct Counters {
 /// would be more, and no sound is.
 const MOST_WAITING: usize = 64 << 20;
 
+/// RTP and RTCP take the same path, and each is counted by itself.
 struct OneWay {
     path: Path,
-    counters: Counters,
+    counters: [Counters; 2],
     /// Whether the last datagram was lost.
-    losing: bool,
+    losing: [bool; 2],
 }
 
 /// Decides when each datagram goes on: after which delay, once, twice or never. The same seed
@@ -109,8 +110,8 @@ impl Impairer {
         let mut rng = Rng::with_seed(seed);
         let mut way = |model| OneWay {
             path: Path::new(model, rng.u64(..)),
-            counters: Counters::default(),
-            losing: false,
+            counters: [Counters::default(); 2],
+            losing: [false; 2],
         };
         Self {
             start,
@@ -133,7 +134,8 @@ impl Impairer {
             Way::There => &mut self.there,
             Way::Back => &mut self.back,
         };
-        let counters = &mut one.counters;
+        let counters = &mut one.counters[port as usize];
+        let losing = &mut one.losing[port as usize];
         counters.received += 1;
         let mut copies = 0;
         one.path.carry(datagram.len(), entered, |when| {
@@ -150,9 +152,9 @@ impl Impairer {
             self.waiting.push(Waiting { due, order: self.order, way, port, bytes });
         });
         counters.lost += u64::from(copies == 0);
-        counters.bursts += u64::from(copies == 0 && !one.losing);
+        counters.bursts += u64::from(copies == 0 && !*losing);
         counters.duplicated += u64::from(copies > 1);
-        one.losing = copies == 0;
+        *losing = copies == 0;
     }
 
     /// When the next datagram is due; [`LocalTime::NEVER`] if none waits.
@@ -166,10 +168,11 @@ impl Impairer {
             let Some(Waiting { due, way, port, mut bytes, .. }) = self.waiting.pop() else {
                 return;
             };
-            match way {
-                Way::There => self.there.counters.released += 1,
-                Way::Back => self.back.counters.released += 1,
-            }
+            let one = match way {
+                Way::There => &mut self.there,
+                Way::Back => &mut self.back,
+            };
+            one.counters[port as usize].released += 1;
             hand_on(Released { way, port, datagram: &bytes, due });
             self.waiting_bytes -= bytes.len();
             bytes.clear();
@@ -177,11 +180,11 @@ impl Impairer {
         }
     }
 
-    /// What became of the datagrams of one way so far.
-    pub const fn counters(&self, way: Way) -> Counters {
+    /// What became of the datagrams of one way and port so far.
+    pub const fn counters(&self, way: Way, port: Port) -> Counters {
         match way {
-            Way::There => self.there.counters,
-            Way::Back => self.back.counters,
+            Way::There => self.there.counters[port as usize],
+            Way::Back => self.back.counters[port as usize],
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Streams play in real time, so a test is as long as its sound. Tests that hold for any rings
 //! ([`common::beside`]) run two at a time; those that measure ([`common::alone`]) run alone.
+//! Networks that misbehave are had from [`common::lab`], in which a test takes twenty lines.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
@@ -10,6 +11,7 @@ mod bit_exact;
 mod common;
 mod errors;
 mod files;
+mod impaired;
 mod interop;
 mod namespaces;
 mod several;

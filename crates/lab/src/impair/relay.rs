@@ -14,7 +14,7 @@ use tautline_io::udp::{OpenError, UdpOptions};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_sim::link::PathModel;
 
-use super::report::{RelayReport, WayReport};
+use super::report::{PortReport, RelayReport, WayReport};
 use super::{Impairer, Port, Released, Way};
 
 /// How a relay is run.
@@ -217,15 +217,21 @@ impl Worker {
     }
 
     fn report(&self, seed: u64) -> RelayReport {
-        let refused = |sockets: &[ControlSocket]| -> u64 {
-            sockets.iter().map(|socket| socket.counters().send_errors).sum()
+        // Datagrams of the way there leave by the onward sockets.
+        let port = |way, port, leaves: usize| {
+            let refused = self.sockets[leaves].counters().send_errors;
+            PortReport::new(self.impairer.counters(way, port), refused)
+        };
+        let way = |way, leaves| WayReport {
+            media: port(way, Port::Media, leaves),
+            control: port(way, Port::Control, leaves + 1),
         };
         let dropped = self.sockets.iter().map(|socket| socket.counters().kernel_drops).sum();
         RelayReport::new(
             seed,
             now() - self.start,
-            WayReport::new(self.impairer.counters(Way::There), refused(&self.sockets[2..])),
-            WayReport::new(self.impairer.counters(Way::Back), refused(&self.sockets[..2])),
+            way(Way::There, 2),
+            way(Way::Back, 0),
             &self.lateness,
             (dropped, self.unaddressed),
         )

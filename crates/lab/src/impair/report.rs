@@ -11,6 +11,15 @@ use super::{Counters, UNPUNCTUAL};
 /// What became of the datagrams of one way.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WayReport {
+    /// RTP.
+    pub media: PortReport,
+    /// RTCP.
+    pub control: PortReport,
+}
+
+/// What became of the datagrams of one way and port.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PortReport {
     /// That came.
     pub received: u64,
     /// That were handed on, those that went twice included.
@@ -29,7 +38,7 @@ pub struct WayReport {
     pub refused: u64,
 }
 
-impl WayReport {
+impl PortReport {
     pub(super) fn new(counters: Counters, refused: u64) -> Self {
         let Counters { received, lost, duplicated, overflowed, released, .. } = counters;
         let (loss, mean_burst) = (counters.loss().0, counters.mean_burst());
@@ -78,7 +87,8 @@ impl RelayReport {
                  busy or stalls, and part of what was heard is its doing"
             ));
         }
-        if kernel_drops + there.overflowed + back.overflowed > 0 {
+        let ways = [there, back].map(|way| way.media.overflowed + way.control.overflowed);
+        if kernel_drops + ways.iter().sum::<u64>() > 0 {
             notes.push("datagrams were dropped that no path lost: too many came at once".into());
         }
         Self {
@@ -101,20 +111,23 @@ impl RelayReport {
     }
 }
 
+impl fmt::Display for PortReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} came, {} went on, {} lost", self.received, self.released, self.lost)?;
+        if self.lost > 0 {
+            write!(f, " ({:.2} %, {:.1} in a row)", self.loss * 100.0, self.mean_burst)?;
+        }
+        write!(f, ", {} twice", self.duplicated)
+    }
+}
+
 impl fmt::Display for RelayReport {
     /// The report for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, {:.1} s", self.seed, self.duration_ns as f64 / 1e9)?;
         for (name, way) in [("there", &self.there), ("back", &self.back)] {
-            write!(
-                f,
-                "{name:5}  {} came, {} went on, {} lost",
-                way.received, way.released, way.lost
-            )?;
-            if way.lost > 0 {
-                write!(f, " ({:.2} %, {:.1} in a row)", way.loss * 100.0, way.mean_burst)?;
-            }
-            writeln!(f, ", {} twice", way.duplicated)?;
+            writeln!(f, "{name:5} RTP   {}", way.media)?;
+            writeln!(f, "{name:5} RTCP  {}", way.control)?;
         }
         let shown = |nanos: Option<i64>| {
             nanos.map_or("–".into(), |nanos| format!("{}", Span::from_nanos(nanos)))

@@ -54,7 +54,8 @@ fn losses_are_counted_with_their_bursts() {
         impairer.take(Way::Back, Port::Control, &[0; 80], at(index * 1000));
         released(&mut impairer, at(index * 1000));
     }
-    let (there, back) = (impairer.counters(Way::There), impairer.counters(Way::Back));
+    let there = impairer.counters(Way::There, Port::Media);
+    let back = impairer.counters(Way::Back, Port::Control);
     assert!((0.19..0.21).contains(&there.loss().0), "{there:?}");
     assert!((2.9..3.1).contains(&there.mean_burst()), "{there:?}");
     assert_eq!(there.received, there.lost + there.released, "{there:?}");
@@ -80,7 +81,7 @@ fn what_may_wait_is_bounded() {
     for index in 0..2000 {
         impairer.take(Way::There, Port::Media, &[0; 65_000], at(index));
     }
-    let counters = impairer.counters(Way::There);
+    let counters = impairer.counters(Way::There, Port::Media);
     assert_eq!(counters.overflowed as usize, 2000 - MOST_WAITING / 65_000);
     assert_eq!(counters.lost, 0);
 }

@@ -1,5 +1,6 @@
 //! What the tests of the whole program share.
 
+pub(crate) mod lab;
 pub(crate) mod network;
 pub(crate) mod program;
 pub(crate) mod report;

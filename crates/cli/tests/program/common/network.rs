@@ -12,6 +12,36 @@ pub(crate) struct Namespace {
     pub(crate) address: &'static str,
 }
 
+impl Namespace {
+    /// Has the kernel lose this share of the datagrams that arrive at the UDP port, at random.
+    /// False, and said loudly, where it cannot.
+    pub(crate) fn loses(&self, test: &str, percent: u32, port: u16) -> bool {
+        let rules = format!(
+            "table inet taut {{\n chain input {{\n type filter hook input priority 0\n \
+             udp dport {port} numgen random mod 100 < {percent} counter drop\n }}\n}}\n"
+        );
+        let enter = ["netns", "exec", &self.name, "nft", &rules];
+        let done = Command::new("ip").args(enter).output();
+        let why = match done {
+            Ok(done) if done.status.success() => return true,
+            Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
+            Err(error) => error.to_string(),
+        };
+        super::skipped(test, &format!("losing packets by `nft` needs nftables: {why}"));
+        false
+    }
+
+    /// How many datagrams [`Self::loses`] has lost so far.
+    #[track_caller]
+    pub(crate) fn lost(&self) -> u64 {
+        let list = ["netns", "exec", &self.name, "nft", "list", "table", "inet", "taut"];
+        let said = Command::new("ip").args(list).output().unwrap();
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let mut words = said.split_whitespace().skip_while(|word| *word != "packets").skip(1);
+        words.next().and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{said}"))
+    }
+}
+
 /// Two networks and the cable between them; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Cable {

@@ -159,6 +159,14 @@ impl Running {
         assert!(sent.success(), "kill {signal} {id}");
     }
 
+    /// Bytes of memory that it occupies now.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+        kilobytes << 10
+    }
+
     /// Waits until it ends by itself.
     pub(crate) fn end(mut self) -> Ended {
         let until = Instant::now() + PATIENCE;

@@ -45,6 +45,14 @@ impl Report {
         value.as_u64().unwrap_or_else(|| panic!("{counter} is {value}"))
     }
 
+    /// Packets that came late and xruns, less those that a stall of the host overlaps: what must be
+    /// nothing however often the host freezes.
+    #[track_caller]
+    pub(crate) fn missed_beyond_the_host(&self) -> u64 {
+        let missed = self.count("late") + self.count("xruns");
+        missed.saturating_sub(self.count("host_stalled"))
+    }
+
     /// How often datagrams were refused for this reason.
     pub(crate) fn refused(&self, reason: &str) -> u64 {
         let refused = self.stream("/invalid").as_array().unwrap();

@@ -1,0 +1,153 @@
+//! A sender, a network that misbehaves and a receiver: what a test on real sockets needs.
+//!
+//! ```ignore
+//! let _turn = alone(); // or beside(), if nothing is measured
+//! let mut lab = Lab::start("--loss 5% --seed 7 --back ideal");
+//! let carried = lab.carry("--input tone:997 --duration 10s --latency 20ms", "--period 48");
+//! assert_eq!(carried.heard.count("lost"), carried.relayed.there("lost"), "{carried}");
+//! assert_eq!(carried.heard.missed_beyond_the_host(), 0, "{carried}");
+//! ```
+//!
+//! [`Lab::start`] needs no privilege: all is on loopback, through `taut lab impair`, whose flags it
+//! takes. [`Lab::on_cable`] lays a cable between two network namespaces, where
+//! [`Namespace::loses`](super::network::Namespace::loses) has the kernel lose packets. For runs
+//! that must be disturbed in the middle, [`Lab::recv`] and [`Lab::send`] start one end each.
+//! A simulated scenario with the same preset, flags and seed is its twin.
+
+use core::fmt;
+
+use serde_json::Value;
+
+use super::network::{Cable, Namespace};
+use super::program::{Call, Running, taut, words};
+use super::report::Report;
+use super::sound::Sound;
+use super::{Folder, free_udp_ports};
+
+/// One sender's way to one receiver.
+pub(crate) struct Lab {
+    pub(crate) folder: Folder,
+    pub(crate) cable: Option<Cable>,
+    relay: Option<Running>,
+    /// Where the receiver listens.
+    from: String,
+    /// Where the sender sends to: the relay, or the receiver.
+    to: String,
+}
+
+/// What came of a run.
+pub(crate) struct Carried {
+    pub(crate) sent: Report,
+    pub(crate) heard: Report,
+    pub(crate) relayed: Relayed,
+}
+
+/// What the relay did, by its report; null where there was none.
+pub(crate) struct Relayed(pub(crate) Value);
+
+impl Lab {
+    /// On this host, through `taut lab impair` with these flags.
+    pub(crate) fn start(impair: &str) -> Self {
+        let (listen, to) = (free_udp_ports(), free_udp_ports());
+        let mut lab = Self::straight();
+        lab.from = format!("rtp://127.0.0.1:{to}");
+        lab.to = format!("rtp://127.0.0.1:{listen}");
+        lab.impaired(impair)
+    }
+
+    /// On this host, with nothing between.
+    pub(crate) fn straight() -> Self {
+        let address = super::loopback();
+        let (folder, to) = (Folder::new(), address.clone());
+        Self { folder, cable: None, relay: None, from: address, to }
+    }
+
+    /// On a cable between two networks, sender left and receiver right; the relay, if `impair` are
+    /// its flags, stands at the sender's. `None`, and said loudly, where networks cannot be made.
+    pub(crate) fn on_cable(test: &str, impair: Option<&str>) -> Option<Self> {
+        let cable = Cable::lay(test)?;
+        let from = format!("rtp://{}:5004", cable.right.address);
+        let to = impair.map_or(from.clone(), |_| "rtp://127.0.0.1:6004".into());
+        let lab = Self { folder: Folder::new(), cable: Some(cable), relay: None, from, to };
+        Some(match impair {
+            Some(flags) => lab.impaired(flags),
+            None => lab,
+        })
+    }
+
+    fn impaired(mut self, flags: &str) -> Self {
+        let line = format!("lab impair --listen {} --to {} --report json", self.to, self.from);
+        let call = self.here(taut(words(&line)).and(words(flags)), |cable| &cable.left);
+        self.relay = Some(call.start().wait_for("taut: relaying "));
+        self
+    }
+
+    fn here(&self, call: Call, side: impl Fn(&Cable) -> &Namespace) -> Call {
+        let call = call.in_folder(self.folder.path());
+        match &self.cable {
+            Some(cable) => call.within(side(cable)),
+            None => call,
+        }
+    }
+
+    /// A receiver that listens, records `heard.wav` and ends with its sender.
+    pub(crate) fn recv(&self, options: &str) -> Running {
+        let line = format!(
+            "recv --from {} --output file:heard.wav --until-bye --report json --overwrite {options}",
+            self.from
+        );
+        self.here(taut(words(&line)), |cable| &cable.right).start().listening()
+    }
+
+    /// A sender that runs.
+    pub(crate) fn send(&self, options: &str) -> Running {
+        self.send_call(options).start()
+    }
+
+    /// A sender to be started, or given more.
+    pub(crate) fn send_call(&self, options: &str) -> Call {
+        let line = format!("send --to {} --report json {options}", self.to);
+        self.here(taut(words(&line)), |cable| &cable.left)
+    }
+
+    /// Runs sender and receiver to their ends, and ends the relay.
+    #[track_caller]
+    pub(crate) fn carry(&mut self, send: &str, recv: &str) -> Carried {
+        let recv = self.recv(recv);
+        let sent = self.send(send).end().report();
+        let heard = recv.end().report();
+        Carried { sent, heard, relayed: self.end() }
+    }
+
+    /// Ends the relay: what it did.
+    #[track_caller]
+    pub(crate) fn end(&mut self) -> Relayed {
+        let Some(relay) = self.relay.take() else { return Relayed(Value::Null) };
+        relay.signal("-INT");
+        Relayed(relay.end().report().0)
+    }
+
+    /// What the receiver recorded.
+    #[track_caller]
+    pub(crate) fn heard(&self) -> Sound {
+        Sound::read(&self.folder.file("heard.wav"))
+    }
+}
+
+impl Relayed {
+    /// A figure of the sender's packets: `received`, `released`, `lost`, `duplicated`.
+    #[track_caller]
+    pub(crate) fn there(&self, name: &str) -> u64 {
+        self.0["there"]["media"][name]
+            .as_u64()
+            .unwrap_or_else(|| panic!("no {name} in {:#}", self.0))
+    }
+}
+
+impl fmt::Display for Carried {
+    /// For the words of a failing test.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sent, heard, relayed) = (&self.sent.0, &self.heard.0, &self.relayed.0);
+        write!(f, "sent {sent:#}\nheard {heard:#}\nrelayed {relayed:#}")
+    }
+}

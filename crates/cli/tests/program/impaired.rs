@@ -1,0 +1,84 @@
+//! Networks that misbehave: what they do to packets is what receivers say was done.
+
+use crate::common::lab::Lab;
+use crate::common::program::{taut, words};
+use crate::common::{Folder, alone, beside, free_udp_ports};
+use crate::errors::is_refused;
+
+/// Rings that outlast a host that freezes for tens of milliseconds: of what is lost, nothing is the
+/// host's doing.
+const PATIENT: &str = "--period 240 --periods 32 --no-witness";
+const SEND: &str = "--input tone:997 --duration 3s --latency 400ms --period 240 --periods 32";
+
+#[test]
+fn what_a_relay_loses_is_what_the_receiver_says_was_lost() {
+    let _turn = beside();
+    let mut lab = Lab::start("--loss 5% --seed 7 --back ideal");
+    let carried = lab.carry(SEND, PATIENT);
+    let lost = carried.relayed.there("lost");
+    // What is lost before the first that came and after the last, nobody misses.
+    let missed = carried.heard.count("lost");
+    assert!(missed <= lost && lost <= missed + 5, "{lost} were lost; {carried}");
+    assert!((90..220).contains(&lost), "{carried}");
+    assert_eq!(carried.heard.count("late"), 0, "{carried}");
+}
+
+#[test]
+fn what_a_relay_reorders_and_sends_twice_is_whole_and_counted() {
+    let _turn = beside();
+    let mut lab = Lab::start("--delay 2ms --reorder 5% --duplicate 5% --seed 3");
+    let carried = lab.carry(SEND, PATIENT);
+    assert_eq!(carried.heard.count("duplicate"), carried.relayed.there("duplicated"), "{carried}");
+    assert!(carried.heard.count("reordered") > 100, "{carried}");
+    assert_eq!(carried.heard.count("lost") + carried.heard.count("late"), 0, "{carried}");
+    assert!(lab.heard().begins().is_some());
+}
+
+#[test]
+fn what_the_kernel_of_a_network_loses_is_what_the_receiver_says_was_lost() {
+    let test = "what_the_kernel_of_a_network_loses_is_what_the_receiver_says_was_lost";
+    let Some(mut lab) = Lab::on_cable(test, None) else { return };
+    let receiver = &lab.cable.as_ref().unwrap().right;
+    if !receiver.loses(test, 5, 5004) {
+        return;
+    }
+    let _turn = beside();
+    let carried = lab.carry(SEND, PATIENT);
+    let (lost, missed) = (lab.cable.as_ref().unwrap().right.lost(), carried.heard.count("lost"));
+    assert!(missed <= lost && lost <= missed + 5, "{lost} were lost; {carried}");
+    assert!((90..220).contains(&lost), "{carried}");
+}
+
+#[test]
+fn a_relay_delays_as_it_is_told_and_says_how_punctual_it_was() {
+    let _turn = alone();
+    let mut lab = Lab::start("--delay 20ms");
+    let carried = lab.carry("--input tone:997 --duration 3s --latency 60ms", "--period 48");
+    // The clock is mapped through the same delay both ways, so it does not count as an offset.
+    let wire = carried.heard.stream("/stages/3");
+    assert_eq!(wire["name"], "wire", "{carried}");
+    let median = wire["summary"]["p50_ns"].as_i64().unwrap();
+    assert!((19_000_000..25_000_000).contains(&median), "{carried}");
+    assert!(carried.heard.missed_beyond_the_host() <= 30, "{carried}");
+    assert!(carried.relayed.0["lateness"]["p50_ns"].as_i64().unwrap() < 1_000_000, "{carried}");
+}
+
+#[test]
+fn the_experiments_are_listed_and_what_cannot_be_done_says_what_can() {
+    assert!(taut(words("lab list")).run().well().out.starts_with("impair "));
+    let folder = Folder::new();
+    std::fs::write(folder.file("record.csv"), "delay_us every 1ms\n5\nsix\n").unwrap();
+    let ports = format!("--listen 127.0.0.1:{} --to 127.0.0.1:5004", free_udp_ports());
+    for (flags, status, wrong, mend) in [
+        ("--loss 5", 2, "`5` is no share", "write 5% or 0.05"),
+        ("--preset wlan", 2, "no network called `wlan`", "use wired, switch-under-load"),
+        ("--rate 10", 2, "`10` is no bit rate", "write 10Mbit"),
+        ("--outage 2s", 2, "`2s` is no outage", "write 10s+2s"),
+        ("--burst 0", 2, "`0` is no length of a burst", "write 3"),
+        ("--trace record.csv", 3, "line 3: `six` is no delay", "write 250.5"),
+        ("--trace none.csv", 3, "none.csv: No such file", "check the path"),
+    ] {
+        let line = format!("lab impair {ports} {flags}");
+        is_refused(&taut(words(&line)).in_folder(folder.path()), status, wrong, mend);
+    }
+}
