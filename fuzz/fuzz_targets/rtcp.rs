@@ -16,6 +16,7 @@ fuzz_target!(|datagram: &[u8]| {
         Item::Cname(name) => report.cname = name,
         Item::Announcement(announcement) => report.announcement = Some(announcement),
         Item::Effective(effective) => report.effective = Some(effective),
+        Item::Losses(losses) => report.losses = Some(losses),
         Item::Bye => report.bye = true,
     });
     blocks.truncate(31);
@@ -38,6 +39,7 @@ fn check(report: &Report<'_>) {
             Item::Cname(name) => again.cname = name,
             Item::Announcement(announcement) => again.announcement = Some(announcement),
             Item::Effective(effective) => again.effective = Some(effective),
+            Item::Losses(losses) => again.losses = Some(losses),
             Item::Bye => again.bye = true,
         }
     });

@@ -263,7 +263,7 @@ impl Desk {
                 }
                 return;
             }
-            Event::Reception { .. } | Event::Effective { .. } => return,
+            Event::Reception { .. } | Event::Effective { .. } | Event::Losses { .. } => return,
         };
         // The device's thread empties this ring each period; if it does not run, nothing is lost
         // that the next report does not bring again.

@@ -152,6 +152,7 @@ impl Incoming {
             highest_sequence: source.highest() as u32,
             jitter: rate.frames_nearest(source.jitter()).count() as u32,
             effective: None,
+            losses: receiver.losses(),
         });
         let status = RxStatus {
             at,

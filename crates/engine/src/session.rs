@@ -101,6 +101,7 @@ pub(crate) fn author(event: &Event) -> u32 {
     | Event::Announced { ssrc, .. }
     | Event::Reception { ssrc, .. }
     | Event::Effective { ssrc, .. }
+    | Event::Losses { ssrc, .. }
     | Event::Left { ssrc }) = event;
     *ssrc
 }

@@ -16,11 +16,13 @@ use crate::ledger::Passage;
 use crate::placement::{Basis, Due, Placement};
 use crate::playout::Placed;
 use crate::redundancy::Repairer;
+use crate::redundancy::sizing::Tally;
 use crate::renderer::{Rendered, Renderer};
 use crate::source::{Admission, Source};
 use crate::stream::StreamFormat;
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span};
 use crate::units::Ppm;
+use crate::wire::rtcp::LossReport;
 use crate::wire::rtp::{Invalid, Packet};
 
 pub use config::{PayloadTypes, ReceiverConfig};
@@ -53,6 +55,7 @@ pub struct Receiver {
     basis: Option<Basis>,
     turns: Turns,
     repairer: Repairer,
+    tally: Tally,
     /// Frames that were due after the newest packet: missing if the stream goes on, nothing if it
     /// ended there.
     tail_missing: u64,
@@ -79,6 +82,7 @@ impl Receiver {
             basis: None,
             turns: Turns::new(packets),
             repairer: Repairer::new(),
+            tally: Tally::default(),
             counters: Counters::default(),
             format: config.format,
             source: None,
@@ -91,6 +95,17 @@ impl Receiver {
     /// What was counted.
     pub const fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// What did not come, before any repair.
+    pub const fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// What its reports tell of losses, if anything is heard.
+    pub fn losses(&self) -> Option<LossReport> {
+        let Counters { repaired, lost, .. } = self.counters;
+        self.source.as_ref().map(|s| LossReport { ssrc: s.ssrc(), tally: self.tally, repaired, lost })
     }
 
     /// The stream as its packets say it is.
@@ -203,6 +218,7 @@ impl Receiver {
             self.apply_clock(packet.ssrc);
         }
         let Some(source) = &mut self.source else { return Received::Doubted };
+        let mut newest = (source.received() > 0).then(|| source.highest());
         let (sequence, media) = match source.admit(&packet, frames, arrival, self.format.rate) {
             Admission::Regular { sequence, media } => (sequence, media),
             Admission::Restarted { sequence, media } => {
@@ -210,6 +226,7 @@ impl Receiver {
                 self.placement.forget_all();
                 self.restart(Resync::NewSource);
                 self.apply_clock(packet.ssrc);
+                newest = None;
                 (sequence, media)
             }
             Admission::Doubted => {
@@ -226,12 +243,14 @@ impl Receiver {
             if before.repaired {
                 // It may still bring others back.
                 self.counters.reordered += 1;
+                self.tally.came(newest.map(|newest| sequence - newest));
                 self.repair(&packet, &Slot { media, frames, ..before }, &format);
             } else {
                 self.counters.duplicate += 1;
             }
             return Received::Duplicate;
         }
+        self.tally.came(newest.map(|newest| sequence - newest));
         self.settle_tail();
         let capture =
             packet.sender.map(|stamps| WallTime::from_unix_nanos(stamps.capture.to_unix_nanos()));

@@ -14,7 +14,7 @@ use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 use crate::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
 use crate::wire::rtcp::{
-    Announcement, Compound, DelaySince, Effective, InvalidReport, Item, Report, ReportBlock,
+    Announcement, Compound, DelaySince, Effective, InvalidReport, Item, LossReport, Report, ReportBlock,
     SenderInfo,
 };
 
@@ -61,6 +61,8 @@ pub struct Receiving {
     pub jitter: u32,
     /// The latency promised here, reached here, and how sure that is.
     pub effective: Option<Effective>,
+    /// What was lacking of it.
+    pub losses: Option<LossReport>,
 }
 
 /// What a peer's report told.
@@ -102,6 +104,13 @@ pub enum Event {
         ssrc: u32,
         /// Its words.
         effective: Effective,
+    },
+    /// What the peer lacked of our stream.
+    Losses {
+        /// The peer.
+        ssrc: u32,
+        /// Its words.
+        losses: LossReport,
     },
     /// The peer left.
     Left {
@@ -264,6 +273,7 @@ impl Session {
             Item::Effective(effective) if effective.ssrc == own => {
                 tell(Event::Effective { ssrc, effective });
             }
+            Item::Losses(losses) if losses.ssrc == own => tell(Event::Losses { ssrc, losses }),
             _ => {}
         }
     }
@@ -310,6 +320,7 @@ impl Session {
                 packing_age: sending.packing_age,
             }),
             effective: self.receiving.and_then(|receiving| receiving.effective),
+            losses: self.receiving.and_then(|receiving| receiving.losses),
             bye,
         };
         let written = report.write(buffer).ok()?;

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use rtcp_types::prelude::*;
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -69,6 +70,11 @@ fn announcement() -> Announcement {
     }
 }
 
+fn losses() -> LossReport {
+    let tally = Tally { expected: 1000, missing: 50, runs: 40 };
+    LossReport { ssrc: 9, tally, repaired: 48, lost: 2 }
+}
+
 fn effective() -> Effective {
     Effective {
         ssrc: 9,
@@ -107,6 +113,7 @@ fn everything<'a>(blocks: &'a [ReportBlock], delays: &'a [DelaySince]) -> Report
         delays,
         announcement: Some(announcement()),
         effective: Some(effective()),
+        losses: Some(losses()),
         bye: true,
     }
 }
@@ -168,7 +175,7 @@ fn another_reader_finds_the_same() {
             _ => "other",
         })
         .collect();
-    assert_eq!(kinds, ["sr", "sdes", "xr", "app", "app", "bye"]);
+    assert_eq!(kinds, ["sr", "sdes", "xr", "app", "app", "app", "bye"]);
     let rtcp_types::Packet::Sr(report) = &packets[0] else { unreachable!() };
     assert_eq!((report.ssrc(), report.rtp_timestamp()), (0x0102_0304, 0x2122_2324));
     assert_eq!(report.report_blocks().map(|b| b.cumulative_lost()).last(), Some(0xFF_FFFE));
@@ -368,6 +375,7 @@ proptest! {
         reference: Option<u64>,
         announcement in proptest::option::of(any_announcement()),
         spans in proptest::option::of((any::<u32>(), any_span(), any_span(), any_span(), any_span())),
+        lacked in proptest::option::of(any::<(u32, [u64; 5])>()),
         bye: bool,
     ) {
         let sender = sender.map(|(ntp, rtp_timestamp, packets, octets)| SenderInfo {
@@ -378,9 +386,12 @@ proptest! {
             ssrc, configured, effective, uncertainty,
             needed: Some(needed).filter(|needed| *needed > Span::ZERO),
         });
+        let losses = lacked.map(|(ssrc, [expected, missing, runs, repaired, lost])| LossReport {
+            ssrc, tally: Tally { expected, missing, runs }, repaired, lost,
+        });
         let report = Report {
             ssrc, sender, blocks: &blocks, cname: &cname, reference_time, delays: &delays,
-            announcement, effective, bye,
+            announcement, effective, losses, bye,
         };
         let items = [
             sender.map(Item::Sender),
@@ -388,6 +399,7 @@ proptest! {
             reference_time.map(Item::ReferenceTime),
             announcement.map(Item::Announcement),
             effective.map(Item::Effective),
+            losses.map(Item::Losses),
             bye.then_some(Item::Bye),
         ];
         let expected: Vec<_> =

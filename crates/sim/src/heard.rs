@@ -24,6 +24,10 @@ pub struct Heard {
     /// Runs of frames that were not heard as they were captured, by length: holes and the fades at
     /// their ends.
     pub spoilt: BTreeMap<i64, u64>,
+    /// Runs of blocks that lacked frames, by how many frames they lacked.
+    pub holes: BTreeMap<i64, u64>,
+    /// Bytes of the stream's datagrams, those of all networks together.
+    pub bytes: u64,
     /// Times the playout was laid anew, with their reasons.
     pub resyncs: Vec<(TrueTime, Resync)>,
     /// Frames of silence that the card played since its program was late.
@@ -31,6 +35,8 @@ pub struct Heard {
     /// The first frame that was neither the one that was due nor silence: when, which was due, and
     /// which was heard.
     pub first_wrong: Option<(TrueTime, i64, i64)>,
+    /// Frames lacked in the present run.
+    lacking: i64,
     /// Whether any frame was heard yet.
     begun: bool,
     /// Frames of the present run that is not as it was captured.
@@ -57,6 +63,21 @@ impl fmt::Display for Heard {
 }
 
 impl Heard {
+    /// A block lacked so many frames that had been due while the stream ran.
+    pub(crate) fn lacks(&mut self, missing: Frames) {
+        self.lacking += missing.count();
+        if missing == Frames::ZERO && self.lacking > 0 {
+            *self.holes.entry(core::mem::take(&mut self.lacking)).or_default() += 1;
+        }
+    }
+
+    /// How many packets nothing could have brought back: those of which every datagram was lost from
+    /// their own to the last of `window` more. Of streams that send one datagram for each packet.
+    pub fn beyond_repair(&self, window: usize) -> u64 {
+        let lost_again = |all: &[bool]| all.iter().all(|carried| !carried);
+        self.carried.windows(window + 1).filter(|all| lost_again(all)).count() as u64
+    }
+
     /// The longest run of frames that were not heard as they were captured.
     pub fn longest_spoilt(&self) -> Frames {
         Frames::new(self.spoilt.keys().next_back().copied().unwrap_or(0))

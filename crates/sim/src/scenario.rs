@@ -1,7 +1,8 @@
 //! What a world is made of: hosts, their cards and clocks, and the paths between them.
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::redundancy::Layout;
+use tautline_proto::depth::LossTarget;
+use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -56,8 +57,10 @@ pub struct Scenario {
     pub format: StreamFormat,
     /// The link offset.
     pub latency: Span,
-    /// What packets carry of earlier ones.
-    pub redundancy: Layout,
+    /// What is asked for that packets carry of earlier ones.
+    pub redundancy: Redundancy,
+    /// Time after a packet's own departure in which it may still be repaired.
+    pub budget: Span,
     /// Who sends.
     pub sender: HostModel,
     /// Who receives.
@@ -84,7 +87,8 @@ impl Scenario {
             seed,
             format,
             latency: Span::from_millis(5),
-            redundancy: Layout::NONE,
+            redundancy: Redundancy::Off,
+            budget: Span::ZERO,
             sender: HostModel::IDEAL,
             receivers: vec![receiver],
             reports: true,

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use fastrand::Rng;
 use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::redundancy::sizing::{Losses, Sizing};
+use tautline_proto::redundancy::{Bounds, Layout, Regulator};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::session::{Event as Told, Receiving, Sending, Session, SessionConfig};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
@@ -55,6 +57,9 @@ pub struct World {
     scenario: Scenario,
     host: Host,
     sender: Sender,
+    regulator: Regulator,
+    /// The losses that each receiver reports.
+    sizings: BTreeMap<u32, Sizing>,
     listeners: Vec<Listener>,
     /// Frames captured and lost by the sender's card so far, to know each frame by its media time.
     block: Vec<f32>,
@@ -72,8 +77,14 @@ impl World {
             period: scenario.sender.card.period,
             stamps: true,
             wall_offset: host.wall,
-            redundancy: scenario.redundancy,
+            redundancy: Layout::NONE,
         });
+        let paths = |model: &ReceiverModel| {
+            model.also_there.iter().fold(model.there.mtu, |least, also| least.min(also.mtu))
+        };
+        let mtu = scenario.receivers.iter().map(paths).min().unwrap_or(1500);
+        let bounds =
+            Bounds { budget: scenario.budget, stamps: true, most_bytes: mtu.saturating_sub(28) };
         let listeners = scenario
             .receivers
             .iter()
@@ -87,6 +98,8 @@ impl World {
             block: Vec::new(),
             host,
             sender,
+            regulator: Regulator::new(scenario.redundancy, bounds),
+            sizings: BTreeMap::new(),
             listeners,
             scenario,
         };
@@ -95,6 +108,7 @@ impl World {
     }
 
     fn begin(&mut self) {
+        self.regulate();
         if self.scenario.reports {
             self.set_sending();
             self.at(TrueTime::ZERO, Event::Speak);
@@ -183,6 +197,7 @@ impl World {
             let Listener { there, also_there, heard, .. } = &mut self.listeners[number];
             for path in core::iter::once(there).chain(also_there) {
                 path.carry(packet.len(), self.now, |when| arrivals.push(when));
+                heard.bytes += packet.len() as u64;
             }
             heard.carried.push(!arrivals.is_empty());
             for when in arrivals {
@@ -206,6 +221,8 @@ impl World {
         let resampled = listener.receiver.counters().resampled_frames;
         let pulled = listener.receiver.pull(&mut out, times, |_| {});
         listener.heard.starved += skipped;
+        let lacked = listener.receiver.counters().missing_frames - listener.heard.counters.missing_frames;
+        listener.heard.lacks(Frames::new(lacked as i64));
         listener.heard.counters = *listener.receiver.counters();
         if let Some(reason) = pulled.resync {
             listener.heard.resyncs.push((*now, reason));
@@ -241,6 +258,16 @@ impl World {
             timestamp: IDENTITY.timestamp,
             state: self.sender.state(),
         });
+    }
+
+    /// Lets packets carry what suits the losses that are reported.
+    fn regulate(&mut self) {
+        let now = self.host.local(self.now);
+        let reported = self.sizings.values().map(Sizing::losses);
+        let losses = reported.reduce(Losses::worse).unwrap_or(Losses::UNKNOWN);
+        if let Some(layout) = self.regulator.poll(now, &self.scenario.format, losses) {
+            self.sender.set_redundancy(layout);
+        }
     }
 
     fn speak(&mut self) {
@@ -302,6 +329,7 @@ impl World {
                 highest_sequence: source.highest() as u32,
                 jitter: 0,
                 effective: None,
+                losses: listener.receiver.losses(),
             });
         }
         self.next_answer(number);
@@ -309,7 +337,13 @@ impl World {
 
     fn report_from(&mut self, bytes: &[u8]) {
         let local = self.host.local(self.now);
-        let _whole = self.host.session.handle(bytes, local, Span::ZERO, |_| {});
+        let sizings = &mut self.sizings;
+        let _whole = self.host.session.handle(bytes, local, Span::ZERO, |told| {
+            if let Told::Losses { ssrc, losses } = told {
+                sizings.entry(ssrc).or_default().observe(local, losses.tally);
+            }
+        });
+        self.regulate();
         let next = self.host.when(self.host.session.deadline(), self.now);
         self.at(next, Event::Speak);
     }

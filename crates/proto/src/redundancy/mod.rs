@@ -15,6 +15,7 @@ mod encoder;
 mod equations;
 mod field;
 mod layout;
+mod regulator;
 mod repairer;
 mod repeats;
 pub mod sizing;
@@ -22,6 +23,7 @@ pub mod sizing;
 pub use ask::{Bounds, Redundancy, RedundancyError};
 pub use encoder::Encoder;
 pub use layout::{ETHERNET, LONGEST, Layout, Reach};
+pub use regulator::Regulator;
 pub use repairer::{Damaged, Repairer};
 pub use repeats::Repeats;
 

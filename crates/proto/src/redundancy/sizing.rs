@@ -20,6 +20,12 @@ impl Losses {
     /// meets it.
     pub const UNKNOWN: Self = Self { share: 0.01, burst: 1.0 };
 
+    /// The worse of two paths in each respect.
+    #[must_use]
+    pub const fn worse(self, other: Self) -> Self {
+        Self { share: self.share.max(other.share), burst: self.burst.max(other.burst) }
+    }
+
     /// Whether fewer are lost than [`TARGET`] allows.
     pub fn is_none(self) -> bool {
         self.share < TARGET
@@ -111,6 +117,22 @@ pub struct Tally {
     pub missing: u64,
     /// Runs of packets that did not come.
     pub runs: u64,
+}
+
+impl Tally {
+    /// A packet came in person, so many after the newest until then; `None` for the first of all. A
+    /// run that no window reaches over is no loss that redundancy could mend, and is left out.
+    pub(crate) fn came(&mut self, ahead: Option<i64>) {
+        match ahead.map_or(1, |ahead| ahead) {
+            ahead @ 1.. if ahead <= MOST_WINDOW as i64 + 1 => {
+                self.expected += ahead.unsigned_abs();
+                self.missing += ahead.unsigned_abs() - 1;
+                self.runs += u64::from(ahead > 1);
+            }
+            1.. => self.expected += 1,
+            _ => self.missing = self.missing.saturating_sub(1),
+        }
+    }
 }
 
 /// Keeps an eye on the losses that one receiver reports.

@@ -4,10 +4,12 @@
 //! values a visitor sees one by one. Neither allocates.
 
 mod app;
+mod losses;
 mod read;
 mod write;
 
 pub use app::{Announcement, Effective};
+pub use losses::LossReport;
 pub use read::{Compound, InvalidReport};
 pub use write::{Report, ReportError};
 
@@ -93,6 +95,8 @@ pub enum Item<'a> {
     Announcement(Announcement),
     /// The latency that the reporter reaches.
     Effective(Effective),
+    /// What the reporter lacked of a stream.
+    Losses(LossReport),
     /// The reporter leaves.
     Bye,
 }

@@ -4,6 +4,7 @@
 //! several times a second per receiver, so the few fixed layouts are written in place instead.
 
 use super::app::{ANNOUNCEMENT, EFFECTIVE, NAME};
+use super::losses::{LOSSES, LossReport};
 use super::{
     Announcement, CNAME_ITEM, DELAYS_BLOCK, DelaySince, Effective, MOST_BLOCKS, NtpTime,
     REFERENCE_TIME_BLOCK, ReportBlock, SenderInfo, packet_type,
@@ -32,6 +33,8 @@ pub struct Report<'a> {
     pub announcement: Option<Announcement>,
     /// What playout reaches.
     pub effective: Option<Effective>,
+    /// What was lacking of a stream.
+    pub losses: Option<LossReport>,
     /// The reporter leaves.
     pub bye: bool,
 }
@@ -70,6 +73,7 @@ impl Report<'_> {
             delays: &[],
             announcement: None,
             effective: None,
+            losses: None,
             bye: false,
         }
     }
@@ -86,6 +90,9 @@ impl Report<'_> {
         }
         if let Some(effective) = self.effective {
             self.write_app(&mut out, EFFECTIVE, &effective.to_bytes());
+        }
+        if let Some(losses) = self.losses {
+            self.write_app(&mut out, LOSSES, &losses.to_bytes());
         }
         if self.bye {
             out.packet(1, packet_type::BYE, 8);
@@ -110,6 +117,7 @@ impl Report<'_> {
             + self.extended_bytes()
             + app(self.announcement.is_some(), Announcement::BYTES)
             + app(self.effective.is_some(), Effective::BYTES)
+            + app(self.losses.is_some(), LossReport::BYTES)
             + if self.bye { 8 } else { 0 };
         if needed > room { Err(ReportError::Room { needed, room }) } else { Ok(()) }
     }
