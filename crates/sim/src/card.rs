@@ -4,7 +4,7 @@ use fastrand::Rng;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Ppm, Rate};
 
-use crate::clock::{ClockError, SimClock, TrueTime};
+use crate::clock::{ClockError, ClockEvent, SimClock, TrueTime};
 use crate::link::Jitter;
 
 /// How a card runs and errs.
@@ -48,8 +48,13 @@ pub(crate) struct Card {
 }
 
 impl Card {
-    pub(crate) fn new(model: CardModel, rate: Rate, seed: u64) -> Self {
-        let clock = SimClock::new(model.error, Vec::new(), seed);
+    pub(crate) fn new(
+        model: CardModel,
+        events: Vec<(TrueTime, ClockEvent)>,
+        rate: Rate,
+        seed: u64,
+    ) -> Self {
+        let clock = SimClock::new(model.error, events, seed);
         Self { model, rate, clock, rng: Rng::with_seed(!seed), next: 0 }
     }
 
@@ -70,7 +75,9 @@ impl Card {
     /// free.
     pub(crate) fn playback_wake(&mut self, now: TrueTime) -> TrueTime {
         let lead = self.model.period.count() * (self.model.periods - 1);
-        let free = self.meets((self.next - lead).max(0), now);
+        // It begins to run with a ring of silence.
+        self.next = self.next.max(lead);
+        let free = self.meets(self.next - lead, now);
         free.after(self.late())
     }
 

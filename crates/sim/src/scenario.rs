@@ -20,14 +20,21 @@ pub struct HostModel {
     pub events: Vec<(TrueTime, ClockEvent)>,
     /// Its sound card.
     pub card: CardModel,
+    /// What happens to the card's own clock, in order.
+    pub card_events: Vec<(TrueTime, ClockEvent)>,
     /// Times in which the whole host stands still.
     pub freezes: Option<Holds>,
 }
 
 impl HostModel {
     /// A host that is right, with a card that is.
-    pub const IDEAL: Self =
-        Self { clock: ClockError::NONE, events: Vec::new(), card: CardModel::IDEAL, freezes: None };
+    pub const IDEAL: Self = Self {
+        clock: ClockError::NONE,
+        events: Vec::new(),
+        card: CardModel::IDEAL,
+        card_events: Vec::new(),
+        freezes: None,
+    };
 
     /// The same with another card.
     pub fn with_card(card: CardModel) -> Self {

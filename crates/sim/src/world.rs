@@ -355,7 +355,12 @@ impl Host {
         let cname = format!("{ssrc:08x}");
         Self {
             clock: SimClock::new(model.clock, model.events.clone(), rng.u64(..)),
-            card: Card::new(model.card, scenario.format.rate, rng.u64(..)),
+            card: Card::new(
+                model.card,
+                model.card_events.clone(),
+                scenario.format.rate,
+                rng.u64(..),
+            ),
             freezes: Pauses::new(model.freezes, rng.u64(..)),
             session: Session::new(SessionConfig { ssrc, cname, wall_offset: wall }),
             wall,
