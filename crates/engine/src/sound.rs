@@ -5,6 +5,7 @@
 //! really heard, whatever the playout believes: its arithmetic is only where the search begins.
 //! Sound that could come from two places, as a tone can, says nothing rather than something wrong.
 
+mod between;
 mod brought;
 mod rings;
 mod search;
@@ -206,19 +207,23 @@ impl Measurement {
         let Some(near) = self.expected.iter().find(|e| e.dac >= first).copied() else { return };
         let guess = near.media - self.rate.frames_nearest(near.dac - first);
         let window = &self.sound[start..start + WINDOW];
-        let Some(media) = self.search.place(window, &self.brought, guess) else { return };
-        let end = media + Frames::from_len(WINDOW);
+        let Some(origin) = self.search.place(window, &self.brought, guess) else { return };
         let mut expected = core::mem::take(&mut self.expected);
         expected.retain(|packet| {
-            let here = packet.media >= media && packet.media < end && packet.dac <= last + REACH;
-            let at =
-                if here { self.time_of(start + (packet.media - media).as_len()) } else { None };
-            let Some(at) = at else { return true };
+            let index = origin.index_of(packet.media);
+            let here = (0.0..WINDOW as f64).contains(&index) && packet.dac <= last + REACH;
+            let Some(at) = self.time_between(start, index).filter(|_| here) else { return true };
             let (measured, error) = (at - packet.capture, at - packet.dac);
             found(Found { media: packet.media, measured, error });
             false
         });
         self.expected = expected;
+    }
+
+    /// When what lies `index` frames after the frame at `start` of the sound met the DAC.
+    fn time_between(&self, start: usize, index: f64) -> Option<LocalTime> {
+        let part = (index.fract() * self.rate.span_of(Frames::new(1)).as_nanos() as f64).round();
+        Some(self.time_of(start + index as usize)? + Span::from_nanos(part as i64))
     }
 
     /// When the frame at `index` of the sound met the DAC.

@@ -2,6 +2,7 @@
 
 use tautline_proto::time::{Frames, MediaTime};
 
+use super::between::{Between, Origin};
 use super::brought::Brought;
 
 /// Frames compared at a time: long enough that only the right place matches, short enough that a
@@ -14,6 +15,11 @@ const LEFT_OVER: f64 = 1e-6;
 const SILENCE: f64 = 1e-9;
 /// The part of the loudest sample by which any other may be off at a place worth a closer look.
 const LIKELY: f32 = 0.01;
+/// The same where sound may lie between frames: half a frame beside its place a tone of 8 kHz is off
+/// by half.
+const ALIKE: f32 = 0.5;
+/// Sound that might come from more places than this says nothing.
+const MOST_TRIES: u32 = 64;
 /// The order in which a place is looked at: a stride prime to [`WINDOW`], so that the first samples
 /// are far from each other and tell deep sound from its neighbours too.
 const STRIDE: usize = 389;
@@ -32,6 +38,8 @@ pub(super) struct Search {
     /// Windows for which the wide search rests, and for how many it will after the next failure.
     rests: u32,
     patience: u32,
+    /// Looks for sound that was resampled.
+    between: Between,
     /// Wide searches so far.
     #[cfg(test)]
     pub(super) wide: u64,
@@ -44,23 +52,42 @@ impl Search {
             last: 0,
             rests: 0,
             patience: 1,
+            between: Between::new(),
             #[cfg(test)]
             wide: 0,
         }
     }
 
-    /// The media time of the first frame of `samples`, a whole window; the books say `guess`.
-    /// `None` where it is silent, found nowhere, or found twice, as a tone is.
+    /// Where `samples`, a whole window, come from; the books say from `guess`. `None` where it is
+    /// silent, found nowhere, or found twice, as a tone is.
     pub(super) fn place(
         &mut self,
         samples: &[f32],
         brought: &Brought,
         guess: MediaTime,
-    ) -> Option<MediaTime> {
+    ) -> Option<Origin> {
         let window = Window::new(samples, brought)?;
         let near = outwards(NEAR).map(|away| guess + Frames::new(self.last + away));
-        let first = near.into_iter().find(|place| window.matches(*place));
-        let first = first.or_else(|| self.look_everywhere(&window, guess))?;
+        let Some(first) = near.into_iter().find(|place| window.matches(*place)) else {
+            let from = guess + Frames::new(self.last);
+            return match self.between.place(samples, brought, from) {
+                Some(origin) => self.take_resampled(origin, &window, guess),
+                None => {
+                    let first = self.look_everywhere(&window, guess)?;
+                    self.take(&window, first, guess).map(Origin::from)
+                }
+            };
+        };
+        self.take(&window, first, guess).map(Origin::from)
+    }
+
+    /// Takes a window that matches at `first`, unless it matches elsewhere, too.
+    fn take(
+        &mut self,
+        window: &Window<'_>,
+        first: MediaTime,
+        guess: MediaTime,
+    ) -> Option<MediaTime> {
         let best = window.settle(first);
         (self.rests, self.patience) = (0, 1);
         self.last = (best - guess).count().clamp(-self.reach, self.reach);
@@ -69,6 +96,37 @@ impl Search {
             .map(|away| guess + Frames::new(away))
             .any(|place| !others.contains(&place) && window.matches(place));
         (!twice).then_some(best)
+    }
+
+    /// Takes a window that was found between frames, unless it is found elsewhere, too.
+    fn take_resampled(
+        &mut self,
+        origin: Origin,
+        window: &Window<'_>,
+        guess: MediaTime,
+    ) -> Option<Origin> {
+        let best = origin.point.nearest();
+        let gain = window.gain_at(best);
+        let (mut tried, mut tries) = ([best, best], 0);
+        for away in outwards(self.reach) {
+            let place = best + Frames::new(away);
+            // What is found near a place that was looked at is found from there.
+            let side = &mut tried[usize::from(away < 0)];
+            if (place - *side).count().abs() <= NEAR || !window.resembles(place, gain) {
+                continue;
+            }
+            *side = place;
+            tries += 1;
+            let other = self.between.place(window.samples, window.brought, place);
+            let again =
+                other.is_some_and(|other| (other.point - origin.point).as_f64().abs() > 1.0);
+            if again || tries > MOST_TRIES {
+                return None;
+            }
+        }
+        (self.rests, self.patience) = (0, 1);
+        self.last = (best - guess).count().clamp(-self.reach, self.reach);
+        Some(origin)
     }
 
     fn look_everywhere(&mut self, window: &Window<'_>, guess: MediaTime) -> Option<MediaTime> {
@@ -116,6 +174,27 @@ impl<'a> Window<'a> {
 
     fn matches(&self, place: MediaTime) -> bool {
         self.is_likely(place) && self.left_over(place) <= LEFT_OVER
+    }
+
+    /// The volume at which it is heard if it comes from about `place`.
+    fn gain_at(&self, place: MediaTime) -> f32 {
+        let (mut both, mut own) = (0.0_f64, 0.0_f64);
+        for (index, heard) in self.samples.iter().enumerate() {
+            let brought = f64::from(self.brought.at(place + Frames::from_len(index)));
+            both += brought * f64::from(*heard);
+            own += brought * brought;
+        }
+        (both / own) as f32
+    }
+
+    /// Whether it may come from less than a frame beside `place`: no sample is far off.
+    fn resembles(&self, place: MediaTime, gain: f32) -> bool {
+        let slack = self.samples[self.loudest].abs() * ALIKE;
+        (0..WINDOW).all(|step| {
+            let index = (self.loudest + step * STRIDE) % WINDOW;
+            let brought = self.brought.at(place + Frames::from_len(index));
+            (self.samples[index] - gain * brought).abs() <= slack
+        })
     }
 
     /// Whether every sample is roughly what was brought at `place`, at the volume of the loudest.

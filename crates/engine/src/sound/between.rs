@@ -1,0 +1,177 @@
+//! Finds sound that was resampled on its way: it lies between the frames that packets brought, and
+//! its frames are further apart or closer together than theirs.
+
+use tautline_dsp::resample::{Quality, Resampler, Step};
+use tautline_proto::time::{FineFrames, Frames, MediaPoint, MediaTime};
+
+use super::brought::Brought;
+use super::search::WINDOW;
+
+/// The part of a window's energy that may be left over: −30 dB. Resamplers differ in what they do to
+/// the highest tones: half a frame from the next, the shorter ones take some dB off them.
+const LEFT_OVER: f64 = 1e-3;
+/// How far from where it is looked for the sound may be, in frames, for what is refined from there to
+/// find it.
+const NEAR: i64 = 8;
+/// Below this correlation at the best of those places nothing is refined.
+const LIKELY: f64 = 0.5;
+/// Each round of refinement leaves about the square of the error before it.
+const ROUNDS: usize = 5;
+/// Distance over which the slope of the sound is taken, in frames.
+const APART: f64 = 1.0 / 64.0;
+/// Two cards run no further apart than this.
+const MOST_DRIFT: f64 = 1e-3;
+
+/// Where a window of sound comes from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Origin {
+    /// What its first frame is.
+    pub(super) point: MediaPoint,
+    /// Frames of the stream for each of the window, less one.
+    pub(super) drift: f64,
+}
+
+impl From<MediaTime> for Origin {
+    fn from(first: MediaTime) -> Self {
+        Self { point: first.into(), drift: 0.0 }
+    }
+}
+
+impl Origin {
+    /// How many frames into the window `frame` is heard.
+    pub(super) fn index_of(&self, frame: MediaTime) -> f64 {
+        (MediaPoint::from(frame) - self.point).as_f64() / (1.0 + self.drift)
+    }
+}
+
+/// Looks between frames.
+pub(super) struct Between {
+    resampler: Resampler,
+    drift: f64,
+    /// What was brought, what of it would be heard at a place, and a little after it.
+    input: Vec<f32>,
+    here: Vec<f32>,
+    after: Vec<f32>,
+}
+
+impl Between {
+    pub(super) fn new() -> Self {
+        let resampler = Resampler::new(Quality::Best, 1, WINDOW);
+        let input = Vec::with_capacity(WINDOW + 4 * resampler.half());
+        let (here, after) = (vec![0.0; WINDOW], vec![0.0; WINDOW]);
+        Self { resampler, drift: 0.0, input, here, after }
+    }
+
+    /// Where `samples`, a window, come from: near `guess`, or `None`.
+    pub(super) fn place(
+        &mut self,
+        samples: &[f32],
+        brought: &Brought,
+        guess: MediaTime,
+    ) -> Option<Origin> {
+        let (mut away, mut drift) = (nearest(samples, brought, guess)?, self.drift);
+        for _ in 0..ROUNDS {
+            self.render(brought, guess, (away, drift));
+            core::mem::swap(&mut self.here, &mut self.after);
+            self.render(brought, guess, (away + APART, drift));
+            core::mem::swap(&mut self.here, &mut self.after);
+            let (further, faster) = self.refine(samples)?;
+            away += further.clamp(-1.0, 1.0);
+            drift = (drift + faster).clamp(-MOST_DRIFT, MOST_DRIFT);
+        }
+        self.render(brought, guess, (away, drift));
+        let near = away.abs() <= NEAR as f64 + 1.0;
+        if !near || !(left_over(samples, &self.here) <= LEFT_OVER) {
+            self.drift = 0.0;
+            return None;
+        }
+        self.drift = drift;
+        let away = FineFrames::from_parts((away * FineFrames::ONE as f64) as i64);
+        Some(Origin { point: MediaPoint::from(guess) + away, drift })
+    }
+
+    /// What would be heard in a window that begins `away` frames from `guess`.
+    fn render(&mut self, brought: &Brought, guess: MediaTime, (away, drift): (f64, f64)) {
+        let half = self.resampler.half();
+        let whole = away.floor();
+        let first = guess + Frames::new(whole as i64) - Frames::from_len(half);
+        let count = WINDOW + 2 * half + 4;
+        self.input.clear();
+        self.input.extend((0..count).map(|index| brought.at(first + Frames::from_len(index))));
+        self.resampler.reset();
+        self.resampler.pass(&self.input[..half]);
+        self.resampler.push(&self.input[half..]);
+        self.resampler.set_fraction(((away - whole) * FineFrames::ONE as f64) as u32);
+        self.resampler.pull(&mut self.here, Step::from_ppm(drift * 1e6));
+    }
+
+    /// One round of Gauss and Newton: gain, distance and drift that together leave the least of the
+    /// window, each small. How much further and faster that is.
+    fn refine(&self, samples: &[f32]) -> Option<(f64, f64)> {
+        let (mut squares, mut products) = ([[0.0_f64; 3]; 3], [0.0_f64; 3]);
+        for (index, ((heard, here), after)) in
+            samples.iter().zip(&self.here).zip(&self.after).enumerate()
+        {
+            let here = f64::from(*here);
+            let slope = (f64::from(*after) - here) / APART;
+            // The drift in units of a window, so that all three are alike in size.
+            let terms = [here, slope, slope * index as f64 / WINDOW as f64];
+            for (row, term) in terms.iter().enumerate() {
+                products[row] += term * f64::from(*heard);
+                for (column, other) in terms.iter().enumerate() {
+                    squares[row][column] += term * other;
+                }
+            }
+        }
+        let [gain, further, faster] = solve(squares, products)?;
+        (gain > 0.0).then(|| (further / gain, faster / gain / WINDOW as f64))
+    }
+}
+
+/// The place within reach of `guess` that is most alike, if any is.
+fn nearest(samples: &[f32], brought: &Brought, guess: MediaTime) -> Option<f64> {
+    let alike = |away: i64| {
+        let (mut both, mut own, mut theirs) = (0.0_f64, 0.0_f64, 0.0_f64);
+        for (index, heard) in samples.iter().enumerate() {
+            let there = f64::from(brought.at(guess + Frames::new(away) + Frames::from_len(index)));
+            let heard = f64::from(*heard);
+            (both, own, theirs) =
+                (both + there * heard, own + heard * heard, theirs + there * there);
+        }
+        both / (own * theirs).sqrt()
+    };
+    // A hole makes it NaN, which is no likeness.
+    let likely =
+        (-NEAR..=NEAR).map(|away| (away, alike(away))).filter(|(_, alike)| *alike >= LIKELY);
+    likely.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(away, _)| away as f64)
+}
+
+/// The part of `heard`'s energy that is left when `model`, at its best volume, is taken from it.
+fn left_over(heard: &[f32], model: &[f32]) -> f64 {
+    let (mut both, mut own, mut energy) = (0.0_f64, 0.0_f64, 0.0_f64);
+    for (heard, model) in heard.iter().zip(model) {
+        let (heard, model) = (f64::from(*heard), f64::from(*model));
+        (both, own, energy) = (both + heard * model, own + model * model, energy + heard * heard);
+    }
+    if own > 0.0 && both > 0.0 { 1.0 - both * both / own / energy } else { f64::INFINITY }
+}
+
+/// Solves three linear equations by Cramer's rule; `None` where they say nothing.
+fn solve(rows: [[f64; 3]; 3], right: [f64; 3]) -> Option<[f64; 3]> {
+    let determinant = |m: &[[f64; 3]; 3]| {
+        m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1])
+            - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
+            + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0])
+    };
+    let whole = determinant(&rows);
+    if !(whole.abs() > 0.0) {
+        return None;
+    }
+    Some([0, 1, 2].map(|column| {
+        let mut replaced = rows;
+        for (row, value) in replaced.iter_mut().zip(right) {
+            row[column] = value;
+        }
+        determinant(&replaced) / whole
+    }))
+}
