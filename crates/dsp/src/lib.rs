@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod conceal;
 pub mod fade;
 pub mod format;
 pub mod gain;
