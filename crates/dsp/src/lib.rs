@@ -1,5 +1,5 @@
-//! Sample arithmetic: formats, gain, fades and test signals. No clock, no I/O, no allocation after
-//! set-up.
+//! Sample arithmetic: formats, gain, resampling, fades and test signals. No clock, no I/O, no
+//! allocation after set-up.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
