@@ -1,0 +1,146 @@
+//! Under test: the rate servo alone. What is due is a line with a drift and noise; the place goes on
+//! by the steps that the servo answers with.
+
+use proptest::prelude::*;
+use tautline_proto::servo::{Observation, Servo};
+use tautline_proto::time::{FineFrames, Frames, MediaPoint, MediaTime, Span};
+use tautline_proto::units::Rate;
+
+const PERIOD: i64 = 48;
+const RATE: Rate = Rate::HZ_48000;
+
+/// A card that plays what the servo says.
+struct Card {
+    servo: Servo,
+    due: MediaPoint,
+    place: MediaPoint,
+    tolerance: Span,
+    /// The step of each block so far, less one, in parts per million.
+    steps: Vec<f64>,
+}
+
+impl Card {
+    fn new(tolerance: Span) -> Self {
+        let start = MediaPoint::from(MediaTime::from_frames(10_000));
+        Self { servo: Servo::new(RATE), due: start, place: start, tolerance, steps: Vec::new() }
+    }
+
+    /// Plays a block while what is due advances by `drift` ppm more, and is misread by `noise`.
+    fn block(&mut self, drift: f64, noise: Span) {
+        let due = RATE.point_after(self.due.frame, noise) + parts(i64::from(self.due.fraction));
+        let step = self.servo.step(&Observation {
+            due,
+            place: self.place,
+            tolerance: self.tolerance,
+            frames: Frames::new(PERIOD),
+            skipped: Frames::ZERO,
+        });
+        if self.servo.copies() {
+            self.place.fraction = 0;
+        }
+        self.place = self.place + parts(step.bits() as i64 * PERIOD);
+        let advance = (1.0 + drift * 1e-6) * PERIOD as f64 * FineFrames::ONE as f64;
+        self.due = self.due + parts(advance as i64);
+        self.steps.push(step.as_ppm());
+    }
+
+    fn blocks(&mut self, seconds: i64, drift: f64) {
+        (0..seconds * 1000).for_each(|_| self.block(drift, Span::ZERO));
+    }
+
+    fn error(&self) -> Span {
+        RATE.span_of_fine(self.due - self.place)
+    }
+}
+
+fn parts(parts: i64) -> FineFrames {
+    FineFrames::from_parts(parts)
+}
+
+#[test]
+fn what_shares_a_clock_is_copied_for_ever() {
+    let mut card = Card::new(Span::from_micros(50));
+    let mut random = 7_u32;
+    for _ in 0..600_000 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        card.block(0.0, Span::from_nanos(i64::from(random >> 16) - 32_768));
+    }
+    assert!(card.steps.iter().all(|step| *step == 0.0));
+    assert_eq!(card.place.fraction, 0);
+}
+
+#[test]
+fn a_drift_is_made_up_for_to_less_than_a_microsecond() {
+    for drift in [-500.0, -3.0, 3.0, 500.0] {
+        let mut card = Card::new(Span::from_micros(50));
+        card.blocks(60, drift);
+        assert!(card.error().abs() < Span::from_micros(1), "{drift}: {}", card.error());
+        let found = card.servo.drift().expect("followed").as_f64();
+        assert!((found + drift).abs() < 0.01, "{drift}: {found}");
+    }
+}
+
+#[test]
+fn what_drifts_no_more_is_copied_again_from_a_whole_frame_on() {
+    let mut card = Card::new(Span::from_micros(50));
+    card.blocks(30, 100.0);
+    assert!(!card.servo.copies());
+    card.blocks(180, 0.0);
+    assert!(card.servo.copies());
+    assert_eq!(card.place.fraction, 0);
+    assert!(card.error().abs() <= Span::from_micros(11), "half a frame: {}", card.error());
+    assert!(card.steps[209_000..].iter().all(|step| *step == 0.0));
+}
+
+#[test]
+fn landing_neither_jumps_nor_bends_the_pitch() {
+    let mut card = Card::new(Span::from_micros(50));
+    card.blocks(30, 100.0);
+    card.servo.land();
+    let before = card.place;
+    card.blocks(1, 0.0);
+    assert!(card.servo.copies());
+    assert!(card.steps[30_000..].iter().all(|step| step.abs() <= 200.0));
+    let moved = (card.place - before).as_f64() - 48_000.0;
+    assert!(moved.abs() <= 0.5, "{moved}");
+}
+
+#[test]
+fn another_latency_teaches_no_drift() {
+    let mut card = Card::new(Span::from_micros(50));
+    card.blocks(30, 20.0);
+    card.due = card.due + FineFrames::from(Frames::new(-40));
+    card.servo.retarget(-RATE.span_of(Frames::new(40)));
+    card.blocks(1, 20.0);
+    let drift = card.servo.drift().expect("followed").as_f64();
+    assert!((drift + 20.0).abs() < 0.1, "{drift}");
+    card.blocks(20, 20.0);
+    assert!(card.error().abs() < Span::from_micros(1), "{}", card.error());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn the_pitch_is_never_off_by_a_cent(
+        steady in -350.0..350.0_f64,
+        drifts in proptest::collection::vec(-150.0..150.0_f64, 1..4),
+        jumps in proptest::collection::vec(-900..900_i64, 1..4),
+        noise in 0..20_i64,
+    ) {
+        let mut card = Card::new(Span::from_micros(300));
+        card.blocks(20, steady);
+        let mut random = 3_u32;
+        for (drift, jump) in drifts.into_iter().zip(jumps.into_iter().cycle()) {
+            let drift = steady + drift;
+            // The clocks are mapped anew, and the card begins to run at another rate.
+            card.due = RATE.point_after(card.due.frame, Span::from_micros(jump));
+            for _ in 0..10_000 {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                card.block(drift, Span::from_micros(i64::from(random >> 16) * noise / 65_536));
+                // Of the sender's pitch; a cent is 578 ppm.
+                let off = (card.steps[card.steps.len() - 1] - drift).abs();
+                prop_assert!(off < 578.0, "{drift}: {off}");
+            }
+        }
+    }
+}
