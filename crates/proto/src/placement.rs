@@ -5,7 +5,7 @@
 //! arrivals stand in for it: a packet cannot leave before its last frame was captured, so the
 //! earliest arrivals bound the capture time from above by the shortest path.
 
-use crate::clock::{ClockMapping, MediaClock, Reading, WallTime};
+use crate::clock::{ClockMapping, Floor, MediaClock, Reading, WallTime};
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span};
 use crate::units::Rate;
 
@@ -49,7 +49,7 @@ pub struct Placement {
     link_offset: Span,
     clock: Option<ClockMapping>,
     media_clock: MediaClock,
-    arrivals: FastestArrival,
+    arrivals: Floor,
 }
 
 impl Placement {
@@ -60,7 +60,7 @@ impl Placement {
             link_offset,
             clock: None,
             media_clock: MediaClock::new(rate),
-            arrivals: FastestArrival::new(rate),
+            arrivals: Floor::new(),
         }
     }
 
@@ -86,13 +86,13 @@ impl Placement {
 
     /// Takes the arrival of a packet of `frames` whose first frame is `media`.
     pub fn observe_arrival(&mut self, media: MediaTime, frames: Frames, arrival: LocalTime) {
-        self.arrivals.observe(media + frames, arrival);
+        self.arrivals.observe(self.sent(media + frames), arrival);
     }
 
     /// Forgets what it knew of the stream, but not of the sender's clock: after a restart.
     pub fn forget_stream(&mut self) {
         self.media_clock.reset();
-        self.arrivals = FastestArrival::new(self.rate);
+        self.arrivals = Floor::new();
     }
 
     /// Forgets all but the settings: another sender.
@@ -112,91 +112,34 @@ impl Placement {
 
     /// When `media` should meet the DAC; `None` before the first packet.
     pub fn presentation(&self, media: MediaTime) -> Option<LocalTime> {
-        let (reference, at) = match (self.clock, self.media_clock.reference()) {
-            (Some(clock), Some((frame, wall))) => (frame, clock.local(wall)),
-            _ => self.arrivals.reference()?,
-        };
-        Some(at + self.rate.span_of(media - reference) + self.link_offset)
+        let captured = self.capture(media);
+        let captured = captured.or_else(|| Some(self.arrivals.mapping()?.local(self.sent(media))));
+        Some(captured? + self.link_offset)
     }
 
-    /// The frame that is due to meet the DAC at `meets`; `None` before the first packet.
+    /// What is due to meet the DAC at `meets`; `None` before the first packet.
     pub fn due(&self, meets: LocalTime) -> Option<Due> {
-        let (reference, at, uncertainty, basis) = match self.mapped_reference(meets) {
-            Some((media, at, uncertainty)) => (media, at, uncertainty, Basis::Clock),
-            None => {
-                let (media, at) = self.arrivals.reference()?;
-                (media, at, self.arrivals.spread(), Basis::Arrival)
-            }
-        };
-        let since = meets - (at + self.link_offset);
-        Some(Due { point: self.rate.point_after(reference, since), uncertainty, basis })
+        let captured = meets - self.link_offset;
+        if let Some((frame, since, uncertainty)) = self.mapped(captured, meets) {
+            let point = self.rate.point_after(frame, since);
+            return Some(Due { point, uncertainty, basis: Basis::Clock });
+        }
+        let since = self.arrivals.mapping()?.wall(captured) - WallTime::from_unix_nanos(0);
+        let point = self.rate.point_after(MediaTime::ZERO, since);
+        Some(Due { point, uncertainty: self.arrivals.spread(), basis: Basis::Arrival })
     }
 
-    /// A frame, the instant of its capture, and how sure that is at `now`; `None` where the
-    /// sender's clock is not known, or not any more.
-    fn mapped_reference(&self, now: LocalTime) -> Option<(MediaTime, LocalTime, Span)> {
+    /// What was captured at `captured`: a frame, how long after it at the nominal rate, and how sure
+    /// that is at `now`; `None` where the sender's clock is not known, or not any more.
+    fn mapped(&self, captured: LocalTime, now: LocalTime) -> Option<(MediaTime, Span, Span)> {
         let clock = self.clock?;
         let uncertainty = clock.uncertainty_at(now)?;
-        let (media, wall) = self.media_clock.reference()?;
-        Some((media, clock.local(wall), uncertainty))
-    }
-}
-
-/// The earliest that packets arrive, over the last four to eight seconds.
-#[derive(Debug, Clone)]
-struct FastestArrival {
-    rate: Rate,
-    /// Least `arrival − media` of the current and the previous window, as the local time of media
-    /// frame zero.
-    windows: [Option<LocalTime>; 2],
-    opened: LocalTime,
-    /// Mean of how much later than the fastest packets come, smoothed.
-    spread: Span,
-    behind: u32,
-}
-
-impl FastestArrival {
-    const WINDOW: Span = Span::from_secs(4);
-    /// Every packet this much behind the fastest, [`Self::PATIENCE`] times in a row: the sender
-    /// paused without moving its media time on, or the path changed.
-    const BEHIND: Span = Span::from_millis(100);
-    const PATIENCE: u32 = 8;
-
-    const fn new(rate: Rate) -> Self {
-        Self { rate, windows: [None; 2], opened: LocalTime::ZERO, spread: Span::ZERO, behind: 0 }
+        let (frame, since) = self.media_clock.media(clock.wall(captured))?;
+        Some((frame, since, uncertainty))
     }
 
-    fn observe(&mut self, media_end: MediaTime, arrival: LocalTime) {
-        let origin = arrival - self.rate.span_of(media_end - MediaTime::ZERO);
-        let Some(fastest) = self.fastest() else {
-            (self.windows, self.opened) = ([Some(origin), None], arrival);
-            return;
-        };
-        let excess = (origin - fastest).max(Span::ZERO);
-        self.behind = if excess > Self::BEHIND { self.behind + 1 } else { 0 };
-        if self.behind >= Self::PATIENCE {
-            *self = Self::new(self.rate);
-            return self.observe(media_end, arrival);
-        }
-        self.spread = self.spread + (excess - self.spread).divided(64);
-        if arrival - self.opened >= Self::WINDOW {
-            (self.windows, self.opened) = ([Some(origin), self.windows[0]], arrival);
-        }
-        self.windows[0] = self.windows[0].map_or(Some(origin), |least| Some(least.min(origin)));
-    }
-
-    fn fastest(&self) -> Option<LocalTime> {
-        match self.windows {
-            [Some(current), Some(previous)] => Some(current.min(previous)),
-            [either, None] | [None, either] => either,
-        }
-    }
-
-    fn reference(&self) -> Option<(MediaTime, LocalTime)> {
-        self.fastest().map(|origin| (MediaTime::ZERO, origin))
-    }
-
-    fn spread(&self) -> Span {
-        self.spread.times(2)
+    /// The time of a frame by the nominal rate, as if it were a clock of the sender's.
+    fn sent(&self, media: MediaTime) -> WallTime {
+        WallTime::from_unix_nanos(self.rate.span_of(media - MediaTime::ZERO).as_nanos())
     }
 }

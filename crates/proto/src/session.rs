@@ -260,13 +260,15 @@ impl Session {
                 let question = asked.iter().rfind(|(said, _)| *said == delay.last_reference);
                 let Some((_, asked)) = question else { return };
                 peer.proven = true;
-                let mapping = peer.clock.observe(exchange(
+                let exchange = exchange(
                     (*asked, arrival),
                     sent,
                     delay.delay,
                     Self::READING_ERROR + stamp_error,
-                ));
-                tell(Event::Mapped { ssrc, mapping });
+                );
+                if let Some(mapping) = peer.clock.observe(exchange) {
+                    tell(Event::Mapped { ssrc, mapping });
+                }
             }
             Item::Block(block) if block.ssrc == own => tell(Event::Reception { ssrc, block }),
             Item::Announcement(announcement) => tell(Event::Announced { ssrc, announcement }),

@@ -237,7 +237,8 @@ fn a_mapping_that_nobody_renews_is_given_up_after_ten_seconds() {
         (wall + Span::from_micros(-20), wall + Span::from_micros(-20));
     let reading_error = Span::ZERO;
     let exchange = Exchange { asked, peer_received, peer_answered, answered, reading_error };
-    world.receiver.set_clock(SSRC, ClockEstimator::new().observe(exchange));
+    let mapping = ClockEstimator::new().observe(exchange).expect("nothing contradicts it");
+    world.receiver.set_clock(SSRC, mapping);
     let basis = |world: &World| world.receiver.placement().due(world.now).map(|due| due.basis);
     for _ in 0..9_000 {
         world.period(perfect);

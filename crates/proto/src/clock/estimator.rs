@@ -1,0 +1,406 @@
+//! From exchanges to a mapping.
+
+use super::line::{Belief, Line};
+use super::mapping::Surety;
+use super::{ClockMapping, ClockSource, Exchange, WallTime};
+use crate::time::{LocalTime, Span};
+
+/// Turns exchanges into a mapping.
+///
+/// Queueing only ever adds to a round trip, so an exchange counts the less the longer its round trip
+/// is beyond the shortest (minimum-delay selection, made gradual); a Kalman filter makes offset and
+/// rate of them. Every exchange also bounds the truth, whatever queued where: the estimate stays
+/// where all bounds overlap, and the far end of the overlap is its uncertainty.
+///
+/// What does not fit is set aside until others like it tell what it is: a clock that was stepped, a
+/// path that became longer or shorter, or a lie.
+#[derive(Debug, Clone)]
+pub struct ClockEstimator {
+    window: [Option<Kept>; Self::WINDOW],
+    next: usize,
+    seen: u32,
+    /// The shortest round trip of the present stretch and of the one before.
+    least: [f64; 2],
+    line: Option<Line>,
+    /// What the way there takes longer than the way back, as far as changes of the path told.
+    lopsided: f64,
+    /// Set aside, oldest first.
+    odd: [Option<Kept>; Self::ODD],
+    mapping: Option<ClockMapping>,
+    steps: u32,
+    path_changes: u32,
+}
+
+/// An exchange by what it says: the peer's clock less ours is no more than `most` at `asked` and no
+/// less than `least` at `answered`.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    asked: i64,
+    received: i64,
+    left: i64,
+    answered: i64,
+    reading_error: f64,
+    /// What the ways took by the line as it was then.
+    ways: Ways,
+}
+
+/// How an exchange lies about the line: what the ways there and back took by it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ways {
+    there: f64,
+    back: f64,
+}
+
+impl Ways {
+    const ENDLESS: Self = Self { there: f64::MAX, back: f64::MAX };
+
+    fn round_trip(self) -> f64 {
+        self.there + self.back
+    }
+
+    /// The shorter of each way.
+    fn least(self, other: Self) -> Self {
+        Self { there: self.there.min(other.there), back: self.back.min(other.back) }
+    }
+}
+
+impl From<&Exchange> for Kept {
+    fn from(exchange: &Exchange) -> Self {
+        Self {
+            asked: exchange.asked.as_nanos(),
+            received: exchange.peer_received.as_unix_nanos(),
+            left: exchange.peer_answered.as_unix_nanos(),
+            answered: exchange.answered.as_nanos(),
+            reading_error: exchange.reading_error.as_nanos() as f64,
+            ways: Ways::default(),
+        }
+    }
+}
+
+impl Kept {
+    fn ways(&self, line: &Line) -> Ways {
+        Ways {
+            there: line.error(self.asked, self.received),
+            back: -line.error(self.answered, self.left),
+        }
+    }
+
+    fn by(self, line: &Line) -> Self {
+        Self { ways: self.ways(line), ..self }
+    }
+}
+
+impl ClockEstimator {
+    /// Exchanges kept: at two a second, the last sixteen seconds.
+    const WINDOW: usize = 32;
+    /// Exchanges of a stretch from which the shortest is remembered: half a minute.
+    const LONG: u32 = 64;
+    /// Exchanges like each other that tell of a change: four where one is faster than any before,
+    /// which no queue can do, eight where all are slower.
+    const ODD: usize = 8;
+    const ODD_FASTER: usize = 4;
+    /// Exchanges that contradict all that was known and agree with each other: a step.
+    const ODD_CONTRARY: usize = 3;
+    /// Before so many, nothing is called odd.
+    const FAMILIAR: usize = 8;
+    /// Two quartz oscillators of ±50 ppm each; a warming room moves them by 0.03 ppm in the root of a
+    /// second.
+    const BELIEF: Belief = Belief { rate: 60e-6, wander: 0.03e-6 };
+    /// Drift between two hosts' clocks of which nothing is known: 100 ppm.
+    const DRIFT_UNKNOWN: f64 = 100e-6;
+    /// What a rate that was found may be wrong by beside its deviation, while it is relied on.
+    const WANDER: f64 = 1e-6;
+    /// Deviations that a rate may be wrong by.
+    const DEVIATIONS: f64 = 10.0;
+    /// The mapping is never said to be surer than one reading is: DLRR is rounded to within 7.6 µs,
+    /// a third of a frame at 48 kHz.
+    const SUREST: Span = Span::from_micros(8);
+    /// Drift beyond which two clocks are not slewed but stepped: 500 ppm, the most that a kernel
+    /// slews (adjtimex(2)).
+    const STEP_RATE: f64 = 500e-6;
+    /// What is less than this beside the usual is not odd.
+    const LEAST_ODD: f64 = 60_000.0;
+    /// A mapping moves to what it should be by no more than this, as a rate: a third of a cent. It
+    /// takes a second.
+    const SLEW: f64 = 200e-6;
+
+    /// Knows nothing yet.
+    pub const fn new() -> Self {
+        Self {
+            window: [None; Self::WINDOW],
+            next: 0,
+            seen: 0,
+            least: [f64::MAX; 2],
+            line: None,
+            lopsided: 0.0,
+            odd: [None; Self::ODD],
+            mapping: None,
+            steps: 0,
+            path_changes: 0,
+        }
+    }
+
+    /// How often an exchange contradicted all that was known, and others confirmed it: the peer's
+    /// clock was stepped, or another host answers in its place.
+    pub const fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    /// How often a way became longer or shorter, for good.
+    pub const fn path_changes(&self) -> u32 {
+        self.path_changes
+    }
+
+    /// Takes one exchange and gives the mapping as it is now; `None` where the exchange is not
+    /// believed, or not yet.
+    pub fn observe(&mut self, exchange: Exchange) -> Option<ClockMapping> {
+        if !exchange.is_possible() {
+            return None;
+        }
+        let kept = Kept::from(&exchange);
+        let Some(mut line) = self.line else {
+            self.start(kept);
+            return self.map(&kept);
+        };
+        // What came late tells nothing new.
+        if kept.answered < line.at() {
+            return None;
+        }
+        line.advance(kept.answered);
+        self.line = Some(line);
+        let kept = kept.by(&line);
+        if self.contradicts(&kept) || self.is_odd(kept.ways, &line) {
+            return self.set_aside(kept).and_then(|()| self.map(&kept));
+        }
+        self.odd = [None; Self::ODD];
+        self.take(kept, line);
+        self.map(&kept)
+    }
+
+    fn start(&mut self, kept: Kept) {
+        let line = Self::begin(&kept);
+        self.keep(kept.by(&line));
+        self.line = Some(line);
+    }
+
+    /// A line through the middle of what the exchange allows.
+    fn begin(kept: &Kept) -> Line {
+        let here = kept.asked + (kept.answered - kept.asked) / 2;
+        let there = kept.received + (kept.left - kept.received) / 2;
+        let round_trip = (kept.answered - kept.asked) - (kept.left - kept.received);
+        let deviation = round_trip.max(0) as f64 / 2.0 + kept.reading_error;
+        let mut line = Line::through(here, there, deviation, Self::BELIEF);
+        line.advance(kept.answered);
+        line
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        self.window[self.next] = Some(kept);
+        self.next = (self.next + 1) % Self::WINDOW;
+        self.seen = self.seen.saturating_add(1);
+        let [now, before] = self.least;
+        let round_trip = kept.ways.round_trip();
+        self.least = if self.seen % Self::LONG == 0 {
+            [round_trip, now]
+        } else {
+            [now.min(round_trip), before]
+        };
+    }
+
+    fn kept(&self) -> impl Iterator<Item = &Kept> {
+        self.window.iter().flatten()
+    }
+
+    /// The shortest round trip of the last minute.
+    fn least(&self) -> f64 {
+        self.least[0].min(self.least[1])
+    }
+
+    /// Refines the line.
+    fn take(&mut self, kept: Kept, mut line: Line) {
+        // A question that is answered twice was on the way once.
+        let again = self.kept().any(|k| k.asked == kept.asked);
+        let error = (kept.ways.there - kept.ways.back - self.lopsided) / 2.0;
+        let least = self.least().min(kept.ways.round_trip());
+        let count = f64::from(self.seen + 1);
+        // The shortest of a few round trips is not the shortest there is.
+        let mean = self.kept().map(|k| k.ways.round_trip() - least).sum::<f64>()
+            / self.kept().count().max(1) as f64;
+        let unseen = 1.25 * mean / count.sqrt() + least.max(0.0) / (count * count.sqrt());
+        let excess = kept.ways.round_trip() - least + unseen;
+        let reading = kept.reading_error / 3.0;
+        // An excess lies anywhere between all of it there and all of it back.
+        let noise = reading * reading + excess * excess / 12.0;
+        line.correct(error, if again { 9.0 * noise } else { noise }, (1.0 / 6.0, 3e9));
+        // What the ways took is better known with it than before.
+        self.keep(kept.by(&line));
+        self.line = Some(line);
+    }
+
+    /// What the rate may be wrong by.
+    fn drift(line: &Line) -> f64 {
+        let most = Self::DRIFT_UNKNOWN + line.rate().abs();
+        (Self::DEVIATIONS * line.rate_deviation() + Self::WANDER).min(most)
+    }
+
+    /// Where the truth can lie beside the line, by all exchanges that are kept: no lower than the
+    /// first and no higher than the second. The bounds of an old one have grown.
+    fn overlap(&self, line: &Line) -> (f64, f64) {
+        let bounds = self.kept().map(|kept| Self::bound(kept, line));
+        bounds.fold((f64::MIN, f64::MAX), |a, b| (a.0.max(b.0), a.1.min(b.1)))
+    }
+
+    /// The same by one exchange.
+    fn bound(kept: &Kept, line: &Line) -> (f64, f64) {
+        let (ways, drift) = (kept.ways(line), Self::drift(line));
+        let grown = |at: i64| drift * (line.at() - at).max(0) as f64 + kept.reading_error;
+        (-ways.back - grown(kept.answered), ways.there + grown(kept.asked))
+    }
+
+    /// Whether no drift of two clocks could lead to this exchange.
+    fn contradicts(&self, new: &Kept) -> bool {
+        self.kept().any(|old| Self::excludes(old, new))
+    }
+
+    fn excludes(old: &Kept, new: &Kept) -> bool {
+        let apart = |a: i64, b: i64| (b - a).abs() as f64 * Self::STEP_RATE;
+        let most = |k: &Kept| k.received - k.asked;
+        let least = |k: &Kept| k.left - k.answered;
+        let error = old.reading_error + new.reading_error;
+        let higher = (least(new) - most(old)) as f64 - error - apart(old.asked, new.answered);
+        let lower = (least(old) - most(new)) as f64 - error - apart(old.answered, new.asked);
+        higher > 0.0 || lower > 0.0
+    }
+
+    /// The least that either way took, by the exchanges kept, and what is odd beside it.
+    fn usual(&self, line: &Line) -> (Ways, f64) {
+        let mut trips = [0.0; Self::WINDOW];
+        let mut count = 0;
+        let mut least = Ways::ENDLESS;
+        for kept in self.kept() {
+            least = least.least(kept.ways);
+            trips[count] = kept.ways.round_trip();
+            count += 1;
+        }
+        let trips = &mut trips[..count];
+        trips.sort_unstable_by(f64::total_cmp);
+        let spread = trips.get(count / 2).zip(trips.first()).map_or(0.0, |(mid, min)| mid - min);
+        (least, Self::LEAST_ODD.max(4.0 * spread) + 4.0 * line.deviation())
+    }
+
+    fn is_odd(&self, ways: Ways, line: &Line) -> bool {
+        if self.kept().count() < Self::FAMILIAR {
+            return false;
+        }
+        let (least, odd) = self.usual(line);
+        (ways.there - least.there).abs() > odd || (ways.back - least.back).abs() > odd
+    }
+
+    /// Puts an exchange beside those that are odd; once there are enough of a kind, follows them.
+    fn set_aside(&mut self, kept: Kept) -> Option<()> {
+        let line = self.line?;
+        let count = self.odd.iter().flatten().count();
+        if count == Self::ODD {
+            self.odd.rotate_left(1);
+        }
+        self.odd[count.min(Self::ODD - 1)] = Some(kept);
+        let count = self.odd.iter().flatten().count();
+        if self.contradicts(&kept) {
+            let alike = self.odd.iter().flatten().rev().take(Self::ODD_CONTRARY);
+            let agree =
+                alike.clone().all(|one| !Self::excludes(one, &kept) && self.contradicts(one));
+            if alike.count() < Self::ODD_CONTRARY || !agree {
+                return None;
+            }
+            self.restart();
+            return Some(());
+        }
+        let (usual, odd) = self.usual(&line);
+        let least = self.odd.iter().flatten().fold(Ways::ENDLESS, |a, b| a.least(b.ways));
+        let (there, back) = (least.there - usual.there, least.back - usual.back);
+        let faster = there < -odd || back < -odd;
+        if count < if faster { Self::ODD_FASTER } else { Self::ODD } {
+            return None;
+        }
+        self.follow(there, back, odd);
+        Some(())
+    }
+
+    /// All that was known is of another clock.
+    fn restart(&mut self) {
+        let odd = self.odd;
+        let (steps, path_changes) = (self.steps + 1, self.path_changes);
+        *self = Self { steps, path_changes, ..Self::new() };
+        let count = odd.iter().flatten().count();
+        for kept in odd.iter().flatten().skip(count - Self::ODD_CONTRARY) {
+            let Some(mut line) = self.line else {
+                self.start(*kept);
+                continue;
+            };
+            line.advance(kept.answered);
+            self.take(kept.by(&line), line);
+        }
+    }
+
+    /// The ways have become longer by so much, by the line.
+    fn follow(&mut self, there: f64, back: f64, odd: f64) {
+        let Some(mut line) = self.line else { return };
+        if (there + back).abs() <= odd {
+            // The sum stayed: the clock was stepped.
+            line.move_by((there - back) / 2.0);
+            line.loosen(f64::MAX);
+            self.mapping = None;
+            self.steps += 1;
+        } else {
+            // The clock stays where it was known to be.
+            self.lopsided += there - back;
+            self.path_changes += 1;
+        }
+        self.line = Some(line);
+        self.window = [None; Self::WINDOW];
+        self.least = [f64::MAX; 2];
+        self.next = 0;
+        for kept in core::mem::take(&mut self.odd).iter().flatten() {
+            self.keep(kept.by(&line));
+        }
+    }
+
+    /// The mapping as the line has it now.
+    fn map(&mut self, kept: &Kept) -> Option<ClockMapping> {
+        let line = self.line?;
+        let best = self.least().max(0.0);
+        // Where bounds do not overlap, as drift was greater than assumed, the newest holds.
+        let (below, above) = match self.overlap(&line) {
+            (below, above) if below <= above => (below, above),
+            _ => Self::bound(kept, &line),
+        };
+        // The line stays free of the bounds, which lean on its rate; what is told does not.
+        let moved = below.max(0.0) + above.min(0.0);
+        let unsure = (above - moved).max(moved - below);
+        let surety = Surety {
+            uncertainty: Self::SUREST.max(Span::from_nanos(unsure as i64 + 1)),
+            round_trip: Span::from_nanos(best as i64),
+            source: ClockSource::Exchange,
+            drift: Self::drift(&line),
+        };
+        let wall = WallTime::from_unix_nanos(line.second().saturating_add(moved as i64));
+        let mapping =
+            ClockMapping::through(LocalTime::from_nanos(line.at()), wall, line.rate(), surety);
+        let mapping = match &self.mapping {
+            // The first exchanges come faster than anything is played: they are followed faster.
+            Some(before) if self.seen <= 16 => {
+                mapping.following(before, Span::from_millis(10), 0.01)
+            }
+            Some(before) => mapping.following(before, Span::from_secs(1), Self::SLEW),
+            None => mapping,
+        };
+        self.mapping = Some(mapping);
+        Some(mapping)
+    }
+}
+
+impl Default for ClockEstimator {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,177 @@
+//! The fastest arrivals of a sender that answers no question: what left when the sender says so
+//! cannot arrive earlier than by the shortest path, so the earliest arrivals lie on a line, whose
+//! slope is the rate of the sender's clock.
+
+use super::line::{Belief, Line};
+use super::mapping::{ClockMapping, Surety};
+use super::{ClockSource, WallTime};
+use crate::time::{LocalTime, Span};
+
+/// The line below all arrivals: of packets against their media time, or of sender reports against
+/// the sender's clock.
+///
+/// The fastest arrival of each quarter second is a reading of it; a Kalman filter makes offset and
+/// rate of them. Where it moves a little it moves slowly; where the path has changed, at once.
+#[derive(Debug, Clone)]
+pub(crate) struct Floor {
+    line: Option<Line>,
+    mapping: Option<ClockMapping>,
+    round: Round,
+    /// Rounds so far, up to those in which the line is still sought.
+    rounds: u32,
+    /// Mean of how much later than the line arrivals are.
+    spread: f64,
+    /// Rounds that were all above or below the line, and the one nearest to it.
+    odd: (u32, f64),
+    /// When arrivals began to be far behind, and how many were.
+    behind: (LocalTime, u32),
+}
+
+/// The arrivals of a quarter second: how many, since when, and the fastest by the line.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    opened: LocalTime,
+    count: u32,
+    fastest: Option<(f64, i64, i64)>,
+}
+
+impl Floor {
+    /// A round is closed after this time and so many arrivals.
+    const ROUND: Span = Span::from_millis(250);
+    const LEAST: u32 = 8;
+    /// Rounds at the beginning in which the line is followed down at once.
+    const SOUGHT: u32 = 4;
+    /// Senders' cards are within 300 ppm of us together with our clock, and wander by 0.03 ppm in
+    /// the root of a second.
+    const BELIEF: Belief = Belief { rate: 300e-6, wander: 0.03e-6 };
+    /// What a kernel's stamp of an arrival is good for, in nanoseconds.
+    const STAMP: f64 = 500.0;
+    /// What is less than this beside the line is not odd.
+    const LEAST_ODD: f64 = 100_000.0;
+    /// Rounds like each other that tell of a path that became slower; a faster one is known sooner,
+    /// since no queue makes an arrival early.
+    const SLOWER: u32 = 4;
+    const FASTER: u32 = 2;
+    /// All arrivals this much behind the line for this long: the sender paused without moving its
+    /// media time on.
+    const BEHIND: Span = Span::from_millis(100);
+    const PATIENCE: u32 = 8;
+
+    pub(crate) const fn new() -> Self {
+        Self {
+            line: None,
+            mapping: None,
+            round: Round { opened: LocalTime::ZERO, count: 0, fastest: None },
+            rounds: 0,
+            spread: 0.0,
+            odd: (0, 0.0),
+            behind: (LocalTime::ZERO, 0),
+        }
+    }
+
+    /// The line as a mapping of the sender's time, later by the shortest path; `None` before the
+    /// first arrival.
+    pub(crate) const fn mapping(&self) -> Option<&ClockMapping> {
+        self.mapping.as_ref()
+    }
+
+    /// How much later than the line arrivals are, twice the mean.
+    pub(crate) fn spread(&self) -> Span {
+        Span::from_nanos((2.0 * self.spread) as i64)
+    }
+
+    /// Takes the arrival of what left at `sent`, by the sender.
+    pub(crate) fn observe(&mut self, sent: WallTime, arrival: LocalTime) {
+        let (first, second) = (sent.as_unix_nanos(), arrival.as_nanos());
+        let Some(mut line) = self.line else {
+            *self = Self::new();
+            self.line = Some(Line::through(first, second, Self::LEAST_ODD, Self::BELIEF));
+            self.round.opened = arrival;
+            return self.read(Span::ZERO);
+        };
+        let error = line.error(first, second);
+        if self.is_left_behind(error, arrival) {
+            self.line = None;
+            return self.observe(sent, arrival);
+        }
+        if error < 0.0 && self.rounds < Self::SOUGHT {
+            line.move_by(error);
+            self.line = Some(line);
+            self.round.fastest = Some((0.0, first, second));
+            self.read(Span::ZERO);
+        } else if self.round.fastest.is_none_or(|(fastest, ..)| error < fastest) {
+            self.round.fastest = Some((error, first, second));
+        }
+        self.round.count += 1;
+        let share = if self.rounds < Self::SOUGHT { 16.0 } else { 256.0 };
+        self.spread += (error.max(0.0) - self.spread) / share;
+        if arrival - self.round.opened >= Self::ROUND && self.round.count >= Self::LEAST {
+            self.close(arrival);
+        }
+    }
+
+    fn is_left_behind(&mut self, error: f64, arrival: LocalTime) -> bool {
+        if error <= Self::BEHIND.as_nanos() as f64 {
+            self.behind.1 = 0;
+            return false;
+        }
+        // What was held comes all at once, which tells nothing of what follows.
+        if self.behind.1 == 0 {
+            self.behind.0 = arrival;
+        }
+        self.behind.1 += 1;
+        self.behind.1 >= Self::PATIENCE && arrival - self.behind.0 >= Self::BEHIND
+    }
+
+    /// Takes the fastest of the round as a reading.
+    fn close(&mut self, now: LocalTime) {
+        let count = f64::from(self.round.count);
+        let fastest = self.round.fastest.take();
+        self.round = Round { opened: now, count: 0, fastest: None };
+        self.rounds = self.rounds.saturating_add(1);
+        let (Some(line), Some((_, first, second))) = (&mut self.line, fastest) else { return };
+        line.advance(first);
+        let error = line.error(first, second);
+        let odd = Self::LEAST_ODD.max(3.0 * self.spread) + 4.0 * line.deviation();
+        if error.abs() > odd && self.rounds > Self::SOUGHT {
+            let nearest = match self.odd {
+                (0, _) => error,
+                (_, before) if before * error < 0.0 => error,
+                (_, before) if before.abs() < error.abs() => before,
+                _ => error,
+            };
+            let again = self.odd.0 > 0 && self.odd.1 * error > 0.0;
+            self.odd = (if again { self.odd.0 + 1 } else { 1 }, nearest);
+            if self.odd.0 >= if error > 0.0 { Self::SLOWER } else { Self::FASTER } {
+                line.move_by(nearest);
+                self.odd = (0, 0.0);
+                self.read(Span::ZERO);
+            }
+            return;
+        }
+        self.odd = (0, 0.0);
+        // The fastest of so many is above the line by that share of what they are on average.
+        let scatter = Self::STAMP + 2.0 * self.spread / count;
+        line.correct(error, scatter * scatter, (0.25, 1e9));
+        self.read(Self::ROUND);
+    }
+
+    /// Lays the mapping as the line is now; goes over from the one before within the span.
+    fn read(&mut self, within: Span) {
+        let Some(line) = &self.line else { return };
+        let surety = Surety {
+            uncertainty: self.spread(),
+            round_trip: Span::ZERO,
+            source: ClockSource::Exchange,
+            drift: 0.0,
+        };
+        let (local, wall) = (LocalTime::from_nanos(line.second()), line.at());
+        let rate = -line.rate() / (1.0 + line.rate());
+        let wall = WallTime::from_unix_nanos(wall);
+        let new = ClockMapping::through(local, wall, rate, surety);
+        self.mapping = Some(match &self.mapping {
+            Some(before) if within > Span::ZERO => new.following(before, within, 200e-6),
+            _ => new,
+        });
+    }
+}

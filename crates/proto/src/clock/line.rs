@@ -1,0 +1,190 @@
+//! One line between the readings of two clocks, followed by a Kalman filter of two states: by how
+//! much one is ahead of the other, and how fast that changes.
+//!
+//! The model is that of a quartz (Barnes 1971, random walk of the frequency): between readings the
+//! rate wanders by so much in the root of a second. Times are nanoseconds; the whole part of the
+//! offset is an integer, so that half a century of Unix time costs no digits.
+
+/// Binary digits of a rate behind the point: 2⁻⁴⁴ is 0.06 ns in a thousand seconds.
+const RATE_BITS: u32 = 44;
+
+/// A rate as the device's thread uses it: one multiplication and a shift, no division.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Slope(i64);
+
+impl Slope {
+    pub(crate) const NONE: Self = Self(0);
+
+    /// From nanoseconds in a nanosecond. Beyond one in a hundred no clock is meant.
+    pub(crate) fn new(rate: f64) -> Self {
+        Self((rate.clamp(-0.01, 0.01) * (1_i64 << RATE_BITS) as f64).round() as i64)
+    }
+
+    /// What comes to `nanos` on top.
+    pub(crate) fn over(self, nanos: i64) -> i64 {
+        ((i128::from(nanos) * i128::from(self.0)) >> RATE_BITS) as i64
+    }
+
+    pub(crate) fn as_f64(self) -> f64 {
+        self.0 as f64 / (1_i64 << RATE_BITS) as f64
+    }
+
+    /// The rate of the second clock as the first sees it: 1 / (1 + rate) − 1.
+    pub(crate) fn inverse(self) -> Self {
+        let rate = self.as_f64();
+        Self::new(-rate / (1.0 + rate))
+    }
+}
+
+/// What is believed of a line before it was read twice.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Belief {
+    /// Standard deviation of the rate.
+    pub(crate) rate: f64,
+    /// Standard deviation by which the rate wanders in the root of a second.
+    pub(crate) wander: f64,
+}
+
+/// The line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line {
+    belief: Belief,
+    /// The reading of the first clock at which the states hold.
+    at: i64,
+    /// The second clock less the first, whole and part.
+    offset: i64,
+    part: f64,
+    rate: f64,
+    /// Variances of offset and rate, and between them their covariance.
+    variance: [f64; 3],
+    /// Mean of the last errors in units of what they should be, with their signs: far from zero if
+    /// the rate has become another.
+    bias: f64,
+}
+
+impl Line {
+    /// Errors that lean this far to one side, in units of their deviation, mean that the rate has
+    /// become another.
+    const LEANS: f64 = 1.25;
+
+    /// A line through one pair of readings, `first` and `second`, known to `deviation`.
+    pub(crate) fn through(first: i64, second: i64, deviation: f64, belief: Belief) -> Self {
+        let variance = [deviation * deviation, 0.0, belief.rate * belief.rate];
+        let offset = second.saturating_sub(first);
+        Self { belief, at: first, offset, part: 0.0, rate: 0.0, variance, bias: 0.0 }
+    }
+
+    pub(crate) const fn at(&self) -> i64 {
+        self.at
+    }
+
+    pub(crate) const fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Standard deviation of the offset.
+    pub(crate) fn deviation(&self) -> f64 {
+        self.variance[0].sqrt()
+    }
+
+    /// Standard deviation of the rate.
+    pub(crate) fn rate_deviation(&self) -> f64 {
+        self.variance[2].sqrt()
+    }
+
+    /// The second clock at the instant at which the states hold.
+    pub(crate) fn second(&self) -> i64 {
+        self.at.saturating_add(self.offset).saturating_add(self.part.round() as i64)
+    }
+
+    /// By how much `second` lies above the line where the first clock reads `first`.
+    pub(crate) fn error(&self, first: i64, second: i64) -> f64 {
+        let since = first.saturating_sub(self.at) as f64;
+        let whole = i128::from(second) - i128::from(first) - i128::from(self.offset);
+        whole as f64 - self.part - self.rate * since
+    }
+
+    /// Lets time pass until the first clock reads `first`.
+    pub(crate) fn advance(&mut self, first: i64) {
+        let passed = first.saturating_sub(self.at);
+        if passed <= 0 {
+            return;
+        }
+        let time = passed as f64;
+        self.at = first;
+        self.move_by(self.rate * time);
+        let wandered = self.belief.wander * self.belief.wander * time / 1e9;
+        let [offset, both, rate] = self.variance;
+        self.variance = [
+            offset + time * (2.0 * both + time * (rate + wandered / 3.0)),
+            both + time * (rate + wandered / 2.0),
+            rate + wandered,
+        ];
+    }
+
+    /// Takes a reading that is `error` above the line as it is now, with this variance. Readings of
+    /// the last `judged` nanoseconds tell whether the rate has become another; this one stands for
+    /// the share `weight` of them.
+    pub(crate) fn correct(&mut self, error: f64, noise: f64, (weight, judged): (f64, f64)) {
+        let deviation = (self.variance[0] + noise).sqrt();
+        self.bias += (error / deviation - self.bias) * weight;
+        if self.bias.abs() > Self::LEANS {
+            let off = self.bias.abs() * deviation;
+            self.variance[0] = self.variance[0].max(off * off);
+            self.loosen(2.0 * off / judged);
+        }
+        let [offset, both, rate] = self.variance;
+        let total = offset + noise;
+        let (gain, rate_gain) = (offset / total, both / total);
+        self.move_by(gain * error);
+        self.rate += rate_gain * error;
+        self.variance =
+            [offset * (1.0 - gain), both * (1.0 - gain), (rate - rate_gain * both).max(0.0)];
+    }
+
+    /// The rate is not relied on any more beyond this deviation.
+    pub(crate) fn loosen(&mut self, deviation: f64) {
+        let deviation = deviation.min(self.belief.rate);
+        self.variance[2] = self.variance[2].max(deviation * deviation);
+        self.bias = 0.0;
+    }
+
+    /// Moves the line up.
+    pub(crate) fn move_by(&mut self, nanos: f64) {
+        let part = self.part + nanos;
+        let whole = part.round();
+        self.offset = self.offset.saturating_add(whole as i64);
+        self.part = part - whole;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slope_and_its_inverse_come_back_to_the_nanosecond() {
+        for ppm in [-500.0, -0.1, 0.0, 33.0, 500.0] {
+            let slope = Slope::new(ppm * 1e-6);
+            let day = 86_400_000_000_000;
+            let there = day + slope.over(day);
+            assert!((there + slope.inverse().over(there) - day).abs() <= 10, "{ppm}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_exact_readings_is_found_and_extrapolated() {
+        let belief = Belief { rate: 100e-6, wander: 0.01e-6 };
+        let truth = |first: i64| first + 1_700_000_000_000_000_000 + first / 20_000;
+        let mut line = Line::through(0, truth(0), 1000.0, belief);
+        for second in 1..20 {
+            let at = second * 500_000_000;
+            line.advance(at);
+            let error = line.error(at, truth(at));
+            line.correct(error, 1e6, (0.0, 1.0));
+        }
+        assert!((line.rate() - 50e-6).abs() < 0.5e-6, "{}", line.rate());
+        assert!(line.error(12_000_000_000, truth(12_000_000_000)).abs() < 1000.0);
+        assert!(line.rate_deviation() < 1e-6 && line.deviation() < 1000.0);
+    }
+}

@@ -1,0 +1,217 @@
+//! How to read another host's clock here, as a value that is handed on.
+
+use super::WallTime;
+use super::line::Slope;
+use crate::time::{LocalTime, Span};
+use crate::units::Ppm;
+
+/// What a mapping rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockSource {
+    /// Timed exchanges of RTCP reports (RFC 3611 §4.4, §4.5).
+    Exchange,
+    /// The system clocks of both hosts, each kept by its own means.
+    System,
+    /// The system clocks of both hosts, each kept by a hardware clock that follows PTP.
+    Ptp,
+}
+
+impl ClockSource {
+    /// The word in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exchange => "rtcp",
+            Self::System => "system",
+            Self::Ptp => "ptp",
+        }
+    }
+}
+
+/// How to read a peer's wall clock as an instant here: a pair of readings, a rate, and how sure
+/// that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockMapping {
+    local: LocalTime,
+    wall: WallTime,
+    /// What the peer's clock gains on ours, and ours on the peer's.
+    gains: Slope,
+    loses: Slope,
+    /// By how many nanoseconds the wall clock is read later than the line says at the pair, so that
+    /// it follows from the mapping before without a step; that fades within the span.
+    behind: i64,
+    fades: Slope,
+    unfades: Slope,
+    within: Span,
+    /// How far the mapping may have been from the truth when it was made, either way.
+    pub uncertainty: Span,
+    /// The round trip of the exchange it rests on; zero where it rests on none.
+    pub round_trip: Span,
+    /// What it rests on.
+    pub source: ClockSource,
+    /// When it was made; `None` for one that does not age.
+    made: Option<LocalTime>,
+    /// What the rate may be wrong by.
+    drift: Slope,
+}
+
+/// What an estimate knows of its mapping beside the pair.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Surety {
+    pub(super) uncertainty: Span,
+    pub(super) round_trip: Span,
+    pub(super) source: ClockSource,
+    /// What the rate may be wrong by, in parts of one.
+    pub(super) drift: f64,
+}
+
+impl ClockMapping {
+    /// A mapping this old says nothing any more: twenty reports of the peer's did not come.
+    const LIFE: Span = Span::from_secs(10);
+
+    /// A mapping known by other means than an exchange, of clocks that run alike.
+    pub const fn known(offset: Span, uncertainty: Span) -> Self {
+        Self {
+            local: LocalTime::ZERO,
+            wall: WallTime::from_unix_nanos(offset.as_nanos()),
+            gains: Slope::NONE,
+            loses: Slope::NONE,
+            behind: 0,
+            fades: Slope::NONE,
+            unfades: Slope::NONE,
+            within: Span::ZERO,
+            uncertainty,
+            round_trip: Span::ZERO,
+            source: ClockSource::Exchange,
+            made: None,
+            drift: Slope::NONE,
+        }
+    }
+
+    /// The peer's clock shows `wall` at `local` and gains `rate` on ours.
+    pub(super) fn through(local: LocalTime, wall: WallTime, rate: f64, surety: Surety) -> Self {
+        let gains = Slope::new(rate);
+        Self {
+            local,
+            wall,
+            gains,
+            loses: gains.inverse(),
+            uncertainty: surety.uncertainty,
+            round_trip: surety.round_trip,
+            source: surety.source,
+            made: Some(local),
+            drift: Slope::new(surety.drift),
+            ..Self::known(Span::ZERO, Span::ZERO)
+        }
+    }
+
+    /// The same, but beginning where `before` is now and going over to itself within `soonest`, or
+    /// later where that would take more than `fastest`, as a rate.
+    pub(super) fn following(self, before: &Self, soonest: Span, fastest: f64) -> Self {
+        let behind = before.wall(self.local) - self.wall;
+        // What cannot fade in that time is no error of an estimate but another clock.
+        if behind.abs() > Span::from_secs(1) {
+            return self;
+        }
+        let away = behind.as_nanos() as f64;
+        let within = (away.abs() / fastest).max(soonest.as_nanos() as f64).max(1e6);
+        let fades = Slope::new(away / within);
+        // Counted by the line's own time at the pair, where some of what leads has faded.
+        let own = behind.as_nanos() + self.loses.over(behind.as_nanos());
+        // Time that is read too early or too late is read from where more or less has faded.
+        let uncertainty = self.uncertainty + behind.abs();
+        let faded = fades.over(uncertainty.as_nanos()).saturating_abs() + 1;
+        Self {
+            behind: own + fades.over(own.max(0)),
+            fades,
+            unfades: fades.inverse(),
+            within: Span::from_nanos(within as i64),
+            uncertainty: uncertainty + Span::from_nanos(faded),
+            ..self
+        }
+    }
+
+    /// When the peer's clock showed `wall`, by ours.
+    pub fn local(&self, wall: WallTime) -> LocalTime {
+        let since = (wall - self.wall).as_nanos();
+        let since = since.saturating_add(self.loses.over(since));
+        self.local + Span::from_nanos(since.saturating_sub(self.left(since)))
+    }
+
+    /// What the peer's clock shows at `local`.
+    pub fn wall(&self, local: LocalTime) -> WallTime {
+        // What is left of `behind` is counted by the line's time, which is what is sought.
+        let since = (local - self.local).as_nanos();
+        let begun = since.saturating_add(self.behind);
+        let slewing = begun.saturating_add(self.unfades.over(begun));
+        let since = match slewing {
+            ..0 => begun,
+            _ if slewing < self.within.as_nanos() => slewing,
+            _ => since,
+        };
+        self.wall + Span::from_nanos(since.saturating_add(self.gains.over(since)))
+    }
+
+    /// How far the mapping still is from its line, so long after its pair.
+    fn left(&self, since: i64) -> i64 {
+        let since = since.max(0);
+        if since >= self.within.as_nanos() { 0 } else { self.behind - self.fades.over(since) }
+    }
+
+    /// How far the mapping may be from the truth at `now`: the clocks drift apart from the moment
+    /// it was made. `None` once it is too old to be used.
+    pub fn uncertainty_at(&self, now: LocalTime) -> Option<Span> {
+        let Some(made) = self.made else { return Some(self.uncertainty) };
+        let age = (now - made).max(Span::ZERO);
+        let drift = Span::from_nanos(self.drift.over(age.as_nanos()));
+        (age <= Self::LIFE).then_some(self.uncertainty + drift)
+    }
+
+    /// The peer's wall clock less our local clock when the mapping was made.
+    pub fn offset(&self) -> Span {
+        let local = self.made.unwrap_or(LocalTime::ZERO);
+        Span::from_nanos(self.wall(local).as_unix_nanos().saturating_sub(local.as_nanos()))
+    }
+
+    /// How much faster the peer's clock runs than ours; `None` for a mapping that never says.
+    pub fn rate(&self) -> Option<Ppm> {
+        self.made.map(|_| Ppm::from_f64(self.gains.as_f64() * 1e6))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_that_follows_another_begins_where_that_is_and_ends_where_it_should_be() {
+        let surety = Surety {
+            uncertainty: Span::from_micros(10),
+            round_trip: Span::ZERO,
+            source: ClockSource::Exchange,
+            drift: 0.0,
+        };
+        let at = |millis: i64| LocalTime::ZERO + Span::from_millis(millis);
+        let wall = |local: LocalTime, micros: i64| {
+            WallTime::of_local(local, Span::from_secs(1_000) + Span::from_micros(micros))
+        };
+        for micros in [-3000, -40, 0, 7, 900] {
+            let before = ClockMapping::through(at(0), wall(at(0), 0), 30e-6, surety);
+            let line = ClockMapping::through(at(500), wall(at(500), micros), 25e-6, surety);
+            for fastest in [200e-6, 0.01] {
+                let after = line.following(&before, Span::from_secs(1), fastest);
+                let begins = after.wall(at(500)) - before.wall(at(500));
+                assert!(begins.abs() <= Span::from_nanos(3), "{micros}: {begins}");
+                let ends = after.wall(at(30_000)) - line.wall(at(30_000));
+                assert_eq!(ends, Span::ZERO, "{micros}");
+                for millis in (0..30_000).step_by(7) {
+                    let there = after.wall(at(millis));
+                    let back = after.local(there) - at(millis);
+                    assert!(back.abs() <= Span::from_nanos(3), "{micros}, {millis}: {back}");
+                    let next = after.wall(at(millis + 7)) - there - Span::from_millis(7);
+                    let most = Span::from_nanos(7_000_000 / 100 + 300);
+                    assert!(next.abs() <= most, "{micros}, {millis}: {next}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A stream's media time against the wall clock of its sender.
+
+use super::WallTime;
+use super::line::{Belief, Line, Slope};
+use crate::time::{MediaTime, Span};
+use crate::units::{Ppm, Rate};
+
+/// What a reading did to a [`MediaClock`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// It agreed, and refined the line.
+    Agreed,
+    /// It disagreed once; the line stands until another confirms it.
+    Doubted,
+    /// It disagreed again in the same way: the line starts anew here.
+    Jumped,
+}
+
+/// The line between a stream's media time and its sender's wall clock, with the rate at which the
+/// sender's card errs against that clock. Every reading refines both.
+#[derive(Debug, Clone, Copy)]
+pub struct MediaClock {
+    rate: Rate,
+    /// Media time at the nominal rate in nanoseconds, against wall clock.
+    line: Option<Line>,
+    /// The line as it is read: a frame, its instant, what the wall clock gains on the media clock
+    /// and the other way round.
+    reference: Option<(MediaTime, WallTime)>,
+    gains: Slope,
+    loses: Slope,
+    /// The last error, and the mean of half the squares of what errors differ by from the one
+    /// before: the variance of readings, whatever the line.
+    jitter: (f64, f64),
+    doubt: Option<Span>,
+}
+
+impl MediaClock {
+    /// A reading further off than this is not noise but a new line: one video frame, far above the
+    /// jitter of a capture stamp and far below what a pause or a restart does.
+    const JUMP: Span = Span::from_millis(20);
+    /// Two doubtful readings that agree within this confirm each other.
+    const CONFIRM: Span = Span::from_millis(5);
+    /// Least standard deviation of a reading, in nanoseconds: what a card's interrupt adds to its
+    /// stamps. Readings a millisecond apart are then averaged over some seconds, so that a jitter of
+    /// 50 µs comes through with less than one.
+    const JITTER: f64 = 20_000.0;
+    /// Cards are within 150 ppm of a host's clock, nearly always, and wander by 0.1 ppm in the root
+    /// of a second.
+    const BELIEF: Belief = Belief { rate: 150e-6, wander: 0.1e-6 };
+    /// Readings are judged over this time whether the card's rate has become another.
+    const JUDGED: f64 = 0.25e9;
+
+    /// Knows nothing yet.
+    pub const fn new(rate: Rate) -> Self {
+        Self {
+            rate,
+            line: None,
+            reference: None,
+            gains: Slope::NONE,
+            loses: Slope::NONE,
+            jitter: (0.0, 0.0),
+            doubt: None,
+        }
+    }
+
+    /// Takes one pair of a frame and the instant it was captured.
+    pub fn observe(&mut self, media: MediaTime, wall: WallTime) -> Reading {
+        let at = self.rate.span_of(media - MediaTime::ZERO).as_nanos();
+        let Some(line) = &mut self.line else {
+            self.begin(media, wall);
+            return Reading::Agreed;
+        };
+        let error = line.error(at, wall.as_unix_nanos());
+        let off = Span::from_nanos(error as i64);
+        if off.abs() <= Self::JUMP {
+            self.doubt = None;
+            // One that comes after a later one tells nothing new.
+            let since = at.saturating_sub(line.at());
+            if since > 0 {
+                line.advance(at);
+                let weight = (since as f64 / Self::JUDGED).clamp(1.0 / 256.0, 0.25);
+                let (before, variance) = self.jitter;
+                let differs = (error - before) * (error - before) / 2.0;
+                self.jitter = (error, variance + (differs - variance) * weight.max(1.0 / 32.0));
+                let noise = self.jitter.1.max(Self::JITTER * Self::JITTER);
+                line.correct(error, noise, (weight, Self::JUDGED.max(since as f64)));
+                self.read(media);
+            }
+            return Reading::Agreed;
+        }
+        match self.doubt {
+            Some(before) if (off - before).abs() <= Self::CONFIRM => {
+                self.doubt = None;
+                self.begin(media, wall);
+                Reading::Jumped
+            }
+            _ => {
+                self.doubt = Some(off);
+                Reading::Doubted
+            }
+        }
+    }
+
+    fn begin(&mut self, media: MediaTime, wall: WallTime) {
+        let at = self.rate.span_of(media - MediaTime::ZERO).as_nanos();
+        self.line = Some(Line::through(at, wall.as_unix_nanos(), Self::JITTER, Self::BELIEF));
+        self.read(media);
+    }
+
+    /// Lays the reference at `media`, where the line is now.
+    fn read(&mut self, media: MediaTime) {
+        let Some(line) = &self.line else { return };
+        self.reference = Some((media, WallTime::from_unix_nanos(line.second())));
+        self.gains = Slope::new(line.rate());
+        self.loses = self.gains.inverse();
+    }
+
+    /// When `media` was captured, by the sender's wall clock.
+    pub fn wall(&self, media: MediaTime) -> Option<WallTime> {
+        let (frame, wall) = self.reference?;
+        let since = self.rate.span_of(media - frame);
+        Some(wall + since + Span::from_nanos(self.gains.over(since.as_nanos())))
+    }
+
+    /// A frame, and how long at the nominal rate after it the card captured what it captured at
+    /// `wall`.
+    pub fn media(&self, wall: WallTime) -> Option<(MediaTime, Span)> {
+        let (frame, at) = self.reference?;
+        let since = wall - at;
+        Some((frame, since + Span::from_nanos(self.loses.over(since.as_nanos()))))
+    }
+
+    /// The newest frame read, and its instant by the line.
+    pub const fn reference(&self) -> Option<(MediaTime, WallTime)> {
+        self.reference
+    }
+
+    /// By how much the sender's card runs faster than its clock; `None` before the first reading.
+    pub fn card_rate(&self) -> Option<Ppm> {
+        self.reference.map(|_| Ppm::from_f64(self.loses.as_f64() * 1e6))
+    }
+
+    /// Forgets the line.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.rate);
+    }
+}
