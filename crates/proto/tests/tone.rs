@@ -1,0 +1,137 @@
+//! Under test: sender, receiver, servo and resampler, by ear: a tone that is captured by one card and
+//! played by another which runs at another rate.
+
+use core::f64::consts::TAU;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_dsp::resample::Quality;
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::redundancy::Layout;
+use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Ppm, Rate};
+use tautline_proto::wire::rtp::ExtensionIds;
+
+const RATE: Rate = Rate::HZ_48000;
+const PERIOD: Frames = Frames::new(48);
+const LATENCY: Span = Span::from_millis(5);
+const WALL: Span = Span::from_secs(1_700_000_000);
+const IDENTITY: Identity = Identity { ssrc: 1, sequence: 0, timestamp: 0 };
+const HERTZ: f64 = 997.0;
+const AMPLITUDE: f64 = 0.5;
+
+/// What is in the air at the sender's microphone.
+fn tone(at: LocalTime) -> f32 {
+    (AMPLITUDE * (TAU * HERTZ * (at.as_nanos() as f64 / 1e9)).sin()) as f32
+}
+
+/// The samples that a card which is off by `card` plays in so many seconds, with the instants at
+/// which they meet its DAC.
+fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
+    let format = StreamFormat {
+        rate: RATE,
+        channels: Channels::MONO,
+        sample: SampleFormat::F32,
+        packet: PERIOD,
+        payload_type: StreamFormat::default_payload_type(SampleFormat::F32),
+    };
+    let mut sender = Sender::new(SenderConfig {
+        format,
+        identity: IDENTITY,
+        period: PERIOD,
+        stamps: true,
+        wall_offset: WALL,
+        redundancy: Layout::NONE,
+    });
+    let mut receiver = Receiver::new(ReceiverConfig {
+        format,
+        payload_types: PayloadTypes::Exactly,
+        extensions: ExtensionIds::DEFAULT,
+        link_offset: LATENCY,
+        resampler: quality,
+    });
+    receiver.set_clock(IDENTITY.ssrc, ClockMapping::known(WALL, Span::from_micros(20)));
+    let mut sound = Vec::new();
+    let (start, mut blocks) = (LocalTime::from_nanos(1_000_000_000), 0);
+    for captured in 0..seconds * 1000 {
+        let capture = start + RATE.span_of(Frames::new(captured * PERIOD.count()));
+        let block: Vec<f32> = (0..PERIOD.count())
+            .map(|index| tone(capture + RATE.span_of(Frames::new(index))))
+            .collect();
+        let now = capture + RATE.span_of(PERIOD);
+        let times = BlockTimes { capture, taken: now, now };
+        sender.push(&block, times, |packet| {
+            receiver.handle(packet.datagram, now, now);
+        });
+        // The card wakes a period before its block meets the DAC, as often as its clock says.
+        loop {
+            let meets = |frames| {
+                let shown = RATE.span_of(Frames::new(frames));
+                start + card.unstretch(shown) + Span::from_millis(2)
+            };
+            let first = blocks * PERIOD.count();
+            if meets(first) - RATE.span_of(PERIOD) > now {
+                break;
+            }
+            let mut out = [0.0; 48];
+            let times = PullTimes { now, meets: meets(first), skipped: Frames::ZERO };
+            receiver.pull(&mut out, times, |_| {});
+            for (sample, frame) in out.iter().zip(first..) {
+                sound.push((meets(frame).as_nanos() as f64 / 1e9, *sample));
+            }
+            blocks += 1;
+        }
+    }
+    assert_eq!(receiver.counters().missing_frames, 0);
+    sound
+}
+
+/// The tone in `sound` by least squares: its amplitude, how much later than at the microphone it is
+/// heard in seconds, and what is left beside it, against it, in decibels.
+fn heard(sound: &[(f64, f32)]) -> (f64, f64, f64) {
+    let (mut sines, mut cosines, mut both) = (0.0, 0.0, 0.0);
+    let (mut with_sine, mut with_cosine) = (0.0, 0.0);
+    for (at, sample) in sound {
+        let (sine, cosine) = (TAU * HERTZ * at).sin_cos();
+        (sines, cosines, both) =
+            (sines + sine * sine, cosines + cosine * cosine, both + sine * cosine);
+        with_sine += f64::from(*sample) * sine;
+        with_cosine += f64::from(*sample) * cosine;
+    }
+    let determinant = sines * cosines - both * both;
+    let sine = (with_sine * cosines - with_cosine * both) / determinant;
+    let cosine = (with_cosine * sines - with_sine * both) / determinant;
+    let half = sound.len() as f64 / 2.0;
+    let amplitude = sine.hypot(cosine);
+    let late = (-cosine).atan2(sine) / (TAU * HERTZ);
+    let left: f64 = sound
+        .iter()
+        .map(|(at, sample)| {
+            let phase = TAU * HERTZ * at;
+            (f64::from(*sample) - sine * phase.sin() - cosine * phase.cos()).powi(2)
+        })
+        .sum();
+    (amplitude, late, 10.0 * (left / (half * amplitude * amplitude)).log10())
+}
+
+#[test]
+fn a_tone_stays_a_tone_and_comes_when_it_was_promised() {
+    for (quality, noise) in
+        [(Quality::LowDelay, -85.0), (Quality::Balanced, -105.0), (Quality::Best, -105.0)]
+    {
+        for ppm in [-500.0, -20.0, 300.0] {
+            let sound = played(Ppm::from_f64(ppm), quality, 42);
+            // Two seconds, once the servo has settled.
+            let (amplitude, late, left) = heard(&sound[sound.len() - 96_000..]);
+            let told =
+                format!("{quality}, {ppm} ppm: {amplitude}, {late} s late, {left:.1} dB left");
+            assert!((amplitude / AMPLITUDE - 1.0).abs() < 0.0002, "{told}");
+            let cycles = ((late - LATENCY.as_nanos() as f64 / 1e9) * HERTZ).rem_euclid(1.0);
+            let error = (cycles - cycles.round()) / HERTZ;
+            assert!(error.abs() < 50e-9, "{error} s; {told}");
+            assert!(left < noise, "{told}");
+        }
+    }
+}
