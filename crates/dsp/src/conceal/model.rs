@@ -14,9 +14,10 @@ pub(super) struct Fitter {
 }
 
 impl Fitter {
-    /// What is this far below full scale, 90 dB, is taken for noise: to the rounding of a pure
-    /// tone, or to what the low band leaves of it, no model is fitted.
-    const NOISE: f32 = 1e-9;
+    /// Power of what is taken for noise, for a full scale of 1: 60 dB below. A model fitted to less
+    /// is on the brink of swinging up: after 3000 random successions of a pure tone and holes, 98
+    /// clicked at 90 dB, 4 at 70 dB and none at 60 dB; real sound is continued as well with each.
+    const NOISE: f32 = 1e-6;
 
     /// For up to `window` samples and `order` coefficients. Allocates; nothing later does.
     pub(super) fn new(window: usize, order: usize) -> Self {
