@@ -37,6 +37,8 @@ pub struct Playout {
     /// One byte for each frame of the ring: 1 where there is sound.
     filled: Box<[u8]>,
     mask: usize,
+    /// Frames kept behind the cursor.
+    history: Frames,
     /// The next frame that will be asked for; before the first pull, the first that may come.
     cursor: Option<MediaTime>,
     fade: Fade,
@@ -46,19 +48,19 @@ impl Playout {
     /// Frames of a fade around a hole: 32, two thirds of a millisecond at 48 kHz. Long enough that
     /// its click is 30 dB below the step it hides, short against the shortest packet lost.
     const FADE: usize = 32;
-    /// Frames kept behind the cursor, so that a slip backwards repeats real sound.
-    const HISTORY: i64 = 64;
-
-    /// Room for at least `frames` ahead of the cursor. Allocates; nothing later does. What lies in
+    /// Room for at least `frames` ahead of the cursor, and for a quarter as many behind it: whoever
+    /// goes back to play later repeats real sound. Allocates; nothing later does. What lies in
     /// a hole is never played, so it may be NaN: that is written, not merely reserved, and the
     /// memory is there when the first packet comes.
     pub fn new(channels: Channels, frames: Frames) -> Self {
-        let ring = (frames.as_len().max(1) + Self::HISTORY as usize).next_power_of_two();
+        let frames = Frames::new(frames.count().max(4));
+        let ring = (frames.as_len() + frames.as_len() / 4).next_power_of_two();
         Self {
             channels,
             samples: vec![f32::NAN; ring * channels.count()].into(),
             filled: vec![0; ring].into(),
             mask: ring - 1,
+            history: Frames::from_len(ring) - frames,
             cursor: None,
             fade: Fade::new(channels.count(), Self::FADE),
         }
@@ -66,7 +68,12 @@ impl Playout {
 
     /// Frames that fit ahead of the cursor.
     pub fn capacity(&self) -> Frames {
-        Frames::new(self.filled.len() as i64 - Self::HISTORY)
+        Frames::from_len(self.filled.len()) - self.history
+    }
+
+    /// Frames that are kept behind the cursor: going back by no more than these plays them again.
+    pub const fn history(&self) -> Frames {
+        self.history
     }
 
     /// The next frame that will be asked for.
@@ -177,7 +184,7 @@ impl Playout {
             if moved >= self.filled.len() {
                 self.filled.fill(0);
             } else {
-                self.forget(cursor.min(next) - Frames::new(Self::HISTORY), moved);
+                self.forget(cursor.min(next) - self.history, moved);
             }
         }
         self.cursor = Some(next);

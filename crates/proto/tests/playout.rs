@@ -10,8 +10,6 @@ use tautline_proto::units::Channels;
 
 /// Frames after a hole or before one that a fade may change.
 const FADE: usize = 32;
-/// Frames behind the cursor that a move backwards finds again.
-const HISTORY: i64 = 64;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -30,6 +28,8 @@ struct Model {
     frames: BTreeMap<i64, i16>,
     cursor: Option<i64>,
     capacity: i64,
+    /// Frames behind the cursor that a move backwards finds again.
+    history: i64,
     /// Different for each frame that was ever placed.
     stamp: i16,
     /// Frames of sound since the last hole.
@@ -56,7 +56,7 @@ impl Model {
 
     fn move_to(&mut self, next: i64) {
         self.cursor = Some(next);
-        let (behind, capacity) = (next - HISTORY, self.capacity);
+        let (behind, capacity) = (next - self.history, self.capacity);
         self.frames.retain(|at, _| (behind..next + capacity).contains(at));
     }
 
@@ -91,7 +91,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (-300..1300_i64, 0..300_usize).prop_map(|(at, len)| Step::Place(at, len)),
         6 => (0..300_usize).prop_map(Step::Pull),
         1 => (300..5000_usize).prop_map(Step::Pull),
-        2 => (-200..200_i64).prop_map(Step::Move),
+        2 => (-1200..300_i64).prop_map(Step::Move),
         1 => (-5000..5000_i64).prop_map(Step::Move),
         1 => Just(Step::Clear),
     ]
@@ -131,8 +131,9 @@ fn check_block(
 
 fn play(start: i64, steps: &[Step]) -> Result<(), TestCaseError> {
     let mut playout = Playout::new(Channels::STEREO, Frames::new(900));
-    let mut model = Model { capacity: playout.capacity().count(), ..Model::default() };
-    prop_assert!(model.capacity >= 900);
+    let (capacity, history) = (playout.capacity().count(), playout.history().count());
+    let mut model = Model { capacity, history, ..Model::default() };
+    prop_assert!(model.capacity >= 900 && model.history >= 225);
     for step in steps {
         let at = model.cursor.unwrap_or(start);
         match *step {

@@ -185,3 +185,29 @@ fn a_change_that_no_datagram_can_hold_is_refused_and_nothing_changes() {
     assert_eq!((format.packet, format.sample), (Frames::new(300), SampleFormat::L24));
     heard_without_a_gap(&world, "64 channels");
 }
+
+#[test]
+fn a_change_of_latency_misses_no_frame_whichever_way_it_goes() {
+    for seed in 0..20 {
+        let mut chance = Chance(seed);
+        let mut world = World::new(Scene::default());
+        let longest = world.receiver.longest_link_offset().as_nanos() / 1_000_000;
+        (0..200).for_each(|_| world.period(perfect));
+        let (mut latency, mut steps) = (5, 0);
+        while steps < 20 {
+            let next = 3 + i64::from(chance.below(longest as u32 - 3));
+            let told = format!("seed {seed}, step {steps}, from {latency} to {next} ms");
+            world.receiver.set_link_offset(Span::from_millis(next));
+            // A little is followed by resampling, at a third of a cent: 5 s for a millisecond.
+            let periods = if (next - latency).abs() <= 1 { 6000 } else { 200 };
+            (0..periods).for_each(|_| world.period(perfect));
+            let counters = world.receiver.counters();
+            let missed = (counters.lost, counters.late, counters.missing_frames);
+            assert_eq!(missed, (0, 0, 0), "{told}: {counters:?}");
+            let reached = world.latency_of_the_last();
+            let off = (reached - Span::from_millis(next)).abs();
+            assert!(off < Span::from_micros(60), "{told}: {reached}");
+            (latency, steps) = (next, steps + 1);
+        }
+    }
+}
