@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod arrivals;
 pub mod cause;
 pub mod clock;
 pub mod depth;

@@ -147,7 +147,10 @@ impl Receiver {
     pub fn set_link_offset(&mut self, link_offset: Span) {
         let link_offset = link_offset.min(self.longest_link_offset());
         // What is due lies so much earlier in the stream.
-        self.renderer.retarget(self.placement.link_offset() - link_offset);
+        let moved = self.placement.link_offset() - link_offset;
+        if moved != Span::ZERO && self.phase == Phase::Playing {
+            self.renderer.retarget(moved);
+        }
         self.placement.set_link_offset(link_offset);
     }
 
@@ -403,6 +406,9 @@ impl Receiver {
             return self.jump(due, skipped == Frames::ZERO);
         }
         self.renderer.skip(skipped);
+        if self.renderer.has_moved() {
+            return self.jump(due, true);
+        }
         // However unsure a mapping is, it is better than arrivals: the path's own delay was in them.
         let mapped = (before, due.basis) == (Some(Basis::Arrival), Basis::Clock);
         if self.renderer.is_far(due, !mapped) { self.jump(due, true) } else { None }

@@ -38,6 +38,8 @@ pub(crate) struct Renderer {
     resampler: Resampler,
     servo: Servo,
     step: Step,
+    /// Whether what is due was moved on purpose since the last block, and jumped to.
+    moved: bool,
     /// Room for the frames that a piece of a block takes.
     room: Box<[f32]>,
 }
@@ -46,6 +48,9 @@ impl Renderer {
     /// A misplacement up to this is made up for by resampling, within seconds; a greater one is
     /// jumped over.
     const FOLLOWED: Span = Span::from_millis(1);
+    /// What is due moves back by this on purpose, since packets come later: it is jumped to, as they
+    /// are late meanwhile. Following takes a second for a fifth of a millisecond.
+    const AT_ONCE: Span = Span::from_micros(200);
     /// Frames rendered at once.
     const PIECE: usize = 512;
 
@@ -60,6 +65,7 @@ impl Renderer {
             resampler,
             servo: Servo::new(rate),
             step: Step::ONE,
+            moved: false,
             room: vec![0.0; most * channels.count()].into(),
         }
     }
@@ -140,9 +146,23 @@ impl Renderer {
         }
     }
 
-    /// What is due was moved by `span` on purpose.
+    /// What is due was moved by `span` on purpose: it is followed if that is little, and else jumped
+    /// to at once, so that packets find their place which are in time by now.
     pub(crate) fn retarget(&mut self, span: Span) {
         self.servo.retarget(span);
+        if -span <= Self::AT_ONCE && span <= Self::FOLLOWED {
+            self.servo.follow();
+        } else if let Some(MediaPoint { frame, fraction }) = self.place() {
+            let fraction = FineFrames::from_parts(i64::from(fraction));
+            self.jump_to(self.rate.point_after(frame, span) + fraction);
+            self.moved = true;
+        }
+    }
+
+    /// Whether it jumped on purpose since this was last asked: what the clocks could not tell apart
+    /// before can go with the same fade.
+    pub(crate) fn has_moved(&mut self) -> bool {
+        core::mem::take(&mut self.moved)
     }
 
     /// Fills `out` with what comes next.

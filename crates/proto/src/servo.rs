@@ -84,6 +84,13 @@ impl Servo {
         *self = Self { mode, ..Self::new(self.rate) };
     }
 
+    /// What is due is to be reached, whether or not the clocks can tell it from what is played.
+    pub fn follow(&mut self) {
+        if self.mode != Mode::Following {
+            (self.mode, self.calm) = (Mode::Following, (self.drift.rate, 0.0));
+        }
+    }
+
     /// What is due was moved by `span` on purpose, as another latency was chosen: that is no drift.
     pub fn retarget(&mut self, span: Span) {
         if let Some(expected) = &mut self.drift.expected {
@@ -100,7 +107,7 @@ impl Servo {
         let error = (due - place).as_f64() / hertz;
         let tolerance = tolerance.as_nanos() as f64 / 1e9;
         if self.mode == Mode::Copying && error.abs() > tolerance {
-            (self.mode, self.calm) = (Mode::Following, (self.drift.rate, 0.0));
+            self.follow();
         }
         match self.mode {
             Mode::Copying => Step::ONE,

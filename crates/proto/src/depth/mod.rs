@@ -111,10 +111,10 @@ impl Depth {
     const SLACK: Span = Span::from_micros(50);
     /// By how much less would do before it falls, at least: no wandering by microseconds.
     const BAND: Span = Span::from_micros(100);
-    /// A rise up to this is made by resampling, too: it is done in half a second.
+    /// A rise up to this is made by resampling, too: it is done in a second or so.
     const CREEP: Span = Span::from_micros(200);
-    /// How fast it moves by resampling: 400 ppm are 0.7 cent.
-    const PPM: i64 = 400;
+    /// How fast it moves by resampling: what the servo pulls by, a third of a cent.
+    const PPM: i64 = 180;
     /// A fall that resampling would not end within this time from its beginning is made in a pause,
     const LONG_FALL: Span = Span::from_secs(15);
     /// or, if there was none in this time, by one cut with cross-fades.
@@ -227,6 +227,7 @@ impl Depth {
         let step = since.times(Self::PPM).divided(1_000_000);
         match self.course {
             Course::Learning => self.learn(wanted),
+            Course::Rising => self.rise(wanted, step),
             _ if wanted > self.offset => self.rise(wanted, step),
             _ => self.fall(wanted, step, quiet),
         }
@@ -243,6 +244,7 @@ impl Depth {
         if count < Self::ENOUGH && !(waited && count >= Self::FEW) {
             return;
         }
+        let wanted = self.rest(wanted);
         (self.offset, self.course) = (wanted, Course::Resting);
         if self.journal.first.is_none() {
             let first = Some(wanted);
@@ -252,21 +254,21 @@ impl Depth {
 
     fn rise(&mut self, wanted: Span, step: Span) {
         self.journal.rises += u64::from(self.course != Course::Rising);
-        let rise = wanted - self.offset;
+        let rise = self.rest(wanted) - self.offset;
         if rise > Self::CREEP {
             self.journal.largest_step = self.journal.largest_step.max(rise);
-            self.offset = wanted;
+            self.offset += rise;
         } else {
-            self.offset += rise.min(step);
+            self.offset += rise.max(Span::ZERO).min(step);
         }
-        self.course = if self.offset < wanted { Course::Rising } else { Course::Resting };
+        let creeps = rise > step && rise <= Self::CREEP;
+        self.course = if creeps { Course::Rising } else { Course::Resting };
     }
 
     fn fall(&mut self, wanted: Span, step: Span, quiet: bool) {
-        let excess = self.offset - wanted;
         let since = match self.course {
             Course::Falling(since) => since,
-            _ if excess > self.band(wanted) => {
+            _ if self.offset - wanted > self.band(wanted) => {
                 self.journal.falls += 1;
                 self.passed
             }
@@ -275,6 +277,7 @@ impl Depth {
                 return;
             }
         };
+        let excess = (self.offset - self.rest(wanted)).max(Span::ZERO);
         let long = excess > Self::LONG_FALL.times(Self::PPM).divided(1_000_000);
         let at_once = quiet || (long && self.passed - since >= Self::NO_PAUSE);
         let fall = if at_once { excess } else { excess.min(step) };
@@ -282,7 +285,13 @@ impl Depth {
             self.journal.largest_step = self.journal.largest_step.max(fall);
         }
         self.offset = self.offset - fall;
-        self.course = if self.offset > wanted { Course::Falling(since) } else { Course::Resting };
+        self.course = if fall < excess { Course::Falling(since) } else { Course::Resting };
+    }
+
+    /// Where it comes to rest: a little above what is wanted, lest it move again and again.
+    fn rest(&self, wanted: Span) -> Span {
+        let spare = if wanted > self.config.least { self.band(wanted).half() } else { Span::ZERO };
+        (wanted + spare).min(self.config.longest)
     }
 
     /// How much too long the link offset must be before it falls.

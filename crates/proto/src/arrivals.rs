@@ -1,0 +1,231 @@
+//! What the arrivals of one stream say of its latency: the link offset that they ask for, what
+//! another would have lost, and at whose door each late packet lies. For the ordinary thread, which
+//! hears of every packet and now and then of how the stream stands.
+
+#[cfg(test)]
+mod tests;
+
+use crate::cause::{Causes, Gaps, Late, Schedule};
+use crate::depth::{Advice, CurvePoint, Depth, DepthConfig, Journal, LossTarget};
+use crate::device::Settings;
+use crate::ledger::Passage;
+use crate::time::{Frames, LocalTime, Span};
+
+/// What is set up before a stream is heard.
+#[derive(Debug, Clone, Copy)]
+pub struct ArrivalsConfig {
+    /// The share of packets that may be late.
+    pub loss_target: LossTarget,
+    /// How the device runs that plays it.
+    pub device: Settings,
+    /// How old packets are when they leave, until their sender says so.
+    pub packing_age: Span,
+    /// The latency until something is measured.
+    pub start: Span,
+    /// The longest there is room for.
+    pub longest: Span,
+}
+
+/// How a stream stands: totals since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// Packets that came too late, wholly or in part.
+    pub late: u64,
+    /// Packets that never came.
+    pub lost: u64,
+    /// Times that the device starved.
+    pub starved: u64,
+    /// Datagrams that found a buffer of this host full.
+    pub dropped: u64,
+    /// If packets were lost since the last time: from when the first of them was captured to when
+    /// the last was missed, or longer.
+    pub missing: Option<(LocalTime, LocalTime)>,
+}
+
+/// The arrivals of one stream.
+#[derive(Debug)]
+pub struct Arrivals {
+    config: ArrivalsConfig,
+    depth: Depth,
+    advice: Advice,
+    causes: Causes,
+    /// How far the resampler looks ahead.
+    look_ahead: Span,
+    /// Whether transits are reckoned from the mapped clock of the sender.
+    mapped: Option<bool>,
+    /// Late packets of which it is not known yet whether the device starved meanwhile.
+    fresh: Vec<Passage>,
+    /// Late packets that wait for the witness's word.
+    unjudged: Vec<Passage>,
+    /// Packets lost since the last time, and when.
+    missing: Option<((LocalTime, LocalTime), u64)>,
+    standing: Standing,
+}
+
+/// Late packets that may wait for a status: a second of 1 ms packets. A stream that is late
+/// altogether says as much with these.
+const MOST: usize = 1024;
+
+impl Arrivals {
+    /// Nothing has arrived yet. Allocates; nothing later does.
+    pub fn new(config: ArrivalsConfig) -> Self {
+        let Limits { takes, least } = limits(&config, Span::ZERO);
+        let ArrivalsConfig { loss_target, start, longest, .. } = config;
+        Self {
+            depth: Depth::new(DepthConfig { loss_target, takes, least, longest, start }),
+            advice: Advice::new(takes, least),
+            causes: Causes::new(schedule(&config, takes)),
+            look_ahead: Span::ZERO,
+            mapped: None,
+            fresh: Vec::with_capacity(MOST),
+            unjudged: Vec::with_capacity(MOST),
+            missing: None,
+            standing: Standing::default(),
+            config,
+        }
+    }
+
+    /// How old packets are when they leave, by their sender's word.
+    pub fn announce(&mut self, packing_age: Span) {
+        self.config.packing_age = packing_age;
+        self.lay_out();
+    }
+
+    /// The link offset, which is `offset` as long as nothing is measured.
+    pub fn start_at(&mut self, offset: Span) -> Span {
+        self.depth.start_at(offset);
+        self.depth.offset()
+    }
+
+    fn lay_out(&mut self) {
+        let Limits { takes, least } = limits(&self.config, self.look_ahead);
+        self.depth.set_device(takes, least);
+        self.advice.set_device(takes, least);
+        self.causes.set_schedule(schedule(&self.config, takes));
+    }
+
+    /// Another sender is heard: what was measured of the one before holds no more.
+    pub fn forget(&mut self) {
+        self.depth.forget();
+        self.mapped = None;
+    }
+
+    /// Takes one packet, in time or late.
+    pub fn enter(&mut self, passage: &Passage) {
+        let Some(transit) = passage.transit() else { return };
+        let mapped = passage.origin.is_some();
+        if self.mapped.replace(mapped).is_some_and(|before| before != mapped) {
+            // The path's own delay is in the ones and not in the others.
+            self.depth.forget();
+            self.advice.forget();
+        }
+        self.causes.observe(passage);
+        if passage.late {
+            if self.fresh.len() < MOST {
+                self.fresh.push(*passage);
+            }
+            return;
+        }
+        if passage.resample > self.look_ahead {
+            self.look_ahead = passage.resample;
+            self.lay_out();
+        }
+        self.depth.observe(transit);
+        self.advice.observe(transit);
+    }
+
+    /// Takes how the stream stands. What was late before the last time is judged: a witness has run
+    /// since, and `stalled` tells whether the whole host stood still between two instants.
+    pub fn stand(&mut self, standing: Standing, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
+        self.close(&stalled);
+        let before = core::mem::replace(&mut self.standing, standing);
+        let lost = standing.lost.saturating_sub(before.lost);
+        self.causes.lose(0, before.lost.saturating_sub(standing.lost), false);
+        self.missing = standing.missing.filter(|_| lost > 0).map(|when| (when, lost));
+        if standing.starved == before.starved {
+            // Where the device starved, no latency would have helped.
+            for transit in self.fresh.iter().filter_map(Passage::transit) {
+                self.depth.observe(transit);
+                self.advice.observe(transit);
+            }
+        }
+        let room = MOST.saturating_sub(self.unjudged.len());
+        self.unjudged.extend(self.fresh.drain(..).take(room));
+    }
+
+    /// Judges what is not judged yet.
+    fn close(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
+        for passage in self.unjudged.drain(..) {
+            self.causes.judge(&passage, &stalled);
+        }
+        if let Some(((from, to), lost)) = self.missing.take() {
+            self.causes.lose(lost, 0, stalled(from, to));
+        }
+    }
+
+    /// The last word: what is not judged yet is.
+    pub fn finish(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
+        self.unjudged.append(&mut self.fresh);
+        self.close(stalled);
+    }
+
+    /// Moves the link offset on that arrivals ask for; that is what it says then.
+    pub fn poll(&mut self, now: LocalTime, quiet: bool) -> Span {
+        self.depth.poll(now, quiet);
+        self.depth.offset()
+    }
+
+    /// The link offset that arrivals ask for, once they were measured.
+    pub fn needed(&self) -> Option<Span> {
+        self.journal().first.map(|_| self.depth.offset())
+    }
+
+    /// What became of that link offset.
+    pub fn journal(&self) -> &Journal {
+        self.depth.journal()
+    }
+
+    /// Every gap at its door.
+    pub fn gaps(&self) -> Gaps {
+        let Standing { late, lost, dropped, .. } = self.standing;
+        self.causes.gaps((late, lost), dropped)
+    }
+
+    /// The latency that would have caught 99 of 100 of those that were late for this cause.
+    pub fn would_catch(&self, cause: Late) -> Option<Span> {
+        self.causes.would_catch(cause)
+    }
+
+    /// The share of packets that may be late.
+    pub fn loss_target(&self) -> LossTarget {
+        self.config.loss_target
+    }
+
+    /// The least latency at which no more than that would have been late.
+    pub fn advised(&self) -> Option<Span> {
+        self.advice.advised(self.config.loss_target)
+    }
+
+    /// What would have been late, latency by latency.
+    pub fn curve(&self) -> Vec<CurvePoint> {
+        self.advice.curve()
+    }
+}
+
+/// What the device allows.
+struct Limits {
+    takes: Span,
+    least: Span,
+}
+
+fn limits(config: &ArrivalsConfig, look_ahead: Span) -> Limits {
+    let Settings { rate, period, periods, .. } = config.device;
+    let ring = rate.span_of(Frames::new(period.count() * i64::from(periods)));
+    let takes = ring + look_ahead;
+    Limits { takes, least: config.packing_age + takes }
+}
+
+fn schedule(config: &ArrivalsConfig, takes: Span) -> Schedule {
+    let Settings { rate, period, .. } = config.device;
+    Schedule { packing_age: config.packing_age, takes, period: rate.span_of(period) }
+}

@@ -1,0 +1,133 @@
+//! What is told of arrivals, by what is measured of them.
+
+use super::*;
+use crate::ledger::{Origin, SenderInstants};
+use crate::time::MediaTime;
+use crate::units::{Channels, Rate};
+
+const DEVICE: Settings = Settings {
+    rate: Rate::HZ_48000,
+    channels: Channels::STEREO,
+    period: Frames::new(48),
+    periods: 2,
+};
+
+fn arrivals() -> Arrivals {
+    Arrivals::new(ArrivalsConfig {
+        loss_target: LossTarget::DEFAULT,
+        device: DEVICE,
+        packing_age: Span::from_millis(1),
+        start: Span::from_millis(5),
+        longest: Span::from_millis(500),
+    })
+}
+
+fn at(millis: i64) -> LocalTime {
+    LocalTime::ZERO + Span::from_millis(millis)
+}
+
+/// A packet that arrives so many microseconds after its capture, and meets the DAC after 5 ms.
+fn packet(millis: i64, transit: i64) -> Passage {
+    let (capture, arrival) = (at(millis), at(millis) + Span::from_micros(transit));
+    let handed = capture + Span::from_micros(1_010);
+    let sender = Some(SenderInstants { taken: handed, packed: handed, handed });
+    Passage {
+        media: MediaTime::from_frames(48 * millis),
+        origin: Some(Origin { capture, sender }),
+        reference: Some(capture),
+        arrival,
+        read: arrival,
+        taken: arrival,
+        written: arrival,
+        resample: Span::ZERO,
+        dac: capture + Span::from_millis(5),
+        late: transit > 3_000,
+    }
+}
+
+/// Packets late and lost so far, and times that the device starved.
+fn standing(millis: i64, (late, lost, starved): (u64, u64, u64)) -> Standing {
+    let missing = Some((at(millis - 10), at(millis)));
+    Standing { late, lost, starved, dropped: 0, missing }
+}
+
+fn never(_: LocalTime, _: LocalTime) -> bool {
+    false
+}
+
+/// A second of packets that take 1.2 ms.
+fn after_a_second() -> Arrivals {
+    let mut arrivals = arrivals();
+    for millis in 0..1_000 {
+        arrivals.enter(&packet(millis, 1_200));
+        if millis % 20 == 19 {
+            arrivals.stand(standing(millis, (0, 0, 0)), never);
+            arrivals.poll(at(millis), false);
+        }
+    }
+    arrivals
+}
+
+#[test]
+fn what_is_needed_is_what_packets_and_device_take() {
+    let arrivals = after_a_second();
+    let needed = arrivals.needed().unwrap();
+    // A packet's way, the ring, and a little more than a tenth of a millisecond at most.
+    assert!(needed > Span::from_micros(3_200) && needed < Span::from_micros(3_330), "{needed}");
+    assert_eq!(arrivals.advised(), Some(Span::from_micros(3_300)));
+}
+
+#[test]
+fn late_packets_raise_what_is_needed_with_the_next_standing() {
+    let mut arrivals = after_a_second();
+    (1_000..1_010).for_each(|millis| arrivals.enter(&packet(millis, 9_000)));
+    arrivals.stand(standing(1_019, (10, 0, 0)), never);
+    assert!(arrivals.poll(at(1_019), false) > Span::from_millis(11));
+}
+
+#[test]
+fn what_was_late_while_the_device_starved_asks_for_nothing() {
+    let mut arrivals = after_a_second();
+    let before = arrivals.needed();
+    (1_000..1_010).for_each(|millis| arrivals.enter(&packet(millis, 9_000)));
+    arrivals.stand(standing(1_019, (10, 0, 1)), never);
+    arrivals.poll(at(1_019), false);
+    assert_eq!(arrivals.needed(), before);
+    // It was late all the same.
+    arrivals.finish(never);
+    assert_eq!(arrivals.gaps().late_network, 10);
+}
+
+#[test]
+fn a_late_packet_is_judged_when_the_witness_has_spoken() {
+    let mut arrivals = after_a_second();
+    arrivals.enter(&packet(1_000, 9_000));
+    arrivals.stand(standing(1_010, (1, 0, 0)), never);
+    arrivals.stand(standing(1_020, (1, 0, 0)), |from, to| from <= at(1_005) && at(1_002) <= to);
+    assert_eq!(arrivals.gaps(), Gaps { host_stalled: 1, ..Gaps::default() });
+}
+
+#[test]
+fn packets_lost_in_a_stall_are_the_hosts_and_others_are_not() {
+    let mut arrivals = after_a_second();
+    arrivals.stand(standing(1_010, (0, 3, 0)), never);
+    arrivals.stand(standing(1_020, (0, 8, 0)), |from, to| from <= at(1_005) && at(1_002) <= to);
+    arrivals.finish(never);
+    assert_eq!(arrivals.gaps(), Gaps { host_stalled: 3, lost: 5, ..Gaps::default() });
+}
+
+#[test]
+fn arrivals_by_another_clock_are_not_mixed_with_those_before() {
+    let mut arrivals = after_a_second();
+    for millis in 1_000..2_000 {
+        // The path's own delay is in what stands for the capture.
+        let unmapped = Passage { origin: None, ..packet(millis, 0) };
+        arrivals.enter(&unmapped);
+        if millis % 20 == 19 {
+            arrivals.poll(at(millis), false);
+        }
+    }
+    // One packet and the ring are the least.
+    assert_eq!(arrivals.needed(), Some(Span::from_millis(3)));
+    assert_eq!(arrivals.advised(), Some(Span::from_millis(3)));
+}
