@@ -5,6 +5,8 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
+use tautline_proto::cause::Gaps;
+use tautline_proto::depth::{CurvePoint, Journal};
 use tautline_proto::receiver::{Counters, Resync};
 use tautline_proto::time::{Frames, Span};
 
@@ -30,6 +32,16 @@ pub struct Heard {
     pub bytes: u64,
     /// Times the playout was laid anew, with their reasons.
     pub resyncs: Vec<(TrueTime, Resync)>,
+    /// The link offset, as often as it changed.
+    pub offsets: Vec<(TrueTime, Span)>,
+    /// Every packet that was not there at its turn, at one door.
+    pub gaps: Gaps,
+    /// What would have been late at other latencies.
+    pub curve: Vec<CurvePoint>,
+    /// The latency advised; `None` before the first packet.
+    pub advised: Option<Span>,
+    /// What became of the link offset that arrivals ask for, kept or not.
+    pub journal: Journal,
     /// Frames of silence that the card played since its program was late.
     pub starved: Frames,
     /// The first frame that was neither the one that was due nor silence: when, which was due, and
@@ -51,12 +63,13 @@ impl fmt::Display for Heard {
         let at = |share| self.error_at(share).unwrap_or(Span::MAX);
         write!(
             f,
-            "first wrong frame {:?}; off by {} (p50), {} (p99); spoilt {:?}; resyncs {:?}; {:?}",
+            "first wrong frame {:?}; off by {} (p50), {} (p99); spoilt {:?}; resyncs {:?}; {:?}; {:?}",
             self.first_wrong,
             at(0.5),
             at(0.99),
             self.spoilt,
             self.resyncs,
+            self.gaps,
             self.counters
         )
     }

@@ -6,6 +6,7 @@
 //! ([`preset`]), each with where its figures come from, or recorded ([`trace`]).
 #![forbid(unsafe_code)]
 
+mod arrivals;
 pub mod card;
 pub mod clock;
 pub mod heard;

@@ -74,6 +74,11 @@ pub struct Scenario {
     pub receivers: Vec<ReceiverModel>,
     /// Whether the two ends talk RTCP.
     pub reports: bool,
+    /// Whether the latency follows the packets' arrivals, with this share of late ones. It begins
+    /// with the one above.
+    pub auto: Option<LossTarget>,
+    /// Whether a witness tells receivers of the times in which their whole host stood still.
+    pub witness: bool,
 }
 
 impl Scenario {
@@ -99,6 +104,8 @@ impl Scenario {
             sender: HostModel::IDEAL,
             receivers: vec![receiver],
             reports: true,
+            auto: None,
+            witness: true,
         }
     }
 }

@@ -12,9 +12,11 @@ use tautline_proto::redundancy::sizing::{Losses, Sizing};
 use tautline_proto::redundancy::{Bounds, Layout, Regulator};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::session::{Event as Told, Receiving, Sending, Session, SessionConfig};
+use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::wire::rtp::ExtensionIds;
 
+use crate::arrivals::Desk;
 use crate::card::Card;
 use crate::clock::{SimClock, TrueTime};
 use crate::heard::{Heard, is_sound, value};
@@ -46,6 +48,7 @@ struct Listener {
     back: Path,
     receiver: Receiver,
     arrived: VecDeque<(Vec<u8>, LocalTime)>,
+    desk: Desk,
     heard: Heard,
 }
 
@@ -139,6 +142,11 @@ impl World {
         self.listeners.iter().map(|listener| &listener.heard)
     }
 
+    /// What each receiver played, with the last word on it.
+    pub fn finish(self) -> Vec<Heard> {
+        self.listeners.into_iter().map(Listener::finish).collect()
+    }
+
     /// The time that has passed.
     pub const fn now(&self) -> TrueTime {
         self.now
@@ -177,9 +185,8 @@ impl World {
         let local = host.local(*now);
         let times = BlockTimes { capture: host.local(met), taken: local, now: local };
         let mut packets = Vec::new();
-        let mut keep = |packet: tautline_proto::stream::Outgoing<'_>| {
-            packets.push(packet.datagram.to_vec());
-        };
+        let mut keep =
+            |packet: tautline_proto::stream::Outgoing<'_>| packets.push(handed(packet, local));
         sender.skip(skipped, local, &mut keep);
         sender.push(block, times, &mut keep);
         for packet in packets {
@@ -209,19 +216,25 @@ impl World {
     fn play(&mut self, number: usize) {
         let format = self.scenario.format;
         let channels = format.channels.count();
-        let Self { listeners, host: sending, scenario, now, .. } = self;
+        let Self { listeners, host: sending, now, .. } = self;
         let listener = &mut listeners[number];
         let woke = listener.host.local(*now);
         while let Some((bytes, stamp)) = listener.arrived.pop_front() {
-            listener.receiver.handle(&bytes, stamp, woke);
+            if let Some(passage) = listener.receiver.handle(&bytes, stamp, woke).late() {
+                listener.desk.arrivals.enter(&passage);
+            }
         }
         let (_, meets, skipped) = listener.host.card.play(*now);
         let mut out = vec![0.0; listener.host.card.model.period.as_len() * channels];
         let times = PullTimes { now: woke, meets: listener.host.local(meets), skipped };
         let resampled = listener.receiver.counters().resampled_frames;
-        let pulled = listener.receiver.pull(&mut out, times, |_| {});
+        let Listener { receiver, desk, heard, .. } = listener;
+        let pulled = receiver.pull(&mut out, times, |passage| desk.arrivals.enter(&passage));
+        let offset = receiver.placement().link_offset();
+        desk.look(receiver, (*now, woke), skipped > Frames::ZERO, heard);
         listener.heard.starved += skipped;
-        let lacked = listener.receiver.counters().missing_frames - listener.heard.counters.missing_frames;
+        let lacked =
+            listener.receiver.counters().missing_frames - listener.heard.counters.missing_frames;
         listener.heard.lacks(Frames::new(lacked as i64));
         listener.heard.counters = *listener.receiver.counters();
         if let Some(reason) = pulled.resync {
@@ -236,16 +249,19 @@ impl World {
             if is_sound(sound[0], begin, copied) {
                 let captured = sending.card.met(begin, *now);
                 let part = format.rate.span_of_fine(media - MediaPoint::from(media.frame));
-                listener.heard.errors.push(meets.since(captured) - part - scenario.latency);
+                listener.heard.errors.push(meets.since(captured) - part - offset);
             }
         }
         self.next_play(number);
     }
 
     fn next_play(&mut self, number: usize) {
-        let host = &mut self.listeners[number].host;
-        let wakes = host.card.playback_wake(self.now);
-        let wakes = host.freezes.end_of(wakes);
+        let Listener { host, desk, .. } = &mut self.listeners[number];
+        let due = host.card.playback_wake(self.now);
+        let wakes = host.freezes.end_of(due);
+        if wakes > due && self.scenario.witness {
+            desk.stall(host.local(due), host.local(wakes));
+        }
         self.at(wakes, Event::Play(number));
     }
 
@@ -381,29 +397,52 @@ impl Host {
 
 impl Listener {
     fn new(model: &ReceiverModel, scenario: &Scenario, number: u32, rng: &mut Rng) -> Self {
-        let receiver = Receiver::new(ReceiverConfig {
+        let mut receiver = Receiver::new(ReceiverConfig {
             format: scenario.format,
             payload_types: PayloadTypes::Exactly,
             extensions: ExtensionIds::DEFAULT,
-            link_offset: scenario.latency,
+            link_offset: scenario.auto.map_or(scenario.latency, |_| MOST_AUTO),
             resampler: tautline_dsp::resample::Quality::default(),
         });
+        receiver.set_link_offset(scenario.latency);
+        let longest = receiver.longest_link_offset();
         let host = Host::new(&model.host, scenario, number, rng);
         Self {
             there: Path::new(model.there.clone(), rng.u64(..)),
             back: Path::new(model.back.clone(), rng.u64(..)),
             also_there: model.also_there.clone().map(|path| Path::new(path, rng.u64(..))),
             arrived: VecDeque::new(),
+            desk: Desk::new(scenario, &model.host.card, longest),
             heard: Heard::default(),
             receiver,
             host,
         }
     }
+
+    /// The last word.
+    fn finish(mut self) -> Heard {
+        self.desk.finish(&self.receiver, &mut self.heard);
+        self.heard
+    }
 }
+
+/// A packet as it leaves its sender, with the instant at which it was handed over in it: as a link
+/// does it.
+fn handed(packet: Outgoing<'_>, at: LocalTime) -> Vec<u8> {
+    let mut datagram = packet.datagram.to_vec();
+    if let Some(place) = packet.handed_at {
+        let since = (at - packet.instants.capture).as_nanos().max(0) as u32;
+        datagram[place..place + 4].copy_from_slice(&since.to_be_bytes());
+    }
+    datagram
+}
+
+/// Room for a latency that follows arrivals.
+const MOST_AUTO: Span = Span::from_millis(400);
 
 /// Plays so much time of `scenario` and tells what each receiver heard.
 pub fn play(scenario: Scenario, span: Span) -> Vec<Heard> {
     let mut world = World::new(scenario);
     world.run(span);
-    world.listeners.into_iter().map(|listener| listener.heard).collect()
+    world.finish()
 }
