@@ -1,0 +1,98 @@
+//! One stream takes the place of another in the mix: both play until the new one is heard, then the
+//! sound crosses over. Streams come and go by value, so the device's thread frees nothing.
+
+use rtrb::{Consumer, Producer};
+use tautline_dsp::gain::Gain;
+use tautline_proto::placement::Basis;
+use tautline_proto::receiver::PullTimes;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::{Incoming, Passages};
+
+/// A stream that is to take the place of another.
+pub(crate) struct Heir {
+    pub(crate) input: Incoming,
+    /// Since when it brings sound; `NEVER` before.
+    sounds_since: LocalTime,
+    /// Whether the sound crosses over to it.
+    crossing: bool,
+}
+
+/// The heirs of a mix, one for each place at most.
+pub(crate) struct Succession {
+    pub(crate) heirs: Box<[Option<Heir>]>,
+    /// Streams that are to take a place: its index, and the stream.
+    coming: Consumer<(usize, Incoming)>,
+    /// Streams that are not heard any more, for the ordinary thread to close.
+    gone: Producer<Incoming>,
+}
+
+/// How long an heir that sounds waits for its sender's clock: a sender that answers at all does so
+/// within its first reports, and its sound would move once more.
+const PATIENCE: Span = Span::from_secs(1);
+
+impl Succession {
+    /// The end of the device's thread, for so many places.
+    pub(crate) fn new(
+        places: usize,
+        coming: Consumer<(usize, Incoming)>,
+        gone: Producer<Incoming>,
+    ) -> Self {
+        Self { heirs: (0..places).map(|_| None).collect(), coming, gone }
+    }
+
+    /// Whether the sound of this place crosses over to its heir.
+    pub(crate) fn is_crossing(&self, index: usize) -> bool {
+        let heir = self.heirs.get(index).and_then(Option::as_ref);
+        heir.is_some_and(|heir| heir.crossing)
+    }
+
+    /// Puts heirs to whom the sound has crossed over in their places, and takes in new ones. To be
+    /// called between blocks.
+    pub(crate) fn settle(&mut self, inputs: &mut [Incoming]) {
+        for (slot, input) in self.heirs.iter_mut().zip(inputs.iter_mut()) {
+            let over = input.volume.current() == Gain::SILENCE && !self.gone.is_full();
+            if let Some(mut heir) = slot.take_if(|heir| heir.crossing && over) {
+                // The ear stays with the place.
+                core::mem::swap(&mut heir.input.tap, &mut input.tap);
+                heir.input.gate = input.gate;
+                // There is room: asked for above.
+                let _ = self.gone.push(core::mem::replace(input, heir.input));
+            }
+        }
+        while !self.gone.is_full() {
+            let Ok((index, input)) = self.coming.pop() else { return };
+            let heir = Heir { input, sounds_since: LocalTime::NEVER, crossing: false };
+            let before = match self.heirs.get_mut(index) {
+                Some(slot) => slot.replace(heir),
+                None => Some(heir),
+            };
+            if let Some(before) = before {
+                let _ = self.gone.push(before.input);
+            }
+        }
+    }
+}
+
+impl Heir {
+    /// Takes the block's frames into `out` at the volume that it has by now.
+    pub(crate) fn pull(
+        &mut self,
+        out: &mut [f32],
+        times: PullTimes,
+        passages: &mut Passages,
+        (index, gate): (usize, Gain),
+    ) {
+        let input = &mut self.input;
+        input.pull(out, times, passages, index);
+        if input.alive && self.sounds_since.is_never() {
+            self.sounds_since = times.now;
+        }
+        let basis = input.receiver.placement().due(times.meets).map(|due| due.basis);
+        let waited = !self.sounds_since.is_never() && times.now - self.sounds_since > PATIENCE;
+        // As the other does: both begin with the same block.
+        let gain = if self.crossing { input.target() } else { Gain::SILENCE };
+        input.shape(out, gate, gain);
+        self.crossing |= input.alive && (basis == Some(Basis::Clock) || waited);
+    }
+}
