@@ -1,0 +1,106 @@
+//! What a line on standard input may change of `taut recv`.
+
+use std::sync::{Arc, OnceLock};
+
+use tautline_engine::control::{RecvChange, Wanted};
+use tautline_proto::device::Settings;
+use tautline_proto::stream::StreamFormat;
+
+use super::recv::{check_alike, stream};
+use crate::address::Address;
+use crate::control::nothing;
+use crate::flags::{Recv, parse, span};
+
+/// Reads lines, knowing how the run was started.
+pub(crate) struct RecvLines {
+    pub(crate) flags: Recv,
+    /// What is played and on what device, once that is known.
+    pub(crate) shape: Arc<OnceLock<(StreamFormat, Settings)>>,
+}
+
+impl RecvLines {
+    /// The change that `verb`, with `rest` behind it, asks for.
+    pub(crate) fn read(&self, verb: &str, rest: &str) -> Result<RecvChange, String> {
+        match verb {
+            "latency" => {
+                let (which, latency) = numbered(rest)?;
+                let wanted = match latency {
+                    "auto" => Wanted::Auto,
+                    "promised" => Wanted::Promised,
+                    other => Wanted::Chosen(
+                        span(other).map_err(|error| format!("{error}, auto or promised"))?,
+                    ),
+                };
+                Ok(RecvChange::Latency(which, wanted))
+            }
+            "volume" => {
+                let (which, gain) = numbered(rest)?;
+                Ok(RecvChange::Volume(which, parse(gain)?))
+            }
+            "mute" => Ok(RecvChange::Mute(number(rest)?, true)),
+            "unmute" => Ok(RecvChange::Mute(number(rest)?, false)),
+            "from" => self.from(rest),
+            "status" => nothing(verb, rest, RecvChange::Status),
+            _ => {
+                Err("this cannot be changed while receiving; write latency, volume, mute, unmute, \
+                      from, status or quit"
+                    .into())
+            }
+        }
+    }
+
+    fn from(&self, rest: &str) -> Result<RecvChange, String> {
+        let (which, text) = numbered(rest)?;
+        let address = Address::to_hear(text)?;
+        let Some((format, device)) = self.shape.get() else {
+            return Err(
+                "no sender is heard yet, so it is not known what another must send; say it \
+                        again then"
+                    .into(),
+            );
+        };
+        let plan = address.resolve().and_then(|resolved| {
+            check_alike(&address, &resolved, format)?;
+            stream(&self.flags, &address, &resolved, *format, device)
+        });
+        let plan = plan.map_err(|failure| failure.to_string())?;
+        Ok(RecvChange::From(which, Box::new(plan)))
+    }
+}
+
+/// The number of a stream, if one comes first, and what follows it.
+fn numbered(rest: &str) -> Result<(Option<usize>, &str), String> {
+    match rest.split_once(char::is_whitespace) {
+        Some((first, value)) if first.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Ok((number(first)?, value.trim_start()))
+        }
+        _ => Ok((None, rest)),
+    }
+}
+
+/// The number of a stream, counted from 1 in the order of `--from`; nothing is all of them.
+fn number(text: &str) -> Result<Option<usize>, String> {
+    match text {
+        "" => Ok(None),
+        _ => match text.parse::<usize>().ok().filter(|number| *number > 0) {
+            Some(number) => Ok(Some(number - 1)),
+            None => {
+                Err(format!("`{text}` is no number of a --from; write 1 for the first, or none"))
+            }
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_before_a_value_names_a_stream() {
+        assert_eq!(numbered("-6dB"), Ok((None, "-6dB")));
+        assert_eq!(numbered("-6 dB"), Ok((None, "-6 dB")));
+        assert_eq!(numbered("2  -6dB"), Ok((Some(1), "-6dB")));
+        assert_eq!(number("1"), Ok(Some(0)));
+        assert!(numbered("0 8ms").is_err() && number("first").is_err());
+    }
+}

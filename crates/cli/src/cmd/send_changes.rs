@@ -1,0 +1,86 @@
+//! What a line on standard input may change of `taut send`.
+
+use clap::ValueEnum;
+use tautline_audio::DeviceSpec;
+use tautline_dsp::format::SampleFormat;
+use tautline_engine::control::{Destined, SendChange};
+use tautline_io::destinations::Destinations;
+use tautline_io::udp::{UdpOptions, check_destinations};
+
+use super::send::refuse_loss;
+use crate::address::{Address, Resolved};
+use crate::control::nothing;
+use crate::flags::{Coding, parse, span};
+
+/// Reads lines, knowing how the run was started.
+pub(crate) struct SendLines {
+    /// The sockets that were opened.
+    pub(crate) udp: UdpOptions,
+    pub(crate) input: DeviceSpec,
+    /// The coarsest coding that carries the file, if it is one that is sent.
+    pub(crate) needs: Option<SampleFormat>,
+}
+
+impl SendLines {
+    /// The change that `verb`, with `rest` behind it, asks for.
+    pub(crate) fn read(&self, verb: &str, rest: &str) -> Result<SendChange, String> {
+        match verb {
+            "latency" => Ok(SendChange::Latency(span(rest)?)),
+            "ptime" => Ok(SendChange::Ptime(span(rest)?)),
+            "format" => self.coding(rest).map(SendChange::Format),
+            "redundancy" => Ok(SendChange::Redundancy(parse(rest)?)),
+            "volume" => Ok(SendChange::Volume(parse(rest)?)),
+            "mute" => nothing(verb, rest, SendChange::Mute(true)),
+            "unmute" => nothing(verb, rest, SendChange::Mute(false)),
+            "to" => self.destined(rest),
+            "status" => nothing(verb, rest, SendChange::Status),
+            _ => {
+                Err("this cannot be changed while sending; write latency, ptime, format, redundancy, \
+                      volume, mute, unmute, to, status or quit"
+                    .into())
+            }
+        }
+    }
+
+    fn coding(&self, text: &str) -> Result<SampleFormat, String> {
+        let coding = Coding::from_str(text, true)
+            .map_err(|_| format!("`{text}` is no coding; write l16, l24 or f32"))?;
+        let sample = coding.into();
+        let kept = self.needs.map_or(Ok(()), |needs| refuse_loss(&self.input, needs, sample));
+        kept.map(|()| sample).map_err(|failure| failure.to_string())
+    }
+
+    fn destined(&self, text: &str) -> Result<SendChange, String> {
+        let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+        let addresses: Vec<Address> = words.map(Address::to_send_to).collect::<Result<_, _>>()?;
+        if addresses.is_empty() {
+            return Err("to wants every address to send to from now on; write \
+                        to rtp://HOST:PORT,rtp://HOST:PORT"
+                .into());
+        }
+        let resolved = addresses.iter().map(Address::resolve);
+        let resolved: Vec<Resolved> =
+            resolved.collect::<Result<_, _>>().map_err(|failure| failure.to_string())?;
+        let mut udp = self.udp.clone();
+        super::way::set(&mut udp, &addresses, &resolved).map_err(|failure| failure.to_string())?;
+        let ways = |udp: &UdpOptions| (udp.interface.clone(), udp.ttl, udp.loopback);
+        if ways(&udp) != ways(&self.udp) {
+            return Err(
+                "the socket was opened with another iface, ttl or loop; give those again, or \
+                        start taut again with these"
+                    .into(),
+            );
+        }
+        udp.destinations = resolved.iter().map(|to| to.rtp).collect();
+        check_destinations(&udp).map_err(|error| error.to_string())?;
+        let Some(destinations) = Destinations::new(&udp.destinations) else {
+            let most = Destinations::MOST;
+            return Err(format!("these are more than {most}; send to a multicast group instead"));
+        };
+        Ok(SendChange::To(Box::new(Destined {
+            address: addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+            destinations,
+            reports_to: resolved.iter().map(|to| to.rtcp).collect(),
+        })))
+    }
+}

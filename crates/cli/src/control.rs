@@ -1,0 +1,91 @@
+//! Changes while a run goes on: lines on standard input, each answered by one on standard error.
+
+use std::io::{BufRead, Read};
+
+use tautline_engine::control::{Answer, Asker};
+use tautline_proto::device::Stop;
+
+use crate::failure::Failure;
+use crate::screen::Answers;
+
+/// The longest line that is read: a few times sixteen addresses.
+const LONGEST: u64 = 8192;
+
+/// Reads standard input on a thread of its own until it ends, and asks for what `read` makes of
+/// each line; `quit` asks to stop. The end of standard input ends this, not the run; nothing waits for the thread, which
+/// may wait for a line that never comes.
+pub(crate) fn listen<C: Send + 'static>(
+    asker: Asker<C>,
+    (answers, stop): (Answers, Stop),
+    mut read: impl FnMut(&str, &str) -> Result<C, String> + Send + 'static,
+) -> Result<(), Failure> {
+    let answer = move || {
+        let mut input = std::io::stdin().lock();
+        while let Some(line) = next_line(&mut input) {
+            let line = line.trim();
+            // Scripts may explain themselves.
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            let answer = match (verb, rest) {
+                ("quit", "") => {
+                    stop.request();
+                    Ok("quit".into())
+                }
+                _ => read(verb, rest.trim()).and_then(|change| asker.ask(change)),
+            };
+            answers.say(&words_of(line, answer));
+        }
+    };
+    let thread = std::thread::Builder::new().name("taut-control".into()).spawn(answer);
+    thread.map(drop).map_err(|error| Failure::running(format!("reading standard input: {error}")))
+}
+
+/// `ok` and what it came to, or `error` with the line and the reason.
+fn words_of(line: &str, answer: Answer) -> String {
+    match answer {
+        Ok(state) => format!("ok {state}"),
+        Err(why) => format!("error {line}: {why}"),
+    }
+}
+
+/// The next line without its end, cut where it is too long; `None` at the end of the input.
+fn next_line(input: &mut impl BufRead) -> Option<String> {
+    let mut line = Vec::new();
+    let read = input.by_ref().take(LONGEST).read_until(b'\n', &mut line).ok()?;
+    if read as u64 == LONGEST && line.last() != Some(&b'\n') {
+        input.skip_until(b'\n').ok()?;
+    }
+    (read > 0).then(|| String::from_utf8_lossy(&line).into_owned())
+}
+
+/// What a change takes that takes nothing.
+pub(crate) fn nothing<C>(verb: &str, rest: &str, change: C) -> Result<C, String> {
+    match rest {
+        "" => Ok(change),
+        _ => Err(format!("{verb} takes nothing after it; write {verb} alone")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_one_by_one_and_long_ones_are_cut() {
+        let long = "x".repeat(20_000);
+        let text = format!("first\r\n{long}\n\nlast");
+        let mut input = std::io::BufReader::new(text.as_bytes());
+        let lines: Vec<_> = core::iter::from_fn(|| next_line(&mut input)).collect();
+        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert_eq!((lines[0].trim(), lines[2].trim(), lines[3].as_str()), ("first", "", "last"));
+        assert_eq!(lines[1].len() as u64, LONGEST);
+    }
+
+    #[test]
+    fn an_answer_begins_with_ok_or_error() {
+        assert_eq!(words_of("ptime 2ms", Ok("ptime 2ms".into())), "ok ptime 2ms");
+        assert_eq!(words_of("x", Err("no; write y".into())), "error x: no; write y");
+    }
+}
