@@ -134,6 +134,12 @@ fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
+/// The name of the interface with this index, for people; its number where it has none any more.
+pub fn interface_label(index: u32) -> String {
+    let named = interface_name(index).map(|name| name.to_string_lossy().into_owned());
+    named.unwrap_or_else(|_| index.to_string())
+}
+
 /// The name of the interface with this index.
 pub(crate) fn interface_name(index: u32) -> io::Result<CString> {
     let mut name = [0 as libc::c_char; libc::IF_NAMESIZE];

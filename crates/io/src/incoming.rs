@@ -89,6 +89,7 @@ fn place<'a>(
         stamp_uncertainty,
         read,
         truncated: message.truncated,
+        interface: message.told.interface,
     })
 }
 

@@ -26,6 +26,8 @@ pub struct Arrival<'a> {
     pub read: LocalTime,
     /// Whether it was longer than the link was opened for and has been cut.
     pub truncated: bool,
+    /// The index of the network interface by which it came; 0 where the kernel did not say.
+    pub interface: u32,
 }
 
 /// When one sampled packet left the kernel's network stack.

@@ -37,6 +37,11 @@ pub struct UdpOptions {
     /// Interface by its name or by one of its addresses. A unicast socket then uses it alone; a
     /// multicast one joins and sends there.
     pub interface: Option<String>,
+    /// More interfaces on which a group is joined, so that what comes by any of them is heard. A
+    /// unicast socket that has some hears every interface.
+    pub also_heard_at: Vec<String>,
+    /// Everything is sent by these options too: over a second network.
+    pub also: Option<Box<UdpOptions>>,
     /// Routers that a multicast datagram may pass, plus one; 1 stays on the local network.
     pub ttl: u8,
     /// Whether what is sent to a group is also heard on this host.
@@ -80,7 +85,15 @@ impl UdpOptions {
         options.datagram_bytes = CONTROL_BYTES;
         options.packets_per_second = 100;
         options.transmit_stamp_every = 0;
+        if options.also.take().is_some() && !self.sends_to_groups() {
+            // Each network is reached by its own route.
+            options.interface = None;
+        }
         options
+    }
+
+    fn sends_to_groups(&self) -> bool {
+        self.destinations.iter().any(|to| to.ip().is_multicast())
     }
 
     /// The bytes that each of the socket's two buffers is asked for: a quarter of a second of the
@@ -107,6 +120,8 @@ impl Default for UdpOptions {
             destinations: Vec::new(),
             most_destinations: 0,
             interface: None,
+            also_heard_at: Vec::new(),
+            also: None,
             ttl: 1,
             loopback: true,
             join: None,
@@ -159,7 +174,12 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
     bind(&socket, options, index)?;
     if let Some(group) = options.join {
         join(&socket, group, options.source_filter, index)
-            .map_err(|error| join_error(group, options, &error))?;
+            .map_err(|error| join_error(group, options.interface.as_ref(), &error))?;
+        for name in &options.also_heard_at {
+            let index = Some(find_interface(name)?);
+            join(&socket, group, options.source_filter, index)
+                .map_err(|error| join_error(group, Some(name), &error))?;
+        }
     }
     for destination in &options.destinations {
         check_route(*destination, options, index)?;
@@ -203,7 +223,10 @@ fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::R
     let (class, loopback, hops) =
         (i32::from(options.dscp) << 2, i32::from(options.loopback), i32::from(options.ttl));
     let never = options.fragment == FragmentPolicy::Never;
+    // A receiver counts what each network brought.
+    let told = i32::from(options.destinations.is_empty());
     if options.bind.is_ipv4() {
+        socket.set(libc::IPPROTO_IP, libc::IP_PKTINFO, told)?;
         socket.set(libc::IPPROTO_IP, libc::IP_TOS, class)?;
         socket.set(libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, hops)?;
         socket.set(libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, loopback)?;
@@ -212,6 +235,7 @@ fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::R
             socket.set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
         }
     } else {
+        socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, told)?;
         socket.set(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class)?;
         socket.set(libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, hops)?;
         socket.set(libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, loopback)?;
@@ -245,7 +269,7 @@ fn direct(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::Resu
         socket.set_plain(libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &index)?;
     }
     let groups = options.join.into_iter().chain(options.destinations.iter().map(SocketAddr::ip));
-    if groups.into_iter().any(|ip| ip.is_multicast()) {
+    if groups.into_iter().any(|ip| ip.is_multicast()) || !options.also_heard_at.is_empty() {
         return Ok(());
     }
     let name = interface_name(index)?;
@@ -302,8 +326,8 @@ fn join(
     }
 }
 
-fn join_error(group: IpAddr, options: &UdpOptions, error: &io::Error) -> OpenError {
-    let tried = match &options.interface {
+fn join_error(group: IpAddr, interface: Option<&String>, error: &io::Error) -> OpenError {
+    let tried = match interface {
         Some(interface) => format!("joining the group {group} on {interface}"),
         None => format!("joining the group {group}"),
     };

@@ -129,10 +129,12 @@ pub(crate) struct Ancillary {
     pub(crate) overflow: Option<u32>,
     /// The count of the sent datagram that the stamp belongs to (`SOF_TIMESTAMPING_OPT_ID`).
     pub(crate) transmit_id: Option<u32>,
+    /// The interface by which the datagram came; 0 if the kernel did not say.
+    pub(crate) interface: u32,
 }
 
 /// Bytes of control messages that one datagram can bring, in whole 8-byte words: a stamp of three
-/// times, an overflow count, and from the error queue an extended error with an IPv6 address.
+/// times, an overflow count, the interface, and from the error queue an extended error with an IPv6 address.
 pub(crate) const CONTROL_WORDS: usize = 24;
 
 /// Reads the control messages that came with `header`.
@@ -170,6 +172,13 @@ unsafe fn read_control(told: &mut Ancillary, control: &libc::cmsghdr, data: *con
             }
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) if holds(size_of::<u32>()) => {
                 told.overflow = Some(data.cast::<u32>().read_unaligned());
+            }
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) if holds(size_of::<libc::in_pktinfo>()) => {
+                let index = data.cast::<libc::in_pktinfo>().read_unaligned().ipi_ifindex;
+                told.interface = index.unsigned_abs();
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) if holds(size_of::<libc::in6_pktinfo>()) => {
+                told.interface = data.cast::<libc::in6_pktinfo>().read_unaligned().ipi6_ifindex;
             }
             (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
                 if holds(size_of::<libc::sock_extended_err>()) =>

@@ -12,6 +12,7 @@ use crate::destinations::Destinations;
 use crate::incoming::Incoming;
 use crate::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use crate::open::open;
+pub use crate::address::interface_label;
 pub use crate::open::{
     DSCP_MEDIA, FragmentPolicy, OpenError, UdpOptions, check_destinations, header_bytes, path_mtu,
     source_address,
@@ -32,6 +33,8 @@ pub struct DirectUdp {
     departures: Option<Producer<Departure>>,
     counters: LinkCounters,
     sampler: TransmitSampler,
+    /// The second network, by which everything goes too.
+    also: Option<Box<DirectUdp>>,
 }
 
 impl DirectUdp {
@@ -50,6 +53,7 @@ impl DirectUdp {
             departures: None,
             counters: LinkCounters::default(),
             sampler: TransmitSampler::every(options.transmit_stamp_every),
+            also: options.also.as_deref().map(Self::open).transpose()?.map(Box::new),
             socket,
         })
     }
@@ -93,6 +97,9 @@ impl AsRawFd for DirectUdp {
 
 impl Link for DirectUdp {
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
+        if let Some(also) = &mut self.also {
+            also.queue(packet);
+        }
         let taken = self.outgoing.queue(packet);
         self.counters.dropped += u64::from(!taken);
         taken
@@ -101,6 +108,9 @@ impl Link for DirectUdp {
     fn flush(&mut self) {
         if self.outgoing.queued() == 0 {
             return;
+        }
+        if let Some(also) = &mut self.also {
+            also.flush();
         }
         let handed = now();
         self.outgoing.stamp(handed);
@@ -121,6 +131,10 @@ impl Link for DirectUdp {
     }
 
     fn set_destinations(&mut self, destinations: &Destinations) -> bool {
+        // Two networks have destinations of their own.
+        if self.also.is_some() {
+            return false;
+        }
         // What was queued goes where it was meant to go.
         self.flush();
         self.outgoing.set_destinations(destinations.iter())
@@ -135,6 +149,14 @@ impl Link for DirectUdp {
     }
 
     fn counters(&self) -> LinkCounters {
-        self.counters
+        let mut counters = self.counters;
+        if let Some(also) = &self.also {
+            let others = also.counters();
+            counters.sent += others.sent;
+            counters.send_errors += others.send_errors;
+            counters.dropped += others.dropped;
+            counters.last_error = if others.last_error == 0 { counters.last_error } else { others.last_error };
+        }
+        counters
     }
 }

@@ -93,6 +93,7 @@ struct Landed {
     stamp_uncertainty: Span,
     read: LocalTime,
     truncated: bool,
+    interface: u32,
 }
 
 impl Ringed {
@@ -192,6 +193,7 @@ impl Link for Ringed {
                     stamp_uncertainty: landed.stamp_uncertainty,
                     read: landed.read,
                     truncated: landed.truncated,
+                    interface: landed.interface,
                 });
             });
         }
@@ -351,6 +353,7 @@ impl Landing {
             stamp_uncertainty: arrival.stamp_uncertainty,
             read: arrival.read,
             truncated: arrival.truncated,
+            interface: arrival.interface,
         };
         let fits = !self.headers.is_full() && self.bytes.write(arrival.datagram);
         let taken = fits && self.headers.push(landed).is_ok();

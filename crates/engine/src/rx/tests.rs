@@ -39,6 +39,7 @@ impl Link for Fed {
                 stamp_uncertainty: Span::ZERO,
                 read: arrival,
                 truncated: false,
+                interface: 0,
             });
         }
     }
