@@ -180,10 +180,20 @@ impl Receiver {
         arrival: LocalTime,
         read: LocalTime,
     ) -> Received<'a> {
+        self.handle_telling(datagram, (arrival, read), &mut |_| {})
+    }
+
+    /// The same; tells `rebuilt` of every packet that it brought back, and that will be played.
+    pub fn handle_telling<'a>(
+        &mut self,
+        datagram: &'a [u8],
+        (arrival, read): (LocalTime, LocalTime),
+        rebuilt: &mut dyn FnMut(Accepted<'_>),
+    ) -> Received<'a> {
         match Packet::parse_with(datagram, self.config.extensions)
             .and_then(|packet| self.measure(&packet).map(|measure| (packet, measure)))
         {
-            Ok((packet, measure)) => self.admit(packet, measure, (arrival, read)),
+            Ok((packet, measure)) => self.admit(packet, measure, (arrival, read), rebuilt),
             Err(reason) => {
                 self.counters.invalid[reason.index()] += 1;
                 Received::Invalid(reason)
@@ -214,6 +224,7 @@ impl Receiver {
         packet: Packet<'a>,
         (frames, format): (Frames, StreamFormat),
         (arrival, read): (LocalTime, LocalTime),
+        rebuilt: &mut dyn FnMut(Accepted<'_>),
     ) -> Received<'a> {
         if self.source.is_none() {
             self.source = Some(Source::begin(&packet, frames, arrival));
@@ -247,7 +258,7 @@ impl Receiver {
                 // It may still bring others back.
                 self.counters.reordered += 1;
                 self.tally.came(newest.map(|newest| sequence - newest));
-                self.repair(&packet, &Slot { media, frames, ..before }, &format);
+                self.repair(&packet, &Slot { media, frames, ..before }, &format, rebuilt);
             } else {
                 self.counters.duplicate += 1;
             }
@@ -278,7 +289,7 @@ impl Receiver {
             repaired: false,
         };
         self.counters.lost -= u64::from(self.turns.keep(slot));
-        self.repair(&packet, &slot, &format);
+        self.repair(&packet, &slot, &format, rebuilt);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
         self.settle(placed, accepted, &slot)
     }

@@ -21,6 +21,12 @@ impl Regulator {
     /// Less is carried only if less has done for so long: losses come in spells.
     const PATIENCE: Span = Span::from_secs(10);
 
+    /// Nothing is asked for.
+    pub const OFF: Self = Self::new(
+        Redundancy::Off,
+        Bounds { budget: Span::ZERO, stamps: true, most_bytes: super::ETHERNET },
+    );
+
     /// Nothing is carried yet.
     pub const fn new(asked: Redundancy, bounds: Bounds) -> Self {
         Self { asked, bounds, present: None, less_since: None }
