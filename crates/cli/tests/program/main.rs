@@ -9,6 +9,7 @@
 mod addresses;
 mod bit_exact;
 mod common;
+mod drift;
 mod errors;
 mod files;
 mod impaired;

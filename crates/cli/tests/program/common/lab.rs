@@ -92,8 +92,13 @@ impl Lab {
 
     /// A receiver that listens, records `heard.wav` and ends with its sender.
     pub(crate) fn recv(&self, options: &str) -> Running {
+        self.recv_to("file:heard.wav", options)
+    }
+
+    /// A receiver that listens, plays to this device and ends with its sender.
+    pub(crate) fn recv_to(&self, output: &str, options: &str) -> Running {
         let line = format!(
-            "recv --from {} --output file:heard.wav --until-bye --report json --overwrite {options}",
+            "recv --from {} --output {output} --until-bye --report json --overwrite {options}",
             self.from
         );
         self.here(taut(words(&line)), |cable| &cable.right).start().listening()
