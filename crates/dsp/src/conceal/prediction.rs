@@ -69,17 +69,25 @@ pub(super) struct Prediction {
     high: Line,
     /// Frames told since the low band went on.
     phase: usize,
+    /// Gain of a prediction that went higher than the sound was.
+    trust: f32,
     /// The loudest the sound was; the prediction goes no higher.
     peak: f32,
 }
 
 impl Prediction {
+    /// A prediction this much higher than the sound was swings up,
+    const TOO_HIGH: f64 = 1.5;
+    /// and this remains of its gain after each such sample.
+    const DISTRUST: f32 = 0.9;
+
     /// Allocates; nothing later does.
     pub(super) fn new(bench: &Bench) -> Self {
         Self {
             low: Line::new(bench.low_order, bench.low_order.max(Bands::TAPS)),
             high: Line::new(bench.high_order, bench.high_order),
             phase: 0,
+            trust: 1.0,
             peak: 0.0,
         }
     }
@@ -92,7 +100,7 @@ impl Prediction {
         // Models do not depend on the level; scaled, nothing overflows.
         let scale = if peak >= f32::MIN_POSITIVE { peak.recip() } else { 0.0 };
         sound.iter_mut().for_each(|sample| *sample *= scale);
-        (self.peak, self.phase) = (peak, 0);
+        (self.peak, self.trust, self.phase) = (peak, 1.0, 0);
 
         let known = bands.count(frames);
         let low = &mut low[..known + Bands::TAPS];
@@ -129,7 +137,10 @@ impl Prediction {
             self.phase = 0;
             self.low.step();
         }
-        told.clamp(-1.0, 1.0) as f32 * self.peak
+        if told.abs() > Self::TOO_HIGH {
+            self.trust *= Self::DISTRUST;
+        }
+        told.clamp(-1.0, 1.0) as f32 * self.trust * self.peak
     }
 }
 
