@@ -112,29 +112,31 @@ impl Placement {
 
     /// When `media` should meet the DAC; `None` before the first packet.
     pub fn presentation(&self, media: MediaTime) -> Option<LocalTime> {
-        let captured = self.capture(media);
-        let captured = captured.or_else(|| Some(self.arrivals.mapping()?.local(self.sent(media))));
-        Some(captured? + self.link_offset)
+        if let (Some(clock), Some(wall)) = (self.clock, self.media_clock.wall(media)) {
+            return Some(clock.local(wall + self.link_offset));
+        }
+        Some(self.arrivals.mapping()?.local(self.sent(media) + self.link_offset))
     }
 
     /// What is due to meet the DAC at `meets`; `None` before the first packet.
+    ///
+    /// The link offset is counted by the sender's clock, which all receivers share.
     pub fn due(&self, meets: LocalTime) -> Option<Due> {
-        let captured = meets - self.link_offset;
-        if let Some((frame, since, uncertainty)) = self.mapped(captured, meets) {
+        if let Some((frame, since, uncertainty)) = self.mapped(meets) {
             let point = self.rate.point_after(frame, since);
             return Some(Due { point, uncertainty, basis: Basis::Clock });
         }
-        let since = self.arrivals.mapping()?.wall(captured) - WallTime::from_unix_nanos(0);
-        let point = self.rate.point_after(MediaTime::ZERO, since);
+        let captured = self.arrivals.mapping()?.wall(meets) + -self.link_offset;
+        let point = self.rate.point_after(MediaTime::ZERO, captured - WallTime::from_unix_nanos(0));
         Some(Due { point, uncertainty: self.arrivals.spread(), basis: Basis::Arrival })
     }
 
-    /// What was captured at `captured`: a frame, how long after it at the nominal rate, and how sure
-    /// that is at `now`; `None` where the sender's clock is not known, or not any more.
-    fn mapped(&self, captured: LocalTime, now: LocalTime) -> Option<(MediaTime, Span, Span)> {
+    /// What is due at `meets`: a frame, how long after it at the nominal rate, and how sure that is;
+    /// `None` where the sender's clock is not known, or not any more.
+    fn mapped(&self, meets: LocalTime) -> Option<(MediaTime, Span, Span)> {
         let clock = self.clock?;
-        let uncertainty = clock.uncertainty_at(now)?;
-        let (frame, since) = self.media_clock.media(clock.wall(captured))?;
+        let uncertainty = clock.uncertainty_at(meets)?;
+        let (frame, since) = self.media_clock.media(clock.wall(meets) + -self.link_offset)?;
         Some((frame, since, uncertainty))
     }
 

@@ -199,6 +199,12 @@ impl Session {
         self.peers.iter().find(|peer| peer.ssrc == ssrc).map_or(0, |peer| peer.clock.steps())
     }
 
+    /// How often a way to or from the peer `ssrc` became longer or shorter for good.
+    pub fn path_changes(&self, ssrc: u32) -> u32 {
+        let peer = self.peers.iter().find(|peer| peer.ssrc == ssrc);
+        peer.map_or(0, |peer| peer.clock.path_changes())
+    }
+
     /// Takes a datagram that arrived at `arrival`, a stamp that may be wrong by `stamp_error`;
     /// tells what it said.
     pub fn handle(

@@ -4,6 +4,8 @@
 //! happened with the time by the clock of their own host. What came of it is told from the sound:
 //! each captured frame has a value of its own, so each played frame says which one it was.
 
+mod look;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use fastrand::Rng;
@@ -22,6 +24,8 @@ use crate::clock::{SimClock, TrueTime};
 use crate::heard::{Heard, is_sound, value};
 use crate::link::{Path, Pauses};
 use crate::scenario::{HostModel, ReceiverModel, Scenario};
+
+pub use look::Look;
 
 enum Event {
     Capture,

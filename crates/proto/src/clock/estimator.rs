@@ -95,10 +95,13 @@ impl ClockEstimator {
     const WINDOW: usize = 32;
     /// Exchanges of a stretch from which the shortest is remembered: half a minute.
     const LONG: u32 = 64;
-    /// Exchanges like each other that tell of a change: four where one is faster than any before,
-    /// which no queue can do, eight where all are slower.
+    /// Exchanges like each other that tell of a change: eight of a path, whose least delays they are
+    /// to tell, five of a clock.
     const ODD: usize = 8;
-    const ODD_FASTER: usize = 4;
+    const ODD_STEPPED: usize = 5;
+    /// The first of these, which may have been under way as it changed: there by the old path and
+    /// back by the new.
+    const ODD_BETWEEN: usize = 2;
     /// Exchanges that contradict all that was known and agree with each other: a step.
     const ODD_CONTRARY: usize = 3;
     /// Before so many, nothing is called odd.
@@ -263,12 +266,12 @@ impl ClockEstimator {
     }
 
     fn excludes(old: &Kept, new: &Kept) -> bool {
-        let apart = |a: i64, b: i64| (b - a).abs() as f64 * Self::STEP_RATE;
+        let apart = |a: i64, b: i64| b.saturating_sub(a).saturating_abs() as f64 * Self::STEP_RATE;
         let most = |k: &Kept| k.received - k.asked;
         let least = |k: &Kept| k.left - k.answered;
         let error = old.reading_error + new.reading_error;
-        let higher = (least(new) - most(old)) as f64 - error - apart(old.asked, new.answered);
-        let lower = (least(old) - most(new)) as f64 - error - apart(old.answered, new.asked);
+        let higher = least(new).saturating_sub(most(old)) as f64 - error - apart(old.asked, new.answered);
+        let lower = least(old).saturating_sub(most(new)) as f64 - error - apart(old.answered, new.asked);
         higher > 0.0 || lower > 0.0
     }
 
@@ -316,10 +319,11 @@ impl ClockEstimator {
             return Some(());
         }
         let (usual, odd) = self.usual(&line);
-        let least = self.odd.iter().flatten().fold(Ways::ENDLESS, |a, b| a.least(b.ways));
+        let settled = self.odd.iter().flatten().skip(Self::ODD_BETWEEN);
+        let least = settled.fold(Ways::ENDLESS, |a, b| a.least(b.ways));
         let (there, back) = (least.there - usual.there, least.back - usual.back);
-        let faster = there < -odd || back < -odd;
-        if count < if faster { Self::ODD_FASTER } else { Self::ODD } {
+        let stepped = (there + back).abs() <= odd && there.abs().max(back.abs()) > odd;
+        if count < if stepped { Self::ODD_STEPPED } else { Self::ODD } {
             return None;
         }
         self.follow(there, back, odd);
@@ -329,12 +333,15 @@ impl ClockEstimator {
     /// All that was known is of another clock.
     fn restart(&mut self) {
         let odd = self.odd;
+        let rate = self.line.map_or(0.0, |line| line.rate());
         let (steps, path_changes) = (self.steps + 1, self.path_changes);
         *self = Self { steps, path_changes, ..Self::new() };
         let count = odd.iter().flatten().count();
         for kept in odd.iter().flatten().skip(count - Self::ODD_CONTRARY) {
             let Some(mut line) = self.line else {
                 self.start(*kept);
+                // A clock that was set runs on as it ran.
+                self.line = self.line.map(|line| line.running(rate));
                 continue;
             };
             line.advance(kept.answered);
@@ -352,15 +359,16 @@ impl ClockEstimator {
             self.mapping = None;
             self.steps += 1;
         } else {
-            // The clock stays where it was known to be.
-            self.lopsided += there - back;
+            // The clock stays where it was known to be. What few exchanges tell of the two ways is
+            // rough, and where it may as well be alike on both it is taken to be.
+            self.lopsided += if (there - back).abs() > odd { there - back } else { 0.0 };
             self.path_changes += 1;
         }
         self.line = Some(line);
         self.window = [None; Self::WINDOW];
         self.least = [f64::MAX; 2];
         self.next = 0;
-        for kept in core::mem::take(&mut self.odd).iter().flatten() {
+        for kept in core::mem::take(&mut self.odd).iter().flatten().skip(Self::ODD_BETWEEN) {
             self.keep(kept.by(&line));
         }
     }

@@ -33,6 +33,8 @@ struct Round {
     opened: LocalTime,
     count: u32,
     fastest: Option<(f64, i64, i64)>,
+    /// What the line was moved by meanwhile, as it is still sought.
+    moved: f64,
 }
 
 impl Floor {
@@ -61,7 +63,7 @@ impl Floor {
         Self {
             line: None,
             mapping: None,
-            round: Round { opened: LocalTime::ZERO, count: 0, fastest: None },
+            round: Round { opened: LocalTime::ZERO, count: 0, fastest: None, moved: 0.0 },
             rounds: 0,
             spread: 0.0,
             odd: (0, 0.0),
@@ -97,6 +99,7 @@ impl Floor {
         if error < 0.0 && self.rounds < Self::SOUGHT {
             line.move_by(error);
             self.line = Some(line);
+            self.round.moved += error;
             self.round.fastest = Some((0.0, first, second));
             self.read(Span::ZERO);
         } else if self.round.fastest.is_none_or(|(fastest, ..)| error < fastest) {
@@ -126,10 +129,12 @@ impl Floor {
     /// Takes the fastest of the round as a reading.
     fn close(&mut self, now: LocalTime) {
         let count = f64::from(self.round.count);
-        let fastest = self.round.fastest.take();
-        self.round = Round { opened: now, count: 0, fastest: None };
+        let (fastest, moved) = (self.round.fastest.take(), self.round.moved);
+        self.round = Round { opened: now, count: 0, fastest: None, moved: 0.0 };
         self.rounds = self.rounds.saturating_add(1);
         let (Some(line), Some((_, first, second))) = (&mut self.line, fastest) else { return };
+        // The filter is to see all of it, as it says as much of the rate.
+        line.move_by(-moved);
         line.advance(first);
         let error = line.error(first, second);
         let odd = Self::LEAST_ODD.max(3.0 * self.spread) + 4.0 * line.deviation();

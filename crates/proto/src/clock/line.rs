@@ -74,6 +74,11 @@ impl Line {
         Self { belief, at: first, offset, part: 0.0, rate: 0.0, variance, bias: 0.0 }
     }
 
+    /// The same at this rate, as far as is known.
+    pub(crate) const fn running(self, rate: f64) -> Self {
+        Self { rate, ..self }
+    }
+
     pub(crate) const fn at(&self) -> i64 {
         self.at
     }

@@ -1,0 +1,107 @@
+//! Under test: the estimate of a peer's clock, as some of the exchanges are lies: of a broken peer,
+//! or of somebody who wants to move the sound. What is true in between stays what counts.
+
+use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
+use tautline_proto::time::{LocalTime, Span};
+
+const WALL: Span = Span::from_secs(1_700_000_000);
+/// What each way takes.
+const WAY: Span = Span::from_micros(200);
+
+/// The true exchange that ends at `answered`, after a wait of 0.2 s at a peer 20 ppm fast.
+fn truth(answered: LocalTime) -> Exchange {
+    let asked = answered - Span::from_millis(200) - WAY.times(2);
+    Exchange {
+        asked,
+        peer_received: wall(asked + WAY),
+        peer_answered: wall(answered - WAY),
+        answered,
+        reading_error: Span::from_nanos(7_633),
+    }
+}
+
+/// What the peer's clock shows.
+fn wall(local: LocalTime) -> WallTime {
+    let gained = (local - LocalTime::ZERO).divided(50_000);
+    WallTime::of_local(local + gained, WALL)
+}
+
+/// Two minutes of two exchanges a second, those that `lie` makes something else of included; how
+/// often a step was seen.
+fn told(mut lie: impl FnMut(usize, Exchange) -> Exchange) -> (ClockEstimator, ClockMapping) {
+    let mut estimator = ClockEstimator::new();
+    let mut mapping = None;
+    let mut answered = LocalTime::ZERO + Span::from_secs(100);
+    for number in 0..240 {
+        answered += Span::from_millis(500);
+        let exchange = truth(answered);
+        let exchange = if number < 10 { exchange } else { lie(number, exchange) };
+        mapping = estimator.observe(exchange).or(mapping);
+        let known: ClockMapping = mapping.expect("the first are true");
+        let error = known.local(wall(answered)) - answered;
+        let unsure = known.uncertainty_at(answered).expect("it is renewed");
+        assert!(error.abs() <= unsure, "exchange {number}: off by {error}, said {unsure}");
+        assert!(unsure < Span::from_micros(300), "exchange {number}: {unsure}");
+    }
+    (estimator, mapping.expect("known"))
+}
+
+fn moved(exchange: Exchange, by: Span) -> Exchange {
+    let (peer_received, peer_answered) = (exchange.peer_received + by, exchange.peer_answered + by);
+    Exchange { peer_received, peer_answered, ..exchange }
+}
+
+#[test]
+fn reports_from_the_future_now_and_then_move_nothing_and_are_no_steps() {
+    for seconds in [-3600, -1, 1, 3600, 100_000_000] {
+        let (estimator, _) = told(|number, exchange| {
+            if number % 3 == 0 { moved(exchange, Span::from_secs(seconds)) } else { exchange }
+        });
+        assert_eq!((estimator.steps(), estimator.path_changes()), (0, 0), "{seconds} s");
+    }
+}
+
+#[test]
+fn a_clock_that_steps_with_every_second_report_moves_nothing() {
+    let (estimator, _) = told(|number, exchange| {
+        let by = Span::from_millis((number as i64 * 7919) % 10_000 - 5_000);
+        if number % 2 == 0 { moved(exchange, by) } else { exchange }
+    });
+    assert_eq!(estimator.steps(), 0);
+}
+
+#[test]
+fn waits_that_cannot_have_been_are_dropped() {
+    for wait in [-1_000_000, -300, 201, 1_000, 1_000_000, 30_000_000_i64] {
+        let (estimator, mapping) = told(|number, exchange| {
+            let peer_received = exchange.peer_answered + -Span::from_millis(wait);
+            if number % 2 == 0 { Exchange { peer_received, ..exchange } } else { exchange }
+        });
+        assert_eq!((estimator.steps(), estimator.path_changes()), (0, 0), "{wait} ms");
+        assert!((mapping.round_trip - WAY.times(2)).abs() < Span::from_micros(5), "{wait} ms");
+    }
+}
+
+#[test]
+fn a_clock_that_was_stepped_is_believed_at_the_third_report_or_the_fifth_and_counted_once() {
+    for micros in [-30_000_000, -900, 900, 30_000, 3_600_000_000_i64] {
+        let by = Span::from_micros(micros);
+        let mut estimator = ClockEstimator::new();
+        let mut answered = LocalTime::ZERO + Span::from_secs(100);
+        let mut last = None;
+        for number in 0..60 {
+            answered += Span::from_millis(500);
+            let exchange = truth(answered);
+            let stepped = number >= 30;
+            let exchange = if stepped { moved(exchange, by) } else { exchange };
+            last = estimator.observe(exchange).or(last);
+            // What a drift of 500 ppm could have done takes two more.
+            let patience = if by.abs() > WAY.times(10) { 3 } else { 5 };
+            if number == 30 + patience {
+                let error = last.expect("known").wall(answered) - wall(answered) - by;
+                assert!(error.abs() < Span::from_micros(10), "{micros} us: {error}");
+            }
+        }
+        assert_eq!((estimator.steps(), estimator.path_changes()), (1, 0), "{micros} us");
+    }
+}
