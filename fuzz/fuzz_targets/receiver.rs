@@ -4,4 +4,6 @@
 #[path = "../../crates/proto/tests/receiver_bounds/operations.rs"]
 mod operations;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| operations::play(bytes, || 0));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    operations::play(bytes, || 0);
+});

@@ -91,10 +91,17 @@ impl Exchange {
     }
 
     /// Whether such an exchange can have been: nothing arrives before it left, and no clock makes of
-    /// a wait of the peer's more than it was by a thousandth.
+    /// a wait of the peer's more than it was by a thousandth. What took an hour or is a century away
+    /// was never asked.
     fn is_possible(&self) -> bool {
+        const CENTURY: u64 = 100 * 366 * 86_400 * 1_000_000_000;
+        let (asked, sent) = (self.asked.as_nanos(), self.peer_answered.as_unix_nanos());
+        if asked.unsigned_abs() > CENTURY || sent.unsigned_abs() > CENTURY {
+            return false;
+        }
         let (here, there) = (self.answered - self.asked, self.peer_answered - self.peer_received);
         let slack = self.reading_error + there.abs().divided(1000);
-        here >= Span::ZERO && there >= -slack && here - there >= -slack
+        let asked_for = Span::ZERO..Span::from_secs(3600);
+        asked_for.contains(&here) && there >= -slack && here - there >= -slack
     }
 }

@@ -56,3 +56,25 @@ proptest! {
         operations::play(&bytes, allocations);
     }
 }
+
+#[test]
+#[ignore = "soak: ten million operations"]
+fn ten_million_operations_in_any_order_break_no_bound() {
+    let (mut operations, mut seed) = (0, 0_u64);
+    while operations < 10_000_000 {
+        seed += 1;
+        let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let bytes: Vec<u8> = (0..8192)
+            .map(|_| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                (random >> 32) as u8
+            })
+            .collect();
+        // Told before, so that the last one told is the one that failed.
+        eprint!("\rseed {seed}, {operations} operations so far");
+        operations += operations::play(&bytes, allocations);
+    }
+    eprintln!();
+}

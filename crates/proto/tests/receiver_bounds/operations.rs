@@ -2,10 +2,12 @@
 //! property test beside it and the fuzz target `receiver`.
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::clock::{ClockMapping, WallTime};
+use tautline_dsp::resample::Quality;
+use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
+use tautline_proto::placement::Due;
 use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::ntp::NtpTime;
 use tautline_proto::wire::rtp::{ExtensionIds, Header, Instants, SenderStamps};
@@ -44,6 +46,7 @@ impl Bytes<'_> {
 /// What the run is made of, and where it stands.
 struct Run {
     receiver: Receiver,
+    clock: ClockEstimator,
     config: ReceiverConfig,
     now: LocalTime,
     header: Header,
@@ -57,14 +60,17 @@ const FORMATS: [SampleFormat; 3] = [SampleFormat::L16, SampleFormat::L24, Sample
 /// More than the playout holds of any configuration here.
 const MOST_FRAMES: usize = 1 << 17;
 
-/// Does what `bytes` say. Panics where a bound is broken; `allocations` counts those of this
-/// thread.
-pub(crate) fn play(bytes: &[u8], allocations: fn() -> usize) {
+/// Does what `bytes` say, and how many operations that was. Panics where a bound is broken;
+/// `allocations` counts those of this thread.
+pub(crate) fn play(bytes: &[u8], allocations: fn() -> usize) -> u64 {
     let mut bytes = Bytes(bytes);
     let mut run = Run::new(&mut bytes, allocations);
+    let mut operations = 0;
     while !bytes.0.is_empty() {
         run.step(&mut bytes);
+        operations += 1;
     }
+    operations
 }
 
 impl Run {
@@ -86,7 +92,7 @@ impl Run {
             payload_types: types[usize::from(bytes.byte()) % 3],
             extensions: ExtensionIds::DEFAULT,
             link_offset: Span::from_millis(i64::from(bytes.byte() % 101)),
-            resampler: tautline_dsp::resample::Quality::default(),
+            resampler: Quality::ALL[usize::from(bytes.byte()) % 3],
         };
         let header = Header {
             sequence: bytes.short(),
@@ -98,6 +104,7 @@ impl Run {
         };
         Self {
             receiver: Receiver::new(config),
+            clock: ClockEstimator::new(),
             config,
             now: LocalTime::from_nanos(bytes.long() / 2),
             header,
@@ -200,6 +207,7 @@ impl Run {
         let out = &mut self.out[..frames.min(MOST_FRAMES / channels) * channels];
         out.fill(f32::NAN);
         let times = PullTimes { now: self.now, meets, skipped };
+        let due = self.receiver.placement().due(meets);
         let before = (self.allocations)();
         let pulled = self.receiver.pull(out, times, |passage| {
             // Stages of instants far apart saturate; they must not wrap.
@@ -217,11 +225,50 @@ impl Run {
             // resampler's kernel, signs apart, add up to less than four.
             assert!(out.iter().all(|sample| sample.abs() <= 8.0), "finite and within bounds");
         }
+        if let (Some(due), Some(place)) = (due, pulled.media) {
+            self.check_in_time(&due, place);
+        }
+    }
+
+    /// No frame comes from the future, nor from the past: what a block begins with is what is due,
+    /// but for what the clocks cannot tell apart and a millisecond that is being followed.
+    fn check_in_time(&self, due: &Due, place: MediaPoint) {
+        // Beyond this, instants and places saturate.
+        const SANE: i64 = 1 << 50;
+        let rate = self.config.format.rate;
+        if due.point.frame.as_frames().abs() > SANE || due.uncertainty > Span::from_secs(3600) {
+            return;
+        }
+        let most = due.tolerance(rate) + Span::from_millis(1) + rate.span_of(Frames::new(1));
+        let away = rate.span_of_fine(due.point - place);
+        assert!(away.abs() <= most, "{place:?} is played and {due:?} is due");
+    }
+
+    /// An exchange of reports, perhaps one that lies.
+    fn exchange(&mut self, bytes: &mut Bytes<'_>) -> Option<ClockMapping> {
+        let lies = bytes.byte();
+        let mut instant = |lie: u8, early: u8| match lies & lie {
+            0 => self.now.as_nanos().saturating_sub(i64::from(early) * 10_000),
+            _ => bytes.long(),
+        };
+        let exchange = Exchange {
+            asked: LocalTime::from_nanos(instant(1, 9)),
+            peer_received: WallTime::from_unix_nanos(instant(2, 6)),
+            peer_answered: WallTime::from_unix_nanos(instant(4, 5)),
+            answered: LocalTime::from_nanos(instant(8, 0)),
+            reading_error: Span::from_micros(i64::from(bytes.byte())),
+        };
+        self.clock.observe(exchange)
     }
 
     fn learn(&mut self, bytes: &mut Bytes<'_>) {
         let ssrc = SSRCS[usize::from(bytes.byte()) % 3];
-        match bytes.byte() % 6 {
+        match bytes.byte() % 8 {
+            6 | 7 => {
+                if let Some(mapping) = self.exchange(bytes) {
+                    self.receiver.set_clock(ssrc, mapping);
+                }
+            }
             0 | 1 => {
                 let (offset, sure) =
                     (Span::from_nanos(bytes.long()), Span::from_nanos(bytes.long()));
