@@ -4,6 +4,7 @@
 //! happened with the time by the clock of their own host. What came of it is told from the sound:
 //! each captured frame has a value of its own, so each played frame says which one it was.
 
+mod change;
 mod look;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -25,6 +26,7 @@ use crate::heard::{Heard, is_sound, value};
 use crate::link::{Path, Pauses};
 use crate::scenario::{HostModel, ReceiverModel, Scenario};
 
+pub use change::Change;
 pub use look::Look;
 
 enum Event {
@@ -403,7 +405,7 @@ impl Listener {
     fn new(model: &ReceiverModel, scenario: &Scenario, number: u32, rng: &mut Rng) -> Self {
         let mut receiver = Receiver::new(ReceiverConfig {
             format: scenario.format,
-            payload_types: PayloadTypes::Exactly,
+            payload_types: PayloadTypes::ByConvention,
             extensions: ExtensionIds::DEFAULT,
             link_offset: scenario.auto.map_or(scenario.latency, |_| MOST_AUTO),
             resampler: tautline_dsp::resample::Quality::default(),
