@@ -95,6 +95,7 @@ pub struct Counters {
     pub duplicate: u64,
     pub repaired: u64,
     pub invalid: u64,
+    pub missing_frames: u64,
     pub concealed_frames: u64,
     pub xruns: u64,
     pub resyncs: u64,

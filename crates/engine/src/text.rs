@@ -130,7 +130,8 @@ fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
         ("send errors", c.send_errors),
         ("xruns", c.xruns),
         ("resyncs", c.resyncs),
-        ("frames silent", c.concealed_frames),
+        ("frames missing", c.missing_frames),
+        ("of them concealed", c.concealed_frames),
         ("frames resampled", c.resampled_frames),
         ("of all these the host's", c.host_stalled),
     ];
@@ -155,7 +156,7 @@ fn singular(name: &'static str) -> &'static str {
         "xruns" => "xrun",
         "resyncs" => "resync",
         "send errors" => "send error",
-        "frames silent" => "frame silent",
+        "frames missing" => "frame missing",
         "frames resampled" => "frame resampled",
         "of all these the host's" => "of these the host's",
         other => other,

@@ -129,7 +129,7 @@ fn handle_and_pull(bencher: Bencher<'_, '_>, (sample, stamps): (SampleFormat, bo
 fn place_and_pull(bencher: Bencher<'_, '_>, sample: SampleFormat) {
     let format = stream(sample);
     let payload = vec![0x11; format.payload_bytes()];
-    let mut playout = Playout::new(Channels::STEREO, Frames::new(12_960));
+    let mut playout = Playout::new(Rate::HZ_48000, Channels::STEREO, Frames::new(12_960));
     let mut out = [0.0; SAMPLES];
     let mut media = MediaTime::ZERO;
     playout.move_to(media);

@@ -2,13 +2,13 @@
 //! nothing and holes are explicit.
 //!
 //! It does not know *when*: [`crate::placement`] does. It is asked for the next frames and gives
-//! them, a short fade into silence where there are none, and the count of those it lacked.
+//! them, what conceals it where there are none, and the count of those it lacked.
 
-use tautline_dsp::fade::Fade;
+use tautline_dsp::conceal::Concealer;
 use tautline_dsp::format::{self, SampleFormat};
 
 use crate::time::{Frames, MediaTime};
-use crate::units::Channels;
+use crate::units::{Channels, Rate};
 
 /// What became of a packet that was placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,18 +41,15 @@ pub struct Playout {
     history: Frames,
     /// The next frame that will be asked for; before the first pull, the first that may come.
     cursor: Option<MediaTime>,
-    fade: Fade,
+    concealer: Concealer,
 }
 
 impl Playout {
-    /// Frames of a fade around a hole: 32, two thirds of a millisecond at 48 kHz. Long enough that
-    /// its click is 30 dB below the step it hides, short against the shortest packet lost.
-    const FADE: usize = 32;
     /// Room for at least `frames` ahead of the cursor, and for a quarter as many behind it: whoever
     /// goes back to play later repeats real sound. Allocates; nothing later does. What lies in
     /// a hole is never played, so it may be NaN: that is written, not merely reserved, and the
     /// memory is there when the first packet comes.
-    pub fn new(channels: Channels, frames: Frames) -> Self {
+    pub fn new(rate: Rate, channels: Channels, frames: Frames) -> Self {
         let frames = Frames::new(frames.count().max(4));
         let ring = (frames.as_len() + frames.as_len() / 4).next_power_of_two();
         Self {
@@ -62,7 +59,7 @@ impl Playout {
             mask: ring - 1,
             history: Frames::from_len(ring) - frames,
             cursor: None,
-            fade: Fade::new(channels.count(), Self::FADE),
+            concealer: Concealer::new(channels.count(), rate.hertz()),
         }
     }
 
@@ -125,8 +122,18 @@ impl Playout {
         }
     }
 
-    /// Gives the frames from the cursor on and moves it past them. Where there is no sound, fades
-    /// to silence; returns how many frames that was.
+    /// Frames of those missing in whose place the sound before went on, since the beginning.
+    pub const fn concealed(&self) -> u64 {
+        self.concealer.concealed()
+    }
+
+    /// The source ends: what is missing from now on is its silence and fades in at once.
+    pub fn end(&mut self) {
+        self.concealer.end();
+    }
+
+    /// Gives the frames from the cursor on and moves it past them. Where there is no sound, it
+    /// is concealed; returns how many frames that was.
     pub fn pull(&mut self, out: &mut [f32]) -> Frames {
         // A block may be longer than the buffer: piece by piece no slot is read twice.
         let piece = self.channels.samples_in(self.capacity());
@@ -137,7 +144,7 @@ impl Playout {
     fn pull_piece(&mut self, out: &mut [f32]) -> usize {
         let frames = self.channels.frames_in(out.len());
         let Some(cursor) = self.cursor else {
-            self.fade.silence(out);
+            self.concealer.conceal(out);
             return frames.as_len();
         };
         let channels = self.channels.count();
@@ -165,9 +172,9 @@ impl Playout {
             if kind == 1 {
                 let from = (start + at) * channels;
                 part.copy_from_slice(&self.samples[from..from + run * channels]);
-                self.fade.sound(part);
+                self.concealer.sound(part);
             } else {
-                self.fade.silence(part);
+                self.concealer.conceal(part);
                 missing += run;
             }
             at += run;
@@ -192,7 +199,7 @@ impl Playout {
 
     /// Moves the cursor to `next` with fades: what comes does not follow what was.
     pub fn jump_to(&mut self, next: MediaTime) {
-        self.fade.cut();
+        self.concealer.cut();
         self.move_to(next);
     }
 
@@ -208,7 +215,7 @@ impl Playout {
     /// Forgets every frame and the cursor: another stream begins. It fades over from what was, so
     /// the change makes no click.
     pub fn clear(&mut self) {
-        self.fade.cut();
+        self.concealer.cut();
         self.filled.fill(0);
         self.cursor = None;
     }

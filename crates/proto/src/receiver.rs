@@ -59,6 +59,8 @@ pub struct Receiver {
     /// Frames that were due after the newest packet: missing if the stream goes on, nothing if it
     /// ended there.
     tail_missing: u64,
+    /// Those of them in whose place the sound before went on.
+    tail_concealed: u64,
     counters: Counters,
 }
 
@@ -88,6 +90,7 @@ impl Receiver {
             source: None,
             clock: None,
             tail_missing: 0,
+            tail_concealed: 0,
             config,
         }
     }
@@ -158,6 +161,7 @@ impl Receiver {
     pub fn say_goodbye(&mut self, ssrc: u32) {
         if let Some(source) = self.source.as_mut().filter(|source| source.ssrc() == ssrc) {
             source.say_goodbye();
+            self.renderer.end();
         }
     }
 
@@ -393,7 +397,7 @@ impl Receiver {
         self.take_turns(&rendered, times, passage);
         self.counters.resampled_frames +=
             if rendered.resampled { frames.as_len() as u64 } else { 0 };
-        self.count_missing(rendered.read, rendered.missing);
+        self.count_missing(rendered.read, (rendered.missing, rendered.concealed));
         Pulled { media: Some(rendered.start), missing: rendered.missing, resync }
     }
 
@@ -461,21 +465,26 @@ impl Receiver {
 
     /// Counts the missing frames of a block that lie between the first and the newest packet;
     /// those after the newest are counted when another comes.
-    fn count_missing(&mut self, frames: Range<MediaTime>, missing: Frames) {
+    fn count_missing(&mut self, frames: Range<MediaTime>, (missing, concealed): (Frames, Frames)) {
         let Some(source) = &self.source else { return };
         let before = (source.begin_media().min(frames.end) - frames.start).as_len();
         let after = (frames.end - source.end().max(frames.start)).as_len();
         let inside = missing.as_len().saturating_sub(before + after);
+        let concealed_inside = concealed.as_len().min(inside);
         self.counters.missing_frames += inside as u64;
+        self.counters.concealed_frames += concealed_inside as u64;
         self.tail_missing += after as u64;
+        self.tail_concealed += (concealed.as_len() - concealed_inside) as u64;
     }
 
     /// A packet came: what was missing before it was missing from a running stream, unless the
     /// packet begins a new run of sound.
     fn settle_tail(&mut self) {
         let tail = core::mem::take(&mut self.tail_missing);
+        let concealed = core::mem::take(&mut self.tail_concealed);
         if !self.source.as_ref().is_some_and(Source::begins_anew) {
             self.counters.missing_frames += tail;
+            self.counters.concealed_frames += concealed;
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Rendered {
     pub(crate) read: Range<MediaTime>,
     /// How many of those had not come.
     pub(crate) missing: Frames,
+    /// In how many of these the sound before went on.
+    pub(crate) concealed: Frames,
     /// Whether the block went through the resampler.
     pub(crate) resampled: bool,
 }
@@ -61,7 +63,7 @@ impl Renderer {
         Self {
             rate,
             channels,
-            playout: Playout::new(channels, frames),
+            playout: Playout::new(rate, channels, frames),
             resampler,
             servo: Servo::new(rate),
             step: Step::ONE,
@@ -169,13 +171,14 @@ impl Renderer {
     pub(crate) fn pull(&mut self, out: &mut [f32]) -> Option<Rendered> {
         let begin = self.place().zip(self.playout.cursor());
         let resampled = self.step != Step::ONE || self.resampler.fraction() != 0;
-        let mut missing = Frames::ZERO;
+        let (mut missing, concealed) = (Frames::ZERO, self.playout.concealed());
         for piece in out.chunks_mut(Self::PIECE * self.channels.count()) {
             missing += self.pull_piece(piece);
         }
         let (start, first) = begin?;
         let read = first..self.playout.cursor()?;
-        Some(Rendered { start, read, missing, resampled })
+        let concealed = Frames::new((self.playout.concealed() - concealed) as i64);
+        Some(Rendered { start, read, missing, concealed, resampled })
     }
 
     fn pull_piece(&mut self, out: &mut [f32]) -> Frames {
@@ -191,6 +194,11 @@ impl Renderer {
         self.resampler.push(room);
         self.resampler.pull(out, self.step);
         missing
+    }
+
+    /// The source ends: what is missing from now on is its silence.
+    pub(crate) fn end(&mut self) {
+        self.playout.end();
     }
 
     /// Forgets the stream; fades over from what was.

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::playout::{Placed, Playout};
 use tautline_proto::time::{Frames, MediaTime};
-use tautline_proto::units::Channels;
+use tautline_proto::units::{Channels, Rate};
 
-/// Frames after a hole or before one that a fade may change.
-const FADE: usize = 32;
+/// Frames after a hole that a fade may change.
+const FADE: usize = 48;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -130,7 +130,7 @@ fn check_block(
 }
 
 fn play(start: i64, steps: &[Step]) -> Result<(), TestCaseError> {
-    let mut playout = Playout::new(Channels::STEREO, Frames::new(900));
+    let mut playout = Playout::new(Rate::HZ_48000, Channels::STEREO, Frames::new(900));
     let (capacity, history) = (playout.capacity().count(), playout.history().count());
     let mut model = Model { capacity, history, ..Model::default() };
     prop_assert!(model.capacity >= 900 && model.history >= 225);

@@ -141,7 +141,7 @@ pub(crate) fn is_sound(sample: f32, index: i64, copied: bool) -> bool {
 }
 
 /// Frames of a fade, in which the sound is not its own.
-const FADE: i64 = 40;
+const FADE: i64 = 56;
 
 impl Heard {
     /// Takes the first channel of a block that begins with the frame `begin` by the receiver's word,

@@ -236,7 +236,7 @@ const COUNTERS: [&str; 12] = [
     "duplicate",
     "repaired",
     "invalid",
-    "concealed_frames",
+    "missing_frames",
     "xruns",
     "resyncs",
     "host_stalled",

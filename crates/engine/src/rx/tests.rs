@@ -15,8 +15,8 @@ use tautline_proto::wire::rtp::{ExtensionIds, HEADER_BYTES, Header};
 const PACKET: usize = 48;
 const TICK: Span = Span::from_millis(1);
 const LATENCY: Span = Span::from_millis(5);
-/// The frames of a fade.
-const FADE: f32 = 32.0;
+/// The frames of a cross-fade.
+const FADE: f32 = 48.0;
 
 type Queue = Arc<Mutex<VecDeque<(Vec<u8>, LocalTime)>>>;
 

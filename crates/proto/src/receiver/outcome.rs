@@ -45,6 +45,8 @@ pub struct Counters {
     pub invalid: [u64; Invalid::COUNT],
     /// Frames that were due and had not come, while the stream ran.
     pub missing_frames: u64,
+    /// Of those, frames in whose place the sound before went on; the others were silent.
+    pub concealed_frames: u64,
     /// Times the playout was laid anew.
     pub resyncs: u64,
     /// Frames played that were resampled, to stay in time with a card of another rate; all others

@@ -69,7 +69,7 @@ impl Report {
     /// known only after its first packet, hundreds of milliseconds before that is heard.
     #[track_caller]
     pub(crate) fn missed_nothing(&self) {
-        for counter in ["lost", "late", "concealed_frames", "xruns", "resampled_frames"] {
+        for counter in ["lost", "late", "missing_frames", "xruns", "resampled_frames"] {
             assert_eq!(self.count(counter), 0, "{counter} in {:#}", self.0);
         }
     }
