@@ -37,8 +37,10 @@ pub struct Standing {
     pub starved: u64,
     /// Datagrams that found a buffer of this host full.
     pub dropped: u64,
-    /// If packets were lost since the last time: from when the first of them was captured to when
-    /// the last was missed, or longer.
+    /// Packets that were here in time and fell into silence of the device's own.
+    pub unheard: u64,
+    /// If packets were lost or unheard since the last time: from when the first of them was captured
+    /// to when the last was missed, or longer.
     pub missing: Option<(LocalTime, LocalTime)>,
 }
 
@@ -57,8 +59,8 @@ pub struct Arrivals {
     fresh: Vec<Passage>,
     /// Late packets that wait for the witness's word.
     unjudged: Vec<Passage>,
-    /// Packets lost since the last time, and when.
-    missing: Option<((LocalTime, LocalTime), u64)>,
+    /// Packets lost and unheard since the last time, and when.
+    missing: Option<((LocalTime, LocalTime), [u64; 2])>,
     standing: Standing,
 }
 
@@ -141,7 +143,8 @@ impl Arrivals {
         let before = core::mem::replace(&mut self.standing, standing);
         let lost = standing.lost.saturating_sub(before.lost);
         self.causes.lose(0, before.lost.saturating_sub(standing.lost), false);
-        self.missing = standing.missing.filter(|_| lost > 0).map(|when| (when, lost));
+        let unheard = standing.unheard.saturating_sub(before.unheard);
+        self.missing = standing.missing.map(|when| (when, [lost, unheard]));
         if standing.starved == before.starved {
             // Where the device starved, no latency would have helped.
             for transit in self.fresh.iter().filter_map(Passage::transit) {
@@ -158,8 +161,12 @@ impl Arrivals {
         for passage in self.unjudged.drain(..) {
             self.causes.judge(&passage, &stalled);
         }
-        if let Some(((from, to), lost)) = self.missing.take() {
-            self.causes.lose(lost, 0, stalled(from, to));
+        if let Some(((from, to), [lost, unheard])) = self.missing.take()
+            && lost + unheard > 0
+        {
+            let stalled = stalled(from, to);
+            self.causes.lose(lost, 0, stalled);
+            self.causes.starve(unheard, stalled);
         }
     }
 
@@ -167,6 +174,12 @@ impl Arrivals {
     pub fn finish(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
         self.unjudged.append(&mut self.fresh);
         self.close(stalled);
+    }
+
+    /// What packets carry of others may bring a lost one back within `budget` of its own departure;
+    /// so many in 10⁹ do not come by themselves ([`crate::receiver::Receiver::repair_budget`]).
+    pub fn set_repair(&mut self, (budget, lost): (Span, u32)) {
+        self.depth.set_repair(budget, lost);
     }
 
     /// Moves the link offset on that arrivals ask for; that is what it says then.

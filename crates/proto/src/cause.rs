@@ -1,7 +1,7 @@
 //! Why a packet was not there at its turn: each gap at one door, since each has its own remedy.
 //!
 //! A packet that came late was late already when it left, or lost time on the way, or lay here in
-//! time and was not taken. A packet that never came was dropped by a full socket buffer of this
+//! time and was not taken, or fell into a silence of the device. A packet that never came was dropped by a full socket buffer of this
 //! host, or lost before. What a stall of the whole host overlaps is laid at the host's door alone.
 
 #[cfg(test)]
@@ -37,7 +37,7 @@ pub struct Schedule {
     pub period: Span,
 }
 
-/// Packets that were not there at their turn, by cause. The sum is `late` and `lost` of
+/// Packets that were not heard at their turn, by cause. The sum is `late`, `lost` and `unheard` of
 /// [`crate::receiver::Counters`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gaps {
@@ -45,9 +45,9 @@ pub struct Gaps {
     pub late_sender: u64,
     /// Late: the network took long.
     pub late_network: u64,
-    /// Late: this program read or took them late.
+    /// Late: this program read or took them late, or its device starved at their turn.
     pub late_receiver: u64,
-    /// Late or lost while the whole host stood still.
+    /// Missed while the whole host stood still.
     pub host_stalled: u64,
     /// Never came.
     pub lost: u64,
@@ -66,6 +66,8 @@ pub struct Causes {
     /// Transits of packets that were late at the sender or on the way: what would have caught them.
     transits: [Histogram; 2],
     lost_stalled: u64,
+    /// Unheard ones: while this program did not run, and while nothing did.
+    unheard: [u64; 2],
 }
 
 impl Causes {
@@ -81,6 +83,7 @@ impl Causes {
             late: [0; 4],
             transits: Default::default(),
             lost_stalled: 0,
+            unheard: [0; 2],
         }
     }
 
@@ -153,6 +156,11 @@ impl Causes {
         self.lost_stalled = self.lost_stalled.saturating_sub(found);
     }
 
+    /// Takes how many packets were unheard, and whether the whole host stood still meanwhile.
+    pub fn starve(&mut self, unheard: u64, stalled: bool) {
+        self.unheard[usize::from(stalled)] += unheard;
+    }
+
     /// Lays what the receiver counted, `late` and `lost`, at the doors. `dropped` datagrams found a
     /// buffer of this host full; they cannot be more gaps than there are.
     pub fn gaps(&self, (late, lost): (u64, u64), dropped: u64) -> Gaps {
@@ -166,8 +174,8 @@ impl Causes {
         let mut gaps = Gaps {
             late_sender: sender,
             late_network: network,
-            late_receiver: receiver,
-            host_stalled: stalled + lost_stalled,
+            late_receiver: receiver + self.unheard[0],
+            host_stalled: stalled + lost_stalled + self.unheard[1],
             lost: lost - lost_stalled - discarded,
             discarded,
         };

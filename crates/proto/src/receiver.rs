@@ -457,10 +457,17 @@ impl Receiver {
         let start = rendered.start;
         // What is read first is heard so much later, as the resampler reads ahead.
         let resample = rate.span_of_fine(MediaPoint::from(rendered.read.start) - start);
+        let read = rendered.read.start;
+        let mut unheard = 0;
         self.counters.lost += self.turns.take(&rendered.read, source, |slot| {
+            if slot.media < read {
+                unheard += u64::from(slot.media + times.skipped >= read);
+                return;
+            }
             let dac = times.meets + rate.span_of_fine(MediaPoint::from(slot.media) - start);
             passage(Passage { resample, ..slot.passage(placement, times.now, dac) });
         });
+        self.counters.unheard += unheard;
     }
 
     /// Counts the missing frames of a block that lie between the first and the newest packet;

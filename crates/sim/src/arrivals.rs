@@ -77,6 +77,7 @@ impl Desk {
             lost: counters.lost,
             starved: self.starved,
             dropped: 0,
+            unheard: counters.unheard,
             missing,
         };
         let stalls = &self.stalls;

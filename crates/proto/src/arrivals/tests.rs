@@ -48,7 +48,7 @@ fn packet(millis: i64, transit: i64) -> Passage {
 /// Packets late and lost so far, and times that the device starved.
 fn standing(millis: i64, (late, lost, starved): (u64, u64, u64)) -> Standing {
     let missing = Some((at(millis - 10), at(millis)));
-    Standing { late, lost, starved, dropped: 0, missing }
+    Standing { late, lost, starved, dropped: 0, unheard: 0, missing }
 }
 
 fn never(_: LocalTime, _: LocalTime) -> bool {

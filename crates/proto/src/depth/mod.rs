@@ -10,8 +10,8 @@
 //! packets would have been late at which offset follows, and from that the offset.
 //!
 //! Memory is of two lengths. What the last ten to twelve seconds ask for is given at once. What the
-//! last hundred seconds ask for on top, where rarer events show, is given up to half of the spread:
-//! enough for a tail that goes on, not for spikes that have gone. See docs/decisions/0012-depth.md
+//! last hundred seconds ask for on top, where rarer events show, is given up to the spread of the
+//! last ten: enough for a tail that goes on, not for spikes that have gone. See docs/decisions/0012-depth.md
 //! for the other ways that were tried.
 
 mod curve;
@@ -188,7 +188,7 @@ impl Depth {
         let recent = self.recent.all();
         let tail = self.tail(recent)?;
         let spread = tail - recent.least()?;
-        let margin = spread.half().max(Self::MARGIN);
+        let margin = spread.max(Self::MARGIN);
         let transit = self.tail(self.memory.all())?.min(tail + margin).max(tail);
         let transit = self.repaired(recent).map_or(transit, |repaired| transit.max(repaired));
         let wanted = transit + self.config.takes + Self::SLACK;
@@ -278,8 +278,10 @@ impl Depth {
             }
         };
         let excess = (self.offset - self.rest(wanted)).max(Span::ZERO);
-        let long = excess > Self::LONG_FALL.times(Self::PPM).divided(1_000_000);
-        let at_once = quiet || (long && self.passed - since >= Self::NO_PAUSE);
+        let waited = self.passed - since;
+        let left = Self::LONG_FALL - waited;
+        let long = excess > left.max(Span::ZERO).times(Self::PPM).divided(1_000_000);
+        let at_once = quiet || (long && waited >= Self::NO_PAUSE);
         let fall = if at_once { excess } else { excess.min(step) };
         if at_once {
             self.journal.largest_step = self.journal.largest_step.max(fall);

@@ -146,17 +146,25 @@ fn a_long_way_down_without_a_pause_is_cut_short_within_thirty_seconds() {
 }
 
 #[test]
-fn rare_events_add_no_more_than_half_of_the_spread_once_they_are_over() {
+fn rare_events_are_waited_for_up_to_the_spread_again_once_they_are_over() {
     // A tail that shows each five seconds in two packets, on top of 2 ms of common jitter.
-    let rare = |milli: i64| {
-        let odd = milli % 5_000 < 2 && milli < 100_000;
-        micros(if odd { 3_900 } else { 1_000 + drawn(milli, 2_000) })
+    let offset_after = |rare: i64| {
+        let transit = |milli: i64| {
+            let odd = milli % 5_000 < 2 && milli < 100_000;
+            micros(if odd { rare } else { 1_000 + drawn(milli, 2_000) })
+        };
+        let mut depth = depth();
+        pass(&mut depth, (0, 100), false, transit);
+        let with = depth.offset();
+        pass(&mut depth, (100, 150), false, transit);
+        (with, depth.offset())
     };
-    let mut depth = depth();
-    pass(&mut depth, (0, 100), false, rare);
-    let with = depth.offset();
-    pass(&mut depth, (100, 150), false, rare);
-    assert!(depth.offset() >= with - micros(150), "{with:?} {:?}", depth.offset());
+    let (with, after) = offset_after(4_500);
+    assert!(after >= with - micros(150), "{with:?} {after:?}");
+    let (with, after) = offset_after(12_000);
+    assert!(with > Span::from_millis(14), "{with:?}");
+    // Packets up to 3 ms, as much as their spread on top, the device, and half of the band.
+    assert!(after <= micros(3_000 + 2_000 + 2_000 + 400), "{after:?}");
 }
 
 #[test]

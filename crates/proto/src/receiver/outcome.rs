@@ -26,6 +26,9 @@ pub struct Counters {
     pub lost: u64,
     /// Packets that came after their turn, wholly or in part.
     pub late: u64,
+    /// Packets that were here in time and were not heard, as the device played silence of its own at
+    /// their turn.
+    pub unheard: u64,
     /// Packets that came after a later one.
     pub reordered: u64,
     /// Packets that had come before.

@@ -118,8 +118,8 @@ impl Turns {
         was_lost
     }
 
-    /// Ends the turn of every packet that begins before the end of `frames`: tells of those that
-    /// came in time, counts those that did not come.
+    /// Ends the turn of every packet that begins before the end of `frames`, also of those that are
+    /// skipped: tells of those that came in time, counts those that did not come.
     pub(super) fn take(
         &mut self,
         frames: &Range<MediaTime>,
@@ -131,7 +131,7 @@ impl Turns {
             let (begin, length) = match self.came(self.next) {
                 Some(slot) if slot.media >= frames.end => break,
                 Some(slot) => {
-                    if slot.whole && !slot.repaired && slot.media >= frames.start {
+                    if slot.whole && !slot.repaired {
                         tell(slot);
                     }
                     (slot.media, slot.frames)
