@@ -27,8 +27,23 @@ fuzz_target!(|datagram: &[u8]| {
     let mut again = vec![0; header.bytes()];
     assert_eq!(header.write(&mut again), again.len());
     again.extend(packet.payload);
-    assert_eq!(Packet::parse(&again), Ok(packet));
+    assert_eq!(Packet::parse(&again), Ok(Packet { carried: None, ..packet }));
+    check_carried(&packet, &header);
 });
+
+/// What it carries of others, written again, reads the same.
+fn check_carried(packet: &Packet<'_>, header: &Header) {
+    let mut room = vec![0; 65_536];
+    let Some(block) = packet.carried.and_then(|carried| carried.gather(&mut room)) else { return };
+    let mut again = vec![0; header.bytes_with(block.len())];
+    assert_eq!(header.write_with(block, &mut again), again.len());
+    again.extend(packet.payload);
+    let read = Packet::parse(&again).expect("what is written is read");
+    let mut other = vec![0; 65_536];
+    let carried = read.carried.map(|carried| carried.gather(&mut other).expect("it fitted before"));
+    assert_eq!(carried.unwrap_or_default(), block);
+    assert_eq!((read.payload, read.sender), (packet.payload, packet.sender));
+}
 
 fn check_frames(packet: &Packet<'_>) {
     let format = StreamFormat {

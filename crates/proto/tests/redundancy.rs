@@ -225,3 +225,11 @@ fn damage_is_passed_over_and_counted_and_the_sound_is_played() {
     }
     assert_eq!((receiver.counters().damaged, receiver.counters().received), (10, 20));
 }
+
+#[test]
+fn the_first_packet_of_all_may_be_the_one_that_is_lost() {
+    for layout in [Layout::copies(1, 8), Layout::code(2, 8)] {
+        let (wrong, counters) = play(layout, 50, |number| number == 0);
+        assert_eq!((wrong, counters.repaired, counters.lost), (0, 1, 0), "{layout:?}");
+    }
+}

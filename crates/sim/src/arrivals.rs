@@ -81,6 +81,7 @@ impl Desk {
             missing,
         };
         let stalls = &self.stalls;
+        self.arrivals.set_repair(receiver.repair_budget());
         self.arrivals.stand(standing, |from, to| overlaps(stalls, from, to));
     }
 

@@ -1,12 +1,23 @@
 //! Packets that did not come, rebuilt from what others carry ([`crate::redundancy`]).
 
-use super::{Accepted, Receiver};
+use super::{Accepted, Phase, Receiver};
 use super::turns::Slot;
 use crate::playout::Placed;
+use crate::redundancy::sizing::Tally;
 use crate::stream::StreamFormat;
+use crate::time::{Frames, Span};
 use crate::wire::rtp::Packet;
 
 impl Receiver {
+    /// How long after its own departure a packet may be rebuilt, by what packets carry, and how many
+    /// in 10⁹ do not come by themselves.
+    pub fn repair_budget(&self) -> (Span, u32) {
+        let Tally { expected, missing, .. } = self.tally;
+        let window = Frames::new(self.repairer.window() as i64 * self.format.packet.count());
+        let share = u128::from(missing) * 1_000_000_000 / u128::from(expected.max(1));
+        (self.format.rate.span_of(window), u32::try_from(share).unwrap_or(u32::MAX))
+    }
+
     /// Gives a packet that came to the repairer, and places what that brings back. What comes back
     /// after its turn is of no use, and counted nowhere.
     pub(super) fn repair(
@@ -16,18 +27,22 @@ impl Receiver {
         format: &StreamFormat,
         rebuilt: &mut dyn FnMut(Accepted<'_>),
     ) {
-        let Self { repairer, renderer, turns, counters, .. } = self;
+        let Self { repairer, renderer, turns, counters, phase, .. } = self;
         let name = (came.sequence, packet.payload_type);
         if repairer.accept(name, packet.payload, packet.carried).is_err() {
             counters.damaged += 1;
         }
         while let Some((sequence, payload)) = repairer.next() {
             let frames = i64::saturating_mul(came.sequence - sequence, came.frames.count());
-            let media = came.media - crate::time::Frames::new(frames);
+            let media = came.media - Frames::new(frames);
             if turns.has(sequence)
                 || renderer.place_packet(media, format.sample, payload) != Placed::Whole
             {
                 continue;
+            }
+            if *phase != Phase::Playing {
+                // The first of all may be the one that was lost.
+                turns.begin_no_later(sequence);
             }
             let slot = Slot { sequence, media, repaired: true, whole: true, ..*came };
             counters.lost -= u64::from(turns.keep(slot));

@@ -15,11 +15,11 @@ pub struct Repairer {
     known: [bool; NUMBERS],
     /// The newest packet; `None` while no packet carried anything.
     newest: Option<i64>,
-    /// The first packet that was heard: none before it is given back.
-    first: i64,
     /// Payload type and bytes of what is kept.
     kind: (u8, usize),
     equations: Equations,
+    /// How many packets before itself the newest block reaches.
+    reach: u8,
     /// Rebuilt and not given back yet.
     rebuilt: [i64; NUMBERS],
     waiting: usize,
@@ -38,9 +38,9 @@ impl Repairer {
             history: vec![0; NUMBERS * ROW].into(),
             known: [false; NUMBERS],
             newest: None,
-            first: 0,
             kind: (0, 0),
             equations: Equations::new(),
+            reach: 0,
             rebuilt: [0; NUMBERS],
             waiting: 0,
             room: vec![0; super::LONGEST].into(),
@@ -51,6 +51,7 @@ impl Repairer {
     pub const fn reset(&mut self) {
         self.newest = None;
         self.waiting = 0;
+        self.reach = 0;
     }
 
     /// Takes a packet that came: its number without wrap-around, its payload type, its payload and
@@ -74,7 +75,7 @@ impl Repairer {
             return Ok(());
         }
         if begins || sequence - newest >= NUMBERS as i64 {
-            self.begin(sequence, kind);
+            self.begin(kind);
         } else {
             (newest + 1..=sequence).for_each(|next| self.make_way(next));
         }
@@ -86,6 +87,11 @@ impl Repairer {
         answer
     }
 
+    /// How many packets after a packet may bring it back, by what the newest carries.
+    pub fn window(&self) -> usize {
+        self.reach.into()
+    }
+
     /// A payload that was rebuilt, with its number. Ask until there is none.
     pub fn next(&mut self) -> Option<(i64, &[u8])> {
         self.waiting = self.waiting.checked_sub(1)?;
@@ -95,10 +101,7 @@ impl Repairer {
         Some((sequence, payload))
     }
 
-    fn begin(&mut self, sequence: i64, kind: (u8, usize)) {
-        if self.newest.is_none() {
-            self.first = sequence;
-        }
+    fn begin(&mut self, kind: (u8, usize)) {
         self.kind = kind;
         self.known = [false; NUMBERS];
         self.equations.clear(field_words(kind.1));
@@ -124,11 +127,13 @@ impl Repairer {
     }
 
     fn learn(&mut self, carrier: i64, carried: Carried<'_>, newest: i64) -> Result<(), Damaged> {
-        let Self { history, known, equations, room, .. } = self;
+        let Self { history, known, equations, room, reach, .. } = self;
         let block = carried.gather(room).ok_or(Damaged)?;
         let symbols = block::read(block, self.kind.1).ok_or(Damaged)?;
         let words = field_words(self.kind.1);
+        *reach = 0;
         for (symbol, bytes) in symbols {
+            *reach = (*reach).max(symbol.oldest);
             let covered = symbol.covered(carrier);
             if covered.clone().all(|sequence| known[number(sequence)]) {
                 continue;
@@ -157,7 +162,7 @@ impl Repairer {
             let sequence = newest - behind as i64;
             self.known[solved] = true;
             self.history[place(sequence)].copy_from_slice(&payload);
-            if sequence >= self.first && self.waiting < NUMBERS {
+            if self.waiting < NUMBERS {
                 self.rebuilt[self.waiting] = sequence;
                 self.waiting += 1;
             }
