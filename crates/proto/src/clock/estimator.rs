@@ -24,6 +24,8 @@ pub struct ClockEstimator {
     line: Option<Line>,
     /// What the way there takes longer than the way back, as far as changes of the path told.
     lopsided: f64,
+    /// How it was before the last of them.
+    before: Option<Before>,
     /// Set aside, oldest first.
     odd: [Option<Kept>; Self::ODD],
     mapping: Option<ClockMapping>,
@@ -64,6 +66,14 @@ impl Ways {
     }
 }
 
+/// How the ways were before the path became another, and what that made of them.
+#[derive(Debug, Clone, Copy)]
+struct Before {
+    usual: Ways,
+    longer: Ways,
+    lopsided: f64,
+}
+
 impl From<&Exchange> for Kept {
     fn from(exchange: &Exchange) -> Self {
         Self {
@@ -95,9 +105,10 @@ impl ClockEstimator {
     const WINDOW: usize = 32;
     /// Exchanges of a stretch from which the shortest is remembered: half a minute.
     const LONG: u32 = 64;
-    /// Exchanges like each other that tell of a change: eight of a path, whose least delays they are
-    /// to tell, five of a clock.
-    const ODD: usize = 8;
+    /// Exchanges like each other that tell of a change: twelve of a path, whose least delays they are
+    /// to tell, five of a clock; and for how long there was no other, which no queue lasts.
+    const ODD: usize = 12;
+    const ODD_FOR: Span = Span::from_secs(2);
     const ODD_STEPPED: usize = 5;
     /// The first of these, which may have been under way as it changed: there by the old path and
     /// back by the new.
@@ -105,7 +116,7 @@ impl ClockEstimator {
     /// Exchanges that contradict all that was known and agree with each other: a step.
     const ODD_CONTRARY: usize = 3;
     /// Before so many, nothing is called odd.
-    const FAMILIAR: usize = 8;
+    const FAMILIAR: usize = 20;
     /// Two quartz oscillators of ±50 ppm each; a warming room moves them by 0.03 ppm in the root of a
     /// second.
     const BELIEF: Belief = Belief { rate: 60e-6, wander: 0.03e-6 };
@@ -136,6 +147,7 @@ impl ClockEstimator {
             least: [f64::MAX; 2],
             line: None,
             lopsided: 0.0,
+            before: None,
             odd: [None; Self::ODD],
             mapping: None,
             steps: 0,
@@ -172,7 +184,8 @@ impl ClockEstimator {
         line.advance(kept.answered);
         self.line = Some(line);
         let kept = kept.by(&line);
-        if self.contradicts(&kept) || self.is_odd(kept.ways, &line) {
+        let reverted = self.reverts(&kept);
+        if !reverted && (self.contradicts(&kept) || self.is_odd(kept.ways, &line)) {
             return self.set_aside(kept).and_then(|()| self.map(&kept));
         }
         self.odd = [None; Self::ODD];
@@ -270,8 +283,10 @@ impl ClockEstimator {
         let most = |k: &Kept| k.received - k.asked;
         let least = |k: &Kept| k.left - k.answered;
         let error = old.reading_error + new.reading_error;
-        let higher = least(new).saturating_sub(most(old)) as f64 - error - apart(old.asked, new.answered);
-        let lower = least(old).saturating_sub(most(new)) as f64 - error - apart(old.answered, new.asked);
+        let higher =
+            least(new).saturating_sub(most(old)) as f64 - error - apart(old.asked, new.answered);
+        let lower =
+            least(old).saturating_sub(most(new)) as f64 - error - apart(old.answered, new.asked);
         higher > 0.0 || lower > 0.0
     }
 
@@ -288,7 +303,7 @@ impl ClockEstimator {
         let trips = &mut trips[..count];
         trips.sort_unstable_by(f64::total_cmp);
         let spread = trips.get(count / 2).zip(trips.first()).map_or(0.0, |(mid, min)| mid - min);
-        (least, Self::LEAST_ODD.max(4.0 * spread) + 4.0 * line.deviation())
+        (least, Self::LEAST_ODD.max(5.0 * spread) + 4.0 * line.deviation())
     }
 
     fn is_odd(&self, ways: Ways, line: &Line) -> bool {
@@ -322,12 +337,57 @@ impl ClockEstimator {
         let settled = self.odd.iter().flatten().skip(Self::ODD_BETWEEN);
         let least = settled.fold(Ways::ENDLESS, |a, b| a.least(b.ways));
         let (there, back) = (least.there - usual.there, least.back - usual.back);
-        let stepped = (there + back).abs() <= odd && there.abs().max(back.abs()) > odd;
-        if count < if stepped { Self::ODD_STEPPED } else { Self::ODD } {
+        // One way is as much faster as the other is slower, and no queue makes any way faster.
+        let opposite = there * back < 0.0 && there.abs().min(back.abs()) > odd / 2.0;
+        let stepped = opposite && (there + back).abs() <= odd;
+        let begun = self.odd[0].map_or(kept.answered, |first| first.answered);
+        let lasts = Span::from_nanos(kept.answered.saturating_sub(begun));
+        if count < if stepped { Self::ODD_STEPPED } else { Self::ODD } || lasts < Self::ODD_FOR {
             return None;
         }
-        self.follow(there, back, odd);
+        if stepped {
+            self.steps += 1;
+            self.line = Some(stepped_by(line, (there - back) / 2.0));
+            self.mapping = None;
+            self.before = None;
+        } else {
+            // The clock stays where it was known to be. What few exchanges tell of the two ways is
+            // rough, and where it may as well be alike on both it is taken to be.
+            let lopsided = if (there - back).abs() > odd { there - back } else { 0.0 };
+            self.lopsided += lopsided;
+            let much = |way: f64| if way > odd { way } else { 0.0 };
+            let longer = Ways { there: much(there), back: much(back) };
+            self.before = Some(Before { usual, longer, lopsided });
+            self.path_changes += 1;
+        }
+        let settled = core::mem::take(&mut self.odd);
+        self.anew(settled.into_iter().flatten().skip(Self::ODD_BETWEEN));
         Some(())
+    }
+
+    /// A way is as short again as before it became longer: it was, after all, a queue, or the path is
+    /// the old one again.
+    fn reverts(&mut self, kept: &Kept) -> bool {
+        let Some(Before { usual, longer, lopsided }) = self.before else { return false };
+        let short = |way: f64, usual: f64, longer: f64| longer > 0.0 && way < usual + longer / 2.0;
+        let reverts = short(kept.ways.there, usual.there, longer.there)
+            || short(kept.ways.back, usual.back, longer.back);
+        if reverts {
+            self.lopsided -= lopsided;
+            self.path_changes += 1;
+            (self.before, self.odd) = (None, [None; Self::ODD]);
+            self.anew(core::iter::empty());
+        }
+        reverts
+    }
+
+    /// Forgets what the ways took but for these.
+    fn anew(&mut self, settled: impl Iterator<Item = Kept>) {
+        let Some(line) = self.line else { return };
+        self.window = [None; Self::WINDOW];
+        self.least = [f64::MAX; 2];
+        self.next = 0;
+        settled.for_each(|kept| self.keep(kept.by(&line)));
     }
 
     /// All that was known is of another clock.
@@ -346,30 +406,6 @@ impl ClockEstimator {
             };
             line.advance(kept.answered);
             self.take(kept.by(&line), line);
-        }
-    }
-
-    /// The ways have become longer by so much, by the line.
-    fn follow(&mut self, there: f64, back: f64, odd: f64) {
-        let Some(mut line) = self.line else { return };
-        if (there + back).abs() <= odd {
-            // The sum stayed: the clock was stepped.
-            line.move_by((there - back) / 2.0);
-            line.loosen(f64::MAX);
-            self.mapping = None;
-            self.steps += 1;
-        } else {
-            // The clock stays where it was known to be. What few exchanges tell of the two ways is
-            // rough, and where it may as well be alike on both it is taken to be.
-            self.lopsided += if (there - back).abs() > odd { there - back } else { 0.0 };
-            self.path_changes += 1;
-        }
-        self.line = Some(line);
-        self.window = [None; Self::WINDOW];
-        self.least = [f64::MAX; 2];
-        self.next = 0;
-        for kept in core::mem::take(&mut self.odd).iter().flatten().skip(Self::ODD_BETWEEN) {
-            self.keep(kept.by(&line));
         }
     }
 
@@ -405,6 +441,13 @@ impl ClockEstimator {
         self.mapping = Some(mapping);
         Some(mapping)
     }
+}
+
+/// The line of a clock that was set by so much, and may run otherwise since.
+fn stepped_by(mut line: Line, nanos: f64) -> Line {
+    line.move_by(nanos);
+    line.loosen(f64::MAX);
+    line
 }
 
 impl Default for ClockEstimator {

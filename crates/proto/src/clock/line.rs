@@ -15,9 +15,9 @@ pub(crate) struct Slope(i64);
 impl Slope {
     pub(crate) const NONE: Self = Self(0);
 
-    /// From nanoseconds in a nanosecond. Beyond one in a hundred no clock is meant.
+    /// From nanoseconds in a nanosecond. Beyond one in fifty no clock is meant.
     pub(crate) fn new(rate: f64) -> Self {
-        Self((rate.clamp(-0.01, 0.01) * (1_i64 << RATE_BITS) as f64).round() as i64)
+        Self((rate.clamp(-0.02, 0.02) * (1_i64 << RATE_BITS) as f64).round() as i64)
     }
 
     /// What comes to `nanos` on top.

@@ -67,6 +67,8 @@ pub(super) struct Surety {
 impl ClockMapping {
     /// A mapping this old says nothing any more: twenty reports of the peer's did not come.
     const LIFE: Span = Span::from_secs(10);
+    /// It has gone over to the line after so many nanoseconds, however far away it was.
+    const LATEST: f64 = 5e9;
 
     /// A mapping known by other means than an exchange, of clocks that run alike.
     pub const fn known(offset: Span, uncertainty: Span) -> Self {
@@ -105,7 +107,8 @@ impl ClockMapping {
     }
 
     /// The same, but beginning where `before` is now and going over to itself within `soonest`, or
-    /// later where that would take more than `fastest`, as a rate.
+    /// later where that would take more than `fastest`, as a rate, but not for ever: what follows the
+    /// mapping has a limit of its own.
     pub(super) fn following(self, before: &Self, soonest: Span, fastest: f64) -> Self {
         let behind = before.wall(self.local) - self.wall;
         // What cannot fade in that time is no error of an estimate but another clock.
@@ -113,15 +116,17 @@ impl ClockMapping {
             return self;
         }
         let away = behind.as_nanos() as f64;
-        let within = (away.abs() / fastest).max(soonest.as_nanos() as f64).max(1e6);
-        let fades = Slope::new(away / within);
+        let soonest = soonest.max(Span::from_millis(1)).as_nanos() as f64;
+        let within = (away.abs() / fastest).clamp(soonest, Self::LATEST);
         // Counted by the line's own time at the pair, where some of what leads has faded.
-        let own = behind.as_nanos() + self.loses.over(behind.as_nanos());
+        let own = (behind.as_nanos() + self.loses.over(behind.as_nanos())) as f64;
+        let own = if own > 0.0 { own / (1.0 - own / within) } else { own };
+        let fades = Slope::new(own / within);
         // Time that is read too early or too late is read from where more or less has faded.
         let uncertainty = self.uncertainty + behind.abs();
         let faded = fades.over(uncertainty.as_nanos()).saturating_abs() + 1;
         Self {
-            behind: own + fades.over(own.max(0)),
+            behind: own.round() as i64,
             fades,
             unfades: fades.inverse(),
             within: Span::from_nanos(within as i64),
@@ -194,7 +199,7 @@ mod tests {
         let wall = |local: LocalTime, micros: i64| {
             WallTime::of_local(local, Span::from_secs(1_000) + Span::from_micros(micros))
         };
-        for micros in [-3000, -40, 0, 7, 900] {
+        for micros in [-20_000, -3000, -40, 0, 7, 900] {
             let before = ClockMapping::through(at(0), wall(at(0), 0), 30e-6, surety);
             let line = ClockMapping::through(at(500), wall(at(500), micros), 25e-6, surety);
             for fastest in [200e-6, 0.01] {
@@ -208,7 +213,7 @@ mod tests {
                     let back = after.local(there) - at(millis);
                     assert!(back.abs() <= Span::from_nanos(3), "{micros}, {millis}: {back}");
                     let next = after.wall(at(millis + 7)) - there - Span::from_millis(7);
-                    let most = Span::from_nanos(7_000_000 / 100 + 300);
+                    let most = Span::from_nanos(7_000_000 / 100 + 700);
                     assert!(next.abs() <= most, "{micros}, {millis}: {next}");
                 }
             }

@@ -1,0 +1,122 @@
+//! Compares ways to estimate a peer's clock from exchanges of reports, by true time, on every
+//! preset: `cargo run --release -p tautline-sim --example clock_estimates`.
+//!
+//! All see the same exchanges. Columns: how far the estimate is from the truth (median, 99 %,
+//! greatest) in three stretches of time. The tables of docs/decisions/0010-clock-estimate.md are
+//! what this prints.
+
+mod exchanges;
+mod rivals;
+
+use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
+use tautline_proto::time::{LocalTime, Span};
+use tautline_sim::clock::TrueTime;
+use tautline_sim::preset::Preset;
+
+use exchanges::Talk;
+use rivals::{KalmanOnMinima, LoopOnMinima, Overlap};
+
+/// What estimates a peer's clock.
+trait Estimate {
+    /// Takes an exchange.
+    fn observe(&mut self, exchange: Exchange);
+    /// What the peer's clock shows when ours shows `local`; `None` before the first exchange.
+    fn wall(&self, local: LocalTime) -> Option<WallTime>;
+    /// How far that may be from the truth, if it says so.
+    fn uncertainty(&self, _: LocalTime) -> Option<Span> {
+        None
+    }
+}
+
+/// What tautline uses.
+#[derive(Default)]
+struct Ours(ClockEstimator, Option<ClockMapping>);
+
+impl Estimate for Ours {
+    fn observe(&mut self, exchange: Exchange) {
+        self.1 = self.0.observe(exchange).or(self.1);
+    }
+
+    fn wall(&self, local: LocalTime) -> Option<WallTime> {
+        self.1.map(|mapping| mapping.wall(local))
+    }
+
+    fn uncertainty(&self, local: LocalTime) -> Option<Span> {
+        self.1?.uncertainty_at(local)
+    }
+}
+
+/// When errors are looked at, in seconds.
+const STRETCHES: [(i64, i64); 3] = [(1, 10), (10, 60), (60, 120)];
+const SEEDS: u64 = 10;
+
+/// Errors in each stretch, and how often one was greater than it was said to be.
+#[derive(Default)]
+struct Errors {
+    spans: [Vec<i64>; 3],
+    untrue: usize,
+    unsure: Vec<i64>,
+}
+
+fn run(preset: Preset, wander: f64, make: fn() -> Box<dyn Estimate>) -> Errors {
+    let mut errors = Errors::default();
+    for seed in 0..SEEDS {
+        let mut talk = Talk::new(preset.path(), wander, seed);
+        let mut estimate = make();
+        let step = Span::from_millis(20);
+        let mut at = TrueTime::ZERO;
+        while at < TrueTime::from_nanos(120_000_000_000) {
+            at = at.after(step);
+            talk.run(at, |exchange| estimate.observe(exchange));
+            let (local, truth) = talk.clocks(at);
+            let Some(wall) = estimate.wall(local) else { continue };
+            let error = (wall - truth).abs();
+            if let Some(unsure) = estimate.uncertainty(local) {
+                errors.untrue += usize::from(error > unsure);
+                errors.unsure.push(unsure.as_nanos());
+            }
+            let second = at.as_nanos() / 1_000_000_000;
+            let stretch = STRETCHES.iter().position(|(from, to)| (*from..*to).contains(&second));
+            if let Some(stretch) = stretch {
+                errors.spans[stretch].push(error.as_nanos());
+            }
+        }
+    }
+    errors
+}
+
+fn share(sorted: &[i64], share: f64) -> f64 {
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).map_or(f64::NAN, |nanos| *nanos as f64 / 1e3)
+}
+
+#[expect(clippy::print_stdout, reason = "the table is what it is for")]
+fn main() {
+    let rivals: [(&str, fn() -> Box<dyn Estimate>); 4] = [
+        ("overlap of bounds", || Box::new(Overlap::default())),
+        ("minima, Kalman", || Box::new(KalmanOnMinima::default())),
+        ("minima, PI loop", || Box::new(LoopOnMinima::default())),
+        ("weighted by excess, Kalman", || Box::new(Ours::default())),
+    ];
+    println!("us off by true time: p50 / p99 / greatest, {SEEDS} seeds each");
+    for wander in [0.01, 0.1] {
+        for preset in Preset::ALL {
+            println!("{}, wander {wander} ppm/√s", preset.name());
+            for (name, make) in rivals {
+                let mut errors = run(preset, wander, make);
+                print!("  {name:<23}");
+                for (spans, (from, to)) in errors.spans.iter_mut().zip(STRETCHES) {
+                    spans.sort_unstable();
+                    let [mid, most, max] = [0.5, 0.99, 1.0].map(|at| share(spans, at));
+                    print!(" | {from}–{to} s {mid:8.1} {most:8.1} {max:8.1}");
+                }
+                errors.unsure.sort_unstable();
+                if !errors.unsure.is_empty() {
+                    let [mid, most] = [0.5, 0.99].map(|at| share(&errors.unsure, at));
+                    print!(" | said ±{mid:.0} ±{most:.0}, untrue {}", errors.untrue);
+                }
+                println!();
+            }
+        }
+    }
+}
