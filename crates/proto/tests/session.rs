@@ -323,6 +323,7 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
         highest_sequence: 0x0001_0005,
         jitter: 3,
         effective: Some(effective),
+        losses: None,
     };
     talk.hosts[1].session.set_receiving(heard);
     talk.run(Span::from_secs(5));
