@@ -1,10 +1,9 @@
-//! Sample arithmetic: formats, gain, resampling, fades and test signals. No clock, no I/O, no
+//! Sample arithmetic: formats, gain, resampling, concealment and test signals. No clock, no I/O, no
 //! allocation after set-up.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod conceal;
-pub mod fade;
 pub mod format;
 pub mod gain;
 pub mod map;

@@ -1,0 +1,97 @@
+//! How far a concealed sound is from what was sent.
+
+use std::f64::consts::TAU;
+use std::ops::Range;
+
+use crate::{RATE, loss::Loss};
+
+/// Frames of one spectrum: 20 ms.
+const FRAME: usize = RATE / 50;
+/// Points of the transform: the frame and zeros.
+const POINTS: usize = 1024;
+/// Power added to each bin, so that silence has a level: that of a sine 90 dB below full scale.
+const FLOOR: f64 = 1e-9 * (FRAME as f64 / 4.0) * (FRAME as f64 / 4.0);
+
+/// The log-spectral distance in dB of each frame of 20 ms, one every 10 ms, that a hole touches:
+/// the root mean square, over the bins up to 20 kHz, of the difference of both power spectra in
+/// dB (Gray and Markel, "Distance measures for speech processing", 1976, §III), with a Hann
+/// window and a floor 90 dB below a sine at full scale.
+pub(crate) fn log_spectral(sent: &[f32], heard: &[f32], loss: &Loss) -> Vec<f64> {
+    let window: Vec<f64> = (0..FRAME)
+        .map(|index| 0.5 - 0.5 * (TAU * (index as f64 + 0.5) / FRAME as f64).cos())
+        .collect();
+    (0..sent.len() - FRAME)
+        .step_by(FRAME / 2)
+        .map(|start| start..start + FRAME)
+        .filter(|frame| loss.holes.iter().any(|hole| overlap(hole, frame)))
+        .map(|frame| {
+            let sent = spectrum(&sent[frame.clone()], &window);
+            let heard = spectrum(&heard[frame], &window);
+            let bins = POINTS * 20_000 / RATE;
+            let squares = (1..bins).map(|bin| (sent[bin] - heard[bin]).powi(2));
+            (squares.sum::<f64>() / (bins - 1) as f64).sqrt()
+        })
+        .collect()
+}
+
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+/// The ratio in dB of the sound sent in each hole to what is wrong in it.
+pub(crate) fn inside_holes(sent: &[f32], heard: &[f32], loss: &Loss) -> Vec<f64> {
+    loss.holes
+        .iter()
+        .filter_map(|hole| {
+            let (sent, heard) = (&sent[hole.clone()], &heard[hole.clone()]);
+            let power: f64 = sent.iter().map(|s| f64::from(*s).powi(2)).sum();
+            let wrong: f64 = sent.iter().zip(heard).map(|(s, h)| f64::from(s - h).powi(2)).sum();
+            (power > 1e-9).then(|| 10.0 * (power / wrong.max(1e-15)).log10())
+        })
+        .collect()
+}
+
+/// The middle of some figures.
+pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+/// Power of each bin in dB.
+fn spectrum(samples: &[f32], window: &[f64]) -> Vec<f64> {
+    let mut real = vec![0.0; POINTS];
+    let mut imaginary = vec![0.0; POINTS];
+    for ((out, sample), window) in real.iter_mut().zip(samples).zip(window) {
+        *out = f64::from(*sample) * window;
+    }
+    transform(&mut real, &mut imaginary);
+    let powers = real.iter().zip(&imaginary).map(|(r, i)| 10.0 * (r * r + i * i + FLOOR).log10());
+    powers.take(POINTS / 2).collect()
+}
+
+/// The discrete Fourier transform in place (Cooley and Tukey, radix 2).
+fn transform(real: &mut [f64], imaginary: &mut [f64]) {
+    let points = real.len();
+    let bits = points.trailing_zeros();
+    for index in 0..points {
+        let mirrored = index.reverse_bits() >> (usize::BITS - bits);
+        if index < mirrored {
+            real.swap(index, mirrored);
+            imaginary.swap(index, mirrored);
+        }
+    }
+    let mut half = 1;
+    while half < points {
+        for k in 0..half {
+            let (sin, cos) = (-TAU / 2.0 * k as f64 / half as f64).sin_cos();
+            for a in (k..points).step_by(2 * half) {
+                let b = a + half;
+                let (r, i) =
+                    (real[b] * cos - imaginary[b] * sin, real[b] * sin + imaginary[b] * cos);
+                (real[b], imaginary[b]) = (real[a] - r, imaginary[a] - i);
+                (real[a], imaginary[a]) = (real[a] + r, imaginary[a] + i);
+            }
+        }
+        half *= 2;
+    }
+}

@@ -1,0 +1,134 @@
+//! Packets that are lost, and what is heard without them.
+
+use std::ops::Range;
+
+use tautline_dsp::conceal::Concealer;
+
+use crate::RATE;
+use crate::material::Random;
+
+/// The holes in a sound.
+pub(crate) struct Loss {
+    /// Frames of one packet.
+    pub(crate) packet: usize,
+    /// Frames that are missing.
+    pub(crate) holes: Vec<Range<usize>>,
+}
+
+impl Loss {
+    /// Loses 5 % of the packets of `microseconds`, so many at a time, from half a second on.
+    pub(crate) fn new(frames: usize, microseconds: usize, run: usize, seed: u64) -> Self {
+        let packet = RATE * microseconds / 1_000_000;
+        let mut random = Random(seed);
+        let mut holes: Vec<Range<usize>> = vec![];
+        let mut at = RATE / 2 / packet;
+        while (at + run) * packet < frames {
+            // A run begins after each packet that came with this chance, which makes 5 % lost.
+            if random.unit() < 0.05 / (0.95 * run as f64) {
+                holes.push(at * packet..(at + run) * packet);
+                at += run;
+            }
+            at += 1;
+        }
+        Self { packet, holes }
+    }
+
+    /// Each stretch of sound or hole, in packets.
+    fn packets(&self, frames: usize) -> impl Iterator<Item = (Range<usize>, bool)> {
+        let mut holes = self.holes.iter().peekable();
+        (0..frames).step_by(self.packet).map(move |start| {
+            while holes.next_if(|hole| hole.end <= start).is_some() {}
+            let lost = holes.peek().is_some_and(|hole| hole.contains(&start));
+            (start..(start + self.packet).min(frames), lost)
+        })
+    }
+}
+
+/// What covers holes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cover {
+    /// What is under test.
+    Concealment,
+    /// The last sample decays in 32 frames, sound comes back in as many.
+    Silence,
+    /// The last packet again and again.
+    Repetition,
+    /// The same, but each seam cross-faded in 48 frames.
+    SmoothRepetition,
+}
+
+impl Cover {
+    /// The sound as it is heard with these holes.
+    pub(crate) fn heard(self, sent: &[f32], loss: &Loss) -> Vec<f32> {
+        let mut heard = sent.to_vec();
+        match self {
+            Self::Concealment => heard = concealed(&mut Concealer::new(1, RATE as u32), sent, loss),
+            Self::Silence => {
+                for hole in &loss.holes {
+                    fade(&mut heard, hole);
+                }
+            }
+            Self::Repetition => {
+                for hole in &loss.holes {
+                    hole.clone().for_each(|at| heard[at] = heard[at - loss.packet]);
+                }
+            }
+            Self::SmoothRepetition => {
+                for hole in &loss.holes {
+                    repeat_smoothly(&mut heard, hole, loss.packet);
+                }
+            }
+        }
+        heard
+    }
+}
+
+fn fade(heard: &mut [f32], hole: &Range<usize>) {
+    let last = heard[hole.start - 1];
+    for (index, at) in hole.clone().enumerate() {
+        heard[at] = if index < 32 { last * cosine(index, 32) } else { 0.0 };
+    }
+    for (index, at) in (hole.end..heard.len()).take(32).enumerate() {
+        heard[at] *= 1.0 - cosine(index, 32);
+    }
+}
+
+/// Half a cosine from nearly 1 to nearly 0.
+fn cosine(index: usize, frames: usize) -> f32 {
+    let share = (index + 1) as f64 / (frames + 1) as f64;
+    (0.5 + 0.5 * (std::f64::consts::PI * share).cos()) as f32
+}
+
+fn repeat_smoothly(heard: &mut [f32], hole: &Range<usize>, packet: usize) {
+    const SEAM: usize = 48;
+    let before = heard[hole.start - packet - SEAM..hole.start].to_vec();
+    let again = |index: usize| before[SEAM + index % packet];
+    for (index, at) in hole.clone().enumerate() {
+        let within = index % packet;
+        // The seam: from what followed the packet's end, mirrored in time, to its beginning.
+        heard[at] = if within < SEAM {
+            let old = before[before.len() - 1 - within];
+            old * cosine(within, SEAM) + again(index) * (1.0 - cosine(within, SEAM))
+        } else {
+            again(index)
+        };
+    }
+    for (index, at) in (hole.end..heard.len()).take(SEAM).enumerate() {
+        let gone = cosine(index, SEAM);
+        heard[at] = heard[at] * (1.0 - gone) + again(hole.len() + index) * gone;
+    }
+}
+
+/// The sound as it is heard from a concealer of one channel.
+fn concealed(concealer: &mut Concealer, sent: &[f32], loss: &Loss) -> Vec<f32> {
+    let mut heard = sent.to_vec();
+    for (packet, lost) in loss.packets(sent.len()) {
+        if lost {
+            heard[packet.clone()].fill(f32::NAN);
+            concealer.conceal(&mut heard[packet]);
+        } else {
+            concealer.sound(&mut heard[packet]);
+        }
+    }
+    heard
+}
