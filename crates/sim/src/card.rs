@@ -65,6 +65,11 @@ impl Card {
         self.clock.when(reading + start, now)
     }
 
+    /// The frame that the next block begins with if the card drops none.
+    pub(crate) const fn next_frame(&self) -> i64 {
+        self.next
+    }
+
     /// When the program wakes to take the next captured block, asked no later than that.
     pub(crate) fn capture_wake(&mut self, now: TrueTime) -> TrueTime {
         let full = self.meets(self.next + self.model.period.count(), now);

@@ -9,12 +9,15 @@ use tautline_proto::cause::Gaps;
 use tautline_proto::depth::{CurvePoint, Journal};
 use tautline_proto::receiver::{Counters, Resync};
 use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::Rate;
 
 use crate::clock::TrueTime;
 
 /// What one receiver played, held against what was captured, by true time.
 #[derive(Debug, Clone, Default)]
 pub struct Heard {
+    /// Who heard it where, for the words of a failing test.
+    pub who: String,
     /// What the receiver counted.
     pub counters: Counters,
     /// Of each datagram of the stream in the order of sending, whether any path carried it.
@@ -49,6 +52,13 @@ pub struct Heard {
     pub first_wrong: Option<(TrueTime, i64, i64)>,
     /// Frames lacked in the present run.
     lacking: i64,
+    /// Times of ten milliseconds or more in which nothing was heard as it was captured, once
+    /// something had been: since when, until when.
+    pub silences: Vec<(TrueTime, TrueTime)>,
+    /// The loudest sample.
+    pub loudest: f32,
+    /// When something was heard last as it was captured.
+    last_right: Option<TrueTime>,
     /// Whether any frame was heard yet.
     begun: bool,
     /// Frames of the present run that is not as it was captured.
@@ -63,11 +73,13 @@ impl fmt::Display for Heard {
         let at = |share| self.error_at(share).unwrap_or(Span::MAX);
         write!(
             f,
-            "first wrong frame {:?}; off by {} (p50), {} (p99); spoilt {:?}; resyncs {:?}; {:?}; {:?}",
+            "{}: first wrong frame {:?}; off by {} (p50), {} (p99); spoilt {:?}; silences {:?}; resyncs {:?}; {:?}; {:?}",
+            self.who,
             self.first_wrong,
             at(0.5),
             at(0.99),
             self.spoilt,
+            self.silences,
             self.resyncs,
             self.gaps,
             self.counters
@@ -76,6 +88,11 @@ impl fmt::Display for Heard {
 }
 
 impl Heard {
+    /// Nothing yet.
+    pub(crate) fn by(who: String) -> Self {
+        Self { who, ..Self::default() }
+    }
+
     /// A block lacked so many frames that had been due while the stream ran.
     pub(crate) fn lacks(&mut self, missing: Frames) {
         self.lacking += missing.count();
@@ -94,6 +111,13 @@ impl Heard {
     /// The longest run of frames that were not heard as they were captured.
     pub fn longest_spoilt(&self) -> Frames {
         Frames::new(self.spoilt.keys().next_back().copied().unwrap_or(0))
+    }
+
+    /// Whether something was heard as it was captured in the last tenth of a second of a run that
+    /// took so long.
+    pub fn heard_until(&self, whole: Span) -> bool {
+        let least = TrueTime::ZERO.after(whole - Span::from_millis(100));
+        self.last_right.is_some_and(|last| last >= least)
     }
 
     /// The error that this share of the blocks do not exceed, either way.
@@ -140,6 +164,9 @@ pub(crate) fn is_sound(sample: f32, index: i64, copied: bool) -> bool {
     !(RINGS..VALUES - RINGS).contains(&along) || (heard - along as f64).abs() <= RIPPLE
 }
 
+/// A silence that is told apart from gaps of single packets.
+const SHORTEST_SILENCE: Span = Span::from_millis(10);
+
 /// Frames of a fade, in which the sound is not its own.
 const FADE: i64 = 56;
 
@@ -153,6 +180,8 @@ impl Heard {
         (now, disturbed): (TrueTime, bool),
     ) {
         self.blocks += 1;
+        let mut right = 0;
+        self.loudest = sound.iter().fold(self.loudest, |most, sample| most.max(sample.abs()));
         if disturbed {
             self.fading = sound.len() as i64 + FADE;
         }
@@ -160,6 +189,7 @@ impl Heard {
             self.fading -= 1;
             if is_sound(*sample, index, copied) {
                 self.begun = true;
+                right += 1;
                 if self.run > 0 {
                     *self.spoilt.entry(self.run).or_default() += 1;
                     self.run = 0;
@@ -172,6 +202,21 @@ impl Heard {
                     self.first_wrong = Some((now, index, heard));
                 }
             }
+        }
+        // The frames at the edges of a resampled ramp are right whatever they are.
+        if right > sound.len() / 2 {
+            self.count_silence(now, sound.len());
+        }
+    }
+
+    /// A block of so many frames is heard right at `now`.
+    fn count_silence(&mut self, now: TrueTime, frames: usize) {
+        // From one block to the next; a card of another rate is not far off.
+        let block = Rate::HZ_48000.span_of(Frames::from_len(frames));
+        if let Some(last) = self.last_right.replace(now)
+            && now.since(last) >= SHORTEST_SILENCE + block
+        {
+            self.silences.push((last, now));
         }
     }
 }

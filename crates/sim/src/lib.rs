@@ -9,6 +9,7 @@
 mod arrivals;
 pub mod card;
 pub mod clock;
+pub mod fault;
 pub mod heard;
 pub mod link;
 pub mod preset;

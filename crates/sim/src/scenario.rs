@@ -9,7 +9,9 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::card::CardModel;
 use crate::clock::{ClockError, ClockEvent, TrueTime};
+use crate::fault::{Fault, Intruder};
 use crate::link::{Holds, PathModel};
+use crate::preset::Preset;
 
 /// One computer.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +26,8 @@ pub struct HostModel {
     pub card_events: Vec<(TrueTime, ClockEvent)>,
     /// Times in which the whole host stands still.
     pub freezes: Option<Holds>,
+    /// The same at times that are chosen, in order and apart: from when to when.
+    pub stopped: Vec<(TrueTime, TrueTime)>,
 }
 
 impl HostModel {
@@ -34,6 +38,7 @@ impl HostModel {
         card: CardModel::IDEAL,
         card_events: Vec::new(),
         freezes: None,
+        stopped: Vec::new(),
     };
 
     /// The same with another card.
@@ -58,6 +63,8 @@ pub struct ReceiverModel {
 /// A world to be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
+    /// What the network is called, for the words of a failing test.
+    pub network: &'static str,
     /// Of everything that is drawn.
     pub seed: u64,
     /// What is sent. L24, so that each frame has a value of its own.
@@ -74,6 +81,10 @@ pub struct Scenario {
     pub receivers: Vec<ReceiverModel>,
     /// Whether the two ends talk RTCP.
     pub reports: bool,
+    /// What befalls the stream, in order.
+    pub faults: Vec<(TrueTime, Fault)>,
+    /// Who else sends to the receivers' address.
+    pub intruder: Option<Intruder>,
     /// Whether the latency follows the packets' arrivals, with this share of late ones. It begins
     /// with the one above.
     pub auto: Option<LossTarget>,
@@ -82,6 +93,11 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The same on a network of those with names.
+    pub fn on(preset: Preset, seed: u64) -> Self {
+        Self { network: preset.name(), ..Self::one_way(preset.path(), seed) }
+    }
+
     /// One receiver at the end of a path that is alike both ways, in packets of 1 ms of one
     /// channel at 48 kHz, 5 ms after capture; everything else is right.
     pub fn one_way(path: PathModel, seed: u64) -> Self {
@@ -96,6 +112,7 @@ impl Scenario {
         let (there, back) = (path.clone(), path);
         let receiver = ReceiverModel { host: HostModel::IDEAL, there, also_there: None, back };
         Self {
+            network: "a path of its own",
             seed,
             format,
             latency: Span::from_millis(5),
@@ -104,6 +121,8 @@ impl Scenario {
             sender: HostModel::IDEAL,
             receivers: vec![receiver],
             reports: true,
+            faults: Vec::new(),
+            intruder: None,
             auto: None,
             witness: true,
         }

@@ -7,13 +7,15 @@
 mod change;
 mod look;
 
+mod befall;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use fastrand::Rng;
 use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::redundancy::sizing::{Losses, Sizing};
-use tautline_proto::redundancy::{Bounds, Layout, Regulator};
-use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::redundancy::{Bounds, Regulator};
+use tautline_proto::sender::{BlockTimes, Identity, Sender};
 use tautline_proto::session::{Event as Told, Receiving, Sending, Session, SessionConfig};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
@@ -22,9 +24,11 @@ use tautline_proto::wire::rtp::ExtensionIds;
 use crate::arrivals::Desk;
 use crate::card::Card;
 use crate::clock::{SimClock, TrueTime};
+use crate::fault::{Fault, Intruding, Timeline};
 use crate::heard::{Heard, is_sound, value};
 use crate::link::{Path, Pauses};
 use crate::scenario::{HostModel, ReceiverModel, Scenario};
+use befall::sender_of;
 
 pub use change::Change;
 pub use look::Look;
@@ -70,24 +74,28 @@ pub struct World {
     /// The losses that each receiver reports.
     sizings: BTreeMap<u32, Sizing>,
     listeners: Vec<Listener>,
+    identity: Identity,
+    timeline: Timeline,
+    faults: VecDeque<(TrueTime, Fault)>,
+    intruding: Option<Intruding>,
+    /// Of the packet sent last.
+    sequence: u16,
+    /// When the sender reports next.
+    speaks: TrueTime,
     /// Frames captured and lost by the sender's card so far, to know each frame by its media time.
     block: Vec<f32>,
 }
 
-const IDENTITY: Identity = Identity { ssrc: 0x5EED, sequence: 65_000, timestamp: u32::MAX - 9_999 };
+/// Of the stream, before anything befalls it.
+pub const IDENTITY: Identity =
+    Identity { ssrc: 0x5EED, sequence: 65_000, timestamp: u32::MAX - 9_999 };
 impl World {
     /// A world in which nothing has happened yet.
     pub fn new(scenario: Scenario) -> Self {
         let mut rng = Rng::with_seed(scenario.seed);
         let host = Host::new(&scenario.sender, &scenario, IDENTITY.ssrc, &mut rng);
-        let sender = Sender::new(SenderConfig {
-            format: scenario.format,
-            identity: IDENTITY,
-            period: scenario.sender.card.period,
-            stamps: true,
-            wall_offset: host.wall,
-            redundancy: Layout::NONE,
-        });
+        let wall = host.wall;
+        let sender = sender_of(&scenario, IDENTITY, wall);
         let paths = |model: &ReceiverModel| {
             model.also_there.iter().fold(model.there.mtu, |least, also| least.min(also.mtu))
         };
@@ -110,8 +118,18 @@ impl World {
             regulator: Regulator::new(scenario.redundancy, bounds),
             sizings: BTreeMap::new(),
             listeners,
+            identity: IDENTITY,
+            timeline: Timeline::default(),
+            faults: scenario.faults.clone().into(),
+            intruding: scenario.intruder.map(|model| Intruding {
+                sender: sender_of(&scenario, model.identity, wall),
+                model,
+            }),
+            sequence: IDENTITY.sequence,
+            speaks: TrueTime::ZERO,
             scenario,
         };
+        world.timeline.begin(IDENTITY.timestamp, 0);
         world.begin();
         world
     }
@@ -174,12 +192,14 @@ impl World {
             }
             Event::ReportTo(number, bytes) => self.report_to(number, &bytes),
             Event::ReportFrom(bytes) => self.report_from(&bytes),
+            Event::Speak if self.now < self.speaks => {}
             Event::Speak => self.speak(),
             Event::Answer(number) => self.answer(number),
         }
     }
 
     fn capture(&mut self) {
+        self.befall();
         let Self { host, sender, block, scenario, now, .. } = self;
         let (first, met, skipped) = host.card.capture(*now);
         let frames = scenario.sender.card.period.count();
@@ -196,8 +216,10 @@ impl World {
         sender.skip(skipped, local, &mut keep);
         sender.push(block, times, &mut keep);
         for packet in packets {
+            self.sequence = u16::from_be_bytes([packet[2], packet[3]]);
             self.carry(&packet);
         }
+        self.intrude(times);
         self.set_sending();
         let wakes = self.host.card.capture_wake(self.now);
         let wakes = self.host.freezes.end_of(wakes);
@@ -222,7 +244,7 @@ impl World {
     fn play(&mut self, number: usize) {
         let format = self.scenario.format;
         let channels = format.channels.count();
-        let Self { listeners, host: sending, now, .. } = self;
+        let Self { listeners, timeline, host: sending, now, .. } = self;
         let listener = &mut listeners[number];
         let woke = listener.host.local(*now);
         while let Some((bytes, stamp)) = listener.arrived.pop_front() {
@@ -247,7 +269,7 @@ impl World {
             listener.heard.resyncs.push((*now, reason));
         }
         if let Some(media) = pulled.media {
-            let begin = media.frame.as_frames() - i64::from(IDENTITY.timestamp);
+            let begin = timeline.frame(media.frame, sending.card.next_frame());
             let sound: Vec<f32> = out.iter().step_by(channels).copied().collect();
             let disturbed = pulled.resync.is_some() || skipped + pulled.missing > Frames::ZERO;
             let copied = resampled == listener.receiver.counters().resampled_frames;
@@ -277,7 +299,7 @@ impl World {
             format,
             link_offset: latency,
             packing_age: format.packing_age(self.scenario.sender.card.period),
-            timestamp: IDENTITY.timestamp,
+            timestamp: self.identity.timestamp,
             state: self.sender.state(),
         });
     }
@@ -304,8 +326,16 @@ impl World {
                 }
             }
         }
-        let next = self.host.when(self.host.session.deadline(), self.now);
-        self.at(next, Event::Speak);
+        self.speak_again();
+    }
+
+    /// Speaks when the next report is due, or earlier if that was planned: one event is under way.
+    fn speak_again(&mut self) {
+        let next = self.host.when(self.host.session.deadline(), self.now).max(self.now);
+        if next < self.speaks || self.speaks <= self.now {
+            self.speaks = next;
+            self.at(next, Event::Speak);
+        }
     }
 
     fn answer(&mut self, number: usize) {
@@ -366,8 +396,7 @@ impl World {
             }
         });
         self.regulate();
-        let next = self.host.when(self.host.session.deadline(), self.now);
-        self.at(next, Event::Speak);
+        self.speak_again();
     }
 }
 
@@ -383,7 +412,7 @@ impl Host {
                 scenario.format.rate,
                 rng.u64(..),
             ),
-            freezes: Pauses::new(model.freezes, rng.u64(..)),
+            freezes: Pauses::new(model.freezes, rng.u64(..)).and(model.stopped.clone()),
             session: Session::new(SessionConfig { ssrc, cname, wall_offset: wall }),
             wall,
         }
@@ -419,7 +448,10 @@ impl Listener {
             also_there: model.also_there.clone().map(|path| Path::new(path, rng.u64(..))),
             arrived: VecDeque::new(),
             desk: Desk::new(scenario, &model.host.card, longest),
-            heard: Heard::default(),
+            heard: Heard::by(format!(
+                "{}, seed {}, receiver {number}",
+                scenario.network, scenario.seed
+            )),
             receiver,
             host,
         }

@@ -114,16 +114,23 @@ impl Path {
 pub(crate) struct Pauses {
     holds: Option<Holds>,
     rng: Rng,
-    /// The present or next one.
+    /// The present or next one of those that are drawn.
     next: (TrueTime, TrueTime),
+    /// Those that are chosen.
+    chosen: Vec<(TrueTime, TrueTime)>,
 }
 
 impl Pauses {
     pub(crate) fn new(holds: Option<Holds>, seed: u64) -> Self {
         let mut pauses =
-            Self { holds, rng: Rng::with_seed(seed), next: (TrueTime::ZERO, TrueTime::ZERO) };
+            Self { holds, rng: Rng::with_seed(seed), next: Default::default(), chosen: Vec::new() };
         pauses.draw(TrueTime::ZERO);
         pauses
+    }
+
+    /// The same, and at these times too.
+    pub(crate) fn and(self, chosen: Vec<(TrueTime, TrueTime)>) -> Self {
+        Self { chosen, ..self }
     }
 
     fn draw(&mut self, after: TrueTime) {
@@ -134,6 +141,8 @@ impl Pauses {
 
     /// The end of the pause that `at` falls into, or `at`. Asked in rising order, nearly.
     pub(crate) fn end_of(&mut self, at: TrueTime) -> TrueTime {
+        let within = self.chosen.iter().find(|(from, to)| (*from..*to).contains(&at));
+        let at = within.map_or(at, |(_, to)| *to);
         if self.holds.is_none() {
             return at;
         }

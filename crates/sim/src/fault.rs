@@ -1,0 +1,101 @@
+//! What befalls a stream: faults of its sender, and another sender at the same address.
+
+use std::collections::VecDeque;
+
+use tautline_proto::sender::{Identity, Sender};
+use tautline_proto::time::{Frames, MediaTime};
+use tautline_proto::wrap;
+
+use crate::clock::TrueTime;
+
+/// What befalls the sender of a stream at an instant, between two blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Its RTP timestamps jump by so much, either way; its sequence goes on.
+    TimeJumps(Frames),
+    /// Its sequence goes on from another number; its timestamps go on.
+    SequenceRestarts(u16),
+    /// Its program starts anew, with everything chosen anew and no goodbye.
+    Restarts(Identity),
+}
+
+/// Another sender that sends to the same address, as fast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Intruder {
+    /// Under which name it sends: with the stream's own SSRC the two collide.
+    pub identity: Identity,
+    /// From when to when.
+    pub sends: (TrueTime, TrueTime),
+}
+
+/// A value that no frame of the stream has.
+pub(crate) const STRANGE: f32 = 0.4;
+
+/// An intruder at work.
+pub(crate) struct Intruding {
+    pub(crate) model: Intruder,
+    pub(crate) sender: Sender,
+}
+
+/// Which captured frame a position in the stream is, whatever befell it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Timeline {
+    /// From the newest to the oldest: RTP timestamp and number of the frame where each run begins.
+    runs: VecDeque<(u32, i64)>,
+}
+
+/// Runs of which frames may still be heard.
+const RUNS: usize = 4;
+
+impl Timeline {
+    /// From the captured frame `first` on, which has this RTP timestamp.
+    pub(crate) fn begin(&mut self, timestamp: u32, first: i64) {
+        self.runs.push_front((timestamp, first));
+        self.runs.truncate(RUNS);
+    }
+
+    /// The RTP timestamp that the captured frame `index` has if nothing befalls the stream.
+    pub(crate) fn timestamp(&self, index: i64) -> u32 {
+        let (begins, first) = self.runs.front().copied().unwrap_or_default();
+        begins.wrapping_add(wrap::rtp_timestamp(index - first))
+    }
+
+    /// The captured frame that is at `media`, of the newest run that reaches it, where those before
+    /// `end` were captured.
+    pub(crate) fn frame(&self, media: MediaTime, mut end: i64) -> i64 {
+        let timestamp = wrap::rtp_timestamp(media.as_frames());
+        let mut nearest = 0;
+        for &(begins, first) in &self.runs {
+            // The last one that was captured by then: timestamps begin again after a day.
+            let one = first + i64::from(timestamp.wrapping_sub(begins));
+            nearest = end - (end - one).rem_euclid(1 << 32);
+            // The first block of a run may be asked for from a frame before it.
+            if (first - SLACK..end).contains(&nearest) {
+                return nearest;
+            }
+            end = first;
+        }
+        nearest
+    }
+}
+
+/// Frames by which a block may begin before its run.
+const SLACK: i64 = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_of_the_run_that_reaches_it() {
+        let mut timeline = Timeline::default();
+        timeline.begin(u32::MAX - 99, 0);
+        timeline.begin(1 << 30, 48_000);
+        let frame = |timestamp: i64| timeline.frame(MediaTime::from_frames(timestamp), 60_000);
+        assert_eq!(frame((1 << 30) + 7), 48_007);
+        assert_eq!(frame(i64::from(u32::MAX) - 99 + 47_000), 47_000);
+        timeline.begin(1 << 29, 50_000);
+        let frame = |timestamp: i64| timeline.frame(MediaTime::from_frames(timestamp), 60_000);
+        assert_eq!((frame((1 << 30) + 7), frame((1 << 29) + 7)), (48_007, 50_007));
+    }
+}

@@ -1,0 +1,66 @@
+//! Faults of the stream's sender, and another sender beside it.
+
+use tautline_proto::redundancy::Layout;
+use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::session::{Session, SessionConfig};
+use tautline_proto::time::Span;
+use tautline_proto::wrap;
+
+use super::World;
+use crate::fault::{Fault, Intruding, STRANGE};
+use crate::scenario::Scenario;
+
+/// A sender of the scenario's stream under this name.
+pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> Sender {
+    Sender::new(SenderConfig {
+        format: scenario.format,
+        identity,
+        period: scenario.sender.card.period,
+        stamps: true,
+        wall_offset: wall,
+        redundancy: Layout::NONE,
+    })
+}
+
+impl World {
+    /// What is due to befall the stream before its next block befalls it.
+    pub(super) fn befall(&mut self) {
+        while self.faults.front().is_some_and(|(when, _)| *when <= self.now) {
+            let Some((_, fault)) = self.faults.pop_front() else { return };
+            // The card may drop frames before the block: those are on the new timeline.
+            let first = self.host.card.next_frame();
+            let timestamp = self.timeline.timestamp(first);
+            let sequence = self.sequence.wrapping_add(1);
+            self.identity = match fault {
+                Fault::TimeJumps(by) => {
+                    let timestamp = timestamp.wrapping_add(wrap::rtp_timestamp(by.count()));
+                    Identity { sequence, timestamp, ..self.identity }
+                }
+                Fault::SequenceRestarts(sequence) => {
+                    Identity { sequence, timestamp, ..self.identity }
+                }
+                Fault::Restarts(identity) => {
+                    let (ssrc, wall_offset) = (identity.ssrc, self.host.wall);
+                    let cname = format!("{ssrc:08x}");
+                    self.host.session = Session::new(SessionConfig { ssrc, cname, wall_offset });
+                    identity
+                }
+            };
+            self.timeline.begin(self.identity.timestamp, first);
+            self.sender = sender_of(&self.scenario, self.identity, self.host.wall);
+        }
+    }
+
+    /// The other sender, if there is one, sends a block as long as the stream's.
+    pub(super) fn intrude(&mut self, times: BlockTimes) {
+        let now = self.now;
+        let Some(Intruding { model, sender }) = &mut self.intruding else { return };
+        if !(model.sends.0..model.sends.1).contains(&now) {
+            return;
+        }
+        let block = vec![STRANGE; self.block.len()];
+        let mut packets = Vec::new();
+        sender.push(&block, times, |packet| packets.push(packet.datagram.to_vec()));
+        packets.iter().for_each(|packet| self.carry(packet));
+    }
+}

@@ -1,0 +1,32 @@
+//! Under test: two senders that drew the same SSRC (RFC 3550, section 8.2) and send to one address
+//! for five seconds. What is heard meanwhile cannot be known; after it, sound is back at once.
+
+use tautline_proto::sender::Identity;
+use tautline_proto::time::Span;
+use tautline_sim::clock::TrueTime;
+use tautline_sim::fault::Intruder;
+use tautline_sim::preset::Preset;
+use tautline_sim::scenario::Scenario;
+use tautline_sim::world::{IDENTITY, play};
+
+#[test]
+fn two_senders_of_one_name_spoil_no_more_than_the_time_of_both() {
+    for (sequence, timestamp) in [(30_000, 0x6666_0000), (IDENTITY.sequence, IDENTITY.timestamp)] {
+        let mut scenario = Scenario::on(Preset::Wired, 14);
+        let at = |seconds: i64| TrueTime::from_nanos(seconds * 1_000_000_000);
+        let (begins, ends) = (at(20), at(25));
+        let identity = Identity { ssrc: IDENTITY.ssrc, sequence, timestamp };
+        scenario.intruder = Some(Intruder { identity, sends: (begins, ends) });
+        let told = &play(scenario, Span::from_secs(45))[0];
+        assert!(told.loudest <= 1.0 && told.heard_until(Span::from_secs(45)), "{told}");
+        for (from, to) in &told.silences {
+            assert!(*from >= begins.after(Span::from_millis(-20)), "{told}");
+            assert!(to.since(ends) < Span::from_secs(1), "{told}");
+        }
+        // Each datagram that is not of the stream that is heard has one name.
+        let counters = &told.counters;
+        let named = counters.doubted + counters.duplicate + counters.late + counters.early;
+        assert!(named + counters.reordered > 0, "{told}");
+        assert_eq!(counters.foreign, 0, "{told}");
+    }
+}
