@@ -85,7 +85,7 @@ fn left_by_code(losses: Losses, symbols: usize, window: usize) -> f64 {
 }
 
 /// The least that leaves no more than [`TARGET`] of such losses, or, where the budget allows none
-/// that does, what leaves the least for its price: `most` symbols in each packet.
+/// that does, as many of `most` as are worth their price.
 pub fn fitting(losses: Losses, window: usize, most: usize) -> Layout {
     let ways = |symbols| {
         let (copies, code) = (Layout::copies(symbols, window), Layout::code(symbols, window));
@@ -97,10 +97,12 @@ pub fn fitting(losses: Losses, window: usize, most: usize) -> Layout {
     let (mut best, mut layout) = (losses.share, Layout::NONE);
     for symbols in 1..=most {
         let (left, way) = ways(symbols);
-        // A symbol more must take away a tenth of what is left to be worth its bandwidth.
-        if left < 0.9 * best {
-            (best, layout) = (left, way);
+        // A symbol more must take away a third of what is left to be worth its bandwidth: where bursts
+        // outlast the budget, no amount of it helps.
+        if left >= 0.67 * best {
+            break;
         }
+        (best, layout) = (left, way);
         if best <= TARGET {
             break;
         }
