@@ -19,9 +19,10 @@ use tautline_proto::ledger::Passage;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::Rate;
 
+use between::WINDOW;
 use brought::Brought;
 use rings::{Reader, Writer, rings};
-use search::{Search, WINDOW};
+use search::Search;
 
 /// Tells the measurement what a packet brought. Real-time.
 pub(crate) struct PacketTap(Writer<MediaTime>, usize);

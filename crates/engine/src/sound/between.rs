@@ -5,8 +5,10 @@ use tautline_dsp::resample::{Quality, Resampler, Step};
 use tautline_proto::time::{FineFrames, Frames, MediaPoint, MediaTime};
 
 use super::brought::Brought;
-use super::search::WINDOW;
 
+/// Frames compared at a time: long enough that only the right place matches, short enough that a
+/// change of place spoils little.
+pub(super) const WINDOW: usize = 1024;
 /// The part of a window's energy that may be left over: −30 dB. Resamplers differ in what they do to
 /// the highest tones: half a frame from the next, the shorter ones take some dB off them.
 const LEFT_OVER: f64 = 1e-3;

@@ -2,12 +2,9 @@
 
 use tautline_proto::time::{Frames, MediaTime};
 
-use super::between::{Between, Origin};
+use super::between::{Between, Origin, WINDOW};
 use super::brought::Brought;
 
-/// Frames compared at a time: long enough that only the right place matches, short enough that a
-/// change of place spoils little.
-pub(super) const WINDOW: usize = 1024;
 /// The part of a window's energy that may be left over: −60 dB, well above the rounding of a volume
 /// and well below anything but the same sound.
 const LEFT_OVER: f64 = 1e-6;
