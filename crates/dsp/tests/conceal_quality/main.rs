@@ -1,5 +1,7 @@
 //! Under test: what a hole sounds like, by distance from what was sent. With `--nocapture` it prints
 //! the tables of docs/performance.md.
+#![expect(clippy::print_stdout, reason = "the tables are for docs/performance.md")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot read the recording has failed")]
 
 mod distance;
 mod loss;
