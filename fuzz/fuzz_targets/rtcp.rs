@@ -17,6 +17,7 @@ fuzz_target!(|datagram: &[u8]| {
         Item::Announcement(announcement) => report.announcement = Some(announcement),
         Item::Effective(effective) => report.effective = Some(effective),
         Item::Losses(losses) => report.losses = Some(losses),
+        Item::Kept(kept) => report.kept = Some(kept),
         Item::Bye => report.bye = true,
     });
     blocks.truncate(31);
@@ -40,6 +41,7 @@ fn check(report: &Report<'_>) {
             Item::Announcement(announcement) => again.announcement = Some(announcement),
             Item::Effective(effective) => again.effective = Some(effective),
             Item::Losses(losses) => again.losses = Some(losses),
+            Item::Kept(kept) => again.kept = Some(kept),
             Item::Bye => again.bye = true,
         }
     });

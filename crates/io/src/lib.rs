@@ -9,6 +9,7 @@ pub mod control;
 pub mod destinations;
 mod fixed;
 mod incoming;
+pub mod kept;
 pub mod link;
 pub mod memory;
 mod open;

@@ -8,6 +8,7 @@
 
 mod estimator;
 mod floor;
+mod kept;
 mod line;
 mod mapping;
 mod media;
@@ -19,6 +20,7 @@ use crate::time::{LocalTime, Span};
 
 pub use estimator::ClockEstimator;
 pub(crate) use floor::Floor;
+pub use kept::{Choice, KeptClock};
 pub use mapping::{ClockMapping, ClockSource};
 pub use media::{MediaClock, Reading};
 

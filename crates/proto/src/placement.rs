@@ -7,7 +7,7 @@
 
 use crate::clock::{ClockMapping, Floor, MediaClock, Reading, WallTime};
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span};
-use crate::units::Rate;
+use crate::units::{Ppm, Rate};
 
 /// What the presentation times rest on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +103,15 @@ impl Placement {
     /// When `media` was captured, on this host's clock; `None` where only arrivals are known.
     pub fn capture(&self, media: MediaTime) -> Option<LocalTime> {
         Some(self.clock?.local(self.media_clock.wall(media)?))
+    }
+
+    /// How much faster than our clock the sender's card runs; `None` before anything says so.
+    pub fn card_rate(&self) -> Option<Ppm> {
+        let mapped = self.clock.and_then(|clock| clock.rate()).zip(self.media_clock.card_rate());
+        match mapped {
+            Some((clock, card)) => Some(Ppm::from_f64(clock.as_f64() + card.as_f64())),
+            None => self.arrivals.mapping()?.rate(),
+        }
     }
 
     /// The sender's clock as an instant here.

@@ -8,14 +8,14 @@
 
 mod peer;
 
-use crate::clock::{ClockMapping, Exchange, WallTime};
+use crate::clock::{ClockMapping, Exchange, KeptClock, WallTime};
 use crate::sender::SenderState;
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 use crate::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
 use crate::wire::rtcp::{
-    Announcement, Compound, DelaySince, Effective, InvalidReport, Item, LossReport, Report, ReportBlock,
-    SenderInfo,
+    Announcement, Compound, DelaySince, Effective, InvalidReport, Item, LossReport, Report,
+    ReportBlock, SenderInfo,
 };
 
 use peer::{Hurry, MOST_PEERS, Peer, remember};
@@ -126,6 +126,8 @@ pub struct Session {
     peers: Vec<Peer>,
     sending: Option<Sending>,
     receiving: Option<Receiving>,
+    /// How our own clock is kept.
+    kept: Option<KeptClock>,
     /// Expected and received at the last report, for the fraction lost.
     reported: (u64, u64),
     /// Our last questions: what they said, and the true instant.
@@ -162,6 +164,7 @@ impl Session {
             peers: Vec::with_capacity(MOST_PEERS),
             sending: None,
             receiving: None,
+            kept: None,
             reported: (0, 0),
             asked: [(CompactNtp::NONE, LocalTime::ZERO); Self::QUESTIONS],
             reports: 0,
@@ -181,6 +184,12 @@ impl Session {
             self.reported = (0, 0);
         }
         self.receiving = Some(receiving);
+    }
+
+    /// Says how the system clock of this host is kept: UTC less the local clock, and how sure that is.
+    /// `None` where it is not.
+    pub fn set_kept(&mut self, kept: Option<KeptClock>) {
+        self.kept = kept;
     }
 
     /// When the next report is due; [`LocalTime::NEVER`] while there is nobody to tell.
@@ -244,6 +253,7 @@ impl Session {
         }
         let own = self.config.ssrc;
         let asked = self.asked;
+        let kept = self.kept;
         let (next, hurry) = (&mut self.next, &mut self.hurry);
         let peer = remember(&mut self.peers, ssrc, arrival);
         match item {
@@ -272,7 +282,8 @@ impl Session {
                     delay.delay,
                     Self::READING_ERROR + stamp_error,
                 );
-                if let Some(mapping) = peer.clock.observe(exchange) {
+                let mapping = peer.clock.observe(exchange);
+                if let Some(mapping) = mapping.and_then(|m| peer.choice.exchanged(m, arrival)) {
                     tell(Event::Mapped { ssrc, mapping });
                 }
             }
@@ -280,6 +291,12 @@ impl Session {
             Item::Announcement(announcement) => tell(Event::Announced { ssrc, announcement }),
             Item::Effective(effective) if effective.ssrc == own => {
                 tell(Event::Effective { ssrc, effective });
+            }
+            Item::Kept(theirs) => {
+                let mapping = kept.map(|ours| ours.mapping(&theirs, arrival));
+                if let Some(mapping) = mapping.and_then(|m| peer.choice.kept(m, arrival)) {
+                    tell(Event::Mapped { ssrc, mapping });
+                }
             }
             Item::Losses(losses) if losses.ssrc == own => tell(Event::Losses { ssrc, losses }),
             _ => {}
@@ -329,6 +346,10 @@ impl Session {
             }),
             effective: self.receiving.and_then(|receiving| receiving.effective),
             losses: self.receiving.and_then(|receiving| receiving.losses),
+            // On the wire it stands beside the session's clock.
+            kept: self
+                .kept
+                .map(|kept| KeptClock { offset: kept.offset - self.config.wall_offset, ..kept }),
             bye,
         };
         let written = report.write(buffer).ok()?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::clock::WallTime;
+use tautline_proto::clock::{ClockSource, KeptClock, WallTime};
 use tautline_proto::sender::SenderState;
 use tautline_proto::session::{Event, Receiving, Sending, Session, SessionConfig};
 use tautline_proto::stream::StreamFormat;
@@ -258,6 +258,38 @@ fn a_symmetric_path_gives_the_offset_itself() {
     assert!(error.abs() <= Span::from_micros(5), "{error}");
     assert!((mapping.round_trip - delay.times(2)).abs() <= Span::from_micros(8));
     assert!(mapping.uncertainty <= Span::from_micros(120), "{}", mapping.uncertainty);
+}
+
+/// The mapping that the listener uses after ten seconds of a path that takes 4 ms there and 1 ms back,
+/// where both system clocks are known to `micros`, and how far it is off.
+fn kept(micros: i64) -> (ClockSource, Span) {
+    let mut talk = Talk::new(steady(Span::from_millis(4), Span::from_millis(1)));
+    for host in &mut talk.hosts {
+        host.session.set_kept(Some(KeptClock {
+            offset: Span::from_secs(1_000_000) - host.origin,
+            uncertainty: Span::from_micros(micros),
+            source: ClockSource::System,
+        }));
+    }
+    talk.run(Span::from_secs(10));
+    let mapping = talk
+        .told(1)
+        .filter_map(|e| if let Event::Mapped { mapping, .. } = e { Some(*mapping) } else { None })
+        .next_back()
+        .expect("mapped");
+    let error = mapping.local(talk.hosts[0].wall(talk.now)) - talk.hosts[1].local(talk.now);
+    (mapping.source, error.abs())
+}
+
+#[test]
+fn a_system_clock_that_is_surer_than_the_round_trip_takes_its_place() {
+    // Half of the round trip is 2.5 ms, and that it is lopsided cannot be seen.
+    let (source, error) = kept(100);
+    assert_eq!(source, ClockSource::System);
+    assert!(error <= Span::from_micros(1), "{error}");
+    let (source, error) = kept(5_000);
+    assert_eq!(source, ClockSource::Exchange);
+    assert!((error - Span::from_micros(1_500)).abs() <= Span::from_micros(10), "{error}");
 }
 
 #[test]

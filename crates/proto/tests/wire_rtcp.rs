@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use rtcp_types::prelude::*;
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::clock::{ClockSource, KeptClock};
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
@@ -114,8 +115,27 @@ fn everything<'a>(blocks: &'a [ReportBlock], delays: &'a [DelaySince]) -> Report
         announcement: Some(announcement()),
         effective: Some(effective()),
         losses: Some(losses()),
+        kept: Some(kept()),
         bye: true,
     }
+}
+
+fn kept() -> KeptClock {
+    KeptClock {
+        offset: Span::from_nanos(-0x0102_0304_0506_0708),
+        uncertainty: Span::from_micros(3),
+        source: ClockSource::Ptp,
+    }
+}
+
+#[test]
+fn a_kept_clock_is_these_very_bytes() {
+    let bytes = written(&Report { kept: Some(kept()), ..Report::new(3) });
+    let said = [
+        0x83, 204, 0, 7, 0, 0, 0, 3, b't', b'a', b'u', b't', 0xFE, 0xFD, 0xFC, 0xFB, 0xFA, 0xF9,
+        0xF8, 0xF8, 0, 0, 0, 0, 0, 0, 0x0B, 0xB8, 2, 0, 0, 0,
+    ];
+    assert!(bytes.ends_with(&said), "{bytes:x?}");
 }
 
 #[test]
@@ -175,7 +195,7 @@ fn another_reader_finds_the_same() {
             _ => "other",
         })
         .collect();
-    assert_eq!(kinds, ["sr", "sdes", "xr", "app", "app", "app", "bye"]);
+    assert_eq!(kinds, ["sr", "sdes", "xr", "app", "app", "app", "app", "bye"]);
     let rtcp_types::Packet::Sr(report) = &packets[0] else { unreachable!() };
     assert_eq!((report.ssrc(), report.rtp_timestamp()), (0x0102_0304, 0x2122_2324));
     assert_eq!(report.report_blocks().map(|b| b.cumulative_lost()).last(), Some(0xFF_FFFE));
@@ -225,7 +245,7 @@ fn a_report_cut_anywhere_but_between_packets_is_refused() {
             Err(reason) => assert!(matches!(reason, InvalidReport::Beyond { .. }), "{reason:?}"),
         }
     }
-    assert_eq!(whole, 5, "six packets have five seams");
+    assert_eq!(whole, 7, "eight packets have seven seams");
 }
 
 #[test]
@@ -376,6 +396,7 @@ proptest! {
         announcement in proptest::option::of(any_announcement()),
         spans in proptest::option::of((any::<u32>(), any_span(), any_span(), any_span(), any_span())),
         lacked in proptest::option::of(any::<(u32, [u64; 5])>()),
+        kept in proptest::option::of((any::<i64>(), any_span(), any::<bool>())),
         bye: bool,
     ) {
         let sender = sender.map(|(ntp, rtp_timestamp, packets, octets)| SenderInfo {
@@ -389,9 +410,14 @@ proptest! {
         let losses = lacked.map(|(ssrc, [expected, missing, runs, repaired, lost])| LossReport {
             ssrc, tally: Tally { expected, missing, runs }, repaired, lost,
         });
+        let kept = kept.map(|(offset, uncertainty, ptp)| KeptClock {
+            offset: Span::from_nanos(offset),
+            uncertainty,
+            source: if ptp { ClockSource::Ptp } else { ClockSource::System },
+        });
         let report = Report {
             ssrc, sender, blocks: &blocks, cname: &cname, reference_time, delays: &delays,
-            announcement, effective, losses, bye,
+            announcement, effective, losses, kept, bye,
         };
         let items = [
             sender.map(Item::Sender),
@@ -400,6 +426,7 @@ proptest! {
             announcement.map(Item::Announcement),
             effective.map(Item::Effective),
             losses.map(Item::Losses),
+            kept.map(Item::Kept),
             bye.then_some(Item::Bye),
         ];
         let expected: Vec<_> =

@@ -216,7 +216,7 @@ impl ClockEstimator {
         self.seen = self.seen.saturating_add(1);
         let [now, before] = self.least;
         let round_trip = kept.ways.round_trip();
-        self.least = if self.seen % Self::LONG == 0 {
+        self.least = if self.seen.is_multiple_of(Self::LONG) {
             [round_trip, now]
         } else {
             [now.min(round_trip), before]

@@ -1,7 +1,7 @@
 //! The other hosts of a session: bounded, whoever invents more.
 
 use super::Session;
-use crate::clock::ClockEstimator;
+use crate::clock::{Choice, ClockEstimator};
 use crate::time::LocalTime;
 use crate::wire::ntp::CompactNtp;
 
@@ -15,6 +15,8 @@ pub(super) struct Peer {
     pub(super) ssrc: u32,
     pub(super) heard: LocalTime,
     pub(super) clock: ClockEstimator,
+    /// Which mapping of its clock is used.
+    pub(super) choice: Choice,
     /// Its last question and when it came.
     pub(super) question: Option<(CompactNtp, LocalTime)>,
     /// Its last sender report and when it came.
@@ -40,6 +42,7 @@ pub(super) fn remember(peers: &mut Vec<Peer>, ssrc: u32, heard: LocalTime) -> &m
             ssrc,
             heard,
             clock: ClockEstimator::new(),
+            choice: Choice::default(),
             question: None,
             report: None,
             hurried: 0,

@@ -4,6 +4,7 @@
 //! values a visitor sees one by one. Neither allocates.
 
 mod app;
+mod kept;
 mod losses;
 mod read;
 mod write;
@@ -12,6 +13,8 @@ pub use app::{Announcement, Effective};
 pub use losses::LossReport;
 pub use read::{Compound, InvalidReport};
 pub use write::{Report, ReportError};
+
+use crate::clock::KeptClock;
 
 use super::ntp::{CompactNtp, CompactSpan, NtpTime};
 
@@ -97,6 +100,8 @@ pub enum Item<'a> {
     Effective(Effective),
     /// What the reporter lacked of a stream.
     Losses(LossReport),
+    /// How the reporter's clock stands to UTC.
+    Kept(KeptClock),
     /// The reporter leaves.
     Bye,
 }

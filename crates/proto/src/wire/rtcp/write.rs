@@ -4,11 +4,13 @@
 //! several times a second per receiver, so the few fixed layouts are written in place instead.
 
 use super::app::{ANNOUNCEMENT, EFFECTIVE, NAME};
+use super::kept::{self, KEPT, KEPT_BYTES};
 use super::losses::{LOSSES, LossReport};
 use super::{
     Announcement, CNAME_ITEM, DELAYS_BLOCK, DelaySince, Effective, MOST_BLOCKS, NtpTime,
     REFERENCE_TIME_BLOCK, ReportBlock, SenderInfo, packet_type,
 };
+use crate::clock::KeptClock;
 
 /// The most sub-blocks in one block of delays, well within its 16-bit length.
 const MOST_DELAYS: usize = 1024;
@@ -35,6 +37,8 @@ pub struct Report<'a> {
     pub effective: Option<Effective>,
     /// What was lacking of a stream.
     pub losses: Option<LossReport>,
+    /// How the reporter's clock stands to UTC, if it is kept.
+    pub kept: Option<KeptClock>,
     /// The reporter leaves.
     pub bye: bool,
 }
@@ -74,6 +78,7 @@ impl Report<'_> {
             announcement: None,
             effective: None,
             losses: None,
+            kept: None,
             bye: false,
         }
     }
@@ -93,6 +98,9 @@ impl Report<'_> {
         }
         if let Some(losses) = self.losses {
             self.write_app(&mut out, LOSSES, &losses.to_bytes());
+        }
+        if let Some(kept) = self.kept {
+            self.write_app(&mut out, KEPT, &kept::to_bytes(kept));
         }
         if self.bye {
             out.packet(1, packet_type::BYE, 8);
@@ -118,6 +126,7 @@ impl Report<'_> {
             + app(self.announcement.is_some(), Announcement::BYTES)
             + app(self.effective.is_some(), Effective::BYTES)
             + app(self.losses.is_some(), LossReport::BYTES)
+            + app(self.kept.is_some(), KEPT_BYTES)
             + if self.bye { 8 } else { 0 };
         if needed > room { Err(ReportError::Room { needed, room }) } else { Ok(()) }
     }
