@@ -32,7 +32,7 @@ impl Receiver {
         if repairer.accept(name, packet.payload, packet.carried).is_err() {
             counters.damaged += 1;
         }
-        while let Some((sequence, payload)) = repairer.next() {
+        while let Some((sequence, payload)) = repairer.pull() {
             let frames = i64::saturating_mul(came.sequence - sequence, came.frames.count());
             let media = came.media - Frames::new(frames);
             if turns.has(sequence)

@@ -55,7 +55,7 @@ impl Repairer {
     }
 
     /// Takes a packet that came: its number without wrap-around, its payload type, its payload and
-    /// what it carries of others. [`Self::next`] then gives what that brought back.
+    /// what it carries of others. [`Self::pull`] then gives what that brought back.
     pub fn accept(
         &mut self,
         (sequence, payload_type): (i64, u8),
@@ -93,7 +93,7 @@ impl Repairer {
     }
 
     /// A payload that was rebuilt, with its number. Ask until there is none.
-    pub fn next(&mut self) -> Option<(i64, &[u8])> {
+    pub fn pull(&mut self) -> Option<(i64, &[u8])> {
         self.waiting = self.waiting.checked_sub(1)?;
         let sequence = self.rebuilt[self.waiting];
         let payload = &mut self.room[..self.kind.1];
