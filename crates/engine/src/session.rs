@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 
 use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
+use tautline_io::kept::kept_clock;
 use tautline_proto::session::{Event, Session};
-use tautline_proto::time::LocalTime;
+use tautline_proto::time::{LocalTime, Span};
 
 /// Who is told.
 pub(crate) enum Audience {
@@ -22,20 +23,25 @@ pub(crate) struct Talk {
     pub(crate) audience: Audience,
     /// Datagrams that were no reports.
     pub(crate) invalid: u64,
+    /// When the kernel is asked again how the system clock is kept.
+    ask_kernel: LocalTime,
 }
+
+/// The kernel is asked this often: its word grows worse by 500 ppm until something sets it.
+const KERNEL: Span = Span::from_secs(1);
 
 /// The largest report that is written: fits an Ethernet frame with IPv6.
 const REPORT_BYTES: usize = 1400;
 
 impl Talk {
     pub(crate) fn new(session: Session, socket: ControlSocket, audience: Audience) -> Self {
-        Self { session, socket, audience, invalid: 0 }
+        Self { session, socket, audience, invalid: 0, ask_kernel: LocalTime::ZERO }
     }
 
     /// Takes what arrived and tells of it. Once the packets of `heard` are heard, no other peer's
     /// reports say whom to answer.
     pub(crate) fn hear(&mut self, heard: Option<u32>, mut tell: impl FnMut(Event)) {
-        let Self { session, socket, audience, invalid } = self;
+        let Self { session, socket, audience, invalid, .. } = self;
         socket.receive(&mut |arrival| {
             let stamp_error = arrival.stamp_uncertainty.min(arrival.read - arrival.arrival);
             let mut concerns = heard.is_none();
@@ -55,6 +61,10 @@ impl Talk {
 
     /// Sends the report that is due, if one is.
     pub(crate) fn speak(&mut self) {
+        if now() >= self.ask_kernel {
+            self.ask_kernel = now() + KERNEL;
+            self.session.set_kept(kept_clock());
+        }
         let mut buffer = [0; REPORT_BYTES];
         if let Some(bytes) = self.session.poll(now(), &mut buffer) {
             self.send(&buffer[..bytes]);
