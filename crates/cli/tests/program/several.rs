@@ -227,7 +227,7 @@ const SUMMARY: [&str; 11] = [
     "count", "min_ns", "mean_ns", "stdev_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns",
     "max_ns", "range_ns",
 ];
-const COUNTERS: [&str; 12] = [
+const COUNTERS: [&str; 13] = [
     "packets_sent",
     "packets_received",
     "lost",
@@ -237,6 +237,7 @@ const COUNTERS: [&str; 12] = [
     "repaired",
     "invalid",
     "missing_frames",
+    "concealed_frames",
     "xruns",
     "resyncs",
     "host_stalled",
