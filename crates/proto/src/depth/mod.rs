@@ -69,6 +69,8 @@ enum Course {
     Learning,
     Resting,
     Rising,
+    /// Less would do, since this instant.
+    Spare(LocalTime),
     /// Since this instant.
     Falling(LocalTime),
 }
@@ -105,12 +107,17 @@ impl Depth {
     const PATIENCE: Span = Span::from_millis(250);
     /// so many.
     const FEW: u64 = 8;
+    /// The longer memory knows a tail of so many packets: to a third.
+    const KNOWN: u64 = 10;
     /// The longer memory adds this at least if it wants it: a few of a quiet network's deviations.
     const MARGIN: Span = Span::from_micros(250);
     /// What the playout may be off by while its servo pulls it to where it should be.
     const SLACK: Span = Span::from_micros(50);
-    /// By how much less would do before it falls, at least: no wandering by microseconds.
+    /// By how much less must do before it falls, at least: no wandering by microseconds. The band is
+    /// an eighth of the spread; four bands less are taken at once,
     const BAND: Span = Span::from_micros(100);
+    /// and one band after this time: the newest packets ask for more and less by chance.
+    const PATIENT: Span = Span::from_secs(60);
     /// A rise up to this is made by resampling, too: it is done in a second or so.
     const CREEP: Span = Span::from_micros(200);
     /// How fast it moves by resampling: what the servo pulls by, a third of a cent.
@@ -185,18 +192,27 @@ impl Depth {
 
     /// The link offset that the newest packets ask for; `None` before there are any.
     pub fn wanted(&self) -> Option<Span> {
-        let recent = self.recent.all();
-        let tail = self.tail(recent)?;
-        let spread = tail - recent.least()?;
-        let margin = spread.max(Self::MARGIN);
-        let transit = self.tail(self.memory.all())?.min(tail + margin).max(tail);
+        let (recent, memory) = (self.recent.all(), self.memory.all());
+        let target = self.config.loss_target;
+        let tail = recent.exceeded_by(self.allowed_recently())?;
+        let margin = (tail - recent.least()?).max(Self::MARGIN);
+        let known = memory.exceeded_by(target.allowed(memory.count()))?;
+        let transit = known.min(tail + margin).max(tail);
         let transit = self.repaired(recent).map_or(transit, |repaired| transit.max(repaired));
         let wanted = transit + self.config.takes + Self::SLACK;
         Some(wanted.max(self.config.least).min(self.config.longest))
     }
 
-    fn tail(&self, transits: &Histogram) -> Option<Span> {
-        transits.exceeded_by(self.config.loss_target.allowed(transits.count()))
+    /// How many of the newest packets may be late. Once the longer memory knows the tail, as many more
+    /// as chance brings in one of forty such stretches (two standard deviations of a Poisson
+    /// distribution): they do not say that the network changed.
+    fn allowed_recently(&self) -> u64 {
+        let (target, count) = (self.config.loss_target, self.recent.all().count());
+        if target.allowed(self.memory.all().count()) < Self::KNOWN {
+            return target.allowed(count);
+        }
+        let expected = count as f64 * f64::from(target.parts()) / 1e9;
+        (expected + 2.0 * expected.sqrt()) as u64
     }
 
     /// The transit, repair included, that all but the allowed share of packets do not exceed if so
@@ -266,15 +282,19 @@ impl Depth {
     }
 
     fn fall(&mut self, wanted: Span, step: Span, quiet: bool) {
+        let (excess, band) = (self.offset - wanted, self.band(wanted));
         let since = match self.course {
             Course::Falling(since) => since,
-            _ if self.offset - wanted > self.band(wanted) => {
+            course => {
+                let spare = if let Course::Spare(since) = course { since } else { self.passed };
+                let patient = self.passed - spare >= Self::PATIENT;
+                if excess <= band || (excess <= band.times(4) && !patient) {
+                    let resting = excess <= band;
+                    self.course = if resting { Course::Resting } else { Course::Spare(spare) };
+                    return;
+                }
                 self.journal.falls += 1;
                 self.passed
-            }
-            _ => {
-                self.course = Course::Resting;
-                return;
             }
         };
         let excess = (self.offset - self.rest(wanted)).max(Span::ZERO);
