@@ -43,6 +43,10 @@ pub struct Resampler {
     fraction: u32,
     /// Where in a channel's frames the next pushed frame goes.
     end: usize,
+    /// The last `half` frames that were passed, interleaved, and whether they are still to be laid
+    /// before the place.
+    passed: Box<[f32]>,
+    has_passed: bool,
     /// The kernel at the fraction in hand.
     weights: [f32; MAX_TAPS],
 }
@@ -81,6 +85,8 @@ impl Resampler {
             place: half,
             fraction: 0,
             end: half,
+            passed: vec![0.0; channels * half].into(),
+            has_passed: false,
             weights: [0.0; MAX_TAPS],
         }
     }
@@ -123,6 +129,7 @@ impl Resampler {
     /// At most `2 × longest + half` frames lie ahead, more than [`Resampler::wants`] ever says.
     /// Where more are pushed, the oldest are left out of the output: the place moves past them.
     pub fn push(&mut self, input: &[f32]) {
+        self.lay_passed();
         for part in input.chunks(self.most_ahead() * self.channels) {
             let count = part.len() / self.channels;
             let from = self.make_room(count);
@@ -137,12 +144,32 @@ impl Resampler {
 
     /// Takes interleaved input frames that were played as they are, without being pushed and pulled:
     /// what is pushed next follows them, and what lay ahead is forgotten. Cheap: only what the kernel
-    /// reaches back to is kept.
+    /// reaches back to is kept, and laid in its place once it is needed.
     pub fn pass(&mut self, input: &[f32]) {
-        let frames = input.len() / self.channels;
-        let reached = frames.min(self.half());
-        self.push(&input[(frames - reached) * self.channels..]);
-        self.place = self.end;
+        let whole = &input[..input.len() / self.channels * self.channels];
+        if whole.len() < self.passed.len() {
+            // What is passed does not reach back far enough by itself.
+            self.lay_passed();
+            self.place = self.end;
+            self.push(whole);
+            self.place = self.end;
+            return;
+        }
+        self.passed.copy_from_slice(&whole[whole.len() - self.passed.len()..]);
+        (self.place, self.has_passed) = (self.end, true);
+    }
+
+    /// Lays what was passed before the place, if it is not there yet.
+    fn lay_passed(&mut self) {
+        if !core::mem::take(&mut self.has_passed) {
+            return;
+        }
+        let half = self.half();
+        for (channel, frames) in self.frames.chunks_exact_mut(self.capacity).enumerate() {
+            let passed = self.passed.chunks_exact(self.channels);
+            frames.iter_mut().zip(passed).for_each(|(kept, frame)| *kept = frame[channel]);
+        }
+        (self.place, self.end) = (half, half);
     }
 
     /// Gives interleaved output frames, and goes on by `step` with each. At [`Step::ONE`] from
@@ -150,6 +177,7 @@ impl Resampler {
     ///
     /// Input that is wanted and was not pushed is silence, as if it had been pushed.
     pub fn pull(&mut self, out: &mut [f32], step: Step) {
+        self.lay_passed();
         for part in out.chunks_mut(self.longest * self.channels) {
             let missing = self.wants(part.len() / self.channels, step);
             if missing > 0 {
@@ -172,7 +200,7 @@ impl Resampler {
         for frames in self.frames.chunks_exact_mut(self.capacity) {
             frames[..half].fill(0.0);
         }
-        (self.place, self.end, self.fraction) = (half, half, 0);
+        (self.place, self.end, self.fraction, self.has_passed) = (half, half, 0, false);
     }
 
     fn copies(&self, step: Step) -> bool {
