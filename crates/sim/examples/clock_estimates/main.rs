@@ -3,9 +3,10 @@
 //!
 //! All see the same exchanges. Columns: how far the estimate is from the truth (median, 99 %,
 //! greatest) in three stretches of time. The tables of docs/decisions/0010-clock-estimate.md are
-//! what this prints.
+//! what this prints. With `-- figure` it writes docs/figures/clock-estimate.svg to standard output.
 
 mod exchanges;
+mod figure;
 mod rivals;
 
 use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
@@ -92,6 +93,9 @@ fn share(sorted: &[i64], share: f64) -> f64 {
 
 #[expect(clippy::print_stdout, reason = "the table is what it is for")]
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("figure") {
+        return print!("{}", figure::svg());
+    }
     let rivals: [(&str, fn() -> Box<dyn Estimate>); 4] = [
         ("overlap of bounds", || Box::new(Overlap::default())),
         ("minima, Kalman", || Box::new(KalmanOnMinima::default())),
