@@ -156,6 +156,8 @@ impl Passage {
             Stage::Wakeup => self.read - self.arrival,
             Stage::Buffer => self.taken - self.read,
             Stage::Render => self.written - self.taken,
+            // There is no such stage where frames are played as they came.
+            Stage::Resample if self.resample == Span::ZERO => return None,
             Stage::Resample => self.resample,
             Stage::Device => self.dac - self.written - self.resample,
         })
