@@ -53,6 +53,8 @@ pub struct Receiver {
     caught_up: bool,
     /// What the last block was placed by.
     basis: Option<Basis>,
+    /// Whether the sender's clock has been known while this stream played.
+    was_mapped: bool,
     turns: Turns,
     repairer: Repairer,
     tally: Tally,
@@ -82,6 +84,7 @@ impl Receiver {
             phase: Phase::Waiting(None),
             caught_up: false,
             basis: None,
+            was_mapped: false,
             turns: Turns::new(packets),
             repairer: Repairer::new(),
             tally: Tally::default(),
@@ -108,7 +111,12 @@ impl Receiver {
     /// What its reports tell of losses, if anything is heard.
     pub fn losses(&self) -> Option<LossReport> {
         let Counters { repaired, lost, .. } = self.counters;
-        self.source.as_ref().map(|s| LossReport { ssrc: s.ssrc(), tally: self.tally, repaired, lost })
+        self.source.as_ref().map(|s| LossReport {
+            ssrc: s.ssrc(),
+            tally: self.tally,
+            repaired,
+            lost,
+        })
     }
 
     /// The stream as its packets say it is.
@@ -239,7 +247,9 @@ impl Receiver {
         let mut newest = (source.received() > 0).then(|| source.highest());
         let (sequence, media) = match source.admit(&packet, frames, arrival, self.format.rate) {
             Admission::Regular { sequence, media } => (sequence, media),
-            Admission::Restarted { sequence, media } => {
+            Admission::Restarted { sequence, media, missed } => {
+                self.counters.lost += missed;
+                self.was_mapped &= missed > 0;
                 self.format = format;
                 self.placement.forget_all();
                 self.restart(Resync::NewSource);
@@ -292,6 +302,9 @@ impl Receiver {
             whole: placed == Placed::Whole,
             repaired: false,
         };
+        let given_up = self.turns.make_room(sequence);
+        self.counters.lost += given_up.lost;
+        self.counters.unheard += given_up.unheard;
         self.counters.lost -= u64::from(self.turns.keep(slot));
         self.repair(&packet, &slot, &format, rebuilt);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
@@ -426,7 +439,15 @@ impl Receiver {
         }
         // However unsure a mapping is, it is better than arrivals: the path's own delay was in them.
         let mapped = (before, due.basis) == (Some(Basis::Arrival), Basis::Clock);
-        if self.renderer.is_far(due, !mapped) { self.jump(due, true) } else { None }
+        if self.renderer.is_far(due, !mapped) {
+            return self.jump(due, true);
+        }
+        // Who played by the sender's clock before, and by arrivals after an outage, goes back to it.
+        if mapped && self.was_mapped {
+            self.renderer.follow();
+        }
+        self.was_mapped |= due.basis == Basis::Clock;
+        None
     }
 
     /// Brings the place to what is due with a fade.

@@ -148,6 +148,11 @@ impl Renderer {
         }
     }
 
+    /// What is due is to be reached, whether or not the clocks can tell it from what is played.
+    pub(crate) fn follow(&mut self) {
+        self.servo.follow();
+    }
+
     /// What is due was moved by `span` on purpose: it is followed if that is little, and else jumped
     /// to at once, so that packets find their place which are in time by now.
     pub(crate) fn retarget(&mut self, span: Span) {

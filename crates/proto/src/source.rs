@@ -4,7 +4,7 @@
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::units::Rate;
 use crate::wire::rtp::Packet;
-use crate::wrap::{SequenceUnwrapper, TimestampUnwrapper};
+use crate::wrap::{self, SequenceUnwrapper, TimestampUnwrapper};
 
 /// Whether a packet belongs to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum Admission {
         sequence: i64,
         /// Its first frame, from a new start.
         media: MediaTime,
+        /// Packets of the same source that went missing before it: an outage, and no restart.
+        missed: u64,
     },
     /// It does not fit; the next will tell.
     Doubted,
@@ -175,22 +177,39 @@ impl Source {
     ) -> Admission {
         let silent = self.said_goodbye || arrival - self.heard > Self::SILENT;
         if packet.ssrc != self.ssrc {
-            return if silent { self.restart(packet, frames, arrival) } else { Admission::Foreign };
+            return if silent {
+                self.restart(packet, frames, arrival, 0)
+            } else {
+                Admission::Foreign
+            };
         }
         let sequence = self.sequence.peek(u32::from(packet.sequence));
         let media = MediaTime::from_frames(self.timestamp.peek(packet.timestamp));
         let ahead = sequence - self.newest.0;
         let renumbered = !(-Self::MAX_MISORDER..=Self::MAX_DROPOUT).contains(&ahead);
+        let missed = if renumbered { self.missed(packet, media, frames) } else { 0 };
         let jumped = self.strayed(ahead, media) > rate.frames_within(Self::JUMP);
-        if (renumbered || jumped) && !self.confirmed(packet, frames) {
+        if (renumbered && missed == 0 || jumped && !renumbered) && !self.confirmed(packet, frames) {
             return Admission::Doubted;
         }
         if renumbered {
-            return self.restart(packet, frames, arrival);
+            return self.restart(packet, frames, arrival, missed);
         }
         self.doubt = None;
         self.accept(packet, (sequence, media, frames), arrival, rate);
         Admission::Regular { sequence, media }
+    }
+
+    /// How many packets as long as the newest lie between that and this one, if its number and its
+    /// timestamp both say so: after an outage of minutes the source goes on as if it had been heard.
+    fn missed(&self, packet: &Packet<'_>, media: MediaTime, frames: Frames) -> u64 {
+        let (between, length) = ((media - self.end()).count(), self.newest.2.count());
+        if between <= 0 || frames != self.newest.2 || length == 0 || between % length != 0 {
+            return 0;
+        }
+        let missed = between / length;
+        let expected = wrap::rtp_sequence(self.newest.0 + 1 + missed);
+        if packet.sequence == expected { missed.unsigned_abs() } else { 0 }
     }
 
     /// How far `media` is from where a packet that is `ahead` of the newest can begin, the packets
@@ -240,9 +259,15 @@ impl Source {
         self.doubt.replace(follower) == Some(this) || (packet.marker && !self.marked)
     }
 
-    fn restart(&mut self, packet: &Packet<'_>, frames: Frames, arrival: LocalTime) -> Admission {
+    fn restart(
+        &mut self,
+        packet: &Packet<'_>,
+        frames: Frames,
+        arrival: LocalTime,
+        missed: u64,
+    ) -> Admission {
         *self = Self::begin(packet, frames, arrival);
         self.received = 1;
-        Admission::Restarted { sequence: self.newest.0, media: self.newest.1 }
+        Admission::Restarted { sequence: self.newest.0, media: self.newest.1, missed }
     }
 }

@@ -183,13 +183,13 @@ impl Heard {
         let mut right = 0;
         self.loudest = sound.iter().fold(self.loudest, |most, sample| most.max(sample.abs()));
         if disturbed {
-            self.fading = sound.len() as i64 + FADE;
+            self.fading = sound.len() as i64 + if copied { FADE } else { FADE + RINGS };
         }
         for (index, sample) in (begin..).zip(sound) {
             self.fading -= 1;
             if is_sound(*sample, index, copied) {
                 self.begun = true;
-                right += 1;
+                right += usize::from(*sample != 0.0);
                 if self.run > 0 {
                     *self.spoilt.entry(self.run).or_default() += 1;
                     self.run = 0;

@@ -67,6 +67,15 @@ enum Place {
     Lost(i64),
 }
 
+/// Packets whose turns were ended before anybody asked for them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct GivenUp {
+    /// Those that had not come.
+    pub(super) lost: u64,
+    /// Those that had come in time.
+    pub(super) unheard: u64,
+}
+
 /// The places, and whose turn comes next.
 #[derive(Debug)]
 pub(super) struct Turns {
@@ -107,6 +116,29 @@ impl Turns {
     /// Whether this packet came before.
     pub(super) fn has(&self, sequence: i64) -> bool {
         matches!(self.places[self.index(sequence)], Place::Came(slot) if slot.sequence == sequence)
+    }
+
+    /// Ends the turns of those whose places are needed up to this packet: where so many come at once
+    /// that they do not fit, nobody asked for the first of them in time.
+    pub(super) fn make_room(&mut self, sequence: i64) -> GivenUp {
+        let oldest = sequence.saturating_sub(self.places.len() as i64 - 1);
+        let mut given_up = GivenUp::default();
+        // What does not even follow the last ones is no packet that anybody waits for.
+        self.next = self.next.max(oldest.saturating_sub(self.places.len() as i64));
+        while self.next < oldest {
+            match self.came(self.next).copied() {
+                Some(slot) => {
+                    given_up.unheard += u64::from(slot.whole && !slot.repaired);
+                    self.follows = Some(slot.media + slot.frames);
+                }
+                None => {
+                    given_up.lost += 1;
+                    self.follows = None;
+                }
+            }
+            self.next += 1;
+        }
+        given_up
     }
 
     /// Keeps a packet that came; tells whether it had been counted lost.
