@@ -1,0 +1,44 @@
+//! Two receivers of one stream whose cards run at different rates, by RTCP alone.
+
+use crate::common::program::{taut, words};
+use crate::common::report::Report;
+use crate::common::sound::{Shape, Sound};
+use crate::common::{Folder, PATIENT, alone, loopback};
+
+/// When the stream was heard, by this host's clock and whatever the receiver believes of the
+/// sender's: half of the packets came no later than this after some instant that both share.
+fn heard(report: &Report) -> i64 {
+    assert_eq!(report.stream("/latency/measured_from"), "sound", "{:#}", report.0);
+    // The latency counts from the capture as the receiver reads the sender's clock; that is taken
+    // back. Both run on one clock here, so it does not drift.
+    report.nanos("/latency/measured/p50_ns") - report.nanos("/clock/offset_ns")
+}
+
+#[test]
+fn two_receivers_whose_cards_run_200_ppm_apart_are_heard_together() {
+    let _turn = alone();
+    let folder = Folder::new();
+    Sound::noise(Shape::STEREO_24, 20_000, 1).quieter().write(&folder.file("sent.wav"));
+    let addresses = [loopback(), loopback()];
+    let call = |line: String| taut(words(&line)).and(PATIENT).in_folder(folder.path());
+    let receivers = [("-100", &addresses[0]), ("100", &addresses[1])].map(|(ppm, address)| {
+        let line = format!(
+            "recv --from {address} --until-bye --report json --output virtual:?ppm={ppm}"
+        );
+        call(line).start().listening()
+    });
+    let [one, other] = &addresses;
+    let line = format!("send --input file:sent.wav --to {one} --to {other} --report json");
+    call(line).run().well();
+    let reports = receivers.map(|receiver| receiver.end().report());
+    let apart = heard(&reports[0]) - heard(&reports[1]);
+    let told = format!("{:#} {:#}", reports[0].0, reports[1].0);
+    for report in &reports {
+        assert_eq!(report.stream("/clock/source"), "rtcp", "{told}");
+        let rate = report.stream("/clock/rate_ppm").as_f64().unwrap();
+        assert!(rate.abs() < 5.0, "one clock, and {rate} ppm: {told}");
+        // What the servo is to follow may differ by what the clocks cannot tell apart.
+        assert!(apart.abs() <= report.nanos("/latency/uncertainty_max_ns"), "{apart} ns: {told}");
+    }
+    assert!(apart.abs() < 100_000, "{apart} ns: {told}");
+}
