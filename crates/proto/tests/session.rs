@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockSource, KeptClock, WallTime};
+use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::sender::SenderState;
 use tautline_proto::session::{Event, Receiving, Sending, Session, SessionConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
-use tautline_proto::wire::rtcp::{Effective, Report};
+use tautline_proto::wire::rtcp::{Effective, LossReport, Report};
 
 const SENDER: u32 = 0x5e4d;
 const LISTENER: u32 = 0x11;
@@ -348,6 +349,8 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
         uncertainty: Span::from_micros(20),
         needed: None,
     };
+    let tally = Tally { expected: 1000, missing: 50, runs: 20 };
+    let losses = LossReport { ssrc: SENDER, tally, repaired: 48, lost: 2 };
     let heard = Receiving {
         ssrc: SENDER,
         expected: 1000,
@@ -355,7 +358,7 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
         highest_sequence: 0x0001_0005,
         jitter: 3,
         effective: Some(effective),
-        losses: None,
+        losses: Some(losses),
     };
     talk.hosts[1].session.set_receiving(heard);
     talk.run(Span::from_secs(5));
@@ -372,6 +375,7 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
     let fractions: Vec<_> = blocks.iter().map(|b| b.fraction_lost).filter(|f| *f > 0).collect();
     assert_eq!(fractions, [64], "a quarter, told once");
     assert!(talk.told(0).any(|event| *event == Event::Effective { ssrc: LISTENER, effective }));
+    assert!(talk.told(0).any(|event| *event == Event::Losses { ssrc: LISTENER, losses }));
 }
 
 #[test]

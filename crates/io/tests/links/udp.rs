@@ -9,7 +9,7 @@ use tautline_io::control::{ControlSocket, wait};
 use tautline_io::destinations::Destinations;
 use tautline_io::link::Link;
 use tautline_io::pair::open_pair;
-use tautline_io::udp::{DirectUdp, FragmentPolicy, UdpOptions, path_mtu};
+use tautline_io::udp::{DirectUdp, FragmentPolicy, UdpOptions, interface_label, path_mtu};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -51,6 +51,28 @@ fn more_than_a_batch_arrives_whole_and_in_order() {
     assert!(got.iter().enumerate().all(|(index, a)| a.bytes == [index as u8; 5]));
     assert!(got.is_sorted_by_key(|a| a.read));
     assert_eq!(receiver.counters().received, 96);
+}
+
+#[test]
+fn two_networks_get_every_packet_and_each_arrival_says_by_which_it_came() {
+    let (mut first, mut second) = (receiver(), receiver());
+    let by_loopback = |to: SocketAddr| UdpOptions {
+        interface: Some("lo".into()),
+        ..UdpOptions::sender(vec![to])
+    };
+    let also = Some(Box::new(by_loopback(second.local())));
+    let mut sender = DirectUdp::open(&UdpOptions { also, ..by_loopback(first.local()) }).unwrap();
+    assert!(sender.queue(&outgoing(&mut [1, 2, 3])));
+    sender.flush();
+    for receiver in [&mut first, &mut second] {
+        let mut came = None;
+        while came.is_none() {
+            receiver.receive(&mut |a| came = Some((a.datagram.to_vec(), a.interface)));
+        }
+        let (bytes, interface) = came.unwrap();
+        assert_eq!((&bytes[..], &interface_label(interface)[..]), (&[1, 2, 3][..], "lo"));
+    }
+    assert_eq!(sender.counters().sent, 2);
 }
 
 #[test]

@@ -114,3 +114,6 @@ impl Redundancy {
         layout.within(bounds.most_bytes)
     }
 }
+
+#[cfg(test)]
+mod tests;
