@@ -7,7 +7,8 @@
 //! until the deadline the machine names, if it names one.
 //!
 //! The way of one frame: [`sender`] → a link → [`receiver`] (whom: [`source`], when:
-//! [`placement`], where: [`playout`]) → the device. Beside it, on an ordinary thread, [`session`]
+//! [`placement`], where: [`playout`]) → the device. What is lost on the way others may carry
+//! ([`redundancy`]). Beside it, on an ordinary thread, [`session`]
 //! exchanges reports and maps the clocks ([`clock`]).
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]

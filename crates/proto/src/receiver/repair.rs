@@ -1,7 +1,7 @@
 //! Packets that did not come, rebuilt from what others carry ([`crate::redundancy`]).
 
-use super::{Accepted, Phase, Receiver};
 use super::turns::Slot;
+use super::{Accepted, Phase, Receiver};
 use crate::playout::Placed;
 use crate::redundancy::sizing::Tally;
 use crate::stream::StreamFormat;
