@@ -47,6 +47,9 @@ impl Estimate for Ours {
     }
 }
 
+/// Begins to estimate.
+type Make = fn() -> Box<dyn Estimate>;
+
 /// When errors are looked at, in seconds.
 const STRETCHES: [(i64, i64); 3] = [(1, 10), (10, 60), (60, 120)];
 const SEEDS: u64 = 10;
@@ -59,7 +62,7 @@ struct Errors {
     unsure: Vec<i64>,
 }
 
-fn run(preset: Preset, wander: f64, make: fn() -> Box<dyn Estimate>) -> Errors {
+fn run(preset: Preset, wander: f64, make: Make) -> Errors {
     let mut errors = Errors::default();
     for seed in 0..SEEDS {
         let mut talk = Talk::new(preset.path(), wander, seed);
@@ -96,7 +99,7 @@ fn main() {
     if std::env::args().nth(1).as_deref() == Some("figure") {
         return print!("{}", figure::svg());
     }
-    let rivals: [(&str, fn() -> Box<dyn Estimate>); 4] = [
+    let rivals: [(&str, Make); 4] = [
         ("overlap of bounds", || Box::new(Overlap::default())),
         ("minima, Kalman", || Box::new(KalmanOnMinima::default())),
         ("minima, PI loop", || Box::new(LoopOnMinima::default())),
