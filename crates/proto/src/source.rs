@@ -240,6 +240,8 @@ impl Source {
         self.received += 1;
         self.begin = self.begin.min(media);
         self.lengths = (self.lengths.0.min(frames), self.lengths.1.max(frames));
+        // Whoever sends again after a silence is back: a sender may leave one receiver for a while.
+        self.said_goodbye &= arrival - self.heard <= Self::SILENT;
         self.heard = arrival;
         if sequence > self.newest.0 {
             self.newest = (sequence, media, frames);

@@ -6,7 +6,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::Packet;
 
-use crate::world::{Chance, Scene, World, perfect, sample};
+use crate::world::{Chance, SSRC, Scene, World, perfect, sample};
 
 const CODINGS: [SampleFormat; 3] = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32];
 
@@ -210,4 +210,19 @@ fn a_change_of_latency_misses_no_frame_whichever_way_it_goes() {
             (latency, steps) = (next, steps + 1);
         }
     }
+}
+
+#[test]
+fn a_sender_that_said_goodbye_here_and_sends_again_is_back() {
+    let mut world = World::new(Scene::default());
+    (0..1000).for_each(|_| world.period(perfect));
+    let said_goodbye = |world: &World| world.receiver.source().map(|source| source.said_goodbye());
+    world.receiver.say_goodbye(SSRC);
+    // Packets that were on their way change nothing.
+    (0..10).for_each(|_| world.period(perfect));
+    assert_eq!(said_goodbye(&world), Some(true));
+    (0..500).for_each(|_| world.period(|_| vec![]));
+    (0..1000).for_each(|_| world.period(perfect));
+    assert_eq!(said_goodbye(&world), Some(false));
+    assert!(world.heard_whole_at_the_end());
 }
