@@ -9,14 +9,17 @@ use tautline_audio::DeviceSpec;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
+use tautline_dsp::resample::Quality;
 use tautline_engine::select::Select;
 use tautline_io::thread::Scheduler;
+use tautline_proto::depth::LossTarget;
 use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
 use crate::address::Address;
 use crate::help;
+use crate::redundancy::Asked;
 
 pub(crate) use lab::{Back, Impair, Lab};
 
@@ -105,6 +108,16 @@ pub(crate) struct Send {
     pub(crate) sound: Sound,
     #[command(flatten)]
     pub(crate) running: RunFlags,
+    /// What packets carry of earlier ones, so that lost ones can be repaired: off, red:N for N
+    /// copies, code:N for N symbols of an erasure code, auto for what receivers' losses ask for;
+    /// +paths:eth0,eth1 sends every packet by two networks
+    #[arg(long, value_name = "HOW", default_value = "off", help_heading = "Network",
+          value_parser = parse::<Asked>)]
+    pub(crate) redundancy: Asked,
+    /// Time after its own departure in which a packet may still be repaired: part of the latency
+    /// [default: what --latency leaves, else 10ms]
+    #[arg(long, value_name = "TIME", help_heading = "Network", value_parser = span)]
+    pub(crate) redundancy_budget: Option<Span>,
     /// Plain RTP without the sender's instants: for receivers that refuse header extensions
     #[arg(long, help_heading = "Network")]
     pub(crate) no_stamps: bool,
@@ -125,7 +138,7 @@ pub(crate) struct Send {
 }
 
 /// `taut recv`
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = help::RECV, after_long_help = help::RECV_LONG)]
 pub(crate) struct Recv {
     /// Where to listen: rtp://HOST:PORT of this machine or of a group, or a .sdp file, see
@@ -146,11 +159,21 @@ pub(crate) struct Recv {
     pub(crate) sound: Sound,
     #[command(flatten)]
     pub(crate) running: RunFlags,
+    /// How many packets may come too late for the latency that is advised, or kept with --latency
+    /// auto
+    #[arg(long, value_name = "SHARE", default_value_t, value_parser = parse::<LossTarget>,
+          help_heading = "Timing")]
+    pub(crate) loss_target: LossTarget,
     /// Which of several streams is heard: mix for all, priority for the first given that is there,
     /// first-alive for the one that came first
     #[arg(long, value_name = "HOW", default_value = "mix", value_parser = parse::<Select>,
           help_heading = "Sound")]
     pub(crate) select: Select,
+    /// Sound quality where the card's clock is not the sender's: low-delay adds 0.25 ms, balanced
+    /// 0.33 ms, best 0.5 ms (at 48000 Hz); where both share one clock it is played bit for bit
+    #[arg(long, value_name = "QUALITY", default_value = "balanced", value_parser = parse::<Quality>,
+          help_heading = "Sound")]
+    pub(crate) resampler: Quality,
     /// Record over a file that is there already
     #[arg(long)]
     pub(crate) overwrite: bool,
@@ -163,7 +186,7 @@ pub(crate) struct Recv {
 }
 
 /// What the stream is.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Stream")]
 pub(crate) struct StreamFlags {
     /// Sample rate: 44100, 48000, 88200, 96000 or 192000 [default: the file's or, at
@@ -182,14 +205,24 @@ pub(crate) struct StreamFlags {
     pub(crate) payload_type: Option<u8>,
 }
 
+/// What `--latency` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Latency {
+    /// This one.
+    Kept(Span),
+    /// Whatever the packets' arrivals ask for.
+    Auto,
+}
+
 /// When.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Timing")]
 pub(crate) struct Timing {
-    /// From capture to loudspeaker: the link offset, which every receiver keeps [default: 5ms or
-    /// what ptime and period need; recv: the sender's]
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub(crate) latency: Option<Span>,
+    /// From capture to loudspeaker: the link offset, which every receiver keeps; auto follows what the
+    /// packets' arrivals ask for, send: at the receiver that needs the most [default: 5ms or what
+    /// ptime and period need; recv: the sender's]
+    #[arg(long, value_name = "TIME|auto", value_parser = latency)]
+    pub(crate) latency: Option<Latency>,
     /// Frames that the device takes at a time: 48 are 1ms at 48000 Hz
     #[arg(long, value_name = "FRAMES", default_value_t = 48,
           value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -205,7 +238,7 @@ pub(crate) struct Timing {
 }
 
 /// What happens to the sound.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sound")]
 pub(crate) struct Sound {
     /// Gain of everything, such as -6dB
@@ -219,7 +252,7 @@ pub(crate) struct Sound {
 }
 
 /// How the run goes and what it leaves.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct RunFlags {
     /// Stop after this long, such as 10s; else at Ctrl-C, or when the file that is sent ends
@@ -234,6 +267,9 @@ pub(crate) struct RunFlags {
     /// Write every packet's instants here, a line each, as CSV: see taut join
     #[arg(long, value_name = "PATH")]
     pub(crate) ledger: Option<PathBuf>,
+    /// Take changes as lines on standard input while it runs, such as volume -6dB: see Changes
+    #[arg(long)]
+    pub(crate) control: bool,
     /// Do without the threads that watch for stalls of the machine (2 % of each core)
     #[arg(long)]
     pub(crate) no_witness: bool,
@@ -319,19 +355,29 @@ pub(crate) enum ReportKind {
     None,
 }
 
-fn parse<T: std::str::FromStr>(text: &str) -> Result<T, String>
+/// Reads a value by its own reader.
+pub(crate) fn parse<T: std::str::FromStr>(text: &str) -> Result<T, String>
 where
     T::Err: std::fmt::Display,
 {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-fn span(text: &str) -> Result<Span, String> {
+/// Reads a length of time above zero.
+pub(crate) fn span(text: &str) -> Result<Span, String> {
     let span = parse_span(text).map_err(|error| error.to_string())?;
     if span <= Span::ZERO {
         return Err(format!("`{text}` is not longer than nothing; write 5ms or the like"));
     }
     Ok(span)
+}
+
+/// Reads a length of time, or `auto`.
+pub(crate) fn latency(text: &str) -> Result<Latency, String> {
+    if text == "auto" {
+        return Ok(Latency::Auto);
+    }
+    span(text).map(Latency::Kept).map_err(|error| format!("{error}, or auto"))
 }
 
 fn rate(text: &str) -> Result<Rate, String> {

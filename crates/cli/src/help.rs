@@ -14,6 +14,9 @@ macro_rules! send_examples {
   # To two receivers with very little delay, on quiet machines:
   taut send --input "virtual:?tone=440" --to rtp://10.0.0.2:5004 \
       --to rtp://10.0.0.3:5004 --ptime 125us --period 12 --latency 2ms
+  # Over Wi-Fi: what is lost is repaired within 10 ms of its departure:
+  taut send --input tone:440 --to rtp://10.0.0.2:5004 --redundancy auto \
+      --redundancy-budget 10ms
   # To a device or program that takes 16 bits and no header extensions:
   taut send --input tone:440 --to rtp://10.0.0.9:5004 --format l16 --no-stamps"#
     };
@@ -126,7 +129,16 @@ Addresses, for --to:
                    reaches them too
 
   All --to go out of one socket, so groups must agree on iface, ttl and loop.
-  To send by two interfaces run taut twice.
+
+Redundancy, for --redundancy: what packets carry of earlier ones, so that lost
+ones are repaired within --redundancy-budget, which is part of the latency.
+Receivers that know nothing of it play the stream as before:
+  red:2            two copies of earlier packets, spread over the budget
+  code:1           one symbol of an erasure code over all packets of the budget:
+                   as long as one copy, and good for any one packet among them
+  auto             what the losses ask for that receivers report
+  paths:eth0,eth1  every packet by two networks: to a group by both, or to two
+                   --to by one each; alone or as in code:1+paths:eth0,eth1
 
 Devices, for --input (`taut devices` lists them):
   file:song.flac   a WAV or FLAC file, at its own rate
@@ -137,6 +149,24 @@ Devices, for --input (`taut devices` lists them):
                    ppm=50 for a clock that runs fast, period=48 and periods=2
                    for its buffer, gone=2s and back=1s to be pulled out and put
                    back
+
+Changes, with --control, one in each line of standard input:
+  latency 8ms      the latency that is promised; auto, what receivers need
+  ptime 2ms        sound in one packet
+  format l16       coding of samples
+  redundancy red:1
+                   what packets carry of earlier ones
+  volume -6dB      gain; mute and unmute keep it
+  mute             silence
+  unmute           sound again
+  to rtp://10.0.0.2:5004,rtp://10.0.0.3:5004
+                   every address to send to from now on; those left out are told
+                   goodbye
+  status           nothing: tells how all this stands
+  quit             end, as Ctrl-C does
+
+  Each line is answered by one on standard error: ok and what it came to, or
+  error, the line and the reason.
 
 Times are written 125us, 5ms or 2s."#
 );
@@ -158,7 +188,8 @@ Addresses, for --from:
   Options follow a ? and are joined by &, which a shell takes for its own: quote
   the whole address, as in the examples.
   iface=eth0       listen at this network interface only: its name or an IP
-                   address of it
+                   address of it; of a group that comes by two networks,
+                   iface=eth0,eth1
   source=10.0.0.7  hear this sender only
   gain=-6dB        of this stream in the mix; --volume is for all of them
 
@@ -172,6 +203,22 @@ Devices, for --output (`taut devices` lists them):
                    clock that runs fast, period=48 and periods=2 for its
                    buffer, gone=2s and back=1s to be pulled out and put back
 
+Changes, with --control, one in each line of standard input:
+  latency 8ms      the latency; promised for the sender's, auto to follow what
+                   the packets' arrivals ask for
+  volume -6dB      gain of everything; mute and unmute keep it
+  mute             silence
+  unmute           sound again
+  from rtp://0.0.0.0:5006
+                   another address to hear: over once its sound is there
+  status           nothing: tells how all this stands
+  quit             end, as Ctrl-C does
+
+  A number before the value, or alone after mute and unmute, means only the
+  stream that is the how-many-th --from: volume 2 -6dB.
+  Each line is answered by one on standard error: ok and what it came to, or
+  error, the line and the reason.
+
 Times are written 125us, 5ms or 2s."#
 );
 
@@ -181,6 +228,8 @@ mod tests {
 
     use clap::{Command, CommandFactory, Parser};
 
+    use crate::cmd::{RecvLines, SendLines};
+    use crate::flags::Command::Recv;
     use crate::flags::Taut;
 
     /// The usual width of a terminal.
@@ -278,6 +327,40 @@ mod tests {
         let lines = texts.iter().flat_map(|text| text.lines());
         let long = lines.filter(|line| line.chars().count() > COLUMNS).collect::<Vec<_>>();
         assert!(long.is_empty(), "{long:#?}");
+    }
+
+    /// The changes that a help text lists, without their explanations.
+    fn changes(text: &str) -> Vec<(&str, &str)> {
+        let (_, listed) = text.split_once("\nChanges, with --control").expect("a list of changes");
+        let (listed, _) = listed.split_once("\n\n").expect("its end");
+        let lines = listed.lines().filter_map(|line| line.strip_prefix("  "));
+        let begins = lines.filter(|line| !line.starts_with(' '));
+        let change = begins.map(|line| line.split_once("  ").map_or(line, |(change, _)| change));
+        change.map(|change| change.split_once(' ').unwrap_or((change, ""))).collect()
+    }
+
+    #[test]
+    fn every_change_in_the_help_is_understood() {
+        let udp = tautline_io::udp::UdpOptions::sender(vec![([127, 0, 0, 1], 5004).into()]);
+        let input = "tone:440".parse().expect("a device");
+        let send = SendLines { udp, input, needs: None };
+        let listed = changes(super::SEND_LONG);
+        for (verb, rest) in &listed {
+            // Whether there is a way to these addresses is this machine's affair.
+            let read = send.read(verb, rest);
+            assert!(*verb == "quit" || *verb == "to" || read.is_ok(), "{verb} {rest}: {read:?}");
+        }
+        assert_eq!(listed.len(), 10, "{listed:?}");
+        let recv = ["taut", "recv", "--from", "rtp://0.0.0.0:5004", "--output", "null:"];
+        let Ok(Taut { command: Recv(flags) }) = Taut::try_parse_from(recv) else { panic!() };
+        let recv = RecvLines { flags: *flags, shape: Default::default() };
+        let listed = changes(super::RECV_LONG);
+        for (verb, rest) in &listed {
+            let read = recv.read(verb, rest).err();
+            assert!(*verb == "quit" || *verb == "from" || read.is_none(), "{verb}: {read:?}");
+        }
+        assert_eq!(listed.len(), 7, "{listed:?}");
+        assert!(recv.read("ptime", "2ms").is_err() && send.read("from", "x").is_err());
     }
 
     #[test]

@@ -3,9 +3,11 @@
 mod address;
 mod cmd;
 mod config;
+mod control;
 mod failure;
 mod flags;
 mod help;
+mod redundancy;
 mod screen;
 mod show;
 

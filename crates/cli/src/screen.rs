@@ -64,6 +64,11 @@ impl LiveLine {
         Self { bar, name, next: Cell::new(Span::ZERO) }
     }
 
+    /// For what is said by another thread.
+    pub(crate) fn answers(&self) -> Answers {
+        Answers(self.bar.clone())
+    }
+
     /// Does something that writes on the terminal, without the line between.
     pub(crate) fn suspend(&self, write: impl FnOnce()) {
         self.bar.suspend(write);
@@ -102,6 +107,18 @@ impl LiveLine {
 impl Drop for LiveLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Says answers on standard error, where the live line may be.
+pub(crate) struct Answers(ProgressBar);
+
+impl Answers {
+    pub(crate) fn say(&self, answer: &str) {
+        // In one piece; where nobody listens any more the run goes on.
+        self.0.suspend(|| {
+            let _ = std::io::stderr().write_all(format!("{answer}\n").as_bytes());
+        });
     }
 }
 

@@ -12,7 +12,7 @@ use tautline_proto::time::Span;
 
 use crate::failure::Failure;
 use crate::flags::{ReportKind, RunFlags};
-use crate::screen::{self, LiveLine};
+use crate::screen::{self, Answers, LiveLine};
 
 /// Where the report goes as JSON, made before the run: whoever waits an hour for it must not learn
 /// then that it cannot be written.
@@ -70,6 +70,11 @@ impl Show {
             told: Vec::new(),
             packets_since: None,
         })
+    }
+
+    /// For answers that another thread gives meanwhile.
+    pub(crate) fn answers(&self) -> Answers {
+        self.line.answers()
     }
 
     /// From now on tells what this device has to say.

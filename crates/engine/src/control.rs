@@ -6,7 +6,10 @@ use std::sync::mpsc;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_io::destinations::Destinations;
+use tautline_proto::redundancy::Redundancy;
 use tautline_proto::time::Span;
+
+use crate::plan::StreamPlan;
 
 /// What is answered: what it came to, or why it cannot be, with the mend.
 pub type Answer = Result<String, String>;
@@ -54,8 +57,8 @@ impl<C> Requests<C> {
 /// What may be changed while sending.
 #[derive(Debug, Clone)]
 pub enum SendChange {
-    /// The latency that is promised.
-    Latency(Span),
+    /// The latency that is promised; `None` is what the receiver needs that needs the most.
+    Latency(Option<Span>),
     /// Sound in one packet.
     Ptime(Span),
     /// Coding of samples.
@@ -64,12 +67,38 @@ pub enum SendChange {
     Volume(Gain),
     /// Whether silence is sent.
     Mute(bool),
+    /// What packets carry of earlier ones.
+    Redundancy(Redundancy),
     /// Where packets and reports go from now on.
     To(Box<Destined>),
     /// Nothing: how it stands.
     Status,
-    /// The end of the run.
-    Quit,
+}
+
+/// What may be changed while receiving. Streams are counted from 0 in the order of the plan;
+/// `None` is all of them.
+pub enum RecvChange {
+    /// The latency.
+    Latency(Option<usize>, Wanted),
+    /// Gain of one stream in the mix, or of the mix.
+    Volume(Option<usize>, Gain),
+    /// Whether one stream, or the mix, is silenced.
+    Mute(Option<usize>, bool),
+    /// Another stream in the place of one; `None` is the only one.
+    From(Option<usize>, Box<StreamPlan>),
+    /// Nothing: how it stands.
+    Status,
+}
+
+/// Which latency is wanted of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// This one.
+    Chosen(Span),
+    /// What its sender promises.
+    Promised,
+    /// What the arrivals of its packets ask for.
+    Auto,
 }
 
 /// Another set of destinations.

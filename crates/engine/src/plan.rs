@@ -8,10 +8,11 @@ use tautline_dsp::map::ChannelMap;
 use tautline_io::control::ControlSocket;
 use tautline_io::link::Link;
 use tautline_io::udp::UdpOptions;
+use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
 use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::redundancy::Regulator;
 use tautline_proto::sender::Identity;
-use tautline_proto::redundancy::Layout;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 
@@ -40,6 +41,18 @@ impl LinkKind {
     }
 }
 
+/// Who says what the latency of a received stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LatencyRule {
+    /// Its sender, by what it announces; until then what is configured.
+    #[default]
+    Sender,
+    /// Whoever configured it.
+    Chosen,
+    /// Its packets: it follows what their arrivals ask for.
+    Arrivals,
+}
+
 /// What to send and how.
 pub struct SendPlan {
     /// As they were given, for the report.
@@ -54,6 +67,8 @@ pub struct SendPlan {
     pub format: StreamFormat,
     /// The latency it promises.
     pub link_offset: Span,
+    /// Whether it promises what the receiver asks for that needs the most, as soon as one does.
+    pub latency_as_needed: bool,
     /// Whether packets carry the sender's instants.
     pub stamps: bool,
     /// Gain before packing.
@@ -63,7 +78,7 @@ pub struct SendPlan {
     /// How the device runs.
     pub device: Settings,
     /// What packets carry of earlier ones.
-    pub redundancy: Layout,
+    pub redundancy: Regulator,
     /// Of the stream.
     pub identity: Identity,
     /// Writes the ledger of every packet here.

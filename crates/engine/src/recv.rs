@@ -3,18 +3,20 @@
 use tautline_dsp::gain::Volume;
 use tautline_io::clock::{WallClock, now};
 use tautline_proto::device::{Device, Listener, Settings, Stop};
-use tautline_proto::receiver::Receiver;
+use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Channels;
 
+use crate::control::{RecvChange, Requests};
 use crate::ledger_file::LedgerFile;
 use crate::machine;
-use crate::plan::RecvPlan;
+use crate::plan::{LatencyRule, RecvPlan, StreamPlan};
+use crate::recv_change::Changes;
 use crate::recv_desk::{Desk, connect};
 use crate::report::Report;
 use crate::run::{Progress, RunError, RunOptions, Running, Watch};
-use crate::rx::{Mixer, Passages};
+use crate::rx::{Mixer, Passages, VOLUME_RAMP};
 use crate::session::wait_for;
 use crate::sound::{Ear, Measurement, measurement};
 
@@ -32,6 +34,7 @@ impl Listener for Ears {
 /// A receiver with everything but its device, which may want the [`RecvEngine::listener`] first.
 pub struct RecvEngine {
     desks: Vec<Desk>,
+    changes: Changes,
     mixer: Mixer,
     device: Settings,
     until_bye: bool,
@@ -52,22 +55,28 @@ impl RecvEngine {
         let heard_channel = plan.map.source_of(0).unwrap_or(0);
         for (number, stream) in plan.streams.into_iter().enumerate() {
             let rate = stream.receiver.format.rate;
-            let receiver = Receiver::new(stream.receiver);
+            let receiver = roomy(&stream);
             let longest = receiver.longest_link_offset();
             let (measurement, tap, ear) =
                 measurement(rate, plan.device.channels.count(), heard_channel, longest);
             ears.push(ear);
-            let (desk, input) = connect(stream, receiver, (measurement, tap), (number, wall))?;
+            let (desk, input) =
+                connect(stream, receiver, Some((measurement, tap)), (number, wall, &plan.device))?;
             desks.push(desk);
             inputs.push(input);
         }
         let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
+        let (changes, succession, gains) = Changes::new(inputs.len(), plan.gain, plan.device, wall);
+        // Each stream may have an heir.
+        let playing = 2 * inputs.len().max(1);
         let mixer = Mixer {
-            passages: Passages::with_capacity(passages_of(&plan.device) * inputs.len().max(1)),
+            passages: Passages::with_capacity(passages_of(&plan.device) * playing),
             inputs,
+            succession,
+            gains,
             select: plan.select,
             chosen: None,
-            volume: Volume::new(plan.gain),
+            volume: Volume::over(plan.gain, VOLUME_RAMP),
             gain: plan.gain,
             map: plan.map,
             channels,
@@ -80,12 +89,18 @@ impl RecvEngine {
         let ledger = plan.ledger.as_deref().map(LedgerFile::create).transpose()?;
         Ok(Self {
             desks,
+            changes,
             mixer,
             device: plan.device,
             until_bye: plan.until_bye,
             ledger,
             ears: Some(Ears(ears)),
         })
+    }
+
+    /// Makes the changes that are asked for while it runs.
+    pub fn listen(&mut self, requests: Requests<RecvChange>) {
+        self.changes.requests = Some(requests);
     }
 
     /// The ears of the measurement, for a card that can listen to itself. Once.
@@ -119,10 +134,20 @@ impl RecvEngine {
         let scheduler = running.granted.effective().to_string();
         let mut quiet_since = None;
         while !watch.is_over(stop) && !running.is_over() {
-            wait_for(self.desks.iter().map(|desk| &desk.talk), watch.beat());
-            turn(&mut self.desks, &self.device, &mut watch, &mut self.ledger);
+            let desks = self.desks.iter().chain(self.changes.heirs());
+            wait_for(desks.map(|desk| &desk.talk), watch.beat());
+            self.changes.serve(&mut self.desks);
+            turn(
+                all(&mut self.desks, &mut self.changes),
+                &self.device,
+                &mut watch,
+                &mut self.ledger,
+            );
+            self.changes.close_gone(&mut self.desks, &mut watch, self.ledger.as_mut());
             progress(&progress_of(&self.desks, &watch));
-            if self.until_bye && self.desks.iter().all(|desk| desk.is_over(now())) {
+            if self.until_bye
+                && all(&mut self.desks, &mut self.changes).all(|desk| desk.is_over(now()))
+            {
                 // The last frames are heard one latency after the last packet was captured.
                 let longest = self.desks.iter().map(|d| d.link_offset).max();
                 let since = *quiet_since.get_or_insert_with(now);
@@ -135,17 +160,18 @@ impl RecvEngine {
         }
         let ended = now();
         let process = running.end()?;
-        turn(&mut self.desks, &self.device, &mut watch, &mut self.ledger);
+        turn(all(&mut self.desks, &mut self.changes), &self.device, &mut watch, &mut self.ledger);
         // Its last word: there is room for it now.
         drop(process);
-        turn(&mut self.desks, &self.device, &mut watch, &mut self.ledger);
+        turn(all(&mut self.desks, &mut self.changes), &self.device, &mut watch, &mut self.ledger);
         for desk in &mut self.desks {
             desk.finish(&watch, self.ledger.as_mut());
         }
         if let Some(Err(flaw)) = self.ledger.map(LedgerFile::finish) {
             watch.note(flaw);
         }
-        let streams = self.desks.iter().map(|desk| desk.report(&mut watch.notes)).collect();
+        let desks = self.desks.iter().chain(self.changes.closed());
+        let streams = desks.map(|desk| desk.report(&mut watch.notes)).collect();
         Ok(Report {
             schema: 1,
             role: "recv",
@@ -157,8 +183,18 @@ impl RecvEngine {
     }
 }
 
+/// The desks of streams that have a place, and of those that are to have one.
+fn all<'a>(desks: &'a mut [Desk], changes: &'a mut Changes) -> impl Iterator<Item = &'a mut Desk> {
+    desks.iter_mut().chain(changes.heirs_mut())
+}
+
 /// One round of the ordinary thread.
-fn turn(desks: &mut [Desk], device: &Settings, watch: &mut Watch, ledger: &mut Option<LedgerFile>) {
+fn turn<'a>(
+    desks: impl Iterator<Item = &'a mut Desk>,
+    device: &Settings,
+    watch: &mut Watch,
+    ledger: &mut Option<LedgerFile>,
+) {
     watch.witness.poll();
     for desk in desks {
         desk.turn(device, watch, ledger.as_mut());
@@ -183,6 +219,21 @@ fn progress_of<'a>(desks: &[Desk], watch: &'a Watch) -> Progress<'a> {
     }
     progress
 }
+
+/// A receiver with room for what its latency may become.
+pub(crate) fn roomy(stream: &StreamPlan) -> Receiver {
+    let config = stream.receiver;
+    if stream.latency != LatencyRule::Arrivals {
+        return Receiver::new(config);
+    }
+    let link_offset = config.link_offset.max(MOST_AUTO);
+    let mut receiver = Receiver::new(ReceiverConfig { link_offset, ..config });
+    receiver.set_link_offset(config.link_offset);
+    receiver
+}
+
+/// Room for a latency that follows the packets: by way of a satellite and Wi-Fi.
+const MOST_AUTO: Span = Span::from_millis(400);
 
 /// The most packets of one stream whose turn comes in one period: the shortest there are, and as
 /// many again that a skip brings.

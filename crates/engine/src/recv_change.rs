@@ -6,11 +6,11 @@ use tautline_dsp::gain::Gain;
 use tautline_io::clock::{WallClock, now};
 use tautline_io::memory;
 use tautline_proto::device::Settings;
-use tautline_proto::receiver::Receiver;
 
 use crate::control::{Answer, RecvChange, Requests};
 use crate::ledger_file::LedgerFile;
 use crate::plan::StreamPlan;
+use crate::recv::roomy;
 use crate::recv_desk::{Desk, connect};
 use crate::run::Watch;
 use crate::rx::{Incoming, Succession};
@@ -130,7 +130,7 @@ impl Changes {
             return Err(BUSY.into());
         }
         let address = plan.address.clone();
-        let receiver = Receiver::new(plan.receiver);
+        let receiver = roomy(&plan);
         let new = (self.streams, self.wall, &self.device);
         let (mut desk, mut input) =
             connect(plan, receiver, None, new).map_err(|error| error.to_string())?;

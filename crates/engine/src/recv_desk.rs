@@ -2,9 +2,10 @@
 //! thread, keeps the books and measures.
 
 use rtrb::{Consumer, Producer};
-use tautline_dsp::gain::Volume;
-use tautline_io::clock::WallClock;
+use tautline_dsp::gain::{Gain, Volume};
+use tautline_io::clock::{WallClock, now};
 use tautline_io::memory;
+use tautline_proto::arrivals::{Arrivals, ArrivalsConfig, Standing};
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::Settings;
 use tautline_proto::ledger::Passage;
@@ -14,21 +15,26 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::{Announcement, Effective};
 
 use crate::books::Books;
+use crate::control::{Answer, Wanted};
 use crate::ledger_file::LedgerFile;
 use crate::machine;
+use crate::paths::Paths;
 use crate::pending::Pending;
-use crate::plan::{StreamPlan, least_latency};
+use crate::plan::{LatencyRule, StreamPlan, least_latency};
+use crate::recv_change::{BUSY, Own};
 use crate::run::{RunError, Watch};
-use crate::rx::{Command, Incoming, RxStatus};
+use crate::rx::{Command, Incoming, RxStatus, VOLUME_RAMP};
 use crate::session::{Audience, Talk};
 use crate::sound::{Found, Measurement, PacketTap};
 use crate::summary;
 
 /// What the ordinary thread holds of one stream.
 pub(crate) struct Desk {
-    address: String,
+    pub(crate) address: String,
+    /// Its gain in the mix.
+    pub(crate) own: Own,
     config: ReceiverConfig,
-    latency_chosen: bool,
+    rule: LatencyRule,
     pub(crate) talk: Talk,
     commands: Producer<Command>,
     passages: Consumer<Passage>,
@@ -36,6 +42,7 @@ pub(crate) struct Desk {
     /// Where the card can be heard.
     pub(crate) measurement: Option<Measurement>,
     pub(crate) books: Books,
+    arrivals: Arrivals,
     /// Whose packets are heard.
     heard: Option<u32>,
     /// How many had come and when that was first known.
@@ -49,7 +56,7 @@ pub(crate) struct Desk {
     /// Whether the stream is of another shape than is played here.
     muted: bool,
     /// The how many-th it is, for the ledger.
-    number: usize,
+    pub(crate) number: usize,
     pending: Pending,
     pub(crate) link_offset: Span,
     /// The longest latency there is room for.
@@ -69,8 +76,8 @@ const GONE: Span = Span::from_secs(3);
 pub(crate) fn connect(
     stream: StreamPlan,
     receiver: Receiver,
-    (measurement, tap): (Measurement, PacketTap),
-    (number, wall): (usize, WallClock),
+    heard: Option<(Measurement, PacketTap)>,
+    (number, wall, device): (usize, WallClock, &Settings),
 ) -> Result<(Desk, Incoming), RunError> {
     let format = stream.receiver.format;
     let random =
@@ -87,31 +94,45 @@ pub(crate) fn connect(
     let room = format.rate.frames_within(Span::from_millis(40));
     let room = vec![0.0; format.channels.samples_in(room)].into_boxed_slice();
     let longest = receiver.longest_link_offset();
+    let (measurement, tap) = heard.unzip();
     let input = Incoming {
         receiver,
         link: stream.link,
+        number,
         gain: stream.gain,
-        volume: Volume::new(stream.gain),
-        tap: Some((tap, room)),
+        volume: Volume::over(stream.gain, VOLUME_RAMP),
+        gate: Volume::new(Gain::UNITY),
+        tap: tap.map(|tap| (tap, room)),
         commands,
         passages,
         status,
         silent_since: LocalTime::NEVER,
+        loud: LocalTime::ZERO,
         alive: false,
         muted: false,
         faults: None,
         unbooked: 0,
+        paths: Paths::default(),
     };
+    let arrivals = Arrivals::new(ArrivalsConfig {
+        loss_target: stream.loss_target,
+        device: *device,
+        packing_age: format.ptime(),
+        start: stream.receiver.link_offset,
+        longest,
+    });
     let desk = Desk {
         address: stream.address,
+        own: Own { gain: stream.gain, muted: false },
         config: stream.receiver,
-        latency_chosen: stream.latency_chosen,
+        rule: stream.latency,
         talk: Talk::new(session, stream.control, Audience::Whoever(None)),
         commands: commands_in,
         passages: passages_out,
         status: status_out,
-        measurement: Some(measurement),
+        measurement,
         books: Books::new(),
+        arrivals,
         heard: None,
         fresh: (0, LocalTime::ZERO),
         lively: false,
@@ -125,6 +146,18 @@ pub(crate) fn connect(
         left: false,
     };
     Ok((desk, input))
+}
+
+/// How the stream stands, as its arrivals want to know it.
+fn standing(status: &RxStatus) -> Standing {
+    Standing {
+        late: status.counters.late,
+        lost: status.counters.lost,
+        starved: status.xruns,
+        dropped: status.link.kernel_drops + status.link.ring_drops,
+        unheard: status.counters.unheard,
+        missing: status.faults.map(|faults| (faults.from, faults.to)),
+    }
 }
 
 /// Enters one packet into the books, and into the ledger if one is written.
@@ -156,17 +189,32 @@ impl Desk {
         self.measure(ledger);
         while let Ok(status) = self.status.pop() {
             self.books.stand(status, |from, to| watch.witness.overlaps(from, to));
+            self.arrivals.set_repair(status.repair);
+            self.arrivals.stand(standing(&status), |from, to| watch.witness.overlaps(from, to));
             self.left = status.said_goodbye;
             self.follow_source(&status);
         }
+        self.adapt();
         self.tell();
         self.talk.speak();
+    }
+
+    /// Follows what arrivals ask for, where nobody else says what the latency is.
+    fn adapt(&mut self) {
+        let quiet = self.books.status.is_some_and(|status| status.quiet);
+        let offset = self.arrivals.poll(now(), quiet);
+        let follows = self.rule == LatencyRule::Arrivals && offset != self.link_offset;
+        // Where the ring is full, at the next turn.
+        if follows && self.commands.push(Command::LinkOffset(offset)).is_ok() {
+            self.link_offset = offset;
+        }
     }
 
     /// The last round, when the device has stopped: what is still to be found is found, and the
     /// peer is told goodbye.
     pub(crate) fn finish(&mut self, watch: &Watch, mut ledger: Option<&mut LedgerFile>) {
         self.books.close(|from, to| watch.witness.overlaps(from, to));
+        self.arrivals.finish(|from, to| watch.witness.overlaps(from, to));
         let Self { measurement, books, pending, number, .. } = self;
         if let Some(measurement) = measurement {
             measurement.finish(&mut |found| {
@@ -193,9 +241,10 @@ impl Desk {
         if let Some(measurement) = &mut self.measurement {
             measurement.listen();
         }
-        let Self { measurement, books, pending, number, passages, .. } = self;
+        let Self { measurement, books, arrivals, pending, number, passages, .. } = self;
         while let Ok(passage) = passages.pop() {
             books.promise(&passage);
+            arrivals.enter(&passage);
             match measurement {
                 Some(measurement) if !passage.late => {
                     measurement.expect(&passage);
@@ -236,6 +285,7 @@ impl Desk {
         self.books.clock =
             self.mapped.filter(|(ssrc, _)| Some(*ssrc) == heard).map(|(_, mapping)| mapping);
         self.announced = None;
+        self.arrivals.forget();
     }
 
     /// Whether what `ssrc` says is of the stream that is heard, or may be before one is.
@@ -289,11 +339,69 @@ impl Desk {
         }
         let least = least_latency(announcement.packing_age, device);
         let promised = announcement.link_offset;
-        let wanted = if self.latency_chosen { self.link_offset } else { promised.max(least) };
+        self.arrivals.announce(announcement.packing_age);
+        let wanted = match self.rule {
+            LatencyRule::Chosen => self.link_offset,
+            LatencyRule::Sender => promised.max(least),
+            LatencyRule::Arrivals => self.arrivals.start_at(promised),
+        };
         self.note_latency(&announcement, least, wanted, watch);
         self.link_offset = wanted.min(self.longest);
         self.commands.push(Command::Mute(false)).is_ok()
             && self.commands.push(Command::LinkOffset(self.link_offset)).is_ok()
+    }
+
+    /// Another latency, at once. Answers with the latency that it then has.
+    pub(crate) fn set_latency(&mut self, wanted: Wanted, device: &Settings) -> Answer {
+        let packing_age = self.announced.map(|announced| announced.packing_age);
+        let least = least_latency(packing_age.unwrap_or(self.config.format.ptime()), device);
+        let promised = self.announced.map_or(self.link_offset, |announced| announced.link_offset);
+        let (rule, link_offset) = match wanted {
+            Wanted::Chosen(latency) if latency < least => {
+                return Err(format!(
+                    "{latency} is less than the {least} that the packets of {} and the device here \
+                     take; use {least} or more",
+                    self.address
+                ));
+            }
+            Wanted::Chosen(latency) if latency > self.longest => {
+                return Err(format!(
+                    "this run has room for {}; start taut again with --latency {latency} for more",
+                    self.longest
+                ));
+            }
+            Wanted::Chosen(latency) => (LatencyRule::Chosen, latency),
+            Wanted::Promised => (LatencyRule::Sender, promised.max(least).min(self.longest)),
+            Wanted::Auto => (LatencyRule::Arrivals, self.arrivals.start_at(self.link_offset)),
+        };
+        self.commands.push(Command::LinkOffset(link_offset)).map_err(|_| BUSY)?;
+        (self.rule, self.link_offset) = (rule, link_offset);
+        Ok(link_offset.to_string())
+    }
+
+    /// Another gain in the mix.
+    pub(crate) fn set_gain(&mut self, change: impl FnOnce(&mut Own)) -> Answer {
+        let mut own = self.own;
+        change(&mut own);
+        self.commands.push(Command::Gain(own.wanted())).map_err(|_| BUSY)?;
+        self.own = own;
+        Ok(format!("volume {own}"))
+    }
+
+    /// Takes the place of `other`: what was chosen there is kept here.
+    pub(crate) fn inherit(&mut self, other: &Self) {
+        (self.own, self.rule) = (other.own, other.rule);
+        let link_offset = other.link_offset.min(self.longest);
+        if self.rule != LatencyRule::Sender
+            && self.commands.push(Command::LinkOffset(link_offset)).is_ok()
+        {
+            self.link_offset = link_offset;
+        }
+    }
+
+    /// How it stands, in the words that change it.
+    pub(crate) fn status_line(&self) -> String {
+        format!("latency {}, volume {}, from {}", self.link_offset, self.own, self.address)
     }
 
     /// Says what stands between the latency that is wanted and one that works.
@@ -312,7 +420,7 @@ impl Desk {
                  takes {device}, so {wanted} is too little and most will be late; use --latency \
                  {least} or more, or shorter periods at both ends"
             ));
-        } else if !self.latency_chosen && *link_offset < least {
+        } else if self.rule == LatencyRule::Sender && *link_offset < least {
             watch.note(format!(
                 "{address} promises {link_offset} but packets are up to {packing_age} old when they \
                  leave and the device here takes {device}; it runs at {least}"
@@ -339,7 +447,7 @@ impl Desk {
             configured: self.link_offset,
             effective,
             uncertainty: clock.uncertainty,
-            needed: None,
+            needed: self.arrivals.needed(),
         });
         self.talk.session.set_receiving(receiving);
     }
@@ -349,7 +457,9 @@ impl Desk {
             address: &self.address,
             config: &self.config,
             link_offset: self.link_offset,
+            rule: self.rule,
             books: &self.books,
+            arrivals: &self.arrivals,
             invalid_reports: self.talk.invalid,
             muted: self.muted,
             unmatched: self.measurement.as_ref().map_or(0, Measurement::unmatched),

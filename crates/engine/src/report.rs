@@ -40,8 +40,18 @@ pub struct Stream {
     pub stages: Vec<StageSummary>,
     /// What was counted.
     pub counters: Counters,
+    /// Every packet that was not there at its turn, at one door; absent at a sender.
+    pub gaps: Option<Gaps>,
+    /// What its packets carry of earlier ones, at the end; absent at a receiver, and where nothing
+    /// is asked for.
+    pub redundancy: Option<Redundancy>,
+    /// What each network brought, of a stream that came by several.
+    pub paths: Vec<Path>,
     /// Datagrams that were no packet, by reason; reasons that did not occur are left out.
     pub invalid: Vec<InvalidCount>,
+    /// How much faster the card runs than the sender's, in parts per million, as the resampler last
+    /// made up for it; absent where frames are played as they came.
+    pub drift_ppm: Option<f64>,
     /// The peer's clock against ours.
     pub clock: Option<Clock>,
     /// Packets that came closest to being late, each with its stages in nanoseconds.
@@ -72,6 +82,63 @@ pub struct Latency {
     pub books_error: Summary,
     /// What the presentation times rest on: `clock` or `arrival`.
     pub basis: &'static str,
+    /// The share of packets that may be late at the latency advised.
+    pub loss_target: Option<f64>,
+    /// The least latency, in tenths of a millisecond, at which no more than that would have been
+    /// late.
+    pub advised_ns: Option<i64>,
+    /// What would have been late at other latencies, in rising order, at the worst phase between
+    /// packets and periods.
+    pub curve: Vec<CurvePoint>,
+    /// What became of the latency where it followed the packets' arrivals.
+    pub auto: Option<Auto>,
+}
+
+/// What would have been late at one latency.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct CurvePoint {
+    /// The link offset.
+    pub latency_ns: i64,
+    /// Of the packets that came.
+    pub late_share: f64,
+}
+
+/// What became of a latency that followed the packets' arrivals.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Auto {
+    /// As soon as something was measured; absent where nothing was.
+    pub first_ns: Option<i64>,
+    /// At the end.
+    pub last_ns: i64,
+    /// Since something was measured.
+    pub least_ns: i64,
+    /// Since something was measured.
+    pub greatest_ns: i64,
+    /// How often it rose and fell.
+    pub changes: u64,
+    /// How often it rose.
+    pub rises: u64,
+    /// How often it fell.
+    pub falls: u64,
+    /// The largest step that was made at once; all else was resampled.
+    pub largest_step_ns: i64,
+}
+
+/// Every packet that was not heard at its turn, at one door. The sum of the first six is that of the
+/// counters `late`, `lost` and `unheard`.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[expect(missing_docs, reason = "the glossary has a line for each")]
+pub struct Gaps {
+    pub late_sender: u64,
+    pub late_network: u64,
+    pub late_receiver: u64,
+    pub host_stalled: u64,
+    pub lost: u64,
+    pub discarded: u64,
+    /// The latency that would have caught 99 % of what its sender sent late.
+    pub sender_needs_ns: Option<i64>,
+    /// The latency that would have caught 99 % of what was late on the way.
+    pub network_needs_ns: Option<i64>,
 }
 
 /// One stage.
@@ -105,8 +172,38 @@ pub struct Counters {
     pub foreign: u64,
     pub doubted: u64,
     pub unbooked: u64,
+    pub unheard: u64,
+    pub damaged: u64,
     pub socket_drops: u64,
     pub send_errors: u64,
+}
+
+/// What one network brought of a stream.
+#[derive(Debug, Clone, Serialize)]
+pub struct Path {
+    /// Its interface here.
+    pub interface: String,
+    /// Packets it brought.
+    pub received: u64,
+    /// Of those, packets that no other network had brought before.
+    pub first: u64,
+    /// Packets it did not bring.
+    pub lost: u64,
+}
+
+/// What packets carry of earlier ones.
+#[derive(Debug, Clone, Serialize)]
+pub struct Redundancy {
+    /// As it was asked for.
+    pub asked: String,
+    /// Time after its own departure in which a packet may still be repaired.
+    pub budget_ns: i64,
+    /// Repair symbols in each packet; a copy of another packet is one.
+    pub symbols: usize,
+    /// Packets after a packet that may bring it back.
+    pub window: usize,
+    /// Whether every packet is sent again whole instead.
+    pub repeated: bool,
 }
 
 /// One reason for which datagrams were no packets.
@@ -127,8 +224,13 @@ pub struct Clock {
     pub uncertainty_ns: i64,
     /// The round trip of the exchange it rests on.
     pub round_trip_ns: i64,
-    /// Not estimated yet.
+    /// By how much it runs faster than ours, in ppm.
     pub rate_ppm: Option<f64>,
+    /// By how much the peer's sound card runs faster than our clock, in ppm, if known.
+    pub card_ppm: Option<f64>,
+    /// What this rests on: `rtcp` for exchanges of reports, `system` or `ptp` where both system clocks
+    /// are synchronised and surer.
+    pub source: &'static str,
 }
 
 /// A packet with the length of each known stage.
@@ -149,6 +251,10 @@ pub struct RemoteReceiver {
     pub ssrc: u32,
     /// Packets it missed, by its own count.
     pub lost: i64,
+    /// Of those, rebuilt in time from what other packets carried, if it says so.
+    pub repaired: Option<u64>,
+    /// Packets that neither came nor were rebuilt in time, if it says so.
+    pub unrepaired: Option<u64>,
     /// Interarrival jitter.
     pub jitter_ns: i64,
     /// The latency it reaches, if it says so.

@@ -1,5 +1,6 @@
 //! The receiving side of a device: read, place, mix, volume. Called once per period.
 
+mod succession;
 #[cfg(test)]
 mod tests;
 
@@ -14,14 +15,16 @@ use tautline_proto::clock::{ClockMapping, WallTime};
 use tautline_proto::device::{Cycle, Flow, Process, Side};
 use tautline_proto::ledger::Passage;
 use tautline_proto::placement::Basis;
-use tautline_proto::receiver::{Counters, PullTimes, Received, Receiver};
+use tautline_proto::receiver::{Accepted, Counters, PullTimes, Receiver};
 use tautline_proto::session::Receiving;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
-use tautline_proto::units::Channels;
+use tautline_proto::units::{Channels, Ppm};
 
+use crate::paths::Paths;
 use crate::select::{PATIENCE, Select};
 use crate::sound::PacketTap;
+pub(crate) use succession::Succession;
 
 /// What the ordinary thread hands down.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +35,8 @@ pub(crate) enum Command {
     Captured(u32, u32, WallTime),
     /// Another latency.
     LinkOffset(Span),
+    /// Another gain of this stream.
+    Gain(Gain),
     /// The sender left.
     Left(u32),
     /// The stream is of a kind that would be noise here, or is not any more.
@@ -67,24 +72,42 @@ pub(crate) struct RxStatus {
     pub(crate) faults: Option<Faults>,
     /// Passages that found the ring full: the books lack them.
     pub(crate) unbooked: u64,
+    /// By how much the sender's card runs faster than our clock.
+    pub(crate) card: Option<Ppm>,
+    /// Packets that were sent, by the numbers of those that came.
+    pub(crate) expected: u64,
+    /// See [`Receiver::repair_budget`].
+    pub(crate) repair: (Span, u32),
+    pub(crate) paths: Paths,
+    /// Whether its sound is in a pause.
+    pub(crate) quiet: bool,
+    /// How much faster the card runs than the sender's, while frames are resampled.
+    pub(crate) drift: Option<Ppm>,
 }
 
 /// One stream on its way to the device.
 pub(crate) struct Incoming {
     pub(crate) receiver: Receiver,
     pub(crate) link: Box<dyn Link>,
+    /// The how many-th stream it is, for the ordinary thread.
+    pub(crate) number: usize,
     pub(crate) gain: Gain,
     pub(crate) volume: Volume,
+    /// Whether it is selected.
+    pub(crate) gate: Volume,
     pub(crate) tap: Option<(PacketTap, Box<[f32]>)>,
     pub(crate) commands: Consumer<Command>,
     pub(crate) passages: Producer<Passage>,
     pub(crate) status: Producer<RxStatus>,
     /// Since when it brings nothing; `NEVER` before it brought anything.
     pub(crate) silent_since: LocalTime,
+    /// When a frame was last heard in it that was no pause.
+    pub(crate) loud: LocalTime,
     pub(crate) alive: bool,
     pub(crate) muted: bool,
     pub(crate) faults: Option<Faults>,
     pub(crate) unbooked: u64,
+    pub(crate) paths: Paths,
 }
 
 impl Incoming {
@@ -96,6 +119,7 @@ impl Incoming {
                     self.receiver.observe_report(ssrc, timestamp, wall);
                 }
                 Command::LinkOffset(link_offset) => self.receiver.set_link_offset(link_offset),
+                Command::Gain(gain) => self.gain = gain,
                 Command::Left(ssrc) => self.receiver.say_goodbye(ssrc),
                 Command::Mute(muted) => self.muted = muted,
             }
@@ -104,24 +128,31 @@ impl Incoming {
 
     /// Reads what has arrived; when that was, or `woke` if nothing had.
     fn read(&mut self, woke: LocalTime) -> LocalTime {
-        let Self { receiver, link, tap, passages, faults, unbooked, .. } = self;
+        let Self { receiver, link, tap, passages, faults, unbooked, paths, .. } = self;
         let mut latest = woke;
         link.receive(&mut |arrival| {
             latest = latest.max(arrival.read);
-            let received = receiver.handle(arrival.datagram, arrival.arrival, arrival.read);
-            if let Received::Late(passage) = received {
+            let channels = receiver.format().channels.count();
+            let tap = &mut *tap;
+            let mut bring = |packet: Accepted<'_>| {
+                let Some((tap, room)) = tap.as_mut() else { return };
+                let samples = (packet.payload.len() / packet.sample.bytes()).min(room.len());
+                let bytes = samples * packet.sample.bytes();
+                format::decode(packet.sample, &packet.payload[..bytes], &mut room[..samples]);
+                tap.brought(packet.media, channels, &room[..samples]);
+            };
+            let times = (arrival.arrival, arrival.read);
+            let received = receiver.handle_telling(arrival.datagram, times, &mut bring);
+            if let Some(packet) = received.accepted() {
+                bring(packet);
+            }
+            paths.count(arrival.interface, &received);
+            if let Some(passage) = received.late() {
                 // Whatever held it up did so while it was on its way.
                 let age = receiver.placement().link_offset();
                 let captured = passage.origin.map_or(passage.arrival - age, |o| o.capture);
                 Faults::add(faults, captured, passage.read);
                 *unbooked += u64::from(passages.push(passage).is_err());
-            }
-            if let (Received::Placed(packet), Some((tap, room))) = (received, tap.as_mut()) {
-                let channels = receiver.format().channels.count();
-                let samples = (packet.payload.len() / packet.sample.bytes()).min(room.len());
-                let bytes = samples * packet.sample.bytes();
-                format::decode(packet.sample, &packet.payload[..bytes], &mut room[..samples]);
-                tap.brought(packet.media, channels, &room[..samples]);
             }
         });
         latest
@@ -135,6 +166,9 @@ impl Incoming {
         if self.receiver.counters().lost > lost {
             let age = self.receiver.placement().link_offset();
             Faults::add(&mut self.faults, times.now - age, times.now);
+        }
+        if out.iter().any(|sample| sample.abs() > PAUSE) {
+            self.loud = times.now;
         }
         if pulled.media.is_some() && pulled.missing < frames {
             self.silent_since = times.now;
@@ -165,6 +199,12 @@ impl Incoming {
             said_goodbye: receiver.source().is_some_and(|source| source.said_goodbye()),
             faults: self.faults,
             unbooked: self.unbooked,
+            card: receiver.placement().card_rate(),
+            expected: receiver.tally().expected,
+            repair: receiver.repair_budget(),
+            paths: self.paths,
+            quiet: at - self.loud >= PAUSE_LENGTH,
+            drift: receiver.drift(),
         };
         // The newest status is in the next one too, so a full ring loses nothing: when something
         // went wrong is kept until it is told.
@@ -173,9 +213,34 @@ impl Incoming {
         }
     }
 
+    /// Begins in silence, to be led to `gain` when its turn comes.
+    pub(crate) fn await_turn(&mut self, gain: Gain) {
+        self.gain = gain;
+        self.volume = Volume::over(Gain::SILENCE, VOLUME_RAMP);
+    }
+
+    /// The last word of a stream that the mix has given back.
+    pub(crate) fn tell_last(&mut self, at: LocalTime, xruns: u64) {
+        let basis = self.receiver.placement().due(at).map(|due| due.basis);
+        self.tell(at, xruns, basis);
+    }
+
     /// The gain that the stream is to have now.
-    fn target(&self, heard: bool) -> Gain {
-        if heard && !self.muted { self.gain } else { Gain::SILENCE }
+    fn target(&self) -> Gain {
+        if self.muted { Gain::SILENCE } else { self.gain }
+    }
+
+    /// Whether anything is heard of a block with these gains.
+    fn is_audible(&self, gate: Gain, gain: Gain) -> bool {
+        let silent = |volume: &Volume, to| volume.current() == Gain::SILENCE && to == Gain::SILENCE;
+        !silent(&self.gate, gate) && !silent(&self.volume, gain)
+    }
+
+    /// Gives a block of its sound these gains, or leads it there.
+    fn shape(&mut self, block: &mut [f32], gate: Gain, gain: Gain) {
+        let channels = self.receiver.format().channels.count();
+        self.gate.apply(gate, channels, block);
+        self.volume.apply(gain, channels, block);
     }
 }
 
@@ -195,11 +260,17 @@ impl Passages {
         }
     }
 
-    fn written(&mut self, at: LocalTime, inputs: &mut [Incoming]) {
+    fn written(&mut self, at: LocalTime, inputs: &mut [Incoming], succession: &mut Succession) {
         for (index, passage) in &mut self.kept {
             passage.written = at;
+            // Heirs count on after those whose places they are to take.
+            let places = inputs.len();
+            let input = match index.checked_sub(places) {
+                None => Some(&mut inputs[*index]),
+                Some(heir) => succession.heirs[heir].as_mut().map(|heir| &mut heir.input),
+            };
+            let Some(input) = input else { continue };
             // A full ring costs the books a line; the ordinary thread empties it 50 times a second.
-            let input = &mut inputs[*index];
             let full = input.passages.push(*passage).is_err();
             input.unbooked += u64::from(full);
         }
@@ -210,6 +281,9 @@ impl Passages {
 /// All streams of one playback device.
 pub(crate) struct Mixer {
     pub(crate) inputs: Vec<Incoming>,
+    pub(crate) succession: Succession,
+    /// Other gains of all that is heard.
+    pub(crate) gains: Consumer<Gain>,
     pub(crate) select: Select,
     pub(crate) chosen: Option<usize>,
     pub(crate) volume: Volume,
@@ -227,13 +301,35 @@ pub(crate) struct Mixer {
     pub(crate) told: LocalTime,
 }
 
+/// No sample of a pause is larger: -60 dB of full scale.
+const PAUSE: f32 = 0.001;
+/// A pause is told once it has lasted so long: what lasts as long goes on for longer, mostly, and a
+/// jump in it takes 30 ms to be made.
+const PAUSE_LENGTH: Span = Span::from_millis(50);
+
 /// The ordinary thread is told this often.
 const TELL_EVERY: Span = Span::from_millis(10);
 
+/// Frames over which a change of gain is spread: 10 ms at 48 kHz, in which a fade to silence bends a
+/// tone less than its own curve does.
+pub(crate) const VOLUME_RAMP: usize = 480;
+
+fn gate(hears: bool) -> Gain {
+    if hears { Gain::UNITY } else { Gain::SILENCE }
+}
+
 impl Mixer {
+    fn obey(&mut self) {
+        while let Ok(gain) = self.gains.pop() {
+            self.gain = gain;
+        }
+        self.succession.settle(&mut self.inputs);
+    }
+
     /// Reads every stream; when the last was read, or `woke` if nothing had arrived.
     fn read(&mut self, woke: LocalTime) -> LocalTime {
-        self.inputs.iter_mut().fold(woke, |latest, input| {
+        let heirs = self.succession.heirs.iter_mut().flatten().map(|heir| &mut heir.input);
+        self.inputs.iter_mut().chain(heirs).fold(woke, |latest, input| {
             input.obey();
             input.read(latest)
         })
@@ -254,12 +350,20 @@ impl Mixer {
         for (index, input) in self.inputs.iter_mut().enumerate() {
             let block = if index == 0 { &mut *sum } else { &mut *one };
             input.pull(block, times, &mut self.passages, index);
-            let gain = input.target(alone || self.select.hears(index, self.chosen));
-            let audible = gain != Gain::SILENCE || input.volume.current() != Gain::SILENCE;
-            input.volume.apply(gain, channels, block);
+            let crossing = self.succession.is_crossing(index);
+            let gain = if crossing { Gain::SILENCE } else { input.target() };
+            let gate = gate(alone || self.select.hears(index, self.chosen));
+            let audible = input.is_audible(gate, gain);
+            input.shape(block, gate, gain);
             if index > 0 && audible {
                 sum.iter_mut().zip(&*one).for_each(|(sum, one)| *sum += one);
             }
+        }
+        for (index, heir) in self.succession.heirs.iter_mut().enumerate() {
+            let Some(heir) = heir else { continue };
+            let gate = gate(alone || self.select.hears(index, self.chosen));
+            heir.pull(one, times, &mut self.passages, (self.inputs.len() + index, gate));
+            sum.iter_mut().zip(&*one).for_each(|(sum, one)| *sum += one);
         }
         self.chosen = self.select.choose(self.inputs.iter().map(|i| i.alive), self.chosen);
         self.volume.apply(self.gain, channels, sum);
@@ -285,7 +389,8 @@ impl Mixer {
 impl Mixer {
     fn tell(&mut self, at: LocalTime) {
         self.told = at;
-        for input in &mut self.inputs {
+        let heirs = self.succession.heirs.iter_mut().flatten().map(|heir| &mut heir.input);
+        for input in self.inputs.iter_mut().chain(heirs) {
             let basis = input.receiver.placement().due(at).map(|due| due.basis);
             input.tell(at, self.xruns, basis);
         }
@@ -295,6 +400,7 @@ impl Mixer {
 impl Process for Mixer {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let _realtime = realtime::scope();
+        self.obey();
         self.xruns += u64::from(cycle.xruns);
         if cycle.xruns > 0 {
             for input in &mut self.inputs {
@@ -304,7 +410,7 @@ impl Process for Mixer {
         self.woke = cycle.now;
         self.play(&mut cycle.playback, cycle.now);
         let written = now();
-        self.passages.written(written, &mut self.inputs);
+        self.passages.written(written, &mut self.inputs, &mut self.succession);
         if written - self.told >= TELL_EVERY {
             self.tell(written);
         }

@@ -19,10 +19,11 @@ use crate::machine;
 use crate::plan::SendPlan;
 use crate::report::Report;
 use crate::run::{Progress, RunError, RunOptions, Running, Watch};
-use crate::send_desk::{Desk, Promise, RECEIVERS};
+use crate::rx::VOLUME_RAMP;
+use crate::send_desk::{Coming, Desk, Promise, RECEIVERS};
 use crate::session::{Audience, Talk, wait_for};
 use crate::summary::cname;
-use crate::tx::{Transmitter, TxStatus, VOLUME_RAMP};
+use crate::tx::{Transmitter, TxStatus};
 
 /// A random identity for a stream.
 pub fn random_identity() -> Result<Identity, RunError> {
@@ -45,7 +46,7 @@ pub struct SendEngine {
 
 /// Reports exchanged before the first packet: receivers that are there already then know our clock
 /// and have opened their devices when it comes.
-const PRELUDE: Span = Span::from_millis(100);
+pub(crate) const PRELUDE: Span = Span::from_millis(100);
 
 impl SendEngine {
     /// Opens the sockets and lays out all that the run will need.
@@ -77,8 +78,8 @@ impl SendEngine {
             period: plan.device.period,
             stamps: plan.stamps,
             wall_offset: wall.offset(),
+            redundancy: plan.redundancy.layout(),
         });
-            redundancy: plan.redundancy,
         let block = plan.map.outputs() * plan.device.period.as_len().max(4096);
         let transmitter = Transmitter {
             sender,
@@ -103,18 +104,21 @@ impl SendEngine {
                 address: plan.address,
                 format: plan.format,
                 link_offset: plan.link_offset,
+                as_needed: plan.latency_as_needed,
                 packing_age,
                 identity: plan.identity,
                 gain: plan.gain,
                 muted: false,
                 stamps: plan.stamps,
+                redundancy: plan.redundancy,
                 device: plan.device,
                 udp: plan.udp,
                 ringed,
             },
             commands,
-            coming: None,
+            coming: Coming::default(),
             departures,
+            departed: None,
             stamps,
             status,
             last: TxStatus::default(),
@@ -157,7 +161,7 @@ impl SendEngine {
         while !watch.is_over(stop) && !running.is_over() {
             wait_for(std::iter::once(&desk.talk), watch.beat());
             if let Some(requests) = &requests {
-                requests.serve(|change| desk.change(change, &mut watch, stop));
+                requests.serve(|change| desk.change(change, &mut watch));
             }
             desk.turn(&mut watch);
             progress(&desk.progress(&watch));

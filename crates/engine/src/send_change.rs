@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
-use tautline_proto::device::Stop;
 use tautline_proto::session::Session;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 
 use crate::control::{Answer, Destined, SendChange};
 use crate::run::Watch;
+use crate::send::PRELUDE;
 use crate::send_desk::Desk;
 use crate::session::Audience;
 use crate::summary::format_name;
@@ -23,21 +23,26 @@ use crate::tx::Command;
 /// be lost, and a path's delay.
 const NOTICE: Span = Span::from_nanos(Session::INTERVAL.as_nanos() * 6 / 5);
 
+/// Reports to new receivers follow each other at every beat for this long: some open their devices
+/// meanwhile.
+const GREETING: Span = Span::from_millis(300);
+
 impl Desk {
     /// Makes one change, or says why it cannot be made.
-    pub(crate) fn change(&mut self, change: SendChange, watch: &mut Watch, stop: &Stop) -> Answer {
+    pub(crate) fn change(&mut self, change: SendChange, watch: &mut Watch) -> Answer {
         match change {
-            SendChange::Latency(latency) => self.set_latency(latency, watch),
+            SendChange::Latency(Some(latency)) => self.set_latency(latency, watch),
+            SendChange::Latency(None) => {
+                self.plan.as_needed = true;
+                Ok("latency auto".into())
+            }
             SendChange::Ptime(ptime) => self.set_ptime(ptime, watch),
             SendChange::Format(sample) => self.set_format(sample, watch),
             SendChange::Volume(gain) => self.set_gain(gain, self.plan.muted),
             SendChange::Mute(muted) => self.set_gain(self.plan.gain, muted),
+            SendChange::Redundancy(asked) => self.set_redundancy(asked),
             SendChange::To(destined) => self.set_destinations(*destined, watch),
             SendChange::Status => Ok(self.status_line()),
-            SendChange::Quit => {
-                stop.request();
-                Ok("quit".into())
-            }
         }
     }
 
@@ -51,7 +56,7 @@ impl Desk {
                 self.plan.device.period
             ));
         }
-        self.plan.link_offset = latency;
+        (self.plan.link_offset, self.plan.as_needed) = (latency, false);
         self.note_latency(watch);
         self.talk.session.hasten();
         Ok(format!("latency {latency}"))
@@ -73,10 +78,10 @@ impl Desk {
         }
         if age > self.plan.packing_age {
             // Receivers that give their own device room make it before the first such packet.
-            self.coming = Some((now() + NOTICE, packet));
+            self.coming.packet = Some((now() + NOTICE, packet));
         } else {
             self.command(Command::Packet(packet))?;
-            self.coming = None;
+            self.coming.packet = None;
         }
         (self.plan.format, self.plan.packing_age) = (format, age);
         if !self.plan.ringed && self.plan.device.period > packet {
@@ -92,11 +97,26 @@ impl Desk {
         Ok(format!("ptime {}", format.ptime()))
     }
 
-    /// Takes up the packet length that the receivers have been told of for long enough.
+    /// Takes up what the receivers have been told of for long enough.
     pub(crate) fn take_up(&mut self) {
-        if let Some((at, packet)) = self.coming.filter(|(at, _)| *at <= now()) {
+        self.coming.greets_until = self.coming.greets_until.filter(|until| now() < *until);
+        if self.coming.greets_until.is_some() {
+            self.talk.session.hasten();
+        }
+        if let Some((at, packet)) = self.coming.packet.filter(|(at, _)| *at <= now()) {
             // Where the ring is full, at the next turn.
-            self.coming = self.command(Command::Packet(packet)).is_err().then_some((at, packet));
+            let waits = self.command(Command::Packet(packet)).is_err();
+            self.coming.packet = waits.then_some((at, packet));
+        }
+        if let Some((at, destined)) = self.coming.destined.take_if(|(at, _)| *at <= now()) {
+            if self.command(Command::Destinations(destined.destinations)).is_err() {
+                self.coming.destined = Some((at, destined));
+            } else if let Audience::Everyone(told) = &mut self.talk.audience {
+                let before = core::mem::replace(told, destined.reports_to);
+                let gone = before.into_iter().filter(|one| !told.contains(one));
+                let gone: Vec<SocketAddr> = gone.collect();
+                self.talk.leave_those(&gone);
+            }
         }
     }
 
@@ -125,18 +145,18 @@ impl Desk {
     }
 
     fn set_destinations(&mut self, destined: Destined, watch: &mut Watch) -> Answer {
-        let Destined { address, destinations, reports_to } = destined;
-        self.command(Command::Destinations(destinations))?;
-        self.plan.udp.destinations = destinations.iter().collect();
+        self.plan.udp.destinations = destined.destinations.iter().collect();
+        self.plan.address = destined.address.clone();
         if let Audience::Everyone(told) = &mut self.talk.audience {
-            let before = core::mem::replace(told, reports_to);
-            let gone: Vec<SocketAddr> =
-                before.into_iter().filter(|one| !told.contains(one)).collect();
-            self.talk.leave_those(&gone);
+            let new = destined.reports_to.iter().filter(|one| !told.contains(one));
+            let new: Vec<SocketAddr> = new.copied().collect();
+            told.extend(new);
         }
-        self.plan.address = address;
+        // As at the beginning: receivers then know our clock when the first packet comes.
+        let now = now();
+        self.coming.destined = Some((now + PRELUDE, destined));
+        self.coming.greets_until = Some(now + GREETING);
         self.note_fragments(watch);
-        self.talk.session.hasten();
         Ok(format!("to {}", self.plan.address))
     }
 
@@ -144,10 +164,11 @@ impl Desk {
     fn status_line(&self) -> String {
         let plan = &self.plan;
         format!(
-            "status latency {}, ptime {}, format {}, volume {}, to {}",
+            "status latency {}, ptime {}, format {}, redundancy {}, volume {}, to {}",
             plan.link_offset,
             plan.format.ptime(),
             format_name(plan.format.sample),
+            plan.redundancy.asked(),
             self.volume(),
             plan.address
         )

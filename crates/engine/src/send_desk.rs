@@ -8,16 +8,19 @@ use tautline_io::udp::UdpOptions;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::Settings;
 use tautline_proto::ledger::Departure;
+use tautline_proto::redundancy::Regulator;
 use tautline_proto::sender::Identity;
 use tautline_proto::session::{Event, Sending};
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::wire::rtcp::{Effective, ReportBlock};
 
+use crate::control::Destined;
 use crate::distribution::Distribution;
 use crate::ledger_file::LedgerFile;
 
 use crate::plan::least_latency;
+use crate::redundancy::Lacked;
 use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
 use crate::run::{Progress, Watch};
 use crate::session::{Talk, author};
@@ -27,13 +30,22 @@ use crate::tx::{Command, TxStatus};
 /// Receivers remembered for the report.
 pub(crate) const RECEIVERS: usize = 64;
 
+/// What a receiver said it needs holds for this long: ten of its reports.
+const FORGOTTEN: Span = Span::from_secs(5);
+
+/// More latency by this much is told at once, less with the next report.
+const NEWS: Span = Span::from_micros(200);
+
 /// What a receiver of ours said of itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Heard {
     ssrc: u32,
     block: Option<ReportBlock>,
     effective: Option<Effective>,
+    /// The latency it needs, and when it said so.
+    asks: Option<(Span, LocalTime)>,
     clock: Option<ClockMapping>,
+    pub(crate) lacked: Lacked,
 }
 
 /// What the ordinary thread holds.
@@ -41,9 +53,11 @@ pub(crate) struct Desk {
     pub(crate) plan: Promise,
     pub(crate) talk: Talk,
     pub(crate) commands: Producer<Command>,
-    /// A packet length that receivers were told of, and when it is to be taken up.
-    pub(crate) coming: Option<(LocalTime, Frames)>,
+    /// What receivers were told of and is taken up later.
+    pub(crate) coming: Coming,
     pub(crate) departures: Consumer<Departure>,
+    /// The newest packet that left.
+    pub(crate) departed: Option<MediaTime>,
     pub(crate) stamps: Consumer<TransmitStamp>,
     pub(crate) status: Consumer<TxStatus>,
     pub(crate) last: TxStatus,
@@ -54,16 +68,28 @@ pub(crate) struct Desk {
     pub(crate) ledger: Option<LedgerFile>,
 }
 
+/// Changes that receivers are told of before they are made, and when that is.
+#[derive(Default)]
+pub(crate) struct Coming {
+    pub(crate) packet: Option<(LocalTime, Frames)>,
+    pub(crate) destined: Option<(LocalTime, Destined)>,
+    /// Until when reports follow each other fast, for receivers that are new.
+    pub(crate) greets_until: Option<LocalTime>,
+}
+
 /// What of the plan outlives its set-up.
 pub(crate) struct Promise {
     pub(crate) address: String,
     pub(crate) format: StreamFormat,
     pub(crate) link_offset: Span,
+    /// Whether that is what the receiver asks for that needs the most.
+    pub(crate) as_needed: bool,
     pub(crate) packing_age: Span,
     pub(crate) identity: Identity,
     pub(crate) gain: Gain,
     pub(crate) muted: bool,
     pub(crate) stamps: bool,
+    pub(crate) redundancy: Regulator,
     pub(crate) device: Settings,
     /// What the link was opened for, with the present destinations.
     pub(crate) udp: UdpOptions,
@@ -125,6 +151,8 @@ impl Desk {
             self.last = status;
         }
         self.take_up();
+        self.regulate();
+        self.promise_what_is_needed();
         self.talk.session.set_sending(Sending {
             format: self.plan.format,
             link_offset: self.plan.link_offset,
@@ -135,7 +163,26 @@ impl Desk {
         self.talk.speak();
     }
 
+    /// Promises what the receiver asks for that needs the most: so all stay in step.
+    fn promise_what_is_needed(&mut self) {
+        let now = now();
+        let asked = self.receivers.iter().filter_map(|receiver| receiver.asks);
+        let needed = asked.filter(|(_, said)| now - *said < FORGOTTEN).map(|(needed, _)| needed);
+        let Some(needed) = needed.max().filter(|_| self.plan.as_needed) else { return };
+        let needed = needed.max(self.plan.packing_age);
+        if needed - self.plan.link_offset > NEWS {
+            // Packets are late there meanwhile.
+            self.talk.session.hasten();
+        }
+        self.plan.link_offset = needed;
+    }
+
     fn enter(&mut self, departure: &Departure) {
+        // One that is sent again was entered when it left first.
+        if self.departed.is_some_and(|newest| departure.media <= newest) {
+            return;
+        }
+        self.departed = Some(departure.media);
         let Departure { media, capture, taken, packed, due, handed } = *departure;
         let spans = [taken - capture, packed - taken, handed - packed];
         spans.into_iter().zip(&mut self.stages).for_each(|(span, stage)| stage.record(span));
@@ -178,6 +225,10 @@ impl Desk {
                 uncertainty_max_ns: None,
                 books_error: Distribution::default().summary(),
                 basis: "clock",
+                loss_target: None,
+                advised_ns: None,
+                curve: Vec::new(),
+                auto: None,
             },
             stages: names
                 .into_iter()
@@ -191,7 +242,11 @@ impl Desk {
                 send_errors: counted.link.send_errors + counted.link.dropped,
                 ..Counters::default()
             },
+            gaps: None,
+            redundancy: self.told_redundancy(),
+            paths: Vec::new(),
             invalid: Vec::new(),
+            drift_ppm: None,
             clock: None,
             worst: Vec::new(),
             receivers: self.receivers.iter().map(|heard| remote(heard, format)).collect(),
@@ -216,19 +271,28 @@ fn hear(receivers: &mut Vec<Heard>, event: Event) {
     match event {
         Event::Mapped { mapping, .. } => heard.clock = Some(mapping),
         Event::Reception { block, .. } => heard.block = Some(block),
-        Event::Effective { effective, .. } => heard.effective = Some(effective),
-        Event::Captured { .. } | Event::Announced { .. } | Event::Left { .. } => {}
+        Event::Effective { effective, .. } => {
+            heard.effective = Some(effective);
+            heard.asks = effective.needed.map(|needed| (needed, now()));
+        }
+        Event::Losses { losses, .. } => heard.lacked.hear(losses),
+        Event::Left { .. } => (heard.asks, heard.lacked) = (None, Lacked::default()),
+        Event::Captured { .. } | Event::Announced { .. } => {}
     }
 }
 
 fn remote(heard: &Heard, format: &StreamFormat) -> RemoteReceiver {
     let jitter = heard.block.map_or(0, |block| i64::from(block.jitter));
+    let standard = heard.block.map_or(0, |block| i64::from(block.cumulative_lost));
     RemoteReceiver {
         ssrc: heard.ssrc,
-        lost: heard.block.map_or(0, |block| i64::from(block.cumulative_lost)),
+        // The standard report takes off what came twice, as it does over two networks.
+        lost: heard.lacked.last.map_or(standard, |losses| losses.tally.missing as i64),
         jitter_ns: format.rate.span_of(Frames::new(jitter)).as_nanos(),
         effective_ns: heard.effective.map(|effective| effective.effective.as_nanos()),
         uncertainty_ns: heard.effective.map(|effective| effective.uncertainty.as_nanos()),
+        repaired: heard.lacked.last.map(|losses| losses.repaired),
+        unrepaired: heard.lacked.last.map(|losses| losses.lost),
         round_trip_ns: heard.clock.map(|clock| clock.round_trip.as_nanos()),
     }
 }

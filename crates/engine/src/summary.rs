@@ -1,16 +1,25 @@
 //! From books to report.
 
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::arrivals::Arrivals;
+use tautline_proto::cause::Late;
+use tautline_proto::depth::{self, Journal};
 use tautline_proto::ledger::{Passage, Stage};
 use tautline_proto::placement::Basis;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
+use tautline_proto::units::Ppm;
 use tautline_proto::wire::rtp::Invalid;
 use tautline_proto::wrap;
 
 use crate::books::Books;
-use crate::report::{Clock, Counters, InvalidCount, Latency, StageSummary, Stream, WorstPacket};
+use crate::plan::LatencyRule;
+use crate::report::{
+    Auto, Clock, Counters, CurvePoint, Gaps, InvalidCount, Latency, StageSummary, Stream,
+    WorstPacket,
+};
+use crate::text::Nanos;
 
 /// A canonical name that nobody else has (RFC 7022 §4.2, short-term persistent).
 pub(crate) fn cname(random: &[u8; 16]) -> String {
@@ -31,7 +40,9 @@ pub(crate) struct Received<'a> {
     pub(crate) address: &'a str,
     pub(crate) config: &'a ReceiverConfig,
     pub(crate) link_offset: Span,
+    pub(crate) rule: LatencyRule,
     pub(crate) books: &'a Books,
+    pub(crate) arrivals: &'a Arrivals,
     pub(crate) invalid_reports: u64,
     /// Whether it was not played, as its shape is another.
     pub(crate) muted: bool,
@@ -55,12 +66,20 @@ impl Received<'_> {
                 .map(|(name, distribution)| StageSummary { name, summary: distribution.summary() })
                 .collect(),
             counters: self.counters(),
+            gaps: Some(self.gaps()),
+            redundancy: None,
+            paths: self.books.status.map_or_else(Vec::new, |status| {
+                status.paths.report(status.expected)
+            }),
             invalid: self.invalid(),
+            drift_ppm: self.books.status.and_then(|s| s.drift).map(Ppm::as_f64),
             clock: self.books.clock.map(|clock| Clock {
                 offset_ns: clock.offset().as_nanos(),
                 uncertainty_ns: clock.uncertainty.as_nanos(),
                 round_trip_ns: clock.round_trip.as_nanos(),
-                rate_ppm: None,
+                rate_ppm: clock.rate().map(Ppm::as_f64),
+                card_ppm: self.books.status.and_then(|s| s.card).map(Ppm::as_f64),
+                source: clock.source.name(),
             }),
             worst: self.books.worst().iter().map(worst).collect(),
             receivers: Vec::new(),
@@ -87,6 +106,40 @@ impl Received<'_> {
                 Some(Basis::Arrival) => "arrival",
                 None => "none",
             },
+            loss_target: Some(f64::from(self.arrivals.loss_target().parts()) / 1e9),
+            advised_ns: self.arrivals.advised().map(Span::as_nanos),
+            curve: self.arrivals.curve().iter().map(curve_point).collect(),
+            auto: (self.rule == LatencyRule::Arrivals).then(|| self.auto()),
+        }
+    }
+
+    fn auto(&self) -> Auto {
+        let Journal { first, least, greatest, rises, falls, largest_step } =
+            *self.arrivals.journal();
+        Auto {
+            first_ns: first.map(Span::as_nanos),
+            last_ns: self.link_offset.as_nanos(),
+            least_ns: least.as_nanos(),
+            greatest_ns: greatest.as_nanos(),
+            changes: rises + falls,
+            rises,
+            falls,
+            largest_step_ns: largest_step.as_nanos(),
+        }
+    }
+
+    fn gaps(&self) -> Gaps {
+        let gaps = self.arrivals.gaps();
+        let would_catch = |cause| self.arrivals.would_catch(cause).map(Span::as_nanos);
+        Gaps {
+            late_sender: gaps.late_sender,
+            late_network: gaps.late_network,
+            late_receiver: gaps.late_receiver,
+            host_stalled: gaps.host_stalled,
+            lost: gaps.lost,
+            discarded: gaps.discarded,
+            sender_needs_ns: would_catch(Late::Sender),
+            network_needs_ns: would_catch(Late::Network),
         }
     }
 
@@ -99,6 +152,8 @@ impl Received<'_> {
             late: counted.late,
             reordered: counted.reordered,
             duplicate: counted.duplicate,
+            repaired: counted.repaired,
+            damaged: counted.damaged,
             invalid: counted.invalid_total() + status.link.truncated + self.invalid_reports,
             missing_frames: counted.missing_frames,
             concealed_frames: counted.concealed_frames,
@@ -108,6 +163,7 @@ impl Received<'_> {
             resampled_frames: counted.resampled_frames,
             early: counted.early,
             doubted: counted.doubted,
+            unheard: counted.unheard,
             unbooked: status.unbooked,
             foreign: counted.foreign + status.link.foreign,
             socket_drops: status.link.kernel_drops + status.link.ring_drops,
@@ -123,6 +179,18 @@ impl Received<'_> {
             .filter(|(_, count)| *count > 0)
             .map(|(reason, count)| InvalidCount { reason, count })
             .collect()
+    }
+
+    /// What became of a latency that follows arrivals, in a sentence.
+    fn told_auto(&self) -> Option<String> {
+        let Journal { first, least, greatest, rises, falls, .. } = *self.arrivals.journal();
+        let (address, first) = (self.address, Nanos(first?.as_nanos()));
+        let (least, greatest) = (Nanos(least.as_nanos()), Nanos(greatest.as_nanos()));
+        let last = Nanos(self.link_offset.as_nanos());
+        Some(format!(
+            "{address}: the latency followed the packets: {first} at first and {last} at the end, \
+             between {least} and {greatest}; it rose {rises} times and fell {falls} times"
+        ))
     }
 
     fn note(&self, notes: &mut Vec<String>) {
@@ -142,6 +210,9 @@ impl Received<'_> {
                  each sender a --from of its own, or name the one to hear by ?source=",
                 self.address, status.counters.foreign
             ));
+        }
+        if self.rule == LatencyRule::Arrivals {
+            notes.extend(self.told_auto());
         }
         if status.counters.late > status.counters.received / 2 {
             notes.push(format!(
@@ -174,6 +245,11 @@ impl Received<'_> {
             ));
         }
     }
+}
+
+fn curve_point(point: &depth::CurvePoint) -> CurvePoint {
+    let late_share = point.late as f64 / point.of.max(1) as f64;
+    CurvePoint { latency_ns: point.latency.as_nanos(), late_share }
 }
 
 fn worst(passage: &Passage) -> WorstPacket {

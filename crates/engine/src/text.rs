@@ -1,5 +1,7 @@
 //! The report for people: one screen, widest stage first seen.
 
+mod arrivals;
+
 use core::fmt::{self, Write};
 
 use crate::distribution::Summary;
@@ -17,8 +19,13 @@ fn write_report(out: &mut String, report: &Report) -> fmt::Result {
     for stream in &report.streams {
         head(out, stream)?;
         latency(out, &stream.latency, report.role)?;
+        clock(out, stream)?;
         waterfall(out, stream)?;
         counters(out, stream, report)?;
+        if let Some(gaps) = &stream.gaps {
+            arrivals::gaps(out, gaps)?;
+        }
+        arrivals::curve(out, &stream.latency, stream.counters.packets_received)?;
         receivers(out, stream)?;
         worst(out, stream)?;
     }
@@ -76,6 +83,24 @@ fn latency(out: &mut String, latency: &Latency, role: &str) -> fmt::Result {
     writeln!(out, "{} packets)", summary.count)
 }
 
+/// How the sender's clock is known, and what it and the sender's card run at.
+fn clock(out: &mut String, stream: &Stream) -> fmt::Result {
+    let Some(clock) = &stream.clock else { return Ok(()) };
+    write!(out, "sender's clock: known to ± {}", Nanos(clock.uncertainty_ns))?;
+    match clock.source {
+        "rtcp" => write!(out, " by RTCP, round trip {}", Nanos(clock.round_trip_ns))?,
+        "ptp" => write!(out, " by PTP at both ends")?,
+        _ => write!(out, " by the synchronised system clocks of both ends")?,
+    }
+    if let Some(rate) = clock.rate_ppm {
+        write!(out, "; runs at {rate:+.2} ppm")?;
+    }
+    if let Some(card) = clock.card_ppm {
+        write!(out, ", its card at {card:+.2} ppm")?;
+    }
+    writeln!(out)
+}
+
 /// Characters of the longest bar.
 const BAR: i64 = 40;
 
@@ -121,11 +146,13 @@ fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
         ("reordered", c.reordered),
         ("duplicate", c.duplicate),
         ("repaired", c.repaired),
+        ("damaged", c.damaged),
         ("early", c.early),
         ("invalid", c.invalid),
         ("foreign", c.foreign),
         ("doubted", c.doubted),
         ("not booked", c.unbooked),
+        ("unheard", c.unheard),
         ("dropped by a full socket", c.socket_drops),
         ("send errors", c.send_errors),
         ("xruns", c.xruns),
@@ -140,6 +167,21 @@ fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
         write!(out, ", {count} {name}")?;
     }
     writeln!(out)?;
+    if let Some(drift) = stream.drift_ppm {
+        let way = if drift < 0.0 { "slower" } else { "faster" };
+        writeln!(
+            out,
+            "card: {:.1} ppm {way} than the sender's, made up for by resampling",
+            drift.abs()
+        )?;
+    }
+    for path in &stream.paths {
+        writeln!(
+            out,
+            "  by {}: {} received, {} of them first, {} lost",
+            path.interface, path.received, path.first, path.lost
+        )?;
+    }
     for invalid in &stream.invalid {
         writeln!(out, "  invalid: {} × {}", invalid.count, invalid.reason)?;
     }
@@ -178,6 +220,10 @@ fn spread(out: &mut String, name: &str, summary: Option<Summary>) -> fmt::Result
 fn receivers(out: &mut String, stream: &Stream) -> fmt::Result {
     for receiver in &stream.receivers {
         write!(out, "receiver {:08x}: {} lost", receiver.ssrc, receiver.lost)?;
+        if let Some(repaired) = receiver.repaired.filter(|repaired| *repaired > 0) {
+            let rest = receiver.unrepaired.unwrap_or(0);
+            write!(out, ", {repaired} repaired and {rest} not")?;
+        }
         if let Some(effective) = receiver.effective_ns {
             write!(out, ", plays after {}", Nanos(effective))?;
         }
@@ -208,7 +254,7 @@ fn worst(out: &mut String, stream: &Stream) -> fmt::Result {
 }
 
 /// A length of time with three digits that matter: `5.00ms`, `20.8us`.
-struct Nanos(i64);
+pub(crate) struct Nanos(pub(crate) i64);
 
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,6 +9,7 @@ use tautline_io::destinations::Destinations;
 use tautline_io::link::{Link, LinkCounters, TransmitStamp};
 use tautline_io::realtime;
 use tautline_proto::device::{Cycle, Flow, Process};
+use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Sender, SenderState};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
@@ -22,6 +23,8 @@ pub(crate) enum Command {
     Packet(Frames),
     /// Another coding and its payload type.
     Sample(SampleFormat, u8),
+    /// Other things that packets carry.
+    Redundancy(Layout),
     /// Other destinations.
     Destinations(Destinations),
 }
@@ -56,10 +59,6 @@ pub(crate) struct Transmitter {
 /// The ordinary thread is told this often.
 const TELL_EVERY: Span = Span::from_millis(10);
 
-/// Frames over which a change of gain is spread: 10 ms at 48 kHz, in which a fade to silence bends a
-/// tone less than its own curve does.
-pub(crate) const VOLUME_RAMP: usize = 480;
-
 impl Transmitter {
     fn obey(&mut self) {
         while let Ok(command) = self.commands.pop() {
@@ -72,6 +71,7 @@ impl Transmitter {
                 Command::Sample(sample, payload_type) => {
                     self.sender.set_sample(sample, payload_type);
                 }
+                Command::Redundancy(layout) => self.sender.set_redundancy(layout),
                 Command::Destinations(destinations) => {
                     self.link.set_destinations(&destinations);
                 }

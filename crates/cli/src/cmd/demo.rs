@@ -9,7 +9,7 @@ use tautline_audio::{DeviceSpec, Extras};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::plan::{LinkKind, SendPlan};
+use tautline_engine::plan::{LatencyRule, LinkKind, SendPlan};
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::report::Report;
@@ -18,6 +18,7 @@ use tautline_engine::select::Select;
 use tautline_engine::send::{SendEngine, random_identity};
 use tautline_io::pair::open_pair;
 use tautline_io::udp::UdpOptions;
+use tautline_proto::depth::LossTarget;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::{StreamFormat, packet_frames};
@@ -141,7 +142,8 @@ impl Receiver {
                     link_offset: scene.latency,
                     resampler: tautline_dsp::resample::Quality::default(),
                 },
-                latency_chosen: true,
+                latency: LatencyRule::Chosen,
+                loss_target: LossTarget::DEFAULT,
                 link: Box::new(link),
                 control,
                 gain: Gain::UNITY,
@@ -196,8 +198,9 @@ fn send(
         link: LinkKind::Auto,
         format: scene.format,
         link_offset: scene.latency,
+        latency_as_needed: false,
         stamps: true,
-        redundancy: tautline_proto::redundancy::Layout::NONE,
+        redundancy: tautline_proto::redundancy::Regulator::OFF,
         gain: Gain::UNITY,
         map: ChannelMap::identity(scene.format.channels.count()),
         device: scene.device,

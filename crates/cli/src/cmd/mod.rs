@@ -7,11 +7,17 @@ pub(crate) mod join;
 pub(crate) mod lab;
 pub(crate) mod pages;
 pub(crate) mod recv;
+mod recv_changes;
 mod sdp;
 pub(crate) mod send;
+mod send_changes;
 mod takes;
 mod way;
 
+#[cfg(test)]
+pub(crate) use recv_changes::RecvLines;
+#[cfg(test)]
+pub(crate) use send_changes::SendLines;
 use tautline_audio::{DeviceSpec, FileFormat};
 use tautline_engine::run::RunOptions;
 use tautline_proto::device::{Settings, Stop};

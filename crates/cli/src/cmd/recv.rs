@@ -1,10 +1,13 @@
 //! `taut recv`
 
+use std::sync::{Arc, OnceLock};
+
 use tautline_audio::Extras;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
+use tautline_engine::control::{RecvChange, Requests, requests};
 use tautline_engine::learn::{Learnt, learn};
-use tautline_engine::plan::{RecvPlan, StreamPlan, least_latency};
+use tautline_engine::plan::{LatencyRule, RecvPlan, StreamPlan, least_latency};
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::run::RunError;
 use tautline_io::clock::now;
@@ -12,7 +15,7 @@ use tautline_io::link::Link;
 use tautline_io::pair::open_pair;
 use tautline_io::udp::UdpOptions;
 use tautline_io::wire_thread::{Ringed, WireOptions};
-use tautline_proto::device::{Direction, Settings};
+use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat, packet_frames};
 use tautline_proto::time::Span;
@@ -20,12 +23,14 @@ use tautline_proto::units::Channels;
 use tautline_proto::wire::rtp::{ExtensionIds, STAMPED_HEADER_BYTES};
 use tautline_proto::wire::sdp::Description;
 
+use super::recv_changes::RecvLines;
 use super::send::DEFAULT_LATENCY;
 use super::{as_specified, device_settings, run_options, stop_on_signals};
 use crate::address::{Address, Resolved};
+use crate::control;
 use crate::failure::Failure;
-use crate::flags::{LinkFlag, Recv, ReportKind};
-use crate::screen;
+use crate::flags::{Latency, LinkFlag, Recv, ReportKind};
+use crate::screen::{self, Answers};
 use crate::show::Show;
 
 pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
@@ -45,10 +50,16 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         created.map_err(|error| RunError::Ledger { path: path.clone(), error })?;
     }
     let mut show = Show::open("recv", &flags.running)?;
+    let shape = Arc::<OnceLock<_>>::default();
+    let requests = match flags.running.control {
+        true => Some(take_changes(flags, &shape, (show.answers(), stop.clone()))?),
+        false => None,
+    };
     let until = flags.running.duration.map(|duration| now() + duration);
     let over = || stop.is_requested() || until.is_some_and(|until| now() >= until);
     let announced = announced(flags, &from, over)?;
     let (format, device, map) = layout(flags, described, announced)?;
+    shape.get_or_init(|| (format, device));
     for (address, resolved) in &from {
         check_alike(address, resolved, &format)?;
     }
@@ -69,6 +80,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         ledger: flags.running.ledger.clone(),
     };
     let mut engine = RecvEngine::new(plan)?;
+    if let Some(requests) = requests {
+        engine.listen(requests);
+    }
     let extras = Extras { listener: engine.listener(), record_format: format.sample };
     let opened =
         tautline_audio::open_supervised(&flags.output, Direction::Playback, device, extras)?;
@@ -79,6 +93,18 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let report =
         engine.run(opened.device, &options, &stop, &mut |progress| show.on_receiving(progress))?;
     show.end(report)
+}
+
+/// Takes changes from here on: also while a sender is waited for.
+fn take_changes(
+    flags: &Recv,
+    shape: &Arc<OnceLock<(StreamFormat, Settings)>>,
+    (answers, stop): (Answers, Stop),
+) -> Result<Requests<RecvChange>, Failure> {
+    let (asker, requests) = requests();
+    let lines = RecvLines { flags: flags.clone(), shape: Arc::clone(shape) };
+    control::listen(asker, (answers, stop), move |verb, rest| lines.read(verb, rest))?;
+    Ok(requests)
 }
 
 /// Whether it is settled what the stream is before a sender is heard: it was described, or said
@@ -162,7 +188,7 @@ fn layout(
 }
 
 /// All streams of one device have its rate and channels.
-fn check_alike(
+pub(super) fn check_alike(
     address: &Address,
     resolved: &Resolved,
     format: &StreamFormat,
@@ -178,7 +204,7 @@ fn check_alike(
     )))
 }
 
-fn stream(
+pub(super) fn stream(
     flags: &Recv,
     address: &Address,
     resolved: &Resolved,
@@ -205,7 +231,7 @@ fn stream(
         payload_types,
         extensions: described.map_or(ExtensionIds::DEFAULT, |d| d.extensions),
         link_offset,
-        resampler: tautline_dsp::resample::Quality::default(),
+        resampler: flags.resampler,
     };
     let options = sockets(address, resolved, &format);
     let (direct, control) = open_pair(&options)?;
@@ -219,38 +245,46 @@ fn stream(
     Ok(StreamPlan {
         address: address.to_string(),
         receiver,
-        latency_chosen: flags.timing.latency.is_some(),
+        latency: match flags.timing.latency {
+            None => LatencyRule::Sender,
+            Some(Latency::Kept(_)) => LatencyRule::Chosen,
+            Some(Latency::Auto) => LatencyRule::Arrivals,
+        },
+        loss_target: flags.loss_target,
         link,
         control,
         gain: address.gain,
     })
 }
 
-/// The latency chosen, promised, or the usual one: but never less than can work here.
+/// The latency chosen, promised, or the usual one, where it is to follow the packets to begin with:
+/// but never less than can work here.
 fn latency(
-    chosen: Option<Span>,
+    chosen: Option<Latency>,
     promised: Option<Span>,
     format: &StreamFormat,
     device: &Settings,
 ) -> Result<Span, Failure> {
     let least = least_latency(format.ptime(), device);
     match chosen {
-        Some(latency) if latency < least => Err(Failure::usage(format!(
+        Some(Latency::Kept(latency)) if latency < least => Err(Failure::usage(format!(
             "--latency {latency} is less than packets of {} and {} periods of {} frames take; use \
              --latency {least} or more, shorter packets at the sender or a shorter --period",
             format.ptime(),
             device.periods,
             device.period
         ))),
-        Some(latency) => Ok(latency),
-        None => Ok(promised.unwrap_or(DEFAULT_LATENCY).max(least)),
+        Some(Latency::Kept(latency)) => Ok(latency),
+        None | Some(Latency::Auto) => Ok(promised.unwrap_or(DEFAULT_LATENCY).max(least)),
     }
 }
 
 fn reception(address: &Address, resolved: &Resolved) -> UdpOptions {
     let mut options = UdpOptions::receiver(resolved.rtp);
     let described = resolved.description.as_ref();
-    options.interface = address.interface.clone();
+    let mut interfaces = address.interface.iter().flat_map(|names| names.split(','));
+    options.interface = interfaces.next().map(str::to_owned);
+    options.also_heard_at = interfaces.map(str::to_owned).collect();
     options.source_filter =
         address.source.or_else(|| described.and_then(|d| d.sources.first().copied()));
     options
@@ -260,7 +294,9 @@ fn sockets(address: &Address, resolved: &Resolved, format: &StreamFormat) -> Udp
     let mut options = reception(address, resolved);
     // Packets of any length are taken, so there is room for the longest.
     let longest = format.rate.frames_within(PTIME_RANGE.1);
-    let bytes = longest.as_len() * format.frame_bytes() + STAMPED_HEADER_BYTES;
+    // In whatever coding: the sender may change it.
+    let widest = StreamFormat { sample: SampleFormat::F32, ..*format };
+    let bytes = longest.as_len() * widest.frame_bytes() + STAMPED_HEADER_BYTES;
     options.datagram_bytes = bytes.clamp(1472, 65_507);
     options.packets_per_second = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
     options

@@ -9,7 +9,7 @@ use tautline_proto::stream::StreamFormat;
 use super::recv::{check_alike, stream};
 use crate::address::Address;
 use crate::control::nothing;
-use crate::flags::{Recv, parse, span};
+use crate::flags::{Latency, Recv, latency, parse};
 
 /// Reads lines, knowing how the run was started.
 pub(crate) struct RecvLines {
@@ -24,14 +24,7 @@ impl RecvLines {
         match verb {
             "latency" => {
                 let (which, latency) = numbered(rest)?;
-                let wanted = match latency {
-                    "auto" => Wanted::Auto,
-                    "promised" => Wanted::Promised,
-                    other => Wanted::Chosen(
-                        span(other).map_err(|error| format!("{error}, auto or promised"))?,
-                    ),
-                };
-                Ok(RecvChange::Latency(which, wanted))
+                Ok(RecvChange::Latency(which, wanted(latency)?))
             }
             "volume" => {
                 let (which, gain) = numbered(rest)?;
@@ -65,6 +58,16 @@ impl RecvLines {
         });
         let plan = plan.map_err(|failure| failure.to_string())?;
         Ok(RecvChange::From(which, Box::new(plan)))
+    }
+}
+
+fn wanted(text: &str) -> Result<Wanted, String> {
+    if text == "promised" {
+        return Ok(Wanted::Promised);
+    }
+    match latency(text).map_err(|error| format!("{error}, or promised"))? {
+        Latency::Kept(latency) => Ok(Wanted::Chosen(latency)),
+        Latency::Auto => Ok(Wanted::Auto),
     }
 }
 

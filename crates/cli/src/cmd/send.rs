@@ -3,19 +3,25 @@
 use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
+use tautline_engine::control::requests;
 use tautline_engine::plan::{LinkKind, SendPlan};
 use tautline_engine::send::{SendEngine, random_identity};
+use tautline_engine::too_long::{TooLong, datagram_bytes, fragmented, too_long};
+use tautline_io::destinations::Destinations;
 use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::{Direction, Settings};
-use tautline_proto::stream::{StreamFormat, packet_frames};
+use tautline_proto::redundancy::{ETHERNET, Redundancy};
+use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
-use tautline_proto::wire::rtp::{HEADER_BYTES, STAMPED_HEADER_BYTES};
 
+use super::send_changes::SendLines;
 use super::{as_specified, device_settings, run_options, stop_on_signals};
 use crate::address::Resolved;
+use crate::control;
 use crate::failure::Failure;
-use crate::flags::{Fragment, LinkFlag, Send};
+use crate::flags::{Fragment, Latency, LinkFlag, Send};
+use crate::redundancy;
 use crate::screen;
 use crate::show::Show;
 
@@ -35,9 +41,14 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     };
     map.check(device.channels.count()).map_err(|error| Failure::usage(error.to_string()))?;
     let format = stream_format(flags, device, &map, file.as_ref())?;
-    let latency = latency(flags.timing.latency, &format, &device)?;
+    let budget = redundancy::budget(flags, &format, &device)?;
+    let latency = latency(flags, &format, &device, budget)?;
     let to: Vec<Resolved> = flags.to.iter().map(|to| to.resolve()).collect::<Result<_, _>>()?;
-    let udp = sockets(flags, &to, &format)?;
+    let regulator = redundancy::regulator(flags, &to, budget);
+    let mut udp = sockets(flags, &to, &format)?;
+    if flags.running.control {
+        make_room(&mut udp, flags, &format, device.period);
+    }
     let options = run_options(&flags.timing, &flags.running);
     let opened = open_source(flags, device)?;
     let plan = SendPlan {
@@ -51,8 +62,9 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         },
         format,
         link_offset: latency,
+        latency_as_needed: flags.timing.latency == Some(Latency::Auto),
         stamps: !flags.no_stamps,
-        redundancy: tautline_proto::redundancy::Layout::NONE,
+        redundancy: regulator,
         gain: flags.sound.volume,
         map,
         device,
@@ -62,11 +74,22 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     if let Some(path) = &flags.sdp {
         super::sdp::write(path, &plan, &to, flags)?;
     }
-    let engine = SendEngine::open(plan, &options)?;
+    let opened_for = plan.udp.clone();
+    let mut engine = SendEngine::open(plan, &options)?;
     let mut show = Show::open("send", &flags.running)?;
     show.listen_to(opened.notes);
     tell_of_packets(flags, &to, &format);
+    redundancy::tell(flags, &regulator, &format);
     let stop = stop_on_signals()?;
+    if flags.running.control {
+        let (asker, requests) = requests();
+        engine.listen(requests);
+        let needs = file.map(|file| file.coding.exact_format());
+        let lines = SendLines { udp: opened_for, input: flags.input.clone(), needs };
+        control::listen(asker, (show.answers(), stop.clone()), move |verb, rest| {
+            lines.read(verb, rest)
+        })?;
+    }
     let report = engine.run(opened.device, &options, &stop, &mut |progress| show.on(progress))?;
     show.end(report)
 }
@@ -94,7 +117,7 @@ fn stream_format(
         (Some(coding), file) => {
             let sample = coding.into();
             if let Some(file) = file {
-                refuse_loss(flags, file, sample)?;
+                refuse_loss(&flags.input, file.coding.exact_format(), sample)?;
             }
             sample
         }
@@ -117,14 +140,17 @@ fn stream_format(
     })
 }
 
-/// A file's samples must fit the wire as they are, unless a volume changes them anyway.
-fn refuse_loss(flags: &Send, file: &FileFormat, sample: SampleFormat) -> Result<(), Failure> {
-    let needs = file.coding.exact_format();
+/// A file's samples must fit the wire as they are: refuses a coding coarser than the file `needs`.
+pub(super) fn refuse_loss(
+    input: &DeviceSpec,
+    needs: SampleFormat,
+    sample: SampleFormat,
+) -> Result<(), Failure> {
     if sample.bytes() >= needs.bytes() {
         return Ok(());
     }
     let (bits, name) = (8 * sample.bytes(), tautline_engine::format_name(needs));
-    let convert = match &flags.input {
+    let convert = match input {
         DeviceSpec::File(path) => {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             let coarser = path.with_file_name(format!("{stem}-{bits}-bit.wav"));
@@ -133,89 +159,74 @@ fn refuse_loss(flags: &Send, file: &FileFormat, sample: SampleFormat) -> Result<
         _ => String::new(),
     };
     Err(Failure::usage(format!(
-        "{} has finer samples than {bits} bits carry; send it with --format {name}, or convert it \
-         first{convert}",
-        flags.input
+        "{input} has finer samples than {bits} bits carry; send it with --format {name}, or convert it \
+         first{convert}"
     )))
 }
 
 fn latency(
-    chosen: Option<Span>,
+    flags: &Send,
     format: &StreamFormat,
     device: &Settings,
+    budget: Span,
 ) -> Result<Span, Failure> {
     let least = format.packing_age(device.period);
-    match chosen {
-        Some(latency) if latency < least => Err(Failure::usage(format!(
+    let repair = if flags.redundancy.amount == Redundancy::Off { Span::ZERO } else { budget };
+    match flags.timing.latency {
+        Some(Latency::Kept(latency)) if latency < least => Err(Failure::usage(format!(
             "--latency {latency} is less than the {least} that packets of {} take at a period of \
              {} frames; use --latency {least} or more, a shorter --ptime or a shorter --period",
             format.ptime(),
             device.period
         ))),
-        Some(latency) => Ok(latency),
-        None => Ok(DEFAULT_LATENCY.max(least + SPARE)),
+        Some(Latency::Kept(latency)) => Ok(latency),
+        None | Some(Latency::Auto) => Ok(DEFAULT_LATENCY.max(least + SPARE) + repair),
     }
 }
 
 fn sockets(flags: &Send, to: &[Resolved], format: &StreamFormat) -> Result<UdpOptions, Failure> {
-    let bytes = datagram_bytes(flags, format);
+    let bytes = datagram_bytes(format, !flags.no_stamps);
     let mut udp = UdpOptions::sender(to.iter().map(|to| to.rtp).collect());
     let packets = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
     super::way::set(&mut udp, &flags.to, to)?;
     udp.dscp = flags.dscp;
-    udp.datagram_bytes = bytes;
+    // Room for what packets carry of others, and for those that are sent twice.
+    udp.datagram_bytes = bytes.max(ETHERNET);
     udp.packets_per_second = packets;
-    udp.batch = (flags.timing.period as usize / format.packet.as_len().max(1) + 2).max(4);
+    udp.batch = 2 * (flags.timing.period as usize / format.packet.as_len().max(1) + 2).max(4);
     udp.transmit_stamp_every = (packets / 20).max(1);
     udp.fragment = match flags.fragment {
         Fragment::Allow => FragmentPolicy::Allow,
         Fragment::Never => FragmentPolicy::Never,
     };
-    let allowed = flags.fragment == Fragment::Allow && bytes <= MOST_BYTES;
-    match too_long(to, bytes, format).next() {
+    let allowed = flags.fragment == Fragment::Allow && bytes <= MOST_DATAGRAM_BYTES;
+    match too_long(to.iter().map(|to| to.rtp), bytes, format).next() {
         Some(TooLong { what, shorter, .. }) if !allowed => {
             Err(Failure::usage(format!("{what}; use --ptime {shorter} or less")))
         }
-        _ => Ok(udp),
+        _ => redundancy::by_networks(&flags.redundancy.paths, udp),
     }
 }
 
-/// The longest UDP payload that any network carries, in fragments or not: 65535 bytes of IPv4
-/// packet (RFC 791 §3.1) less its header and UDP's.
-const MOST_BYTES: usize = 65_507;
-
-/// UDP payload of every packet.
-fn datagram_bytes(flags: &Send, format: &StreamFormat) -> usize {
-    let header = if flags.no_stamps { HEADER_BYTES } else { STAMPED_HEADER_BYTES };
-    header + format.payload_bytes()
-}
-
-/// Packets that the path to a destination does not carry whole.
-struct TooLong {
-    what: String,
-    fragments: usize,
-    /// The longest packet time that it carries.
-    shorter: Span,
-}
-
-/// The destinations that these packets are too long for.
-fn too_long(to: &[Resolved], bytes: usize, format: &StreamFormat) -> impl Iterator<Item = TooLong> {
-    to.iter().filter_map(move |to| {
-        let (headers, mtu) = (header_bytes(&to.rtp), path_mtu(to.rtp)?);
-        let whole = bytes + headers;
-        let overhead = headers + bytes - format.payload_bytes();
-        let fits = mtu.saturating_sub(overhead) / format.frame_bytes().max(1);
-        (whole > mtu).then(|| TooLong {
-            what: format!(
-                "packets of {whole} bytes are longer than the {mtu} that the path to {} carries \
-                 whole",
-                to.rtp
-            ),
-            // A fragment's payload is a multiple of eight bytes (RFC 791 §3.2).
-            fragments: (whole - 20).div_ceil((mtu - 20) / 8 * 8),
-            shorter: format.rate.span_of(Frames::from_len(fits)),
-        })
-    })
+/// Room for whatever packets and destinations may be asked for while it runs.
+fn make_room(udp: &mut UdpOptions, flags: &Send, format: &StreamFormat, period: Frames) {
+    let (shortest, longest) = PTIME_RANGE;
+    let (packet, sample) = (format.rate.frames_within(longest), SampleFormat::F32);
+    let widest = StreamFormat { packet, sample, ..*format };
+    let most = datagram_bytes(&widest, !flags.no_stamps).min(MOST_DATAGRAM_BYTES);
+    let whole = udp
+        .destinations
+        .iter()
+        .filter_map(|to| Some(path_mtu(*to)?.saturating_sub(header_bytes(to))));
+    let most = match flags.fragment {
+        Fragment::Allow => most,
+        Fragment::Never => whole.fold(most, usize::min),
+    };
+    let shortest = format.rate.frames_within(shortest).as_len().max(1);
+    udp.datagram_bytes = udp.datagram_bytes.max(most);
+    udp.packets_per_second = format.rate.hertz() / shortest as u32 + 1;
+    udp.batch = 2 * (period.as_len() / shortest + 2).max(4);
+    udp.most_destinations = Destinations::MOST;
 }
 
 /// Says what the packets come to, where that is not what was asked for.
@@ -227,11 +238,8 @@ fn tell_of_packets(flags: &Send, to: &[Resolved], format: &StreamFormat) {
             "{asked} holds {packet} whole frames at {rate}, so packets carry {ptime}"
         ));
     }
-    for TooLong { what, fragments, shorter } in too_long(to, datagram_bytes(flags, format), format)
-    {
-        screen::tell(&format!(
-            "{what}: each goes as {fragments} IP fragments, one lost fragment loses {ptime}, and \
-             some switches drop them; --ptime {shorter} or less avoids it"
-        ));
+    let bytes = datagram_bytes(format, !flags.no_stamps);
+    for long in too_long(to.iter().map(|to| to.rtp), bytes, format) {
+        screen::tell(&fragmented(&long, ptime));
     }
 }

@@ -10,7 +10,7 @@ use tautline_io::udp::{UdpOptions, check_destinations};
 use super::send::refuse_loss;
 use crate::address::{Address, Resolved};
 use crate::control::nothing;
-use crate::flags::{Coding, parse, span};
+use crate::flags::{Coding, Latency, latency, parse, span};
 
 /// Reads lines, knowing how the run was started.
 pub(crate) struct SendLines {
@@ -25,7 +25,10 @@ impl SendLines {
     /// The change that `verb`, with `rest` behind it, asks for.
     pub(crate) fn read(&self, verb: &str, rest: &str) -> Result<SendChange, String> {
         match verb {
-            "latency" => Ok(SendChange::Latency(span(rest)?)),
+            "latency" => Ok(SendChange::Latency(match latency(rest)? {
+                Latency::Kept(latency) => Some(latency),
+                Latency::Auto => None,
+            })),
             "ptime" => Ok(SendChange::Ptime(span(rest)?)),
             "format" => self.coding(rest).map(SendChange::Format),
             "redundancy" => Ok(SendChange::Redundancy(parse(rest)?)),
@@ -34,11 +37,11 @@ impl SendLines {
             "unmute" => nothing(verb, rest, SendChange::Mute(false)),
             "to" => self.destined(rest),
             "status" => nothing(verb, rest, SendChange::Status),
-            _ => {
-                Err("this cannot be changed while sending; write latency, ptime, format, redundancy, \
+            _ => Err(
+                "this cannot be changed while sending; write latency, ptime, format, redundancy, \
                       volume, mute, unmute, to, status or quit"
-                    .into())
-            }
+                    .into(),
+            ),
         }
     }
 

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::plan::{LinkKind, SendPlan};
+use tautline_engine::plan::{LatencyRule, LinkKind, SendPlan};
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::report::Report;
@@ -19,6 +19,7 @@ use tautline_io::clock::{now, sleep_until};
 use tautline_io::pair::open_pair;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
+use tautline_proto::depth::LossTarget;
 use tautline_proto::device::{Cycle, Settings, Side, Stop};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;
@@ -185,7 +186,8 @@ fn incoming() -> (StreamPlan, SocketAddr) {
             link_offset: LATENCY,
             resampler: tautline_dsp::resample::Quality::default(),
         },
-        latency_chosen: true,
+        latency: LatencyRule::Chosen,
+        loss_target: LossTarget::DEFAULT,
         link: Box::new(link),
         control,
         gain: Gain::UNITY,
@@ -220,8 +222,9 @@ fn send(to: SocketAddr, stop: Stop) -> (Loan, JoinHandle<Report>) {
         link: LinkKind::Direct,
         format: FORMAT,
         link_offset: LATENCY,
+        latency_as_needed: false,
         stamps: true,
-        redundancy: tautline_proto::redundancy::Layout::NONE,
+        redundancy: tautline_proto::redundancy::Regulator::OFF,
         gain: Gain::UNITY,
         map: ChannelMap::identity(2),
         device: DEVICE,

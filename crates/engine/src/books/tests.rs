@@ -31,6 +31,12 @@ fn status(millis: i64, (late, lost, xruns): (u64, u64, u64)) -> RxStatus {
         said_goodbye: false,
         faults: (late + lost + xruns > 0).then(|| Faults { from: at(millis - 10), to: at(millis) }),
         unbooked: 0,
+        card: None,
+        expected: 0,
+        repair: (Span::ZERO, 0),
+        paths: crate::paths::Paths::default(),
+        quiet: false,
+        drift: None,
     }
 }
 

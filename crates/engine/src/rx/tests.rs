@@ -55,6 +55,8 @@ impl Link for Fed {
 struct World {
     mixer: Mixer,
     queues: Vec<Queue>,
+    coming: Producer<(usize, Incoming)>,
+    gone: Consumer<Incoming>,
     levels: Vec<f32>,
     tick: u32,
     played: Vec<f32>,
@@ -82,28 +84,36 @@ fn incoming(queue: &Queue) -> Incoming {
     Incoming {
         receiver: Receiver::new(config),
         link: Box::new(Fed(Arc::clone(queue))),
+        number: 0,
         gain: Gain::UNITY,
-        volume: Volume::new(Gain::UNITY),
+        volume: Volume::over(Gain::UNITY, VOLUME_RAMP),
+        gate: Volume::new(Gain::UNITY),
         tap: None,
         commands: RingBuffer::new(1).1,
         passages: RingBuffer::new(1).0,
         status: RingBuffer::new(1).0,
         silent_since: LocalTime::NEVER,
+        loud: LocalTime::ZERO,
         alive: false,
         muted: false,
         faults: None,
         unbooked: 0,
+        paths: Paths::default(),
     }
 }
 
 impl World {
     fn new(select: Select, levels: &[f32]) -> Self {
         let queues: Vec<Queue> = levels.iter().map(|_| Queue::default()).collect();
+        let (coming, coming_out) = RingBuffer::new(2);
+        let (gone_in, gone) = RingBuffer::new(2);
         let mixer = Mixer {
             inputs: queues.iter().map(incoming).collect(),
+            succession: Succession::new(levels.len(), coming_out, gone_in),
+            gains: RingBuffer::new(1).1,
             select,
             chosen: None,
-            volume: Volume::new(Gain::UNITY),
+            volume: Volume::over(Gain::UNITY, VOLUME_RAMP),
             gain: Gain::UNITY,
             map: ChannelMap::identity(1),
             channels: Channels::MONO,
@@ -114,7 +124,19 @@ impl World {
             woke: LocalTime::ZERO,
             told: LocalTime::ZERO,
         };
-        Self { mixer, queues, levels: levels.into(), tick: 0, played: Vec::new() }
+        Self { mixer, queues, coming, gone, levels: levels.into(), tick: 0, played: Vec::new() }
+    }
+
+    /// Another stream of this level is to take the place of the one at `index`; its number.
+    fn bequeath(&mut self, index: usize, level: f32) -> usize {
+        let queue = Queue::default();
+        let mut heir = incoming(&queue);
+        heir.number = self.queues.len();
+        heir.await_turn(Gain::UNITY);
+        self.queues.push(queue);
+        self.levels.push(level);
+        self.coming.push((index, heir)).unwrap_or_else(|_| panic!("the ring is full"));
+        self.queues.len() - 1
     }
 
     /// Plays `ticks` blocks, while these streams send.
@@ -130,6 +152,7 @@ impl World {
             let meets = now + LATENCY - TICK;
             let samples = &mut block;
             let mut side = Side { samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
+            self.mixer.obey();
             self.mixer.play(&mut side, now);
             self.played.extend_from_slice(&block);
             self.tick += 1;
@@ -178,7 +201,7 @@ fn two_streams_add_up_with_their_gains() {
     let mut world = World::new(Select::Mix, &[0.25, 0.5]);
     world.mixer.inputs[1].gain = Gain::from_db(20.0 * 0.5_f64.log10()).unwrap();
     world.mixer.gain = Gain::from_db(20.0 * 2.0_f64.log10()).unwrap();
-    world.play(3, &[0, 1]);
+    world.play(13, &[0, 1]);
     assert!(world.play(10, &[0, 1]).iter().all(|sample| (sample - 1.0).abs() < 1e-6));
 }
 
@@ -206,8 +229,9 @@ fn priority_falls_back_in_time_and_returns_at_once_without_a_click() {
     assert_eq!(ends(world.play(patience - 1, &[1])), 0.0);
     assert_eq!(ends(world.play(3, &[1])), -0.5);
     assert_eq!(ends(world.play(3, &[0, 1])), 0.5);
-    // Two crossing ramps of a block are the steepest that there is.
-    let allowed = 0.5 * core::f32::consts::FRAC_PI_2 / FADE + 1.0 / PACKET as f32;
+    // Two crossing ramps of a block, half as steep again as straight ones, are the steepest that
+    // there is.
+    let allowed = 0.5 * core::f32::consts::FRAC_PI_2 / FADE + 1.5 / PACKET as f32;
     assert!(world.steepest() <= allowed, "{} is a click", world.steepest());
 }
 
@@ -236,4 +260,81 @@ fn a_block_longer_than_the_room_is_filled_in_pieces() {
         Side { samples: &mut samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
     world.mixer.play(&mut side, now);
     assert!(samples.iter().all(|sample| *sample == 0.5));
+}
+
+/// Longer than an heir waits for its sender's clock, in ticks.
+const WAITED: u32 = 1_200;
+
+fn numbers(gone: &mut Consumer<Incoming>) -> Vec<usize> {
+    core::iter::from_fn(|| gone.pop().ok()).map(|input| input.number).collect()
+}
+
+#[test]
+fn an_heir_takes_over_without_a_gap_or_a_click() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    world.play(20, &[0]);
+    let heir = world.bequeath(0, 0.5);
+    let heard = world.play(WAITED, &[0, heir]);
+    // What fades in as the other fades out is of the same sound here: nothing is heard of it.
+    assert!(heard.iter().all(|sample| (sample - 0.5).abs() < 1e-6));
+    assert_eq!(numbers(&mut world.gone), [0]);
+    assert_eq!(world.mixer.inputs[0].number, heir);
+    assert_eq!(ends(world.play(200, &[heir])), 0.5);
+}
+
+#[test]
+fn an_heir_of_other_sound_is_crossed_over_to_smoothly() {
+    let mut world = World::new(Select::Priority, &[0.5, 0.25]);
+    world.play(20, &[0, 1]);
+    let heir = world.bequeath(0, -0.5);
+    assert_eq!(ends(world.play(WAITED, &[0, 1, heir])), -0.5);
+    assert_eq!(numbers(&mut world.gone), [0]);
+    // A smooth ramp is at most half as steep again as a straight one.
+    let ramp = 1.5 / VOLUME_RAMP as f32;
+    let fade_in = 0.5 * core::f32::consts::FRAC_PI_2 / FADE + 1.5 * 0.5 / PACKET as f32;
+    assert!(world.steepest() <= fade_in, "{}", world.steepest());
+    let crossed = &world.played[100 * PACKET..];
+    let steepest = crossed.windows(2).map(|pair| (pair[1] - pair[0]).abs());
+    assert!(steepest.fold(0.0, f32::max) <= ramp + 1e-6);
+}
+
+#[test]
+fn an_heir_that_never_sounds_leaves_everything_as_it_was() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    world.play(20, &[0]);
+    world.bequeath(0, -0.5);
+    assert!(world.play(2 * WAITED, &[0]).iter().all(|sample| *sample == 0.5));
+    assert_eq!(numbers(&mut world.gone), Vec::<usize>::new());
+}
+
+#[test]
+fn an_heir_may_be_replaced_before_it_was_heard_and_while_it_comes_in() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    world.play(20, &[0]);
+    let first = world.bequeath(0, -0.5);
+    world.play(20, &[0, first]);
+    let second = world.bequeath(0, 0.5);
+    let heard = world.play(WAITED, &[0, first, second]);
+    assert!(heard.iter().all(|sample| (sample - 0.5).abs() < 1e-6), "the first was never heard");
+    assert_eq!(numbers(&mut world.gone), [first, 0]);
+    assert_eq!(world.mixer.inputs[0].number, second);
+}
+
+#[test]
+fn a_change_of_gain_makes_no_click() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    world.play(20, &[0]);
+    let from = world.played.len();
+    world.mixer.inputs[0].gain = Gain::from_db(-40.0).unwrap();
+    world.play(20, &[0]);
+    world.mixer.gain = Gain::SILENCE;
+    world.play(4, &[0]);
+    world.mixer.inputs[0].gain = Gain::UNITY;
+    world.mixer.gain = Gain::UNITY;
+    assert_eq!(ends(world.play(20, &[0])), 0.5);
+    let bend = |three: &[f32]| (three[0] - 2.0 * three[1] + three[2]).abs();
+    let sharpest = world.played[from..].windows(3).map(bend).fold(0.0, f32::max);
+    // Two ramps at once, each bent by 6/n² at most and as steep as 1.5/n.
+    let n = VOLUME_RAMP as f32;
+    assert!(sharpest < 0.5 * (2.0 * 6.0 + 2.0 * 1.5 * 1.5) / (n * n) + 1e-6, "{sharpest}");
 }

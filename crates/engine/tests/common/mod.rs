@@ -10,7 +10,7 @@ use tautline_audio::{CardOptions, DeviceSpec, Extras, open};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::plan::{LinkKind, SendPlan};
+use tautline_engine::plan::{LatencyRule, LinkKind, SendPlan};
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::report::Report;
@@ -22,6 +22,7 @@ use tautline_io::pair::open_pair;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_io::wire_thread::{Ringed, WireOptions};
+use tautline_proto::depth::LossTarget;
 use tautline_proto::device::{Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::{StreamFormat, packet_frames};
@@ -109,7 +110,8 @@ impl Road {
                 link_offset: self.latency,
                 resampler: tautline_dsp::resample::Quality::default(),
             },
-            latency_chosen: true,
+            latency: LatencyRule::Chosen,
+            loss_target: LossTarget::DEFAULT,
             link: (self.between)(link),
             control,
             gain: Gain::UNITY,
@@ -128,8 +130,9 @@ impl Road {
             link: self.link,
             format: self.format(),
             link_offset: self.latency,
+            latency_as_needed: false,
             stamps: true,
-            redundancy: tautline_proto::redundancy::Layout::NONE,
+            redundancy: tautline_proto::redundancy::Regulator::OFF,
             gain: self.gain,
             map: self.maps.0.clone(),
             device: self.device(),
