@@ -8,6 +8,7 @@
 
 mod addresses;
 mod bit_exact;
+mod change;
 mod common;
 mod drift;
 mod errors;

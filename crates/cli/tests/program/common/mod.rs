@@ -91,6 +91,24 @@ impl Onlooker {
         format!("rtp://127.0.0.1:{}", self.port)
     }
 
+    /// Returns when packets have brought so much more sound, at 48 kHz.
+    pub(crate) fn hear(&self, millis: u32) {
+        let mut datagram = [0; 65_536];
+        let mut begun = None;
+        loop {
+            let bytes = self.socket.recv(&mut datagram).expect("another packet");
+            // RTP timestamp and source (RFC 3550 §5.1): another sender counts from elsewhere.
+            let Some(words) = datagram[..bytes].get(4..12) else { continue };
+            let word = |at: usize| u32::from_be_bytes(words[at..at + 4].try_into().unwrap());
+            let (stamp, source) = (word(0), word(4));
+            begun = begun.filter(|(from, _)| *from == source);
+            let (_, first) = *begun.get_or_insert((source, stamp));
+            if stamp.wrapping_sub(first) >= millis * 48 {
+                return;
+            }
+        }
+    }
+
     /// Returns when so many more packets have come.
     pub(crate) fn see(&self, packets: usize) {
         let mut datagram = [0; 2048];

@@ -1,7 +1,7 @@
 //! Programs under test: started, watched by what they print, and ended.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -20,6 +20,7 @@ pub(crate) struct Call {
     folder: Option<std::path::PathBuf>,
     namespace: Option<String>,
     listened_to: bool,
+    controlled: bool,
 }
 
 /// The built `taut` with these arguments.
@@ -30,7 +31,14 @@ pub(crate) fn taut<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> C
 /// Any program with these arguments.
 pub(crate) fn call<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A>) -> Call {
     let arguments = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
-    Call { program: program.into(), arguments, folder: None, namespace: None, listened_to: false }
+    Call {
+        program: program.into(),
+        arguments,
+        folder: None,
+        namespace: None,
+        listened_to: false,
+        controlled: false,
+    }
 }
 
 /// The words of a command line; none of them holds a space.
@@ -60,6 +68,12 @@ impl Call {
         self
     }
 
+    /// Takes lines on its standard input: see [`Running::ask`].
+    pub(crate) fn controlled(mut self) -> Self {
+        self.controlled = true;
+        self.and(["--control"])
+    }
+
     fn command(&self) -> Command {
         let mut command = match &self.namespace {
             // `ip netns exec` becomes the program: its process identity is the program's.
@@ -74,7 +88,8 @@ impl Call {
         // Nobody's own settings have a say here.
         command.env("TAUT_HOME", "/nonexistent").env("XDG_CONFIG_HOME", "/nonexistent");
         command.current_dir(self.folder.as_deref().unwrap_or(Path::new("/")));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(if self.controlled { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
@@ -145,6 +160,36 @@ impl Running {
                 Err(why) => panic!("{} never said {text:?}: {why}; {:#?}", self.name, self.said),
             }
         }
+        self
+    }
+
+    /// Writes a line on its standard input and returns when it is answered, in these words.
+    #[track_caller]
+    pub(crate) fn ask(mut self, line: &str, answer: &str) -> Self {
+        let stdin = self.child.stdin.as_mut().expect("a program that is controlled");
+        stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
+        loop {
+            let said = self.lines.recv_timeout(PATIENCE);
+            let said = said.unwrap_or_else(|why| panic!("{line:?}: {why}; {:#?}", self.said));
+            let is_answer = said.starts_with("ok ") || said.starts_with("error ");
+            self.said.push(said);
+            if is_answer {
+                break;
+            }
+        }
+        let said = self.said.last().expect("an answer");
+        assert!(said.contains(answer), "{line:?} was answered {said:?}, not {answer:?}");
+        self
+    }
+
+    /// What it said so far.
+    pub(crate) fn said(&self) -> impl Iterator<Item = &String> {
+        self.said.iter()
+    }
+
+    /// Ends its standard input.
+    pub(crate) fn no_more_lines(mut self) -> Self {
+        self.child.stdin = None;
         self
     }
 
