@@ -17,7 +17,7 @@ impl Slope {
 
     /// From nanoseconds in a nanosecond. Beyond one in fifty no clock is meant.
     pub(crate) fn new(rate: f64) -> Self {
-        Self((rate.clamp(-0.02, 0.02) * (1_i64 << RATE_BITS) as f64).round() as i64)
+        Self((rate.clamp(-0.02, 0.02) * (1_i64 << RATE_BITS) as f64) as i64)
     }
 
     /// What comes to `nanos` on top.
@@ -32,7 +32,9 @@ impl Slope {
     /// The rate of the second clock as the first sees it: 1 / (1 + rate) − 1.
     pub(crate) fn inverse(self) -> Self {
         let rate = self.as_f64();
-        Self::new(-rate / (1.0 + rate))
+        // The series of it, to 2⁻³² of what a clock can err by: without a division, as each packet
+        // wants it.
+        Self::new(-rate * (1.0 - rate * (1.0 - rate * (1.0 - rate))))
     }
 }
 
@@ -97,9 +99,9 @@ impl Line {
         self.variance[2].sqrt()
     }
 
-    /// The second clock at the instant at which the states hold.
+    /// The second clock at the instant at which the states hold, to the nanosecond.
     pub(crate) fn second(&self) -> i64 {
-        self.at.saturating_add(self.offset).saturating_add(self.part.round() as i64)
+        self.at.saturating_add(self.offset)
     }
 
     /// By how much `second` lies above the line where the first clock reads `first`.
@@ -157,9 +159,9 @@ impl Line {
     /// Moves the line up.
     pub(crate) fn move_by(&mut self, nanos: f64) {
         let part = self.part + nanos;
-        let whole = part.round();
-        self.offset = self.offset.saturating_add(whole as i64);
-        self.part = part - whole;
+        let whole = part as i64;
+        self.offset = self.offset.saturating_add(whole);
+        self.part = part - whole as f64;
     }
 }
 
