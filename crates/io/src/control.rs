@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use crate::clock::{now, timespec};
 use crate::incoming::Incoming;
 use crate::link::{Arrival, LinkCounters};
-use crate::open::{OpenError, UdpOptions, open};
+use crate::open::{OpenError, UdpOptions, open, send_groups_by};
 use crate::socket::Socket;
 use tautline_proto::time::LocalTime;
 
@@ -16,6 +16,8 @@ pub struct ControlSocket {
     local: SocketAddr,
     incoming: Incoming,
     counters: LinkCounters,
+    /// Interfaces by each of which what goes to a group is sent; none for the one it was opened with.
+    ways: Vec<u32>,
 }
 
 impl ControlSocket {
@@ -26,6 +28,7 @@ impl ControlSocket {
             local: socket.local().unwrap_or(options.bind),
             incoming: Incoming::new(options),
             counters: LinkCounters::default(),
+            ways: options.group_ways()?,
             socket,
         })
     }
@@ -35,9 +38,23 @@ impl ControlSocket {
         self.local
     }
 
-    /// Sends one datagram. A refusal is counted and returned; the next may succeed.
+    /// Sends one datagram, to a group by every network it was opened for. A refusal is counted and
+    /// returned; the next may succeed.
     pub fn send_to(&mut self, datagram: &[u8], destination: SocketAddr) -> io::Result<()> {
-        let answer = self.socket.send_to(datagram, destination);
+        if self.ways.is_empty() || !destination.ip().is_multicast() {
+            let answer = self.socket.send_to(datagram, destination);
+            return self.count(answer);
+        }
+        let mut all = Ok(());
+        for way in 0..self.ways.len() {
+            let by = send_groups_by(&self.socket, destination.is_ipv4(), self.ways[way]);
+            let answer = by.and_then(|()| self.socket.send_to(datagram, destination));
+            all = self.count(answer).and(all);
+        }
+        all
+    }
+
+    fn count(&mut self, answer: io::Result<()>) -> io::Result<()> {
         match &answer {
             Ok(()) => self.counters.sent += 1,
             Err(error) => {

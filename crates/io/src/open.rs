@@ -37,8 +37,8 @@ pub struct UdpOptions {
     /// Interface by its name or by one of its addresses. A unicast socket then uses it alone; a
     /// multicast one joins and sends there.
     pub interface: Option<String>,
-    /// More interfaces on which a group is joined, so that what comes by any of them is heard. A
-    /// unicast socket that has some hears every interface.
+    /// More interfaces on which a group is joined, so that what comes by any of them is heard, and
+    /// by which reports go to a group. A unicast socket that has some hears every interface.
     pub also_heard_at: Vec<String>,
     /// Everything is sent by these options too: over a second network.
     pub also: Option<Box<UdpOptions>>,
@@ -85,11 +85,22 @@ impl UdpOptions {
         options.datagram_bytes = CONTROL_BYTES;
         options.packets_per_second = 100;
         options.transmit_stamp_every = 0;
-        if options.also.take().is_some() && !self.sends_to_groups() {
+        match options.also.take().and_then(|also| also.interface) {
+            Some(other) if self.sends_to_groups() => options.also_heard_at.push(other),
             // Each network is reached by its own route.
-            options.interface = None;
+            Some(_) => options.interface = None,
+            None => {}
         }
         options
+    }
+
+    /// The interfaces by which everything to a group goes, if there are several.
+    pub(crate) fn group_ways(&self) -> Result<Vec<u32>, OpenError> {
+        if !self.sends_to_groups() || self.also_heard_at.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names = self.interface.iter().chain(&self.also_heard_at);
+        names.map(|name| find_interface(name)).collect()
     }
 
     fn sends_to_groups(&self) -> bool {
@@ -258,22 +269,27 @@ fn set_buffer(socket: &Socket, force: i32, ask: i32, bytes: usize) -> io::Result
 /// Sends (and for unicast also receives) through the interface asked for.
 fn direct(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::Result<()> {
     let Some(index) = index else { return Ok(()) };
-    if options.bind.is_ipv4() {
-        let request = libc::ip_mreqn {
-            imr_multiaddr: libc::in_addr { s_addr: 0 },
-            imr_address: libc::in_addr { s_addr: 0 },
-            imr_ifindex: index as libc::c_int,
-        };
-        socket.set_plain(libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &request)?;
-    } else {
-        socket.set_plain(libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &index)?;
-    }
+    send_groups_by(socket, options.bind.is_ipv4(), index)?;
     let groups = options.join.into_iter().chain(options.destinations.iter().map(SocketAddr::ip));
     if groups.into_iter().any(|ip| ip.is_multicast()) || !options.also_heard_at.is_empty() {
         return Ok(());
     }
     let name = interface_name(index)?;
     socket.set_text(libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name.as_bytes_with_nul())
+}
+
+/// What is sent to a group from now on goes by this interface.
+pub(crate) fn send_groups_by(socket: &Socket, four: bool, index: u32) -> io::Result<()> {
+    if four {
+        let request = libc::ip_mreqn {
+            imr_multiaddr: libc::in_addr { s_addr: 0 },
+            imr_address: libc::in_addr { s_addr: 0 },
+            imr_ifindex: index as libc::c_int,
+        };
+        socket.set_plain(libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &request)
+    } else {
+        socket.set_plain(libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &index)
+    }
 }
 
 fn bind(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> Result<(), OpenError> {
