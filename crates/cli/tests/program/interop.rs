@@ -164,6 +164,19 @@ fn gstreamer_hears_packets_without_our_header_extension() {
 }
 
 #[test]
+fn gstreamer_plays_packets_that_carry_others_and_knows_nothing_of_it() {
+    let test = "gstreamer_plays_packets_that_carry_others_and_knows_nothing_of_it";
+    taut_to_gstreamer(test, Coding::L16, "--redundancy code:2");
+    taut_to_gstreamer(test, Coding::L24, "--redundancy red:1 --no-stamps");
+}
+
+#[test]
+fn ffmpeg_plays_packets_that_carry_others_and_knows_nothing_of_it() {
+    let test = "ffmpeg_plays_packets_that_carry_others_and_knows_nothing_of_it";
+    taut_to_ffmpeg(test, Coding::L24, "--redundancy code:2");
+}
+
+#[test]
 fn ffmpeg_is_heard_bit_for_bit() {
     if !has_ffmpeg("ffmpeg_is_heard_bit_for_bit") {
         return;

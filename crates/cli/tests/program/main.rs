@@ -16,5 +16,6 @@ mod files;
 mod impaired;
 mod interop;
 mod namespaces;
+mod repaired;
 mod several;
 mod voice;

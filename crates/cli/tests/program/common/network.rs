@@ -13,6 +13,22 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
+    /// How many packets of any kind have come over the cable so far.
+    #[track_caller]
+    pub(crate) fn arrived(&self) -> u64 {
+        let show = ["-n", &self.name, "-s", "-j", "link", "show", "dev", &self.interface];
+        let said = Command::new("ip").args(show).output().unwrap().stdout;
+        let said: serde_json::Value = serde_json::from_slice(&said).unwrap();
+        said[0]["stats64"]["rx"]["packets"].as_u64().unwrap_or_else(|| panic!("{said}"))
+    }
+
+    /// Pulls its end of the cable out.
+    #[track_caller]
+    pub(crate) fn breaks(&self) {
+        let done = ip(&format!("-n {} link set {} down", self.name, self.interface));
+        assert_eq!(done, Ok(()));
+    }
+
     /// Has the kernel lose this share of the datagrams that arrive at the UDP port, at random.
     /// False, and said loudly, where it cannot.
     pub(crate) fn loses(&self, test: &str, percent: u32, port: u16) -> bool {
@@ -83,6 +99,35 @@ impl Cable {
             }
         }
         Some(cable)
+    }
+}
+
+impl Cable {
+    /// A second cable between the same two, a network of its own: its left and its right end.
+    /// `None`, and said loudly, where it cannot be laid.
+    pub(crate) fn lay_another(&self, test: &str) -> Option<[Namespace; 2]> {
+        let end = |side: &Namespace, address| Namespace {
+            name: side.name.clone(),
+            interface: format!("{}x", side.interface),
+            address,
+        };
+        let ends = [end(&self.left, "10.77.1.1"), end(&self.right, "10.77.1.2")];
+        let [a, b] = &ends;
+        let mut steps = vec![format!(
+            "link add {} netns {} type veth peer name {} netns {}",
+            a.interface, a.name, b.interface, b.name
+        )];
+        for Namespace { name, interface, address } in &ends {
+            steps.push(format!("-n {name} address add {address}/24 dev {interface}"));
+            steps.push(format!("-n {name} link set {interface} up"));
+        }
+        for step in steps {
+            if let Err(why) = ip(&step) {
+                super::skipped(test, &format!("`ip {step}`: {why}"));
+                return None;
+            }
+        }
+        Some(ends)
     }
 }
 

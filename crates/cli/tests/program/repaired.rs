@@ -1,0 +1,154 @@
+//! Redundancy on real sockets: what a network loses is heard all the same.
+
+use crate::common::lab::Lab;
+use crate::common::network::Cable;
+use crate::common::program::{Call, taut, words};
+use crate::common::sound::{Coding, Shape, Sound};
+use crate::common::{Folder, PATIENT, alone, beside};
+
+const SHAPE: Shape = Shape { coding: Coding::L16, ..Shape::STEREO_24 };
+
+/// Runs of frames that were not heard as they were sent, and all their frames.
+fn gaps(sent: &Sound, heard: &Sound) -> (usize, usize) {
+    let begins = heard.begins().unwrap();
+    let (mut runs, mut frames, mut whole) = (0, 0, true);
+    for index in 0..sent.frames() {
+        let same =
+            begins + index < heard.frames() && heard.frame(begins + index) == sent.frame(index);
+        runs += usize::from(whole && !same);
+        frames += usize::from(!same);
+        whole = same;
+    }
+    (runs, frames)
+}
+
+/// Roc Toolkit on the same kind of cable with the same loss leaves 7 to 13 gaps a minute at 8.5 ms.
+/// The median of three runs is judged: a host that runs other things delays packets, too.
+#[test]
+fn five_percent_of_loss_leaves_fewer_gaps_at_eight_milliseconds_than_roc_does() {
+    let test = "five_percent_of_loss_leaves_fewer_gaps_at_eight_milliseconds_than_roc_does";
+    let _turn = alone();
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        let Some(lab) = Lab::on_cable(test, None) else { return };
+        if !lab.cable.as_ref().is_some_and(|cable| cable.right.loses(test, 5, 5004)) {
+            return;
+        }
+        let sent = Sound::noise(SHAPE, 10_000, 17);
+        sent.write(&lab.folder.file("sent.wav"));
+        let recv = lab.recv("");
+        let send = lab.send("--input file:sent.wav --format l16 --latency 8ms --redundancy code:3");
+        let (send, recv) = (send.end().report(), recv.end().report());
+        let (runs, frames) = gaps(&sent, &lab.heard());
+        assert!(recv.count("repaired") > 350, "{:#}", recv.0);
+        assert_eq!(send.stream("/redundancy/symbols"), 3, "{:#}", send.0);
+        // What a stall of the whole host overlaps, no program could have played.
+        let ours = runs.saturating_sub(recv.count("host_stalled") as usize);
+        told.push((ours, runs, frames, recv.count("repaired"), recv.count("lost")));
+    }
+    told.sort_unstable();
+    println!("gaps in 10 s (less the host's, all, frames, repaired, lost): {told:?}");
+    assert!(6 * told[1].0 < 7, "{told:?}");
+}
+
+fn at(place: &crate::common::network::Namespace, folder: &Folder, line: &str) -> Call {
+    taut(words(line)).in_folder(folder.path()).within(place)
+}
+
+#[test]
+fn of_two_networks_one_may_break_and_nothing_is_missed() {
+    let test = "of_two_networks_one_may_break_and_nothing_is_missed";
+    let Some(cable) = Cable::lay(test) else { return };
+    let Some([left, right]) = cable.lay_another(test) else { return };
+    let _turn = beside();
+    let folder = Folder::new();
+    let sent = Sound::noise(SHAPE, 3000, 18);
+    sent.write(&folder.file("sent.wav"));
+    let recv = "recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye --report json";
+    let recv = at(&cable.right, &folder, recv).and(PATIENT).start().listening();
+    let send = format!(
+        "send --input file:sent.wav --to rtp://{}:5004 --to rtp://{}:5004 --format l16 --redundancy \
+         paths:{},{} --report json",
+        cable.right.address, right.address, cable.left.interface, left.interface
+    );
+    let send = at(&cable.left, &folder, &send).and(PATIENT).start();
+    // Half a second of sound has come by it, and by the other, which alone goes on to the end.
+    while cable.right.arrived() < 500 {}
+    cable.left.breaks();
+    let sent_report = send.end().report();
+    let report = recv.end().report();
+    for counter in ["lost", "late", "missing_frames", "xruns"] {
+        assert_eq!(report.count(counter), 0, "{counter} in {:#}", report.0);
+    }
+    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+    let lost = |index: &str| report.stream(&format!("/paths/{index}/lost")).as_u64().unwrap();
+    let (one, other) = (lost("0"), lost("1"));
+    assert!(one.min(other) == 0 && one.max(other) > 1000, "{:#}", report.0);
+    assert!(sent_report.count("send_errors") > 0, "{:#}", sent_report.0);
+}
+
+/// The reports that map the clocks go to a group by both networks, too.
+#[test]
+fn of_two_networks_to_a_group_one_may_break_from_the_first() {
+    let test = "of_two_networks_to_a_group_one_may_break_from_the_first";
+    let Some(cable) = Cable::lay(test) else { return };
+    let Some([left, right]) = cable.lay_another(test) else { return };
+    let _turn = beside();
+    let folder = Folder::new();
+    let sent = Sound::noise(SHAPE, 1500, 19);
+    sent.write(&folder.file("sent.wav"));
+    // Nothing comes by the first network, no report either.
+    cable.right.breaks();
+    let recv = format!(
+        "recv --from rtp://239.69.77.8:5004?iface={},{} --output file:heard.wav --until-bye \
+         --report json",
+        cable.right.interface, right.interface
+    );
+    let recv = at(&cable.right, &folder, &recv).and(PATIENT).start().listening();
+    let send = format!(
+        "send --input file:sent.wav --to rtp://239.69.77.8:5004 --format l16 --redundancy paths:{},{}",
+        cable.left.interface, left.interface
+    );
+    at(&cable.left, &folder, &send).and(PATIENT).run().well();
+    let report = recv.end().report();
+    assert_eq!(report.stream("/latency/basis"), "clock", "{:#}", report.0);
+    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+}
+
+#[test]
+fn each_of_two_networks_has_its_own_count() {
+    let test = "each_of_two_networks_has_its_own_count";
+    let Some(cable) = Cable::lay(test) else { return };
+    let Some([left, right]) = cable.lay_another(test) else { return };
+    if !cable.right.loses(test, 10, 5004) {
+        return;
+    }
+    let _turn = beside();
+    let folder = Folder::new();
+    let recv = format!(
+        "recv --from rtp://239.69.77.9:5004?iface={},{} --output null: --until-bye --report json",
+        cable.right.interface, right.interface
+    );
+    let recv = at(&cable.right, &folder, &recv).and(PATIENT).start().listening();
+    let send = format!(
+        "send --input tone:997 --duration 2s --to rtp://239.69.77.9:5004 --redundancy \
+         code:2+paths:{},{}",
+        cable.left.interface, left.interface
+    );
+    at(&cable.left, &folder, &send).and(PATIENT).run().well();
+    let report = recv.end().report();
+    let paths = report.stream("/paths").as_array().unwrap();
+    let count =
+        |name: &str| paths.iter().map(|path| path[name].as_u64().unwrap()).collect::<Vec<_>>();
+    assert_eq!(paths.len(), 2, "{:#}", report.0);
+    let names: Vec<_> = paths.iter().map(|path| path["interface"].as_str().unwrap()).collect();
+    for interface in [&cable.right.interface, &right.interface] {
+        assert!(names.contains(&interface.as_str()), "{names:?}");
+    }
+    let (received, first) = (count("received"), count("first"));
+    assert_eq!(received.iter().sum::<u64>(), report.count("packets_received"), "{:#}", report.0);
+    assert!(first.iter().zip(&received).all(|(first, received)| first <= received), "{paths:?}");
+    assert!(count("lost").iter().all(|lost| (100..400).contains(lost)), "{paths:?}");
+    // Both lose one in a hundred; the code brings it back.
+    assert_eq!(report.count("lost"), 0, "{:#}", report.0);
+}
