@@ -82,8 +82,9 @@ impl LiveLine {
         let latency = match progress.latency {
             Some((latency, uncertainty)) => {
                 let how = if progress.heard { "latency" } else { "expected" };
+                let by = progress.clock.map_or(String::new(), |clock| format!(" by {clock}"));
                 format!(
-                    "{how} {:.3} ± {:.3} ms",
+                    "{how} {:.3} ± {:.3} ms{by}",
                     latency.as_millis_f64(),
                     uncertainty.as_millis_f64()
                 )
@@ -207,6 +208,7 @@ mod tests {
                 missed: 0,
                 xruns: 0,
                 latency: None,
+                clock: None,
                 heard: false,
                 notes: &[],
             });

@@ -2,6 +2,7 @@
 
 use tautline_dsp::gain::Volume;
 use tautline_io::clock::{WallClock, now};
+use tautline_proto::clock::ClockSource;
 use tautline_proto::device::{Device, Listener, Settings, Stop};
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::stream::PTIME_RANGE;
@@ -215,6 +216,8 @@ fn progress_of<'a>(desks: &[Desk], watch: &'a Watch) -> Progress<'a> {
         {
             progress.latency = Some((median, clock.uncertainty));
             progress.heard = heard;
+            let other = clock.source != ClockSource::Exchange;
+            progress.clock = other.then(|| clock.source.name());
         }
     }
     progress

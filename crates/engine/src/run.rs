@@ -163,6 +163,8 @@ pub struct Progress<'a> {
     pub xruns: u64,
     /// Median latency so far, and how sure it is.
     pub latency: Option<(Span, Span)>,
+    /// What the clocks are known by, if not by exchanges of reports: `system` or `ptp`.
+    pub clock: Option<&'static str>,
     /// Whether that is from the sound itself.
     pub heard: bool,
     /// The sentences that the report will begin with, those so far: each stays, more may follow.

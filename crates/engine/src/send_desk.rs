@@ -202,6 +202,7 @@ impl Desk {
             missed: self.last.link.send_errors + self.last.link.dropped,
             xruns: self.last.xruns,
             latency: effective.map(|effective| (effective.effective, effective.uncertainty)),
+            clock: None,
             heard: false,
             notes: &watch.notes,
         }
@@ -272,7 +273,7 @@ fn hear(receivers: &mut Vec<Heard>, event: Event) {
         Event::Mapped { mapping, .. } => heard.clock = Some(mapping),
         Event::Reception { block, .. } => heard.block = Some(block),
         Event::Effective { effective, .. } => {
-            heard.effective = Some(effective);
+            heard.effective = Some(effective).filter(|told| told.effective > Span::ZERO);
             heard.asks = effective.needed.map(|needed| (needed, now()));
         }
         Event::Losses { losses, .. } => heard.lacked.hear(losses),
