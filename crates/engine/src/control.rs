@@ -11,6 +11,10 @@ use tautline_proto::time::Span;
 
 use crate::plan::StreamPlan;
 
+/// Changes that are made in one beat: the device's thread takes them once per period, which may be as
+/// long as five beats.
+const AT_ONCE: usize = 8;
+
 /// What is answered: what it came to, or why it cannot be, with the mend.
 pub type Answer = Result<String, String>;
 
@@ -45,9 +49,10 @@ impl<C> Asker<C> {
 }
 
 impl<C> Requests<C> {
-    /// Makes every change that was asked for. Does not wait.
+    /// Makes the changes that were asked for. Does not wait, and leaves what is more than
+    /// [`AT_ONCE`] to the next beat.
     pub(crate) fn serve(&self, mut make: impl FnMut(C) -> Answer) {
-        for request in self.0.try_iter() {
+        for request in self.0.try_iter().take(AT_ONCE) {
             // Nobody need wait for the answer.
             let _ = request.answer.send(make(request.change));
         }

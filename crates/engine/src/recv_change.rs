@@ -44,7 +44,7 @@ impl Changes {
         device: Settings,
         wall: WallClock,
     ) -> (Self, Succession, Consumer<Gain>) {
-        let (gains, gains_out) = memory::ring(16);
+        let (gains, gains_out) = memory::ring(64);
         let (coming, coming_out) = memory::ring(WAITING);
         let (gone_in, gone) = memory::ring(WAITING);
         let changes = Self {

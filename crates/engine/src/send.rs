@@ -63,7 +63,7 @@ impl SendEngine {
             Box::new(direct)
         };
         let (status_in, status) = memory::ring(64);
-        let (commands, commanded) = memory::ring(16);
+        let (commands, commanded) = memory::ring(64);
         let (stamps_in, stamps) = memory::ring(256);
         let random =
             machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;

@@ -6,11 +6,15 @@
 mod common;
 
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::OnceLock;
 
 use common::Road;
+use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
+use tautline_engine::control::{Asker, Destined, RecvChange, SendChange, Wanted};
 use tautline_engine::plan::LinkKind;
 use tautline_engine::report::{Report, Stream};
+use tautline_io::destinations::Destinations;
 use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::stream::Outgoing;
@@ -234,4 +238,56 @@ mod sanitizer {
             Road::default().run(locking, |_| {});
         });
     }
+}
+
+/// Where a second stream is heard, once somebody listens there.
+static ELSEWHERE: OnceLock<SocketAddr> = OnceLock::new();
+
+fn ask_sender(asker: &Asker<SendChange>) {
+    for _ in 0..3 {
+        for ptime in [125, 20_000, 1_500, 1_000] {
+            asker.ask(SendChange::Ptime(Span::from_micros(ptime))).unwrap();
+        }
+        for sample in [SampleFormat::L16, SampleFormat::F32, SampleFormat::L24] {
+            asker.ask(SendChange::Format(sample)).unwrap();
+        }
+        asker.ask(SendChange::Volume(Gain::from_db(-6.0).unwrap())).unwrap();
+        asker.ask(SendChange::Volume(Gain::UNITY)).unwrap();
+    }
+    let elsewhere = *ELSEWHERE.wait();
+    let destined = Destined {
+        address: elsewhere.to_string(),
+        destinations: Destinations::new(&[elsewhere]).unwrap(),
+        reports_to: vec![SocketAddr::new(elsewhere.ip(), elsewhere.port() + 1)],
+    };
+    asker.ask(SendChange::To(Box::new(destined))).unwrap();
+    assert!(asker.ask(SendChange::Latency(Some(Span::from_micros(1)))).is_err());
+}
+
+fn ask_receiver(asker: &Asker<RecvChange>) {
+    for millis in [20, 60, 35, 50] {
+        asker.ask(RecvChange::Latency(None, Wanted::Chosen(Span::from_millis(millis)))).unwrap();
+        asker.ask(RecvChange::Mute(Some(0), millis == 60)).unwrap();
+        asker.ask(RecvChange::Mute(None, millis == 20)).unwrap();
+    }
+    let (address, plan) = Road::default().stream();
+    asker.ask(RecvChange::From(None, Box::new(plan))).unwrap();
+    ELSEWHERE.set(address).unwrap();
+    assert!(asker.ask(RecvChange::Volume(Some(1), Gain::UNITY)).is_err());
+}
+
+#[test]
+fn a_run_that_is_changed_in_every_way_goes_on() {
+    let latency = Span::from_millis(50);
+    let lasts = Span::from_secs(4);
+    let (asks_sender, asks_receiver) = (ask_sender as fn(&_), ask_receiver as fn(&_));
+    let road = Road { latency, lasts, asks_sender, asks_receiver, ..Road::default() };
+    let (report, senders) = road.run(as_it_is, |_| {});
+    // The stream that was crossed over to, and the one that was heard before.
+    assert_eq!(report.streams.len(), 2, "{report:#?}");
+    let sent = senders[0].streams[0].counters.packets_sent;
+    let received: u64 = report.streams.iter().map(|s| s.counters.packets_received).sum();
+    assert_eq!(received, sent, "{report:#?} {senders:#?}");
+    assert!(report.streams.iter().all(|s| s.counters.packets_received > 100), "{report:#?}");
+    assert_eq!(report.streams[0].latency.configured_ns, 50_000_000, "{report:#?}");
 }

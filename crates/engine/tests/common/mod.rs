@@ -10,6 +10,7 @@ use tautline_audio::{CardOptions, DeviceSpec, Extras, open};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
+use tautline_engine::control::{Asker, RecvChange, SendChange, requests};
 use tautline_engine::plan::{LatencyRule, LinkKind, SendPlan};
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::recv::RecvEngine;
@@ -49,6 +50,9 @@ pub(crate) struct Road {
     pub(crate) senders: usize,
     /// Between the receiver's socket and the receiver.
     pub(crate) between: fn(Box<dyn Link>) -> Box<dyn Link>,
+    /// What is asked for while it runs.
+    pub(crate) asks_sender: fn(&Asker<SendChange>),
+    pub(crate) asks_receiver: fn(&Asker<RecvChange>),
 }
 
 impl Default for Road {
@@ -66,6 +70,8 @@ impl Default for Road {
             streams: 1,
             senders: 1,
             between: |link| link,
+            asks_sender: |_| {},
+            asks_receiver: |_| {},
         }
     }
 }
@@ -91,7 +97,7 @@ impl Road {
         RunOptions { scheduler: Scheduler::Other, duration, witness: false }
     }
 
-    fn stream(&self) -> (SocketAddr, StreamPlan) {
+    pub(crate) fn stream(&self) -> (SocketAddr, StreamPlan) {
         let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
         let (direct, control) = open_pair(&options).unwrap();
         let address = direct.local();
@@ -123,6 +129,8 @@ impl Road {
         let report_to = SocketAddr::new(to.ip(), to.port() + 1);
         let mut udp = UdpOptions::sender(vec![to]);
         udp.transmit_stamp_every = 10;
+        // For changes: the longest packets, many of the shortest, and more destinations.
+        (udp.datagram_bytes, udp.batch, udp.most_destinations) = (8_000, 64, 4);
         SendPlan {
             address: to.to_string(),
             reports_to: vec![report_to],
@@ -160,6 +168,10 @@ impl Road {
             ledger: self.ledger.clone(),
         })
         .unwrap();
+        let (asker, asked) = requests();
+        engine.listen(asked);
+        let asks = self.asks_receiver;
+        thread::spawn(move || asks(&asker));
         let card = DeviceSpec::Virtual(CardOptions::default());
         let extras = Extras { listener: engine.listener(), record_format: SampleFormat::L24 };
         let opened = open(&card, Direction::Playback, self.device(), extras).unwrap();
@@ -186,7 +198,11 @@ impl Road {
 
     fn send(&self, to: SocketAddr, seed: usize) -> Report {
         let options = self.options(Some(self.lasts));
-        let engine = SendEngine::open(self.sender(to), &options).unwrap();
+        let mut engine = SendEngine::open(self.sender(to), &options).unwrap();
+        let (asker, asked) = requests();
+        engine.listen(asked);
+        let asks = self.asks_sender;
+        thread::spawn(move || asks(&asker));
         let card = DeviceSpec::Virtual(CardOptions::default());
         let extras = Extras { listener: None, record_format: SampleFormat::L24 };
         let opened = open(&card, Direction::Capture, self.device(), extras).unwrap();
