@@ -3,6 +3,7 @@
 
 use tautline_proto::time::{Frames, Span};
 use tautline_sim::card::CardModel;
+use tautline_sim::clock::TrueTime;
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{HostModel, Scenario};
 use tautline_sim::world::play;
@@ -25,7 +26,11 @@ fn cards_500_ppm_apart_play_for_an_hour_at_every_place() {
         let heard = &play(scenario, Span::from_secs(3600))[0];
         let counters = heard.counters;
         let told = format!("{}, {ppm} ppm, seed {seed}: {heard}", preset.name());
-        assert_eq!((counters.resyncs, counters.late), (0, 0), "{told}");
+        // Where a round trip is long the first frames are placed by their arrival, and moved once, when
+        // the sender's clock is known.
+        let mapped = TrueTime::from_nanos(2_000_000_000);
+        let late = heard.resyncs.iter().filter(|(at, _)| *at > mapped).count();
+        assert_eq!((late, counters.late), (0, 0), "{told}");
         assert_eq!(counters.missing_frames, 48 * counters.lost, "{told}");
         assert!(heard.first_wrong.is_none(), "{told}");
         assert_eq!(heard.starved, Frames::ZERO, "{told}");
