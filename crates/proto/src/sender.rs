@@ -79,7 +79,7 @@ pub struct Sender {
     header_bytes: usize,
     encoder: Encoder,
     /// What the packet carries of earlier ones.
-    block: Box<[u8]>,
+    parcel: Box<[u8]>,
     repeats: Repeats,
     filled: Frames,
     /// Capture and taking of the first frame in the buffer.
@@ -109,7 +109,7 @@ impl Sender {
         let room = room.max(header_bytes + config.format.payload_bytes()) - header_bytes;
         Self {
             encoder: Encoder::new(config.redundancy),
-            block: vec![0; HEADER_ROOM].into(),
+            parcel: vec![0; HEADER_ROOM].into(),
             repeats: Repeats::new(header_bytes + config.format.payload_bytes()),
             coming: config.format,
             buffer: vec![0; HEADER_ROOM + room].into(),
@@ -281,11 +281,11 @@ impl Sender {
         };
         let payload = &self.buffer[HEADER_ROOM..HEADER_ROOM + payload_bytes];
         let most = self.encoder.layout().most_bytes().saturating_sub(payload_bytes);
-        let most = header.block_within(most);
+        let most = header.parcel_within(most);
         let name = (self.sequence, payload_type);
-        let block = self.encoder.write(name, payload, (&mut self.block, most));
-        let start = HEADER_ROOM - header.bytes_with(block);
-        header.write_with(&self.block[..block], &mut self.buffer[start..]);
+        let parcel = self.encoder.write(name, payload, (&mut self.parcel, most));
+        let start = HEADER_ROOM - header.bytes_with(parcel);
+        header.write_with(&self.parcel[..parcel], &mut self.buffer[start..]);
         debug_assert!(capture <= taken + rate.span_of(self.filled), "captured after it was taken");
         self.sequence += 1;
         self.filled = Frames::ZERO;
@@ -294,6 +294,6 @@ impl Sender {
         self.state.octets += payload_bytes as u64;
         self.state.reference = Some((media, capture));
         let instants = Departure { media, capture, taken, packed: now, due, handed: now };
-        (start..HEADER_ROOM + payload_bytes, instants, header.handed_at_with(block))
+        (start..HEADER_ROOM + payload_bytes, instants, header.handed_at_with(parcel))
     }
 }

@@ -300,23 +300,23 @@ proptest! {
     #[test]
     fn what_is_carried_of_other_packets_is_read_again_and_everything_beside_it(
         header in any_header(),
-        block in prop::collection::vec(any::<u8>(), 1..1200),
+        parcel in prop::collection::vec(any::<u8>(), 1..1200),
         payload: Vec<u8>,
     ) {
-        let bytes = header.bytes_with(block.len());
+        let bytes = header.bytes_with(parcel.len());
         let mut datagram = vec![0xAA; bytes];
-        prop_assert_eq!(header.write_with(&block, &mut datagram), bytes);
-        let fits = header.block_within(bytes);
-        prop_assert!((block.len()..block.len() + 4).contains(&fits), "{fits} of {}", block.len());
+        prop_assert_eq!(header.write_with(&parcel, &mut datagram), bytes);
+        let fits = header.parcel_within(bytes);
+        prop_assert!((parcel.len()..parcel.len() + 4).contains(&fits), "{fits} of {}", parcel.len());
         datagram.extend(&payload);
         let packet = Packet::parse(&datagram).unwrap();
         let mut room = [0; 1200];
-        prop_assert_eq!(packet.carried.and_then(|carried| carried.gather(&mut room)), Some(&block[..]));
+        prop_assert_eq!(packet.carried.and_then(|carried| carried.gather(&mut room)), Some(&parcel[..]));
         prop_assert_eq!((packet.sender, packet.payload), (header.stamps, &payload[..]));
         prop_assert_eq!((packet.sequence, packet.timestamp), (header.sequence, header.timestamp));
-        let too_small = &mut room[..block.len() - 1];
+        let too_small = &mut room[..parcel.len() - 1];
         prop_assert_eq!(packet.carried.and_then(|carried| carried.gather(too_small)), None);
-        if let Some(at) = header.handed_at_with(block.len()) {
+        if let Some(at) = header.handed_at_with(parcel.len()) {
             datagram[at..at + 4].copy_from_slice(&77u32.to_be_bytes());
             let instants = Packet::parse(&datagram).unwrap().sender.and_then(|sender| sender.instants);
             prop_assert_eq!(instants.map(|instants| instants.handed), Some(Span::from_nanos(77)));

@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use super::layout::Layout;
 use super::sizing::{self, Losses};
-use super::{MOST_PAYLOAD, MOST_SYMBOLS, MOST_WINDOW, block};
+use super::{MOST_PAYLOAD, MOST_SYMBOLS, MOST_WINDOW, parcel};
 use crate::stream::StreamFormat;
 use crate::time::Span;
 use crate::wire::rtp::{HEADER_BYTES, Header, NtpTime, SenderStamps};
@@ -91,8 +91,8 @@ impl Bounds {
             payload_type: 0,
             stamps: self.stamps.then_some(stamps),
         };
-        let room = header.block_within(self.most_bytes.saturating_sub(payload).max(HEADER_BYTES));
-        (1..=MOST_SYMBOLS).take_while(|n| block::bytes(*n, payload) <= room).count()
+        let room = header.parcel_within(self.most_bytes.saturating_sub(payload).max(HEADER_BYTES));
+        (1..=MOST_SYMBOLS).take_while(|n| parcel::bytes(*n, payload) <= room).count()
     }
 }
 

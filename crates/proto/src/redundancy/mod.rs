@@ -1,7 +1,7 @@
 //! Redundancy under a budget of latency: what packets carry of earlier ones, so that a lost one can
 //! be had again before its turn. Without I/O.
 //!
-//! [`Encoder`] makes the block that a packet carries ([`block`]) of the payloads before it, as a
+//! [`Encoder`] makes the parcel that a packet carries ([`parcel`]) of the payloads before it, as a
 //! [`Layout`] says; [`Repairer`] keeps what came and gives back what did not. How much is carried
 //! is [`Redundancy`]'s to say, and where that is left to the program, [`Sizing`]'s.
 //!
@@ -10,11 +10,11 @@
 //! itself are all lost, nothing can bring it back: that is the bound that bursts set.
 
 mod ask;
-pub mod block;
 mod encoder;
 mod equations;
 mod field;
 mod layout;
+pub mod parcel;
 mod regulator;
 mod repairer;
 mod repeats;

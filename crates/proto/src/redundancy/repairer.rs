@@ -1,8 +1,8 @@
 //! The receiving half: keeps what came and gives back what did not.
 
-use super::block;
 use super::encoder::field_words;
 use super::equations::{Equations, NUMBERS};
+use super::parcel;
 use super::{MOST_PAYLOAD, MOST_WINDOW, ROW, field};
 use crate::wire::rtp::Carried;
 
@@ -18,12 +18,12 @@ pub struct Repairer {
     /// Payload type and bytes of what is kept.
     kind: (u8, usize),
     equations: Equations,
-    /// How many packets before itself the newest block reaches.
+    /// How many packets before itself the newest parcel reaches.
     reach: u8,
     /// Rebuilt and not given back yet.
     rebuilt: [i64; NUMBERS],
     waiting: usize,
-    /// Room for a block, and for one payload.
+    /// Room for a parcel, and for one payload.
     room: Box<[u8]>,
 }
 
@@ -128,8 +128,8 @@ impl Repairer {
 
     fn learn(&mut self, carrier: i64, carried: Carried<'_>, newest: i64) -> Result<(), Damaged> {
         let Self { history, known, equations, room, reach, .. } = self;
-        let block = carried.gather(room).ok_or(Damaged)?;
-        let symbols = block::read(block, self.kind.1).ok_or(Damaged)?;
+        let parcel = carried.gather(room).ok_or(Damaged)?;
+        let symbols = parcel::read(parcel, self.kind.1).ok_or(Damaged)?;
         let words = field_words(self.kind.1);
         *reach = 0;
         for (symbol, bytes) in symbols {

@@ -177,10 +177,10 @@ impl Run {
             }),
         });
         let frames = usize::from(bytes.byte()) + 1;
-        let block = carried(bytes, frames * self.receiver.format().frame_bytes());
+        let parcel = carried(bytes, frames * self.receiver.format().frame_bytes());
         self.datagram.clear();
-        self.datagram.resize(self.header.bytes_with(block.len()), 0);
-        self.header.write_with(&block, &mut self.datagram);
+        self.datagram.resize(self.header.bytes_with(parcel.len()), 0);
+        self.header.write_with(&parcel, &mut self.datagram);
         let length = self.datagram.len() + frames * self.receiver.format().frame_bytes();
         let value = bytes.byte();
         self.datagram.resize(length, value);
@@ -298,12 +298,12 @@ fn carried(bytes: &mut Bytes<'_>, payload: usize) -> Vec<u8> {
         return Vec::new();
     }
     let symbols = kind & 7;
-    let mut block = vec![symbols];
+    let mut parcel = vec![symbols];
     for _ in 0..symbols {
         let oldest = bytes.byte() % if kind & 0x20 == 0 { 16 } else { 0xFF };
-        block.extend([oldest, bytes.byte() % oldest.max(1) + 1, bytes.byte() | 0x80]);
+        parcel.extend([oldest, bytes.byte() % oldest.max(1) + 1, bytes.byte() | 0x80]);
     }
     let data = usize::from(symbols) * payload + usize::from(kind & 0x18 == 0x18);
-    block.resize(block.len() + data, bytes.byte());
-    block
+    parcel.resize(parcel.len() + data, bytes.byte());
+    parcel
 }

@@ -43,10 +43,10 @@ fn as_many_symbols_fit_as_an_ethernet_frame_has_room_for() {
     for (channels, packet) in [(1, 48), (2, 48), (2, 96), (8, 12)] {
         let (bounds, format) = (within(10), format(channels, packet));
         let most = bounds.most_symbols(&format);
-        // Header, extension head, stamps, and a head for each 255 bytes of the block.
+        // Header, extension head, stamps, and a head for each 255 bytes of the parcel.
         let bytes = |symbols: usize| {
-            let block = 1 + symbols * (3 + format.payload_bytes());
-            let extension: usize = 10 + 14 + block + 2 * block.div_ceil(255);
+            let parcel = 1 + symbols * (3 + format.payload_bytes());
+            let extension: usize = 10 + 14 + parcel + 2 * parcel.div_ceil(255);
             12 + 4 + extension.next_multiple_of(4) + format.payload_bytes()
         };
         assert!(most >= 1 && bytes(most) <= ETHERNET, "{most} of {channels} times {packet}");

@@ -1,7 +1,7 @@
 //! Header extensions of the two-byte form (RFC 8285 §4.3), which hold what a packet carries of
-//! earlier ones ([`crate::redundancy::block`]) beside the sender's instants.
+//! earlier ones ([`crate::redundancy::parcel`]) beside the sender's instants.
 //!
-//! An element holds at most 255 bytes; a longer block goes on in further elements of the same
+//! An element holds at most 255 bytes; a longer parcel goes on in further elements of the same
 //! identifier, one behind the other. A receiver that knows nothing of it passes over the whole
 //! extension (RFC 3550 §5.3.1) and plays the payload.
 
@@ -22,13 +22,13 @@ const MOST_ELEMENT: usize = 255;
 /// What a packet carries of earlier ones: a view into the datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Carried<'a> {
-    /// The extension from the first element of the block on.
+    /// The extension from the first element of the parcel on.
     elements: &'a [u8],
     id: u8,
 }
 
 impl<'a> Carried<'a> {
-    /// Puts the block together in `room`; `None` if it does not fit.
+    /// Puts the parcel together in `room`; `None` if it does not fit.
     pub fn gather<'b>(&self, room: &'b mut [u8]) -> Option<&'b [u8]> {
         let mut len = 0;
         for (_, data) in Elements(self.elements).filter(|(id, _)| *id == self.id) {
@@ -80,45 +80,45 @@ pub(super) fn read(data: &[u8], ids: ExtensionIds) -> (Option<SenderStamps>, Opt
 }
 
 impl Header {
-    /// Bytes that the header takes with a block of so many bytes: more than [`Header::bytes`] if
+    /// Bytes that the header takes with a parcel of so many bytes: more than [`Header::bytes`] if
     /// there is one.
-    pub const fn bytes_with(&self, block: usize) -> usize {
-        if block == 0 {
+    pub const fn bytes_with(&self, parcel: usize) -> usize {
+        if parcel == 0 {
             return self.bytes();
         }
-        HEADER_BYTES + 4 + elements_bytes(self.stamps.is_some(), block)
+        HEADER_BYTES + 4 + elements_bytes(self.stamps.is_some(), parcel)
     }
 
-    /// The longest block beside which the header takes no more than `most` bytes.
-    pub const fn block_within(&self, most: usize) -> usize {
+    /// The longest parcel beside which the header takes no more than `most` bytes.
+    pub const fn parcel_within(&self, most: usize) -> usize {
         let bare = HEADER_BYTES + 4 + stamps_bytes(self.stamps.is_some());
         let room = most.saturating_sub(bare) / 4 * 4;
         room.saturating_sub(room.div_ceil(ELEMENT_HEAD + MOST_ELEMENT) * ELEMENT_HEAD)
     }
 
-    /// Where the hand-over is written in a header with a block ([`Header::handed_at`]).
-    pub const fn handed_at_with(&self, block: usize) -> Option<usize> {
+    /// Where the hand-over is written in a header with a parcel ([`Header::handed_at`]).
+    pub const fn handed_at_with(&self, parcel: usize) -> Option<usize> {
         match self.handed_at() {
-            Some(_) if block > 0 => {
+            Some(_) if parcel > 0 => {
                 Some(HEADER_BYTES + 4 + ELEMENT_HEAD + CAPTURE_BYTES + ELEMENT_HEAD + 8)
             }
             usual => usual,
         }
     }
 
-    /// Writes the header with the block in its extension to the start of `buffer` and says how many
-    /// bytes it took. Without a block it is [`Header::write`].
+    /// Writes the header with the parcel in its extension to the start of `buffer` and says how many
+    /// bytes it took. Without a parcel it is [`Header::write`].
     ///
     /// # Panics
     /// If `buffer` is shorter than [`Header::bytes_with`] says: the caller laid it out.
-    pub fn write_with(&self, block: &[u8], buffer: &mut [u8]) -> usize {
-        if block.is_empty() {
+    pub fn write_with(&self, parcel: &[u8], buffer: &mut [u8]) -> usize {
+        if parcel.is_empty() {
             return self.write(buffer);
         }
         let bare = Self { stamps: None, ..*self };
         bare.write(buffer);
         buffer[0] |= 1 << 4;
-        let total = self.bytes_with(block.len());
+        let total = self.bytes_with(parcel.len());
         let words = (total - HEADER_BYTES - 4) / 4;
         buffer[HEADER_BYTES..][..2].copy_from_slice(&TWO_BYTE_FORM.to_be_bytes());
         buffer[HEADER_BYTES + 2..][..2].copy_from_slice(&(words as u16).to_be_bytes());
@@ -134,7 +134,7 @@ impl Header {
                 &instants.unwrap_or_default(),
             );
         }
-        block.chunks(MOST_ELEMENT).for_each(|part| put(&mut rest, ids.redundancy, part));
+        parcel.chunks(MOST_ELEMENT).for_each(|part| put(&mut rest, ids.redundancy, part));
         rest.fill(0);
         total
     }
@@ -162,6 +162,7 @@ const fn stamps_bytes(stamps: bool) -> usize {
     if stamps { 2 * ELEMENT_HEAD + CAPTURE_BYTES + INSTANTS_BYTES } else { 0 }
 }
 
-const fn elements_bytes(stamps: bool, block: usize) -> usize {
-    (stamps_bytes(stamps) + block + block.div_ceil(MOST_ELEMENT) * ELEMENT_HEAD).next_multiple_of(4)
+const fn elements_bytes(stamps: bool, parcel: usize) -> usize {
+    (stamps_bytes(stamps) + parcel + parcel.div_ceil(MOST_ELEMENT) * ELEMENT_HEAD)
+        .next_multiple_of(4)
 }
