@@ -29,6 +29,11 @@ test: ## Run all tests; those that lack a program or a privilege say SKIPPED
 	@scripts/setup test
 	cargo test --locked --workspace
 
+.PHONY: soak
+soak: ## Run the long tests: simulated days, millions of operations (up to 20 minutes)
+	@scripts/setup test
+	cargo test --locked --profile soak --workspace -- --ignored
+
 .PHONY: check
 check: ## Format, lints, documentation, licences, real-time sanitizer, house figures
 	@scripts/setup check

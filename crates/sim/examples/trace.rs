@@ -26,7 +26,9 @@ fn shortened(file: &str, seconds: i64) -> Result<String, Box<dyn Error>> {
     let kept = whole.packets().iter().copied().filter(|packet| packet.sent < length).collect();
     let explained = "Hand-over to arrival of a stream of taut between two network namespaces \
                      joined by a veth pair,\non a virtual machine of two cores, a packet each \
-                     millisecond; the sender's clock as the\nreceiver mapped it. Made by:\n  \
+                     millisecond; the sender's clock as the\nreceiver mapped it. The seven that \
+                     are marked lost came, but the host stood still and no card\nasked for \
+                     them. Made by:\n  \
                      taut recv --from rtp://10.77.0.2:5004 --output null: --until-bye --ledger \
                      heard.csv\n  cargo run -p tautline-sim --example trace -- ledger heard.csv \
                      10";

@@ -18,13 +18,15 @@ pub enum Preset {
     /// The same with other traffic on the sender's wire: a frame of 1500 bytes at 100 Mbit/s takes
     /// 120 µs, and a burst of ten such frames is chosen as the usual queue.
     SwitchUnderLoad,
-    /// Wi-Fi at 5 GHz, short range. Round trip 2.5 ms on average and offset jitter up to 376 µs (same
-    /// report, case 01); peak jitter 12 ms where the channel is shared. The scan each minute is
-    /// chosen.
+    /// Wi-Fi at 5 GHz, short range, a channel with little else on it. Round trip 2.5 ms on average and
+    /// offset jitter up to 376 µs (same report, case 01). The holds of up to 12 ms every other second
+    /// are chosen: Roc's own receiver saw peaks of 60 to 140 ms on such a network (qa report 20241011,
+    /// cases 01 and 02) and 12 ms on a cable (case 08), its sender's doing among them.
     Wifi5Ghz,
-    /// Wi-Fi at 2.4 GHz through a wall: delays by Pareto's law from 0.1 to 3 ms in JackTrip's tests
-    /// (`slot distribution pareto 0.1ms 3.0ms`), and Roc's jitter of 60 to 140 ms; 2 % of packets
-    /// lost in bursts of 3 is chosen.
+    /// Wi-Fi at 2.4 GHz through a wall. Holds as long as the peaks of 140 ms in Roc's report (qa
+    /// 20241011, case 02, at 5 GHz; at 2.4 GHz it has 1.1 s and calls it unusable, case 06). That
+    /// delays follow Pareto's law is from JackTrip (`slot distribution pareto 0.1ms 3.0ms` in its
+    /// `src/Regulator.cpp`); the law's figures here, and 2 % of packets lost in bursts of 3, are chosen.
     WifiBad,
     /// Between two cities on fibre: 1000 km are 5 ms of light in glass; jitter and loss are chosen as
     /// for a good path.

@@ -12,6 +12,7 @@ mod change;
 mod common;
 mod drift;
 mod errors;
+mod faults;
 mod files;
 mod impaired;
 mod interop;

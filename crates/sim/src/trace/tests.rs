@@ -68,6 +68,15 @@ fn a_record_that_is_written_reads_back() {
 }
 
 #[test]
+fn the_record_of_a_cable_in_the_tree_is_of_microseconds() {
+    let trace = Trace::read(include_str!("../../traces/veth.csv")).unwrap();
+    let mut delays: Vec<Span> = trace.packets().iter().filter_map(|packet| packet.delay).collect();
+    delays.sort_unstable();
+    assert_eq!((trace.packets().len(), delays.len()), (10_001, 9_994));
+    assert!(delays[5_000] < Span::from_micros(10) && delays[9_993] < Span::from_micros(100));
+}
+
+#[test]
 fn the_record_with_spikes_in_the_tree_is_the_one_its_recipe_makes() {
     let text = include_str!("../../traces/spikes.csv");
     assert!(text == spikes(1), "crates/sim/traces/spikes.csv is not what its first lines say");

@@ -97,8 +97,14 @@ impl Lab {
 
     /// A receiver that listens, plays to this device and ends with its sender.
     pub(crate) fn recv_to(&self, output: &str, options: &str) -> Running {
+        self.listen(output, &format!("--until-bye {options}"))
+    }
+
+    /// A receiver that goes on until it is told to end: of a sender that falls silent for long it
+    /// does not think that it has ended.
+    pub(crate) fn listen(&self, output: &str, options: &str) -> Running {
         let line = format!(
-            "recv --from {} --output {output} --until-bye --report json --overwrite {options}",
+            "recv --from {} --output {output} --report json --overwrite {options}",
             self.from
         );
         self.here(taut(words(&line)), |cable| &cable.right).start().listening()

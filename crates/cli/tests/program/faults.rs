@@ -1,0 +1,145 @@
+//! Faults on real sockets, as `crates/sim/tests` has them simulated: whatever the cause, sound is
+//! back within a second of its end, never louder than before, in no more memory, and what was
+//! missed is counted.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::common::lab::Lab;
+use crate::common::program::Running;
+use crate::common::sound::Sound;
+use crate::common::{Onlooker, beside};
+
+/// Rings that outlast small freezes of the host: what is seen here are the faults.
+const RINGS: &str = "--period 48 --periods 32";
+const TONE: &str = "--input tone:997 --latency 100ms";
+const RATE: usize = 48_000;
+
+/// Runs of silence of ten milliseconds or more, after the first sound and before the last: first
+/// frame and length.
+fn silences(heard: &Sound) -> Vec<(usize, usize)> {
+    let sounds = |frame: &usize| heard.frame(*frame).iter().any(|sample| *sample != 0);
+    let loud: Vec<usize> = (0..heard.frames()).filter(sounds).collect();
+    let gaps = loud.windows(2).map(|pair| (pair[0] + 1, pair[1] - pair[0] - 1));
+    gaps.filter(|(_, length)| *length >= RATE / 100).collect()
+}
+
+/// The loudest sample of these frames.
+fn peak(heard: &Sound, frames: std::ops::Range<usize>) -> i32 {
+    frames.flat_map(|frame| heard.frame(frame)).map(|sample| sample.abs()).max().unwrap_or(0)
+}
+
+/// The loudest sample is one of the undisturbed first second.
+#[track_caller]
+fn never_louder_than_its_beginning(heard: &Sound) {
+    let begins = heard.begins().unwrap();
+    let (before, after) =
+        (peak(heard, begins..begins + RATE / 2), peak(heard, begins + RATE / 2..heard.frames()));
+    assert!(f64::from(after) <= f64::from(before) * 1.01, "{after} against {before}");
+}
+
+/// It occupies no more memory than it did, but for what an allocator keeps.
+#[track_caller]
+fn in_no_more_memory(program: &Running, before: u64) {
+    let now = program.memory();
+    assert!(now <= before + (2 << 20), "{now} bytes, {before} before");
+}
+
+#[test]
+fn a_receiver_that_is_stopped_for_five_seconds_is_heard_within_one() {
+    let _turn = beside();
+    let lab = Lab::straight();
+    let onlooker = Onlooker::new();
+    let recv = lab.recv(RINGS);
+    let send = lab.send_call(&format!("{TONE} {RINGS}")).and(["--to", &onlooker.address()]);
+    let send = send.start();
+    onlooker.see(2000);
+    let before = recv.memory();
+    recv.signal("-STOP");
+    onlooker.see(5000);
+    recv.signal("-CONT");
+    onlooker.see(2000);
+    in_no_more_memory(&recv, before);
+    send.signal("-INT");
+    send.end().well();
+    let report = recv.end().report();
+    let heard = lab.heard();
+    never_louder_than_its_beginning(&heard);
+    let longest = silences(&heard).iter().map(|(_, length)| *length).max().unwrap_or(0);
+    assert!(longest <= 6 * RATE, "{longest} frames of silence: {:#}", report.0);
+    // What was missed is counted once: what the socket had room for came late, the rest was
+    // discarded, and all of it is the time in which the receiver stood still.
+    let [late, lost] = ["late", "lost"].map(|name| report.count(name));
+    assert!((4_000..=5_300).contains(&(late + lost)), "{late} late, {lost} lost: {:#}", report.0);
+}
+
+#[test]
+fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
+    let _turn = beside();
+    let mut lab = Lab::start("--delay 1ms --outage 4s+10s");
+    let recv = lab.listen("file:heard.wav", RINGS);
+    let send = lab.send(&format!("{TONE} {RINGS} --duration 18s"));
+    let before = {
+        sleep(Duration::from_secs(2));
+        recv.memory()
+    };
+    sleep(Duration::from_secs(14));
+    in_no_more_memory(&recv, before);
+    send.end().well();
+    recv.signal("-INT");
+    let report = recv.end().report();
+    let heard = lab.heard();
+    never_louder_than_its_beginning(&heard);
+    let silences = silences(&heard);
+    let longest = silences.iter().map(|(_, length)| *length).max().unwrap_or(0);
+    assert!((9 * RATE..=11 * RATE).contains(&longest), "{silences:?}: {:#}", report.0);
+    let relayed = lab.end();
+    let (lost, missed) = (relayed.there("lost"), report.count("lost"));
+    assert!(lost.abs_diff(missed) <= 50, "{lost} were lost: {:#}", report.0);
+}
+
+#[test]
+fn a_second_sender_to_one_address_is_counted_and_not_heard() {
+    let _turn = beside();
+    let lab = Lab::straight();
+    let onlooker = Onlooker::new();
+    let recv = lab.recv(RINGS);
+    let send = lab.send_call(&format!("{TONE} {RINGS}")).and(["--to", &onlooker.address()]);
+    let send = send.start();
+    onlooker.see(1000);
+    lab.send(&format!("--input tone:300 --latency 100ms {RINGS} --duration 1s")).end().well();
+    onlooker.see(1000);
+    send.signal("-INT");
+    send.end().well();
+    let report = recv.end().report();
+    let heard = lab.heard();
+    never_louder_than_its_beginning(&heard);
+    assert_eq!(silences(&heard), [], "{:#}", report.0);
+    assert!((900..=1_050).contains(&report.count("foreign")), "{:#}", report.0);
+    assert_eq!(report.count("resyncs"), 0, "{:#}", report.0);
+}
+
+#[test]
+fn a_sender_that_is_stopped_for_a_fifth_of_a_second_is_heard_within_one() {
+    let _turn = beside();
+    let lab = Lab::straight();
+    let onlooker = Onlooker::new();
+    let recv = lab.recv(RINGS);
+    let send = lab.send_call(&format!("{TONE} --period 48 --periods 2"));
+    let send = send.and(["--to", &onlooker.address()]).start();
+    onlooker.see(2000);
+    send.signal("-STOP");
+    sleep(Duration::from_millis(200));
+    send.signal("-CONT");
+    onlooker.see(2000);
+    send.signal("-INT");
+    send.end().well();
+    let report = recv.end().report();
+    let heard = lab.heard();
+    never_louder_than_its_beginning(&heard);
+    let silences = silences(&heard);
+    let longest = silences.iter().map(|(_, length)| *length).max().unwrap_or(0);
+    // The concealment covers its first hundredths.
+    assert!((RATE / 10..=RATE).contains(&longest), "{silences:?}: {:#}", report.0);
+    assert_eq!(report.count("lost"), 0, "{:#}", report.0);
+}
