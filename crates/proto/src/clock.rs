@@ -12,6 +12,7 @@ mod kept;
 mod line;
 mod mapping;
 mod media;
+mod ways;
 
 use core::fmt;
 use core::ops::{Add, Sub};

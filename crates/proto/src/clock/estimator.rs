@@ -2,6 +2,7 @@
 
 use super::line::{Belief, Line};
 use super::mapping::Surety;
+use super::ways::{Before, Kept, Ways};
 use super::{ClockMapping, ClockSource, Exchange, WallTime};
 use crate::time::{LocalTime, Span};
 
@@ -31,73 +32,6 @@ pub struct ClockEstimator {
     mapping: Option<ClockMapping>,
     steps: u32,
     path_changes: u32,
-}
-
-/// An exchange by what it says: the peer's clock less ours is no more than `most` at `asked` and no
-/// less than `least` at `answered`.
-#[derive(Debug, Clone, Copy)]
-struct Kept {
-    asked: i64,
-    received: i64,
-    left: i64,
-    answered: i64,
-    reading_error: f64,
-    /// What the ways took by the line as it was then.
-    ways: Ways,
-}
-
-/// How an exchange lies about the line: what the ways there and back took by it.
-#[derive(Debug, Clone, Copy, Default)]
-struct Ways {
-    there: f64,
-    back: f64,
-}
-
-impl Ways {
-    const ENDLESS: Self = Self { there: f64::MAX, back: f64::MAX };
-
-    fn round_trip(self) -> f64 {
-        self.there + self.back
-    }
-
-    /// The shorter of each way.
-    fn least(self, other: Self) -> Self {
-        Self { there: self.there.min(other.there), back: self.back.min(other.back) }
-    }
-}
-
-/// How the ways were before the path became another, and what that made of them.
-#[derive(Debug, Clone, Copy)]
-struct Before {
-    usual: Ways,
-    longer: Ways,
-    lopsided: f64,
-}
-
-impl From<&Exchange> for Kept {
-    fn from(exchange: &Exchange) -> Self {
-        Self {
-            asked: exchange.asked.as_nanos(),
-            received: exchange.peer_received.as_unix_nanos(),
-            left: exchange.peer_answered.as_unix_nanos(),
-            answered: exchange.answered.as_nanos(),
-            reading_error: exchange.reading_error.as_nanos() as f64,
-            ways: Ways::default(),
-        }
-    }
-}
-
-impl Kept {
-    fn ways(&self, line: &Line) -> Ways {
-        Ways {
-            there: line.error(self.asked, self.received),
-            back: -line.error(self.answered, self.left),
-        }
-    }
-
-    fn by(self, line: &Line) -> Self {
-        Self { ways: self.ways(line), ..self }
-    }
 }
 
 impl ClockEstimator {
