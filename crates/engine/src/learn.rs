@@ -4,15 +4,14 @@ use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
 use tautline_io::link::Link;
 use tautline_io::udp::DirectUdp;
-use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::wire::rtcp::{Compound, Item};
+use tautline_proto::wire::rtcp::{Announcement, Compound, Item};
 
 /// What was learnt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learnt {
-    /// A sender announced its stream.
-    Announced(StreamFormat),
+    /// A sender announced its stream and the latency it promises.
+    Announced(Announcement),
     /// Packets come, and nobody says what they are.
     Unannounced,
     /// Nothing came until it was given up.
@@ -37,7 +36,7 @@ pub fn learn(pairs: &mut [(DirectUdp, ControlSocket)], given_up: impl Fn() -> bo
                 if let Ok(compound) = Compound::parse(arrival.datagram) {
                     compound.visit(|_, item| {
                         if let Item::Announcement(announcement) = item {
-                            announced = Some(announcement.format);
+                            announced = Some(announcement);
                         }
                     });
                 }
@@ -46,8 +45,8 @@ pub fn learn(pairs: &mut [(DirectUdp, ControlSocket)], given_up: impl Fn() -> bo
                 packets_since.get_or_insert(arrival.read);
             });
         }
-        if let Some(format) = announced {
-            return Learnt::Announced(format);
+        if let Some(announcement) = announced {
+            return Learnt::Announced(announcement);
         }
         if packets_since.is_some_and(|since| now() - since > PATIENCE) {
             return Learnt::Unannounced;

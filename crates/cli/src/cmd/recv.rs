@@ -17,9 +17,10 @@ use tautline_io::udp::UdpOptions;
 use tautline_io::wire_thread::{Ringed, WireOptions};
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
-use tautline_proto::stream::{PTIME_RANGE, StreamFormat, packet_frames};
+use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE, StreamFormat, packet_frames};
 use tautline_proto::time::Span;
 use tautline_proto::units::Channels;
+use tautline_proto::wire::rtcp::Announcement;
 use tautline_proto::wire::rtp::{ExtensionIds, STAMPED_HEADER_BYTES};
 use tautline_proto::wire::sdp::Description;
 
@@ -58,7 +59,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let until = flags.running.duration.map(|duration| now() + duration);
     let over = || stop.is_requested() || until.is_some_and(|until| now() >= until);
     let announced = announced(flags, &from, over)?;
-    let (format, device, map) = layout(flags, described, announced)?;
+    let (format, device, map) = layout(flags, described, announced.map(|a| a.format))?;
+    // What a sender says must not take all memory.
+    let promised = announced.map(|a| a.link_offset.min(LONGEST_LINK_OFFSET));
     shape.get_or_init(|| (format, device));
     for (address, resolved) in &from {
         check_alike(address, resolved, &format)?;
@@ -68,7 +71,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));
     let streams = from
         .iter()
-        .map(|(address, resolved)| stream(flags, address, resolved, format, &device))
+        .map(|(address, resolved)| stream(flags, (address, resolved), promised, format, &device))
         .collect::<Result<Vec<_>, Failure>>()?;
     let plan = RecvPlan {
         streams,
@@ -128,7 +131,7 @@ fn announced(
     flags: &Recv,
     from: &[(&Address, Resolved)],
     over: impl Fn() -> bool,
-) -> Result<Option<StreamFormat>, Failure> {
+) -> Result<Option<Announcement>, Failure> {
     if knows_shape(flags, from) {
         return Ok(None);
     }
@@ -138,7 +141,7 @@ fn announced(
         .collect::<Result<Vec<_>, Failure>>()?;
     tell_listening(flags);
     match learn(&mut pairs, over) {
-        Learnt::Announced(format) => Ok(Some(format)),
+        Learnt::Announced(announcement) => Ok(Some(announcement)),
         Learnt::Unannounced => {
             screen::tell(
                 "the sender does not say what its stream is: 48000 Hz and 2 channels are assumed \
@@ -206,13 +209,13 @@ pub(super) fn check_alike(
 
 pub(super) fn stream(
     flags: &Recv,
-    address: &Address,
-    resolved: &Resolved,
+    (address, resolved): (&Address, &Resolved),
+    promised: Option<Span>,
     format: StreamFormat,
     device: &Settings,
 ) -> Result<StreamPlan, Failure> {
     let described = resolved.description.as_ref();
-    let promised = described.and_then(|d| d.link_offset);
+    let promised = described.and_then(|d| d.link_offset).or(promised);
     let link_offset = latency(flags.timing.latency, promised, &format, device)?;
     let mut format = format;
     if let Some(described) = described {

@@ -54,7 +54,7 @@ impl RecvLines {
         };
         let plan = address.resolve().and_then(|resolved| {
             check_alike(&address, &resolved, format)?;
-            stream(&self.flags, &address, &resolved, *format, device)
+            stream(&self.flags, (&address, &resolved), None, *format, device)
         });
         let plan = plan.map_err(|failure| failure.to_string())?;
         Ok(RecvChange::From(which, Box::new(plan)))
