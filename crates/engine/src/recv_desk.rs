@@ -440,14 +440,16 @@ impl Desk {
         let Some(mut receiving) = self.books.status.and_then(|status| status.receiving) else {
             return;
         };
-        let recent = self.books.recent();
+        let (recent, needed) = (self.books.recent(), self.arrivals.needed());
         let played = self.books.clock.filter(|_| !self.muted);
-        receiving.effective = played.zip(recent).map(|(clock, effective)| Effective {
+        // Where all is late nothing is played, and what is needed is to be known the more.
+        let told = played.filter(|_| recent.or(needed).is_some());
+        receiving.effective = told.map(|clock| Effective {
             ssrc: receiving.ssrc,
             configured: self.link_offset,
-            effective,
+            effective: recent.unwrap_or(Span::ZERO),
             uncertainty: clock.uncertainty,
-            needed: self.arrivals.needed(),
+            needed,
         });
         self.talk.session.set_receiving(receiving);
     }

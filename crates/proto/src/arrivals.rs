@@ -59,8 +59,8 @@ pub struct Arrivals {
     fresh: Vec<Passage>,
     /// Late packets that wait for the witness's word.
     unjudged: Vec<Passage>,
-    /// Packets lost and unheard since the last time, and when.
-    missing: Option<((LocalTime, LocalTime), [u64; 2])>,
+    /// Packets lost and unheard since the last time.
+    missed: [u64; 2],
     standing: Standing,
 }
 
@@ -81,7 +81,7 @@ impl Arrivals {
             mapped: None,
             fresh: Vec::with_capacity(MOST),
             unjudged: Vec::with_capacity(MOST),
-            missing: None,
+            missed: [0; 2],
             standing: Standing::default(),
             config,
         }
@@ -144,7 +144,7 @@ impl Arrivals {
         let lost = standing.lost.saturating_sub(before.lost);
         self.causes.lose(0, before.lost.saturating_sub(standing.lost), false);
         let unheard = standing.unheard.saturating_sub(before.unheard);
-        self.missing = standing.missing.map(|when| (when, [lost, unheard]));
+        self.missed = [lost, unheard];
         if standing.starved == before.starved {
             // Where the device starved, no latency would have helped.
             for transit in self.fresh.iter().filter_map(Passage::transit) {
@@ -161,10 +161,9 @@ impl Arrivals {
         for passage in self.unjudged.drain(..) {
             self.causes.judge(&passage, &stalled);
         }
-        if let Some(((from, to), [lost, unheard])) = self.missing.take()
-            && lost + unheard > 0
-        {
-            let stalled = stalled(from, to);
+        let [lost, unheard] = core::mem::take(&mut self.missed);
+        if lost + unheard > 0 {
+            let stalled = self.standing.missing.is_some_and(|(from, to)| stalled(from, to));
             self.causes.lose(lost, 0, stalled);
             self.causes.starve(unheard, stalled);
         }

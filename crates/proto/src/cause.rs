@@ -165,9 +165,9 @@ impl Causes {
     /// buffer of this host full; they cannot be more gaps than there are.
     pub fn gaps(&self, (late, lost): (u64, u64), dropped: u64) -> Gaps {
         let [sender, network, receiver, stalled] = self.late;
-        // A late packet whose line found no room in the books was not judged: it goes to the door
-        // at which most of the others lie.
-        let unjudged = late.saturating_sub(sender + network + receiver + stalled);
+        // A late packet whose line found no room in the books was not judged, and one may be judged
+        // before it is counted: the door at which most lie makes up for both.
+        let judged = sender + network + receiver + stalled;
         let most = sender.max(network).max(receiver).max(stalled);
         let lost_stalled = self.lost_stalled.min(lost);
         let discarded = dropped.min(lost - lost_stalled);
@@ -185,7 +185,7 @@ impl Causes {
             most if most == receiver => &mut gaps.late_receiver,
             _ => &mut gaps.host_stalled,
         };
-        *door += unjudged;
+        *door = (*door + late).saturating_sub(judged);
         gaps
     }
 

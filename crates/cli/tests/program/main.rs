@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod addresses;
+mod arrivals;
 mod bit_exact;
 mod change;
 mod common;
@@ -15,6 +16,7 @@ mod errors;
 mod faults;
 mod files;
 mod impaired;
+mod in_step;
 mod interop;
 mod namespaces;
 mod repaired;

@@ -48,8 +48,19 @@ pub(crate) struct Relayed(pub(crate) Value);
 impl Lab {
     /// On this host, through `taut lab impair` with these flags.
     pub(crate) fn start(impair: &str) -> Self {
+        Self::straight().relayed(impair)
+    }
+
+    /// The same with this file in its folder, for flags that name it.
+    pub(crate) fn with_file(impair: &str, name: &str, text: &str) -> Self {
+        let lab = Self::straight();
+        std::fs::write(lab.folder.file(name), text).unwrap();
+        lab.relayed(impair)
+    }
+
+    fn relayed(self, impair: &str) -> Self {
         let (listen, to) = (free_udp_ports(), free_udp_ports());
-        let mut lab = Self::straight();
+        let mut lab = self;
         lab.from = format!("rtp://127.0.0.1:{to}");
         lab.to = format!("rtp://127.0.0.1:{listen}");
         lab.impaired(impair)
