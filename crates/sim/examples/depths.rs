@@ -1,5 +1,6 @@
-//! Compares ways to choose a latency from what packets take, on the same arrivals: docs/decisions,
-//! 0012. Prints a table.
+//! Compares ways to choose a latency from what packets take, on the same arrivals (docs/decisions,
+//! 0012), and plays five minutes at every place with the one that is in the tree
+//! (docs/performance.md). Prints two tables.
 //!
 //! ```text
 //! cargo run --release -p tautline-sim --example depths
@@ -13,7 +14,9 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Path, PathModel};
 use tautline_sim::preset::Preset;
+use tautline_sim::scenario::Scenario;
 use tautline_sim::trace::Trace;
+use tautline_sim::world::World;
 
 /// A way to choose: takes each packet's transit, says every 20 ms what is to be waited for.
 trait Way {
@@ -172,6 +175,38 @@ fn run(way: &mut dyn Way, path: PathModel, seconds: i64) -> String {
     format!("{:.4} % | {mean:.2} ms | {moves} | {down}", share * 100.0)
 }
 
+/// Five minutes at every place, with packets of 1 ms and cards of two such periods.
+fn places() {
+    println!("\n| place | after 1 s | 10 s | 300 s | late in 10 s | later | moves | advised |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for preset in Preset::ALL {
+        let mut scenario = Scenario::one_way(preset.path(), 7);
+        scenario.auto = Some(LossTarget::DEFAULT);
+        let mut world = World::new(scenario);
+        let mut after = |seconds| {
+            world.run(Span::from_secs(seconds));
+            world.heard().next().map_or((Span::ZERO, 0), |heard| {
+                (heard.offsets.last().map_or(Span::ZERO, |last| last.1), heard.counters.late)
+            })
+        };
+        let (one, ten, end) = (after(1), after(9), after(290));
+        let millis = |span: Span| format!("{:.2} ms", span.as_millis_f64());
+        for heard in world.finish() {
+            let moves = heard.journal.rises + heard.journal.falls;
+            println!(
+                "| {} | {} | {} | {} | {} | {} | {moves} | {} |",
+                preset.name(),
+                millis(one.0),
+                millis(ten.0),
+                millis(end.0),
+                ten.1,
+                end.1 - ten.1,
+                heard.advised.map_or("–".into(), millis)
+            );
+        }
+    }
+}
+
 fn main() {
     let spikes = Trace::read(include_str!("../traces/spikes.csv")).ok().map(Trace::once);
     let networks = [
@@ -192,4 +227,5 @@ fn main() {
             println!("| {network} | {} | {told} |", way.name());
         }
     }
+    places();
 }
