@@ -129,9 +129,9 @@ pub(crate) fn tell(flags: &Send, regulator: &Regulator, format: &StreamFormat) {
     if most == 0 {
         screen::tell(&format!(
             "packets of {} bytes are too long to carry another, so each is sent again whole, {} \
-             packets later: twice as many packets; a shorter --ptime avoids it",
+             later: twice as many packets; a shorter --ptime avoids it",
             format.payload_bytes(),
-            bounds.window(format)
+            format.ptime().times(bounds.window(format) as i64)
         ));
     } else if wanted > most {
         screen::tell(&format!(
