@@ -94,8 +94,11 @@ impl LiveLine {
             }
             None => "latency not known yet".into(),
         };
+        let auto = progress
+            .auto
+            .map_or(String::new(), |kept| format!("auto {:.1} ms, ", kept.as_millis_f64()));
         self.bar.set_message(format!(
-            "{} {:.1} s, {} packets, {} missed, {} xruns, {latency}",
+            "{} {:.1} s, {} packets, {} missed, {} xruns, {auto}{latency}",
             self.name,
             progress.elapsed.as_millis_f64() / 1e3,
             progress.packets,
@@ -210,6 +213,7 @@ mod tests {
                 latency: None,
                 clock: None,
                 heard: false,
+                auto: None,
                 notes: &[],
             });
         }

@@ -210,6 +210,7 @@ fn progress_of<'a>(desks: &[Desk], watch: &'a Watch) -> Progress<'a> {
         progress.packets += status.counters.received;
         progress.missed += status.counters.lost + status.counters.late;
         progress.xruns = status.xruns;
+        progress.auto = progress.auto.or(desk.auto());
         let (latency, heard) = desk.books.latency();
         if let (None, Some(median), Some(clock)) =
             (progress.latency, latency.median(), desk.books.clock)

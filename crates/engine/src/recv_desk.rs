@@ -199,6 +199,11 @@ impl Desk {
         self.talk.speak();
     }
 
+    /// The latency that is kept, if it follows the packets.
+    pub(crate) fn auto(&self) -> Option<Span> {
+        (self.rule == LatencyRule::Arrivals).then_some(self.link_offset)
+    }
+
     /// Follows what arrivals ask for, where nobody else says what the latency is.
     fn adapt(&mut self) {
         let quiet = self.books.status.is_some_and(|status| status.quiet);

@@ -167,6 +167,8 @@ pub struct Progress<'a> {
     pub clock: Option<&'static str>,
     /// Whether that is from the sound itself.
     pub heard: bool,
+    /// The latency that is kept at present, where it follows the packets.
+    pub auto: Option<Span>,
     /// The sentences that the report will begin with, those so far: each stays, more may follow.
     pub notes: &'a [String],
 }

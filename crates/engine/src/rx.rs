@@ -176,6 +176,11 @@ impl Incoming {
         self.alive = !self.silent_since.is_never() && times.now - self.silent_since < PATIENCE;
     }
 
+    /// Whether its sound has been in a pause for a while.
+    fn is_quiet(&self, at: LocalTime) -> bool {
+        at - self.loud >= PAUSE_LENGTH
+    }
+
     fn tell(&mut self, at: LocalTime, xruns: u64, basis: Option<Basis>) {
         let receiver = &self.receiver;
         let rate = receiver.format().rate;
@@ -203,7 +208,7 @@ impl Incoming {
             expected: receiver.tally().expected,
             repair: receiver.repair_budget(),
             paths: self.paths,
-            quiet: at - self.loud >= PAUSE_LENGTH,
+            quiet: self.is_quiet(at),
             drift: receiver.drift(),
         };
         // The newest status is in the next one too, so a full ring loses nothing: when something

@@ -204,6 +204,7 @@ impl Desk {
             latency: effective.map(|effective| (effective.effective, effective.uncertainty)),
             clock: None,
             heard: false,
+            auto: self.plan.as_needed.then_some(self.plan.link_offset),
             notes: &watch.notes,
         }
     }

@@ -68,9 +68,10 @@ impl Received<'_> {
             counters: self.counters(),
             gaps: Some(self.gaps()),
             redundancy: None,
-            paths: self.books.status.map_or_else(Vec::new, |status| {
-                status.paths.report(status.expected)
-            }),
+            paths: self
+                .books
+                .status
+                .map_or_else(Vec::new, |status| status.paths.report(status.expected)),
             invalid: self.invalid(),
             drift_ppm: self.books.status.and_then(|s| s.drift).map(Ppm::as_f64),
             clock: self.books.clock.map(|clock| Clock {
@@ -189,7 +190,9 @@ impl Received<'_> {
         let last = Nanos(self.link_offset.as_nanos());
         Some(format!(
             "{address}: the latency followed the packets: {first} at first and {last} at the end, \
-             between {least} and {greatest}; it rose {rises} times and fell {falls} times"
+             between {least} and {greatest}; it rose {} and fell {}",
+            times(rises),
+            times(falls)
         ))
     }
 
@@ -244,6 +247,15 @@ impl Received<'_> {
                 self.address
             ));
         }
+    }
+}
+
+fn times(count: u64) -> String {
+    match count {
+        0 => "not once".into(),
+        1 => "once".into(),
+        2 => "twice".into(),
+        more => format!("{more} times"),
     }
 }
 

@@ -215,6 +215,26 @@ fn a_stream_that_never_came_is_not_alive() {
 }
 
 #[test]
+fn a_pause_is_told_once_it_has_lasted_a_while_and_ends_with_the_first_sound() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    let ticks = |span: Span| (span.as_nanos() / TICK.as_nanos()) as u32;
+    let quiet = |world: &World| {
+        let now = LocalTime::ZERO + TICK.times(i64::from(world.tick));
+        world.mixer.inputs[0].is_quiet(now)
+    };
+    world.play(20, &[0]);
+    assert!(!quiet(&world));
+    world.levels[0] = 0.0005;
+    world.play(ticks(PAUSE_LENGTH) - 2, &[0]);
+    assert!(!quiet(&world));
+    world.play(4, &[0]);
+    assert!(quiet(&world));
+    world.levels[0] = 0.002;
+    world.play(1, &[0]);
+    assert!(!quiet(&world));
+}
+
+#[test]
 fn with_nobody_alive_there_is_silence() {
     let mut world = World::new(Select::FirstAlive, &[0.5, 0.25]);
     assert!(world.play(200, &[]).iter().all(|sample| *sample == 0.0));
