@@ -218,6 +218,24 @@ fn what_was_under_way_when_the_media_time_jumped_is_not_lost() {
 }
 
 #[test]
+fn packets_that_an_outage_swallowed_are_lost_however_many() {
+    // The second is longer than sequence numbers last.
+    for swallowed in [10_000, 70_000] {
+        let mut world = World::new(Scene::default());
+        for _ in 0..swallowed + 1000 {
+            world.period(|datagram| {
+                let goes = (300..300 + swallowed).contains(&datagram.number);
+                if goes { vec![] } else { vec![datagram] }
+            });
+        }
+        let counters = world.receiver.counters();
+        assert_eq!((counters.lost, counters.doubted), (swallowed as u64, 0), "{counters:?}");
+        assert_eq!(counters.resyncs, 1, "{counters:?}");
+        assert!(world.heard_whole_at_the_end(), "{counters:?}");
+    }
+}
+
+#[test]
 fn sixty_four_channels_at_a_tenth_of_a_second_are_heard_whole() {
     let channels = Channels::new(64).unwrap();
     let latency = Span::from_millis(100);
