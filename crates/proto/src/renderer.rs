@@ -113,11 +113,13 @@ impl Renderer {
 
     /// Gives up all before `due`, which nobody will ask for.
     pub(crate) fn catch_up(&mut self, due: MediaPoint) {
+        self.servo.moved();
         self.playout.move_to(self.cursor_for(due));
     }
 
     /// Goes to `due` with a fade over from what was.
     pub(crate) fn jump_to(&mut self, due: MediaPoint) {
+        self.servo.moved();
         self.playout.jump_to(self.cursor_for(due));
     }
 
@@ -141,8 +143,10 @@ impl Renderer {
     /// Chooses the step for a block of `frames`, after the card played `skipped` frames of its own.
     pub(crate) fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames) {
         let Some(place) = self.place() else { return };
-        let (tolerance, due) = (due.tolerance(self.rate), due.point);
-        self.step = self.servo.step(&Observation { due, place, tolerance, frames, skipped });
+        let (tolerance, strays) = (due.tolerance(self.rate), due.strays(self.rate));
+        let due = due.point;
+        self.step =
+            self.servo.step(&Observation { due, place, tolerance, strays, frames, skipped });
         if self.servo.copies() && place.fraction > 0 {
             self.resampler.set_fraction(0);
         }

@@ -8,8 +8,8 @@
 //!
 //! It begins by copying: where both ends share one clock nothing is resampled, and what is played is
 //! what was sent, bit for bit. It follows once the error has left what the clocks cannot tell apart,
-//! with the drift that it has learnt meanwhile, and lands on whole frames again where no drift is
-//! left.
+//! or has strayed further than one clock can seem to, with the drift that it has learnt meanwhile;
+//! and it lands on whole frames again where no drift is left.
 
 use tautline_dsp::resample::Step;
 
@@ -36,6 +36,8 @@ pub struct Observation {
     pub place: MediaPoint,
     /// How far the two may be apart without anybody being able to tell.
     pub tolerance: Span,
+    /// How far what is due may stray in the long run, if the two clocks are one.
+    pub strays: Span,
     /// Frames of the card in the block.
     pub frames: Frames,
     /// Frames that the card played of its own since the block before.
@@ -48,6 +50,7 @@ pub struct Servo {
     rate: Rate,
     mode: Mode,
     drift: Drift,
+    watch: Watch,
     /// The drift, smoothed over [`Self::CALM`], and for how long it has been followed, in seconds.
     calm: (f64, f64),
 }
@@ -64,7 +67,13 @@ impl Servo {
 
     /// Copies until there is reason to follow.
     pub const fn new(rate: Rate) -> Self {
-        Self { rate, mode: Mode::Copying, drift: Drift::UNKNOWN, calm: (0.0, 0.0) }
+        Self {
+            rate,
+            mode: Mode::Copying,
+            drift: Drift::UNKNOWN,
+            watch: Watch::NEW,
+            calm: (0.0, 0.0),
+        }
     }
 
     /// How much faster the card runs than the sender's; `None` while that is not followed.
@@ -88,7 +97,13 @@ impl Servo {
     pub fn follow(&mut self) {
         if self.mode != Mode::Following {
             (self.mode, self.calm) = (Mode::Following, (self.drift.rate, 0.0));
+            self.watch = Watch::NEW;
         }
+    }
+
+    /// The place was moved at once: how far it strays is counted from there.
+    pub fn moved(&mut self) {
+        self.watch = Watch::NEW;
     }
 
     /// What is due was moved by `span` on purpose, as another latency was chosen: that is no drift.
@@ -100,20 +115,24 @@ impl Servo {
 
     /// The step for the coming block.
     pub fn step(&mut self, observed: &Observation) -> Step {
-        let Observation { due, place, tolerance, frames, skipped } = *observed;
+        let Observation { due, place, tolerance, strays, frames, skipped } = *observed;
         self.drift.observe(due, skipped, self.rate);
         self.drift.pass(frames);
         let hertz = f64::from(self.rate.hertz());
         let error = (due - place).as_f64() / hertz;
         let tolerance = tolerance.as_nanos() as f64 / 1e9;
-        if self.mode == Mode::Copying && error.abs() > tolerance {
-            self.follow();
+        let seconds = frames.count() as f64 / hertz;
+        if self.mode == Mode::Copying {
+            let strayed = self.watch.strayed(error, seconds) * 1e9 > strays.as_nanos() as f64;
+            if error.abs() > tolerance || strayed {
+                self.follow();
+            }
         }
         match self.mode {
             Mode::Copying => Step::ONE,
             Mode::Landing => self.landing(place.fraction, frames),
             Mode::Following => {
-                if self.is_calm(frames.count() as f64 / hertz) && error.abs() * 2.0 <= tolerance {
+                if self.is_calm(seconds) && error.abs() * 2.0 <= tolerance {
                     self.mode = Mode::Landing;
                 }
                 let pull = (Self::STIFFNESS * error).clamp(-Self::PULL, Self::PULL);
@@ -147,6 +166,36 @@ impl Servo {
 
 fn fine(fraction: u32) -> FineFrames {
     FineFrames::from_parts(i64::from(fraction))
+}
+
+/// How far what is played strays from what is due while it is copied. A path whose ways cannot be
+/// told apart leaves an error that stays; only cards that drift apart let it grow.
+#[derive(Debug, Clone)]
+struct Watch {
+    /// For how long, in seconds.
+    since: f64,
+    /// The error without its jitter, in seconds, and what it is counted from.
+    error: f64,
+    from: f64,
+}
+
+impl Watch {
+    const NEW: Self = Self { since: 0.0, error: 0.0, from: 0.0 };
+    /// The clocks are still being found for so long, in seconds.
+    const BEGINS: f64 = 20.0;
+    /// Jitter is smoothed over so long, in seconds.
+    const SMOOTH: f64 = 1.0;
+
+    /// How far `error` is from where it was; nothing until that is known.
+    fn strayed(&mut self, error: f64, seconds: f64) -> f64 {
+        let weight = if self.since == 0.0 { 1.0 } else { (seconds / Self::SMOOTH).min(1.0) };
+        self.error += (error - self.error) * weight;
+        self.since += seconds;
+        if self.since < Self::BEGINS {
+            self.from = self.error;
+        }
+        (self.error - self.from).abs()
+    }
 }
 
 /// How much faster what is due advances than the card: a phase-locked loop of second order on the

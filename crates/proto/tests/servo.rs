@@ -15,6 +15,7 @@ struct Card {
     due: MediaPoint,
     place: MediaPoint,
     tolerance: Span,
+    strays: Span,
     /// The step of each block so far, less one, in parts per million.
     steps: Vec<f64>,
 }
@@ -22,7 +23,14 @@ struct Card {
 impl Card {
     fn new(tolerance: Span) -> Self {
         let start = MediaPoint::from(MediaTime::from_frames(10_000));
-        Self { servo: Servo::new(RATE), due: start, place: start, tolerance, steps: Vec::new() }
+        Self {
+            servo: Servo::new(RATE),
+            due: start,
+            place: start,
+            tolerance,
+            strays: tolerance,
+            steps: Vec::new(),
+        }
     }
 
     /// Plays a block while what is due advances by `drift` ppm more, and is misread by `noise`.
@@ -32,6 +40,7 @@ impl Card {
             due,
             place: self.place,
             tolerance: self.tolerance,
+            strays: self.strays,
             frames: Frames::new(PERIOD),
             skipped: Frames::ZERO,
         });
@@ -67,6 +76,23 @@ fn what_shares_a_clock_is_copied_for_ever() {
     }
     assert!(card.steps.iter().all(|step| *step == 0.0));
     assert_eq!(card.place.fraction, 0);
+}
+
+#[test]
+fn a_drift_is_followed_long_before_the_clocks_could_tell() {
+    let mut card = Card::new(Span::from_millis(250));
+    card.strays = Span::from_millis(4);
+    card.blocks(100, 300.0);
+    assert!(card.error().abs() < Span::from_micros(1), "{}", card.error());
+}
+
+#[test]
+fn an_error_that_stays_is_no_drift() {
+    let mut card = Card::new(Span::from_millis(250));
+    card.strays = Span::from_millis(4);
+    card.due = RATE.point_after(card.due.frame, Span::from_millis(100));
+    card.blocks(60, 0.0);
+    assert!(card.steps.iter().all(|step| *step == 0.0));
 }
 
 #[test]

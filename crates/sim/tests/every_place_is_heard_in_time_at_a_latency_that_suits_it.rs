@@ -26,7 +26,11 @@ fn every_place_is_heard_in_time_at_a_latency_that_suits_it() {
         let heard = &play(scenario, Span::from_secs(300))[0];
         let told = format!("{}, seed {seed}: {heard}", preset.name());
         assert!(heard.first_wrong.is_none(), "{told}");
-        assert_eq!((heard.counters.late, heard.counters.resampled_frames), (0, 0), "{told}");
+        assert_eq!(heard.counters.late, 0, "{told}");
+        // The cards share one clock. Only where its estimate strays by more than that can tell are
+        // frames resampled all the same.
+        let strays = preset == Preset::WifiBad;
+        assert!(strays || heard.counters.resampled_frames == 0, "{told}");
         // Where a round trip is long, the first frames come before the clocks are mapped.
         assert!(heard.error_at(0.99).unwrap() <= unsure, "{told}");
         assert!(heard.resyncs.len() <= 1, "{told}");
