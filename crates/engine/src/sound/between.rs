@@ -82,8 +82,9 @@ impl Between {
             drift = (drift + faster).clamp(-MOST_DRIFT, MOST_DRIFT);
         }
         self.render(brought, guess, (away, drift));
-        let near = away.abs() <= NEAR as f64 + 1.0;
-        if !near || !(left_over(samples, &self.here) <= LEFT_OVER) {
+        // False for the NaN of a hole.
+        let found = away.abs() <= NEAR as f64 + 1.0 && left_over(samples, &self.here) <= LEFT_OVER;
+        if !found {
             self.drift = 0.0;
             return None;
         }
@@ -166,14 +167,14 @@ fn solve(rows: [[f64; 3]; 3], right: [f64; 3]) -> Option<[f64; 3]> {
             + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0])
     };
     let whole = determinant(&rows);
-    if !(whole.abs() > 0.0) {
-        return None;
-    }
-    Some([0, 1, 2].map(|column| {
-        let mut replaced = rows;
-        for (row, value) in replaced.iter_mut().zip(right) {
-            row[column] = value;
-        }
-        determinant(&replaced) / whole
-    }))
+    let says = whole.abs() > 0.0;
+    says.then(|| {
+        [0, 1, 2].map(|column| {
+            let mut replaced = rows;
+            for (row, value) in replaced.iter_mut().zip(right) {
+                row[column] = value;
+            }
+            determinant(&replaced) / whole
+        })
+    })
 }
