@@ -7,12 +7,12 @@ use rtrb::Producer;
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 
+pub use crate::address::interface_label;
 use crate::clock::now;
 use crate::destinations::Destinations;
 use crate::incoming::Incoming;
 use crate::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use crate::open::open;
-pub use crate::address::interface_label;
 pub use crate::open::{
     DSCP_MEDIA, FragmentPolicy, OpenError, UdpOptions, check_destinations, header_bytes, path_mtu,
     source_address,
@@ -155,7 +155,8 @@ impl Link for DirectUdp {
             counters.sent += others.sent;
             counters.send_errors += others.send_errors;
             counters.dropped += others.dropped;
-            counters.last_error = if others.last_error == 0 { counters.last_error } else { others.last_error };
+            counters.last_error =
+                if others.last_error == 0 { counters.last_error } else { others.last_error };
         }
         counters
     }

@@ -36,7 +36,8 @@ fn arrivals_alone_follow_a_card_of_500_ppm() {
             // What is left is the path's own delay, which nobody can see from here.
             let least = errors.iter().copied().min().expect("some");
             let greatest = errors.iter().copied().max().expect("some");
-            let told = format!("{} at {ppm} ppm, seed {seed}: {least} to {greatest}", preset.name());
+            let told =
+                format!("{} at {ppm} ppm, seed {seed}: {least} to {greatest}", preset.name());
             assert!(greatest - least <= Span::from_micros(2 * most), "{told}");
             let shortest = preset.path().delay;
             let off = (least + (greatest - least).half() - shortest).abs();

@@ -22,7 +22,7 @@ fn plays_for_a_day(ppm: f64) {
     assert_eq!((counters.missing_frames, counters.resyncs, counters.late), (0, 0, 0), "{told}");
     assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{told}");
     assert_eq!(heard.starved, Frames::ZERO, "{told}");
-    assert!(heard.error_at(0.999).unwrap() < Span::from_micros(50), "{told}");
+    assert!(heard.error_at(0.999).expect("sound was heard") < Span::from_micros(50), "{told}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn any(rng: &mut Rng) -> Change {
         2 => Change::Latency(Span::from_micros(rng.i64(45_000..100_000))),
         _ => {
             let asked = ["off", "red:1", "red:2", "code:1", "code:3"][rng.usize(0..5)];
-            Change::Redundancy(asked.parse::<Redundancy>().unwrap())
+            Change::Redundancy(asked.parse::<Redundancy>().expect("a known kind"))
         }
     }
 }

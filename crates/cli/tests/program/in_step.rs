@@ -22,9 +22,8 @@ fn two_receivers_whose_cards_run_200_ppm_apart_are_heard_together() {
     let addresses = [loopback(), loopback()];
     let call = |line: String| taut(words(&line)).and(PATIENT).in_folder(folder.path());
     let receivers = [("-100", &addresses[0]), ("100", &addresses[1])].map(|(ppm, address)| {
-        let line = format!(
-            "recv --from {address} --until-bye --report json --output virtual:?ppm={ppm}"
-        );
+        let line =
+            format!("recv --from {address} --until-bye --report json --output virtual:?ppm={ppm}");
         call(line).start().listening()
     });
     let [one, other] = &addresses;
