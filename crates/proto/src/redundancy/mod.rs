@@ -3,7 +3,7 @@
 //!
 //! [`Encoder`] makes the parcel that a packet carries ([`parcel`]) of the payloads before it, as a
 //! [`Layout`] says; [`Repairer`] keeps what came and gives back what did not. How much is carried
-//! is [`Redundancy`]'s to say, and where that is left to the program, [`Sizing`]'s.
+//! is [`Redundancy`]'s to say, and where that is left to the program, `Sizing`'s.
 //!
 //! The budget is the time after its own departure in which a packet may still be repaired: at one
 //! packet per packet time, the next budget ÷ ptime packets, its window. If these and the packet
