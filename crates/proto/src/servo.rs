@@ -4,7 +4,7 @@
 //! It is told, block by block, what is due and what would be played, and answers with the step of
 //! the resampler. Two things are kept apart: the **drift**, how much faster what is due advances
 //! than the card, learnt from what is due alone; and the **pull**, what brings a remaining error of
-//! what is played to nothing. Both are bounded so that the pitch is never off by a cent (578 ppm).
+//! what is played to nothing. Once the drift is known, only the pull is heard: a third of a cent.
 //!
 //! It begins by copying: where both ends share one clock nothing is resampled, and what is played is
 //! what was sent, bit for bit. It follows once the error has left what the clocks cannot tell apart,

@@ -256,7 +256,7 @@ fn a_setting_with_a_bad_value_is_refused_with_its_file_and_section() {
     // The command line is not blamed on the file.
     std::fs::write(folder.file("tautline.toml"), "latency = \"5ms\"").unwrap();
     let call = send(&folder, "--input tone:440 --latency 5");
-    is_refused(&call, 2, "taut: invalid value '5' for '--latency <TIME>'", "write 5ms");
+    is_refused(&call, 2, "taut: invalid value '5' for '--latency <TIME|auto>'", "write 5ms");
 }
 
 #[test]
