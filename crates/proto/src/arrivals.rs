@@ -1,6 +1,6 @@
 //! What the arrivals of one stream say of its latency: the link offset that they ask for, what
-//! another would have lost, and at whose door each late packet lies. For the ordinary thread, which
-//! hears of every packet and now and then of how the stream stands.
+//! would have been late at another, and at whose door each late packet lies. For the ordinary
+//! thread, which hears of every packet and now and then of how the stream stands.
 
 #[cfg(test)]
 mod tests;
@@ -51,6 +51,8 @@ pub struct Arrivals {
     depth: Depth,
     advice: Advice,
     causes: Causes,
+    /// Time after its own departure in which a packet may be brought back.
+    repair: Span,
     /// How far the resampler looks ahead.
     look_ahead: Span,
     /// Whether transits are reckoned from the mapped clock of the sender.
@@ -77,6 +79,7 @@ impl Arrivals {
             depth: Depth::new(DepthConfig { loss_target, takes, least, longest, start }),
             advice: Advice::new(takes, least),
             causes: Causes::new(schedule(&config, takes)),
+            repair: Span::ZERO,
             look_ahead: Span::ZERO,
             mapped: None,
             fresh: Vec::with_capacity(MOST),
@@ -179,6 +182,15 @@ impl Arrivals {
     /// so many in 10⁹ do not come by themselves ([`crate::receiver::Receiver::repair_budget`]).
     pub fn set_repair(&mut self, (budget, lost): (Span, u32)) {
         self.depth.set_repair(budget, lost);
+        self.advice.set_repair(budget, lost);
+        self.repair = budget;
+    }
+
+    /// The least latency at which all that packets carry can still repair, on a network that takes
+    /// no time; `None` where they carry nothing.
+    pub fn repair_takes(&self) -> Option<Span> {
+        let least = limits(&self.config, self.look_ahead).least;
+        (self.repair > Span::ZERO).then(|| least + self.repair)
     }
 
     /// Moves the link offset on that arrivals ask for; that is what it says then.

@@ -1,6 +1,7 @@
-//! What another latency would have lost: for the report, over a whole run.
+//! What would have been late at another latency: for the report, over a whole run.
 
 use super::histogram::Histogram;
+use super::repair::Repair;
 use super::target::LossTarget;
 use crate::time::Span;
 
@@ -23,6 +24,7 @@ pub struct CurvePoint {
 #[derive(Debug, Clone)]
 pub struct Advice {
     transits: Histogram,
+    repair: Option<Repair>,
     takes: Span,
     least: Span,
 }
@@ -34,7 +36,7 @@ impl Advice {
     /// For a device that takes `takes` from a packet's arrival to its first frame at the DAC at most,
     /// where less than `least` cannot work. Allocates; nothing later does.
     pub fn new(takes: Span, least: Span) -> Self {
-        Self { transits: Histogram::new(), takes, least }
+        Self { transits: Histogram::new(), repair: None, takes, least }
     }
 
     /// Counts the transit of one packet.
@@ -52,6 +54,11 @@ impl Advice {
         (self.takes, self.least) = (takes, least);
     }
 
+    /// See [`super::Depth::set_repair`].
+    pub fn set_repair(&mut self, budget: Span, lost: u32) {
+        self.repair = Repair::new(budget, lost);
+    }
+
     /// How many packets were counted.
     pub const fn count(&self) -> u64 {
         self.transits.count()
@@ -64,14 +71,20 @@ impl Advice {
     }
 
     /// The least latency, in whole tenths of a millisecond, at which no more than the target would
-    /// have been late: among fewer packets than the target's inverse, none.
+    /// have been late: among fewer packets than the target's inverse, none. As long as more are lost
+    /// than that, those that are brought back are waited for.
     pub fn advised(&self, target: LossTarget) -> Option<Span> {
-        self.for_allowed(target.allowed(self.transits.count()))
+        let transit = self.transits.exceeded_by(target.allowed(self.transits.count()))?;
+        let repaired = self.repair.and_then(|repair| repair.transit(&self.transits, target));
+        Some(self.for_transit(repaired.map_or(transit, |repaired| repaired.max(transit))))
     }
 
     fn for_allowed(&self, allowed: u64) -> Option<Span> {
-        let needed = (self.transits.exceeded_by(allowed)? + self.takes).max(self.least);
-        Some(up_to(needed, TENTH))
+        self.transits.exceeded_by(allowed).map(|transit| self.for_transit(transit))
+    }
+
+    fn for_transit(&self, transit: Span) -> Span {
+        up_to((transit + self.takes).max(self.least), TENTH)
     }
 
     /// What would have been late, latency by latency in rising order: each whole millisecond, and

@@ -16,6 +16,7 @@
 
 mod curve;
 mod histogram;
+mod repair;
 mod target;
 mod window;
 
@@ -26,6 +27,7 @@ use crate::time::{LocalTime, Span};
 
 pub use curve::{Advice, CurvePoint};
 pub use histogram::Histogram;
+use repair::Repair;
 pub use target::{LossTarget, TargetError};
 use window::Window;
 
@@ -82,7 +84,7 @@ pub struct Depth {
     recent: Window,
     memory: Window,
     /// How long a lost packet may take to be repaired, and how many are lost, in parts of 10⁹.
-    repair: Option<(Span, u32)>,
+    repair: Option<Repair>,
     offset: Span,
     course: Course,
     polled: Option<LocalTime>,
@@ -177,7 +179,7 @@ impl Depth {
     /// `budget` of its own departure if at all: as long as more are lost than may be, a repaired one
     /// is waited for like any other, so that repair gets its budget.
     pub fn set_repair(&mut self, budget: Span, lost: u32) {
-        self.repair = (budget > Span::ZERO).then_some((budget, lost));
+        self.repair = Repair::new(budget, lost);
     }
 
     /// The link offset that is being kept.
@@ -198,7 +200,8 @@ impl Depth {
         let margin = (tail - recent.least()?).max(Self::MARGIN);
         let known = memory.exceeded_by(target.allowed(memory.count()))?;
         let transit = known.min(tail + margin).max(tail);
-        let transit = self.repaired(recent).map_or(transit, |repaired| transit.max(repaired));
+        let repaired = self.repair.and_then(|repair| repair.transit(recent, target));
+        let transit = repaired.map_or(transit, |repaired| transit.max(repaired));
         let wanted = transit + self.config.takes + Self::SLACK;
         Some(wanted.max(self.config.least).min(self.config.longest))
     }
@@ -213,18 +216,6 @@ impl Depth {
         }
         let expected = count as f64 * f64::from(target.parts()) / 1e9;
         (expected + 2.0 * expected.sqrt()) as u64
-    }
-
-    /// The transit, repair included, that all but the allowed share of packets do not exceed if so
-    /// many are lost: those late among the lost are late at most.
-    fn repaired(&self, transits: &Histogram) -> Option<Span> {
-        let (budget, lost) = self.repair?;
-        let target = self.config.loss_target.parts();
-        if lost <= target {
-            return None;
-        }
-        let allowed = u128::from(transits.count()) * u128::from(target) / u128::from(lost);
-        Some(transits.exceeded_by(allowed as u64)? + budget)
     }
 
     /// Moves on, and tells the link offset if it is another than before. `quiet` says that the sound
