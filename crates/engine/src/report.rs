@@ -45,6 +45,8 @@ pub struct Stream {
     /// What its packets carry of earlier ones, at the end; absent at a receiver, and where nothing
     /// is asked for.
     pub redundancy: Option<Redundancy>,
+    /// What its packets carry of others, at the end; absent at a sender, and where they carry nothing.
+    pub repair: Option<Repair>,
     /// What each network brought, of a stream that came by several.
     pub paths: Vec<Path>,
     /// Datagrams that were no packet, by reason; reasons that did not occur are left out.
@@ -164,6 +166,7 @@ pub struct Counters {
     pub invalid: u64,
     pub missing_frames: u64,
     pub concealed_frames: u64,
+    pub skipped_frames: u64,
     pub xruns: u64,
     pub resyncs: u64,
     pub host_stalled: u64,
@@ -204,6 +207,17 @@ pub struct Redundancy {
     pub window: usize,
     /// Whether every packet is sent again whole instead.
     pub repeated: bool,
+    /// Bytes of UDP payload on top for each packet.
+    pub bytes: usize,
+}
+
+/// What packets that came carry of others.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Repair {
+    /// Time after its own departure in which a packet may be repaired.
+    pub window_ns: i64,
+    /// The least latency that leaves all of that here.
+    pub needs_ns: i64,
 }
 
 /// One reason for which datagrams were no packets.

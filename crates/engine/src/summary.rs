@@ -14,9 +14,9 @@ use tautline_proto::wire::rtp::Invalid;
 use tautline_proto::wrap;
 
 use crate::books::Books;
-use crate::plan::LatencyRule;
+use crate::plan::{LatencyRule, repair_latency};
 use crate::report::{
-    Auto, Clock, Counters, CurvePoint, Gaps, InvalidCount, Latency, StageSummary, Stream,
+    Auto, Clock, Counters, CurvePoint, Gaps, InvalidCount, Latency, Repair, StageSummary, Stream,
     WorstPacket,
 };
 use crate::text::Nanos;
@@ -68,6 +68,7 @@ impl Received<'_> {
             counters: self.counters(),
             gaps: Some(self.gaps()),
             redundancy: None,
+            repair: self.repair(),
             paths: self
                 .books
                 .status
@@ -144,6 +145,13 @@ impl Received<'_> {
         }
     }
 
+    fn repair(&self) -> Option<Repair> {
+        let (window, _) = self.books.status?.repair;
+        let takes = self.arrivals.repair_takes()?;
+        let needs = repair_latency(takes - window, window);
+        Some(Repair { window_ns: window.as_nanos(), needs_ns: needs.as_nanos() })
+    }
+
     fn counters(&self) -> Counters {
         let Some(status) = &self.books.status else { return Counters::default() };
         let counted = &status.counters;
@@ -158,6 +166,7 @@ impl Received<'_> {
             invalid: counted.invalid_total() + status.link.truncated + self.invalid_reports,
             missing_frames: counted.missing_frames,
             concealed_frames: counted.concealed_frames,
+            skipped_frames: counted.skipped_frames,
             xruns: status.xruns,
             resyncs: counted.resyncs,
             host_stalled: self.books.host_stalled,

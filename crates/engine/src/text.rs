@@ -5,7 +5,7 @@ mod arrivals;
 use core::fmt::{self, Write};
 
 use crate::distribution::Summary;
-use crate::report::{Latency, Report, Stream};
+use crate::report::{Counters, Latency, Report, Stream};
 
 /// Renders a report.
 pub fn render(report: &Report) -> String {
@@ -142,30 +142,7 @@ fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
     } else {
         write!(out, "packets: {} received, {} lost, {} late", c.packets_received, c.lost, c.late)?;
     }
-    let rest = [
-        ("reordered", c.reordered),
-        ("duplicate", c.duplicate),
-        ("repaired", c.repaired),
-        ("damaged", c.damaged),
-        ("early", c.early),
-        ("invalid", c.invalid),
-        ("foreign", c.foreign),
-        ("doubted", c.doubted),
-        ("not booked", c.unbooked),
-        ("unheard", c.unheard),
-        ("dropped by a full socket", c.socket_drops),
-        ("send errors", c.send_errors),
-        ("xruns", c.xruns),
-        ("resyncs", c.resyncs),
-        ("frames missing", c.missing_frames),
-        ("of them concealed", c.concealed_frames),
-        ("frames resampled", c.resampled_frames),
-        ("of all these the host's", c.host_stalled),
-    ];
-    for (name, count) in rest.into_iter().filter(|(_, count)| *count > 0) {
-        let name = if count == 1 { singular(name) } else { name };
-        write!(out, ", {count} {name}")?;
-    }
+    others(out, c)?;
     writeln!(out)?;
     if let Some(drift) = stream.drift_ppm {
         let way = if drift < 0.0 { "slower" } else { "faster" };
@@ -192,6 +169,36 @@ fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
     spans.into_iter().try_for_each(|(name, summary)| spread(out, name, summary))
 }
 
+/// What else was counted, if it was.
+fn others(out: &mut String, c: &Counters) -> fmt::Result {
+    let rest = [
+        ("reordered", c.reordered),
+        ("duplicate", c.duplicate),
+        ("repaired", c.repaired),
+        ("damaged", c.damaged),
+        ("early", c.early),
+        ("invalid", c.invalid),
+        ("foreign", c.foreign),
+        ("doubted", c.doubted),
+        ("not booked", c.unbooked),
+        ("unheard", c.unheard),
+        ("dropped by a full socket", c.socket_drops),
+        ("send errors", c.send_errors),
+        ("xruns", c.xruns),
+        ("resyncs", c.resyncs),
+        ("frames missing", c.missing_frames),
+        ("of them concealed", c.concealed_frames),
+        ("frames the sender's card did not deliver", c.skipped_frames),
+        ("frames resampled", c.resampled_frames),
+        ("of all these the host's", c.host_stalled),
+    ];
+    for (name, count) in rest.into_iter().filter(|(_, count)| *count > 0) {
+        let name = if count == 1 { singular(name) } else { name };
+        write!(out, ", {count} {name}")?;
+    }
+    Ok(())
+}
+
 /// The name of one of what the name is of.
 fn singular(name: &'static str) -> &'static str {
     match name {
@@ -199,6 +206,7 @@ fn singular(name: &'static str) -> &'static str {
         "resyncs" => "resync",
         "send errors" => "send error",
         "frames missing" => "frame missing",
+        "frames the sender's card did not deliver" => "frame the sender's card did not deliver",
         "frames resampled" => "frame resampled",
         "of all these the host's" => "of these the host's",
         other => other,
@@ -270,5 +278,27 @@ impl fmt::Display for Nanos {
             _ => 1,
         };
         f.pad(&format!("{value:.digits$}{unit}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_that_the_senders_card_skipped_are_told_with_their_cause() {
+        let counted = Counters {
+            missing_frames: 432,
+            concealed_frames: 430,
+            skipped_frames: 432,
+            ..Counters::default()
+        };
+        let mut out = String::new();
+        others(&mut out, &counted).unwrap();
+        assert_eq!(
+            out,
+            ", 432 frames missing, 430 of them concealed, 432 frames the sender's card did not \
+             deliver"
+        );
     }
 }

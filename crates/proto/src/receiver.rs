@@ -245,6 +245,7 @@ impl Receiver {
         }
         let Some(source) = &mut self.source else { return Received::Doubted };
         let mut newest = (source.received() > 0).then(|| source.highest());
+        let end = source.end();
         let (sequence, media) = match source.admit(&packet, frames, arrival, self.format.rate) {
             Admission::Regular { sequence, media } => (sequence, media),
             Admission::Restarted { sequence, media, missed } => {
@@ -279,7 +280,8 @@ impl Receiver {
             return Received::Duplicate;
         }
         self.tally.came(newest.map(|newest| sequence - newest));
-        self.settle_tail();
+        let follows = newest.is_some_and(|newest| sequence == newest + 1);
+        self.settle_tail(if follows { media - end } else { Frames::ZERO });
         let capture =
             packet.sender.map(|stamps| WallTime::from_unix_nanos(stamps.capture.to_unix_nanos()));
         self.place_in_time(media, frames, arrival, capture);
@@ -480,7 +482,7 @@ impl Receiver {
         let resample = rate.span_of_fine(MediaPoint::from(rendered.read.start) - start);
         let read = rendered.read.start;
         let mut unheard = 0;
-        self.counters.lost += self.turns.take(&rendered.read, source, |slot| {
+        let taken = self.turns.take(&rendered.read, source, |slot| {
             if slot.media < read {
                 unheard += u64::from(slot.media + times.skipped >= read);
                 return;
@@ -488,6 +490,8 @@ impl Receiver {
             let dac = times.meets + rate.span_of_fine(MediaPoint::from(slot.media) - start);
             passage(Passage { resample, ..slot.passage(placement, times.now, dac) });
         });
+        self.counters.lost += taken.lost;
+        self.counters.skipped_frames += taken.skipped;
         self.counters.unheard += unheard;
     }
 
@@ -506,12 +510,14 @@ impl Receiver {
     }
 
     /// A packet came: what was missing before it was missing from a running stream, unless the
-    /// packet begins a new run of sound.
-    fn settle_tail(&mut self) {
+    /// packet begins a new run of sound. So many frames lie between it and the packet whose number
+    /// it follows.
+    fn settle_tail(&mut self, between: Frames) {
         let tail = core::mem::take(&mut self.tail_missing);
         let concealed = core::mem::take(&mut self.tail_concealed);
         if !self.source.as_ref().is_some_and(Source::begins_anew) {
             self.counters.missing_frames += tail;
+            self.counters.skipped_frames += tail.min(between.max(Frames::ZERO).as_len() as u64);
             self.counters.concealed_frames += concealed;
         }
     }

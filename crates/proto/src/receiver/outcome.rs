@@ -50,6 +50,9 @@ pub struct Counters {
     pub missing_frames: u64,
     /// Of those, frames in whose place the sound before went on; the others were silent.
     pub concealed_frames: u64,
+    /// Of the missing ones, frames between two packets whose numbers follow each other: nothing was
+    /// lost on the way, the sender's card did not deliver them.
+    pub skipped_frames: u64,
     /// Times the playout was laid anew.
     pub resyncs: u64,
     /// Frames played that were resampled, to stay in time with a card of another rate; all others

@@ -76,6 +76,15 @@ pub(super) struct GivenUp {
     pub(super) unheard: u64,
 }
 
+/// What became of the turns that a block ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Taken {
+    /// Packets that had not come.
+    pub(super) lost: u64,
+    /// Frames of the block between two packets whose numbers follow each other.
+    pub(super) skipped: u64,
+}
+
 /// The places, and whose turn comes next.
 #[derive(Debug)]
 pub(super) struct Turns {
@@ -157,9 +166,10 @@ impl Turns {
         frames: &Range<MediaTime>,
         source: &Source,
         mut tell: impl FnMut(&Slot),
-    ) -> u64 {
-        let mut lost = 0;
+    ) -> Taken {
+        let mut taken = Taken::default();
         while self.next <= source.highest() {
+            taken.skipped += self.gap_before_next(frames);
             let (begin, length) = match self.came(self.next) {
                 Some(slot) if slot.media >= frames.end => break,
                 Some(slot) => {
@@ -173,7 +183,7 @@ impl Turns {
                     begin => {
                         let index = self.index(self.next);
                         self.places[index] = Place::Lost(self.next);
-                        lost += 1;
+                        taken.lost += 1;
                         (begin, source.packet())
                     }
                 },
@@ -181,7 +191,16 @@ impl Turns {
             self.follows = Some(begin + length);
             self.next += 1;
         }
-        lost
+        taken
+    }
+
+    /// How many of these frames lie between the next packet and the one before it, if both came.
+    fn gap_before_next(&self, frames: &Range<MediaTime>) -> u64 {
+        let (Some(before), Some(next)) = (self.came(self.next - 1), self.came(self.next)) else {
+            return 0;
+        };
+        let from = (before.media + before.frames).max(frames.start);
+        (next.media.min(frames.end) - from).max(Frames::ZERO).as_len() as u64
     }
 
     /// Where the next packet, which has not come, would begin: where the one before it ended, but

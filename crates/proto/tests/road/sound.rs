@@ -112,6 +112,37 @@ fn a_hole_is_concealed_and_counted_lost() {
     assert_eq!(sound[first + whole], sample(whole as i64), "whole again after the fade");
 }
 
+/// What is missing and what of it the sender's card skipped, after it did so once and twice one
+/// packet was lost. Whether the gap is known before its turn is a matter of the latency.
+fn after_a_skip(latency: Span, marked: bool) -> (u64, u64, u64) {
+    let mut world = World::new(Scene { latency, ..Scene::default() });
+    for index in 0..200 {
+        if index == 100 {
+            world.skip(Frames::new(432));
+        }
+        world.period(|mut datagram| {
+            if !marked {
+                datagram.bytes[1] &= 0x7F;
+            }
+            if [50, 150].contains(&datagram.number) { vec![] } else { vec![datagram] }
+        });
+    }
+    let counters = world.receiver.counters();
+    (counters.lost, counters.missing_frames, counters.skipped_frames)
+}
+
+#[test]
+fn frames_that_the_senders_card_skipped_are_told_from_those_that_were_lost() {
+    for latency in [20, 5] {
+        let counted = after_a_skip(Span::from_millis(latency), false);
+        assert_eq!(counted, (2, 432 + 96, 432), "{latency} ms");
+    }
+    assert_eq!(after_a_skip(Span::from_millis(20), true), (2, 432 + 96, 432));
+    // A marker says that a new run of sound begins, and what is known too late may be a pause.
+    let (lost, missing, skipped) = after_a_skip(Span::from_millis(5), true);
+    assert_eq!((lost, missing - 96), (2, skipped));
+}
+
 #[test]
 fn a_packet_after_its_deadline_is_late_and_not_lost() {
     let mut world = World::new(Scene::default());

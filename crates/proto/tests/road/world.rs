@@ -163,6 +163,23 @@ impl World {
         self.play(span.half());
     }
 
+    /// The sender's card loses so many frames, which take their time, and says so.
+    pub(crate) fn skip(&mut self, frames: Frames) {
+        let (sent, now, on_the_way) = (&mut self.sent, self.now, &mut self.on_the_way);
+        self.sender.skip(frames, now, |packet| {
+            on_the_way.push(Datagram {
+                number: *sent,
+                bytes: packet.datagram.to_vec(),
+                arrives: now + Span::from_micros(100),
+            });
+            *sent += 1;
+        });
+        self.captured += frames.count();
+        let span = self.scene.rate.span_of(frames);
+        self.now += span;
+        self.play(self.scene.rate.span_of(self.scene.period).half());
+    }
+
     /// The receiver's card stands still for `span`; it reports the frames or it does not.
     pub(crate) fn stall(&mut self, span: Span, told: bool) {
         if told {
