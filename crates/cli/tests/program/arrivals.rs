@@ -4,24 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::common::lab::{Carried, Lab};
-use crate::common::report::Report;
 use crate::common::{alone, beside};
-
-/// The doors at which gaps lie.
-const DOORS: [&str; 6] =
-    ["late_sender", "late_network", "late_receiver", "host_stalled", "lost", "discarded"];
-
-fn door(report: &Report, name: &str) -> u64 {
-    report.stream(&format!("/gaps/{name}")).as_u64().unwrap()
-}
-
-/// That each packet that was not heard at its turn lies at one door.
-#[track_caller]
-fn adds_up(report: &Report) {
-    let doors: u64 = DOORS.iter().map(|name| door(report, name)).sum();
-    let missed = report.count("late") + report.count("lost") + report.count("unheard");
-    assert_eq!(doors, missed, "{:#}", report.0);
-}
 
 #[test]
 fn what_a_network_loses_is_lost_and_at_no_other_door() {
@@ -30,10 +13,10 @@ fn what_a_network_loses_is_lost_and_at_no_other_door() {
     let patient = "--period 240 --periods 32";
     let send = format!("--input tone:997 --duration 3s --latency 400ms {patient}");
     let carried = lab.carry(&send, &format!("{patient} --no-witness"));
-    adds_up(&carried.heard);
+    carried.heard.adds_up();
     let lost = carried.heard.count("lost");
     assert!(lost > 90, "{carried}");
-    assert_eq!(door(&carried.heard, "lost"), lost, "{carried}");
+    assert_eq!(carried.heard.door("lost"), lost, "{carried}");
 }
 
 #[test]
@@ -48,10 +31,10 @@ fn what_a_network_holds_is_network_late_and_a_longer_latency_is_advised() {
     let mut lab = Lab::with_file("--trace record.csv --back ideal", "record.csv", &record);
     let send = "--input tone:997 --duration 5s --latency 20ms";
     let carried = lab.carry(send, "--loss-target 0.1%");
-    adds_up(&carried.heard);
+    carried.heard.adds_up();
     // In each of ten holds 23 packets come more than 17 ms late, which is what is left of 20.
-    let network = door(&carried.heard, "late_network");
-    let host = door(&carried.heard, "host_stalled");
+    let network = carried.heard.door("late_network");
+    let host = carried.heard.door("host_stalled");
     assert!((180..=280).contains(&(network + host)), "{carried}");
     assert!(network > 100, "{carried}");
     let catches = carried.heard.nanos("/gaps/network_needs_ns");
@@ -76,20 +59,20 @@ fn what_a_full_socket_drops_is_discarded_and_the_rest_is_the_receivers() {
     recv.signal("-CONT");
     send.end().well();
     let heard = recv.end().report();
-    adds_up(&heard);
+    heard.adds_up();
     // Its buffer holds a quarter of a second or two, at 8000 packets a second.
-    let (discarded, dropped) = (door(&heard, "discarded"), heard.count("socket_drops"));
+    let (discarded, dropped) = (heard.door("discarded"), heard.count("socket_drops"));
     assert!(dropped > 4_000, "{:#}", heard.0);
     assert_eq!(discarded, dropped.min(heard.count("lost")), "{:#}", heard.0);
     assert!(discarded > 4_000, "{:#}", heard.0);
-    assert!(door(&heard, "late_receiver") > 500, "{:#}", heard.0);
+    assert!(heard.door("late_receiver") > 500, "{:#}", heard.0);
 }
 
 /// Whether nothing but the network disturbed it: a machine that is busy or stands still makes packets
 /// late by itself, and a latency that follows them rises rightly.
 fn is_undisturbed(carried: &Carried) -> bool {
     let stalls = carried.heard.0["host"]["stalls"].as_u64();
-    let own = door(&carried.heard, "late_sender") + carried.heard.count("xruns");
+    let own = carried.heard.door("late_sender") + carried.heard.count("xruns");
     let relay = carried.relayed.0["lateness"]["max_ns"].as_i64();
     stalls == Some(0) && own == 0 && relay.is_some_and(|late| late < 2_000_000)
 }
@@ -105,7 +88,7 @@ fn auto_latency_rises_with_spikes_and_comes_down_after_them() {
     }
     let mut lab = Lab::with_file("--trace record.csv --once --back ideal", "record.csv", &record);
     let carried = lab.carry("--input tone:997 --duration 19s", "--latency auto");
-    adds_up(&carried.heard);
+    carried.heard.adds_up();
     let auto = |name: &str| carried.heard.nanos(&format!("/latency/auto/{name}"));
     // A packet, the ring, and 5 to 6 ms of way, as packets leave within the record's milliseconds.
     assert!(auto("greatest_ns") >= 8_000_000, "{carried}");

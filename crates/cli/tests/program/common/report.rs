@@ -16,6 +16,10 @@ impl Ended {
     }
 }
 
+/// The doors at which gaps lie.
+const DOORS: [&str; 6] =
+    ["late_sender", "late_network", "late_receiver", "host_stalled", "lost", "discarded"];
+
 /// A report.
 #[derive(Debug)]
 pub(crate) struct Report(pub(crate) Value);
@@ -45,12 +49,34 @@ impl Report {
         value.as_u64().unwrap_or_else(|| panic!("{counter} is {value}"))
     }
 
-    /// Packets that came late and xruns, less those that a stall of the host overlaps: what must be
-    /// nothing however often the host freezes.
+    /// Packets that were not heard at their turn, at this door.
+    #[track_caller]
+    pub(crate) fn door(&self, name: &str) -> u64 {
+        let count = self.stream(&format!("/gaps/{name}"));
+        count.as_u64().unwrap_or_else(|| panic!("{name} is {count}"))
+    }
+
+    /// Each packet that was not heard at its turn lies at one door.
+    #[track_caller]
+    pub(crate) fn adds_up(&self) {
+        let doors: u64 = DOORS.iter().map(|name| self.door(name)).sum();
+        let missed: u64 = ["late", "lost", "unheard"].map(|name| self.count(name)).iter().sum();
+        assert_eq!(doors, missed, "{:#}", self.0);
+    }
+
+    /// How often the whole host stood still, by the witness; never, where none watched.
+    pub(crate) fn stalls(&self) -> u64 {
+        self.0["host"]["stalls"].as_u64().unwrap_or(0)
+    }
+
+    /// Packets missed at any door but the host's, and xruns beyond one for each of its stalls: what
+    /// must be nothing however often the host freezes.
     #[track_caller]
     pub(crate) fn missed_beyond_the_host(&self) -> u64 {
-        let missed = self.count("late") + self.count("xruns");
-        missed.saturating_sub(self.count("host_stalled"))
+        self.adds_up();
+        let others = DOORS.iter().filter(|name| **name != "host_stalled");
+        let missed: u64 = others.map(|name| self.door(name)).sum();
+        missed + self.count("xruns").saturating_sub(self.stalls())
     }
 
     /// How often datagrams were refused for this reason.
