@@ -2,10 +2,12 @@
 
 use std::str::FromStr;
 
-use tautline_engine::plan::least_latency;
+use tautline_engine::plan::{least_latency, repair_latency, repair_time};
 use tautline_io::udp::{UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::Settings;
-use tautline_proto::redundancy::{Bounds, ETHERNET, Redundancy, RedundancyError, Regulator};
+use tautline_proto::redundancy::{
+    Bounds, ETHERNET, MOST_WINDOW, Redundancy, RedundancyError, Regulator,
+};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 
@@ -54,37 +56,72 @@ impl FromStr for Asked {
 
 /// The time to repair that is taken where neither it nor a latency is given.
 const USUAL_BUDGET: Span = Span::from_millis(10);
-/// Left for the network, where the budget is what a latency leaves.
-const SPARE: Span = Span::from_millis(1);
 
-/// The time in which packets may be repaired: what is given, else what the latency leaves.
+/// The time in which packets may be repaired.
+pub(crate) struct Budget {
+    /// What is given, as far as the latency leaves it; `None` is all that it leaves.
+    pub(crate) asked: Option<Span>,
+    /// What that comes to at the beginning.
+    pub(crate) first: Span,
+    /// The least latency that leaves it to a receiver like this end; nothing if none is asked for.
+    pub(crate) latency: Span,
+}
+
 pub(crate) fn budget(
     flags: &Send,
     format: &StreamFormat,
     device: &Settings,
-) -> Result<Span, Failure> {
-    let least = least_latency(format.packing_age(device.period), device) + SPARE;
-    let budget = match (flags.redundancy_budget, flags.timing.latency) {
-        (Some(budget), _) => budget,
-        (None, Some(Latency::Kept(latency))) => latency - least,
-        (None, _) => USUAL_BUDGET,
-    };
+) -> Result<Budget, Failure> {
+    check(flags)?;
+    let least = least_latency(format.packing_age(device.period), device);
     let (ptime, amount) = (format.ptime(), flags.redundancy.amount);
+    let kept = match flags.timing.latency {
+        Some(Latency::Kept(latency)) => Some(latency),
+        Some(Latency::Auto) | None => None,
+    };
+    let asked = flags.redundancy_budget.or_else(|| kept.is_none().then_some(USUAL_BUDGET));
+    let leaves = kept.map(|latency| repair_time(least, latency));
+    let first = asked.into_iter().chain(leaves).fold(ptime.times(MOST_WINDOW as i64), Span::min);
+    let on = amount != Redundancy::Off;
+    let latency = if on { repair_latency(least, first) } else { Span::ZERO };
     // Where none is asked for, it may still be while the stream is sent.
-    if budget >= ptime || amount == Redundancy::Off {
-        return Ok(budget);
+    if first >= ptime || !on {
+        return Ok(Budget { asked, first, latency });
     }
-    Err(Failure::usage(match (flags.redundancy_budget, flags.timing.latency) {
-        (None, Some(Latency::Kept(latency))) => format!(
-            "--latency {latency} leaves no time for --redundancy {amount}, which repairs by packets \
-             that come later; use --latency {} or more, or --ptime below {ptime}",
-            least + ptime
-        ),
-        _ => format!(
+    Err(Failure::usage(match (asked, kept) {
+        (Some(budget), _) if budget < ptime => format!(
             "--redundancy-budget {budget} holds no packet of {ptime}; use {ptime} or more, or a \
              shorter --ptime"
         ),
+        (_, kept) => format!(
+            "--latency {} leaves no time for --redundancy {amount}, which repairs by packets that \
+             come later; use --latency {} or more, or --ptime below {ptime}",
+            kept.unwrap_or_default(),
+            repair_latency(least, ptime)
+        ),
     }))
+}
+
+/// Refuses what would do nothing, or not what it says.
+fn check(flags: &Send) -> Result<(), Failure> {
+    let amount = flags.redundancy.amount;
+    match flags.redundancy_budget {
+        // With it, redundancy may be asked for later.
+        Some(budget) if amount == Redundancy::Off && !flags.running.control => {
+            return Err(Failure::usage(format!(
+                "--redundancy-budget {budget} says how long repairs may take and nothing is there to \
+                 repair with; add --redundancy auto, or leave it out"
+            )));
+        }
+        _ => {}
+    }
+    if flags.no_stamps && amount != Redundancy::Off {
+        return Err(Failure::usage(format!(
+            "--redundancy {amount} travels in a header extension and --no-stamps leaves those out; \
+             use one of them alone"
+        )));
+    }
+    Ok(())
 }
 
 /// What keeps redundancy in step with what is asked for, on the way to `to`.

@@ -79,6 +79,9 @@ pub struct SendPlan {
     pub device: Settings,
     /// What packets carry of earlier ones.
     pub redundancy: Regulator,
+    /// The time in which packets may be repaired, as far as the latency leaves it; `None` is all that
+    /// it leaves.
+    pub repair_budget: Option<Span>,
     /// Of the stream.
     pub identity: Identity,
     /// Writes the ledger of every packet here.
@@ -128,4 +131,18 @@ pub struct RecvPlan {
 pub fn least_latency(packing_age: Span, device: &Settings) -> Span {
     let ring = device.period.count() * i64::from(device.periods);
     packing_age + device.rate.span_of(Frames::new(ring))
+}
+
+/// Left for the network, where packets are repaired in what a latency leaves.
+const REPAIR_SPARE: Span = Span::from_millis(1);
+
+/// The least latency that leaves `budget` for repairs beside what is `least` without any
+/// ([`least_latency`]).
+pub fn repair_latency(least: Span, budget: Span) -> Span {
+    least + REPAIR_SPARE + budget
+}
+
+/// What `latency` leaves for repairs; nothing, or less, if it is too short for any.
+pub fn repair_time(least: Span, latency: Span) -> Span {
+    latency - least - REPAIR_SPARE
 }

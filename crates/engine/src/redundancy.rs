@@ -2,13 +2,16 @@
 //! the device's thread what packets are to carry.
 
 use tautline_io::clock::now;
-use tautline_proto::redundancy::Redundancy;
 use tautline_proto::redundancy::sizing::{Losses, Sizing};
+use tautline_proto::redundancy::{Bounds, MOST_WINDOW, Redundancy};
+use tautline_proto::time::Span;
 use tautline_proto::wire::rtcp::LossReport;
 
 use crate::control::Answer;
+use crate::plan::{repair_latency, repair_time};
 use crate::report;
-use crate::send_desk::Desk;
+use crate::run::Watch;
+use crate::send_desk::{Desk, Promise};
 use crate::tx::Command;
 
 /// What one receiver reported of losses.
@@ -25,13 +28,85 @@ impl Lacked {
     }
 }
 
+impl Promise {
+    /// What redundancy keeps to: the budget is what is asked for, as far as the latency leaves it and
+    /// packets reach.
+    fn bounds(&self) -> Bounds {
+        let bounds = self.redundancy.bounds();
+        let leaves = repair_time(self.likewise(), self.link_offset);
+        let budget = match self.repair_budget {
+            // Receivers ask for what they need, repairs included: less latency is no reason.
+            _ if self.as_needed => self.repair_budget.unwrap_or(bounds.budget),
+            Some(asked) => asked.min(leaves),
+            None => leaves,
+        };
+        Bounds { budget: budget.min(self.reach()).max(Span::ZERO), ..bounds }
+    }
+
+    /// The longest budget that packets of this length can use.
+    fn reach(&self) -> Span {
+        self.format.ptime().times(MOST_WINDOW as i64)
+    }
+
+    /// Why packets are repaired in less time than is asked for, or not at all, if that is so.
+    fn repair_note(&self) -> Option<String> {
+        let (asked, ptime) = (self.redundancy.asked(), self.format.ptime());
+        let budget = self.bounds().budget;
+        if asked == Redundancy::Off {
+            None
+        } else if budget < ptime {
+            Some(self.no_repair(asked))
+        } else {
+            let wanted = self.repair_budget.filter(|wanted| *wanted > budget)?;
+            Some(if budget == self.reach() {
+                format!(
+                    "packets are repaired within {budget}, the time of {MOST_WINDOW} packets, and not \
+                     the {wanted} of --redundancy-budget; a longer ptime has more"
+                )
+            } else {
+                format!(
+                    "packets are repaired within {budget}, which is what a latency of {} leaves, and \
+                     not the {wanted} of --redundancy-budget; use a latency of {} for all of it",
+                    self.link_offset,
+                    repair_latency(self.likewise(), wanted.min(self.reach()))
+                )
+            })
+        }
+    }
+
+    /// Why nothing can be repaired.
+    fn no_repair(&self, asked: Redundancy) -> String {
+        let ptime = self.format.ptime();
+        match self.repair_budget {
+            Some(budget) if budget < ptime => format!(
+                "a budget of {budget} holds no packet of {ptime}; start taut again with a longer \
+                 --redundancy-budget, or use a shorter ptime first"
+            ),
+            _ => format!(
+                "a latency of {} leaves no time for redundancy {asked}, which repairs by packets that \
+                 come later; use a latency of {} or more, or a ptime below {ptime}",
+                self.link_offset,
+                repair_latency(self.likewise(), ptime)
+            ),
+        }
+    }
+}
+
 impl Desk {
+    /// Says so if packets are repaired in less time than is asked for, or not at all.
+    pub(crate) fn note_repair(&self, watch: &mut Watch) {
+        if let Some(note) = self.plan.repair_note() {
+            watch.note(note);
+        }
+    }
+
     /// Lets packets carry what is asked for, or what the receiver needs that loses most.
     pub(crate) fn regulate(&mut self) {
         let heard = self.receivers.iter().map(|receiver| &receiver.lacked);
         let reported = heard.filter(|lacked| lacked.last.is_some());
         let losses = reported.map(|lacked| lacked.sizing.losses()).reduce(Losses::worse);
         let mut regulator = self.plan.redundancy;
+        regulator.keep_to(self.plan.bounds());
         let layout = regulator.poll(now(), &self.plan.format, losses.unwrap_or(Losses::UNKNOWN));
         // Where the ring is full, at the next turn.
         if layout.is_none_or(|layout| self.commands.push(Command::Redundancy(layout)).is_ok()) {
@@ -40,18 +115,29 @@ impl Desk {
     }
 
     /// Asks for another amount of redundancy.
-    pub(crate) fn set_redundancy(&mut self, asked: Redundancy) -> Answer {
-        let (bounds, format) = (self.plan.redundancy.bounds(), self.plan.format);
-        if asked != Redundancy::Off && bounds.window(&format) == 0 {
-            return Err(format!(
-                "a budget of {} holds no packet of {}; start taut again with a longer \
-                 --redundancy-budget, or use a shorter ptime first",
-                bounds.budget,
-                format.ptime()
-            ));
+    pub(crate) fn set_redundancy(&mut self, asked: Redundancy, watch: &mut Watch) -> Answer {
+        let (bounds, format) = (self.plan.bounds(), self.plan.format);
+        if asked != Redundancy::Off {
+            if !self.plan.stamps {
+                return Err("it travels in a header extension, and --no-stamps leaves those out; \
+                            start taut again without --no-stamps"
+                    .into());
+            }
+            if bounds.window(&format) == 0 {
+                return Err(self.plan.no_repair(asked));
+            }
         }
         self.plan.redundancy.set(asked, bounds);
-        Ok(format!("redundancy {asked}"))
+        self.note_repair(watch);
+        Ok(format!("redundancy {}", self.redundancy_line()))
+    }
+
+    /// What is asked for, and the time it has.
+    pub(crate) fn redundancy_line(&self) -> String {
+        match self.plan.redundancy.asked() {
+            Redundancy::Off => "off".into(),
+            asked => format!("{asked} within {}", self.plan.bounds().budget),
+        }
     }
 
     /// What packets carry, for the report.
@@ -64,6 +150,7 @@ impl Desk {
             symbols: layout.reaches().len(),
             window: layout.window(),
             repeated: layout.repeat().is_some(),
+            bytes: regulator.bounds().cost(&self.plan.format, &layout),
         })
     }
 }

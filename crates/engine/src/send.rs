@@ -111,6 +111,7 @@ impl SendEngine {
                 muted: false,
                 stamps: plan.stamps,
                 redundancy: plan.redundancy,
+                repair_budget: plan.repair_budget,
                 device: plan.device,
                 udp: plan.udp,
                 ringed,
@@ -147,6 +148,7 @@ impl SendEngine {
         let Self { transmitter, mut desk, drain, requests } = self;
         let mut watch = Watch::begin(options);
         desk.note_latency(&mut watch);
+        desk.note_repair(&mut watch);
         let prelude = now() + PRELUDE;
         // The first report goes out before anything is waited for: it is what others answer.
         desk.turn(&mut watch);

@@ -40,7 +40,7 @@ impl Desk {
             SendChange::Format(sample) => self.set_format(sample, watch),
             SendChange::Volume(gain) => self.set_gain(gain, self.plan.muted),
             SendChange::Mute(muted) => self.set_gain(self.plan.gain, muted),
-            SendChange::Redundancy(asked) => self.set_redundancy(asked),
+            SendChange::Redundancy(asked) => self.set_redundancy(asked, watch),
             SendChange::To(destined) => self.set_destinations(*destined, watch),
             SendChange::Status => Ok(self.status_line()),
         }
@@ -58,6 +58,7 @@ impl Desk {
         }
         (self.plan.link_offset, self.plan.as_needed) = (latency, false);
         self.note_latency(watch);
+        self.note_repair(watch);
         self.talk.session.hasten();
         Ok(format!("latency {latency}"))
     }
@@ -92,6 +93,7 @@ impl Desk {
             ));
         }
         self.note_latency(watch);
+        self.note_repair(watch);
         self.note_fragments(watch);
         self.talk.session.hasten();
         Ok(format!("ptime {}", format.ptime()))
@@ -164,11 +166,12 @@ impl Desk {
     fn status_line(&self) -> String {
         let plan = &self.plan;
         format!(
-            "status latency {}, ptime {}, format {}, redundancy {}, volume {}, to {}",
+            "status latency {}{}, ptime {}, format {}, redundancy {}, volume {}, to {}",
+            if plan.as_needed { "auto, now " } else { "" },
             plan.link_offset,
             plan.format.ptime(),
             format_name(plan.format.sample),
-            plan.redundancy.asked(),
+            self.redundancy_line(),
             self.volume(),
             plan.address
         )

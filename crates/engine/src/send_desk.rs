@@ -90,6 +90,8 @@ pub(crate) struct Promise {
     pub(crate) muted: bool,
     pub(crate) stamps: bool,
     pub(crate) redundancy: Regulator,
+    /// See [`crate::plan::SendPlan::repair_budget`].
+    pub(crate) repair_budget: Option<Span>,
     pub(crate) device: Settings,
     /// What the link was opened for, with the present destinations.
     pub(crate) udp: UdpOptions,
@@ -98,7 +100,7 @@ pub(crate) struct Promise {
 
 impl Promise {
     /// The least latency of a receiver whose device runs as ours does.
-    fn likewise(&self) -> Span {
+    pub(crate) fn likewise(&self) -> Span {
         least_latency(self.packing_age, &self.device)
     }
 }
@@ -246,6 +248,7 @@ impl Desk {
             },
             gaps: None,
             redundancy: self.told_redundancy(),
+            repair: None,
             paths: Vec::new(),
             invalid: Vec::new(),
             drift_ppm: None,

@@ -201,6 +201,7 @@ fn send(
         latency_as_needed: false,
         stamps: true,
         redundancy: tautline_proto::redundancy::Regulator::OFF,
+        repair_budget: None,
         gain: Gain::UNITY,
         map: ChannelMap::identity(scene.format.channels.count()),
         device: scene.device,

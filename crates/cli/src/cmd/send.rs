@@ -10,7 +10,7 @@ use tautline_engine::too_long::{TooLong, datagram_bytes, fragmented, too_long};
 use tautline_io::destinations::Destinations;
 use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::{Direction, Settings};
-use tautline_proto::redundancy::{ETHERNET, Redundancy};
+use tautline_proto::redundancy::ETHERNET;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
@@ -21,7 +21,7 @@ use crate::address::Resolved;
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Fragment, Latency, LinkFlag, Send};
-use crate::redundancy;
+use crate::redundancy::{self, Budget};
 use crate::screen;
 use crate::show::Show;
 
@@ -42,9 +42,9 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     map.check(device.channels.count()).map_err(|error| Failure::usage(error.to_string()))?;
     let format = stream_format(flags, device, &map, file.as_ref())?;
     let budget = redundancy::budget(flags, &format, &device)?;
-    let latency = latency(flags, &format, &device, budget)?;
+    let latency = latency(flags, &format, &device, &budget)?;
     let to: Vec<Resolved> = flags.to.iter().map(|to| to.resolve()).collect::<Result<_, _>>()?;
-    let regulator = redundancy::regulator(flags, &to, budget);
+    let regulator = redundancy::regulator(flags, &to, budget.first);
     let mut udp = sockets(flags, &to, &format)?;
     if flags.running.control {
         make_room(&mut udp, flags, &format, device.period);
@@ -65,6 +65,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         latency_as_needed: flags.timing.latency == Some(Latency::Auto),
         stamps: !flags.no_stamps,
         redundancy: regulator,
+        repair_budget: budget.asked,
         gain: flags.sound.volume,
         map,
         device,
@@ -168,10 +169,9 @@ fn latency(
     flags: &Send,
     format: &StreamFormat,
     device: &Settings,
-    budget: Span,
+    budget: &Budget,
 ) -> Result<Span, Failure> {
     let least = format.packing_age(device.period);
-    let repair = if flags.redundancy.amount == Redundancy::Off { Span::ZERO } else { budget };
     match flags.timing.latency {
         Some(Latency::Kept(latency)) if latency < least => Err(Failure::usage(format!(
             "--latency {latency} is less than the {least} that packets of {} take at a period of \
@@ -180,7 +180,11 @@ fn latency(
             device.period
         ))),
         Some(Latency::Kept(latency)) => Ok(latency),
-        None | Some(Latency::Auto) => Ok(DEFAULT_LATENCY.max(least + SPARE) + repair),
+        None | Some(Latency::Auto) => {
+            let usual = DEFAULT_LATENCY.max(least + SPARE);
+            let repair = if budget.latency > Span::ZERO { budget.first } else { Span::ZERO };
+            Ok((usual + repair).max(budget.latency))
+        }
     }
 }
 

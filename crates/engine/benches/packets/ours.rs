@@ -225,6 +225,7 @@ fn send(to: SocketAddr, stop: Stop) -> (Loan, JoinHandle<Report>) {
         latency_as_needed: false,
         stamps: true,
         redundancy: tautline_proto::redundancy::Regulator::OFF,
+        repair_budget: None,
         gain: Gain::UNITY,
         map: ChannelMap::identity(2),
         device: DEVICE,

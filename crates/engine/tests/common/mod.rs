@@ -141,6 +141,7 @@ impl Road {
             latency_as_needed: false,
             stamps: true,
             redundancy: tautline_proto::redundancy::Regulator::OFF,
+            repair_budget: None,
             gain: self.gain,
             map: self.maps.0.clone(),
             device: self.device(),

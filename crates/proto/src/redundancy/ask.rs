@@ -82,17 +82,30 @@ impl Bounds {
         if payload > MOST_PAYLOAD {
             return 0;
         }
+        let most = self.most_bytes.saturating_sub(payload).max(HEADER_BYTES);
+        let room = self.header().parcel_within(most);
+        (1..=MOST_SYMBOLS).take_while(|n| parcel::bytes(*n, payload) <= room).count()
+    }
+
+    /// What a layout costs: bytes of UDP payload on top for each packet.
+    pub fn cost(&self, format: &StreamFormat, layout: &Layout) -> usize {
+        let (header, payload) = (self.header(), format.payload_bytes());
+        let parcel = parcel::bytes(layout.reaches().len(), payload);
+        let again = layout.repeat().map_or(0, |_| header.bytes() + payload);
+        header.bytes_with(parcel) - header.bytes() + again
+    }
+
+    /// Of any packet: its length is that of all.
+    fn header(&self) -> Header {
         let stamps = SenderStamps { capture: NtpTime::from_bits(0), instants: None };
-        let header = Header {
+        Header {
             sequence: 0,
             timestamp: 0,
             ssrc: 0,
             marker: false,
             payload_type: 0,
             stamps: self.stamps.then_some(stamps),
-        };
-        let room = header.parcel_within(self.most_bytes.saturating_sub(payload).max(HEADER_BYTES));
-        (1..=MOST_SYMBOLS).take_while(|n| parcel::bytes(*n, payload) <= room).count()
+        }
     }
 }
 

@@ -52,6 +52,13 @@ impl Regulator {
         *self = Self::new(asked, bounds);
     }
 
+    /// Keeps to other bounds, at once from the next [`Self::poll`] on.
+    pub fn keep_to(&mut self, bounds: Bounds) {
+        if bounds != self.bounds {
+            self.set(self.asked, bounds);
+        }
+    }
+
     /// What packets of `format` are to carry from now on, if that is another than before. `losses`
     /// are those of the receiver that loses most.
     pub fn poll(

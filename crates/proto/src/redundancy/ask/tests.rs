@@ -55,6 +55,29 @@ fn as_many_symbols_fit_as_an_ethernet_frame_has_room_for() {
 }
 
 #[test]
+fn a_budget_that_shrinks_is_kept_at_once() {
+    let mut regulator = Regulator::new(Redundancy::Copies(2), within(10));
+    let format = format(1, 48);
+    regulator.poll(LocalTime::ZERO, &format, Losses::UNKNOWN);
+    regulator.keep_to(within(10));
+    assert_eq!(regulator.poll(LocalTime::ZERO, &format, Losses::UNKNOWN), None);
+    regulator.keep_to(within(4));
+    let less = regulator.poll(LocalTime::ZERO, &format, Losses::UNKNOWN);
+    assert_eq!(less.map(|layout| layout.window()), Some(4));
+}
+
+#[test]
+fn what_a_packet_carries_has_its_price_in_bytes() {
+    let (bounds, format) = (within(10), format(1, 48));
+    let cost = |layout| bounds.cost(&format, &layout);
+    assert_eq!(cost(Layout::NONE), 0);
+    // Two copies of 144 bytes with 3 each, 1 of the parcel, 2 heads; the stamps' own two heads; to
+    // whole words.
+    assert_eq!(cost(Layout::copies(2, 10)), (4 + 24 + 295 + 4_usize).next_multiple_of(4) - 28);
+    assert_eq!(cost(Layout::repeated(10)), 12 + 28 + 144);
+}
+
+#[test]
 fn what_is_too_long_for_company_is_sent_again_whole() {
     let long = format(8, 48);
     let layout = Redundancy::Code(1).layout(&long, &within(10), Losses::UNKNOWN);
