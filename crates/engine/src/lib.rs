@@ -20,6 +20,7 @@ pub mod recv;
 mod recv_change;
 mod recv_desk;
 mod redundancy;
+mod repairable;
 pub mod report;
 pub mod run;
 mod rx;

@@ -20,8 +20,9 @@ use crate::ledger_file::LedgerFile;
 use crate::machine;
 use crate::paths::Paths;
 use crate::pending::Pending;
-use crate::plan::{LatencyRule, StreamPlan, least_latency};
+use crate::plan::{LatencyRule, StreamPlan, least_latency, repair_latency};
 use crate::recv_change::{BUSY, Own};
+use crate::repairable::Repairable;
 use crate::run::{RunError, Watch};
 use crate::rx::{Command, Incoming, RxStatus, VOLUME_RAMP};
 use crate::session::{Audience, Talk};
@@ -63,6 +64,8 @@ pub(crate) struct Desk {
     longest: Span,
     /// Whether the sender said goodbye and no other followed.
     pub(crate) left: bool,
+    /// Whether packets had the time to be repaired.
+    repairable: Repairable,
 }
 
 /// A sender without packets for so long may be followed by another: as long as the receiver machine
@@ -144,6 +147,7 @@ pub(crate) fn connect(
         link_offset: stream.receiver.link_offset,
         longest,
         left: false,
+        repairable: Repairable::default(),
     };
     Ok((desk, input))
 }
@@ -195,6 +199,7 @@ impl Desk {
             self.follow_source(&status);
         }
         self.adapt();
+        self.note_repair(watch);
         self.tell();
         self.talk.speak();
     }
@@ -406,7 +411,29 @@ impl Desk {
 
     /// How it stands, in the words that change it.
     pub(crate) fn status_line(&self) -> String {
-        format!("latency {}, volume {}, from {}", self.link_offset, self.own, self.address)
+        let auto = if self.auto().is_some() { "auto, now " } else { "" };
+        let Self { link_offset, own, address, .. } = self;
+        format!("latency {auto}{link_offset}, stream volume {own}, from {address}")
+    }
+
+    /// Says once if the latency here has no time for all that packets carry.
+    fn note_repair(&mut self, watch: &mut Watch) {
+        let takes = self.arrivals.repair_takes().filter(|_| self.announced.is_some());
+        let takes = takes.filter(|_| self.rule != LatencyRule::Arrivals);
+        let short = takes.filter(|takes| *takes > self.link_offset);
+        let (Some(takes), true) = (short, self.repairable.turns_short(now(), short.is_some()))
+        else {
+            return;
+        };
+        let (window, _) = self.books.status.map_or((Span::ZERO, 0), |status| status.repair);
+        watch.note(format!(
+            "{}: what packets carry repairs others up to {window} after they left, and a latency of {} \
+             has no time for all of that; use --latency {} or more, or a shorter --redundancy-budget \
+             at the sender",
+            self.address,
+            self.link_offset,
+            repair_latency(takes - window, window)
+        ));
     }
 
     /// Says what stands between the latency that is wanted and one that works.

@@ -1,6 +1,7 @@
 //! The report for people: one screen, widest stage first seen.
 
 mod arrivals;
+mod redundancy;
 
 use core::fmt::{self, Write};
 
@@ -22,8 +23,13 @@ fn write_report(out: &mut String, report: &Report) -> fmt::Result {
         clock(out, stream)?;
         waterfall(out, stream)?;
         counters(out, stream, report)?;
+        if let Some(carried) = &stream.redundancy {
+            redundancy::redundancy(out, carried, stream.ptime_ns)?;
+        }
+        let repairs = redundancy::Repairs::of(stream);
+        repairs.tell(out)?;
         if let Some(gaps) = &stream.gaps {
-            arrivals::gaps(out, gaps)?;
+            arrivals::gaps(out, gaps, &repairs)?;
         }
         arrivals::curve(out, &stream.latency, stream.counters.packets_received)?;
         receivers(out, stream)?;

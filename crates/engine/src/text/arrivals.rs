@@ -3,6 +3,7 @@
 use core::fmt::{self, Write};
 
 use super::Nanos;
+use super::redundancy::Repairs;
 use crate::report::{CurvePoint, Gaps, Latency};
 
 /// Fewer packets than this say little of rare events.
@@ -24,7 +25,7 @@ pub(super) fn curve(out: &mut String, latency: &Latency, packets: u64) -> fmt::R
         writeln!(out, "  {:>7}   {}", Nanos(latency_ns), Share(late_share))?;
     }
     let (latency, target) = (Nanos(advised), Share(target));
-    writeln!(out, "--latency {latency} would have lost {target} or less")
+    writeln!(out, "--latency {latency} would have been late for {target} or less")
 }
 
 /// The first point of the curve, and the first below each share.
@@ -37,7 +38,7 @@ fn rows(curve: &[CurvePoint]) -> impl Iterator<Item = CurvePoint> {
 }
 
 /// Each gap at its door, and the mend of what was missed most.
-pub(super) fn gaps(out: &mut String, gaps: &Gaps) -> fmt::Result {
+pub(super) fn gaps(out: &mut String, gaps: &Gaps, repairs: &Repairs) -> fmt::Result {
     let doors = [
         ("network late", gaps.late_network),
         ("sender late", gaps.late_sender),
@@ -56,10 +57,10 @@ pub(super) fn gaps(out: &mut String, gaps: &Gaps) -> fmt::Result {
         return Ok(());
     }
     writeln!(out, "gaps: {}", told.join(", "))?;
-    writeln!(out, "  {most}: {}", mend(most, gaps))
+    writeln!(out, "  {most}: {}", mend(most, gaps, repairs))
 }
 
-fn mend(most: &str, gaps: &Gaps) -> String {
+fn mend(most: &str, gaps: &Gaps, repairs: &Repairs) -> String {
     let would = |needs: Option<i64>| {
         needs.map_or("a longer latency helps".to_owned(), |needs| {
             format!("a latency of {} would have caught 99 % of them", Nanos(needs))
@@ -76,7 +77,7 @@ fn mend(most: &str, gaps: &Gaps) -> String {
                             priority, or more --periods"
                 .to_owned()
         }
-        "lost" => "no latency brings them back: use --redundancy at the sender".to_owned(),
+        "lost" => repairs.mend(),
         "discarded" => "this program did not read for so long that the socket was full: give it \
                         real-time priority, or more --periods"
             .to_owned(),
@@ -155,17 +156,18 @@ mod tests {
             ..Gaps::default()
         };
         let mut out = String::new();
-        gaps(&mut out, &all).unwrap();
+        let none = Repairs::default();
+        gaps(&mut out, &all, &none).unwrap();
         assert_eq!(
             out,
             "gaps: network late 41, sender late 3, host stalled 2\n  network late: a latency of \
              7.200ms would have caught 99 % of them\n"
         );
         out.clear();
-        gaps(&mut out, &Gaps { lost: 1, ..Gaps::default() }).unwrap();
-        assert!(out.contains("--redundancy"), "{out}");
+        gaps(&mut out, &Gaps { lost: 1, ..Gaps::default() }, &none).unwrap();
+        assert!(out.contains("use --redundancy at the sender"), "{out}");
         out.clear();
-        gaps(&mut out, &Gaps::default()).unwrap();
+        gaps(&mut out, &Gaps::default(), &none).unwrap();
         assert_eq!(out, "");
     }
 }
