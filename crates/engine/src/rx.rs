@@ -188,7 +188,7 @@ impl Incoming {
             ssrc: source.ssrc(),
             expected: source.expected(),
             received: source.received(),
-            highest_sequence: source.highest() as u32,
+            highest_sequence: source.highest_carried(),
             jitter: rate.frames_nearest(source.jitter()).count() as u32,
             effective: None,
             losses: receiver.losses(),

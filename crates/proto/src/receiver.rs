@@ -248,6 +248,11 @@ impl Receiver {
         let end = source.end();
         let (sequence, media) = match source.admit(&packet, frames, arrival, self.format.rate) {
             Admission::Regular { sequence, media } => (sequence, media),
+            Admission::Renumbered { sequence, media } => {
+                // What packets carry of others goes by the numbers.
+                self.repairer.reset();
+                (sequence, media)
+            }
             Admission::Restarted { sequence, media, missed } => {
                 self.counters.lost += missed;
                 self.was_mapped &= missed > 0;

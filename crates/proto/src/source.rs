@@ -4,7 +4,7 @@
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::units::Rate;
 use crate::wire::rtp::Packet;
-use crate::wrap::{self, SequenceUnwrapper, TimestampUnwrapper};
+use crate::wrap::{SequenceUnwrapper, TimestampUnwrapper};
 
 /// Whether a packet belongs to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +12,13 @@ pub enum Admission {
     /// It does.
     Regular {
         /// Its number, without wrap-around.
+        sequence: i64,
+        /// Its first frame.
+        media: MediaTime,
+    },
+    /// It does, and its numbers begin anew while its timestamps go on: so does the sound.
+    Renumbered {
+        /// Its number, as if those before had gone on.
         sequence: i64,
         /// Its first frame.
         media: MediaTime,
@@ -36,6 +43,8 @@ pub enum Admission {
 pub struct Source {
     ssrc: u32,
     sequence: SequenceUnwrapper,
+    /// What numbers are ahead of those that packets carry, since these began anew.
+    shift: i64,
     timestamp: TimestampUnwrapper,
     first_sequence: i64,
     /// The earliest frame seen.
@@ -69,6 +78,9 @@ impl Source {
     const SILENT: Span = Span::from_millis(40);
     /// A timestamp this far from where the packet's number puts it is doubted.
     const JUMP: Span = Span::from_millis(20);
+    /// How far the timestamps of an outage may be from the time that passed, beside a thousandth of
+    /// it: what queues hold, and cards that run apart.
+    const UNSURE: Span = Span::from_millis(250);
 
     /// Begins with its first packet.
     pub fn begin(packet: &Packet<'_>, frames: Frames, arrival: LocalTime) -> Self {
@@ -82,6 +94,7 @@ impl Source {
             newest,
             lengths: (frames, frames),
             sequence,
+            shift: 0,
             timestamp,
             received: 0,
             heard: arrival,
@@ -114,6 +127,11 @@ impl Source {
     /// The highest packet number so far.
     pub const fn highest(&self) -> i64 {
         self.newest.0
+    }
+
+    /// The highest number that a packet carried, with its wrap-arounds (RFC 3550 §6.4.1).
+    pub const fn highest_carried(&self) -> u32 {
+        (self.newest.0 - self.shift) as u32
     }
 
     /// The earliest frame seen.
@@ -183,12 +201,18 @@ impl Source {
                 Admission::Foreign
             };
         }
-        let sequence = self.sequence.peek(u32::from(packet.sequence));
+        let sequence = self.sequence.peek(u32::from(packet.sequence)) + self.shift;
         let media = MediaTime::from_frames(self.timestamp.peek(packet.timestamp));
         let ahead = sequence - self.newest.0;
         let renumbered = !(-Self::MAX_MISORDER..=Self::MAX_DROPOUT).contains(&ahead);
-        let missed = if renumbered { self.missed(packet, media, frames) } else { 0 };
         let jumped = self.strayed(ahead, media) > rate.frames_within(Self::JUMP);
+        if (renumbered || jumped || ahead <= 0)
+            && let Some(between) = self.follows(media, frames, rate)
+        {
+            return self.renumber(packet, (media, frames), between, arrival, rate);
+        }
+        let missed =
+            if renumbered { self.missed(packet, (media, frames), arrival, rate) } else { 0 };
         if (renumbered && missed == 0 || jumped && !renumbered) && !self.confirmed(packet, frames) {
             return Admission::Doubted;
         }
@@ -200,16 +224,57 @@ impl Source {
         Admission::Regular { sequence, media }
     }
 
+    /// How many packets are missing between the newest and one that goes on where it ended, by its
+    /// timestamp to the frame; `None` if it does not.
+    fn follows(&self, media: MediaTime, frames: Frames, rate: Rate) -> Option<i64> {
+        let (between, length) = (media - self.end(), self.newest.2.count());
+        let near = between >= Frames::ZERO && between <= rate.frames_within(Self::JUMP);
+        let fits = frames == self.newest.2 && length > 0 && between.count() % length == 0;
+        (near && fits).then(|| between.count() / length)
+    }
+
+    /// Goes on counting from another number. No second packet need confirm it: a timestamp that is
+    /// right to the frame is no chance.
+    fn renumber(
+        &mut self,
+        packet: &Packet<'_>,
+        (media, frames): (MediaTime, Frames),
+        between: i64,
+        arrival: LocalTime,
+        rate: Rate,
+    ) -> Admission {
+        let sequence = self.newest.0 + 1 + between;
+        self.sequence = SequenceUnwrapper::starting_at(u32::from(packet.sequence));
+        self.shift = sequence - self.sequence.highest();
+        self.doubt = None;
+        self.accept(packet, (sequence, media, frames), arrival, rate);
+        Admission::Renumbered { sequence, media }
+    }
+
     /// How many packets as long as the newest lie between that and this one, if its number and its
     /// timestamp both say so: after an outage of minutes the source goes on as if it had been heard.
-    fn missed(&self, packet: &Packet<'_>, media: MediaTime, frames: Frames) -> u64 {
-        let (between, length) = ((media - self.end()).count(), self.newest.2.count());
-        if between <= 0 || frames != self.newest.2 || length == 0 || between % length != 0 {
+    /// Where the sender's card dropped some frames meanwhile, fewer packets than the timestamp tells
+    /// were numbered, and the time that passed must bear it out.
+    fn missed(
+        &self,
+        packet: &Packet<'_>,
+        (media, frames): (MediaTime, Frames),
+        arrival: LocalTime,
+        rate: Rate,
+    ) -> u64 {
+        let (between, length) = (media - self.end(), self.newest.2.count());
+        if between <= Frames::ZERO || frames != self.newest.2 || length == 0 {
             return 0;
         }
-        let missed = between / length;
-        let expected = wrap::rtp_sequence(self.newest.0 + 1 + missed);
-        if packet.sequence == expected { missed.unsigned_abs() } else { 0 }
+        let most = between.count() / length;
+        let last = SequenceUnwrapper::going_on_from(self.newest.0 - self.shift + most);
+        let missed = last.peek(u32::from(packet.sequence)) - 1 + self.shift - self.newest.0;
+        let skipped = between - Frames::new(missed * length);
+        let (told, passed) = (rate.span_of(between), arrival - self.heard);
+        let borne_out = (told - passed).abs() <= Self::UNSURE + passed.abs().divided(1000)
+            && rate.span_of(skipped) <= Self::JUMP + told.divided(16);
+        let fits = skipped == Frames::ZERO || skipped > Frames::ZERO && borne_out;
+        if missed > 0 && fits { missed.unsigned_abs() } else { 0 }
     }
 
     /// How far `media` is from where a packet that is `ahead` of the newest can begin, the packets

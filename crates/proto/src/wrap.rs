@@ -23,6 +23,11 @@ impl<const BITS: u32> Unwrapper<BITS> {
         Self { highest: first as i64 & (Self::RANGE - 1) }
     }
 
+    /// Goes on from `highest`, which is extended already.
+    pub const fn going_on_from(highest: i64) -> Self {
+        Self { highest }
+    }
+
     /// The extended value nearest to the highest seen. Changes nothing.
     pub const fn peek(&self, wrapped: u32) -> i64 {
         let difference = (wrapped as i64 - self.highest) & (Self::RANGE - 1);

@@ -378,7 +378,7 @@ impl World {
                 ssrc: source.ssrc(),
                 expected: source.expected(),
                 received: source.received(),
-                highest_sequence: source.highest() as u32,
+                highest_sequence: source.highest_carried(),
                 jitter: 0,
                 effective: None,
                 losses: listener.receiver.losses(),

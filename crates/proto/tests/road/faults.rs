@@ -236,6 +236,61 @@ fn packets_that_an_outage_swallowed_are_lost_however_many() {
 }
 
 #[test]
+fn an_outage_in_which_the_senders_card_skipped_is_counted_all_the_same() {
+    let scene = Scene { packet: Frames::new(6), ..Scene::default() };
+    let mut world = World::new(scene);
+    // Eight packets a period: eleven thousand are swallowed.
+    for period in 0..2400 {
+        if [900, 1300].contains(&period) {
+            // Two more periods that its card does not deliver: media time goes on.
+            world.skip(Frames::new(100));
+        }
+        world.period(|datagram| {
+            let goes = (2400..13_400).contains(&datagram.number);
+            if goes { vec![] } else { vec![datagram] }
+        });
+    }
+    let counters = world.receiver.counters();
+    assert_eq!((counters.lost, counters.doubted), (11_000, 0), "{counters:?}");
+    assert_eq!(counters.resyncs, 1, "{counters:?}");
+    assert!(world.heard_whole_at_the_end(), "{counters:?}");
+}
+
+/// The numbers of a datagram from another beginning; the timestamps stay.
+fn renumbered(mut datagram: Datagram, by: u16) -> Datagram {
+    let number = u16::from_be_bytes([datagram.bytes[2], datagram.bytes[3]]).wrapping_add(by);
+    datagram.bytes[2..4].copy_from_slice(&number.to_be_bytes());
+    datagram
+}
+
+#[test]
+fn numbers_that_begin_anew_while_timestamps_go_on_cost_no_frame() {
+    // Far off, a little ahead and a little behind.
+    for by in [30_000, 500, 65_036] {
+        let mut world = World::new(Scene { latency: Span::from_millis(20), ..Scene::default() });
+        for _ in 0..5000 {
+            world.period(|datagram| match datagram.number {
+                // One is lost right where they begin anew.
+                1000 => vec![],
+                // The next comes after those behind it.
+                1001 => {
+                    let arrives = datagram.arrives + Span::from_millis(3);
+                    vec![renumbered(Datagram { arrives, ..datagram }, by)]
+                }
+                0..1000 => vec![datagram],
+                _ => vec![renumbered(datagram, by)],
+            });
+        }
+        let counters = world.receiver.counters();
+        assert_eq!((counters.lost, counters.doubted), (1, 0), "{by}: {counters:?}");
+        assert_eq!((counters.resyncs, counters.missing_frames), (0, 48), "{by}: {counters:?}");
+        assert_eq!((counters.reordered, counters.duplicate), (1, 0), "{by}: {counters:?}");
+        assert!(world.heard_whole_at_the_end(), "{by}: {counters:?}");
+        assert!(world.heard.passages.len() > 4970, "{by}: {} heard", world.heard.passages.len());
+    }
+}
+
+#[test]
 fn sixty_four_channels_at_a_tenth_of_a_second_are_heard_whole() {
     let channels = Channels::new(64).unwrap();
     let latency = Span::from_millis(100);
