@@ -55,8 +55,12 @@ pub struct Heard {
     /// Times of ten milliseconds or more in which nothing was heard as it was captured, once
     /// something had been: since when, until when.
     pub silences: Vec<(TrueTime, TrueTime)>,
-    /// The loudest sample.
+    /// The loudest sample, where a resampler does not ring.
     pub loudest: f32,
+    /// The loudest sample where it does: around the end of the ramp, which falls there by two.
+    pub loudest_ringing: f32,
+    /// A digest of every sample of every block that was played, in order.
+    pub digest: u64,
     /// When something was heard last as it was captured.
     last_right: Option<TrueTime>,
     /// Whether any frame was heard yet.
@@ -90,7 +94,7 @@ impl fmt::Display for Heard {
 impl Heard {
     /// Nothing yet.
     pub(crate) fn by(who: String) -> Self {
-        Self { who, ..Self::default() }
+        Self { who, digest: DIGEST, ..Self::default() }
     }
 
     /// A block lacked so many frames that had been due while the stream ran.
@@ -129,6 +133,10 @@ impl Heard {
     }
 }
 
+/// Of the hash FNV-1a of 64 bits (Fowler, Noll, Vo), here over words: its beginning and its prime.
+const DIGEST: u64 = 0xCBF2_9CE4_8422_2325;
+const DIGEST_PRIME: u64 = 0x0000_0100_0000_01B3;
+
 /// Values of frames repeat after this many: 1.4 s at 48 kHz.
 const VALUES: i64 = 1 << 16;
 
@@ -159,9 +167,23 @@ pub(crate) fn is_sound(sample: f32, index: i64, copied: bool) -> bool {
     if copied {
         return index_of(sample, index) == Some(index);
     }
-    let along = index.rem_euclid(VALUES);
     let heard = (f64::from(sample) * VALUES as f64 - 1.0 + VALUES as f64) / 2.0;
-    !(RINGS..VALUES - RINGS).contains(&along) || (heard - along as f64).abs() <= RIPPLE
+    rings(index, copied) || (heard - index.rem_euclid(VALUES) as f64).abs() <= RIPPLE
+}
+
+/// Whether `index` is so near to the end of the ramp that what is resampled rings there.
+fn rings(index: i64, copied: bool) -> bool {
+    !copied && !(RINGS..VALUES - RINGS).contains(&index.rem_euclid(VALUES))
+}
+
+impl Heard {
+    /// Takes a block as it went to the card: all its channels, sound or silence.
+    pub(crate) fn digest(&mut self, block: &[f32]) {
+        for sample in block {
+            let mixed = self.digest ^ u64::from(sample.to_bits());
+            self.digest = mixed.wrapping_mul(DIGEST_PRIME);
+        }
+    }
 }
 
 /// A silence that is told apart from gaps of single packets.
@@ -181,12 +203,16 @@ impl Heard {
     ) {
         self.blocks += 1;
         let mut right = 0;
-        self.loudest = sound.iter().fold(self.loudest, |most, sample| most.max(sample.abs()));
         if disturbed {
             self.fading = sound.len() as i64 + if copied { FADE } else { FADE + RINGS };
         }
         for (index, sample) in (begin..).zip(sound) {
             self.fading -= 1;
+            let most = match rings(index, copied) {
+                true => &mut self.loudest_ringing,
+                false => &mut self.loudest,
+            };
+            *most = most.max(sample.abs());
             if is_sound(*sample, index, copied) {
                 self.begun = true;
                 right += usize::from(*sample != 0.0);

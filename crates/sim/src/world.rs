@@ -258,6 +258,7 @@ impl World {
         let resampled = listener.receiver.counters().resampled_frames;
         let Listener { receiver, desk, heard, .. } = listener;
         let pulled = receiver.pull(&mut out, times, |passage| desk.arrivals.enter(&passage));
+        heard.digest(&out);
         let offset = receiver.placement().link_offset();
         desk.look(receiver, (*now, woke), skipped > Frames::ZERO, heard);
         listener.heard.starved += skipped;

@@ -13,7 +13,7 @@ use tautline_sim::world::play;
 fn a_card_that_steps_by_100_ppm_is_in_time_again_within_ten_seconds() {
     for (before, after) in [(0.0, 100.0), (40.0, -60.0), (-400.0, -500.0), (400.0, 500.0)] {
         let seed = 21;
-        let mut scenario = Scenario::one_way(Preset::Wired.path(), seed);
+        let mut scenario = Scenario::on(Preset::Wired, seed);
         let step = TrueTime::from_nanos(30_000_000_000);
         scenario.receivers[0].host = HostModel {
             card_events: vec![(step, ClockEvent::Rate(Ppm::from_f64(after)))],

@@ -14,6 +14,7 @@ fn a_coding_that_changes_is_not_heard() {
     let mut path = Preset::Wired.path();
     (path.jitter, path.overtakes) = (Jitter::Uniform(Span::from_millis(4)), true);
     let mut scenario = Scenario::one_way(path, seed);
+    scenario.network = "wired with 4 ms of jitter";
     scenario.latency = Span::from_millis(15);
     let mut world = World::new(scenario);
     world.run(Span::from_secs(2));

@@ -10,7 +10,7 @@ use tautline_sim::world::play;
 #[test]
 fn a_host_that_freezes_is_heard_again_at_once() {
     let seed = 6;
-    let mut scenario = Scenario::one_way(Preset::Wired.path(), seed);
+    let mut scenario = Scenario::on(Preset::Wired, seed);
     scenario.receivers[0].host.freezes =
         Some(Holds { every: Span::from_secs(4), length: Jitter::Uniform(Span::from_millis(36)) });
     let heard = &play(scenario, Span::from_secs(600))[0];

@@ -9,7 +9,7 @@ use tautline_sim::world::{Change, World};
 #[test]
 fn a_latency_that_changes_leaves_no_gap() {
     let seed = 23;
-    let mut world = World::new(Scenario::one_way(Preset::Wired.path(), seed));
+    let mut world = World::new(Scenario::on(Preset::Wired, seed));
     world.run(Span::from_secs(2));
     let changes = [8, 5, 40, 12, 60, 6, 25, 4];
     for millis in changes {

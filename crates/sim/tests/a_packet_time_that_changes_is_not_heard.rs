@@ -8,7 +8,7 @@ use tautline_sim::world::{Change, World};
 #[test]
 fn a_packet_time_that_changes_is_not_heard() {
     let seed = 21;
-    let mut scenario = Scenario::one_way(Preset::Wired.path(), seed);
+    let mut scenario = Scenario::on(Preset::Wired, seed);
     scenario.latency = Span::from_millis(30);
     let mut world = World::new(scenario);
     world.run(Span::from_secs(2));

@@ -23,6 +23,7 @@ fn a_path_that_becomes_another_moves_no_sound() {
                 PathModel { delay, ..path }.longer_from(CHANGE, Span::from_millis(by))
             };
             let mut scenario = Scenario::one_way(path(there), seed);
+            scenario.network = preset.name();
             scenario.receivers[0].back = path(back);
             scenario.latency = Span::from_millis(40);
             scenario.receivers[0].host.clock = ClockError {

@@ -20,7 +20,7 @@ fn arrivals_alone_follow_a_card_of_500_ppm() {
     for (preset, most) in most {
         for ppm in [-500.0, 500.0] {
             let seed = 34;
-            let mut scenario = Scenario::one_way(preset.path(), seed);
+            let mut scenario = Scenario::on(preset, seed);
             scenario.reports = false;
             scenario.latency = Span::from_millis(200);
             scenario.sender = HostModel::with_card(CardModel::off_by(ppm));

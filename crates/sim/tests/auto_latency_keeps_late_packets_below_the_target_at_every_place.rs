@@ -22,7 +22,7 @@ fn auto_latency_keeps_late_packets_below_the_target_at_every_place() {
     assert_eq!(most.map(|(preset, _)| preset), Preset::ALL);
     for (preset, most) in most {
         let seed = 15;
-        let mut scenario = Scenario::one_way(preset.path(), seed);
+        let mut scenario = Scenario::on(preset, seed);
         scenario.auto = Some(LossTarget::DEFAULT);
         let mut world = World::new(scenario);
         world.run(Span::from_secs(60));

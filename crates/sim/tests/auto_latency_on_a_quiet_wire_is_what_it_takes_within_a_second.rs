@@ -26,7 +26,7 @@ fn offset(world: &World) -> Span {
 #[test]
 fn auto_latency_on_a_quiet_wire_is_what_it_takes_within_a_second() {
     let seed = 11;
-    let mut scenario = Scenario::one_way(Preset::Wired.path(), seed);
+    let mut scenario = Scenario::on(Preset::Wired, seed);
     scenario.auto = Some(LossTarget::DEFAULT);
     scenario.latency = Span::from_millis(50);
     let mut world = World::new(scenario);
@@ -45,7 +45,7 @@ fn auto_latency_on_a_quiet_wire_is_what_it_takes_within_a_second() {
 fn it_is_so_whatever_the_phase_between_packets_and_periods() {
     // 50 ppm go through all phases in twenty seconds.
     for (seed, ppm) in [(12, 50.0), (13, -50.0)] {
-        let mut scenario = Scenario::one_way(Preset::Wired.path(), seed);
+        let mut scenario = Scenario::on(Preset::Wired, seed);
         scenario.auto = Some(LossTarget::DEFAULT);
         scenario.receivers[0].host = HostModel::with_card(CardModel::off_by(ppm));
         let mut world = World::new(scenario);

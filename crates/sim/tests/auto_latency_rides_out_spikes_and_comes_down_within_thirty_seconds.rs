@@ -21,6 +21,7 @@ fn auto_latency_rides_out_spikes_and_comes_down_within_thirty_seconds() {
     let trace = Trace::read(include_str!("../traces/spikes.csv")).unwrap();
     let path = PathModel { trace: Some(trace), ..PathModel::ideal(Span::ZERO) };
     let mut scenario = Scenario::one_way(path, seed);
+    scenario.network = "spikes";
     scenario.auto = Some(LossTarget::DEFAULT);
     let mut world = World::new(scenario);
     world.run(Span::from_secs(58));

@@ -17,6 +17,7 @@ use tautline_sim::world::play;
 fn heard(seed: u64, redundancy: Redundancy, budget: i64, mtu: usize) -> Heard {
     let path = PathModel { loss: Loss::bursts(0.2, 3.0), mtu, ..Preset::Wired.path() };
     let mut scenario = Scenario::one_way(path, seed);
+    scenario.network = "wired with bursts";
     (scenario.redundancy, scenario.budget) = (redundancy, Span::from_millis(budget));
     scenario.latency = Span::from_millis(4 + budget);
     play(scenario, Span::from_secs(600)).remove(0)

@@ -9,7 +9,7 @@ use tautline_sim::world::play;
 
 fn plays_for_a_day(ppm: f64) {
     let seed = 23;
-    let mut scenario = Scenario::one_way(Preset::Wired.path(), seed);
+    let mut scenario = Scenario::on(Preset::Wired, seed);
     scenario.latency = Span::from_millis(40);
     scenario.format.packet = Frames::new(480);
     let period = Frames::new(480);

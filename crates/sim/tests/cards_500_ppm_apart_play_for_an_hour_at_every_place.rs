@@ -20,7 +20,7 @@ fn cards_500_ppm_apart_play_for_an_hour_at_every_place() {
     ];
     for (preset, millis, ppm) in places {
         let seed = 22;
-        let mut scenario = Scenario::one_way(preset.path(), seed);
+        let mut scenario = Scenario::on(preset, seed);
         scenario.latency = Span::from_millis(millis);
         scenario.receivers[0].host = HostModel::with_card(CardModel::off_by(ppm));
         let heard = &play(scenario, Span::from_secs(3600))[0];

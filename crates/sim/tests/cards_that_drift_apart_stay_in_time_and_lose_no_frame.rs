@@ -11,7 +11,7 @@ use tautline_sim::world::play;
 fn cards_that_drift_apart_stay_in_time_and_lose_no_frame() {
     for ppm in [-500.0, -20.0, 20.0, 500.0] {
         let seed = 4;
-        let mut scenario = Scenario::one_way(Preset::Wired.path(), seed);
+        let mut scenario = Scenario::on(Preset::Wired, seed);
         scenario.receivers[0].host = HostModel::with_card(CardModel::off_by(ppm));
         let heard = &play(scenario, Span::from_secs(120))[0];
         let told = format!("{ppm} ppm, seed {seed}: {heard}");

@@ -16,7 +16,7 @@ const HOLDS: Option<Holds> =
 
 /// A minute of a quiet wire with something planted.
 fn minute(seed: u64, plant: impl Fn(&mut Scenario)) -> Heard {
-    let mut scenario = Scenario::one_way(Preset::Wired.path(), seed);
+    let mut scenario = Scenario::on(Preset::Wired, seed);
     // Cards that outlast what is planted: nothing is captured or played twice.
     scenario.sender.card.periods = 40;
     plant(&mut scenario);

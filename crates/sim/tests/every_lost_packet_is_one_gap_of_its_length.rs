@@ -10,7 +10,7 @@ use tautline_sim::world::play;
 #[test]
 fn every_lost_packet_is_one_gap_of_its_length() {
     let seed = 2;
-    let mut scenario = Scenario::one_way(Preset::Wired.path(), seed);
+    let mut scenario = Scenario::on(Preset::Wired, seed);
     let there = &mut scenario.receivers[0].there;
     *there = PathModel { loss: Loss::random(0.05), ..Preset::Wired.path() };
     let heard = &play(scenario, Span::from_secs(600))[0];

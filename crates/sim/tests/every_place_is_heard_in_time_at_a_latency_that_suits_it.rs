@@ -18,10 +18,10 @@ fn every_place_is_heard_in_time_at_a_latency_that_suits_it() {
     ];
     assert_eq!(suits.map(|(preset, _)| preset), Preset::ALL);
     for (preset, millis) in suits {
-        let (seed, path) = (3, preset.path());
+        let seed = 3;
         // What the clocks cannot tell is a part of the round trip's excess over the least.
-        let unsure = path.delay.divided(8) + Span::from_micros(400);
-        let mut scenario = Scenario::one_way(path, seed);
+        let unsure = preset.path().delay.divided(8) + Span::from_micros(400);
+        let mut scenario = Scenario::on(preset, seed);
         scenario.latency = Span::from_millis(millis);
         let heard = &play(scenario, Span::from_secs(300))[0];
         let told = format!("{}, seed {seed}: {heard}", preset.name());

@@ -13,6 +13,7 @@ fn five_percent_of_loss_leaves_no_gap_over_one_packet_in_an_hour() {
     let (seed, budget) = (21, Span::from_millis(10));
     let path = PathModel { loss: Loss::random(0.05), ..Preset::Wired.path() };
     let mut scenario = Scenario::one_way(path, seed);
+    scenario.network = "wired with 5 % loss";
     (scenario.redundancy, scenario.budget) = (Redundancy::Auto, budget);
     // Without loss 4 ms do.
     scenario.latency = Span::from_millis(4) + budget;

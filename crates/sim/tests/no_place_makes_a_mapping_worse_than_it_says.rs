@@ -26,7 +26,7 @@ fn no_place_makes_a_mapping_worse_than_it_says() {
     assert_eq!(MEDIAN.map(|(preset, _)| preset), Preset::ALL);
     for (preset, most) in MEDIAN {
         for (seed, wander) in [(31, 0.01), (32, 0.1)] {
-            let mut scenario = Scenario::one_way(preset.path(), seed);
+            let mut scenario = Scenario::on(preset, seed);
             scenario.latency = Span::from_millis(600);
             let clock = |start, ppm| ClockError {
                 start: LocalTime::from_nanos(start),

@@ -11,7 +11,7 @@ use tautline_sim::world::play;
 #[test]
 fn receivers_with_clocks_of_their_own_play_the_same_frame_at_the_same_instant() {
     let seed = 5;
-    let mut scenario = Scenario::one_way(Preset::SwitchUnderLoad.path(), seed);
+    let mut scenario = Scenario::on(Preset::SwitchUnderLoad, seed);
     scenario.latency = Span::from_millis(10);
     let one = scenario.receivers[0].clone();
     let with_clock = |(start, ppm): (i64, f64)| {

@@ -10,7 +10,7 @@ use tautline_sim::world::{Change, World};
 #[test]
 fn redundancy_that_changes_is_not_heard() {
     let seed = 24;
-    let mut scenario = Scenario::one_way(Preset::Wired.path(), seed);
+    let mut scenario = Scenario::on(Preset::Wired, seed);
     (scenario.latency, scenario.budget) = (Span::from_millis(20), Span::from_millis(10));
     let mut world = World::new(scenario);
     world.run(Span::from_secs(2));

@@ -16,6 +16,7 @@ const SYMBOL: f64 = 144.0;
 fn symbols(seed: u64, loss: Loss) -> f64 {
     let path = PathModel { loss, ..Preset::Wired.path() };
     let mut scenario = Scenario::one_way(path, seed);
+    scenario.network = "wired with losses";
     (scenario.redundancy, scenario.budget) = (Redundancy::Auto, Span::from_millis(10));
     scenario.latency = Span::from_millis(14);
     let mut world = World::new(scenario);

@@ -12,6 +12,7 @@ use tautline_sim::world::play;
 fn heard(seed: u64, loss: Loss, redundancy: Redundancy, seconds: i64) -> Heard {
     let path = PathModel { loss, ..Preset::Wired.path() };
     let mut scenario = Scenario::one_way(path.clone(), seed);
+    scenario.network = "wired twice, with losses";
     // The other network is slower by more than a packet.
     let other = PathModel { delay: Span::from_millis(2), ..path };
     scenario.receivers[0].also_there = Some(other);

@@ -15,7 +15,7 @@ fn two_receivers_whose_cards_drift_play_in_step() {
     let places = [(Preset::SwitchUnderLoad, 100, 500), (Preset::Wired, 20, 100)];
     for (preset, most_median, most) in places {
         let seed = 35;
-        let mut scenario = Scenario::one_way(preset.path(), seed);
+        let mut scenario = Scenario::on(preset, seed);
         scenario.latency = Span::from_millis(10);
         let one = scenario.receivers[0].clone();
         let receiver = |(start, clock, card): (i64, f64, f64)| {

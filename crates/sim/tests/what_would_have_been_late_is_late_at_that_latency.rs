@@ -11,7 +11,7 @@ use tautline_sim::world::play;
 fn what_would_have_been_late_is_late_at_that_latency() {
     let (seed, span) = (16, Span::from_secs(120));
     let at = |millis| {
-        let mut scenario = Scenario::one_way(Preset::Wifi5Ghz.path(), seed);
+        let mut scenario = Scenario::on(Preset::Wifi5Ghz, seed);
         scenario.latency = Span::from_millis(millis);
         play(scenario, span).remove(0)
     };
@@ -30,7 +30,7 @@ fn what_would_have_been_late_is_late_at_that_latency() {
         assert!((least..=most).contains(&late), "said {}, {least} to {most}; {told}", said(millis));
     }
     let advised = ample.advised.unwrap();
-    let mut scenario = Scenario::one_way(Preset::Wifi5Ghz.path(), seed);
+    let mut scenario = Scenario::on(Preset::Wifi5Ghz, seed);
     scenario.latency = advised;
     let late = play(scenario, span).remove(0).counters.late;
     assert!(late <= 12, "at {advised}, wifi-5ghz, seed {seed}: {late} of 120 000");

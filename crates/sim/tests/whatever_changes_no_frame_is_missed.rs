@@ -26,6 +26,7 @@ fn whatever_changes_no_frame_is_missed() {
     for seed in 0..40 {
         let mut rng = Rng::with_seed(seed);
         let mut scenario = Scenario::one_way(PathModel::ideal(Span::from_micros(100)), seed);
+        scenario.network = "ideal path";
         (scenario.latency, scenario.budget) = (Span::from_millis(60), Span::from_millis(10));
         scenario.sender.card.period = Frames::new([12, 48, 64, 240, 441][rng.usize(0..5)]);
         let mut world = World::new(scenario);
