@@ -196,7 +196,7 @@ fn turn<'a>(
     watch: &mut Watch,
     ledger: &mut Option<LedgerFile>,
 ) {
-    watch.witness.poll();
+    watch.look();
     for desk in desks {
         desk.turn(device, watch, ledger.as_mut());
     }

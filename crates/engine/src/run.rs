@@ -130,6 +130,18 @@ impl Watch {
         stop.is_requested() || now() >= self.ends
     }
 
+    /// Hears what the witness saw since the last time.
+    pub(crate) fn look(&mut self) {
+        self.witness.poll();
+        if let Some(stopped) = self.witness.take_stopped() {
+            let seconds = stopped.length().as_nanos() as f64 / 1e9;
+            self.note(format!(
+                "this program was stopped for {seconds:.2} s (SIGSTOP, Ctrl-Z): what it missed then is \
+                 laid at its own door"
+            ));
+        }
+    }
+
     /// The next instant at which the ordinary thread has something to do anyway.
     pub(crate) fn beat(&self) -> LocalTime {
         (now() + BEAT).min(self.ends)

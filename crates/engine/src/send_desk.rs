@@ -140,7 +140,7 @@ impl Desk {
     }
 
     pub(crate) fn turn(&mut self, watch: &mut Watch) {
-        watch.witness.poll();
+        watch.look();
         let receivers = &mut self.receivers;
         self.talk.hear(None, |event| hear(receivers, event));
         while let Ok(departure) = self.departures.pop() {

@@ -1,5 +1,8 @@
 //! Tells a frozen host from a late program: a thread per core wakes each millisecond at the highest
-//! priority and notes when it was late. What all cores missed at once was the host's doing.
+//! priority and notes when it was late. What all cores missed at once was the host's doing, unless
+//! this program itself was stopped (SIGSTOP, Ctrl-Z).
+
+mod stopped;
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -12,6 +15,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::{now, sleep_until};
 use crate::thread::{Granted, Scheduler, spawn};
+use stopped::WentOn;
 
 /// How often each core is looked at.
 const WAKE_EVERY: Span = Span::from_millis(1);
@@ -127,6 +131,9 @@ pub struct StallWitness {
     book: StallBook,
     watches: Vec<Watch>,
     stop: Arc<AtomicBool>,
+    went_on: WentOn,
+    /// When this program was stopped last, by one core's word, and whether that was told.
+    stopped: Option<(Stall, bool)>,
 }
 
 struct Watch {
@@ -142,22 +149,37 @@ impl StallWitness {
         let stop = Arc::new(AtomicBool::new(false));
         let watches: Vec<_> =
             usable_cores().into_iter().filter_map(|core| watch(core, &stop).ok()).collect();
-        Self { book: StallBook::new(watches.len()), watches, stop }
+        let (book, went_on) = (StallBook::new(watches.len()), WentOn::listen());
+        Self { book, watches, stop, went_on, stopped: None }
     }
 
     /// A witness of nothing, for runs that do without: no thread, no stall.
     pub fn idle() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        Self { book: StallBook::new(0), watches: Vec::new(), stop }
+        let (book, watches) = (StallBook::new(0), Vec::new());
+        Self { book, watches, stop, went_on: WentOn::deaf(), stopped: None }
     }
 
-    /// Takes in what the threads noted since the last call; for an ordinary thread.
+    /// Takes in what the threads noted since the last call; for an ordinary thread, best the main
+    /// one: it hears first that a stopped program goes on.
     pub fn poll(&mut self) {
         for (core, watch) in self.watches.iter_mut().enumerate() {
             while let Ok(stall) = watch.stalls.pop() {
-                self.book.record(core, stall);
+                if self.went_on.ended(&stall) {
+                    // Each core notes the same stop.
+                    let before = self.stopped.filter(|(stop, _)| stop.common(&stall).is_some());
+                    self.stopped = before.or(Some((stall, false)));
+                } else {
+                    self.book.record(core, stall);
+                }
             }
         }
+    }
+
+    /// When this program was stopped, if it was since this was last asked.
+    pub fn take_stopped(&mut self) -> Option<Stall> {
+        let (stall, told) = self.stopped.as_mut()?;
+        (!core::mem::replace(told, true)).then_some(*stall)
     }
 
     /// The times in which all cores stalled, among the latest 1024, as of the last poll.
