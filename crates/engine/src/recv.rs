@@ -171,8 +171,9 @@ impl RecvEngine {
         if let Some(Err(flaw)) = self.ledger.map(LedgerFile::finish) {
             watch.note(flaw);
         }
-        let desks = self.desks.iter().chain(self.changes.closed());
-        let streams = desks.map(|desk| desk.report(&mut watch.notes)).collect();
+        let playing = self.desks.iter().map(|desk| desk.report(&mut watch.notes));
+        let mut streams: Vec<_> = playing.collect();
+        streams.extend(self.changes.closed());
         Ok(Report {
             schema: 1,
             role: "recv",

@@ -12,6 +12,7 @@ use crate::ledger_file::LedgerFile;
 use crate::plan::StreamPlan;
 use crate::recv::roomy;
 use crate::recv_desk::{Desk, connect};
+use crate::report::Stream;
 use crate::run::Watch;
 use crate::rx::{Incoming, Succession};
 
@@ -27,8 +28,9 @@ pub(crate) struct Changes {
     gone: Consumer<Incoming>,
     /// The desks of streams that are to take the place given, oldest first.
     heirs: Vec<(usize, Desk)>,
-    /// The desks of streams whose place was taken.
-    closed: Vec<Desk>,
+    /// The reports of streams whose place was taken. Their sockets are closed: the same address may
+    /// be heard again.
+    closed: Vec<Stream>,
     /// Streams that there have been.
     streams: usize,
 }
@@ -73,9 +75,9 @@ impl Changes {
         self.heirs.iter_mut().map(|(_, desk)| desk)
     }
 
-    /// The desks of streams that had a place.
-    pub(crate) fn closed(&self) -> impl Iterator<Item = &Desk> {
-        self.closed.iter()
+    /// The reports of streams that had a place.
+    pub(crate) fn closed(self) -> Vec<Stream> {
+        self.closed
     }
 
     /// Makes the changes that were asked for.
@@ -173,19 +175,24 @@ impl Changes {
             old.finish(watch, ledger.as_deref_mut());
             // The ear stays with the place.
             desk.measurement = old.measurement.take();
-            self.closed.push(core::mem::replace(old, desk));
+            self.closed.push(core::mem::replace(old, desk).report(&mut watch.notes));
         }
     }
 
     /// How it stands, in the words that change it.
     fn status_line(&self, desks: &[Desk]) -> String {
         let all = Own { gain: self.gain, muted: self.muted };
-        let streams = desks.iter().map(Desk::status_line).collect::<Vec<_>>();
+        let streams = (0..).zip(desks).map(|(place, desk)| {
+            let heir = self.heirs.iter().rfind(|(wanted, _)| *wanted == place);
+            let heir = heir.map(|(_, heir)| format!(", waiting for {}", heir.address));
+            desk.status_line() + &heir.unwrap_or_default()
+        });
+        let streams = streams.collect::<Vec<_>>();
         match &streams[..] {
-            [only] => format!("status volume {all}, {only}"),
+            [only] => format!("status mix volume {all}, {only}"),
             several => {
                 let numbered = several.iter().zip(1..).map(|(one, n)| format!("; {n}: {one}"));
-                format!("status volume {all}{}", numbered.collect::<String>())
+                format!("status mix volume {all}{}", numbered.collect::<String>())
             }
         }
     }
