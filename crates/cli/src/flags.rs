@@ -221,7 +221,7 @@ pub(crate) struct Timing {
     /// From capture to loudspeaker: the link offset, which every receiver keeps; auto follows what the
     /// packets' arrivals ask for, send: at the receiver that needs the most [default: 5ms or what
     /// ptime and period need; recv: the sender's]
-    #[arg(long, value_name = "TIME|auto", value_parser = latency)]
+    #[arg(long, value_name = "TIME|auto", allow_hyphen_values = true, value_parser = latency)]
     pub(crate) latency: Option<Latency>,
     /// Frames that the device takes at a time: 48 are 1ms at 48000 Hz
     #[arg(long, value_name = "FRAMES", default_value_t = 48,

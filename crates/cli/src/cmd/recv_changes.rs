@@ -62,6 +62,11 @@ impl RecvLines {
 }
 
 fn wanted(text: &str) -> Result<Wanted, String> {
+    if text.is_empty() {
+        return Err(
+            "latency wants a time; write latency 8ms, latency auto or latency promised".into()
+        );
+    }
     if text == "promised" {
         return Ok(Wanted::Promised);
     }

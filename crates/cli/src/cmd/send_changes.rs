@@ -25,6 +25,9 @@ impl SendLines {
     /// The change that `verb`, with `rest` behind it, asks for.
     pub(crate) fn read(&self, verb: &str, rest: &str) -> Result<SendChange, String> {
         match verb {
+            "latency" if rest.is_empty() => {
+                Err("latency wants a time; write latency 8ms or latency auto".into())
+            }
             "latency" => Ok(SendChange::Latency(match latency(rest)? {
                 Latency::Kept(latency) => Some(latency),
                 Latency::Auto => None,

@@ -243,6 +243,29 @@ fn another_address_is_crossed_over_to_when_its_sound_is_there() {
 }
 
 #[test]
+fn an_address_that_was_left_can_be_heard_again_and_one_that_is_waited_for_is_told() {
+    let _turn = alone();
+    let (folder, onlooker) = (Folder::new(), Onlooker::new());
+    let (here, there, nowhere) = (loopback(), loopback(), loopback());
+    let mut recv = recv(&folder, &here, "");
+    let send = send(&folder, 440, &format!("{here} --to {there} --to {}", onlooker.address()));
+    onlooker.hear(1000);
+    for address in [&there, &here, &there] {
+        // Nobody sends to the first: another takes its place at once.
+        recv = recv.ask(&format!("from {nowhere}"), &format!("ok from {nowhere}"));
+        onlooker.hear(100);
+        recv = recv.ask("status", &format!(", waiting for {nowhere}"));
+        recv = recv.ask(&format!("from {address}"), &format!("ok from {address}"));
+        onlooker.hear(1500);
+        recv = recv.ask("status", &format!("from {address}"));
+        let told = recv.said().last().expect("an answer");
+        assert!(told.ends_with(address.as_str()), "nothing is waited for: {told}");
+    }
+    recv.ask("quit", "ok quit").end().report();
+    send.ask("quit", "ok quit").end().report();
+}
+
+#[test]
 fn a_line_that_cannot_be_is_answered_by_its_mend_and_changes_nothing() {
     let _turn = beside();
     let folder = Folder::new();
@@ -255,6 +278,8 @@ fn a_line_that_cannot_be_is_answered_by_its_mend_and_changes_nothing() {
         ("ptime 50ms", "use 125us to 20ms"),
         ("ptime", "write"),
         ("latency 1ms", "or a shorter ptime first"),
+        ("latency", "write latency 8ms or latency auto"),
+        ("latency -5ms", "not longer than nothing; write 5ms or the like, or auto"),
         ("format l20", "write l16, l24 or f32"),
         ("volume 90dB", "give decibels up to +40"),
         ("mute now", "write mute alone"),
@@ -270,6 +295,7 @@ fn a_line_that_cannot_be_is_answered_by_its_mend_and_changes_nothing() {
     for (line, mend) in [
         ("ptime 2ms", "write latency, volume"),
         ("latency 1us", "use"),
+        ("latency", "write latency 8ms, latency auto or latency promised"),
         ("latency 90s", "start taut again with --latency 90s"),
         ("latency soon", "or promised"),
         ("volume 2 -6dB", "write a number from 1 to 1"),

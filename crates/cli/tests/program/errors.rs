@@ -162,6 +162,11 @@ fn times_that_cannot_work_are_answered_with_those_that_can() {
     is_refused(&call, 2, "--latency 1ms is less than", "use --latency 3ms or more");
     let call = send(&folder, "--input tone:440 --latency 5");
     is_refused(&call, 2, "`5` has no unit", "write 5ms");
+    for latency in ["-5ms", "0ms"] {
+        let call = send(&folder, &format!("--input tone:440 --latency {latency}"));
+        let wrong = format!("`{latency}` is not longer than nothing");
+        is_refused(&call, 2, &wrong, "write 5ms or the like, or auto");
+    }
 }
 
 #[test]
