@@ -73,7 +73,12 @@ pub(crate) const COMPARE: &str = r#"Example:
 
 Exit status: 0 if every frame that was sent was heard, bit for bit; 1 if not."#;
 
-pub(crate) const IMPAIR: &str = r#"A stream through a bad network, in three terminals, the receiver first:
+/// Of `taut lab impair`, with what its presets are.
+pub(crate) fn impair() -> String {
+    IMPAIR.replace("PRESETS", &crate::presets::table())
+}
+
+const IMPAIR: &str = r#"A stream through a bad network, in three terminals, the receiver first:
   taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye
   taut lab impair --listen 127.0.0.1:6004 --to 127.0.0.1:5004 \
       --preset wifi-5ghz --loss 5% --seed 7
@@ -85,8 +90,12 @@ itself. Then hear heard.wav, or count what is missing:
 RTP comes and goes by the UDP ports given, RTCP by the ones above. What comes
 back goes to whoever sent last. The parts of the way there:
   a bottleneck and its queue (--rate), then --delay and --jitter, then loss
-Packets stay in order but for those that --reorder holds back. What a preset is,
-and where its figures come from, stands in crates/sim/src/preset.rs.
+Packets stay in order but for those that --reorder holds back.
+
+PRESETS
+Jitter on average, or from..to; held is for how long at most, and how often on
+average; 2% by 3 are lost in bursts of three on average; narrowest is what the
+narrowest wire carries. An option such as --loss stands before the preset's.
 
 More examples:
   # Nothing but loss, in bursts; reports come back whole:
@@ -320,11 +329,11 @@ mod tests {
             super::DEMO,
             super::JOIN,
             super::COMPARE,
-            super::IMPAIR,
             super::SEND_LONG,
             super::RECV_LONG,
         ];
-        let lines = texts.iter().flat_map(|text| text.lines());
+        let impair = super::impair();
+        let lines = texts.iter().flat_map(|text| text.lines()).chain(impair.lines());
         let long = lines.filter(|line| line.chars().count() > COLUMNS).collect::<Vec<_>>();
         assert!(long.is_empty(), "{long:#?}");
     }

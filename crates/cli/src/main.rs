@@ -7,6 +7,7 @@ mod control;
 mod failure;
 mod flags;
 mod help;
+mod presets;
 mod redundancy;
 mod screen;
 mod show;

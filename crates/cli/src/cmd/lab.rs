@@ -1,5 +1,6 @@
 //! `taut lab`: the experiments.
 
+use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 
 use tautline_io::clock::now;
@@ -11,6 +12,7 @@ use tautline_sim::link::PathModel;
 use tautline_sim::trace::Trace;
 
 use super::stop_on_signals;
+use crate::address::Resolved;
 use crate::failure::Failure;
 use crate::flags::{Back, Impair, Lab, ReportKind};
 use crate::screen;
@@ -55,6 +57,7 @@ fn impair(flags: &Impair) -> Result<(), Failure> {
 
 fn options(flags: &Impair) -> Result<RelayOptions, Failure> {
     let (listen, to) = (flags.listen.resolve()?, flags.to.resolve()?);
+    refuse_loop(flags, &listen, &to)?;
     let path = flags.preset.map_or(PathModel::ideal(Span::ZERO), |preset| preset.path());
     let mut changes = Changes {
         delay: flags.delay,
@@ -71,7 +74,7 @@ fn options(flags: &Impair) -> Result<RelayOptions, Failure> {
     if flags.once {
         changes.trace = changes.trace.map(Trace::once);
     }
-    let there = changes.of(path);
+    let there = changes.of(path).map_err(|error| Failure::usage(error.to_string()))?;
     let mut options = RelayOptions::between(listen.rtp, to.rtp);
     options.back = match flags.back {
         Back::Same => there.clone(),
@@ -89,6 +92,29 @@ fn options(flags: &Impair) -> Result<RelayOptions, Failure> {
         ..options.onward
     };
     Ok(options)
+}
+
+/// A relay that hears what it hands on hands it on for ever.
+fn refuse_loop(flags: &Impair, listen: &Resolved, to: &Resolved) -> Result<(), Failure> {
+    // Between the same group on two networks it is a relay like any other.
+    let apart = flags.listen.interface != flags.to.interface && to.rtp.ip().is_multicast();
+    let at = listen.rtp.ip();
+    let hears = |ip: IpAddr| {
+        at == ip || (at.is_unspecified() || ip.is_unspecified()) && is_own(at) && is_own(ip)
+    };
+    let ours = [listen.rtp.port(), listen.rtcp.port()];
+    let heard = [to.rtp, to.rtcp].into_iter().find(|to| ours.contains(&to.port()));
+    let Some(heard) = heard.filter(|heard| !apart && hears(heard.ip())) else { return Ok(()) };
+    Err(Failure::usage(format!(
+        "--to {}: {heard} is heard by the relay itself at --listen {}, and would go round for ever; \
+         write the receiver's address, its UDP ports at least two apart from the relay's",
+        flags.to, flags.listen
+    )))
+}
+
+/// Whether it is an address of this machine: nobody can be bound to another's.
+fn is_own(ip: IpAddr) -> bool {
+    !ip.is_multicast() && UdpSocket::bind((ip, 0)).is_ok()
 }
 
 fn read_trace(path: &Path) -> Result<Trace, Failure> {

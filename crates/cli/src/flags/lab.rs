@@ -23,7 +23,7 @@ pub(crate) enum Lab {
 
 /// `taut lab impair`
 #[derive(Debug, Args)]
-#[command(after_help = help::IMPAIR)]
+#[command(after_help = help::impair())]
 pub(crate) struct Impair {
     /// Where a sender sends to instead of to the receiver: HOST:PORT of this machine, or a group
     #[arg(long, value_name = "ADDRESS", value_parser = Address::to_listen_at)]

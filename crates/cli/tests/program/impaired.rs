@@ -75,10 +75,27 @@ fn the_experiments_are_listed_and_what_cannot_be_done_says_what_can() {
         ("--rate 10", 2, "`10` is no bit rate", "write 10Mbit"),
         ("--outage 2s", 2, "`2s` is no outage", "write 10s+2s"),
         ("--burst 0", 2, "`0` is no length of a burst", "write 3"),
+        ("--loss 90% --burst 3", 2, "90.00 % cannot be lost in bursts of 3", "--burst 9 or more"),
+        ("--burst 3", 2, "nothing is", "write --loss 5% too"),
         ("--trace record.csv", 3, "line 3: `six` is no delay", "write 250.5"),
         ("--trace none.csv", 3, "none.csv: No such file", "check the path"),
     ] {
         let line = format!("lab impair {ports} {flags}");
         is_refused(&taut(words(&line)).in_folder(folder.path()), status, wrong, mend);
+    }
+}
+
+#[test]
+fn a_relay_to_itself_is_refused() {
+    for (listen, to, wrong, mend) in [
+        ("127.0.0.1:6004", "127.0.0.1:6004", "is heard by the relay itself", "the receiver's"),
+        ("127.0.0.1:6004", "127.0.0.1:6005", "6005 is heard by the relay itself", "two apart"),
+        ("127.0.0.1:6004", "127.0.0.1:6003", "6004 is heard by the relay itself", "two apart"),
+        ("0.0.0.0:6004", "127.0.0.1:6004", "is heard by the relay itself", "the receiver's"),
+        ("127.0.0.1:6004", "0.0.0.0:6004", "is heard by the relay itself", "the receiver's"),
+        ("239.69.1.1:6004", "239.69.1.1:6004", "is heard by the relay itself", "the receiver's"),
+    ] {
+        let line = format!("lab impair --listen {listen} --to {to} --duration 1s");
+        is_refused(&taut(words(&line)), 2, wrong, mend);
     }
 }
