@@ -1,5 +1,7 @@
 //! `taut compare`: whether a recording holds what was sent, bit for bit.
 
+mod runs;
+
 use core::fmt;
 use std::path::Path;
 
@@ -9,6 +11,7 @@ use tautline_proto::units::Rate;
 use crate::failure::Failure;
 use crate::flags::Compare;
 use crate::screen;
+use runs::{Both, Heard, Splice};
 
 pub(crate) fn run(flags: &Compare) -> Result<(), Failure> {
     let verdict = compare(&flags.sent, &flags.heard)?;
@@ -21,8 +24,16 @@ pub(crate) fn run(flags: &Compare) -> Result<(), Failure> {
         (None, _) => {
             format!("{heard} holds nothing of {sent} as it was sent; are they of one run?")
         }
+        (_, Some(_)) if !verdict.splices.is_empty() => format!(
+            "{heard} holds {sent} in pieces that were moved; a latency that changes does so, and the \
+             report of taut recv says what was lost"
+        ),
         (_, Some(_)) => format!(
             "{heard} does not hold all of {sent}; the report of taut recv says what was lost"
+        ),
+        (_, None) if !verdict.splices.is_empty() => format!(
+            "{heard} holds all of {sent}, but not as one piece: a latency that changes moves what \
+             follows"
         ),
         (_, None) => {
             let missed = match (verdict.missed_first > 0, verdict.missed_last > 0) {
@@ -37,8 +48,11 @@ pub(crate) fn run(flags: &Compare) -> Result<(), Failure> {
     }))
 }
 
+/// Moves that are told one by one.
+const SPLICES: usize = 8;
+
 /// How two files compare, once the one is found in the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
     /// Of both files.
     pub(crate) rate: Rate,
@@ -57,12 +71,28 @@ pub(crate) struct Verdict {
     pub(crate) missed_last: usize,
     /// Frames between these that were not, as the first and the last of them in the sent file.
     pub(crate) holes: Option<(usize, usize)>,
+    /// Where it was moved against what was sent, by frames of the sent file.
+    pub(crate) splices: Vec<Splice>,
 }
 
 impl Verdict {
-    /// Whether every frame was heard as it was sent.
+    /// Whether every frame was heard as it was sent, one after the other.
     pub(crate) fn is_whole(&self) -> bool {
-        self.begins.is_some() && self.identical == self.frames
+        self.begins.is_some() && self.identical == self.frames && self.splices.is_empty()
+    }
+
+    /// Where it was moved and by how much, in words.
+    fn write_splices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Splice { at, moved } in self.splices.iter().take(SPLICES) {
+            let millis = *moved as f64 * 1e3 / f64::from(self.rate.hertz());
+            let way = if *moved < 0 { "earlier" } else { "later" };
+            let from = self.seconds(*at as i64);
+            write!(f, "; moved at {from}: {:.2} ms {way} from there on", millis.abs())?;
+        }
+        match self.splices.len().saturating_sub(SPLICES) {
+            0 => Ok(()),
+            more => write!(f, "; and moved {more} times more"),
+        }
     }
 
     fn seconds(&self, frames: i64) -> String {
@@ -82,9 +112,10 @@ impl fmt::Display for Verdict {
         };
         let (first, end) = (self.first, self.first + self.frames);
         if self.is_whole() {
-            write!(f, "identical: all {} frames", self.frames)?;
+            write!(f, "identical: all {} frames, silent ends aside", self.frames)?;
         } else {
-            write!(f, "{} of {} frames identical", self.identical, self.frames)?;
+            let (identical, all) = (self.identical, self.frames);
+            write!(f, "{identical} of {all} frames identical, silent ends aside")?;
         }
         match at {
             0.. => write!(f, ", from frame {at} on ({})", self.seconds(at))?,
@@ -99,6 +130,7 @@ impl fmt::Display for Verdict {
             let between = self.range(from, to);
             write!(f, "; {missed} missing in the middle, within {between}")?;
         }
+        self.write_splices(f)?;
         if self.missed_last > 0 {
             let missed = self.range(end - self.missed_last, end - 1);
             write!(f, "; {missed} are missing at the end")?;
@@ -150,6 +182,7 @@ fn judge(sent: &Sound, heard: &[f32]) -> Verdict {
         missed_first: 0,
         missed_last: 0,
         holes: None,
+        splices: Vec::new(),
     };
     let mut all = 0..samples.len() / channels;
     let (Some(first), last) = (all.clone().find(sounds), all.rfind(sounds)) else {
@@ -159,44 +192,23 @@ fn judge(sent: &Sound, heard: &[f32]) -> Verdict {
     verdict.first = first;
     verdict.frames = last + 1 - first;
     let sound = &samples[first * channels..(last + 1) * channels];
-    let Some(begins) = find(sound, heard, channels).map(|at| at - first as i64) else {
+    let reach = sent.rate.hertz() as usize;
+    let Some(found) = (Both { sound, heard, channels }).follow(reach) else {
         return verdict;
     };
-    verdict.begins = Some(begins);
-    let same = |index: &usize| {
-        let at = usize::try_from(*index as i64 + begins).ok().map(|at| at * channels);
-        at.and_then(|at| heard.get(at..at + channels)) == Some(frame(*index))
-    };
-    verdict.identical = (first..=last).filter(same).count();
-    let (from, to) = ((first..=last).find(same), (first..=last).rfind(same));
-    let (from, to) = (from.unwrap_or(first), to.unwrap_or(first));
-    verdict.missed_first = from - first;
-    verdict.missed_last = last - to;
-    let differs = |index: &usize| !same(index);
-    verdict.holes = (from..=to).find(differs).zip((from..=to).rfind(differs));
+    let Heard { begins, same, splices } = found;
+    verdict.begins = Some(begins - first as i64);
+    verdict.identical = same.iter().filter(|same| **same).count();
+    let from = same.iter().position(|same| *same).unwrap_or(0);
+    let to = same.iter().rposition(|same| *same).unwrap_or(0);
+    verdict.missed_first = from;
+    verdict.missed_last = same.len() - 1 - to;
+    let differs = |index: &usize| !same[*index];
+    let holes = (from..=to).find(differs).zip((from..=to).rfind(differs));
+    verdict.holes = holes.map(|(from, to)| (first + from, first + to));
+    let place = |splice: Splice| Splice { at: first + splice.at, ..splice };
+    verdict.splices = splices.into_iter().map(place).collect();
     verdict
-}
-
-/// Frames that must agree for a place to be the right one.
-const PROBE: usize = 256;
-/// Places of the sound that are looked for, until one is found: each takes a pass through what was
-/// heard.
-const PROBES: usize = 64;
-
-/// The frame at which the sound begins in what was heard: before it, if only a later part of it is
-/// there.
-fn find(sound: &[f32], heard: &[f32], channels: usize) -> Option<i64> {
-    let frames = sound.len() / channels;
-    let length = frames.min(PROBE);
-    let step = (frames / PROBES).max(1);
-    (0..=frames - length).step_by(step).find_map(|from| {
-        let probe = &sound[from * channels..(from + length) * channels];
-        // Frames that are all the same would be found anywhere.
-        let tells = from == 0 || probe.chunks(channels).any(|frame| frame != &probe[..channels]);
-        let mut places = 0..=(heard.len() / channels).checked_sub(length)?;
-        let at = places.find(|at| tells && heard[at * channels..].starts_with(probe))?;
-        Some(at as i64 - from as i64)
-    })
 }
 
 #[cfg(test)]
@@ -219,7 +231,7 @@ mod tests {
         let verdict = judge(&sent, &heard);
         assert!(verdict.is_whole());
         assert_eq!((verdict.frames, verdict.begins), (1000, Some(140)));
-        let said = "identical: all 1000 frames, from frame 140 on (0.003 s)";
+        let said = "identical: all 1000 frames, silent ends aside, from frame 140 on (0.003 s)";
         assert_eq!(verdict.to_string(), said);
     }
 
@@ -267,5 +279,74 @@ mod tests {
             let verdict = judge(&noise(1000), &heard);
             assert_eq!((verdict.is_whole(), verdict.begins), (false, None));
         }
+    }
+
+    /// What a card plays when at `at` of a sound the latency changes by so many frames, with a fade.
+    fn spliced(sound: &[f32], at: usize, by: i64) -> Vec<f32> {
+        const FADE: usize = 96;
+        let on = (at as i64 - by) as usize;
+        let fade = (0..FADE * 2).map(|i| {
+            let share = (i / 2 + 1) as f32 / (FADE + 1) as f32;
+            sound[at * 2 + i] * (1.0 - share) + sound[on * 2 + i] * share
+        });
+        let head = sound[..at * 2].iter().copied();
+        head.chain(fade).chain(sound[(on + FADE) * 2..].iter().copied()).collect()
+    }
+
+    /// Noise that does not repeat.
+    fn long_noise(frames: usize) -> Vec<f32> {
+        let mut state = 1_u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            ((state >> 8) as f32 - 8_388_608.0) / 8_388_608.0
+        };
+        (0..frames * 2).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn a_sound_that_is_moved_in_mid_run_is_found_again_either_way() {
+        let sent = long_noise(60_000);
+        for by in [1440, -1440, 24_000, -24_000] {
+            let verdict = judge(&sent, &spliced(&sent, 30_000, by));
+            let [Splice { at, moved }] = verdict.splices[..] else { panic!("{verdict:?}") };
+            assert_eq!(moved, by);
+            assert_eq!(verdict.missed_last, 0, "{verdict}");
+            // What is repeated is whole; what is left out is missing, the fade with it.
+            let missing = if by > 0 { 0 } else { by.unsigned_abs() as usize + 96 };
+            assert_eq!(verdict.frames - verdict.identical, missing, "{verdict}");
+            assert_eq!(at, 30_000 + missing, "{verdict}");
+            assert!(!verdict.is_whole());
+            let way = if by > 0 { "later" } else { "earlier" };
+            let told = format!("ms {way} from there on");
+            assert!(verdict.to_string().contains(&told), "{verdict}");
+        }
+        let verdict = judge(&sent, &spliced(&sent, 30_000, 1440));
+        assert!(verdict.to_string().contains("moved at 0.625 s: 30.00 ms later"), "{verdict}");
+    }
+
+    #[test]
+    fn two_moves_and_a_hole_are_told_apart() {
+        let sent = long_noise(90_000);
+        let mut heard = spliced(&sent, 60_000, -960);
+        heard[80_000..80_096].fill(0.0);
+        let heard = spliced(&heard, 20_000, 960);
+        let verdict = judge(&sent, &heard);
+        let moved: Vec<i64> = verdict.splices.iter().map(|splice| splice.moved).collect();
+        assert_eq!((moved, verdict.missed_last), (vec![960, -960], 0), "{verdict}");
+        assert_eq!(verdict.frames - verdict.identical, 48 + 960 + 96, "{verdict}");
+    }
+
+    #[test]
+    fn a_hole_in_a_sound_that_repeats_itself_is_no_move() {
+        let bar = long_noise(12_000);
+        let sent = [&bar[..], &bar, &bar, &bar, &long_noise(20_000)].concat();
+        let mut heard = sent.clone();
+        heard[40_000..42_000].fill(0.0);
+        let verdict = judge(&sent, &heard);
+        assert_eq!(
+            (verdict.splices.len(), verdict.holes),
+            (0, Some((20_000, 20_999))),
+            "{verdict}"
+        );
     }
 }
