@@ -82,6 +82,8 @@ type Line<'a> = (usize, &'a str);
 impl Trace {
     /// Reads a record; it begins again when it is over.
     pub fn read(text: &str) -> Result<Self, TraceError> {
+        // Spreadsheets begin a file with the mark of its byte order.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let lines = (1..).zip(text.lines().map(str::trim));
         let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
         let (line, head) = lines.next().unwrap_or((1, ""));

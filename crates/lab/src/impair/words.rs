@@ -10,7 +10,7 @@ use tautline_sim::link::{Bottleneck, Jitter, Loss, PathModel};
 use tautline_sim::trace::Trace;
 
 /// A word that cannot be read, with what was typed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WordError {
     /// No share.
     #[error("`{0}` is no share; write 5% or 0.05")]
@@ -21,6 +21,24 @@ pub enum WordError {
     /// No outage.
     #[error("`{0}` is no outage; write 10s+2s: after ten seconds, for two")]
     Outage(String),
+    /// Bursts too short for what is to be lost in them.
+    #[error(
+        "{share} cannot be lost in bursts of {length}, as a packet at least comes between two; write \
+         --burst {least} or more"
+    )]
+    ShortBursts {
+        /// What is to be lost.
+        share: Share,
+        /// What was asked for.
+        length: f64,
+        /// What works.
+        least: f64,
+    },
+    /// Bursts of nothing.
+    #[error(
+        "--burst gathers what is lost, and nothing is: write --loss 5% too, or a --preset that loses"
+    )]
+    NoLoss,
     /// A duration within one of the others.
     #[error(transparent)]
     Span(#[from] SpanError),
@@ -143,11 +161,11 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// The path with what is different.
-    pub fn of(&self, mut path: PathModel) -> PathModel {
+    /// The path with what is different; refuses what no path can be.
+    pub fn of(&self, mut path: PathModel) -> Result<PathModel, WordError> {
         path.delay = self.delay.unwrap_or(path.delay);
         path.jitter = self.jitter.map_or(path.jitter, Jitter::Uniform);
-        path.loss = self.loss_beside(path.loss);
+        path.loss = self.loss_beside(path.loss)?;
         path.reorders = self.reorder.map_or(path.reorders, |held| (held.share.0, held.by));
         path.duplicates = self.duplicate.map_or(path.duplicates, |share| share.0);
         path.mtu = self.mtu.unwrap_or(path.mtu);
@@ -162,20 +180,28 @@ impl Changes {
         if self.trace.is_some() {
             path.trace.clone_from(&self.trace);
         }
-        path
+        Ok(path)
     }
 
     /// `--loss` alone is random, `--burst` alone gathers what the path loses anyway.
-    fn loss_beside(&self, given: Loss) -> Loss {
+    fn loss_beside(&self, given: Loss) -> Result<Loss, WordError> {
         let share = match self.loss {
             Some(share) => share.0,
-            None if self.burst.is_none() => return given,
+            None if self.burst.is_none() => return Ok(given),
             None => given.share(),
         };
-        match self.burst {
-            Some(length) if share < 1.0 => Loss::bursts(share, length.max(1.0)),
-            _ => Loss::random(share),
+        let Some(length) = self.burst.filter(|_| share < 1.0) else {
+            return Ok(Loss::random(share));
+        };
+        if share == 0.0 {
+            return if self.loss.is_some() { Ok(Loss::NONE) } else { Err(WordError::NoLoss) };
         }
+        // Written with two digits, and so that it works when it is typed.
+        let least = (Loss::least_burst(share) * 100.0 - 1e-6).ceil() / 100.0;
+        if length + 1e-9 < Loss::least_burst(share) {
+            return Err(WordError::ShortBursts { share: Share(share), length, least });
+        }
+        Ok(Loss::bursts(share, length))
     }
 }
 
@@ -218,17 +244,36 @@ mod tests {
             burst: Some(3.0),
             ..Changes::default()
         };
-        let path = changes.of(preset.clone());
+        let path = changes.of(preset.clone()).unwrap();
         assert_eq!((path.delay, path.loss), (Span::from_millis(9), Loss::bursts(0.2, 3.0)));
         assert_eq!((path.jitter, path.holds), (preset.jitter, preset.holds));
-        assert_eq!(Changes::default().of(preset.clone()), preset);
+        assert_eq!(Changes::default().of(preset.clone()), Ok(preset));
     }
 
     #[test]
     fn a_burst_alone_gathers_what_is_lost_anyway() {
         let random = PathModel { loss: Loss::random(0.1), ..PathModel::ideal(Span::ZERO) };
-        let path = Changes { burst: Some(4.0), ..Changes::default() }.of(random);
+        let path = Changes { burst: Some(4.0), ..Changes::default() }.of(random).unwrap();
         assert!((path.loss.share() - 0.1).abs() < 1e-9, "{:?}", path.loss);
         assert_eq!(path.loss.into_good, 0.25);
+    }
+
+    #[test]
+    fn bursts_that_cannot_be_are_refused_with_those_that_can() {
+        let asked = |loss: Option<f64>, burst| {
+            let changes =
+                Changes { loss: loss.map(Share), burst: Some(burst), ..Changes::default() };
+            changes.of(PathModel::ideal(Span::ZERO)).map(|path| path.loss)
+        };
+        for (share, length, least) in [(0.9, 3.0, "9"), (0.99, 1.0, "99"), (0.7, 2.0, "2.34")] {
+            let said = asked(Some(share), length).unwrap_err().to_string();
+            assert!(said.ends_with(&format!("write --burst {least} or more")), "{said}");
+            let loss = asked(Some(share), least.parse().unwrap()).unwrap();
+            assert!((loss.share() - share).abs() < 1e-9 && loss.into_bad <= 1.0 + 1e-9, "{loss:?}");
+        }
+        assert_eq!(asked(None, 3.0), Err(WordError::NoLoss));
+        assert_eq!(asked(Some(0.0), 3.0), Ok(Loss::NONE));
+        assert_eq!(asked(Some(0.5), 1.0).map(Loss::share), Ok(0.5));
+        assert_eq!(asked(Some(1.0), 3.0).map(Loss::share), Ok(1.0));
     }
 }

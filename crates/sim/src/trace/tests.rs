@@ -13,6 +13,12 @@ fn delays_at_an_interval_are_read() {
 }
 
 #[test]
+fn a_file_of_a_spreadsheet_is_read() {
+    let text = "\u{feff}delay_us every 1ms\r\n250\r\n300\r\n";
+    assert_eq!(micros(text), [(0, Some(250)), (1000, Some(300))]);
+}
+
+#[test]
 fn instants_are_read_and_need_not_begin_at_zero() {
     let text = "sent_s,arrived_s\n7.0,7.0005\n7.001,\n7.002,7.0121\n";
     assert_eq!(micros(text), [(0, Some(500)), (1000, None), (2000, Some(10_100))]);
