@@ -1,6 +1,6 @@
 //! Under test: the curve of loss against latency that every receiver reports. A run at an ample
-//! latency says what others would have lost; runs at those lose that, less what the phase between
-//! packets and periods spares.
+//! latency says what would have been late at others; runs at those lose that, less what the phase
+//! between packets and periods spares.
 
 use tautline_proto::time::Span;
 use tautline_sim::preset::Preset;

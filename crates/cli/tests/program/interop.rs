@@ -167,7 +167,7 @@ fn gstreamer_hears_packets_without_our_header_extension() {
 fn gstreamer_plays_packets_that_carry_others_and_knows_nothing_of_it() {
     let test = "gstreamer_plays_packets_that_carry_others_and_knows_nothing_of_it";
     taut_to_gstreamer(test, Coding::L16, "--redundancy code:2");
-    taut_to_gstreamer(test, Coding::L24, "--redundancy red:1 --no-stamps");
+    taut_to_gstreamer(test, Coding::L24, "--redundancy red:1");
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod impaired;
 mod in_step;
 mod interop;
 mod namespaces;
+mod repair_budget;
 mod repaired;
 mod several;
 mod voice;

@@ -24,8 +24,12 @@ pub(super) fn curve(out: &mut String, latency: &Latency, packets: u64) -> fmt::R
     for CurvePoint { latency_ns, late_share } in rows(&latency.curve) {
         writeln!(out, "  {:>7}   {}", Nanos(latency_ns), Share(late_share))?;
     }
+    // The curve is of packets that came by themselves.
+    let bare = latency.curve.iter().find(|point| point.late_share <= target);
+    let waits = bare.is_some_and(|bare| bare.latency_ns < advised);
+    let repairs = if waits { ", with time for repairs" } else { "" };
     let (latency, target) = (Nanos(advised), Share(target));
-    writeln!(out, "--latency {latency} would have been late for {target} or less")
+    writeln!(out, "--latency {latency} would have been late for {target} or less{repairs}")
 }
 
 /// The first point of the curve, and the first below each share.
