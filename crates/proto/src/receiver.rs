@@ -180,8 +180,10 @@ impl Receiver {
             return;
         };
         let media = source.media_near(rtp_timestamp);
-        if self.placement.observe_capture(media, wall) == Reading::Jumped {
-            self.restart(Resync::Jump);
+        match self.placement.observe_capture(media, wall) {
+            Reading::Agreed => {}
+            Reading::Doubted => self.counters.doubted_reports += 1,
+            Reading::Jumped => self.restart(Resync::Jump),
         }
     }
 

@@ -214,6 +214,12 @@ impl Session {
         peer.map_or(0, |peer| peer.clock.path_changes())
     }
 
+    /// How many answers of the peer `ssrc` about its clock were not believed.
+    pub fn refused_exchanges(&self, ssrc: u32) -> u32 {
+        let peer = self.peers.iter().find(|peer| peer.ssrc == ssrc);
+        peer.map_or(0, |peer| peer.clock.refused())
+    }
+
     /// Takes a datagram that arrived at `arrival`, a stamp that may be wrong by `stamp_error`;
     /// tells what it said.
     pub fn handle(

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use tautline_proto::sender::{Identity, Sender};
-use tautline_proto::time::{Frames, MediaTime};
+use tautline_proto::time::{Frames, MediaTime, Span};
 use tautline_proto::wrap;
 
 use crate::clock::TrueTime;
@@ -17,6 +17,69 @@ pub enum Fault {
     SequenceRestarts(u16),
     /// Its program starts anew, with everything chosen anew and no goodbye.
     Restarts(Identity),
+    /// Its reports tell a lie until an instant.
+    Lies(Lie, TrueTime),
+}
+
+/// What reports say that is not so, in every second one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lie {
+    /// The sender report is from a time so much later: its NTP timestamp (RFC 3550 §6.4.1).
+    Report(Span),
+    /// The sender's clock shows so much more, there and as reference time (RFC 3611 §4.4).
+    Clock(Span),
+    /// Questions were answered after so much longer a wait (RFC 3611 §4.5).
+    Wait(Span),
+}
+
+impl Lie {
+    /// Puts it into a compound of RTCP packets.
+    pub(crate) fn tell(self, compound: &mut [u8]) {
+        let mut rest = compound;
+        while rest.len() >= 8 {
+            let length = 4 * (usize::from(u16::from_be_bytes([rest[2], rest[3]])) + 1);
+            let (packet, after) = rest.split_at_mut(length.min(rest.len()));
+            match (packet[1], self) {
+                (SENDER_REPORT, Self::Report(by) | Self::Clock(by)) => {
+                    later(&mut packet[8..16], by)
+                }
+                (EXTENDED, _) => self.tell_blocks(&mut packet[8..]),
+                _ => {}
+            }
+            rest = after;
+        }
+    }
+
+    fn tell_blocks(self, blocks: &mut [u8]) {
+        let mut rest = blocks;
+        while rest.len() >= 4 {
+            let length = 4 * (usize::from(u16::from_be_bytes([rest[2], rest[3]])) + 1);
+            let (block, after) = rest.split_at_mut(length.min(rest.len()));
+            match (block[0], self) {
+                (REFERENCE_TIME, Self::Clock(by)) => later(&mut block[4..12], by),
+                (DELAYS, Self::Wait(by)) => {
+                    block[4..].chunks_exact_mut(12).for_each(|answer| later(&mut answer[8..], by));
+                }
+                _ => {}
+            }
+            rest = after;
+        }
+    }
+}
+
+/// Packet types and block types (RFC 3550 §12.1, RFC 3611 §2 and §4).
+const SENDER_REPORT: u8 = 200;
+const EXTENDED: u8 = 207;
+const REFERENCE_TIME: u8 = 4;
+const DELAYS: u8 = 5;
+
+/// Adds to a time in seconds and binary fractions: 32 bits of each, or 16.
+fn later(field: &mut [u8], by: Span) {
+    let fraction = 4 * field.len() as u32;
+    let units = (i128::from(by.as_nanos()) << fraction) / 1_000_000_000;
+    let told = field.iter().fold(0, |all, byte| all << 8 | i128::from(*byte)) + units;
+    let bytes = told.to_be_bytes();
+    field.copy_from_slice(&bytes[bytes.len() - field.len()..]);
 }
 
 /// Another sender that sends to the same address, as fast.

@@ -79,6 +79,8 @@ pub struct Scenario {
     pub sender: HostModel,
     /// Who receives.
     pub receivers: Vec<ReceiverModel>,
+    /// Whether packets carry the instants of their capture and departure, as a stranger's do not.
+    pub stamps: bool,
     /// Whether the two ends talk RTCP.
     pub reports: bool,
     /// What befalls the stream, in order.
@@ -120,6 +122,7 @@ impl Scenario {
             budget: Span::ZERO,
             sender: HostModel::IDEAL,
             receivers: vec![receiver],
+            stamps: true,
             reports: true,
             faults: Vec::new(),
             intruder: None,

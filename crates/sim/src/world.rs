@@ -24,7 +24,7 @@ use tautline_proto::wire::rtp::ExtensionIds;
 use crate::arrivals::Desk;
 use crate::card::Card;
 use crate::clock::{SimClock, TrueTime};
-use crate::fault::{Fault, Intruding, Timeline};
+use crate::fault::{Fault, Intruding, Lie, Timeline};
 use crate::heard::{Heard, is_sound, value};
 use crate::link::{Path, Pauses};
 use crate::scenario::{HostModel, ReceiverModel, Scenario};
@@ -77,6 +77,10 @@ pub struct World {
     identity: Identity,
     timeline: Timeline,
     faults: VecDeque<(TrueTime, Fault)>,
+    /// What reports tell that is not so, until when; and how many were sent since, and lied.
+    lie: Option<(Lie, TrueTime)>,
+    truths: u32,
+    lies: u32,
     intruding: Option<Intruding>,
     /// Of the packet sent last.
     sequence: u16,
@@ -100,8 +104,11 @@ impl World {
             model.also_there.iter().fold(model.there.mtu, |least, also| least.min(also.mtu))
         };
         let mtu = scenario.receivers.iter().map(paths).min().unwrap_or(1500);
-        let bounds =
-            Bounds { budget: scenario.budget, stamps: true, most_bytes: mtu.saturating_sub(28) };
+        let bounds = Bounds {
+            budget: scenario.budget,
+            stamps: scenario.stamps,
+            most_bytes: mtu.saturating_sub(28),
+        };
         let listeners = scenario
             .receivers
             .iter()
@@ -121,6 +128,9 @@ impl World {
             identity: IDENTITY,
             timeline: Timeline::default(),
             faults: scenario.faults.clone().into(),
+            lie: None,
+            truths: 0,
+            lies: 0,
             intruding: scenario.intruder.map(|model| Intruding {
                 sender: sender_of(&scenario, model.identity, wall),
                 model,
@@ -319,6 +329,7 @@ impl World {
         let mut buffer = [0; 1400];
         let local = self.host.local(self.now);
         if let Some(bytes) = self.host.session.poll(local, &mut buffer) {
+            self.tamper(&mut buffer[..bytes]);
             for number in 0..self.listeners.len() {
                 let mut arrivals = Vec::new();
                 self.listeners[number].there.carry(bytes, self.now, |when| arrivals.push(when));

@@ -32,6 +32,7 @@ pub struct ClockEstimator {
     mapping: Option<ClockMapping>,
     steps: u32,
     path_changes: u32,
+    refused: u32,
 }
 
 impl ClockEstimator {
@@ -86,6 +87,7 @@ impl ClockEstimator {
             mapping: None,
             steps: 0,
             path_changes: 0,
+            refused: 0,
         }
     }
 
@@ -100,10 +102,16 @@ impl ClockEstimator {
         self.path_changes
     }
 
+    /// Exchanges that cannot have been, or that fitted nothing and that no others confirmed.
+    pub const fn refused(&self) -> u32 {
+        self.refused
+    }
+
     /// Takes one exchange and gives the mapping as it is now; `None` where the exchange is not
     /// believed, or not yet.
     pub fn observe(&mut self, exchange: Exchange) -> Option<ClockMapping> {
         if !exchange.is_possible() {
+            self.refused = self.refused.saturating_add(1);
             return None;
         }
         let kept = Kept::from(&exchange);
@@ -122,9 +130,15 @@ impl ClockEstimator {
         if !reverted && (self.contradicts(&kept) || self.is_odd(kept.ways, &line)) {
             return self.set_aside(kept).and_then(|()| self.map(&kept));
         }
-        self.odd = [None; Self::ODD];
+        self.refuse_odd();
         self.take(kept, line);
         self.map(&kept)
+    }
+
+    /// What was set aside was confirmed by nothing.
+    fn refuse_odd(&mut self) {
+        let odd = core::mem::replace(&mut self.odd, [None; Self::ODD]);
+        self.refused = self.refused.saturating_add(odd.iter().flatten().count() as u32);
     }
 
     fn start(&mut self, kept: Kept) {
@@ -253,6 +267,7 @@ impl ClockEstimator {
         let line = self.line?;
         let count = self.odd.iter().flatten().count();
         if count == Self::ODD {
+            self.refused = self.refused.saturating_add(1);
             self.odd.rotate_left(1);
         }
         self.odd[count.min(Self::ODD - 1)] = Some(kept);
@@ -328,9 +343,10 @@ impl ClockEstimator {
     fn restart(&mut self) {
         let odd = self.odd;
         let rate = self.line.map_or(0.0, |line| line.rate());
-        let (steps, path_changes) = (self.steps + 1, self.path_changes);
-        *self = Self { steps, path_changes, ..Self::new() };
         let count = odd.iter().flatten().count();
+        let (steps, path_changes) = (self.steps + 1, self.path_changes);
+        let refused = self.refused.saturating_add((count - Self::ODD_CONTRARY) as u32);
+        *self = Self { steps, path_changes, refused, ..Self::new() };
         for kept in odd.iter().flatten().skip(count - Self::ODD_CONTRARY) {
             let Some(mut line) = self.line else {
                 self.start(*kept);

@@ -42,6 +42,8 @@ pub struct Counters {
     pub early: u64,
     /// Packets that did not fit the timeline and that no other confirmed yet.
     pub doubted: u64,
+    /// Reports of the sender that did not fit the timeline and that no other confirmed yet.
+    pub doubted_reports: u64,
     /// Packets of another sender while this one is heard.
     pub foreign: u64,
     /// Datagrams that were no packet, by [`Invalid::index`].

@@ -16,7 +16,7 @@ pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> 
         format: scenario.format,
         identity,
         period: scenario.sender.card.period,
-        stamps: true,
+        stamps: scenario.stamps,
         wall_offset: wall,
         redundancy: Layout::NONE,
     })
@@ -45,9 +45,32 @@ impl World {
                     self.host.session = Session::new(SessionConfig { ssrc, cname, wall_offset });
                     identity
                 }
+                Fault::Lies(lie, until) => {
+                    self.lie = Some((lie, until));
+                    continue;
+                }
             };
             self.timeline.begin(self.identity.timestamp, first);
             self.sender = sender_of(&self.scenario, self.identity, self.host.wall);
+        }
+    }
+
+    /// How many reports told a lie so far.
+    pub const fn lies(&self) -> u32 {
+        self.lies
+    }
+
+    /// Makes every second report what it is not, in its time.
+    pub(super) fn tamper(&mut self, report: &mut [u8]) {
+        let Some((lie, until)) = self.lie else { return };
+        if self.now >= until {
+            self.lie = None;
+            return;
+        }
+        self.truths += 1;
+        if self.truths % 2 == 1 {
+            self.lies += 1;
+            lie.tell(report);
         }
     }
 

@@ -19,6 +19,8 @@ pub struct Look {
     pub steps: u32,
     /// How often it saw the path become another.
     pub path_changes: u32,
+    /// How many answers about that clock it did not believe.
+    pub refused: u32,
 }
 
 impl World {
@@ -41,6 +43,7 @@ impl World {
             basis: due.basis,
             steps: session.clock_steps(IDENTITY.ssrc),
             path_changes: session.path_changes(IDENTITY.ssrc),
+            refused: session.refused_exchanges(IDENTITY.ssrc),
         })
     }
 }
