@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::common::lab::{Carried, Lab};
-use crate::common::{alone, beside};
+use crate::common::{alone, beside, skipped};
 
 #[test]
 fn what_a_network_loses_is_lost_and_at_no_other_door() {
@@ -73,14 +73,17 @@ fn what_a_full_socket_drops_is_discarded_and_the_rest_is_the_receivers() {
 /// Whether nothing but the network disturbed it: a machine that is busy or stands still makes packets
 /// late by itself, and a latency that follows them rises rightly.
 fn is_undisturbed(carried: &Carried) -> bool {
-    let stalls = carried.heard.0["host"]["stalls"].as_u64();
-    let own = carried.heard.door("late_sender") + carried.heard.count("xruns");
+    let own = carried.heard.stalls()
+        + carried.heard.door("late_sender")
+        + carried.heard.door("late_receiver")
+        + carried.heard.count("xruns");
     let relay = carried.relayed.0["lateness"]["max_ns"].as_i64();
-    stalls == Some(0) && own == 0 && relay.is_some_and(|late| late < 2_000_000)
+    own == 0 && relay.is_some_and(|late| late < 2_000_000)
 }
 
 #[test]
 fn auto_latency_rises_with_spikes_and_comes_down_after_them() {
+    let test = "auto_latency_rises_with_spikes_and_comes_down_after_them";
     let _turn = alone();
     let mut record = String::from("delay_us every 1ms\n");
     // Three seconds with a spike of 5 ms each half second, then nothing of the kind.
@@ -88,21 +91,25 @@ fn auto_latency_rises_with_spikes_and_comes_down_after_them() {
         let spike = if milli < 3_000 { 6_000 - 1_000 * (milli % 500) } else { 0 };
         writeln!(record, "{}", spike.max(1_000)).unwrap();
     }
-    let mut lab = Lab::with_file("--trace record.csv --once --back ideal", "record.csv", &record);
-    let carried = lab.carry("--input tone:997 --duration 19s", "--latency auto");
-    carried.heard.adds_up();
-    let auto = |name: &str| carried.heard.nanos(&format!("/latency/auto/{name}"));
-    // A packet, the ring, and 5 to 6 ms of way, as packets leave within the record's milliseconds.
-    assert!(auto("greatest_ns") >= 8_000_000, "{carried}");
-    assert!(carried.heard.notes().iter().any(|note| note.contains("followed the packets")));
-    if !is_undisturbed(&carried) {
-        println!("SKIPPED: that it is no higher and comes down, as the machine was busy itself");
-        return;
+    let flags = "--trace record.csv --once --back ideal";
+    // Three times at most, until the machine was not busy itself.
+    for _ in 0..3 {
+        let mut lab = Lab::with_file(flags, "record.csv", &record);
+        let carried = lab.carry("--input tone:997 --duration 14s", "--latency auto");
+        carried.heard.adds_up();
+        let auto = |name: &str| carried.heard.nanos(&format!("/latency/auto/{name}"));
+        // A packet, the ring, and 5 to 6 ms of way, as packets leave within the record's milliseconds.
+        assert!(auto("greatest_ns") >= 8_000_000, "{carried}");
+        assert!(carried.heard.notes().iter().any(|note| note.contains("followed the packets")));
+        if is_undisturbed(&carried) {
+            // Half of the band, and what the relay is late by.
+            assert!(auto("greatest_ns") < 12_300_000, "{carried}");
+            assert!(auto("falls") >= 1, "{carried}");
+            assert!(auto("last_ns") < auto("greatest_ns") - 300_000, "{carried}");
+            return;
+        }
     }
-    // Half of the band, and what the relay is late by.
-    assert!(auto("greatest_ns") < 12_300_000, "{carried}");
-    assert!(auto("falls") >= 1, "{carried}");
-    assert!(auto("last_ns") < auto("greatest_ns") - 300_000, "{carried}");
+    skipped(test, "that it is no higher and comes down cannot be told on a machine that is busy");
 }
 
 #[test]
