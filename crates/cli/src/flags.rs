@@ -114,8 +114,8 @@ pub(crate) struct Send {
     #[arg(long, value_name = "HOW", default_value = "off", help_heading = "Network",
           value_parser = parse::<Asked>)]
     pub(crate) redundancy: Asked,
-    /// Time after its own departure in which a packet may still be repaired: part of the latency
-    /// [default: what --latency leaves, else 10ms]
+    /// Time after its own departure in which a packet may still be repaired: part of the latency, no
+    /// more than that leaves, and 64 packets at most [default: what --latency leaves, else 10ms]
     #[arg(long, value_name = "TIME", help_heading = "Network", value_parser = span)]
     pub(crate) redundancy_budget: Option<Span>,
     /// Plain RTP without the sender's instants: for receivers that refuse header extensions
