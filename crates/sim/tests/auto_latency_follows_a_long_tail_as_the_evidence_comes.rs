@@ -61,7 +61,8 @@ fn auto_latency_follows_a_long_tail_as_the_evidence_comes() {
         // A latency at the 99 % quantile would be 1.4 ms below.
         assert!(other >= needs_9999, "{told}: 99.99 % need {needs_9999}");
         assert!(other <= needs_9999 + PERIOD, "{told}: 99.99 % need {needs_9999}");
-        (soon.push(one), evident.push(other));
+        soon.push(one);
+        evident.push(other);
     }
     soon.sort_unstable();
     evident.sort_unstable();
