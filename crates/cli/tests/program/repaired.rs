@@ -52,6 +52,25 @@ fn five_percent_of_loss_leaves_fewer_gaps_at_eight_milliseconds_than_roc_does() 
     assert!(6 * told[1].0 < 7, "{told:?}");
 }
 
+/// What no budget of 40 ms could bring back, bursts of more than 40 packets, does not come in a day.
+#[test]
+fn a_fifth_lost_in_bursts_is_heard_whole() {
+    let _turn = beside();
+    let mut lab = Lab::start("--loss 20% --burst 3 --seed 5 --back ideal");
+    let sent = Sound::noise(SHAPE, 15_000, 20);
+    sent.write(&lab.folder.file("sent.wav"));
+    let redundancy = "--redundancy code:6 --redundancy-budget 40ms";
+    let patient = PATIENT.join(" ");
+    let send = format!("--input file:sent.wav --format l16 {redundancy} {patient}");
+    let carried = lab.carry(&send, &patient);
+    let (lost, repaired) = (carried.relayed.there("lost"), carried.heard.count("repaired"));
+    assert!((2_400..=3_600).contains(&lost), "{carried}");
+    // The relay counts what came before the first that was heard, and after the last.
+    assert!(repaired <= lost && repaired + 100 >= lost, "{repaired} of {lost}: {carried}");
+    assert_eq!(carried.heard.count("lost") + carried.heard.count("late"), 0, "{carried}");
+    lab.heard().is_exactly(&sent);
+}
+
 fn at(place: &crate::common::network::Namespace, folder: &Folder, line: &str) -> Call {
     taut(words(line)).in_folder(folder.path()).within(place)
 }
