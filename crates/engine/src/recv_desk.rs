@@ -10,6 +10,7 @@ use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::Settings;
 use tautline_proto::ledger::Passage;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
+use tautline_proto::servo::Servo;
 use tautline_proto::session::{Event, Session, SessionConfig};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::{Announcement, Effective};
@@ -197,6 +198,7 @@ impl Desk {
             self.arrivals.stand(standing(&status), |from, to| watch.witness.overlaps(from, to));
             self.left = status.said_goodbye;
             self.follow_source(&status);
+            self.note_reach(&status, watch);
         }
         self.adapt();
         self.note_repair(watch);
@@ -434,6 +436,19 @@ impl Desk {
             self.link_offset,
             repair_latency(takes - window, window)
         ));
+    }
+
+    /// Says so if the card runs further off the sender's than is followed.
+    fn note_reach(&self, status: &RxStatus, watch: &mut Watch) {
+        if status.out_of_reach {
+            watch.note(format!(
+                "{}: the card runs more than {:.0} ppm off the sender's: resampling follows no further, \
+                 so the sound jumps now and then; no two cards that are sound run so far apart: check \
+                 the rates of both",
+                self.address,
+                Servo::reach().as_f64()
+            ));
+        }
     }
 
     /// Says what stands between the latency that is wanted and one that works.

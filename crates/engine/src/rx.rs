@@ -83,6 +83,8 @@ pub(crate) struct RxStatus {
     pub(crate) quiet: bool,
     /// How much faster the card runs than the sender's, while frames are resampled.
     pub(crate) drift: Option<Ppm>,
+    /// Whether it runs too far off the sender's to be followed.
+    pub(crate) out_of_reach: bool,
 }
 
 /// One stream on its way to the device.
@@ -210,6 +212,7 @@ impl Incoming {
             paths: self.paths,
             quiet: self.is_quiet(at),
             drift: receiver.drift(),
+            out_of_reach: receiver.is_out_of_reach(),
         };
         // The newest status is in the next one too, so a full ring loses nothing: when something
         // went wrong is kept until it is told.

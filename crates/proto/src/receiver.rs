@@ -475,6 +475,12 @@ impl Receiver {
         self.renderer.drift()
     }
 
+    /// Whether the card runs too far off the sender's to be followed ([`crate::servo::Servo::reach`]):
+    /// the sound jumps now and then.
+    pub fn is_out_of_reach(&self) -> bool {
+        self.renderer.is_out_of_reach()
+    }
+
     /// Ends the turn of every packet that begins in the frames that were read.
     fn take_turns(
         &mut self,

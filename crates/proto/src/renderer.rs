@@ -88,6 +88,11 @@ impl Renderer {
         self.servo.drift()
     }
 
+    /// Whether the card runs too far off the sender's to be followed.
+    pub(crate) fn is_out_of_reach(&self) -> bool {
+        self.servo.is_out_of_reach()
+    }
+
     /// See [`Playout::place`].
     pub(crate) fn place_packet(
         &mut self,

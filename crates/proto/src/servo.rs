@@ -76,10 +76,23 @@ impl Servo {
         }
     }
 
-    /// How much faster the card runs than the sender's; `None` while that is not followed.
+    /// How much faster the card runs than the sender's; `None` while that is not followed, or no
+    /// further than [`Servo::reach`].
     pub fn drift(&self) -> Option<Ppm> {
+        let known = self.mode == Mode::Following && !self.drift.is_at_its_end();
         // A card that is slow has more of the stream due for each frame of its own.
-        (self.mode == Mode::Following).then(|| Ppm::from_f64(-self.drift.rate * 1e6))
+        known.then(|| Ppm::from_f64(-self.drift.rate * 1e6))
+    }
+
+    /// How far two cards may run apart and are followed.
+    pub fn reach() -> Ppm {
+        Ppm::from_f64(Drift::MOST * 1e6)
+    }
+
+    /// Whether the two cards have run further apart than [`Servo::reach`] for some seconds: the place
+    /// falls behind and jumps, again and again.
+    pub fn is_out_of_reach(&self) -> bool {
+        self.drift.at_its_end > Drift::FOR_CERTAIN
     }
 
     /// Whether frames are to be copied as soon as the place is a whole frame.
@@ -208,16 +221,21 @@ struct Drift {
     rate: f64,
     /// Frames of the card since the last point that was due.
     passed: Frames,
+    /// For how long the rate has been the most there is, in seconds.
+    at_its_end: f64,
 }
 
 impl Drift {
-    const UNKNOWN: Self = Self { expected: None, rate: 0.0, passed: Frames::ZERO };
+    const UNKNOWN: Self =
+        Self { expected: None, rate: 0.0, passed: Frames::ZERO, at_its_end: 0.0 };
     /// Natural frequency of the loop in radians per second, critically damped: a drift that changes
     /// by 100 ppm is behind by 100 ppm ÷ (e · ω) = 46 µs at most and is caught up with in seconds; a
     /// mapping that moves by 10 µs moves the drift by 3 ppm.
     const OMEGA: f64 = 0.8;
     /// The most that two cards run apart: 500 ppm, and what an estimate of that overshoots by.
     const MOST: f64 = 600e-6;
+    /// At its end for so long, in seconds, it is no overshoot.
+    const FOR_CERTAIN: f64 = 3.0;
     /// What is due moved at once by more than this: the clocks were mapped anew, which says nothing
     /// of the drift. Twice what a card of 500 ppm is behind by in the beginning.
     const JUMP: Span = Span::from_micros(500);
@@ -243,6 +261,11 @@ impl Drift {
         let behind = behind.as_f64() / f64::from(rate.hertz());
         self.rate += Self::OMEGA * gain * behind;
         self.rate = self.rate.clamp(-Self::MOST, Self::MOST);
+        self.at_its_end = if self.is_at_its_end() { self.at_its_end + seconds } else { 0.0 };
+    }
+
+    fn is_at_its_end(&self) -> bool {
+        self.rate.abs() >= Self::MOST
     }
 
     /// The card goes on by so many frames.

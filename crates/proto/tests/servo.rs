@@ -107,6 +107,23 @@ fn a_drift_is_made_up_for_to_less_than_a_microsecond() {
 }
 
 #[test]
+fn cards_too_far_apart_are_said_to_be_and_no_figure_is_made_up() {
+    for drift in [-3000.0, -700.0, 700.0, 3000.0] {
+        let mut card = Card::new(Span::from_micros(50));
+        card.blocks(2, drift);
+        assert!(!card.servo.is_out_of_reach(), "{drift}: told before it is certain");
+        card.blocks(8, drift);
+        assert!(card.servo.is_out_of_reach(), "{drift}");
+        assert_eq!(card.servo.drift(), None, "{drift}");
+        card.blocks(20, drift / drift.abs() * 100.0);
+        assert!(!card.servo.is_out_of_reach(), "{drift}: and back");
+    }
+    let mut card = Card::new(Span::from_micros(50));
+    card.blocks(60, 500.0);
+    assert!(!card.servo.is_out_of_reach());
+}
+
+#[test]
 fn what_drifts_no_more_is_copied_again_from_a_whole_frame_on() {
     let mut card = Card::new(Span::from_micros(50));
     card.blocks(30, 100.0);

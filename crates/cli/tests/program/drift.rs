@@ -1,7 +1,7 @@
 //! Cards that run apart: what the simulator's days and hours say of the servo, on real sockets.
 
-use crate::common::alone;
 use crate::common::lab::Lab;
+use crate::common::{alone, beside};
 
 /// Rings that outlast most of a host's freezes.
 const CARDS: &str = "--period 48 --periods 24 --latency 60ms";
@@ -28,4 +28,18 @@ fn cards_300_ppm_apart_play_in_time_and_lose_no_frame() {
         let found = heard.nanos("/latency/measured/count");
         assert!(found > 15_000, "{found} packets were found in the sound; {told}");
     }
+}
+
+#[test]
+fn cards_too_far_apart_are_told_of_and_no_drift_is_made_up() {
+    let _turn = beside();
+    let lab = Lab::straight();
+    let recv = lab.recv_to("virtual:?ppm=3000", CARDS);
+    lab.send(&format!("--input tone:997 --duration 10s {CARDS}")).end().well();
+    let heard = recv.end().report();
+    let told =
+        heard.notes().iter().filter(|note| note.contains("600 ppm off the sender's")).count();
+    assert_eq!(told, 1, "{:#}", heard.0);
+    assert!(heard.stream("/drift_ppm").is_null(), "{:#}", heard.0);
+    assert!(heard.count("resyncs") > 1, "{:#}", heard.0);
 }

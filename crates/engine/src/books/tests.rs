@@ -37,6 +37,7 @@ fn status(millis: i64, (late, lost, xruns): (u64, u64, u64)) -> RxStatus {
         paths: crate::paths::Paths::default(),
         quiet: false,
         drift: None,
+        out_of_reach: false,
     }
 }
 
