@@ -1,5 +1,6 @@
 //! The command line, defined once: help, man pages, completions and `tautline.toml` follow from it.
 
+mod asked;
 mod lab;
 
 use std::path::PathBuf;
@@ -19,8 +20,8 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::address::Address;
 use crate::help;
-use crate::redundancy::Asked;
 
+pub(crate) use asked::Asked;
 pub(crate) use lab::{Back, Impair, Lab};
 
 /// Carries sound between machines and proves when it arrives.

@@ -1,13 +1,9 @@
 //! `--redundancy` and what it comes to for one stream.
 
-use std::str::FromStr;
-
 use tautline_engine::plan::{least_latency, repair_latency, repair_time};
 use tautline_io::udp::{UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::Settings;
-use tautline_proto::redundancy::{
-    Bounds, ETHERNET, MOST_WINDOW, Redundancy, RedundancyError, Regulator,
-};
+use tautline_proto::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy, Regulator};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 
@@ -15,44 +11,6 @@ use crate::address::Resolved;
 use crate::failure::Failure;
 use crate::flags::{Latency, Send};
 use crate::screen;
-
-/// What is written behind `--redundancy`: an amount, networks, or both.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Asked {
-    pub(crate) amount: Redundancy,
-    /// Interfaces by which every packet goes; none if the address says where.
-    pub(crate) paths: Vec<String>,
-}
-
-impl FromStr for Asked {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut asked = Self::default();
-        let (mut amounts, mut networks) = (0, 0);
-        for part in text.split('+') {
-            if let Some(names) = part.strip_prefix("paths:") {
-                asked.paths = names.split(',').map(str::to_owned).collect();
-                networks += 1;
-            } else {
-                asked.amount = part.parse().map_err(|error: RedundancyError| {
-                    error.to_string() + ", or paths:eth0,eth1 alone or behind a +"
-                })?;
-                amounts += 1;
-            }
-        }
-        if amounts > 1 || networks > 1 {
-            return Err(format!("`{text}` asks twice; write it as code:2+paths:eth0,eth1"));
-        }
-        let mut different = asked.paths.clone();
-        different.sort();
-        different.dedup();
-        if networks > 0 && (different.len() != 2 || different.iter().any(String::is_empty)) {
-            return Err(format!("`{text}` names no two networks; write paths:eth0,eth1"));
-        }
-        Ok(asked)
-    }
-}
 
 /// The time to repair that is taken where neither it nor a latency is given.
 const USUAL_BUDGET: Span = Span::from_millis(10);
@@ -175,34 +133,5 @@ pub(crate) fn tell(flags: &Send, regulator: &Regulator, format: &StreamFormat) {
             "a packet has room for {most} others before it is too long for the network, not the \
              {wanted} of --redundancy {asked}; a shorter --ptime has more"
         ));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_amount_and_networks_are_read_in_any_order() {
-        let both =
-            Asked { amount: Redundancy::Code(2), paths: vec!["eth0".into(), "wlan0".into()] };
-        assert_eq!("code:2+paths:eth0,wlan0".parse(), Ok(both.clone()));
-        assert_eq!("paths:eth0,wlan0+code:2".parse(), Ok(both));
-        assert_eq!("off".parse(), Ok(Asked::default()));
-    }
-
-    #[test]
-    fn what_is_no_redundancy_is_refused_with_what_to_write() {
-        for (text, mend) in [
-            ("fec", "code:1 to code:24"),
-            ("red:0", "red:1 to red:24"),
-            ("code:25", "code:1 to code:24"),
-            ("paths:eth0", "paths:eth0,eth1"),
-            ("paths:eth0,eth0", "paths:eth0,eth1"),
-            ("red:1+code:1", "code:2+paths:eth0,eth1"),
-        ] {
-            let told = text.parse::<Asked>().unwrap_err();
-            assert!(told.contains(mend), "{text}: {told}");
-        }
     }
 }

@@ -11,6 +11,7 @@ mod recv_changes;
 mod sdp;
 pub(crate) mod send;
 mod send_changes;
+mod streams;
 mod takes;
 mod way;
 

@@ -6,7 +6,7 @@ use tautline_engine::control::{RecvChange, Wanted};
 use tautline_proto::device::Settings;
 use tautline_proto::stream::StreamFormat;
 
-use super::recv::{check_alike, stream};
+use super::streams::{check_alike, stream};
 use crate::address::Address;
 use crate::control::nothing;
 use crate::flags::{Latency, Recv, latency, parse};

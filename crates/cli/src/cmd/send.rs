@@ -15,7 +15,7 @@ use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, pac
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
 
-use super::send_changes::SendLines;
+use super::send_changes::{SendLines, refuse_loss};
 use super::{as_specified, device_settings, run_options, stop_on_signals};
 use crate::address::Resolved;
 use crate::control;
@@ -139,30 +139,6 @@ fn stream_format(
             .payload_type
             .unwrap_or_else(|| StreamFormat::default_payload_type(sample)),
     })
-}
-
-/// A file's samples must fit the wire as they are: refuses a coding coarser than the file `needs`.
-pub(super) fn refuse_loss(
-    input: &DeviceSpec,
-    needs: SampleFormat,
-    sample: SampleFormat,
-) -> Result<(), Failure> {
-    if sample.bytes() >= needs.bytes() {
-        return Ok(());
-    }
-    let (bits, name) = (8 * sample.bytes(), tautline_engine::format_name(needs));
-    let convert = match input {
-        DeviceSpec::File(path) => {
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-            let coarser = path.with_file_name(format!("{stem}-{bits}-bit.wav"));
-            format!(": sox {} -b {bits} {}", path.display(), coarser.display())
-        }
-        _ => String::new(),
-    };
-    Err(Failure::usage(format!(
-        "{input} has finer samples than {bits} bits carry; send it with --format {name}, or convert it \
-         first{convert}"
-    )))
 }
 
 fn latency(

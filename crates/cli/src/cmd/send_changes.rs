@@ -7,9 +7,9 @@ use tautline_engine::control::{Destined, SendChange};
 use tautline_io::destinations::Destinations;
 use tautline_io::udp::{UdpOptions, check_destinations};
 
-use super::send::refuse_loss;
 use crate::address::{Address, Resolved};
 use crate::control::nothing;
+use crate::failure::Failure;
 use crate::flags::{Coding, Latency, latency, parse, span};
 
 /// Reads lines, knowing how the run was started.
@@ -89,4 +89,28 @@ impl SendLines {
             reports_to: resolved.iter().map(|to| to.rtcp).collect(),
         })))
     }
+}
+
+/// A file's samples must fit the wire as they are: refuses a coding coarser than the file `needs`.
+pub(super) fn refuse_loss(
+    input: &DeviceSpec,
+    needs: SampleFormat,
+    sample: SampleFormat,
+) -> Result<(), Failure> {
+    if sample.bytes() >= needs.bytes() {
+        return Ok(());
+    }
+    let (bits, name) = (8 * sample.bytes(), tautline_engine::format_name(needs));
+    let convert = match input {
+        DeviceSpec::File(path) => {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let coarser = path.with_file_name(format!("{stem}-{bits}-bit.wav"));
+            format!(": sox {} -b {bits} {}", path.display(), coarser.display())
+        }
+        _ => String::new(),
+    };
+    Err(Failure::usage(format!(
+        "{input} has finer samples than {bits} bits carry; send it with --format {name}, or convert it \
+         first{convert}"
+    )))
 }

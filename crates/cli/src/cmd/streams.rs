@@ -1,0 +1,133 @@
+//! What `taut recv` lays out for each stream it hears: sockets, format, latency.
+
+use tautline_dsp::format::SampleFormat;
+use tautline_engine::plan::{LatencyRule, StreamPlan, least_latency};
+use tautline_io::link::Link;
+use tautline_io::pair::open_pair;
+use tautline_io::udp::UdpOptions;
+use tautline_io::wire_thread::{Ringed, WireOptions};
+use tautline_proto::device::Settings;
+use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
+use tautline_proto::time::Span;
+use tautline_proto::wire::rtp::{ExtensionIds, STAMPED_HEADER_BYTES};
+
+use super::send::DEFAULT_LATENCY;
+use crate::address::{Address, Resolved};
+use crate::failure::Failure;
+use crate::flags::{Latency, LinkFlag, Recv};
+
+/// All streams of one device have its rate and channels.
+pub(super) fn check_alike(
+    address: &Address,
+    resolved: &Resolved,
+    format: &StreamFormat,
+) -> Result<(), Failure> {
+    let Some(described) = &resolved.description else { return Ok(()) };
+    if (described.rate, described.channels) == (format.rate, format.channels) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{address} is {} with {} channels and the device is to run at {} with {}; leave --rate and \
+         --channels out, or receive streams that differ in programs of their own",
+        described.rate, described.channels, format.rate, format.channels
+    )))
+}
+
+pub(super) fn stream(
+    flags: &Recv,
+    (address, resolved): (&Address, &Resolved),
+    promised: Option<Span>,
+    format: StreamFormat,
+    device: &Settings,
+) -> Result<StreamPlan, Failure> {
+    let described = resolved.description.as_ref();
+    let promised = described.and_then(|d| d.link_offset).or(promised);
+    let link_offset = latency(flags.timing.latency, promised, &format, device)?;
+    let mut format = format;
+    if let Some(described) = described {
+        format.sample = described.sample;
+        format.payload_type = described.payload_type;
+        format.packet = described.packet.unwrap_or(format.packet);
+    }
+    let exact = described.is_some() || flags.stream.payload_type.is_some();
+    let payload_types = match (exact, flags.stream.format) {
+        (true, _) => PayloadTypes::Exactly,
+        (false, Some(_)) => PayloadTypes::Any,
+        (false, None) => PayloadTypes::ByConvention,
+    };
+    let receiver = ReceiverConfig {
+        format,
+        payload_types,
+        extensions: described.map_or(ExtensionIds::DEFAULT, |d| d.extensions),
+        link_offset,
+        resampler: flags.resampler,
+    };
+    let options = sockets(address, resolved, &format);
+    let (direct, control) = open_pair(&options)?;
+    let link: Box<dyn Link> = match flags.link {
+        LinkFlag::Ringed => {
+            let wire = WireOptions::below(flags.timing.scheduler, &options);
+            Box::new(Ringed::start(direct, wire)?)
+        }
+        LinkFlag::Auto | LinkFlag::Direct => Box::new(direct),
+    };
+    Ok(StreamPlan {
+        address: address.to_string(),
+        receiver,
+        latency: match flags.timing.latency {
+            None => LatencyRule::Sender,
+            Some(Latency::Kept(_)) => LatencyRule::Chosen,
+            Some(Latency::Auto) => LatencyRule::Arrivals,
+        },
+        loss_target: flags.loss_target,
+        link,
+        control,
+        gain: address.gain,
+    })
+}
+
+/// The latency chosen, promised, or the usual one, where it is to follow the packets to begin with:
+/// but never less than can work here.
+pub(super) fn latency(
+    chosen: Option<Latency>,
+    promised: Option<Span>,
+    format: &StreamFormat,
+    device: &Settings,
+) -> Result<Span, Failure> {
+    let least = least_latency(format.ptime(), device);
+    match chosen {
+        Some(Latency::Kept(latency)) if latency < least => Err(Failure::usage(format!(
+            "--latency {latency} is less than packets of {} and {} periods of {} frames take; use \
+             --latency {least} or more, shorter packets at the sender or a shorter --period",
+            format.ptime(),
+            device.periods,
+            device.period
+        ))),
+        Some(Latency::Kept(latency)) => Ok(latency),
+        None | Some(Latency::Auto) => Ok(promised.unwrap_or(DEFAULT_LATENCY).max(least)),
+    }
+}
+
+pub(super) fn reception(address: &Address, resolved: &Resolved) -> UdpOptions {
+    let mut options = UdpOptions::receiver(resolved.rtp);
+    let described = resolved.description.as_ref();
+    let mut interfaces = address.interface.iter().flat_map(|names| names.split(','));
+    options.interface = interfaces.next().map(str::to_owned);
+    options.also_heard_at = interfaces.map(str::to_owned).collect();
+    options.source_filter =
+        address.source.or_else(|| described.and_then(|d| d.sources.first().copied()));
+    options
+}
+
+fn sockets(address: &Address, resolved: &Resolved, format: &StreamFormat) -> UdpOptions {
+    let mut options = reception(address, resolved);
+    // Packets of any length are taken, so there is room for the longest.
+    let longest = format.rate.frames_within(PTIME_RANGE.1);
+    // In whatever coding: the sender may change it.
+    let widest = StreamFormat { sample: SampleFormat::F32, ..*format };
+    let bytes = longest.as_len() * widest.frame_bytes() + STAMPED_HEADER_BYTES;
+    options.datagram_bytes = bytes.clamp(1472, 65_507);
+    options.packets_per_second = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
+    options
+}
