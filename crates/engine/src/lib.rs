@@ -10,9 +10,11 @@ mod books;
 
 pub mod control;
 pub mod distribution;
+mod lacked;
 pub mod learn;
 mod ledger_file;
 mod machine;
+mod own;
 mod paths;
 mod pending;
 pub mod plan;

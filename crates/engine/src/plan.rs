@@ -10,7 +10,7 @@ use tautline_io::link::Link;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
-use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::redundancy::Regulator;
 use tautline_proto::sender::Identity;
 use tautline_proto::stream::StreamFormat;
@@ -106,6 +106,23 @@ pub struct StreamPlan {
     /// Its gain in the mix.
     pub gain: Gain,
 }
+
+impl StreamPlan {
+    /// A receiver with room for what its latency may become.
+    pub(crate) fn receiver(&self) -> Receiver {
+        let config = self.receiver;
+        if self.latency != LatencyRule::Arrivals {
+            return Receiver::new(config);
+        }
+        let link_offset = config.link_offset.max(MOST_AUTO);
+        let mut receiver = Receiver::new(ReceiverConfig { link_offset, ..config });
+        receiver.set_link_offset(config.link_offset);
+        receiver
+    }
+}
+
+/// Room for a latency that follows the packets: by way of a satellite and Wi-Fi.
+const MOST_AUTO: Span = Span::from_millis(400);
 
 /// What to receive and how.
 pub struct RecvPlan {

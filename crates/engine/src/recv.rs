@@ -4,7 +4,6 @@ use tautline_dsp::gain::Volume;
 use tautline_io::clock::{WallClock, now};
 use tautline_proto::clock::ClockSource;
 use tautline_proto::device::{Device, Listener, Settings, Stop};
-use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Channels;
@@ -12,7 +11,7 @@ use tautline_proto::units::Channels;
 use crate::control::{RecvChange, Requests};
 use crate::ledger_file::LedgerFile;
 use crate::machine;
-use crate::plan::{LatencyRule, RecvPlan, StreamPlan};
+use crate::plan::RecvPlan;
 use crate::recv_change::Changes;
 use crate::recv_desk::{Desk, connect};
 use crate::report::Report;
@@ -56,7 +55,7 @@ impl RecvEngine {
         let heard_channel = plan.map.source_of(0).unwrap_or(0);
         for (number, stream) in plan.streams.into_iter().enumerate() {
             let rate = stream.receiver.format.rate;
-            let receiver = roomy(&stream);
+            let receiver = stream.receiver();
             let longest = receiver.longest_link_offset();
             let (measurement, tap, ear) =
                 measurement(rate, plan.device.channels.count(), heard_channel, longest);
@@ -224,21 +223,6 @@ fn progress_of<'a>(desks: &[Desk], watch: &'a Watch) -> Progress<'a> {
     }
     progress
 }
-
-/// A receiver with room for what its latency may become.
-pub(crate) fn roomy(stream: &StreamPlan) -> Receiver {
-    let config = stream.receiver;
-    if stream.latency != LatencyRule::Arrivals {
-        return Receiver::new(config);
-    }
-    let link_offset = config.link_offset.max(MOST_AUTO);
-    let mut receiver = Receiver::new(ReceiverConfig { link_offset, ..config });
-    receiver.set_link_offset(config.link_offset);
-    receiver
-}
-
-/// Room for a latency that follows the packets: by way of a satellite and Wi-Fi.
-const MOST_AUTO: Span = Span::from_millis(400);
 
 /// The most packets of one stream whose turn comes in one period: the shortest there are, and as
 /// many again that a skip brings.

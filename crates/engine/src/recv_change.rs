@@ -9,8 +9,8 @@ use tautline_proto::device::Settings;
 
 use crate::control::{Answer, RecvChange, Requests};
 use crate::ledger_file::LedgerFile;
+use crate::own::{BUSY, Own};
 use crate::plan::StreamPlan;
-use crate::recv::roomy;
 use crate::recv_desk::{Desk, connect};
 use crate::report::Stream;
 use crate::run::Watch;
@@ -132,7 +132,7 @@ impl Changes {
             return Err(BUSY.into());
         }
         let address = plan.address.clone();
-        let receiver = roomy(&plan);
+        let receiver = plan.receiver();
         let new = (self.streams, self.wall, &self.device);
         let (mut desk, mut input) =
             connect(plan, receiver, None, new).map_err(|error| error.to_string())?;
@@ -197,29 +197,6 @@ impl Changes {
         }
     }
 }
-
-/// The gain of one stream or of all, and whether that is withheld.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Own {
-    pub(crate) gain: Gain,
-    pub(crate) muted: bool,
-}
-
-impl Own {
-    pub(crate) fn wanted(self) -> Gain {
-        if self.muted { Gain::SILENCE } else { self.gain }
-    }
-}
-
-impl core::fmt::Display for Own {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}{}", self.gain, if self.muted { " muted" } else { "" })
-    }
-}
-
-/// The device's thread has not taken what was said before.
-pub(crate) const BUSY: &str =
-    "the device takes no changes at the moment; say it again once it runs";
 
 fn one(which: usize, desks: &mut [Desk]) -> Result<&mut Desk, String> {
     let count = desks.len();

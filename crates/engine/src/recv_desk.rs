@@ -19,10 +19,10 @@ use crate::books::Books;
 use crate::control::{Answer, Wanted};
 use crate::ledger_file::LedgerFile;
 use crate::machine;
+use crate::own::{BUSY, Own};
 use crate::paths::Paths;
 use crate::pending::Pending;
 use crate::plan::{LatencyRule, StreamPlan, least_latency, repair_latency};
-use crate::recv_change::{BUSY, Own};
 use crate::repairable::Repairable;
 use crate::run::{RunError, Watch};
 use crate::rx::{Command, Incoming, RxStatus, VOLUME_RAMP};
@@ -502,6 +502,9 @@ impl Desk {
     }
 
     pub(crate) fn report(&self, notes: &mut Vec<String>) -> crate::report::Stream {
+        let session = &self.talk.session;
+        let told =
+            |count: fn(&Session, u32) -> u32| self.heard.map_or(0, |ssrc| count(session, ssrc));
         let stream = summary::Received {
             address: &self.address,
             config: &self.config,
@@ -510,6 +513,8 @@ impl Desk {
             books: &self.books,
             arrivals: &self.arrivals,
             invalid_reports: self.talk.invalid,
+            refused_exchanges: told(Session::refused_exchanges),
+            clock_steps: told(Session::clock_steps),
             muted: self.muted,
             unmatched: self.measurement.as_ref().map_or(0, Measurement::unmatched),
         };

@@ -2,10 +2,9 @@
 //! the device's thread what packets are to carry.
 
 use tautline_io::clock::now;
-use tautline_proto::redundancy::sizing::{Losses, Sizing};
+use tautline_proto::redundancy::sizing::Losses;
 use tautline_proto::redundancy::{Bounds, MOST_WINDOW, Redundancy};
 use tautline_proto::time::Span;
-use tautline_proto::wire::rtcp::LossReport;
 
 use crate::control::Answer;
 use crate::plan::{repair_latency, repair_time};
@@ -13,20 +12,6 @@ use crate::report;
 use crate::run::Watch;
 use crate::send_desk::{Desk, Promise};
 use crate::tx::Command;
-
-/// What one receiver reported of losses.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Lacked {
-    pub(crate) last: Option<LossReport>,
-    sizing: Sizing,
-}
-
-impl Lacked {
-    pub(crate) fn hear(&mut self, losses: LossReport) {
-        self.sizing.observe(now(), losses.tally);
-        self.last = Some(losses);
-    }
-}
 
 impl Promise {
     /// What redundancy keeps to: the budget is what is asked for, as far as the latency leaves it and
@@ -104,7 +89,7 @@ impl Desk {
     pub(crate) fn regulate(&mut self) {
         let heard = self.receivers.iter().map(|receiver| &receiver.lacked);
         let reported = heard.filter(|lacked| lacked.last.is_some());
-        let losses = reported.map(|lacked| lacked.sizing.losses()).reduce(Losses::worse);
+        let losses = reported.map(|lacked| lacked.losses()).reduce(Losses::worse);
         let mut regulator = self.plan.redundancy;
         regulator.keep_to(self.plan.bounds());
         let layout = regulator.poll(now(), &self.plan.format, losses.unwrap_or(Losses::UNKNOWN));

@@ -108,6 +108,8 @@ pub struct CurvePoint {
 /// What became of a latency that followed the packets' arrivals.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Auto {
+    /// Until something was measured; absent where nothing was.
+    pub before_ns: Option<i64>,
     /// As soon as something was measured; absent where nothing was.
     pub first_ns: Option<i64>,
     /// At the end.
@@ -174,6 +176,9 @@ pub struct Counters {
     pub early: u64,
     pub foreign: u64,
     pub doubted: u64,
+    pub doubted_reports: u64,
+    pub refused_exchanges: u64,
+    pub clock_steps: u64,
     pub unbooked: u64,
     pub unheard: u64,
     pub damaged: u64,

@@ -19,8 +19,8 @@ use crate::control::Destined;
 use crate::distribution::Distribution;
 use crate::ledger_file::LedgerFile;
 
+use crate::lacked::Lacked;
 use crate::plan::least_latency;
-use crate::redundancy::Lacked;
 use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
 use crate::run::{Progress, Watch};
 use crate::session::{Talk, author};

@@ -44,6 +44,9 @@ pub(crate) struct Received<'a> {
     pub(crate) books: &'a Books,
     pub(crate) arrivals: &'a Arrivals,
     pub(crate) invalid_reports: u64,
+    /// Answers about the sender's clock that were not believed, and how often it was stepped.
+    pub(crate) refused_exchanges: u32,
+    pub(crate) clock_steps: u32,
     /// Whether it was not played, as its shape is another.
     pub(crate) muted: bool,
     pub(crate) unmatched: u64,
@@ -116,9 +119,10 @@ impl Received<'_> {
     }
 
     fn auto(&self) -> Auto {
-        let Journal { first, least, greatest, rises, falls, largest_step } =
+        let Journal { before, first, least, greatest, rises, falls, largest_step } =
             *self.arrivals.journal();
         Auto {
+            before_ns: first.map(|_| before.as_nanos()),
             first_ns: first.map(Span::as_nanos),
             last_ns: self.link_offset.as_nanos(),
             least_ns: least.as_nanos(),
@@ -173,6 +177,9 @@ impl Received<'_> {
             resampled_frames: counted.resampled_frames,
             early: counted.early,
             doubted: counted.doubted,
+            doubted_reports: counted.doubted_reports,
+            refused_exchanges: self.refused_exchanges.into(),
+            clock_steps: self.clock_steps.into(),
             unheard: counted.unheard,
             unbooked: status.unbooked,
             foreign: counted.foreign + status.link.foreign,
@@ -193,13 +200,15 @@ impl Received<'_> {
 
     /// What became of a latency that follows arrivals, in a sentence.
     fn told_auto(&self) -> Option<String> {
-        let Journal { first, least, greatest, rises, falls, .. } = *self.arrivals.journal();
+        let Journal { before, first, least, greatest, rises, falls, .. } = *self.arrivals.journal();
         let (address, first) = (self.address, Nanos(first?.as_nanos()));
+        let before = Nanos(before.as_nanos());
         let (least, greatest) = (Nanos(least.as_nanos()), Nanos(greatest.as_nanos()));
         let last = Nanos(self.link_offset.as_nanos());
         Some(format!(
-            "{address}: the latency followed the packets: {first} at first and {last} at the end, \
-             between {least} and {greatest}; it rose {} and fell {}",
+            "{address}: the latency followed the packets: {before} until they were measured, {first} \
+             then and {last} at the end, since then between {least} and {greatest}; it rose {} and \
+             fell {}",
             times(rises),
             times(falls)
         ))

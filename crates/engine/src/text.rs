@@ -186,6 +186,9 @@ fn others(out: &mut String, c: &Counters) -> fmt::Result {
         ("invalid", c.invalid),
         ("foreign", c.foreign),
         ("doubted", c.doubted),
+        ("reports doubted", c.doubted_reports),
+        ("exchanges refused", c.refused_exchanges),
+        ("clock steps", c.clock_steps),
         ("not booked", c.unbooked),
         ("unheard", c.unheard),
         ("dropped by a full socket", c.socket_drops),
@@ -211,6 +214,9 @@ fn singular(name: &'static str) -> &'static str {
         "xruns" => "xrun",
         "resyncs" => "resync",
         "send errors" => "send error",
+        "reports doubted" => "report doubted",
+        "exchanges refused" => "exchange refused",
+        "clock steps" => "clock step",
         "frames missing" => "frame missing",
         "frames the sender's card did not deliver" => "frame the sender's card did not deliver",
         "frames resampled" => "frame resampled",
@@ -291,6 +297,23 @@ impl fmt::Display for Nanos {
 mod tests {
     use super::*;
 
+    fn told(counted: &Counters) -> String {
+        let mut out = String::new();
+        others(&mut out, counted).unwrap();
+        out
+    }
+
+    #[test]
+    fn what_a_sender_says_of_its_clock_and_is_not_so_is_told_by_name() {
+        let counted = Counters {
+            doubted_reports: 1,
+            refused_exchanges: 11,
+            clock_steps: 1,
+            ..Counters::default()
+        };
+        assert_eq!(told(&counted), ", 1 report doubted, 11 exchanges refused, 1 clock step");
+    }
+
     #[test]
     fn frames_that_the_senders_card_skipped_are_told_with_their_cause() {
         let counted = Counters {
@@ -299,10 +322,8 @@ mod tests {
             skipped_frames: 432,
             ..Counters::default()
         };
-        let mut out = String::new();
-        others(&mut out, &counted).unwrap();
         assert_eq!(
-            out,
+            told(&counted),
             ", 432 frames missing, 430 of them concealed, 432 frames the sender's card did not \
              deliver"
         );
