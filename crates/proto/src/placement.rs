@@ -7,7 +7,7 @@
 
 use crate::clock::{ClockMapping, Floor, MediaClock, Reading, WallTime};
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span};
-use crate::units::{Ppm, Rate};
+use crate::units::{FrameLength, Ppm, Rate};
 
 /// What the presentation times rest on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,13 +32,13 @@ pub struct Due {
 impl Due {
     /// How far from what is due something else may be played and nobody can tell: what the clocks
     /// cannot tell apart, and the rounding to a whole frame.
-    pub fn tolerance(&self, rate: Rate) -> Span {
+    pub fn tolerance(&self, frame: FrameLength) -> Span {
         let slack = match self.basis {
             Basis::Clock => self.uncertainty,
             // Arrivals say little about time: do not chase their jitter.
             Basis::Arrival => self.uncertainty + Span::from_millis(1),
         };
-        slack + rate.span_of(Frames::new(1))
+        slack + frame.frames(1)
     }
 
     /// How far what is due may stray in the long run, if the cards at both ends share one clock: two
@@ -46,12 +46,12 @@ impl Due {
     /// trip, which stays what it is; what strays is what queues add to it. In the simulator, once an
     /// estimate is twenty seconds old, that is 0.07 ms over 5 GHz Wi-Fi, where the clocks cannot tell
     /// 1 ms apart, and 2 ms by satellite.
-    pub fn strays(&self, rate: Rate) -> Span {
+    pub fn strays(&self, frame: FrameLength) -> Span {
         let noise = match self.basis {
             Basis::Clock => self.uncertainty.divided(8).min(Span::from_millis(4)),
             Basis::Arrival => self.uncertainty + Span::from_micros(250),
         };
-        noise + rate.span_of(Frames::new(2))
+        noise + frame.frames(2)
     }
 }
 

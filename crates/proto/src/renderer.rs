@@ -14,7 +14,7 @@ use crate::placement::Due;
 use crate::playout::{Placed, Playout};
 use crate::servo::{Observation, Servo};
 use crate::time::{FineFrames, Frames, MediaPoint, MediaTime, Span};
-use crate::units::{Channels, Ppm, Rate};
+use crate::units::{Channels, FrameLength, Ppm, Rate};
 
 /// What a block was made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +35,7 @@ pub(crate) struct Rendered {
 #[derive(Debug)]
 pub(crate) struct Renderer {
     rate: Rate,
+    frame: FrameLength,
     channels: Channels,
     playout: Playout,
     resampler: Resampler,
@@ -62,6 +63,7 @@ impl Renderer {
         let most = resampler.wants(Self::PIECE, Step::from_ppm(10_000.0));
         Self {
             rate,
+            frame: rate.frame_length(),
             channels,
             playout: Playout::new(rate, channels, frames),
             resampler,
@@ -140,15 +142,15 @@ impl Renderer {
     /// Whether `due` is too far off to be followed: what the clocks cannot tell apart counts for
     /// nothing where there is `slack`.
     pub(crate) fn is_far(&self, due: &Due, slack: bool) -> bool {
-        let slack = if slack { due.tolerance(self.rate) } else { Span::ZERO };
+        let slack = if slack { due.tolerance(self.frame) } else { Span::ZERO };
         let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
-        self.rate.span_of_fine(away).abs() > Self::FOLLOWED + slack
+        self.frame.times(away).abs() > Self::FOLLOWED + slack
     }
 
     /// Chooses the step for a block of `frames`, after the card played `skipped` frames of its own.
     pub(crate) fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames) {
         let Some(place) = self.place() else { return };
-        let (tolerance, strays) = (due.tolerance(self.rate), due.strays(self.rate));
+        let (tolerance, strays) = (due.tolerance(self.frame), due.strays(self.frame));
         let due = due.point;
         self.step =
             self.servo.step(&Observation { due, place, tolerance, strays, frames, skipped });

@@ -48,6 +48,8 @@ pub struct Observation {
 #[derive(Debug, Clone)]
 pub struct Servo {
     rate: Rate,
+    /// A frame of the card, in seconds.
+    frame: f64,
     mode: Mode,
     drift: Drift,
     watch: Watch,
@@ -66,9 +68,10 @@ impl Servo {
     const CALM: f64 = 20.0;
 
     /// Copies until there is reason to follow.
-    pub const fn new(rate: Rate) -> Self {
+    pub fn new(rate: Rate) -> Self {
         Self {
             rate,
+            frame: rate.frame_length().as_seconds(),
             mode: Mode::Copying,
             drift: Drift::UNKNOWN,
             watch: Watch::NEW,
@@ -129,12 +132,11 @@ impl Servo {
     /// The step for the coming block.
     pub fn step(&mut self, observed: &Observation) -> Step {
         let Observation { due, place, tolerance, strays, frames, skipped } = *observed;
-        self.drift.observe(due, skipped, self.rate);
+        self.drift.observe(due, skipped, self.frame);
         self.drift.pass(frames);
-        let hertz = f64::from(self.rate.hertz());
-        let error = (due - place).as_f64() / hertz;
+        let error = (due - place).as_f64() * self.frame;
         let tolerance = tolerance.as_nanos() as f64 / 1e9;
-        let seconds = frames.count() as f64 / hertz;
+        let seconds = frames.count() as f64 * self.frame;
         if self.mode == Mode::Copying {
             let strayed = self.watch.strayed(error, seconds) * 1e9 > strays.as_nanos() as f64;
             if error.abs() > tolerance || strayed {
@@ -226,8 +228,7 @@ struct Drift {
 }
 
 impl Drift {
-    const UNKNOWN: Self =
-        Self { expected: None, rate: 0.0, passed: Frames::ZERO, at_its_end: 0.0 };
+    const UNKNOWN: Self = Self { expected: None, rate: 0.0, passed: Frames::ZERO, at_its_end: 0.0 };
     /// Natural frequency of the loop in radians per second, critically damped: a drift that changes
     /// by 100 ppm is behind by 100 ppm ÷ (e · ω) = 46 µs at most and is caught up with in seconds; a
     /// mapping that moves by 10 µs moves the drift by 3 ppm.
@@ -237,10 +238,10 @@ impl Drift {
     /// At its end for so long, in seconds, it is no overshoot.
     const FOR_CERTAIN: f64 = 3.0;
     /// What is due moved at once by more than this: the clocks were mapped anew, which says nothing
-    /// of the drift. Twice what a card of 500 ppm is behind by in the beginning.
-    const JUMP: Span = Span::from_micros(500);
+    /// of the drift. In seconds: twice what a card of 500 ppm is behind by in the beginning.
+    const JUMP: f64 = 500e-6;
 
-    fn observe(&mut self, due: MediaPoint, skipped: Frames, rate: Rate) {
+    fn observe(&mut self, due: MediaPoint, skipped: Frames, frame: f64) {
         let elapsed = self.passed + skipped;
         self.passed = Frames::ZERO;
         let Some(expected) = self.expected else {
@@ -249,16 +250,15 @@ impl Drift {
         };
         let advance = (elapsed.count() as f64 * self.rate * FineFrames::ONE as f64) as i64;
         let expected = expected + FineFrames::from(elapsed) + FineFrames::from_parts(advance);
-        let behind = due - expected;
-        if rate.span_of_fine(behind).abs() > Self::JUMP {
+        let behind = (due - expected).as_f64() * frame;
+        if behind.abs() > Self::JUMP {
             self.expected = Some(due);
             return;
         }
-        let seconds = elapsed.count() as f64 / f64::from(rate.hertz());
+        let seconds = elapsed.count() as f64 * frame;
         let gain = (Self::OMEGA * seconds).min(0.5);
-        let pulled = behind.parts() as f64 * 2.0 * gain;
+        let pulled = behind / frame * FineFrames::ONE as f64 * 2.0 * gain;
         self.expected = Some(expected + FineFrames::from_parts(pulled as i64));
-        let behind = behind.as_f64() / f64::from(rate.hertz());
         self.rate += Self::OMEGA * gain * behind;
         self.rate = self.rate.clamp(-Self::MOST, Self::MOST);
         self.at_its_end = if self.is_at_its_end() { self.at_its_end + seconds } else { 0.0 };

@@ -66,18 +66,42 @@ impl Rate {
         MediaPoint { frame: frame + Frames::new(frames), fraction: parts as u32 }
     }
 
+    /// How long one frame lasts, exactly.
+    pub const fn frame_length(self) -> FrameLength {
+        FrameLength(((NANOS_PER_SECOND as u64) << 32) / self.0 as u64)
+    }
+
     /// How long `distance` lasts at this rate, to the nearest nanosecond.
     pub fn span_of_fine(self, distance: FineFrames) -> Span {
-        // In parts of 2⁻³² ns a frame is known to 14 digits: of an hour a twentieth of a nanosecond.
-        // Every block asks several times, and a division of 128 bits takes several times as long.
-        let frame = ((NANOS_PER_SECOND as u64) << 32) / u64::from(self.0);
-        let product = i128::from(distance.parts()) * i128::from(frame);
-        Span::from_nanos(((product + (1 << 63)) >> 64) as i64)
+        self.frame_length().times(distance)
     }
 
     /// The frame count nearest to `span` (half away from zero).
     pub fn frames_nearest(self, span: Span) -> Frames {
         Frames::new(scale(span.as_nanos(), i128::from(self.0), NANOS_PER_SECOND))
+    }
+}
+
+/// How long a frame lasts, in parts of 2⁻³² of a nanosecond: 14 digits, so that an hour is right to a
+/// twentieth of a nanosecond. For what every block asks several times: a division takes longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameLength(u64);
+
+impl FrameLength {
+    /// How long `distance` lasts, to the nearest nanosecond.
+    pub fn times(self, distance: FineFrames) -> Span {
+        let product = i128::from(distance.parts()) * i128::from(self.0);
+        Span::from_nanos(((product + (1 << 63)) >> 64) as i64)
+    }
+
+    /// So many frames, to the nearest nanosecond.
+    pub const fn frames(self, count: u32) -> Span {
+        Span::from_nanos(((self.0 * count as u64 + (1 << 31)) >> 32) as i64)
+    }
+
+    /// In seconds, for controllers.
+    pub fn as_seconds(self) -> f64 {
+        self.0 as f64 / (NANOS_PER_SECOND as f64 * (1_u64 << 32) as f64)
     }
 }
 

@@ -107,7 +107,7 @@ impl Line {
     /// By how much `second` lies above the line where the first clock reads `first`.
     pub(crate) fn error(&self, first: i64, second: i64) -> f64 {
         let since = first.saturating_sub(self.at) as f64;
-        let whole = i128::from(second) - i128::from(first) - i128::from(self.offset);
+        let whole = second.saturating_sub(first).saturating_sub(self.offset);
         whole as f64 - self.part - self.rate * since
     }
 

@@ -240,7 +240,9 @@ impl Run {
         if due.point.frame.as_frames().abs() > SANE || due.uncertainty > Span::from_secs(3600) {
             return;
         }
-        let most = due.tolerance(rate) + Span::from_millis(1) + rate.span_of(Frames::new(1));
+        let most = due.tolerance(rate.frame_length())
+            + Span::from_millis(1)
+            + rate.span_of(Frames::new(1));
         let away = rate.span_of_fine(due.point - place);
         assert!(away.abs() <= most, "{place:?} is played and {due:?} is due");
     }
