@@ -100,7 +100,7 @@ fn auto_latency_rises_with_spikes_and_comes_down_after_them() {
         let auto = |name: &str| carried.heard.nanos(&format!("/latency/auto/{name}"));
         // A packet, the ring, and 5 to 6 ms of way, as packets leave within the record's milliseconds.
         assert!(auto("greatest_ns") >= 8_000_000, "{carried}");
-        assert!(carried.heard.notes().iter().any(|note| note.contains("followed the packets")));
+        assert!(carried.heard.notes().iter().any(|note| note.contains("until they were measured")));
         if is_undisturbed(&carried) {
             // Half of the band, and what the relay is late by.
             assert!(auto("greatest_ns") < 12_300_000, "{carried}");

@@ -50,6 +50,8 @@ pub struct DepthConfig {
 /// What became of the link offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Journal {
+    /// What was kept until something was measured.
+    pub before: Span,
     /// What it was as soon as something was measured.
     pub first: Option<Span>,
     /// Since then.
@@ -251,11 +253,12 @@ impl Depth {
         if count < Self::ENOUGH && !(waited && count >= Self::FEW) {
             return;
         }
-        let wanted = self.rest(wanted);
+        let (before, wanted) = (self.offset, self.rest(wanted));
         (self.offset, self.course) = (wanted, Course::Resting);
         if self.journal.first.is_none() {
             let first = Some(wanted);
-            self.journal = Journal { first, least: wanted, greatest: wanted, ..self.journal };
+            self.journal =
+                Journal { before, first, least: wanted, greatest: wanted, ..self.journal };
         }
     }
 

@@ -73,7 +73,8 @@ fn a_quiet_wire_is_waited_for_as_long_as_it_takes_from_the_first_tenth_second_on
     assert!(depth.offset() >= needed, "{told:?}");
     assert!(depth.offset() <= needed + micros(130), "{told:?}");
     pass(&mut depth, (1, 120), false, wire);
-    let Journal { rises, falls, least, greatest, .. } = *depth.journal();
+    let Journal { before, rises, falls, least, greatest, .. } = *depth.journal();
+    assert_eq!(before, Span::from_millis(5), "what it began with");
     assert!(rises <= 2 && falls == 0 && greatest - least <= micros(60), "{:?}", depth.journal());
 }
 
