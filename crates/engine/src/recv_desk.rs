@@ -54,6 +54,10 @@ pub(crate) struct Desk {
     lively: bool,
     /// The newest mapping of a clock, whoever's: a sender reports before its first packet.
     mapped: Option<(u32, ClockMapping)>,
+    /// Answers about a sender's clock that were not believed, and its steps: of the worst of those
+    /// that were heard.
+    refused_exchanges: u32,
+    clock_steps: u32,
     announced: Option<Announcement>,
     /// Whether the stream is of another shape than is played here.
     muted: bool,
@@ -138,6 +142,8 @@ pub(crate) fn connect(
         books: Books::new(),
         arrivals,
         heard: None,
+        refused_exchanges: 0,
+        clock_steps: 0,
         fresh: (0, LocalTime::ZERO),
         lively: false,
         mapped: None,
@@ -188,6 +194,7 @@ impl Desk {
     ) {
         let mut events = Vec::new();
         self.talk.hear(self.speaker(), |event| events.push(event));
+        self.count_lies();
         for event in events {
             self.take(event, device, watch);
         }
@@ -298,6 +305,13 @@ impl Desk {
             self.mapped.filter(|(ssrc, _)| Some(*ssrc) == heard).map(|(_, mapping)| mapping);
         self.announced = None;
         self.arrivals.forget();
+    }
+
+    /// Takes what the session counted of the one that is heard, which it forgets with a goodbye.
+    fn count_lies(&mut self) {
+        let (Some(ssrc), session) = (self.heard, &self.talk.session) else { return };
+        self.refused_exchanges = self.refused_exchanges.max(session.refused_exchanges(ssrc));
+        self.clock_steps = self.clock_steps.max(session.clock_steps(ssrc));
     }
 
     /// Whether what `ssrc` says is of the stream that is heard, or may be before one is.
@@ -502,9 +516,6 @@ impl Desk {
     }
 
     pub(crate) fn report(&self, notes: &mut Vec<String>) -> crate::report::Stream {
-        let session = &self.talk.session;
-        let told =
-            |count: fn(&Session, u32) -> u32| self.heard.map_or(0, |ssrc| count(session, ssrc));
         let stream = summary::Received {
             address: &self.address,
             config: &self.config,
@@ -513,8 +524,8 @@ impl Desk {
             books: &self.books,
             arrivals: &self.arrivals,
             invalid_reports: self.talk.invalid,
-            refused_exchanges: told(Session::refused_exchanges),
-            clock_steps: told(Session::clock_steps),
+            refused_exchanges: self.refused_exchanges,
+            clock_steps: self.clock_steps,
             muted: self.muted,
             unmatched: self.measurement.as_ref().map_or(0, Measurement::unmatched),
         };

@@ -18,6 +18,7 @@ mod files;
 mod impaired;
 mod in_step;
 mod interop;
+mod lies;
 mod namespaces;
 mod repair_budget;
 mod repaired;
