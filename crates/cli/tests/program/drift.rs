@@ -7,13 +7,14 @@ use crate::common::{alone, beside};
 const CARDS: &str = "--period 48 --periods 24 --latency 60ms";
 
 #[test]
-fn cards_300_ppm_apart_play_in_time_and_lose_no_frame() {
+fn cards_up_to_500_ppm_apart_play_in_time_and_lose_no_frame() {
     let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
-    for ppm in ["300", "-300"] {
+    for ppm in ["300", "-500", "500"] {
         let _turn = alone();
         let lab = Lab::straight();
         let recv = lab.recv_to(&format!("virtual:?ppm={ppm}"), CARDS);
-        let sent = lab.send(&format!("--input file:{recording} {CARDS}")).end().report();
+        let sent =
+            lab.send(&format!("--input file:{recording} {CARDS} --duration 15s")).end().report();
         let heard = recv.end().report();
         let told = format!("{ppm} ppm: sent {:#}\nheard {:#}", sent.0, heard.0);
         assert_eq!(heard.missed_beyond_the_host(), 0, "{told}");
@@ -26,7 +27,7 @@ fn cards_300_ppm_apart_play_in_time_and_lose_no_frame() {
         let unsure = heard.nanos("/latency/uncertainty_ns");
         assert!(off.abs() <= unsure + 20_000, "off by {off} ns; {told}");
         let found = heard.nanos("/latency/measured/count");
-        assert!(found > 15_000, "{found} packets were found in the sound; {told}");
+        assert!(found > 11_000, "{found} packets were found in the sound; {told}");
     }
 }
 
