@@ -45,7 +45,7 @@ check: ## Format, lints, documentation, licences, real-time sanitizer, house fig
 	scripts/house
 
 .PHONY: bench
-bench: ## Measure speed and memory on this machine and print them as a table (5 minutes)
+bench: ## Measure speed and memory on this machine and print them as a table (8 minutes)
 	@scripts/setup test
 	scripts/bench
 

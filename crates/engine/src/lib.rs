@@ -35,6 +35,7 @@ pub mod sound;
 mod summary;
 pub mod text;
 pub mod too_long;
+mod twice;
 mod tx;
 
 pub use summary::format_name;

@@ -25,6 +25,7 @@ use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
 use crate::run::{Progress, Watch};
 use crate::session::{Talk, author};
 use crate::summary::format_name;
+use crate::twice::Twice;
 use crate::tx::{Command, TxStatus};
 
 /// Receivers remembered for the report.
@@ -46,6 +47,8 @@ pub(crate) struct Heard {
     asks: Option<(Span, LocalTime)>,
     clock: Option<ClockMapping>,
     pub(crate) lacked: Lacked,
+    /// Whether it gets what goes by two networks by both.
+    twice: Twice,
 }
 
 /// What the ordinary thread holds.
@@ -103,6 +106,11 @@ impl Promise {
     pub(crate) fn likewise(&self) -> Span {
         least_latency(self.packing_age, &self.device)
     }
+
+    /// The two networks that everything goes by, if it does.
+    fn networks(&self) -> Option<(&str, &str)> {
+        self.udp.interface.as_deref().zip(self.udp.also.as_deref()?.interface.as_deref())
+    }
 }
 
 impl Desk {
@@ -119,8 +127,38 @@ impl Desk {
         }
     }
 
+    /// Says so if what goes by two networks comes by one.
+    fn note_networks(&self, watch: &mut Watch) {
+        let Some((one, other)) = self.plan.networks() else { return };
+        for heard in self.receivers.iter().filter(|heard| heard.twice.comes_once()) {
+            watch.note(format!(
+                "receiver {:08x} gets by one network only what goes by {one} and {other}: is there a \
+                 way to it from both? Until then nothing is bridged that the one loses",
+                heard.ssrc
+            ));
+        }
+    }
+
+    /// Says what the kernel refused to send by one of two networks.
+    fn note_refused_network(&self, watch: &mut Watch) {
+        let LinkCounters { sent, send_errors, last_error, also, .. } = self.last.link;
+        let Some((one, other)) = self.plan.networks() else { return };
+        let by_one = (sent.saturating_sub(also.0), send_errors.saturating_sub(also.1));
+        for (network, (sent, refused)) in [(one, by_one), (other, also)] {
+            if refused > 0 {
+                let answer = std::io::Error::from_raw_os_error(last_error);
+                watch.note(format!(
+                    "the system refused {refused} of {} packets by {network}: {answer}; is there a way \
+                     to the address from there?",
+                    sent + refused
+                ));
+            }
+        }
+    }
+
     /// Says so if the kernel refused most of what was sent.
     pub(crate) fn note_refusals(&self, watch: &mut Watch) {
+        self.note_refused_network(watch);
         let LinkCounters { sent, send_errors, last_error, .. } = self.last.link;
         if self.receivers.is_empty() && send_errors <= sent && sent > 0 {
             watch.note(format!(
@@ -152,6 +190,7 @@ impl Desk {
         while let Ok(status) = self.status.pop() {
             self.last = status;
         }
+        self.note_networks(watch);
         self.take_up();
         self.regulate();
         self.promise_what_is_needed();
@@ -275,7 +314,10 @@ fn hear(receivers: &mut Vec<Heard>, event: Event) {
     let heard = &mut receivers[index];
     match event {
         Event::Mapped { mapping, .. } => heard.clock = Some(mapping),
-        Event::Reception { block, .. } => heard.block = Some(block),
+        Event::Reception { block, .. } => {
+            heard.block = Some(block);
+            heard.twice.hear(&block);
+        }
         Event::Effective { effective, .. } => {
             heard.effective = Some(effective).filter(|told| told.effective > Span::ZERO);
             heard.asks = effective.needed.map(|needed| (needed, now()));

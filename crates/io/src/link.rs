@@ -50,6 +50,8 @@ pub struct LinkCounters {
     pub sent: u64,
     /// Datagrams that the kernel refused.
     pub send_errors: u64,
+    /// Of the datagrams taken and refused, those that were to go by the second network.
+    pub also: (u64, u64),
     /// The `errno` of the latest system call that failed, 0 if none did.
     pub last_error: i32,
     /// Packets that found no room in the batch or the ring, or were longer than the link was opened

@@ -8,7 +8,7 @@ use crate::link::LinkCounters;
 /// order between them is promised.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCounters {
-    totals: [AtomicU64; 10],
+    totals: [AtomicU64; 12],
     last_error: AtomicI32,
 }
 
@@ -32,10 +32,13 @@ impl SharedCounters {
             kernel_drops,
             ring_drops,
             departures_lost,
+            also_sent,
+            also_refused,
         ] = self.totals.each_ref().map(|total| total.load(Ordering::Relaxed));
         LinkCounters {
             sent,
             send_errors,
+            also: (also_sent, also_refused),
             last_error: self.last_error.load(Ordering::Relaxed),
             dropped,
             received,
@@ -50,7 +53,7 @@ impl SharedCounters {
 }
 
 /// Every total, in the order in which `load` takes them.
-const fn totals(counters: &LinkCounters) -> [u64; 10] {
+const fn totals(counters: &LinkCounters) -> [u64; 12] {
     [
         counters.sent,
         counters.send_errors,
@@ -62,6 +65,8 @@ const fn totals(counters: &LinkCounters) -> [u64; 10] {
         counters.kernel_drops,
         counters.ring_drops,
         counters.departures_lost,
+        counters.also.0,
+        counters.also.1,
     ]
 }
 
@@ -83,6 +88,7 @@ mod tests {
             kernel_drops: 9,
             ring_drops: 10,
             departures_lost: 11,
+            also: (12, 13),
         };
         let shared = SharedCounters::default();
         shared.store(&counters);

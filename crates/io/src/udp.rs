@@ -152,6 +152,7 @@ impl Link for DirectUdp {
         let mut counters = self.counters;
         if let Some(also) = &self.also {
             let others = also.counters();
+            counters.also = (others.sent, others.send_errors);
             counters.sent += others.sent;
             counters.send_errors += others.send_errors;
             counters.dropped += others.dropped;
