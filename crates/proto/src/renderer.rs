@@ -170,9 +170,8 @@ impl Renderer {
         self.servo.retarget(span);
         if -span <= Self::AT_ONCE && span <= Self::FOLLOWED {
             self.servo.follow();
-        } else if let Some(MediaPoint { frame, fraction }) = self.place() {
-            let fraction = FineFrames::from_parts(i64::from(fraction));
-            self.jump_to(self.rate.point_after(frame, span) + fraction);
+        } else if let Some(place) = self.place() {
+            self.jump_to(self.rate.point_after(place, span));
             self.moved = true;
         }
     }

@@ -125,7 +125,7 @@ impl Servo {
     /// What is due was moved by `span` on purpose, as another latency was chosen: that is no drift.
     pub fn retarget(&mut self, span: Span) {
         if let Some(expected) = &mut self.drift.expected {
-            *expected = self.rate.point_after(expected.frame, span) + fine(expected.fraction);
+            *expected = self.rate.point_after(*expected, span);
         }
     }
 
@@ -177,10 +177,6 @@ impl Servo {
         let most = (Self::PULL * FineFrames::ONE as f64) as i64;
         Step::from_bits((FineFrames::ONE + each.clamp(-most, most)) as u64)
     }
-}
-
-fn fine(fraction: u32) -> FineFrames {
-    FineFrames::from_parts(i64::from(fraction))
 }
 
 /// How far what is played strays from what is due while it is copied. A path whose ways cannot be

@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-use crate::time::{FineFrames, Frames, MediaPoint, MediaTime, Span};
+use crate::time::{FineFrames, Frames, MediaPoint, Span};
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -54,8 +54,8 @@ impl Rate {
         })
     }
 
-    /// The point that lies `span` after `frame`, to the part of a frame below.
-    pub fn point_after(self, frame: MediaTime, span: Span) -> MediaPoint {
+    /// The point that lies `span` after `from`, a frame or a point, to the part of a frame below.
+    pub fn point_after(self, from: impl Into<MediaPoint>, span: Span) -> MediaPoint {
         const SECOND: i64 = NANOS_PER_SECOND as i64;
         let (seconds, rest) =
             (span.as_nanos().div_euclid(SECOND), span.as_nanos().rem_euclid(SECOND));
@@ -63,7 +63,8 @@ impl Rate {
         let product = rest * i64::from(self.0);
         let frames = seconds.saturating_mul(self.0.into()).saturating_add(product / SECOND);
         let parts = ((product % SECOND) << 32) / SECOND;
-        MediaPoint { frame: frame + Frames::new(frames), fraction: parts as u32 }
+        let MediaPoint { frame, fraction } = from.into();
+        MediaPoint { frame: frame + Frames::new(frames), fraction } + FineFrames::from_parts(parts)
     }
 
     /// How long one frame lasts, exactly.

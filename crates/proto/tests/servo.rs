@@ -35,7 +35,7 @@ impl Card {
 
     /// Plays a block while what is due advances by `drift` ppm more, and is misread by `noise`.
     fn block(&mut self, drift: f64, noise: Span) {
-        let due = RATE.point_after(self.due.frame, noise) + parts(i64::from(self.due.fraction));
+        let due = RATE.point_after(self.due, noise);
         let step = self.servo.step(&Observation {
             due,
             place: self.place,
