@@ -208,6 +208,18 @@ fn extensions_that_are_not_ours_do_no_harm() {
 }
 
 #[test]
+fn the_longest_parcel_that_fits_is_the_longest_that_fits() {
+    let plain = Header { stamps: None, ..header() };
+    for header in [plain, header()] {
+        for most in header.bytes_with(1)..3000 {
+            let longest = header.parcel_within(most);
+            let (takes, one_more) = (header.bytes_with(longest), header.bytes_with(longest + 1));
+            assert!(takes <= most && most < one_more, "{longest} of {most}: {takes}, {one_more}");
+        }
+    }
+}
+
+#[test]
 fn ntp_agrees_with_the_historic_dates_of_rfc_5905() {
     // Figure 4: 1970-01-01, and the day after era 0 ended.
     assert_eq!(NtpTime::from_unix_nanos(0).to_bits() >> 32, 2_208_988_800);

@@ -91,9 +91,11 @@ impl Header {
 
     /// The longest parcel beside which the header takes no more than `most` bytes.
     pub const fn parcel_within(&self, most: usize) -> usize {
-        let bare = HEADER_BYTES + 4 + stamps_bytes(self.stamps.is_some());
-        let room = most.saturating_sub(bare) / 4 * 4;
-        room.saturating_sub(room.div_ceil(ELEMENT_HEAD + MOST_ELEMENT) * ELEMENT_HEAD)
+        let words = most.saturating_sub(HEADER_BYTES + 4) / 4 * 4;
+        let room = words.saturating_sub(stamps_bytes(self.stamps.is_some()));
+        let whole = room / (ELEMENT_HEAD + MOST_ELEMENT);
+        let last = room % (ELEMENT_HEAD + MOST_ELEMENT);
+        whole * MOST_ELEMENT + last.saturating_sub(ELEMENT_HEAD)
     }
 
     /// Where the hand-over is written in a header with a parcel ([`Header::handed_at`]).
