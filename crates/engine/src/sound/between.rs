@@ -49,7 +49,6 @@ impl Origin {
 /// Looks between frames.
 pub(super) struct Between {
     resampler: Resampler,
-    drift: f64,
     /// What was brought, what of it would be heard at a place, and a little after it.
     input: Vec<f32>,
     here: Vec<f32>,
@@ -61,17 +60,17 @@ impl Between {
         let resampler = Resampler::new(Quality::Best, 1, WINDOW);
         let input = Vec::with_capacity(WINDOW + 4 * resampler.half());
         let (here, after) = (vec![0.0; WINDOW], vec![0.0; WINDOW]);
-        Self { resampler, drift: 0.0, input, here, after }
+        Self { resampler, input, here, after }
     }
 
-    /// Where `samples`, a window, come from: near `guess`, or `None`.
+    /// Where `samples`, a window, come from: near `guess` and with about this drift, or `None`.
     pub(super) fn place(
         &mut self,
         samples: &[f32],
         brought: &Brought,
-        guess: MediaTime,
+        (guess, mut drift): (MediaTime, f64),
     ) -> Option<Origin> {
-        let (mut away, mut drift) = (nearest(samples, brought, guess)?, self.drift);
+        let mut away = nearest(samples, brought, guess)?;
         for _ in 0..ROUNDS {
             self.render(brought, guess, (away, drift));
             core::mem::swap(&mut self.here, &mut self.after);
@@ -83,14 +82,10 @@ impl Between {
         }
         self.render(brought, guess, (away, drift));
         // False for the NaN of a hole.
-        let found = away.abs() <= NEAR as f64 + 1.0 && left_over(samples, &self.here) <= LEFT_OVER;
-        if !found {
-            self.drift = 0.0;
-            return None;
-        }
-        self.drift = drift;
-        let away = FineFrames::from_parts((away * FineFrames::ONE as f64) as i64);
-        Some(Origin { point: MediaPoint::from(guess) + away, drift })
+        let heard = samples.iter().copied().zip(self.here.iter().copied());
+        let found = away.abs() <= NEAR as f64 + 1.0 && Likeness::of(heard).left_over() <= LEFT_OVER;
+        let parts = FineFrames::from_parts((away * FineFrames::ONE as f64) as i64);
+        found.then(|| Origin { point: MediaPoint::from(guess) + parts, drift })
     }
 
     /// What would be heard in a window that begins `away` frames from `guess`.
@@ -100,7 +95,7 @@ impl Between {
         let first = guess + Frames::new(whole as i64) - Frames::from_len(half);
         let count = WINDOW + 2 * half + 4;
         self.input.clear();
-        self.input.extend((0..count).map(|index| brought.at(first + Frames::from_len(index))));
+        self.input.extend(brought.from(first).take(count));
         self.resampler.reset();
         self.resampler.pass(&self.input[..half]);
         self.resampler.push(&self.input[half..]);
@@ -134,14 +129,8 @@ impl Between {
 /// The place within reach of `guess` that is most alike, if any is.
 fn nearest(samples: &[f32], brought: &Brought, guess: MediaTime) -> Option<f64> {
     let alike = |away: i64| {
-        let (mut both, mut own, mut theirs) = (0.0_f64, 0.0_f64, 0.0_f64);
-        for (index, heard) in samples.iter().enumerate() {
-            let there = f64::from(brought.at(guess + Frames::new(away) + Frames::from_len(index)));
-            let heard = f64::from(*heard);
-            (both, own, theirs) =
-                (both + there * heard, own + heard * heard, theirs + there * there);
-        }
-        both / (own * theirs).sqrt()
+        let there = brought.from(guess + Frames::new(away));
+        Likeness::of(samples.iter().copied().zip(there)).correlation()
     };
     // A hole makes it NaN, which is no likeness.
     let likely =
@@ -149,14 +138,47 @@ fn nearest(samples: &[f32], brought: &Brought, guess: MediaTime) -> Option<f64> 
     likely.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(away, _)| away as f64)
 }
 
-/// The part of `heard`'s energy that is left when `model`, at its best volume, is taken from it.
-fn left_over(heard: &[f32], model: &[f32]) -> f64 {
-    let (mut both, mut own, mut energy) = (0.0_f64, 0.0_f64, 0.0_f64);
-    for (heard, model) in heard.iter().zip(model) {
-        let (heard, model) = (f64::from(*heard), f64::from(*model));
-        (both, own, energy) = (both + heard * model, own + model * model, energy + heard * heard);
+/// How alike sound that was heard is to sound that it may come from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Likeness {
+    /// Energy of what was heard and of the other, and the sum of their products.
+    heard: f64,
+    other: f64,
+    both: f64,
+}
+
+impl Likeness {
+    /// Of these samples: heard, and of the other.
+    pub(super) fn of(samples: impl Iterator<Item = (f32, f32)>) -> Self {
+        let mut sums = Self { heard: 0.0, other: 0.0, both: 0.0 };
+        for (heard, other) in samples {
+            let (heard, other) = (f64::from(heard), f64::from(other));
+            sums.heard += heard * heard;
+            sums.other += other * other;
+            sums.both += heard * other;
+        }
+        sums
     }
-    if own > 0.0 && both > 0.0 { 1.0 - both * both / own / energy } else { f64::INFINITY }
+
+    /// The volume at which the other is most like it.
+    pub(super) fn gain(&self) -> f64 {
+        self.both / self.other
+    }
+
+    /// From −1 to 1; NaN where there is a hole.
+    fn correlation(&self) -> f64 {
+        self.both / (self.heard * self.other).sqrt()
+    }
+
+    /// The part of what was heard that is left when the other, at that volume, is taken from it.
+    pub(super) fn left_over(&self) -> f64 {
+        // A hole makes all NaN; that and sound upside down is no match.
+        if self.other > 0.0 && self.both > 0.0 {
+            1.0 - self.gain() * self.both / self.heard
+        } else {
+            f64::INFINITY
+        }
+    }
 }
 
 /// Solves three linear equations by Cramer's rule; `None` where they say nothing.

@@ -29,6 +29,11 @@ impl Brought {
         self.samples[self.slot(frame)]
     }
 
+    /// The samples from this frame on, without end.
+    pub(super) fn from(&self, frame: MediaTime) -> impl Iterator<Item = f32> + '_ {
+        (0..).map(move |index| self.at(frame + Frames::new(index)))
+    }
+
     /// A packet brought `samples`, from `media` on.
     pub(super) fn write(&mut self, media: MediaTime, samples: &[f32]) {
         let end = media + Frames::from_len(samples.len());

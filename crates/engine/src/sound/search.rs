@@ -2,7 +2,7 @@
 
 use tautline_proto::time::{Frames, MediaTime};
 
-use super::between::{Between, Origin, WINDOW};
+use super::between::{Between, Likeness, Origin, WINDOW};
 use super::brought::Brought;
 
 /// The part of a window's energy that may be left over: −60 dB, well above the rounding of a volume
@@ -35,8 +35,11 @@ pub(super) struct Search {
     /// Windows for which the wide search rests, and for how many it will after the next failure.
     rests: u32,
     patience: u32,
-    /// Looks for sound that was resampled.
-    between: Between,
+    /// Looks for sound that was resampled, once there is any: its kernel takes milliseconds to be
+    /// laid out, which a receiver that starts does not wait for.
+    between: Option<Between>,
+    /// What drift the last such sound had.
+    drift: f64,
     /// Wide searches so far.
     #[cfg(test)]
     pub(super) wide: u64,
@@ -49,7 +52,8 @@ impl Search {
             last: 0,
             rests: 0,
             patience: 1,
-            between: Between::new(),
+            between: None,
+            drift: 0.0,
             #[cfg(test)]
             wide: 0,
         }
@@ -67,7 +71,10 @@ impl Search {
         let near = outwards(NEAR).map(|away| guess + Frames::new(self.last + away));
         let Some(first) = near.into_iter().find(|place| window.matches(*place)) else {
             let from = guess + Frames::new(self.last);
-            return match self.between.place(samples, brought, from) {
+            let between = self.between.get_or_insert_with(Between::new);
+            let found = between.place(samples, brought, (from, self.drift));
+            self.drift = found.map_or(0.0, |origin| origin.drift);
+            return match found {
                 Some(origin) => self.take_resampled(origin, &window, guess),
                 None => {
                     let first = self.look_everywhere(&window, guess)?;
@@ -103,7 +110,7 @@ impl Search {
         guess: MediaTime,
     ) -> Option<Origin> {
         let best = origin.point.nearest();
-        let gain = window.gain_at(best);
+        let gain = window.likeness(best).gain() as f32;
         let (mut tried, mut tries) = ([best, best], 0);
         for away in outwards(self.reach) {
             let place = best + Frames::new(away);
@@ -114,7 +121,8 @@ impl Search {
             }
             *side = place;
             tries += 1;
-            let other = self.between.place(window.samples, window.brought, place);
+            let between = self.between.get_or_insert_with(Between::new);
+            let other = between.place(window.samples, window.brought, (place, origin.drift));
             let again =
                 other.is_some_and(|other| (other.point - origin.point).as_f64().abs() > 1.0);
             if again || tries > MOST_TRIES {
@@ -154,7 +162,6 @@ fn outwards(reach: i64) -> impl Iterator<Item = i64> {
 struct Window<'a> {
     samples: &'a [f32],
     brought: &'a Brought,
-    energy: f64,
     /// The index of the loudest sample.
     loudest: usize,
 }
@@ -166,22 +173,16 @@ impl<'a> Window<'a> {
             samples.iter().enumerate().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;
         // So that NaN from a broken device is as silent.
         let heard = energy >= SILENCE * WINDOW as f64 && energy.is_finite();
-        heard.then_some(Self { samples, brought, energy, loudest })
+        heard.then_some(Self { samples, brought, loudest })
     }
 
     fn matches(&self, place: MediaTime) -> bool {
-        self.is_likely(place) && self.left_over(place) <= LEFT_OVER
+        self.is_likely(place) && self.likeness(place).left_over() <= LEFT_OVER
     }
 
-    /// The volume at which it is heard if it comes from about `place`.
-    fn gain_at(&self, place: MediaTime) -> f32 {
-        let (mut both, mut own) = (0.0_f64, 0.0_f64);
-        for (index, heard) in self.samples.iter().enumerate() {
-            let brought = f64::from(self.brought.at(place + Frames::from_len(index)));
-            both += brought * f64::from(*heard);
-            own += brought * brought;
-        }
-        (both / own) as f32
+    /// How alike it is to what packets brought from `place` on.
+    fn likeness(&self, place: MediaTime) -> Likeness {
+        Likeness::of(self.samples.iter().copied().zip(self.brought.from(place)))
     }
 
     /// Whether it may come from less than a frame beside `place`: no sample is far off.
@@ -210,27 +211,13 @@ impl<'a> Window<'a> {
             })
     }
 
-    /// The part of the window's energy that is left when what packets brought from `place` on, at
-    /// its best volume, is taken from it.
-    fn left_over(&self, place: MediaTime) -> f64 {
-        let (mut both, mut own) = (0.0_f64, 0.0_f64);
-        for (index, heard) in self.samples.iter().enumerate() {
-            let brought = f64::from(self.brought.at(place + Frames::from_len(index)));
-            both += brought * f64::from(*heard);
-            own += brought * brought;
-        }
-        // A hole makes both NaN; that and sound upside down is no match.
-        if own > 0.0 && both > 0.0 { 1.0 - both * both / own / self.energy } else { f64::INFINITY }
-    }
-
     /// The best place around one that matches: deep sound matches its neighbours too, only less
     /// well.
     fn settle(&self, mut best: MediaTime) -> MediaTime {
         let one = Frames::new(1);
-        while let Some(better) = [best - one, best + one]
-            .into_iter()
-            .find(|neighbour| self.left_over(*neighbour) < self.left_over(best))
-        {
+        while let Some(better) = [best - one, best + one].into_iter().find(|neighbour| {
+            self.likeness(*neighbour).left_over() < self.likeness(best).left_over()
+        }) {
             best = better;
         }
         best
