@@ -266,11 +266,6 @@ impl MediaPoint {
     pub fn nearest(self) -> MediaTime {
         self.frame + Frames::new(i64::from(self.fraction >> 31))
     }
-
-    /// The first frame at or after it.
-    pub fn next_frame(self) -> MediaTime {
-        self.frame + Frames::new(i64::from(self.fraction > 0))
-    }
 }
 
 impl From<MediaTime> for MediaPoint {

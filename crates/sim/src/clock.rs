@@ -50,6 +50,12 @@ pub struct ClockError {
 impl ClockError {
     /// A clock that is right.
     pub const NONE: Self = Self { start: LocalTime::ZERO, rate: Ppm::ZERO, wander: Ppm::ZERO };
+
+    /// A host's clock that shows `start` at the beginning and is off by `ppm`, which wanders by 0.01
+    /// ppm in the root of a second, as a quartz in a room does.
+    pub fn quartz(start: LocalTime, ppm: f64) -> Self {
+        Self { start, rate: Ppm::from_f64(ppm), wander: Ppm::from_f64(0.01) }
+    }
 }
 
 /// A change that happens to a clock at an instant.

@@ -81,6 +81,18 @@ impl Preset {
         }
     }
 
+    /// A latency that covers what varies on the way, with packets and periods of 1 ms.
+    pub const fn suits(self) -> Span {
+        Span::from_millis(match self {
+            Self::Wired => 5,
+            Self::SwitchUnderLoad => 8,
+            Self::Wifi5Ghz => 40,
+            Self::WifiBad => 300,
+            Self::Wan => 30,
+            Self::Satellite => 400,
+        })
+    }
+
     /// What one way of the network does to packets.
     pub fn path(self) -> PathModel {
         let micros = Span::from_micros;

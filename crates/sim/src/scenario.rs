@@ -4,7 +4,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use crate::card::CardModel;
@@ -98,6 +98,28 @@ impl Scenario {
     /// The same on a network of those with names.
     pub fn on(preset: Preset, seed: u64) -> Self {
         Self { network: preset.name(), ..Self::one_way(preset.path(), seed) }
+    }
+
+    /// The same at a latency that suits the network, to a card that is off by `ppm`.
+    pub fn drifting(preset: Preset, ppm: f64, seed: u64) -> Self {
+        let mut scenario = Self { latency: preset.suits(), ..Self::on(preset, seed) };
+        scenario.receivers[0].host = HostModel::with_card(CardModel::off_by(ppm));
+        scenario
+    }
+
+    /// On a network of those with names, 10 ms after capture, to two receivers whose hosts' clocks
+    /// run 100 ppm apart and whose cards run 200 ppm apart, the other way round.
+    pub fn two_apart(preset: Preset, seed: u64) -> Self {
+        let mut scenario = Self { latency: Span::from_millis(10), ..Self::on(preset, seed) };
+        let one = scenario.receivers[0].clone();
+        let receiver = |(start, clock, card): (i64, f64, f64)| {
+            let clock = ClockError::quartz(LocalTime::from_nanos(start), clock);
+            let host = HostModel { clock, ..HostModel::with_card(CardModel::off_by(card)) };
+            ReceiverModel { host, ..one.clone() }
+        };
+        let two = [(7_000_000_000, 50.0, -100.0), (123_456_789, -50.0, 100.0)];
+        scenario.receivers = two.map(receiver).to_vec();
+        scenario
     }
 
     /// One receiver at the end of a path that is alike both ways, in packets of 1 ms of one

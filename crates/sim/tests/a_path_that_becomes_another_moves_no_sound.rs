@@ -2,7 +2,6 @@
 //! way or both, for good. The clocks stay where they are, and so does the sound.
 
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::units::Ppm;
 use tautline_sim::clock::{ClockError, TrueTime};
 use tautline_sim::link::PathModel;
 use tautline_sim::preset::Preset;
@@ -26,11 +25,8 @@ fn a_path_that_becomes_another_moves_no_sound() {
             scenario.network = preset.name();
             scenario.receivers[0].back = path(back);
             scenario.latency = Span::from_millis(40);
-            scenario.receivers[0].host.clock = ClockError {
-                start: LocalTime::from_nanos(77_000_000_000),
-                rate: Ppm::from_f64(40.0),
-                wander: Ppm::from_f64(0.01),
-            };
+            scenario.receivers[0].host.clock =
+                ClockError::quartz(LocalTime::from_nanos(77_000_000_000), 40.0);
             let mut world = World::new(scenario);
             world.run(CHANGE.since(TrueTime::ZERO));
             let told = format!("{} there {there} ms, back {back} ms, seed {seed}", preset.name());

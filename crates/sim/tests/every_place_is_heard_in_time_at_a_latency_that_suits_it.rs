@@ -8,21 +8,12 @@ use tautline_sim::world::play;
 
 #[test]
 fn every_place_is_heard_in_time_at_a_latency_that_suits_it() {
-    let suits = [
-        (Preset::Wired, 5),
-        (Preset::SwitchUnderLoad, 8),
-        (Preset::Wifi5Ghz, 40),
-        (Preset::WifiBad, 300),
-        (Preset::Wan, 30),
-        (Preset::Satellite, 400),
-    ];
-    assert_eq!(suits.map(|(preset, _)| preset), Preset::ALL);
-    for (preset, millis) in suits {
+    for preset in Preset::ALL {
         let seed = 3;
         // What the clocks cannot tell is a part of the round trip's excess over the least.
         let unsure = preset.path().delay.divided(8) + Span::from_micros(400);
         let mut scenario = Scenario::on(preset, seed);
-        scenario.latency = Span::from_millis(millis);
+        scenario.latency = preset.suits();
         let heard = &play(scenario, Span::from_secs(300))[0];
         let told = format!("{}, seed {seed}: {heard}", preset.name());
         assert!(heard.first_wrong.is_none(), "{told}");

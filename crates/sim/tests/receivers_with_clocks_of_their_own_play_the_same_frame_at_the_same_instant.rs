@@ -2,7 +2,6 @@
 //! with other traffic. What each is off by, by true time, is what they can be apart.
 
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::units::Ppm;
 use tautline_sim::clock::ClockError;
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{ReceiverModel, Scenario};
@@ -16,11 +15,7 @@ fn receivers_with_clocks_of_their_own_play_the_same_frame_at_the_same_instant() 
     let one = scenario.receivers[0].clone();
     let with_clock = |(start, ppm): (i64, f64)| {
         let mut receiver: ReceiverModel = one.clone();
-        receiver.host.clock = ClockError {
-            start: LocalTime::from_nanos(start),
-            rate: Ppm::from_f64(ppm),
-            wander: Ppm::from_f64(0.01),
-        };
+        receiver.host.clock = ClockError::quartz(LocalTime::from_nanos(start), ppm);
         receiver
     };
     let clocks = [(0, 0.0), (7_000_000_000, 30.0), (123_456_789, -30.0), (1, 12.5)];

@@ -2,12 +2,9 @@
 //! their cards drift the other way round; how far apart they play one frame is told from the sound,
 //! by true time.
 
-use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::units::Ppm;
-use tautline_sim::card::CardModel;
-use tautline_sim::clock::ClockError;
+use tautline_proto::time::Span;
 use tautline_sim::preset::Preset;
-use tautline_sim::scenario::{HostModel, Scenario};
+use tautline_sim::scenario::Scenario;
 use tautline_sim::world::World;
 
 #[test]
@@ -15,22 +12,7 @@ fn two_receivers_whose_cards_drift_play_in_step() {
     let places = [(Preset::SwitchUnderLoad, 100, 500), (Preset::Wired, 20, 100)];
     for (preset, most_median, most) in places {
         let seed = 35;
-        let mut scenario = Scenario::on(preset, seed);
-        scenario.latency = Span::from_millis(10);
-        let one = scenario.receivers[0].clone();
-        let receiver = |(start, clock, card): (i64, f64, f64)| {
-            let mut receiver = one.clone();
-            receiver.host = HostModel::with_card(CardModel::off_by(card));
-            receiver.host.clock = ClockError {
-                start: LocalTime::from_nanos(start),
-                rate: Ppm::from_f64(clock),
-                wander: Ppm::from_f64(0.01),
-            };
-            receiver
-        };
-        let two = [(7_000_000_000, 50.0, -100.0), (123_456_789, -50.0, 100.0)];
-        scenario.receivers = two.map(receiver).to_vec();
-        let mut world = World::new(scenario);
+        let mut world = World::new(Scenario::two_apart(preset, seed));
         // The servo follows once the error has left what the clocks cannot tell.
         world.run(Span::from_secs(20));
         let begun: Vec<usize> = world.heard().map(|heard| heard.errors.len()).collect();

@@ -31,11 +31,6 @@ impl Step {
         self.0
     }
 
-    /// The nearest to `ratio` input frames per output frame, within the same bounds; NaN is the least.
-    pub fn from_ratio(ratio: f64) -> Self {
-        Self::from_bits((ratio * Self::ONE.0 as f64).round() as u64)
-    }
-
     /// A step that differs from one by `ppm` parts per million, rounded to 2^-32 and within the same
     /// bounds. 0 is exactly [`Step::ONE`], and so is NaN.
     pub fn from_ppm(ppm: f64) -> Self {
@@ -72,7 +67,6 @@ mod tests {
         assert_eq!(Step::from_ppm(-0.0), Step::ONE);
         assert_eq!(Step::from_ppm(f64::NAN), Step::ONE);
         assert_eq!(Step::ONE.as_ppm(), 0.0);
-        assert_eq!(Step::from_ratio(1.0), Step::ONE);
         assert_eq!(Step::default(), Step::ONE);
     }
 
@@ -90,8 +84,6 @@ mod tests {
         for (ppm, bits) in [(-1e9, 1 << 31), (1e9, 1 << 33), (f64::INFINITY, 1 << 33)] {
             assert_eq!(Step::from_ppm(ppm).bits(), bits);
         }
-        assert_eq!(Step::from_ratio(f64::NAN), Step::LEAST);
-        assert_eq!(Step::from_ratio(1e300), Step::GREATEST);
         assert_eq!(Step::from_bits(0), Step::LEAST);
         assert_eq!(Step::from_bits(u64::MAX), Step::GREATEST);
         assert_eq!(Step::from_bits(5_000_000_000).bits(), 5_000_000_000);
