@@ -10,6 +10,8 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 target := $(or $(CARGO_TARGET_DIR),target)
 taut := $(target)/release/taut
+# Asked when a recipe runs: scripts/setup may just have installed what is needed.
+features = $$(scripts/features)
 
 .PHONY: help
 help: ## List the targets
@@ -22,24 +24,24 @@ demo: release ## Carry a recording to two receivers here; write what each heard,
 .PHONY: release
 release: ## Build taut, optimized, as target/release/taut
 	@scripts/setup build
-	cargo build --release --locked -p tautline-cli
+	cargo build --release --locked -p tautline-cli $(features)
 
 .PHONY: test
 test: ## Run all tests; those that lack a program or a privilege say SKIPPED
 	@scripts/setup test
-	cargo test --locked --workspace
+	cargo test --locked --workspace $(features)
 
 .PHONY: soak
 soak: ## Run the long tests: simulated days, millions of operations (up to 20 minutes)
 	@scripts/setup test
-	cargo test --locked --profile soak --workspace -- --ignored
+	cargo test --locked --profile soak --workspace $(features) -- --ignored
 
 .PHONY: check
 check: ## Format, lints, documentation, licences, real-time sanitizer, house figures
 	@scripts/setup check
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --workspace
+	cargo clippy --locked --workspace --all-targets $(features) -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --workspace $(features)
 	scripts/check-deny
 	scripts/sanitize
 	scripts/house

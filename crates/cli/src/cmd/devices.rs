@@ -7,9 +7,9 @@ use crate::screen;
 pub(crate) fn run() {
     for device in tautline_audio::list() {
         let ways: Vec<&str> = device
-            .directions
+            .ways
             .iter()
-            .map(|direction| match direction {
+            .map(|way| match way.direction {
                 Direction::Capture => "capture",
                 Direction::Playback => "playback",
             })

@@ -21,7 +21,7 @@ pub(crate) use recv_changes::RecvLines;
 pub(crate) use send_changes::SendLines;
 use tautline_audio::{DeviceSpec, FileFormat};
 use tautline_engine::run::RunOptions;
-use tautline_proto::device::{Settings, Stop};
+use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
@@ -43,15 +43,23 @@ fn device_settings(
     }
 }
 
-/// What `virtual:` says of itself stands before the flags.
-fn as_specified(spec: &DeviceSpec, settings: Settings) -> Settings {
-    match spec {
-        DeviceSpec::Virtual(options) => Settings {
-            period: options.period.unwrap_or(settings.period),
-            periods: options.periods.unwrap_or(settings.periods),
-            ..settings
-        },
-        _ => settings,
+/// How the device will run. Its rate is the stream's: where somebody says what that is (`rate`), a
+/// device that has another is refused, because nothing here turns 44100 Hz into 48000.
+fn settled(
+    spec: &DeviceSpec,
+    direction: Direction,
+    wanted: Settings,
+    rate: Option<Rate>,
+) -> Result<Settings, Failure> {
+    let settings = tautline_audio::settle(spec, direction, wanted)?;
+    match rate {
+        Some(rate) if rate != settings.rate => Err(Failure::open(format!(
+            "{spec} runs at {}, and the stream has {rate}; set the device up for {rate}, or use \
+             --rate {} at the sender",
+            settings.rate,
+            settings.rate.hertz()
+        ))),
+        _ => Ok(settings),
     }
 }
 

@@ -21,7 +21,7 @@ use tautline_proto::wire::sdp::Description;
 
 use super::recv_changes::RecvLines;
 use super::streams::{check_alike, latency, reception, stream};
-use super::{as_specified, device_settings, run_options, stop_on_signals};
+use super::{device_settings, run_options, settled, stop_on_signals};
 use crate::address::{Address, Resolved};
 use crate::control;
 use crate::failure::Failure;
@@ -158,8 +158,8 @@ fn layout(
     let rate = stream.rate.or(described.map(|d| d.rate)).or(announced.map(|a| a.rate));
     let channels = stream.channels.or(described.map(|d| d.channels));
     let channels = channels.or(announced.map(|a| a.channels));
-    let mut device =
-        as_specified(&flags.output, device_settings(&flags.timing, rate, channels, None));
+    let wanted = device_settings(&flags.timing, rate, channels, None);
+    let mut device = settled(&flags.output, Direction::Playback, wanted, rate)?;
     let sample = stream.format.map(SampleFormat::from).or(described.map(|d| d.sample));
     let sample = sample.or(announced.map(|a| a.sample));
     let sample = sample.unwrap_or(SampleFormat::L24);

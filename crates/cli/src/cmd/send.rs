@@ -16,7 +16,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
 
 use super::send_changes::{SendLines, refuse_loss};
-use super::{as_specified, device_settings, run_options, stop_on_signals};
+use super::{device_settings, run_options, settled, stop_on_signals};
 use crate::address::Resolved;
 use crate::control;
 use crate::failure::Failure;
@@ -34,7 +34,8 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     let file = probe(&flags.input)?;
     let wanted =
         device_settings(&flags.timing, flags.stream.rate, flags.stream.channels, file.as_ref());
-    let device = as_specified(&flags.input, wanted);
+    let rate = flags.stream.rate.or(file.as_ref().map(|file| file.rate));
+    let device = settled(&flags.input, Direction::Capture, wanted, rate)?;
     let map = match &flags.sound.map {
         Some(map) => map.clone(),
         None => ChannelMap::identity(device.channels.count()),

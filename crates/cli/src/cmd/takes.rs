@@ -26,7 +26,7 @@ fn recorded_to(spec: &DeviceSpec) -> Option<&Path> {
     match spec {
         DeviceSpec::File(path) => Some(path),
         DeviceSpec::Virtual(options) => options.record.as_deref(),
-        DeviceSpec::Tone(_) | DeviceSpec::Null => None,
+        _ => None,
     }
 }
 

@@ -1,0 +1,122 @@
+//! Devices without hardware: virtual cards, files, tones, silence. Each is the card of
+//! [`crate::virtual_card`] with another source or sink.
+
+use std::path::Path;
+use std::sync::PoisonError;
+
+use tautline_dsp::signal::{Frequency, Sine};
+use tautline_proto::device::{Device, DeviceError, Direction, Settings};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Ppm, Rate};
+
+use crate::pace::{HostPace, Pace};
+use crate::recorder::Recorder;
+use crate::source::{FileSource, Source};
+use crate::virtual_card::{Dock, Ends, Parts, VirtualCard, gone};
+use crate::{DeviceSpec, Extras, Notes};
+
+/// A file is no real card: it waits so long for a program that is late, and loses nothing.
+const PATIENCE: Span = Span::from_secs(1);
+
+/// The card that `parts` describe, back with the ends that it left at `dock`.
+pub(crate) fn reopen_card(parts: &Parts, dock: &Dock) -> Result<Box<dyn Device>, DeviceError> {
+    check_there(parts)?;
+    let ends = dock.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let ends = ends.unwrap_or_else(Ends::silent);
+    let card = VirtualCard::new(parts.clone(), ends, Box::new(HostPace));
+    Ok(Box::new(card.docked(dock.clone())))
+}
+
+/// The card that `spec` names, which must be one without hardware.
+pub(crate) fn open_card(
+    spec: &DeviceSpec,
+    (direction, wanted): (Direction, Settings),
+    extras: Extras,
+    notes: &Notes,
+) -> Result<VirtualCard, DeviceError> {
+    let parts = parts(spec, direction, wanted);
+    check_there(&parts)?;
+    let ends = ends(spec, &parts, extras, notes)?;
+    Ok(VirtualCard::new(parts, ends, Box::new(HostPace)))
+}
+
+fn check_there(parts: &Parts) -> Result<(), DeviceError> {
+    let away = parts.fault.as_ref().is_some_and(|fault| fault.is_away(HostPace.now()));
+    if away { Err(gone(&parts.name)) } else { Ok(()) }
+}
+
+/// What the card that `spec` names is made of.
+pub(crate) fn parts(spec: &DeviceSpec, direction: Direction, wanted: Settings) -> Parts {
+    let mut parts = Parts {
+        name: spec.to_string(),
+        direction,
+        settings: wanted,
+        error: Ppm::ZERO,
+        fault: None,
+        patience: Frames::ZERO,
+    };
+    match spec {
+        DeviceSpec::Virtual(options) => {
+            parts.error = options.error;
+            parts.fault = options.fault.clone();
+            parts.settings.period = options.period.unwrap_or(wanted.period);
+            parts.settings.periods = options.periods.unwrap_or(wanted.periods);
+        }
+        DeviceSpec::File(_) => parts.patience = wanted.rate.frames_within(PATIENCE),
+        _ => {}
+    }
+    parts.settings.period = parts.settings.period.max(Frames::new(1));
+    parts.settings.periods = parts.settings.periods.max(2);
+    parts
+}
+
+fn ends(
+    spec: &DeviceSpec,
+    parts: &Parts,
+    extras: Extras,
+    notes: &Notes,
+) -> Result<Ends, DeviceError> {
+    let settings = &parts.settings;
+    let read = |path: &Path| FileSource::open(path, settings, notes).map(Source::File);
+    let write = |path: &Path| Recorder::create(path, settings, extras.record_format, notes);
+    let tone = |frequency| tone(&parts.name, frequency, settings.rate);
+    let mut ends = Ends { listener: extras.listener, ..Ends::silent() };
+    match (spec, parts.direction) {
+        (DeviceSpec::Virtual(options), Direction::Capture) => {
+            ends.source = match (&options.source, options.tone) {
+                (Some(path), _) => read(path)?,
+                (None, Some(frequency)) => tone(frequency)?,
+                (None, None) => Source::Silence,
+            };
+        }
+        (DeviceSpec::Virtual(options), Direction::Playback) => {
+            ends.recorder = options.record.as_deref().map(write).transpose()?;
+        }
+        (DeviceSpec::File(path), Direction::Capture) => ends.source = read(path)?,
+        (DeviceSpec::File(path), Direction::Playback) => ends.recorder = Some(write(path)?),
+        (DeviceSpec::Tone(frequency), Direction::Capture) => ends.source = tone(*frequency)?,
+        (DeviceSpec::Tone(_), Direction::Playback) => {
+            return Err(DeviceError {
+                tried: parts.name.clone(),
+                answer: "a tone can be heard but not played to".to_owned(),
+                mend: "use virtual:, file:PATH or null: as output".to_owned(),
+            });
+        }
+        // Null, and what other modules open.
+        _ => {}
+    }
+    Ok(ends)
+}
+
+/// A tone that `rate` can carry: from half of it on it would be heard as another, or not at all.
+fn tone(name: &str, frequency: Frequency, rate: Rate) -> Result<Source, DeviceError> {
+    let half = rate.hertz() / 2;
+    if u64::from(frequency.as_millihertz()) < u64::from(half) * 1000 {
+        return Ok(Source::Tone(Sine::new(frequency, rate.hertz())));
+    }
+    Err(DeviceError {
+        tried: name.to_owned(),
+        answer: format!("a stream of {rate} carries no tone of {frequency}"),
+        mend: format!("use one below {half} Hz, or a higher rate with --rate"),
+    })
+}

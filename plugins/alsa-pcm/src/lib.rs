@@ -1,0 +1,1 @@
+//! An ALSA PCM, `type tautline`: any ALSA program plays to the network or records from it.
