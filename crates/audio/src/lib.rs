@@ -16,7 +16,6 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{Device, DeviceError, Direction, Listener, Settings};
 
 pub mod alsa;
-pub mod card_clock;
 mod convert;
 pub mod file;
 pub mod jack;

@@ -2,8 +2,8 @@
 //! tone, a file or nothing, and can record what it played.
 //!
 //! There is one card for every use of it; `file:`, `tone:` and `null:` are this card with another
-//! source or sink. What it does when is decided by [`crate::card_clock`]; this module only waits
-//! and moves samples.
+//! source or sink. What it does when is decided by [`tautline_proto::card_clock`]; this module only
+//! waits and moves samples.
 //!
 //! A `file:` card differs in one thing from a real one: it is *patient*. A real card has played
 //! silence where its program came late, and has overwritten what it captured. A file need not: up
@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tautline_io::realtime;
+use tautline_proto::card_clock::{CaptureRing, CardClock, PlaybackRing};
 use tautline_proto::device::{
     Cycle, Device, DeviceError, Direction, Ended, Flow, Listener, Process, Settings, Side, Stop,
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
 
-use crate::card_clock::{CaptureRing, CardClock, PlaybackRing};
 use crate::pace::{HostPace, Pace};
 use crate::recorder::Recorder;
 use crate::source::{Filled, Source};

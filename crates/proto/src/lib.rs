@@ -14,6 +14,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod arrivals;
+pub mod card_clock;
 pub mod cause;
 pub mod clock;
 pub mod depth;

@@ -5,9 +5,9 @@
 //! computed from that absolute count in 128-bit integers, so a card that runs for years is as exact
 //! as one that has just started.
 
-use tautline_proto::device::Settings;
-use tautline_proto::time::{Frames, LocalTime, Span};
-use tautline_proto::units::{Ppm, Rate};
+use crate::device::Settings;
+use crate::time::{Frames, LocalTime, Span};
+use crate::units::{Ppm, Rate};
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 /// [`Ppm::from_millionths`] counts 10⁻¹².
@@ -201,7 +201,7 @@ impl CaptureRing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tautline_proto::units::Channels;
+    use crate::units::Channels;
 
     fn clock(ppm: f64) -> CardClock {
         CardClock::new(LocalTime::from_nanos(1_000), Rate::HZ_48000, Ppm::from_f64(ppm))
