@@ -112,15 +112,18 @@ proptest! {
         readings in prop::collection::vec((0..5000_i64, -300_i64..300), 1..300),
     ) {
         let mut clock = MediaClock::new(Rate::HZ_48000);
+        let mut unread = Span::ZERO;
         for (number, micros) in readings {
             let media = MediaTime::ZERO + Frames::new(48 * number);
+            let before = clock.reference().map_or(media, |(newest, _)| newest);
             clock.observe(media, truth(media, Ppm::ZERO) + Span::from_micros(micros));
             let error = clock.wall(media).expect("just read") - truth(media, Ppm::ZERO);
             // What the line says of long ago depends on its rate.
             let (newest, _) = clock.reference().expect("just read");
             let ago = Rate::HZ_48000.span_of(newest - media);
             // A line that has a rate swings over, the more the longer nothing was read.
-            let most = Span::from_millis(1) + ago.divided(1000);
+            unread = unread.max(Rate::HZ_48000.span_of(newest - before));
+            let most = Span::from_millis(1) + (ago + unread).divided(1000);
             prop_assert!(error.abs() <= most, "{error}");
         }
     }
