@@ -1,0 +1,117 @@
+//! What a graph of PipeWire runs at, as its server says (the metadata called `settings`).
+
+use tautline_proto::time::Frames;
+#[cfg(any(feature = "pipewire", test))]
+use tautline_proto::units::Rate;
+
+/// The pace of a graph: all its nodes are called once per cycle, for a quantum of frames.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Graph {
+    /// Frames per cycle where no node asks for another number.
+    pub quantum: Frames,
+    /// The fewest that a node is granted.
+    pub min_quantum: Frames,
+    /// The most.
+    pub max_quantum: Frames,
+    /// What somebody forced every cycle to be.
+    pub forced: Option<Frames>,
+    /// Frames per second, in hertz; it may be one that no stream can have.
+    pub rate: u32,
+    /// The rates it may change to, in hertz.
+    pub rates: Vec<u32>,
+}
+
+#[cfg(any(feature = "pipewire", test))]
+impl Graph {
+    /// The graph that these settings describe, by their names without `clock.`; `None` if one is
+    /// missing. A `force-` of 0 forces nothing.
+    pub(super) fn described<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
+        let number = |name: &str| setting(name)?.parse::<u32>().ok().filter(|number| *number > 0);
+        let frames = |name: &str| number(name).map(|frames| Frames::new(i64::from(frames)));
+        let rate = number("force-rate").or(number("rate"))?;
+        let rates = setting("allowed-rates").unwrap_or_default();
+        let rates = rates.split(|c: char| !c.is_ascii_digit()).filter_map(|rate| rate.parse().ok());
+        let mut rates: Vec<u32> = rates.chain([rate]).collect();
+        rates.sort_unstable();
+        rates.dedup();
+        Some(Self {
+            quantum: frames("quantum")?,
+            min_quantum: frames("min-quantum")?,
+            max_quantum: frames("max-quantum")?,
+            forced: frames("force-quantum"),
+            rate,
+            rates,
+        })
+    }
+
+    /// What a node that asks for `wanted` frames at `rate` is granted, as far as can be said before
+    /// it runs, in frames at `rate`. The server takes the least that any node asks for and rounds
+    /// it down to a power of two unless it was set up otherwise (`pw_context_recalc_graph`).
+    pub(super) fn grants(&self, wanted: Frames, rate: Rate) -> Frames {
+        let (own, stream) = (i64::from(self.rate), i64::from(rate.hertz()));
+        let (least, most) = (self.min_quantum.count(), self.max_quantum.count());
+        let asked = (wanted.count() * own / stream).clamp(least, most.max(least));
+        let granted = self.forced.map_or(1 << asked.max(1).ilog2(), Frames::count);
+        Frames::new((granted * stream + own - 1) / own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(settings: &[(&str, &str)]) -> Option<Graph> {
+        Graph::described(|name| settings.iter().find(|(key, _)| *key == name).map(|(_, v)| *v))
+    }
+
+    const USUAL: [(&str, &str); 6] = [
+        ("rate", "48000"),
+        ("allowed-rates", "[ 48000, 44100 ]"),
+        ("quantum", "1024"),
+        ("min-quantum", "32"),
+        ("max-quantum", "2048"),
+        ("force-quantum", "0"),
+    ];
+
+    fn granted(settings: &[(&str, &str)], wanted: i64, rate: u32) -> i64 {
+        let rate = Rate::new(rate).unwrap();
+        graph(settings).unwrap().grants(Frames::new(wanted), rate).count()
+    }
+
+    #[test]
+    fn a_graph_is_read_from_its_settings() {
+        let graph = graph(&USUAL).unwrap();
+        assert_eq!((graph.rate, graph.rates.as_slice()), (48_000, &[44_100, 48_000][..]));
+        assert_eq!((graph.quantum.count(), graph.forced), (1024, None));
+        assert_eq!((graph.min_quantum.count(), graph.max_quantum.count()), (32, 2048));
+    }
+
+    #[test]
+    fn settings_that_lack_something_describe_no_graph() {
+        for left_out in ["rate", "quantum", "min-quantum", "max-quantum"] {
+            let rest: Vec<_> = USUAL.into_iter().filter(|(key, _)| *key != left_out).collect();
+            assert_eq!(graph(&rest), None, "{left_out}");
+        }
+    }
+
+    #[test]
+    fn a_quantum_is_a_power_of_two_within_the_bounds() {
+        for (wanted, want) in [(48, 32), (64, 64), (240, 128), (1, 32), (100_000, 2048)] {
+            assert_eq!(granted(&USUAL, wanted, 48_000), want, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn a_forced_quantum_is_what_everybody_gets() {
+        let forced =
+            USUAL.map(|(key, value)| (key, if key == "force-quantum" { "480" } else { value }));
+        assert_eq!(granted(&forced, 48, 48_000), 480);
+    }
+
+    #[test]
+    fn a_quantum_is_told_at_the_rate_of_the_stream() {
+        assert_eq!(granted(&USUAL, 128, 96_000), 128);
+        assert_eq!(granted(&USUAL, 1024, 192_000), 1024);
+        assert_eq!(granted(&USUAL, 44, 44_100), 30);
+    }
+}

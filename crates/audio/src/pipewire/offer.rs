@@ -1,0 +1,85 @@
+//! What a running server offers: asked anew each time, and without making anything there.
+
+use tautline_proto::device::{DeviceError, Direction, Settings};
+use tautline_proto::units::{Channels, Rate};
+
+use super::server::{Found, Server, Survey};
+use super::{Graph, PipeWireSpec};
+use crate::list::{DeviceDescription, Offers, Way};
+
+/// One period is played while the next is filled.
+const PERIODS: u32 = 2;
+
+/// At the rate and with the channels that are wanted, in cycles as long as the graph grants. What a
+/// graph that says nothing of itself grants shows when it runs.
+pub(super) fn settle(spec: &PipeWireSpec, wanted: Settings) -> Result<Settings, DeviceError> {
+    let survey = survey(&spec.to_string())?;
+    let period = match survey.graph {
+        Some(_) if spec.force => wanted.period,
+        Some(graph) => graph.grants(wanted.period, wanted.rate),
+        None => wanted.period,
+    };
+    Ok(Settings { period, periods: PERIODS, ..wanted })
+}
+
+pub(super) fn graph() -> Option<Graph> {
+    survey("pipewire:").ok()?.graph
+}
+
+/// The nodes that can be named, if there is a server.
+pub(super) fn list() -> Vec<DeviceDescription> {
+    let Ok(Survey { graph, nodes }) = survey("pipewire:") else { return Vec::new() };
+    let offers = offers(graph.as_ref());
+    let way = |direction| Way { direction, offers: offers.clone() };
+    let own = DeviceDescription {
+        name: "pipewire:NAME".to_owned(),
+        ways: vec![way(Direction::Capture), way(Direction::Playback)],
+        says: says(graph.as_ref()),
+    };
+    let others = nodes.iter().filter_map(|node| {
+        Some(DeviceDescription {
+            name: format!("pipewire:taut?target={}", node.name),
+            ways: vec![way(direction(node)?)],
+            says: node.description.clone(),
+        })
+    });
+    std::iter::once(own).chain(others).collect()
+}
+
+/// Which way a stream goes that has this node as its target.
+fn direction(node: &Found) -> Option<Direction> {
+    match node.class.as_str() {
+        "Audio/Sink" => Some(Direction::Playback),
+        "Audio/Source" | "Audio/Source/Virtual" => Some(Direction::Capture),
+        _ => None,
+    }
+}
+
+/// What passes unconverted.
+fn offers(graph: Option<&Graph>) -> Offers {
+    let Some(graph) = graph else {
+        return Offers::Unknown("the server does not say how its graph runs".to_owned());
+    };
+    let carried = |rate: &u32| Rate::new(*rate).is_ok();
+    Offers::These {
+        rates: graph.rates.iter().copied().filter(carried).collect(),
+        formats: vec!["FLOAT_LE".to_owned()],
+        channels: 1..=u32::from(Channels::MAX),
+        least_period: graph.forced.unwrap_or(graph.min_quantum),
+    }
+}
+
+fn says(graph: Option<&Graph>) -> String {
+    let what = "a sink that programs play to, or a source that they record from";
+    let Some(graph) = graph else { return what.to_owned() };
+    let Graph { quantum, min_quantum, max_quantum, forced, rate, .. } = graph;
+    let quantum = match forced {
+        Some(forced) => format!("quantum forced to {forced}"),
+        None => format!("quantum {quantum}, {min_quantum} to {max_quantum}"),
+    };
+    format!("{what}: the graph runs at {rate} Hz, {quantum}")
+}
+
+fn survey(name: &str) -> Result<Survey, DeviceError> {
+    Survey::of(&Server::connect(name)?)
+}

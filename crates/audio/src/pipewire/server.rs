@@ -1,0 +1,184 @@
+//! A server of PipeWire: the way to it, and what it says of itself.
+//!
+//! Nothing here starts a server, and no answer is waited for longer than [`PATIENCE`].
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use pipewire::context::Context;
+use pipewire::core::{Core, Listener, PW_ID_CORE};
+use pipewire::main_loop::MainLoop;
+use pipewire::metadata::Metadata;
+use pipewire::properties::Properties;
+use pipewire::registry::GlobalObject;
+use pipewire::types::ObjectType;
+use tautline_proto::device::DeviceError;
+
+use super::Graph;
+
+/// How long a server may take to answer: one that is there does in a millisecond.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// What the server's events leave behind. On the thread that iterates the loop only.
+#[derive(Debug, Default)]
+struct Heard {
+    done: Cell<Option<i32>>,
+    error: RefCell<Option<String>>,
+}
+
+/// A connection. What belongs to it is called back while the loop is iterated, and by nobody else.
+pub(super) struct Server {
+    // In the order in which they must be dropped.
+    _listener: Listener,
+    core: Core,
+    heard: Rc<Heard>,
+    main: MainLoop,
+    /// Of the device this is for.
+    name: String,
+}
+
+impl Server {
+    /// Connects to the server that `PIPEWIRE_REMOTE` names, or to the session's. `name` is the
+    /// device's.
+    pub(super) fn connect(name: &str) -> Result<Self, DeviceError> {
+        let failed = |what: &str| absent(name, &format!("{what}: {}", io::Error::last_os_error()));
+        let main = MainLoop::new(None).map_err(|_| failed("no loop"))?;
+        let context = Context::new(&main).map_err(|_| failed("no context"))?;
+        let core = context.connect(None).map_err(|_| failed("no server answers"))?;
+        let heard = Rc::<Heard>::default();
+        let (done, error) = (Rc::clone(&heard), Rc::clone(&heard));
+        let listener = core
+            .add_listener_local()
+            .done(move |id, sequence| {
+                if id == PW_ID_CORE {
+                    done.done.set(Some(sequence.seq()));
+                }
+            })
+            .error(move |_, _, code, message| {
+                let system = io::Error::from_raw_os_error(-code);
+                error.error.borrow_mut().get_or_insert(format!("{message} ({system})"));
+            })
+            .register();
+        let server = Self { _listener: listener, core, heard, main, name: name.to_owned() };
+        server.roundtrip(Instant::now() + PATIENCE)?;
+        Ok(server)
+    }
+
+    /// Does what the server asks for, or waits for it so long.
+    pub(super) fn iterate(&self, at_most: Duration) {
+        self.main.loop_().iterate(at_most);
+    }
+
+    /// What it said to be wrong: the first of it.
+    pub(super) fn error(&self) -> Option<String> {
+        self.heard.error.borrow().clone()
+    }
+
+    /// Returns when the server has done all that it was asked for so far.
+    fn roundtrip(&self, until: Instant) -> Result<(), DeviceError> {
+        let failed = |answer: &str| absent(&self.name, answer);
+        let asked = self.core.sync(0).map_err(|error| failed(&error.to_string()))?;
+        while self.heard.done.get() != Some(asked.seq()) {
+            if let Some(error) = self.error() {
+                return Err(failed(&error));
+            }
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return Err(failed("the server is there and does not answer"));
+            }
+            // The loop counts in milliseconds: less would be none.
+            self.iterate(rest.max(Duration::from_millis(1)));
+        }
+        Ok(())
+    }
+}
+
+/// A node that other programs made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) name: String,
+    pub(super) description: String,
+    /// `Audio/Sink`, `Audio/Source` or another.
+    pub(super) class: String,
+}
+
+/// What a server has, and how it runs.
+pub(super) struct Survey {
+    pub(super) graph: Option<Graph>,
+    pub(super) nodes: Vec<Found>,
+}
+
+impl Survey {
+    /// Asks for it.
+    pub(super) fn of(server: &Server) -> Result<Self, DeviceError> {
+        let until = Instant::now() + PATIENCE;
+        let failed = |error: pipewire::Error| absent(&server.name, &error.to_string());
+        let registry = server.core.get_registry().map_err(failed)?;
+        let nodes = Rc::<RefCell<Vec<Found>>>::default();
+        let settings = Rc::<RefCell<Option<GlobalObject<Properties>>>>::default();
+        let (nodes_in, settings_in) = (Rc::clone(&nodes), Rc::clone(&settings));
+        let _listener = registry
+            .add_listener_local()
+            .global(move |object| {
+                let property = |key: &str| object.props.and_then(|props| props.get(key));
+                match object.type_ {
+                    ObjectType::Node => nodes_in.borrow_mut().extend(found(property)),
+                    ObjectType::Metadata if property("metadata.name") == Some("settings") => {
+                        *settings_in.borrow_mut() = Some(object.to_owned());
+                    }
+                    _ => {}
+                }
+            })
+            .register();
+        server.roundtrip(until)?;
+        let mut clock = BTreeMap::new();
+        if let Some(settings) = settings.take() {
+            let metadata: Metadata = registry.bind(&settings).map_err(failed)?;
+            clock = properties_of(server, &metadata, until)?;
+        }
+        let graph = Graph::described(|name| clock.get(name).map(String::as_str));
+        Ok(Self { graph, nodes: nodes.take() })
+    }
+}
+
+fn found<'a>(property: impl Fn(&str) -> Option<&'a str>) -> Option<Found> {
+    let class = property("media.class")?.to_owned();
+    let name = property("node.name")?.to_owned();
+    let description = property("node.description").unwrap_or(&name).to_owned();
+    Some(Found { name, description, class })
+}
+
+/// Those about the clock, by their names without `clock.`.
+fn properties_of(
+    server: &Server,
+    metadata: &Metadata,
+    until: Instant,
+) -> Result<BTreeMap<String, String>, DeviceError> {
+    let said = Rc::<RefCell<BTreeMap<String, String>>>::default();
+    let said_in = Rc::clone(&said);
+    let _listener = metadata
+        .add_listener_local()
+        .property(move |_, key, _, value| {
+            if let Some((key, value)) = key.and_then(|key| key.strip_prefix("clock.")).zip(value) {
+                said_in.borrow_mut().insert(key.to_owned(), value.to_owned());
+            }
+            0
+        })
+        .register();
+    server.roundtrip(until)?;
+    Ok(said.take())
+}
+
+/// There is no server to be had.
+fn absent(name: &str, answer: &str) -> DeviceError {
+    DeviceError {
+        tried: name.to_owned(),
+        answer: format!("PipeWire: {answer}"),
+        mend: "start it (systemctl --user start pipewire wireplumber) and run taut as the user \
+               whose it is, with XDG_RUNTIME_DIR set"
+            .to_owned(),
+    }
+}
