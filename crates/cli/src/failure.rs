@@ -3,6 +3,7 @@
 use core::fmt;
 
 use clap::error::ErrorKind;
+use tautline_engine::address::AddressError;
 use tautline_engine::run::RunError;
 use tautline_io::udp::OpenError;
 use tautline_proto::device::DeviceError;
@@ -62,6 +63,15 @@ impl From<clap::Error> for Failure {
             sentence.push_str(line);
         }
         Self::usage(sentence + mend)
+    }
+}
+
+impl From<AddressError> for Failure {
+    fn from(error: AddressError) -> Self {
+        match error {
+            AddressError::Unusable(sentence) => Self::usage(sentence),
+            AddressError::NotThere(sentence) => Self::open(sentence),
+        }
     }
 }
 

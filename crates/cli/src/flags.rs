@@ -11,6 +11,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
 use tautline_dsp::resample::Quality;
+use tautline_engine::address::Address;
 use tautline_engine::select::Select;
 use tautline_io::thread::Scheduler;
 use tautline_proto::depth::LossTarget;
@@ -18,7 +19,6 @@ use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
-use crate::address::Address;
 use crate::help;
 
 pub(crate) use asked::Asked;

@@ -1,6 +1,5 @@
 //! `taut`, the one program people run.
 
-mod address;
 mod cmd;
 mod config;
 mod control;

@@ -1,5 +1,6 @@
 //! `--redundancy` and what it comes to for one stream.
 
+use tautline_engine::address::Resolved;
 use tautline_engine::plan::{least_latency, repair_latency, repair_time};
 use tautline_io::udp::{UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::Settings;
@@ -7,7 +8,6 @@ use tautline_proto::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy, Regu
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 
-use crate::address::Resolved;
 use crate::failure::Failure;
 use crate::flags::{Latency, Send};
 use crate::screen;

@@ -6,8 +6,8 @@
 //! one talks to the peer, measures, and writes the [`report`].
 #![forbid(unsafe_code)]
 
+pub mod address;
 mod books;
-
 pub mod control;
 pub mod distribution;
 mod lacked;
@@ -37,5 +37,6 @@ pub mod text;
 pub mod too_long;
 mod twice;
 mod tx;
+pub mod way;
 
 pub use summary::format_name;

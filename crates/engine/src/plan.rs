@@ -150,6 +150,16 @@ pub fn least_latency(packing_age: Span, device: &Settings) -> Span {
     packing_age + device.rate.span_of(Frames::new(ring))
 }
 
+/// What is promised where nobody says otherwise.
+pub const DEFAULT_LATENCY: Span = Span::from_millis(5);
+/// Left for the network, a receiver's period and its wake-up where the latency is not chosen.
+const SPARE: Span = Span::from_millis(4);
+
+/// What is promised of such packets from a device with this period where nobody says otherwise.
+pub fn usual_latency(format: &StreamFormat, period: Frames) -> Span {
+    DEFAULT_LATENCY.max(format.packing_age(period) + SPARE)
+}
+
 /// Left for the network, where packets are repaired in what a latency leaves.
 const REPAIR_SPARE: Span = Span::from_millis(1);
 

@@ -21,6 +21,8 @@ pub struct RunOptions {
     pub duration: Option<Span>,
     /// Whether a witness on every core watches for stalls of the host.
     pub witness: bool,
+    /// Whether all memory of the process is locked: not in somebody else's.
+    pub lock_memory: bool,
 }
 
 /// A run that could not begin, or that failed.
@@ -108,7 +110,7 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn begin(options: &RunOptions) -> Self {
         let mut notes = Vec::new();
-        if let Err(refused) = memory::lock() {
+        if let Some(Err(refused)) = options.lock_memory.then(memory::lock) {
             notes.push(refused.to_string());
         }
         let witness = if options.witness { StallWitness::start() } else { StallWitness::idle() };

@@ -46,6 +46,8 @@ pub(crate) struct Heard {
     /// The latency it needs, and when it said so.
     asks: Option<(Span, LocalTime)>,
     clock: Option<ClockMapping>,
+    /// Whether it said goodbye.
+    left: bool,
     pub(crate) lacked: Lacked,
     /// Whether it gets what goes by two networks by both.
     twice: Twice,
@@ -236,7 +238,11 @@ impl Desk {
     }
 
     pub(crate) fn progress<'a>(&self, watch: &'a Watch) -> Progress<'a> {
-        let effective = self.receivers.iter().find_map(|receiver| receiver.effective);
+        // Of the one that hears it last.
+        let here = self.receivers.iter().filter(|receiver| !receiver.left);
+        let effective = here
+            .filter_map(|receiver| receiver.effective)
+            .max_by_key(|effective| effective.effective);
         Progress {
             elapsed: now() - watch.began,
             packets: self.last.state.packets,
@@ -312,6 +318,7 @@ fn hear(receivers: &mut Vec<Heard>, event: Event) {
         None => return,
     };
     let heard = &mut receivers[index];
+    heard.left = matches!(event, Event::Left { .. });
     match event {
         Event::Mapped { mapping, .. } => heard.clock = Some(mapping),
         Event::Reception { block, .. } => {

@@ -101,7 +101,8 @@ fn scene(flags: &Demo, recording: &Path) -> Result<Scene, Failure> {
         )));
     }
     let duration = flags.seconds.map(|seconds| Span::from_secs(i64::from(seconds)));
-    let options = RunOptions { scheduler: flags.scheduler, duration, witness: true };
+    let options =
+        RunOptions { scheduler: flags.scheduler, duration, witness: true, lock_memory: true };
     Ok(Scene { format, device, latency, options })
 }
 

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 
+use tautline_engine::address::Resolved;
 use tautline_io::clock::now;
 use tautline_io::udp::UdpOptions;
 use tautline_lab::EXPERIMENTS;
@@ -12,7 +13,6 @@ use tautline_sim::link::PathModel;
 use tautline_sim::trace::Trace;
 
 use super::stop_on_signals;
-use crate::address::Resolved;
 use crate::failure::Failure;
 use crate::flags::{Back, Impair, Lab, ReportKind};
 use crate::screen;

@@ -13,7 +13,6 @@ pub(crate) mod send;
 mod send_changes;
 mod streams;
 mod takes;
-mod way;
 
 #[cfg(test)]
 pub(crate) use recv_changes::RecvLines;
@@ -64,7 +63,12 @@ fn settled(
 }
 
 fn run_options(timing: &Timing, flags: &RunFlags) -> RunOptions {
-    RunOptions { scheduler: timing.scheduler, duration: flags.duration, witness: !flags.no_witness }
+    RunOptions {
+        scheduler: timing.scheduler,
+        duration: flags.duration,
+        witness: !flags.no_witness,
+        lock_memory: true,
+    }
 }
 
 /// Ctrl-C and a polite kill ask to stop; a second one ends the program at once.

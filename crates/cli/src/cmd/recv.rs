@@ -5,11 +5,13 @@ use std::sync::{Arc, OnceLock};
 use tautline_audio::Extras;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
+use tautline_engine::address::{Address, Resolved};
 use tautline_engine::control::{RecvChange, Requests, requests};
 use tautline_engine::learn::{Learnt, learn};
 use tautline_engine::plan::RecvPlan;
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::run::RunError;
+use tautline_engine::way;
 use tautline_io::clock::now;
 use tautline_io::pair::open_pair;
 use tautline_proto::device::{Direction, Settings, Stop};
@@ -20,9 +22,8 @@ use tautline_proto::wire::rtcp::Announcement;
 use tautline_proto::wire::sdp::Description;
 
 use super::recv_changes::RecvLines;
-use super::streams::{check_alike, latency, reception, stream};
+use super::streams::{check_alike, latency, stream};
 use super::{device_settings, run_options, settled, stop_on_signals};
-use crate::address::{Address, Resolved};
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Recv, ReportKind};
@@ -132,7 +133,7 @@ fn announced(
     }
     let mut pairs = from
         .iter()
-        .map(|(address, resolved)| Ok(open_pair(&reception(address, resolved))?))
+        .map(|(address, resolved)| Ok(open_pair(&way::reception(address, resolved))?))
         .collect::<Result<Vec<_>, Failure>>()?;
     tell_listening(flags);
     match learn(&mut pairs, over) {

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
+use tautline_engine::address::Address;
 use tautline_engine::control::{RecvChange, Wanted};
 use tautline_proto::device::Settings;
 use tautline_proto::stream::StreamFormat;
 
 use super::streams::{check_alike, stream};
-use crate::address::Address;
 use crate::control::nothing;
+use crate::failure::Failure;
 use crate::flags::{Latency, Recv, latency, parse};
 
 /// Reads lines, knowing how the run was started.
@@ -52,7 +53,7 @@ impl RecvLines {
                     .into(),
             );
         };
-        let plan = address.resolve().and_then(|resolved| {
+        let plan = address.resolve().map_err(Failure::from).and_then(|resolved| {
             check_alike(&address, &resolved, format)?;
             stream(&self.flags, (&address, &resolved), None, *format, device)
         });

@@ -3,12 +3,12 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 
+use tautline_engine::address::Resolved;
 use tautline_engine::plan::SendPlan;
 use tautline_io::udp::source_address;
 use tautline_proto::wire::rtp::ExtensionIds;
 use tautline_proto::wire::sdp::{Description, Origin, Reference};
 
-use crate::address::Resolved;
 use crate::failure::Failure;
 use crate::flags::Send;
 

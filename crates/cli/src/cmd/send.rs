@@ -3,10 +3,12 @@
 use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
+use tautline_engine::address::Resolved;
 use tautline_engine::control::requests;
-use tautline_engine::plan::{LinkKind, SendPlan};
+use tautline_engine::plan::{LinkKind, SendPlan, usual_latency};
 use tautline_engine::send::{SendEngine, random_identity};
 use tautline_engine::too_long::{TooLong, datagram_bytes, fragmented, too_long};
+use tautline_engine::way;
 use tautline_io::destinations::Destinations;
 use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::{Direction, Settings};
@@ -17,18 +19,12 @@ use tautline_proto::units::Channels;
 
 use super::send_changes::{SendLines, refuse_loss};
 use super::{device_settings, run_options, settled, stop_on_signals};
-use crate::address::Resolved;
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Fragment, Latency, LinkFlag, Send};
 use crate::redundancy::{self, Budget};
 use crate::screen;
 use crate::show::Show;
-
-/// What is promised where nobody says otherwise.
-pub(crate) const DEFAULT_LATENCY: Span = Span::from_millis(5);
-/// Left for the network, a receiver's period and its wake-up where the latency is not chosen.
-const SPARE: Span = Span::from_millis(4);
 
 pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     let file = probe(&flags.input)?;
@@ -158,7 +154,7 @@ fn latency(
         ))),
         Some(Latency::Kept(latency)) => Ok(latency),
         None | Some(Latency::Auto) => {
-            let usual = DEFAULT_LATENCY.max(least + SPARE);
+            let usual = usual_latency(format, device.period);
             let repair = if budget.latency > Span::ZERO { budget.first } else { Span::ZERO };
             Ok((usual + repair).max(budget.latency))
         }
@@ -169,7 +165,7 @@ fn sockets(flags: &Send, to: &[Resolved], format: &StreamFormat) -> Result<UdpOp
     let bytes = datagram_bytes(format, !flags.no_stamps);
     let mut udp = UdpOptions::sender(to.iter().map(|to| to.rtp).collect());
     let packets = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
-    super::way::set(&mut udp, &flags.to, to)?;
+    way::set(&mut udp, &flags.to, to)?;
     udp.dscp = flags.dscp;
     // Room for what packets carry of others, and for those that are sent twice.
     udp.datagram_bytes = bytes.max(ETHERNET);

@@ -3,11 +3,12 @@
 use clap::ValueEnum;
 use tautline_audio::DeviceSpec;
 use tautline_dsp::format::SampleFormat;
+use tautline_engine::address::{Address, Resolved};
 use tautline_engine::control::{Destined, SendChange};
+use tautline_engine::way;
 use tautline_io::destinations::Destinations;
 use tautline_io::udp::{UdpOptions, check_destinations};
 
-use crate::address::{Address, Resolved};
 use crate::control::nothing;
 use crate::failure::Failure;
 use crate::flags::{Coding, Latency, latency, parse, span};
@@ -68,7 +69,7 @@ impl SendLines {
         let resolved: Vec<Resolved> =
             resolved.collect::<Result<_, _>>().map_err(|failure| failure.to_string())?;
         let mut udp = self.udp.clone();
-        super::way::set(&mut udp, &addresses, &resolved).map_err(|failure| failure.to_string())?;
+        way::set(&mut udp, &addresses, &resolved).map_err(|failure| failure.to_string())?;
         let ways = |udp: &UdpOptions| (udp.interface.clone(), udp.ttl, udp.loopback);
         if ways(&udp) != ways(&self.udp) {
             return Err(

@@ -1,19 +1,17 @@
 //! What `taut recv` lays out for each stream it hears: sockets, format, latency.
 
-use tautline_dsp::format::SampleFormat;
-use tautline_engine::plan::{LatencyRule, StreamPlan, least_latency};
+use tautline_engine::address::{Address, Resolved};
+use tautline_engine::plan::{DEFAULT_LATENCY, LatencyRule, StreamPlan, least_latency};
+use tautline_engine::way;
 use tautline_io::link::Link;
 use tautline_io::pair::open_pair;
-use tautline_io::udp::UdpOptions;
 use tautline_io::wire_thread::{Ringed, WireOptions};
 use tautline_proto::device::Settings;
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
-use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
+use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
-use tautline_proto::wire::rtp::{ExtensionIds, STAMPED_HEADER_BYTES};
+use tautline_proto::wire::rtp::ExtensionIds;
 
-use super::send::DEFAULT_LATENCY;
-use crate::address::{Address, Resolved};
 use crate::failure::Failure;
 use crate::flags::{Latency, LinkFlag, Recv};
 
@@ -63,7 +61,7 @@ pub(super) fn stream(
         link_offset,
         resampler: flags.resampler,
     };
-    let options = sockets(address, resolved, &format);
+    let options = way::receiving((address, resolved), &format);
     let (direct, control) = open_pair(&options)?;
     let link: Box<dyn Link> = match flags.link {
         LinkFlag::Ringed => {
@@ -107,27 +105,4 @@ pub(super) fn latency(
         Some(Latency::Kept(latency)) => Ok(latency),
         None | Some(Latency::Auto) => Ok(promised.unwrap_or(DEFAULT_LATENCY).max(least)),
     }
-}
-
-pub(super) fn reception(address: &Address, resolved: &Resolved) -> UdpOptions {
-    let mut options = UdpOptions::receiver(resolved.rtp);
-    let described = resolved.description.as_ref();
-    let mut interfaces = address.interface.iter().flat_map(|names| names.split(','));
-    options.interface = interfaces.next().map(str::to_owned);
-    options.also_heard_at = interfaces.map(str::to_owned).collect();
-    options.source_filter =
-        address.source.or_else(|| described.and_then(|d| d.sources.first().copied()));
-    options
-}
-
-fn sockets(address: &Address, resolved: &Resolved, format: &StreamFormat) -> UdpOptions {
-    let mut options = reception(address, resolved);
-    // Packets of any length are taken, so there is room for the longest.
-    let longest = format.rate.frames_within(PTIME_RANGE.1);
-    // In whatever coding: the sender may change it.
-    let widest = StreamFormat { sample: SampleFormat::F32, ..*format };
-    let bytes = longest.as_len() * widest.frame_bytes() + STAMPED_HEADER_BYTES;
-    options.datagram_bytes = bytes.clamp(1472, 65_507);
-    options.packets_per_second = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
-    options
 }

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use tautline_engine::address::Address;
 use tautline_io::thread::Scheduler;
 use tautline_lab::impair::{BitRate, Held, Outage, Share};
 use tautline_proto::time::Span;
 use tautline_sim::preset::Preset;
 
 use super::{ReportKind, parse, span};
-use crate::address::Address;
 use crate::help;
 
 /// `taut lab`

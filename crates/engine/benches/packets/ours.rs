@@ -55,7 +55,7 @@ const FORMAT: StreamFormat = StreamFormat {
 };
 
 const OPTIONS: RunOptions =
-    RunOptions { scheduler: Scheduler::Other, duration: None, witness: false };
+    RunOptions { scheduler: Scheduler::Other, duration: None, witness: false, lock_memory: true };
 
 /// What `taut send` asks of a socket for this format.
 pub(crate) fn sending(to: SocketAddr) -> UdpOptions {

@@ -94,7 +94,7 @@ impl Road {
     }
 
     fn options(&self, duration: Option<Span>) -> RunOptions {
-        RunOptions { scheduler: Scheduler::Other, duration, witness: false }
+        RunOptions { scheduler: Scheduler::Other, duration, witness: false, lock_memory: true }
     }
 
     pub(crate) fn stream(&self) -> (SocketAddr, StreamPlan) {

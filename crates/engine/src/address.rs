@@ -7,23 +7,33 @@ use std::path::{Path, PathBuf};
 use tautline_dsp::gain::Gain;
 use tautline_proto::wire::sdp::Description;
 
-use crate::failure::Failure;
+/// An address that cannot be used: one sentence that ends with the mend.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// Nobody could use it so.
+    #[error("{0}")]
+    Unusable(String),
+    /// It may be right, and could not be opened: a name that nobody knows, a description that is
+    /// not there.
+    #[error("{0}")]
+    NotThere(String),
+}
 
-/// An address on the command line.
+/// An address as somebody gave it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Address {
+pub struct Address {
     text: String,
     place: Place,
     /// Interface by name or address.
-    pub(crate) interface: Option<String>,
+    pub interface: Option<String>,
     /// The only source to hear.
-    pub(crate) source: Option<IpAddr>,
+    pub source: Option<IpAddr>,
     /// Routers a multicast packet may pass, plus one.
-    pub(crate) ttl: Option<u8>,
+    pub ttl: Option<u8>,
     /// Whether programs on this host hear what is sent to a group.
-    pub(crate) loopback: Option<bool>,
+    pub loopback: Option<bool>,
     /// Gain of the stream in a mix.
-    pub(crate) gain: Gain,
+    pub gain: Gain,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -34,10 +44,13 @@ enum Place {
 
 /// What an address stands for.
 #[derive(Debug, Clone)]
-pub(crate) struct Resolved {
-    pub(crate) rtp: SocketAddr,
-    pub(crate) rtcp: SocketAddr,
-    pub(crate) description: Option<Description>,
+pub struct Resolved {
+    /// Where packets go or come.
+    pub rtp: SocketAddr,
+    /// Where reports go or come.
+    pub rtcp: SocketAddr,
+    /// What a `.sdp` file says.
+    pub description: Option<Description>,
 }
 
 const FORMS: &str = "write rtp://HOST:PORT or the path of a .sdp file";
@@ -87,22 +100,22 @@ fn with_scheme(text: &str) -> String {
 
 impl Address {
     /// Reads what follows `--to`.
-    pub(crate) fn to_send_to(text: &str) -> Result<Self, String> {
+    pub fn to_send_to(text: &str) -> Result<Self, String> {
         Self::read(text, End::To)
     }
 
     /// Reads what follows `--from`.
-    pub(crate) fn to_hear(text: &str) -> Result<Self, String> {
+    pub fn to_hear(text: &str) -> Result<Self, String> {
         Self::read(text, End::From)
     }
 
     /// Reads where a relay listens: `rtp://` may be left out.
-    pub(crate) fn to_listen_at(text: &str) -> Result<Self, String> {
+    pub fn to_listen_at(text: &str) -> Result<Self, String> {
         Self::read(&with_scheme(text), End::From)
     }
 
     /// Reads where a relay hands on to: `rtp://` may be left out.
-    pub(crate) fn to_relay_to(text: &str) -> Result<Self, String> {
+    pub fn to_relay_to(text: &str) -> Result<Self, String> {
         Self::read(&with_scheme(text), End::To)
     }
 
@@ -184,20 +197,22 @@ impl Address {
         Ok(())
     }
 
-    /// Looks the host up, or reads the description.
-    pub(crate) fn resolve(&self) -> Result<Resolved, Failure> {
+    /// Looks the host up, or reads the description. Takes as long as the system's resolver does.
+    pub fn resolve(&self) -> Result<Resolved, AddressError> {
         match &self.place {
             Place::Rtp { host, port } => {
                 let rtp = look_up(host, *port)?;
                 let above = port.checked_add(1).ok_or_else(|| {
-                    Failure::usage(format!("{self}: RTCP needs the UDP port above; use one below"))
+                    AddressError::Unusable(format!(
+                        "{self}: RTCP needs the UDP port above; use one below"
+                    ))
                 })?;
                 Ok(Resolved { rtp, rtcp: SocketAddr::new(rtp.ip(), above), description: None })
             }
             Place::Sdp(path) => {
                 let bytes = read_bounded(path)?;
                 let description = Description::read(&bytes).map_err(|error| {
-                    Failure::open(format!("reading {}: {error}", path.display()))
+                    AddressError::NotThere(format!("reading {}: {error}", path.display()))
                 })?;
                 Ok(Resolved {
                     rtp: SocketAddr::new(description.destination, description.rtp_port),
@@ -210,25 +225,27 @@ impl Address {
 }
 
 /// Reads a description, but never much more than one may have.
-fn read_bounded(path: &Path) -> Result<Vec<u8>, Failure> {
+fn read_bounded(path: &Path) -> Result<Vec<u8>, AddressError> {
     use std::io::Read;
     let most = tautline_proto::wire::sdp::MOST_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)).map_err(
         |error| {
             let path = path.display();
-            Failure::open(format!("reading {path}: {error}; name the sender's .sdp file"))
+            AddressError::NotThere(format!("reading {path}: {error}; name the sender's .sdp file"))
         },
     )?;
     Ok(bytes)
 }
 
-fn look_up(host: &str, port: u16) -> Result<SocketAddr, Failure> {
+fn look_up(host: &str, port: u16) -> Result<SocketAddr, AddressError> {
     if host.is_empty() || host == "*" {
         return Ok(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port));
     }
     let unknown = |why: String| {
-        Failure::open(format!("looking up {host}: {why}; check the name or give an IP address"))
+        AddressError::NotThere(format!(
+            "looking up {host}: {why}; check the name or give an IP address"
+        ))
     };
     let mut found = (host, port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
     found.next().ok_or_else(|| unknown("it has no address".into()))
