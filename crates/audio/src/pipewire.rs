@@ -1,8 +1,9 @@
 //! A node of PipeWire, by its own name: a sink that other programs play to, a source that they
 //! record from, or a stream that is connected to a sound card.
 //!
-//! What needs the library is behind the feature `pipewire`; without it every name is understood and
-//! answered with what is missing.
+//! The graph calls the process, on a thread of PipeWire's, once per cycle: `node` is the device,
+//! `course` decides where a block lies in time. What needs the library is behind the feature
+//! `pipewire`; without it every name is understood and answered with what is missing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,11 +12,23 @@ use tautline_proto::device::{Device, DeviceError, Direction, Settings};
 
 use crate::{DeviceDescription, Notes};
 
+#[cfg(feature = "pipewire")]
+mod callee;
+#[cfg(any(feature = "pipewire", test))]
+mod course;
 mod graph;
+#[cfg(feature = "pipewire")]
+mod node;
 #[cfg(feature = "pipewire")]
 mod offer;
 #[cfg(feature = "pipewire")]
+mod pods;
+#[cfg(feature = "pipewire")]
+mod priority;
+#[cfg(feature = "pipewire")]
 mod server;
+#[cfg(feature = "pipewire")]
+mod time;
 
 pub use graph::Graph;
 
@@ -108,15 +121,11 @@ pub(crate) fn settle(
 #[cfg(feature = "pipewire")]
 pub(crate) fn open(
     spec: &PipeWireSpec,
-    _direction: Direction,
-    _settings: Settings,
-    _notes: &Notes,
+    direction: Direction,
+    settings: Settings,
+    notes: &Notes,
 ) -> Result<Box<dyn Device>, DeviceError> {
-    Err(DeviceError {
-        tried: spec.to_string(),
-        answer: "nodes cannot be opened yet".to_owned(),
-        mend: "use virtual:, file:PATH, tone:HZ or null:".to_owned(),
-    })
+    Ok(Box::new(node::Node::open(spec, direction, settings, notes)?))
 }
 
 /// Those that are here.

@@ -3,7 +3,7 @@
 use tautline_proto::device::{DeviceError, Direction, Settings};
 use tautline_proto::units::{Channels, Rate};
 
-use super::server::{Found, Server, Survey};
+use super::server::{Found, Purpose, Server, Survey};
 use super::{Graph, PipeWireSpec};
 use crate::list::{DeviceDescription, Offers, Way};
 
@@ -81,5 +81,5 @@ fn says(graph: Option<&Graph>) -> String {
 }
 
 fn survey(name: &str) -> Result<Survey, DeviceError> {
-    Survey::of(&Server::connect(name)?)
+    Survey::of(&Server::connect(name, Purpose::Asking)?)
 }

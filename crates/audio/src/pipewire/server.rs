@@ -21,6 +21,17 @@ use super::Graph;
 
 /// How long a server may take to answer: one that is there does in a millisecond.
 const PATIENCE: Duration = Duration::from_millis(400);
+/// What is set up for clients whose callback is to run at real-time priority.
+const REAL_TIME: &str = "client-rt.conf";
+
+/// What a client asks of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To know something.
+    Asking,
+    /// To be called once per cycle.
+    Sounding,
+}
 
 /// What the server's events leave behind. On the thread that iterates the loop only.
 #[derive(Debug, Default)]
@@ -43,10 +54,19 @@ pub(super) struct Server {
 impl Server {
     /// Connects to the server that `PIPEWIRE_REMOTE` names, or to the session's. `name` is the
     /// device's.
-    pub(super) fn connect(name: &str) -> Result<Self, DeviceError> {
+    pub(super) fn connect(name: &str, purpose: Purpose) -> Result<Self, DeviceError> {
         let failed = |what: &str| absent(name, &format!("{what}: {}", io::Error::last_os_error()));
         let main = MainLoop::new(None).map_err(|_| failed("no loop"))?;
-        let context = Context::new(&main).map_err(|_| failed("no context"))?;
+        let context = match purpose {
+            Purpose::Asking => Context::new(&main),
+            Purpose::Sounding => {
+                let mut properties = Properties::new();
+                properties.insert(*pipewire::keys::CONFIG_NAME, REAL_TIME);
+                // Newer installations may have one set-up for all clients.
+                Context::with_properties(&main, properties).or_else(|_| Context::new(&main))
+            }
+        };
+        let context = context.map_err(|_| failed("no context"))?;
         let core = context.connect(None).map_err(|_| failed("no server answers"))?;
         let heard = Rc::<Heard>::default();
         let (done, error) = (Rc::clone(&heard), Rc::clone(&heard));
@@ -65,6 +85,11 @@ impl Server {
         let server = Self { _listener: listener, core, heard, main, name: name.to_owned() };
         server.roundtrip(Instant::now() + PATIENCE)?;
         Ok(server)
+    }
+
+    /// What nodes are made at.
+    pub(super) fn core(&self) -> &Core {
+        &self.core
     }
 
     /// Does what the server asks for, or waits for it so long.

@@ -1,0 +1,247 @@
+//! What the graph calls once per cycle, on a thread of PipeWire's own.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pipewire::buffer::Buffer;
+use pipewire::stream::StreamRef;
+use tautline_io::clock::now;
+use tautline_io::realtime;
+use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
+use tautline_proto::time::{Frames, LocalTime, Span};
+
+use super::course::{Course, Place, Report};
+use super::priority::Priority;
+
+/// Frames that the process is given at a time, at the most: what it has room for.
+const LONGEST: usize = 4096;
+/// Of one sample.
+const BYTES: usize = size_of::<f32>();
+
+/// What the thread that runs the device and the one of the graph share.
+pub(super) struct Shared {
+    /// Locked by the graph's thread with `try_lock` only, which is one exchange of a word, and by
+    /// the other to put the process in and to take it out: it waits for the cycle that is going on.
+    process: Mutex<Option<Box<dyn Process>>>,
+    /// The process said that it has finished.
+    over: AtomicBool,
+    /// Ticks of a cycle in the upper half, ticks per second in the lower; 0 before the first.
+    pace: AtomicU64,
+    priority: Priority,
+}
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        Self {
+            process: Mutex::new(None),
+            over: AtomicBool::new(false),
+            pace: AtomicU64::new(0),
+            priority: Priority::default(),
+        }
+    }
+
+    /// The graph calls `process` from now on, at the priority of this thread if it has none of its
+    /// own.
+    pub(super) fn give(&self, process: Box<dyn Process>) {
+        self.priority.take_from_this_thread();
+        self.over.store(false, Ordering::Relaxed);
+        *self.process.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+    }
+
+    /// The graph calls it no more.
+    pub(super) fn take(&self) -> Option<Box<dyn Process>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Ticks of a cycle and ticks per second, once the graph runs.
+    pub(super) fn pace(&self) -> Option<(u32, u32)> {
+        let pace = self.pace.load(Ordering::Relaxed);
+        (pace != 0).then_some(((pace >> 32) as u32, pace as u32))
+    }
+}
+
+/// Owned by the graph's thread while the stream is connected.
+pub(super) struct Callee {
+    shared: Arc<Shared>,
+    direction: Direction,
+    settings: Settings,
+    course: Course,
+    block: Box<[f32]>,
+    /// The process was called before.
+    begun: bool,
+}
+
+impl Callee {
+    pub(super) fn new(shared: Arc<Shared>, direction: Direction, settings: Settings) -> Self {
+        let course = Course::new(direction, settings.rate);
+        let block = vec![0.0; LONGEST * settings.channels.count()].into();
+        Self { shared, direction, settings, course, block, begun: false }
+    }
+
+    /// One cycle. Real-time, but for the first, which asks for that.
+    pub(super) fn call(&mut self, stream: &StreamRef, report: Option<Report>) {
+        let now = now();
+        let shared = Arc::clone(&self.shared);
+        let mut process = shared.process.try_lock().ok();
+        let process = process.as_mut().and_then(|process| process.as_deref_mut());
+        if process.is_some() && !std::mem::replace(&mut self.begun, true) {
+            shared.priority.give_to_this_thread();
+        }
+        let _realtime = realtime::scope();
+        let called = process.filter(|_| !shared.is_over()).zip(report);
+        let Some((process, report)) = called else {
+            self.course.begin_anew();
+            self.pass_over(stream);
+            return;
+        };
+        while let Some(mut buffer) = stream.dequeue_buffer() {
+            let flow = match self.direction {
+                Direction::Capture => self.capture(process, &mut buffer, report, now),
+                Direction::Playback => self.play(process, &mut buffer, report, now),
+            };
+            if flow == Flow::Finished {
+                shared.over.store(true, Ordering::Relaxed);
+            }
+            // Of what is to be played only as much is asked for as the cycle takes.
+            if flow == Flow::Finished || self.direction == Direction::Playback {
+                break;
+            }
+        }
+        if let Some(quantum) = self.course.quantum() {
+            let pace = quantum << 32 | u64::from(report.hertz);
+            shared.pace.store(pace, Ordering::Relaxed);
+        }
+    }
+
+    /// Nobody is there to hear it, or to play.
+    fn pass_over(&mut self, stream: &StreamRef) {
+        while let Some(mut buffer) = stream.dequeue_buffer() {
+            if self.direction == Direction::Playback {
+                let frames = self.wanted(&mut buffer);
+                let written = self.bytes(frames);
+                fill(&mut buffer, self.bytes(1), written, |bytes| bytes.fill(0));
+                break;
+            }
+        }
+    }
+
+    fn capture(
+        &mut self,
+        process: &mut dyn Process,
+        buffer: &mut Buffer<'_>,
+        report: Report,
+        now: LocalTime,
+    ) -> Flow {
+        let Some(data) = buffer.datas_mut().first_mut() else { return Flow::Continue };
+        let (from, size) = (data.chunk().offset() as usize, data.chunk().size() as usize);
+        let frames = Frames::from_len(size / self.bytes(1));
+        let size = self.bytes(frames.as_len());
+        let bytes = data.data().and_then(|bytes| bytes.get(from..from + size));
+        let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) else { return Flow::Continue };
+        let place = self.course.place(report, frames);
+        let longest = self.bytes(LONGEST);
+        let mut flow = Flow::Continue;
+        for (index, piece) in bytes.chunks(longest).enumerate() {
+            let block = &mut self.block[..piece.len() / BYTES];
+            for (sample, bytes) in block.iter_mut().zip(piece.chunks_exact(BYTES)) {
+                *sample = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            }
+            let capture = side(block, self.settings, place, index);
+            let xruns = xruns(&capture);
+            let mut cycle = Cycle { now, capture, playback: Side::absent(), xruns };
+            flow = process.process(&mut cycle);
+            if flow == Flow::Finished {
+                break;
+            }
+        }
+        flow
+    }
+
+    fn play(
+        &mut self,
+        process: &mut dyn Process,
+        buffer: &mut Buffer<'_>,
+        report: Report,
+        now: LocalTime,
+    ) -> Flow {
+        let frames = self.wanted(buffer);
+        let (stride, size) = (self.bytes(1), self.bytes(frames));
+        if size == 0 {
+            return Flow::Continue;
+        }
+        let place = self.course.place(report, Frames::from_len(frames));
+        let (longest, settings, room) = (self.bytes(LONGEST), self.settings, &mut self.block);
+        let mut flow = Flow::Continue;
+        fill(buffer, stride, size, |bytes| {
+            for (index, piece) in bytes.chunks_mut(longest).enumerate() {
+                let block = &mut room[..piece.len() / BYTES];
+                block.fill(0.0);
+                let playback = side(block, settings, place, index);
+                let xruns = xruns(&playback);
+                let mut cycle = Cycle { now, capture: Side::absent(), playback, xruns };
+                if flow == Flow::Continue {
+                    flow = process.process(&mut cycle);
+                }
+                for (bytes, sample) in piece.chunks_exact_mut(BYTES).zip(room.iter()) {
+                    bytes.copy_from_slice(&sample.to_le_bytes());
+                }
+            }
+        });
+        flow
+    }
+
+    /// Frames that the graph wants of a buffer, and that it has room for.
+    fn wanted(&self, buffer: &mut Buffer<'_>) -> usize {
+        let requested = usize::try_from(buffer.requested()).unwrap_or(usize::MAX);
+        let data = buffer.datas_mut().first_mut().and_then(|data| data.data());
+        let room = data.map_or(0, |bytes| bytes.len() / self.bytes(1));
+        if requested > 0 { requested.min(room) } else { room.min(self.settings.period.as_len()) }
+    }
+
+    fn bytes(&self, frames: usize) -> usize {
+        frames * self.settings.channels.count() * BYTES
+    }
+}
+
+/// Has the first `size` bytes of the buffer written, frames of `stride`.
+fn fill(buffer: &mut Buffer<'_>, stride: usize, size: usize, write: impl FnOnce(&mut [u8])) {
+    let Some(data) = buffer.datas_mut().first_mut() else { return };
+    let Some(bytes) = data.data().and_then(|bytes| bytes.get_mut(..size)) else { return };
+    write(bytes);
+    let chunk = data.chunk_mut();
+    *chunk.offset_mut() = 0;
+    *chunk.stride_mut() = stride as i32;
+    *chunk.size_mut() = size as u32;
+}
+
+/// The `index`th piece of a block.
+fn side(samples: &mut [f32], settings: Settings, place: Place, index: usize) -> Side<'_> {
+    let before = Frames::from_len(index * LONGEST);
+    let skipped = if index == 0 { place.skipped } else { Frames::ZERO };
+    let meets = place.meets + settings.rate.span_of(before);
+    Side { samples, meets, uncertainty: place.uncertainty, skipped }
+}
+
+fn xruns(side: &Side<'_>) -> u32 {
+    u32::from(side.skipped > Frames::ZERO)
+}
+
+/// What the stream says of the cycle that is going on; `None` before it is in a graph.
+pub(super) fn report(stream: &StreamRef) -> Option<Report> {
+    let time = super::time::of(stream)?;
+    let (num, denom) = (time.rate.num, time.rate.denom);
+    if num == 0 || denom == 0 || time.now == 0 {
+        return None;
+    }
+    Some(Report {
+        began: LocalTime::ZERO + Span::from_nanos(time.now),
+        ticks: time.ticks,
+        hertz: denom / num,
+        delay: time.delay,
+        buffered: Frames::new(i64::try_from(time.buffered).unwrap_or(0)),
+    })
+}

@@ -1,0 +1,226 @@
+//! Where the blocks of a stream lie in time, from what the graph says of its cycles.
+//!
+//! Decides and does nothing else: the graph's report and the length of the block are arguments.
+//!
+//! A graph hands a block on within one cycle. What is captured was there when the cycle began, and
+//! what is played is there when it ends; so a block meets whoever is at the other end a cycle
+//! before it began or after, or earlier and later if there is a converter with a delay of its own.
+
+use tautline_proto::device::Direction;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::Rate;
+
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+
+/// What the graph says of a cycle (`struct pw_time` of PipeWire).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Report {
+    /// When it began.
+    pub(super) began: LocalTime,
+    /// Where the driver was then, in ticks: frames of the graph.
+    pub(super) ticks: u64,
+    /// Ticks per second.
+    pub(super) hertz: u32,
+    /// From the stream to the converter, or from there, in ticks, the cycle itself included. 0 for
+    /// a device that other programs play to or record from.
+    pub(super) delay: i64,
+    /// What waits in the resampler, in frames of the stream.
+    pub(super) buffered: Frames,
+}
+
+/// Where a block lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) meets: LocalTime,
+    /// A frame of the stream for what is rounded to it, and a tick for what is to that.
+    pub(super) uncertainty: Span,
+    /// Frames of the stream for which the graph did not call.
+    pub(super) skipped: Frames,
+}
+
+/// The block before.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    report: Report,
+    /// Its frames, in ticks.
+    length: i64,
+    /// When it ends at the converter.
+    end: LocalTime,
+}
+
+/// The way of one stream through its cycles.
+#[derive(Debug, Clone)]
+pub(super) struct Course {
+    direction: Direction,
+    rate: Rate,
+    last: Option<Last>,
+    quantum: Option<u64>,
+}
+
+impl Course {
+    pub(super) fn new(direction: Direction, rate: Rate) -> Self {
+        Self { direction, rate, last: None, quantum: None }
+    }
+
+    /// What comes now follows on nothing.
+    pub(super) fn begin_anew(&mut self) {
+        self.last = None;
+    }
+
+    /// Ticks from the cycle before the last to the last, once two followed each other.
+    pub(super) fn quantum(&self) -> Option<u64> {
+        self.quantum
+    }
+
+    /// The block that the graph asked for or brought in the cycle of `report`.
+    pub(super) fn place(&mut self, report: Report, frames: Frames) -> Place {
+        let (own, hertz) = (i128::from(self.rate.hertz()), i128::from(report.hertz.max(1)));
+        let ticks =
+            |ticks: i64| Span::from_nanos((i128::from(ticks) * NANOS_PER_SECOND / hertz) as i64);
+        let way = ticks(report.delay) + self.rate.span_of(report.buffered);
+        let way = way.max(self.rate.span_of(frames));
+        let mut meets = match self.direction {
+            Direction::Capture => report.began - way,
+            Direction::Playback => report.began + way,
+        };
+        let mut skipped = Frames::ZERO;
+        if let Some(last) = self.last {
+            if last.report.ticks == report.ticks && last.report.began == report.began {
+                // A resampler that wants more asks twice in a cycle.
+                meets = last.end;
+            } else {
+                skipped = self.gap(&last, &report, meets);
+            }
+        }
+        let length = (i128::from(frames.count()) * hertz / own) as i64;
+        self.last = Some(Last { report, length, end: meets + self.rate.span_of(frames) });
+        let uncertainty = self.rate.span_of(Frames::new(1)) + ticks(1);
+        Place { meets, uncertainty, skipped }
+    }
+
+    /// Frames between the last block and the one at `meets`. Cycles are missed as a whole: what is
+    /// less than half of one is rounding, or a driver that does not wake to the microsecond.
+    fn gap(&mut self, last: &Last, now: &Report, meets: LocalTime) -> Frames {
+        let half = last.length / 2;
+        let went = now.ticks.checked_sub(last.report.ticks).filter(|went| *went > 0);
+        let Some(went) = went.filter(|_| now.hertz == last.report.hertz) else {
+            // Another driver, or another rate: its ticks say nothing about the old one's.
+            let gap = self.rate.frames_nearest(meets - last.end);
+            return if gap.count() > half { gap } else { Frames::ZERO };
+        };
+        let missed = i64::try_from(went).unwrap_or(i64::MAX).saturating_sub(last.length);
+        if missed <= half {
+            self.quantum = Some(went);
+            return Frames::ZERO;
+        }
+        let own = i128::from(self.rate.hertz());
+        Frames::new((i128::from(missed) * own / i128::from(now.hertz.max(1))) as i64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUANTUM: i64 = 64;
+
+    fn at(tick: i64) -> LocalTime {
+        LocalTime::from_nanos(7_000_000_000 + tick * 1_000_000_000 / 48_000)
+    }
+
+    /// Of a graph that began its first cycle at tick 1000.
+    fn report(tick: i64) -> Report {
+        let ticks = 1000 + tick as u64;
+        Report { began: at(tick), ticks, hertz: 48_000, delay: 0, buffered: Frames::ZERO }
+    }
+
+    fn course(direction: Direction) -> Course {
+        Course::new(direction, Rate::HZ_48000)
+    }
+
+    fn skipped(course: &mut Course, report: Report) -> i64 {
+        course.place(report, Frames::new(QUANTUM)).skipped.count()
+    }
+
+    #[test]
+    fn a_block_was_captured_a_delay_ago_and_is_played_a_delay_later() {
+        let said = Report { delay: 96, buffered: Frames::new(48), ..report(0) };
+        let met = |direction| course(direction).place(said, Frames::new(QUANTUM)).meets - at(0);
+        assert_eq!(met(Direction::Capture), Span::from_nanos(-3_000_000));
+        assert_eq!(met(Direction::Playback), Span::from_nanos(3_000_000));
+    }
+
+    #[test]
+    fn cycles_that_follow_each_other_skip_nothing() {
+        let mut course = course(Direction::Capture);
+        for cycle in 0..1000 {
+            assert_eq!(skipped(&mut course, report(cycle * QUANTUM)), 0);
+        }
+        assert_eq!(course.quantum(), Some(64));
+    }
+
+    #[test]
+    fn cycles_in_which_the_graph_did_not_call_are_counted_to_the_frame() {
+        let mut course = course(Direction::Playback);
+        skipped(&mut course, report(0));
+        assert_eq!(skipped(&mut course, report(4 * QUANTUM)), 3 * QUANTUM);
+        assert_eq!(skipped(&mut course, report(5 * QUANTUM)), 0);
+        // It was not a cycle of that length.
+        assert_eq!(course.quantum(), Some(64));
+    }
+
+    #[test]
+    fn without_a_converter_a_block_is_a_cycle_away() {
+        let met = |direction| course(direction).place(report(0), Frames::new(48)).meets - at(0);
+        assert_eq!(met(Direction::Capture), Span::from_millis(-1));
+        assert_eq!(met(Direction::Playback), Span::from_millis(1));
+    }
+
+    #[test]
+    fn a_driver_that_wakes_late_skips_nothing() {
+        let mut course = course(Direction::Capture);
+        skipped(&mut course, report(0));
+        let late = Report { began: at(QUANTUM * 3), ..report(QUANTUM) };
+        assert_eq!(skipped(&mut course, late), 0);
+    }
+
+    #[test]
+    fn from_one_driver_to_another_time_tells_what_was_skipped() {
+        let mut course = course(Direction::Capture);
+        skipped(&mut course, report(0));
+        // PipeWire lets the ticks stand still when the driver changes.
+        let other = Report { ticks: 1000, ..report(10 * QUANTUM) };
+        assert_eq!(skipped(&mut course, other), 9 * QUANTUM);
+        let slower = Report { ticks: 9000, hertz: 44_100, ..report(11 * QUANTUM) };
+        assert_eq!(skipped(&mut course, slower), 0);
+        let backwards = Report { hertz: 44_100, ..report(5 * QUANTUM) };
+        assert_eq!(skipped(&mut course, backwards), 0);
+    }
+
+    #[test]
+    fn a_resampler_that_asks_twice_gets_the_next_block() {
+        let mut course = course(Direction::Playback);
+        let first = course.place(report(0), Frames::new(48));
+        let second = course.place(report(0), Frames::new(48));
+        assert_eq!(
+            (second.meets - first.meets, second.skipped),
+            (Span::from_millis(1), Frames::ZERO)
+        );
+    }
+
+    #[test]
+    fn a_graph_at_another_rate_is_missed_in_frames_of_the_stream() {
+        let mut course = Course::new(Direction::Capture, Rate::new(96_000).unwrap());
+        course.place(report(0), Frames::new(128));
+        assert_eq!(course.place(report(64), Frames::new(127)).skipped, Frames::ZERO);
+        assert_eq!(course.place(report(192), Frames::new(128)).skipped, Frames::new(130));
+    }
+
+    #[test]
+    fn what_begins_anew_has_skipped_nothing() {
+        let mut course = course(Direction::Capture);
+        skipped(&mut course, report(0));
+        course.begin_anew();
+        assert_eq!(skipped(&mut course, report(1_000_000)), 0);
+    }
+}

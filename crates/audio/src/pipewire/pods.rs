@@ -1,0 +1,54 @@
+//! What is told to the graph in its own notation (SPA's plain old data).
+
+use std::io::Cursor;
+
+use pipewire::spa::param::ParamType;
+use pipewire::spa::param::audio::{AudioFormat, AudioInfoRaw};
+use pipewire::spa::pod::serialize::PodSerializer;
+use pipewire::spa::pod::{Object, Pod, Property, Value};
+use pipewire::spa::sys;
+use pipewire::spa::utils::SpaTypes;
+use tautline_proto::device::Settings;
+
+/// Where the channels of a frame are, as many as [`AudioInfoRaw`] has room for.
+type Positions = [u32; 64];
+
+/// A value as the library takes it.
+pub(super) struct Coded(Vec<u8>);
+
+impl Coded {
+    fn of(type_: SpaTypes, id: ParamType, properties: Vec<Property>) -> Self {
+        let object = Object { type_: type_.as_raw(), id: id.as_raw(), properties };
+        let (written, _) =
+            PodSerializer::serialize(Cursor::new(Vec::new()), &Value::Object(object))
+                .expect("memory takes what is written to it");
+        Self(written.into_inner())
+    }
+
+    pub(super) fn pod(&self) -> &Pod {
+        Pod::from_bytes(&self.0).expect("what was just written can be read")
+    }
+}
+
+/// Interleaved floats. One channel and two have their usual places; more are only numbered, because
+/// a stream does not say where they belong.
+pub(super) fn format(settings: &Settings) -> Coded {
+    let channels = settings.channels.count();
+    let mut positions: Positions = [0; 64];
+    match channels {
+        1 => positions[0] = sys::SPA_AUDIO_CHANNEL_MONO,
+        2 => {
+            positions[..2].copy_from_slice(&[sys::SPA_AUDIO_CHANNEL_FL, sys::SPA_AUDIO_CHANNEL_FR])
+        }
+        _ => {
+            let numbered = sys::SPA_AUDIO_CHANNEL_AUX0..;
+            positions.iter_mut().zip(numbered).take(channels).for_each(|(at, aux)| *at = aux);
+        }
+    }
+    let mut info = AudioInfoRaw::new();
+    info.set_format(AudioFormat::F32LE);
+    info.set_rate(settings.rate.hertz());
+    info.set_channels(channels as u32);
+    info.set_position(positions);
+    Coded::of(SpaTypes::ObjectParamFormat, ParamType::EnumFormat, info.into())
+}
