@@ -153,7 +153,7 @@ Devices, for --input (`taut devices` lists them):
   file:song.flac   a WAV or FLAC file, at its own rate
   tone:440         a sine, in hertz
   null:            silence
-  pipewire:Kitchen a sink called Kitchen in PipeWire, to which any program plays;
+  pipewire:Kitchen a sink called Kitchen in PipeWire: any program plays to it.
                    pipewire:taut?as=stream records from the default microphone,
                    pipewire:taut?target=NODE from another node; &force=yes
                    makes the graph run at --period, whoever else is there
@@ -211,11 +211,10 @@ Addresses, for --from:
 Devices, for --output (`taut devices` lists them):
   file:heard.wav   a WAV file; one that is there is kept without --overwrite
   null:            nothing, at the pace of a card
-  pipewire:Stage   a source called Stage in PipeWire, from which any program
-                   records; pipewire:taut?as=stream plays to the default
-                   speakers, pipewire:taut?target=NODE to another node;
-                   &force=yes makes the graph run at --period, whoever else is
-                   there
+  pipewire:Stage   a source called Stage in PipeWire: any program records it.
+                   pipewire:taut?as=stream plays to the default speakers,
+                   pipewire:taut?target=NODE to another node; &force=yes makes
+                   the graph run at --period, whoever else is there
   virtual:         a sound card without hardware, for tests; after a ?, with &
                    between: record=out.wav writes what it played, ppm=50 for a
                    clock that runs fast, period=48 and periods=2 for its
