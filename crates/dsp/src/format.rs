@@ -26,9 +26,9 @@ impl SampleFormat {
 }
 
 /// Full scale of [`SampleFormat::L16`]: this many steps are 1.0.
-const FULL_16: f32 = 32_768.0;
+pub(crate) const FULL_16: f32 = 32_768.0;
 /// Full scale of [`SampleFormat::L24`].
-const FULL_24: f32 = 8_388_608.0;
+pub(crate) const FULL_24: f32 = 8_388_608.0;
 /// From here to 2²⁴ a float's step is exactly one; see [`round`].
 const STEP_OF_ONE: f32 = 8_388_608.0;
 /// Samples that are rounded together before their bytes are stored: wide enough for any vector.
@@ -101,7 +101,7 @@ pub fn encode(format: SampleFormat, samples: &[f32], out: &mut [u8]) {
 /// comparison and integer arithmetic only: under 60 ns for 96 samples with SSE2, where the
 /// cast takes 130.
 #[inline]
-fn round(sample: f32, full: f32) -> i32 {
+pub(crate) fn round(sample: f32, full: f32) -> i32 {
     let scaled = if sample.is_nan() { 0.0 } else { sample * full }.clamp(-full, full - 1.0);
     let magnitude = scaled.abs();
     let pushed = magnitude + STEP_OF_ONE;
@@ -123,7 +123,7 @@ fn store_24(steps: &[i32], out: &mut [u8]) {
 /// 0.0 in place of what is no number: infinity times a gain of zero would be NaN, and spread to
 /// every stream it is mixed with.
 #[inline]
-fn number(sample: f32) -> f32 {
+pub(crate) fn number(sample: f32) -> f32 {
     if sample.is_finite() { sample } else { 0.0 }
 }
 

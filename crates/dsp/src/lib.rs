@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod card;
 pub mod conceal;
 pub mod format;
 pub mod gain;
