@@ -22,6 +22,7 @@ use crate::time::{LocalTime, Span};
 pub use estimator::ClockEstimator;
 pub(crate) use floor::Floor;
 pub use kept::{Choice, KeptClock};
+pub(crate) use line::{Belief, Line};
 pub use mapping::{ClockMapping, ClockSource};
 pub use media::{MediaClock, Reading};
 

@@ -15,6 +15,7 @@
 
 pub mod arrivals;
 pub mod card_clock;
+pub mod card_line;
 pub mod cause;
 pub mod clock;
 pub mod depth;
