@@ -78,6 +78,10 @@ impl Running {
             if matches!(ended, Ended::Finished | Ended::Stopped) {
                 process.finish();
             }
+            // Closing a card waits for what it still has to do, which may need this very core: as
+            // any program, and never before it. Whatever was granted can be given back.
+            let _ = Scheduler::Other.apply();
+            drop(device);
             (process, ended)
         })
         .map_err(|error| RunError::System("starting the device's thread", error))?;
