@@ -1,67 +1,150 @@
 //! Sound cards, and any other PCM, by ALSA.
+//!
+//! [`params`] sets a PCM up as asked or says what it offers instead, [`card`] is the loop of its
+//! thread over the calls of [`pcm`], and [`pace`] says when its frames meet the converter: by
+//! [`tautline_proto::card_line`], or by a timer where a PCM has no card behind it.
+//! The mixer is nobody's business here: volumes stay as they are.
 
+use std::ffi::CString;
 use std::fmt;
 use std::str::FromStr;
 
+use ::alsa::Output;
+use ::alsa::pcm::PCM;
+use tautline_dsp::card::CardFormat;
 use tautline_proto::device::{Device, DeviceError, Direction, Settings};
 
 use crate::{DeviceDescription, Notes};
+
+mod card;
+mod list;
+mod pace;
+mod params;
+mod pcm;
+mod refuse;
 
 /// What stands after `alsa:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlsaSpec {
     pcm: String,
+    wakeup: Wakeup,
+    /// The only format that is taken; the best there is if `None`.
+    format: Option<CardFormat>,
 }
+
+/// What wakes the device's thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Wakeup {
+    /// The card's interrupt.
+    #[default]
+    Card,
+    /// A timer, for the instant at which a period should be ready.
+    Timer,
+}
+
+/// The options after `?`, for people.
+const OPTIONS: &str = "wakeup=timer, wakeup=card and format=S16_LE";
 
 impl FromStr for AlsaSpec {
     type Err = DeviceError;
 
     fn from_str(rest: &str) -> Result<Self, DeviceError> {
-        if rest.is_empty() {
-            return Err(DeviceError {
-                tried: "alsa:".to_owned(),
-                answer: "the name is missing".to_owned(),
-                mend: "name one, such as alsa:hw:0".to_owned(),
-            });
+        let refuse = |answer: String, mend: String| DeviceError {
+            tried: format!("alsa:{rest}"),
+            answer,
+            mend,
+        };
+        let (name, options) = rest.split_once('?').unwrap_or((rest, ""));
+        if name.is_empty() || name.contains('\0') {
+            let mend = "name one, such as alsa:hw:0".to_owned();
+            return Err(refuse("the name is missing".to_owned(), mend));
         }
-        Ok(Self { pcm: rest.to_owned() })
+        let mut spec = Self { pcm: name.to_owned(), wakeup: Wakeup::default(), format: None };
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            match option.split_once('=') {
+                Some(("wakeup", "card")) => spec.wakeup = Wakeup::Card,
+                Some(("wakeup", "timer")) => spec.wakeup = Wakeup::Timer,
+                Some(("format", format)) => {
+                    let names = CardFormat::BEST_FIRST.map(CardFormat::name).join(", ");
+                    spec.format = Some(format.parse().map_err(|_| {
+                        refuse(format!("no format is called ‘{format}’"), format!("use {names}"))
+                    })?);
+                }
+                _ => {
+                    let answer = format!("alsa: has no option ‘{option}’");
+                    return Err(refuse(answer, format!("it has {OPTIONS}")));
+                }
+            }
+        }
+        Ok(spec)
     }
 }
 
 impl fmt::Display for AlsaSpec {
+    /// The name without its options.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "alsa:{}", self.pcm)
     }
 }
 
-/// How the device would run.
+impl AlsaSpec {
+    /// The same card behind the plugin that converts, where it has none yet.
+    fn plugged(&self) -> Option<String> {
+        self.pcm.starts_with("hw:").then(|| format!("alsa:plug{}", self.pcm))
+    }
+
+    /// The card that the name says, by its number or short name.
+    fn card(&self) -> Option<String> {
+        let arguments = self.pcm.split_once("hw:")?.1;
+        let first = arguments.split(',').next()?;
+        Some(first.strip_prefix("CARD=").unwrap_or(first).to_owned())
+    }
+
+    /// Opens the PCM. Never waits: neither for whoever has it, nor later for the card.
+    fn open(&self, direction: Direction) -> Result<PCM, DeviceError> {
+        // What ALSA's library would print on standard error. Without it that is printed.
+        let _said = Output::local_error_handler();
+        let way = match direction {
+            Direction::Capture => ::alsa::Direction::Capture,
+            Direction::Playback => ::alsa::Direction::Playback,
+        };
+        let refused = |errno| refuse::not_opened(self, direction, errno);
+        let name = CString::new(self.pcm.as_str()).map_err(|_| refused(libc::EINVAL))?;
+        PCM::open(&name, way, true).map_err(|error| refused(error.errno().abs()))
+    }
+}
+
+/// How the device would run: as wanted, or not at all.
 pub(crate) fn settle(
     spec: &AlsaSpec,
-    _direction: Direction,
-    _wanted: Settings,
+    direction: Direction,
+    wanted: Settings,
 ) -> Result<Settings, DeviceError> {
-    Err(none(spec))
+    let pcm = spec.open(direction)?;
+    params::narrow(spec, &pcm, wanted)?;
+    Ok(wanted)
 }
 
 /// Opens it.
 pub(crate) fn open(
     spec: &AlsaSpec,
-    _direction: Direction,
-    _settings: Settings,
+    direction: Direction,
+    settings: Settings,
     _notes: &Notes,
 ) -> Result<Box<dyn Device>, DeviceError> {
-    Err(none(spec))
+    let pcm = spec.open(direction)?;
+    let coding = {
+        let (params, coding) = params::narrow(spec, &pcm, settings)?;
+        params::apply(spec, &pcm, &params, settings)?;
+        coding
+    };
+    let pcm = pcm::Pcm::new(pcm, (direction, settings), coding)
+        .map_err(|error| params::unusable(spec, error))?;
+    let losses = refuse::Losses::new(spec);
+    Ok(Box::new(card::Card::new(pcm, (direction, settings), spec.wakeup, losses)))
 }
 
 /// Those that are here.
 pub(crate) fn list() -> Vec<DeviceDescription> {
-    Vec::new()
-}
-
-fn none(spec: &AlsaSpec) -> DeviceError {
-    DeviceError {
-        tried: spec.to_string(),
-        answer: "this build has no alsa devices yet".to_owned(),
-        mend: "use virtual:, file:PATH, tone:HZ or null:".to_owned(),
-    }
+    list::cards()
 }

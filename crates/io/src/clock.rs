@@ -37,6 +37,11 @@ pub(crate) const fn timespec(nanos: i64) -> libc::timespec {
     libc::timespec { tv_sec: nanos / NANOS_PER_SECOND, tv_nsec: nanos % NANOS_PER_SECOND }
 }
 
+/// `most` as a kernel call takes it for a limit; what is below nothing counts as nothing.
+pub const fn limit(most: Span) -> libc::timespec {
+    timespec(most.as_nanos())
+}
+
 /// Sleeps until `due`; returns at once if that has passed. A signal does not cut the sleep short.
 /// [`LocalTime::NEVER`] sleeps for ever.
 pub fn sleep_until(due: LocalTime) {

@@ -1,0 +1,65 @@
+//! The cards of this machine, with what they offer.
+
+use ::alsa::ctl::{Ctl, DeviceIter};
+use ::alsa::pcm::HwParams;
+use ::alsa::{Card, Output};
+use tautline_proto::device::Direction;
+use tautline_proto::time::Frames;
+
+use super::{AlsaSpec, params};
+use crate::list::{DeviceDescription, Offers, Way};
+
+/// All of them. Each is opened for a moment: what it offers nobody else knows.
+pub(super) fn cards() -> Vec<DeviceDescription> {
+    // What ALSA's library would print on standard error. Without it that is printed.
+    let _said = Output::local_error_handler();
+    ::alsa::card::Iter::new().flatten().flat_map(|card| devices(card).unwrap_or_default()).collect()
+}
+
+/// The devices of a card; `None` if it went meanwhile.
+fn devices(card: Card) -> Option<Vec<DeviceDescription>> {
+    let control = Ctl::from_card(&card, true).ok()?;
+    let info = control.card_info().ok()?;
+    let (id, card_name) = (info.get_id().ok()?, info.get_name().ok()?);
+    let numbers = DeviceIter::new(&control).filter_map(|number| u32::try_from(number).ok());
+    let described = numbers.filter_map(|number| {
+        let spec: AlsaSpec = format!("hw:{id},{number}").parse().ok()?;
+        let mut says = None;
+        let mut ways = Vec::new();
+        for direction in [Direction::Capture, Direction::Playback] {
+            let way = match direction {
+                Direction::Capture => ::alsa::Direction::Capture,
+                Direction::Playback => ::alsa::Direction::Playback,
+            };
+            // It does not go this way.
+            let Ok(pcm) = control.pcm_info(number, 0, way) else { continue };
+            says = says.or_else(|| pcm.get_name().ok().map(str::to_owned));
+            ways.push(Way { direction, offers: offers(&spec, direction) });
+        }
+        let says = says.map_or(card_name.to_owned(), |pcm| format!("{card_name}: {pcm}"));
+        (!ways.is_empty()).then(|| DeviceDescription { name: spec.to_string(), ways, says })
+    });
+    Some(described.collect())
+}
+
+fn offers(spec: &AlsaSpec, direction: Direction) -> Offers {
+    let pcm = match spec.open(direction) {
+        Ok(pcm) => pcm,
+        Err(error) => return Offers::Unknown(error.answer),
+    };
+    match params::all(&pcm) {
+        Ok((params, _)) => offered(&params),
+        Err(error) => Offers::Unknown(format!("ALSA cannot say: {error}")),
+    }
+}
+
+fn offered(params: &HwParams<'_>) -> Offers {
+    let rates: Vec<u32> = params::rates(params).collect();
+    let formats = params::formats(params).map(|format| format.name().to_owned()).collect();
+    let (least, most) = params::channels(params);
+    // Periods are bound by time as well as by frames, so they depend on the rate.
+    let lowest = rates.first().map(|&rate| params.set_rate(rate, ::alsa::ValueOr::Nearest));
+    let _ = lowest;
+    let least_period = Frames::new(params.get_period_size_min().unwrap_or(0));
+    Offers::These { rates, formats, channels: least..=most, least_period }
+}

@@ -1,0 +1,221 @@
+//! What sets the pace of a PCM, without I/O: the card behind it, or a timer where there is none.
+//!
+//! `null`, `file` and the like take frames as fast as they come. Such a PCM is paced by the host's
+//! clock, and waits up to a second for a late program as a file does: what goes through it is whole.
+
+use tautline_proto::card_clock::{CaptureRing, CardClock, PlaybackRing, Turn};
+use tautline_proto::card_line::CardLine;
+use tautline_proto::device::{Direction, Settings};
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::Ppm;
+
+use super::Wakeup;
+use super::pcm::Reading;
+
+/// How late a program may be where no card sets the pace.
+const PATIENCE: Span = Span::from_secs(1);
+/// A stamp this far from the present is by another clock.
+const FAR: Span = Span::from_secs(2);
+
+/// When a block meets the converter, and what happened before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) meets: LocalTime,
+    pub(super) uncertainty: Span,
+    pub(super) skipped: Frames,
+    pub(super) xruns: u32,
+}
+
+#[derive(Debug)]
+enum Timer {
+    Capture(CaptureRing),
+    Playback(PlaybackRing),
+}
+
+impl Timer {
+    fn new(direction: Direction, settings: &Settings, start: LocalTime) -> Self {
+        let clock = CardClock::new(start, settings.rate, Ppm::ZERO);
+        let patience = settings.rate.frames_within(PATIENCE);
+        match direction {
+            Direction::Capture => {
+                Self::Capture(CaptureRing::new(clock, settings).patient(patience))
+            }
+            Direction::Playback => {
+                Self::Playback(PlaybackRing::new(clock, settings).patient(patience))
+            }
+        }
+    }
+
+    fn wakes(&self) -> LocalTime {
+        match self {
+            Self::Capture(ring) => ring.wakes(),
+            Self::Playback(ring) => ring.wakes(),
+        }
+    }
+
+    fn begin(&mut self, now: LocalTime) -> Turn {
+        match self {
+            Self::Capture(ring) => ring.begin(now),
+            Self::Playback(ring) => ring.begin(now),
+        }
+    }
+
+    fn finish(&mut self, now: LocalTime) {
+        if let Self::Playback(ring) = self {
+            ring.finish(now);
+        }
+    }
+}
+
+/// The pace of one PCM.
+#[derive(Debug)]
+pub(super) struct Pace {
+    direction: Direction,
+    settings: Settings,
+    line: CardLine,
+    /// In the place of a card.
+    timer: Option<Timer>,
+    started: LocalTime,
+    /// Frames that went to or from the PCM since it was started, silence included.
+    moved: i64,
+    /// When a period will be ready by the last reading.
+    ready: LocalTime,
+}
+
+impl Pace {
+    pub(super) fn new(direction: Direction, settings: Settings) -> Self {
+        let line = CardLine::new(settings.rate, settings.rate.span_of(Frames::new(1)));
+        Self {
+            direction,
+            settings,
+            line,
+            timer: None,
+            started: LocalTime::ZERO,
+            moved: 0,
+            ready: LocalTime::ZERO,
+        }
+    }
+
+    fn buffer(&self) -> i64 {
+        self.settings.period.count() * i64::from(self.settings.periods)
+    }
+
+    /// The PCM was started after `began`; `reading` is from right after that.
+    pub(super) fn start(&mut self, began: LocalTime, reading: Option<Reading>) {
+        self.started = began;
+        self.line.restart();
+        self.moved = match self.direction {
+            Direction::Capture => 0,
+            Direction::Playback => self.buffer(),
+        };
+        self.ready = began + self.settings.rate.span_of(self.settings.period);
+        if reading.is_some_and(|reading| self.is_ahead(&reading)) {
+            self.take_over(began);
+        }
+    }
+
+    /// Whether the PCM is where no card can be: half a buffer further than the time that passed.
+    fn is_ahead(&self, reading: &Reading) -> bool {
+        let passed = self.settings.rate.frames_within(reading.now - self.started).count();
+        let reached = match self.direction {
+            Direction::Capture => self.moved + reading.avail.count(),
+            Direction::Playback => self.position(reading),
+        };
+        reached - passed - passed / 8 >= self.buffer() / 2
+    }
+
+    /// A timer paces the PCM from now on.
+    fn take_over(&mut self, now: LocalTime) {
+        self.line.restart();
+        self.timer = Some(Timer::new(self.direction, &self.settings, now));
+    }
+
+    /// The frame at the converter.
+    fn position(&self, reading: &Reading) -> i64 {
+        match self.direction {
+            Direction::Capture => self.moved + reading.delay.count(),
+            Direction::Playback => self.moved - reading.delay.count(),
+        }
+    }
+
+    /// When to wake, if not by the PCM itself.
+    pub(super) fn wakes(&self, wakeup: Wakeup) -> Option<LocalTime> {
+        match (&self.timer, wakeup) {
+            (Some(timer), _) => Some(timer.wakes()),
+            (None, Wakeup::Timer) => Some(self.ready),
+            (None, Wakeup::Card) => None,
+        }
+    }
+
+    /// The period is not ready yet.
+    pub(super) fn not_yet(&mut self, reading: &Reading) {
+        self.expect(reading);
+        // The position may move in steps, and the last one be older than the stamp.
+        let soon = self.settings.rate.span_of(self.settings.period).divided(8);
+        self.ready = self.ready.max(reading.now + soon);
+    }
+
+    fn expect(&mut self, reading: &Reading) {
+        let since = reading.stamp.filter(|&stamp| self.is_near(stamp, reading));
+        let missing = self.settings.period - reading.avail;
+        self.ready = since.unwrap_or(reading.now) + self.settings.rate.span_of(missing);
+    }
+
+    fn is_near(&self, stamp: LocalTime, reading: &Reading) -> bool {
+        (reading.now - stamp).abs() < FAR && stamp <= reading.now
+    }
+
+    /// A period is ready.
+    pub(super) fn begin(&mut self, reading: &Reading) -> Block {
+        if self.timer.is_none() && self.is_ahead(reading) {
+            self.take_over(reading.now);
+        }
+        let frame = self.moved;
+        let period = self.settings.period;
+        if let Some(timer) = &mut self.timer {
+            let turn = timer.begin(reading.now);
+            let met = self.line.meet(frame, period, turn.meets);
+            let skipped = turn.skipped + met.skipped;
+            let xruns = u32::from(turn.skipped > Frames::ZERO);
+            let (meets, uncertainty) = (met.meets, CardClock::UNCERTAINTY);
+            return Block { meets, uncertainty, skipped, xruns };
+        }
+        self.observe(reading);
+        let met = self.line.meet(frame, period, reading.now);
+        Block { meets: met.meets, uncertainty: met.uncertainty, skipped: met.skipped, xruns: 0 }
+    }
+
+    /// A position that the kernel stamped was reached at the stamp. Where a driver adds a delay of
+    /// its own it counts that at the moment it is asked. Without any stamp a position may be as old
+    /// as a period.
+    fn observe(&mut self, reading: &Reading) {
+        let held = match self.direction {
+            Direction::Capture => reading.avail.count(),
+            Direction::Playback => self.buffer() - reading.avail.count(),
+        };
+        let frame = Frames::new(1);
+        let stamp = reading.stamp.filter(|&stamp| self.is_near(stamp, reading));
+        let (at, age) = match stamp {
+            Some(stamp) if held == reading.delay.count() => (stamp, frame),
+            Some(_) => (reading.now, frame),
+            None => (reading.now, self.settings.period),
+        };
+        self.line.set_grain(self.settings.rate.span_of(age));
+        self.line.observe(self.position(reading), at);
+    }
+
+    /// The block of this reading was taken or written.
+    pub(super) fn finish(&mut self, reading: &Reading) {
+        self.moved += self.settings.period.count();
+        if let Some(timer) = &mut self.timer {
+            timer.finish(reading.now);
+        }
+        let avail = reading.avail - self.settings.period;
+        self.expect(&Reading { avail, ..*reading });
+    }
+
+    /// When the last block ends at the converter.
+    pub(super) fn end(&self) -> Option<LocalTime> {
+        self.line.end()
+    }
+}

@@ -1,0 +1,230 @@
+//! How a PCM is set up: exactly as asked, or not at all, with what it offers instead.
+
+use ::alsa::ValueOr;
+use ::alsa::pcm::{Access as AlsaAccess, Format, HwParams, PCM, TstampType};
+use tautline_dsp::card::CardFormat;
+use tautline_proto::device::{DeviceError, Settings};
+use tautline_proto::units::{Channels, Rate};
+
+use super::AlsaSpec;
+use super::pcm::Access;
+use super::refuse::refusal;
+
+/// What was agreed on beside the settings.
+pub(super) type Coding = (CardFormat, Access);
+
+/// As ALSA's crate names it.
+const fn alsa_format(format: CardFormat) -> Format {
+    match format {
+        CardFormat::S32 => Format::s32(),
+        CardFormat::F32 => Format::float(),
+        CardFormat::S24 => Format::s24(),
+        CardFormat::S24In3 if cfg!(target_endian = "little") => Format::S243LE,
+        CardFormat::S24In3 => Format::S243BE,
+        CardFormat::S16 => Format::s16(),
+    }
+}
+
+/// Formats of ours that `params` has left.
+pub(super) fn formats(params: &HwParams<'_>) -> impl Iterator<Item = CardFormat> {
+    let has = |format: &CardFormat| params.test_format(alsa_format(*format)).is_ok();
+    CardFormat::BEST_FIRST.into_iter().filter(has)
+}
+
+/// Rates of ours that `params` has left, in hertz.
+pub(super) fn rates(params: &HwParams<'_>) -> impl Iterator<Item = u32> {
+    Rate::SUPPORTED.into_iter().filter(|&rate| params.test_rate(rate).is_ok())
+}
+
+/// Narrows what the PCM can do down to `wanted`, step by step.
+struct Narrowing<'a> {
+    spec: &'a AlsaSpec,
+    params: HwParams<'a>,
+    wanted: Settings,
+}
+
+/// Everything that `pcm` can do, and with which access.
+pub(super) fn all(pcm: &PCM) -> Result<(HwParams<'_>, Access), ::alsa::Error> {
+    let params = HwParams::any(pcm)?;
+    let access = match params.set_access(AlsaAccess::MMapInterleaved) {
+        Ok(()) => Access::Mapped,
+        Err(_) => {
+            params.set_access(AlsaAccess::RWInterleaved)?;
+            Access::Copied
+        }
+    };
+    Ok((params, access))
+}
+
+/// Finds how `pcm` runs as `wanted`, and what it is to be given.
+pub(super) fn narrow<'a>(
+    spec: &'a AlsaSpec,
+    pcm: &'a PCM,
+    wanted: Settings,
+) -> Result<(HwParams<'a>, Coding), DeviceError> {
+    let (params, access) = all(pcm).map_err(|error| unusable(spec, error))?;
+    let narrowing = Narrowing { spec, params, wanted };
+    narrowing.channels()?;
+    narrowing.rate()?;
+    let format = narrowing.format()?;
+    narrowing.period()?;
+    narrowing.buffer()?;
+    Ok((narrowing.params, (format, access)))
+}
+
+/// Sets `pcm` up as `params` say. It is started explicitly, stops when it starves or floods, and
+/// stamps its positions by the monotonic clock if it can.
+pub(super) fn apply(
+    spec: &AlsaSpec,
+    pcm: &PCM,
+    params: &HwParams<'_>,
+    wanted: Settings,
+) -> Result<(), DeviceError> {
+    let set = || {
+        pcm.hw_params(params)?;
+        let running = pcm.sw_params_current()?;
+        running.set_start_threshold(running.get_boundary()?)?;
+        running.set_avail_min(wanted.period.count())?;
+        running.set_stop_threshold(params.get_buffer_size()?)?;
+        // What has no stamps is read without them.
+        let _ = running.set_tstamp_mode(true).and(running.set_tstamp_type(TstampType::Monotonic));
+        pcm.sw_params(&running)
+    };
+    set().map_err(|error: ::alsa::Error| unusable(spec, error))
+}
+
+pub(super) fn unusable(spec: &AlsaSpec, error: ::alsa::Error) -> DeviceError {
+    let answer = format!("ALSA could not set it up: {error}");
+    let mend = match spec.plugged() {
+        Some(plugged) => format!("try {plugged}, or look at what `dmesg` says of it"),
+        None => "look at what asound.conf and ~/.asoundrc say of it".to_owned(),
+    };
+    refusal(spec, answer, mend)
+}
+
+impl Narrowing<'_> {
+    /// `answer`, and the option that mends it; or the plugin that converts, where there is one.
+    fn refuse(&self, answer: String, option: &str) -> DeviceError {
+        let mend = match self.spec.plugged() {
+            Some(plugged) => format!("add {option}, or use {plugged}, which converts"),
+            None => format!("add {option}"),
+        };
+        refusal(self.spec, answer, mend)
+    }
+
+    fn channels(&self) -> Result<(), DeviceError> {
+        let wanted = self.wanted.channels.count() as u32;
+        if self.params.set_channels(wanted).is_ok() {
+            return Ok(());
+        }
+        let (least, most) = channels(&self.params);
+        let answer = format!("it has {} channels, not {wanted}", range(least, most));
+        let nearest = wanted.clamp(least, most.max(least));
+        Err(self.refuse(answer, &format!("--channels {nearest}")))
+    }
+
+    fn rate(&self) -> Result<(), DeviceError> {
+        let wanted = self.wanted.rate;
+        if self.params.set_rate(wanted.hertz(), ValueOr::Nearest).is_ok() {
+            return Ok(());
+        }
+        let ours: Vec<u32> = rates(&self.params).collect();
+        let nearest = ours.iter().min_by_key(|rate| rate.abs_diff(wanted.hertz()));
+        let Some(nearest) = nearest else {
+            let least = self.params.get_rate_min().unwrap_or(0);
+            let most = self.params.get_rate_max().unwrap_or(0);
+            let mend = match self.spec.plugged() {
+                Some(plugged) => format!("use {plugged}, which converts"),
+                None => "use another PCM".to_owned(),
+            };
+            let answer = format!("it runs at {} Hz, which no stream does", range(least, most));
+            return Err(refusal(self.spec, answer, mend));
+        };
+        let listed: Vec<String> = ours.iter().map(u32::to_string).collect();
+        let only = if ours.len() == 1 { "only " } else { "" };
+        let answer = format!("it runs {only}at {} Hz, not at {wanted}", listed.join(", "));
+        Err(self.refuse(answer, &format!("--rate {nearest}")))
+    }
+
+    fn format(&self) -> Result<CardFormat, DeviceError> {
+        let ours = || formats(&self.params);
+        let found = match self.spec.format {
+            Some(format) => ours().find(|&has| has == format),
+            None => ours().next(),
+        };
+        if let Some(format) = found {
+            let set = self.params.set_format(alsa_format(format));
+            return set.map(|()| format).map_err(|error| unusable(self.spec, error));
+        }
+        let listed: Vec<&str> = ours().map(CardFormat::name).collect();
+        Err(match (self.spec.format, listed.is_empty()) {
+            (Some(format), false) => {
+                let answer = format!("it takes no {format}");
+                refusal(self.spec, answer, format!("use format={}", listed.join(" or format=")))
+            }
+            _ => {
+                let mend = match self.spec.plugged() {
+                    Some(plugged) => format!("use {plugged}, which converts"),
+                    None => "use a plug PCM in front of it, which converts".to_owned(),
+                };
+                let names = CardFormat::BEST_FIRST.map(CardFormat::name).join(", ");
+                refusal(self.spec, format!("it takes none of {names}"), mend)
+            }
+        })
+    }
+
+    fn period(&self) -> Result<(), DeviceError> {
+        let wanted = self.wanted.period.count();
+        if self.params.set_period_size(wanted, ValueOr::Nearest).is_ok() {
+            return Ok(());
+        }
+        let least = self.params.get_period_size_min().unwrap_or(0);
+        let most = self.params.get_period_size_max().unwrap_or(i64::MAX);
+        let answer = format!(
+            "at {} its periods are {} frames long, not {wanted}",
+            self.wanted.rate,
+            range(least, most)
+        );
+        // What lies between may be forbidden as well: ask for the nearest.
+        let near = self.params.clone();
+        let nearest = near.set_period_size_near(wanted, ValueOr::Nearest).unwrap_or(least);
+        Err(refusal(self.spec, answer, format!("add --period {nearest}")))
+    }
+
+    fn buffer(&self) -> Result<(), DeviceError> {
+        let (period, periods) = (self.wanted.period.count(), self.wanted.periods);
+        if self.params.set_buffer_size(period * i64::from(periods)).is_ok() {
+            return Ok(());
+        }
+        let least = self.params.get_buffer_size_min().unwrap_or(0);
+        let most = self.params.get_buffer_size_max().unwrap_or(i64::MAX);
+        let (fewest, greatest) = ((least + period - 1) / period.max(1), most / period.max(1));
+        let answer = format!(
+            "its buffer holds {} frames: {} periods of {period}, not {periods}",
+            range(least, most),
+            range(fewest, greatest.max(fewest))
+        );
+        let nearest = i64::from(periods).clamp(fewest, greatest.max(fewest));
+        let mend = if nearest == i64::from(periods) {
+            // In range and refused all the same: not every length in it can be had.
+            let near = self.params.clone();
+            let near = near.set_buffer_size_near(period * nearest).unwrap_or(least);
+            format!("add --period {}", near / i64::from(periods.max(1)))
+        } else {
+            format!("add --periods {nearest}")
+        };
+        Err(refusal(self.spec, answer, mend))
+    }
+}
+
+/// The least and the most channels, of those that a stream can have.
+pub(super) fn channels(params: &HwParams<'_>) -> (u32, u32) {
+    let least = params.get_channels_min().unwrap_or(1).max(1);
+    let most = params.get_channels_max().unwrap_or(least).min(Channels::MAX.into());
+    (least, most.max(least))
+}
+
+/// `2`, or `1 to 8`.
+fn range<N: PartialEq + std::fmt::Display>(least: N, most: N) -> String {
+    if least == most { least.to_string() } else { format!("{least} to {most}") }
+}

@@ -1,0 +1,232 @@
+//! A PCM of ALSA that was set up: what the device's thread does with it, call by call.
+//!
+//! Which way it goes is a value: capture and playback are the same calls. A PCM gives its memory
+//! ([`Access::Mapped`]); where a plugin cannot, blocks are copied once more by reads and writes.
+#![expect(
+    unsafe_code,
+    reason = "waits with a limit below a millisecond, and keeps ALSA from printing"
+)]
+
+use ::alsa::PollDescriptors;
+use ::alsa::pcm::{PCM, State};
+use ::alsa::poll::pollfd;
+use tautline_dsp::card::{self, CardFormat};
+use tautline_io::{clock, realtime};
+use tautline_proto::device::{Direction, Settings};
+use tautline_proto::time::{Frames, LocalTime, Span};
+
+/// How sound goes to and from a PCM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// By its own memory.
+    Mapped,
+    /// By calls that copy.
+    Copied,
+}
+
+/// Why a call could not do what it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// It starved or flooded, or must be started again for another reason.
+    Stopped,
+    /// The machine was asleep.
+    Suspended,
+    /// It has less room, or fewer frames, than it said.
+    NotReady,
+    /// It is not there any more.
+    Unplugged,
+    /// The system said something else: its error number.
+    Refused(i32),
+}
+
+impl From<::alsa::Error> for Trouble {
+    fn from(error: ::alsa::Error) -> Self {
+        match error.errno().abs() {
+            libc::EPIPE | libc::EBADFD => Self::Stopped,
+            libc::ESTRPIPE => Self::Suspended,
+            libc::EAGAIN | libc::EINTR => Self::NotReady,
+            libc::ENODEV | libc::ENXIO | libc::EBADF => Self::Unplugged,
+            errno => Self::Refused(errno),
+        }
+    }
+}
+
+/// Where a running PCM is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reading {
+    /// When the program asked, at the latest.
+    pub(super) now: LocalTime,
+    /// Frames that can be taken, or written.
+    pub(super) avail: Frames,
+    /// Frames between the program and the converter.
+    pub(super) delay: Frames,
+    /// When the position became what it is, if the kernel says so.
+    pub(super) stamp: Option<LocalTime>,
+}
+
+/// ALSA's library takes a lock of its own around most calls. Nobody else has this PCM, so it never
+/// waits there; neither do calls for a PCM that was opened not to block.
+const PERMITTED: &str = "ALSA locks what only this thread uses, and the PCM does not block";
+
+/// An opened PCM.
+pub(super) struct Pcm {
+    pcm: PCM,
+    direction: Direction,
+    settings: Settings,
+    format: CardFormat,
+    access: Access,
+    polled: Vec<pollfd>,
+    /// A block in the card's coding, for [`Access::Copied`].
+    copied: Box<[u8]>,
+}
+
+impl Pcm {
+    pub(super) fn new(
+        pcm: PCM,
+        (direction, settings): (Direction, Settings),
+        (format, access): (CardFormat, Access),
+    ) -> Result<Self, ::alsa::Error> {
+        let polled = pcm.get()?;
+        let samples = settings.channels.samples_in(settings.period);
+        let copied = match access {
+            Access::Mapped => 0,
+            Access::Copied => samples * format.bytes(),
+        };
+        let copied = vec![0; copied].into();
+        Ok(Self { pcm, direction, settings, format, access, polled, copied })
+    }
+
+    /// Starts it, from whatever state it is in. What plays begins with a whole buffer of silence,
+    /// for which `block` is used.
+    pub(super) fn start(&mut self, block: &mut [f32]) -> Result<(), Trouble> {
+        let _permit = realtime::permit(PERMITTED);
+        if matches!(self.pcm.state_raw(), RUNNING | DRAINING | PAUSED) {
+            self.pcm.drop()?;
+        }
+        self.pcm.prepare()?;
+        if self.direction == Direction::Playback {
+            block.fill(0.0);
+            for _ in 0..self.settings.periods {
+                self.transfer(block)?;
+            }
+        }
+        // Some plugins start by themselves.
+        if self.pcm.state_raw() != RUNNING {
+            self.pcm.start()?;
+        }
+        Ok(())
+    }
+
+    /// Lets it go on after the machine was asleep; `false` if that takes longer.
+    pub(super) fn resume(&self) -> bool {
+        let _permit = realtime::permit(PERMITTED);
+        !matches!(self.pcm.resume().map_err(Trouble::from), Err(Trouble::NotReady))
+    }
+
+    /// Waits until the PCM has something to say, no longer than `most`; whether it had. Blocks.
+    pub(super) fn wait(&mut self, most: Span) -> bool {
+        let limit = clock::limit(most);
+        // SAFETY: the pointer and the length are those of one vector, the time lives in this frame
+        // and no signal mask is given.
+        let ready = unsafe {
+            let count = self.polled.len() as libc::nfds_t;
+            libc::ppoll(self.polled.as_mut_ptr(), count, &limit, core::ptr::null())
+        };
+        // A plugin may have to take its wake-up back. What went wrong the position tells.
+        let _ = self.pcm.revents(&self.polled);
+        ready > 0
+    }
+
+    /// Where it is.
+    pub(super) fn read(&self) -> Result<Reading, Trouble> {
+        let _permit = realtime::permit(PERMITTED);
+        let status = self.pcm.status()?;
+        let now = clock::now();
+        match status.get_state() {
+            State::Running | State::Draining => {}
+            State::Suspended => return Err(Trouble::Suspended),
+            State::Disconnected => return Err(Trouble::Unplugged),
+            _ => return Err(Trouble::Stopped),
+        }
+        let stamp = status.get_htstamp();
+        let stamp =
+            LocalTime::ZERO + Span::from_secs(stamp.tv_sec) + Span::from_nanos(stamp.tv_nsec);
+        Ok(Reading {
+            now,
+            avail: Frames::new(status.get_avail()),
+            delay: Frames::new(status.get_delay()),
+            stamp: (stamp > LocalTime::ZERO).then_some(stamp),
+        })
+    }
+
+    /// Takes or writes a block. Plugins move frames only when they are asked how many there are.
+    pub(super) fn transfer(&mut self, block: &mut [f32]) -> Result<(), Trouble> {
+        let _permit = realtime::permit(PERMITTED);
+        self.pcm.avail_update()?;
+        let channels = self.settings.channels.count();
+        let mut rest = block;
+        while !rest.is_empty() {
+            let moved = match self.access {
+                Access::Mapped => self.map(rest)?,
+                Access::Copied => self.copy(rest)?,
+            };
+            if moved == 0 {
+                return Err(Trouble::NotReady);
+            }
+            rest = &mut rest[moved * channels..];
+        }
+        Ok(())
+    }
+
+    /// Frames that were moved: fewer where the memory ends.
+    fn map(&self, samples: &mut [f32]) -> Result<usize, Trouble> {
+        let channels = self.settings.channels.count();
+        let (direction, format) = (self.direction, self.format);
+        let moved = self.pcm.io_bytes().mmap(samples.len() / channels, |bytes| {
+            let room = (bytes.len() / format.bytes()).min(samples.len());
+            match direction {
+                Direction::Capture => card::decode(format, bytes, &mut samples[..room]),
+                Direction::Playback => card::encode(format, &samples[..room], bytes),
+            }
+            room / channels
+        })?;
+        Ok(moved)
+    }
+
+    fn copy(&mut self, samples: &mut [f32]) -> Result<usize, Trouble> {
+        let channels = self.settings.channels.count();
+        let bytes = &mut self.copied[..samples.len() * self.format.bytes()];
+        let io = self.pcm.io_bytes();
+        match self.direction {
+            Direction::Capture => {
+                let moved = io.readi(bytes)?;
+                card::decode(self.format, bytes, &mut samples[..moved * channels]);
+                Ok(moved)
+            }
+            Direction::Playback => {
+                card::encode(self.format, samples, bytes);
+                Ok(io.writei(bytes)?)
+            }
+        }
+    }
+}
+
+const RUNNING: i32 = State::Running as i32;
+const DRAINING: i32 = State::Draining as i32;
+const PAUSED: i32 = State::Paused as i32;
+
+/// ALSA's library is not to print on this thread: what it has to say rides on the errors.
+pub(super) fn hush() {
+    // SAFETY: the handler is called on this thread only, with arguments that it does not look at.
+    unsafe { alsa_sys::snd_lib_error_set_local(Some(ignore)) };
+}
+
+unsafe extern "C" fn ignore(
+    _file: *const libc::c_char,
+    _line: libc::c_int,
+    _function: *const libc::c_char,
+    _errno: libc::c_int,
+    _format: *const libc::c_char,
+    _arguments: *mut alsa_sys::__va_list_tag,
+) {
+}

@@ -1,0 +1,147 @@
+//! What a PCM answers that cannot be opened, set up or kept: sentences for people.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use tautline_proto::device::{DeviceError, Direction};
+
+use super::AlsaSpec;
+use super::pcm::Trouble;
+
+/// An error about `spec`.
+pub(super) fn refusal(spec: &AlsaSpec, answer: String, mend: String) -> DeviceError {
+    DeviceError { tried: spec.to_string(), answer, mend }
+}
+
+/// What the system says for an error number.
+fn sentence(errno: i32) -> String {
+    let text = io::Error::from_raw_os_error(errno).to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
+/// A PCM that cannot be opened.
+pub(super) fn not_opened(spec: &AlsaSpec, direction: Direction, errno: i32) -> DeviceError {
+    let (answer, mend) = match errno {
+        libc::ENOENT | libc::ENODEV | libc::ENXIO => (none_such(direction), name_one()),
+        libc::EBUSY => busy(spec, direction),
+        libc::EACCES | libc::EPERM => (
+            "this user may not open it".to_owned(),
+            "add the user to the group audio (usermod -aG audio NAME) and log in again".to_owned(),
+        ),
+        errno => (
+            format!("ALSA could not open it: {}", sentence(errno)),
+            format!("look at what asound.conf and ~/.asoundrc say of it, or {}", name_one()),
+        ),
+    };
+    refusal(spec, answer, mend)
+}
+
+fn none_such(direction: Direction) -> String {
+    let does = match direction {
+        Direction::Capture => "captures",
+        Direction::Playback => "plays",
+    };
+    format!("there is no such card or PCM that {does}")
+}
+
+/// The cards that are here, to be named.
+fn name_one() -> String {
+    let names: Vec<String> = ::alsa::card::Iter::new()
+        .flatten()
+        .filter_map(|card| {
+            Some(format!("alsa:hw:{} ({})", card.get_index(), card.get_name().ok()?))
+        })
+        .collect();
+    if names.is_empty() {
+        return "plug in a card: this machine has none, and no driver for one is loaded".to_owned();
+    }
+    format!("name one of {}, as `taut devices` does", names.join(", "))
+}
+
+fn busy(spec: &AlsaSpec, direction: Direction) -> (String, String) {
+    match holder(spec.card().as_deref(), direction) {
+        Some((program, pid)) => (
+            format!("it is taken by {program} (process {pid})"),
+            format!("end {program}, or let it use another PCM"),
+        ),
+        None => (
+            "another program has taken it".to_owned(),
+            "end that program: `fuser -v /dev/snd/*` names it".to_owned(),
+        ),
+    }
+}
+
+/// The program that has a PCM of this card open in this direction, as /proc/asound tells.
+fn holder(card: Option<&str>, direction: Direction) -> Option<(String, u32)> {
+    let way = match direction {
+        Direction::Capture => 'c',
+        Direction::Playback => 'p',
+    };
+    let cards = match card {
+        Some(card) if card.bytes().all(|byte| byte.is_ascii_digit()) => format!("card{card}"),
+        // By its short name: a link of that name leads to it.
+        Some(card) => card.to_owned(),
+        None => return None,
+    };
+    let owner = |status: &Path| {
+        let text = fs::read_to_string(status).ok()?;
+        text.lines().find_map(|line| {
+            line.strip_prefix("owner_pid")?.trim_start_matches([' ', ':']).parse().ok()
+        })
+    };
+    let folders = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    let pid: u32 = folders(&Path::new("/proc/asound").join(cards))
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            name.starts_with("pcm") && name.ends_with(way)
+        })
+        .flat_map(|pcm| folders(&pcm.path()))
+        .find_map(|part| owner(&part.path().join("status")))?;
+    // A thread's own number leads to its program as well.
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some((name.trim().to_owned(), pid))
+}
+
+/// What is said when a card goes: composed before the run, because that allocates.
+#[derive(Debug)]
+pub(super) struct Losses {
+    unplugged: DeviceError,
+    silent: DeviceError,
+    /// With room for the error number.
+    refused: DeviceError,
+}
+
+impl Losses {
+    pub(super) fn new(spec: &AlsaSpec) -> Self {
+        let loss = |answer: &str, mend: &str| refusal(spec, answer.to_owned(), mend.to_owned());
+        let mut refused = loss("its driver answered error ", "look at what `dmesg` says of it");
+        refused.answer.reserve(16);
+        Self {
+            unplugged: loss("the card is not there any more", "plug it in again"),
+            silent: loss(
+                "the card has stopped: it asked for no sound and gave none for half a second",
+                "plug it out and in again, or look at what `dmesg` says of it",
+            ),
+            refused,
+        }
+    }
+
+    /// The sentence for `trouble`, once. Real-time.
+    pub(super) fn take(&mut self, trouble: Trouble) -> DeviceError {
+        const NOTHING: DeviceError =
+            DeviceError { tried: String::new(), answer: String::new(), mend: String::new() };
+        let loss = match trouble {
+            Trouble::Unplugged => &mut self.unplugged,
+            Trouble::Refused(errno) => {
+                // There is room for it.
+                let _ = write!(self.refused.answer, "{errno}");
+                &mut self.refused
+            }
+            Trouble::Stopped | Trouble::Suspended | Trouble::NotReady => &mut self.silent,
+        };
+        std::mem::replace(loss, NOTHING)
+    }
+}
