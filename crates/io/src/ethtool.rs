@@ -1,0 +1,90 @@
+//! How network cards gather packets before they interrupt (linux/ethtool.h).
+
+use core::ffi::{c_char, c_void};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tautline_proto::time::Span;
+
+use crate::socket::Socket;
+
+/// What a card waits for before it tells of packets that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moderation {
+    /// At most so long after the first.
+    pub delay: Span,
+    /// Or for so many; 0 if it does not count.
+    pub packets: u32,
+    /// Whether the driver changes these with the load.
+    pub adaptive: bool,
+}
+
+/// `ETHTOOL_GCOALESCE`.
+const GET_COALESCE: u32 = 0x0e;
+/// 32-bit words of `struct ethtool_coalesce`: the command and 22 figures, in the order of the header.
+const WORDS: usize = 23;
+const RX_USECS: usize = 1;
+const RX_PACKETS: usize = 2;
+const ADAPTIVE_RX: usize = 10;
+
+/// What an interface does; an error where its driver says nothing of it, as those of virtual
+/// interfaces do.
+pub fn moderation(interface: &str) -> io::Result<Moderation> {
+    let mut words = [0_u32; WORDS];
+    words[0] = GET_COALESCE;
+    ask(interface, &mut words)?;
+    Ok(read(&words))
+}
+
+fn read(words: &[u32; WORDS]) -> Moderation {
+    Moderation {
+        delay: Span::from_micros(words[RX_USECS].into()),
+        packets: words[RX_PACKETS],
+        adaptive: words[ADAPTIVE_RX] != 0,
+    }
+}
+
+/// `SIOCETHTOOL` with a command and room for its answer.
+fn ask(interface: &str, words: &mut [u32; WORDS]) -> io::Result<()> {
+    // SAFETY: all zeros are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
+    // The last byte stays the end of the text.
+    if interface.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *place = byte as c_char;
+    }
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast::<c_char>();
+    let socket = Socket::for_family_of(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))?;
+    let start = (&raw mut request).cast::<c_void>();
+    // SAFETY: an ifreq whose data is as long as the command in its first word asks for; both live
+    // through the call.
+    match unsafe { libc::ioctl(socket.fd(), libc::SIOCETHTOOL as _, start) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figures_are_where_the_kernel_puts_them() {
+        let mut words = [0; WORDS];
+        (words[1], words[2], words[10], words[11]) = (50, 8, 0, 1);
+        let sends_adapt = Moderation { delay: Span::from_micros(50), packets: 8, adaptive: false };
+        assert_eq!(read(&words), sends_adapt);
+        words[10] = 1;
+        assert!(read(&words).adaptive);
+    }
+
+    #[test]
+    fn what_is_no_interface_or_moderates_nothing_is_an_error() {
+        for name in ["lo", "nope0", "a-name-that-no-interface-can-have"] {
+            let error = moderation(name).expect_err(name).raw_os_error();
+            assert!(matches!(error, Some(libc::EOPNOTSUPP | libc::ENODEV)), "{name}: {error:?}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What the system lets this process have, and how fine its timers are.
+
+use core::mem::MaybeUninit;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use tautline_proto::time::Span;
+
+use crate::clock::nanos_of;
+
+/// A resource limit (getrlimit(2)): what holds now, and up to what the process may raise it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// What holds; `None` if there is no limit.
+    pub now: Option<u64>,
+    /// What it may be raised to; `None` if there is no limit.
+    pub most: Option<u64>,
+}
+
+/// The limits that matter to sound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The highest real-time priority (`RLIMIT_RTPRIO`).
+    pub priority: Limit,
+    /// Bytes of memory that may be locked (`RLIMIT_MEMLOCK`).
+    pub locked_bytes: Limit,
+}
+
+impl Limits {
+    /// Those of this process.
+    pub fn read() -> Self {
+        Self { priority: limit(libc::RLIMIT_RTPRIO), locked_bytes: limit(libc::RLIMIT_MEMLOCK) }
+    }
+}
+
+fn limit(resource: libc::__rlimit_resource_t) -> Limit {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a writable rlimit. The call cannot fail for a resource that exists; if it
+    // did, nothing would be allowed, as it stands here.
+    unsafe { libc::getrlimit(resource, &raw mut limit) };
+    let value = |bound| (bound != libc::RLIM_INFINITY).then_some(bound);
+    Limit { now: value(limit.rlim_cur), most: value(limit.rlim_max) }
+}
+
+/// Whether this user may read and write a file, which is not opened: opening a sound card may wait
+/// for who has it.
+pub fn may_use(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: a text with its end, alive through the call.
+    let answer = unsafe {
+        libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::R_OK | libc::W_OK, libc::AT_EACCESS)
+    };
+    answer == 0
+}
+
+/// By how much timers of the current thread may be late so that they can end together with others
+/// (`PR_GET_TIMERSLACK`).
+pub fn timer_slack() -> Span {
+    // SAFETY: no pointers.
+    let nanos = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+    Span::from_nanos(nanos.into())
+}
+
+/// How fine the timers of `CLOCK_MONOTONIC` are: 1 ns where they are of high resolution, else a tick
+/// of the kernel.
+pub fn timer_resolution() -> Span {
+    let mut time = MaybeUninit::<libc::timespec>::zeroed();
+    // SAFETY: `time` is a writable timespec, and all zeros are one should the call not fill it.
+    let time = unsafe {
+        libc::clock_getres(libc::CLOCK_MONOTONIC, time.as_mut_ptr());
+        time.assume_init()
+    };
+    Span::from_nanos(nanos_of(&time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thread::{Scheduler, spawn};
+
+    #[test]
+    fn the_limits_are_those_that_the_kernel_shows() {
+        let shown = std::fs::read_to_string("/proc/self/limits").expect("there on every Linux");
+        let Limits { priority, locked_bytes } = Limits::read();
+        for (name, limit) in
+            [("Max realtime priority", priority), ("Max locked memory", locked_bytes)]
+        {
+            let line = shown.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+            let words: Vec<_> = line.split_whitespace().take(2).collect();
+            let word = |bound: Option<u64>| bound.map_or("unlimited".to_owned(), |b| b.to_string());
+            assert_eq!(words, [word(limit.now), word(limit.most)], "{name}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_keeps_time_has_no_slack() {
+        let (thread, _) = spawn("test", Scheduler::Other, 0, timer_slack).unwrap();
+        assert_eq!(thread.join().unwrap(), Span::from_nanos(1));
+        let ordinary = std::thread::spawn(timer_slack).join().unwrap();
+        assert!(ordinary >= Span::from_nanos(1), "{ordinary}");
+    }
+
+    #[test]
+    fn what_is_not_there_may_not_be_used() {
+        assert!(may_use(Path::new("/dev/null")));
+        assert!(!may_use(Path::new("/dev/null/none")) && !may_use(Path::new("a\0b")));
+    }
+
+    #[test]
+    fn timers_have_a_resolution() {
+        let resolution = timer_resolution();
+        // From a nanosecond to a tick of the slowest kernel, HZ=100.
+        assert!((1..=10_000_000).contains(&resolution.as_nanos()), "{resolution}");
+    }
+}

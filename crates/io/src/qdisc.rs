@@ -1,0 +1,178 @@
+//! The queues that packets of each interface leave by (rtnetlink(7)).
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::socket::checked;
+
+/// One queue discipline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueDiscipline {
+    /// Number of its interface.
+    pub interface: u32,
+    /// As `tc` calls it, such as `fq_codel`.
+    pub kind: String,
+    /// Where packets enter it.
+    pub place: Place,
+}
+
+/// Where packets enter a queue discipline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// From the protocols.
+    Root,
+    /// From another, which hands on to it.
+    Below,
+    /// From the wire.
+    Ingress,
+}
+
+/// Of `struct nlmsghdr`: length, type, flags, sequence number, sender.
+const HEADER: usize = 16;
+/// Of `struct tcmsg`: family and padding, interface, handle, parent, information.
+const QUEUE: usize = 20;
+/// `TC_H_ROOT` (linux/pkt_sched.h).
+const ROOT: u32 = 0xffff_ffff;
+/// `TC_H_INGRESS`.
+const INGRESS: u32 = 0xffff_fff1;
+/// `TCA_KIND` (linux/rtnetlink.h).
+const KIND: u16 = 1;
+
+/// Those of all interfaces of this network namespace.
+pub fn queue_disciplines() -> io::Result<Vec<QueueDiscipline>> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers.
+    let fd = checked(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })?;
+    // SAFETY: a descriptor just made, owned by nobody else.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let mut question = Vec::with_capacity(HEADER + QUEUE);
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
+    question.extend(((HEADER + QUEUE) as u32).to_ne_bytes());
+    question.extend(libc::RTM_GETQDISC.to_ne_bytes());
+    question.extend(flags.to_ne_bytes());
+    question.extend([0; 8 + QUEUE]);
+    // SAFETY: the start and length of a live vector.
+    let sent =
+        unsafe { libc::send(socket.as_raw_fd(), question.as_ptr().cast(), question.len(), 0) };
+    if sent < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let (mut found, mut answer) = (Vec::new(), vec![0_u8; 64 << 10]);
+    loop {
+        // SAFETY: the start and length of a live vector, borrowed uniquely.
+        let len =
+            unsafe { libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0) };
+        let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
+        if read(&answer[..len], &mut found)? || len == 0 {
+            return Ok(found);
+        }
+    }
+}
+
+/// Takes in one answer; whether it was the last.
+fn read(mut answer: &[u8], found: &mut Vec<QueueDiscipline>) -> io::Result<bool> {
+    while let Some(length) = number(answer, 0).map(|length| length as usize) {
+        let Some(message) = answer.get(..length).filter(|message| message.len() >= HEADER) else {
+            break;
+        };
+        match half(message, 4) {
+            Some(kind) if i32::from(kind) == libc::NLMSG_DONE => return Ok(true),
+            Some(kind) if i32::from(kind) == libc::NLMSG_ERROR => {
+                let errno = number(message, HEADER).map_or(0, u32::cast_signed);
+                return Err(io::Error::from_raw_os_error(errno.saturating_neg()));
+            }
+            Some(libc::RTM_NEWQDISC) => found.extend(queue(&message[HEADER..])),
+            _ => {}
+        }
+        answer = answer.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+/// A `struct tcmsg` and its attributes.
+fn queue(message: &[u8]) -> Option<QueueDiscipline> {
+    let place = match number(message, 12)? {
+        ROOT => Place::Root,
+        INGRESS => Place::Ingress,
+        _ => Place::Below,
+    };
+    let mut attributes = message.get(QUEUE..)?;
+    loop {
+        let (length, kind) = (usize::from(half(attributes, 0)?), half(attributes, 2)?);
+        if kind == KIND {
+            let text = attributes.get(4..length)?.split(|byte| *byte == 0).next()?;
+            let kind = String::from_utf8_lossy(text).into_owned();
+            return Some(QueueDiscipline { interface: number(message, 4)?, kind, place });
+        }
+        attributes = attributes.get(length.next_multiple_of(4).max(4)..)?;
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message of one queue: an attribute that means nothing here, then its kind.
+    fn message(interface: u32, parent: u32, kind: &str) -> Vec<u8> {
+        let text: Vec<u8> = kind.bytes().chain([0]).collect();
+        let mut body = vec![0; 4];
+        body.extend([interface, 0x8001_0000, parent, 2].iter().flat_map(|word| word.to_ne_bytes()));
+        for (number, value) in [(11_u16, &[0; 1][..]), (KIND, &text)] {
+            body.extend((4 + value.len() as u16).to_ne_bytes());
+            body.extend(number.to_ne_bytes());
+            body.extend(value);
+            body.resize(body.len().next_multiple_of(4), 0);
+        }
+        let mut message = ((HEADER + body.len()) as u32).to_ne_bytes().to_vec();
+        message.extend(libc::RTM_NEWQDISC.to_ne_bytes());
+        message.extend([0; 10]);
+        message.extend(body);
+        message
+    }
+
+    fn read_all(answer: &[u8]) -> Vec<QueueDiscipline> {
+        let mut found = Vec::new();
+        let _ = read(answer, &mut found);
+        found
+    }
+
+    #[test]
+    fn each_queue_is_read_with_its_interface_and_place() {
+        let parts =
+            [message(2, ROOT, "mq"), message(2, 0x0001_0001, "fq_codel"), message(3, INGRESS, "x")];
+        let found = read_all(&parts.concat());
+        let read: Vec<_> = found.iter().map(|q| (q.interface, q.kind.as_str(), q.place)).collect();
+        let wanted =
+            [(2, "mq", Place::Root), (2, "fq_codel", Place::Below), (3, "x", Place::Ingress)];
+        assert_eq!(read, wanted);
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_anywhere_is_no_panic() {
+        let whole = [message(2, ROOT, "fq"), message(3, ROOT, "noqueue")].concat();
+        for end in 0..=whole.len() {
+            assert!(read_all(&whole[..end]).len() <= 2);
+        }
+        for at in 0..whole.len() {
+            let mut odd = whole.clone();
+            odd[at] = !odd[at];
+            read_all(&odd);
+        }
+    }
+
+    #[test]
+    fn the_kernel_answers_for_the_loopback_interface() {
+        let found = queue_disciplines().expect("everybody may ask");
+        let lo = std::fs::read_to_string("/sys/class/net/lo/ifindex").expect("there always");
+        let lo: u32 = lo.trim().parse().expect("a number");
+        assert!(found.iter().any(|queue| queue.interface == lo), "{found:?}");
+    }
+}
