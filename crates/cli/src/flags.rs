@@ -45,8 +45,10 @@ pub(crate) enum Command {
     Send(Box<Send>),
     /// Receive sound and play it: one stream, or several mixed
     Recv(Box<Recv>),
-    /// List the devices that sound can come from and go to
-    Devices,
+    /// List the devices that sound can come from and go to, and what can be asked of each
+    Devices(Devices),
+    /// Look for what would spoil sound on this machine, and say what mends it
+    Doctor(Doctor),
     /// Join the ledgers of a sender and a receiver, packet by packet
     Join(Join),
     /// Say whether what was heard is what was sent, frame by frame
@@ -274,6 +276,36 @@ pub(crate) struct RunFlags {
     /// Do without the threads that watch for stalls of the machine (2 % of each core)
     #[arg(long)]
     pub(crate) no_witness: bool,
+}
+
+/// `taut devices`
+#[derive(Debug, Args)]
+#[command(after_help = help::DEVICES)]
+pub(crate) struct Devices {
+    /// What to print
+    #[arg(long, value_name = "KIND", default_value = "text")]
+    pub(crate) report: ReportKind,
+}
+
+/// `taut doctor`
+#[derive(Debug, Args)]
+#[command(after_help = help::DOCTOR)]
+pub(crate) struct Doctor {
+    /// The latency that is to be kept, by which everything is judged; auto is judged as 5ms
+    #[arg(long, value_name = "TIME|auto", default_value = "5ms", value_parser = latency)]
+    pub(crate) latency: Latency,
+    /// Sound in one packet
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
+    pub(crate) ptime: Span,
+    /// Sample rate: 44100, 48000, 88200, 96000 or 192000
+    #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate)]
+    pub(crate) rate: Rate,
+    /// Channels, 1 to 64
+    #[arg(long, value_name = "N", default_value = "2", value_parser = channels)]
+    pub(crate) channels: Channels,
+    /// What to print
+    #[arg(long, value_name = "KIND", default_value = "text")]
+    pub(crate) report: ReportKind,
 }
 
 /// `taut join`

@@ -73,6 +73,34 @@ pub(crate) const COMPARE: &str = r#"Example:
 
 Exit status: 0 if every frame that was sent was heard, bit for bit; 1 if not."#;
 
+pub(crate) const DEVICES: &str = r#"A name that is shown is what --input and --output take. Rates, formats, channels
+and periods are those that the hardware or its server has; a period is told in
+frames and, in parentheses, as time at the lowest of the rates.
+
+For scripts, --report json (times in nanoseconds, null where anything goes):
+  { "schema": 1, "devices": [ { "name", "says", "ways": [ { "direction",
+    "rates", "formats", "channels_least", "channels_most",
+    "period_least_frames", "period_least_ns", "unknown" } ] } ] }"#;
+
+pub(crate) const DOCTOR: &str = r#"Examples:
+  # Would 5 ms hold here?
+  taut doctor
+  # Would 2 ms, in packets of an eighth of a millisecond?
+  taut doctor --latency 2ms --ptime 125us
+
+It looks for a second and changes nothing. Each finding is a line: ok, warns
+(sound is whole while nothing else goes wrong), SPOILS (at this latency sound
+will be missed) or ? (it could not be seen); what is so; why it matters; and
+the command that mends it, until the next boot where nothing else is said. As
+root it sees more.
+
+For scripts, --report json:
+  { "schema": 1, "latency_ns", "findings": [ { "check", "verdict": "fine" |
+    "unknown" | "warns" | "spoils", "what", "why", "mend" } ],
+    "counts": { "fine", "unknown", "warns", "spoils" } }
+
+Exit status: 0 if nothing found would spoil sound, 1 if something would."#;
+
 /// Of `taut lab impair`, with what its presets are.
 pub(crate) fn impair() -> String {
     IMPAIR.replace("PRESETS", &crate::presets::table())
@@ -337,6 +365,8 @@ mod tests {
             super::DEMO,
             super::JOIN,
             super::COMPARE,
+            super::DEVICES,
+            super::DOCTOR,
             super::SEND_LONG,
             super::RECV_LONG,
         ];

@@ -1,8 +1,10 @@
 //! `taut`, the one program people run.
 
 mod cmd;
+mod columns;
 mod config;
 mod control;
+mod doctor;
 mod failure;
 mod flags;
 mod help;
@@ -44,10 +46,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(flags) => cmd::demo::run(&flags),
         Command::Send(flags) => cmd::send::run(&flags),
         Command::Recv(flags) => cmd::recv::run(&flags),
-        Command::Devices => {
-            cmd::devices::run();
-            Ok(())
-        }
+        Command::Devices(flags) => cmd::devices::run(&flags),
+        Command::Doctor(flags) => cmd::doctor::run(&flags),
         Command::Join(flags) => cmd::join::run(&flags),
         Command::Compare(flags) => cmd::compare::run(&flags),
         Command::Lab(lab) => cmd::lab::run(&lab),

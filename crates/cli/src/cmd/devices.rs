@@ -1,19 +1,273 @@
 //! `taut devices`
 
+use serde::Serialize;
+use tautline_audio::{DeviceDescription, Offers, Way};
 use tautline_proto::device::Direction;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::Rate;
 
+use crate::columns::wrapped;
+use crate::failure::Failure;
+use crate::flags::{Devices, ReportKind};
 use crate::screen;
 
-pub(crate) fn run() {
-    for device in tautline_audio::list() {
-        let ways: Vec<&str> = device
-            .ways
-            .iter()
-            .map(|way| match way.direction {
-                Direction::Capture => "capture",
-                Direction::Playback => "playback",
-            })
-            .collect();
-        screen::say(&format!("{:<10} {:<17} {}", device.name, ways.join(", "), device.says));
+pub(crate) fn run(flags: &Devices) -> Result<(), Failure> {
+    let devices = tautline_audio::list();
+    match flags.report {
+        ReportKind::Text => screen::print(&page(&devices)),
+        ReportKind::Json => screen::print(&json(&devices)?),
+        ReportKind::None => {}
+    }
+    Ok(())
+}
+
+/// The kinds of device, by what stands before the `:` of their names. What is none of the first
+/// three needs no hardware.
+const KINDS: [(&str, &str); 3] =
+    [("alsa", "Sound cards and other PCMs, by ALSA"), ("jack", "JACK"), ("pipewire", "PipeWire")];
+const NO_HARDWARE: &str = "Without hardware";
+/// The command stands alone where it can be copied.
+const NO_CARD: &str =
+    "No sound card, JACK or PipeWire is here. Use virtual:, boot the guest that has
+cards (scripts/lab-vm, in the source), or make a card that loops back:
+  sudo modprobe snd-aloop
+";
+
+fn kind(device: &DeviceDescription) -> Option<&'static str> {
+    let before = device.name.split(':').next().unwrap_or("");
+    KINDS.iter().find(|(name, _)| *name == before).map(|(_, heading)| *heading)
+}
+
+/// Grouped by kind; the name that `--input` and `--output` take stands alone where it can be copied.
+fn page(devices: &[DeviceDescription]) -> String {
+    let mut page = String::new();
+    let headings = KINDS.iter().map(|(_, heading)| Some(*heading)).chain([None]);
+    for heading in headings {
+        let group: Vec<_> = devices.iter().filter(|device| kind(device) == heading).collect();
+        if group.is_empty() {
+            continue;
+        }
+        if !page.is_empty() {
+            page.push('\n');
+        }
+        page.push_str(heading.unwrap_or(NO_HARDWARE));
+        page.push('\n');
+        group.iter().for_each(|device| describe(device, &mut page));
+    }
+    if devices.iter().all(|device| kind(device).is_none()) {
+        page.push('\n');
+        page.push_str(NO_CARD);
+    }
+    page
+}
+
+fn describe(device: &DeviceDescription, page: &mut String) {
+    let ways = alike(&device.ways);
+    if let [(directions, Offers::Anything)] = ways.as_slice() {
+        page.push_str(&wrapped(&format!("  {:<10} {directions:<17} ", device.name), &device.says));
+        return;
+    }
+    page.push_str(&format!("  {}\n", device.name));
+    if !device.says.is_empty() {
+        page.push_str(&wrapped("      ", &device.says));
+    }
+    for (directions, offers) in ways {
+        page.push_str(&wrapped(&format!("      {directions:<9} "), &offered(offers)));
+    }
+}
+
+/// Ways that offer the same, told once.
+fn alike(ways: &[Way]) -> Vec<(String, &Offers)> {
+    let mut told: Vec<(String, &Offers)> = Vec::new();
+    for way in ways {
+        match told.iter_mut().find(|(_, offers)| *offers == &way.offers) {
+            Some((directions, _)) => *directions += &format!(", {}", word(way.direction)),
+            None => told.push((word(way.direction).to_owned(), &way.offers)),
+        }
+    }
+    told
+}
+
+const fn word(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Capture => "capture",
+        Direction::Playback => "playback",
+    }
+}
+
+fn offered(offers: &Offers) -> String {
+    match offers {
+        Offers::Anything => "any rate and any channels that a stream can have".to_owned(),
+        Offers::Unknown(why) => format!("cannot be asked: {why}"),
+        Offers::These { rates, formats, channels, least_period } => {
+            let rates: Vec<_> = rates.iter().map(u32::to_string).collect();
+            let channels = match (channels.start(), channels.end()) {
+                (1, 1) => "1 channel".to_owned(),
+                (least, most) if least == most => format!("{most} channels"),
+                (least, most) => format!("{least} to {most} channels"),
+            };
+            format!(
+                "{} Hz; {}; {channels}; periods from {} frames{}",
+                rates.join(" "),
+                formats.join(" "),
+                least_period.count(),
+                period_span(offers).map_or(String::new(), |span| format!(" ({})", rounded(span)))
+            )
+        }
+    }
+}
+
+/// To the microsecond: nobody reads more of a period.
+const fn rounded(span: Span) -> Span {
+    Span::from_micros((span.as_nanos() + 500) / 1000)
+}
+
+/// How long the shortest period lasts, at the lowest of the rates.
+fn period_span(offers: &Offers) -> Option<Span> {
+    let Offers::These { rates, least_period, .. } = offers else { return None };
+    Some(Rate::new(*rates.first()?).ok()?.span_of(*least_period))
+}
+
+/// What `--report json` says; the names are fixed, as scripts rely on them.
+#[derive(Serialize)]
+struct Listed<'a> {
+    schema: u32,
+    devices: Vec<ListedDevice<'a>>,
+}
+
+#[derive(Serialize)]
+struct ListedDevice<'a> {
+    name: &'a str,
+    says: &'a str,
+    ways: Vec<ListedWay<'a>>,
+}
+
+/// Absent figures are `null`: anything goes, or, with `unknown`, nobody knows.
+#[derive(Serialize)]
+struct ListedWay<'a> {
+    direction: &'static str,
+    rates: Option<&'a [u32]>,
+    formats: Option<&'a [String]>,
+    channels_least: Option<u32>,
+    channels_most: Option<u32>,
+    period_least_frames: Option<i64>,
+    period_least_ns: Option<i64>,
+    unknown: Option<&'a str>,
+}
+
+fn json(devices: &[DeviceDescription]) -> Result<String, Failure> {
+    let devices = devices.iter().map(|device| ListedDevice {
+        name: &device.name,
+        says: &device.says,
+        ways: device.ways.iter().map(listed_way).collect(),
+    });
+    let listed = Listed { schema: 1, devices: devices.collect() };
+    let text = serde_json::to_string_pretty(&listed);
+    text.map(|text| text + "\n").map_err(|error| Failure::running(error.to_string()))
+}
+
+fn listed_way(way: &Way) -> ListedWay<'_> {
+    let mut listed = ListedWay {
+        direction: word(way.direction),
+        rates: None,
+        formats: None,
+        channels_least: None,
+        channels_most: None,
+        period_least_frames: None,
+        period_least_ns: period_span(&way.offers).map(Span::as_nanos),
+        unknown: None,
+    };
+    match &way.offers {
+        Offers::Anything => {}
+        Offers::Unknown(why) => listed.unknown = Some(why),
+        Offers::These { rates, formats, channels, least_period } => {
+            listed.rates = Some(rates);
+            listed.formats = Some(formats);
+            listed.channels_least = Some(*channels.start());
+            listed.channels_most = Some(*channels.end());
+            listed.period_least_frames = Some(Frames::count(*least_period));
+        }
+    }
+    listed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::COLUMNS;
+
+    fn card(name: &str, capture: Option<Offers>, playback: Offers) -> DeviceDescription {
+        let capture = capture.map(|offers| Way { direction: Direction::Capture, offers });
+        let playback = Way { direction: Direction::Playback, offers: playback };
+        DeviceDescription {
+            name: name.to_owned(),
+            ways: capture.into_iter().chain([playback]).collect(),
+            says: "HDA Intel PCH, ALC257 Analog".to_owned(),
+        }
+    }
+
+    fn offers(rates: &[u32], channels: core::ops::RangeInclusive<u32>, period: i64) -> Offers {
+        let formats = ["S16_LE", "S24_3LE", "S32_LE", "FLOAT_LE"].map(str::to_owned).to_vec();
+        Offers::These {
+            rates: rates.to_vec(),
+            formats,
+            channels,
+            least_period: Frames::new(period),
+        }
+    }
+
+    #[test]
+    fn a_card_is_told_within_80_columns_with_its_name_alone_on_a_line() {
+        let all = offers(&Rate::SUPPORTED, 2..=8, 32);
+        let page = page(&[card("alsa:plughw:CARD=PCH,DEV=0", Some(all.clone()), all)]);
+        assert!(page.lines().all(|line| line.chars().count() <= COLUMNS), "{page}");
+        assert!(page.contains("\n  alsa:plughw:CARD=PCH,DEV=0\n"), "{page}");
+        let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            flat.ends_with(
+                "capture, playback 44100 48000 88200 96000 192000 Hz; S16_LE S24_3LE S32_LE \
+                 FLOAT_LE; 2 to 8 channels; periods from 32 frames (726us)"
+            ),
+            "{page}"
+        );
+        assert!(!page.contains("No sound card"), "{page}");
+    }
+
+    #[test]
+    fn ways_that_differ_are_told_apart_and_one_that_is_busy_says_so() {
+        let busy = Offers::Unknown("device or resource busy".to_owned());
+        let page = page(&[card("alsa:hw:1", Some(busy), offers(&[48_000], 1..=1, 48))]);
+        assert!(page.contains("capture   cannot be asked: device or resource busy\n"), "{page}");
+        assert!(page.contains("playback  48000 Hz; S16_LE"), "{page}");
+        assert!(page.contains("1 channel;") && page.contains("(1ms)"), "{page}");
+    }
+
+    #[test]
+    fn where_there_is_no_card_the_page_says_how_to_get_one() {
+        let only_software: Vec<_> =
+            tautline_audio::list().into_iter().filter(|device| kind(device).is_none()).collect();
+        let page = page(&only_software);
+        assert!(page.starts_with("Without hardware\n  virtual: "), "{page}");
+        assert!(page.contains("modprobe snd-aloop") && page.contains("lab-vm"), "{page}");
+        assert!(page.lines().all(|line| line.chars().count() <= COLUMNS), "{page}");
+    }
+
+    #[test]
+    fn the_list_for_programs_has_every_figure() {
+        let device = card("alsa:hw:0", Some(Offers::Anything), offers(&[48_000], 2..=8, 48));
+        let value: serde_json::Value = serde_json::from_str(&json(&[device]).unwrap()).unwrap();
+        assert_eq!(value["schema"], 1);
+        let ways = &value["devices"][0]["ways"];
+        assert_eq!((&ways[0]["direction"], &ways[0]["rates"]), (&"capture".into(), &().into()));
+        for (name, figure) in [
+            ("channels_least", 2),
+            ("channels_most", 8),
+            ("period_least_frames", 48),
+            ("period_least_ns", 1_000_000),
+        ] {
+            assert_eq!(ways[1][name], figure, "{name}");
+        }
+        assert_eq!(ways[1]["rates"][0], 48_000);
+        assert_eq!(ways[1]["unknown"], serde_json::Value::Null);
     }
 }

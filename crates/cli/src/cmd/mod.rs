@@ -3,6 +3,7 @@
 pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod devices;
+pub(crate) mod doctor;
 pub(crate) mod join;
 pub(crate) mod lab;
 pub(crate) mod pages;

@@ -11,6 +11,7 @@ mod arrivals;
 mod bit_exact;
 mod change;
 mod common;
+mod doctor;
 mod drift;
 mod errors;
 mod faults;

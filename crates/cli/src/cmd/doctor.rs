@@ -1,0 +1,56 @@
+//! `taut doctor`
+
+use std::io::IsTerminal;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::stream::{StreamFormat, packet_frames};
+use tautline_proto::time::Span;
+
+use crate::doctor::show::{Counts, json, lines, page};
+use crate::doctor::{Asked, examine};
+use crate::failure::Failure;
+use crate::flags::{Doctor, Latency, ReportKind};
+use crate::screen;
+
+/// What `--latency auto` is judged by: the default of `taut send`.
+const USUAL: Span = Span::from_millis(5);
+
+pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
+    let latency = match flags.latency {
+        Latency::Kept(span) => span,
+        Latency::Auto => USUAL,
+    };
+    let packet = packet_frames(flags.rate, flags.ptime)
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    // The coding that is sent by default.
+    let sample = SampleFormat::L24;
+    let format = StreamFormat {
+        rate: flags.rate,
+        channels: flags.channels,
+        sample,
+        packet,
+        payload_type: StreamFormat::default_payload_type(sample),
+    };
+    let findings = examine(&Asked { latency, format });
+    let counts = Counts::of(&findings);
+    match flags.report {
+        ReportKind::Text if std::io::stdout().is_terminal() => {
+            screen::print(&(page(&findings) + &counts.sentence(latency)));
+        }
+        ReportKind::Text => screen::print(&(lines(&findings) + &counts.sentence(latency))),
+        ReportKind::Json => {
+            let text = json(&findings, latency);
+            screen::print(&text.map_err(|error| Failure::running(error.to_string()))?);
+        }
+        ReportKind::None => {}
+    }
+    match counts.spoils {
+        0 => Ok(()),
+        1 => Err(Failure::running(format!(
+            "one thing here would spoil sound at {latency}: see the line SPOILS"
+        ))),
+        many => Err(Failure::running(format!(
+            "{many} things here would spoil sound at {latency}: see the lines SPOILS"
+        ))),
+    }
+}

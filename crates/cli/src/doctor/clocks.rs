@@ -1,0 +1,180 @@
+//! Whether time is read quickly, timers are fine, and clocks of several machines agree.
+
+use tautline_io::kept::{HardwareClock, KernelClock, hardware_clocks, kept_clock};
+use tautline_io::limits::{timer_resolution, timer_slack};
+use tautline_io::thread::{Scheduler, spawn};
+use tautline_proto::clock::{ClockSource, KeptClock};
+use tautline_proto::time::Span;
+
+use super::root::Root;
+use super::{Finding, Verdict};
+
+pub(super) fn check(root: &Root) -> Vec<Finding> {
+    let mut found = Vec::new();
+    found.extend(Source::read(root).map(|source| clocksource(&source)));
+    found.push(timers(timer_resolution()));
+    let slack = spawn("taut-doctor", Scheduler::Other, 0, timer_slack);
+    found.extend(slack.ok().and_then(|(thread, _)| thread.join().ok()).map(slack_of));
+    found.push(kept(KernelClock::read(), kept_clock(), &hardware_clocks()));
+    found
+}
+
+/// What the kernel counts time by.
+#[derive(Debug)]
+struct Source {
+    current: String,
+    available: String,
+}
+
+impl Source {
+    fn read(root: &Root) -> Option<Self> {
+        const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
+        let current = root.read(&format!("{FOLDER}/current_clocksource"))?;
+        let available = root.read(&format!("{FOLDER}/available_clocksource")).unwrap_or_default();
+        Some(Self { current, available })
+    }
+}
+
+/// Those that are no register of the processor: each reading goes over a bus, at a microsecond or
+/// more, and into the kernel.
+const SLOW: [&str; 2] = ["hpet", "acpi_pm"];
+
+fn clocksource(source: &Source) -> Finding {
+    const CHECK: &str = "clocksource";
+    let Source { current, available } = source;
+    if current == "jiffies" || current == "refined-jiffies" {
+        let what = format!("time is counted in ticks of the kernel ({current})");
+        let why = "no instant is known to better than milliseconds; boot without clocksource=";
+        return Finding::of(Verdict::Spoils, CHECK, what, why);
+    }
+    if !SLOW.contains(&current.as_str()) {
+        return Finding::fine(CHECK, format!("time is read from {current}"));
+    }
+    let what = format!("time is read from {current}");
+    let why = "each reading takes a microsecond or more, several times per packet";
+    if available.split_whitespace().any(|other| other == "tsc") {
+        let mend = "echo tsc | sudo tee \
+                    /sys/devices/system/clocksource/clocksource0/current_clocksource";
+        return Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend);
+    }
+    let why = format!("{why}; the kernel distrusts the processor's own counter, and says why");
+    Finding::of(Verdict::Warns, CHECK, what, why).mended_by("sudo dmesg | grep -i tsc")
+}
+
+fn timers(resolution: Span) -> Finding {
+    const CHECK: &str = "timers";
+    if resolution <= Span::from_micros(1) {
+        return Finding::fine(CHECK, format!("timers are fine to {resolution}"));
+    }
+    let what = format!("timers end only every {resolution}");
+    let why = "periods and packets shorter than that come in heaps; boot without highres=off and \
+               nohz=off";
+    Finding::of(Verdict::Spoils, CHECK, what, why)
+        .mended_by("grep -o 'highres=[^ ]*' /proc/cmdline")
+}
+
+fn slack_of(slack: Span) -> Finding {
+    const CHECK: &str = "timer-slack";
+    if slack <= Span::from_micros(1) {
+        let what = format!("taut's threads have a timer slack of {slack}");
+        return Finding::fine(CHECK, what);
+    }
+    let what = format!("timers of threads without priority may be {slack} late");
+    let why = "the system puts off what taut asked to have at once (PR_SET_TIMERSLACK)";
+    Finding::of(Verdict::Warns, CHECK, what, why)
+}
+
+fn kept(
+    kernel: Option<KernelClock>,
+    clock: Option<KeptClock>,
+    hardware: &[HardwareClock],
+) -> Finding {
+    const CHECK: &str = "clock-sync";
+    if let Some(clock) = clock {
+        let by = match clock.source {
+            ClockSource::Ptp => "a hardware clock that follows PTP",
+            _ => "NTP or the like",
+        };
+        let most = rounded(clock.uncertainty);
+        return Finding::fine(CHECK, format!("the system clock is kept by {by}, to {most}"));
+    }
+    let what = match kernel {
+        Some(_) => "nothing keeps the system clock",
+        None => "the kernel does not say how its clock is kept",
+    };
+    let why = "clocks are mapped by RTCP alone, and where one way of a network takes longer than the \
+               other the latency is off by half of that";
+    let finding = Finding::of(Verdict::Warns, CHECK, what, why);
+    match hardware.first() {
+        None => finding.mended_by("sudo apt install chrony"),
+        Some(clock) => {
+            let what = format!("{what}, though there is {} ({})", clock.device, clock.name);
+            let mend = "sudo apt install linuxptp chrony";
+            Finding { what, ..finding }.mended_by(mend)
+        }
+    }
+}
+
+/// To the microsecond.
+const fn rounded(span: Span) -> Span {
+    Span::from_micros((span.as_nanos() + 999) / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::root::fake::Machine;
+    use super::*;
+
+    fn read_from(current: &str, available: &str) -> Finding {
+        const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
+        let names = ["current", "available"].map(|which| format!("{FOLDER}/{which}_clocksource"));
+        let machine = Machine::of(&[(&names[0], current), (&names[1], available)]);
+        clocksource(&Source::read(&machine.root()).unwrap())
+    }
+
+    #[test]
+    fn a_clock_over_a_bus_is_slow_and_one_of_ticks_is_none() {
+        assert_eq!(read_from("tsc\n", "tsc hpet acpi_pm \n").verdict, Verdict::Fine);
+        assert_eq!(read_from("arch_sys_counter", "").verdict, Verdict::Fine);
+        assert_eq!(read_from("kvm-clock", "").verdict, Verdict::Fine);
+        let found = read_from("hpet", "tsc hpet");
+        assert!(found.mend.unwrap().starts_with("echo tsc"));
+        let found = read_from("acpi_pm", "hpet acpi_pm");
+        assert_eq!(found.mend.as_deref(), Some("sudo dmesg | grep -i tsc"));
+        assert_eq!(read_from("jiffies", "jiffies").verdict, Verdict::Spoils);
+        assert!(Source::read(&Machine::of(&[]).root()).is_none());
+    }
+
+    #[test]
+    fn timers_of_ticks_spoil_short_packets() {
+        assert_eq!(timers(Span::from_nanos(1)).verdict, Verdict::Fine);
+        let found = timers(Span::from_millis(4));
+        assert_eq!((found.verdict, &*found.what), (Verdict::Spoils, "timers end only every 4ms"));
+    }
+
+    #[test]
+    fn slack_that_the_system_insists_on_is_told() {
+        assert_eq!(slack_of(Span::from_nanos(1)).verdict, Verdict::Fine);
+        assert_eq!(slack_of(Span::from_micros(50)).verdict, Verdict::Warns);
+    }
+
+    #[test]
+    fn a_clock_that_nothing_keeps_warns_and_names_the_hardware_that_could() {
+        let most = Span::from_millis(16_000);
+        let kernel = KernelClock { synchronised: false, most, tai_offset: Span::ZERO };
+        let found = kept(Some(kernel), None, &[]);
+        assert_eq!(found.mend.as_deref(), Some("sudo apt install chrony"));
+        let clock = HardwareClock {
+            device: "/dev/ptp0".to_owned(),
+            name: "igb".to_owned(),
+            offset: None,
+            uncertainty: Span::ZERO,
+        };
+        let found = kept(Some(kernel), None, &[clock]);
+        assert!(found.what.ends_with("though there is /dev/ptp0 (igb)"), "{found:?}");
+        let uncertainty = Span::from_nanos(350_200);
+        let clock = KeptClock { offset: Span::ZERO, uncertainty, source: ClockSource::System };
+        let found = kept(Some(kernel), Some(clock), &[]);
+        assert_eq!(found.what, "the system clock is kept by NTP or the like, to 351us");
+    }
+}

@@ -1,0 +1,250 @@
+//! Where the interrupts of sound and network arrive, and who may hold them up.
+
+use super::network::Interface;
+use super::root::Root;
+use super::{Finding, Verdict};
+
+/// Above this runs nothing of taut's but what watches for stalls: `--scheduler fifo:70`.
+const OURS: u32 = 70;
+/// As `SCHED_FIFO` (sched.h).
+const FIFO: u32 = 1;
+
+/// A process of this machine, by `/proc/PID/stat`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Process {
+    id: u32,
+    name: String,
+    /// Of real time; 0 for others.
+    priority: u32,
+    policy: u32,
+}
+
+/// All that may be seen.
+pub(super) fn processes(root: &Root) -> Vec<Process> {
+    let ids = root.list("proc").into_iter().filter_map(|name| name.parse().ok());
+    ids.filter_map(|id| process(id, &root.read(&format!("proc/{id}/stat"))?)).collect()
+}
+
+fn process(id: u32, stat: &str) -> Option<Process> {
+    // The name stands in parentheses and may hold some itself.
+    let (before, after) = stat.rsplit_once(')')?;
+    let name = before.split_once('(')?.1.to_owned();
+    // Fields 40 and 41 (proc_pid_stat(5)); the third is the first after the name.
+    let field = |number: usize| after.split_whitespace().nth(number - 3)?.parse().ok();
+    Some(Process { id, name, priority: field(40)?, policy: field(41)? })
+}
+
+pub(super) fn check(root: &Root, interfaces: &[Interface], processes: &[Process]) -> Vec<Finding> {
+    let interrupts = interrupts(root, interfaces);
+    let cores = root.list("sys/devices/system/cpu");
+    let cores = cores.iter().filter(|name| {
+        name.strip_prefix("cpu").is_some_and(|number| number.parse::<u32>().is_ok())
+    });
+    let mut found = vec![balance(processes, cores.count())];
+    found.extend(lines(&interrupts));
+    found.extend(threads(&interrupts, processes));
+    found
+}
+
+fn balance(processes: &[Process], cores: usize) -> Finding {
+    const CHECK: &str = "irqbalance";
+    if cores < 2 || !processes.iter().any(|process| process.name == "irqbalance") {
+        return Finding::fine(CHECK, "nothing moves interrupts between cores");
+    }
+    let why =
+        "it moves interrupts of sound and network while they play: each move costs a late one";
+    Finding::of(Verdict::Warns, CHECK, "irqbalance moves interrupts between cores", why)
+        .mended_by("sudo systemctl disable --now irqbalance")
+}
+
+/// An interrupt that sound hangs on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Interrupt {
+    number: u32,
+    /// What it is for: an interface, or a driver of sound.
+    of: String,
+    /// All that share its line.
+    sharers: Vec<String>,
+    /// The cores that may take it, as `0-3`.
+    cores: String,
+}
+
+/// Those of sound cards and of the interfaces in use.
+fn interrupts(root: &Root, interfaces: &[Interface]) -> Vec<Interrupt> {
+    let table = root.read("proc/interrupts").unwrap_or_default();
+    let of_interface = |number: u32, sharers: &[String]| {
+        let hit = interfaces.iter().find(|interface| {
+            interface.interrupts.contains(&number)
+                || sharers.iter().any(|sharer| {
+                    let rest = sharer.strip_prefix(interface.name.as_str());
+                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+                })
+        });
+        hit.map(|interface| interface.name.clone())
+    };
+    let lines = table.lines().filter_map(|line| {
+        let (number, rest) = line.split_once(':')?;
+        let number = number.trim().parse().ok()?;
+        let sharers = sharers(rest);
+        let sound = sharers.iter().find(|name| name.starts_with("snd")).cloned();
+        let of = sound.or_else(|| of_interface(number, &sharers))?;
+        let cores = ["effective_affinity_list", "smp_affinity_list"];
+        let cores = cores.iter().find_map(|file| root.read(&format!("proc/irq/{number}/{file}")));
+        Some(Interrupt { number, of, sharers, cores: cores.unwrap_or_default() })
+    });
+    lines.collect()
+}
+
+/// The names at the end of a line of `/proc/interrupts`: `… 16-fasteoi   snd_hda_intel:card0, ehci`.
+fn sharers(rest: &str) -> Vec<String> {
+    let mut names: Vec<_> = rest.split(", ").map(|name| name.trim().to_owned()).collect();
+    if let Some(first) = names.first_mut() {
+        *first = first.split_whitespace().last().unwrap_or("").to_owned();
+    }
+    names
+}
+
+fn lines(interrupts: &[Interrupt]) -> Vec<Finding> {
+    const CHECK: &str = "interrupts";
+    if interrupts.is_empty() {
+        return Vec::new();
+    }
+    let shared = interrupts.iter().filter(|interrupt| interrupt.sharers.len() > 1);
+    let mut found: Vec<_> = shared.map(|Interrupt { number, of, sharers, .. }| {
+        let others: Vec<_> = sharers.iter().filter(|name| *name != of).map(String::as_str).collect();
+        let what = format!("{of} shares interrupt {number} with {}", others.join(" and "));
+        let why = "each of its interrupts waits for their drivers; another slot, or another socket of \
+                   USB, may have a line of its own";
+        Finding::of(Verdict::Warns, CHECK, what, why).mended_by("cat /proc/interrupts")
+    }).collect();
+    if found.is_empty() {
+        found.push(Finding::fine(CHECK, places(interrupts).join(", ")));
+    }
+    found
+}
+
+/// The cores that interrupts of each arrive at.
+fn places(interrupts: &[Interrupt]) -> Vec<String> {
+    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+    for Interrupt { of, cores, .. } in interrupts {
+        match all.iter_mut().find(|(other, _)| other == of) {
+            Some((_, known)) if known.contains(&cores.as_str()) => {}
+            Some((_, known)) => known.push(cores),
+            None => all.push((of, vec![cores])),
+        }
+    }
+    let place = |(of, mut cores): (&str, Vec<&str>)| {
+        cores.sort_unstable();
+        let word = if cores.len() == 1 { "core" } else { "cores" };
+        format!("{of} at {word} {}", cores.join(" "))
+    };
+    all.into_iter().map(place).collect()
+}
+
+/// Where interrupts are threads, as under PREEMPT_RT, their priority counts.
+fn threads(interrupts: &[Interrupt], processes: &[Process]) -> Vec<Finding> {
+    const CHECK: &str = "interrupt-threads";
+    let threads = interrupts.iter().filter_map(|interrupt| {
+        let begins = format!("irq/{}-", interrupt.number);
+        let thread = processes.iter().find(|process| process.name.starts_with(&begins))?;
+        Some((interrupt, thread))
+    });
+    let threads: Vec<_> = threads.collect();
+    let low = |thread: &Process| thread.policy != FIFO || thread.priority < OURS;
+    let low: Vec<_> = threads.iter().filter(|(_, thread)| low(thread)).collect();
+    let Some((Interrupt { of, .. }, thread)) = low.first() else {
+        let fine =
+            Finding::fine(CHECK, format!("those of sound and network run above fifo:{OURS}"));
+        return if threads.is_empty() { Vec::new() } else { vec![fine] };
+    };
+    let others = match low.len() {
+        1 => String::new(),
+        more => format!(" and {} more", more - 1),
+    };
+    let (name, priority) = (&thread.name, thread.priority);
+    let what = format!("{name} of {of}{others} runs at priority {priority}, below fifo:{OURS}");
+    let why = "the device's thread holds up the interrupt that brings what it waits for";
+    let ids: Vec<_> = low.iter().map(|(_, thread)| thread.id.to_string()).collect();
+    let mend = format!("for id in {}; do sudo chrt -f -p 80 $id; done", ids.join(" "));
+    vec![Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::root::fake::Machine;
+    use super::*;
+
+    const TABLE: &str = "           CPU0       CPU1\n  \
+        16:   9   0  IR-IO-APIC   16-fasteoi   snd_hda_intel:card0, ehci_hcd:usb1\n \
+        128:   0  77  IR-PCI-MSI  520192-edge  eth0-rx-0\n \
+        129:   0  77  IR-PCI-MSI  520193-edge  virtio3-input.0\n \
+        130:   0  77  IR-PCI-MSI  520194-edge  eth01-rx-0\n NMI:   0  Non-maskable interrupts\n";
+
+    fn process(id: u32, name: &str, priority: u32, policy: u32) -> Process {
+        Process { id, name: name.to_owned(), priority, policy }
+    }
+
+    #[test]
+    fn interrupts_of_sound_and_of_interfaces_in_use_are_found() {
+        let machine = Machine::of(&[
+            ("proc/interrupts", TABLE),
+            ("proc/irq/128/smp_affinity_list", "0-1"),
+            ("proc/irq/129/effective_affinity_list", "1"),
+        ]);
+        let mut eth0 = Interface::wired("eth0");
+        eth0.interrupts = vec![129];
+        let found = interrupts(&machine.root(), &[eth0]);
+        let read: Vec<_> = found.iter().map(|i| (i.number, &*i.of, &*i.cores)).collect();
+        let wanted = [(16, "snd_hda_intel:card0", ""), (128, "eth0", "0-1"), (129, "eth0", "1")];
+        assert_eq!(read, wanted);
+        let found = lines(&found);
+        assert_eq!(found[0].what, "snd_hda_intel:card0 shares interrupt 16 with ehci_hcd:usb1");
+        assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn interrupts_with_lines_of_their_own_are_fine() {
+        let interrupt = |number, cores: &str| Interrupt {
+            number,
+            of: "eth0".to_owned(),
+            sharers: vec!["eth0".to_owned()],
+            cores: cores.to_owned(),
+        };
+        let found = lines(&[interrupt(1, "0"), interrupt(2, "0"), interrupt(3, "1")]);
+        assert_eq!(found[0].what, "eth0 at cores 0 1");
+        assert!(lines(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_thread_of_an_interrupt_below_ours_is_told_with_its_process() {
+        let interrupts = [Interrupt {
+            number: 128,
+            of: "eth0".to_owned(),
+            sharers: vec!["eth0-rx-0".to_owned()],
+            cores: "1".to_owned(),
+        }];
+        let found = threads(&interrupts, &[process(77, "irq/128-eth0-rx", 50, FIFO)]);
+        assert_eq!(found[0].verdict, Verdict::Warns);
+        let mend = found[0].mend.as_deref();
+        assert_eq!(mend, Some("for id in 77; do sudo chrt -f -p 80 $id; done"));
+        let found = threads(&interrupts, &[process(77, "irq/128-eth0-rx", 80, FIFO)]);
+        assert_eq!(found[0].verdict, Verdict::Fine);
+        assert!(threads(&interrupts, &[process(7, "irq/12-other", 50, FIFO)]).is_empty());
+    }
+
+    #[test]
+    fn a_process_is_read_whatever_its_name_holds() {
+        let fields: Vec<_> = (4..=52).map(|number| number.to_string()).collect();
+        let stat = format!("77 (irq/1) (x) S {}", fields.join(" "));
+        let machine = Machine::of(&[("proc/77/stat", &stat), ("proc/uptime", "1 2")]);
+        assert_eq!(processes(&machine.root()), [process(77, "irq/1) (x", 40, 41)]);
+    }
+
+    #[test]
+    fn irqbalance_matters_where_there_are_two_cores() {
+        let running = [process(5, "irqbalance", 0, 0)];
+        assert_eq!(balance(&running, 2).verdict, Verdict::Warns);
+        assert_eq!(balance(&running, 1).verdict, Verdict::Fine);
+        assert_eq!(balance(&[], 2).verdict, Verdict::Fine);
+    }
+}

@@ -1,0 +1,301 @@
+//! Whether the kernel lets a thread run as soon as it is due, and whether the machine runs at all.
+
+use std::process::{Command, Stdio};
+
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::stall::{Stall, StallWitness};
+use tautline_proto::time::Span;
+
+use super::root::Root;
+use super::{Asked, Finding, Verdict};
+
+/// For how long stalls are watched for.
+const WATCHED: Span = Span::from_secs(1);
+/// From one look at the witness to the next.
+const BEAT: Span = Span::from_millis(50);
+/// Below this only a kernel that can be interrupted everywhere keeps its word: others have sections
+/// of up to a millisecond in drivers.
+const NEEDS_RT: Span = Span::from_millis(2);
+
+pub(super) fn check(root: &Root, asked: &Asked) -> Vec<Finding> {
+    let preemption = preemption(&Kernel::read(root), asked);
+    let is_virtual = is_virtual(root);
+    vec![preemption, stalls(&watch(), is_virtual, asked)]
+}
+
+/// When the kernel leaves its own work for a thread that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Model {
+    /// Everywhere, `PREEMPT_RT`.
+    RealTime,
+    /// Nearly everywhere. `lazy` differs from `full` for ordinary threads alone.
+    Full,
+    /// Where it says so.
+    Voluntary,
+    /// When it is done.
+    Never,
+    Unknown,
+}
+
+#[derive(Debug)]
+struct Kernel {
+    model: Model,
+    /// Whether the model can be changed while it runs.
+    dynamic: bool,
+    /// Whether its debugging files are there, to be read and written by root.
+    has_debugfs: bool,
+    /// As `uname -r` says.
+    release: String,
+    /// Debian's word for the processor.
+    architecture: &'static str,
+}
+
+impl Kernel {
+    fn read(root: &Root) -> Self {
+        let version = root.read("proc/version").unwrap_or_default();
+        let says = |word: &str| version.split_whitespace().any(|other| other == word);
+        let release = root.read("proc/sys/kernel/osrelease").unwrap_or_default();
+        let dynamic = says("PREEMPT_DYNAMIC");
+        let model = if says("PREEMPT_RT") || root.number("sys/kernel/realtime") == Some(1) {
+            Model::RealTime
+        } else if dynamic {
+            chosen(root).unwrap_or_else(|| built(root, &release))
+        } else if says("PREEMPT") || says("PREEMPT_LAZY") {
+            Model::Full
+        } else {
+            built(root, &release)
+        };
+        let architecture = match std::env::consts::ARCH {
+            "aarch64" => "arm64",
+            "arm" => "armmp",
+            _ => "amd64",
+        };
+        let mounts = root.read("proc/mounts").unwrap_or_default();
+        let has_debugfs = mounts.lines().any(|line| line.contains(" /sys/kernel/debug debugfs "));
+        Self { model, dynamic, has_debugfs, release, architecture }
+    }
+}
+
+/// What a dynamic kernel was told: now, or when it started.
+fn chosen(root: &Root) -> Option<Model> {
+    let line = root.read("proc/cmdline").unwrap_or_default();
+    let started =
+        line.split_whitespace().filter_map(|word| word.strip_prefix("preempt=")).next_back();
+    let now = root.read("sys/kernel/debug/sched/preempt");
+    let now = now.as_deref().and_then(|all| all.split_once('(')?.1.split_once(')'));
+    match now.map(|(word, _)| word).or(started)? {
+        "full" | "lazy" => Some(Model::Full),
+        "voluntary" => Some(Model::Voluntary),
+        "none" => Some(Model::Never),
+        _ => None,
+    }
+}
+
+/// What it was built for, as a file beside it says, or as it says itself.
+fn built(root: &Root, release: &str) -> Model {
+    let beside = root.read(&format!("boot/config-{release}"));
+    let config = beside.or_else(|| unpacked(root, "proc/config.gz")).unwrap_or_default();
+    let set = |name: &str| config.lines().any(|line| line == format!("CONFIG_{name}=y"));
+    match () {
+        () if set("PREEMPT_VOLUNTARY") => Model::Voluntary,
+        () if set("PREEMPT_NONE") => Model::Never,
+        () if set("PREEMPT") || set("PREEMPT_LAZY") => Model::Full,
+        () => Model::Unknown,
+    }
+}
+
+/// The text of a file that gzip made.
+fn unpacked(root: &Root, path: &str) -> Option<String> {
+    let path = root.path(path);
+    let file = std::fs::File::open(path).ok()?;
+    let output = Command::new("gzip").arg("-dc").stdin(file).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn preemption(kernel: &Kernel, asked: &Asked) -> Finding {
+    const CHECK: &str = "preemption";
+    let Kernel { model, dynamic, release, architecture, .. } = kernel;
+    let mount =
+        if kernel.has_debugfs { "" } else { "sudo mount -t debugfs none /sys/kernel/debug; " };
+    let latency = asked.latency;
+    let rt = format!("sudo apt install linux-image-rt-{architecture}");
+    let (what, mend) = match model {
+        Model::RealTime => {
+            return Finding::fine(CHECK, format!("{release} is PREEMPT_RT"));
+        }
+        Model::Full if latency >= NEEDS_RT => {
+            return Finding::fine(CHECK, format!("{release} preempts (full)"));
+        }
+        Model::Full => {
+            let what = format!("{release} preempts nearly everywhere, and is not PREEMPT_RT");
+            let why = format!("below {NEEDS_RT} its longest sections count; with the next boot");
+            return Finding::of(Verdict::Warns, CHECK, what, why).mended_by(rt);
+        }
+        Model::Unknown => {
+            let what = format!("what {release} preempts is not to be seen");
+            let why = "where the kernel finishes its own work first, a thread wakes late";
+            let look = format!("{mount}sudo cat /sys/kernel/debug/sched/preempt");
+            return Finding::of(Verdict::Unknown, CHECK, what, why).mended_by(look);
+        }
+        Model::Voluntary => (format!("{release} preempts where it says so (voluntary)"), rt),
+        Model::Never => (format!("{release} finishes its own work first (none)"), rt),
+    };
+    let mut why =
+        "a system call of another program may hold the device's thread up for milliseconds"
+            .to_owned();
+    if *dynamic {
+        why += "; for good: preempt=full on the kernel's command line";
+        let mend = format!("{mount}echo full | sudo tee /sys/kernel/debug/sched/preempt");
+        return Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend);
+    }
+    Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend)
+}
+
+/// Whether this machine is somebody else's program: `hypervisor` among the flags of its processor,
+/// or a device tree that says so.
+fn is_virtual(root: &Root) -> bool {
+    let processor = root.read("proc/cpuinfo").unwrap_or_default();
+    let flags = processor.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
+        || root.has("sys/hypervisor/type")
+        || root.has("proc/device-tree/hypervisor")
+}
+
+/// What the witness saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Watched {
+    stalls: Vec<Stall>,
+    /// Whether they are the host's for certain.
+    certain: bool,
+}
+
+fn watch() -> Watched {
+    let mut witness = StallWitness::start();
+    let end = now() + WATCHED;
+    while now() < end {
+        sleep_until(end.min(now() + BEAT));
+        witness.poll();
+    }
+    let certain = witness.trust().refused.is_none();
+    Watched { stalls: witness.stalls_seen_by_all().collect(), certain }
+}
+
+fn stalls(watched: &Watched, is_virtual: bool, asked: &Asked) -> Finding {
+    const CHECK: &str = "stalls";
+    let machine = if is_virtual { "this virtual machine" } else { "this machine" };
+    let longest = watched.stalls.iter().map(Stall::length).max();
+    let Some(longest) = longest.map(|length| Span::from_micros(length.as_nanos() / 1000)) else {
+        return Finding::fine(CHECK, format!("{machine} never stood still in {WATCHED}"));
+    };
+    let count = watched.stalls.len();
+    let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    let what = format!("{machine} stood still {times} in {WATCHED}, for {longest} at most");
+    let spoils = watched.certain && longest > asked.latency.half();
+    let verdict = if spoils { Verdict::Spoils } else { Verdict::Warns };
+    let why = match (watched.certain, is_virtual) {
+        (false, _) => "it may have been other programs: without real-time priority nobody can tell",
+        (true, true) => {
+            "its host ran something else meanwhile, and what was due is late; give it cores of its \
+             own, or more latency, as this tries"
+        }
+        (true, false) => {
+            "its firmware or a driver held every core up; more latency rides it out, as this tries"
+        }
+    };
+    Finding::of(verdict, CHECK, what, why).mended_by(ridden_out(longest))
+}
+
+/// A run whose card's buffer is twice as long as such a stall, and its latency twice that.
+fn ridden_out(stall: Span) -> String {
+    let micros = u64::try_from(stall.as_nanos() / 1000).unwrap_or(0);
+    let periods = (2 * micros).div_ceil(1000).clamp(2, 64);
+    let latency = (2 * periods).next_multiple_of(10) + 10;
+    format!("taut demo --latency {latency}ms --periods {periods}")
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::time::LocalTime;
+
+    use super::super::root::fake::Machine;
+    use super::super::tests::asked;
+    use super::*;
+
+    const VERSION: &str = "proc/version";
+
+    fn kernel(files: &[(&str, &str)]) -> Kernel {
+        Kernel::read(&Machine::of(files).root())
+    }
+
+    #[test]
+    fn the_preemption_model_is_read_from_wherever_it_stands() {
+        const DYNAMIC: (&str, &str) = (VERSION, "Linux version 6.1 #1 SMP PREEMPT_DYNAMIC Debian");
+        const RELEASE: (&str, &str) = ("proc/sys/kernel/osrelease", "6.1.0-9");
+        const BOOT: &str = "boot/config-6.1.0-9";
+        let config = |text| kernel(&[(VERSION, "Linux version 6.1 #1 SMP"), RELEASE, (BOOT, text)]);
+        for (kernel, model) in [
+            (kernel(&[(VERSION, "Linux version 6.1 #1 SMP PREEMPT_RT Debian")]), Model::RealTime),
+            (
+                kernel(&[(VERSION, "Linux 5.10-rt"), ("sys/kernel/realtime", "1\n")]),
+                Model::RealTime,
+            ),
+            (kernel(&[(VERSION, "Linux version 6.1 #1 SMP PREEMPT Debian")]), Model::Full),
+            (
+                kernel(&[DYNAMIC, ("sys/kernel/debug/sched/preempt", "none (voluntary) full")]),
+                Model::Voluntary,
+            ),
+            (kernel(&[DYNAMIC, ("proc/cmdline", "quiet preempt=none preempt=full")]), Model::Full),
+            (kernel(&[DYNAMIC, RELEASE, (BOOT, "CONFIG_PREEMPT_VOLUNTARY=y")]), Model::Voluntary),
+            (config("# CONFIG_PREEMPT_VOLUNTARY is not set\nCONFIG_PREEMPT_NONE=y"), Model::Never),
+            (kernel(&[DYNAMIC, ("proc/config.gz", "no archive")]), Model::Unknown),
+            (kernel(&[]), Model::Unknown),
+        ] {
+            assert_eq!(kernel.model, model, "{kernel:?}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_preempts_is_fine_down_to_two_milliseconds() {
+        let kernel = |model, dynamic| Kernel {
+            model,
+            dynamic,
+            has_debugfs: true,
+            release: "6.1.0-9".to_owned(),
+            architecture: "amd64",
+        };
+        assert_eq!(preemption(&kernel(Model::Full, false), &asked(5)).verdict, Verdict::Fine);
+        let found = preemption(&kernel(Model::Full, false), &asked(1));
+        assert_eq!(found.mend.as_deref(), Some("sudo apt install linux-image-rt-amd64"));
+        let found = preemption(&kernel(Model::RealTime, false), &asked(1));
+        assert_eq!(found.verdict, Verdict::Fine);
+        let found = preemption(&kernel(Model::Voluntary, true), &asked(5));
+        assert_eq!(found.verdict, Verdict::Warns);
+        assert!(found.mend.unwrap().starts_with("echo full | sudo tee "));
+    }
+
+    fn stood_still(millis: &[i64], certain: bool) -> Watched {
+        let from = LocalTime::ZERO;
+        let stall = |&millis: &i64| Stall { from, to: from + Span::from_millis(millis) };
+        Watched { stalls: millis.iter().map(stall).collect(), certain }
+    }
+
+    #[test]
+    fn a_stall_spoils_what_it_takes_half_of() {
+        let judged =
+            |millis: &[i64], certain| stalls(&stood_still(millis, certain), true, &asked(5));
+        assert_eq!(judged(&[], true).verdict, Verdict::Fine);
+        assert_eq!(judged(&[2], true).verdict, Verdict::Warns);
+        let found = judged(&[2, 12], true);
+        assert_eq!(found.verdict, Verdict::Spoils);
+        assert_eq!(found.what, "this virtual machine stood still 2 times in 1s, for 12ms at most");
+        assert_eq!(found.mend.as_deref(), Some("taut demo --latency 60ms --periods 24"));
+        assert_eq!(judged(&[2, 12], false).verdict, Verdict::Warns, "it may have been others");
+    }
+
+    #[test]
+    fn a_virtual_machine_is_known_by_its_processor() {
+        for (flags, yes) in [("flags : fpu hypervisor sse", true), ("flags : fpu sse", false)] {
+            assert_eq!(is_virtual(&Machine::of(&[("proc/cpuinfo", flags)]).root()), yes);
+        }
+    }
+}

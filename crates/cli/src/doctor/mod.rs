@@ -1,0 +1,108 @@
+//! What would spoil sound on this machine: each check reads what the system says and judges it by
+//! the latency that is asked for.
+//!
+//! Each module has one subject, and each check in it two parts: reading, from files below a
+//! [`Root`] or by way of `tautline_io`, and judging, which is a function of what was read alone.
+
+mod clocks;
+mod firewall;
+mod interrupts;
+mod kernel;
+mod multicast;
+mod network;
+mod privileges;
+mod processor;
+mod root;
+pub(crate) mod show;
+mod sound;
+
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::Span;
+
+use root::Root;
+
+/// What a finding comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verdict {
+    /// As it should be.
+    Fine,
+    /// It could not be seen.
+    Unknown,
+    /// It costs safety: sound is whole while nothing else goes wrong.
+    Warns,
+    /// At this latency sound will be missed.
+    Spoils,
+}
+
+/// What one check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// The check's name.
+    pub(crate) check: &'static str,
+    pub(crate) verdict: Verdict,
+    /// What is so.
+    pub(crate) what: String,
+    /// Why it matters here; empty where all is fine.
+    pub(crate) why: String,
+    /// A command for a shell that mends it, or shows what could not be seen.
+    pub(crate) mend: Option<String>,
+}
+
+impl Finding {
+    fn fine(check: &'static str, what: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Fine, what: what.into(), why: String::new(), mend: None }
+    }
+
+    /// Something that is not fine.
+    fn of(
+        verdict: Verdict,
+        check: &'static str,
+        what: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        Self { check, verdict, what: what.into(), why: why.into(), mend: None }
+    }
+
+    fn mended_by(mut self, command: impl Into<String>) -> Self {
+        self.mend = Some(command.into());
+        self
+    }
+}
+
+/// What everything is judged by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// Capture to DAC.
+    pub(crate) latency: Span,
+    /// What is carried.
+    pub(crate) format: StreamFormat,
+}
+
+/// Every check, in the order in which a reader mends: what matters most comes first. Takes a second,
+/// in which it watches for stalls.
+pub(crate) fn examine(asked: &Asked) -> Vec<Finding> {
+    let root = Root::system();
+    let interfaces = network::interfaces(&root);
+    let processes = interrupts::processes(&root);
+    let mut found = privileges::check(&root, asked);
+    found.extend(kernel::check(&root, asked));
+    found.extend(processor::check(&root, asked));
+    found.extend(clocks::check(&root));
+    found.extend(interrupts::check(&root, &interfaces, &processes));
+    found.extend(sound::check(&root, asked));
+    found.extend(network::check(&root, &interfaces, asked));
+    found.extend(multicast::check(&root, &interfaces));
+    found.push(firewall::check(&root));
+    if privileges::is_root(&root) {
+        found.iter_mut().for_each(as_root);
+    }
+    found
+}
+
+/// Who is root needs no `sudo`, and may have none.
+fn as_root(finding: &mut Finding) {
+    finding.mend = finding.mend.take().map(|mend| mend.replace("sudo ", ""));
+}
+
+#[cfg(test)]
+mod tests;

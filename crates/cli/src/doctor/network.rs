@@ -1,0 +1,355 @@
+//! How packets leave and arrive: interfaces, their queues, their interrupts, their longest packet.
+
+use tautline_engine::too_long::datagram_bytes;
+use tautline_io::ethtool::{Moderation, moderation};
+use tautline_io::qdisc::{Place, QueueDiscipline, queue_disciplines};
+use tautline_io::udp::UdpOptions;
+use tautline_proto::time::{Frames, Span};
+
+use super::root::Root;
+use super::{Asked, Finding, Verdict};
+
+/// A network interface that is in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Interface {
+    pub(super) name: String,
+    /// Its number.
+    index: u32,
+    /// Of the largest packet, in bytes.
+    mtu: usize,
+    is_wireless: bool,
+    /// By number.
+    pub(super) interrupts: Vec<u32>,
+}
+
+#[cfg(test)]
+impl Interface {
+    /// A wired one, as most are.
+    pub(super) fn wired(name: &str) -> Self {
+        let name = name.to_owned();
+        Self { name, index: 2, mtu: 1500, is_wireless: false, interrupts: Vec::new() }
+    }
+}
+
+/// Of an interface (linux/if.h).
+const UP: u32 = 0x1;
+const LOOPBACK: u32 = 0x8;
+
+/// Those that are up, but for the loopback interface.
+pub(super) fn interfaces(root: &Root) -> Vec<Interface> {
+    const FOLDER: &str = "sys/class/net";
+    let used = root.list(FOLDER).into_iter().filter_map(|name| {
+        let file = |file: &str| format!("{FOLDER}/{name}/{file}");
+        let flags = root.read(&file("flags"))?;
+        let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16).ok()?;
+        let is_down = root.read(&file("operstate")).as_deref() == Some("down");
+        if flags & UP == 0 || flags & LOOPBACK != 0 || is_down {
+            return None;
+        }
+        // A virtio device has its interrupts one folder up, with its PCI function.
+        let folders = ["device/msi_irqs", "device/../msi_irqs"];
+        let interrupts = folders.map(|folder| root.list(&file(folder)));
+        let interrupts = interrupts.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
+        Some(Interface {
+            index: root.number(&file("ifindex"))?,
+            mtu: root.number(&file("mtu"))?,
+            is_wireless: root.has(&file("phy80211")) || root.has(&file("wireless")),
+            interrupts: interrupts.iter().filter_map(|number| number.parse().ok()).collect(),
+            name,
+        })
+    });
+    used.collect()
+}
+
+pub(super) fn check(root: &Root, interfaces: &[Interface], asked: &Asked) -> Vec<Finding> {
+    if interfaces.is_empty() {
+        let what = "no network interface is up";
+        let why = "sound goes no further than this machine";
+        let finding = Finding::of(Verdict::Warns, "network", what, why);
+        return vec![finding.mended_by("ip -brief link")];
+    }
+    let queues = queue_disciplines().unwrap_or_default();
+    let mut found = Vec::new();
+    for interface in interfaces {
+        found.extend(wireless(interface, asked));
+        found.push(queue(interface, &queues));
+        let moderation = moderation(&interface.name).ok();
+        found.extend(moderation.map(|moderation| gathered(interface, &moderation, asked)));
+        found.push(longest(interface, asked));
+    }
+    found.push(buffers(&Buffers::read(root), asked));
+    found
+}
+
+/// What Wi-Fi takes to send a packet again, some times over: what `taut lab impair` has as wifi-5ghz.
+const WIRELESS: Span = Span::from_millis(30);
+
+fn wireless(interface: &Interface, asked: &Asked) -> Option<Finding> {
+    let name = &interface.name;
+    if !interface.is_wireless {
+        return None;
+    }
+    if asked.latency >= WIRELESS {
+        return Some(Finding::fine(
+            "wifi",
+            format!("{name} is Wi-Fi, and {} may do", asked.latency),
+        ));
+    }
+    let what = format!("{name} is Wi-Fi");
+    let why = format!(
+        "packets that are sent again, and a card that saves power, take more than {}; use a cable, \
+         or --latency 40ms --redundancy auto",
+        asked.latency
+    );
+    let finding = Finding::of(Verdict::Spoils, "wifi", what, why);
+    Some(finding.mended_by(format!("sudo iw dev {name} set power_save off")))
+}
+
+fn queue(interface: &Interface, all: &[QueueDiscipline]) -> Finding {
+    const CHECK: &str = "qdisc";
+    let name = &interface.name;
+    let of_it = |place: Place| {
+        let queues = all.iter().filter(move |queue| queue.interface == interface.index);
+        queues.filter(move |queue| queue.place == place).map(|queue| queue.kind.as_str())
+    };
+    let Some(root) = of_it(Place::Root).next() else {
+        let what = format!("the queue of {name} is not to be seen");
+        let finding = Finding::of(Verdict::Unknown, CHECK, what, "some queues hold packets back");
+        return finding.mended_by(format!("tc qdisc show dev {name}"));
+    };
+    // A card with several queues of its own: what matters hangs below.
+    let kind = if root == "mq" { of_it(Place::Below).next().unwrap_or(root) } else { root };
+    let what = format!("{name} has {kind}");
+    let to_fq = format!("sudo tc qdisc replace dev {name} root fq");
+    let bad = |verdict, why: &str| Finding::of(verdict, CHECK, what.clone(), why).mended_by(&to_fq);
+    match kind {
+        "fq" | "fq_codel" | "cake" | "noqueue" | "mq" | "mqprio" | "taprio" | "cbs" | "prio" => {
+            Finding::fine(CHECK, what)
+        }
+        // DSCP 34 is TOS 0x88, whose old bits 0x08 mean bulk: rt_tos2priority gives 2, and
+        // priomap puts 2 into the last band (tc-prio(8)).
+        "pfifo_fast" => bad(
+            Verdict::Warns,
+            "by the mark of media (DSCP 34) it sends sound after everything else that is waiting",
+        ),
+        "pfifo" | "bfifo" | "fifo" => {
+            bad(Verdict::Warns, "sound waits behind everything that was to be sent before")
+        }
+        "etf" => {
+            bad(Verdict::Spoils, "it drops packets that have no launch time, as taut's have none")
+        }
+        "netem" => bad(Verdict::Spoils, "it delays or loses packets on purpose"),
+        "tbf" | "htb" | "hfsc" => bad(
+            Verdict::Warns,
+            "it holds packets back that exceed a rate: sound comes late in bursts",
+        ),
+        _ => Finding::fine(CHECK, what),
+    }
+}
+
+/// A card that gathers packets for more than this part of the latency costs more than it saves.
+const GATHERED_PART: i64 = 20;
+
+fn gathered(interface: &Interface, moderation: &Moderation, asked: &Asked) -> Finding {
+    const CHECK: &str = "interrupt-moderation";
+    let (name, delay) = (&interface.name, moderation.delay);
+    let what = match (delay, moderation.adaptive) {
+        (Span::ZERO, false) => format!("{name} interrupts for packets at once"),
+        (_, false) => format!("{name} gathers packets for up to {delay} before it interrupts"),
+        (_, true) => format!("{name} gathers packets as the load is, for up to {delay} now"),
+    };
+    if delay <= asked.latency.divided(GATHERED_PART) {
+        return Finding::fine(CHECK, what);
+    }
+    let verdict = if delay > asked.latency.half() { Verdict::Spoils } else { Verdict::Warns };
+    let why = format!("each packet may wait so long, of the {} there are", asked.latency);
+    let adaptive = if moderation.adaptive { " adaptive-rx off" } else { "" };
+    let mend = format!("sudo ethtool -C {name}{adaptive} rx-usecs 0");
+    Finding::of(verdict, CHECK, what, why).mended_by(mend)
+}
+
+/// IPv4 and UDP headers (RFC 791 §3.1 without options, RFC 768).
+const HEADERS: usize = 28;
+
+fn longest(interface: &Interface, asked: &Asked) -> Finding {
+    const CHECK: &str = "mtu";
+    let Interface { name, mtu, .. } = interface;
+    let format = &asked.format;
+    let packet = HEADERS + datagram_bytes(format, true);
+    let (ptime, channels) = (format.ptime(), format.channels);
+    let what = format!(
+        "{name} carries packets of {mtu} bytes; {ptime} of {channels} channels at {} takes {packet}",
+        format.rate
+    );
+    if packet <= *mtu {
+        return Finding::fine(CHECK, what);
+    }
+    let room = mtu.saturating_sub(packet - format.payload_bytes());
+    let fits = format.rate.span_of(Frames::from_len(room / format.frame_bytes().max(1)));
+    // Down to what can be typed.
+    let fits = Span::from_micros(fits.as_nanos() / 1000);
+    let why = format!(
+        "each goes in parts, and one part lost loses {ptime}; --ptime {fits} or less fits, or a larger \
+         MTU on every machine and switch between"
+    );
+    let mend = format!("sudo ip link set dev {name} mtu {}", packet.next_multiple_of(100));
+    Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend)
+}
+
+/// What a socket may keep.
+#[derive(Debug, Clone, Copy)]
+struct Buffers {
+    /// Bytes that a socket may ask for to receive into, and to send from.
+    most: Option<[usize; 2]>,
+    /// Whether this program may ask for more (`CAP_NET_ADMIN`).
+    may_exceed: bool,
+}
+
+/// Number of `CAP_NET_ADMIN` (linux/capability.h).
+const NET_ADMIN: u32 = 12;
+
+impl Buffers {
+    fn read(root: &Root) -> Self {
+        let status = root.read("proc/self/status").unwrap_or_default();
+        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+        let most = |which: &str| root.number(&format!("proc/sys/net/core/{which}"));
+        Self {
+            most: most("rmem_max").zip(most("wmem_max")).map(<[usize; 2]>::from),
+            may_exceed: bits.is_some_and(|bits| bits >> NET_ADMIN & 1 == 1),
+        }
+    }
+}
+
+fn buffers(buffers: &Buffers, asked: &Asked) -> Finding {
+    const CHECK: &str = "socket-buffers";
+    let format = &asked.format;
+    let packets_per_second = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
+    let datagram_bytes = datagram_bytes(format, true);
+    let options = UdpOptions { datagram_bytes, packets_per_second, ..UdpOptions::default() };
+    // The kernel doubles what is asked for.
+    let wanted = options.buffer_bytes() / 2;
+    let Some([receive, send]) = buffers.most else {
+        return Finding::fine(CHECK, "the system tells no bound on what sockets keep");
+    };
+    let least = receive.min(send);
+    let what = format!(
+        "sockets may keep {} KiB, a quarter of a second takes {}",
+        least >> 10,
+        wanted >> 10
+    );
+    if buffers.may_exceed || least >= wanted {
+        return Finding::fine(CHECK, what);
+    }
+    let why = "what comes while this machine stands still is lost sooner than it need be";
+    let mend = format!("sudo sysctl -w net.core.rmem_max={wanted} net.core.wmem_max={wanted}");
+    Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::root::fake::Machine;
+    use super::super::tests::asked;
+    use super::*;
+
+    #[test]
+    fn interfaces_that_are_up_and_lead_out_are_in_use() {
+        let file = |name: &str, file: &str| format!("sys/class/net/{name}/{file}");
+        let mut files = Vec::new();
+        for (name, flags, state) in [
+            ("eth0", "0x1003", "up"),
+            ("eth1", "0x1003", "down"),
+            ("eth2", "0x1002", "down"),
+            ("lo", "0x9", "unknown"),
+            ("wlan0", "0x1003", "unknown"),
+        ] {
+            files.push((file(name, "flags"), flags));
+            files.push((file(name, "operstate"), state));
+            files.push((file(name, "ifindex"), "2"));
+            files.push((file(name, "mtu"), "1500"));
+        }
+        files.push((file("wlan0", "wireless/x"), ""));
+        files.push((file("eth0", "device/msi_irqs/41"), ""));
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+        let eth0 = Interface { interrupts: vec![41], ..Interface::wired("eth0") };
+        let wlan0 = Interface { is_wireless: true, ..Interface::wired("wlan0") };
+        assert_eq!(interfaces(&Machine::of(&files).root()), [eth0, wlan0.clone()]);
+        assert_eq!(wireless(&wlan0, &asked(5)).unwrap().verdict, Verdict::Spoils);
+        assert_eq!(wireless(&wlan0, &asked(40)).unwrap().verdict, Verdict::Fine);
+    }
+
+    fn queued(kind: &str, place: Place) -> QueueDiscipline {
+        QueueDiscipline { interface: 2, kind: kind.to_owned(), place }
+    }
+
+    #[test]
+    fn a_queue_is_judged_by_what_it_does_to_sound() {
+        for (kind, verdict) in [
+            ("fq", Verdict::Fine),
+            ("noqueue", Verdict::Fine),
+            ("fq_codel", Verdict::Fine),
+            ("pfifo_fast", Verdict::Warns),
+            ("tbf", Verdict::Warns),
+            ("etf", Verdict::Spoils),
+            ("netem", Verdict::Spoils),
+        ] {
+            let found = queue(&Interface::wired("eth0"), &[queued(kind, Place::Root)]);
+            assert_eq!(found.verdict, verdict, "{kind}");
+            assert_eq!(found.what, format!("eth0 has {kind}"));
+        }
+        let below = [queued("mq", Place::Root), queued("pfifo_fast", Place::Below)];
+        let found = queue(&Interface::wired("eth0"), &below);
+        assert_eq!((&*found.what, found.verdict), ("eth0 has pfifo_fast", Verdict::Warns));
+        let other = QueueDiscipline { interface: 3, ..queued("fq", Place::Root) };
+        let unseen = queue(&Interface::wired("eth0"), &[other, queued("fq", Place::Ingress)]);
+        assert_eq!(unseen.verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_card_that_gathers_is_judged_by_the_latency() {
+        let judged = |micros, adaptive, millis| {
+            let delay = Span::from_micros(micros);
+            let moderation = Moderation { delay, packets: 0, adaptive };
+            gathered(&Interface::wired("eth0"), &moderation, &asked(millis))
+        };
+        assert_eq!(judged(3, false, 5).verdict, Verdict::Fine);
+        assert_eq!(judged(250, false, 5).verdict, Verdict::Fine);
+        let found = judged(1000, true, 5);
+        assert_eq!(found.verdict, Verdict::Warns);
+        assert_eq!(found.mend.as_deref(), Some("sudo ethtool -C eth0 adaptive-rx off rx-usecs 0"));
+        assert_eq!(judged(3000, false, 5).verdict, Verdict::Spoils);
+        assert_eq!(judged(3000, false, 100).verdict, Verdict::Fine);
+    }
+
+    #[test]
+    fn packets_too_long_for_an_interface_name_the_length_that_fits() {
+        assert_eq!(longest(&Interface::wired("eth0"), &asked(5)).verdict, Verdict::Fine);
+        let mut wide = asked(5);
+        wide.format.channels = tautline_proto::units::Channels::new(16).unwrap();
+        let found = longest(&Interface::wired("eth0"), &wide);
+        assert_eq!(found.verdict, Verdict::Warns);
+        let typed = found.why.split("--ptime ").nth(1).unwrap().split(' ').next().unwrap();
+        let ptime = tautline_proto::text::parse_span(typed).unwrap();
+        wide.format.packet = wide.format.rate.frames_within(ptime);
+        assert_eq!(longest(&Interface::wired("eth0"), &wide).verdict, Verdict::Fine, "{typed}");
+        wide.format.packet += Frames::new(2);
+        assert_eq!(longest(&Interface::wired("eth0"), &wide).verdict, Verdict::Warns, "{typed}");
+    }
+
+    #[test]
+    fn small_buffers_warn_who_may_not_exceed_them() {
+        let sizes =
+            [("proc/sys/net/core/rmem_max", "65536"), ("proc/sys/net/core/wmem_max", "65536")];
+        for (caps, verdict) in
+            [("0000000000000000", Verdict::Warns), ("000001ffffffffff", Verdict::Fine)]
+        {
+            let status = format!("Name:\tx\nCapEff:\t{caps}\n");
+            let files = [sizes[0], sizes[1], ("proc/self/status", status.as_str())];
+            let read = Buffers::read(&Machine::of(&files).root());
+            assert_eq!(buffers(&read, &asked(5)).verdict, verdict, "{caps}");
+        }
+        let most = Some([4 << 20; 2]);
+        let found = buffers(&Buffers { most, may_exceed: false }, &asked(5));
+        assert_eq!(found.verdict, Verdict::Fine);
+    }
+}

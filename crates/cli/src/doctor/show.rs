@@ -1,0 +1,182 @@
+//! Findings, for people and for programs.
+
+use serde::Serialize;
+use tautline_proto::time::Span;
+
+use super::{Finding, Verdict};
+use crate::columns::wrapped;
+
+impl Verdict {
+    /// Of a line, in five columns; capitals catch the eye.
+    const fn mark(self) -> &'static str {
+        match self {
+            Self::Fine => "ok",
+            Self::Unknown => "?",
+            Self::Warns => "warns",
+            Self::Spoils => "SPOILS",
+        }
+    }
+
+    /// The word for programs.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Fine => "fine",
+            Self::Unknown => "unknown",
+            Self::Warns => "warns",
+            Self::Spoils => "spoils",
+        }
+    }
+}
+
+/// Each finding in a line of its own: what, why, and behind the last `: ` the command that mends.
+pub(crate) fn lines(findings: &[Finding]) -> String {
+    let line = |finding: &Finding| {
+        let Finding { check, verdict, what, why, mend } = finding;
+        let mut line = format!("{:<6}  {check}: {what}", verdict.mark());
+        if !why.is_empty() {
+            line += &format!("; {why}");
+        }
+        if let Some(mend) = mend {
+            line += &format!("; {}: {mend}", word(*verdict));
+        }
+        line + "\n"
+    };
+    findings.iter().map(line).collect()
+}
+
+/// What the command does.
+const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Unknown => "look",
+        _ => "mend",
+    }
+}
+
+/// The same for a terminal: lines are broken where it ends, but for commands, which stay whole so
+/// that they can be copied.
+pub(crate) fn page(findings: &[Finding]) -> String {
+    let mut page = String::new();
+    for Finding { check, verdict, what, why, mend } in findings {
+        let joint = if why.is_empty() { "" } else { ";" };
+        let told = format!("{check}: {what}{joint} {why}");
+        page += &wrapped(&format!("{:<6}  ", verdict.mark()), &told);
+        if let Some(mend) = mend {
+            page += &format!("        {}: {mend}\n", word(*verdict));
+        }
+    }
+    page
+}
+
+/// How many there are of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub(crate) struct Counts {
+    pub(crate) fine: usize,
+    pub(crate) unknown: usize,
+    pub(crate) warns: usize,
+    pub(crate) spoils: usize,
+}
+
+impl Counts {
+    pub(crate) fn of(findings: &[Finding]) -> Self {
+        let count = |verdict| findings.iter().filter(|found| found.verdict == verdict).count();
+        Self {
+            fine: count(Verdict::Fine),
+            unknown: count(Verdict::Unknown),
+            warns: count(Verdict::Warns),
+            spoils: count(Verdict::Spoils),
+        }
+    }
+
+    /// In one line.
+    pub(crate) fn sentence(&self, latency: Span) -> String {
+        let Self { fine, unknown, warns, spoils } = self;
+        format!("at {latency}: {fine} ok, {warns} warn, {spoils} spoil, {unknown} not to be seen\n")
+    }
+}
+
+/// What `--report json` says; the names are fixed, as scripts rely on them.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: u32,
+    latency_ns: i64,
+    findings: Vec<Reported<'a>>,
+    counts: Counts,
+}
+
+#[derive(Serialize)]
+struct Reported<'a> {
+    check: &'a str,
+    verdict: &'static str,
+    what: &'a str,
+    /// `null` where all is fine.
+    why: Option<&'a str>,
+    mend: Option<&'a str>,
+}
+
+pub(crate) fn json(findings: &[Finding], latency: Span) -> serde_json::Result<String> {
+    let reported = findings.iter().map(|finding| Reported {
+        check: finding.check,
+        verdict: finding.verdict.name(),
+        what: &finding.what,
+        why: (!finding.why.is_empty()).then_some(finding.why.as_str()),
+        mend: finding.mend.as_deref(),
+    });
+    let report = Report {
+        schema: 1,
+        latency_ns: latency.as_nanos(),
+        findings: reported.collect(),
+        counts: Counts::of(findings),
+    };
+    Ok(serde_json::to_string_pretty(&report)? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::COLUMNS;
+
+    fn findings() -> Vec<Finding> {
+        let why = "a core that slowed down while it waited takes longer for the next period";
+        vec![
+            Finding::fine("timers", "timers are fine to 1ns"),
+            Finding::of(Verdict::Warns, "cpu-frequency", "2 of 2 cores have powersave", why)
+                .mended_by("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/x"),
+            Finding::of(Verdict::Unknown, "firewall", "only root sees it", "it may drop")
+                .mended_by("sudo nft list ruleset"),
+        ]
+    }
+
+    #[test]
+    fn each_finding_is_one_line_that_ends_with_the_command() {
+        let text = lines(&findings());
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "ok      timers: timers are fine to 1ns");
+        assert!(lines[1].starts_with("warns   cpu-frequency: 2 of 2 cores"));
+        assert!(lines[1].ends_with(
+            "; mend: echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/x"
+        ));
+        assert!(lines[2].ends_with("; look: sudo nft list ruleset"));
+        assert_eq!(lines.len(), 3);
+    }
+
+    #[test]
+    fn on_a_terminal_all_but_commands_is_broken_where_it_ends() {
+        let page = page(&findings());
+        let broken = page.lines().filter(|line| !line.contains(": echo "));
+        assert!(broken.clone().all(|line| line.chars().count() <= COLUMNS), "{page}");
+        assert_eq!(broken.count(), 5, "{page}");
+        assert!(page.contains("\n        mend: echo performance | sudo tee "), "{page}");
+    }
+
+    #[test]
+    fn the_report_for_programs_has_verdicts_and_counts() {
+        let text = json(&findings(), Span::from_millis(5)).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["latency_ns"], 5_000_000);
+        assert_eq!(value["counts"]["warns"], 1);
+        assert_eq!(value["findings"][0]["why"], serde_json::Value::Null);
+        assert_eq!(value["findings"][2]["verdict"], "unknown");
+        let counts = Counts::of(&findings()).sentence(Span::from_millis(5));
+        assert_eq!(counts, "at 5ms: 1 ok, 1 warn, 0 spoil, 1 not to be seen\n");
+    }
+}

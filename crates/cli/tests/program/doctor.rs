@@ -1,0 +1,215 @@
+//! What `taut doctor` and `taut devices` say of this machine, of one that lacks privileges, and of
+//! networks that spoil sound; and that what it says mends.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::common::network::{Cable, Namespace};
+use crate::common::program::{Call, Ended, call, taut, words};
+use crate::common::{beside, skipped};
+
+/// What `taut doctor --report json` finds.
+struct Findings(Value);
+
+impl Findings {
+    /// Its exit status must be what its findings come to.
+    #[track_caller]
+    fn of(call: &Call) -> Self {
+        let Ended { status, out, said } = call.run();
+        let value: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out}"));
+        let spoils = value["counts"]["spoils"].as_u64().unwrap();
+        assert_eq!(status, Some(i32::from(spoils > 0)), "{value:#}");
+        assert_eq!(said.len(), usize::from(spoils > 0), "{said:#?}");
+        Self(value)
+    }
+
+    fn all(&self) -> &[Value] {
+        self.0["findings"].as_array().unwrap()
+    }
+
+    #[track_caller]
+    fn of_check(&self, check: &str) -> &Value {
+        let found = self.all().iter().find(|finding| finding["check"] == check);
+        found.unwrap_or_else(|| panic!("no {check} in {:#}", self.0))
+    }
+
+    #[track_caller]
+    fn verdict(&self, check: &str) -> &str {
+        self.of_check(check)["verdict"].as_str().unwrap()
+    }
+
+    #[track_caller]
+    fn mend(&self, check: &str) -> &str {
+        self.of_check(check)["mend"].as_str().unwrap()
+    }
+}
+
+fn doctor(options: &str) -> Call {
+    taut(words(&format!("doctor --report json {options}")))
+}
+
+/// `taut doctor` as somebody who may nothing.
+fn unprivileged(test: &str, options: &str) -> Option<Call> {
+    let line =
+        "--rtprio=0:0 --memlock=65536:65536 setpriv --reuid=65534 --regid=65534 --clear-groups";
+    let mut may = Command::new("prlimit");
+    may.args(words(line)).args([env!("CARGO_BIN_EXE_taut"), "--version"]);
+    match may.output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            skipped(test, &format!("another user cannot run taut: {}", said.trim()));
+            return None;
+        }
+        Err(why) => {
+            skipped(test, &format!("prlimit: {why}"));
+            return None;
+        }
+    }
+    let doctor = words(&format!("doctor --report json {options}"));
+    Some(call("prlimit", words(line)).and([env!("CARGO_BIN_EXE_taut")]).and(doctor))
+}
+
+#[test]
+fn each_finding_is_a_line_and_the_last_line_counts_them() {
+    let _turn = beside();
+    let findings = Findings::of(&doctor(""));
+    let text = taut(words("doctor")).run().out;
+    let lines: Vec<_> = text.lines().collect();
+    let (last, lines) = lines.split_last().unwrap();
+    assert!(last.starts_with("at 5ms: ") && last.ends_with(" not to be seen"), "{last}");
+    // Which checks there are depends on the machine; that it is the same one both times, not.
+    assert_eq!(lines.len(), findings.all().len(), "{text}");
+    for (line, finding) in lines.iter().zip(findings.all()) {
+        let (mark, told) = line.split_at(8);
+        assert!(["ok", "?", "warns", "SPOILS"].contains(&mark.trim()), "{line}");
+        let check = finding["check"].as_str().unwrap();
+        assert!(told.starts_with(&format!("{check}: ")), "{line}");
+    }
+}
+
+#[test]
+fn who_may_nothing_is_told_what_spoils_and_how_to_be_granted_it() {
+    let test = "who_may_nothing_is_told_what_spoils_and_how_to_be_granted_it";
+    let _turn = beside();
+    let Some(tight) = unprivileged(test, "") else { return };
+    let findings = Findings::of(&tight);
+    assert_eq!(findings.verdict("real-time"), "spoils");
+    assert!(findings.mend("real-time").contains("/etc/security/limits.d/"));
+    assert_eq!(findings.verdict("locked-memory"), "warns");
+    assert_eq!(findings.verdict("firewall"), "unknown");
+    assert_eq!(findings.mend("firewall"), "sudo nft list ruleset");
+    let Some(patient) = unprivileged(test, "--latency 100ms") else { return };
+    assert_eq!(Findings::of(&patient).verdict("real-time"), "warns");
+}
+
+/// Makes it so in a namespace; `false`, and said loudly, where this machine cannot.
+fn made(test: &str, place: &Namespace, command: &str) -> bool {
+    let mut ip = Command::new("ip");
+    let done = ip.args(["netns", "exec", &place.name, "sh", "-c", command]).output();
+    let why = match done {
+        Ok(output) if output.status.success() => return true,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(why) => why.to_string(),
+    };
+    skipped(test, &format!("`{command}`: {why}"));
+    false
+}
+
+/// What `wrong` brings about is found, and what is said to mend it does.
+#[track_caller]
+fn is_found_and_mended(test: &str, wrong: &str, check: &str, verdict: &str, options: &str) {
+    let Some(cable) = Cable::lay(test) else { return };
+    let _turn = beside();
+    let place = &cable.left;
+    if !made(test, place, &wrong.replace("IFACE", &place.interface)) {
+        return;
+    }
+    let look = || Findings::of(&doctor(options).within(place));
+    let found = look();
+    assert_eq!(found.verdict(check), verdict, "{:#}", found.of_check(check));
+    if made(test, place, found.mend(check)) {
+        let found = look();
+        assert_eq!(found.verdict(check), "fine", "{:#}", found.of_check(check));
+    }
+}
+
+#[test]
+fn a_queue_that_sends_sound_last_is_found_and_mended() {
+    let test = "a_queue_that_sends_sound_last_is_found_and_mended";
+    is_found_and_mended(test, "tc qdisc add dev IFACE root pfifo_fast", "qdisc", "warns", "");
+}
+
+#[test]
+fn packets_too_long_for_the_network_are_found_and_mended() {
+    let test = "packets_too_long_for_the_network_are_found_and_mended";
+    is_found_and_mended(test, "true", "mtu", "warns", "--channels 16");
+}
+
+#[test]
+fn a_network_without_a_route_to_groups_is_found_and_mended() {
+    let test = "a_network_without_a_route_to_groups_is_found_and_mended";
+    is_found_and_mended(test, "true", "multicast-route", "warns", "");
+}
+
+#[test]
+fn an_old_igmp_that_somebody_set_is_found_and_mended() {
+    let test = "an_old_igmp_that_somebody_set_is_found_and_mended";
+    let wrong = "echo 2 > /proc/sys/net/ipv4/conf/IFACE/force_igmp_version";
+    is_found_and_mended(test, wrong, "igmp", "warns", "");
+}
+
+#[test]
+fn a_firewall_that_drops_everything_is_found_and_mended() {
+    let test = "a_firewall_that_drops_everything_is_found_and_mended";
+    let wrong = "nft add table inet mine && nft 'add chain inet mine input { type filter hook input \
+                 priority 0; policy drop; }'";
+    is_found_and_mended(test, wrong, "firewall", "spoils", "");
+}
+
+#[test]
+fn without_a_network_the_doctor_says_how_to_look() {
+    let Some(cable) = Cable::lay("without_a_network_the_doctor_says_how_to_look") else { return };
+    let _turn = beside();
+    let down = format!("ip link set {} down", cable.left.interface);
+    assert!(made("without_a_network_the_doctor_says_how_to_look", &cable.left, &down));
+    let found = Findings::of(&doctor("").within(&cable.left));
+    assert_eq!((found.verdict("network"), found.mend("network")), ("warns", "ip -brief link"));
+}
+
+#[test]
+fn every_device_is_listed_with_a_name_that_is_taken() {
+    let text = taut(["devices"]).run().well();
+    assert_eq!(text.said.len(), 0, "{:#?}", text.said);
+    assert!(text.out.contains("\n  virtual: "), "{}", text.out);
+    let listed = taut(words("devices --report json")).run().well().out;
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let names: Vec<_> = listed["devices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|device| {
+            assert!(!device["ways"].as_array().unwrap().is_empty(), "{device:#}");
+            device["name"].as_str().unwrap()
+        })
+        .collect();
+    assert!(names.contains(&"null:") && names.contains(&"virtual:"), "{names:?}");
+    for name in names {
+        assert!(text.out.contains(name), "{name}");
+    }
+    assert_eq!(taut(words("devices --report none")).run().well().out, "");
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_before_anything_is_looked_at() {
+    for (options, mend) in [
+        ("--latency 5", "write 5ms"),
+        ("--ptime 21ms", "use 125us to 20ms"),
+        ("--rate 8000", "use 44100"),
+    ] {
+        let ended = taut(words(&format!("doctor {options}"))).run();
+        assert_eq!((ended.status, ended.out.as_str()), (Some(2), ""), "{ended:#?}");
+        assert!(ended.said[0].contains(mend), "{ended:#?}");
+    }
+}
