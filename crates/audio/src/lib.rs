@@ -27,6 +27,7 @@ mod recorder;
 mod software;
 mod source;
 pub mod spec;
+mod stream_latency;
 pub mod supervise;
 pub mod virtual_card;
 mod wav;
@@ -39,6 +40,7 @@ pub use list::{DeviceDescription, Offers, Way, list};
 pub use notes::Notes;
 pub use recorder::check_take;
 pub use spec::{CardOptions, DeviceSpec};
+pub use stream_latency::StreamLatency;
 pub use supervise::{Opener, Supervised, Supervision};
 
 use pace::Pace;
@@ -64,6 +66,8 @@ pub struct Opened {
     pub notes: Notes,
     /// How it fares; never away if it is not supervised.
     pub supervision: Supervision,
+    /// To be told what the stream takes; others in the device's graph hear it.
+    pub latency: StreamLatency,
 }
 
 /// How the device that `spec` names would run if it were asked for `wanted`: a server of sound has
@@ -91,12 +95,12 @@ pub fn open(
     wanted: Settings,
     extras: Extras,
 ) -> Result<Opened, DeviceError> {
-    let notes = Notes::default();
-    let device = match hardware(spec, direction, wanted, &notes)? {
+    let (notes, latency) = (Notes::default(), StreamLatency::default());
+    let device = match hardware(spec, direction, wanted, (&notes, &latency))? {
         Some(device) => device,
         None => Box::new(software::open_card(spec, (direction, wanted), extras, &notes)?),
     };
-    Ok(Opened { device, notes, supervision: Supervision::default() })
+    Ok(Opened { device, notes, supervision: Supervision::default(), latency })
 }
 
 /// As [`open`] for what has no hardware, by another clock than the host's: for tests that are their
@@ -110,7 +114,8 @@ pub fn open_paced(
 ) -> Result<Opened, DeviceError> {
     let notes = Notes::default();
     let card = software::open_card(spec, (direction, wanted), extras, &notes)?.paced(pace);
-    Ok(Opened { device: Box::new(card), notes, supervision: Supervision::default() })
+    let (supervision, latency) = Default::default();
+    Ok(Opened { device: Box::new(card), notes, supervision, latency })
 }
 
 /// As [`open`], but a timer stands in for the device when it goes, until it is back.
@@ -120,10 +125,10 @@ pub fn open_supervised(
     wanted: Settings,
     extras: Extras,
 ) -> Result<Opened, DeviceError> {
-    let notes = Notes::default();
+    let (notes, latency) = (Notes::default(), StreamLatency::default());
     let (device, again): (Box<dyn Device>, Opener) =
-        match hardware(spec, direction, wanted, &notes)? {
-            Some(device) => (device, open_again(spec, direction, wanted, &notes)),
+        match hardware(spec, direction, wanted, (&notes, &latency))? {
+            Some(device) => (device, open_again(spec, direction, wanted, (&notes, &latency))),
             None => {
                 let dock = Dock::default();
                 let card = software::open_card(spec, (direction, wanted), extras, &notes)?;
@@ -134,7 +139,7 @@ pub fn open_supervised(
         };
     let (device, supervision) =
         Supervised::new(device, direction, again, supervise::RETRY, &notes)?;
-    Ok(Opened { device: Box::new(device), notes, supervision })
+    Ok(Opened { device: Box::new(device), notes, supervision, latency })
 }
 
 /// The device that `spec` names, if it is one of hardware or of another program.
@@ -142,11 +147,13 @@ fn hardware(
     spec: &DeviceSpec,
     direction: Direction,
     settings: Settings,
-    notes: &Notes,
+    (notes, latency): (&Notes, &StreamLatency),
 ) -> Result<Option<Box<dyn Device>>, DeviceError> {
     match spec {
         DeviceSpec::Alsa(card) => alsa::open(card, direction, settings, notes).map(Some),
-        DeviceSpec::Jack(client) => jack::open(client, direction, settings, notes).map(Some),
+        DeviceSpec::Jack(client) => {
+            jack::open(client, direction, settings, (notes, latency)).map(Some)
+        }
         DeviceSpec::PipeWire(node) => pipewire::open(node, direction, settings, notes).map(Some),
         _ => Ok(None),
     }
@@ -156,11 +163,11 @@ fn open_again(
     spec: &DeviceSpec,
     direction: Direction,
     settings: Settings,
-    notes: &Notes,
+    (notes, latency): (&Notes, &StreamLatency),
 ) -> Opener {
-    let (spec, notes) = (spec.clone(), notes.clone());
+    let (spec, notes, latency) = (spec.clone(), notes.clone(), latency.clone());
     Box::new(move || {
-        let device = hardware(&spec, direction, settings, &notes)?;
+        let device = hardware(&spec, direction, settings, (&notes, &latency))?;
         device.ok_or_else(|| virtual_card::gone(&spec.to_string()))
     })
 }

@@ -82,7 +82,7 @@ fn a_card_that_goes_is_opened_again_and_records_into_the_same_file() {
         format!("virtual:?gone=5ms&back=1ms&record={}", path.display()).parse().unwrap();
     let format = extras(SampleFormat::F32);
     let opened = open_supervised(&spec, Direction::Playback, settings(), format).unwrap();
-    let Opened { mut device, notes, supervision } = opened;
+    let Opened { mut device, notes, supervision, .. } = opened;
     let watch = supervision.clone();
     let played = Arc::new(Mutex::new((0, false)));
     let play = Arc::clone(&played);

@@ -214,6 +214,7 @@ mod tests {
                 clock: None,
                 heard: false,
                 auto: None,
+                link_offset: Span::ZERO,
                 notes: &[],
             });
         }

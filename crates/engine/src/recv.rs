@@ -206,6 +206,7 @@ fn progress_of<'a>(desks: &[Desk], watch: &'a Watch) -> Progress<'a> {
     let elapsed = now() - watch.began;
     let mut progress = Progress { elapsed, notes: &watch.notes, ..Progress::default() };
     for desk in desks {
+        progress.link_offset = progress.link_offset.max(desk.link_offset);
         let Some(status) = &desk.books.status else { continue };
         progress.packets += status.counters.received;
         progress.missed += status.counters.lost + status.counters.late;

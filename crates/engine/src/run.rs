@@ -187,6 +187,8 @@ pub struct Progress<'a> {
     pub heard: bool,
     /// The latency that is kept at present, where it follows the packets.
     pub auto: Option<Span>,
+    /// The latency that is promised or kept at present, by whatever rule; of several, the longest.
+    pub link_offset: Span,
     /// The sentences that the report will begin with, those so far: each stays, more may follow.
     pub notes: &'a [String],
 }

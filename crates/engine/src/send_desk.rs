@@ -252,6 +252,7 @@ impl Desk {
             clock: None,
             heard: false,
             auto: self.plan.as_needed.then_some(self.plan.link_offset),
+            link_offset: self.plan.link_offset,
             notes: &watch.notes,
         }
     }

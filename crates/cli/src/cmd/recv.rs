@@ -89,8 +89,10 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     if knows_shape(flags, &from) {
         tell_listening(flags);
     }
-    let report =
-        engine.run(opened.device, &options, &stop, &mut |progress| show.on_receiving(progress))?;
+    let report = engine.run(opened.device, &options, &stop, &mut |progress| {
+        opened.latency.set(progress.link_offset);
+        show.on_receiving(progress);
+    })?;
     show.end(report)
 }
 

@@ -88,7 +88,10 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
             lines.read(verb, rest)
         })?;
     }
-    let report = engine.run(opened.device, &options, &stop, &mut |progress| show.on(progress))?;
+    let report = engine.run(opened.device, &options, &stop, &mut |progress| {
+        opened.latency.set(progress.link_offset);
+        show.on(progress);
+    })?;
     show.end(report)
 }
 

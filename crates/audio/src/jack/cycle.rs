@@ -1,0 +1,312 @@
+//! One cycle of a server as a device's wake-up: instants, interleaving, blocks of one period.
+//!
+//! It knows nothing of the library, so that it can be tested and sanitized without a server.
+
+use tautline_io::realtime;
+use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
+use tautline_proto::time::{Frames, LocalTime, Span};
+
+use super::cycle_clock::{CycleClock, Told, Trouble};
+
+/// The samples of one cycle, port by port; a port for each channel, all of one length.
+pub(crate) trait Ports {
+    /// What came in at this channel's port.
+    fn heard(&self, channel: usize) -> &[f32];
+
+    /// What goes out at this channel's port.
+    fn played(&mut self, channel: usize) -> &mut [f32];
+}
+
+/// How long sound takes between our ports and a converter, as the server's graph has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Latency {
+    pub(crate) least: Frames,
+    pub(crate) most: Frames,
+}
+
+impl Latency {
+    /// The longest of all ways through the graph counts no more than the card does: what other
+    /// programs take is theirs, and a playback lead that was promised is kept (decision 15).
+    pub(crate) fn within(self, card: Frames) -> Self {
+        Self { least: self.least.min(card), most: self.most.min(card) }
+    }
+
+    pub(crate) fn middle(self) -> Frames {
+        Frames::new((self.least.count() + self.most.count()) / 2)
+    }
+}
+
+/// A wake-up, as the callback finds it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Woken {
+    /// When we were called.
+    pub(crate) now: LocalTime,
+    /// When the cycle began, by the server's word and by its driver's wake-up.
+    pub(crate) told: Told,
+    /// How far the server's clock was misread, either way.
+    pub(crate) uncertainty: Span,
+    pub(crate) xruns: u32,
+    pub(crate) latency: Latency,
+}
+
+/// Calls a process with what a cycle brings.
+pub(crate) struct Adaptor {
+    direction: Direction,
+    settings: Settings,
+    clock: CycleClock,
+    /// One period, interleaved: longer cycles are taken in parts.
+    block: Box<[f32]>,
+}
+
+impl Adaptor {
+    pub(crate) fn new(direction: Direction, settings: Settings) -> Self {
+        let samples = settings.channels.samples_in(settings.period);
+        Self {
+            direction,
+            settings,
+            clock: CycleClock::new(settings.rate),
+            block: vec![0.0; samples].into(),
+        }
+    }
+
+    /// Real-time. What is not played by the process is silence.
+    pub(crate) fn cycle(
+        &mut self,
+        process: &mut dyn Process,
+        woken: Woken,
+        ports: &mut impl Ports,
+    ) -> Flow {
+        let _realtime = realtime::scope();
+        let Settings { rate, channels, period, .. } = self.settings;
+        let Woken { now, told, .. } = woken;
+        let begun = self.clock.begin(told);
+        let away = rate.span_of(woken.latency.middle());
+        let spread = rate.span_of(woken.latency.most - woken.latency.least).half();
+        let meets = match self.direction {
+            Direction::Capture => begun.at - away,
+            Direction::Playback => begun.at + away,
+        };
+        // Frames that were left out without a word are one xrun.
+        let silent = begun.skipped > Frames::ZERO && told.trouble == Trouble::None;
+        let (mut skipped, mut xruns) = (begun.skipped, woken.xruns.max(silent.into()));
+        let uncertainty = woken.uncertainty + begun.uncertainty + spread;
+        let (frames, count) = (told.frames.as_len(), channels.count());
+        let mut from = 0;
+        while from < frames {
+            let to = frames.min(from + period.as_len());
+            let block = &mut self.block[..(to - from) * count];
+            match self.direction {
+                Direction::Capture => interleave(ports, count, from, block),
+                Direction::Playback => block.fill(0.0),
+            }
+            let side = Side {
+                samples: block,
+                meets: meets + rate.span_of(Frames::from_len(from)),
+                uncertainty,
+                skipped: std::mem::take(&mut skipped),
+            };
+            let (capture, playback) = match self.direction {
+                Direction::Capture => (side, Side::absent()),
+                Direction::Playback => (Side::absent(), side),
+            };
+            let xruns = std::mem::take(&mut xruns);
+            let flow = process.process(&mut Cycle { now, capture, playback, xruns });
+            if self.direction == Direction::Playback {
+                lay_out(&self.block[..(to - from) * count], count, from, ports);
+            }
+            from = to;
+            if flow == Flow::Finished {
+                self.silence(ports, from);
+                return flow;
+            }
+        }
+        Flow::Continue
+    }
+
+    /// Nothing is played from `from` frames into the cycle on.
+    pub(crate) fn silence(&self, ports: &mut impl Ports, from: usize) {
+        if self.direction == Direction::Playback {
+            for channel in 0..self.settings.channels.count() {
+                ports.played(channel)[from..].fill(0.0);
+            }
+        }
+    }
+}
+
+fn interleave(ports: &impl Ports, channels: usize, from: usize, block: &mut [f32]) {
+    for channel in 0..channels {
+        let samples = block.iter_mut().skip(channel).step_by(channels);
+        samples.zip(&ports.heard(channel)[from..]).for_each(|(sample, heard)| *sample = *heard);
+    }
+}
+
+fn lay_out(block: &[f32], channels: usize, from: usize, ports: &mut impl Ports) {
+    for channel in 0..channels {
+        let samples = block.iter().skip(channel).step_by(channels);
+        samples.zip(&mut ports.played(channel)[from..]).for_each(|(sample, out)| *out = *sample);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::units::{Channels, Rate};
+
+    use super::*;
+
+    struct Buffers(Vec<Vec<f32>>);
+
+    impl Ports for Buffers {
+        fn heard(&self, channel: usize) -> &[f32] {
+            &self.0[channel]
+        }
+
+        fn played(&mut self, channel: usize) -> &mut [f32] {
+            &mut self.0[channel]
+        }
+    }
+
+    /// Two channels of so many frames: frame n of channel c is n + 1000 c.
+    fn buffers(frames: i64) -> Buffers {
+        let channel = |c: i64| (0..frames).map(|n| (n + 1000 * c) as f32).collect();
+        Buffers(vec![channel(0), channel(1)])
+    }
+
+    fn adaptor(direction: Direction) -> Adaptor {
+        let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
+        Adaptor::new(direction, Settings { rate, channels, period: Frames::new(48), periods: 2 })
+    }
+
+    const START: LocalTime = LocalTime::from_nanos(1_000_000_000);
+
+    /// A cycle that begins so long after the start, and so many frames.
+    fn woken(after: (Span, u32), frames: i64) -> Woken {
+        let began = START + after.0;
+        let (count, frames) = (after.1, Frames::new(frames));
+        Woken {
+            now: began + Span::from_micros(20),
+            told: Told { began, woke: began, count, frames, trouble: Trouble::None },
+            uncertainty: Span::from_micros(10),
+            xruns: 0,
+            latency: Latency { least: Frames::new(48), most: Frames::new(96) },
+        }
+    }
+
+    const FIRST: (Span, u32) = (Span::ZERO, 0);
+
+    /// Remembers what it was called with; `keep` makes room beforehand.
+    struct Seen {
+        calls: Vec<(LocalTime, Frames, u32)>,
+        samples: Vec<f32>,
+        finish_at: usize,
+    }
+
+    impl Seen {
+        fn until(finish_at: usize) -> Self {
+            let (calls, samples) = (Vec::with_capacity(64), Vec::with_capacity(65_536));
+            Self { calls, samples, finish_at }
+        }
+    }
+
+    impl Process for Seen {
+        fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+            for side in [&mut cycle.capture, &mut cycle.playback] {
+                if !side.samples.is_empty() {
+                    self.calls.push((side.meets, side.skipped, cycle.xruns));
+                    assert_eq!(side.uncertainty, Span::from_micros(510));
+                }
+            }
+            self.samples.extend_from_slice(cycle.capture.samples);
+            let number = self.calls.len();
+            for (n, sample) in cycle.playback.samples.iter_mut().enumerate() {
+                *sample = (number * 1000 + n) as f32;
+            }
+            if number >= self.finish_at { Flow::Finished } else { Flow::Continue }
+        }
+    }
+
+    fn meets(seen: &Seen) -> Vec<Span> {
+        seen.calls.iter().map(|call| call.0 - START).collect()
+    }
+
+    #[test]
+    fn what_is_heard_is_interleaved_and_met_the_adc_earlier() {
+        let mut seen = Seen::until(9);
+        adaptor(Direction::Capture).cycle(&mut seen, woken(FIRST, 48), &mut buffers(48));
+        assert_eq!(seen.samples[..6], [0.0, 1000.0, 1.0, 1001.0, 2.0, 1002.0]);
+        assert_eq!(seen.samples.len(), 96);
+        assert_eq!(meets(&seen), [-Span::from_micros(1500)]);
+    }
+
+    #[test]
+    fn what_is_played_goes_to_the_ports_and_meets_the_dac_later() {
+        let (mut seen, mut ports) = (Seen::until(9), buffers(48));
+        adaptor(Direction::Playback).cycle(&mut seen, woken(FIRST, 48), &mut ports);
+        assert_eq!(ports.0[0][..3], [1000.0, 1002.0, 1004.0]);
+        assert_eq!(ports.0[1][..3], [1001.0, 1003.0, 1005.0]);
+        assert_eq!(meets(&seen), [Span::from_micros(1500)]);
+    }
+
+    #[test]
+    fn a_longer_buffer_is_taken_in_periods_and_a_shorter_one_whole() {
+        let mut seen = Seen::until(9);
+        let mut adaptor = adaptor(Direction::Capture);
+        adaptor.cycle(&mut seen, woken(FIRST, 128), &mut buffers(128));
+        let frames = |count| Rate::HZ_48000.span_of(Frames::new(count));
+        let first = -Span::from_micros(1500);
+        assert_eq!(meets(&seen), [first, first + frames(48), first + frames(96)]);
+        let whole: Vec<f32> = (0..128).flat_map(|n| [n as f32, 1000.0 + n as f32]).collect();
+        assert_eq!(seen.samples, whole);
+        let next = woken((frames(128), 128), 16);
+        adaptor.cycle(&mut seen, next, &mut buffers(16));
+        assert_eq!((seen.calls.len(), seen.samples.len()), (4, 288));
+        assert!(seen.calls.iter().all(|call| call.1 == Frames::ZERO && call.2 == 0));
+    }
+
+    #[test]
+    fn what_was_left_out_rides_on_the_first_block_after_it() {
+        let (mut seen, mut adaptor) = (Seen::until(9), adaptor(Direction::Playback));
+        adaptor.cycle(&mut seen, woken(FIRST, 96), &mut buffers(96));
+        let mut next = Woken { xruns: 2, ..woken((Span::from_millis(7), 96), 96) };
+        // The server's own idea of time has not moved.
+        next.told.began = START + Span::from_millis(2);
+        next.told.trouble = Trouble::Break;
+        adaptor.cycle(&mut seen, next, &mut buffers(96));
+        let told: Vec<_> = seen.calls.iter().map(|call| (call.1.count(), call.2)).collect();
+        assert_eq!(told, [(0, 0), (0, 0), (240, 2), (0, 0)]);
+    }
+
+    #[test]
+    fn a_freewheel_is_no_xrun_and_skips_the_time_that_it_took() {
+        let (mut seen, mut adaptor) = (Seen::until(9), adaptor(Direction::Capture));
+        adaptor.cycle(&mut seen, woken(FIRST, 48), &mut buffers(48));
+        let mut next = woken((Span::from_millis(2001), 48), 48);
+        next.told.began = START + Span::from_millis(1);
+        next.told.trouble = Trouble::Break;
+        adaptor.cycle(&mut seen, next, &mut buffers(48));
+        assert_eq!((seen.calls[1].1.count(), seen.calls[1].2), (96_000, 0));
+    }
+
+    #[test]
+    fn cycles_that_were_left_out_without_a_word_are_an_xrun() {
+        let (mut seen, mut adaptor) = (Seen::until(9), adaptor(Direction::Capture));
+        adaptor.cycle(&mut seen, woken(FIRST, 48), &mut buffers(48));
+        adaptor.cycle(&mut seen, woken((Span::from_millis(4), 192), 48), &mut buffers(48));
+        assert_eq!((seen.calls[1].1.count(), seen.calls[1].2), (144, 1));
+    }
+
+    #[test]
+    fn after_the_last_block_there_is_silence() {
+        let (mut seen, mut ports) = (Seen::until(1), buffers(128));
+        let flow = adaptor(Direction::Playback).cycle(&mut seen, woken(FIRST, 128), &mut ports);
+        assert_eq!(flow, Flow::Finished);
+        assert_eq!((ports.0[0][47], ports.0[0][48], ports.0[1][127]), (1094.0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn no_way_through_the_graph_counts_for_longer_than_the_card_takes() {
+        let long = Latency { least: Frames::new(10), most: Frames::new(1000) };
+        let within = long.within(Frames::new(96));
+        assert_eq!((within.least.count(), within.most.count()), (10, 96));
+        assert_eq!(within.middle().count(), 53);
+    }
+}

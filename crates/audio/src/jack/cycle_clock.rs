@@ -1,0 +1,357 @@
+//! When the cycles of a server begin, and what lies between them.
+//!
+//! The server says when a cycle began (`jack_get_cycle_times`): by a loop that filters when its
+//! driver woke, the same for all clients, and counted in frames, so that cycles in which nobody was
+//! called are seen. But an xrun of the driver shifts the cycles and not that loop, which then creeps
+//! after them for ten seconds; meanwhile a loop of our own, which starts anew, is followed. Decision
+//! 15 has figures.
+
+use std::f64::consts::{SQRT_2, TAU};
+
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::Rate;
+
+/// Of the loop, as JACK's: an eighth of a hertz.
+const BANDWIDTH: f64 = 0.125;
+/// A driver wakes late by anything and early by nothing: more than this says no more than this.
+const LATEST: Span = Span::from_micros(200);
+/// After a new beginning the first wake-up may have been a late one: for a second an earlier one is
+/// believed at once.
+const BEGINNING: Span = Span::from_secs(1);
+/// One wake-up may be late by anything, so many in a row are not: the cycles have moved, by what the
+/// earliest of them says.
+const MOVED: Suspicion = Suspicion { cycles: 8, least: Span::from_micros(250) };
+/// If an xrun was told of.
+const MOVED_BY_XRUN: Suspicion = Suspicion { cycles: 3, least: Span::from_micros(100) };
+/// The server's loop is right again where it has been so near to ours for a second: one that creeps
+/// crosses it, too.
+const JOINED: Span = Span::from_micros(30);
+/// Longer leaps of the server's count are a count that began anew.
+const LONGEST_GAP: Span = Span::from_secs(60);
+/// Cycles over which lateness is averaged.
+const AVERAGED: i64 = 256;
+
+/// What is known of a cycle in its callback.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Told {
+    /// When it began, by the server's loop.
+    pub(crate) began: LocalTime,
+    /// When the driver woke for it.
+    pub(crate) woke: LocalTime,
+    /// The server's count of frames at its begin, modulo 2³².
+    pub(crate) count: u32,
+    /// Frames in it.
+    pub(crate) frames: Frames,
+    pub(crate) trouble: Trouble,
+}
+
+/// What was told since the cycle before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    None,
+    Xrun,
+    /// The server went on in another way: it freewheeled, or has another buffer.
+    Break,
+}
+
+/// Cycles that began later than they should have.
+#[derive(Debug, Clone, Copy)]
+struct Suspicion {
+    cycles: u32,
+    /// The least that one of them was late.
+    least: Span,
+}
+
+/// Where a cycle lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Begun {
+    /// When it began.
+    pub(crate) at: LocalTime,
+    /// By how much driver wake-ups differ from that, on average.
+    pub(crate) uncertainty: Span,
+    /// Frames that the device left out between the cycle before and this one.
+    pub(crate) skipped: Frames,
+}
+
+/// Follows the cycles.
+#[derive(Debug, Clone)]
+pub(crate) struct CycleClock {
+    rate: Rate,
+    /// What the server's count will be at the next cycle; `None` before the first.
+    count: Option<u32>,
+    /// While the server's loop is not to be believed.
+    own: Option<Loop>,
+    suspicion: Suspicion,
+    /// For so many cycles more, an xrun that was told of is believed to have moved them.
+    xrun: u32,
+    jitter: Span,
+}
+
+impl CycleClock {
+    pub(crate) fn new(rate: Rate) -> Self {
+        let suspicion = Suspicion { cycles: 0, least: Span::MAX };
+        Self { rate, count: None, own: None, suspicion, xrun: 0, jitter: Span::ZERO }
+    }
+
+    /// A cycle begins.
+    pub(crate) fn begin(&mut self, told: Told) -> Begun {
+        let is_first = self.count.is_none();
+        let left_out = self.left_out(told.count);
+        self.count = Some(told.count.wrapping_add(told.frames.count() as u32));
+        if let Some(own) = &mut self.own {
+            own.due += self.rate.span_of(left_out);
+        }
+        let due = self.own.map_or(told.began, |own| own.expected(told.woke));
+        let error = told.woke - due;
+        let length = self.rate.span_of(told.frames);
+        let moved = match told.trouble {
+            _ if is_first => Some(error).filter(|error| *error > MOVED.least),
+            Trouble::Break if error > length => Some(error),
+            trouble => self.moved_by(error, trouble == Trouble::Xrun),
+        };
+        let mut begun = Begun { at: due, uncertainty: self.jitter, skipped: left_out };
+        if let Some(by) = moved {
+            begun.at += by;
+            if !is_first {
+                begun.skipped += self.rate.frames_nearest(by).max(Frames::ZERO);
+            }
+            self.own = Some(Loop::from(begun.at));
+        } else {
+            self.jitter += (error.abs().min(LATEST) - self.jitter).divided(AVERAGED);
+        }
+        if let Some(own) = &mut self.own {
+            own.pass(begun.at, (told.woke - begun.at).min(LATEST), length);
+            let near = (begun.at - told.began).abs() < JOINED;
+            own.near = if near { own.near + length } else { Span::ZERO };
+            self.own = self.own.filter(|own| own.near <= BEGINNING);
+        }
+        begun
+    }
+
+    /// Frames of the cycles in which nobody called us.
+    fn left_out(&self, count: u32) -> Frames {
+        let leap = count.wrapping_sub(self.count.unwrap_or(count));
+        let leap = Frames::new(i64::from(leap));
+        if leap > self.rate.frames_within(LONGEST_GAP) { Frames::ZERO } else { leap }
+    }
+
+    /// By how much the cycles have moved, if this wake-up leaves no doubt of it.
+    fn moved_by(&mut self, error: Span, xrun: bool) -> Option<Span> {
+        self.xrun = if xrun { 2 * MOVED_BY_XRUN.cycles } else { self.xrun.saturating_sub(1) };
+        let enough = if self.xrun > 0 { MOVED_BY_XRUN } else { MOVED };
+        let Suspicion { cycles, least } = self.suspicion;
+        self.suspicion = match error > enough.least {
+            true => Suspicion { cycles: cycles + 1, least: least.min(error) },
+            false => Suspicion { cycles: 0, least: Span::MAX },
+        };
+        if error < -MOVED.least {
+            return Some(error);
+        }
+        if self.suspicion.cycles < enough.cycles {
+            return None;
+        }
+        let moved =
+            std::mem::replace(&mut self.suspicion, Suspicion { cycles: 0, least: Span::MAX });
+        Some(moved.least)
+    }
+}
+
+/// F. Adriaensen, *Using a DLL to filter time* (2005).
+#[derive(Debug, Clone, Copy)]
+struct Loop {
+    /// When the next cycle begins.
+    due: LocalTime,
+    /// Parts of a nanosecond that `due` lacks.
+    rest: f64,
+    /// By how much cycles are longer than nominal, as a share.
+    drift: f64,
+    age: Span,
+    /// For how long the server's has been near.
+    near: Span,
+}
+
+impl Loop {
+    fn from(due: LocalTime) -> Self {
+        Self { due, rest: 0.0, drift: 0.0, age: Span::ZERO, near: Span::ZERO }
+    }
+
+    /// When a cycle begins for which the driver woke at `woke`.
+    fn expected(&self, woke: LocalTime) -> LocalTime {
+        if self.age < BEGINNING { self.due.min(woke) } else { self.due }
+    }
+
+    /// Moves on by a cycle that began at `at`, and for which the driver woke so `late`.
+    fn pass(&mut self, at: LocalTime, late: Span, length: Span) {
+        let nominal = length.as_nanos().max(1) as f64;
+        let error = late.as_nanos() as f64;
+        let omega = TAU * BANDWIDTH * nominal / 1e9;
+        let next = nominal * (1.0 + self.drift) + SQRT_2 * omega * error + self.rest;
+        self.drift += omega * omega * error / nominal;
+        self.rest = next - next.floor();
+        self.due = at + Span::from_nanos(next.floor() as i64);
+        self.age += length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Frames = Frames::new(48);
+    const MILLI: Span = Span::from_millis(1);
+
+    /// Cycle by cycle: what a server would tell whose driver wakes when asked to.
+    struct Server {
+        clock: CycleClock,
+        /// The server's loop, which knows nothing of xruns.
+        own: Loop,
+        count: u32,
+    }
+
+    impl Server {
+        fn new(start: LocalTime) -> Self {
+            let count = u32::MAX - 100;
+            Self { clock: CycleClock::new(Rate::HZ_48000), own: Loop::from(start), count }
+        }
+
+        fn cycle(&mut self, woke: LocalTime, frames: Frames, xrun: bool) -> Begun {
+            let began = self.own.due;
+            self.skip(woke, frames);
+            let count = self.count.wrapping_sub(frames.count() as u32);
+            let trouble = if xrun { Trouble::Xrun } else { Trouble::None };
+            self.clock.begin(Told { began, woke, count, frames, trouble })
+        }
+
+        /// In which we are not called.
+        fn skip(&mut self, woke: LocalTime, frames: Frames) {
+            let due = self.own.due;
+            self.own.pass(due, woke - due, Rate::HZ_48000.span_of(frames));
+            self.count = self.count.wrapping_add(frames.count() as u32);
+        }
+    }
+
+    /// Wake-ups that are late by 0 to 63 us, as if at random.
+    fn lateness(cycle: i64) -> Span {
+        Span::from_micros((cycle * 2_654_435_761 % 1009).rem_euclid(64))
+    }
+
+    #[test]
+    fn in_good_times_the_server_is_believed() {
+        let start = LocalTime::from_nanos(5_000_000_000);
+        let mut server = Server::new(start);
+        for cycle in 0..10_000 {
+            let (due, began) = (start + MILLI.times(cycle), server.own.due);
+            // One in five hundred is very late.
+            let late = if cycle % 500 == 499 { Span::from_micros(900) } else { lateness(cycle) };
+            let begun = server.cycle(due + late, PERIOD, false);
+            assert_eq!((begun.at, begun.skipped), (began, Frames::ZERO));
+            let unsure = begun.uncertainty;
+            assert!(cycle < 2000 || unsure > Span::from_micros(10), "{unsure}");
+            assert!(unsure < Span::from_micros(40), "{unsure}");
+        }
+    }
+
+    #[test]
+    fn what_an_xrun_left_out_is_told_and_time_is_right_after_it() {
+        let (mut server, mut start) = (Server::new(LocalTime::ZERO), LocalTime::ZERO);
+        let (mut worst, mut parted, mut skipped) = (Span::ZERO, 0, Frames::ZERO);
+        for cycle in 0..30_000 {
+            let disturbed = cycle == 1000;
+            if disturbed {
+                start += Span::from_millis(10);
+            }
+            let due = start + MILLI.times(cycle);
+            worst = worst.max((server.own.due - due).abs());
+            let begun = server.cycle(due + lateness(cycle), PERIOD, disturbed);
+            skipped += begun.skipped;
+            let early = due - begun.at;
+            assert!(
+                (1000..1002).contains(&cycle) || early.abs() < Span::from_micros(100),
+                "{early}"
+            );
+            parted += u32::from(server.clock.own.is_some());
+        }
+        assert!((478..=482).contains(&skipped.count()), "{skipped}");
+        assert!((5000..20_000).contains(&parted), "for {parted} cycles");
+        assert!(worst > Span::from_millis(9), "the server's own loop lags: {worst}");
+    }
+
+    #[test]
+    fn cycles_in_which_nobody_called_are_told_in_frames() {
+        let mut server = Server::new(LocalTime::ZERO);
+        for cycle in 0..100 {
+            let due = LocalTime::ZERO + MILLI.times(cycle);
+            if (50..53).contains(&cycle) {
+                server.skip(due, PERIOD);
+                continue;
+            }
+            let begun = server.cycle(due, PERIOD, cycle == 53);
+            assert_eq!(begun.skipped.count(), if cycle == 53 { 144 } else { 0 });
+            assert!((begun.at - due).abs() < Span::from_micros(1), "{cycle}");
+        }
+    }
+
+    #[test]
+    fn an_xrun_that_nobody_tells_of_is_seen_after_eight_cycles() {
+        let mut server = Server::new(LocalTime::ZERO);
+        let told: Vec<i64> = (0..40)
+            .map(|cycle| {
+                let moved = if cycle < 10 { Span::ZERO } else { Span::from_millis(3) };
+                let woke = LocalTime::ZERO + MILLI.times(cycle) + moved;
+                server.cycle(woke, PERIOD, false).skipped.count()
+            })
+            .collect();
+        // The loop has crept a little nearer by then.
+        assert!((140..=144).contains(&told[17]), "{told:?}");
+        assert_eq!(told.iter().sum::<i64>(), told[17]);
+    }
+
+    #[test]
+    fn a_late_wake_up_beside_an_xrun_leaves_nothing_out() {
+        let mut server = Server::new(LocalTime::ZERO);
+        for cycle in 0..20 {
+            // The whole host stood still for 8 ms of a cycle of 21, and then went on in step.
+            let disturbed = cycle == 10;
+            let late = if disturbed { Span::from_millis(8) } else { Span::ZERO };
+            let length = Frames::new(1024);
+            let due = LocalTime::ZERO + Rate::HZ_48000.span_of(Frames::new(1024 * cycle));
+            let begun = server.cycle(due + late, length, disturbed);
+            assert_eq!(begun.skipped, Frames::ZERO);
+            // The server's loop believes in what was late.
+            assert!((begun.at - due).abs() < MOVED.least, "{cycle}");
+        }
+    }
+
+    #[test]
+    fn who_comes_while_the_server_is_wrong_is_right_at_once() {
+        let mut server = Server::new(LocalTime::ZERO);
+        for cycle in 0..500 {
+            let due = LocalTime::ZERO + Span::from_millis(7) + MILLI.times(cycle);
+            let begun = server.cycle(due, PERIOD, false);
+            assert_eq!(begun.skipped, Frames::ZERO);
+            assert!((begun.at - due).abs() < Span::from_micros(1), "{cycle}");
+        }
+    }
+
+    #[test]
+    fn cycles_of_any_length_are_followed() {
+        let mut due = LocalTime::from_nanos(77);
+        let mut server = Server::new(due);
+        for cycle in 0..300 {
+            let frames = Frames::new([16, 48, 1024, 333][cycle % 4]);
+            let begun = server.cycle(due, frames, false);
+            assert_eq!(begun.skipped, Frames::ZERO);
+            assert!((begun.at - due).abs() < Span::from_micros(1), "{cycle}");
+            due += Rate::HZ_48000.span_of(frames);
+        }
+    }
+
+    #[test]
+    fn a_count_that_begins_anew_leaves_nothing_out() {
+        let mut server = Server::new(LocalTime::ZERO);
+        server.cycle(LocalTime::ZERO, PERIOD, false);
+        server.count -= 1000;
+        let begun = server.cycle(LocalTime::ZERO + MILLI, PERIOD, false);
+        assert_eq!(begun.skipped, Frames::ZERO);
+    }
+}

@@ -1,0 +1,197 @@
+//! `libjack`, found when it is asked for: neither a build nor a start of the program needs it.
+//!
+//! Types and constants are those of `jack/types.h` (JACK 0.126, which JACK2 and PipeWire's `libjack`
+//! implement alike). Decision 15 says why no crate does this.
+
+#![expect(unsafe_code, reason = "a C library is called; the names here are its own")]
+
+use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
+use std::sync::OnceLock;
+
+use tautline_proto::device::DeviceError;
+
+/// A client, as the library sees it.
+#[repr(C)]
+pub(crate) struct RawClient {
+    _opaque: [u8; 0],
+}
+
+/// A port, as the library sees it.
+#[repr(C)]
+pub(crate) struct RawPort {
+    _opaque: [u8; 0],
+}
+
+/// `jack_latency_range_t`: frames.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LatencyRange {
+    pub(crate) min: u32,
+    pub(crate) max: u32,
+}
+
+/// `jack_options_t`
+pub(crate) const NO_START_SERVER: c_int = 0x01;
+pub(crate) const SERVER_NAME: c_int = 0x04;
+/// `jack_status_t`
+pub(crate) const SERVER_FAILED: c_int = 0x10;
+pub(crate) const VERSION_ERROR: c_int = 0x400;
+/// `enum JackPortFlags`
+pub(crate) const PORT_IS_INPUT: c_ulong = 0x1;
+pub(crate) const PORT_IS_OUTPUT: c_ulong = 0x2;
+pub(crate) const PORT_IS_PHYSICAL: c_ulong = 0x4;
+/// `jack_latency_callback_mode_t`
+pub(crate) const CAPTURE_LATENCY: c_int = 0;
+pub(crate) const PLAYBACK_LATENCY: c_int = 1;
+/// `JACK_DEFAULT_AUDIO_TYPE`
+pub(crate) const AUDIO: &CStr = c"32 bit float mono audio";
+
+type Process = extern "C" fn(frames: u32, context: *mut c_void) -> c_int;
+type Counted = extern "C" fn(frames: u32, context: *mut c_void) -> c_int;
+type Plain = extern "C" fn(context: *mut c_void) -> c_int;
+type Switch = extern "C" fn(value: c_int, context: *mut c_void);
+type Shutdown = extern "C" fn(code: c_int, reason: *const c_char, context: *mut c_void);
+type Say = extern "C" fn(line: *const c_char);
+type Client = *mut RawClient;
+type Port = *mut RawPort;
+
+/// Declares a table of C functions and how it is filled.
+macro_rules! functions {
+    ($($name:ident($symbol:literal): $kind:ty,)*) => {
+        /// The functions that are used here, each named as in `jack/jack.h` without its `jack_`.
+        pub(crate) struct Library {
+            $(pub(crate) $name: $kind,)*
+        }
+
+        impl Library {
+            /// The name of the first function that the library lacks, if it lacks one.
+            ///
+            /// # Safety
+            ///
+            /// `handle` is one of `dlopen`, of a library whose functions have these types.
+            unsafe fn within(handle: *mut c_void) -> Result<Self, &'static CStr> {
+                Ok(Self {
+                    $($name: {
+                        // SAFETY: the handle is valid and the name ends in a zero.
+                        let symbol = unsafe { libc::dlsym(handle, $symbol.as_ptr()) };
+                        if symbol.is_null() {
+                            return Err($symbol);
+                        }
+                        // SAFETY: the function's type is that of the header; see `within`.
+                        unsafe { std::mem::transmute::<*mut c_void, $kind>(symbol) }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    client_open(c"jack_client_open"):
+        unsafe extern "C" fn(*const c_char, c_int, *mut c_int, ...) -> Client,
+    client_close(c"jack_client_close"): unsafe extern "C" fn(Client) -> c_int,
+    client_name_size(c"jack_client_name_size"): unsafe extern "C" fn() -> c_int,
+    get_client_name(c"jack_get_client_name"): unsafe extern "C" fn(Client) -> *mut c_char,
+    get_sample_rate(c"jack_get_sample_rate"): unsafe extern "C" fn(Client) -> u32,
+    get_buffer_size(c"jack_get_buffer_size"): unsafe extern "C" fn(Client) -> u32,
+    activate(c"jack_activate"): unsafe extern "C" fn(Client) -> c_int,
+    connect(c"jack_connect"):
+        unsafe extern "C" fn(Client, *const c_char, *const c_char) -> c_int,
+    free(c"jack_free"): unsafe extern "C" fn(*mut c_void),
+    get_ports(c"jack_get_ports"):
+        unsafe extern "C" fn(Client, *const c_char, *const c_char, c_ulong) -> *mut *const c_char,
+    port_by_name(c"jack_port_by_name"): unsafe extern "C" fn(Client, *const c_char) -> Port,
+    port_register(c"jack_port_register"):
+        unsafe extern "C" fn(Client, *const c_char, *const c_char, c_ulong, c_ulong) -> Port,
+    port_name(c"jack_port_name"): unsafe extern "C" fn(Port) -> *const c_char,
+    port_connected(c"jack_port_connected"): unsafe extern "C" fn(Port) -> c_int,
+    port_get_buffer(c"jack_port_get_buffer"): unsafe extern "C" fn(Port, u32) -> *mut f32,
+    port_get_latency_range(c"jack_port_get_latency_range"):
+        unsafe extern "C" fn(Port, c_int, *mut LatencyRange),
+    port_set_latency_range(c"jack_port_set_latency_range"):
+        unsafe extern "C" fn(Port, c_int, *mut LatencyRange),
+    recompute_total_latencies(c"jack_recompute_total_latencies"):
+        unsafe extern "C" fn(Client) -> c_int,
+    frames_since_cycle_start(c"jack_frames_since_cycle_start"):
+        unsafe extern "C" fn(Client) -> u32,
+    get_time(c"jack_get_time"): unsafe extern "C" fn() -> u64,
+    get_cycle_times(c"jack_get_cycle_times"):
+        unsafe extern "C" fn(Client, *mut u32, *mut u64, *mut u64, *mut f32) -> c_int,
+    set_process_callback(c"jack_set_process_callback"):
+        unsafe extern "C" fn(Client, Process, *mut c_void) -> c_int,
+    set_buffer_size_callback(c"jack_set_buffer_size_callback"):
+        unsafe extern "C" fn(Client, Counted, *mut c_void) -> c_int,
+    set_sample_rate_callback(c"jack_set_sample_rate_callback"):
+        unsafe extern "C" fn(Client, Counted, *mut c_void) -> c_int,
+    set_xrun_callback(c"jack_set_xrun_callback"):
+        unsafe extern "C" fn(Client, Plain, *mut c_void) -> c_int,
+    set_freewheel_callback(c"jack_set_freewheel_callback"):
+        unsafe extern "C" fn(Client, Switch, *mut c_void) -> c_int,
+    set_latency_callback(c"jack_set_latency_callback"):
+        unsafe extern "C" fn(Client, Switch, *mut c_void) -> c_int,
+    on_info_shutdown(c"jack_on_info_shutdown"):
+        unsafe extern "C" fn(Client, Shutdown, *mut c_void),
+    set_error_function(c"jack_set_error_function"): unsafe extern "C" fn(Say),
+    set_info_function(c"jack_set_info_function"): unsafe extern "C" fn(Say),
+}
+
+/// The library prints what goes wrong; here it is said once, in a sentence of ours.
+extern "C" fn keep_silent(_: *const c_char) {}
+
+impl Library {
+    /// The library of this system, loaded once and for good.
+    pub(crate) fn get() -> Result<&'static Self, DeviceError> {
+        static LOADED: OnceLock<Result<Library, DeviceError>> = OnceLock::new();
+        LOADED.get_or_init(|| Self::load(c"libjack.so.0")).as_ref().map_err(Clone::clone)
+    }
+
+    /// Loads the library of this name.
+    fn load(name: &CStr) -> Result<Self, DeviceError> {
+        let refuse = |answer: String| DeviceError {
+            tried: format!("loading {}, the library of JACK", name.to_string_lossy()),
+            answer,
+            mend: "install it: apt-get install libjack-jackd2-0".to_owned(),
+        };
+        // SAFETY: the name ends in a zero; what the library does when it is loaded is its own affair.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            // SAFETY: `dlerror` answers null or a text that lasts until this thread's next `dl…`.
+            let said = unsafe {
+                let said = libc::dlerror();
+                if said.is_null() { c"" } else { CStr::from_ptr(said) }
+            };
+            return Err(refuse(said.to_string_lossy().into_owned()));
+        }
+        // SAFETY: a library of this name has the functions of `jack/jack.h`, as `functions!` has
+        // them. It is never closed, so they stay.
+        let found = unsafe { Self::within(handle) };
+        let library = found.map_err(|symbol| {
+            refuse(format!("it is too old: it lacks {}", symbol.to_string_lossy()))
+        })?;
+        // SAFETY: a function that lasts as long as the program is handed over.
+        unsafe {
+            (library.set_error_function)(keep_silent);
+            (library.set_info_function)(keep_silent);
+        }
+        Ok(library)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_without_the_library_is_told_what_to_install() {
+        let error = Library::load(c"libjack-that-nobody-has.so.0").err().expect("no such library");
+        let sentence = error.to_string();
+        assert!(sentence.contains("libjack-that-nobody-has.so.0: cannot open"), "{sentence}");
+        assert!(sentence.ends_with("; install it: apt-get install libjack-jackd2-0"), "{sentence}");
+    }
+
+    #[test]
+    fn a_library_of_another_kind_is_refused() {
+        let error = Library::load(c"libc.so.6").err().expect("another library");
+        assert!(error.answer.contains("it lacks jack_client_open"), "{error}");
+    }
+}

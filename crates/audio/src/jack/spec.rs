@@ -1,0 +1,119 @@
+//! What stands after `jack:`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use tautline_proto::device::DeviceError;
+
+/// The options, for people.
+const OPTIONS: &str = "connect=none, connect=BEGINNING-OF-A-PORT and server=NAME";
+
+/// What the ports are connected to when the client starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Connect {
+    /// The card's, one after the other.
+    Card,
+    /// Nobody's: a patch bay does it.
+    Nothing,
+    /// Those whose names begin so, one after the other.
+    To(String),
+}
+
+/// Which client of which server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JackSpec {
+    pub(crate) client: String,
+    pub(crate) connect: Connect,
+    /// The usual one if there is no name.
+    pub(crate) server: Option<String>,
+}
+
+impl JackSpec {
+    pub(crate) fn named(client: &str) -> Self {
+        Self { client: client.to_owned(), connect: Connect::Card, server: None }
+    }
+
+    pub(crate) fn error(&self, answer: impl Into<String>, mend: impl Into<String>) -> DeviceError {
+        DeviceError { tried: self.to_string(), answer: answer.into(), mend: mend.into() }
+    }
+}
+
+impl FromStr for JackSpec {
+    type Err = DeviceError;
+
+    fn from_str(rest: &str) -> Result<Self, DeviceError> {
+        let refuse = |answer: String, mend: &str| DeviceError {
+            tried: format!("jack:{rest}"),
+            answer,
+            mend: mend.to_owned(),
+        };
+        let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if name.is_empty() {
+            return Err(refuse("the name is missing".into(), "name the client, such as jack:taut"));
+        }
+        if name.contains([':', '/', '\0']) {
+            let answer = format!("a client cannot be called ‘{name}’");
+            return Err(refuse(answer, "leave out : and /, such as jack:taut"));
+        }
+        let mut spec = Self::named(name);
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            let (key, value) = option.split_once('=').unwrap_or((option, ""));
+            match (key, value) {
+                ("connect" | "server", "") => {
+                    return Err(refuse(
+                        format!("{key} says nothing"),
+                        &format!("it has {OPTIONS}"),
+                    ));
+                }
+                ("connect", "none") => spec.connect = Connect::Nothing,
+                ("connect", begin) => spec.connect = Connect::To(begin.to_owned()),
+                ("server", server) => spec.server = Some(server.to_owned()),
+                _ => {
+                    let answer = format!("jack: has no option ‘{key}’");
+                    return Err(refuse(answer, &format!("it has {OPTIONS}")));
+                }
+            }
+        }
+        Ok(spec)
+    }
+}
+
+impl fmt::Display for JackSpec {
+    /// Without its options.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "jack:{}", self.client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_and_its_options_are_read() {
+        let spec: JackSpec = "my taut?connect=ardour:in&server=studio".parse().unwrap();
+        assert_eq!(spec.client, "my taut");
+        assert_eq!(spec.connect, Connect::To("ardour:in".to_owned()));
+        assert_eq!(spec.server.as_deref(), Some("studio"));
+        assert_eq!("x".parse(), Ok(JackSpec::named("x")));
+        let none: JackSpec = "x?connect=none".parse().unwrap();
+        assert_eq!(none.connect, Connect::Nothing);
+        assert_eq!(spec.to_string(), "jack:my taut");
+    }
+
+    #[test]
+    fn what_is_wrong_is_answered_with_what_is_right() {
+        for (rest, said) in [
+            ("", "jack:: the name is missing; name the client"),
+            ("?server=x", "the name is missing"),
+            ("a:b", "a client cannot be called ‘a:b’; leave out"),
+            ("a/b", "a client cannot be called"),
+            ("a?port=3", "jack: has no option ‘port’; it has connect=none"),
+            ("a?connect=", "connect says nothing; it has connect=none"),
+            ("a?server", "server says nothing"),
+        ] {
+            let sentence = rest.parse::<JackSpec>().expect_err(rest).to_string();
+            assert!(sentence.contains(said), "{sentence}");
+        }
+    }
+}
