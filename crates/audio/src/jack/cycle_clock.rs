@@ -62,6 +62,10 @@ struct Suspicion {
     least: Span,
 }
 
+impl Suspicion {
+    const NONE: Self = Self { cycles: 0, least: Span::MAX };
+}
+
 /// Where a cycle lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Begun {
@@ -77,7 +81,8 @@ pub(crate) struct Begun {
 #[derive(Debug, Clone)]
 pub(crate) struct CycleClock {
     rate: Rate,
-    /// What the server's count will be at the next cycle; `None` before the first.
+    /// What the server's count would be at the next cycle if none were left out; `None` before the
+    /// first.
     count: Option<u32>,
     /// While the server's loop is not to be believed.
     own: Option<Loop>,
@@ -89,50 +94,61 @@ pub(crate) struct CycleClock {
 
 impl CycleClock {
     pub(crate) fn new(rate: Rate) -> Self {
-        let suspicion = Suspicion { cycles: 0, least: Span::MAX };
-        Self { rate, count: None, own: None, suspicion, xrun: 0, jitter: Span::ZERO }
+        let (suspicion, jitter) = (Suspicion::NONE, Span::ZERO);
+        Self { rate, count: None, own: None, suspicion, xrun: 0, jitter }
     }
 
     /// A cycle begins.
     pub(crate) fn begin(&mut self, told: Told) -> Begun {
-        let is_first = self.count.is_none();
-        let left_out = self.left_out(told.count);
-        self.count = Some(told.count.wrapping_add(told.frames.count() as u32));
-        if let Some(own) = &mut self.own {
-            own.due += self.rate.span_of(left_out);
-        }
-        let due = self.own.map_or(told.began, |own| own.expected(told.woke));
-        let error = told.woke - due;
         let length = self.rate.span_of(told.frames);
-        let moved = match told.trouble {
-            _ if is_first => Some(error).filter(|error| *error > MOVED.least),
-            Trouble::Break if error > length => Some(error),
-            trouble => self.moved_by(error, trouble == Trouble::Xrun),
+        let behind = self.rate.span_of(self.behind(told.count));
+        let due = self.own.map_or(told.began - behind, |own| own.expected(told.woke));
+        let error = told.woke - due;
+        let moved = match (self.count, told.trouble) {
+            (None, _) => Some(error).filter(|error| *error > MOVED.least),
+            (_, Trouble::Break) if error > length => Some(error),
+            (_, trouble) => self.moved_by(error, trouble == Trouble::Xrun),
         };
-        let mut begun = Begun { at: due, uncertainty: self.jitter, skipped: left_out };
+        let mut begun = Begun { at: due, uncertainty: self.jitter, skipped: Frames::ZERO };
         if let Some(by) = moved {
-            begun.at += by;
-            if !is_first {
-                begun.skipped += self.rate.frames_nearest(by).max(Frames::ZERO);
-            }
-            self.own = Some(Loop::from(begun.at));
+            begun = self.move_by(by, begun, &told);
         } else {
             self.jitter += (error.abs().min(LATEST) - self.jitter).divided(AVERAGED);
         }
+        let next = if moved.is_some() { None } else { self.count }.unwrap_or(told.count);
+        self.count = Some(next.wrapping_add(told.frames.count() as u32));
         if let Some(own) = &mut self.own {
             own.pass(begun.at, (told.woke - begun.at).min(LATEST), length);
             let near = (begun.at - told.began).abs() < JOINED;
             own.near = if near { own.near + length } else { Span::ZERO };
-            self.own = self.own.filter(|own| own.near <= BEGINNING);
+            if own.near > BEGINNING {
+                self.count = Some(told.count.wrapping_add(told.frames.count() as u32));
+                self.own = None;
+            }
         }
         begun
     }
 
-    /// Frames of the cycles in which nobody called us.
-    fn left_out(&self, count: u32) -> Frames {
-        let leap = count.wrapping_sub(self.count.unwrap_or(count));
-        let leap = Frames::new(i64::from(leap));
-        if leap > self.rate.frames_within(LONGEST_GAP) { Frames::ZERO } else { leap }
+    /// Goes on from where the cycles are now.
+    fn move_by(&mut self, by: Span, begun: Begun, told: &Told) -> Begun {
+        let at = begun.at + by;
+        let server_is_right = (told.began - at).abs() < MOVED_BY_XRUN.least;
+        let at = if server_is_right { told.began } else { at };
+        self.own = if server_is_right { None } else { Some(Loop::from(at)) };
+        let skipped = match self.count {
+            Some(_) => self.rate.frames_nearest(at - begun.at).max(Frames::ZERO),
+            None => Frames::ZERO,
+        };
+        Begun { at, skipped, ..begun }
+    }
+
+    /// By how much the server's count is ahead of the frames that were brought: cycles in which
+    /// nobody called us, or in which it is to call us yet.
+    fn behind(&self, count: u32) -> Frames {
+        let ahead = count.wrapping_sub(self.count.unwrap_or(count)).cast_signed();
+        let ahead = Frames::new(i64::from(ahead));
+        let longest = self.rate.frames_within(LONGEST_GAP).count();
+        if ahead.count().abs() > longest { Frames::ZERO } else { ahead }
     }
 
     /// By how much the cycles have moved, if this wake-up leaves no doubt of it.
@@ -141,8 +157,10 @@ impl CycleClock {
         let enough = if self.xrun > 0 { MOVED_BY_XRUN } else { MOVED };
         let Suspicion { cycles, least } = self.suspicion;
         self.suspicion = match error > enough.least {
+            // It still makes up for what it missed.
+            true if error < least - enough.least => Suspicion { cycles: 1, least: error },
             true => Suspicion { cycles: cycles + 1, least: least.min(error) },
-            false => Suspicion { cycles: 0, least: Span::MAX },
+            false => Suspicion::NONE,
         };
         if error < -MOVED.least {
             return Some(error);
@@ -150,9 +168,7 @@ impl CycleClock {
         if self.suspicion.cycles < enough.cycles {
             return None;
         }
-        let moved =
-            std::mem::replace(&mut self.suspicion, Suspicion { cycles: 0, least: Span::MAX });
-        Some(moved.least)
+        Some(std::mem::replace(&mut self.suspicion, Suspicion::NONE).least)
     }
 }
 
@@ -286,8 +302,28 @@ mod tests {
                 continue;
             }
             let begun = server.cycle(due, PERIOD, cycle == 53);
-            assert_eq!(begun.skipped.count(), if cycle == 53 { 144 } else { 0 });
-            assert!((begun.at - due).abs() < Span::from_micros(1), "{cycle}");
+            // The third leaves no doubt.
+            assert_eq!(begun.skipped.count(), if cycle == 55 { 144 } else { 0 });
+            let behind = if [53, 54].contains(&cycle) { MILLI.times(3) } else { Span::ZERO };
+            assert!((begun.at + behind - due).abs() < Span::from_micros(1), "{cycle}");
+        }
+        assert!(server.clock.own.is_none(), "the server knew all the time");
+    }
+
+    #[test]
+    fn cycles_that_are_made_up_for_are_not_left_out() {
+        let mut clock = CycleClock::new(Rate::HZ_48000);
+        // JACK2 calls a client that did not finish again for each cycle that it missed.
+        let cycles = [0, 1, 2, 3, 9, 9, 9, 9, 9, 9, 9, 10, 11, 12, 13, 14];
+        for (number, cycle) in (0..).zip(cycles) {
+            let woke = LocalTime::ZERO + MILLI.times(cycle);
+            let trouble = if cycle == 9 { Trouble::Xrun } else { Trouble::None };
+            let count = 48 * cycle as u32;
+            let told = Told { began: woke, woke, count, frames: PERIOD, trouble };
+            let begun = clock.begin(told);
+            assert_eq!(begun.skipped, Frames::ZERO, "{number}");
+            let due = LocalTime::ZERO + MILLI.times(number.min(cycle));
+            assert_eq!(begun.at, due, "{number}");
         }
     }
 
