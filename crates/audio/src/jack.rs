@@ -59,13 +59,12 @@ pub(crate) fn open(
 /// The server, if one runs.
 pub(crate) fn list() -> Vec<DeviceDescription> {
     let spec = JackSpec::named("taut");
-    let direction = Direction::Capture;
-    let Ok(client) = enter(&spec, direction) else { return Vec::new() };
-    let (rate, period) = (client.rate(), Frames::new(i64::from(client.buffer())));
+    let Ok(client) = enter(&spec, Direction::Capture) else { return Vec::new() };
+    let (hertz, period) = (client.rate(), Frames::new(i64::from(client.buffer())));
     let way = |direction| Way {
         direction,
         offers: Offers::These {
-            rates: vec![rate],
+            rates: Rate::new(hertz).into_iter().map(Rate::hertz).collect(),
             formats: vec!["FLOAT".to_owned()],
             channels: 1..=u32::from(Channels::MAX),
             least_period: period,
@@ -73,11 +72,11 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
     };
     let ports = |direction| client.physical(direction).len();
     vec![DeviceDescription {
-        name: "jack:NAME".to_owned(),
+        name: spec.to_string(),
         ways: vec![way(Direction::Capture), way(Direction::Playback)],
         says: format!(
-            "a client of the JACK server: {rate} Hz, {period} frames a period, {} ports to capture \
-             from, {} to play to",
+            "a client of the JACK server that runs, at {hertz} Hz and {period} frames a period; its card has \
+             {} ports to capture from and {} to play to",
             ports(Direction::Capture),
             ports(Direction::Playback),
         ),

@@ -245,7 +245,7 @@ impl Client {
         counterparts(self.library, self.raw, self.direction, physical)
     }
 
-    /// The names of the card's ports of a direction.
+    /// The names of the card's ports to capture from, or to play to.
     pub(crate) fn physical(&self, direction: Direction) -> Vec<String> {
         counterparts(self.library, self.raw, direction, true)
     }
