@@ -1,5 +1,5 @@
-//! Sample arithmetic: formats, gain, resampling, concealment and test signals. No clock, no I/O, no
-//! allocation after set-up.
+//! Sample arithmetic: formats, gain, resampling, concealment, test signals, time marks. No clock, no
+//! I/O, no allocation after set-up.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -10,3 +10,4 @@ pub mod gain;
 pub mod map;
 pub mod resample;
 pub mod signal;
+pub mod timecode;
