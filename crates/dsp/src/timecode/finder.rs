@@ -27,8 +27,11 @@ pub struct Found {
 
 /// Of the 63 signs of a sync, those that may be wrong. By chance that few are in 1 of 7·10⁷ frames.
 pub(super) const MOST_WRONG: u32 = 10;
-/// A sync that fits less is none. Noise as loud as the mark leaves 0.7.
+/// A sync that fits less is none. Noise 3 dB below the mark leaves 0.8.
 const LEAST_FIT: f64 = 0.5;
+/// What the whole mark must fit, of what its sync does: with the wrong number, which differs from the
+/// right one in four of 28 bits at least, it fits 0.87 of that at most.
+const WHOLE: f64 = 0.92;
 /// How far from where the signs fit the sync may lie, in frames: they fit half a chip around it.
 const REACH: usize = CHIP;
 /// Steps of a frame in which the sync is tried.
@@ -40,6 +43,9 @@ const FURTHEST: usize = STEPS / 2 + 1;
 const COMPARED: usize = (SYNC_CHIPS - 1) * CHIP - 1;
 /// What the parabola through three steps and the arithmetic leave, in frames.
 const ARITHMETIC: f64 = 0.002;
+/// What a path of 16-bit samples hides at a gain of one, in frames: half of its step, over the
+/// steepest that a mark rises in a frame.
+const HIDDEN: f64 = 0.5 / 32_768.0 / core::f64::consts::FRAC_PI_4;
 /// How many deviations are called the uncertainty: beyond six lies one of 5·10⁸ marks.
 const DEVIATIONS: f64 = 6.0;
 
@@ -76,8 +82,8 @@ impl Finder {
         Self {
             sound: vec![0.0; KEPT].into(),
             // Silence before the first frame, where a mark that begins there is looked for, too.
-            len: REACH,
-            first: -(REACH as i64),
+            len: 2 * REACH,
+            first: -2 * REACH as i64,
             signs: [0; CHIP],
             candidates: VecDeque::with_capacity(MOST_CANDIDATES),
             sync: Sync::new(),
@@ -141,12 +147,17 @@ impl Finder {
         let sign = likeness.signum();
         let number = self.number(begin as f64 + at, sign)?;
         let (confidence, gain) = self.confidence(number, begin, at);
+        let confidence = confidence.abs();
+        // Noise may forge a CRC, in one of 256 numbers that it spoils.
+        if confidence < WHOLE * likeness.abs() {
+            return None;
+        }
         Some(Found {
             number,
             frame: self.first + (begin + CENTRE) as i64,
             fraction: at,
-            uncertainty,
-            confidence: confidence.abs(),
+            uncertainty: uncertainty + HIDDEN / gain.abs(),
+            confidence,
             gain,
         })
     }

@@ -192,14 +192,14 @@ proptest! {
 
     #[test]
     fn in_noise_the_place_is_as_wrong_as_it_says_at_most(
-        seed: u64, delay in 0.0..480.0_f64, below in 0.0..40.0_f64,
+        seed: u64, delay in 0.0..480.0_f64, below in 3.0..40.0_f64,
     ) {
         let mut normal = noise(seed);
         let mut sound = heard(SPACING * 20, delay, 0.0, 0.1);
         let loud = 0.1 * 10_f64.powf(-below / 20.0);
         sound.iter_mut().for_each(|sample| *sample += (loud * normal()) as f32);
         let found = found_in(&sound);
-        // As loud as the mark, the noise leaves some signs of some syncs and numbers.
+        // Louder noise spoils some numbers.
         prop_assert!(below < 10.0 || found.len() >= 18, "{} at {below}", found.len());
         for found in found {
             let error = found.frame as f64 + found.fraction - place_of(found.number, delay, 0.0);
