@@ -22,7 +22,7 @@ use tautline_proto::units::{Channels, Rate};
 use crate::help;
 
 pub(crate) use asked::Asked;
-pub(crate) use lab::{Back, Impair, Lab};
+pub(crate) use lab::{Back, Delay, Impair, Lab};
 
 /// Carries sound between machines and proves when it arrives.
 #[derive(Debug, Parser)]

@@ -106,6 +106,20 @@ pub(crate) fn impair() -> String {
     IMPAIR.replace("PRESETS", &crate::presets::table())
 }
 
+pub(crate) const DELAY: &str = r#"From the DAC of one device to the ADC of another, by both devices' own word for
+when a frame met it: through a cable, or through whatever carries the sound.
+  # A cable from the output of a card to its input:
+  taut lab delay --output alsa:hw:0 --input alsa:hw:0 --duration 10s
+  # From a virtual cable into `taut send --input alsa:hw:Loopback,1,0`, and out of
+  # `taut recv --output alsa:hw:Loopback,0,1` into another:
+  taut lab delay --output alsa:hw:Loopback,0,0 --input alsa:hw:Loopback,1,1 \
+      --configured 5ms --duration 60s --report json
+
+Every 480 frames carry a number, in a code that gain, polarity, dither and
+resampling leave whole. A mark that was not heard is missed; marks that come
+closer together or further apart than they were played have had frames dropped
+or repeated between them. Exit status 1 if none was heard."#;
+
 const IMPAIR: &str = r#"A stream through a bad network, in three terminals, the receiver first:
   taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye
   taut lab impair --listen 127.0.0.1:6004 --to 127.0.0.1:5004 \

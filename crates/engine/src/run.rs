@@ -59,14 +59,16 @@ pub(crate) const BEAT: Span = Span::from_millis(20);
 const MOST_NOTES: usize = 64;
 
 /// A device running a process on its own thread.
-pub(crate) struct Running {
+pub struct Running {
     thread: JoinHandle<(Box<dyn Process>, Ended)>,
     stop: Stop,
-    pub(crate) granted: Granted,
+    /// How the thread runs.
+    pub granted: Granted,
 }
 
 impl Running {
-    pub(crate) fn start(
+    /// Starts the thread, which runs until `stop` is asked for or the device or the process ends.
+    pub fn start(
         mut device: Box<dyn Device>,
         process: Box<dyn Process>,
         scheduler: Scheduler,
@@ -88,12 +90,13 @@ impl Running {
         Ok(Self { thread, stop: stop.clone(), granted })
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    /// Whether it ended of itself.
+    pub fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
 
     /// Stops the device and gives the process back.
-    pub(crate) fn end(self) -> Result<Box<dyn Process>, RunError> {
+    pub fn end(self) -> Result<Box<dyn Process>, RunError> {
         self.stop.request();
         match self.thread.join() {
             Ok((process, Ended::Stopped | Ended::Finished)) => Ok(process),

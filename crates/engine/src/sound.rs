@@ -7,7 +7,7 @@
 
 mod between;
 mod brought;
-mod rings;
+pub mod rings;
 mod search;
 #[cfg(test)]
 mod tests;

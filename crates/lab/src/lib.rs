@@ -3,6 +3,7 @@
 //! Everything may be used here, and nothing else uses this but the program and the tests.
 #![forbid(unsafe_code)]
 
+pub mod delay;
 pub mod impair;
 
 /// An experiment by its name on the command line.
@@ -15,7 +16,13 @@ pub struct Experiment {
 }
 
 /// All experiments.
-pub const EXPERIMENTS: [Experiment; 1] = [Experiment {
-    name: "impair",
-    does: "relay a stream as a bad network would: late, lost, reordered, twice",
-}];
+pub const EXPERIMENTS: [Experiment; 2] = [
+    Experiment {
+        name: "delay",
+        does: "play time marks on one device and find them on another: how long they took",
+    },
+    Experiment {
+        name: "impair",
+        does: "relay a stream as a bad network would: late, lost, reordered, twice",
+    },
+];

@@ -1,20 +1,25 @@
 //! `taut lab`: the experiments.
 
+use core::fmt::Display;
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 
+use tautline_audio::Extras;
+use tautline_dsp::format::SampleFormat;
 use tautline_engine::address::Resolved;
 use tautline_io::clock::now;
 use tautline_io::udp::UdpOptions;
 use tautline_lab::EXPERIMENTS;
+use tautline_lab::delay::{DelayOptions, measure};
 use tautline_lab::impair::{Changes, Relay, RelayOptions};
-use tautline_proto::time::Span;
+use tautline_proto::device::{Direction, Settings};
+use tautline_proto::time::{Frames, Span};
 use tautline_sim::link::PathModel;
 use tautline_sim::trace::Trace;
 
-use super::stop_on_signals;
+use super::{settled, stop_on_signals};
 use crate::failure::Failure;
-use crate::flags::{Back, Impair, Lab, ReportKind};
+use crate::flags::{Back, Delay, Impair, Lab, ReportKind};
 use crate::screen;
 
 pub(crate) fn run(lab: &Lab) -> Result<(), Failure> {
@@ -22,7 +27,54 @@ pub(crate) fn run(lab: &Lab) -> Result<(), Failure> {
         Lab::List => EXPERIMENTS.iter().for_each(|experiment| {
             screen::say(&format!("{:10} {}", experiment.name, experiment.does));
         }),
+        Lab::Delay(flags) => delay(flags)?,
         Lab::Impair(flags) => impair(flags)?,
+    }
+    Ok(())
+}
+
+fn delay(flags: &Delay) -> Result<(), Failure> {
+    let stop = stop_on_signals()?;
+    let wanted = Settings {
+        rate: flags.rate,
+        channels: flags.channels,
+        period: Frames::new(i64::from(flags.period)),
+        periods: flags.periods,
+    };
+    let open = |spec, direction| {
+        let settings = settled(spec, direction, wanted, Some(flags.rate))?;
+        let extras = Extras { listener: None, record_format: SampleFormat::L24 };
+        Ok::<_, Failure>(tautline_audio::open(spec, direction, settings, extras)?)
+    };
+    let output = open(&flags.output, Direction::Playback)?;
+    let input = open(&flags.input, Direction::Capture)?;
+    let options = DelayOptions {
+        configured: flags.configured,
+        settle: flags.settle,
+        duration: flags.duration,
+        scheduler: flags.scheduler,
+        channel: flags.channel as usize - 1,
+    };
+    let mut report = measure((output.device, input.device), &options, &stop)?;
+    report.notes.extend(output.notes.take().into_iter().chain(input.notes.take()));
+    answer(flags.report, &report.to_string(), report.to_json())?;
+    if report.heard_any() {
+        return Ok(());
+    }
+    Err(Failure::running(format!(
+        "no mark that {} played was heard at {}; check what joins them, and the volume",
+        flags.output, flags.input
+    )))
+}
+
+/// Prints a report as it was asked for.
+fn answer(kind: ReportKind, text: &str, json: Result<String, impl Display>) -> Result<(), Failure> {
+    match kind {
+        ReportKind::Text => screen::print(text),
+        ReportKind::Json => {
+            screen::print(&json.map_err(|error| Failure::running(error.to_string()))?);
+        }
+        ReportKind::None => {}
     }
     Ok(())
 }
@@ -45,14 +97,7 @@ fn impair(flags: &Impair) -> Result<(), Failure> {
     let Some(report) = relay.stop() else {
         return Err(Failure::running("the relay broke down; what it said stands above"));
     };
-    match flags.report {
-        ReportKind::Text => screen::print(&report.to_string()),
-        ReportKind::Json => {
-            screen::print(&report.to_json().map_err(|error| Failure::running(error.to_string()))?)
-        }
-        ReportKind::None => {}
-    }
-    Ok(())
+    answer(flags.report, &report.to_string(), report.to_json())
 }
 
 fn options(flags: &Impair) -> Result<RelayOptions, Failure> {

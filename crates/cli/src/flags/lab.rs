@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use tautline_audio::DeviceSpec;
 use tautline_engine::address::Address;
 use tautline_io::thread::Scheduler;
 use tautline_lab::impair::{BitRate, Held, Outage, Share};
 use tautline_proto::time::Span;
+use tautline_proto::units::{Channels, Rate};
 use tautline_sim::preset::Preset;
 
-use super::{ReportKind, parse, span};
+use super::{ReportKind, channels, parse, rate, span};
 use crate::help;
 
 /// `taut lab`
@@ -17,8 +19,59 @@ use crate::help;
 pub(crate) enum Lab {
     /// List the experiments
     List,
+    /// Measure how long sound takes from one device to another, by time marks in the sound
+    Delay(Box<Delay>),
     /// Relay a stream as a bad network would: late, lost, reordered, twice
     Impair(Box<Impair>),
+}
+
+/// `taut lab delay`
+#[derive(Debug, Args)]
+#[command(after_help = help::DELAY)]
+pub(crate) struct Delay {
+    /// Where the marks are played
+    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    pub(crate) output: DeviceSpec,
+    /// Where they are heard
+    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    pub(crate) input: DeviceSpec,
+    /// What the way between was set to, to be shown beside what was measured
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) configured: Option<Span>,
+    /// Sample rate of both
+    #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate,
+          help_heading = "Devices")]
+    pub(crate) rate: Rate,
+    /// Channels of both; all play the same
+    #[arg(long, value_name = "N", default_value = "2", value_parser = channels,
+          help_heading = "Devices")]
+    pub(crate) channels: Channels,
+    /// The channel that is listened to, counted from 1
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Devices",
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) channel: u32,
+    /// Frames that each device takes at a time: 48 are 1ms at 48000 Hz
+    #[arg(long, value_name = "FRAMES", default_value_t = 48, help_heading = "Devices",
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) period: u32,
+    /// Periods in each device's buffer
+    #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Devices",
+          value_parser = clap::value_parser!(u32).range(2..=64))]
+    pub(crate) periods: u32,
+    /// Priority of the devices' threads
+    #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>,
+          help_heading = "Devices")]
+    pub(crate) scheduler: Scheduler,
+    /// How long to wait before marks count: streams begin, servos find their rate
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = span,
+          help_heading = "Run")]
+    pub(crate) settle: Span,
+    /// How long they count, such as 10s; else until Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
+    pub(crate) duration: Option<Span>,
+    /// What to print at the end
+    #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Run")]
+    pub(crate) report: ReportKind,
 }
 
 /// `taut lab impair`

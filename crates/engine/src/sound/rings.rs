@@ -10,19 +10,19 @@ struct Mark<At> {
 }
 
 /// Two rings: runs of samples, and where or when each begins.
-pub(super) struct Writer<At> {
+pub struct Writer<At> {
     samples: Producer<f32>,
     marks: Producer<Mark<At>>,
 }
 
 /// Their other end.
-pub(super) struct Reader<At> {
+pub struct Reader<At> {
     samples: Consumer<f32>,
     marks: Consumer<Mark<At>>,
 }
 
 /// Room for so many samples in so many runs.
-pub(super) fn rings<At>(samples: usize, marks: usize) -> (Writer<At>, Reader<At>) {
+pub fn rings<At>(samples: usize, marks: usize) -> (Writer<At>, Reader<At>) {
     let (sample_in, sample_out) = RingBuffer::new(samples);
     let (mark_in, mark_out) = RingBuffer::new(marks);
     let writer = Writer { samples: sample_in, marks: mark_in };
@@ -31,7 +31,7 @@ pub(super) fn rings<At>(samples: usize, marks: usize) -> (Writer<At>, Reader<At>
 
 impl<At> Writer<At> {
     /// Writes one channel of a run, or nothing where there is no room. Wait-free.
-    pub(super) fn write(&mut self, at: At, channels: usize, channel: usize, samples: &[f32]) {
+    pub fn write(&mut self, at: At, channels: usize, channel: usize, samples: &[f32]) {
         let frames = samples.len() / channels.max(1);
         let picked = samples.iter().skip(channel).step_by(channels.max(1)).copied().take(frames);
         if self.marks.slots() == 0 {
@@ -47,12 +47,12 @@ impl<At> Writer<At> {
 
 impl<At> Reader<At> {
     /// Whether nobody will write any more.
-    pub(super) fn is_abandoned(&self) -> bool {
+    pub fn is_abandoned(&self) -> bool {
         self.marks.is_abandoned()
     }
 
     /// Takes every run. Allocates where one goes over the ring's end.
-    pub(super) fn read(&mut self, mut take: impl FnMut(At, &[f32])) {
+    pub fn read(&mut self, mut take: impl FnMut(At, &[f32])) {
         while let Ok(mark) = self.marks.pop() {
             let Ok(chunk) = self.samples.read_chunk(mark.frames) else { return };
             let (head, tail) = chunk.as_slices();

@@ -1,0 +1,110 @@
+//! Plays marks on a device, and says when each meets the DAC.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use rtrb::{Consumer, Producer};
+use tautline_dsp::timecode::Marker;
+use tautline_io::memory;
+use tautline_proto::device::{Cycle, Flow, Process, Settings};
+use tautline_proto::time::Frames;
+use tautline_proto::units::Rate;
+
+use super::judge::{Judge, Played};
+
+/// What a device got wrong by its own word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct DeviceFaults {
+    pub(super) xruns: u64,
+    pub(super) skipped: i64,
+}
+
+/// Counted on a device's thread, read on another.
+#[derive(Debug, Default)]
+pub(super) struct FaultCounter {
+    xruns: AtomicU64,
+    skipped: AtomicI64,
+}
+
+impl FaultCounter {
+    /// Wait-free.
+    pub(super) fn count(&self, xruns: u32, skipped: Frames) {
+        self.xruns.fetch_add(u64::from(xruns), Ordering::Relaxed);
+        self.skipped.fetch_add(skipped.count(), Ordering::Relaxed);
+    }
+
+    pub(super) fn read(&self) -> DeviceFaults {
+        DeviceFaults {
+            xruns: self.xruns.load(Ordering::Relaxed),
+            skipped: self.skipped.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What the output's device calls.
+pub(super) struct Player {
+    marker: Marker,
+    channels: usize,
+    rate: Rate,
+    /// Frames of the device so far.
+    frames: i64,
+    marks: Producer<Played>,
+    faults: Arc<FaultCounter>,
+}
+
+/// The other end: what was played.
+pub(super) struct Marks {
+    marks: Consumer<Played>,
+    faults: Arc<FaultCounter>,
+}
+
+/// Marks that may wait for the ordinary thread: ten seconds of them at 48 kHz.
+const WAITING: usize = 1024;
+
+pub(super) fn player(settings: &Settings) -> (Player, Marks) {
+    let (producer, marks) = memory::ring(WAITING);
+    let faults = Arc::<FaultCounter>::default();
+    let player = Player {
+        marker: Marker::new(),
+        channels: settings.channels.count(),
+        rate: settings.rate,
+        frames: 0,
+        marks: producer,
+        faults: Arc::clone(&faults),
+    };
+    (player, Marks { marks, faults })
+}
+
+impl Process for Player {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let side = &mut cycle.playback;
+        self.faults.count(cycle.xruns, side.skipped);
+        self.frames += side.skipped.count();
+        let Self { marker, rate, frames, marks, .. } = self;
+        let (meets, uncertainty) = (side.meets, side.uncertainty);
+        marker.fill(self.channels, side.samples, |placed| {
+            let played = Played {
+                number: placed.number,
+                frame: *frames + placed.frame as i64,
+                at: meets + rate.span_of(Frames::from_len(placed.frame)),
+                uncertainty,
+            };
+            // Where there is no room, a mark will be heard that nobody knows of.
+            let _ = marks.push(played);
+        });
+        self.frames += (side.samples.len() / self.channels) as i64;
+        Flow::Continue
+    }
+}
+
+impl Marks {
+    pub(super) fn read(&mut self, judge: &mut Judge) {
+        while let Ok(played) = self.marks.pop() {
+            judge.played(played);
+        }
+    }
+
+    pub(super) fn faults(&self) -> DeviceFaults {
+        self.faults.read()
+    }
+}

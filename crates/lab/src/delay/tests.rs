@@ -1,0 +1,254 @@
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use tautline_proto::device::{Cycle, DeviceError, Ended, Flow, Process, Settings, Side};
+use tautline_proto::time::Frames;
+use tautline_proto::units::Channels;
+
+use super::*;
+
+const SETTINGS: Settings = Settings {
+    rate: Rate::HZ_48000,
+    channels: Channels::STEREO,
+    period: Frames::new(48),
+    periods: 2,
+};
+const UNSURE: Span = Span::from_micros(3);
+
+/// Two cards with a cable between that is `frames` long, in time that passes by the frame.
+struct Loop {
+    frames: i64,
+    blocks: usize,
+    /// What happens to the sound on the way: its frame and its samples.
+    spoil: fn(&mut Vec<f32>),
+}
+
+impl Default for Loop {
+    fn default() -> Self {
+        Self { frames: 0, blocks: 400, spoil: |_| {} }
+    }
+}
+
+struct Plays {
+    cable: Sender<Vec<f32>>,
+    blocks: usize,
+    start: LocalTime,
+}
+
+struct Hears {
+    cable: Receiver<Vec<f32>>,
+    delay: i64,
+    start: LocalTime,
+    spoil: fn(&mut Vec<f32>),
+}
+
+impl Loop {
+    fn cards(&self) -> (Box<dyn Device>, Box<dyn Device>) {
+        let (there, here) = channel();
+        let start = now();
+        (
+            Box::new(Plays { cable: there, blocks: self.blocks, start }),
+            Box::new(Hears { cable: here, delay: self.frames, start, spoil: self.spoil }),
+        )
+    }
+
+    fn measure(&self) -> DelayReport {
+        let options = DelayOptions {
+            configured: None,
+            settle: Span::ZERO,
+            duration: None,
+            scheduler: Scheduler::Other,
+            channel: 0,
+        };
+        measure(self.cards(), &options, &Stop::default()).unwrap()
+    }
+}
+
+fn instant(start: LocalTime, frame: usize) -> LocalTime {
+    start + SETTINGS.rate.span_of(Frames::from_len(frame))
+}
+
+impl Device for Plays {
+    fn settings(&self) -> Settings {
+        SETTINGS
+    }
+
+    fn run(&mut self, mut process: Box<dyn Process>, _stop: &Stop) -> (Box<dyn Process>, Ended) {
+        for block in 0..self.blocks {
+            let mut samples = vec![0.0; 96];
+            let meets = instant(self.start, block * 48);
+            let side =
+                Side { samples: &mut samples, meets, uncertainty: UNSURE, skipped: Frames::ZERO };
+            let mut cycle = Cycle { now: meets, capture: Side::absent(), playback: side, xruns: 0 };
+            assert_eq!(process.process(&mut cycle), Flow::Continue);
+            self.cable.send(samples).unwrap();
+        }
+        // The cable is pulled when this card is closed, which waits for nobody.
+        self.cable = channel().0;
+        (process, Ended::Finished)
+    }
+}
+
+impl Device for Hears {
+    fn settings(&self) -> Settings {
+        SETTINGS
+    }
+
+    fn run(&mut self, mut process: Box<dyn Process>, _stop: &Stop) -> (Box<dyn Process>, Ended) {
+        let mut sound = vec![0.0; self.delay as usize * 2];
+        sound.extend(self.cable.iter().flatten());
+        (self.spoil)(&mut sound);
+        for (block, samples) in sound.chunks_exact_mut(96).enumerate() {
+            let meets = instant(self.start, block * 48);
+            let side = Side { samples, meets, uncertainty: UNSURE, skipped: Frames::ZERO };
+            let mut cycle = Cycle { now: meets, capture: side, playback: Side::absent(), xruns: 0 };
+            process.process(&mut cycle);
+        }
+        (process, Ended::Finished)
+    }
+}
+
+fn row(report: &DelayReport) -> &Row {
+    report.rows.first().unwrap()
+}
+
+#[test]
+fn a_known_delay_is_read_back_within_its_uncertainty() {
+    for frames in [0, 1, 240, 4801] {
+        let report = Loop { frames, ..Loop::default() }.measure();
+        let row = row(&report);
+        let known = SETTINGS.rate.span_of(Frames::new(frames)).as_nanos();
+        let unsure = row.uncertainty_ns.unwrap();
+        let median = row.measured.p50_ns.unwrap();
+        assert!((median - known).abs() <= unsure, "{frames}: {report}");
+        assert!((6_000..7_000).contains(&unsure), "both devices and the search: {unsure}");
+        assert_eq!((row.marks_missed, row.marks_repeated), (0, 0), "{report}");
+        assert_eq!((row.dropped_frames, row.repeated_frames), (0, 0), "{report}");
+        assert!(row.marks_played >= 28, "{report}");
+        assert!(row.drift_ppm.is_none() && row.least_confidence.unwrap() > 0.9999, "{report}");
+    }
+}
+
+#[test]
+fn frames_that_were_dropped_or_repeated_on_the_way_are_counted() {
+    let spoil = |sound: &mut Vec<f32>| {
+        // Where one mark ends and the next begins: elsewhere they spoil a mark's number, too.
+        sound.drain(20_156..20_162);
+        let again = sound[28_790..28_794].to_vec();
+        sound.splice(28_794..28_794, again);
+    };
+    let report = Loop { spoil, ..Loop::default() }.measure();
+    assert_eq!((row(&report).dropped_frames, row(&report).repeated_frames), (3, 2), "{report}");
+    assert_eq!(row(&report).marks_missed, 0, "{report}");
+}
+
+#[test]
+fn a_mark_that_was_silenced_on_the_way_is_missed() {
+    let spoil = |sound: &mut Vec<f32>| sound[9_600..10_000].fill(0.0);
+    let report = Loop { spoil, ..Loop::default() }.measure();
+    assert_eq!(row(&report).marks_missed, 1, "{report}");
+    assert_eq!((row(&report).dropped_frames, row(&report).repeated_frames), (0, 0), "{report}");
+}
+
+#[test]
+fn where_nothing_comes_back_all_is_missed_and_no_figure_is_made_up() {
+    let spoil = |sound: &mut Vec<f32>| sound.fill(0.0);
+    let report = Loop { spoil, ..Loop::default() }.measure();
+    assert!(!report.heard_any());
+    assert!(row(&report).marks_missed >= 38, "{report}");
+    assert!(report.to_string().contains("no mark was heard"), "{report}");
+}
+
+#[test]
+fn a_turned_and_softer_sound_is_told() {
+    let spoil = |sound: &mut Vec<f32>| sound.iter_mut().for_each(|sample| *sample *= -0.5);
+    let report = Loop { spoil, ..Loop::default() }.measure();
+    assert!((row(&report).gain.unwrap() + 0.0629).abs() < 1e-3, "{report}");
+    assert!(report.to_string().contains("polarity turned"), "{report}");
+}
+
+#[test]
+fn a_device_that_goes_ends_the_measurement_with_its_sentence() {
+    struct Goes;
+    impl Device for Goes {
+        fn settings(&self) -> Settings {
+            SETTINGS
+        }
+        fn run(&mut self, process: Box<dyn Process>, _: &Stop) -> (Box<dyn Process>, Ended) {
+            let [tried, answer, mend] = ["a", "b", "c"].map(str::to_owned);
+            (process, Ended::Gone(DeviceError { tried, answer, mend }))
+        }
+    }
+    let (_, hears) = Loop::default().cards();
+    let options = DelayOptions {
+        configured: None,
+        settle: Span::ZERO,
+        duration: None,
+        scheduler: Scheduler::Other,
+        channel: 0,
+    };
+    let error = measure((Box::new(Goes), hears), &options, &Stop::default()).unwrap_err();
+    assert_eq!(error.to_string(), "a: b; c");
+}
+
+fn at(mark: u32, delay_micros: i64) -> (Played, Heard) {
+    let frame = i64::from(mark) * 480 + 124;
+    let played = LocalTime::ZERO + SETTINGS.rate.span_of(Frames::new(frame));
+    let number = mark % tautline_dsp::timecode::NUMBERS;
+    (
+        Played { number, frame, at: played, uncertainty: Span::ZERO },
+        Heard {
+            number,
+            frame: frame as f64,
+            at: played + Span::from_micros(delay_micros),
+            uncertainty: Span::ZERO,
+            confidence: 1.0,
+            gain: 0.1,
+        },
+    )
+}
+
+#[test]
+fn cards_that_drift_apart_drop_and_repeat_nothing() {
+    for ppm in [500.0, -500.0, 100.0] {
+        let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO);
+        for mark in 0..2000 {
+            let (played, mut heard) = at(mark, 5000);
+            heard.frame *= 1.0 + ppm / 1e6;
+            judge.played(played);
+            judge.heard(heard);
+        }
+        let outcome = judge.finish(LocalTime::NEVER);
+        assert_eq!((outcome.dropped_frames, outcome.repeated_frames), (0, 0), "{ppm}");
+        assert!((outcome.drift_ppm.unwrap() - ppm).abs() < 0.01, "{ppm}");
+    }
+}
+
+#[test]
+fn numbers_may_wrap_while_marks_are_under_way() {
+    let last = tautline_dsp::timecode::NUMBERS;
+    let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO);
+    for mark in last - 5..last + 5 {
+        judge.played(at(mark, 0).0);
+    }
+    for mark in last - 5..last + 5 {
+        judge.heard(at(mark, 5000).1);
+    }
+    let outcome = judge.finish(LocalTime::NEVER);
+    assert_eq!((outcome.delay.count(), outcome.missed, outcome.repeated), (10, 0, 0));
+    assert_eq!(outcome.delay.median(), Some(Span::from_micros(5000)));
+}
+
+#[test]
+fn marks_that_come_again_are_counted_and_those_before_the_beginning_are_not() {
+    let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO + Span::from_millis(50));
+    for mark in 0..20 {
+        let (played, heard) = at(mark, 1000);
+        judge.played(played);
+        judge.heard(heard);
+        if mark == 11 {
+            judge.heard(heard);
+        }
+    }
+    let outcome = judge.finish(LocalTime::NEVER);
+    assert_eq!((outcome.played, outcome.missed, outcome.repeated), (15, 0, 1));
+}
