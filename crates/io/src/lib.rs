@@ -25,6 +25,7 @@ mod shared;
 mod socket;
 pub mod stall;
 pub mod thread;
+pub mod timer;
 mod timestamp;
 mod transmit;
 pub mod udp;

@@ -1,0 +1,87 @@
+//! Reads ALSA's configuration and says what is wrong with it, as ALSA's own plugins do.
+
+use core::ffi::{CStr, c_char};
+use std::ffi::CString;
+
+use alsa_sys::{
+    SND_CONFIG_TYPE_INTEGER, SND_CONFIG_TYPE_INTEGER64, SND_CONFIG_TYPE_STRING, snd_config_get_id,
+    snd_config_get_integer, snd_config_get_integer64, snd_config_get_string, snd_config_get_type,
+    snd_config_iterator_end, snd_config_iterator_entry, snd_config_iterator_first,
+    snd_config_iterator_next, snd_config_t,
+};
+
+use crate::ffi::snd_lib_error;
+use crate::keys::Value;
+
+/// The keys of one compound, in order.
+///
+/// # Safety
+/// `conf` is a compound that ALSA made and keeps while this runs.
+pub(crate) unsafe fn pairs(conf: *const snd_config_t) -> Vec<(String, Value)> {
+    let mut pairs = Vec::new();
+    // SAFETY: ALSA's own way through a compound that lives.
+    unsafe {
+        let end = snd_config_iterator_end(conf);
+        let mut at = snd_config_iterator_first(conf);
+        while at != end {
+            let entry = snd_config_iterator_entry(at);
+            let mut id: *const c_char = core::ptr::null();
+            if snd_config_get_id(entry, &raw mut id) >= 0 && !id.is_null() {
+                pairs.push((text(id), value(entry)));
+            }
+            at = snd_config_iterator_next(at);
+        }
+    }
+    pairs
+}
+
+/// # Safety
+/// `entry` is a node of a configuration that ALSA keeps.
+unsafe fn value(entry: *const snd_config_t) -> Value {
+    // SAFETY: each is asked for what its type says it holds, and writes to a place of that type.
+    unsafe {
+        match snd_config_get_type(entry) {
+            SND_CONFIG_TYPE_STRING => {
+                let mut held: *const c_char = core::ptr::null();
+                snd_config_get_string(entry, &raw mut held);
+                // A text that is not there is an empty one.
+                Value::Text(if held.is_null() { String::new() } else { text(held) })
+            }
+            SND_CONFIG_TYPE_INTEGER => {
+                let mut held = 0;
+                snd_config_get_integer(entry, &raw mut held);
+                #[expect(clippy::useless_conversion, reason = "32 bits on some hosts")]
+                Value::Number(i64::from(held))
+            }
+            SND_CONFIG_TYPE_INTEGER64 => {
+                let mut held = 0;
+                snd_config_get_integer64(entry, &raw mut held);
+                Value::Number(held)
+            }
+            _ => Value::Other,
+        }
+    }
+}
+
+/// # Safety
+/// `text` ends with a zero byte and lives.
+pub(crate) unsafe fn text(text: *const c_char) -> String {
+    // SAFETY: as promised.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// Says one sentence where ALSA says its own: by the handler that the application installed, or to
+/// standard error. Never to standard output.
+pub(crate) fn complain(sentence: &str) {
+    if sentence.is_empty() {
+        return;
+    }
+    let Ok(sentence) = CString::new(sentence.replace('\0', "?")) else { return };
+    // SAFETY: the library sets it before any plugin is loaded and never to null; format and
+    // arguments fit.
+    unsafe {
+        if let Some(say) = snd_lib_error {
+            say(c"tautline".as_ptr(), 0, c"pcm".as_ptr(), 0, c"%s".as_ptr(), sentence.as_ptr());
+        }
+    }
+}

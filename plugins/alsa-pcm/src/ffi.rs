@@ -1,0 +1,125 @@
+//! The part of ALSA's external plugin interface that `alsa-sys` leaves out: `alsa/pcm_ioplug.h`,
+//! protocol 1.0.2, and the hook for messages of `alsa/error.h`.
+
+use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_ushort, c_void};
+
+use alsa_sys::{snd_pcm_channel_area_t, snd_pcm_hw_params_t, snd_pcm_sw_params_t, snd_pcm_t};
+
+/// `SND_PCM_IOPLUG_VERSION`.
+pub(crate) const VERSION: c_uint = (1 << 16) | 2;
+/// `SND_PCM_IOPLUG_FLAG_LISTED`.
+pub(crate) const FLAG_LISTED: c_uint = 1;
+/// `SND_PCM_IOPLUG_FLAG_BOUNDARY_WA`: the pointer wraps at the boundary, not at the buffer's size.
+pub(crate) const FLAG_BOUNDARY: c_uint = 1 << 2;
+
+/// `SND_PCM_IOPLUG_HW_…`
+pub(crate) const HW_ACCESS: c_int = 0;
+pub(crate) const HW_FORMAT: c_int = 1;
+pub(crate) const HW_CHANNELS: c_int = 2;
+pub(crate) const HW_RATE: c_int = 3;
+pub(crate) const HW_PERIOD_BYTES: c_int = 4;
+pub(crate) const HW_BUFFER_BYTES: c_int = 5;
+pub(crate) const HW_PERIODS: c_int = 6;
+
+/// `snd_pcm_ioplug_t`
+#[repr(C)]
+pub(crate) struct Ioplug {
+    pub(crate) version: c_uint,
+    pub(crate) name: *const c_char,
+    pub(crate) flags: c_uint,
+    pub(crate) poll_fd: c_int,
+    pub(crate) poll_events: c_uint,
+    pub(crate) mmap_rw: c_uint,
+    pub(crate) callback: *const Callbacks,
+    pub(crate) private_data: *mut c_void,
+    pub(crate) pcm: *mut snd_pcm_t,
+    pub(crate) stream: c_int,
+    pub(crate) state: c_int,
+    pub(crate) appl_ptr: c_ulong,
+    pub(crate) hw_ptr: c_ulong,
+    pub(crate) nonblock: c_int,
+    pub(crate) access: c_int,
+    pub(crate) format: c_int,
+    pub(crate) channels: c_uint,
+    pub(crate) rate: c_uint,
+    pub(crate) period_size: c_ulong,
+    pub(crate) buffer_size: c_ulong,
+}
+
+/// A callback that takes nothing else.
+pub(crate) type Plain = unsafe extern "C" fn(*mut Ioplug) -> c_int;
+
+/// `snd_pcm_ioplug_callback_t`
+#[repr(C)]
+pub(crate) struct Callbacks {
+    pub(crate) start: Option<Plain>,
+    pub(crate) stop: Option<Plain>,
+    pub(crate) pointer: Option<unsafe extern "C" fn(*mut Ioplug) -> c_long>,
+    pub(crate) transfer: Option<
+        unsafe extern "C" fn(
+            *mut Ioplug,
+            *const snd_pcm_channel_area_t,
+            c_ulong,
+            c_ulong,
+        ) -> c_long,
+    >,
+    pub(crate) close: Option<Plain>,
+    pub(crate) hw_params:
+        Option<unsafe extern "C" fn(*mut Ioplug, *mut snd_pcm_hw_params_t) -> c_int>,
+    pub(crate) hw_free: Option<Plain>,
+    pub(crate) sw_params:
+        Option<unsafe extern "C" fn(*mut Ioplug, *mut snd_pcm_sw_params_t) -> c_int>,
+    pub(crate) prepare: Option<Plain>,
+    pub(crate) drain: Option<Plain>,
+    pub(crate) pause: Option<unsafe extern "C" fn(*mut Ioplug, c_int) -> c_int>,
+    pub(crate) resume: Option<Plain>,
+    pub(crate) poll_descriptors_count: Option<Plain>,
+    pub(crate) poll_descriptors:
+        Option<unsafe extern "C" fn(*mut Ioplug, *mut libc::pollfd, c_uint) -> c_int>,
+    pub(crate) poll_revents: Option<
+        unsafe extern "C" fn(*mut Ioplug, *mut libc::pollfd, c_uint, *mut c_ushort) -> c_int,
+    >,
+    pub(crate) dump: Option<unsafe extern "C" fn(*mut Ioplug, *mut c_void)>,
+    pub(crate) delay: Option<unsafe extern "C" fn(*mut Ioplug, *mut c_long) -> c_int>,
+    pub(crate) query_chmaps: Option<unsafe extern "C" fn(*mut Ioplug) -> *mut *mut c_void>,
+    pub(crate) get_chmap: Option<unsafe extern "C" fn(*mut Ioplug) -> *mut c_void>,
+    pub(crate) set_chmap: Option<unsafe extern "C" fn(*mut Ioplug, *const c_void) -> c_int>,
+}
+
+/// `snd_lib_error_handler_t`
+type Say = unsafe extern "C" fn(*const c_char, c_int, *const c_char, c_int, *const c_char, ...);
+
+unsafe extern "C" {
+    pub(crate) fn snd_pcm_ioplug_create(
+        io: *mut Ioplug,
+        name: *const c_char,
+        stream: c_int,
+        mode: c_int,
+    ) -> c_int;
+    pub(crate) fn snd_pcm_ioplug_delete(io: *mut Ioplug) -> c_int;
+    pub(crate) fn snd_pcm_ioplug_set_param_minmax(
+        io: *mut Ioplug,
+        kind: c_int,
+        least: c_uint,
+        most: c_uint,
+    ) -> c_int;
+    pub(crate) fn snd_pcm_ioplug_set_param_list(
+        io: *mut Ioplug,
+        kind: c_int,
+        count: c_uint,
+        list: *const c_uint,
+    ) -> c_int;
+    /// The handler of messages in force: the library's own, which writes to standard error, or the
+    /// application's.
+    pub(crate) static snd_lib_error: Option<Say>;
+}
+
+// What the header's compiler makes of the same on 64-bit hosts; `tests/layout.rs` asks it.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    use core::mem::offset_of;
+    assert!(size_of::<Ioplug>() == 120 && size_of::<Callbacks>() == 160);
+    assert!(offset_of!(Ioplug, callback) == 32 && offset_of!(Ioplug, stream) == 56);
+    assert!(offset_of!(Ioplug, appl_ptr) == 64 && offset_of!(Ioplug, buffer_size) == 112);
+    assert!(offset_of!(Callbacks, delay) == 128);
+};

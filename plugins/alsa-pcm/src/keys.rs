@@ -1,0 +1,345 @@
+//! The keys of `type tautline` in ALSA's configuration.
+
+use std::net::Ipv6Addr;
+use std::path::Path;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_engine::address::Address;
+use tautline_engine::plan::LinkKind;
+use tautline_proto::device::Direction;
+use tautline_proto::stream::{LONGEST_LINK_OFFSET, packet_frames};
+use tautline_proto::text::parse_span;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+
+use crate::complaint::Complaint;
+
+/// A value as ALSA reads it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Text(String),
+    Number(i64),
+    /// A compound, a real number or a pointer.
+    Other,
+}
+
+/// Which latency is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Latency {
+    /// The usual one, or the sender's.
+    Usual,
+    Kept(Span),
+    /// What the packets ask for.
+    Auto,
+}
+
+/// A PCM as it is configured.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Wish {
+    pub(crate) address: Address,
+    pub(crate) latency: Latency,
+    pub(crate) ptime: Span,
+    pub(crate) format: SampleFormat,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) channels: Option<Channels>,
+    /// Frames per wake-up of the thread that owns the wire, at most.
+    pub(crate) period: Frames,
+    pub(crate) link: LinkKind,
+}
+
+/// Periods that an engine takes: 16 frames are what cards at their least do, 8192 is more than any
+/// latency wants.
+pub(crate) const PERIODS: (i64, i64) = (16, 8192);
+
+const KEYS: &str = "to, from, latency, ptime, format, rate, channels, period and pacing";
+
+/// Keys of ALSA's own type `aaf`, of streams by AVTP.
+const OF_AVTP: [&str; 8] = [
+    "ifname",
+    "addr",
+    "prio",
+    "streamid",
+    "mtt",
+    "time_uncertainty",
+    "frames_per_pdu",
+    "ptime_tolerance",
+];
+
+/// What is gathered while keys are read.
+struct Gathered {
+    to: Option<String>,
+    from: Option<String>,
+    latency: Latency,
+    ptime: Span,
+    format: SampleFormat,
+    rate: Option<Rate>,
+    channels: Option<Channels>,
+    period: Frames,
+    link: LinkKind,
+}
+
+/// Reads the keys of the PCM called `name`, opened in this direction. A text that is empty stands
+/// for a key that is not there, as arguments with nothing in them do.
+pub(crate) fn read(
+    name: &str,
+    keys: &[(String, Value)],
+    direction: Direction,
+) -> Result<Wish, Complaint> {
+    let mut gathered = Gathered {
+        to: None,
+        from: None,
+        latency: Latency::Usual,
+        ptime: Span::from_millis(1),
+        format: SampleFormat::L24,
+        rate: None,
+        channels: None,
+        period: Frames::new(48),
+        link: LinkKind::Auto,
+    };
+    let about = |why: String| Complaint::unusable(format!("pcm.{name}: {why}"));
+    for (key, value) in keys.iter().filter(|(_, value)| *value != Value::Text(String::new())) {
+        gathered.take(key, value).map_err(about)?;
+    }
+    let wish = gathered.wish(direction).map_err(about)?;
+    if let Some(rate) = wish.rate {
+        packet_frames(rate, wish.ptime).map_err(|error| about(error.to_string()))?;
+    }
+    Ok(wish)
+}
+
+impl Gathered {
+    fn take(&mut self, key: &str, value: &Value) -> Result<(), String> {
+        match key {
+            // `type` brought us here, the others are for people and for lists of PCMs.
+            "type" | "comment" | "hint" => {}
+            "to" => self.to = Some(text(key, value, "rtp://239.69.1.5:5004")?),
+            "from" => self.from = Some(text(key, value, "rtp://0.0.0.0:5004")?),
+            "latency" => self.latency = latency(&text(key, value, "5ms")?)?,
+            "ptime" => {
+                self.ptime = span(key, &text(key, value, "1ms")?)?;
+                packet_frames(Rate::HZ_48000, self.ptime).map_err(|error| error.to_string())?;
+            }
+            "format" => self.format = format(&text(key, value, "l24")?)?,
+            "rate" => {
+                let rate = number(key, value)?;
+                let rate = u32::try_from(rate)
+                    .map_err(|_| format!("rate {rate} is no rate; use 48000"))?;
+                self.rate = Some(Rate::new(rate).map_err(|error| error.to_string())?);
+            }
+            "channels" => {
+                let count = u32::try_from(number(key, value)?).unwrap_or(u32::MAX);
+                self.channels = Some(Channels::new(count).map_err(|error| error.to_string())?);
+            }
+            "period" => {
+                let frames = number(key, value)?;
+                if !(PERIODS.0..=PERIODS.1).contains(&frames) {
+                    return Err(format!(
+                        "period {frames} cannot be kept; use {} to {} frames",
+                        PERIODS.0, PERIODS.1
+                    ));
+                }
+                self.period = Frames::new(frames);
+            }
+            "pacing" => self.link = pacing(&text(key, value, "auto")?)?,
+            key if OF_AVTP.contains(&key) => {
+                return Err(format!(
+                    "`{key}` is a key of AVTP streams, which this version does not carry yet; use \
+                     to \"rtp://HOST:PORT\" or type aaf"
+                ));
+            }
+            other => return Err(format!("`{other}` is no key of type tautline; use {KEYS}")),
+        }
+        Ok(())
+    }
+
+    fn wish(self, direction: Direction) -> Result<Wish, String> {
+        let (own, other, end) = match direction {
+            Direction::Playback => (self.to, self.from, ("to", "from", "playing", "recorded from")),
+            Direction::Capture => (self.from, self.to, ("from", "to", "recording", "played to")),
+        };
+        let (key, other_key, doing, rather) = end;
+        let Some(text) = own else {
+            return Err(if other.is_some() {
+                format!(
+                    "it has only `{other_key}`, so it can be {rather}; for {doing} add {key} \
+                     \"rtp://HOST:5004\""
+                )
+            } else {
+                format!("an address is missing; add {key} \"rtp://HOST:5004\"")
+            });
+        };
+        let text = completed(&text);
+        let address = match direction {
+            Direction::Playback => Address::to_send_to(&text)?,
+            Direction::Capture => Address::to_hear(&text)?,
+        };
+        let Self { latency, ptime, format, rate, channels, period, link, .. } = self;
+        Ok(Wish { address, latency, ptime, format, rate, channels, period, link })
+    }
+}
+
+/// An address as `aplay -D taut:HOST` gives it, in full: RTP, at UDP port 5004 unless it says
+/// another.
+fn completed(text: &str) -> String {
+    let (place, query) = text.split_at(text.find('?').unwrap_or(text.len()));
+    let is_file = Path::new(place).extension().is_some_and(|end| end.eq_ignore_ascii_case("sdp"));
+    if is_file || place.contains("://") {
+        return text.to_owned();
+    }
+    if place.parse::<Ipv6Addr>().is_ok() {
+        return format!("rtp://[{place}]:5004{query}");
+    }
+    let has_port = place.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let port = if has_port { "" } else { ":5004" };
+    format!("rtp://{place}{port}{query}")
+}
+
+fn text(key: &str, value: &Value, example: &str) -> Result<String, String> {
+    match value {
+        Value::Text(text) => Ok(text.trim().to_owned()),
+        Value::Number(number) if key != "latency" && key != "ptime" => Ok(number.to_string()),
+        Value::Number(number) => {
+            Err(format!("{key} {number} has no unit; write {key} \"{number}ms\""))
+        }
+        Value::Other => Err(format!("`{key}` is to be a text; write {key} \"{example}\"")),
+    }
+}
+
+fn number(key: &str, value: &Value) -> Result<i64, String> {
+    let unusable = |given: &str| {
+        format!("{key} {given} is no whole number; write it without unit and quotation marks")
+    };
+    match value {
+        Value::Number(number) => Ok(*number),
+        Value::Text(text) => text.trim().parse().map_err(|_| unusable(&format!("\"{text}\""))),
+        Value::Other => Err(unusable("{…}")),
+    }
+}
+
+fn span(key: &str, text: &str) -> Result<Span, String> {
+    parse_span(text).map_err(|error| format!("{key}: {error}"))
+}
+
+fn latency(text: &str) -> Result<Latency, String> {
+    if text == "auto" {
+        return Ok(Latency::Auto);
+    }
+    let latency = span("latency", text)?;
+    if latency <= Span::ZERO || latency > LONGEST_LINK_OFFSET {
+        return Err(format!(
+            "a latency of {latency} cannot be kept; use one up to {LONGEST_LINK_OFFSET}, or auto"
+        ));
+    }
+    Ok(Latency::Kept(latency))
+}
+
+fn format(text: &str) -> Result<SampleFormat, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "l16" => Ok(SampleFormat::L16),
+        "l24" => Ok(SampleFormat::L24),
+        "f32" => Ok(SampleFormat::F32),
+        _ => Err(format!("format \"{text}\" is not carried; use l16, l24 or f32")),
+    }
+}
+
+fn pacing(text: &str) -> Result<LinkKind, String> {
+    match text {
+        "auto" => Ok(LinkKind::Auto),
+        "direct" => Ok(LinkKind::Direct),
+        "ringed" => Ok(LinkKind::Ringed),
+        _ => Err(format!("pacing \"{text}\" is unknown; use auto, direct or ringed")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(pairs: &[(&str, &str)]) -> Vec<(String, Value)> {
+        let value =
+            |text: &str| text.parse().map_or_else(|_| Value::Text(text.to_owned()), Value::Number);
+        pairs.iter().map(|(key, text)| ((*key).to_owned(), value(text))).collect()
+    }
+
+    fn refusal(pairs: &[(&str, &str)]) -> String {
+        let complaint = read("x", &keys(pairs), Direction::Playback).unwrap_err();
+        assert_eq!(complaint.errno, libc::EINVAL);
+        complaint.sentence
+    }
+
+    #[test]
+    fn a_pcm_is_what_its_keys_say() {
+        let all = [
+            ("type", "tautline"),
+            ("to", "rtp://239.69.1.5:5004"),
+            ("from", ""),
+            ("latency", "5ms"),
+            ("ptime", "125us"),
+            ("format", "L16"),
+            ("rate", "96000"),
+            ("channels", "8"),
+            ("period", "32"),
+            ("pacing", "ringed"),
+        ];
+        let wish = read("x", &keys(&all), Direction::Playback).unwrap();
+        assert_eq!(wish.latency, Latency::Kept(Span::from_millis(5)));
+        assert_eq!((wish.ptime, wish.format), (Span::from_micros(125), SampleFormat::L16));
+        assert_eq!(wish.rate.map(Rate::hertz), Some(96_000));
+        assert_eq!(wish.channels.map(Channels::count), Some(8));
+        assert_eq!((wish.period, wish.link), (Frames::new(32), LinkKind::Ringed));
+        assert_eq!(wish.address.to_string(), "rtp://239.69.1.5:5004");
+    }
+
+    #[test]
+    fn the_direction_says_which_address_is_meant() {
+        let both = keys(&[("to", "10.0.0.2"), ("from", "0.0.0.0:6000")]);
+        let address = |direction| read("x", &both, direction).unwrap().address.to_string();
+        assert_eq!(address(Direction::Playback), "rtp://10.0.0.2:5004");
+        assert_eq!(address(Direction::Capture), "rtp://0.0.0.0:6000");
+    }
+
+    #[test]
+    fn an_address_may_leave_out_what_is_usual() {
+        for (short, full) in [
+            ("kitchen", "rtp://kitchen:5004"),
+            ("kitchen:6000", "rtp://kitchen:6000"),
+            ("239.69.1.5?iface=eth0&ttl=4", "rtp://239.69.1.5:5004?iface=eth0&ttl=4"),
+            ("::1", "rtp://[::1]:5004"),
+            ("[::1]:6000", "rtp://[::1]:6000"),
+            ("rtp://a:1", "rtp://a:1"),
+            ("/tmp/kitchen.sdp", "/tmp/kitchen.sdp"),
+        ] {
+            assert_eq!(completed(short), full);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_answered_with_the_mend() {
+        for (pairs, words) in [
+            (vec![], "an address is missing; add to \"rtp://HOST:5004\""),
+            (vec![("from", "0.0.0.0")], "only `from`"),
+            (vec![("to", "a"), ("latncy", "5ms")], "`latncy` is no key of type tautline; use to"),
+            (vec![("to", "a"), ("latency", "5")], "latency 5 has no unit; write latency \"5ms\""),
+            (vec![("to", "a"), ("latency", "5 parsecs")], "is not a duration"),
+            (vec![("to", "a"), ("latency", "1h")], "cannot be kept"),
+            (vec![("to", "a"), ("ptime", "1s")], "125us to 20ms"),
+            (vec![("to", "a"), ("format", "s16")], "l16, l24 or f32"),
+            (vec![("to", "a"), ("rate", "44000")], "44000"),
+            (vec![("to", "a"), ("rate", "many")], "no whole number"),
+            (vec![("to", "a"), ("rate", "-1")], "no rate"),
+            (vec![("to", "a"), ("channels", "65")], "65"),
+            (vec![("to", "a"), ("channels", "0")], "0"),
+            (vec![("to", "a"), ("period", "7")], "16 to 8192"),
+            (vec![("to", "a"), ("pacing", "etf")], "auto, direct or ringed"),
+            (vec![("to", "avtp://eth0/01:02")], "not in this version"),
+            (vec![("to", "a?gain=3dB")], "--from"),
+            (vec![("ifname", "eth0")], "AVTP"),
+        ] {
+            let sentence = refusal(&pairs);
+            assert!(sentence.starts_with("pcm.x: ") && sentence.contains(words), "{sentence}");
+        }
+        let compound = [("to".to_owned(), Value::Other)];
+        let sentence = read("x", &compound, Direction::Playback).unwrap_err().sentence;
+        assert!(sentence.contains("is to be a text"), "{sentence}");
+    }
+}

@@ -1,0 +1,79 @@
+//! What ALSA is told that the PCM can do. All of it is served.
+//!
+//! ALSA takes limits of periods and buffers in bytes, and an application may choose the format and,
+//! where nothing says how many there are, the channels; so the limits in frames vary with these, and
+//! every one of them is served: the card's own period is no longer than the application's.
+
+use core::ffi::{c_int, c_uint};
+
+use alsa_sys::{
+    SND_PCM_ACCESS_MMAP_INTERLEAVED, SND_PCM_ACCESS_MMAP_NONINTERLEAVED,
+    SND_PCM_ACCESS_RW_INTERLEAVED, SND_PCM_ACCESS_RW_NONINTERLEAVED, SND_PCM_FORMAT_FLOAT_BE,
+    SND_PCM_FORMAT_FLOAT_LE, SND_PCM_FORMAT_S16_BE, SND_PCM_FORMAT_S16_LE, SND_PCM_FORMAT_S24_3BE,
+    SND_PCM_FORMAT_S24_3LE, SND_PCM_FORMAT_S24_BE, SND_PCM_FORMAT_S24_LE, SND_PCM_FORMAT_S32_BE,
+    SND_PCM_FORMAT_S32_LE,
+};
+use tautline_dsp::card::CardFormat;
+use tautline_proto::units::{Channels, Rate};
+
+use crate::ffi;
+use crate::keys::{PERIODS, Wish};
+
+/// The formats, in the host's byte order.
+const FORMATS: [(CardFormat, c_int); 5] = {
+    let little = cfg!(target_endian = "little");
+    [
+        (CardFormat::S32, if little { SND_PCM_FORMAT_S32_LE } else { SND_PCM_FORMAT_S32_BE }),
+        (CardFormat::F32, if little { SND_PCM_FORMAT_FLOAT_LE } else { SND_PCM_FORMAT_FLOAT_BE }),
+        (CardFormat::S24, if little { SND_PCM_FORMAT_S24_LE } else { SND_PCM_FORMAT_S24_BE }),
+        (CardFormat::S24In3, if little { SND_PCM_FORMAT_S24_3LE } else { SND_PCM_FORMAT_S24_3BE }),
+        (CardFormat::S16, if little { SND_PCM_FORMAT_S16_LE } else { SND_PCM_FORMAT_S16_BE }),
+    ]
+};
+
+/// The format that ALSA numbers so.
+pub(crate) fn card_format(number: c_int) -> Option<CardFormat> {
+    FORMATS.iter().find(|(_, known)| *known == number).map(|(format, _)| *format)
+}
+
+/// Bytes of the narrowest and of the widest sample.
+const SAMPLE: (c_uint, c_uint) = (2, 4);
+/// The longest period, in frames of the widest samples.
+const PERIOD: c_uint = 8192;
+/// The longest buffer, in frames of the widest samples: two seconds at 48 kHz.
+const BUFFER: c_uint = 96_000;
+/// The same where there may be 64 channels or one: a tenth of a second of the former, 13 seconds of
+/// the latter in 16 bits.
+const BUFFER_OF_ANY: c_uint = 4800;
+
+/// One limit, as ALSA's functions take it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    List(c_int, Vec<c_uint>),
+    Between(c_int, c_uint, c_uint),
+}
+
+/// All that the PCM offers.
+pub(crate) fn offers(wish: &Wish) -> Vec<Offer> {
+    let accesses = [
+        SND_PCM_ACCESS_MMAP_INTERLEAVED,
+        SND_PCM_ACCESS_MMAP_NONINTERLEAVED,
+        SND_PCM_ACCESS_RW_INTERLEAVED,
+        SND_PCM_ACCESS_RW_NONINTERLEAVED,
+    ];
+    let rates = wish.rate.map_or(Rate::SUPPORTED.to_vec(), |rate| vec![rate.hertz()]);
+    let count = |channels: Channels| channels.count() as c_uint;
+    let (least, most) =
+        wish.channels.map_or((1, Channels::MAX.into()), |known| (count(known), count(known)));
+    let buffer = if least == most { BUFFER } else { BUFFER_OF_ANY };
+    let shortest = PERIODS.0 as c_uint * least * SAMPLE.0;
+    vec![
+        Offer::List(ffi::HW_ACCESS, accesses.iter().map(|access| *access as c_uint).collect()),
+        Offer::List(ffi::HW_FORMAT, FORMATS.iter().map(|(_, number)| *number as c_uint).collect()),
+        Offer::Between(ffi::HW_CHANNELS, least, most),
+        Offer::List(ffi::HW_RATE, rates),
+        Offer::Between(ffi::HW_PERIOD_BYTES, shortest, PERIOD.min(buffer / 2) * most * SAMPLE.1),
+        Offer::Between(ffi::HW_BUFFER_BYTES, 2 * shortest, buffer * most * SAMPLE.1),
+        Offer::Between(ffi::HW_PERIODS, 2, BUFFER),
+    ]
+}

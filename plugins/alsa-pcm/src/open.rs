@@ -1,0 +1,131 @@
+//! Where ALSA enters.
+
+use core::ffi::{c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use alsa_sys::{SND_PCM_STREAM_PLAYBACK, snd_config_t, snd_pcm_stream_t, snd_pcm_t};
+use tautline_io::timer::Timer;
+use tautline_proto::device::Direction;
+
+use crate::complaint::Complaint;
+use crate::conf::{complain, pairs, text};
+use crate::ffi::{
+    Ioplug, snd_pcm_ioplug_create, snd_pcm_ioplug_delete, snd_pcm_ioplug_set_param_list,
+    snd_pcm_ioplug_set_param_minmax,
+};
+use crate::keys::{self, Value};
+use crate::offers::{Offer, offers};
+use crate::pcm::Pcm;
+use crate::plug::Plug;
+use crate::wire::reach;
+
+/// Says that the entry below is of the interface's version 001 (`SND_PCM_PLUGIN_SYMBOL`).
+#[unsafe(no_mangle)]
+pub static __snd_pcm_tautline_open_dlsym_pcm_001: c_char = 0;
+
+/// Opens a PCM of `type tautline` (`SND_PCM_PLUGIN_DEFINE_FUNC`).
+///
+/// # Safety
+/// Called by ALSA, with a configuration that lives and a place for the handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _snd_pcm_tautline_open(
+    pcmp: *mut *mut snd_pcm_t,
+    name: *const c_char,
+    _root: *mut snd_config_t,
+    conf: *mut snd_config_t,
+    stream: snd_pcm_stream_t,
+    mode: c_int,
+) -> c_int {
+    let opened = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: as promised.
+        let (called, keys) = unsafe { (named(name), pairs(conf)) };
+        let plug = lay_out(&called, &keys, direction(stream))?;
+        // SAFETY: a PCM that nobody knows yet, and what ALSA gave.
+        let pcm = unsafe { enroll(plug, name, stream, mode)? };
+        // SAFETY: as promised.
+        unsafe { pcmp.write(pcm) };
+        Ok(())
+    }));
+    match opened {
+        Ok(Ok(())) => 0,
+        Ok(Err(Complaint { errno, sentence })) => {
+            complain(&sentence);
+            -errno
+        }
+        Err(_) => -libc::EIO,
+    }
+}
+
+/// # Safety
+/// `name` is null or ends with a zero byte.
+unsafe fn named(name: *const c_char) -> String {
+    // SAFETY: as promised.
+    if name.is_null() { "tautline".into() } else { unsafe { text(name) } }
+}
+
+fn direction(stream: snd_pcm_stream_t) -> Direction {
+    if stream == SND_PCM_STREAM_PLAYBACK { Direction::Playback } else { Direction::Capture }
+}
+
+/// What was laid out, with what it offers.
+struct LaidOut {
+    plug: *mut Plug,
+    offers: Vec<Offer>,
+}
+
+fn lay_out(
+    name: &str,
+    keys: &[(String, Value)],
+    direction: Direction,
+) -> Result<LaidOut, Complaint> {
+    let wish = keys::read(name, keys, direction)?;
+    let about = |complaint: Complaint| Complaint {
+        sentence: format!("pcm.{name}: {}", complaint.sentence),
+        ..complaint
+    };
+    let reached = reach(wish, direction).map_err(about)?;
+    let timer = Timer::new().map_err(|error| Complaint {
+        errno: error.raw_os_error().unwrap_or(libc::EIO),
+        sentence: format!("pcm.{name}: making a timer: {error}; raise ulimit -n"),
+    })?;
+    let offers = offers(&reached.wish);
+    Ok(LaidOut { plug: Plug::new(direction, Pcm::new(direction, reached, timer)), offers })
+}
+
+/// Makes ALSA's handle.
+///
+/// # Safety
+/// What ALSA gave, and a PCM that nobody else knows.
+unsafe fn enroll(
+    laid_out: LaidOut,
+    name: *const c_char,
+    stream: snd_pcm_stream_t,
+    mode: c_int,
+) -> Result<*mut snd_pcm_t, Complaint> {
+    let LaidOut { plug, offers } = laid_out;
+    // SAFETY: laid out for this; what `snd_pcm_ioplug_create` refuses is ours to free, and what it
+    // made is freed by `snd_pcm_ioplug_delete`, which calls `close`.
+    unsafe {
+        let io: *mut Ioplug = (*plug).io.get();
+        let answer = snd_pcm_ioplug_create(io, name, stream as c_int, mode);
+        if answer < 0 {
+            drop(Box::from_raw(plug));
+            return Err(Complaint::of(-answer));
+        }
+        for offer in &offers {
+            let answer = match offer {
+                Offer::List(kind, list) => {
+                    snd_pcm_ioplug_set_param_list(io, *kind, list.len() as u32, list.as_ptr())
+                }
+                Offer::Between(kind, least, most) => {
+                    snd_pcm_ioplug_set_param_minmax(io, *kind, *least, *most)
+                }
+            };
+            if answer < 0 {
+                snd_pcm_ioplug_delete(io);
+                return Err(Complaint::of(-answer));
+            }
+        }
+        Ok((*io).pcm)
+    }
+}

@@ -1,0 +1,522 @@
+//! The application's side of a PCM: what each of ALSA's callbacks decides.
+//!
+//! Positions count frames from the last `prepare` ("take"). Where the card is says the device's
+//! thread ([`Shared::standing`]); where the application is says ALSA's pointer.
+
+use core::ffi::c_int;
+
+use alsa_sys::{
+    SND_PCM_STATE_DRAINING, SND_PCM_STATE_PAUSED, SND_PCM_STATE_PREPARED, SND_PCM_STATE_RUNNING,
+};
+use tautline_dsp::card::{self, CardFormat};
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::timer::Timer;
+use tautline_proto::device::{Direction, Settings};
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+
+use crate::areas::Areas;
+use crate::complaint::Complaint;
+use crate::keys::PERIODS;
+use crate::shared::{Mode, Order, Standing};
+use crate::stream::{Ring, Shape, Stream};
+use crate::wire::Reached;
+
+/// What ALSA says of the PCM when it calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View {
+    pub(crate) state: c_int,
+    /// The application's pointer, below the boundary.
+    pub(crate) application: u64,
+    /// Whether samples lie in a buffer of ALSA's, at their positions.
+    pub(crate) mapped: bool,
+}
+
+/// The parameters that an application chose.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hardware {
+    pub(crate) format: CardFormat,
+    pub(crate) rate: Rate,
+    pub(crate) channels: Channels,
+    /// Frames.
+    pub(crate) period: i64,
+    /// Frames.
+    pub(crate) buffer: i64,
+}
+
+/// The thresholds that an application chose, frames.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Software {
+    /// It is woken when it can move so many.
+    pub(crate) least: i64,
+    /// It has failed when there are so many to be moved.
+    pub(crate) stop: i64,
+    /// Pointers wrap here.
+    pub(crate) boundary: i64,
+}
+
+/// How draining goes.
+pub(crate) enum Draining {
+    Done,
+    /// Until this instant at least.
+    Until(LocalTime),
+}
+
+/// Frames that are converted at a time.
+const CHUNK: usize = 256;
+/// The device's thread is given so long after its wake-up to have moved a period.
+const MARGIN: Span = Span::from_micros(50);
+/// When it was later than that, the application looks again after this.
+const AGAIN: Span = Span::from_micros(200);
+/// The device's thread sees an order within a period; on a host that freezes a good deal later.
+const PATIENCE: Span = Span::from_secs(2);
+const LOOK: Span = Span::from_micros(500);
+
+/// One opened PCM.
+pub(crate) struct Pcm {
+    direction: Direction,
+    reached: Reached,
+    pub(crate) timer: Timer,
+    hardware: Option<Hardware>,
+    software: Software,
+    stream: Option<Stream>,
+    order: Order,
+    /// The application's position, and ALSA's pointer to it.
+    application: (i64, u64),
+    /// The position up to which frames went into the ring, or came out of it.
+    moved: i64,
+    /// Frames that ever did in this stream.
+    ever: u64,
+    /// The position that was told last.
+    told: i64,
+    bytes: Box<[u8]>,
+    samples: Box<[f32]>,
+}
+
+impl Pcm {
+    pub(crate) fn new(direction: Direction, reached: Reached, timer: Timer) -> Self {
+        Self {
+            direction,
+            reached,
+            timer,
+            hardware: None,
+            software: Software { least: 1, stop: i64::MAX, boundary: i64::MAX },
+            stream: None,
+            order: Order { take: 0, mode: Mode::Stopped },
+            application: (0, 0),
+            moved: 0,
+            ever: 0,
+            told: 0,
+            bytes: Box::default(),
+            samples: Box::default(),
+        }
+    }
+
+    /// Settles how the card will run for an application with these parameters.
+    pub(crate) fn set_hardware(&mut self, hardware: Hardware) -> Result<(), Complaint> {
+        if hardware.buffer < 2 * PERIODS.0 {
+            return Err(Complaint::unusable(format!(
+                "a buffer of {} frames is too short; use {} or more",
+                hardware.buffer,
+                2 * PERIODS.0
+            )));
+        }
+        let samples = CHUNK * hardware.channels.count();
+        self.bytes = vec![0; samples * hardware.format.bytes()].into();
+        self.samples = vec![0.0; samples].into();
+        self.hardware = Some(hardware);
+        Ok(())
+    }
+
+    pub(crate) fn set_software(&mut self, software: Software) {
+        self.software = software;
+    }
+
+    /// What the stream has to be for the parameters chosen. The card's period is no longer than the
+    /// application's.
+    fn shape(&self, hardware: &Hardware) -> Shape {
+        let wanted = self.reached.wish.period.count();
+        let period = wanted.min(hardware.period).min(hardware.buffer / 2).max(PERIODS.0);
+        let device = Settings {
+            rate: hardware.rate,
+            channels: hardware.channels,
+            period: Frames::new(period),
+            periods: 2,
+        };
+        Shape { device, room: (hardware.buffer + period) as usize }
+    }
+
+    /// Makes ready for another take; the first starts the stream.
+    pub(crate) fn prepare(&mut self) -> Result<(), Complaint> {
+        let hardware = self.hardware.ok_or(Complaint::of(libc::EBADFD))?;
+        let shape = self.shape(&hardware);
+        let fits = |stream: &Stream| {
+            stream.shape.device == shape.device
+                && stream.shape.room >= shape.room
+                && !stream.is_over()
+        };
+        if !self.stream.as_ref().is_some_and(fits) {
+            self.close()?;
+            self.stream = Some(Stream::start(&self.reached, self.direction, shape)?);
+            (self.ever, self.order.take) = (0, 0);
+        }
+        self.give(Order { take: self.order.take + 1, mode: Mode::Stopped });
+        (self.application, self.moved, self.told) = ((0, 0), 0, 0);
+        self.await_take()?;
+        self.drop_older();
+        Ok(())
+    }
+
+    /// Waits until the device's thread has left the take before: its frames have made room then.
+    fn await_take(&mut self) -> Result<(), Complaint> {
+        let until = now() + PATIENCE;
+        while self.standing().is_none() {
+            if now() > until {
+                return Err(Complaint {
+                    errno: libc::EIO,
+                    sentence: "the stream's thread does not run; the machine is too busy".into(),
+                });
+            }
+            sleep_until(now() + LOOK);
+        }
+        Ok(())
+    }
+
+    fn give(&mut self, order: Order) {
+        self.order = order;
+        if let Some(stream) = &self.stream {
+            stream.shared.order(order, self.ever);
+        }
+    }
+
+    fn set_mode(&mut self, mode: Mode) {
+        self.order.mode = mode;
+        if let Some(stream) = &self.stream {
+            // What was put in since belongs to the take, so nothing else is stale than before.
+            stream.shared.order_mode(self.order);
+        }
+    }
+
+    /// How far the card is in this take; `None` before it has seen it.
+    fn standing(&self) -> Option<Standing> {
+        let standing = self.stream.as_ref()?.shared.standing();
+        (standing.take == self.order.take).then_some(standing)
+    }
+
+    fn position(&self) -> i64 {
+        self.standing().map_or(0, |standing| standing.position)
+    }
+
+    fn stream(&self) -> Result<&Stream, Complaint> {
+        let stream = self.stream.as_ref().ok_or(Complaint::of(libc::EBADFD))?;
+        if stream.is_over() { Err(Complaint::of(libc::ENODEV)) } else { Ok(stream) }
+    }
+
+    pub(crate) fn start(&mut self, view: &View) -> Result<(), Complaint> {
+        self.follow(view);
+        self.stream()?;
+        self.set_mode(Mode::Running);
+        self.arm();
+        Ok(())
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.set_mode(Mode::Stopped);
+        self.timer.set(LocalTime::ZERO);
+    }
+
+    pub(crate) fn pause(&mut self, on: bool) -> Result<(), Complaint> {
+        self.stream()?;
+        self.set_mode(if on { Mode::Paused } else { Mode::Running });
+        self.arm();
+        Ok(())
+    }
+
+    /// Follows the application's pointer, which wraps and may go back.
+    fn follow(&mut self, view: &View) {
+        let (position, pointer) = self.application;
+        let boundary = self.software.boundary;
+        let mut step = view.application as i64 - pointer as i64;
+        if step > boundary / 2 {
+            step -= boundary;
+        } else if step < -(boundary / 2) {
+            step += boundary;
+        }
+        self.application = (position + step, view.application);
+    }
+
+    /// Frames that the application could move now.
+    fn available(&self) -> i64 {
+        let buffer = self.hardware.map_or(0, |hardware| hardware.buffer);
+        let room = match self.direction {
+            Direction::Playback => buffer,
+            Direction::Capture => 0,
+        };
+        self.position() + room - self.application.0
+    }
+
+    fn has_failed(&self) -> bool {
+        self.software.stop < self.software.boundary && self.available() >= self.software.stop
+    }
+
+    /// Where the card is, for ALSA; an error where the application was too slow for what it asked
+    /// for, or the stream is over.
+    pub(crate) fn pointer(&mut self, view: &View) -> Result<u64, Complaint> {
+        self.follow(view);
+        let mut position = self.position();
+        if view.state == SND_PCM_STATE_RUNNING as c_int {
+            self.stream()?;
+            if self.has_failed() {
+                self.stop();
+                return Err(Complaint::of(libc::EPIPE));
+            }
+        }
+        if view.state == SND_PCM_STATE_DRAINING as c_int && self.direction == Direction::Playback {
+            // ALSA takes what is at the card for played.
+            let end = self.application.0;
+            position = match self.drain(view)? {
+                Draining::Done => end,
+                Draining::Until(_) => position.min(end - 1),
+            };
+        }
+        self.told = self.told.max(position);
+        Ok((self.told % self.software.boundary) as u64)
+    }
+
+    /// From the card's clock to the far DAC, or from the far ADC.
+    fn latency(&self) -> Span {
+        Span::from_nanos(self.stream.as_ref().map_or(0, |stream| stream.shared.latency()))
+    }
+
+    /// When the application's position is heard at the far end, or was there.
+    fn far(&self) -> Option<LocalTime> {
+        let stream = self.stream.as_ref()?;
+        let anchor = self.standing().and_then(|standing| standing.anchor)?;
+        let here = stream.clock.instant_of(anchor + self.application.0);
+        Some(match self.direction {
+            Direction::Playback => here + self.latency(),
+            Direction::Capture => here - self.latency(),
+        })
+    }
+
+    /// Frames of time until the application's next frame is heard at the far end, or since the next
+    /// one that it reads was there.
+    pub(crate) fn delay(&mut self, view: &View) -> i64 {
+        self.follow(view);
+        let Some(hardware) = self.hardware else { return 0 };
+        let far = self.far().filter(|_| self.order.mode == Mode::Running);
+        let frames = |span: Span| hardware.rate.frames_nearest(span).count();
+        match (far, self.direction) {
+            (Some(far), Direction::Playback) => frames(far - now()),
+            (Some(far), Direction::Capture) => frames(now() - far),
+            // It stands still: what is in the ring, and the way of a frame that leaves it.
+            (None, Direction::Playback) => {
+                self.application.0 - self.position() + frames(self.latency())
+            }
+            (None, Direction::Capture) => {
+                self.position() - self.application.0 + frames(self.latency())
+            }
+        }
+    }
+
+    /// How draining goes; begins it where nothing was started yet.
+    pub(crate) fn drain(&mut self, view: &View) -> Result<Draining, Complaint> {
+        self.follow(view);
+        if self.direction == Direction::Capture || self.application.0 == 0 {
+            return Ok(Draining::Done);
+        }
+        self.stream()?;
+        if self.order.mode == Mode::Stopped {
+            self.set_mode(Mode::Running);
+        }
+        let taken = self.position() >= self.application.0;
+        Ok(match self.far() {
+            Some(far) if taken && now() >= far => Draining::Done,
+            Some(far) if taken => Draining::Until(far),
+            _ => Draining::Until(now() + AGAIN.max(self.until_moved())),
+        })
+    }
+
+    /// How long it takes until the card has moved what the application put in.
+    fn until_moved(&self) -> Span {
+        let anchor = self.standing().and_then(|standing| standing.anchor);
+        let due = self.stream.as_ref().zip(anchor);
+        due.map_or(AGAIN, |(stream, anchor)| stream.reaches(anchor, self.application.0) - now())
+    }
+
+    /// Whether the application is to look: it can move as much as it asked for, or has failed.
+    /// Otherwise the timer is set to when it will.
+    pub(crate) fn is_ready(&mut self, view: &View) -> bool {
+        self.follow(view);
+        if view.state == SND_PCM_STATE_DRAINING as c_int {
+            match self.drain(view) {
+                Ok(Draining::Until(due)) => self.timer.set(due + MARGIN),
+                _ => return true,
+            }
+            return false;
+        }
+        let waits = [SND_PCM_STATE_PREPARED, SND_PCM_STATE_RUNNING, SND_PCM_STATE_PAUSED];
+        let waits = waits.iter().any(|state| view.state == *state as c_int);
+        let over = self.stream().is_err();
+        if !waits || over || self.available() >= self.software.least || self.has_failed() {
+            return true;
+        }
+        self.arm();
+        false
+    }
+
+    /// Sets the timer to when the application can move as much as it asked for.
+    fn arm(&self) {
+        let missing = self.software.least - self.available();
+        let due = match (self.stream.as_ref(), self.standing().and_then(|s| s.anchor)) {
+            _ if missing <= 0 => LocalTime::ZERO,
+            _ if self.order.mode != Mode::Running => LocalTime::NEVER,
+            (Some(stream), Some(anchor)) => {
+                let due = stream.reaches(anchor, self.position() + missing) + MARGIN;
+                due.max(now() + AGAIN)
+            }
+            // The card has not met this take yet.
+            _ => now() + AGAIN,
+        };
+        self.timer.set(due);
+    }
+
+    /// The timer is set as the PCM stands, for an application that is about to wait.
+    pub(crate) fn watch(&mut self, view: &View) {
+        self.follow(view);
+        if self.is_ready(view) {
+            self.timer.set(LocalTime::ZERO);
+        }
+    }
+
+    /// Moves the application's frames into the ring, or out of it. Says how many.
+    pub(crate) fn transfer(
+        &mut self,
+        view: &View,
+        areas: &Areas<'_>,
+        (offset, size): (u64, usize),
+    ) -> Result<usize, Complaint> {
+        self.follow(view);
+        self.stream()?;
+        let moved = match self.direction {
+            Direction::Playback => self.write(areas, size),
+            Direction::Capture => self.read(self.mapped_at(view, offset), areas, size),
+        };
+        // ALSA moves the application's pointer when this returns.
+        let (position, pointer) = self.application;
+        if !(view.mapped && self.direction == Direction::Capture) {
+            self.application = (position + moved as i64, (pointer + moved as u64) % self.wrap());
+        }
+        self.arm();
+        Ok(moved)
+    }
+
+    fn wrap(&self) -> u64 {
+        self.software.boundary as u64
+    }
+
+    /// The position of the frame at `offset`: in a buffer of ALSA's, where frames lie at their
+    /// position, it may be one further on.
+    fn mapped_at(&self, view: &View, offset: u64) -> i64 {
+        let (position, pointer) = self.application;
+        let Some(hardware) = self.hardware.filter(|_| view.mapped) else { return position };
+        let buffer = hardware.buffer as u64;
+        position + ((offset + buffer - pointer % buffer) % buffer) as i64
+    }
+
+    /// Puts frames into the ring from the application's position on. Those that it takes back and
+    /// gives again have gone, and those it leaves out are silence.
+    fn write(&mut self, areas: &Areas<'_>, size: usize) -> usize {
+        let at = self.application.0;
+        let left_out = (at - self.moved).max(0) as usize;
+        let silent = self.push(left_out, |_, _, samples| samples.fill(0.0));
+        if silent < left_out {
+            return 0;
+        }
+        let gone = ((self.moved - at).max(0) as usize).min(size);
+        let format = self.hardware.map_or(CardFormat::S16, |hardware| hardware.format);
+        gone + self.push(size - gone, |frame, bytes, samples| {
+            areas.gather(gone + frame, bytes);
+            card::decode(format, bytes, samples);
+        })
+    }
+
+    /// Puts so many frames into the ring as there is room for, each chunk made by `make` from its
+    /// first frame.
+    fn push(&mut self, frames: usize, mut make: impl FnMut(usize, &mut [u8], &mut [f32])) -> usize {
+        let Some((stream, hardware)) = self.stream.as_mut().zip(self.hardware) else { return 0 };
+        let Ring::Playing(ring) = &mut stream.ring else { return 0 };
+        let channels = hardware.channels.count();
+        let frames = frames.min(ring.slots() / channels);
+        for first in (0..frames).step_by(CHUNK) {
+            let samples = CHUNK.min(frames - first) * channels;
+            let bytes = &mut self.bytes[..samples * hardware.format.bytes()];
+            let samples = &mut self.samples[..samples];
+            make(first, bytes, samples);
+            // There is room: nobody else puts anything in.
+            if let Ok(mut chunk) = ring.write_chunk(samples.len()) {
+                let (head, tail) = chunk.as_mut_slices();
+                let (one, other) = samples.split_at(head.len());
+                head.copy_from_slice(one);
+                tail.copy_from_slice(other);
+                chunk.commit_all();
+            }
+        }
+        self.moved += frames as i64;
+        self.ever += frames as u64;
+        frames
+    }
+
+    /// Takes frames out of the ring into the application's memory, from `at` on. Those that it asks
+    /// for again lie there already, if they lie in a buffer of ALSA's; those it leaves out are
+    /// dropped.
+    fn read(&mut self, at: i64, areas: &Areas<'_>, size: usize) -> usize {
+        self.drop_older();
+        let left_out = (at - self.moved).max(0) as usize;
+        let _ = self.pull(left_out, |_, _, _| {});
+        let there = ((self.moved - at).max(0) as usize).min(size);
+        let format = self.hardware.map_or(CardFormat::S16, |hardware| hardware.format);
+        there
+            + self.pull(size - there, |frame, bytes, samples| {
+                card::encode(format, samples, bytes);
+                areas.scatter(there + frame, bytes);
+            })
+    }
+
+    /// Makes room in the ring of what a take before left in it.
+    fn drop_older(&mut self) {
+        let origin = self.standing().map_or(0, |standing| standing.origin);
+        let older = (origin + self.moved as u64).saturating_sub(self.ever);
+        let dropped = self.pull(older as usize, |_, _, _| {});
+        self.moved -= dropped as i64;
+    }
+
+    /// Takes up to so many frames out of the ring, each chunk used by `take` with its first frame.
+    fn pull(&mut self, frames: usize, mut take: impl FnMut(usize, &mut [u8], &[f32])) -> usize {
+        let Some((stream, hardware)) = self.stream.as_mut().zip(self.hardware) else { return 0 };
+        let Ring::Recording(ring) = &mut stream.ring else { return 0 };
+        let channels = hardware.channels.count();
+        let frames = frames.min(ring.slots() / channels);
+        for first in (0..frames).step_by(CHUNK) {
+            let samples = CHUNK.min(frames - first) * channels;
+            let bytes = &mut self.bytes[..samples * hardware.format.bytes()];
+            let samples = &mut self.samples[..samples];
+            // They are there: nobody else takes anything out.
+            if let Ok(chunk) = ring.read_chunk(samples.len()) {
+                let (head, tail) = chunk.as_slices();
+                samples[..head.len()].copy_from_slice(head);
+                samples[head.len()..].copy_from_slice(tail);
+                chunk.commit_all();
+            }
+            take(first, bytes, samples);
+        }
+        self.moved += frames as i64;
+        self.ever += frames as u64;
+        frames
+    }
+
+    /// Ends the stream, with goodbye.
+    pub(crate) fn close(&mut self) -> Result<(), Complaint> {
+        self.stream.take().map_or(Ok(()), Stream::end)
+    }
+}

@@ -1,0 +1,164 @@
+//! What the application's threads and the device's thread know of each other, besides the ring of
+//! samples. Each value has one writer; writing is wait-free.
+
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
+
+/// What the device's thread is to do with the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Mode {
+    /// Leave it alone: nothing was started, or all was dropped.
+    Stopped = 0,
+    /// Take from it, or put into it.
+    Running = 1,
+    /// Leave it as it is for a while.
+    Paused = 2,
+}
+
+/// What the application wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// The how many-th time the PCM was prepared; positions count from 0 in each.
+    pub(crate) take: u64,
+    pub(crate) mode: Mode,
+}
+
+/// How far the device's thread is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Standing {
+    /// The newest order that it has seen.
+    pub(crate) take: u64,
+    /// Frames of this take that it has taken, silence that it put in their place included, or that
+    /// it has given.
+    pub(crate) position: i64,
+    /// Frame of the card's clock at which frame 0 of the take met it, or would have met it if it had
+    /// gone on without a pause. Known once it runs.
+    pub(crate) anchor: Option<i64>,
+    /// Frames in the ring before this take's.
+    pub(crate) origin: u64,
+}
+
+/// Stands for an anchor that is not known.
+const NO_ANCHOR: i64 = i64::MIN;
+
+/// The two ends' word to each other.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// Take × 4 + mode.
+    order: AtomicU64,
+    /// Frames that were put into the ring before the ordered take: the device drops them.
+    stale: AtomicU64,
+    /// Odd while the standing is written.
+    version: AtomicU32,
+    take: AtomicU64,
+    position: AtomicI64,
+    anchor: AtomicI64,
+    origin: AtomicU64,
+    /// From capture to the far DAC, nanoseconds.
+    latency: AtomicI64,
+}
+
+impl Shared {
+    /// Orders; of what is in the ring, the first `stale` frames ever put in are none of this take.
+    pub(crate) fn order(&self, order: Order, stale: u64) {
+        self.stale.store(stale, Ordering::Relaxed);
+        self.order_mode(order);
+    }
+
+    /// Orders another mode in the same take.
+    pub(crate) fn order_mode(&self, order: Order) {
+        self.order.store(order.take << 2 | order.mode as u64, Ordering::Release);
+    }
+
+    /// What is ordered, and how many frames were put into the ring before it.
+    pub(crate) fn ordered(&self) -> (Order, u64) {
+        let word = self.order.load(Ordering::Acquire);
+        let mode = match word & 3 {
+            1 => Mode::Running,
+            2 => Mode::Paused,
+            _ => Mode::Stopped,
+        };
+        (Order { take: word >> 2, mode }, self.stale.load(Ordering::Relaxed))
+    }
+
+    /// The device's thread tells how far it is.
+    pub(crate) fn stand(&self, standing: Standing) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.take.store(standing.take, Ordering::Relaxed);
+        self.position.store(standing.position, Ordering::Relaxed);
+        self.anchor.store(standing.anchor.unwrap_or(NO_ANCHOR), Ordering::Relaxed);
+        self.origin.store(standing.origin, Ordering::Relaxed);
+        self.version.store(version.wrapping_add(2), Ordering::Release);
+    }
+
+    /// How far the device's thread is: values that belong together. It reads again while they are
+    /// written, which takes the device's thread four stores.
+    pub(crate) fn standing(&self) -> Standing {
+        loop {
+            let before = self.version.load(Ordering::Acquire);
+            let anchor = self.anchor.load(Ordering::Relaxed);
+            let standing = Standing {
+                take: self.take.load(Ordering::Relaxed),
+                position: self.position.load(Ordering::Relaxed),
+                anchor: (anchor != NO_ANCHOR).then_some(anchor),
+                origin: self.origin.load(Ordering::Relaxed),
+            };
+            fence(Ordering::Acquire);
+            if before & 1 == 0 && self.version.load(Ordering::Relaxed) == before {
+                return standing;
+            }
+            // The device's thread may have been put aside in the middle.
+            std::thread::yield_now();
+        }
+    }
+
+    /// Tells the latency, in nanoseconds.
+    pub(crate) fn set_latency(&self, nanos: i64) {
+        self.latency.store(nanos, Ordering::Relaxed);
+    }
+
+    /// The latency, in nanoseconds.
+    pub(crate) fn latency(&self) -> i64 {
+        self.latency.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn an_order_arrives_whole() {
+        let shared = Shared::default();
+        for (take, mode) in [(1, Mode::Stopped), (7, Mode::Running), (7, Mode::Paused)] {
+            let order = Order { take, mode };
+            shared.order(order, 99 + take);
+            assert_eq!(shared.ordered(), (order, 99 + take));
+        }
+    }
+
+    #[test]
+    fn a_standing_is_never_half_of_one_and_half_of_another() {
+        let shared = Arc::new(Shared::default());
+        let writer = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || {
+            for number in 1..100_000 {
+                let anchor = Some(number as i64);
+                let position = number as i64;
+                writer.stand(Standing { take: number, position, anchor, origin: number });
+            }
+        });
+        let mut newest = 0;
+        while newest < 99_999 {
+            let Standing { take, position, anchor, origin } = shared.standing();
+            let same = position as u64 == take && origin == take;
+            assert!(same && (take == 0 || anchor == Some(position)), "{take} {position} {origin}");
+            assert!(take >= newest);
+            newest = take;
+        }
+        thread.join().unwrap();
+    }
+}

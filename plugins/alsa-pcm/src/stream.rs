@@ -1,0 +1,176 @@
+//! A stream of the engine's with the PCM's card in it, on threads of its own.
+//!
+//! It lives as long as the PCM is open, whatever the application starts, stops or prepares anew:
+//! receivers hear silence meanwhile, and are not told goodbye.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use rtrb::{Consumer, Producer};
+use tautline_engine::recv::RecvEngine;
+use tautline_engine::run::{Progress, RunOptions};
+use tautline_engine::send::SendEngine;
+use tautline_io::memory;
+use tautline_io::thread::{Scheduler, without_signals};
+use tautline_proto::card_clock::CardClock;
+use tautline_proto::device::{Direction, Settings, Stop};
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::card::{Card, End};
+use crate::complaint::Complaint;
+use crate::ends::{Feeder, Giver};
+use crate::shared::Shared;
+use crate::wire::{Reached, recv_plan, send_plan};
+
+/// The application's end of the ring.
+pub(crate) enum Ring {
+    Playing(Producer<f32>),
+    Recording(Consumer<f32>),
+}
+
+/// What a stream was started for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) device: Settings,
+    /// Frames that the ring holds.
+    pub(crate) room: usize,
+}
+
+/// A stream that runs.
+pub(crate) struct Stream {
+    pub(crate) shape: Shape,
+    pub(crate) clock: CardClock,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) ring: Ring,
+    stop: Stop,
+    thread: Option<JoinHandle<Result<(), Complaint>>>,
+}
+
+/// How the threads run: in a program that is somebody else's, so without its memory locked and
+/// without a witness on every core.
+const OPTIONS: RunOptions = RunOptions {
+    scheduler: Scheduler::Fifo(70),
+    duration: None,
+    witness: false,
+    lock_memory: false,
+};
+
+/// The device's thread begins within the engine's prelude of 100 ms; on a host that freezes a good
+/// deal later.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Stream {
+    /// Starts the stream and waits until its card runs.
+    pub(crate) fn start(
+        reached: &Reached,
+        direction: Direction,
+        shape: Shape,
+    ) -> Result<Self, Complaint> {
+        let device = shape.device;
+        let channels = device.channels.count();
+        let shared = Arc::new(Shared::default());
+        let (producer, consumer) = memory::ring(shape.room * channels);
+        let (started, starts) = sync_channel(1);
+        let stop = Stop::default();
+        let (thread, ring) = match direction {
+            Direction::Playback => {
+                let end = End::ToWire(Feeder::new(consumer, channels));
+                let card = card(shape, end, &shared, started);
+                let plan = send_plan(reached, &device)?;
+                shared.set_latency(plan.link_offset.as_nanos());
+                let (told, asked, promise) = (Arc::clone(&shared), stop.clone(), plan.link_offset);
+                let engine = SendEngine::open(plan, &OPTIONS)?;
+                let run = move || {
+                    let tell = &mut |progress: &Progress<'_>| follow(&told, progress, promise);
+                    engine.run(card, &OPTIONS, &asked, tell).map(drop).map_err(Complaint::from)
+                };
+                (spawn(run)?, Ring::Playing(producer))
+            }
+            Direction::Capture => {
+                let end = End::FromWire(Giver::new(producer, channels));
+                let card = card(shape, end, &shared, started);
+                let plan = recv_plan(reached, &device)?;
+                let promise = plan.streams[0].receiver.link_offset;
+                shared.set_latency(promise.as_nanos());
+                let (told, asked) = (Arc::clone(&shared), stop.clone());
+                let engine = RecvEngine::new(plan)?;
+                let run = move || {
+                    let tell = &mut |progress: &Progress<'_>| follow(&told, progress, promise);
+                    engine.run(card, &OPTIONS, &asked, tell).map(drop).map_err(Complaint::from)
+                };
+                (spawn(run)?, Ring::Recording(consumer))
+            }
+        };
+        let Ok(clock) = starts.recv_timeout(PATIENCE) else {
+            stop.request();
+            return Err(ended(thread));
+        };
+        Ok(Self { shape, clock, shared, ring, stop, thread: Some(thread) })
+    }
+
+    /// Whether its threads have ended, which they do by themselves only when something failed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// When the device's thread takes the period that brings a take to `position`, or gives it.
+    /// `None` before it has met the take.
+    pub(crate) fn reaches(&self, anchor: i64, position: i64) -> LocalTime {
+        let period = self.shape.device.period.count();
+        let whole = (position + period - 1).div_euclid(period) * period;
+        // A block is given before its first frame is due, by the lead of the card and itself.
+        let lead = match self.ring {
+            Ring::Playing(_) => 0,
+            Ring::Recording(_) => period * i64::from(self.shape.device.periods),
+        };
+        self.clock.instant_of(anchor + whole - lead)
+    }
+
+    /// Ends it, with goodbye.
+    pub(crate) fn end(mut self) -> Result<(), Complaint> {
+        self.stop.request();
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(answer)) => answer,
+            Some(Err(_)) => Err(Complaint::of(libc::EIO)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn card(shape: Shape, end: End, shared: &Arc<Shared>, started: SyncSender<CardClock>) -> Box<Card> {
+    Box::new(Card::new(shape.device, end, Arc::clone(shared), started))
+}
+
+/// What the far end says of its latency, once it does.
+fn follow(shared: &Shared, progress: &Progress<'_>, promise: Span) {
+    let latency = progress.latency.map(|(latency, _)| latency).or(progress.auto);
+    shared.set_latency(latency.unwrap_or(promise).as_nanos());
+}
+
+type Answer = Result<(), Complaint>;
+
+fn spawn(run: impl FnOnce() -> Answer + Send + 'static) -> Result<JoinHandle<Answer>, Complaint> {
+    let thread = std::thread::Builder::new().name("taut-pcm".into());
+    without_signals(|| thread.spawn(run)).map_err(|error| Complaint {
+        errno: libc::EAGAIN,
+        sentence: format!("starting a thread: {error}; end other programs or raise ulimit -u"),
+    })
+}
+
+/// Why a thread whose card never ran has ended.
+fn ended(thread: JoinHandle<Answer>) -> Complaint {
+    if !thread.is_finished() {
+        return Complaint {
+            errno: libc::ETIMEDOUT,
+            sentence:
+                "starting the stream: its thread did not run in time; the machine is too busy"
+                    .into(),
+        };
+    }
+    match thread.join() {
+        Ok(Err(complaint)) => complaint,
+        _ => Complaint::of(libc::EIO),
+    }
+}

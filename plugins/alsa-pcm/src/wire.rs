@@ -1,0 +1,243 @@
+//! What the engine is asked to send or hear for a PCM.
+
+use std::sync::mpsc;
+
+use tautline_dsp::gain::Gain;
+use tautline_dsp::map::ChannelMap;
+use tautline_dsp::resample::Quality;
+use tautline_engine::address::{Address, AddressError, Resolved};
+use tautline_engine::learn::{Learnt, learn};
+use tautline_engine::plan::{
+    DEFAULT_LATENCY, LatencyRule, RecvPlan, SendPlan, StreamPlan, least_latency, usual_latency,
+};
+use tautline_engine::select::Select;
+use tautline_engine::send::random_identity;
+use tautline_engine::too_long::datagram_bytes;
+use tautline_engine::way;
+use tautline_io::clock::now;
+use tautline_io::pair::open_pair;
+use tautline_io::thread::without_signals;
+use tautline_io::udp::UdpOptions;
+use tautline_proto::depth::LossTarget;
+use tautline_proto::device::{Direction, Settings};
+use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::redundancy::{ETHERNET, Regulator};
+use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::wire::rtcp::Announcement;
+use tautline_proto::wire::rtp::ExtensionIds;
+
+use crate::complaint::Complaint;
+use crate::keys::{Latency, Wish};
+
+/// An application is kept waiting for a name no longer than this when it opens a PCM, and for a
+/// sender's announcement no longer than until [`OPEN`] is over: an `open` that takes a second is one
+/// that hangs.
+const LOOK_UP: Span = Span::from_millis(600);
+/// All that opening may take. Announcements follow each other within half a second.
+const OPEN: Span = Span::from_millis(900);
+
+/// A PCM whose address is known to be usable.
+pub(crate) struct Reached {
+    pub(crate) wish: Wish,
+    pub(crate) resolved: Resolved,
+    /// What the sender says of itself, where it does.
+    pub(crate) announced: Option<Announcement>,
+}
+
+/// Looks up, opens and closes again what the PCM will use, and listens for what is sent where
+/// nobody said it. Takes less than a second.
+pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Complaint> {
+    let until = now() + OPEN;
+    let resolved = look_up(&wish.address)?;
+    let mut announced = None;
+    match direction {
+        Direction::Playback => {
+            open_pair(&sending(&wish, &resolved)?)?;
+        }
+        Direction::Capture => {
+            let pair = open_pair(&way::reception(&wish.address, &resolved))?;
+            let described = resolved.description.as_ref();
+            wish.rate = wish.rate.or(described.map(|described| described.rate));
+            wish.channels = wish.channels.or(described.map(|described| described.channels));
+            if wish.rate.is_none() || wish.channels.is_none() {
+                announced = hear_of(pair, until);
+                let format = announced.map(|announced| announced.format);
+                wish.rate = wish.rate.or(format.map(|format| format.rate));
+                wish.channels = wish.channels.or(format.map(|format| format.channels));
+            }
+        }
+    }
+    Ok(Reached { wish, resolved, announced })
+}
+
+type Pair = (tautline_io::udp::DirectUdp, tautline_io::control::ControlSocket);
+
+fn hear_of(pair: Pair, until: LocalTime) -> Option<Announcement> {
+    match learn(&mut [pair], || now() >= until) {
+        Learnt::Announced(announcement) => Some(announcement),
+        Learnt::Unannounced | Learnt::Nothing => None,
+    }
+}
+
+/// The system's resolver takes as long as it likes, so it is asked on a thread that is given up.
+fn look_up(address: &Address) -> Result<Resolved, Complaint> {
+    let (tell, hear) = mpsc::channel();
+    let asked = address.clone();
+    let thread = std::thread::Builder::new().name("taut-resolve".into());
+    let started = without_signals(|| {
+        thread.spawn(move || {
+            // Nobody listens any more if it took too long.
+            let _ = tell.send(asked.resolve());
+        })
+    });
+    started.map_err(|error| Complaint {
+        errno: libc::EAGAIN,
+        sentence: format!("starting a thread: {error}; end other programs or raise ulimit -u"),
+    })?;
+    let patience = std::time::Duration::from_nanos(LOOK_UP.as_nanos().unsigned_abs());
+    let answer: Result<Resolved, AddressError> =
+        hear.recv_timeout(patience).map_err(|_| Complaint {
+            errno: libc::EHOSTUNREACH,
+            sentence: format!(
+                "looking up {address}: no answer within {LOOK_UP}; check the name server or give an \
+                 IP address"
+            ),
+        })?;
+    Ok(answer?)
+}
+
+/// The socket that sends, but for what depends on the stream.
+fn sending(wish: &Wish, resolved: &Resolved) -> Result<UdpOptions, Complaint> {
+    let mut udp = UdpOptions::sender(vec![resolved.rtp]);
+    way::set(&mut udp, core::slice::from_ref(&wish.address), core::slice::from_ref(resolved))?;
+    Ok(udp)
+}
+
+/// The stream that such a device carries.
+pub(crate) fn format(wish: &Wish, device: &Settings) -> Result<StreamFormat, Complaint> {
+    let packet = packet_frames(device.rate, wish.ptime)
+        .map_err(|error| Complaint::unusable(error.to_string()))?;
+    Ok(StreamFormat {
+        rate: device.rate,
+        channels: device.channels,
+        sample: wish.format,
+        packet,
+        payload_type: StreamFormat::default_payload_type(wish.format),
+    })
+}
+
+/// What is sent.
+pub(crate) fn send_plan(reached: &Reached, device: &Settings) -> Result<SendPlan, Complaint> {
+    let Reached { wish, resolved, .. } = reached;
+    let format = format(wish, device)?;
+    let bytes = datagram_bytes(&format, true);
+    if bytes > MOST_DATAGRAM_BYTES {
+        return Err(Complaint::unusable(format!(
+            "packets of {} with {} channels are longer than any network carries; use a shorter ptime",
+            format.ptime(),
+            format.channels
+        )));
+    }
+    let packets = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
+    let mut udp = sending(wish, resolved)?;
+    udp.datagram_bytes = bytes.max(ETHERNET);
+    udp.packets_per_second = packets;
+    udp.batch = 2 * (device.period.as_len() / format.packet.as_len().max(1) + 2).max(4);
+    udp.transmit_stamp_every = (packets / 20).max(1);
+    Ok(SendPlan {
+        address: wish.address.to_string(),
+        reports_to: vec![resolved.rtcp],
+        udp,
+        link: wish.link,
+        format,
+        link_offset: promised(wish, &format, device)?,
+        latency_as_needed: wish.latency == Latency::Auto,
+        stamps: true,
+        gain: Gain::UNITY,
+        map: ChannelMap::identity(device.channels.count()),
+        device: *device,
+        redundancy: Regulator::OFF,
+        repair_budget: None,
+        identity: random_identity()?,
+        ledger: None,
+    })
+}
+
+fn promised(wish: &Wish, format: &StreamFormat, device: &Settings) -> Result<Span, Complaint> {
+    let least = format.packing_age(device.period);
+    match wish.latency {
+        Latency::Kept(latency) if latency < least => Err(Complaint::unusable(format!(
+            "latency {latency} is less than the {least} that packets of {} take at a period of {} \
+             frames; use {least} or more, a shorter ptime or a shorter period",
+            format.ptime(),
+            device.period
+        ))),
+        Latency::Kept(latency) => Ok(latency),
+        Latency::Usual | Latency::Auto => Ok(usual_latency(format, device.period)),
+    }
+}
+
+/// What is heard.
+pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan, Complaint> {
+    let Reached { wish, resolved, announced } = reached;
+    let described = resolved.description.as_ref();
+    let mut format = format(wish, device)?;
+    if let Some(announced) = announced {
+        (format.sample, format.packet) = (announced.format.sample, announced.format.packet);
+        format.payload_type = announced.format.payload_type;
+    }
+    if let Some(described) = described {
+        (format.sample, format.payload_type) = (described.sample, described.payload_type);
+        format.packet = described.packet.unwrap_or(format.packet);
+    }
+    let promised = described.and_then(|described| described.link_offset);
+    let promised = promised.or(announced.map(|announced| announced.link_offset));
+    let least = least_latency(format.ptime(), device);
+    let link_offset = match wish.latency {
+        Latency::Kept(latency) if latency < least => {
+            return Err(Complaint::unusable(format!(
+                "latency {latency} is less than packets of {} and {} periods of {} frames take; use \
+                 {least} or more, or a shorter period",
+                format.ptime(),
+                device.periods,
+                device.period
+            )));
+        }
+        Latency::Kept(latency) => latency,
+        Latency::Usual | Latency::Auto => promised.unwrap_or(DEFAULT_LATENCY).max(least),
+    };
+    let receiver = ReceiverConfig {
+        format,
+        payload_types: match described {
+            Some(_) => PayloadTypes::Exactly,
+            None => PayloadTypes::ByConvention,
+        },
+        extensions: described.map_or(ExtensionIds::DEFAULT, |described| described.extensions),
+        link_offset,
+        resampler: Quality::default(),
+    };
+    let (link, control) = open_pair(&way::receiving((&wish.address, resolved), &format))?;
+    let stream = StreamPlan {
+        address: wish.address.to_string(),
+        receiver,
+        latency: match wish.latency {
+            Latency::Usual => LatencyRule::Sender,
+            Latency::Kept(_) => LatencyRule::Chosen,
+            Latency::Auto => LatencyRule::Arrivals,
+        },
+        loss_target: LossTarget::DEFAULT,
+        link: Box::new(link),
+        control,
+        gain: wish.address.gain,
+    };
+    Ok(RecvPlan {
+        streams: vec![stream],
+        select: Select::Mix,
+        gain: Gain::UNITY,
+        map: ChannelMap::identity(device.channels.count()),
+        device: *device,
+        until_bye: false,
+        ledger: None,
+    })
+}
