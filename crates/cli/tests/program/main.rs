@@ -21,6 +21,8 @@ mod in_step;
 mod interop;
 mod lies;
 mod namespaces;
+#[cfg(feature = "pipewire")]
+mod pipewire;
 mod repair_budget;
 mod repaired;
 mod several;

@@ -1,5 +1,7 @@
 //! What the tests of the whole program share.
 
+#[cfg(feature = "pipewire")]
+pub(crate) mod desktop;
 pub(crate) mod lab;
 pub(crate) mod network;
 pub(crate) mod program;

@@ -19,6 +19,7 @@ pub(crate) struct Call {
     arguments: Vec<OsString>,
     folder: Option<std::path::PathBuf>,
     namespace: Option<String>,
+    environment: Vec<(String, OsString)>,
     listened_to: bool,
     controlled: bool,
 }
@@ -36,6 +37,7 @@ pub(crate) fn call<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<
         arguments,
         folder: None,
         namespace: None,
+        environment: Vec::new(),
         listened_to: false,
         controlled: false,
     }
@@ -54,6 +56,12 @@ impl Call {
 
     pub(crate) fn in_folder(mut self, folder: &Path) -> Self {
         self.folder = Some(folder.to_owned());
+        self
+    }
+
+    /// With this in its environment.
+    pub(crate) fn with(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((key.to_owned(), value.as_ref().to_owned()));
         self
     }
 
@@ -87,6 +95,7 @@ impl Call {
         command.args(&self.arguments);
         // Nobody's own settings have a say here.
         command.env("TAUT_HOME", "/nonexistent").env("XDG_CONFIG_HOME", "/nonexistent");
+        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         command.current_dir(self.folder.as_deref().unwrap_or(Path::new("/")));
         command.stdin(if self.controlled { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

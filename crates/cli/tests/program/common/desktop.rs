@@ -1,0 +1,230 @@
+//! A PipeWire of a test's own: a server and a session manager that live in a folder and end with
+//! it. It has one sink, `Speakers`, without hardware, and calls its nodes every 1024 frames, which a
+//! busy machine keeps up with.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::program::{Call, PATIENCE, Running, call, taut, words};
+use super::{Folder, skipped};
+
+/// Frames of a cycle.
+pub(crate) const QUANTUM: usize = 1024;
+
+const SERVER: &str = "
+context.properties = {
+    core.daemon = true
+    core.name = pipewire-0
+    support.dbus = false
+    default.clock.rate = 48000
+    default.clock.allowed-rates = [ 48000 44100 ]
+    default.clock.quantum = 1024
+    default.clock.min-quantum = 1024
+    default.clock.max-quantum = 4096
+}
+context.spa-libs = {
+    audio.convert.* = audioconvert/libspa-audioconvert
+    support.* = support/libspa-support
+}
+context.modules = [
+    { name = libpipewire-module-rt args = { rt.prio = 88 } flags = [ ifexists nofail ] }
+    { name = libpipewire-module-protocol-native }
+    { name = libpipewire-module-metadata }
+    { name = libpipewire-module-spa-node-factory }
+    { name = libpipewire-module-client-node }
+    { name = libpipewire-module-adapter }
+    { name = libpipewire-module-link-factory }
+    { name = libpipewire-module-session-manager }
+    { name = libpipewire-module-access }
+]
+context.objects = [
+    { factory = spa-node-factory args = {
+        factory.name = support.node.driver node.name = Dummy-Driver node.group = pipewire.dummy
+        priority.driver = 20000 } }
+    { factory = adapter args = {
+        factory.name = support.null-audio-sink node.name = Speakers media.class = Audio/Sink
+        node.group = pipewire.dummy audio.position = [ FL FR ] object.linger = true } }
+]
+";
+
+/// Without what asks D-Bus or hardware.
+const MANAGER: &str = "
+context.properties = { wireplumber.script-engine = lua-scripting }
+context.spa-libs = {
+    audio.convert.* = audioconvert/libspa-audioconvert
+    support.* = support/libspa-support
+}
+context.modules = [
+    { name = libpipewire-module-protocol-native }
+    { name = libpipewire-module-client-node }
+    { name = libpipewire-module-adapter }
+    { name = libpipewire-module-metadata }
+    { name = libpipewire-module-session-manager }
+]
+wireplumber.components = [
+    { name = libwireplumber-module-lua-scripting, type = module }
+    { name = test.lua, type = config/lua }
+]
+";
+
+const POLICY: &str = r#"
+components = {}
+local function module(name, arguments)
+  components[name] = { "libwireplumber-module-" .. name, type = "module", args = arguments }
+end
+local function script(name, arguments)
+  components[name] = { name, type = "script/lua", args = arguments }
+end
+module("metadata")
+module("default-nodes", { ["use-persistent-storage"] = false })
+module("si-node")
+module("si-audio-adapter")
+module("si-standard-link")
+module("si-audio-endpoint")
+module("default-nodes-api")
+module("mixer-api")
+script("access/access-default.lua", {})
+script("create-item.lua", {})
+script("policy-node.lua", { ["move"] = true, ["follow"] = true })
+script("suspend-node.lua")
+"#;
+
+/// Programs that a test needs, and how they are asked whether they are there.
+const PROGRAMS: [&str; 6] =
+    ["pipewire", "wireplumber", "pw-cat", "pw-dump", "pw-link", "pw-metadata"];
+
+pub(crate) struct Desktop {
+    // Ended before their folder goes.
+    manager: Option<Running>,
+    server: Option<Running>,
+    folder: Folder,
+}
+
+impl Desktop {
+    /// One that has begun to work, or `None` where PipeWire is not installed.
+    pub(crate) fn start(test: &str) -> Option<Self> {
+        let absent = |program: &&&str| {
+            let answer = Command::new(program).arg("--version").output();
+            !answer.is_ok_and(|answer| answer.status.success())
+        };
+        if let Some(program) = PROGRAMS.iter().find(absent) {
+            skipped(test, &format!("there is no {program}; install pipewire-bin and wireplumber"));
+            return None;
+        }
+        let folder = Folder::new();
+        for (name, text) in
+            [("pipewire.conf", SERVER), ("wireplumber.conf", MANAGER), ("test.lua", POLICY)]
+        {
+            std::fs::write(folder.file(name), text).unwrap();
+        }
+        let mut desktop = Self { manager: None, server: None, folder };
+        desktop.begin();
+        Some(desktop)
+    }
+
+    /// Starts server and manager, which are not there, and waits until they work.
+    pub(crate) fn begin(&mut self) {
+        let configuration = self.folder.file("pipewire.conf");
+        let server = self.call("pipewire", "-c").and([configuration.as_os_str()]);
+        self.server = Some(server.start());
+        self.wait_for("a server", |_| true);
+        self.manager = Some(self.call("wireplumber", "").start());
+        self.wait_for("a session manager", |objects| {
+            objects.iter().any(|object| object["props"]["metadata.name"] == "default")
+        });
+    }
+
+    /// Kills both.
+    pub(crate) fn crash(&mut self) {
+        self.manager = None;
+        self.server = None;
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A program that finds this PipeWire and no other.
+    pub(crate) fn call(&self, program: &str, line: &str) -> Call {
+        self.at_home(call(program, words(line)))
+    }
+
+    pub(crate) fn taut(&self, line: &str) -> Call {
+        self.at_home(taut(words(line)))
+    }
+
+    fn at_home(&self, call: Call) -> Call {
+        let folder = self.folder.path();
+        ["XDG_RUNTIME_DIR", "HOME", "XDG_STATE_HOME", "WIREPLUMBER_CONFIG_DIR"]
+            .into_iter()
+            .fold(call.in_folder(folder), |call, key| call.with(key, folder))
+    }
+
+    /// Everything in the graph; `None` without a server.
+    fn objects(&self) -> Option<Vec<Value>> {
+        let dump = self.call("pw-dump", "").run();
+        (dump.status == Some(0)).then(|| serde_json::from_str(&dump.out).ok())?
+    }
+
+    /// Asks until what is in the graph is as wanted, and returns it.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, what: &str, is_so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.objects() {
+                Some(objects) if is_so(&objects) => return objects,
+                objects => {
+                    let names = objects.iter().flatten().map(|o| &o["info"]["props"]["node.name"]);
+                    let names: Vec<_> = names.filter_map(Value::as_str).collect();
+                    assert!(Instant::now() < until, "there is not {what}; nodes: {names:?}");
+                }
+            }
+        }
+    }
+
+    /// The properties of the node of this name, once it has its ports, at least so many.
+    #[track_caller]
+    pub(crate) fn node(&self, name: &str, ports: usize) -> Value {
+        let objects = self.wait_for(name, |objects| {
+            node(objects, name).is_some_and(|node| ports_of(objects, node).count() >= ports)
+        });
+        node(&objects, name).unwrap()["info"]["props"].clone()
+    }
+
+    /// Connects two ports.
+    #[track_caller]
+    pub(crate) fn link(&self, from: &str, to: &str) {
+        self.call("pw-link", "").and([from, to]).run().well();
+    }
+}
+
+/// The node of this name.
+pub(crate) fn node<'a>(objects: &'a [Value], name: &str) -> Option<&'a Value> {
+    objects.iter().find(|object| {
+        object["type"] == "PipeWire:Interface:Node" && object["info"]["props"]["node.name"] == name
+    })
+}
+
+/// Its ports.
+pub(crate) fn ports_of<'a>(
+    objects: &'a [Value],
+    node: &Value,
+) -> impl Iterator<Item = &'a Value> + use<'a> {
+    let id = node["id"].clone();
+    objects.iter().filter(move |object| {
+        object["type"] == "PipeWire:Interface:Port" && object["info"]["props"]["node.id"] == id
+    })
+}
+
+/// Whether something goes from the one node to the other.
+pub(crate) fn is_linked(objects: &[Value], from: &str, to: &str) -> bool {
+    let (Some(from), Some(to)) = (node(objects, from), node(objects, to)) else { return false };
+    objects.iter().any(|object| {
+        object["info"]["output-node-id"] == from["id"]
+            && object["info"]["input-node-id"] == to["id"]
+            && object["info"]["state"] == "active"
+    })
+}

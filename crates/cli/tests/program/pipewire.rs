@@ -1,0 +1,207 @@
+//! In a graph of PipeWire: nodes with names, sound that is whole, latency as promised.
+
+use crate::common::desktop::{Desktop, QUANTUM, is_linked};
+use crate::common::program::Running;
+use crate::common::sound::{Shape, Sound};
+use crate::common::{alone, beside, free_udp_ports, loopback};
+
+/// Both ends of a stream of which everything is known beforehand.
+const BOTH: &str = "--latency 400ms --no-witness";
+const SHAPE: &str = "--rate 48000 --channels 2";
+
+fn frames(latency_ms: usize) -> usize {
+    latency_ms * 48
+}
+
+/// Noise, and the file it is played from: with a second of silence after it, because pw-cat does
+/// not play a last cycle that is not full.
+fn noise(desktop: &Desktop, millis: usize) -> Sound {
+    let sent = Sound::noise(Shape::STEREO_24, millis, 16);
+    let mut played = sent.clone();
+    played.samples.extend(std::iter::repeat_n(0, 2 * 48_000));
+    played.write(&desktop.folder().join("sent.wav"));
+    sent
+}
+
+fn send(desktop: &Desktop, input: &str, to: &str) -> Running {
+    desktop.taut(&format!("send --input {input} --to {to} --report none {BOTH}")).start()
+}
+
+fn recv(desktop: &Desktop, from: &str, output: &str) -> Running {
+    let line = format!("recv --from {from} --output {output} --report json {SHAPE} {BOTH}");
+    desktop.taut(&line).start()
+}
+
+/// Ends a recorder as its user does, so that its file is whole.
+fn stop(recorder: Running) {
+    recorder.signal("-INT");
+    recorder.end();
+}
+
+#[test]
+fn a_sender_is_a_sink_and_a_receiver_a_source_of_their_names() {
+    let test = "a_sender_is_a_sink_and_a_receiver_a_source_of_their_names";
+    let Some(desktop) = Desktop::start(test) else { return };
+    let _turn = beside();
+    let address = loopback();
+    let _send = send(&desktop, "pipewire:Kitchen", &address);
+    let _recv = recv(&desktop, &address, "pipewire:Stage");
+    // A sink can also be listened to, by ports of its own.
+    for (name, class, ports) in [("Kitchen", "Audio/Sink", 4), ("Stage", "Audio/Source", 2)] {
+        let node = desktop.node(name, ports);
+        assert_eq!(node["media.class"], class, "{node:#}");
+        assert_eq!(node["node.description"], name, "{node:#}");
+    }
+    let listed = desktop.taut("devices").run().well().out;
+    for name in ["pipewire:NAME", "pipewire:taut?target=Kitchen", "pipewire:taut?target=Stage"] {
+        assert!(listed.contains(name), "{listed}");
+    }
+}
+
+#[test]
+fn what_is_played_to_the_sink_is_heard_bit_for_bit_and_when_it_was_promised() {
+    let test = "what_is_played_to_the_sink_is_heard_bit_for_bit_and_when_it_was_promised";
+    let Some(desktop) = Desktop::start(test) else { return };
+    let _turn = alone();
+    let sent = noise(&desktop, 1500);
+    let address = loopback();
+    let recv = recv(&desktop, &address, "file:heard.wav").listening();
+    let send = send(&desktop, "pipewire:Kitchen", &address);
+    desktop.node("Kitchen", 4);
+    desktop.call("pw-cat", "--playback --target Kitchen sent.wav").run().well();
+    send.signal("-INT");
+    send.end().well();
+    recv.signal("-INT");
+    let report = recv.end().report();
+    report.missed_nothing();
+    Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
+    assert_eq!(report.stream("/latency/measured_from"), "sound", "{:#}", report.0);
+    let [configured, measured, uncertainty] =
+        ["configured_ns", "measured/p50_ns", "uncertainty_ns"]
+            .map(|name| report.nanos(&format!("/latency/{name}")));
+    let frame = 1_000_000_000 / 48_000 + 1;
+    assert!(
+        (measured - configured).abs() <= frame + uncertainty && uncertainty < 1_000_000,
+        "configured {configured}, measured {measured} ± {uncertainty}"
+    );
+}
+
+#[test]
+fn what_is_received_is_recorded_from_the_source_bit_for_bit() {
+    let test = "what_is_received_is_recorded_from_the_source_bit_for_bit";
+    let Some(desktop) = Desktop::start(test) else { return };
+    let _turn = beside();
+    let sent = noise(&desktop, 1500);
+    let address = loopback();
+    let recv = recv(&desktop, &address, "pipewire:Stage").listening();
+    desktop.node("Stage", 2);
+    let record = "--record --target Stage --format s24 --rate 48000 --channels 2 heard.wav";
+    let record = desktop.call("pw-cat", record).start();
+    desktop.wait_for("a recorder", |objects| is_linked(objects, "Stage", "pw-cat"));
+    send(&desktop, "file:sent.wav", &address).end().well();
+    stop(record);
+    recv.signal("-INT");
+    recv.end().report().missed_nothing();
+    Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
+}
+
+#[test]
+fn the_latency_is_the_configured_one_by_another_programs_recording() {
+    let test = "the_latency_is_the_configured_one_by_another_programs_recording";
+    let Some(desktop) = Desktop::start(test) else { return };
+    let _turn = alone();
+    noise(&desktop, 1500);
+    let address = loopback();
+    let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
+    let _send = send(&desktop, "pipewire:Kitchen", &address);
+    desktop.node("Stage", 2);
+    desktop.node("Kitchen", 4);
+    // One recorder hears what the player hands in and what comes out at the other end.
+    let record = "--record --target 0 --format s24 --rate 48000 --channels 2 both.wav";
+    let record = desktop.call("pw-cat", record).start();
+    desktop.node("pw-cat", 2);
+    desktop.link("Kitchen:monitor_FL", "pw-cat:input_FL");
+    desktop.link("Stage:capture_FL", "pw-cat:input_FR");
+    for end in ["Kitchen", "Stage"] {
+        desktop.wait_for("a link", |objects| is_linked(objects, end, "pw-cat"));
+    }
+    desktop.call("pw-cat", "--playback --target Kitchen sent.wav").run().well();
+    stop(record);
+    let both = Sound::read(&desktop.folder().join("both.wav"));
+    let begins = |channel: usize| (0..both.frames()).position(|i| both.frame(i)[channel] != 0);
+    let (before, after) = (begins(0).expect("the player"), begins(1).expect("the far end"));
+    // The graph takes a cycle to bring sound and a cycle to take it away, as a sound card would:
+    // the latency is from converter to converter.
+    assert_eq!(after - before + 2 * QUANTUM, frames(400), "frames");
+    let same = (0..frames(1000)).all(|i| both.frame(before + i)[0] == both.frame(after + i)[1]);
+    assert!(same, "what came out is not what went in");
+}
+
+#[test]
+fn a_stream_is_connected_to_the_device_that_is_named() {
+    let test = "a_stream_is_connected_to_the_device_that_is_named";
+    let Some(desktop) = Desktop::start(test) else { return };
+    let _turn = beside();
+    let address = loopback();
+    let _recv = recv(&desktop, &address, "pipewire:Far?target=Speakers");
+    desktop.wait_for("sound for the speakers", |objects| is_linked(objects, "Far", "Speakers"));
+    // What the speakers play can be sent, as a microphone could.
+    let _send = send(&desktop, "pipewire:Near?target=Speakers", &address);
+    desktop.wait_for("sound of the speakers", |objects| is_linked(objects, "Speakers", "Near"));
+}
+
+#[test]
+fn a_graph_that_changes_its_pace_is_followed_and_told() {
+    let test = "a_graph_that_changes_its_pace_is_followed_and_told";
+    let Some(desktop) = Desktop::start(test) else { return };
+    let _turn = beside();
+    let send = send(&desktop, "pipewire:Kitchen", &loopback());
+    let send = send.wait_for("the graph calls every 1024 frames at 48000 Hz");
+    let set = |key: &str, value: &str| {
+        let line = format!("-n settings 0 clock.{key} {value}");
+        desktop.call("pw-metadata", &line).run().well();
+    };
+    set("force-quantum", "2048");
+    let send = send.wait_for("every 2048 frames at 48000 Hz, not every 1024 as it was asked to");
+    set("force-quantum", "0");
+    set("force-rate", "44100");
+    let send = send.wait_for("at 44100 Hz; it converts to 48000 Hz");
+    send.signal("-INT");
+    send.end().well();
+}
+
+#[test]
+fn a_server_that_goes_is_waited_for_and_its_graph_joined_again() {
+    let test = "a_server_that_goes_is_waited_for_and_its_graph_joined_again";
+    let Some(mut desktop) = Desktop::start(test) else { return };
+    let _turn = beside();
+    let send = send(&desktop, "pipewire:Kitchen", &loopback());
+    desktop.node("Kitchen", 4);
+    desktop.crash();
+    let send = send.wait_for("a timer goes on in its place");
+    desktop.begin();
+    let send = send.wait_for("pipewire:Kitchen: it is back");
+    desktop.node("Kitchen", 4);
+    send.signal("-INT");
+    send.end().well();
+}
+
+#[test]
+fn what_cannot_be_is_answered_in_one_sentence_with_the_mend() {
+    let test = "what_cannot_be_is_answered_in_one_sentence_with_the_mend";
+    let Some(mut desktop) = Desktop::start(test) else { return };
+    let ends = |desktop: &Desktop, input: &str, status: i32, says: &str| {
+        let to = free_udp_ports();
+        let line = format!("send --input {input} --to rtp://127.0.0.1:{to}");
+        let ended = desktop.taut(&line).run();
+        assert_eq!(ended.status, Some(status), "{input}: {ended:#?}");
+        assert_eq!(ended.said.len(), 1, "{input}: {ended:#?}");
+        assert!(ended.said[0].contains(says), "{input}: {ended:#?}");
+    };
+    let gone = "there is no ‘Nowhere’ to connect to; taut devices lists";
+    ends(&desktop, "pipewire:taut?target=Nowhere", 3, gone);
+    desktop.crash();
+    ends(&desktop, "pipewire:Kitchen", 3, "start it (systemctl --user start pipewire");
+    let listed = desktop.taut("devices").run().well();
+    assert!(!listed.out.contains("pipewire:"), "{}", listed.out);
+}
