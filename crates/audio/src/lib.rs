@@ -154,7 +154,9 @@ fn hardware(
         DeviceSpec::Jack(client) => {
             jack::open(client, direction, settings, (notes, latency)).map(Some)
         }
-        DeviceSpec::PipeWire(node) => pipewire::open(node, direction, settings, notes).map(Some),
+        DeviceSpec::PipeWire(node) => {
+            pipewire::open(node, direction, settings, (notes, latency)).map(Some)
+        }
         _ => Ok(None),
     }
 }

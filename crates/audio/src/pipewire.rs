@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use tautline_proto::device::{Device, DeviceError, Direction, Settings};
 
-use crate::{DeviceDescription, Notes};
+use crate::{DeviceDescription, Notes, StreamLatency};
 
 #[cfg(feature = "pipewire")]
 mod callee;
@@ -123,9 +123,9 @@ pub(crate) fn open(
     spec: &PipeWireSpec,
     direction: Direction,
     settings: Settings,
-    notes: &Notes,
+    (notes, latency): (&Notes, &StreamLatency),
 ) -> Result<Box<dyn Device>, DeviceError> {
-    Ok(Box::new(node::Node::open(spec, direction, settings, notes)?))
+    Ok(Box::new(node::Node::open(spec, direction, settings, (notes, latency))?))
 }
 
 /// Those that are here.
@@ -156,7 +156,7 @@ pub(crate) fn open(
     spec: &PipeWireSpec,
     _direction: Direction,
     _settings: Settings,
-    _notes: &Notes,
+    _told: (&Notes, &StreamLatency),
 ) -> Result<Box<dyn Device>, DeviceError> {
     Err(left_out(spec))
 }

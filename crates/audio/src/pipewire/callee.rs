@@ -1,6 +1,6 @@
 //! What the graph calls once per cycle, on a thread of PipeWire's own.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pipewire::buffer::Buffer;
@@ -27,6 +27,8 @@ pub(super) struct Shared {
     over: AtomicBool,
     /// Ticks of a cycle in the upper half, ticks per second in the lower; 0 before the first.
     pace: AtomicU64,
+    /// Between the cycle and the converter, in nanoseconds.
+    way: AtomicI64,
     priority: Priority,
 }
 
@@ -36,6 +38,7 @@ impl Shared {
             process: Mutex::new(None),
             over: AtomicBool::new(false),
             pace: AtomicU64::new(0),
+            way: AtomicI64::new(0),
             priority: Priority::default(),
         }
     }
@@ -61,6 +64,11 @@ impl Shared {
     pub(super) fn pace(&self) -> Option<(u32, u32)> {
         let pace = self.pace.load(Ordering::Relaxed);
         (pace != 0).then_some(((pace >> 32) as u32, pace as u32))
+    }
+
+    /// Between the beginning of a cycle and the instant at which its block meets the converter.
+    pub(super) fn way(&self) -> Span {
+        Span::from_nanos(self.way.load(Ordering::Relaxed))
     }
 }
 
@@ -114,6 +122,7 @@ impl Callee {
         if let Some(quantum) = self.course.quantum() {
             let pace = quantum << 32 | u64::from(report.hertz);
             shared.pace.store(pace, Ordering::Relaxed);
+            shared.way.store(self.course.way().as_nanos(), Ordering::Relaxed);
         }
     }
 

@@ -55,11 +55,12 @@ pub(super) struct Course {
     rate: Rate,
     last: Option<Last>,
     quantum: Option<u64>,
+    way: Span,
 }
 
 impl Course {
     pub(super) fn new(direction: Direction, rate: Rate) -> Self {
-        Self { direction, rate, last: None, quantum: None }
+        Self { direction, rate, last: None, quantum: None, way: Span::ZERO }
     }
 
     /// What comes now follows on nothing.
@@ -72,6 +73,12 @@ impl Course {
         self.quantum
     }
 
+    /// From the beginning of the last cycle to the instant at which its block meets the converter,
+    /// or the other way round.
+    pub(super) fn way(&self) -> Span {
+        self.way
+    }
+
     /// The block that the graph asked for or brought in the cycle of `report`.
     pub(super) fn place(&mut self, report: Report, frames: Frames) -> Place {
         let (own, hertz) = (i128::from(self.rate.hertz()), i128::from(report.hertz.max(1)));
@@ -79,6 +86,7 @@ impl Course {
             |ticks: i64| Span::from_nanos((i128::from(ticks) * NANOS_PER_SECOND / hertz) as i64);
         let way = ticks(report.delay) + self.rate.span_of(report.buffered);
         let way = way.max(self.rate.span_of(frames));
+        self.way = way;
         let mut meets = match self.direction {
             Direction::Capture => report.began - way,
             Direction::Playback => report.began + way,

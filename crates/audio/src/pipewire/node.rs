@@ -10,23 +10,30 @@ use pipewire::properties::Properties;
 use pipewire::spa::utils::Direction as Way;
 use pipewire::stream::{Stream, StreamFlags, StreamListener, StreamState};
 use tautline_proto::device::{Device, DeviceError, Direction, Ended, Process, Settings, Stop};
+use tautline_proto::time::Span;
 
 use super::callee::{Callee, Shared, report};
 use super::server::{Found, Purpose, Server, Survey};
 use super::{PipeWireSpec, Shape, pods};
-use crate::Notes;
+use crate::{Notes, StreamLatency};
 
 /// How long a node may take to be in the graph.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How often the thread that runs the device looks what became of it. Nobody wakes it: that would
 /// be a system call on the graph's thread.
 const LOOK: Duration = Duration::from_millis(20);
+/// A change of latency that others are told of: what a resampler holds goes up and down by less.
+const WORTH_TELLING: Span = Span::from_millis(1);
 
 /// A node of ours.
 pub(super) struct Node {
     name: String,
+    direction: Direction,
     settings: Settings,
     notes: Notes,
+    latency: StreamLatency,
+    /// What the graph was told of it.
+    promised: Span,
     shared: Arc<Shared>,
     /// The pace of the graph that was told last.
     told: Option<(u32, u32)>,
@@ -61,7 +68,7 @@ impl Node {
         spec: &PipeWireSpec,
         direction: Direction,
         settings: Settings,
-        notes: &Notes,
+        (notes, latency): (&Notes, &StreamLatency),
     ) -> Result<Self, DeviceError> {
         let name = spec.to_string();
         let server = Server::connect(&name, Purpose::Sounding)?;
@@ -118,7 +125,22 @@ impl Node {
         if let Some(why) = held.gone() {
             return Err(failed(&why));
         }
-        Ok(Self { name, settings, notes: notes.clone(), shared, told: None, held })
+        let (notes, latency) = (notes.clone(), latency.clone());
+        let (promised, told) = (Span::ZERO, None);
+        Ok(Self { name, direction, settings, notes, latency, promised, shared, told, held })
+    }
+
+    /// Tells the graph what sound takes from here to the far end, or from there to here: the link
+    /// offset is from converter to converter, and includes the way between converter and node.
+    fn promise(&mut self) {
+        let latency = (self.latency.get() - self.shared.way()).max(Span::ZERO);
+        if self.shared.pace().is_none() || (latency - self.promised).abs() < WORTH_TELLING {
+            return;
+        }
+        self.promised = latency;
+        let [ports, node] = pods::latency(way(self.direction), latency);
+        // A graph that cannot be told goes on as before.
+        let _ = self.held.stream.update_params(&mut [ports.pod(), node.pod()]);
     }
 
     /// Tells the pace of the graph when it is known, and when it changes.
@@ -165,6 +187,7 @@ impl Device for Node {
         let ended = loop {
             self.held.server.iterate(LOOK);
             self.tell();
+            self.promise();
             if stop.is_requested() {
                 break Ended::Stopped;
             }

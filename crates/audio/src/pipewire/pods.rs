@@ -7,8 +7,9 @@ use pipewire::spa::param::audio::{AudioFormat, AudioInfoRaw};
 use pipewire::spa::pod::serialize::PodSerializer;
 use pipewire::spa::pod::{Object, Pod, Property, Value};
 use pipewire::spa::sys;
-use pipewire::spa::utils::SpaTypes;
+use pipewire::spa::utils::{Direction, Id, SpaTypes};
 use tautline_proto::device::Settings;
+use tautline_proto::time::Span;
 
 /// Where the channels of a frame are, as many as [`AudioInfoRaw`] has room for.
 type Positions = [u32; 64];
@@ -51,4 +52,22 @@ pub(super) fn format(settings: &Settings) -> Coded {
     info.set_channels(channels as u32);
     info.set_position(positions);
     Coded::of(SpaTypes::ObjectParamFormat, ParamType::EnumFormat, info.into())
+}
+
+/// What sound that goes on beyond the node takes there, so that whoever plays to it or records from
+/// it can know: as the latency of its ports, which every server passes on, and as the node's own,
+/// which those from 1.4 on do (`pw_stream` before that has no place for it).
+pub(super) fn latency(direction: Direction, beyond: Span) -> [Coded; 2] {
+    let nanos = beyond.as_nanos();
+    let property = Property::new;
+    let ports = vec![
+        property(sys::SPA_PARAM_LATENCY_direction, Value::Id(Id(direction.as_raw()))),
+        property(sys::SPA_PARAM_LATENCY_minNs, Value::Long(nanos)),
+        property(sys::SPA_PARAM_LATENCY_maxNs, Value::Long(nanos)),
+    ];
+    let node = vec![property(sys::SPA_PARAM_PROCESS_LATENCY_ns, Value::Long(nanos))];
+    [
+        Coded::of(SpaTypes::ObjectParamLatency, ParamType::Latency, ports),
+        Coded::of(SpaTypes::ObjectParamProcessLatency, ParamType::ProcessLatency, node),
+    ]
 }

@@ -1,6 +1,8 @@
 //! In a graph of PipeWire: nodes with names, sound that is whole, latency as promised.
 
-use crate::common::desktop::{Desktop, QUANTUM, is_linked};
+use serde_json::Value;
+
+use crate::common::desktop::{Desktop, QUANTUM, is_linked, node, ports_of};
 use crate::common::program::Running;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{alone, beside, free_udp_ports, loopback};
@@ -135,6 +137,30 @@ fn the_latency_is_the_configured_one_by_another_programs_recording() {
     assert_eq!(after - before + 2 * QUANTUM, frames(400), "frames");
     let same = (0..frames(1000)).all(|i| both.frame(before + i)[0] == both.frame(after + i)[1]);
     assert!(same, "what came out is not what went in");
+}
+
+#[test]
+fn the_graph_is_told_what_the_network_takes() {
+    let test = "the_graph_is_told_what_the_network_takes";
+    let Some(desktop) = Desktop::start(test) else { return };
+    let _turn = beside();
+    let address = loopback();
+    let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
+    let _send = send(&desktop, "pipewire:Kitchen", &address);
+    // From the graph to the far converter, or back: the latency without this end's cycle.
+    let told = 400_000_000 - (QUANTUM * 1_000_000_000 / 48_000) as i64;
+    for (name, way) in [("Kitchen", "Input"), ("Stage", "Output")] {
+        desktop.wait_for("a latency", |objects| {
+            let Some(node) = node(objects, name) else { return false };
+            let latencies = |port: &Value| port["info"]["params"]["Latency"].clone();
+            let ours = |latency: &Value| {
+                let [least, most] = ["minNs", "maxNs"].map(|key| latency[key].as_i64());
+                latency["direction"] == way && (least, most) == (Some(told), Some(told))
+            };
+            let tells = |port| latencies(port).as_array().is_some_and(|all| all.iter().any(ours));
+            ports_of(objects, node).any(tells)
+        });
+    }
 }
 
 #[test]
