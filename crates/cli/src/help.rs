@@ -90,13 +90,13 @@ pub(crate) const DOCTOR: &str = r#"Examples:
 
 It looks for a second and changes nothing. Each finding is a line: ok, warns
 (sound is whole while nothing else goes wrong), SPOILS (at this latency sound
-will be missed) or ? (it could not be seen); what is so; why it matters; and
-the command that mends it, until the next boot where nothing else is said. As
-root it sees more.
+will be missed) or ? (it could not be seen); what is so; why it matters; and the
+command that mends it, until the next boot where nothing else is said, or that
+shows more. As root it sees more.
 
 For scripts, --report json:
   { "schema": 1, "latency_ns", "findings": [ { "check", "verdict": "fine" |
-    "unknown" | "warns" | "spoils", "what", "why", "mend" } ],
+    "unknown" | "warns" | "spoils", "what", "why", "mend", "look" } ],
     "counts": { "fine", "unknown", "warns", "spoils" } }
 
 Exit status: 0 if nothing found would spoil sound, 1 if something would."#;

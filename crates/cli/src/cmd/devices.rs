@@ -107,10 +107,11 @@ fn offered(offers: &Offers) -> String {
                 (least, most) => format!("{least} to {most} channels"),
             };
             format!(
-                "{} Hz; {}; {channels}; periods from {} frames{}",
+                "{} Hz; {}; {channels}; periods from {} {}{}",
                 rates.join(" "),
                 formats.join(" "),
                 least_period.count(),
+                if least_period.count() == 1 { "frame" } else { "frames" },
                 period_span(offers).map_or(String::new(), |span| format!(" ({})", rounded(span)))
             )
         }

@@ -58,7 +58,7 @@ fn clocksource(source: &Source) -> Finding {
         return Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend);
     }
     let why = format!("{why}; the kernel distrusts the processor's own counter, and says why");
-    Finding::of(Verdict::Warns, CHECK, what, why).mended_by("sudo dmesg | grep -i tsc")
+    Finding::of(Verdict::Warns, CHECK, what, why).seen_by("sudo dmesg | grep -i tsc")
 }
 
 fn timers(resolution: Span) -> Finding {
@@ -69,8 +69,7 @@ fn timers(resolution: Span) -> Finding {
     let what = format!("timers end only every {resolution}");
     let why = "periods and packets shorter than that come in heaps; boot without highres=off and \
                nohz=off";
-    Finding::of(Verdict::Spoils, CHECK, what, why)
-        .mended_by("grep -o 'highres=[^ ]*' /proc/cmdline")
+    Finding::of(Verdict::Spoils, CHECK, what, why).seen_by("grep -o 'highres=[^ ]*' /proc/cmdline")
 }
 
 fn slack_of(slack: Span) -> Finding {
@@ -138,9 +137,9 @@ mod tests {
         assert_eq!(read_from("arch_sys_counter", "").verdict, Verdict::Fine);
         assert_eq!(read_from("kvm-clock", "").verdict, Verdict::Fine);
         let found = read_from("hpet", "tsc hpet");
-        assert!(found.mend.unwrap().starts_with("echo tsc"));
+        assert!(found.mend().unwrap().starts_with("echo tsc"));
         let found = read_from("acpi_pm", "hpet acpi_pm");
-        assert_eq!(found.mend.as_deref(), Some("sudo dmesg | grep -i tsc"));
+        assert_eq!(found.look(), Some("sudo dmesg | grep -i tsc"));
         assert_eq!(read_from("jiffies", "jiffies").verdict, Verdict::Spoils);
         assert!(Source::read(&Machine::of(&[]).root()).is_none());
     }
@@ -163,7 +162,7 @@ mod tests {
         let most = Span::from_millis(16_000);
         let kernel = KernelClock { synchronised: false, most, tai_offset: Span::ZERO };
         let found = kept(Some(kernel), None, &[]);
-        assert_eq!(found.mend.as_deref(), Some("sudo apt install chrony"));
+        assert_eq!(found.mend(), Some("sudo apt install chrony"));
         let clock = HardwareClock {
             device: "/dev/ptp0".to_owned(),
             name: "igb".to_owned(),

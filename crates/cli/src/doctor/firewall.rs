@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use super::privileges::is_root;
 use super::root::Root;
-use super::{Finding, Verdict};
+use super::{Finding, Remedy, Verdict};
 
 /// Where `taut`'s examples receive: RTP, and RTCP above.
 const PORTS: [u16; 2] = [5004, 5005];
@@ -19,8 +19,10 @@ enum Rules {
     Iptables(String),
     /// Only root may see them.
     Hidden,
-    /// There is no program to ask.
+    /// There is no program to ask, or it fails.
     NoProgram,
+    /// There are none, as this kernel has no firewall.
+    NoFirewall,
 }
 
 pub(super) fn check(root: &Root) -> Finding {
@@ -33,29 +35,42 @@ fn read(root: &Root) -> Rules {
     }
     // nft shows what iptables makes too, unless that is the old one, which the kernel lists here.
     let old = root.read("proc/net/ip_tables_names").is_some_and(|names| !names.is_empty());
-    let nft = || answer("nft", &["list", "ruleset"]).map(Rules::Nft);
-    let iptables = || answer("iptables-save", &[]).map(Rules::Iptables);
-    let rules = if old { iptables().or_else(nft) } else { nft().or_else(iptables) };
-    rules.unwrap_or(Rules::NoProgram)
+    let nft = run("nft", &["list", "ruleset"]);
+    let iptables = || run("iptables-save", &[]).ok().map(Rules::Iptables);
+    match nft {
+        _ if old => iptables().unwrap_or(Rules::NoProgram),
+        Ok(rules) => Rules::Nft(rules),
+        Err(said) if said.contains(NO_NETFILTER) => Rules::NoFirewall,
+        Err(_) => iptables().unwrap_or(Rules::NoProgram),
+    }
 }
 
-/// What a program says; `None` if it is not there or fails. An ordinary user's path may lack the
+/// What nft says where the kernel was built without, or did not load, the netlink of netfilter.
+const NO_NETFILTER: &str = "Protocol not supported";
+
+/// What a program answers, or what it says as it fails. An ordinary user's path may lack the
 /// administrator's folders.
-fn answer(program: &str, arguments: &[&str]) -> Option<String> {
+fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let folders = ["", "/usr/sbin/", "/sbin/"];
     let output = folders.iter().find_map(|folder| {
         let mut command = Command::new(format!("{folder}{program}"));
-        command.args(arguments).stdin(Stdio::null()).output().ok()
-    })?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+        command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).output().ok()
+    });
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match output {
+        Some(output) if output.status.success() => Ok(text(&output.stdout)),
+        Some(output) => Err(text(&output.stderr)),
+        None => Err(String::new()),
+    }
 }
 
 fn judge(rules: &Rules) -> Finding {
-    let unknown = |what: &str, mend: &str| {
+    let unknown = |what: &str, look: &str| {
         let why = "one that drops UDP lets nothing be heard";
-        Finding::of(Verdict::Unknown, CHECK, what, why).mended_by(mend)
+        Finding::of(Verdict::Unknown, CHECK, what, why).seen_by(look)
     };
     let (closed, let_in, mend) = match rules {
+        Rules::NoFirewall => return Finding::fine(CHECK, "this kernel has no firewall"),
         Rules::Hidden => return unknown("only root sees the firewall", "sudo nft list ruleset"),
         Rules::NoProgram => {
             return unknown(
@@ -90,7 +105,7 @@ fn judge(rules: &Rules) -> Finding {
             let why =
                 "a receiver hears nothing, and a sender no reports (those ports, or your own)";
             let finding = Finding::of(Verdict::Spoils, CHECK, what, why);
-            Finding { mend, ..finding }
+            Finding { command: mend.map(Remedy::Mend), ..finding }
         }
     }
 }
@@ -213,7 +228,7 @@ mod tests {
         let found = judge(&nft("drop", "tcp dport 5004-5005 accept"));
         assert_eq!(found.verdict, Verdict::Spoils);
         let mend = "sudo nft insert rule inet filter input udp dport '{ 5004, 5005 }' accept";
-        assert_eq!(found.mend.as_deref(), Some(mend));
+        assert_eq!(found.mend(), Some(mend));
         for lets_in in [
             "udp dport 5004-5005 accept",
             "udp dport { 4000, 5000-5010 } counter packets 3 bytes 9 accept",
@@ -233,6 +248,7 @@ mod tests {
         assert_eq!(verdict(&nft("drop", "udp dport @audio accept")), Verdict::Unknown);
         assert_eq!(verdict(&Rules::Hidden), Verdict::Unknown);
         assert_eq!(verdict(&Rules::NoProgram), Verdict::Unknown);
+        assert_eq!(verdict(&Rules::NoFirewall), Verdict::Fine);
     }
 
     #[test]

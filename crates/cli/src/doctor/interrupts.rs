@@ -115,7 +115,7 @@ fn lines(interrupts: &[Interrupt]) -> Vec<Finding> {
         let what = format!("{of} shares interrupt {number} with {}", others.join(" and "));
         let why = "each of its interrupts waits for their drivers; another slot, or another socket of \
                    USB, may have a line of its own";
-        Finding::of(Verdict::Warns, CHECK, what, why).mended_by("cat /proc/interrupts")
+        Finding::of(Verdict::Warns, CHECK, what, why).seen_by("cat /proc/interrupts")
     }).collect();
     if found.is_empty() {
         found.push(Finding::fine(CHECK, places(interrupts).join(", ")));
@@ -225,7 +225,7 @@ mod tests {
         }];
         let found = threads(&interrupts, &[process(77, "irq/128-eth0-rx", 50, FIFO)]);
         assert_eq!(found[0].verdict, Verdict::Warns);
-        let mend = found[0].mend.as_deref();
+        let mend = found[0].mend();
         assert_eq!(mend, Some("for id in 77; do sudo chrt -f -p 80 $id; done"));
         let found = threads(&interrupts, &[process(77, "irq/128-eth0-rx", 80, FIFO)]);
         assert_eq!(found[0].verdict, Verdict::Fine);

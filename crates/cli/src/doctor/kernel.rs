@@ -1,26 +1,18 @@
-//! Whether the kernel lets a thread run as soon as it is due, and whether the machine runs at all.
+//! Whether the kernel lets a thread run as soon as it is due.
 
 use std::process::{Command, Stdio};
 
-use tautline_io::clock::{now, sleep_until};
-use tautline_io::stall::{Stall, StallWitness};
 use tautline_proto::time::Span;
 
 use super::root::Root;
 use super::{Asked, Finding, Verdict};
 
-/// For how long stalls are watched for.
-const WATCHED: Span = Span::from_secs(1);
-/// From one look at the witness to the next.
-const BEAT: Span = Span::from_millis(50);
 /// Below this only a kernel that can be interrupted everywhere keeps its word: others have sections
 /// of up to a millisecond in drivers.
 const NEEDS_RT: Span = Span::from_millis(2);
 
-pub(super) fn check(root: &Root, asked: &Asked) -> Vec<Finding> {
-    let preemption = preemption(&Kernel::read(root), asked);
-    let is_virtual = is_virtual(root);
-    vec![preemption, stalls(&watch(), is_virtual, asked)]
+pub(super) fn check(root: &Root, asked: &Asked) -> Finding {
+    preemption(&Kernel::read(root), asked)
 }
 
 /// When the kernel leaves its own work for a thread that is due.
@@ -135,7 +127,7 @@ fn preemption(kernel: &Kernel, asked: &Asked) -> Finding {
             let what = format!("what {release} preempts is not to be seen");
             let why = "where the kernel finishes its own work first, a thread wakes late";
             let look = format!("{mount}sudo cat /sys/kernel/debug/sched/preempt");
-            return Finding::of(Verdict::Unknown, CHECK, what, why).mended_by(look);
+            return Finding::of(Verdict::Unknown, CHECK, what, why).seen_by(look);
         }
         Model::Voluntary => (format!("{release} preempts where it says so (voluntary)"), rt),
         Model::Never => (format!("{release} finishes its own work first (none)"), rt),
@@ -151,72 +143,8 @@ fn preemption(kernel: &Kernel, asked: &Asked) -> Finding {
     Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend)
 }
 
-/// Whether this machine is somebody else's program: `hypervisor` among the flags of its processor,
-/// or a device tree that says so.
-fn is_virtual(root: &Root) -> bool {
-    let processor = root.read("proc/cpuinfo").unwrap_or_default();
-    let flags = processor.lines().find(|line| line.starts_with("flags"));
-    flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
-        || root.has("sys/hypervisor/type")
-        || root.has("proc/device-tree/hypervisor")
-}
-
-/// What the witness saw.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Watched {
-    stalls: Vec<Stall>,
-    /// Whether they are the host's for certain.
-    certain: bool,
-}
-
-fn watch() -> Watched {
-    let mut witness = StallWitness::start();
-    let end = now() + WATCHED;
-    while now() < end {
-        sleep_until(end.min(now() + BEAT));
-        witness.poll();
-    }
-    let certain = witness.trust().refused.is_none();
-    Watched { stalls: witness.stalls_seen_by_all().collect(), certain }
-}
-
-fn stalls(watched: &Watched, is_virtual: bool, asked: &Asked) -> Finding {
-    const CHECK: &str = "stalls";
-    let machine = if is_virtual { "this virtual machine" } else { "this machine" };
-    let longest = watched.stalls.iter().map(Stall::length).max();
-    let Some(longest) = longest.map(|length| Span::from_micros(length.as_nanos() / 1000)) else {
-        return Finding::fine(CHECK, format!("{machine} never stood still in {WATCHED}"));
-    };
-    let count = watched.stalls.len();
-    let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
-    let what = format!("{machine} stood still {times} in {WATCHED}, for {longest} at most");
-    let spoils = watched.certain && longest > asked.latency.half();
-    let verdict = if spoils { Verdict::Spoils } else { Verdict::Warns };
-    let why = match (watched.certain, is_virtual) {
-        (false, _) => "it may have been other programs: without real-time priority nobody can tell",
-        (true, true) => {
-            "its host ran something else meanwhile, and what was due is late; give it cores of its \
-             own, or more latency, as this tries"
-        }
-        (true, false) => {
-            "its firmware or a driver held every core up; more latency rides it out, as this tries"
-        }
-    };
-    Finding::of(verdict, CHECK, what, why).mended_by(ridden_out(longest))
-}
-
-/// A run whose card's buffer is twice as long as such a stall, and its latency twice that.
-fn ridden_out(stall: Span) -> String {
-    let micros = u64::try_from(stall.as_nanos() / 1000).unwrap_or(0);
-    let periods = (2 * micros).div_ceil(1000).clamp(2, 64);
-    let latency = (2 * periods).next_multiple_of(10) + 10;
-    format!("taut demo --latency {latency}ms --periods {periods}")
-}
-
 #[cfg(test)]
 mod tests {
-    use tautline_proto::time::LocalTime;
-
     use super::super::root::fake::Machine;
     use super::super::tests::asked;
     use super::*;
@@ -265,37 +193,11 @@ mod tests {
         };
         assert_eq!(preemption(&kernel(Model::Full, false), &asked(5)).verdict, Verdict::Fine);
         let found = preemption(&kernel(Model::Full, false), &asked(1));
-        assert_eq!(found.mend.as_deref(), Some("sudo apt install linux-image-rt-amd64"));
+        assert_eq!(found.mend(), Some("sudo apt install linux-image-rt-amd64"));
         let found = preemption(&kernel(Model::RealTime, false), &asked(1));
         assert_eq!(found.verdict, Verdict::Fine);
         let found = preemption(&kernel(Model::Voluntary, true), &asked(5));
         assert_eq!(found.verdict, Verdict::Warns);
-        assert!(found.mend.unwrap().starts_with("echo full | sudo tee "));
-    }
-
-    fn stood_still(millis: &[i64], certain: bool) -> Watched {
-        let from = LocalTime::ZERO;
-        let stall = |&millis: &i64| Stall { from, to: from + Span::from_millis(millis) };
-        Watched { stalls: millis.iter().map(stall).collect(), certain }
-    }
-
-    #[test]
-    fn a_stall_spoils_what_it_takes_half_of() {
-        let judged =
-            |millis: &[i64], certain| stalls(&stood_still(millis, certain), true, &asked(5));
-        assert_eq!(judged(&[], true).verdict, Verdict::Fine);
-        assert_eq!(judged(&[2], true).verdict, Verdict::Warns);
-        let found = judged(&[2, 12], true);
-        assert_eq!(found.verdict, Verdict::Spoils);
-        assert_eq!(found.what, "this virtual machine stood still 2 times in 1s, for 12ms at most");
-        assert_eq!(found.mend.as_deref(), Some("taut demo --latency 60ms --periods 24"));
-        assert_eq!(judged(&[2, 12], false).verdict, Verdict::Warns, "it may have been others");
-    }
-
-    #[test]
-    fn a_virtual_machine_is_known_by_its_processor() {
-        for (flags, yes) in [("flags : fpu hypervisor sse", true), ("flags : fpu sse", false)] {
-            assert_eq!(is_virtual(&Machine::of(&[("proc/cpuinfo", flags)]).root()), yes);
-        }
+        assert!(found.mend().unwrap().starts_with("echo full | sudo tee "));
     }
 }

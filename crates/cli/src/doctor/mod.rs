@@ -10,11 +10,13 @@ mod interrupts;
 mod kernel;
 mod multicast;
 mod network;
+mod packets;
 mod privileges;
 mod processor;
 mod root;
 pub(crate) mod show;
 mod sound;
+mod stalls;
 
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
@@ -44,13 +46,22 @@ pub(crate) struct Finding {
     pub(crate) what: String,
     /// Why it matters here; empty where all is fine.
     pub(crate) why: String,
-    /// A command for a shell that mends it, or shows what could not be seen.
-    pub(crate) mend: Option<String>,
+    /// A command for a shell.
+    pub(crate) command: Option<Remedy>,
+}
+
+/// What a command does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Ends what was found.
+    Mend(String),
+    /// Shows more of it, where no command ends it.
+    Look(String),
 }
 
 impl Finding {
     fn fine(check: &'static str, what: impl Into<String>) -> Self {
-        Self { check, verdict: Verdict::Fine, what: what.into(), why: String::new(), mend: None }
+        Self { check, verdict: Verdict::Fine, what: what.into(), why: String::new(), command: None }
     }
 
     /// Something that is not fine.
@@ -60,12 +71,33 @@ impl Finding {
         what: impl Into<String>,
         why: impl Into<String>,
     ) -> Self {
-        Self { check, verdict, what: what.into(), why: why.into(), mend: None }
+        Self { check, verdict, what: what.into(), why: why.into(), command: None }
     }
 
     fn mended_by(mut self, command: impl Into<String>) -> Self {
-        self.mend = Some(command.into());
+        self.command = Some(Remedy::Mend(command.into()));
         self
+    }
+
+    fn seen_by(mut self, command: impl Into<String>) -> Self {
+        self.command = Some(Remedy::Look(command.into()));
+        self
+    }
+
+    /// The command that mends it.
+    pub(crate) fn mend(&self) -> Option<&str> {
+        match &self.command {
+            Some(Remedy::Mend(command)) => Some(command),
+            _ => None,
+        }
+    }
+
+    /// The command that shows more of it.
+    pub(crate) fn look(&self) -> Option<&str> {
+        match &self.command {
+            Some(Remedy::Look(command)) => Some(command),
+            _ => None,
+        }
     }
 }
 
@@ -85,7 +117,8 @@ pub(crate) fn examine(asked: &Asked) -> Vec<Finding> {
     let interfaces = network::interfaces(&root);
     let processes = interrupts::processes(&root);
     let mut found = privileges::check(&root, asked);
-    found.extend(kernel::check(&root, asked));
+    found.push(kernel::check(&root, asked));
+    found.push(stalls::check(&root, asked));
     found.extend(processor::check(&root, asked));
     found.extend(clocks::check(&root));
     found.extend(interrupts::check(&root, &interfaces, &processes));
@@ -101,7 +134,9 @@ pub(crate) fn examine(asked: &Asked) -> Vec<Finding> {
 
 /// Who is root needs no `sudo`, and may have none.
 fn as_root(finding: &mut Finding) {
-    finding.mend = finding.mend.take().map(|mend| mend.replace("sudo ", ""));
+    if let Some(Remedy::Mend(command) | Remedy::Look(command)) = &mut finding.command {
+        *command = command.replace("sudo ", "");
+    }
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ mod tests {
     fn groups_need_a_default_route_or_one_of_their_own() {
         let judged = |lines: &[&str]| route(&(HEAD.to_owned() + &lines.concat()), &["eth0"]);
         let found = judged(&[LOCAL]);
-        assert_eq!(found.mend.as_deref(), Some("sudo ip route add 224.0.0.0/4 dev eth0"));
+        assert_eq!(found.mend(), Some("sudo ip route add 224.0.0.0/4 dev eth0"));
         assert!(judged(&[LOCAL, DEFAULT]).what.contains("by eth0"));
         assert!(judged(&[LOCAL, GROUPS]).what.contains("by eth1"));
     }

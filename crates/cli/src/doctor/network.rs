@@ -1,13 +1,11 @@
-//! How packets leave and arrive: interfaces, their queues, their interrupts, their longest packet.
+//! How packets leave and arrive: interfaces, their queues, and how they gather packets.
 
-use tautline_engine::too_long::datagram_bytes;
 use tautline_io::ethtool::{Moderation, moderation};
 use tautline_io::qdisc::{Place, QueueDiscipline, queue_disciplines};
-use tautline_io::udp::UdpOptions;
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::Span;
 
 use super::root::Root;
-use super::{Asked, Finding, Verdict};
+use super::{Asked, Finding, Verdict, packets};
 
 /// A network interface that is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +14,7 @@ pub(super) struct Interface {
     /// Its number.
     index: u32,
     /// Of the largest packet, in bytes.
-    mtu: usize,
+    pub(super) mtu: usize,
     is_wireless: bool,
     /// By number.
     pub(super) interrupts: Vec<u32>,
@@ -43,7 +41,9 @@ pub(super) fn interfaces(root: &Root) -> Vec<Interface> {
         let flags = root.read(&file("flags"))?;
         let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16).ok()?;
         let is_down = root.read(&file("operstate")).as_deref() == Some("down");
-        if flags & UP == 0 || flags & LOOPBACK != 0 || is_down {
+        // A virtual port of a bridge, such as a container's: the bridge speaks for it.
+        let is_port = root.has(&file("brport")) && !root.has(&file("device"));
+        if flags & UP == 0 || flags & LOOPBACK != 0 || is_down || is_port {
             return None;
         }
         // A virtio device has its interrupts one folder up, with its PCI function.
@@ -66,7 +66,7 @@ pub(super) fn check(root: &Root, interfaces: &[Interface], asked: &Asked) -> Vec
         let what = "no network interface is up";
         let why = "sound goes no further than this machine";
         let finding = Finding::of(Verdict::Warns, "network", what, why);
-        return vec![finding.mended_by("ip -brief link")];
+        return vec![finding.seen_by("ip -brief link")];
     }
     let queues = queue_disciplines().unwrap_or_default();
     let mut found = Vec::new();
@@ -75,9 +75,9 @@ pub(super) fn check(root: &Root, interfaces: &[Interface], asked: &Asked) -> Vec
         found.push(queue(interface, &queues));
         let moderation = moderation(&interface.name).ok();
         found.extend(moderation.map(|moderation| gathered(interface, &moderation, asked)));
-        found.push(longest(interface, asked));
+        found.push(packets::longest(interface, asked));
     }
-    found.push(buffers(&Buffers::read(root), asked));
+    found.push(packets::buffers(root, asked));
     found
 }
 
@@ -115,7 +115,7 @@ fn queue(interface: &Interface, all: &[QueueDiscipline]) -> Finding {
     let Some(root) = of_it(Place::Root).next() else {
         let what = format!("the queue of {name} is not to be seen");
         let finding = Finding::of(Verdict::Unknown, CHECK, what, "some queues hold packets back");
-        return finding.mended_by(format!("tc qdisc show dev {name}"));
+        return finding.seen_by(format!("tc qdisc show dev {name}"));
     };
     // A card with several queues of its own: what matters hangs below.
     let kind = if root == "mq" { of_it(Place::Below).next().unwrap_or(root) } else { root };
@@ -168,84 +168,6 @@ fn gathered(interface: &Interface, moderation: &Moderation, asked: &Asked) -> Fi
     Finding::of(verdict, CHECK, what, why).mended_by(mend)
 }
 
-/// IPv4 and UDP headers (RFC 791 §3.1 without options, RFC 768).
-const HEADERS: usize = 28;
-
-fn longest(interface: &Interface, asked: &Asked) -> Finding {
-    const CHECK: &str = "mtu";
-    let Interface { name, mtu, .. } = interface;
-    let format = &asked.format;
-    let packet = HEADERS + datagram_bytes(format, true);
-    let (ptime, channels) = (format.ptime(), format.channels);
-    let what = format!(
-        "{name} carries packets of {mtu} bytes; {ptime} of {channels} channels at {} takes {packet}",
-        format.rate
-    );
-    if packet <= *mtu {
-        return Finding::fine(CHECK, what);
-    }
-    let room = mtu.saturating_sub(packet - format.payload_bytes());
-    let fits = format.rate.span_of(Frames::from_len(room / format.frame_bytes().max(1)));
-    // Down to what can be typed.
-    let fits = Span::from_micros(fits.as_nanos() / 1000);
-    let why = format!(
-        "each goes in parts, and one part lost loses {ptime}; --ptime {fits} or less fits, or a larger \
-         MTU on every machine and switch between"
-    );
-    let mend = format!("sudo ip link set dev {name} mtu {}", packet.next_multiple_of(100));
-    Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend)
-}
-
-/// What a socket may keep.
-#[derive(Debug, Clone, Copy)]
-struct Buffers {
-    /// Bytes that a socket may ask for to receive into, and to send from.
-    most: Option<[usize; 2]>,
-    /// Whether this program may ask for more (`CAP_NET_ADMIN`).
-    may_exceed: bool,
-}
-
-/// Number of `CAP_NET_ADMIN` (linux/capability.h).
-const NET_ADMIN: u32 = 12;
-
-impl Buffers {
-    fn read(root: &Root) -> Self {
-        let status = root.read("proc/self/status").unwrap_or_default();
-        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-        let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-        let most = |which: &str| root.number(&format!("proc/sys/net/core/{which}"));
-        Self {
-            most: most("rmem_max").zip(most("wmem_max")).map(<[usize; 2]>::from),
-            may_exceed: bits.is_some_and(|bits| bits >> NET_ADMIN & 1 == 1),
-        }
-    }
-}
-
-fn buffers(buffers: &Buffers, asked: &Asked) -> Finding {
-    const CHECK: &str = "socket-buffers";
-    let format = &asked.format;
-    let packets_per_second = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
-    let datagram_bytes = datagram_bytes(format, true);
-    let options = UdpOptions { datagram_bytes, packets_per_second, ..UdpOptions::default() };
-    // The kernel doubles what is asked for.
-    let wanted = options.buffer_bytes() / 2;
-    let Some([receive, send]) = buffers.most else {
-        return Finding::fine(CHECK, "the system tells no bound on what sockets keep");
-    };
-    let least = receive.min(send);
-    let what = format!(
-        "sockets may keep {} KiB, a quarter of a second takes {}",
-        least >> 10,
-        wanted >> 10
-    );
-    if buffers.may_exceed || least >= wanted {
-        return Finding::fine(CHECK, what);
-    }
-    let why = "what comes while this machine stands still is lost sooner than it need be";
-    let mend = format!("sudo sysctl -w net.core.rmem_max={wanted} net.core.wmem_max={wanted}");
-    Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::root::fake::Machine;
@@ -261,6 +183,7 @@ mod tests {
             ("eth1", "0x1003", "down"),
             ("eth2", "0x1002", "down"),
             ("lo", "0x9", "unknown"),
+            ("veth0", "0x1003", "up"),
             ("wlan0", "0x1003", "unknown"),
         ] {
             files.push((file(name, "flags"), flags));
@@ -269,6 +192,7 @@ mod tests {
             files.push((file(name, "mtu"), "1500"));
         }
         files.push((file("wlan0", "wireless/x"), ""));
+        files.push((file("veth0", "brport/x"), ""));
         files.push((file("eth0", "device/msi_irqs/41"), ""));
         let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
         let eth0 = Interface { interrupts: vec![41], ..Interface::wired("eth0") };
@@ -316,40 +240,8 @@ mod tests {
         assert_eq!(judged(250, false, 5).verdict, Verdict::Fine);
         let found = judged(1000, true, 5);
         assert_eq!(found.verdict, Verdict::Warns);
-        assert_eq!(found.mend.as_deref(), Some("sudo ethtool -C eth0 adaptive-rx off rx-usecs 0"));
+        assert_eq!(found.mend(), Some("sudo ethtool -C eth0 adaptive-rx off rx-usecs 0"));
         assert_eq!(judged(3000, false, 5).verdict, Verdict::Spoils);
         assert_eq!(judged(3000, false, 100).verdict, Verdict::Fine);
-    }
-
-    #[test]
-    fn packets_too_long_for_an_interface_name_the_length_that_fits() {
-        assert_eq!(longest(&Interface::wired("eth0"), &asked(5)).verdict, Verdict::Fine);
-        let mut wide = asked(5);
-        wide.format.channels = tautline_proto::units::Channels::new(16).unwrap();
-        let found = longest(&Interface::wired("eth0"), &wide);
-        assert_eq!(found.verdict, Verdict::Warns);
-        let typed = found.why.split("--ptime ").nth(1).unwrap().split(' ').next().unwrap();
-        let ptime = tautline_proto::text::parse_span(typed).unwrap();
-        wide.format.packet = wide.format.rate.frames_within(ptime);
-        assert_eq!(longest(&Interface::wired("eth0"), &wide).verdict, Verdict::Fine, "{typed}");
-        wide.format.packet += Frames::new(2);
-        assert_eq!(longest(&Interface::wired("eth0"), &wide).verdict, Verdict::Warns, "{typed}");
-    }
-
-    #[test]
-    fn small_buffers_warn_who_may_not_exceed_them() {
-        let sizes =
-            [("proc/sys/net/core/rmem_max", "65536"), ("proc/sys/net/core/wmem_max", "65536")];
-        for (caps, verdict) in
-            [("0000000000000000", Verdict::Warns), ("000001ffffffffff", Verdict::Fine)]
-        {
-            let status = format!("Name:\tx\nCapEff:\t{caps}\n");
-            let files = [sizes[0], sizes[1], ("proc/self/status", status.as_str())];
-            let read = Buffers::read(&Machine::of(&files).root());
-            assert_eq!(buffers(&read, &asked(5)).verdict, verdict, "{caps}");
-        }
-        let most = Some([4 << 20; 2]);
-        let found = buffers(&Buffers { most, may_exceed: false }, &asked(5));
-        assert_eq!(found.verdict, Verdict::Fine);
     }
 }

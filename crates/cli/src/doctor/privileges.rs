@@ -31,13 +31,14 @@ struct Privileges {
 }
 
 pub(super) fn check(root: &Root, asked: &Asked) -> Vec<Finding> {
-    let refused = Granted { asked: ASKED, errno: 0 };
-    // Without a thread nothing runs, and that is not for here to say.
-    let granted = spawn("taut-doctor", ASKED, 0, || ()).map_or(refused, |(thread, granted)| {
-        // It does nothing that could panic.
-        let _ = thread.join();
-        granted
-    });
+    let granted = match spawn("taut-doctor", ASKED, 0, || ()) {
+        Ok((thread, granted)) => {
+            // It does nothing that could panic.
+            let _ = thread.join();
+            granted
+        }
+        Err(error) => Granted { asked: ASKED, errno: error.raw_os_error().unwrap_or(-1) },
+    };
     let privileges = Privileges {
         granted,
         limits: Limits::read(),
@@ -141,11 +142,11 @@ mod tests {
         let found = priority(&ordinary(), &tight);
         assert_eq!(found.verdict, Verdict::Spoils);
         assert_eq!(found.what, "fifo:70 is refused, the rtprio limit is 0");
-        assert!(found.mend.unwrap().contains("/etc/security/limits.d/90-tautline.conf"));
+        assert!(found.mend().unwrap().contains("/etc/security/limits.d/90-tautline.conf"));
         assert_eq!(priority(&ordinary(), &wide).verdict, Verdict::Warns);
         let granted = Granted { asked: ASKED, errno: 0 };
         let found = priority(&Privileges { granted, ..ordinary() }, &tight);
-        assert_eq!((found.verdict, found.mend), (Verdict::Fine, None));
+        assert_eq!((found.verdict, found.command), (Verdict::Fine, None));
     }
 
     #[test]
@@ -153,13 +154,13 @@ mod tests {
         let priority_limit = Limit { now: Some(0), most: Some(99) };
         let limits = Limits { priority: priority_limit, ..ordinary().limits };
         let found = priority(&Privileges { limits, ..ordinary() }, &asked(5));
-        assert_eq!(found.mend.as_deref(), Some("ulimit -r 99"));
+        assert_eq!(found.mend(), Some("ulimit -r 99"));
     }
 
     #[test]
     fn root_without_the_privilege_is_told_that_this_is_a_container() {
         let found = priority(&Privileges { is_root: true, ..ordinary() }, &asked(5));
-        assert!(found.why.contains("container") && found.mend.is_none(), "{found:?}");
+        assert!(found.why.contains("container") && found.command.is_none(), "{found:?}");
     }
 
     #[test]

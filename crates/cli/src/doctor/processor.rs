@@ -122,7 +122,7 @@ mod tests {
         let states = idle_states(&Machine::of(&files).root());
         let found = idle(&states, &asked(5));
         assert_eq!(found.what, "a core in C10 takes 890us to wake");
-        assert!(found.mend.unwrap().ends_with("/state[1]/disable"));
+        assert!(found.mend().unwrap().ends_with("/state[1]/disable"));
         assert_eq!(idle(&states, &asked(100)).verdict, Verdict::Fine);
         assert_eq!(idle(&[], &asked(5)).verdict, Verdict::Fine);
     }

@@ -28,40 +28,39 @@ impl Verdict {
     }
 }
 
-/// Each finding in a line of its own: what, why, and behind the last `: ` the command that mends.
+/// Each finding in a line of its own: what, why, and behind `mend: ` or `look: ` a command.
 pub(crate) fn lines(findings: &[Finding]) -> String {
     let line = |finding: &Finding| {
-        let Finding { check, verdict, what, why, mend } = finding;
+        let Finding { check, verdict, what, why, .. } = finding;
         let mut line = format!("{:<6}  {check}: {what}", verdict.mark());
         if !why.is_empty() {
             line += &format!("; {why}");
         }
-        if let Some(mend) = mend {
-            line += &format!("; {}: {mend}", word(*verdict));
+        if let Some((does, command)) = command(finding) {
+            line += &format!("; {does}: {command}");
         }
         line + "\n"
     };
     findings.iter().map(line).collect()
 }
 
-/// What the command does.
-const fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Unknown => "look",
-        _ => "mend",
-    }
+/// The command, and the word for what it does.
+fn command(finding: &Finding) -> Option<(&'static str, &str)> {
+    let mend = finding.mend().map(|command| ("mend", command));
+    mend.or_else(|| finding.look().map(|command| ("look", command)))
 }
 
 /// The same for a terminal: lines are broken where it ends, but for commands, which stay whole so
 /// that they can be copied.
 pub(crate) fn page(findings: &[Finding]) -> String {
     let mut page = String::new();
-    for Finding { check, verdict, what, why, mend } in findings {
+    for finding in findings {
+        let Finding { check, verdict, what, why, .. } = finding;
         let joint = if why.is_empty() { "" } else { ";" };
         let told = format!("{check}: {what}{joint} {why}");
         page += &wrapped(&format!("{:<6}  ", verdict.mark()), &told);
-        if let Some(mend) = mend {
-            page += &format!("        {}: {mend}\n", word(*verdict));
+        if let Some((does, command)) = command(finding) {
+            page += &format!("        {does}: {command}\n");
         }
     }
     page
@@ -110,7 +109,9 @@ struct Reported<'a> {
     what: &'a str,
     /// `null` where all is fine.
     why: Option<&'a str>,
+    /// A command that mends it, or else one that shows more of it.
     mend: Option<&'a str>,
+    look: Option<&'a str>,
 }
 
 pub(crate) fn json(findings: &[Finding], latency: Span) -> serde_json::Result<String> {
@@ -119,7 +120,8 @@ pub(crate) fn json(findings: &[Finding], latency: Span) -> serde_json::Result<St
         verdict: finding.verdict.name(),
         what: &finding.what,
         why: (!finding.why.is_empty()).then_some(finding.why.as_str()),
-        mend: finding.mend.as_deref(),
+        mend: finding.mend(),
+        look: finding.look(),
     });
     let report = Report {
         schema: 1,
@@ -142,7 +144,7 @@ mod tests {
             Finding::of(Verdict::Warns, "cpu-frequency", "2 of 2 cores have powersave", why)
                 .mended_by("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/x"),
             Finding::of(Verdict::Unknown, "firewall", "only root sees it", "it may drop")
-                .mended_by("sudo nft list ruleset"),
+                .seen_by("sudo nft list ruleset"),
         ]
     }
 

@@ -15,9 +15,6 @@ pub(super) fn check(root: &Root, asked: &Asked) -> Vec<Finding> {
     found
 }
 
-/// What a graph takes of the latency at either end: a cycle to fill a buffer, and one to empty it.
-const CYCLES: i64 = 2;
-
 fn pipewire(graph: &Graph, asked: &Asked) -> Finding {
     const CHECK: &str = "pipewire";
     let least = graph.forced.unwrap_or(graph.min_quantum);
@@ -29,19 +26,21 @@ fn pipewire(graph: &Graph, asked: &Asked) -> Finding {
     let least_word = if graph.forced.is_some() { "" } else { "at least " };
     let what =
         format!("PipeWire {how} {least_word}{frames} frames per cycle ({shown} at {rate} Hz)");
-    if cycle.times(CYCLES) <= asked.latency {
+    let latency = asked.latency;
+    // At either end a buffer is filled or emptied for a cycle.
+    let (verdict, why) = if cycle > latency {
+        (Verdict::Spoils, format!("pipewire: takes a cycle at either end, and {latency} is less"))
+    } else if cycle.times(2) > latency {
+        (Verdict::Warns, format!("two ends by pipewire: take two cycles, and {latency} is less"))
+    } else {
         return Finding::fine(CHECK, what);
-    }
-    let why = format!(
-        "capture and playback by pipewire: take a cycle each, and {} is less than two",
-        asked.latency
-    );
+    };
     let mend = if graph.forced.is_some() {
         "pw-metadata -n settings 0 clock.force-quantum 0"
     } else {
         "pw-metadata -n settings 0 clock.min-quantum 32"
     };
-    Finding::of(Verdict::Spoils, CHECK, what, why).mended_by(mend)
+    Finding::of(verdict, CHECK, what, why).mended_by(mend)
 }
 
 /// A file by which a card is opened, and whether this user may.
@@ -133,12 +132,13 @@ mod tests {
         };
         assert_eq!(pipewire(&graph(32, None), &asked(5)).verdict, Verdict::Fine);
         assert_eq!(pipewire(&graph(120, None), &asked(5)).verdict, Verdict::Fine);
+        assert_eq!(pipewire(&graph(128, None), &asked(5)).verdict, Verdict::Warns);
         let found = pipewire(&graph(256, None), &asked(5));
         assert_eq!(found.verdict, Verdict::Spoils);
         assert!(found.what.ends_with("at least 256 frames per cycle (5.333ms at 48000 Hz)"));
-        assert!(found.mend.unwrap().ends_with("clock.min-quantum 32"));
+        assert!(found.mend().unwrap().ends_with("clock.min-quantum 32"));
         let found = pipewire(&graph(32, Some(1024)), &asked(5));
-        assert!(found.mend.unwrap().ends_with("clock.force-quantum 0"));
+        assert!(found.mend().unwrap().ends_with("clock.force-quantum 0"));
         assert_eq!(pipewire(&graph(32, Some(1024)), &asked(100)).verdict, Verdict::Fine);
     }
 

@@ -99,7 +99,7 @@ fn who_may_nothing_is_told_what_spoils_and_how_to_be_granted_it() {
     assert!(findings.mend("real-time").contains("/etc/security/limits.d/"));
     assert_eq!(findings.verdict("locked-memory"), "warns");
     assert_eq!(findings.verdict("firewall"), "unknown");
-    assert_eq!(findings.mend("firewall"), "sudo nft list ruleset");
+    assert_eq!(findings.of_check("firewall")["look"], "sudo nft list ruleset");
     let Some(patient) = unprivileged(test, "--latency 100ms") else { return };
     assert_eq!(Findings::of(&patient).verdict("real-time"), "warns");
 }
@@ -169,13 +169,30 @@ fn a_firewall_that_drops_everything_is_found_and_mended() {
 }
 
 #[test]
+fn a_second_network_that_is_dropped_by_its_way_back_is_found_and_mended() {
+    let test = "a_second_network_that_is_dropped_by_its_way_back_is_found_and_mended";
+    let Some(cable) = Cable::lay(test) else { return };
+    let Some([second, _]) = cable.lay_another(test) else { return };
+    let _turn = beside();
+    let strict = format!("echo 1 > /proc/sys/net/ipv4/conf/{}/rp_filter", second.interface);
+    assert!(made(test, &second, &strict));
+    let found = Findings::of(&doctor("").within(&second));
+    assert_eq!(found.verdict("reverse-path"), "warns");
+    let what = found.of_check("reverse-path")["what"].as_str().unwrap();
+    assert!(what.starts_with(&format!("{} drops ", second.interface)), "{what}");
+    assert!(made(test, &second, found.mend("reverse-path")));
+    assert_eq!(Findings::of(&doctor("").within(&second)).verdict("reverse-path"), "fine");
+}
+
+#[test]
 fn without_a_network_the_doctor_says_how_to_look() {
     let Some(cable) = Cable::lay("without_a_network_the_doctor_says_how_to_look") else { return };
     let _turn = beside();
     let down = format!("ip link set {} down", cable.left.interface);
     assert!(made("without_a_network_the_doctor_says_how_to_look", &cable.left, &down));
     let found = Findings::of(&doctor("").within(&cable.left));
-    assert_eq!((found.verdict("network"), found.mend("network")), ("warns", "ip -brief link"));
+    assert_eq!(found.verdict("network"), "warns");
+    assert_eq!(found.of_check("network")["look"], "ip -brief link");
 }
 
 #[test]

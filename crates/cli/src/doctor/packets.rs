@@ -1,0 +1,130 @@
+//! Whether packets are carried whole, and kept until they are read.
+
+use tautline_engine::too_long::datagram_bytes;
+use tautline_io::udp::UdpOptions;
+use tautline_proto::time::{Frames, Span};
+
+use super::network::Interface;
+use super::root::Root;
+use super::{Asked, Finding, Verdict};
+
+/// IPv4 and UDP headers (RFC 791 §3.1 without options, RFC 768).
+const HEADERS: usize = 28;
+
+pub(super) fn longest(interface: &Interface, asked: &Asked) -> Finding {
+    const CHECK: &str = "mtu";
+    let Interface { name, mtu, .. } = interface;
+    let format = &asked.format;
+    let packet = HEADERS + datagram_bytes(format, true);
+    let (ptime, channels) = (format.ptime(), format.channels);
+    let what = format!(
+        "{name} carries packets of {mtu} bytes; {ptime} of {channels} channels at {} takes {packet}",
+        format.rate
+    );
+    if packet <= *mtu {
+        return Finding::fine(CHECK, what);
+    }
+    let room = mtu.saturating_sub(packet - format.payload_bytes());
+    let fits = format.rate.span_of(Frames::from_len(room / format.frame_bytes().max(1)));
+    // Down to what can be typed.
+    let fits = Span::from_micros(fits.as_nanos() / 1000);
+    let why = format!(
+        "each goes in parts, and one part lost loses {ptime}; --ptime {fits} or less fits, or a larger \
+         MTU on every machine and switch between"
+    );
+    let mend = format!("sudo ip link set dev {name} mtu {}", packet.next_multiple_of(100));
+    Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend)
+}
+
+/// What a socket may keep.
+#[derive(Debug, Clone, Copy)]
+struct Buffers {
+    /// Bytes that a socket may ask for to receive into, and to send from.
+    most: Option<[usize; 2]>,
+    /// Whether this program may ask for more (`CAP_NET_ADMIN`).
+    may_exceed: bool,
+}
+
+/// Number of `CAP_NET_ADMIN` (linux/capability.h).
+const NET_ADMIN: u32 = 12;
+
+impl Buffers {
+    fn read(root: &Root) -> Self {
+        let status = root.read("proc/self/status").unwrap_or_default();
+        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+        let most = |which: &str| root.number(&format!("proc/sys/net/core/{which}"));
+        Self {
+            most: most("rmem_max").zip(most("wmem_max")).map(<[usize; 2]>::from),
+            may_exceed: bits.is_some_and(|bits| bits >> NET_ADMIN & 1 == 1),
+        }
+    }
+}
+
+pub(super) fn buffers(root: &Root, asked: &Asked) -> Finding {
+    judge(&Buffers::read(root), asked)
+}
+
+fn judge(buffers: &Buffers, asked: &Asked) -> Finding {
+    const CHECK: &str = "socket-buffers";
+    let format = &asked.format;
+    let packets_per_second = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
+    let datagram_bytes = datagram_bytes(format, true);
+    let options = UdpOptions { datagram_bytes, packets_per_second, ..UdpOptions::default() };
+    // The kernel doubles what is asked for.
+    let wanted = options.buffer_bytes() / 2;
+    let Some([receive, send]) = buffers.most else {
+        return Finding::fine(CHECK, "the system tells no bound on what sockets keep");
+    };
+    let least = receive.min(send);
+    let what = format!(
+        "sockets may keep {} KiB, a quarter of a second takes {}",
+        least >> 10,
+        wanted >> 10
+    );
+    if buffers.may_exceed || least >= wanted {
+        return Finding::fine(CHECK, what);
+    }
+    let why = "what comes while this machine stands still is lost sooner than it need be";
+    let mend = format!("sudo sysctl -w net.core.rmem_max={wanted} net.core.wmem_max={wanted}");
+    Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::root::fake::Machine;
+    use super::super::tests::asked;
+    use super::*;
+
+    #[test]
+    fn packets_too_long_for_an_interface_name_the_length_that_fits() {
+        assert_eq!(longest(&Interface::wired("eth0"), &asked(5)).verdict, Verdict::Fine);
+        let mut wide = asked(5);
+        wide.format.channels = tautline_proto::units::Channels::new(16).unwrap();
+        let found = longest(&Interface::wired("eth0"), &wide);
+        assert_eq!(found.verdict, Verdict::Warns);
+        let typed = found.why.split("--ptime ").nth(1).unwrap().split(' ').next().unwrap();
+        let ptime = tautline_proto::text::parse_span(typed).unwrap();
+        wide.format.packet = wide.format.rate.frames_within(ptime);
+        assert_eq!(longest(&Interface::wired("eth0"), &wide).verdict, Verdict::Fine, "{typed}");
+        wide.format.packet += Frames::new(2);
+        assert_eq!(longest(&Interface::wired("eth0"), &wide).verdict, Verdict::Warns, "{typed}");
+    }
+
+    #[test]
+    fn small_buffers_warn_who_may_not_exceed_them() {
+        let sizes =
+            [("proc/sys/net/core/rmem_max", "65536"), ("proc/sys/net/core/wmem_max", "65536")];
+        for (caps, verdict) in
+            [("0000000000000000", Verdict::Warns), ("000001ffffffffff", Verdict::Fine)]
+        {
+            let status = format!("Name:\tx\nCapEff:\t{caps}\n");
+            let files = [sizes[0], sizes[1], ("proc/self/status", status.as_str())];
+            let read = Buffers::read(&Machine::of(&files).root());
+            assert_eq!(judge(&read, &asked(5)).verdict, verdict, "{caps}");
+        }
+        let most = Some([4 << 20; 2]);
+        let found = judge(&Buffers { most, may_exceed: false }, &asked(5));
+        assert_eq!(found.verdict, Verdict::Fine);
+    }
+}
