@@ -18,6 +18,8 @@ mod callee;
 mod course;
 mod graph;
 #[cfg(feature = "pipewire")]
+mod library;
+#[cfg(feature = "pipewire")]
 mod node;
 #[cfg(feature = "pipewire")]
 mod offer;

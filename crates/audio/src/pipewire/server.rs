@@ -17,7 +17,7 @@ use pipewire::registry::GlobalObject;
 use pipewire::types::ObjectType;
 use tautline_proto::device::DeviceError;
 
-use super::Graph;
+use super::{Graph, library};
 
 /// How long a server may take to answer: one that is there does in a millisecond.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -55,6 +55,7 @@ impl Server {
     /// Connects to the server that `PIPEWIRE_REMOTE` names, or to the session's. `name` is the
     /// device's.
     pub(super) fn connect(name: &str, purpose: Purpose) -> Result<Self, DeviceError> {
+        library::load(name)?;
         let failed = |what: &str| absent(name, &format!("{what}: {}", io::Error::last_os_error()));
         let main = MainLoop::new(None).map_err(|_| failed("no loop"))?;
         let context = match purpose {

@@ -197,6 +197,17 @@ fn a_graph_that_changes_its_pace_is_followed_and_told() {
 }
 
 #[test]
+fn the_library_is_loaded_where_a_node_is_named_and_nowhere_else() {
+    let test = "the_library_is_loaded_where_a_node_is_named_and_nowhere_else";
+    let Some(desktop) = Desktop::start(test) else { return };
+    let _turn = beside();
+    for (output, loads) in [("null:", false), ("pipewire:Stage", true)] {
+        let recv = recv(&desktop, &loopback(), output).listening();
+        assert_eq!(recv.has_loaded("libpipewire"), loads, "{output}");
+    }
+}
+
+#[test]
 fn a_server_that_goes_is_waited_for_and_its_graph_joined_again() {
     let test = "a_server_that_goes_is_waited_for_and_its_graph_joined_again";
     let Some(mut desktop) = Desktop::start(test) else { return };

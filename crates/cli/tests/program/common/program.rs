@@ -221,6 +221,13 @@ impl Running {
         kilobytes << 10
     }
 
+    /// Whether it has loaded a library whose path holds this.
+    #[cfg(feature = "pipewire")]
+    pub(crate) fn has_loaded(&self, library: &str) -> bool {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.child.id())).unwrap();
+        maps.contains(library)
+    }
+
     /// Waits until it ends by itself.
     pub(crate) fn end(mut self) -> Ended {
         let until = Instant::now() + PATIENCE;

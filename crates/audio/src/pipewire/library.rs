@@ -1,0 +1,138 @@
+//! `libpipewire`, loaded when a node is named: a program that names none neither needs it nor pays
+//! for it (decision 16 says how much).
+//!
+//! The bindings expect its functions to be linked. Here stand in their place jumps to where
+//! [`load`] finds them, so the linker takes nothing from the library and leaves it out. They are
+//! hidden: the library must not meet them when it calls itself.
+#![expect(unsafe_code, reason = "a C library is loaded; the names here are its own")]
+
+use std::arch::global_asm;
+use std::ffi::{CStr, c_void};
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use tautline_proto::device::DeviceError;
+
+/// Its name at run time; 0.3 is that of the interface, which later versions keep.
+const NAME: &CStr = c"libpipewire-0.3.so.0";
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("write the jump of this architecture below, or leave the feature pipewire out");
+
+/// Jumps to where the function is, whatever its arguments.
+macro_rules! jump {
+    ($name:ident) => {
+        #[cfg(target_arch = "x86_64")]
+        global_asm!(
+            concat!(".globl ", stringify!($name)),
+            concat!(".hidden ", stringify!($name)),
+            concat!(".type ", stringify!($name), ", @function"),
+            concat!(stringify!($name), ":"),
+            "jmp qword ptr [rip + {places} + {at}]",
+            places = sym PLACES,
+            at = const Function::$name as usize * size_of::<usize>(),
+        );
+        #[cfg(target_arch = "aarch64")]
+        global_asm!(
+            concat!(".globl ", stringify!($name)),
+            concat!(".hidden ", stringify!($name)),
+            concat!(".type ", stringify!($name), ", %function"),
+            concat!(stringify!($name), ":"),
+            "adrp x16, {places} + {at}",
+            "ldr x16, [x16, :lo12:{places} + {at}]",
+            "br x16",
+            places = sym PLACES,
+            at = const Function::$name as usize * size_of::<usize>(),
+        );
+    };
+}
+
+macro_rules! functions {
+    ($($name:ident)*) => {
+        #[expect(non_camel_case_types, reason = "the names are the library's")]
+        #[derive(Clone, Copy)]
+        enum Function { $($name,)* }
+
+        /// Each with its name, which ends in a zero.
+        const FUNCTIONS: &[(Function, &str)] =
+            &[$((Function::$name, concat!(stringify!($name), "\0")),)*];
+
+        /// Where they are; null before the library is loaded.
+        static PLACES: [AtomicPtr<c_void>; FUNCTIONS.len()] =
+            [const { AtomicPtr::new(null_mut()) }; FUNCTIONS.len()];
+
+        $(jump!($name);)*
+
+        /// Wants them, where a linker has not yet met the library: it takes from an archive only
+        /// what is wanted when it comes to it.
+        fn want() {
+            std::hint::black_box([$(pipewire::sys::$name as *const c_void,)*]);
+        }
+    };
+}
+
+functions! {
+    pw_init pw_main_loop_new pw_main_loop_get_loop pw_main_loop_destroy
+    pw_context_new pw_context_connect pw_context_destroy
+    pw_properties_new pw_properties_new_dict pw_properties_set pw_properties_free
+    pw_proxy_get_type pw_proxy_destroy
+    pw_stream_new pw_stream_add_listener pw_stream_connect pw_stream_update_params
+    pw_stream_get_state pw_stream_get_time_n pw_stream_dequeue_buffer pw_stream_queue_buffer
+    pw_stream_disconnect pw_stream_destroy
+}
+
+/// Loads the library, once; it stays. Nothing of it is called before. `name` is the device's.
+pub(super) fn load(name: &str) -> Result<(), DeviceError> {
+    static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
+    let loaded = LOADED.get_or_init(|| {
+        want();
+        find(NAME)
+    });
+    loaded.clone().map_err(|answer| DeviceError {
+        tried: name.to_owned(),
+        answer: format!("PipeWire's library cannot be loaded: {answer}"),
+        mend: "install it: apt-get install libpipewire-0.3-0".to_owned(),
+    })
+}
+
+/// Loads the library of this name and notes where its functions are, or says why it cannot.
+fn find(library: &CStr) -> Result<(), String> {
+    // SAFETY: the name ends in a zero; what a library does when it is loaded is its own affair.
+    let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if handle.is_null() {
+        return Err(reason());
+    }
+    for (function, name) in FUNCTIONS {
+        // SAFETY: the handle is open, and stays so; the name ends in a zero.
+        let place = unsafe { libc::dlsym(handle, name.as_ptr().cast()) };
+        if place.is_null() {
+            return Err(reason());
+        }
+        PLACES[*function as usize].store(place, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// Why the loader refused, in its words.
+fn reason() -> String {
+    // SAFETY: it answers null or a text that lasts until this thread's next question.
+    let said = unsafe {
+        let said = libc::dlerror();
+        if said.is_null() { c"it does not say why" } else { CStr::from_ptr(said) }
+    };
+    said.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_not_there_or_another_is_refused_in_the_loaders_words() {
+        let absent = find(c"libpipewire-that-nobody-has.so.0").expect_err("no such library");
+        assert!(absent.contains("libpipewire-that-nobody-has.so.0: cannot open"), "{absent}");
+        let other = find(c"libc.so.6").expect_err("another library");
+        assert!(other.contains("undefined symbol: pw_init"), "{other}");
+    }
+}
