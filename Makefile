@@ -30,11 +30,18 @@ release: ## Build taut, optimized, as target/release/taut
 test: ## Run all tests; those that lack a program or a privilege say SKIPPED
 	@scripts/setup test
 	cargo test --locked --workspace $(features)
+	scripts/lab-test --short
+
+.PHONY: lab-test
+lab-test: ## Run what needs cards, PREEMPT_RT or queue disciplines, in a guest (20 minutes)
+	@scripts/setup build
+	scripts/lab-test
 
 .PHONY: soak
-soak: ## Run the long tests: simulated days, millions of operations (up to 20 minutes)
+soak: ## Run the long tests: simulated days, millions of operations (up to an hour)
 	@scripts/setup test
 	cargo test --locked --profile soak --workspace $(features) -- --ignored
+	scripts/lab-test --soak
 
 .PHONY: check
 check: ## Format, lints, documentation, licences, real-time sanitizer, house figures
