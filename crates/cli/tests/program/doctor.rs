@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, Ended, call, taut, words};
-use crate::common::{beside, skipped};
+use crate::common::{Folder, beside, skipped};
 
 /// What `taut doctor --report json` finds.
 struct Findings(Value);
@@ -193,6 +193,42 @@ fn without_a_network_the_doctor_says_how_to_look() {
     let found = Findings::of(&doctor("").within(&cable.left));
     assert_eq!(found.verdict("network"), "warns");
     assert_eq!(found.of_check("network")["look"], "ip -brief link");
+}
+
+#[test]
+fn what_tautline_toml_asks_for_is_what_is_judged_by() {
+    let _turn = beside();
+    let folder = Folder::new();
+    let look = |text: &str| {
+        std::fs::write(folder.file("tautline.toml"), text).unwrap();
+        Findings::of(&doctor("").with("TAUT_HOME", folder.path())).0["latency_ns"].clone()
+    };
+    assert_eq!(look("latency = \"20ms\""), 20_000_000);
+    assert_eq!(look("latency = \"auto\"\n[doctor]\nchannels = 8"), 5_000_000);
+}
+
+#[cfg(feature = "pipewire")]
+#[test]
+fn a_quantum_that_leaves_no_time_is_found_and_mended() {
+    use crate::common::desktop::Desktop;
+
+    let test = "a_quantum_that_leaves_no_time_is_found_and_mended";
+    let Some(desktop) = Desktop::start(test) else { return };
+    let _turn = beside();
+    let look = |latency: &str| {
+        let line = format!("doctor --report json --latency {latency}");
+        Findings::of(&desktop.taut(&line))
+    };
+    // 1024 frames at 48 kHz are 21.3 ms, and two ends take two of them.
+    assert_eq!(look("50ms").verdict("pipewire"), "fine");
+    assert_eq!(look("30ms").verdict("pipewire"), "warns");
+    let found = look("5ms");
+    assert_eq!(found.verdict("pipewire"), "spoils");
+    let (program, line) = found.mend("pipewire").split_once(' ').unwrap();
+    desktop.call(program, line).run().well();
+    assert_eq!(look("5ms").verdict("pipewire"), "fine");
+    let listed = desktop.taut("devices").run().well().out;
+    assert!(listed.starts_with("PipeWire\n  pipewire:NAME\n"), "{listed}");
 }
 
 #[test]
