@@ -22,6 +22,8 @@ mod pace;
 mod params;
 mod pcm;
 mod refuse;
+#[cfg(test)]
+mod tests;
 
 /// What stands after `alsa:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,13 +105,16 @@ impl AlsaSpec {
     /// Opens the PCM. Never waits: neither for whoever has it, nor later for the card.
     fn open(&self, direction: Direction) -> Result<PCM, DeviceError> {
         // What ALSA's library would print on standard error. Without it that is printed.
-        let _said = Output::local_error_handler();
+        let said = Output::local_error_handler().ok();
         let way = match direction {
             Direction::Capture => ::alsa::Direction::Capture,
             Direction::Playback => ::alsa::Direction::Playback,
         };
-        let refused = |errno| refuse::not_opened(self, direction, errno);
-        let name = CString::new(self.pcm.as_str()).map_err(|_| refused(libc::EINVAL))?;
+        let refused = |errno| {
+            let said = said.map(|said| said.borrow().to_string()).unwrap_or_default();
+            refuse::not_opened(self, direction, (errno, &said))
+        };
+        let Ok(name) = CString::new(self.pcm.as_str()) else { return Err(refused(libc::EINVAL)) };
         PCM::open(&name, way, true).map_err(|error| refused(error.errno().abs()))
     }
 }

@@ -89,7 +89,7 @@ impl Card {
 
     /// Waits until a period is ready and says where the card is then.
     fn wait(&mut self, stop: &Stop) -> Result<Reading, Result<Trouble, Ended>> {
-        let mut limit = clock::now() + SILENT.max(self.span(8));
+        let limit = clock::now() + SILENT.max(self.span(8));
         loop {
             let early = self.sleep(limit);
             if stop.is_requested() {
@@ -101,18 +101,17 @@ impl Card {
             };
             match reading {
                 Ok(reading) if reading.avail >= self.settings.period => return Ok(reading),
-                Ok(reading) => {
-                    if reading.now > limit {
-                        return Err(Err(self.gone(Trouble::NotReady)));
-                    }
-                    self.pace.not_yet(&reading);
-                    if early {
-                        // It said that there is something, and there is not.
-                        clock::sleep_until(reading.now + self.span(1).divided(8));
-                    }
-                }
-                Err(Trouble::NotReady) => limit = limit.min(clock::now() + SILENT),
+                Ok(reading) => self.pace.not_yet(&reading),
+                Err(Trouble::NotReady) => {}
                 Err(trouble) => return Err(Ok(trouble)),
+            }
+            let now = clock::now();
+            if now > limit {
+                return Err(Err(self.gone(Trouble::NotReady)));
+            }
+            if early {
+                // It said that there is something, and there is not.
+                clock::sleep_until(now + self.span(1).divided(8));
             }
         }
     }

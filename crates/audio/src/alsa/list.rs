@@ -2,7 +2,7 @@
 
 use ::alsa::ctl::{Ctl, DeviceIter};
 use ::alsa::pcm::HwParams;
-use ::alsa::{Card, Output};
+use ::alsa::{Card, Output, ValueOr};
 use tautline_proto::device::Direction;
 use tautline_proto::time::Frames;
 
@@ -57,9 +57,10 @@ fn offered(params: &HwParams<'_>) -> Offers {
     let rates: Vec<u32> = params::rates(params).collect();
     let formats = params::formats(params).map(|format| format.name().to_owned()).collect();
     let (least, most) = params::channels(params);
-    // Periods are bound by time as well as by frames, so they depend on the rate.
-    let lowest = rates.first().map(|&rate| params.set_rate(rate, ::alsa::ValueOr::Nearest));
-    let _ = lowest;
+    if let Some(&lowest) = rates.first() {
+        // It was found in there; were it refused, the period would be that of any rate.
+        let _ = params.set_rate(lowest, ValueOr::Nearest);
+    }
     let least_period = Frames::new(params.get_period_size_min().unwrap_or(0));
     Offers::These { rates, formats, channels: least..=most, least_period }
 }

@@ -8,7 +8,7 @@ use tautline_proto::units::{Channels, Rate};
 
 use super::AlsaSpec;
 use super::pcm::Access;
-use super::refuse::refusal;
+use super::refuse::{CONFIGURED, refusal, sentence};
 
 /// What was agreed on beside the settings.
 pub(super) type Coding = (CardFormat, Access);
@@ -62,7 +62,7 @@ pub(super) fn narrow<'a>(
     pcm: &'a PCM,
     wanted: Settings,
 ) -> Result<(HwParams<'a>, Coding), DeviceError> {
-    let (params, access) = all(pcm).map_err(|error| unusable(spec, error))?;
+    let (params, access) = all(pcm).map_err(|error| no_access(spec, error))?;
     let narrowing = Narrowing { spec, params, wanted };
     narrowing.channels()?;
     narrowing.rate()?;
@@ -93,11 +93,20 @@ pub(super) fn apply(
     set().map_err(|error: ::alsa::Error| unusable(spec, error))
 }
 
+/// Frames whose samples do not lie side by side.
+fn no_access(spec: &AlsaSpec, error: ::alsa::Error) -> DeviceError {
+    if error.func() != "snd_pcm_hw_params_set_access" {
+        return unusable(spec, error);
+    }
+    let mend = "use a PCM of type plug in front of it, which converts".to_owned();
+    refusal(spec, "it takes no interleaved frames".to_owned(), mend)
+}
+
 pub(super) fn unusable(spec: &AlsaSpec, error: ::alsa::Error) -> DeviceError {
-    let answer = format!("ALSA could not set it up: {error}");
+    let answer = format!("ALSA could not set it up: {}: {}", error.func(), sentence(error.errno()));
     let mend = match spec.plugged() {
         Some(plugged) => format!("try {plugged}, or look at what `dmesg` says of it"),
-        None => "look at what asound.conf and ~/.asoundrc say of it".to_owned(),
+        None => CONFIGURED.to_owned(),
     };
     refusal(spec, answer, mend)
 }

@@ -15,14 +15,21 @@ pub(super) fn refusal(spec: &AlsaSpec, answer: String, mend: String) -> DeviceEr
     DeviceError { tried: spec.to_string(), answer, mend }
 }
 
+/// Where a PCM that is no card comes from.
+pub(super) const CONFIGURED: &str = "mend what /etc/asound.conf or ~/.asoundrc say of it";
+
 /// What the system says for an error number.
-fn sentence(errno: i32) -> String {
-    let text = io::Error::from_raw_os_error(errno).to_string();
+pub(super) fn sentence(errno: i32) -> String {
+    let text = io::Error::from_raw_os_error(errno.abs()).to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
-/// A PCM that cannot be opened.
-pub(super) fn not_opened(spec: &AlsaSpec, direction: Direction, errno: i32) -> DeviceError {
+/// A PCM that cannot be opened, and what ALSA's library said of it beside the error number.
+pub(super) fn not_opened(
+    spec: &AlsaSpec,
+    direction: Direction,
+    (errno, said): (i32, &str),
+) -> DeviceError {
     let (answer, mend) = match errno {
         libc::ENOENT | libc::ENODEV | libc::ENXIO => (none_such(direction), name_one()),
         libc::EBUSY => busy(spec, direction),
@@ -30,10 +37,13 @@ pub(super) fn not_opened(spec: &AlsaSpec, direction: Direction, errno: i32) -> D
             "this user may not open it".to_owned(),
             "add the user to the group audio (usermod -aG audio NAME) and log in again".to_owned(),
         ),
-        errno => (
-            format!("ALSA could not open it: {}", sentence(errno)),
-            format!("look at what asound.conf and ~/.asoundrc say of it, or {}", name_one()),
-        ),
+        errno => {
+            // Each line begins with the function that says it; the first knows most.
+            let first = said.lines().next().unwrap_or_default();
+            let first = first.split_once(": ").map_or(first, |(_, rest)| rest);
+            let said = if first.is_empty() { sentence(errno) } else { first.to_owned() };
+            (format!("ALSA could not open it: {said}"), CONFIGURED.to_owned())
+        }
     };
     refusal(spec, answer, mend)
 }
@@ -110,6 +120,8 @@ fn holder(card: Option<&str>, direction: Direction) -> Option<(String, u32)> {
 pub(super) struct Losses {
     unplugged: DeviceError,
     silent: DeviceError,
+    /// It xruns whenever it is started.
+    vain: DeviceError,
     /// With room for the error number.
     refused: DeviceError,
 }
@@ -124,6 +136,10 @@ impl Losses {
             silent: loss(
                 "the card has stopped: it asked for no sound and gave none for half a second",
                 "plug it out and in again, or look at what `dmesg` says of it",
+            ),
+            vain: loss(
+                "it starves or overruns at each start, before its first period is over",
+                "use longer periods, or more of them: --period 480 --periods 4",
             ),
             refused,
         }
@@ -140,8 +156,26 @@ impl Losses {
                 let _ = write!(self.refused.answer, "{errno}");
                 &mut self.refused
             }
-            Trouble::Stopped | Trouble::Suspended | Trouble::NotReady => &mut self.silent,
+            Trouble::Stopped => &mut self.vain,
+            Trouble::Suspended | Trouble::NotReady => &mut self.silent,
         };
         std::mem::replace(loss, NOTHING)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_with_an_error_number_is_said_without_an_allocation() {
+        let spec: AlsaSpec = "hw:0".parse().unwrap();
+        let mut losses = Losses::new(&spec);
+        let room = losses.refused.answer.capacity();
+        let error = losses.take(Trouble::Refused(i32::MIN));
+        assert_eq!(error.answer.capacity(), room);
+        assert!(error.to_string().contains("error -2147483648"), "{error}");
+        assert!(losses.take(Trouble::Unplugged).mend.contains("plug it in"));
+        assert!(losses.take(Trouble::Stopped).mend.contains("--period"));
     }
 }

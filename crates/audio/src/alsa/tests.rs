@@ -1,0 +1,143 @@
+use std::fs;
+
+use ::alsa::ValueOr;
+use ::alsa::pcm::{Access as AlsaAccess, Format, HwParams};
+use tautline_dsp::card::CardFormat;
+use tautline_proto::device::{Direction, Settings};
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+
+use super::pace::Pace;
+use super::pcm::{Access, Pcm, Reading};
+use super::{AlsaSpec, Wakeup, params};
+
+fn settings() -> Settings {
+    let (rate, channels, period) = (Rate::HZ_48000, Channels::STEREO, Frames::new(48));
+    Settings { rate, channels, period, periods: 2 }
+}
+
+fn at(micros: i64) -> LocalTime {
+    LocalTime::from_nanos(1_000_000_000) + Span::from_micros(micros)
+}
+
+/// What a card says at `micros` whose position the kernel stamped `old` microseconds ago.
+fn reading(micros: i64, old: i64, avail: i64, delay: i64) -> Reading {
+    let (avail, delay) = (Frames::new(avail), Frames::new(delay));
+    Reading { now: at(micros), avail, delay, stamp: Some(at(micros - old)) }
+}
+
+#[test]
+fn what_swallows_its_buffer_at_once_is_paced_by_a_timer() {
+    let mut pace = Pace::new(Direction::Playback, settings());
+    pace.start(at(0), Some(reading(20, 0, 96, 0)));
+    assert_eq!(pace.wakes(Wakeup::Card), Some(at(0)));
+    let block = pace.begin(&reading(30, 0, 96, 0));
+    assert_eq!((block.meets, block.uncertainty), (at(1000), Span::from_nanos(1)));
+    let mut pace = Pace::new(Direction::Capture, settings());
+    pace.start(at(0), Some(reading(20, 0, 96, 0)));
+    assert_eq!(pace.wakes(Wakeup::Card), Some(at(1000)));
+}
+
+#[test]
+fn what_was_found_to_swallow_later_is_paced_by_a_timer_from_then_on() {
+    // The host froze between its start and the first reading.
+    let mut pace = Pace::new(Direction::Playback, settings());
+    pace.start(at(0), Some(reading(30_000, 0, 96, 0)));
+    assert_eq!(pace.wakes(Wakeup::Card), None);
+    let mut periods = 0;
+    while pace.wakes(Wakeup::Card).is_none() {
+        let now = reading(30_000 + periods, 0, 96, 0);
+        pace.begin(&now);
+        pace.finish(&now);
+        periods += 1;
+    }
+    assert!((20..80).contains(&periods), "{periods}");
+}
+
+#[test]
+fn a_card_that_takes_its_buffer_into_a_queue_of_its_own_is_a_card() {
+    let mut pace = Pace::new(Direction::Playback, settings());
+    pace.start(at(0), Some(reading(20, 0, 96, 96)));
+    assert_eq!(pace.wakes(Wakeup::Card), None);
+}
+
+#[test]
+fn a_block_meets_the_converter_after_what_is_before_it() {
+    for (direction, meets) in [(Direction::Playback, 2000), (Direction::Capture, 0)] {
+        let mut pace = Pace::new(direction, settings());
+        pace.start(at(0), Some(reading(5, 5, 0, if meets > 0 { 96 } else { 0 })));
+        // Woken 40 us late: the kernel stamped the interrupt at 1 ms.
+        let block = pace.begin(&reading(1040, 40, 48, 48));
+        assert_eq!(block.meets, at(meets), "{direction:?}");
+    }
+}
+
+#[test]
+fn a_delay_that_the_driver_adds_is_as_of_the_moment_it_was_asked() {
+    let mut pace = Pace::new(Direction::Playback, settings());
+    pace.start(at(0), None);
+    let block = pace.begin(&reading(1040, 40, 48, 58));
+    assert_eq!(block.meets, at(1040) + Rate::HZ_48000.span_of(Frames::new(58)));
+}
+
+#[test]
+fn a_stamp_by_another_clock_is_not_believed() {
+    for stamp in [None, Some(at(3_600_000_000)), Some(LocalTime::from_nanos(5))] {
+        let mut pace = Pace::new(Direction::Capture, settings());
+        pace.start(at(0), None);
+        let now = at(10_000_000);
+        let (avail, delay) = (Frames::new(48), Frames::new(48));
+        let block = pace.begin(&Reading { now, avail, delay, stamp });
+        assert_eq!(block.meets, now - Span::from_millis(1));
+        // The position may be a period old.
+        assert!(block.uncertainty >= Span::from_millis(1));
+    }
+}
+
+#[test]
+fn a_timer_wakes_when_the_period_should_be_ready() {
+    let mut pace = Pace::new(Direction::Capture, settings());
+    pace.start(at(0), None);
+    assert_eq!(pace.wakes(Wakeup::Timer), Some(at(1000)));
+    // A position that moves in steps: it is asked again, and not at once.
+    pace.not_yet(&reading(1010, 1010, 0, 0));
+    assert_eq!(pace.wakes(Wakeup::Timer), Some(at(1010 + 125)));
+    let now = reading(1200, 0, 72, 72);
+    pace.begin(&now);
+    pace.finish(&now);
+    assert_eq!(pace.wakes(Wakeup::Timer), Some(at(1700)));
+}
+
+#[test]
+fn blocks_that_are_copied_come_out_bit_for_bit() {
+    let path = std::env::temp_dir().join(format!("taut-copied-{}.raw", std::process::id()));
+    // This and `null` are in the configuration that comes with ALSA's library.
+    let spec: AlsaSpec = format!("file:{},raw", path.display()).parse().unwrap();
+    let (direction, settings) = (Direction::Playback, settings());
+    let alsa = spec.open(direction).unwrap();
+    {
+        let params = HwParams::any(&alsa).unwrap();
+        params.set_access(AlsaAccess::RWInterleaved).unwrap();
+        params.set_channels(2).unwrap();
+        params.set_rate(48_000, ValueOr::Nearest).unwrap();
+        params.set_format(Format::s16()).unwrap();
+        params.set_period_size(48, ValueOr::Nearest).unwrap();
+        params.set_buffer_size(96).unwrap();
+        params::apply(&spec, &alsa, &params, settings).unwrap();
+    }
+    let coding = (CardFormat::S16, Access::Copied);
+    let mut copied = Pcm::new(alsa, (direction, settings), coding).unwrap();
+    let mut block = [0.0; 96];
+    copied.start(&mut block).unwrap();
+    let values: Vec<i16> = (0..96).map(|n| n * 331 - 16_000).collect();
+    for (sample, &value) in block.iter_mut().zip(&values) {
+        *sample = f32::from(value) / 32_768.0;
+    }
+    copied.transfer(&mut block).unwrap();
+    drop(copied);
+    let written = fs::read(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let expected: Vec<u8> = values.into_iter().flat_map(i16::to_ne_bytes).collect();
+    assert!(written[written.len() - expected.len()..] == expected);
+    assert_eq!(written.len(), 3 * expected.len());
+}

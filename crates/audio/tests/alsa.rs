@@ -1,0 +1,297 @@
+//! Devices of ALSA on a machine that has no card: PCMs of a configuration of this test's own, behind
+//! which there is nothing or a file.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::sync::mpsc::{self, Sender};
+
+use tautline_audio::{DeviceSpec, Extras, Offers, list, open, settle};
+use tautline_dsp::card::{self, CardFormat};
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::device::{Cycle, DeviceError, Direction, Ended, Flow, Process, Settings, Stop};
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+
+/// The folder of this run, with the configuration that ALSA reads.
+static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("alsa");
+    fs::create_dir_all(&folder).expect("a folder");
+    let mut text = String::from(
+        "pcm.nothing { type null }\n\
+         pcm.mono { type speex slave.pcm nothing }\n\
+         pcm.around { type vdownmix slave.pcm nothing }\n\
+         pcm.unknown { type nonsense }\n\
+         pcm.wrong { type null colour \"blue\" }\n\
+         pcm.itself { type plug slave.pcm itself }\n",
+    );
+    text += &format!(
+        "pcm.best {{ type file format raw slave.pcm {{ type null }} file \"{}\" }}\n",
+        folder.join("best.raw").display(),
+    );
+    for format in CardFormat::BEST_FIRST {
+        let file = |way: &str| folder.join(format!("{way}-{format}.raw")).display().to_string();
+        text += &format!(
+            "pcm.out-{format} {{ type file format raw slave.pcm {{ type null }} file \"{}\" }}\n\
+             pcm.in-{format} {{ type file format raw slave.pcm {{ type null }} \
+             file \"/dev/null\" infile \"{}\" }}\n",
+            file("out"),
+            file("in"),
+        );
+    }
+    let path = folder.join("asound.conf");
+    fs::write(&path, text).expect("a file");
+    // SAFETY: the tests of this program wait here before they read the environment, and nothing
+    // else writes to it.
+    unsafe { std::env::set_var("ALSA_CONFIG_PATH", &path) };
+    folder
+});
+
+fn settings() -> Settings {
+    let (rate, channels, period) = (Rate::HZ_48000, Channels::STEREO, Frames::new(48));
+    Settings { rate, channels, period, periods: 2 }
+}
+
+fn extras() -> Extras {
+    Extras { listener: None, record_format: SampleFormat::L24 }
+}
+
+fn spec(name: &str) -> DeviceSpec {
+    LazyLock::force(&FOLDER);
+    name.parse().expect(name)
+}
+
+fn refused(name: &str, direction: Direction, settings: Settings) -> DeviceError {
+    let error = settle(&spec(name), direction, settings).expect_err(name);
+    assert_eq!(open(&spec(name), direction, settings, extras()).err(), Some(error.clone()));
+    let tried = name.split('?').next().unwrap_or(name);
+    assert!(error.tried == tried && !error.answer.is_empty() && !error.mend.is_empty(), "{error}");
+    error
+}
+
+/// A sound in which no two samples of a second are the same, and its 16-bit values.
+fn pattern() -> impl Iterator<Item = f32> {
+    (0_i32..)
+        .map(|n| (n.wrapping_mul(25_717) as i16, n))
+        .map(|(coarse, n)| f32::from(coarse) / 32_768.0 + (n % 256 - 128) as f32 / 8_388_608.0)
+}
+
+/// What a run told, period by period.
+#[derive(Default)]
+struct Told {
+    samples: Vec<f32>,
+    meets: Vec<LocalTime>,
+    skipped: Frames,
+    xruns: u32,
+}
+
+/// Plays the pattern or hears, for so many periods; tells at the end, because that allocates.
+struct Runs {
+    direction: Direction,
+    left: usize,
+    sound: Box<dyn Iterator<Item = f32> + Send>,
+    told: Told,
+    teller: Sender<Told>,
+}
+
+impl Process for Runs {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let xruns = cycle.xruns;
+        let side = match self.direction {
+            Direction::Capture => &mut cycle.capture,
+            Direction::Playback => &mut cycle.playback,
+        };
+        if self.direction == Direction::Playback {
+            side.samples.fill_with(|| self.sound.next().unwrap_or_default());
+        }
+        self.told.samples.extend_from_slice(side.samples);
+        self.told.meets.push(side.meets);
+        self.told.skipped += side.skipped;
+        self.told.xruns += xruns;
+        self.left -= 1;
+        if self.left == 0 { Flow::Finished } else { Flow::Continue }
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        // Nobody listens to a run that failed.
+        let _ = self.teller.send(std::mem::take(&mut self.told));
+    }
+}
+
+/// Runs `name` for so many periods.
+fn run(name: &str, direction: Direction, periods: usize) -> (Told, Ended) {
+    let (teller, told) = mpsc::channel();
+    let room = Told {
+        samples: Vec::with_capacity(periods * 48 * 2),
+        meets: Vec::with_capacity(periods),
+        ..Told::default()
+    };
+    let sound = Box::new(pattern());
+    let process = Box::new(Runs { direction, left: periods, sound, told: room, teller });
+    let mut opened = open(&spec(name), direction, settings(), extras()).expect(name);
+    let (process, ended) = opened.device.run(process, &Stop::default());
+    drop((process, opened));
+    (told.recv().expect(name), ended)
+}
+
+/// The pattern as a card of this format has it, and what that is heard as.
+fn coded(format: CardFormat, samples: usize) -> (Vec<u8>, Vec<f32>) {
+    let sound: Vec<f32> = pattern().take(samples).collect();
+    let mut bytes = vec![0; samples * format.bytes()];
+    card::encode(format, &sound, &mut bytes);
+    let mut heard = vec![0.0; samples];
+    card::decode(format, &bytes, &mut heard);
+    (bytes, heard)
+}
+
+#[test]
+fn what_is_played_comes_out_bit_for_bit_in_every_format() {
+    for format in CardFormat::BEST_FIRST {
+        let name = format!("alsa:out-{format}?format={format}");
+        let (_, ended) = run(&name, Direction::Playback, 100);
+        assert!(matches!(ended, Ended::Finished), "{ended:?}");
+        let written = fs::read(FOLDER.join(format!("out-{format}.raw"))).unwrap();
+        // A buffer of silence goes before the first block.
+        let silence = 2 * 48 * 2 * format.bytes();
+        let (bytes, _) = coded(format, 100 * 48 * 2);
+        assert!(written[..silence].iter().all(|&byte| byte == 0), "{format}");
+        assert!(written[silence..] == bytes, "{format}");
+    }
+}
+
+#[test]
+fn what_is_captured_is_heard_bit_for_bit_in_every_format() {
+    for format in CardFormat::BEST_FIRST {
+        let (bytes, expected) = coded(format, 100 * 48 * 2);
+        LazyLock::force(&FOLDER);
+        fs::write(FOLDER.join(format!("in-{format}.raw")), bytes).unwrap();
+        let (told, ended) =
+            run(&format!("alsa:in-{format}?format={format}"), Direction::Capture, 100);
+        assert!(matches!(ended, Ended::Finished), "{ended:?}");
+        assert!(told.samples == expected, "{format}");
+    }
+}
+
+#[test]
+fn of_all_formats_that_is_taken_which_holds_24_bits() {
+    run("alsa:best", Direction::Playback, 10);
+    let written = fs::read(FOLDER.join("best.raw")).unwrap();
+    let mut heard = vec![0.0; written.len() / 4];
+    card::decode(CardFormat::S32, &written, &mut heard);
+    let expected: Vec<f32> = pattern().take(10 * 48 * 2).collect();
+    assert!(heard[2 * 48 * 2..] == expected);
+}
+
+#[test]
+fn what_has_no_card_behind_it_is_paced_by_a_timer() {
+    for direction in [Direction::Capture, Direction::Playback] {
+        let (told, ended) = run("alsa:nothing", direction, 200);
+        assert!(matches!(ended, Ended::Finished), "{ended:?}");
+        assert_eq!((told.meets.len(), told.xruns, told.skipped), (200, 0, Frames::ZERO));
+        for pair in told.meets.windows(2) {
+            let apart = pair[1] - pair[0] - Span::from_millis(1);
+            assert!(apart.abs() <= Span::from_nanos(1), "{apart}");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_is_asked_to_stop_stops() {
+    struct Asks(Stop);
+    impl Process for Asks {
+        fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
+            self.0.request();
+            Flow::Continue
+        }
+    }
+    for wakeup in ["card", "timer"] {
+        let stop = Stop::default();
+        let name = format!("alsa:nothing?wakeup={wakeup}");
+        let opened = open(&spec(&name), Direction::Playback, settings(), extras());
+        let (_, ended) = opened.unwrap().device.run(Box::new(Asks(stop.clone())), &stop);
+        assert!(matches!(ended, Ended::Stopped), "{ended:?}");
+    }
+}
+
+#[test]
+fn what_a_pcm_does_not_offer_is_refused_with_what_it_does() {
+    let both = [Direction::Capture, Direction::Playback];
+    for direction in both {
+        let error = refused("alsa:nosuch", direction, settings());
+        assert!(error.answer.contains("no such card or PCM"), "{error}");
+        let error = refused("alsa:wrong", direction, settings());
+        assert!(error.answer.contains("colour") && error.mend.contains("asound.conf"), "{error}");
+        refused("alsa:itself", direction, settings());
+        refused("alsa:unknown", direction, settings());
+        refused("alsa:hw:31", direction, settings());
+        refused("alsa:a'b\"{$(", direction, settings());
+    }
+}
+
+#[test]
+fn another_number_of_channels_is_refused_with_the_option_that_mends_it() {
+    for (name, holds, mend) in [
+        ("alsa:mono", "it has 1 channels, not 2", "--channels 1"),
+        ("alsa:around", "it has 4 to 6 channels, not 2", "--channels 4"),
+    ] {
+        if let Err(error) = spec_opens(name) {
+            eprintln!("SKIPPED: {name} needs the package libasound2-plugins: {error}");
+            continue;
+        }
+        let error = refused(name, Direction::Playback, settings());
+        assert!(error.answer == holds && error.mend.contains(mend), "{error}");
+    }
+}
+
+/// Whether the plugin of a PCM is there, whatever it takes.
+fn spec_opens(name: &str) -> Result<(), DeviceError> {
+    match settle(&spec(name), Direction::Playback, settings()) {
+        Err(error) if error.answer.contains("channels") => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+#[test]
+fn a_format_that_a_pcm_has_not_is_refused_with_those_that_it_has() {
+    let Ok(()) = spec_opens("alsa:mono") else {
+        eprintln!("SKIPPED: alsa:mono needs the package libasound2-plugins");
+        return;
+    };
+    let mono = Settings { channels: Channels::MONO, ..settings() };
+    let error = refused("alsa:mono?format=FLOAT_LE", Direction::Playback, mono);
+    assert_eq!(error.answer, "it takes no FLOAT_LE");
+    assert_eq!(error.mend, "use format=S16_LE");
+}
+
+#[test]
+fn options_are_read_and_unknown_ones_are_answered_with_what_there_is() {
+    for text in ["alsa:hw:0?wakeup=timer", "alsa:hw:0?format=s24_3le&wakeup=card", "alsa:plug:x"] {
+        assert!(text.parse::<DeviceSpec>().is_ok(), "{text}");
+    }
+    for text in ["alsa:", "alsa:?wakeup=timer", "alsa:hw:0?wake=timer", "alsa:hw:0?format=U8"] {
+        let answer = text.parse::<DeviceSpec>().unwrap_err();
+        let helps = ["name one", "wakeup=timer", "S24_3LE"];
+        assert!(helps.iter().any(|help| answer.mend.contains(help)), "{answer}");
+    }
+}
+
+#[test]
+fn a_list_names_every_card_with_what_it_offers() {
+    LazyLock::force(&FOLDER);
+    let cards = fs::read_to_string("/proc/asound/cards").unwrap_or_default();
+    let listed = list();
+    let ours: Vec<_> = listed.iter().filter(|device| device.name.starts_with("alsa:")).collect();
+    let here = cards.lines().filter(|line| line.contains(" [")).count();
+    assert!(ours.len() >= here.min(1), "{cards}{ours:?}");
+    for way in ours.iter().flat_map(|device| &device.ways) {
+        match &way.offers {
+            Offers::These { formats, rates, .. } => {
+                assert!(!formats.is_empty() && !rates.is_empty())
+            }
+            Offers::Unknown(reason) => assert!(!reason.is_empty()),
+            Offers::Anything => panic!("no card takes anything"),
+        }
+    }
+}
