@@ -195,6 +195,10 @@ Devices, for --input (`taut devices` lists them):
   file:song.flac   a WAV or FLAC file, at its own rate
   tone:440         a sine, in hertz
   null:            silence
+  alsa:hw:0        a sound card, or any other PCM of ALSA; alsa:plughw:0 converts
+                   rate, channels and format where the card has others. After a
+                   ?, with & between: wakeup=timer where a card's interrupt is
+                   coarse, format=S16_LE for one of its formats
   pipewire:Kitchen a sink called Kitchen in PipeWire: any program plays to it.
                    pipewire:taut?as=stream records from the default microphone,
                    pipewire:taut?target=NODE from another node; &force=yes
@@ -253,6 +257,10 @@ Addresses, for --from:
 Devices, for --output (`taut devices` lists them):
   file:heard.wav   a WAV file; one that is there is kept without --overwrite
   null:            nothing, at the pace of a card
+  alsa:hw:0        a sound card, or any other PCM of ALSA; alsa:plughw:0 converts
+                   rate, channels and format where the card has others. After a
+                   ?, with & between: wakeup=timer where a card's interrupt is
+                   coarse, format=S16_LE for one of its formats
   pipewire:Stage   a source called Stage in PipeWire: any program records it.
                    pipewire:taut?as=stream plays to the default speakers,
                    pipewire:taut?target=NODE to another node; &force=yes makes
