@@ -11,6 +11,9 @@ mod library;
 mod spec;
 
 use std::ffi::CString;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::{Device, DeviceError, Direction, Ended, Process, Settings, Stop};
@@ -23,8 +26,12 @@ use self::library::{Library, SERVER_FAILED, VERSION_ERROR};
 use self::spec::Connect;
 pub use self::spec::JackSpec;
 use crate::list::Offers;
-use crate::{DeviceDescription, Notes, StreamLatency, Way};
+use crate::{DeviceDescription, Notes, STACK, StreamLatency, Way, spawn_error};
 
+/// A server takes a client in within milliseconds; an open is to take a second at most.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// People who want a list wait less long.
+const LIST_PATIENCE: Duration = Duration::from_millis(300);
 /// How often a running client looks at what the server told it.
 const LOOK: Span = Span::from_millis(10);
 
@@ -34,7 +41,7 @@ pub(crate) fn settle(
     direction: Direction,
     wanted: Settings,
 ) -> Result<Settings, DeviceError> {
-    settings(spec, &enter(spec, direction)?, wanted.channels)
+    settings(spec, &enter(spec, direction, PATIENCE)?, wanted.channels)
 }
 
 /// Opens it. A server whose buffer is not the period that was settled is taken all the same.
@@ -59,7 +66,7 @@ pub(crate) fn open(
 /// The server, if one runs.
 pub(crate) fn list() -> Vec<DeviceDescription> {
     let spec = JackSpec::named("taut");
-    let Ok(client) = enter(&spec, Direction::Capture) else { return Vec::new() };
+    let Ok(client) = enter(&spec, Direction::Capture, LIST_PATIENCE) else { return Vec::new() };
     let (hertz, period) = (client.rate(), Frames::new(i64::from(client.buffer())));
     let way = |direction| Way {
         direction,
@@ -83,8 +90,8 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
     }]
 }
 
-/// Becomes a client of the server.
-fn enter(spec: &JackSpec, direction: Direction) -> Result<Client, DeviceError> {
+/// Becomes a client of the server, if it answers soon enough.
+fn enter(spec: &JackSpec, direction: Direction, patience: Duration) -> Result<Client, DeviceError> {
     let library = Library::get()
         .map_err(|error| DeviceError { tried: format!("{spec}: {}", error.tried), ..error })?;
     let longest = Client::longest_name(library);
@@ -94,11 +101,26 @@ fn enter(spec: &JackSpec, direction: Direction) -> Result<Client, DeviceError> {
             format!("use {longest} bytes or fewer"),
         ));
     }
-    let text =
-        |text: &str| CString::new(text).map_err(|_| spec.error("a zero in it", "leave it out"));
+    let text = |text: &str| {
+        CString::new(text).map_err(|_| spec.error("there is a zero in it", "leave it out"))
+    };
+    let name = text(&spec.client)?;
     let server = spec.server.as_deref().map(text).transpose()?;
-    Client::open(library, &text(&spec.client)?, server.as_deref(), direction)
-        .map_err(|refused| not_taken_in(spec, refused))
+    let (answer, answered) = channel();
+    // A server that was stopped answers nobody, and the library waits for ever.
+    let asking = thread::Builder::new().name("taut-jack".to_owned()).stack_size(STACK);
+    let asked = asking.spawn(move || {
+        // A client that comes when nobody waits any more is closed with the channel.
+        let _ = answer.send(Client::open(library, &name, server.as_deref(), direction));
+    });
+    asked.map_err(|error| spawn_error(&spec.to_string(), &error))?;
+    match answered.recv_timeout(patience) {
+        Ok(answer) => answer.map_err(|refused| not_taken_in(spec, refused)),
+        Err(_) => Err(spec.error(
+            format!("the JACK server did not answer within {patience:?}"),
+            "see whether it was stopped (ps, state T), and end it or let it go on",
+        )),
+    }
 }
 
 fn not_taken_in(spec: &JackSpec, Refused(status): Refused) -> DeviceError {
@@ -155,7 +177,7 @@ struct JackDevice {
 impl JackDevice {
     /// A client with its ports, not yet running.
     fn enter(&self) -> Result<Client, DeviceError> {
-        let mut client = enter(&self.spec, self.direction)?;
+        let mut client = enter(&self.spec, self.direction, PATIENCE)?;
         let found = settings(&self.spec, &client, self.settings.channels)?;
         if found.rate != self.settings.rate {
             return Err(self.other_rate(found.rate.hertz()));

@@ -19,6 +19,7 @@ mod files;
 mod impaired;
 mod in_step;
 mod interop;
+mod jack;
 mod lies;
 mod namespaces;
 #[cfg(feature = "pipewire")]

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "pipewire")]
 pub(crate) mod desktop;
+pub(crate) mod jack;
 pub(crate) mod lab;
 pub(crate) mod network;
 pub(crate) mod program;

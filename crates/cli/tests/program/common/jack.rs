@@ -1,0 +1,111 @@
+//! A JACK server of a test's own, without a card.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use super::program::{Call, PATIENCE, Running, call, words};
+use super::skipped;
+
+/// Runs until it is dropped.
+pub(crate) struct Server {
+    pub(crate) name: String,
+    running: Option<Running>,
+}
+
+impl Server {
+    /// One at 48 kHz with a buffer of so many frames. `None`, and said loudly, where there is no
+    /// JACK.
+    pub(crate) fn start(test: &str, buffer: u32) -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        for program in ["jackd", "jack_wait", "jack_lsp", "jack_iodelay"] {
+            if Command::new(program).arg("--help").output().is_err() {
+                skipped(test, "JACK is not installed: apt-get install jackd2");
+                return None;
+            }
+        }
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("taut-test-{}-{number}", std::process::id());
+        let mut server = Self { name, running: None };
+        server.restart(buffer);
+        Some(server)
+    }
+
+    /// Another under the same name.
+    pub(crate) fn restart(&mut self, buffer: u32) {
+        // Ordinary threads wake too late for short buffers on a busy machine.
+        let real_time = Command::new("chrt").args(["-f", "10", "true"]).output();
+        let granted = real_time.is_ok_and(|done| done.status.success());
+        let scheduled = if granted { "-R -P 70" } else { "-r" };
+        let line = format!("{scheduled} -n {} -d dummy -r 48000 -p {buffer}", self.name);
+        self.running = Some(call("jackd", words(&line)).start());
+        let wait = format!("--server {} --wait --timeout {}", self.name, PATIENCE.as_secs());
+        call("jack_wait", words(&wait)).run().well();
+    }
+
+    /// Ends it as a user does.
+    pub(crate) fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            // One that a test stopped hears nothing else.
+            running.signal("-CONT");
+            running.signal("-TERM");
+            running.end();
+        }
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: &str) {
+        self.running.iter().for_each(|running| running.signal(signal));
+    }
+
+    /// A program that takes this server for the usual one, its lines unbuffered.
+    pub(crate) fn client(&self, line: &str) -> Call {
+        let server = format!("JACK_DEFAULT_SERVER={}", self.name);
+        call("env", [server]).and(words("stdbuf -oL")).and(words(line))
+    }
+
+    /// `jack:CLIENT` of this server.
+    pub(crate) fn device(&self, client: &str, connect: &str) -> String {
+        format!("jack:{client}?server={}&connect={connect}", self.name)
+    }
+
+    /// The ports whose names begin so, with both latencies: playback, then capture.
+    pub(crate) fn latencies(&self, begin: &str) -> Vec<(String, [String; 2])> {
+        let listed = self.client("jack_lsp -l").run().well().out;
+        let mut ports: Vec<(String, Vec<String>)> = Vec::new();
+        for line in listed.lines() {
+            match (line.strip_prefix('\t'), ports.last_mut()) {
+                (Some(line), Some((_, latencies))) => {
+                    let range = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+                    latencies.extend(range.map(|(range, _)| range.trim().to_owned()));
+                }
+                _ => ports.push((line.to_owned(), Vec::new())),
+            }
+        }
+        ports.retain(|(name, _)| name.starts_with(begin));
+        ports
+            .into_iter()
+            .map(|(name, latencies)| (name, latencies.try_into().expect("two latencies")))
+            .collect()
+    }
+
+    /// Returns when this port says these latencies, or panics with what it says instead.
+    #[track_caller]
+    pub(crate) fn await_latencies(&self, port: &str, playback: &str, capture: &str) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let found = self.latencies(port);
+            let wanted = [playback, capture].map(str::to_owned);
+            if found.iter().any(|(name, latencies)| name == port && *latencies == wanted) {
+                return;
+            }
+            assert!(Instant::now() < until, "{port}: {found:?}, not {wanted:?}");
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,228 @@
+//! Clients of a JACK server without a card (`jackd -d dummy`), measured by JACK's own tool.
+
+use crate::common::jack::Server;
+use crate::common::program::{Running, taut, words};
+use crate::common::{Onlooker, alone, beside, loopback, skipped};
+use crate::errors::is_refused;
+
+/// `taut send` from this device.
+fn send(device: &str, rest: &str) -> Running {
+    taut(words("send --input")).and([device]).and(words(rest)).controlled().start()
+}
+
+/// `taut recv` to this device, at work: it knows what the stream is.
+fn recv(device: &str, rest: &str) -> Running {
+    let rest = format!("{rest} --rate 48000");
+    let call = taut(words("recv --output")).and([device]).and(words(&rest)).controlled();
+    call.start().listening()
+}
+
+/// What `jack_iodelay` reads of the way from its output to its input, in frames.
+fn measured(server: &Server, latency: &str) -> Vec<f64> {
+    let iodelay = server.client("jack_iodelay").listened_to().start();
+    let mut iodelay = iodelay.wait_for("new capture latency");
+    let address = loopback();
+    let output = server.device("hears", "jack_delay:in");
+    let timing = format!("--channels 1 --latency {latency}");
+    let recv = recv(&output, &format!("--from {address} {timing}"));
+    let input = server.device("sends", "jack_delay:out");
+    let send = send(&input, &format!("--to {address} {timing}"));
+    // Four a second. The first seconds are those of the servo.
+    for _ in 0..48 {
+        iodelay = iodelay.wait_for(" total roundtrip latency").wait_for("backend arguments");
+    }
+    for running in [send, recv] {
+        running.ask("quit", "ok").end().well();
+    }
+    let readings =
+        iodelay.said().filter_map(|line| line.split_once(" frames")?.0.trim().parse().ok());
+    readings.skip(16).collect()
+}
+
+/// The median of what was read lies within 0.1 ms of `latency`.
+#[track_caller]
+fn confirms(server: &Server, millis: u32) {
+    let mut readings = measured(server, &format!("{millis}ms"));
+    readings.sort_by(f64::total_cmp);
+    let median = readings[readings.len() / 2];
+    println!("{millis} ms: {median} frames of {} in {readings:?}", millis * 48);
+    assert!((median - f64::from(millis * 48)).abs() <= 4.8, "{median} frames: {readings:?}");
+}
+
+#[test]
+fn jack_iodelay_measures_the_latency_that_was_configured() {
+    let test = "jack_iodelay_measures_the_latency_that_was_configured";
+    let _turn = alone();
+    let Some(server) = Server::start(test, 48) else { return };
+    confirms(&server, 5);
+    confirms(&server, 8);
+}
+
+#[test]
+fn ports_are_named_by_channel_and_tell_what_the_stream_takes() {
+    let test = "ports_are_named_by_channel_and_tell_what_the_stream_takes";
+    let _turn = beside();
+    let Some(server) = Server::start(test, 256) else { return };
+    let address = loopback();
+    let output = format!("jack:hears?server={}", server.name);
+    let recv = recv(&output, &format!("--from {address} --channels 3 --latency 50ms"));
+    let input = format!("jack:sends?server={}", server.name);
+    let send = send(&input, &format!("--to {address} --channels 3 --latency 50ms"));
+    // The card takes one period in and two out. A third port finds nothing to be connected to.
+    for channel in [1, 2, 3] {
+        // Sound at the card's ports met the ADC 2400 − 512 frames ago.
+        server.await_latencies(&format!("hears:out_{channel}"), playback(channel), "1888 1888");
+        server.await_latencies(&format!("sends:in_{channel}"), "2144 2144", capture(channel));
+    }
+    let send = send.ask("latency 60ms", "ok latency 60ms");
+    server.await_latencies("sends:in_1", "2624 2624", "256 256");
+    let recv = recv.ask("latency 60ms", "ok latency 60ms");
+    server.await_latencies("hears:out_1", "512 512", "2368 2368");
+    for running in [send, recv] {
+        running.ask("quit", "ok").end().well();
+    }
+}
+
+fn playback(channel: u32) -> &'static str {
+    if channel < 3 { "512 512" } else { "0 0" }
+}
+
+fn capture(channel: u32) -> &'static str {
+    if channel < 3 { "256 256" } else { "0 0" }
+}
+
+#[test]
+fn two_clients_of_one_name_are_told_apart() {
+    let _turn = beside();
+    let Some(server) = Server::start("two_clients_of_one_name_are_told_apart", 256) else { return };
+    let input = server.device("same", "none");
+    let to = format!("--to {}", loopback());
+    let first = send(&input, &to).wait_for("jack:same: the client ‘same’ of a JACK server at");
+    let second = send(&input, &to).wait_for("jack:same: the client ‘same-01’ of a JACK server at");
+    let ports = server.latencies("same");
+    let mut names: Vec<&str> = ports.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["same-01:in_1", "same-01:in_2", "same:in_1", "same:in_2"]);
+    for running in [first, second] {
+        running.ask("quit", "ok").end().well();
+    }
+}
+
+#[test]
+fn sound_goes_on_when_the_server_is_back() {
+    let _turn = beside();
+    let Some(mut server) = Server::start("sound_goes_on_when_the_server_is_back", 256) else {
+        return;
+    };
+    let (onlooker, address) = (Onlooker::new(), loopback());
+    let timing = "--channels 2 --latency 100ms";
+    let recv = recv(&server.device("hears", "system"), &format!("--from {address} {timing}"));
+    let to = format!("--to {address} --to {} {timing}", onlooker.address());
+    let send = send(&server.device("sends", "system"), &to);
+    onlooker.hear(300);
+    server.stop();
+    let gone = "the JACK server went, or dropped this client; start it again; a timer goes on";
+    let (send, recv) = (send.wait_for(gone), recv.wait_for(gone));
+    // Packets go out by the timer.
+    onlooker.hear(500);
+    // Another buffer is no hindrance.
+    server.restart(512);
+    let (send, recv) = (send.wait_for("sends: it is back"), recv.wait_for("hears: it is back"));
+    onlooker.hear(500);
+    server.await_latencies("hears:out_2", "1024 1024", "3776 3776");
+    for running in [send, recv] {
+        running.ask("quit", "ok").end().well();
+    }
+}
+
+#[test]
+fn a_server_that_freewheels_or_gets_another_buffer_is_survived() {
+    let test = "a_server_that_freewheels_or_gets_another_buffer_is_survived";
+    let _turn = beside();
+    let Some(server) = Server::start(test, 128) else { return };
+    let onlooker = Onlooker::new();
+    let to = format!("--to {} --latency 100ms", onlooker.address());
+    let mut send = send(&server.device("sends", "system"), &to);
+    onlooker.hear(300);
+    for buffer in [1024, 32, 128] {
+        server.client(&format!("jack_bufsize {buffer}")).run();
+        send = send.wait_for(&format!("the JACK server's buffer has {buffer} frames now"));
+        onlooker.hear(300);
+    }
+    server.client("jack_freewheel y").run().well();
+    let send = send.wait_for("began to freewheel");
+    server.client("jack_freewheel n").run().well();
+    let send = send.wait_for("the JACK server is back in time");
+    onlooker.hear(300);
+    let report = send.ask("quit", "ok").end().well().out;
+    assert!(report.contains("packets"), "{report}");
+}
+
+#[test]
+fn a_server_that_answers_nobody_is_not_waited_for() {
+    let test = "a_server_that_answers_nobody_is_not_waited_for";
+    let _turn = beside();
+    let Some(server) = Server::start(test, 256) else { return };
+    server.signal("-STOP");
+    let send = taut(words("send --to rtp://127.0.0.1:5004 --input"));
+    let call = send.and([server.device("x", "none")]);
+    is_refused(&call, 3, "jack:x: the JACK server did not answer within 1s", "let it go on");
+    server.signal("-CONT");
+}
+
+#[test]
+fn devices_lists_the_server_that_runs() {
+    let test = "devices_lists_the_server_that_runs";
+    let _turn = beside();
+    let Some(server) = Server::start(test, 256) else { return };
+    let taut = env!("CARGO_BIN_EXE_taut");
+    let listed = server.client(&format!("{taut} devices")).run().well().out;
+    let line = "jack:taut";
+    assert!(listed.contains(line) && listed.contains("48000 Hz and 256 frames"), "{listed}");
+}
+
+#[test]
+fn what_is_wrong_with_a_client_is_told_in_a_sentence() {
+    let send = |input: &str| {
+        taut(words("send --to rtp://127.0.0.1:5004 --duration 10ms --input")).and([input])
+    };
+    let options = "it has connect=none, connect=BEGINNING-OF-A-PORT and server=NAME";
+    is_refused(&send("jack:"), 2, "jack:: the name is missing", "such as jack:taut");
+    is_refused(&send("jack:x?port=1"), 2, "jack: has no option ‘port’", options);
+    is_refused(&send("jack:a:b"), 2, "cannot be called ‘a:b’", "leave out :");
+    let test = "what_is_wrong_with_a_client_is_told_in_a_sentence";
+    let Some(server) = Server::start(test, 256) else { return };
+    let none = "no JACK server called ‘nobody’ answers this user";
+    is_refused(&send("jack:x?server=nobody"), 3, none, "start one, such as jackd -d alsa");
+    let long = format!("jack:{}?server={}", "x".repeat(200), server.name);
+    is_refused(&send(&long), 3, "a name of 200 bytes is too long", "bytes or fewer");
+    let rate = taut(words("send --to rtp://127.0.0.1:5004 --rate 44100 --input"));
+    let input = server.device("x", "none");
+    is_refused(
+        &rate.and([&input]),
+        3,
+        "jack:x runs at 48000 Hz, and the stream has 44100 Hz",
+        "set",
+    );
+    let to = format!("--to {}", loopback());
+    let odd = self::send(&server.device("x", "nobody:"), &to);
+    let none = "no port of the JACK server begins with ‘nobody:’, so none is connected; jack_lsp";
+    odd.wait_for(none).ask("quit", "ok").end().well();
+}
+
+#[test]
+fn a_system_without_jack_is_told_what_to_install() {
+    let test = "a_system_without_jack_is_told_what_to_install";
+    // Where the library is hidden is a matter of this process and its children alone.
+    let hide = "set -e; found=$(ldconfig -p | sed -n 's/.*libjack\\.so\\.0.* => //p'); \
+                for file in $found; do mount --bind /dev/null $(readlink -f $file); done; exec \"$@\"";
+    let taut = env!("CARGO_BIN_EXE_taut");
+    let call = crate::common::program::call("unshare", ["-m", "sh", "-c", hide, "sh"]);
+    let may = crate::common::program::call("unshare", ["-m", "true"]).run();
+    if may.status != Some(0) {
+        return skipped(test, "hiding a library needs root");
+    }
+    let send = words("send --to rtp://127.0.0.1:5004 --input jack:x");
+    let call = call.and([taut]).and(send);
+    is_refused(&call, 3, "loading libjack.so.0", "install it: apt-get install libjack-jackd2-0");
+}
