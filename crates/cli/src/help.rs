@@ -199,6 +199,11 @@ Devices, for --input (`taut devices` lists them):
                    rate, channels and format where the card has others. After a
                    ?, with & between: wakeup=timer where a card's interrupt is
                    coarse, format=S16_LE for one of its formats
+  jack:taut        the client taut of the JACK server, one input for each channel,
+                   at the server's rate and buffer. Inputs are connected to the
+                   card's; connect=none after a ? leaves them to you, and
+                   connect=ardour: takes ports that begin so. server=NAME is
+                   another server
   pipewire:Kitchen a sink called Kitchen in PipeWire: any program plays to it.
                    pipewire:taut?as=stream records from the default microphone,
                    pipewire:taut?target=NODE from another node; &force=yes
@@ -261,6 +266,11 @@ Devices, for --output (`taut devices` lists them):
                    rate, channels and format where the card has others. After a
                    ?, with & between: wakeup=timer where a card's interrupt is
                    coarse, format=S16_LE for one of its formats
+  jack:taut        the client taut of the JACK server, one output for each
+                   channel, at the server's rate and buffer. Outputs are
+                   connected to the card's; connect=none after a ? leaves them
+                   to you, and connect=ardour: takes ports that begin so.
+                   server=NAME is another server
   pipewire:Stage   a source called Stage in PipeWire: any program records it.
                    pipewire:taut?as=stream plays to the default speakers,
                    pipewire:taut?target=NODE to another node; &force=yes makes

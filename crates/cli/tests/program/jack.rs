@@ -39,23 +39,19 @@ fn measured(server: &Server, latency: &str) -> Vec<f64> {
     readings.skip(16).collect()
 }
 
-/// The median of what was read lies within 0.1 ms of `latency`.
-#[track_caller]
-fn confirms(server: &Server, millis: u32) {
-    let mut readings = measured(server, &format!("{millis}ms"));
-    readings.sort_by(f64::total_cmp);
-    let median = readings[readings.len() / 2];
-    println!("{millis} ms: {median} frames of {} in {readings:?}", millis * 48);
-    assert!((median - f64::from(millis * 48)).abs() <= 4.8, "{median} frames: {readings:?}");
-}
-
 #[test]
 fn jack_iodelay_measures_the_latency_that_was_configured() {
     let test = "jack_iodelay_measures_the_latency_that_was_configured";
     let _turn = alone();
     let Some(server) = Server::start(test, 48) else { return };
-    confirms(&server, 5);
-    confirms(&server, 8);
+    for millis in [5, 8] {
+        let mut readings = measured(&server, &format!("{millis}ms"));
+        readings.sort_by(f64::total_cmp);
+        let (median, configured) = (readings[readings.len() / 2], f64::from(millis * 48));
+        println!("{median} frames of {configured}: {readings:?}");
+        // 0.1 ms; the host may freeze during some of them.
+        assert!((median - configured).abs() <= 4.8, "{median} of {configured}: {readings:?}");
+    }
 }
 
 #[test]

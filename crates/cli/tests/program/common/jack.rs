@@ -60,8 +60,7 @@ impl Server {
 
     /// A program that takes this server for the usual one, its lines unbuffered.
     pub(crate) fn client(&self, line: &str) -> Call {
-        let server = format!("JACK_DEFAULT_SERVER={}", self.name);
-        call("env", [server]).and(words("stdbuf -oL")).and(words(line))
+        call("stdbuf", ["-oL"]).and(words(line)).with("JACK_DEFAULT_SERVER", &self.name)
     }
 
     /// `jack:CLIENT` of this server.
