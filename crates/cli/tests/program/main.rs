@@ -22,6 +22,7 @@ mod interop;
 mod jack;
 mod lies;
 mod namespaces;
+mod pcm;
 #[cfg(feature = "pipewire")]
 mod pipewire;
 mod repair_budget;

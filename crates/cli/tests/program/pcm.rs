@@ -1,0 +1,226 @@
+//! Any ALSA program plays to the network and records from it by a PCM of `type tautline`.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::common::program::{Call, Running, call, taut, words};
+use crate::common::sound::{Coding, Shape, Sound};
+use crate::common::{Folder, PATIENT, beside, free_udp_ports, skipped};
+
+/// The shared object that cargo built for these tests.
+fn shared_object() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let built = tests.with_file_name("libasound_module_pcm_tautline.so");
+    assert!(built.exists(), "{} was not built", built.display());
+    built
+}
+
+/// A folder with a configuration of ALSA's in it that knows the shared object, `taut` as it is
+/// installed and the PCM `net`.
+struct Scene {
+    folder: Folder,
+    port: u16,
+}
+
+impl Scene {
+    /// With these keys of `net`, besides its address.
+    fn set(keys: &str) -> Self {
+        let (folder, port) = (Folder::new(), free_udp_ports());
+        let installed =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/alsa-pcm/99-tautline.conf");
+        let mut text = format!("</usr/share/alsa/alsa.conf>\n<{installed}>\n");
+        writeln!(text, "pcm_type.tautline {{ lib \"{}\" }}", shared_object().display()).unwrap();
+        writeln!(
+            text,
+            "pcm.net {{ type tautline to \"127.0.0.1:{port}\" from \"127.0.0.1:{port}\" {keys} }}"
+        )
+        .unwrap();
+        std::fs::write(folder.file("asound.conf"), text).unwrap();
+        Self { folder, port }
+    }
+
+    /// An ALSA program in the folder.
+    fn program(&self, program: &str, line: &str) -> Call {
+        let conf = self.folder.file("asound.conf");
+        call(program, words(line)).in_folder(self.folder.path()).with("ALSA_CONFIG_PATH", conf)
+    }
+
+    /// A receiver that records what the PCM plays, and ends with its goodbye.
+    fn hear(&self, coding: Coding) -> Running {
+        let line = format!(
+            "recv --from rtp://127.0.0.1:{} --output file:heard.wav --until-bye --report json \
+             --rate 48000 --channels 2 --format {}",
+            self.port,
+            coding.word()
+        );
+        taut(words(&line)).and(PATIENT).in_folder(self.folder.path()).start().listening()
+    }
+
+    fn noise(&self, coding: Coding) -> Sound {
+        let sent = Sound::noise(Shape { coding, ..Shape::STEREO_24 }, 1000, 9);
+        sent.write(&self.folder.file("sent.wav"));
+        sent
+    }
+}
+
+/// Whether the program is there; says loudly if not.
+fn is_there(test: &str, program: &str, asks: &str) -> bool {
+    let mut command = Command::new(program);
+    let ran = command.arg(asks).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if ran.is_err() {
+        skipped(test, &format!("{program} is not installed"));
+    }
+    ran.is_ok()
+}
+
+/// Noise that this program plays is what a receiver hears.
+fn is_played(test: &str, coding: Coding, (program, line): (&str, &str)) {
+    if !is_there(test, program, "--version") {
+        return;
+    }
+    let _turn = beside();
+    let scene = Scene::set(&format!("latency \"400ms\" format {}", coding.word()));
+    let (sent, recv) = (scene.noise(coding), scene.hear(coding));
+    let played = scene.program(program, line).run().well();
+    let report = recv.end().report();
+    report.missed_nothing();
+    Sound::read(&scene.folder.file("heard.wav")).is_exactly(&sent);
+    assert_eq!(played.out, "", "nothing of ours is on standard output");
+}
+
+#[test]
+fn aplay_is_heard_bit_for_bit() {
+    let test = "aplay_is_heard_bit_for_bit";
+    is_played(test, Coding::L16, ("aplay", "-q -D net sent.wav"));
+    is_played(test, Coding::L24, ("aplay", "-q -D net sent.wav"));
+    is_played(test, Coding::F32, ("aplay", "-q -D net sent.wav"));
+}
+
+#[test]
+fn aplay_is_heard_bit_for_bit_by_mapped_memory() {
+    let test = "aplay_is_heard_bit_for_bit_by_mapped_memory";
+    is_played(test, Coding::L24, ("aplay", "-q -M -D net sent.wav"));
+}
+
+#[test]
+fn aplay_is_heard_bit_for_bit_without_blocking() {
+    let test = "aplay_is_heard_bit_for_bit_without_blocking";
+    is_played(test, Coding::L24, ("aplay", "-q -N -D net sent.wav"));
+}
+
+#[test]
+fn sox_is_heard_bit_for_bit() {
+    let test = "sox_is_heard_bit_for_bit";
+    is_played(test, Coding::L16, ("sox", "-q -D sent.wav -t alsa net"));
+}
+
+#[test]
+fn ffmpeg_is_heard_bit_for_bit() {
+    let test = "ffmpeg_is_heard_bit_for_bit";
+    is_played(test, Coding::L16, ("ffmpeg", "-loglevel error -i sent.wav -f alsa net"));
+}
+
+#[test]
+fn gstreamer_is_heard_bit_for_bit() {
+    let test = "gstreamer_is_heard_bit_for_bit";
+    let asks = Command::new("gst-inspect-1.0").args(["--exists", "alsasink"]).status();
+    if !asks.is_ok_and(|status| status.success()) {
+        return skipped(test, "gstreamer1.0-alsa is not installed");
+    }
+    let line = "-q filesrc location=sent.wav ! wavparse ! alsasink device=net";
+    is_played(test, Coding::L16, ("gst-launch-1.0", line));
+}
+
+#[test]
+fn speaker_test_is_heard() {
+    let test = "speaker_test_is_heard";
+    if !is_there(test, "speaker-test", "--help") {
+        return;
+    }
+    let _turn = beside();
+    let scene = Scene::set("latency \"400ms\" channels 2");
+    let recv = scene.hear(Coding::L24);
+    let line = "-D net -c 2 -r 48000 -F S16_LE -t sine -f 440 -l 1 -b 500000";
+    scene.program("speaker-test", line).run().well();
+    recv.end().report().missed_nothing();
+    let heard = Sound::read(&scene.folder.file("heard.wav"));
+    let loudest = heard.samples.iter().map(|sample| sample.abs()).max();
+    assert!(loudest > Some(1 << 20), "{loudest:?}");
+}
+
+#[test]
+fn a_host_is_played_to_by_its_address_alone() {
+    let test = "a_host_is_played_to_by_its_address_alone";
+    if !is_there(test, "aplay", "--version") {
+        return;
+    }
+    let _turn = beside();
+    let scene = Scene::set("");
+    let (sent, recv) = (scene.noise(Coding::L24), scene.hear(Coding::L24));
+    let line = format!("-q -D taut:HOST=127.0.0.1:{},LATENCY=400ms sent.wav", scene.port);
+    scene.program("aplay", &line).run().well();
+    recv.end().report().missed_nothing();
+    Sound::read(&scene.folder.file("heard.wav")).is_exactly(&sent);
+}
+
+fn is_recorded(test: &str, line: &str) {
+    if !is_there(test, "arecord", "--version") {
+        return;
+    }
+    let _turn = beside();
+    let scene = Scene::set("latency \"400ms\" rate 48000 channels 2");
+    let sent = scene.noise(Coding::L24);
+    let recorder = scene.program("arecord", line).start().wait_for("Recording");
+    let send = format!(
+        "send --input file:sent.wav --to rtp://127.0.0.1:{} --format l24 --report none",
+        scene.port
+    );
+    taut(words(&send)).and(PATIENT).in_folder(scene.folder.path()).run().well();
+    recorder.end().well();
+    Sound::read(&scene.folder.file("heard.wav")).is_exactly(&sent);
+}
+
+#[test]
+fn arecord_records_bit_for_bit() {
+    let test = "arecord_records_bit_for_bit";
+    is_recorded(test, "-D net -f S24_3LE -r 48000 -c 2 -d 4 heard.wav");
+}
+
+#[test]
+fn arecord_records_bit_for_bit_by_mapped_memory() {
+    let test = "arecord_records_bit_for_bit_by_mapped_memory";
+    is_recorded(test, "-M -D net -f S24_3LE -r 48000 -c 2 -d 4 heard.wav");
+}
+
+#[test]
+fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
+    let test = "a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend";
+    if !is_there(test, "aplay", "--version") {
+        return;
+    }
+    let _turn = beside();
+    for (pcm, words, errno) in [
+        ("taut", "add to \"rtp://HOST:5004\"", "Invalid argument"),
+        ("taut:no.such.host.invalid", "give an IP address", "No such device or address"),
+        ("taut:127.0.0.1,5", "write 5ms", "Invalid argument"),
+        ("taut:HOST=127.0.0.1,RATE=44000", "use 44100", "Invalid argument"),
+        ("taut:HOST=127.0.0.1,FORMAT=mp3", "use l16, l24 or f32", "Invalid argument"),
+        ("taut:/nonexistent.sdp", "name the sender's .sdp file", "No such device or address"),
+        ("typo", "`latncy` is no key", "Invalid argument"),
+        ("aaf", "AVTP", "Invalid argument"),
+    ] {
+        let scene = Scene::set("");
+        scene.noise(Coding::L16);
+        let conf = scene.folder.file("asound.conf");
+        let mut text = std::fs::read_to_string(&conf).unwrap();
+        text += "pcm.typo { type tautline to a latncy 5 }\npcm.aaf { type tautline ifname eth0 }\n";
+        std::fs::write(&conf, text).unwrap();
+        let refused = scene.program("aplay", &format!("-q -D {pcm} sent.wav")).run();
+        assert_eq!(refused.status, Some(1), "{refused:#?}");
+        assert_eq!(refused.out, "");
+        let said: Vec<_> = refused.said.iter().filter(|line| line.contains("pcm.")).collect();
+        assert!(said.len() == 1 && said[0].contains(words), "{pcm}: {refused:#?}");
+        assert!(refused.said.iter().any(|line| line.contains(errno)), "{refused:#?}");
+    }
+}
