@@ -1,0 +1,160 @@
+//! The far end: the engine receives and a card without hardware plays, and remembers when each frame
+//! met its DAC.
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+
+use tautline_dsp::gain::Gain;
+use tautline_dsp::map::ChannelMap;
+use tautline_engine::plan::{LatencyRule, RecvPlan, StreamPlan};
+use tautline_engine::recv::RecvEngine;
+use tautline_engine::report::Report;
+use tautline_engine::run::RunOptions;
+use tautline_engine::select::Select;
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::pair::open_pair;
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::UdpOptions;
+use tautline_proto::card_clock::{CardClock, PlaybackRing};
+use tautline_proto::depth::LossTarget;
+use tautline_proto::device::{Cycle, Device, Ended, Process, Settings, Side, Stop};
+use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Ppm, Rate};
+use tautline_proto::wire::rtp::ExtensionIds;
+
+const DEVICE: Settings = Settings {
+    rate: Rate::HZ_48000,
+    channels: Channels::MONO,
+    period: Frames::new(48),
+    periods: 4,
+};
+
+/// A frame that was not silent, and when it met the DAC.
+pub(crate) type Frame = (LocalTime, f32);
+
+/// A receiver that runs.
+pub(crate) struct Far {
+    pub(crate) port: u16,
+    heard: Arc<Mutex<Vec<Frame>>>,
+    stop: Stop,
+    thread: Option<JoinHandle<Report>>,
+}
+
+/// Plays on the host's clock and remembers what was no silence.
+struct Card {
+    heard: Arc<Mutex<Vec<Frame>>>,
+    ready: mpsc::Sender<()>,
+}
+
+impl Device for Card {
+    fn settings(&self) -> Settings {
+        DEVICE
+    }
+
+    fn run(&mut self, mut process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
+        let clock = CardClock::new(now(), DEVICE.rate, Ppm::ZERO);
+        let mut ring = PlaybackRing::new(clock, &DEVICE).patient(Frames::new(48_000));
+        let mut block = [0.0_f32; 48];
+        self.ready.send(()).unwrap();
+        while !stop.is_requested() {
+            sleep_until(ring.wakes());
+            let woke = now();
+            let turn = ring.begin(woke);
+            block.fill(0.0);
+            let playback = Side {
+                samples: &mut block,
+                meets: turn.meets,
+                uncertainty: CardClock::UNCERTAINTY,
+                skipped: turn.skipped,
+            };
+            process.process(&mut Cycle { now: woke, capture: Side::absent(), playback, xruns: 0 });
+            ring.finish(now());
+            let mut heard = self.heard.lock().unwrap();
+            for (sample, frame) in block.iter().zip(turn.frame..) {
+                if *sample != 0.0 {
+                    heard.push((clock.instant_of(frame), *sample));
+                }
+            }
+        }
+        (process, Ended::Stopped)
+    }
+}
+
+impl Far {
+    /// A receiver of mono in 24 bits that keeps this latency, whatever it is promised.
+    pub(crate) fn listen(latency: Span) -> Self {
+        let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
+        let (link, control) = open_pair(&options).unwrap();
+        let port = link.local().port();
+        let sample = tautline_dsp::format::SampleFormat::L24;
+        let format = StreamFormat {
+            rate: DEVICE.rate,
+            channels: DEVICE.channels,
+            sample,
+            packet: Frames::new(48),
+            payload_type: StreamFormat::default_payload_type(sample),
+        };
+        let stream = StreamPlan {
+            address: port.to_string(),
+            receiver: ReceiverConfig {
+                format,
+                payload_types: PayloadTypes::ByConvention,
+                extensions: ExtensionIds::DEFAULT,
+                link_offset: latency,
+                resampler: tautline_dsp::resample::Quality::default(),
+            },
+            latency: LatencyRule::Chosen,
+            loss_target: LossTarget::DEFAULT,
+            link: Box::new(link),
+            control,
+            gain: Gain::UNITY,
+        };
+        let engine = RecvEngine::new(RecvPlan {
+            streams: vec![stream],
+            select: Select::Mix,
+            gain: Gain::UNITY,
+            map: ChannelMap::identity(1),
+            device: DEVICE,
+            until_bye: false,
+            ledger: None,
+        })
+        .unwrap();
+        let (heard, stop) = (Arc::<Mutex<Vec<Frame>>>::default(), Stop::default());
+        let (ready, waits) = mpsc::channel();
+        let card = Box::new(Card { heard: Arc::clone(&heard), ready });
+        let asked = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let options = RunOptions {
+                scheduler: Scheduler::Fifo(60),
+                duration: None,
+                witness: false,
+                lock_memory: false,
+            };
+            engine.run(card, &options, &asked, &mut |_| {}).unwrap()
+        });
+        waits.recv().unwrap();
+        Self { port, heard, stop, thread: Some(thread) }
+    }
+
+    /// What was heard so far.
+    pub(crate) fn heard(&self) -> Vec<Frame> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    /// Ends it: what was heard in all, and its report.
+    pub(crate) fn end(mut self) -> (Vec<Frame>, Report) {
+        self.stop.request();
+        let report = self.thread.take().unwrap().join().unwrap();
+        let heard = self.heard.lock().unwrap().clone();
+        (heard, report)
+    }
+}
+
+impl Drop for Far {
+    /// Of a test that failed.
+    fn drop(&mut self) {
+        self.stop.request();
+    }
+}

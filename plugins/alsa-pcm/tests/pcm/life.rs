@@ -1,0 +1,205 @@
+//! Pauses, xruns, closing in the middle, several PCMs, forks.
+
+use alsa_sys::*;
+use tautline_io::clock::{now, sleep_until};
+use tautline_proto::time::Span;
+
+use crate::far::Far;
+use crate::handle::{Asked, Handle};
+use crate::{alone, free_udp_ports, heard_as, sound};
+
+const LATENCY: Span = Span::from_millis(300);
+
+fn scene() -> (Far, Handle) {
+    let far = Far::listen(LATENCY);
+    let pcm = Handle::to_play(far.port, "latency \"300ms\"");
+    (far, pcm)
+}
+
+fn samples(heard: &[crate::far::Frame]) -> Vec<f32> {
+    heard.iter().map(|(_, sample)| *sample).collect()
+}
+
+#[test]
+fn a_pause_is_silence_and_loses_no_frame() {
+    let _turn = alone();
+    let (far, pcm) = scene();
+    pcm.set(Asked::default()).unwrap();
+    let sent = sound(9600, 5);
+    pcm.play(&sent);
+    pcm.ask(snd_pcm_start).unwrap();
+    while pcm.avail().unwrap() < 2400 {
+        pcm.wait().unwrap();
+    }
+    pcm.pause(true).unwrap();
+    assert_eq!(pcm.state(), SND_PCM_STATE_PAUSED);
+    let (before, delay) = (pcm.avail().unwrap(), pcm.delay().unwrap());
+    assert!(delay >= 9600 - before, "{delay} {before}");
+    sleep_until(now() + Span::from_millis(100));
+    // The device's thread may have been in its last period.
+    assert!(pcm.avail().unwrap() - before <= 48, "it stands still");
+    pcm.pause(false).unwrap();
+    pcm.ask(snd_pcm_drain).unwrap();
+    drop(pcm);
+    let (heard, report) = far.end();
+    assert_eq!(samples(&heard), heard_as(&sent));
+    let apart = heard.windows(2).filter(|two| two[1].0 - two[0].0 > Span::from_millis(90)).count();
+    assert_eq!((apart, report.streams[0].counters.lost), (1, 0), "one silence, no lost packet");
+}
+
+#[test]
+fn an_application_that_is_too_slow_has_an_xrun_and_the_stream_goes_on() {
+    let _turn = alone();
+    let (far, pcm) = scene();
+    pcm.set(Asked::default()).unwrap();
+    let (first, second) = (sound(1000, 1), sound(2000, 2));
+    pcm.play(&first);
+    pcm.ask(snd_pcm_start).unwrap();
+    while pcm.avail() != Err(libc::EPIPE) {
+        sleep_until(now() + Span::from_millis(1));
+    }
+    assert_eq!(pcm.state(), SND_PCM_STATE_XRUN);
+    assert_eq!(pcm.write(&first, first.len()), Err(libc::EPIPE));
+    assert_eq!(pcm.delay(), Err(libc::EPIPE));
+    pcm.ask(snd_pcm_prepare).unwrap();
+    pcm.play(&second);
+    pcm.ask(snd_pcm_drain).unwrap();
+    drop(pcm);
+    let (heard, report) = far.end();
+    assert_eq!(samples(&heard), [heard_as(&first), heard_as(&second)].concat());
+    let counters = &report.streams[0].counters;
+    assert_eq!((counters.lost, counters.missing_frames), (0, 0), "the stream was whole");
+}
+
+#[test]
+fn an_application_that_never_stops_goes_on_with_what_is_in_time() {
+    let _turn = alone();
+    let (far, pcm) = scene();
+    pcm.set(Asked { stubborn: true, ..Asked::default() }).unwrap();
+    let sent = sound(480, 1);
+    pcm.play(&sent);
+    pcm.ask(snd_pcm_start).unwrap();
+    while pcm.avail().unwrap() < 9600 + 480 {
+        sleep_until(now() + Span::from_millis(1));
+    }
+    assert_eq!(pcm.state(), SND_PCM_STATE_RUNNING);
+    // It is behind the card: it leaves out what is too late, and 100 ms more.
+    let behind = pcm.avail().unwrap() - 9600 + 4800;
+    // SAFETY: a PCM that is open.
+    assert_eq!(unsafe { snd_pcm_forward(pcm.0, behind as snd_pcm_uframes_t) }, behind);
+    let later = sound(960, 9);
+    pcm.play(&later);
+    pcm.ask(snd_pcm_drain).unwrap();
+    drop(pcm);
+    let heard = samples(&far.end().0);
+    assert_eq!(heard, [heard_as(&sent), heard_as(&later)].concat());
+}
+
+#[test]
+fn a_pcm_that_is_closed_in_the_middle_says_goodbye() {
+    let _turn = alone();
+    let (far, pcm) = scene();
+    pcm.set(Asked::default()).unwrap();
+    pcm.play(&sound(9600, 1));
+    pcm.ask(snd_pcm_start).unwrap();
+    while far.heard().is_empty() {
+        sleep_until(now() + Span::from_millis(1));
+    }
+    drop(pcm);
+    let (heard, report) = far.end();
+    assert!(!heard.is_empty() && heard.len() < 9600, "{}", heard.len());
+    assert_eq!(report.streams[0].counters.lost, 0);
+}
+
+#[test]
+fn what_is_dropped_is_not_played_with_what_comes_next() {
+    let _turn = alone();
+    let (far, pcm) = scene();
+    pcm.set(Asked::default()).unwrap();
+    pcm.play(&sound(9600, 1));
+    pcm.ask(snd_pcm_drop).unwrap();
+    pcm.ask(snd_pcm_prepare).unwrap();
+    let sent = sound(4800, 2);
+    pcm.play(&sent);
+    pcm.ask(snd_pcm_drain).unwrap();
+    drop(pcm);
+    assert_eq!(samples(&far.end().0), heard_as(&sent));
+}
+
+/// Bytes of frames, none of them silent, that a PCM of this format carries unchanged in 24 bits.
+fn coded(format: snd_pcm_format_t, samples: usize) -> Vec<u8> {
+    let step = |at: usize| (at as i32).wrapping_mul(0x00c5_2b49) >> 8 | 1;
+    let coded = (1..=samples).flat_map(|at| match format {
+        SND_PCM_FORMAT_S16_LE => (step(at) as i16).to_le_bytes().to_vec(),
+        SND_PCM_FORMAT_S24_3LE => step(at).to_le_bytes()[..3].to_vec(),
+        SND_PCM_FORMAT_S24_LE => step(at).to_le_bytes().to_vec(),
+        SND_PCM_FORMAT_S32_LE => (step(at) << 8).to_le_bytes().to_vec(),
+        _ => (step(at) as f32 / 8_388_608.0).to_le_bytes().to_vec(),
+    });
+    coded.collect()
+}
+
+#[test]
+fn two_pcms_in_one_process_carry_every_format_unchanged() {
+    let _turn = alone();
+    for (format, bytes) in [
+        (SND_PCM_FORMAT_S16_LE, 2),
+        (SND_PCM_FORMAT_S24_3LE, 3),
+        (SND_PCM_FORMAT_S24_LE, 4),
+        (SND_PCM_FORMAT_S32_LE, 4),
+        (SND_PCM_FORMAT_FLOAT_LE, 4),
+    ] {
+        let port = free_udp_ports();
+        let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 2");
+        let player = Handle::to_play(port, "latency \"300ms\"");
+        let asked = Asked { format, channels: 2, ..Asked::default() };
+        recorder.set(asked).unwrap();
+        player.set(asked).unwrap();
+        recorder.ask(snd_pcm_start).unwrap();
+        let sent = coded(format, 2 * 4800);
+        assert_eq!(player.write(&sent, 4800), Ok(4800));
+        player.ask(snd_pcm_start).unwrap();
+        let mut heard = Vec::new();
+        let mut block = vec![0; 480 * 2 * bytes];
+        while heard.len() < sent.len() {
+            assert_eq!(recorder.read(&mut block, 480), Ok(480));
+            let silent = block.iter().take_while(|byte| **byte == 0).count() / (2 * bytes);
+            let from = if heard.is_empty() { silent * 2 * bytes } else { 0 };
+            heard.extend_from_slice(&block[from..]);
+        }
+        assert!(heard[..sent.len()] == sent[..], "{format}");
+    }
+}
+
+#[test]
+fn a_forked_process_gets_an_error_and_the_parent_goes_on() {
+    let _turn = alone();
+    let (far, pcm) = scene();
+    pcm.set(Asked::default()).unwrap();
+    let sent = sound(9600, 4);
+    pcm.play(&sent[..4800]);
+    pcm.ask(snd_pcm_start).unwrap();
+    // SAFETY: the child calls nothing but the PCM and ends without running anything of this
+    // process's.
+    let status = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let frames = [1_i16; 8];
+            let refused = snd_pcm_writei(pcm.0, frames.as_ptr().cast(), 8) < 0
+                && snd_pcm_avail(pcm.0) < 0
+                && snd_pcm_prepare(pcm.0) == -libc::ENODEV;
+            snd_pcm_close(pcm.0);
+            libc::_exit(if refused { 0 } else { 1 });
+        }
+        let mut status = 0;
+        libc::waitpid(child, &raw mut status, 0);
+        status
+    };
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
+    pcm.play(&sent[4800..]);
+    pcm.ask(snd_pcm_drain).unwrap();
+    drop(pcm);
+    let (heard, report) = far.end();
+    assert_eq!(samples(&heard), heard_as(&sent));
+    assert_eq!(report.streams[0].counters.lost, 0);
+}

@@ -1,0 +1,48 @@
+//! The PCM as an application uses it, by ALSA's functions, and what the far end hears of it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
+
+mod far;
+mod handle;
+mod life;
+mod object;
+mod offers;
+mod time;
+
+use std::io::Write;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Streams run one at a time: on two cores they would wait for each other.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An even UDP port that is free together with the one above, below those that Linux gives to
+/// sockets that ask for any.
+pub(crate) fn free_udp_ports() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = std::process::id() as u16 & 0x0ffe;
+    let free = |port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
+    let mut ports =
+        (0..4096).map(|_| 24_000 + ((start + NEXT.fetch_add(2, Ordering::Relaxed)) & 0x0fff));
+    ports.find(|port| free(*port) && free(*port + 1)).unwrap()
+}
+
+/// Says loudly that a test proves nothing here.
+pub(crate) fn skipped(test: &str, why: &str) {
+    let line = format!("SKIPPED: {test}: {why}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
+/// Frames that are never silent, each unlike its neighbours.
+pub(crate) fn sound(frames: usize, seed: i16) -> Vec<i16> {
+    (0..frames).map(|at| (at as i16).wrapping_mul(7919).wrapping_add(seed) | 1).collect()
+}
+
+/// What of `sound` the far end hears.
+pub(crate) fn heard_as(sound: &[i16]) -> Vec<f32> {
+    sound.iter().map(|sample| f32::from(*sample) / 32_768.0).collect()
+}
