@@ -10,6 +10,10 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 target := $(or $(CARGO_TARGET_DIR),target)
 taut := $(target)/release/taut
+pcm := $(target)/release/libasound_module_pcm_tautline.so
+# Where ALSA looks, whatever the PREFIX.
+alsa_plugins = $$(pkg-config --variable=libdir alsa)/alsa-lib
+alsa_conf = /usr/share/alsa/alsa.conf.d
 # Asked when a recipe runs: scripts/setup may just have installed what is needed.
 features = $$(scripts/features)
 
@@ -25,6 +29,11 @@ demo: release ## Carry a recording to two receivers here; write what each heard,
 release: ## Build taut, optimized, as target/release/taut
 	@scripts/setup build
 	cargo build --release --locked -p tautline-cli $(features)
+
+.PHONY: plugins
+plugins: ## Build what other programs load: the ALSA PCM `type tautline`
+	@scripts/setup build
+	cargo build --release --locked -p tautline-alsa-pcm
 
 .PHONY: test
 test: ## Run all tests; those that lack a program or a privilege say SKIPPED
@@ -73,13 +82,18 @@ man: release ## Write man pages and shell completions to target/man and target/c
 	$(taut) completions --out $(target)/completions
 
 .PHONY: install
-install: man ## Install taut, man pages and completions under PREFIX (/usr/local)
+install: man plugins ## Install taut, man pages, completions (PREFIX, /usr/local) and the PCM for ALSA
 	install -Dm755 $(taut) $(DESTDIR)$(PREFIX)/bin/taut
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m644 $(target)/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -Dm644 $(target)/completions/taut.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/taut
 	install -Dm644 $(target)/completions/_taut $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_taut
 	install -Dm644 $(target)/completions/taut.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/taut.fish
+	install -Dm644 $(pcm) $(DESTDIR)$(alsa_plugins)/$(notdir $(pcm))
+	install -Dm644 plugins/alsa-pcm/99-tautline.conf $(DESTDIR)$(alsa_conf)/99-tautline.conf
+	install -d $(DESTDIR)/etc/alsa/conf.d
+	ln -sf $(alsa_conf)/99-tautline.conf $(DESTDIR)/etc/alsa/conf.d/99-tautline.conf
+	@echo "installed: the ALSA PCM taut:HOST, $(DESTDIR)$(alsa_plugins)/$(notdir $(pcm)) and 99-tautline.conf"
 	@echo "installed: $(DESTDIR)$(PREFIX)/bin/taut, its man pages and completions below $(DESTDIR)$(PREFIX)/share"
 
 .PHONY: recording

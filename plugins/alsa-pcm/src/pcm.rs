@@ -72,6 +72,12 @@ const AGAIN: Span = Span::from_micros(200);
 const PATIENCE: Span = Span::from_secs(2);
 const LOOK: Span = Span::from_micros(500);
 
+// ALSA calls from whichever of the application's threads it likes, one at a time (`Plug::pcm`).
+const _: () = {
+    const fn goes_between_threads<T: Send>() {}
+    goes_between_threads::<Pcm>();
+};
+
 /// One opened PCM.
 pub(crate) struct Pcm {
     direction: Direction,
@@ -171,6 +177,7 @@ impl Pcm {
     fn await_take(&mut self) -> Result<(), Complaint> {
         let until = now() + PATIENCE;
         while self.standing().is_none() {
+            self.stream()?;
             if now() > until {
                 return Err(Complaint {
                     errno: libc::EIO,

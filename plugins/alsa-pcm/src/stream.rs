@@ -20,6 +20,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::card::{Card, End};
 use crate::complaint::Complaint;
+use crate::conf::complain;
 use crate::ends::{Feeder, Giver};
 use crate::shared::Shared;
 use crate::wire::{Reached, recv_plan, send_plan};
@@ -81,7 +82,7 @@ impl Stream {
                 let plan = send_plan(reached, &device)?;
                 shared.set_latency(plan.link_offset.as_nanos());
                 let (told, asked, promise) = (Arc::clone(&shared), stop.clone(), plan.link_offset);
-                let engine = SendEngine::open(plan, &OPTIONS)?;
+                let engine = without_signals(|| SendEngine::open(plan, &OPTIONS))?;
                 let run = move || {
                     let tell = &mut |progress: &Progress<'_>| follow(&told, progress, promise);
                     engine.run(card, &OPTIONS, &asked, tell).map(drop).map_err(Complaint::from)
@@ -97,7 +98,11 @@ impl Stream {
                 let (told, asked) = (Arc::clone(&shared), stop.clone());
                 let engine = RecvEngine::new(plan)?;
                 let run = move || {
-                    let tell = &mut |progress: &Progress<'_>| follow(&told, progress, promise);
+                    let mut said = 0;
+                    let tell = &mut |progress: &Progress<'_>| {
+                        follow(&told, progress, promise);
+                        said = speak(progress.notes, said);
+                    };
                     engine.run(card, &OPTIONS, &asked, tell).map(drop).map_err(Complaint::from)
                 };
                 (spawn(run)?, Ring::Recording(consumer))
@@ -147,6 +152,15 @@ fn card(shape: Shape, end: End, shared: &Arc<Shared>, started: SyncSender<CardCl
 fn follow(shared: &Shared, progress: &Progress<'_>, promise: Span) {
     let latency = progress.latency.map(|(latency, _)| latency).or(progress.auto);
     shared.set_latency(latency.unwrap_or(promise).as_nanos());
+}
+
+/// Says what the engine notes after the first `said` notes, such as that what is sent is not what
+/// the application records; how many there are by now.
+fn speak(notes: &[String], said: usize) -> usize {
+    // Whoever runs somebody else's program did not ask for its threads to be real-time ones.
+    let fine = |note: &&String| note.starts_with("the device's thread runs as");
+    notes.iter().skip(said).filter(|note| !fine(note)).for_each(|note| complain(note));
+    notes.len()
 }
 
 type Answer = Result<(), Complaint>;

@@ -126,6 +126,26 @@ fn what_is_dropped_is_not_played_with_what_comes_next() {
     assert_eq!(samples(&far.end().0), heard_as(&sent));
 }
 
+#[test]
+fn a_recorder_that_nobody_reads_has_an_xrun_and_begins_anew() {
+    let _turn = alone();
+    let pcm = Handle::to_record(free_udp_ports(), "rate 48000 channels 1");
+    pcm.set(Asked::default()).unwrap();
+    pcm.ask(snd_pcm_start).unwrap();
+    while pcm.avail() != Err(libc::EPIPE) {
+        sleep_until(now() + Span::from_millis(1));
+    }
+    let mut block = [1; 2 * 4800];
+    assert_eq!(pcm.read(&mut block, 4800), Err(libc::EPIPE));
+    for _ in 0..2 {
+        pcm.ask(snd_pcm_prepare).unwrap();
+        pcm.ask(snd_pcm_start).unwrap();
+        assert_eq!(pcm.read(&mut block, 4800), Ok(4800));
+        assert_eq!(block, [0; 2 * 4800], "nobody sends");
+        pcm.ask(snd_pcm_drop).unwrap();
+    }
+}
+
 /// Bytes of frames, none of them silent, that a PCM of this format carries unchanged in 24 bits.
 fn coded(format: snd_pcm_format_t, samples: usize) -> Vec<u8> {
     let step = |at: usize| (at as i32).wrapping_mul(0x00c5_2b49) >> 8 | 1;
