@@ -1,6 +1,6 @@
 //! The device's end of the ring, one for each way sound goes: what is taken or given in one period.
 //!
-//! Positions count the take's frames on the card's clock: when the application is late, the card
+//! Positions count the stint's frames on the card's clock: when the application is late, the card
 //! plays silence in their place, and the frames that come too late are dropped. So a frame's
 //! position says when it meets the wire, whatever happened before.
 
@@ -30,10 +30,10 @@ impl Feeder {
     /// Fills the block of this turn. Wait-free.
     pub(crate) fn feed(&mut self, shared: &Shared, turn: &Turn, block: &mut [f32]) {
         let (order, stale) = shared.ordered();
-        if order.take != self.standing.take {
+        if order.stint != self.standing.stint {
             let rest = stale.saturating_sub(self.taken) as usize;
             self.skip(rest);
-            self.standing = Standing { take: order.take, ..Standing::default() };
+            self.standing = Standing { stint: order.stint, ..Standing::default() };
             (self.running, self.owed) = (false, 0);
         }
         if order.mode == Mode::Running {
@@ -101,9 +101,9 @@ impl Giver {
     /// after it takes its position: the application had a whole buffer to read.
     pub(crate) fn give(&mut self, shared: &Shared, turn: &Turn, block: &[f32]) {
         let (order, _) = shared.ordered();
-        if order.take != self.standing.take {
+        if order.stint != self.standing.stint {
             self.standing =
-                Standing { take: order.take, origin: self.given, ..Standing::default() };
+                Standing { stint: order.stint, origin: self.given, ..Standing::default() };
         }
         self.running = order.mode == Mode::Running;
         if self.running {
@@ -136,8 +136,8 @@ mod tests {
         Turn { frame, meets: LocalTime::ZERO, skipped: Frames::new(skipped) }
     }
 
-    fn order(shared: &Shared, take: u64, mode: Mode, stale: u64) {
-        shared.order(Order { take, mode }, stale);
+    fn order(shared: &Shared, stint: u64, mode: Mode, stale: u64) {
+        shared.order(Order { stint, mode }, stale);
     }
 
     /// What a mono feeder takes at the block that begins with `frame`.
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(fed(&mut feeder, &shared, 0), [0.0; P]);
         order(&shared, 1, Mode::Running, 0);
         assert_eq!(fed(&mut feeder, &shared, 4), [1.0, 2.0, 3.0, 4.0]);
-        let stands = Standing { take: 1, position: 4, anchor: Some(4), origin: 0 };
+        let stands = Standing { stint: 1, position: 4, anchor: Some(4), origin: 0 };
         assert_eq!(shared.standing(), stands);
     }
 
@@ -172,7 +172,7 @@ mod tests {
         push(&mut ring, 1..4);
         assert_eq!(fed(&mut feeder, &shared, 0), [1.0, 2.0, 3.0, 0.0]);
         assert_eq!(fed(&mut feeder, &shared, 4), [0.0; P]);
-        // Frames 4 to 8 of the take are too late, 9 is in time.
+        // Frames 4 to 8 of the stint are too late, 9 is in time.
         push(&mut ring, 4..11);
         assert_eq!(fed(&mut feeder, &shared, 8), [9.0, 10.0, 0.0, 0.0]);
         assert_eq!(shared.standing().position, 12);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_take_plays_nothing_of_the_one_before() {
+    fn a_new_stint_plays_nothing_of_the_one_before() {
         let (mut ring, consumer) = rtrb::RingBuffer::new(16);
         let (shared, mut feeder) = (Shared::default(), Feeder::new(consumer, 1));
         push(&mut ring, 1..9);
@@ -205,7 +205,7 @@ mod tests {
         push(&mut ring, 20..24);
         order(&shared, 2, Mode::Running, 8);
         assert_eq!(fed(&mut feeder, &shared, 40), [20.0, 21.0, 22.0, 23.0]);
-        let stands = Standing { take: 2, position: 4, anchor: Some(40), origin: 0 };
+        let stands = Standing { stint: 2, position: 4, anchor: Some(40), origin: 0 };
         assert_eq!(shared.standing(), stands);
     }
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_begins_with_its_take_and_loses_whole_blocks_when_nobody_reads() {
+    fn a_recording_begins_with_its_stint_and_loses_whole_blocks_when_nobody_reads() {
         let (producer, mut ring) = rtrb::RingBuffer::new(8);
         let (shared, mut giver) = (Shared::default(), Giver::new(producer, 1));
         giver.give(&shared, &turn(0, 0), &[1.0; P]);
@@ -232,7 +232,7 @@ mod tests {
         for number in 1..=3 {
             giver.give(&shared, &turn(4 * number, 0), &[number as f32; P]);
         }
-        let stands = Standing { take: 1, position: 8, anchor: Some(4), origin: 0 };
+        let stands = Standing { stint: 1, position: 8, anchor: Some(4), origin: 0 };
         assert_eq!(shared.standing(), Standing { anchor: Some(12 - 8), ..stands });
         (0..8).for_each(|at| assert_eq!(ring.pop(), Ok(if at < 4 { 1.0 } else { 2.0 })));
         giver.give(&shared, &turn(16, 0), &[4.0; P]);

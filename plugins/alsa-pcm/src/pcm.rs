@@ -1,6 +1,6 @@
 //! The application's side of a PCM: what each of ALSA's callbacks decides.
 //!
-//! Positions count frames from the last `prepare` ("take"). Where the card is says the device's
+//! Positions count frames from the last `prepare` ("stint"). Where the card is says the device's
 //! thread ([`Shared::standing`]); where the application is says ALSA's pointer.
 
 use core::ffi::c_int;
@@ -108,7 +108,7 @@ impl Pcm {
             hardware: None,
             software: Software { least: 1, stop: i64::MAX, boundary: i64::MAX },
             stream: None,
-            order: Order { take: 0, mode: Mode::Stopped },
+            order: Order { stint: 0, mode: Mode::Stopped },
             application: (0, 0),
             moved: 0,
             ever: 0,
@@ -152,7 +152,7 @@ impl Pcm {
         Shape { device, room: (hardware.buffer + period) as usize }
     }
 
-    /// Makes ready for another take; the first starts the stream.
+    /// Makes ready for another stint; the first starts the stream.
     pub(crate) fn prepare(&mut self) -> Result<(), Complaint> {
         let hardware = self.hardware.ok_or(Complaint::of(libc::EBADFD))?;
         let shape = self.shape(&hardware);
@@ -164,17 +164,17 @@ impl Pcm {
         if !self.stream.as_ref().is_some_and(fits) {
             self.close()?;
             self.stream = Some(Stream::start(&self.reached, self.direction, shape)?);
-            (self.ever, self.order.take) = (0, 0);
+            (self.ever, self.order.stint) = (0, 0);
         }
-        self.give(Order { take: self.order.take + 1, mode: Mode::Stopped });
+        self.give(Order { stint: self.order.stint + 1, mode: Mode::Stopped });
         (self.application, self.moved, self.told) = ((0, 0), 0, 0);
-        self.await_take()?;
+        self.await_stint()?;
         self.drop_older();
         Ok(())
     }
 
-    /// Waits until the device's thread has left the take before: its frames have made room then.
-    fn await_take(&mut self) -> Result<(), Complaint> {
+    /// Waits until the device's thread has left the stint before: its frames have made room then.
+    fn await_stint(&mut self) -> Result<(), Complaint> {
         let until = now() + PATIENCE;
         while self.standing().is_none() {
             self.stream()?;
@@ -199,15 +199,15 @@ impl Pcm {
     fn set_mode(&mut self, mode: Mode) {
         self.order.mode = mode;
         if let Some(stream) = &self.stream {
-            // What was put in since belongs to the take, so nothing else is stale than before.
+            // What was put in since belongs to the stint, so nothing else is stale than before.
             stream.shared.order_mode(self.order);
         }
     }
 
-    /// How far the card is in this take; `None` before it has seen it.
+    /// How far the card is in this stint; `None` before it has seen it.
     fn standing(&self) -> Option<Standing> {
         let standing = self.stream.as_ref()?.shared.standing();
-        (standing.take == self.order.take).then_some(standing)
+        (standing.stint == self.order.stint).then_some(standing)
     }
 
     fn position(&self) -> i64 {
@@ -382,7 +382,7 @@ impl Pcm {
                 let due = stream.reaches(anchor, self.position() + missing) + MARGIN;
                 due.max(now() + AGAIN)
             }
-            // The card has not met this take yet.
+            // The card has not met this stint yet.
             _ => now() + AGAIN,
         };
         self.timer.set(due);
@@ -490,7 +490,7 @@ impl Pcm {
             })
     }
 
-    /// Makes room in the ring of what a take before left in it.
+    /// Makes room in the ring of what a stint before left in it.
     fn drop_older(&mut self) {
         let origin = self.standing().map_or(0, |standing| standing.origin);
         let older = (origin + self.moved as u64).saturating_sub(self.ever);

@@ -19,7 +19,7 @@ pub(crate) enum Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Order {
     /// The how many-th time the PCM was prepared; positions count from 0 in each.
-    pub(crate) take: u64,
+    pub(crate) stint: u64,
     pub(crate) mode: Mode,
 }
 
@@ -27,14 +27,14 @@ pub(crate) struct Order {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Standing {
     /// The newest order that it has seen.
-    pub(crate) take: u64,
-    /// Frames of this take that it has taken, silence that it put in their place included, or that
+    pub(crate) stint: u64,
+    /// Frames of this stint that it has taken, silence that it put in their place included, or that
     /// it has given.
     pub(crate) position: i64,
-    /// Frame of the card's clock at which frame 0 of the take met it, or would have met it if it had
+    /// Frame of the card's clock at which frame 0 of the stint met it, or would have met it if it had
     /// gone on without a pause. Known once it runs.
     pub(crate) anchor: Option<i64>,
-    /// Frames in the ring before this take's.
+    /// Frames in the ring before this stint's.
     pub(crate) origin: u64,
 }
 
@@ -44,13 +44,13 @@ const NO_ANCHOR: i64 = i64::MIN;
 /// The two ends' word to each other.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// Take × 4 + mode.
+    /// Stint × 4 + mode.
     order: AtomicU64,
-    /// Frames that were put into the ring before the ordered take: the device drops them.
+    /// Frames that were put into the ring before the ordered stint: the device drops them.
     stale: AtomicU64,
     /// Odd while the standing is written.
     version: AtomicU32,
-    take: AtomicU64,
+    stint: AtomicU64,
     position: AtomicI64,
     anchor: AtomicI64,
     origin: AtomicU64,
@@ -59,15 +59,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Orders; of what is in the ring, the first `stale` frames ever put in are none of this take.
+    /// Orders; of what is in the ring, the first `stale` frames ever put in are none of this stint.
     pub(crate) fn order(&self, order: Order, stale: u64) {
         self.stale.store(stale, Ordering::Relaxed);
         self.order_mode(order);
     }
 
-    /// Orders another mode in the same take.
+    /// Orders another mode in the same stint.
     pub(crate) fn order_mode(&self, order: Order) {
-        self.order.store(order.take << 2 | order.mode as u64, Ordering::Release);
+        self.order.store(order.stint << 2 | order.mode as u64, Ordering::Release);
     }
 
     /// What is ordered, and how many frames were put into the ring before it.
@@ -78,7 +78,7 @@ impl Shared {
             2 => Mode::Paused,
             _ => Mode::Stopped,
         };
-        (Order { take: word >> 2, mode }, self.stale.load(Ordering::Relaxed))
+        (Order { stint: word >> 2, mode }, self.stale.load(Ordering::Relaxed))
     }
 
     /// The device's thread tells how far it is.
@@ -86,7 +86,7 @@ impl Shared {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
-        self.take.store(standing.take, Ordering::Relaxed);
+        self.stint.store(standing.stint, Ordering::Relaxed);
         self.position.store(standing.position, Ordering::Relaxed);
         self.anchor.store(standing.anchor.unwrap_or(NO_ANCHOR), Ordering::Relaxed);
         self.origin.store(standing.origin, Ordering::Relaxed);
@@ -100,7 +100,7 @@ impl Shared {
             let before = self.version.load(Ordering::Acquire);
             let anchor = self.anchor.load(Ordering::Relaxed);
             let standing = Standing {
-                take: self.take.load(Ordering::Relaxed),
+                stint: self.stint.load(Ordering::Relaxed),
                 position: self.position.load(Ordering::Relaxed),
                 anchor: (anchor != NO_ANCHOR).then_some(anchor),
                 origin: self.origin.load(Ordering::Relaxed),
@@ -133,10 +133,10 @@ mod tests {
     #[test]
     fn an_order_arrives_whole() {
         let shared = Shared::default();
-        for (take, mode) in [(1, Mode::Stopped), (7, Mode::Running), (7, Mode::Paused)] {
-            let order = Order { take, mode };
-            shared.order(order, 99 + take);
-            assert_eq!(shared.ordered(), (order, 99 + take));
+        for (stint, mode) in [(1, Mode::Stopped), (7, Mode::Running), (7, Mode::Paused)] {
+            let order = Order { stint, mode };
+            shared.order(order, 99 + stint);
+            assert_eq!(shared.ordered(), (order, 99 + stint));
         }
     }
 
@@ -148,16 +148,19 @@ mod tests {
             for number in 1..100_000 {
                 let anchor = Some(number as i64);
                 let position = number as i64;
-                writer.stand(Standing { take: number, position, anchor, origin: number });
+                writer.stand(Standing { stint: number, position, anchor, origin: number });
             }
         });
         let mut newest = 0;
         while newest < 99_999 {
-            let Standing { take, position, anchor, origin } = shared.standing();
-            let same = position as u64 == take && origin == take;
-            assert!(same && (take == 0 || anchor == Some(position)), "{take} {position} {origin}");
-            assert!(take >= newest);
-            newest = take;
+            let Standing { stint, position, anchor, origin } = shared.standing();
+            let same = position as u64 == stint && origin == stint;
+            assert!(
+                same && (stint == 0 || anchor == Some(position)),
+                "{stint} {position} {origin}"
+            );
+            assert!(stint >= newest);
+            newest = stint;
         }
         thread.join().unwrap();
     }
