@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! application ──snd_pcm_writei──▶ ring ──▶ card ──▶ the engine's transmitter ──▶ network
-//!               [plug], [pcm]              [card], [ends]: a thread with its own pace
+//!               plug, pcm                  card, ends: a thread with its own pace
 //! ```
 //!
 //! and the other way round for recording. The application's threads never touch the wire and the
-//! card's thread never waits for the application: between them are one ring of samples ([`rtrb`])
-//! and a few words ([`shared`]). [`keys`] reads the configuration, [`wire`] lays out what the engine
-//! is to do, [`stream`] runs it, [`offers`] says what the PCM can do.
+//! card's thread never waits for the application: between them are one ring of samples (`rtrb`)
+//! and a few words (`shared`). `keys` reads the configuration, `wire` lays out what the engine
+//! is to do, `stream` runs it, `offers` says what the PCM can do.
 
 mod areas;
 mod card;
