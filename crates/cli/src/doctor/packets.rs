@@ -116,7 +116,7 @@ mod tests {
         let sizes =
             [("proc/sys/net/core/rmem_max", "65536"), ("proc/sys/net/core/wmem_max", "65536")];
         for (caps, verdict) in
-            [("0000000000000000", Verdict::Warns), ("000001ffffffffff", Verdict::Fine)]
+            [("0000000000000400", Verdict::Warns), ("0000000000001000", Verdict::Fine)]
         {
             let status = format!("Name:\tx\nCapEff:\t{caps}\n");
             let files = [sizes[0], sizes[1], ("proc/self/status", status.as_str())];

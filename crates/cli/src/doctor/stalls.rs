@@ -98,6 +98,7 @@ mod tests {
             |millis: &[i64], certain| stalls(&stood_still(millis, certain), true, &asked(5));
         assert_eq!(judged(&[], true).verdict, Verdict::Fine);
         assert_eq!(judged(&[2], true).verdict, Verdict::Warns);
+        assert_eq!(judged(&[3], true).verdict, Verdict::Spoils);
         let found = judged(&[2, 12], true);
         assert_eq!(found.verdict, Verdict::Spoils);
         assert_eq!(found.what, "this virtual machine stood still 2 times in 1s, for 12ms at most");
