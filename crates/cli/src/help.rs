@@ -110,8 +110,8 @@ pub(crate) const DELAY: &str = r#"From the DAC of one device to the ADC of anoth
 when a frame met it: through a cable, or through whatever carries the sound.
   # A cable from the output of a card to its input:
   taut lab delay --output alsa:hw:0 --input alsa:hw:0 --duration 10s
-  # From a virtual cable into `taut send --input alsa:hw:Loopback,1,0`, and out of
-  # `taut recv --output alsa:hw:Loopback,0,1` into another:
+  # From a virtual cable into `taut send --input alsa:hw:Loopback,1,0` and out
+  # of `taut recv --output alsa:hw:Loopback,0,1` into another:
   taut lab delay --output alsa:hw:Loopback,0,0 --input alsa:hw:Loopback,1,1 \
       --configured 5ms --duration 60s --report json
 
@@ -195,15 +195,16 @@ Devices, for --input (`taut devices` lists them):
   file:song.flac   a WAV or FLAC file, at its own rate
   tone:440         a sine, in hertz
   null:            silence
-  alsa:hw:0        a sound card, or any other PCM of ALSA; alsa:plughw:0 converts
-                   rate, channels and format where the card has others. After a
-                   ?, with & between: wakeup=timer where a card's interrupt is
-                   coarse, format=S16_LE for one of its formats
-  jack:taut        the client taut of the JACK server, one input for each channel,
-                   at the server's rate and buffer. Inputs are connected to the
-                   card's; connect=none after a ? leaves them to you, and
-                   connect=ardour: takes ports that begin so. server=NAME is
-                   another server
+  alsa:hw:0        a sound card, or any other PCM of ALSA; alsa:plughw:0
+                   converts rate, channels and format where the card has
+                   others. After a ?, with & between: wakeup=timer where a
+                   card's interrupt is coarse, format=S16_LE for one of its
+                   formats
+  jack:taut        the client taut of the JACK server, one input for each
+                   channel, at the server's rate and buffer. Inputs are
+                   connected to the card's; connect=none after a ? leaves them
+                   to you, and connect=ardour: takes ports that begin so.
+                   server=NAME is another server
   pipewire:Kitchen a sink called Kitchen in PipeWire: any program plays to it.
                    pipewire:taut?as=stream records from the default microphone,
                    pipewire:taut?target=NODE from another node; &force=yes
@@ -262,10 +263,11 @@ Addresses, for --from:
 Devices, for --output (`taut devices` lists them):
   file:heard.wav   a WAV file; one that is there is kept without --overwrite
   null:            nothing, at the pace of a card
-  alsa:hw:0        a sound card, or any other PCM of ALSA; alsa:plughw:0 converts
-                   rate, channels and format where the card has others. After a
-                   ?, with & between: wakeup=timer where a card's interrupt is
-                   coarse, format=S16_LE for one of its formats
+  alsa:hw:0        a sound card, or any other PCM of ALSA; alsa:plughw:0
+                   converts rate, channels and format where the card has
+                   others. After a ?, with & between: wakeup=timer where a
+                   card's interrupt is coarse, format=S16_LE for one of its
+                   formats
   jack:taut        the client taut of the JACK server, one output for each
                    channel, at the server's rate and buffer. Outputs are
                    connected to the card's; connect=none after a ? leaves them
