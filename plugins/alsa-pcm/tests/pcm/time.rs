@@ -1,7 +1,7 @@
 //! `delay` and `drain` speak of the far end's DAC, and the far end's own record says whether they
 //! speak the truth.
 
-use alsa_sys::{snd_pcm_drain, snd_pcm_start};
+use alsa_sys::{snd_pcm_drain, snd_pcm_prepare, snd_pcm_start};
 use tautline_io::clock::now;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
@@ -74,4 +74,54 @@ fn drain_returns_when_the_far_end_has_played_and_not_before() {
     let last = heard.last().unwrap().0;
     println!("drain returned {} after the last frame was heard", returned - last);
     assert!(returned >= last, "{} before", last - returned);
+}
+
+/// Of an application that keeps as little in the buffer as two periods allow.
+const PERIOD: usize = 480;
+
+#[test]
+fn a_pcm_adds_a_period_of_the_applications_at_most_to_the_link_offset() {
+    let _turn = alone();
+    let link_offset = Span::from_millis(300);
+    let far = Far::listen(link_offset);
+    let pcm = Handle::to_play(far.port, "latency \"300ms\"");
+    let (period, buffer) = (PERIOD as u64, 2 * PERIOD as u64);
+    pcm.set(Asked { period, buffer, ..Asked::default() }).unwrap();
+    let silence = [0; PERIOD];
+    let mut block = silence;
+    block[0] = 16_384;
+    // Written anew after each xrun: a host that freezes for longer than the buffer makes some.
+    let (mut written, mut blocks) = (Vec::new(), 0);
+    while blocks < 200 {
+        pcm.ask(snd_pcm_prepare).unwrap();
+        pcm.play(&silence);
+        pcm.play(&silence);
+        pcm.ask(snd_pcm_start).unwrap();
+        while blocks < 200 && pcm.wait().is_ok() {
+            blocks += 1;
+            let before = now();
+            if blocks % 10 != 0 {
+                if pcm.write(&silence, PERIOD).is_err() {
+                    break;
+                }
+            } else if pcm.write(&block, PERIOD).is_ok() {
+                written.push(before);
+            } else {
+                break;
+            }
+        }
+    }
+    // An xrun drops what waited; all that was heard was written, in order.
+    let _ = pcm.ask(snd_pcm_drain);
+    drop(pcm);
+    let (heard, _) = far.end();
+    let most = Span::from_millis(10) + Span::from_micros(500);
+    let mut added = Vec::new();
+    for (meets, _) in &heard {
+        // What was written last early enough to be this one.
+        let at = written.iter().rev().find(|written| **written + link_offset <= *meets);
+        added.push(*meets - *at.unwrap() - link_offset);
+    }
+    println!("added beyond the link offset: {added:?}");
+    assert!(!added.is_empty() && added.iter().all(|added| *added <= most), "{added:?}");
 }
