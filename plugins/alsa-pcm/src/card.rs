@@ -133,3 +133,70 @@ impl Device for Card {
         (process, ended)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use tautline_proto::time::LocalTime;
+    use tautline_proto::units::{Channels, Rate};
+
+    use super::*;
+    use crate::shared::{Mode, Order};
+
+    /// Hears, or plays, one block of ones after the other, and ends after so many.
+    struct Blocks {
+        left: usize,
+        heard: Vec<(LocalTime, f32)>,
+    }
+
+    impl Process for Blocks {
+        fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+            cycle.playback.samples.fill(1.0);
+            let heard = cycle.capture.samples.first().copied();
+            if self.heard.len() < self.heard.capacity() {
+                self.heard.push((cycle.capture.meets, heard.unwrap_or(0.0)));
+            }
+            self.left -= 1;
+            if self.left == 0 { Flow::Finished } else { Flow::Continue }
+        }
+    }
+
+    fn settings() -> Settings {
+        let period = Frames::new(48);
+        Settings { rate: Rate::HZ_48000, channels: Channels::MONO, period, periods: 2 }
+    }
+
+    /// Runs a card of this end for five periods. The real-time sanitizer watches.
+    fn run(end: End, shared: &Arc<Shared>) -> CardClock {
+        let (started, starts) = sync_channel(1);
+        shared.order(Order { stint: 1, mode: Mode::Running }, 0);
+        let mut card = Card::new(settings(), end, Arc::clone(shared), started);
+        let blocks = Blocks { left: 5, heard: Vec::with_capacity(5) };
+        let (_, ended) = card.run(Box::new(blocks), &Stop::default());
+        assert!(matches!(ended, Ended::Finished));
+        starts.recv().unwrap()
+    }
+
+    #[test]
+    fn a_card_takes_one_period_of_the_applications_at_each_wake_up() {
+        let (mut ring, consumer) = rtrb::RingBuffer::new(480);
+        (0..480).for_each(|number| ring.push(number as f32).unwrap());
+        let shared = Arc::new(Shared::default());
+        let clock = run(End::ToWire(Feeder::new(consumer, 1)), &shared);
+        assert_eq!(ring.slots(), 5 * 48);
+        let standing = shared.standing();
+        assert_eq!((standing.position, standing.anchor), (5 * 48, Some(0)));
+        assert!(now() >= clock.instant_of(5 * 48), "by its own clock");
+    }
+
+    #[test]
+    fn a_card_gives_the_application_one_period_at_each_wake_up() {
+        let (producer, ring) = rtrb::RingBuffer::new(480);
+        let shared = Arc::new(Shared::default());
+        run(End::FromWire(Giver::new(producer, 1)), &shared);
+        assert_eq!(ring.slots(), 5 * 48);
+        // What is given first meets the converter when the silence before it has.
+        assert_eq!(shared.standing().anchor, Some(48));
+    }
+}
