@@ -123,15 +123,9 @@ fn queue(interface: &Interface, all: &[QueueDiscipline]) -> Finding {
     let to_fq = format!("sudo tc qdisc replace dev {name} root fq");
     let bad = |verdict, why: &str| Finding::of(verdict, CHECK, what.clone(), why).mended_by(&to_fq);
     match kind {
-        "fq" | "fq_codel" | "cake" | "noqueue" | "mq" | "mqprio" | "taprio" | "cbs" | "prio" => {
-            Finding::fine(CHECK, what)
-        }
-        // DSCP 34 is TOS 0x88, whose old bits 0x08 mean bulk: rt_tos2priority gives 2, and
-        // priomap puts 2 into the last band (tc-prio(8)).
-        "pfifo_fast" => bad(
-            Verdict::Warns,
-            "by the mark of media (DSCP 34) it sends sound after everything else that is waiting",
-        ),
+        // taut's sockets ask for the first band of pfifo_fast and prio (SO_PRIORITY).
+        "fq" | "fq_codel" | "cake" | "noqueue" | "mq" | "mqprio" | "taprio" | "cbs" | "prio"
+        | "pfifo_fast" => Finding::fine(CHECK, what),
         "pfifo" | "bfifo" | "fifo" => {
             bad(Verdict::Warns, "sound waits behind everything that was to be sent before")
         }
@@ -212,7 +206,8 @@ mod tests {
             ("fq", Verdict::Fine),
             ("noqueue", Verdict::Fine),
             ("fq_codel", Verdict::Fine),
-            ("pfifo_fast", Verdict::Warns),
+            ("pfifo_fast", Verdict::Fine),
+            ("pfifo", Verdict::Warns),
             ("tbf", Verdict::Warns),
             ("etf", Verdict::Spoils),
             ("netem", Verdict::Spoils),
@@ -221,9 +216,9 @@ mod tests {
             assert_eq!(found.verdict, verdict, "{kind}");
             assert_eq!(found.what, format!("eth0 has {kind}"));
         }
-        let below = [queued("mq", Place::Root), queued("pfifo_fast", Place::Below)];
+        let below = [queued("mq", Place::Root), queued("pfifo", Place::Below)];
         let found = queue(&Interface::wired("eth0"), &below);
-        assert_eq!((&*found.what, found.verdict), ("eth0 has pfifo_fast", Verdict::Warns));
+        assert_eq!((&*found.what, found.verdict), ("eth0 has pfifo", Verdict::Warns));
         let other = QueueDiscipline { interface: 3, ..queued("fq", Place::Root) };
         let unseen = queue(&Interface::wired("eth0"), &[other, queued("fq", Place::Ingress)]);
         assert_eq!(unseen.verdict, Verdict::Unknown);

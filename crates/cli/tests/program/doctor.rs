@@ -138,7 +138,7 @@ fn is_found_and_mended(test: &str, wrong: &str, check: &str, verdict: &str, opti
 #[test]
 fn a_queue_that_sends_sound_last_is_found_and_mended() {
     let test = "a_queue_that_sends_sound_last_is_found_and_mended";
-    is_found_and_mended(test, "tc qdisc add dev IFACE root pfifo_fast", "qdisc", "warns", "");
+    is_found_and_mended(test, "tc qdisc add dev IFACE root pfifo", "qdisc", "warns", "");
 }
 
 #[test]
