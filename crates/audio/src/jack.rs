@@ -2,7 +2,7 @@
 //!
 //! `jack:NAME` becomes the client NAME of the server that runs; none is started. The server's rate
 //! and buffer are the device's rate and period. Whoever runs the device waits on its thread while
-//! the library's own calls the process ([`client`]); what a cycle means is worked out by [`cycle`].
+//! the library's own calls the process (`client`); what a cycle means is worked out by `cycle`.
 
 mod client;
 mod cycle;
