@@ -100,7 +100,7 @@ impl Card {
                 self.pcm.read()
             };
             match reading {
-                Ok(reading) if reading.avail >= self.settings.period => return Ok(reading),
+                Ok(reading) if self.pace.is_ready(&reading) => return Ok(reading),
                 Ok(reading) => self.pace.not_yet(&reading),
                 Err(Trouble::NotReady) => {}
                 Err(trouble) => return Err(Ok(trouble)),

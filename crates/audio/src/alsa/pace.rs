@@ -147,6 +147,12 @@ impl Pace {
         }
     }
 
+    /// Whether a period can be taken or written. Where a timer sets the pace the PCM always says so.
+    pub(super) fn is_ready(&self, reading: &Reading) -> bool {
+        let due = self.timer.as_ref().is_none_or(|timer| reading.now >= timer.wakes());
+        due && reading.avail >= self.settings.period
+    }
+
     /// The period is not ready yet.
     pub(super) fn not_yet(&mut self, reading: &Reading) {
         self.expect(reading);

@@ -31,7 +31,10 @@ fn what_swallows_its_buffer_at_once_is_paced_by_a_timer() {
     let mut pace = Pace::new(Direction::Playback, settings());
     pace.start(at(0), Some(reading(20, 0, 96, 0)));
     assert_eq!(pace.wakes(Wakeup::Card), Some(at(0)));
+    assert!(pace.is_ready(&reading(30, 0, 96, 0)));
     let block = pace.begin(&reading(30, 0, 96, 0));
+    pace.finish(&reading(30, 0, 96, 0));
+    assert!(!pace.is_ready(&reading(999, 0, 96, 0)) && pace.is_ready(&reading(1000, 0, 96, 0)));
     assert_eq!((block.meets, block.uncertainty), (at(1000), Span::from_nanos(1)));
     let mut pace = Pace::new(Direction::Capture, settings());
     pace.start(at(0), Some(reading(20, 0, 96, 0)));
