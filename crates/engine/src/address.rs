@@ -197,6 +197,15 @@ impl Address {
         Ok(())
     }
 
+    /// Whether [`Self::resolve`] asks somebody who may take long to answer: the system's resolver, or
+    /// a file's disk.
+    pub fn may_wait(&self) -> bool {
+        match &self.place {
+            Place::Rtp { host, .. } => !is_any(host) && host.parse::<IpAddr>().is_err(),
+            Place::Sdp(_) => true,
+        }
+    }
+
     /// Looks the host up, or reads the description. Takes as long as the system's resolver does.
     pub fn resolve(&self) -> Result<Resolved, AddressError> {
         match &self.place {
@@ -238,8 +247,13 @@ fn read_bounded(path: &Path) -> Result<Vec<u8>, AddressError> {
     Ok(bytes)
 }
 
+/// Whether it stands for every address of this machine.
+fn is_any(host: &str) -> bool {
+    host.is_empty() || host == "*"
+}
+
 fn look_up(host: &str, port: u16) -> Result<SocketAddr, AddressError> {
-    if host.is_empty() || host == "*" {
+    if is_any(host) {
         return Ok(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port));
     }
     let unknown = |why: String| {
@@ -254,5 +268,23 @@ fn look_up(host: &str, port: u16) -> Result<SocketAddr, AddressError> {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_and_files_may_keep_one_waiting() {
+        for (text, waits) in [
+            ("rtp://10.0.0.2:5004", false),
+            ("rtp://[::1]:5004?iface=lo", false),
+            ("rtp://*:5004", false),
+            ("rtp://kitchen:5004", true),
+            ("/net/kitchen.sdp", true),
+        ] {
+            assert_eq!(Address::to_hear(text).unwrap().may_wait(), waits, "{text}");
+        }
     }
 }

@@ -82,6 +82,9 @@ fn hear_of(pair: Pair, until: LocalTime) -> Option<Announcement> {
 
 /// The system's resolver takes as long as it likes, so it is asked on a thread that is given up.
 fn look_up(address: &Address) -> Result<Resolved, Complaint> {
+    if !address.may_wait() {
+        return Ok(address.resolve()?);
+    }
     let (tell, hear) = mpsc::channel();
     let asked = address.clone();
     let thread = std::thread::Builder::new().name("taut-resolve".into());

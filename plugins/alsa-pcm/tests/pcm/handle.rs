@@ -6,6 +6,7 @@ use std::ffi::CString;
 use std::path::PathBuf;
 
 use alsa_sys::*;
+use tautline_io::thread::Scheduler;
 
 /// The shared object that cargo built for these tests.
 pub(crate) fn shared_object() -> PathBuf {
@@ -50,6 +51,8 @@ pub(crate) fn answer(value: i64) -> Result<i64, i32> {
 impl Handle {
     /// A PCM with these keys.
     pub(crate) fn open(keys: &str, stream: snd_pcm_stream_t) -> Result<Self, i32> {
+        // An application that a busy machine holds up has xruns. Refused, it may have some.
+        let _ = Scheduler::Fifo(50).apply();
         let text = format!(
             "pcm_type.tautline {{ lib \"{}\" }}\npcm.net {{ type tautline {keys} }}\n",
             shared_object().display()
