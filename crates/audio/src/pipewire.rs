@@ -113,10 +113,10 @@ impl fmt::Display for PipeWireSpec {
 #[cfg(feature = "pipewire")]
 pub(crate) fn settle(
     spec: &PipeWireSpec,
-    _direction: Direction,
+    direction: Direction,
     wanted: Settings,
 ) -> Result<Settings, DeviceError> {
-    offer::settle(spec, wanted)
+    offer::settle(spec, direction, wanted)
 }
 
 /// Opens it.

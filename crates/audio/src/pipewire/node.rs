@@ -73,7 +73,7 @@ impl Node {
         let name = spec.to_string();
         let server = Server::connect(&name, Purpose::Sounding)?;
         let target = match &spec.shape {
-            Shape::Stream(Some(target)) => Some(find(&name, target, direction, &server)?),
+            Shape::Stream(Some(target)) => Some(Survey::of(&server)?.find(target, direction)?),
             Shape::Stream(None) | Shape::Device => None,
         };
         let failed = |answer: &str| DeviceError {
@@ -214,33 +214,6 @@ fn way(direction: Direction) -> Way {
         Direction::Capture => Way::Input,
         Direction::Playback => Way::Output,
     }
-}
-
-/// The node that is meant, by its name or by what a desktop calls it.
-fn find(
-    name: &str,
-    target: &str,
-    direction: Direction,
-    server: &Server,
-) -> Result<Found, DeviceError> {
-    let nodes = Survey::of(server)?.nodes;
-    let classes = match direction {
-        // What a sink plays can be captured too.
-        Direction::Capture => ["Audio/Source", "Audio/Sink"],
-        Direction::Playback => ["Audio/Sink", "Audio/Sink"],
-    };
-    let fits = |node: &&Found| {
-        classes.iter().any(|class| node.class.starts_with(class))
-            && (node.name == target || node.description == target)
-    };
-    if let Some(node) = nodes.iter().find(fits) {
-        return Ok(node.clone());
-    }
-    Err(DeviceError {
-        tried: name.to_owned(),
-        answer: format!("there is no ‘{target}’ to connect to"),
-        mend: "taut devices lists what there is".to_owned(),
-    })
 }
 
 fn properties(

@@ -4,7 +4,7 @@ use tautline_proto::device::{DeviceError, Direction, Settings};
 use tautline_proto::units::{Channels, Rate};
 
 use super::server::{Found, Purpose, Server, Survey};
-use super::{Graph, PipeWireSpec};
+use super::{Graph, PipeWireSpec, Shape};
 use crate::list::{DeviceDescription, Offers, Way};
 
 /// One period is played while the next is filled.
@@ -12,8 +12,15 @@ const PERIODS: u32 = 2;
 
 /// At the rate and with the channels that are wanted, in cycles as long as the graph grants. What a
 /// graph that says nothing of itself grants shows when it runs.
-pub(super) fn settle(spec: &PipeWireSpec, wanted: Settings) -> Result<Settings, DeviceError> {
+pub(super) fn settle(
+    spec: &PipeWireSpec,
+    direction: Direction,
+    wanted: Settings,
+) -> Result<Settings, DeviceError> {
     let survey = survey(&spec.to_string())?;
+    if let Shape::Stream(Some(target)) = &spec.shape {
+        survey.find(target, direction)?;
+    }
     let period = match survey.graph {
         Some(_) if spec.force => wanted.period,
         Some(graph) => graph.grants(wanted.period, wanted.rate),
@@ -28,7 +35,7 @@ pub(super) fn graph() -> Option<Graph> {
 
 /// The nodes that can be named, if there is a server.
 pub(super) fn list() -> Vec<DeviceDescription> {
-    let Ok(Survey { graph, nodes }) = survey("pipewire:") else { return Vec::new() };
+    let Ok(Survey { graph, nodes, .. }) = survey("pipewire:") else { return Vec::new() };
     let offers = offers(graph.as_ref());
     let way = |direction| Way { direction, offers: offers.clone() };
     let own = DeviceDescription {

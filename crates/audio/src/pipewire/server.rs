@@ -15,7 +15,7 @@ use pipewire::metadata::Metadata;
 use pipewire::properties::Properties;
 use pipewire::registry::GlobalObject;
 use pipewire::types::ObjectType;
-use tautline_proto::device::DeviceError;
+use tautline_proto::device::{DeviceError, Direction};
 
 use super::{Graph, library};
 
@@ -133,6 +133,8 @@ pub(super) struct Found {
 
 /// What a server has, and how it runs.
 pub(super) struct Survey {
+    /// Of the device this is for.
+    name: String,
     pub(super) graph: Option<Graph>,
     pub(super) nodes: Vec<Found>,
 }
@@ -166,7 +168,22 @@ impl Survey {
             clock = properties_of(server, &metadata, until)?;
         }
         let graph = Graph::described(|name| clock.get(name).map(String::as_str));
-        Ok(Self { graph, nodes: nodes.take() })
+        Ok(Self { name: server.name.clone(), graph, nodes: nodes.take() })
+    }
+
+    /// The node that is meant, by its name or by what a desktop calls it.
+    pub(super) fn find(&self, target: &str, direction: Direction) -> Result<Found, DeviceError> {
+        let fits = |node: &&Found| {
+            let sink = node.class.starts_with("Audio/Sink");
+            // What a sink plays can be captured too.
+            let fitting = direction == Direction::Capture && node.class.starts_with("Audio/Source");
+            (sink || fitting) && (node.name == target || node.description == target)
+        };
+        self.nodes.iter().find(fits).cloned().ok_or_else(|| DeviceError {
+            tried: self.name.clone(),
+            answer: format!("there is no ‘{target}’ to connect to"),
+            mend: "taut devices lists what there is".to_owned(),
+        })
     }
 }
 

@@ -70,7 +70,7 @@ fn what_is_played_to_the_sink_is_heard_bit_for_bit_and_when_it_was_promised() {
     let recv = recv(&desktop, &address, "file:heard.wav").listening();
     let send = send(&desktop, "pipewire:Kitchen", &address);
     desktop.node("Kitchen", 4);
-    desktop.call("pw-cat", "--playback --target Kitchen sent.wav").run().well();
+    desktop.pw_cat("--playback --target Kitchen sent.wav").run().well();
     send.signal("-INT");
     send.end().well();
     recv.signal("-INT");
@@ -98,7 +98,7 @@ fn what_is_received_is_recorded_from_the_source_bit_for_bit() {
     let recv = recv(&desktop, &address, "pipewire:Stage").listening();
     desktop.node("Stage", 2);
     let record = "--record --target Stage --format s24 --rate 48000 --channels 2 heard.wav";
-    let record = desktop.call("pw-cat", record).start();
+    let record = desktop.pw_cat(record).start();
     desktop.wait_for("a recorder", |objects| is_linked(objects, "Stage", "pw-cat"));
     send(&desktop, "file:sent.wav", &address).end().well();
     stop(record);
@@ -112,7 +112,7 @@ fn the_latency_is_the_configured_one_by_another_programs_recording() {
     let test = "the_latency_is_the_configured_one_by_another_programs_recording";
     let Some(desktop) = Desktop::start(test) else { return };
     let _turn = alone();
-    noise(&desktop, 1500);
+    let sent = noise(&desktop, 1500);
     let address = loopback();
     let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
     let _send = send(&desktop, "pipewire:Kitchen", &address);
@@ -120,23 +120,32 @@ fn the_latency_is_the_configured_one_by_another_programs_recording() {
     desktop.node("Kitchen", 4);
     // One recorder hears what the player hands in and what comes out at the other end.
     let record = "--record --target 0 --format s24 --rate 48000 --channels 2 both.wav";
-    let record = desktop.call("pw-cat", record).start();
+    let record = desktop.pw_cat(record).start();
     desktop.node("pw-cat", 2);
     desktop.link("Kitchen:monitor_FL", "pw-cat:input_FL");
     desktop.link("Stage:capture_FL", "pw-cat:input_FR");
     for end in ["Kitchen", "Stage"] {
         desktop.wait_for("a link", |objects| is_linked(objects, end, "pw-cat"));
     }
-    desktop.call("pw-cat", "--playback --target Kitchen sent.wav").run().well();
+    desktop.pw_cat("--playback --target Kitchen sent.wav").run().well();
     stop(record);
     let both = Sound::read(&desktop.folder().join("both.wav"));
-    let begins = |channel: usize| (0..both.frames()).position(|i| both.frame(i)[channel] != 0);
-    let (before, after) = (begins(0).expect("the player"), begins(1).expect("the far end"));
+    // A busy machine may keep the recorder from a cycle, so a piece is looked for that it has of
+    // both; no two pieces of noise are alike.
+    let at = |channel: usize, from: usize| {
+        let is_here = |place: &usize| {
+            (0..64).all(|i| both.frame(place + i)[channel] == sent.frame(from + i)[0])
+        };
+        (0..both.frames() - 64).find(is_here)
+    };
+    let pieces = (1000..sent.frames() - 64).step_by(4000);
+    let delay = |from| Some(at(1, from)? - at(0, from)?);
+    let delays: Vec<usize> = pieces.filter_map(delay).collect();
     // The graph takes a cycle to bring sound and a cycle to take it away, as a sound card would:
     // the latency is from converter to converter.
-    assert_eq!(after - before + 2 * QUANTUM, frames(400), "frames");
-    let same = (0..frames(1000)).all(|i| both.frame(before + i)[0] == both.frame(after + i)[1]);
-    assert!(same, "what came out is not what went in");
+    let configured = frames(400) - 2 * QUANTUM;
+    let exact = delays.iter().filter(|delay| **delay == configured).count();
+    assert!(exact > delays.len() / 2, "not {configured} frames but {delays:?}");
 }
 
 #[test]
@@ -182,13 +191,13 @@ fn a_graph_that_changes_its_pace_is_followed_and_told() {
     let Some(desktop) = Desktop::start(test) else { return };
     let _turn = beside();
     let send = send(&desktop, "pipewire:Kitchen", &loopback());
-    let send = send.wait_for("the graph calls every 1024 frames at 48000 Hz");
+    let send = send.wait_for("the graph calls every 4096 frames at 48000 Hz");
     let set = |key: &str, value: &str| {
         let line = format!("-n settings 0 clock.{key} {value}");
         desktop.call("pw-metadata", &line).run().well();
     };
-    set("force-quantum", "2048");
-    let send = send.wait_for("every 2048 frames at 48000 Hz, not every 1024 as it was asked to");
+    set("force-quantum", "8192");
+    let send = send.wait_for("every 8192 frames at 48000 Hz, not every 4096 as it was asked to");
     set("force-quantum", "0");
     set("force-rate", "44100");
     let send = send.wait_for("at 44100 Hz; it converts to 48000 Hz");
@@ -227,18 +236,22 @@ fn a_server_that_goes_is_waited_for_and_its_graph_joined_again() {
 fn what_cannot_be_is_answered_in_one_sentence_with_the_mend() {
     let test = "what_cannot_be_is_answered_in_one_sentence_with_the_mend";
     let Some(mut desktop) = Desktop::start(test) else { return };
-    let ends = |desktop: &Desktop, input: &str, status: i32, says: &str| {
-        let to = free_udp_ports();
-        let line = format!("send --input {input} --to rtp://127.0.0.1:{to}");
-        let ended = desktop.taut(&line).run();
-        assert_eq!(ended.status, Some(status), "{input}: {ended:#?}");
-        assert_eq!(ended.said.len(), 1, "{input}: {ended:#?}");
-        assert!(ended.said[0].contains(says), "{input}: {ended:#?}");
+    let ends = |desktop: &Desktop, line: &str, status: i32, says: &str| {
+        let ended = desktop.taut(&line.replace("UDP", &free_udp_ports().to_string())).run();
+        assert_eq!(ended.status, Some(status), "{line}: {ended:#?}");
+        assert_eq!(ended.said.len(), 1, "{line}: {ended:#?}");
+        assert!(ended.said[0].contains(says), "{line}: {ended:#?}");
     };
-    let gone = "there is no ‘Nowhere’ to connect to; taut devices lists";
-    ends(&desktop, "pipewire:taut?target=Nowhere", 3, gone);
+    let send = |input: &str| format!("send --input {input} --to rtp://127.0.0.1:UDP");
+    let recv = |output: &str| format!("recv --output {output} --from rtp://127.0.0.1:UDP");
+    let nowhere = "there is no ‘Nowhere’ to connect to; taut devices lists";
+    ends(&desktop, &send("pipewire:taut?target=Nowhere"), 3, nowhere);
+    ends(&desktop, &recv("pipewire:taut?target=Nowhere"), 3, nowhere);
+    ends(&desktop, &recv("pipewire:taut?as=sink"), 2, "as=device or as=stream; use one of them");
+    let late = "--latency 5ms is less than the 86";
+    ends(&desktop, &(send("pipewire:Kitchen") + " --latency 5ms"), 2, late);
     desktop.crash();
-    ends(&desktop, "pipewire:Kitchen", 3, "start it (systemctl --user start pipewire");
+    ends(&desktop, &send("pipewire:Kitchen"), 3, "start it (systemctl --user start pipewire");
     let listed = desktop.taut("devices").run().well();
     assert!(!listed.out.contains("pipewire:"), "{}", listed.out);
 }

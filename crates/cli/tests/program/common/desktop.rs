@@ -1,5 +1,5 @@
 //! A PipeWire of a test's own: a server and a session manager that live in a folder and end with
-//! it. It has one sink, `Speakers`, without hardware, and calls its nodes every 1024 frames, which a
+//! it. It has one sink, `Speakers`, without hardware, and calls its nodes every 4096 frames, which a
 //! busy machine keeps up with.
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::program::{Call, PATIENCE, Running, call, taut, words};
 use super::{Folder, skipped};
 
 /// Frames of a cycle.
-pub(crate) const QUANTUM: usize = 1024;
+pub(crate) const QUANTUM: usize = 4096;
 
 const SERVER: &str = "
 context.properties = {
@@ -21,9 +21,9 @@ context.properties = {
     support.dbus = false
     default.clock.rate = 48000
     default.clock.allowed-rates = [ 48000 44100 ]
-    default.clock.quantum = 1024
-    default.clock.min-quantum = 1024
-    default.clock.max-quantum = 4096
+    default.clock.quantum = 4096
+    default.clock.min-quantum = 4096
+    default.clock.max-quantum = 8192
 }
 context.spa-libs = {
     audio.convert.* = audioconvert/libspa-audioconvert
@@ -150,6 +150,16 @@ impl Desktop {
     /// A program that finds this PipeWire and no other.
     pub(crate) fn call(&self, program: &str, line: &str) -> Call {
         self.at_home(call(program, words(line)))
+    }
+
+    /// `pw-cat`, which plays and records on an ordinary thread: at a priority that keeps a busy
+    /// machine from holding it up, where that is permitted.
+    pub(crate) fn pw_cat(&self, line: &str) -> Call {
+        let tried = Command::new("chrt").args(["-f", "50", "true"]).output();
+        match tried.is_ok_and(|tried| tried.status.success()) {
+            true => self.call("chrt", &format!("-f 50 pw-cat {line}")),
+            false => self.call("pw-cat", line),
+        }
     }
 
     pub(crate) fn taut(&self, line: &str) -> Call {
