@@ -372,3 +372,17 @@ fn garbage_is_counted_with_its_reason_and_the_sound_stays_whole() {
     assert_eq!(report.count("invalid"), refused, "every one has a reason");
     assert!(refused >= 300, "{:#}", report.0);
 }
+
+#[test]
+fn a_delay_between_devices_that_nothing_joins_is_told_as_such() {
+    let line = "lab delay --output null: --input null: --scheduler other --settle 10ms \
+                --duration 100ms --report none";
+    let (wrong, mend) = ("no mark that null: played was heard at null:", "check what joins them");
+    is_refused(&taut(words(line)), 1, wrong, mend);
+}
+
+#[test]
+fn a_delay_to_a_device_that_is_not_there_is_answered_with_the_mend() {
+    let line = "lab delay --output null: --input alsa:hw:NoSuchCard";
+    is_refused(&taut(words(line)), 3, "alsa:hw:NoSuchCard: there is no such card", "; ");
+}
