@@ -1,10 +1,9 @@
 //! How long sound takes from one device to another, from the sound itself.
 //!
-//! [`Player`](player::Player) plays time marks (`dsp::timecode`) on one device and says when each
-//! meets the DAC, [`Recorder`](recorder::Recorder) keeps what another device hears and when it met
-//! the ADC, both by their devices' own word and on the devices' own threads. An ordinary thread
-//! finds the marks and hands both to [`Judge`], which decides what became of each and touches
-//! nothing.
+//! A player plays time marks (`dsp::timecode`) on one device and says when each meets the DAC, a
+//! recorder keeps what another device hears and when it met the ADC, both by their devices' own
+//! word and on the devices' own threads. An ordinary thread finds the marks and hands both to
+//! [`Judge`], which decides what became of each and touches nothing.
 
 mod judge;
 mod player;

@@ -16,6 +16,11 @@ use crate::supervise::{Opener, Supervised};
 use crate::virtual_card::{Dock, Ends, Fault, Parts, VirtualCard, gone};
 use tautline_proto::units::Ppm;
 
+/// Keeps 85 ms for a host that freezes.
+fn kept_long() -> Settings {
+    settings(48, 85)
+}
+
 /// Calls the process so many times, all in an instant, and goes.
 struct Brief {
     calls: u32,
@@ -24,16 +29,14 @@ struct Brief {
 
 impl Device for Brief {
     fn settings(&self) -> Settings {
-        settings(48, 2)
+        kept_long()
     }
 
     fn run(&mut self, mut process: Box<dyn Process>, _: &Stop) -> (Box<dyn Process>, Ended) {
         for call in 0..self.calls {
             let mut samples = [1.0; 96];
             let meets = self.meets
-                + settings(48, 2)
-                    .rate
-                    .span_of(tautline_proto::time::Frames::new(48 * i64::from(call)));
+                + kept_long().rate.span_of(tautline_proto::time::Frames::new(48 * i64::from(call)));
             let capture = Side { samples: &mut samples, meets, ..Side::absent() };
             let playback = Side::absent();
             let mut cycle = Cycle { now: meets, capture, playback, xruns: 0 };
