@@ -114,7 +114,7 @@ unsafe extern "C" {
     pub(crate) static snd_lib_error: Option<Say>;
 }
 
-// What the header's compiler makes of the same on 64-bit hosts; `tests/layout.rs` asks it.
+// What the header's compiler makes of the same on 64-bit hosts; `tests/pcm/object.rs` asks it.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use core::mem::offset_of;

@@ -1,7 +1,7 @@
 //! What the application's threads and the device's thread know of each other, besides the ring of
 //! samples. Each value has one writer; writing is wait-free.
 
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 
 /// What the device's thread is to do with the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +41,34 @@ pub(crate) struct Standing {
 /// Stands for an anchor that is not known.
 const NO_ANCHOR: i64 = i64::MIN;
 
+/// A standing, word by word.
+#[derive(Debug, Default)]
+struct Slot {
+    stint: AtomicU64,
+    position: AtomicI64,
+    anchor: AtomicI64,
+    origin: AtomicU64,
+}
+
+impl Slot {
+    fn write(&self, standing: Standing) {
+        self.stint.store(standing.stint, Ordering::Relaxed);
+        self.position.store(standing.position, Ordering::Relaxed);
+        self.anchor.store(standing.anchor.unwrap_or(NO_ANCHOR), Ordering::Relaxed);
+        self.origin.store(standing.origin, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> Standing {
+        let anchor = self.anchor.load(Ordering::Relaxed);
+        Standing {
+            stint: self.stint.load(Ordering::Relaxed),
+            position: self.position.load(Ordering::Relaxed),
+            anchor: (anchor != NO_ANCHOR).then_some(anchor),
+            origin: self.origin.load(Ordering::Relaxed),
+        }
+    }
+}
+
 /// The two ends' word to each other.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
@@ -48,12 +76,10 @@ pub(crate) struct Shared {
     order: AtomicU64,
     /// Frames that were put into the ring before the ordered stint: the device drops them.
     stale: AtomicU64,
-    /// Odd while the standing is written.
-    version: AtomicU32,
-    stint: AtomicU64,
-    position: AtomicI64,
-    anchor: AtomicI64,
-    origin: AtomicU64,
+    /// Standings told so far; the newest is in the slot of that number's parity, and the next goes
+    /// to the other.
+    told: AtomicU64,
+    slots: [Slot; 2],
     /// From capture to the far DAC, nanoseconds.
     latency: AtomicI64,
 }
@@ -83,34 +109,28 @@ impl Shared {
 
     /// The device's thread tells how far it is.
     pub(crate) fn stand(&self, standing: Standing) {
-        let version = self.version.load(Ordering::Relaxed);
-        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
-        fence(Ordering::Release);
-        self.stint.store(standing.stint, Ordering::Relaxed);
-        self.position.store(standing.position, Ordering::Relaxed);
-        self.anchor.store(standing.anchor.unwrap_or(NO_ANCHOR), Ordering::Relaxed);
-        self.origin.store(standing.origin, Ordering::Relaxed);
-        self.version.store(version.wrapping_add(2), Ordering::Release);
+        self.note(standing);
+        self.told.store(self.told.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
-    /// How far the device's thread is: values that belong together. It reads again while they are
-    /// written, which takes the device's thread four stores.
+    /// Writes it where nobody reads.
+    fn note(&self, standing: Standing) {
+        // Who reads any of what follows sees that the slot's own standing is not the newest any more.
+        fence(Ordering::Release);
+        self.slots[self.told.load(Ordering::Relaxed).wrapping_add(1) as usize & 1].write(standing);
+    }
+
+    /// How far the device's thread is: values that belong together. It never waits for the device's
+    /// thread, which an application at a higher priority may keep from its core: it reads again only
+    /// if that thread has come a period further meanwhile.
     pub(crate) fn standing(&self) -> Standing {
         loop {
-            let before = self.version.load(Ordering::Acquire);
-            let anchor = self.anchor.load(Ordering::Relaxed);
-            let standing = Standing {
-                stint: self.stint.load(Ordering::Relaxed),
-                position: self.position.load(Ordering::Relaxed),
-                anchor: (anchor != NO_ANCHOR).then_some(anchor),
-                origin: self.origin.load(Ordering::Relaxed),
-            };
+            let newest = self.told.load(Ordering::Acquire);
+            let standing = self.slots[newest as usize & 1].read();
             fence(Ordering::Acquire);
-            if before & 1 == 0 && self.version.load(Ordering::Relaxed) == before {
+            if self.told.load(Ordering::Relaxed) == newest {
                 return standing;
             }
-            // The device's thread may have been put aside in the middle.
-            std::thread::yield_now();
         }
     }
 
@@ -137,6 +157,17 @@ mod tests {
             let order = Order { stint, mode };
             shared.order(order, 99 + stint);
             assert_eq!(shared.ordered(), (order, 99 + stint));
+        }
+    }
+
+    #[test]
+    fn a_standing_is_read_while_the_next_is_half_written() {
+        let shared = Shared::default();
+        for number in 1..5 {
+            let standing = Standing { stint: number, anchor: Some(7), ..Standing::default() };
+            shared.stand(standing);
+            shared.note(Standing { stint: 99, ..standing });
+            assert_eq!(shared.standing(), standing);
         }
     }
 
