@@ -1,8 +1,12 @@
-//! What ALSA is told that the PCM can do. All of it is served.
+//! What ALSA is told that the PCM can do.
 //!
 //! ALSA takes limits of periods and buffers in bytes, and an application may choose the format and,
-//! where nothing says how many there are, the channels; so the limits in frames vary with these, and
-//! every one of them is served: the card's own period is no longer than the application's.
+//! where nothing says how many there are, the channels; so the limits in frames vary with these. The
+//! shortest are as many bytes as the card's shortest period has in the widest format, so all of it is
+//! served, and the card's own period is no longer than the application's. Where channels are left
+//! open, that is said of [`USUAL`]: of more channels shorter buffers look possible than are, and
+//! those are refused when asked for. Said of 64, an application of two would get 32 times as long a
+//! period as it needs.
 
 use core::ffi::{c_int, c_uint};
 
@@ -14,10 +18,11 @@ use alsa_sys::{
     SND_PCM_FORMAT_S32_LE,
 };
 use tautline_dsp::card::CardFormat;
-use tautline_proto::units::{Channels, Rate};
+use tautline_proto::units::Channels;
 
 use crate::ffi;
-use crate::keys::{PERIODS, Wish};
+use crate::keys::PERIODS;
+use crate::wire::Range;
 
 /// The formats, in the host's byte order.
 const FORMATS: [(CardFormat, c_int); 5] = {
@@ -36,8 +41,10 @@ pub(crate) fn card_format(number: c_int) -> Option<CardFormat> {
     FORMATS.iter().find(|(_, known)| *known == number).map(|(format, _)| *format)
 }
 
-/// Bytes of the narrowest and of the widest sample.
-const SAMPLE: (c_uint, c_uint) = (2, 4);
+/// Bytes of the widest sample.
+const SAMPLE: c_uint = 4;
+/// The channels of nearly every application that is free to choose.
+const USUAL: c_uint = 2;
 /// The longest period, in frames of the widest samples.
 const PERIOD: c_uint = 8192;
 /// The longest buffer, in frames of the widest samples: two seconds at 48 kHz.
@@ -54,26 +61,25 @@ pub(crate) enum Offer {
 }
 
 /// All that the PCM offers.
-pub(crate) fn offers(wish: &Wish) -> Vec<Offer> {
+pub(crate) fn offers(range: &Range) -> Vec<Offer> {
     let accesses = [
         SND_PCM_ACCESS_MMAP_INTERLEAVED,
         SND_PCM_ACCESS_MMAP_NONINTERLEAVED,
         SND_PCM_ACCESS_RW_INTERLEAVED,
         SND_PCM_ACCESS_RW_NONINTERLEAVED,
     ];
-    let rates = wish.rate.map_or(Rate::SUPPORTED.to_vec(), |rate| vec![rate.hertz()]);
+    let rates = range.rates.iter().map(|rate| rate.hertz()).collect();
     let count = |channels: Channels| channels.count() as c_uint;
-    let (least, most) =
-        wish.channels.map_or((1, Channels::MAX.into()), |known| (count(known), count(known)));
+    let (least, most) = (count(range.channels.0), count(range.channels.1));
     let buffer = if least == most { BUFFER } else { BUFFER_OF_ANY };
-    let shortest = PERIODS.0 as c_uint * least * SAMPLE.0;
+    let shortest = PERIODS.0 as c_uint * USUAL.clamp(least, most) * SAMPLE;
     vec![
         Offer::List(ffi::HW_ACCESS, accesses.iter().map(|access| *access as c_uint).collect()),
         Offer::List(ffi::HW_FORMAT, FORMATS.iter().map(|(_, number)| *number as c_uint).collect()),
         Offer::Between(ffi::HW_CHANNELS, least, most),
         Offer::List(ffi::HW_RATE, rates),
-        Offer::Between(ffi::HW_PERIOD_BYTES, shortest, PERIOD.min(buffer / 2) * most * SAMPLE.1),
-        Offer::Between(ffi::HW_BUFFER_BYTES, 2 * shortest, buffer * most * SAMPLE.1),
+        Offer::Between(ffi::HW_PERIOD_BYTES, shortest, PERIOD.min(buffer / 2) * most * SAMPLE),
+        Offer::Between(ffi::HW_BUFFER_BYTES, 2 * shortest, buffer * most * SAMPLE),
         Offer::Between(ffi::HW_PERIODS, 2, BUFFER),
     ]
 }

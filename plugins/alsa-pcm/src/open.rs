@@ -17,7 +17,7 @@ use crate::keys::{self, Value};
 use crate::offers::{Offer, offers};
 use crate::pcm::Pcm;
 use crate::plug::Plug;
-use crate::wire::reach;
+use crate::wire::{carries, reach};
 
 /// Says that the entry below is of the interface's version 001 (`SND_PCM_PLUGIN_SYMBOL`).
 #[unsafe(no_mangle)]
@@ -84,11 +84,12 @@ fn lay_out(
         ..complaint
     };
     let reached = reach(wish, direction).map_err(about)?;
+    let range = carries(&reached, direction).map_err(about)?;
     let timer = Timer::new().map_err(|error| Complaint {
         errno: error.raw_os_error().unwrap_or(libc::EIO),
         sentence: format!("pcm.{name}: making a timer: {error}; raise ulimit -n"),
     })?;
-    let offers = offers(&reached.wish);
+    let offers = offers(&range);
     Ok(LaidOut { plug: Plug::new(direction, Pcm::new(direction, reached, timer)), offers })
 }
 

@@ -20,7 +20,7 @@ use crate::complaint::Complaint;
 use crate::keys::PERIODS;
 use crate::shared::{Mode, Order, Standing};
 use crate::stream::{Ring, Shape, Stream};
-use crate::wire::Reached;
+use crate::wire::{CARD_PERIODS, Reached, longest_period};
 
 /// What ALSA says of the PCM when it calls.
 #[derive(Debug, Clone, Copy)]
@@ -139,23 +139,24 @@ impl Pcm {
     }
 
     /// What the stream has to be for the parameters chosen. The card's period is no longer than the
-    /// application's.
-    fn shape(&self, hardware: &Hardware) -> Shape {
+    /// application's, and as short as the latency asks for.
+    fn shape(&self, hardware: &Hardware) -> Result<Shape, Complaint> {
         let wanted = self.reached.wish.period.count();
         let period = wanted.min(hardware.period).min(hardware.buffer / 2).max(PERIODS.0);
-        let device = Settings {
+        let mut device = Settings {
             rate: hardware.rate,
             channels: hardware.channels,
             period: Frames::new(period),
-            periods: 2,
+            periods: CARD_PERIODS,
         };
-        Shape { device, room: (hardware.buffer + period) as usize }
+        device.period = longest_period(&self.reached, self.direction, &device)?;
+        Ok(Shape { device, room: (hardware.buffer + device.period.count()) as usize })
     }
 
     /// Makes ready for another stint; the first starts the stream.
     pub(crate) fn prepare(&mut self) -> Result<(), Complaint> {
         let hardware = self.hardware.ok_or(Complaint::of(libc::EBADFD))?;
-        let shape = self.shape(&hardware);
+        let shape = self.shape(&hardware)?;
         let fits = |stream: &Stream| {
             stream.shape.device == shape.device
                 && stream.shape.room >= shape.room

@@ -23,12 +23,13 @@ use tautline_proto::device::{Direction, Settings};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::redundancy::{ETHERNET, Regulator};
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtcp::Announcement;
 use tautline_proto::wire::rtp::ExtensionIds;
 
 use crate::complaint::Complaint;
-use crate::keys::{Latency, Wish};
+use crate::keys::{Latency, PERIODS, Wish};
 
 /// An application is kept waiting for a name no longer than this when it opens a PCM, and for a
 /// sender's announcement no longer than until [`OPEN`] is over: an `open` that takes a second is one
@@ -36,6 +37,9 @@ use crate::keys::{Latency, Wish};
 const LOOK_UP: Span = Span::from_millis(600);
 /// All that opening may take. Announcements follow each other within half a second.
 const OPEN: Span = Span::from_millis(900);
+
+/// Periods that the card holds.
+pub(crate) const CARD_PERIODS: u32 = 2;
 
 /// A PCM whose address is known to be usable.
 pub(crate) struct Reached {
@@ -130,18 +134,92 @@ pub(crate) fn format(wish: &Wish, device: &Settings) -> Result<StreamFormat, Com
     })
 }
 
+/// Bytes of its datagrams, which some network carries.
+fn carried(format: &StreamFormat) -> Result<usize, Complaint> {
+    let bytes = datagram_bytes(format, true);
+    if bytes > MOST_DATAGRAM_BYTES {
+        return Err(Complaint::unusable(format!(
+            "packets of {} with {} channels at {} Hz are longer than any network carries; use a \
+             shorter ptime",
+            format.ptime(),
+            format.channels,
+            format.rate.hertz()
+        )));
+    }
+    Ok(bytes)
+}
+
+/// Which streams a PCM carries, of those that its keys leave open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) rates: Vec<Rate>,
+    /// The fewest and the most, at each of the rates.
+    pub(crate) channels: (Channels, Channels),
+}
+
+/// The card at its shortest period.
+fn shortest(rate: Rate, channels: Channels) -> Settings {
+    Settings { rate, channels, period: Frames::new(PERIODS.0), periods: CARD_PERIODS }
+}
+
+/// What the PCM carries: packets that some network does, at a latency that some period keeps.
+/// Refused is what leaves nothing.
+pub(crate) fn carries(reached: &Reached, direction: Direction) -> Result<Range, Complaint> {
+    let wish = &reached.wish;
+    let all = || Rate::SUPPORTED.iter().filter_map(|hertz| Rate::new(*hertz).ok()).collect();
+    let mut rates: Vec<Rate> = wish.rate.map_or_else(all, |rate| vec![rate]);
+    let fewest = wish.channels.unwrap_or(Channels::MONO);
+    let mut refused = None;
+    rates.retain(|rate| match keeps(reached, direction, &shortest(*rate, fewest)) {
+        Ok(()) => true,
+        Err(complaint) => {
+            refused = Some(complaint);
+            false
+        }
+    });
+    if let Some(refused) = refused.filter(|_| rates.is_empty()) {
+        return Err(refused);
+    }
+    let fits = |channels: &Channels| {
+        rates.iter().all(|rate| keeps(reached, direction, &shortest(*rate, *channels)).is_ok())
+    };
+    let counts = (1..=Channels::MAX.into()).rev();
+    let most = counts.filter_map(|count| Channels::new(count).ok()).find(fits).unwrap_or(fewest);
+    Ok(Range { rates, channels: (fewest, wish.channels.unwrap_or(most)) })
+}
+
+/// Whether such a card can have what is wished for.
+fn keeps(reached: &Reached, direction: Direction, device: &Settings) -> Result<(), Complaint> {
+    match direction {
+        Direction::Playback => {
+            let format = format(&reached.wish, device)?;
+            carried(&format)?;
+            promised(&reached.wish, &format, device).map(drop)
+        }
+        Direction::Capture => kept(reached, &heard(reached, device)?, device).map(drop),
+    }
+}
+
+/// The longest period up to the card's with which it keeps the latency: a card asked for less than
+/// its period allows wakes more often.
+pub(crate) fn longest_period(
+    reached: &Reached,
+    direction: Direction,
+    device: &Settings,
+) -> Result<Frames, Complaint> {
+    let with = |period: i64| Settings { period: Frames::new(period), ..*device };
+    let kept = |period: &i64| keeps(reached, direction, &with(*period)).is_ok();
+    match (PERIODS.0..=device.period.count()).rev().find(kept) {
+        Some(period) => Ok(Frames::new(period)),
+        None => keeps(reached, direction, &with(PERIODS.0)).map(|()| device.period),
+    }
+}
+
 /// What is sent.
 pub(crate) fn send_plan(reached: &Reached, device: &Settings) -> Result<SendPlan, Complaint> {
     let Reached { wish, resolved, .. } = reached;
     let format = format(wish, device)?;
-    let bytes = datagram_bytes(&format, true);
-    if bytes > MOST_DATAGRAM_BYTES {
-        return Err(Complaint::unusable(format!(
-            "packets of {} with {} channels are longer than any network carries; use a shorter ptime",
-            format.ptime(),
-            format.channels
-        )));
-    }
+    let bytes = carried(&format)?;
     let packets = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
     let mut udp = sending(wish, resolved)?;
     udp.datagram_bytes = bytes.max(ETHERNET);
@@ -167,49 +245,65 @@ pub(crate) fn send_plan(reached: &Reached, device: &Settings) -> Result<SendPlan
     })
 }
 
+/// A latency as people write it, no less than this.
+fn written(least: Span) -> Span {
+    Span::from_micros((least.as_nanos() + 999) / 1000)
+}
+
 fn promised(wish: &Wish, format: &StreamFormat, device: &Settings) -> Result<Span, Complaint> {
     let least = format.packing_age(device.period);
     match wish.latency {
         Latency::Kept(latency) if latency < least => Err(Complaint::unusable(format!(
-            "latency {latency} is less than the {least} that packets of {} take at a period of {} \
-             frames; use {least} or more, a shorter ptime or a shorter period",
+            "latency {latency} is less than the {least} that packets of {} take; use {} or more, \
+             or a shorter ptime",
             format.ptime(),
-            device.period
+            written(least)
         ))),
         Latency::Kept(latency) => Ok(latency),
         Latency::Usual | Latency::Auto => Ok(usual_latency(format, device.period)),
     }
 }
 
-/// What is heard.
-pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan, Complaint> {
-    let Reached { wish, resolved, announced } = reached;
-    let described = resolved.description.as_ref();
-    let mut format = format(wish, device)?;
-    if let Some(announced) = announced {
+/// The stream that is heard, as far as somebody says.
+fn heard(reached: &Reached, device: &Settings) -> Result<StreamFormat, Complaint> {
+    let mut format = format(&reached.wish, device)?;
+    if let Some(announced) = &reached.announced {
         (format.sample, format.packet) = (announced.format.sample, announced.format.packet);
         format.payload_type = announced.format.payload_type;
     }
-    if let Some(described) = described {
+    if let Some(described) = &reached.resolved.description {
         (format.sample, format.payload_type) = (described.sample, described.payload_type);
         format.packet = described.packet.unwrap_or(format.packet);
     }
+    Ok(format)
+}
+
+/// The latency at which such a stream is heard.
+fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<Span, Complaint> {
+    let described = reached.resolved.description.as_ref();
     let promised = described.and_then(|described| described.link_offset);
-    let promised = promised.or(announced.map(|announced| announced.link_offset));
+    let promised = promised.or(reached.announced.map(|announced| announced.link_offset));
     let least = least_latency(format.ptime(), device);
-    let link_offset = match wish.latency {
-        Latency::Kept(latency) if latency < least => {
-            return Err(Complaint::unusable(format!(
-                "latency {latency} is less than packets of {} and {} periods of {} frames take; use \
-                 {least} or more, or a shorter period",
-                format.ptime(),
-                device.periods,
-                device.period
-            )));
-        }
-        Latency::Kept(latency) => latency,
-        Latency::Usual | Latency::Auto => promised.unwrap_or(DEFAULT_LATENCY).max(least),
-    };
+    match reached.wish.latency {
+        Latency::Kept(latency) if latency < least => Err(Complaint::unusable(format!(
+            "latency {latency} is less than packets of {} and {} periods of {} frames take; use {} \
+             or more, or packets of a shorter ptime",
+            format.ptime(),
+            device.periods,
+            device.period,
+            written(least)
+        ))),
+        Latency::Kept(latency) => Ok(latency),
+        Latency::Usual | Latency::Auto => Ok(promised.unwrap_or(DEFAULT_LATENCY).max(least)),
+    }
+}
+
+/// What is heard.
+pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan, Complaint> {
+    let Reached { wish, resolved, .. } = reached;
+    let described = resolved.description.as_ref();
+    let format = heard(reached, device)?;
+    let link_offset = kept(reached, &format, device)?;
     let receiver = ReceiverConfig {
         format,
         payload_types: match described {

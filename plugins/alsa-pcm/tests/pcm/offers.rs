@@ -5,8 +5,8 @@ use core::ptr::null_mut;
 
 use alsa_sys::*;
 
-use crate::alone;
 use crate::handle::{Asked, Handle};
+use crate::{alone, free_udp_ports};
 
 /// The least and the most of something, in this configuration.
 type Range = (u64, u64);
@@ -81,23 +81,74 @@ fn offered(keys: &str, format: snd_pcm_format_t) -> Offered {
 fn a_pcm_offers_what_it_is_configured_for_and_buffers_of_seconds_at_most() {
     let known = offered("rate 48000 channels 2", SND_PCM_FORMAT_S32_LE);
     assert_eq!((known.channels, known.rate), ((2, 2), (48_000, 48_000)));
-    assert_eq!((known.period, known.buffer), ((8, 8192), (16, 96_000)));
+    assert_eq!((known.period, known.buffer), ((16, 8192), (32, 96_000)));
     let any = offered("", SND_PCM_FORMAT_S16_LE);
     assert_eq!((any.channels, any.rate), ((1, 64), (44_100, 192_000)));
     assert!(any.buffer.1 <= 13 * 48_000, "{}", any.buffer.1);
 }
 
+/// The formats that a PCM knows, each with its bytes.
+const FORMATS: [(snd_pcm_format_t, usize); 5] = [
+    (SND_PCM_FORMAT_S16_LE, 2),
+    (SND_PCM_FORMAT_S24_3LE, 3),
+    (SND_PCM_FORMAT_S24_LE, 4),
+    (SND_PCM_FORMAT_S32_LE, 4),
+    (SND_PCM_FORMAT_FLOAT_LE, 4),
+];
+
 #[test]
 fn the_shortest_and_the_longest_buffer_offered_are_served() {
     let _turn = alone();
-    for (period, buffer) in [(16, 32), (8192, 90_112), (1000, 3000)] {
-        let pcm = Handle::to_play(9, "rate 48000 channels 1");
-        let asked = Asked { period, buffer, format: SND_PCM_FORMAT_S32_LE, ..Asked::default() };
-        pcm.set(asked).unwrap();
-        assert_eq!(pcm.avail(), Ok(buffer as i64));
-        let silence = vec![0_i32; buffer as usize];
-        assert_eq!(pcm.write(&silence, buffer as usize), Ok(buffer as i64));
+    for keys in ["rate 48000 channels 1", "rate 48000", ""] {
+        for (format, bytes) in FORMATS {
+            let Offered { period, buffer, .. } = offered(keys, format);
+            for (period, buffer) in [(period.0, buffer.0), (period.1, buffer.1), (1000, 3000)] {
+                let pcm = Handle::to_play(9, keys);
+                pcm.set(Asked { period, buffer, format, ..Asked::default() }).unwrap();
+                let room = pcm.avail().unwrap();
+                assert!(room >= 32, "{keys} {format} {room}");
+                let silence = vec![0_u8; room as usize * bytes];
+                assert_eq!(pcm.write(&silence, room as usize), Ok(room));
+            }
+        }
     }
+}
+
+#[test]
+fn as_many_channels_are_offered_as_a_datagram_holds() {
+    let _turn = alone();
+    // 65507 bytes: 22 channels of 960 frames in 24 bits, 5 of 3840.
+    for (keys, most) in [("ptime \"20ms\" rate 48000", 22), ("ptime \"20ms\"", 5), ("", 64)] {
+        let any = offered(keys, SND_PCM_FORMAT_S16_LE);
+        assert_eq!(any.channels, (1, most), "{keys}");
+        let pcm = Handle::to_play(9, keys);
+        pcm.set(Asked { channels: most as c_uint, ..Asked::default() }).unwrap();
+    }
+    let play = |keys: &str| Handle::open(keys, SND_PCM_STREAM_PLAYBACK).err();
+    assert_eq!(
+        play("to \"127.0.0.1:9\" ptime \"20ms\" rate 48000 channels 23"),
+        Some(libc::EINVAL)
+    );
+    // At the slower rates they fit.
+    let some = offered("ptime \"20ms\" channels 13", SND_PCM_FORMAT_S16_LE);
+    assert_eq!(some.rate, (44_100, 48_000));
+}
+
+#[test]
+fn a_latency_that_no_period_keeps_is_refused_when_the_pcm_is_opened() {
+    let _turn = alone();
+    let play = |keys: &str| Handle::open(keys, SND_PCM_STREAM_PLAYBACK).err();
+    assert_eq!(play("to \"127.0.0.1:9\" latency \"500us\""), Some(libc::EINVAL));
+    let port = free_udp_ports();
+    let record = |latency: &str| {
+        let keys = format!("from \"127.0.0.1:{port}\" rate 48000 channels 1 latency {latency}");
+        Handle::open(&keys, SND_PCM_STREAM_CAPTURE)
+    };
+    assert_eq!(record("\"1ms\"").err(), Some(libc::EINVAL));
+    // Neither is kept with the usual period of 48 frames.
+    record("\"1700us\"").unwrap().set(Asked::default()).unwrap();
+    let keys = "latency \"1ms\" ptime \"1ms\" period 96";
+    Handle::to_play(9, keys).set(Asked::default()).unwrap();
 }
 
 #[test]
