@@ -9,6 +9,7 @@ pub mod control;
 pub mod destinations;
 pub mod ethtool;
 mod fixed;
+pub mod forks;
 mod incoming;
 pub mod kept;
 pub mod limits;

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::address::{RawAddress, STORAGE_LEN, decode};
+use crate::forks;
 
 /// A non-blocking datagram socket.
 #[derive(Debug)]
@@ -37,6 +38,12 @@ unsafe impl Plain for libc::mmsghdr {}
 // SAFETY: as above.
 unsafe impl Plain for libc::sockaddr_storage {}
 
+impl Drop for Socket {
+    fn drop(&mut self) {
+        forks::forget(self.fd());
+    }
+}
+
 impl Socket {
     /// A socket of the family that `address` belongs to. IPv6 sockets carry IPv6 alone, so that
     /// sources are never IPv4 addresses in disguise.
@@ -47,6 +54,7 @@ impl Socket {
         let fd = checked(unsafe { libc::socket(family, kind, 0) })?;
         // SAFETY: a descriptor just made, owned by nobody else.
         let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        forks::remember(fd);
         if address.is_ipv6() {
             socket.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
         }

@@ -4,6 +4,7 @@ use core::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use alsa_sys::{SND_PCM_STREAM_PLAYBACK, snd_config_t, snd_pcm_stream_t, snd_pcm_t};
+use tautline_io::forks::leave_sockets;
 use tautline_io::timer::Timer;
 use tautline_proto::device::Direction;
 
@@ -83,6 +84,10 @@ fn lay_out(
         sentence: format!("pcm.{name}: {}", complaint.sentence),
         ..complaint
     };
+    leave_sockets().map_err(|error| Complaint {
+        errno: error.raw_os_error().unwrap_or(libc::ENOMEM),
+        sentence: format!("pcm.{name}: making ready for forks: {error}; end other programs"),
+    })?;
     let reached = reach(wish, direction).map_err(about)?;
     let range = carries(&reached, direction).map_err(about)?;
     let timer = Timer::new().map_err(|error| Complaint {

@@ -16,6 +16,19 @@ fn scene() -> (Far, Handle) {
     (far, pcm)
 }
 
+/// Longer than any freeze of a host; what has not come by then never does.
+const PATIENCE: Span = Span::from_secs(20);
+
+/// Looks each millisecond until it is so.
+#[track_caller]
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = now() + PATIENCE;
+    while !is_so() {
+        assert!(now() < end, "waited {PATIENCE} until {what}");
+        sleep_until(now() + Span::from_millis(1));
+    }
+}
+
 fn samples(heard: &[crate::far::Frame]) -> Vec<f32> {
     heard.iter().map(|(_, sample)| *sample).collect()
 }
@@ -28,9 +41,10 @@ fn a_pause_is_silence_and_loses_no_frame() {
     let sent = sound(9600, 5);
     pcm.play(&sent);
     pcm.ask(snd_pcm_start).unwrap();
-    while pcm.avail().unwrap() < 2400 {
+    until("2400 frames are played", || {
         pcm.wait().unwrap();
-    }
+        pcm.avail().unwrap() >= 2400
+    });
     pcm.pause(true).unwrap();
     assert_eq!(pcm.state(), SND_PCM_STATE_PAUSED);
     let (before, delay) = (pcm.avail().unwrap(), pcm.delay().unwrap());
@@ -55,9 +69,7 @@ fn an_application_that_is_too_slow_has_an_xrun_and_the_stream_goes_on() {
     let (first, second) = (sound(1000, 1), sound(2000, 2));
     pcm.play(&first);
     pcm.ask(snd_pcm_start).unwrap();
-    while pcm.avail() != Err(libc::EPIPE) {
-        sleep_until(now() + Span::from_millis(1));
-    }
+    until("it has an xrun", || pcm.avail() == Err(libc::EPIPE));
     assert_eq!(pcm.state(), SND_PCM_STATE_XRUN);
     assert_eq!(pcm.write(&first, first.len()), Err(libc::EPIPE));
     assert_eq!(pcm.delay(), Err(libc::EPIPE));
@@ -79,9 +91,7 @@ fn an_application_that_never_stops_goes_on_with_what_is_in_time() {
     let sent = sound(480, 1);
     pcm.play(&sent);
     pcm.ask(snd_pcm_start).unwrap();
-    while pcm.avail().unwrap() < 9600 + 480 {
-        sleep_until(now() + Span::from_millis(1));
-    }
+    until("it is behind", || pcm.avail().unwrap() >= 9600 + 480);
     assert_eq!(pcm.state(), SND_PCM_STATE_RUNNING);
     // It is behind the card: it leaves out what is too late, and 100 ms more.
     let behind = pcm.avail().unwrap() - 9600 + 4800;
@@ -102,9 +112,7 @@ fn a_pcm_that_is_closed_in_the_middle_says_goodbye() {
     pcm.set(Asked::default()).unwrap();
     pcm.play(&sound(9600, 1));
     pcm.ask(snd_pcm_start).unwrap();
-    while far.heard().is_empty() {
-        sleep_until(now() + Span::from_millis(1));
-    }
+    until("something is heard", || !far.heard().is_empty());
     drop(pcm);
     let (heard, report) = far.end();
     assert!(!heard.is_empty() && heard.len() < 9600, "{}", heard.len());
@@ -132,9 +140,7 @@ fn a_recorder_that_nobody_reads_has_an_xrun_and_begins_anew() {
     let pcm = Handle::to_record(free_udp_ports(), "rate 48000 channels 1");
     pcm.set(Asked::default()).unwrap();
     pcm.ask(snd_pcm_start).unwrap();
-    while pcm.avail() != Err(libc::EPIPE) {
-        sleep_until(now() + Span::from_millis(1));
-    }
+    until("it has an xrun", || pcm.avail() == Err(libc::EPIPE));
     let mut block = [1; 2 * 4800];
     assert_eq!(pcm.read(&mut block, 4800), Err(libc::EPIPE));
     for _ in 0..2 {
@@ -181,7 +187,11 @@ fn two_pcms_in_one_process_carry_every_format_unchanged() {
         player.ask(snd_pcm_start).unwrap();
         let mut heard = Vec::new();
         let mut block = vec![0; 480 * 2 * bytes];
+        // All lies in the buffer, and a second is more than the latency.
+        let mut left = 48_000 + 4800;
         while heard.len() < sent.len() {
+            assert!(left > 0, "{format}: {} of {} bytes heard", heard.len(), sent.len());
+            left -= 480;
             assert_eq!(recorder.read(&mut block, 480), Ok(480));
             let silent = block.iter().take_while(|byte| **byte == 0).count() / (2 * bytes);
             let from = if heard.is_empty() { silent * 2 * bytes } else { 0 };
@@ -222,4 +232,49 @@ fn a_forked_process_gets_an_error_and_the_parent_goes_on() {
     let (heard, report) = far.end();
     assert_eq!(samples(&heard), heard_as(&sent));
     assert_eq!(report.streams[0].counters.lost, 0);
+}
+
+#[test]
+fn a_forked_process_that_lives_on_keeps_no_port() {
+    let _turn = alone();
+    let (port, keys) = (free_udp_ports(), "rate 48000 channels 1");
+    let pcm = Handle::to_record(port, keys);
+    pcm.set(Asked::default()).unwrap();
+    pcm.ask(snd_pcm_start).unwrap();
+    let (mut says, mut waits) = ([0; 2], [0; 2]);
+    // SAFETY: places for descriptors; the child reads and writes them and ends without running
+    // anything of this process's.
+    let child = unsafe {
+        assert_eq!((libc::pipe(says.as_mut_ptr()), libc::pipe(waits.as_mut_ptr())), (0, 0));
+        let child = libc::fork();
+        if child == 0 {
+            libc::close(waits[1]);
+            libc::write(says[1], c"f".as_ptr().cast(), 1);
+            // Until the parent is done, or gone.
+            let mut byte = 0_u8;
+            libc::read(waits[0], (&raw mut byte).cast(), 1);
+            libc::_exit(0);
+        }
+        // The child has run what it runs at its beginning.
+        let mut byte = 0_u8;
+        assert_eq!(libc::read(says[0], (&raw mut byte).cast(), 1), 1);
+        child
+    };
+    // This process's are open as before.
+    let mut block = [1; 2 * 480];
+    assert_eq!(pcm.read(&mut block, 480), Ok(480));
+    drop(pcm);
+    let again = Handle::open(&format!("from \"127.0.0.1:{port}\" {keys}"), SND_PCM_STREAM_CAPTURE);
+    let set = again.as_ref().map(|pcm| pcm.set(Asked::default()));
+    // SAFETY: descriptors and a child of this test's, each closed and awaited once.
+    let status = unsafe {
+        for fd in says.into_iter().chain(waits) {
+            libc::close(fd);
+        }
+        let mut status = 0;
+        libc::waitpid(child, &raw mut status, 0);
+        status
+    };
+    assert_eq!(status, 0, "the child lived until then");
+    assert_eq!(set, Ok(Ok(())));
 }
