@@ -4,10 +4,10 @@ use core::ffi::{CStr, c_char};
 use std::ffi::CString;
 
 use alsa_sys::{
-    SND_CONFIG_TYPE_INTEGER, SND_CONFIG_TYPE_INTEGER64, SND_CONFIG_TYPE_STRING, snd_config_get_id,
-    snd_config_get_integer, snd_config_get_integer64, snd_config_get_string, snd_config_get_type,
-    snd_config_iterator_end, snd_config_iterator_entry, snd_config_iterator_first,
-    snd_config_iterator_next, snd_config_t,
+    SND_CONFIG_TYPE_INTEGER, SND_CONFIG_TYPE_INTEGER64, SND_CONFIG_TYPE_REAL,
+    SND_CONFIG_TYPE_STRING, snd_config_get_id, snd_config_get_integer, snd_config_get_integer64,
+    snd_config_get_real, snd_config_get_string, snd_config_get_type, snd_config_iterator_end,
+    snd_config_iterator_entry, snd_config_iterator_first, snd_config_iterator_next, snd_config_t,
 };
 
 use crate::ffi::snd_lib_error;
@@ -57,6 +57,11 @@ unsafe fn value(entry: *const snd_config_t) -> Value {
                 let mut held = 0;
                 snd_config_get_integer64(entry, &raw mut held);
                 Value::Number(held)
+            }
+            SND_CONFIG_TYPE_REAL => {
+                let mut held = 0.0;
+                snd_config_get_real(entry, &raw mut held);
+                Value::Real(held)
             }
             _ => Value::Other,
         }

@@ -7,8 +7,8 @@ use tautline_dsp::format::SampleFormat;
 use tautline_engine::address::Address;
 use tautline_engine::plan::LinkKind;
 use tautline_proto::device::Direction;
-use tautline_proto::stream::{LONGEST_LINK_OFFSET, packet_frames};
-use tautline_proto::text::parse_span;
+use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE, packet_frames};
+use tautline_proto::text::{SpanError, parse_span};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
@@ -19,7 +19,8 @@ use crate::complaint::Complaint;
 pub(crate) enum Value {
     Text(String),
     Number(i64),
-    /// A compound, a real number or a pointer.
+    Real(f64),
+    /// A compound or a pointer.
     Other,
 }
 
@@ -116,7 +117,7 @@ impl Gathered {
             "from" => self.from = Some(text(key, value, "rtp://0.0.0.0:5004")?),
             "latency" => self.latency = latency(&text(key, value, "5ms")?)?,
             "ptime" => {
-                self.ptime = span(key, &text(key, value, "1ms")?)?;
+                self.ptime = span(key, &text(key, value, "1ms")?, PTIME_RANGE)?;
                 packet_frames(Rate::HZ_48000, self.ptime).map_err(|error| error.to_string())?;
             }
             "format" => self.format = format(&text(key, value, "l24")?)?,
@@ -168,7 +169,9 @@ impl Gathered {
                 format!("an address is missing; add {key} \"rtp://HOST:5004\"")
             });
         };
-        let text = completed(&text);
+        let text = completed(&text).ok_or_else(|| {
+            format!("{key} {text} names no host; write {key} \"rtp://HOST:5004\"")
+        })?;
         let address = match direction {
             Direction::Playback => Address::to_send_to(&text)?,
             Direction::Capture => Address::to_hear(&text)?,
@@ -179,29 +182,34 @@ impl Gathered {
 }
 
 /// An address as `aplay -D taut:HOST` gives it, in full: RTP, at UDP port 5004 unless it says
-/// another.
-fn completed(text: &str) -> String {
+/// another. Nothing if it is a number, which the system's resolver takes for an IP address.
+fn completed(text: &str) -> Option<String> {
     let (place, query) = text.split_at(text.find('?').unwrap_or(text.len()));
     let is_file = Path::new(place).extension().is_some_and(|end| end.eq_ignore_ascii_case("sdp"));
     if is_file || place.contains("://") {
-        return text.to_owned();
+        return Some(text.to_owned());
     }
     if place.parse::<Ipv6Addr>().is_ok() {
-        return format!("rtp://[{place}]:5004{query}");
+        return Some(format!("rtp://[{place}]:5004{query}"));
     }
-    let has_port = place.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let port = if has_port { "" } else { ":5004" };
-    format!("rtp://{place}{port}{query}")
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // One beyond what there are is a port too, for the address's reader to refuse.
+    let (host, port) = match place.rsplit_once(':') {
+        Some((host, port)) if is_number(port) => (host, port),
+        _ => (place, "5004"),
+    };
+    (!is_number(host)).then(|| format!("rtp://{host}:{port}{query}"))
 }
 
 fn text(key: &str, value: &Value, example: &str) -> Result<String, String> {
+    let timed = key == "latency" || key == "ptime";
     match value {
         Value::Text(text) => Ok(text.trim().to_owned()),
-        Value::Number(number) if key != "latency" && key != "ptime" => Ok(number.to_string()),
-        Value::Number(number) => {
-            Err(format!("{key} {number} has no unit; write {key} \"{number}ms\""))
+        Value::Number(number) => Ok(number.to_string()),
+        Value::Real(real) if timed => Ok(real.to_string()),
+        Value::Real(_) | Value::Other => {
+            Err(format!("`{key}` is to be a text; write {key} \"{example}\""))
         }
-        Value::Other => Err(format!("`{key}` is to be a text; write {key} \"{example}\"")),
     }
 }
 
@@ -212,19 +220,32 @@ fn number(key: &str, value: &Value) -> Result<i64, String> {
     match value {
         Value::Number(number) => Ok(*number),
         Value::Text(text) => text.trim().parse().map_err(|_| unusable(&format!("\"{text}\""))),
+        Value::Real(real) => {
+            Err(format!("{key} {real} is no whole number; write {key} {:.0}", real.max(1.0)))
+        }
         Value::Other => Err(unusable("{…}")),
     }
 }
 
-fn span(key: &str, text: &str) -> Result<Span, String> {
-    parse_span(text).map_err(|error| format!("{key}: {error}"))
+/// A duration between these. Of a figure alone it says the unit that it may have.
+fn span(key: &str, text: &str, (least, most): (Span, Span)) -> Result<Span, String> {
+    let figure = match parse_span(text) {
+        Err(SpanError::Unit(figure)) => figure,
+        answer => return answer.map_err(|error| format!("{key}: {error}")),
+    };
+    let with = |unit: &str| parse_span(&format!("{figure}{unit}"));
+    let can_be = |unit: &&str| with(unit).is_ok_and(|span| span >= least && span <= most);
+    match ["ms", "us"].into_iter().find(can_be) {
+        Some(unit) => Err(format!("{key} {figure} has no unit; write {key} \"{figure}{unit}\"")),
+        None => with("ms").map_err(|error| format!("{key}: {error}")),
+    }
 }
 
 fn latency(text: &str) -> Result<Latency, String> {
     if text == "auto" {
         return Ok(Latency::Auto);
     }
-    let latency = span("latency", text)?;
+    let latency = span("latency", text, (Span::from_micros(1), LONGEST_LINK_OFFSET))?;
     if latency <= Span::ZERO || latency > LONGEST_LINK_OFFSET {
         return Err(format!(
             "a latency of {latency} cannot be kept; use one up to {LONGEST_LINK_OFFSET}, or auto"
@@ -306,10 +327,11 @@ mod tests {
             ("239.69.1.5?iface=eth0&ttl=4", "rtp://239.69.1.5:5004?iface=eth0&ttl=4"),
             ("::1", "rtp://[::1]:5004"),
             ("[::1]:6000", "rtp://[::1]:6000"),
+            ("[::1]", "rtp://[::1]:5004"),
             ("rtp://a:1", "rtp://a:1"),
             ("/tmp/kitchen.sdp", "/tmp/kitchen.sdp"),
         ] {
-            assert_eq!(completed(short), full);
+            assert_eq!(completed(short).as_deref(), Some(full));
         }
     }
 
@@ -323,6 +345,13 @@ mod tests {
             (vec![("to", "a"), ("latency", "5 parsecs")], "is not a duration"),
             (vec![("to", "a"), ("latency", "1h")], "cannot be kept"),
             (vec![("to", "a"), ("ptime", "1s")], "125us to 20ms"),
+            (vec![("to", "a"), ("ptime", "0")], "125us to 20ms"),
+            (vec![("to", "a"), ("ptime", "250")], "write ptime \"250us\""),
+            (vec![("to", "a"), ("ptime", "0.5")], "write ptime \"0.5ms\""),
+            (vec![("to", "a"), ("latency", "0")], "cannot be kept"),
+            (vec![("to", "5")], "to 5 names no host; write to \"rtp://HOST:5004\""),
+            (vec![("to", "5:5004")], "names no host"),
+            (vec![("to", "127.0.0.1:99999")], "99999 is too large for a UDP port"),
             (vec![("to", "a"), ("format", "s16")], "l16, l24 or f32"),
             (vec![("to", "a"), ("rate", "44000")], "44000"),
             (vec![("to", "a"), ("rate", "many")], "no whole number"),
@@ -338,6 +367,12 @@ mod tests {
             let sentence = refusal(&pairs);
             assert!(sentence.starts_with("pcm.x: ") && sentence.contains(words), "{sentence}");
         }
+        let half = [("channels".to_owned(), Value::Real(2.5))];
+        let sentence = read("x", &half, Direction::Playback).unwrap_err().sentence;
+        assert!(
+            sentence.contains("channels 2.5 is no whole number; write channels 2"),
+            "{sentence}"
+        );
         let compound = [("to".to_owned(), Value::Other)];
         let sentence = read("x", &compound, Direction::Playback).unwrap_err().sentence;
         assert!(sentence.contains("is to be a text"), "{sentence}");
