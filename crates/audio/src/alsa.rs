@@ -1,7 +1,7 @@
 //! Sound cards, and any other PCM, by ALSA.
 //!
-//! [`params`] sets a PCM up as asked or says what it offers instead, [`card`] is the loop of its
-//! thread over the calls of [`pcm`], and [`pace`] says when its frames meet the converter: by
+//! `params` sets a PCM up as asked or says what it offers instead, `card` is the loop of its
+//! thread over the calls of `pcm`, and `pace` says when its frames meet the converter: by
 //! [`tautline_proto::card_line`], or by a timer where a PCM has no card behind it.
 //! The mixer is nobody's business here: volumes stay as they are.
 
