@@ -58,6 +58,11 @@ const OPTIONS: RunOptions = RunOptions {
     lock_memory: false,
 };
 
+/// How the engine's note begins that the system sent less than it was given; a sender knows when it
+/// ends. Of its other notes none is for whoever plays: that nobody answers is no fault of a host that
+/// speaks RTP alone.
+const REFUSED: &str = "the system refused";
+
 /// The device's thread begins within the engine's prelude of 100 ms; on a host that freezes a good
 /// deal later.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -85,7 +90,10 @@ impl Stream {
                 let engine = without_signals(|| SendEngine::open(plan, &OPTIONS))?;
                 let run = move || {
                     let tell = &mut |progress: &Progress<'_>| follow(&told, progress, promise);
-                    engine.run(card, &OPTIONS, &asked, tell).map(drop).map_err(Complaint::from)
+                    let report = engine.run(card, &OPTIONS, &asked, tell)?;
+                    let refused = report.notes.iter().filter(|note| note.starts_with(REFUSED));
+                    refused.for_each(|note| complain(note));
+                    Ok(())
                 };
                 (spawn(run)?, Ring::Playing(producer))
             }

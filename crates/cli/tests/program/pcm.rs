@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use crate::common::network::Cable;
 use crate::common::program::{Call, Running, call, taut, words};
 use crate::common::sound::{Coding, Shape, Sound};
 use crate::common::{Folder, PATIENT, beside, free_udp_ports, skipped};
@@ -189,6 +190,30 @@ fn a_host_is_played_to_by_its_address_alone() {
     scene.program("aplay", &line).run().well();
     recv.end().report().missed_nothing();
     Sound::read(&scene.folder.file("heard.wav")).is_exactly(&sent);
+}
+
+#[test]
+fn packets_that_the_system_refuses_are_told_once() {
+    let test = "packets_that_the_system_refuses_are_told_once";
+    if !is_there(test, "aplay", "--version") {
+        return;
+    }
+    let Some(cable) = Cable::lay(test) else { return };
+    let _turn = beside();
+    let scene = Scene::set("");
+    for (breaks, times) in [(false, 0), (true, 1)] {
+        let line =
+            format!("-D taut:{} -f S16_LE -r 48000 -c 2 -d 2 /dev/zero", cable.right.address);
+        let played = scene.program("aplay", &line).within(&cable.left).start().wait_for("Playing");
+        if breaks {
+            cable.left.breaks();
+        }
+        let played = played.end().well();
+        let said: Vec<_> = played.said.iter().filter(|line| line.contains("refused")).collect();
+        assert_eq!(said.len(), times, "{played:#?}");
+        // Nobody answers there, which is nothing to say.
+        assert_eq!(played.said.len(), 1 + times, "{played:#?}");
+    }
 }
 
 fn is_recorded(test: &str, line: &str) {
