@@ -83,6 +83,9 @@ pub fn settle(
         DeviceSpec::Jack(client) => jack::settle(client, direction, wanted),
         DeviceSpec::PipeWire(node) => pipewire::settle(node, direction, wanted),
         DeviceSpec::Virtual(_) => Ok(software::parts(spec, direction, wanted).settings),
+        DeviceSpec::Tone(_) if direction == Direction::Playback => {
+            Err(software::not_played_to(&spec.to_string()))
+        }
         DeviceSpec::File(_) | DeviceSpec::Tone(_) | DeviceSpec::Null => Ok(wanted),
     }
 }

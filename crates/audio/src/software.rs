@@ -96,16 +96,21 @@ fn ends(
         (DeviceSpec::File(path), Direction::Playback) => ends.recorder = Some(write(path)?),
         (DeviceSpec::Tone(frequency), Direction::Capture) => ends.source = tone(*frequency)?,
         (DeviceSpec::Tone(_), Direction::Playback) => {
-            return Err(DeviceError {
-                tried: parts.name.clone(),
-                answer: "a tone can be heard but not played to".to_owned(),
-                mend: "use virtual:, file:PATH or null: as output".to_owned(),
-            });
+            return Err(not_played_to(&parts.name));
         }
         // Null, and what other modules open.
         _ => {}
     }
     Ok(ends)
+}
+
+/// A tone is no output.
+pub(crate) fn not_played_to(name: &str) -> DeviceError {
+    DeviceError {
+        tried: name.to_owned(),
+        answer: "a tone can be heard but not played to".to_owned(),
+        mend: "use a card, virtual:, file:PATH or null: as output".to_owned(),
+    }
 }
 
 /// A tone that `rate` can carry: from half of it on it would be heard as another, or not at all.

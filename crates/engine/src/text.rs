@@ -39,16 +39,25 @@ fn write_report(out: &mut String, report: &Report) -> fmt::Result {
     let seconds = report.duration_ns as f64 / 1e9;
     writeln!(
         out,
-        "host: Linux {}, {} cpus, {}; {:.1} s, cpu {:.1} % of a core, memory {:.1} MB; stalls: {}",
+        "host: Linux {}, {} cpus, {}; {:.1} s, cpu {}, memory {:.1} MB; stalls: {}",
         host.kernel,
         host.cpus,
         host.scheduler,
         seconds,
-        host.cpu_ns as f64 / report.duration_ns.max(1) as f64 * 100.0,
+        processor(host.cpu_ns as f64 / 1e9, seconds),
         host.peak_bytes as f64 / 1e6,
         host.stalls
     )?;
     report.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+}
+
+/// The processor's share of a run; what went before, such as waiting for a sender, is all there is
+/// of a short one.
+fn processor(busy: f64, seconds: f64) -> String {
+    match seconds >= 1.0 {
+        true => format!("{:.1} % of a core", busy / seconds * 100.0),
+        false => format!("{busy:.2} s"),
+    }
 }
 
 fn head(out: &mut String, stream: &Stream) -> fmt::Result {

@@ -166,7 +166,9 @@ impl Gathered {
                      \"rtp://HOST:5004\""
                 )
             } else {
-                format!("an address is missing; add {key} \"rtp://HOST:5004\"")
+                format!(
+                    "an address is missing; write taut:HOST, or {key} \"rtp://HOST:5004\" in its pcm"
+                )
             });
         };
         let text = completed(&text).ok_or_else(|| {
@@ -338,7 +340,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_answered_with_the_mend() {
         for (pairs, words) in [
-            (vec![], "an address is missing; add to \"rtp://HOST:5004\""),
+            (vec![], "an address is missing; write taut:HOST, or to \"rtp://HOST:5004\""),
             (vec![("from", "0.0.0.0")], "only `from`"),
             (vec![("to", "a"), ("latncy", "5ms")], "`latncy` is no key of type tautline; use to"),
             (vec![("to", "a"), ("latency", "5")], "latency 5 has no unit; write latency \"5ms\""),

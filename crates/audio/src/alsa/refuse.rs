@@ -65,9 +65,9 @@ fn name_one() -> String {
         })
         .collect();
     if names.is_empty() {
-        return "plug in a card: this machine has none, and no driver for one is loaded".to_owned();
+        return "there is no card here; `aplay -L` lists the PCMs that need none".to_owned();
     }
-    format!("name one of {}, as `taut devices` does", names.join(", "))
+    format!("name one of {}, or what `aplay -L` lists", names.join(", "))
 }
 
 fn busy(spec: &AlsaSpec, direction: Direction) -> (String, String) {

@@ -116,7 +116,8 @@ pub(crate) fn examine(asked: &Asked) -> Vec<Finding> {
     let root = Root::system();
     let interfaces = network::interfaces(&root);
     let processes = interrupts::processes(&root);
-    let mut found = privileges::check(&root, asked);
+    let mut found = vec![packets::floor(asked)];
+    found.extend(privileges::check(&root, asked));
     found.push(kernel::check(&root, asked));
     found.push(stalls::check(&root, asked));
     found.extend(processor::check(&root, asked));

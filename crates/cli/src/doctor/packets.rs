@@ -1,7 +1,10 @@
 //! Whether packets are carried whole, and kept until they are read.
 
+use tautline_engine::plan::least_latency;
 use tautline_engine::too_long::datagram_bytes;
 use tautline_io::udp::UdpOptions;
+use tautline_proto::device::Settings;
+use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 
 use super::network::Interface;
@@ -10,6 +13,23 @@ use super::{Asked, Finding, Verdict};
 
 /// IPv4 and UDP headers (RFC 791 §3.1 without options, RFC 768).
 const HEADERS: usize = 28;
+
+/// Whether any receiver can keep the latency: packets have to be packed, and a card takes two
+/// periods, here as long as a packet.
+pub(super) fn floor(asked: &Asked) -> Finding {
+    const CHECK: &str = "floor";
+    let StreamFormat { rate, channels, packet: period, .. } = asked.format;
+    let device = Settings { rate, channels, period, periods: 2 };
+    let least = least_latency(asked.format.packing_age(period), &device);
+    let ptime = asked.format.ptime();
+    let what = format!("packets of {ptime} and a card of two such periods take {least}");
+    if least <= asked.latency {
+        return Finding::fine(CHECK, what);
+    }
+    let why =
+        format!("no receiver keeps less; use --latency {least}, or a shorter --ptime and --period");
+    Finding::of(Verdict::Spoils, CHECK, what, why)
+}
 
 pub(super) fn longest(interface: &Interface, asked: &Asked) -> Finding {
     const CHECK: &str = "mtu";
@@ -28,9 +48,13 @@ pub(super) fn longest(interface: &Interface, asked: &Asked) -> Finding {
     let fits = format.rate.span_of(Frames::from_len(room / format.frame_bytes().max(1)));
     // Down to what can be typed.
     let fits = Span::from_micros(fits.as_nanos() / 1000);
+    let shorter = match fits >= PTIME_RANGE.0 {
+        true => format!("--ptime {fits} or less fits"),
+        false => "no --ptime is short enough, so fewer --channels fit".to_owned(),
+    };
     let why = format!(
-        "each goes in parts, and one part lost loses {ptime}; --ptime {fits} or less fits, or a larger \
-         MTU on every machine and switch between"
+        "each goes in parts, and one part lost loses {ptime}; {shorter}, or a larger MTU on every \
+         machine and switch between"
     );
     let mend = format!("sudo ip link set dev {name} mtu {}", packet.next_multiple_of(100));
     Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend)
@@ -95,6 +119,27 @@ mod tests {
     use super::super::root::fake::Machine;
     use super::super::tests::asked;
     use super::*;
+
+    #[test]
+    fn a_latency_that_no_receiver_keeps_spoils() {
+        assert_eq!(floor(&asked(5)).verdict, Verdict::Fine);
+        assert_eq!(floor(&asked(3)).verdict, Verdict::Fine);
+        let found = floor(&asked(2));
+        assert_eq!(found.verdict, Verdict::Spoils);
+        assert!(found.why.contains("use --latency 3.000ms"), "{}", found.why);
+        let mut short = asked(2);
+        short.format.packet = Frames::new(32);
+        assert_eq!(floor(&short).verdict, Verdict::Fine);
+    }
+
+    #[test]
+    fn packets_that_are_too_long_at_any_length_want_fewer_channels() {
+        let mut wide = asked(5);
+        wide.format.rate = tautline_proto::units::Rate::new(192_000).unwrap();
+        wide.format.channels = tautline_proto::units::Channels::new(64).unwrap();
+        let found = longest(&Interface::wired("eth0"), &wide);
+        assert!(found.why.contains("fewer --channels fit"), "{}", found.why);
+    }
 
     #[test]
     fn packets_too_long_for_an_interface_name_the_length_that_fits() {
