@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::common::desktop::{Desktop, QUANTUM, is_linked, node, ports_of};
 use crate::common::program::Running;
 use crate::common::sound::{Shape, Sound};
-use crate::common::{alone, beside, free_udp_ports, loopback};
+use crate::common::{Onlooker, alone, beside, free_udp_ports, loopback};
 
 /// Both ends of a stream of which everything is known beforehand.
 const BOTH: &str = "--latency 400ms --no-witness";
@@ -230,6 +230,49 @@ fn a_server_that_goes_is_waited_for_and_its_graph_joined_again() {
     desktop.node("Kitchen", 4);
     send.signal("-INT");
     send.end().well();
+}
+
+#[test]
+fn a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once() {
+    let test = "a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once";
+    let Some(desktop) = Desktop::start(test) else { return };
+    let _turn = beside();
+    let onlooker = Onlooker::new();
+    let sends = send(&desktop, "pipewire:Kitchen", &onlooker.address());
+    let ends = send(&desktop, "pipewire:Hall", &loopback());
+    desktop.node("Kitchen", 4);
+    desktop.node("Hall", 4);
+    onlooker.hear(300);
+    desktop.signal("-STOP");
+    // Before anybody can know that the server stalled.
+    ends.signal("-INT");
+    ends.end().well();
+    let stalled = "pipewire:Kitchen: PipeWire does not call the node";
+    let sends = sends.wait_for(stalled).wait_for("a timer goes on in its place");
+    // The gap is shorter than a second, the rest comes by the timer.
+    onlooker.hear(3000);
+    desktop.signal("-CONT");
+    let sends = sends.wait_for("pipewire:Kitchen: it is back");
+    onlooker.hear(500);
+    // And while a timer stands in for it.
+    desktop.signal("-STOP");
+    onlooker.hear(3000);
+    sends.signal("-INT");
+    sends.end().well();
+}
+
+#[test]
+fn a_server_without_a_session_manager_is_answered_with_what_is_missing() {
+    let test = "a_server_without_a_session_manager_is_answered_with_what_is_missing";
+    let Some(mut desktop) = Desktop::start(test) else { return };
+    let _turn = beside();
+    desktop.lose_manager();
+    let line = format!("send --input pipewire:Kitchen --to {} --report none", loopback());
+    let ended = desktop.taut(&line).run();
+    assert_eq!(ended.status, Some(3), "{ended:#?}");
+    let says =
+        "or there is no session manager; start both again: systemctl --user restart pipewire";
+    assert!(ended.said.iter().any(|line| line.contains(says)), "{ended:#?}");
 }
 
 #[test]
