@@ -29,6 +29,11 @@ fn send(desktop: &Desktop, input: &str, to: &str) -> Running {
     desktop.taut(&format!("send --input {input} --to {to} --report none {BOTH}")).start()
 }
 
+/// Returns when the graph calls it: nothing that is played to it from now on is lost.
+fn sink(desktop: &Desktop, to: &str) -> Running {
+    send(desktop, "pipewire:Kitchen", to).wait_for("Kitchen: the graph calls every")
+}
+
 fn recv(desktop: &Desktop, from: &str, output: &str) -> Running {
     let line = format!("recv --from {from} --output {output} --report json {SHAPE} {BOTH}");
     desktop.taut(&line).start()
@@ -46,7 +51,7 @@ fn a_sender_is_a_sink_and_a_receiver_a_source_of_their_names() {
     let Some(desktop) = Desktop::start(test) else { return };
     let _turn = beside();
     let address = loopback();
-    let _send = send(&desktop, "pipewire:Kitchen", &address);
+    let _send = sink(&desktop, &address);
     let _recv = recv(&desktop, &address, "pipewire:Stage");
     // A sink can also be listened to, by ports of its own.
     for (name, class, ports) in [("Kitchen", "Audio/Sink", 4), ("Stage", "Audio/Source", 2)] {
@@ -68,7 +73,7 @@ fn what_is_played_to_the_sink_is_heard_bit_for_bit_and_when_it_was_promised() {
     let sent = noise(&desktop, 1500);
     let address = loopback();
     let recv = recv(&desktop, &address, "file:heard.wav").listening();
-    let send = send(&desktop, "pipewire:Kitchen", &address);
+    let send = sink(&desktop, &address);
     desktop.node("Kitchen", 4);
     desktop.pw_cat("--playback --target Kitchen sent.wav").run().well();
     send.signal("-INT");
@@ -115,7 +120,7 @@ fn the_latency_is_the_configured_one_by_another_programs_recording() {
     let sent = noise(&desktop, 1500);
     let address = loopback();
     let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
-    let _send = send(&desktop, "pipewire:Kitchen", &address);
+    let _send = sink(&desktop, &address);
     desktop.node("Stage", 2);
     desktop.node("Kitchen", 4);
     // One recorder hears what the player hands in and what comes out at the other end.
@@ -155,7 +160,7 @@ fn the_graph_is_told_what_the_network_takes() {
     let _turn = beside();
     let address = loopback();
     let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
-    let _send = send(&desktop, "pipewire:Kitchen", &address);
+    let _send = sink(&desktop, &address);
     // From the graph to the far converter, or back: the latency without this end's cycle.
     let told = 400_000_000 - (QUANTUM * 1_000_000_000 / 48_000) as i64;
     for (name, way) in [("Kitchen", "Input"), ("Stage", "Output")] {
@@ -221,7 +226,7 @@ fn a_server_that_goes_is_waited_for_and_its_graph_joined_again() {
     let test = "a_server_that_goes_is_waited_for_and_its_graph_joined_again";
     let Some(mut desktop) = Desktop::start(test) else { return };
     let _turn = beside();
-    let send = send(&desktop, "pipewire:Kitchen", &loopback());
+    let send = sink(&desktop, &loopback());
     desktop.node("Kitchen", 4);
     desktop.crash();
     let send = send.wait_for("a timer goes on in its place");
@@ -238,7 +243,7 @@ fn a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once() {
     let Some(desktop) = Desktop::start(test) else { return };
     let _turn = beside();
     let onlooker = Onlooker::new();
-    let sends = send(&desktop, "pipewire:Kitchen", &onlooker.address());
+    let sends = sink(&desktop, &onlooker.address());
     let ends = send(&desktop, "pipewire:Hall", &loopback());
     desktop.node("Kitchen", 4);
     desktop.node("Hall", 4);
