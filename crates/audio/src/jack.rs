@@ -2,8 +2,10 @@
 //!
 //! `jack:NAME` becomes the client NAME of the server that runs; none is started. The server's rate
 //! and buffer are the device's rate and period. Whoever runs the device waits on its thread while
-//! the library's own calls the process (`client`); what a cycle means is worked out by `cycle`.
+//! the library's own calls the process (`client`); what a cycle means is worked out by `cycle`. No
+//! thread that matters waits for the server: `clerk` has one that can be given up.
 
+mod clerk;
 mod client;
 mod cycle;
 mod cycle_clock;
@@ -11,8 +13,7 @@ mod library;
 mod spec;
 
 use std::ffi::CString;
-use std::sync::mpsc::channel;
-use std::thread;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tautline_io::clock::{now, sleep_until};
@@ -20,13 +21,15 @@ use tautline_proto::device::{Device, DeviceError, Direction, Ended, Process, Set
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
-use self::client::{Client, Refused, Running};
+use self::clerk::{Clerk, Failed};
+use self::client::{Client, Refused};
 use self::cycle::Adaptor;
 use self::library::{Library, SERVER_FAILED, VERSION_ERROR};
 use self::spec::Connect;
 pub use self::spec::JackSpec;
+use crate::callback::Watch;
 use crate::list::Offers;
-use crate::{DeviceDescription, Notes, STACK, StreamLatency, Way, spawn_error};
+use crate::{DeviceDescription, Notes, StreamLatency, Way, spawn_error};
 
 /// A server takes a client in within milliseconds; an open is to take a second at most.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -35,13 +38,18 @@ const LIST_PATIENCE: Duration = Duration::from_millis(300);
 /// How often a running client looks at what the server told it.
 const LOOK: Span = Span::from_millis(10);
 
+/// What to do with a server that does nothing.
+const STALLED: &str = "see whether it was stopped (ps, state T), and end it or let it go on";
+
 /// How the device would run: the server says.
 pub(crate) fn settle(
     spec: &JackSpec,
     direction: Direction,
     wanted: Settings,
 ) -> Result<Settings, DeviceError> {
-    settings(spec, &enter(spec, direction, PATIENCE)?, wanted.channels)
+    let asked = spec.clone();
+    let work = move |client: &mut Client| settings(&asked, client, wanted.channels);
+    Ok(enter(spec, direction, PATIENCE, work)?.1)
 }
 
 /// Opens it. A server whose buffer is not the period that was settled is taken all the same.
@@ -57,17 +65,22 @@ pub(crate) fn open(
         settings: settled,
         notes: notes.clone(),
         latency: latency.clone(),
-        client: None,
+        clerk: None,
+        has_run: false,
     };
-    device.client = Some(device.enter()?);
+    device.clerk = Some(device.enter()?);
     Ok(Box::new(device))
 }
 
 /// The server, if one runs.
 pub(crate) fn list() -> Vec<DeviceDescription> {
     let spec = JackSpec::named("taut");
-    let Ok(client) = enter(&spec, Direction::Capture, LIST_PATIENCE) else { return Vec::new() };
-    let (hertz, period) = (client.rate(), Frames::new(i64::from(client.buffer())));
+    let look = |client: &mut Client| {
+        let ports = [Direction::Capture, Direction::Playback].map(|way| client.physical(way).len());
+        Ok((client.rate(), Frames::new(i64::from(client.buffer())), ports))
+    };
+    let found = enter(&spec, Direction::Capture, LIST_PATIENCE, look);
+    let Ok((_, (hertz, period, [inputs, outputs]))) = found else { return Vec::new() };
     let way = |direction| Way {
         direction,
         offers: Offers::These {
@@ -77,21 +90,23 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
             least_period: period,
         },
     };
-    let ports = |direction| client.physical(direction).len();
     vec![DeviceDescription {
         name: spec.to_string(),
         ways: vec![way(Direction::Capture), way(Direction::Playback)],
         says: format!(
             "a client of the JACK server that runs, at {hertz} Hz and {period} frames a period; its card has \
-             {} ports to capture from and {} to play to",
-            ports(Direction::Capture),
-            ports(Direction::Playback),
+             {inputs} ports to capture from and {outputs} to play to"
         ),
     }]
 }
 
-/// Becomes a client of the server, if it answers soon enough.
-fn enter(spec: &JackSpec, direction: Direction, patience: Duration) -> Result<Client, DeviceError> {
+/// Becomes a client of the server and works with it, if the server answers soon enough.
+fn enter<T: Send + 'static>(
+    spec: &JackSpec,
+    direction: Direction,
+    patience: Duration,
+    work: impl FnOnce(&mut Client) -> Result<T, DeviceError> + Send + 'static,
+) -> Result<(Clerk, T), DeviceError> {
     let library = Library::get()
         .map_err(|error| DeviceError { tried: format!("{spec}: {}", error.tried), ..error })?;
     let longest = Client::longest_name(library);
@@ -106,21 +121,15 @@ fn enter(spec: &JackSpec, direction: Direction, patience: Duration) -> Result<Cl
     };
     let name = text(&spec.client)?;
     let server = spec.server.as_deref().map(text).transpose()?;
-    let (answer, answered) = channel();
-    // A server that was stopped answers nobody, and the library waits for ever.
-    let asking = thread::Builder::new().name("taut-jack".to_owned()).stack_size(STACK);
-    let asked = asking.spawn(move || {
-        // A client that comes when nobody waits any more is closed with the channel.
-        let _ = answer.send(Client::open(library, &name, server.as_deref(), direction));
-    });
-    asked.map_err(|error| spawn_error(&spec.to_string(), &error))?;
-    match answered.recv_timeout(patience) {
-        Ok(answer) => answer.map_err(|refused| not_taken_in(spec, refused)),
-        Err(_) => Err(spec.error(
-            format!("the JACK server did not answer within {patience:?}"),
-            "see whether it was stopped (ps, state T), and end it or let it go on",
-        )),
-    }
+    let open = move || Client::open(library, &name, server.as_deref(), direction);
+    Clerk::begin(patience, open, work).map_err(|failed| match failed {
+        Failed::Work(error) => error,
+        Failed::Refused(refused) => not_taken_in(spec, refused),
+        Failed::Thread(error) => spawn_error(&spec.to_string(), &error),
+        Failed::Stalled => {
+            spec.error(format!("the JACK server did not answer within {patience:?}"), STALLED)
+        }
+    })
 }
 
 fn not_taken_in(spec: &JackSpec, Refused(status): Refused) -> DeviceError {
@@ -163,6 +172,66 @@ fn settings(spec: &JackSpec, client: &Client, channels: Channels) -> Result<Sett
     Ok(Settings { rate, channels, period, periods: u32::try_from(periods.max(2)).unwrap_or(2) })
 }
 
+/// The device's ports, one for each channel.
+fn add_ports(
+    spec: &JackSpec,
+    client: &mut Client,
+    direction: Direction,
+    channels: Channels,
+) -> Result<(), DeviceError> {
+    for channel in 1..=channels.count() {
+        let name = match direction {
+            Direction::Capture => format!("in_{channel}"),
+            Direction::Playback => format!("out_{channel}"),
+        };
+        let added = CString::new(name).is_ok_and(|name| client.add_port(&name));
+        if !added {
+            return Err(spec.error(
+                format!("the JACK server has no room for port {channel}"),
+                "use fewer --channels, or start the server with more ports: jackd -p 1024",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn other_rate(spec: &JackSpec, was: Rate, hertz: u32) -> DeviceError {
+    spec.error(
+        format!("the JACK server runs at {hertz} Hz now and not at {was}"),
+        "set its rate as it was, or start taut again",
+    )
+}
+
+/// Connects the ports as the name of the device asks for.
+fn connect(spec: &JackSpec, client: &Client, channels: Channels, notes: &Notes) {
+    let counterparts = match &spec.connect {
+        Connect::Nothing => return,
+        Connect::Card => client.counterparts(true),
+        Connect::To(begin) => {
+            let mut all = client.counterparts(false);
+            all.retain(|name| name.starts_with(begin.as_str()));
+            all
+        }
+    };
+    if let (Connect::To(begin), true) = (&spec.connect, counterparts.is_empty()) {
+        notes.add(format!(
+            "{}: no port of the JACK server begins with ‘{begin}’, so none is connected; \
+             jack_lsp lists them",
+            spec
+        ));
+    }
+    for (channel, counterpart) in (0..channels.count()).zip(&counterparts) {
+        if !client.connect(channel, counterpart) {
+            notes.add(format!(
+                "{}: the JACK server did not connect channel {} with {counterpart}; connect it \
+                 by hand: jack_connect",
+                spec,
+                channel + 1
+            ));
+        }
+    }
+}
+
 /// The device.
 struct JackDevice {
     spec: JackSpec,
@@ -170,109 +239,74 @@ struct JackDevice {
     settings: Settings,
     notes: Notes,
     latency: StreamLatency,
-    /// `None` once it has run.
-    client: Option<Client>,
+    /// `None` only until it is opened. It closes the client when the device is dropped, because
+    /// that may take long and the process is to go on meanwhile.
+    clerk: Option<Clerk>,
+    /// A client runs once.
+    has_run: bool,
 }
 
 impl JackDevice {
     /// A client with its ports, not yet running.
-    fn enter(&self) -> Result<Client, DeviceError> {
-        let mut client = enter(&self.spec, self.direction, PATIENCE)?;
-        let found = settings(&self.spec, &client, self.settings.channels)?;
-        if found.rate != self.settings.rate {
-            return Err(self.other_rate(found.rate.hertz()));
-        }
-        for channel in 1..=self.settings.channels.count() {
-            let name = match self.direction {
-                Direction::Capture => format!("in_{channel}"),
-                Direction::Playback => format!("out_{channel}"),
-            };
-            let added = CString::new(name).is_ok_and(|name| client.add_port(&name));
-            if !added {
-                return Err(self.spec.error(
-                    format!("the JACK server has no room for port {channel}"),
-                    "use fewer --channels, or start the server with more ports: jackd -p 1024",
-                ));
+    fn enter(&self) -> Result<Clerk, DeviceError> {
+        let (spec, direction, wanted) = (self.spec.clone(), self.direction, self.settings);
+        let work = move |client: &mut Client| {
+            let found = settings(&spec, client, wanted.channels)?;
+            if found.rate != wanted.rate {
+                return Err(other_rate(&spec, wanted.rate, found.rate.hertz()));
             }
-        }
-        self.notes.add(format!(
-            "{}: the client ‘{}’ of a JACK server at {}, {} frames a period, {} frames to the card",
-            self.spec,
-            client.name(),
-            found.rate,
-            found.period,
-            client.card_latency()
-        ));
-        Ok(client)
-    }
-
-    fn other_rate(&self, hertz: u32) -> DeviceError {
-        self.spec.error(
-            format!("the JACK server runs at {hertz} Hz now and not at {}", self.settings.rate),
-            "set its rate as it was, or start taut again",
-        )
-    }
-
-    /// Connects the ports as the name of the device asks for.
-    fn connect(&self, client: &Running) {
-        let counterparts = match &self.spec.connect {
-            Connect::Nothing => return,
-            Connect::Card => client.counterparts(true),
-            Connect::To(begin) => {
-                let mut all = client.counterparts(false);
-                all.retain(|name| name.starts_with(begin.as_str()));
-                all
-            }
+            add_ports(&spec, client, direction, wanted.channels)?;
+            Ok((client.name(), found, client.card_latency()))
         };
-        if let (Connect::To(begin), true) = (&self.spec.connect, counterparts.is_empty()) {
-            self.notes.add(format!(
-                "{}: no port of the JACK server begins with ‘{begin}’, so none is connected; \
-                 jack_lsp lists them",
-                self.spec
-            ));
-        }
-        for (channel, counterpart) in (0..self.settings.channels.count()).zip(&counterparts) {
-            if !client.connect(channel, counterpart) {
-                self.notes.add(format!(
-                    "{}: the JACK server did not connect channel {} with {counterpart}; connect it \
-                     by hand: jack_connect",
-                    self.spec,
-                    channel + 1
-                ));
-            }
-        }
+        let (clerk, (name, found, card)) = enter(&self.spec, direction, PATIENCE, work)?;
+        self.notes.add(format!(
+            "{}: the client ‘{name}’ of a JACK server at {}, {} frames a period, {card} frames to \
+             the card",
+            self.spec, found.rate, found.period,
+        ));
+        Ok(clerk)
     }
 
     /// Waits until there is a reason to end.
-    fn wait(&self, client: &Running, stop: &Stop) -> Ended {
-        use std::sync::atomic::Ordering::Relaxed;
-        let signals = client.signals();
+    fn wait(&self, clerk: &Clerk, stop: &Stop) -> Ended {
+        let signals = clerk.signals();
+        let mut watch = Watch::new(signals.seat.calls(), now());
         let mut period = self.settings.period;
         let mut freewheels = false;
         loop {
-            let rate = signals.rate.load(Relaxed);
+            let rate = signals.rate.load(Ordering::Relaxed);
             if stop.is_requested() {
                 return Ended::Stopped;
-            } else if signals.finished.load(Relaxed) {
+            } else if signals.finished.load(Ordering::Relaxed) {
                 return Ended::Finished;
-            } else if signals.shut_down.load(Relaxed) {
+            } else if signals.refused.load(Ordering::Relaxed) {
+                let answer = "the JACK server did not activate the client";
+                return Ended::Gone(self.spec.error(answer, "see what the server says"));
+            } else if signals.shut_down.load(Ordering::Relaxed) {
                 let answer = "the JACK server went, or dropped this client";
                 return Ended::Gone(self.spec.error(answer, "start it again"));
             } else if rate != 0 && rate != self.settings.rate.hertz() {
-                return Ended::Gone(self.other_rate(rate));
+                return Ended::Gone(other_rate(&self.spec, self.settings.rate, rate));
             }
-            let buffer = Frames::new(i64::from(signals.buffer.load(Relaxed)));
+            let buffer = Frames::new(i64::from(signals.buffer.load(Ordering::Relaxed)));
             if buffer > Frames::ZERO && buffer != period {
                 period = buffer;
                 self.note_period(period);
             }
-            if signals.freewheels.load(Relaxed) != freewheels {
+            if signals.freewheels.load(Ordering::Relaxed) != freewheels {
                 freewheels = !freewheels;
                 self.note_freewheel(freewheels);
             }
+            // Cycles have no length while the server freewheels.
+            let cycle = self.settings.rate.span_of(period);
+            if watch.is_silent(signals.seat.calls(), now(), cycle) && !freewheels {
+                let answer = "the JACK server stalled: it calls this client no more";
+                return Ended::Gone(self.spec.error(answer, STALLED));
+            }
             let latency = self.latency.get();
-            if latency != signals.stream() || signals.stale.swap(false, Relaxed) {
-                client.tell_stream(latency);
+            if latency != signals.stream() || signals.stale.swap(false, Ordering::Relaxed) {
+                signals.set_stream(latency);
+                clerk.ask(|client| client.tell());
             }
             sleep_until(now() + LOOK);
         }
@@ -299,21 +333,27 @@ impl Device for JackDevice {
     }
 
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
-        let client = match self.client.take().map_or_else(|| self.enter(), Ok) {
-            Ok(client) => client,
+        if std::mem::replace(&mut self.has_run, true) {
+            // What was the client's is needed to open it again.
+            self.clerk = None;
+        }
+        let clerk = match self.clerk.take().map_or_else(|| self.enter(), Ok) {
+            Ok(clerk) => clerk,
             Err(error) => return (process, Ended::Gone(error)),
         };
-        let adaptor = Adaptor::new(self.direction, self.settings);
-        match client.run(adaptor, self.settings.rate, process) {
-            Ok(client) => {
-                self.connect(&client);
-                let ended = self.wait(&client, stop);
-                (client.close(), ended)
+        clerk.signals().seat.give(process);
+        let (spec, notes, settings) = (self.spec.clone(), self.notes.clone(), self.settings);
+        let adaptor = Adaptor::new(self.direction, settings);
+        clerk.ask(move |client| {
+            if client.run(adaptor, settings.rate) {
+                connect(&spec, client, settings.channels, &notes);
+            } else {
+                client.signals().refused.store(true, Ordering::Relaxed);
             }
-            Err(process) => {
-                let answer = "the JACK server did not activate the client";
-                (process, Ended::Gone(self.spec.error(answer, "see what the server says")))
-            }
-        }
+        });
+        let ended = self.wait(&clerk, stop);
+        let process = clerk.signals().seat.take();
+        self.clerk = Some(clerk);
+        (process.expect("it was put in above, and only this takes it out"), ended)
     }
 }

@@ -16,6 +16,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{Device, DeviceError, Direction, Listener, Settings};
 
 pub mod alsa;
+mod callback;
 mod convert;
 pub mod file;
 pub mod jack;

@@ -1,8 +1,8 @@
 //! A client of a JACK server: opened, given ports, run and closed, without its dangers.
 //!
-//! The server's threads call into [`Handler`]s. The one that processes belongs to the process thread
-//! while the client is active and comes back from [`Client::close`]; all others only touch atomics
-//! ([`Signals`]).
+//! The server's threads call functions of ours: one calls what sits in a [`Seat`], all others only
+//! touch atomics ([`Signals`]). Much of what a client asks for waits for the server, without a
+//! limit: a client is used on a thread that can be given up (`clerk`).
 
 #![expect(unsafe_code, reason = "a C library is called")]
 
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tautline_io::clock::now;
-use tautline_proto::device::{Direction, Flow, Process};
+use tautline_proto::device::{Direction, Flow};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
@@ -23,6 +23,7 @@ use super::library::{
     AUDIO, CAPTURE_LATENCY, LatencyRange, Library, NO_START_SERVER, PLAYBACK_LATENCY,
     PORT_IS_INPUT, PORT_IS_OUTPUT, PORT_IS_PHYSICAL, RawClient, RawPort, SERVER_NAME,
 };
+use crate::callback::{Held, Seat};
 
 /// A port of ours, or one that the server knows by its name. Valid as long as its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,12 +35,16 @@ unsafe impl Send for Port {}
 unsafe impl Sync for Port {}
 
 /// What the server's threads and ours tell each other.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Signals {
     /// The server's threads are to do nothing here any more.
     leave: AtomicBool,
     /// So many of them are here.
     inside: AtomicU32,
+    /// What is called in every cycle.
+    pub(crate) seat: Seat,
+    /// The server did not activate the client.
+    pub(crate) refused: AtomicBool,
     /// The process said that it has finished.
     pub(crate) finished: AtomicBool,
     /// The server went, or dropped this client.
@@ -81,17 +86,22 @@ impl Signals {
         if self.leave.load(Ordering::SeqCst) { None } else { Some(inside) }
     }
 
-    /// Returns when none of the server's threads is here, and none will do anything any more.
+    /// Returns when none of the server's threads is here, and none will do anything any more. With
+    /// a server that stalls it does not return: one may wait in the library for an answer.
     fn send_away(&self) {
         self.leave.store(true, Ordering::SeqCst);
         while self.inside.load(Ordering::SeqCst) > 0 {
-            std::thread::sleep(Duration::from_micros(100));
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// See [`Client::tell_stream`].
+    /// What the stream takes from converter to converter, as [`Client::tell`] says it.
     pub(crate) fn stream(&self) -> Span {
         Span::from_nanos(self.stream.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_stream(&self, latency: Span) {
+        self.stream.store(latency.as_nanos(), Ordering::Relaxed);
     }
 }
 
@@ -111,7 +121,6 @@ struct Processing {
     rate: Rate,
     ports: Box<[Port]>,
     adaptor: Adaptor,
-    process: Box<dyn Process>,
     signals: Arc<Signals>,
 }
 
@@ -139,7 +148,6 @@ pub(crate) struct Client {
     /// Given to the library as long as the client is open.
     processing: Option<NonNull<Processing>>,
     notified: Option<NonNull<Notified>>,
-    ended: bool,
 }
 
 // SAFETY: the library takes a client on any thread; what the two pointers point to is ours alone
@@ -200,7 +208,6 @@ impl Client {
             signals,
             processing: None,
             notified: None,
-            ended: false,
         })
     }
 
@@ -231,8 +238,8 @@ impl Client {
     }
 
     /// Signals from and to the server's threads.
-    pub(crate) fn signals(&self) -> &Signals {
-        &self.signals
+    pub(crate) fn signals(&self) -> Arc<Signals> {
+        Arc::clone(&self.signals)
     }
 
     /// What the card takes in this client's direction: the most that any physical port says.
@@ -280,20 +287,14 @@ impl Client {
         answer == 0 || answer == libc::EEXIST
     }
 
-    /// Says how long the stream takes from converter to converter, for other programs to know.
-    pub(crate) fn tell_stream(&self, latency: Span) {
-        self.signals.stream.store(latency.as_nanos(), Ordering::Relaxed);
+    /// Has other programs ask for the latencies of our ports anew.
+    pub(crate) fn tell(&self) {
         // SAFETY: the client is open. What a server that has gone answers changes nothing.
         unsafe { (self.library.recompute_total_latencies)(self.raw.as_ptr()) };
     }
 
-    /// Calls `process` from now on, in every cycle; gives it back if the server does not take this.
-    pub(crate) fn run(
-        mut self,
-        adaptor: Adaptor,
-        rate: Rate,
-        process: Box<dyn Process>,
-    ) -> Result<Running, Box<dyn Process>> {
+    /// Calls what sits in the seat from now on, in every cycle; whether the server takes this. Once.
+    pub(crate) fn run(&mut self, adaptor: Adaptor, rate: Rate) -> bool {
         let (library, raw) = (self.library, self.raw);
         let ports: Box<[Port]> = self.ports.as_slice().into();
         let notified = Notified {
@@ -305,14 +306,13 @@ impl Client {
             signals: Arc::clone(&self.signals),
         };
         let signals = Arc::clone(&self.signals);
-        let processing =
-            Processing { library, client: raw, rate, ports, adaptor, process, signals };
+        let processing = Processing { library, client: raw, rate, ports, adaptor, signals };
         let processing = NonNull::from(Box::leak(Box::new(processing)));
         let notified = NonNull::from(Box::leak(Box::new(notified)));
         (self.processing, self.notified) = (Some(processing), Some(notified));
         let (client, context) = (raw.as_ptr(), notified.as_ptr().cast());
         // SAFETY: the client is open and not active; both contexts are taken back only after it is
-        // closed (`end`), and each callback casts to what it is given here.
+        // closed (`drop`), and each callback casts to what it is given here.
         let refused = unsafe {
             (library.on_info_shutdown)(client, shut_down, context);
             (library.set_process_callback)(client, called, processing.as_ptr().cast())
@@ -323,15 +323,13 @@ impl Client {
                 | (library.set_latency_callback)(client, latency_asked, context)
                 | (library.activate)(client)
         };
-        let running = Running(self);
-        if refused == 0 { Ok(running) } else { Err(running.close()) }
+        refused == 0
     }
+}
 
-    /// Once; nothing else of this client may be called afterwards.
-    fn end(&mut self) -> Option<Box<dyn Process>> {
-        if std::mem::replace(&mut self.ended, true) {
-            return None;
-        }
+impl Drop for Client {
+    /// Waits for the server.
+    fn drop(&mut self) {
         // JACK2 cancels the threads of a client that it closes, wherever they are
         // (`PTHREAD_CANCEL_ASYNCHRONOUS`): none may be in code of ours then.
         self.signals.send_away();
@@ -340,32 +338,8 @@ impl Client {
         // SAFETY: the library has ended its threads, so the contexts that `run` leaked are ours.
         unsafe {
             drop(self.notified.take().map(|context| Box::from_raw(context.as_ptr())));
-            self.processing.take().map(|context| Box::from_raw(context.as_ptr()).process)
+            drop(self.processing.take().map(|context| Box::from_raw(context.as_ptr())));
         }
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-/// A client that calls a process.
-pub(crate) struct Running(Client);
-
-impl Running {
-    /// Ends it and gives the process back. The server may have gone.
-    pub(crate) fn close(mut self) -> Box<dyn Process> {
-        self.0.end().expect("the process of a client that runs is with it until it ends")
-    }
-}
-
-impl std::ops::Deref for Running {
-    type Target = Client;
-
-    fn deref(&self) -> &Client {
-        &self.0
     }
 }
 
@@ -416,6 +390,9 @@ impl Processing {
     fn cycle(&mut self, frames: u32) {
         let signals = &*self.signals;
         let mut buffers = Buffers { library: self.library, ports: &self.ports, frames };
+        let mut held = signals.seat.hold();
+        let process = held.as_mut().and_then(Held::process);
+        let Some(process) = process else { return self.adaptor.silence(&mut buffers, 0) };
         if signals.freewheels.load(Ordering::Relaxed) || signals.finished.load(Ordering::Relaxed) {
             signals.interrupted.store(true, Ordering::Relaxed);
             return self.adaptor.silence(&mut buffers, 0);
@@ -442,7 +419,7 @@ impl Processing {
             xruns,
             latency: signals.latency(),
         };
-        let flow = self.adaptor.cycle(self.process.as_mut(), woken, &mut buffers);
+        let flow = self.adaptor.cycle(process, woken, &mut buffers);
         if flow == Flow::Finished {
             signals.finished.store(true, Ordering::Relaxed);
         }

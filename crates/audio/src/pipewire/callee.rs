@@ -1,7 +1,7 @@
 //! What the graph calls once per cycle, on a thread of PipeWire's own.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use pipewire::buffer::Buffer;
 use pipewire::stream::StreamRef;
@@ -12,6 +12,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::course::{Course, Place, Report};
 use super::priority::Priority;
+use crate::callback::{Held, Seat};
 
 /// Frames that the process is given at a time, at the most: what it has room for.
 const LONGEST: usize = 4096;
@@ -20,9 +21,8 @@ const BYTES: usize = size_of::<f32>();
 
 /// What the thread that runs the device and the one of the graph share.
 pub(super) struct Shared {
-    /// Locked by the graph's thread with `try_lock` only, which is one exchange of a word, and by
-    /// the other to put the process in and to take it out: it waits for the cycle that is going on.
-    process: Mutex<Option<Box<dyn Process>>>,
+    /// What the graph calls.
+    pub(super) seat: Seat,
     /// The process said that it has finished.
     over: AtomicBool,
     /// Ticks of a cycle in the upper half, ticks per second in the lower; 0 before the first.
@@ -35,7 +35,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new() -> Self {
         Self {
-            process: Mutex::new(None),
+            seat: Seat::default(),
             over: AtomicBool::new(false),
             pace: AtomicU64::new(0),
             way: AtomicI64::new(0),
@@ -48,12 +48,7 @@ impl Shared {
     pub(super) fn give(&self, process: Box<dyn Process>) {
         self.priority.take_from_this_thread();
         self.over.store(false, Ordering::Relaxed);
-        *self.process.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
-    }
-
-    /// The graph calls it no more.
-    pub(super) fn take(&self) -> Option<Box<dyn Process>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.seat.give(process);
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -94,8 +89,8 @@ impl Callee {
     pub(super) fn call(&mut self, stream: &StreamRef, report: Option<Report>) {
         let now = now();
         let shared = Arc::clone(&self.shared);
-        let mut process = shared.process.try_lock().ok();
-        let process = process.as_mut().and_then(|process| process.as_deref_mut());
+        let mut held = shared.seat.hold();
+        let process = held.as_mut().and_then(Held::process);
         if process.is_some() && !std::mem::replace(&mut self.begun, true) {
             shared.priority.give_to_this_thread();
         }

@@ -75,6 +75,7 @@ impl Course {
 
     /// From the beginning of the last cycle to the instant at which its block meets the converter,
     /// or the other way round.
+    #[cfg(feature = "pipewire")]
     pub(super) fn way(&self) -> Span {
         self.way
     }

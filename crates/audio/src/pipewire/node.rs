@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 use pipewire::properties::Properties;
 use pipewire::spa::utils::Direction as Way;
 use pipewire::stream::{Stream, StreamFlags, StreamListener, StreamState};
+use tautline_io::clock::now;
 use tautline_proto::device::{Device, DeviceError, Direction, Ended, Process, Settings, Stop};
 use tautline_proto::time::Span;
 
 use super::callee::{Callee, Shared, report};
 use super::server::{Found, Purpose, Server, Survey};
 use super::{PipeWireSpec, Shape, pods};
+use crate::callback::Watch;
 use crate::{Notes, StreamLatency};
 
 /// How long a node may take to be in the graph.
@@ -125,6 +127,17 @@ impl Node {
         if let Some(why) = held.gone() {
             return Err(failed(&why));
         }
+        // A node that is back and silent would take the timer's place for nothing.
+        let mut watch = Watch::new(0, now());
+        while shared.seat.calls() == 0 {
+            held.server.iterate(LOOK);
+            if let Some(why) = held.gone() {
+                return Err(failed(&why));
+            }
+            if watch.is_silent(0, now(), Span::ZERO) {
+                return Err(silent(&name));
+            }
+        }
         let (notes, latency) = (notes.clone(), latency.clone());
         let (promised, told) = (Span::ZERO, None);
         Ok(Self { name, direction, settings, notes, latency, promised, shared, told, held })
@@ -141,6 +154,12 @@ impl Node {
         let [ports, node] = pods::latency(way(self.direction), latency);
         // A graph that cannot be told goes on as before.
         let _ = self.held.stream.update_params(&mut [ports.pod(), node.pod()]);
+    }
+
+    /// How often the graph calls, as far as it is known.
+    fn cycle(&self) -> Span {
+        let (ticks, hertz) = self.shared.pace().unwrap_or((0, 1));
+        Span::from_nanos(i64::from(ticks) * 1_000_000_000 / i64::from(hertz.max(1)))
     }
 
     /// Tells the pace of the graph when it is known, and when it changes.
@@ -170,6 +189,17 @@ impl Node {
     }
 }
 
+/// The graph does not call the node.
+fn silent(name: &str) -> DeviceError {
+    DeviceError {
+        tried: name.to_owned(),
+        answer:
+            "PipeWire does not call the node: the server stalled, or there is no session manager"
+                .to_owned(),
+        mend: "start both again: systemctl --user restart pipewire wireplumber".to_owned(),
+    }
+}
+
 impl Held {
     /// Why the node is no longer in a graph.
     fn gone(&self) -> Option<String> {
@@ -184,6 +214,7 @@ impl Device for Node {
 
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
         self.shared.give(process);
+        let mut watch = Watch::new(self.shared.seat.calls(), now());
         let ended = loop {
             self.held.server.iterate(LOOK);
             self.tell();
@@ -194,6 +225,9 @@ impl Device for Node {
             if self.shared.is_over() {
                 break Ended::Finished;
             }
+            if watch.is_silent(self.shared.seat.calls(), now(), self.cycle()) {
+                break Ended::Gone(silent(&self.name));
+            }
             if let Some(answer) = self.held.gone() {
                 break Ended::Gone(DeviceError {
                     tried: self.name.clone(),
@@ -203,7 +237,8 @@ impl Device for Node {
                 });
             }
         };
-        let process = self.shared.take().expect("it was put in above, and only this takes it out");
+        let process =
+            self.shared.seat.take().expect("it was put in above, and only this takes it out");
         (process, ended)
     }
 }

@@ -167,6 +167,42 @@ fn a_server_that_answers_nobody_is_not_waited_for() {
 }
 
 #[test]
+fn a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once() {
+    let test = "a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once";
+    let _turn = beside();
+    let Some(server) = Server::start(test, 256) else { return };
+    let (onlooker, address) = (Onlooker::new(), loopback());
+    let timing = "--channels 2 --latency 100ms";
+    let recv = recv(&server.device("hears", "system"), &format!("--from {address} {timing}"));
+    let to = format!("--to {address} --to {} {timing}", onlooker.address());
+    let sends = send(&server.device("sends", "system"), &to);
+    let ends = send(&server.device("ends", "system"), &format!("--to {} {timing}", loopback()));
+    let ends = ends.wait_for("the client ‘ends’ of a JACK server at");
+    server.await_latencies("ends:in_2", "4544 4544", "256 256");
+    onlooker.hear(300);
+    server.signal("-STOP");
+    // Before anybody can know that the server stalled.
+    ends.signal("-INT");
+    ends.end().well();
+    let stalled =
+        "the JACK server stalled: it calls this client no more; see whether it was stopped";
+    let (sends, recv) = (sends.wait_for(stalled), recv.wait_for(stalled));
+    // The gap is half a second, the rest comes by the timer.
+    onlooker.hear(2500);
+    let sends = sends.wait_for("the JACK server did not answer within 1s");
+    server.signal("-CONT");
+    let (sends, recv) = (sends.wait_for("sends: it is back"), recv.wait_for("hears: it is back"));
+    onlooker.hear(500);
+    // And while a timer stands in for it.
+    server.signal("-STOP");
+    onlooker.hear(2500);
+    for running in [sends, recv] {
+        running.signal("-INT");
+        running.end().well();
+    }
+}
+
+#[test]
 fn devices_lists_the_server_that_runs() {
     let test = "devices_lists_the_server_that_runs";
     let _turn = beside();

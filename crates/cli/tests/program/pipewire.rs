@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::common::desktop::{Desktop, QUANTUM, is_linked, node, ports_of};
 use crate::common::program::Running;
 use crate::common::sound::{Shape, Sound};
-use crate::common::{alone, beside, free_udp_ports, loopback};
+use crate::common::{Onlooker, alone, beside, free_udp_ports, loopback};
 
 /// Both ends of a stream of which everything is known beforehand.
 const BOTH: &str = "--latency 400ms --no-witness";
@@ -29,6 +29,11 @@ fn send(desktop: &Desktop, input: &str, to: &str) -> Running {
     desktop.taut(&format!("send --input {input} --to {to} --report none {BOTH}")).start()
 }
 
+/// Returns when the graph calls it: nothing that is played to it from now on is lost.
+fn sink(desktop: &Desktop, to: &str) -> Running {
+    send(desktop, "pipewire:Kitchen", to).wait_for("Kitchen: the graph calls every")
+}
+
 fn recv(desktop: &Desktop, from: &str, output: &str) -> Running {
     let line = format!("recv --from {from} --output {output} --report json {SHAPE} {BOTH}");
     desktop.taut(&line).start()
@@ -46,7 +51,7 @@ fn a_sender_is_a_sink_and_a_receiver_a_source_of_their_names() {
     let Some(desktop) = Desktop::start(test) else { return };
     let _turn = beside();
     let address = loopback();
-    let _send = send(&desktop, "pipewire:Kitchen", &address);
+    let _send = sink(&desktop, &address);
     let _recv = recv(&desktop, &address, "pipewire:Stage");
     // A sink can also be listened to, by ports of its own.
     for (name, class, ports) in [("Kitchen", "Audio/Sink", 4), ("Stage", "Audio/Source", 2)] {
@@ -68,7 +73,7 @@ fn what_is_played_to_the_sink_is_heard_bit_for_bit_and_when_it_was_promised() {
     let sent = noise(&desktop, 1500);
     let address = loopback();
     let recv = recv(&desktop, &address, "file:heard.wav").listening();
-    let send = send(&desktop, "pipewire:Kitchen", &address);
+    let send = sink(&desktop, &address);
     desktop.node("Kitchen", 4);
     desktop.pw_cat("--playback --target Kitchen sent.wav").run().well();
     send.signal("-INT");
@@ -115,7 +120,7 @@ fn the_latency_is_the_configured_one_by_another_programs_recording() {
     let sent = noise(&desktop, 1500);
     let address = loopback();
     let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
-    let _send = send(&desktop, "pipewire:Kitchen", &address);
+    let _send = sink(&desktop, &address);
     desktop.node("Stage", 2);
     desktop.node("Kitchen", 4);
     // One recorder hears what the player hands in and what comes out at the other end.
@@ -155,7 +160,7 @@ fn the_graph_is_told_what_the_network_takes() {
     let _turn = beside();
     let address = loopback();
     let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
-    let _send = send(&desktop, "pipewire:Kitchen", &address);
+    let _send = sink(&desktop, &address);
     // From the graph to the far converter, or back: the latency without this end's cycle.
     let told = 400_000_000 - (QUANTUM * 1_000_000_000 / 48_000) as i64;
     for (name, way) in [("Kitchen", "Input"), ("Stage", "Output")] {
@@ -221,7 +226,7 @@ fn a_server_that_goes_is_waited_for_and_its_graph_joined_again() {
     let test = "a_server_that_goes_is_waited_for_and_its_graph_joined_again";
     let Some(mut desktop) = Desktop::start(test) else { return };
     let _turn = beside();
-    let send = send(&desktop, "pipewire:Kitchen", &loopback());
+    let send = sink(&desktop, &loopback());
     desktop.node("Kitchen", 4);
     desktop.crash();
     let send = send.wait_for("a timer goes on in its place");
@@ -230,6 +235,49 @@ fn a_server_that_goes_is_waited_for_and_its_graph_joined_again() {
     desktop.node("Kitchen", 4);
     send.signal("-INT");
     send.end().well();
+}
+
+#[test]
+fn a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once() {
+    let test = "a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once";
+    let Some(desktop) = Desktop::start(test) else { return };
+    let _turn = beside();
+    let onlooker = Onlooker::new();
+    let sends = sink(&desktop, &onlooker.address());
+    let ends = send(&desktop, "pipewire:Hall", &loopback());
+    desktop.node("Kitchen", 4);
+    desktop.node("Hall", 4);
+    onlooker.hear(300);
+    desktop.signal("-STOP");
+    // Before anybody can know that the server stalled.
+    ends.signal("-INT");
+    ends.end().well();
+    let stalled = "pipewire:Kitchen: PipeWire does not call the node";
+    let sends = sends.wait_for(stalled).wait_for("a timer goes on in its place");
+    // The gap is shorter than a second, the rest comes by the timer.
+    onlooker.hear(3000);
+    desktop.signal("-CONT");
+    let sends = sends.wait_for("pipewire:Kitchen: it is back");
+    onlooker.hear(500);
+    // And while a timer stands in for it.
+    desktop.signal("-STOP");
+    onlooker.hear(3000);
+    sends.signal("-INT");
+    sends.end().well();
+}
+
+#[test]
+fn a_server_without_a_session_manager_is_answered_with_what_is_missing() {
+    let test = "a_server_without_a_session_manager_is_answered_with_what_is_missing";
+    let Some(mut desktop) = Desktop::start(test) else { return };
+    let _turn = beside();
+    desktop.lose_manager();
+    let line = format!("send --input pipewire:Kitchen --to {} --report none", loopback());
+    let ended = desktop.taut(&line).run();
+    assert_eq!(ended.status, Some(3), "{ended:#?}");
+    let says =
+        "or there is no session manager; start both again: systemctl --user restart pipewire";
+    assert!(ended.said.iter().any(|line| line.contains(says)), "{ended:#?}");
 }
 
 #[test]

@@ -143,6 +143,16 @@ impl Desktop {
         self.server = None;
     }
 
+    /// Sends the server a signal.
+    pub(crate) fn signal(&self, signal: &str) {
+        self.server.iter().for_each(|running| running.signal(signal));
+    }
+
+    /// Ends the session manager.
+    pub(crate) fn lose_manager(&mut self) {
+        self.manager = None;
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
