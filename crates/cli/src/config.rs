@@ -83,9 +83,12 @@ pub(crate) fn arguments() -> Result<Arguments, Failure> {
     Ok(arguments)
 }
 
-/// Whether the file has a say in a command: not in those that write pages for the installation.
+/// Whether the file has a say in a command: not in those that write pages for the installation, nor
+/// in the list that one may need in order to write the file.
 fn takes_options(command: &Command) -> bool {
-    !command.is_hide_set() && command.get_arguments().any(|argument| argument.get_long().is_some())
+    !command.is_hide_set()
+        && command.get_name() != "devices"
+        && command.get_arguments().any(|argument| argument.get_long().is_some())
 }
 
 /// Where it cannot be read and why, in one line.

@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(floor(&asked(3)).verdict, Verdict::Fine);
         let found = floor(&asked(2));
         assert_eq!(found.verdict, Verdict::Spoils);
-        assert!(found.why.contains("use --latency 3.000ms"), "{}", found.why);
+        assert!(found.why.contains("use --latency 3ms,"), "{}", found.why);
         let mut short = asked(2);
         short.format.packet = Frames::new(32);
         assert_eq!(floor(&short).verdict, Verdict::Fine);

@@ -219,9 +219,9 @@ fn a_quantum_that_leaves_no_time_is_found_and_mended() {
         let line = format!("doctor --report json --latency {latency}");
         Findings::of(&desktop.taut(&line))
     };
-    // 1024 frames at 48 kHz are 21.3 ms, and two ends take two of them.
-    assert_eq!(look("50ms").verdict("pipewire"), "fine");
-    assert_eq!(look("30ms").verdict("pipewire"), "warns");
+    // 4096 frames at 48 kHz are 85.3 ms, and two ends take two of them.
+    assert_eq!(look("200ms").verdict("pipewire"), "fine");
+    assert_eq!(look("120ms").verdict("pipewire"), "warns");
     let found = look("5ms");
     assert_eq!(found.verdict("pipewire"), "spoils");
     let (program, line) = found.mend("pipewire").split_once(' ').unwrap();
