@@ -253,7 +253,7 @@ fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
     }
     let _turn = beside();
     for (pcm, words, errno) in [
-        ("taut", "add to \"rtp://HOST:5004\"", "Invalid argument"),
+        ("taut", "write taut:HOST, or to \"rtp://HOST:5004\"", "Invalid argument"),
         ("taut:no.such.host.invalid", "give an IP address", "No such device or address"),
         ("taut:127.0.0.1,5", "write latency \"5ms\"", "Invalid argument"),
         ("taut:5", "names no host", "Invalid argument"),
