@@ -2,15 +2,23 @@
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::program::{Call, PATIENCE, Running, call, words};
 use super::skipped;
 
-/// Runs until it is dropped.
+/// Servers of one user share a data base, in which two that start at once can fail each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// How often a server that does not come up is started, and for how many seconds it is waited for.
+const TRIES: (u32, u32) = (4, 10);
+
+/// Runs until it is dropped; no other test has one meanwhile.
 pub(crate) struct Server {
     pub(crate) name: String,
     running: Option<Running>,
+    _only: MutexGuard<'static, ()>,
 }
 
 impl Server {
@@ -26,7 +34,9 @@ impl Server {
         }
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("taut-test-{}-{number}", std::process::id());
-        let mut server = Self { name, running: None };
+        // A test that failed left nothing here that another could stumble over.
+        let only = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut server = Self { name, running: None, _only: only };
         server.restart(buffer);
         Some(server)
     }
@@ -38,9 +48,16 @@ impl Server {
         let granted = real_time.is_ok_and(|done| done.status.success());
         let scheduled = if granted { "-R -P 70" } else { "-r" };
         let line = format!("{scheduled} -n {} -d dummy -r 48000 -p {buffer}", self.name);
-        self.running = Some(call("jackd", words(&line)).start());
-        let wait = format!("--server {} --wait --timeout {}", self.name, PATIENCE.as_secs());
-        call("jack_wait", words(&wait)).run().well();
+        let (tries, seconds) = TRIES;
+        let wait = format!("--server {} --wait --timeout {seconds}", self.name);
+        for _ in 0..tries {
+            self.running = Some(call("jackd", words(&line)).start());
+            if call("jack_wait", words(&wait)).run().status == Some(0) {
+                return;
+            }
+            self.stop();
+        }
+        panic!("`jackd {line}` does not come up, tried {tries} times for {seconds} s");
     }
 
     /// Ends it as a user does.
