@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::PoisonError;
 
 use tautline_dsp::signal::{Frequency, Sine};
+use tautline_proto::card_clock::CardRing;
 use tautline_proto::device::{Device, DeviceError, Direction, Settings};
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::Frames;
 use tautline_proto::units::{Ppm, Rate};
 
 use crate::pace::{HostPace, Pace};
@@ -14,9 +15,6 @@ use crate::recorder::Recorder;
 use crate::source::{FileSource, Source};
 use crate::virtual_card::{Dock, Ends, Parts, VirtualCard, gone};
 use crate::{DeviceSpec, Extras, Notes};
-
-/// A file is no real card: it waits so long for a program that is late, and loses nothing.
-const PATIENCE: Span = Span::from_secs(1);
 
 /// The card that `parts` describe, back with the ends that it left at `dock`.
 pub(crate) fn reopen_card(parts: &Parts, dock: &Dock) -> Result<Box<dyn Device>, DeviceError> {
@@ -62,7 +60,8 @@ pub(crate) fn parts(spec: &DeviceSpec, direction: Direction, wanted: Settings) -
             parts.settings.period = options.period.unwrap_or(wanted.period);
             parts.settings.periods = options.periods.unwrap_or(wanted.periods);
         }
-        DeviceSpec::File(_) => parts.patience = wanted.rate.frames_within(PATIENCE),
+        // A file is no real card: it waits for a program that is late, and loses nothing.
+        DeviceSpec::File(_) => parts.patience = wanted.rate.frames_within(CardRing::PATIENCE),
         _ => {}
     }
     parts.settings.period = parts.settings.period.max(Frames::new(1));

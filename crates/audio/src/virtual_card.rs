@@ -8,7 +8,7 @@
 //! A `file:` card differs in one thing from a real one: it is *patient*. A real card has played
 //! silence where its program came late, and has overwritten what it captured. A file need not: up
 //! to a second late, the blocks are taken one after the other for the instants they were due at,
-//! so a recording is whole and bit-exact on a machine that is busy. [`Side::meets`] lies in the
+//! so a recording is whole and bit-exact on a machine that is busy. [`Side::meets`](tautline_proto::device::Side::meets) lies in the
 //! past for such a block, and what arrived by now is played in it. `virtual:?record=` is strict: it
 //! records what a real card would have played.
 
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tautline_io::realtime;
 use tautline_proto::card_clock::{CaptureRing, CardClock, PlaybackRing};
 use tautline_proto::device::{
-    Cycle, Device, DeviceError, Direction, Ended, Flow, Listener, Process, Settings, Side, Stop,
+    Cycle, Device, DeviceError, Direction, Ended, Flow, Listener, Process, Settings, Stop,
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
@@ -188,18 +188,10 @@ impl VirtualCard {
             let turn = ring.begin(now);
             self.play_silence(&clock, turn.frame, turn.skipped);
             self.block.fill(0.0);
-            let mut cycle = Cycle {
-                now,
-                capture: Side::absent(),
-                playback: Side {
-                    samples: &mut self.block,
-                    meets: turn.meets,
-                    uncertainty: CardClock::UNCERTAINTY,
-                    skipped: turn.skipped,
-                },
-                // A block that lost its head and the frames missed after it are one starvation.
-                xruns: u32::from(late.max(turn.skipped) > Frames::ZERO),
-            };
+            // A block that lost its head and the frames missed after it are one starvation.
+            let xruns = u32::from(late.max(turn.skipped) > Frames::ZERO);
+            let side = turn.side(&mut self.block);
+            let mut cycle = Cycle::one_way(Direction::Playback, now, side, xruns);
             let flow = process.process(&mut cycle);
             late = ring.finish(self.pace.now());
             let missed = self.parts.settings.channels.samples_in(late);
@@ -252,17 +244,9 @@ impl VirtualCard {
                 return Ok(Ended::Finished);
             }
             let overrun = u32::from(turn.skipped > Frames::ZERO);
-            let mut cycle = Cycle {
-                now,
-                capture: Side {
-                    samples: &mut self.block,
-                    meets: turn.meets,
-                    uncertainty: CardClock::UNCERTAINTY,
-                    skipped: turn.skipped,
-                },
-                playback: Side::absent(),
-                xruns: overrun + u32::from(filled == Filled::Starved),
-            };
+            let xruns = overrun + u32::from(filled == Filled::Starved);
+            let side = turn.side(&mut self.block);
+            let mut cycle = Cycle::one_way(Direction::Capture, now, side, xruns);
             let flow = process.process(&mut cycle);
             if flow == Flow::Finished || filled == Filled::Last {
                 return Ok(Ended::Finished);

@@ -5,7 +5,7 @@
 //! computed from that absolute count in 128-bit integers, so a card that runs for years is as exact
 //! as one that has just started.
 
-use crate::device::Settings;
+use crate::device::{Direction, Settings, Side};
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::{Ppm, Rate};
 
@@ -84,6 +84,14 @@ pub struct Turn {
     /// Frames between the block before and this one that the program missed: played as silence, or
     /// lost.
     pub skipped: Frames,
+}
+
+impl Turn {
+    /// Its block as a process sees it.
+    pub fn side<'a>(&self, samples: &'a mut [f32]) -> Side<'a> {
+        let (meets, skipped) = (self.meets, self.skipped);
+        Side { samples, meets, uncertainty: CardClock::UNCERTAINTY, skipped }
+    }
 }
 
 /// The playing side: the program keeps ahead of the hardware, or the card starves.
@@ -195,6 +203,58 @@ impl CaptureRing {
         };
         self.program += self.ring.period;
         turn
+    }
+}
+
+/// The ring of a card without hardware that plays for no converter, whichever way it goes: it waits
+/// up to [`CardRing::PATIENCE`] for a late program, which then loses nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CardRing {
+    /// It captures.
+    Capture(CaptureRing),
+    /// It plays.
+    Playback(PlaybackRing),
+}
+
+impl CardRing {
+    /// A host that freezes is back by then, and a program that is not there will not come.
+    pub const PATIENCE: Span = Span::from_secs(1);
+
+    /// An empty ring at the start of `clock`.
+    pub fn new(direction: Direction, clock: CardClock, settings: &Settings) -> Self {
+        let patience = settings.rate.frames_within(Self::PATIENCE);
+        match direction {
+            Direction::Capture => {
+                Self::Capture(CaptureRing::new(clock, settings).patient(patience))
+            }
+            Direction::Playback => {
+                Self::Playback(PlaybackRing::new(clock, settings).patient(patience))
+            }
+        }
+    }
+
+    /// When the next period is full, or free.
+    pub fn wakes(&self) -> LocalTime {
+        match self {
+            Self::Capture(ring) => ring.wakes(),
+            Self::Playback(ring) => ring.wakes(),
+        }
+    }
+
+    /// The program woke at `now`.
+    pub fn begin(&mut self, now: LocalTime) -> Turn {
+        match self {
+            Self::Capture(ring) => ring.begin(now),
+            Self::Playback(ring) => ring.begin(now),
+        }
+    }
+
+    /// The block was taken, or written, which took until `now`.
+    pub fn finish(&mut self, now: LocalTime) {
+        if let Self::Playback(ring) = self {
+            // Whole, since a patient ring takes late blocks.
+            ring.finish(now);
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! earliest by the line counts, and a filter of two states makes offset and rate of those. No clock
 //! is asked here: readings are arguments.
 
-use crate::clock::{Belief, Line};
+use crate::clock::{Belief, Line, Odd, Round};
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::Rate;
 
@@ -38,19 +38,8 @@ pub struct CardLine {
     rounds: u32,
     /// The last error, and half the mean square of what errors differ by: the variance of readings.
     jitter: (f64, f64),
-    /// Rounds that were all far beside the line, and the one nearest to it.
-    odd: (u32, f64),
+    odd: Odd,
     given: Given,
-}
-
-/// Readings since the round was opened: how many, and the earliest by the line.
-#[derive(Debug, Clone, Copy, Default)]
-struct Round {
-    opened: i64,
-    count: u32,
-    earliest: Option<(f64, i64, i64)>,
-    /// What the line was moved by meanwhile, while it is still sought.
-    moved: f64,
 }
 
 /// Where the last block ends.
@@ -91,10 +80,10 @@ impl CardLine {
             grain,
             line: None,
             ran: 0.0,
-            round: Round::default(),
+            round: Round::opened(0),
             rounds: 0,
             jitter: (0.0, 0.0),
-            odd: (0, 0.0),
+            odd: Odd::NONE,
             given: Given::Nothing,
         }
     }
@@ -109,7 +98,7 @@ impl CardLine {
         self.ran = self.line.map_or(self.ran, |line| line.rate());
         self.line = None;
         self.rounds = 0;
-        self.odd = (0, 0.0);
+        self.odd = Odd::NONE;
         if let Given::Until(end) = self.given {
             self.given = Given::Before(end);
         }
@@ -121,41 +110,33 @@ impl CardLine {
         let Some(line) = &mut self.line else {
             let line = Line::through(first, second, Self::START, Self::BELIEF).running(self.ran);
             self.line = Some(line);
-            self.round = Round { opened: second, ..Round::default() };
+            self.round = Round::opened(second);
             return;
         };
         let error = line.error(first, second);
-        if error < 0.0 && self.rounds < Self::SOUGHT {
-            line.move_by(error);
-            self.round.moved += error;
-            self.round.earliest = Some((0.0, first, second));
-        } else if self.round.earliest.is_none_or(|(earliest, ..)| error < earliest) {
-            self.round.earliest = Some((error, first, second));
-        }
-        self.round.count += 1;
+        self.round.take(line, (first, second), error, self.rounds < Self::SOUGHT);
         if second - self.round.opened >= Self::ROUND && self.round.count >= Self::LEAST {
             self.close(second);
         }
     }
 
     fn close(&mut self, now: i64) {
-        let round = core::mem::replace(&mut self.round, Round { opened: now, ..Round::default() });
-        let (Some(line), Some((_, first, second))) = (&mut self.line, round.earliest) else {
-            return;
-        };
+        let round = core::mem::replace(&mut self.round, Round::opened(now));
+        let Some(line) = &mut self.line else { return };
+        let Some((first, second)) = round.close(line) else { return };
         self.rounds = self.rounds.saturating_add(1);
-        // The filter is to see all of it, as it says as much of the rate.
-        line.move_by(-round.moved);
         let since = first.saturating_sub(line.at()).max(0) as f64;
         line.advance(first);
         let error = line.error(first, second);
         let noise = self.jitter.1.max(Self::READING * Self::READING);
         let odd = Self::LEAST_ODD.max(6.0 * (line.deviation() + noise.sqrt()));
         if error.abs() > odd && self.rounds > Self::SOUGHT {
-            self.doubt(error);
+            if let Some(nearest) = self.odd.doubt(error, (Self::LATER, Self::EARLIER)) {
+                line.move_by(nearest);
+            }
             return;
         }
-        self.odd = (0, 0.0);
+        self.odd = Odd::NONE;
         let weight = (since / Self::JUDGED).clamp(1.0 / 64.0, 0.25);
         if self.rounds > Self::SOUGHT {
             let differs = (error - self.jitter.0) * (error - self.jitter.0) / 2.0;
@@ -163,23 +144,6 @@ impl CardLine {
         }
         self.jitter.0 = error;
         line.correct(error, noise, (weight, Self::JUDGED.max(since)));
-    }
-
-    /// A round lies `error` beside the line: if others say the same the line goes there.
-    fn doubt(&mut self, error: f64) {
-        let (count, nearest) = self.odd;
-        self.odd = match count > 0 && nearest * error > 0.0 {
-            true if nearest.abs() < error.abs() => (count + 1, nearest),
-            true => (count + 1, error),
-            false => (1, error),
-        };
-        let (count, nearest) = self.odd;
-        if count >= if error > 0.0 { Self::LATER } else { Self::EARLIER } {
-            if let Some(line) = &mut self.line {
-                line.move_by(nearest);
-            }
-            self.odd = (0, 0.0);
-        }
     }
 
     /// When `frame` meets the converter, by the line as it is now; `None` before the first reading.

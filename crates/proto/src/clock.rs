@@ -12,6 +12,7 @@ mod kept;
 mod line;
 mod mapping;
 mod media;
+mod round;
 mod ways;
 
 use core::fmt;
@@ -25,6 +26,7 @@ pub use kept::{Choice, KeptClock};
 pub(crate) use line::{Belief, Line};
 pub use mapping::{ClockMapping, ClockSource};
 pub use media::{MediaClock, Reading};
+pub(crate) use round::{Odd, Round};
 
 /// An instant on some host's wall clock as RTCP carries it: nanoseconds since the Unix epoch.
 ///

@@ -83,6 +83,17 @@ pub struct Cycle<'a> {
     pub xruns: u32,
 }
 
+impl<'a> Cycle<'a> {
+    /// A wake-up of a device that goes one way.
+    pub fn one_way(direction: Direction, now: LocalTime, side: Side<'a>, xruns: u32) -> Self {
+        let (capture, playback) = match direction {
+            Direction::Capture => (side, Side::absent()),
+            Direction::Playback => (Side::absent(), side),
+        };
+        Self { now, capture, playback, xruns }
+    }
+}
+
 /// Whether a process wants to be called again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {

@@ -1,24 +1,21 @@
 //! The device between the application's ring and the engine: a clock, and one period per wake-up.
 //!
 //! It keeps the time of a card without hardware ([`tautline_proto::card_clock`]) and not the
-//! application's, so a slow application costs silence and the stream goes on.
+//! application's, so a slow application costs silence and the stream goes on. A thread that wakes late
+//! loses nothing, since the application's sound is there and waits too.
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::realtime;
-use tautline_proto::card_clock::{CaptureRing, CardClock, PlaybackRing};
-use tautline_proto::device::{Cycle, Device, Ended, Flow, Process, Settings, Side, Stop};
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::card_clock::{CardClock, CardRing};
+use tautline_proto::device::{Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop};
+use tautline_proto::time::Frames;
 use tautline_proto::units::Ppm;
 
 use crate::ends::{Feeder, Giver};
 use crate::shared::Shared;
-
-/// How late the thread may wake without a frame being lost, as long as a file's card waits: the
-/// application's sound is there, and waits too.
-const PATIENCE: Span = Span::from_secs(1);
 
 /// Which way sound goes, with the ring's end.
 pub(crate) enum End {
@@ -49,42 +46,16 @@ impl Card {
         Self { settings, end, shared, started, block }
     }
 
-    fn patience(&self) -> Frames {
-        self.settings.rate.frames_within(PATIENCE)
-    }
-
-    fn capture(&mut self, clock: CardClock, process: &mut dyn Process, stop: &Stop) -> Ended {
-        let mut ring = CaptureRing::new(clock, &self.settings).patient(self.patience());
-        loop {
-            sleep_until(ring.wakes());
-            let _realtime = realtime::scope();
-            if stop.is_requested() {
-                return Ended::Stopped;
-            }
-            let now = now();
-            let turn = ring.begin(now);
-            if let End::ToWire(feeder) = &mut self.end {
-                feeder.feed(&self.shared, &turn, &mut self.block);
-            }
-            let mut cycle = Cycle {
-                now,
-                capture: Side {
-                    samples: &mut self.block,
-                    meets: turn.meets,
-                    uncertainty: CardClock::UNCERTAINTY,
-                    skipped: turn.skipped,
-                },
-                playback: Side::absent(),
-                xruns: u32::from(turn.skipped > Frames::ZERO),
-            };
-            if process.process(&mut cycle) == Flow::Finished {
-                return Ended::Finished;
-            }
+    fn direction(&self) -> Direction {
+        match self.end {
+            End::ToWire(_) => Direction::Capture,
+            End::FromWire(_) => Direction::Playback,
         }
     }
 
-    fn play(&mut self, clock: CardClock, process: &mut dyn Process, stop: &Stop) -> Ended {
-        let mut ring = PlaybackRing::new(clock, &self.settings).patient(self.patience());
+    fn go(&mut self, clock: CardClock, process: &mut dyn Process, stop: &Stop) -> Ended {
+        let direction = self.direction();
+        let mut ring = CardRing::new(direction, clock, &self.settings);
         loop {
             sleep_until(ring.wakes());
             let _realtime = realtime::scope();
@@ -93,21 +64,15 @@ impl Card {
             }
             let woke = now();
             let turn = ring.begin(woke);
-            self.block.fill(0.0);
-            let mut cycle = Cycle {
-                now: woke,
-                capture: Side::absent(),
-                playback: Side {
-                    samples: &mut self.block,
-                    meets: turn.meets,
-                    uncertainty: CardClock::UNCERTAINTY,
-                    skipped: turn.skipped,
-                },
-                xruns: u32::from(turn.skipped > Frames::ZERO),
-            };
-            let flow = process.process(&mut cycle);
-            ring.finish(now());
+            match &mut self.end {
+                End::ToWire(feeder) => feeder.feed(&self.shared, &turn, &mut self.block),
+                End::FromWire(_) => self.block.fill(0.0),
+            }
+            let xruns = u32::from(turn.skipped > Frames::ZERO);
+            let side = turn.side(&mut self.block);
+            let flow = process.process(&mut Cycle::one_way(direction, woke, side, xruns));
             if let End::FromWire(giver) = &mut self.end {
+                ring.finish(now());
                 giver.give(&self.shared, &turn, &self.block);
             }
             if flow == Flow::Finished {
@@ -126,10 +91,7 @@ impl Device for Card {
         let clock = CardClock::new(now(), self.settings.rate, Ppm::ZERO);
         // Nobody waits any more only if the PCM was given up meanwhile.
         let _ = self.started.try_send(clock);
-        let ended = match self.end {
-            End::ToWire(_) => self.capture(clock, process.as_mut(), stop),
-            End::FromWire(_) => self.play(clock, process.as_mut(), stop),
-        };
+        let ended = self.go(clock, process.as_mut(), stop);
         (process, ended)
     }
 }

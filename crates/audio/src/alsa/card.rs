@@ -145,12 +145,8 @@ impl Card {
             uncertainty: met.uncertainty,
             skipped: met.skipped,
         };
-        let (capture, playback) = match self.direction {
-            Direction::Capture => (side, Side::absent()),
-            Direction::Playback => (Side::absent(), side),
-        };
         let xruns = std::mem::take(&mut self.xruns) + met.xruns;
-        let mut cycle = Cycle { now: reading.now, capture, playback, xruns };
+        let mut cycle = Cycle::one_way(self.direction, reading.now, side, xruns);
         let flow = process.process(&mut cycle);
         if self.direction == Direction::Playback {
             self.pcm.transfer(&mut self.block)?;

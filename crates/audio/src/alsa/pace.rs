@@ -3,7 +3,7 @@
 //! `null`, `file` and the like take frames as fast as they come. Such a PCM is paced by the host's
 //! clock, and waits up to a second for a late program as a file does: what goes through it is whole.
 
-use tautline_proto::card_clock::{CaptureRing, CardClock, PlaybackRing, Turn};
+use tautline_proto::card_clock::{CardClock, CardRing};
 use tautline_proto::card_line::CardLine;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -12,8 +12,6 @@ use tautline_proto::units::Ppm;
 use super::Wakeup;
 use super::pcm::Reading;
 
-/// How late a program may be where no card sets the pace.
-const PATIENCE: Span = Span::from_secs(1);
 /// A stamp this far from the present is by another clock.
 const FAR: Span = Span::from_secs(2);
 
@@ -26,47 +24,6 @@ pub(super) struct Block {
     pub(super) xruns: u32,
 }
 
-#[derive(Debug)]
-enum Timer {
-    Capture(CaptureRing),
-    Playback(PlaybackRing),
-}
-
-impl Timer {
-    fn new(direction: Direction, settings: &Settings, start: LocalTime) -> Self {
-        let clock = CardClock::new(start, settings.rate, Ppm::ZERO);
-        let patience = settings.rate.frames_within(PATIENCE);
-        match direction {
-            Direction::Capture => {
-                Self::Capture(CaptureRing::new(clock, settings).patient(patience))
-            }
-            Direction::Playback => {
-                Self::Playback(PlaybackRing::new(clock, settings).patient(patience))
-            }
-        }
-    }
-
-    fn wakes(&self) -> LocalTime {
-        match self {
-            Self::Capture(ring) => ring.wakes(),
-            Self::Playback(ring) => ring.wakes(),
-        }
-    }
-
-    fn begin(&mut self, now: LocalTime) -> Turn {
-        match self {
-            Self::Capture(ring) => ring.begin(now),
-            Self::Playback(ring) => ring.begin(now),
-        }
-    }
-
-    fn finish(&mut self, now: LocalTime) {
-        if let Self::Playback(ring) = self {
-            ring.finish(now);
-        }
-    }
-}
-
 /// The pace of one PCM.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -74,7 +31,7 @@ pub(super) struct Pace {
     settings: Settings,
     line: CardLine,
     /// In the place of a card.
-    timer: Option<Timer>,
+    timer: Option<CardRing>,
     started: LocalTime,
     /// Frames that went to or from the PCM since it was started, silence included.
     moved: i64,
@@ -127,7 +84,8 @@ impl Pace {
     /// A timer paces the PCM from now on.
     fn take_over(&mut self, now: LocalTime) {
         self.line.restart();
-        self.timer = Some(Timer::new(self.direction, &self.settings, now));
+        let clock = CardClock::new(now, self.settings.rate, Ppm::ZERO);
+        self.timer = Some(CardRing::new(self.direction, clock, &self.settings));
     }
 
     /// The frame at the converter.

@@ -111,12 +111,8 @@ impl Adaptor {
                 uncertainty,
                 skipped: std::mem::take(&mut skipped),
             };
-            let (capture, playback) = match self.direction {
-                Direction::Capture => (side, Side::absent()),
-                Direction::Playback => (Side::absent(), side),
-            };
             let xruns = std::mem::take(&mut xruns);
-            let flow = process.process(&mut Cycle { now, capture, playback, xruns });
+            let flow = process.process(&mut Cycle::one_way(self.direction, now, side, xruns));
             if self.direction == Direction::Playback {
                 lay_out(&self.block[..(to - from) * count], count, from, ports);
             }

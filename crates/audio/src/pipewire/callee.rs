@@ -156,8 +156,7 @@ impl Callee {
             }
             let capture = side(block, self.settings, place, index);
             let xruns = xruns(&capture);
-            let mut cycle = Cycle { now, capture, playback: Side::absent(), xruns };
-            flow = process.process(&mut cycle);
+            flow = process.process(&mut Cycle::one_way(Direction::Capture, now, capture, xruns));
             if flow == Flow::Finished {
                 break;
             }
@@ -186,7 +185,7 @@ impl Callee {
                 block.fill(0.0);
                 let playback = side(block, settings, place, index);
                 let xruns = xruns(&playback);
-                let mut cycle = Cycle { now, capture: Side::absent(), playback, xruns };
+                let mut cycle = Cycle::one_way(Direction::Playback, now, playback, xruns);
                 if flow == Flow::Continue {
                     flow = process.process(&mut cycle);
                 }

@@ -4,6 +4,7 @@
 
 use super::line::{Belief, Line};
 use super::mapping::{ClockMapping, Surety};
+use super::round::{Odd, Round};
 use super::{ClockSource, WallTime};
 use crate::time::{LocalTime, Span};
 
@@ -21,20 +22,9 @@ pub(crate) struct Floor {
     rounds: u32,
     /// Mean of how much later than the line arrivals are.
     spread: f64,
-    /// Rounds that were all above or below the line, and the one nearest to it.
-    odd: (u32, f64),
+    odd: Odd,
     /// When arrivals began to be far behind, and how many were.
     behind: (LocalTime, u32),
-}
-
-/// The arrivals of a quarter second: how many, since when, and the fastest by the line.
-#[derive(Debug, Clone, Copy)]
-struct Round {
-    opened: LocalTime,
-    count: u32,
-    fastest: Option<(f64, i64, i64)>,
-    /// What the line was moved by meanwhile, as it is still sought.
-    moved: f64,
 }
 
 impl Floor {
@@ -63,10 +53,10 @@ impl Floor {
         Self {
             line: None,
             mapping: None,
-            round: Round { opened: LocalTime::ZERO, count: 0, fastest: None, moved: 0.0 },
+            round: Round::opened(0),
             rounds: 0,
             spread: 0.0,
-            odd: (0, 0.0),
+            odd: Odd::NONE,
             behind: (LocalTime::ZERO, 0),
         }
     }
@@ -88,7 +78,7 @@ impl Floor {
         let Some(mut line) = self.line else {
             *self = Self::new();
             self.line = Some(Line::through(first, second, Self::LEAST_ODD, Self::BELIEF));
-            self.round.opened = arrival;
+            self.round.opened = second;
             return self.read(Span::ZERO);
         };
         let error = line.error(first, second);
@@ -96,20 +86,16 @@ impl Floor {
             self.line = None;
             return self.observe(sent, arrival);
         }
-        if error < 0.0 && self.rounds < Self::SOUGHT {
-            line.move_by(error);
+        let sought = self.rounds < Self::SOUGHT;
+        if self.round.take(&mut line, (first, second), error, sought) {
             self.line = Some(line);
-            self.round.moved += error;
-            self.round.fastest = Some((0.0, first, second));
             self.read(Span::ZERO);
-        } else if self.round.fastest.is_none_or(|(fastest, ..)| error < fastest) {
-            self.round.fastest = Some((error, first, second));
         }
-        self.round.count += 1;
-        let share = if self.rounds < Self::SOUGHT { 16.0 } else { 256.0 };
+        let share = if sought { 16.0 } else { 256.0 };
         self.spread += (error.max(0.0) - self.spread) / share;
-        if arrival - self.round.opened >= Self::ROUND && self.round.count >= Self::LEAST {
-            self.close(arrival);
+        let round = Span::from_nanos(second.saturating_sub(self.round.opened));
+        if round >= Self::ROUND && self.round.count >= Self::LEAST {
+            self.close(second);
         }
     }
 
@@ -127,36 +113,24 @@ impl Floor {
     }
 
     /// Takes the fastest of the round as a reading.
-    fn close(&mut self, now: LocalTime) {
-        let count = f64::from(self.round.count);
-        let (fastest, moved) = (self.round.fastest.take(), self.round.moved);
-        self.round = Round { opened: now, count: 0, fastest: None, moved: 0.0 };
+    fn close(&mut self, now: i64) {
+        let round = core::mem::replace(&mut self.round, Round::opened(now));
         self.rounds = self.rounds.saturating_add(1);
-        let (Some(line), Some((_, first, second))) = (&mut self.line, fastest) else { return };
-        // The filter is to see all of it, as it says as much of the rate.
-        line.move_by(-moved);
+        let Some(line) = &mut self.line else { return };
+        let Some((first, second)) = round.close(line) else { return };
         line.advance(first);
         let error = line.error(first, second);
         let odd = Self::LEAST_ODD.max(3.0 * self.spread) + 4.0 * line.deviation();
         if error.abs() > odd && self.rounds > Self::SOUGHT {
-            let nearest = match self.odd {
-                (0, _) => error,
-                (_, before) if before * error < 0.0 => error,
-                (_, before) if before.abs() < error.abs() => before,
-                _ => error,
-            };
-            let again = self.odd.0 > 0 && self.odd.1 * error > 0.0;
-            self.odd = (if again { self.odd.0 + 1 } else { 1 }, nearest);
-            if self.odd.0 >= if error > 0.0 { Self::SLOWER } else { Self::FASTER } {
+            if let Some(nearest) = self.odd.doubt(error, (Self::SLOWER, Self::FASTER)) {
                 line.move_by(nearest);
-                self.odd = (0, 0.0);
                 self.read(Span::ZERO);
             }
             return;
         }
-        self.odd = (0, 0.0);
+        self.odd = Odd::NONE;
         // The fastest of so many is above the line by that share of what they are on average.
-        let scatter = Self::STAMP + 2.0 * self.spread / count;
+        let scatter = Self::STAMP + 2.0 * self.spread / f64::from(round.count);
         line.correct(error, scatter * scatter, (0.25, 1e9));
         self.read(Self::ROUND);
     }

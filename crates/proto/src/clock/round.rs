@@ -1,0 +1,71 @@
+//! Readings that are late at worst, never early: of each round the earliest counts.
+
+use super::line::Line;
+
+/// One round: since when, how many readings, and the earliest by the line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Round {
+    pub(crate) opened: i64,
+    pub(crate) count: u32,
+    earliest: Option<(f64, i64, i64)>,
+    /// What the line was moved by meanwhile, as it is still sought.
+    moved: f64,
+}
+
+impl Round {
+    pub(crate) const fn opened(at: i64) -> Self {
+        Self { opened: at, count: 0, earliest: None, moved: 0.0 }
+    }
+
+    /// Takes a reading of both clocks, `error` above the line. A line that is still `sought` is moved
+    /// down to it at once; whether it was.
+    pub(crate) fn take(
+        &mut self,
+        line: &mut Line,
+        (first, second): (i64, i64),
+        error: f64,
+        sought: bool,
+    ) -> bool {
+        self.count += 1;
+        let down = error < 0.0 && sought;
+        if down {
+            line.move_by(error);
+            self.moved += error;
+            self.earliest = Some((0.0, first, second));
+        } else if self.earliest.is_none_or(|(earliest, ..)| error < earliest) {
+            self.earliest = Some((error, first, second));
+        }
+        down
+    }
+
+    /// The earliest reading. The line is where it was when the round was opened again: the filter is
+    /// to see all of the error, as it says as much of the rate.
+    pub(crate) fn close(self, line: &mut Line) -> Option<(i64, i64)> {
+        let (_, first, second) = self.earliest?;
+        line.move_by(-self.moved);
+        Some((first, second))
+    }
+}
+
+/// Rounds one after the other that were all above the line, or all below: how many, and the one
+/// nearest to it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Odd {
+    count: u32,
+    nearest: f64,
+}
+
+impl Odd {
+    pub(crate) const NONE: Self = Self { count: 0, nearest: 0.0 };
+
+    /// A round lies `error` beside the line. After so many like it, `above` or `below`, where it goes
+    /// is believed: by how much.
+    pub(crate) fn doubt(&mut self, error: f64, (above, below): (u32, u32)) -> Option<f64> {
+        let again = self.count > 0 && self.nearest * error > 0.0;
+        let nearer = again && self.nearest.abs() < error.abs();
+        self.nearest = if nearer { self.nearest } else { error };
+        self.count = if again { self.count + 1 } else { 1 };
+        let enough = self.count >= if error > 0.0 { above } else { below };
+        enough.then(|| core::mem::replace(self, Self::NONE).nearest)
+    }
+}
