@@ -28,7 +28,7 @@ use self::library::{Library, SERVER_FAILED, VERSION_ERROR};
 use self::spec::Connect;
 pub use self::spec::JackSpec;
 use crate::callback::Watch;
-use crate::list::Offers;
+use crate::description::Offers;
 use crate::{DeviceDescription, Notes, StreamLatency, Way, spawn_error};
 
 /// A server takes a client in within milliseconds; an open is to take a second at most.

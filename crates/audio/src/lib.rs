@@ -18,6 +18,7 @@ use tautline_proto::device::{Device, DeviceError, Direction, Listener, Settings}
 pub mod alsa;
 mod callback;
 mod convert;
+mod description;
 pub mod file;
 pub mod jack;
 mod list;
@@ -36,8 +37,9 @@ mod wav;
 #[cfg(test)]
 mod tests;
 
+pub use description::{DeviceDescription, Offers, Way};
 pub use file::{Coding, FileFormat, FileReader, probe};
-pub use list::{DeviceDescription, Offers, Way, list};
+pub use list::list;
 pub use notes::Notes;
 pub use recorder::check_take;
 pub use spec::{CardOptions, DeviceSpec};

@@ -6,8 +6,6 @@
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::os::fd::RawFd;
 
-use crate::socket::checked;
-
 /// Sockets that are known. What is opened beyond them a fork keeps.
 const MOST: usize = 1024;
 const NONE: RawFd = -1;
@@ -37,7 +35,7 @@ extern "C" fn leave() {
         let fd = known.swap(NONE, Ordering::Relaxed);
         if fd != NONE {
             // SAFETY: a descriptor of the list, forgotten before its owner closes it.
-            let _ = checked(unsafe { libc::close(fd) });
+            unsafe { libc::close(fd) };
         }
     }
 }

@@ -7,7 +7,7 @@ use tautline_proto::device::Direction;
 use tautline_proto::time::Frames;
 
 use super::{AlsaSpec, params};
-use crate::list::{DeviceDescription, Offers, Way};
+use crate::description::{DeviceDescription, Offers, Way};
 
 /// All of them. Each is opened for a moment: what it offers nobody else knows.
 pub(super) fn cards() -> Vec<DeviceDescription> {

@@ -5,7 +5,7 @@ use tautline_proto::units::{Channels, Rate};
 
 use super::server::{Found, Purpose, Server, Survey};
 use super::{Graph, PipeWireSpec, Shape};
-use crate::list::{DeviceDescription, Offers, Way};
+use crate::description::{DeviceDescription, Offers, Way};
 
 /// One period is played while the next is filled.
 const PERIODS: u32 = 2;

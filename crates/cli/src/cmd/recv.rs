@@ -40,8 +40,8 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let described = from.iter().find_map(|(_, resolved)| resolved.description.as_ref());
     // What cannot work is said before a sender is waited for.
-    let (format, device, _) = layout(flags, described, None)?;
-    latency(flags.timing.latency, None, &format, &device)?;
+    let unheard = layout(flags, described, None)?;
+    latency(flags.timing.latency, None, &unheard.0, &unheard.1)?;
     if let Some(path) = &flags.running.ledger {
         let created = std::fs::File::create(path);
         created.map_err(|error| RunError::Ledger { path: path.clone(), error })?;
@@ -55,7 +55,10 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let until = flags.running.duration.map(|duration| now() + duration);
     let over = || stop.is_requested() || until.is_some_and(|until| now() >= until);
     let announced = announced(flags, &from, over)?;
-    let (format, device, map) = layout(flags, described, announced.map(|a| a.format))?;
+    let (format, device, map) = match announced {
+        Some(announced) => layout(flags, described, Some(announced.format))?,
+        None => unheard,
+    };
     // What a sender says must not take all memory.
     let promised = announced.map(|a| a.link_offset.min(LONGEST_LINK_OFFSET));
     shape.get_or_init(|| (format, device));

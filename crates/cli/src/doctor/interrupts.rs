@@ -1,6 +1,6 @@
 //! Where the interrupts of sound and network arrive, and who may hold them up.
 
-use super::network::Interface;
+use super::interface::Interface;
 use super::root::Root;
 use super::{Finding, Verdict};
 

@@ -6,6 +6,7 @@
 
 mod clocks;
 mod firewall;
+mod interface;
 mod interrupts;
 mod kernel;
 mod multicast;
@@ -114,7 +115,7 @@ pub(crate) struct Asked {
 /// in which it watches for stalls.
 pub(crate) fn examine(asked: &Asked) -> Vec<Finding> {
     let root = Root::system();
-    let interfaces = network::interfaces(&root);
+    let interfaces = interface::in_use(&root);
     let processes = interrupts::processes(&root);
     let mut found = vec![packets::floor(asked)];
     found.extend(privileges::check(&root, asked));

@@ -1,6 +1,6 @@
 //! Whether groups can be sent to and heard.
 
-use super::network::Interface;
+use super::interface::Interface;
 use super::root::Root;
 use super::{Finding, Verdict};
 

@@ -4,62 +4,9 @@ use tautline_io::ethtool::{Moderation, moderation};
 use tautline_io::qdisc::{Place, QueueDiscipline, queue_disciplines};
 use tautline_proto::time::Span;
 
+use super::interface::Interface;
 use super::root::Root;
 use super::{Asked, Finding, Verdict, packets};
-
-/// A network interface that is in use.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Interface {
-    pub(super) name: String,
-    /// Its number.
-    index: u32,
-    /// Of the largest packet, in bytes.
-    pub(super) mtu: usize,
-    is_wireless: bool,
-    /// By number.
-    pub(super) interrupts: Vec<u32>,
-}
-
-#[cfg(test)]
-impl Interface {
-    /// A wired one, as most are.
-    pub(super) fn wired(name: &str) -> Self {
-        let name = name.to_owned();
-        Self { name, index: 2, mtu: 1500, is_wireless: false, interrupts: Vec::new() }
-    }
-}
-
-/// Of an interface (linux/if.h).
-const UP: u32 = 0x1;
-const LOOPBACK: u32 = 0x8;
-
-/// Those that are up, but for the loopback interface.
-pub(super) fn interfaces(root: &Root) -> Vec<Interface> {
-    const FOLDER: &str = "sys/class/net";
-    let used = root.list(FOLDER).into_iter().filter_map(|name| {
-        let file = |file: &str| format!("{FOLDER}/{name}/{file}");
-        let flags = root.read(&file("flags"))?;
-        let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16).ok()?;
-        let is_down = root.read(&file("operstate")).as_deref() == Some("down");
-        // A virtual port of a bridge, such as a container's: the bridge speaks for it.
-        let is_port = root.has(&file("brport")) && !root.has(&file("device"));
-        if flags & UP == 0 || flags & LOOPBACK != 0 || is_down || is_port {
-            return None;
-        }
-        // A virtio device has its interrupts one folder up, with its PCI function.
-        let folders = ["device/msi_irqs", "device/../msi_irqs"];
-        let interrupts = folders.map(|folder| root.list(&file(folder)));
-        let interrupts = interrupts.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
-        Some(Interface {
-            index: root.number(&file("ifindex"))?,
-            mtu: root.number(&file("mtu"))?,
-            is_wireless: root.has(&file("phy80211")) || root.has(&file("wireless")),
-            interrupts: interrupts.iter().filter_map(|number| number.parse().ok()).collect(),
-            name,
-        })
-    });
-    used.collect()
-}
 
 pub(super) fn check(root: &Root, interfaces: &[Interface], asked: &Asked) -> Vec<Finding> {
     if interfaces.is_empty() {
@@ -191,7 +138,10 @@ mod tests {
         let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
         let eth0 = Interface { interrupts: vec![41], ..Interface::wired("eth0") };
         let wlan0 = Interface { is_wireless: true, ..Interface::wired("wlan0") };
-        assert_eq!(interfaces(&Machine::of(&files).root()), [eth0, wlan0.clone()]);
+        assert_eq!(
+            super::super::interface::in_use(&Machine::of(&files).root()),
+            [eth0, wlan0.clone()]
+        );
         assert_eq!(wireless(&wlan0, &asked(5)).unwrap().verdict, Verdict::Spoils);
         assert_eq!(wireless(&wlan0, &asked(40)).unwrap().verdict, Verdict::Fine);
     }

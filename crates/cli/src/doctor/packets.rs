@@ -7,7 +7,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 
-use super::network::Interface;
+use super::interface::Interface;
 use super::root::Root;
 use super::{Asked, Finding, Verdict};
 

@@ -1,0 +1,46 @@
+//! What a device is and offers, in words that people and scripts read.
+
+use std::ops::RangeInclusive;
+
+use tautline_proto::device::Direction;
+use tautline_proto::time::Frames;
+
+/// One device, or one kind of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceDescription {
+    /// How it is named on the command line.
+    pub name: String,
+    /// Which ways it goes, and what it offers each way.
+    pub ways: Vec<Way>,
+    /// What it is, in a few words.
+    pub says: String,
+}
+
+/// One direction of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way {
+    /// Which.
+    pub direction: Direction,
+    /// What can be asked for.
+    pub offers: Offers,
+}
+
+/// What can be asked of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Offers {
+    /// Whatever a stream can be.
+    Anything,
+    /// These.
+    These {
+        /// In hertz, ascending: those that a stream can have.
+        rates: Vec<u32>,
+        /// Of samples, as ALSA names them.
+        formats: Vec<String>,
+        /// Per frame.
+        channels: RangeInclusive<u32>,
+        /// The shortest period, at the lowest of the rates.
+        least_period: Frames,
+    },
+    /// It cannot be asked now, for this reason.
+    Unknown(String),
+}
