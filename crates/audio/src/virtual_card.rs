@@ -8,9 +8,10 @@
 //! A `file:` card differs in one thing from a real one: it is *patient*. A real card has played
 //! silence where its program came late, and has overwritten what it captured. A file need not: up
 //! to a second late, the blocks are taken one after the other for the instants they were due at,
-//! so a recording is whole and bit-exact on a machine that is busy. [`Side::meets`](tautline_proto::device::Side::meets) lies in the
-//! past for such a block, and what arrived by now is played in it. `virtual:?record=` is strict: it
-//! records what a real card would have played.
+//! so a recording is whole and bit-exact on a machine that is busy.
+//! [`Side::meets`](tautline_proto::device::Side::meets) lies in the past for such a block, and what
+//! arrived by now is played in it. `virtual:?record=` is strict: it records what a real card would
+//! have played.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

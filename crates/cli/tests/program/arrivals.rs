@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::common::lab::{Carried, Lab};
-use crate::common::{alone, beside, skipped};
+use crate::common::beside;
+use crate::common::host::timed;
+use crate::common::lab::Lab;
 
 #[test]
 fn what_a_network_loses_is_lost_and_at_no_other_door() {
@@ -21,70 +22,63 @@ fn what_a_network_loses_is_lost_and_at_no_other_door() {
 
 #[test]
 fn what_a_network_holds_is_network_late_and_a_longer_latency_is_advised() {
-    let _turn = alone();
-    let mut record = String::from("delay_us every 1ms\n");
-    // Each half second everything is held for up to 40 ms, twice as long as is waited for.
-    for milli in 0..5_000 {
-        let held = 40_000 - 1_000 * (milli % 500);
-        writeln!(record, "{}", held.max(1_000)).unwrap();
-    }
-    let mut lab = Lab::with_file("--trace record.csv --back ideal", "record.csv", &record);
-    let send = "--input tone:997 --duration 5s --latency 20ms";
-    let carried = lab.carry(send, "--loss-target 0.1%");
-    carried.heard.adds_up();
-    // In each of ten holds 23 packets come more than 17 ms late, which is what is left of 20.
-    let network = carried.heard.door("late_network");
-    let host = carried.heard.door("host_stalled");
-    assert!((180..=280).contains(&(network + host)), "{carried}");
-    assert!(network > 100, "{carried}");
-    let catches = carried.heard.nanos("/gaps/network_needs_ns");
-    assert!((40_000_000..48_000_000).contains(&catches), "{carried}");
-    let advised = carried.heard.nanos("/latency/advised_ns");
-    assert!((40_000_000..60_000_000).contains(&advised), "{carried}");
-    let curve = carried.heard.stream("/latency/curve").as_array().unwrap();
-    let shares: Vec<f64> = curve.iter().map(|p| p["late_share"].as_f64().unwrap()).collect();
-    assert!(shares.is_sorted_by(|sooner, later| sooner >= later), "{carried}");
+    timed(|| {
+        let mut record = String::from("delay_us every 1ms\n");
+        // Each half second everything is held for up to 40 ms, twice as long as is waited for.
+        for milli in 0..5_000 {
+            let held = 40_000 - 1_000 * (milli % 500);
+            writeln!(record, "{}", held.max(1_000)).unwrap();
+        }
+        let mut lab = Lab::with_file("--trace record.csv --back ideal", "record.csv", &record);
+        let send = "--input tone:997 --duration 5s --latency 20ms";
+        let carried = lab.carry(send, "--loss-target 0.1%");
+        carried.heard.adds_up();
+        // In each of ten holds 23 packets come more than 17 ms late, which is what is left of 20.
+        let network = carried.heard.door("late_network");
+        let host = carried.heard.door("host_stalled");
+        assert!((180..=280).contains(&(network + host)), "{carried}");
+        assert!(network > 100, "{carried}");
+        let catches = carried.heard.nanos("/gaps/network_needs_ns");
+        assert!((40_000_000..48_000_000).contains(&catches), "{carried}");
+        let advised = carried.heard.nanos("/latency/advised_ns");
+        assert!((40_000_000..60_000_000).contains(&advised), "{carried}");
+        let curve = carried.heard.stream("/latency/curve").as_array().unwrap();
+        let shares: Vec<f64> = curve.iter().map(|p| p["late_share"].as_f64().unwrap()).collect();
+        assert!(shares.is_sorted_by(|sooner, later| sooner >= later), "{carried}");
+    });
 }
 
 #[test]
 fn what_a_full_socket_drops_is_discarded_and_the_rest_is_the_receivers() {
-    let _turn = alone();
-    let lab = Lab::straight();
-    let recv = lab.recv_to("null:", "--latency 20ms");
-    let send = lab.send("--input tone:997 --ptime 125us --latency 20ms --duration 5s");
-    std::thread::sleep(Duration::from_millis(1_500));
-    recv.signal("-STOP");
-    std::thread::sleep(Duration::from_secs(2));
-    recv.signal("-CONT");
-    send.end().well();
-    let heard = recv.end().report();
-    heard.adds_up();
-    // Its buffer holds a quarter of a second or two, at 8000 packets a second.
-    let (discarded, dropped) = (heard.door("discarded"), heard.count("socket_drops"));
-    assert!(dropped > 4_000, "{:#}", heard.0);
-    assert_eq!(discarded, dropped.min(heard.count("lost")), "{:#}", heard.0);
-    assert!(discarded > 4_000, "{:#}", heard.0);
-    assert!(heard.door("late_receiver") > 500, "{:#}", heard.0);
-    // Two seconds hold 16 000 packets; the host may have stood still for a tenth of that.
-    assert!(heard.door("host_stalled") < 1_600, "{:#}", heard.0);
-    assert!(heard.notes().iter().any(|note| note.contains("was stopped for 2.")), "{:#}", heard.0);
-}
-
-/// Whether nothing but the network disturbed it: a machine that is busy or stands still makes packets
-/// late by itself, and a latency that follows them rises rightly.
-fn is_undisturbed(carried: &Carried) -> bool {
-    let own = carried.heard.stalls()
-        + carried.heard.door("late_sender")
-        + carried.heard.door("late_receiver")
-        + carried.heard.count("xruns");
-    let relay = carried.relayed.0["lateness"]["max_ns"].as_i64();
-    own == 0 && relay.is_some_and(|late| late < 2_000_000)
+    timed(|| {
+        let lab = Lab::straight();
+        let recv = lab.recv_to("null:", "--latency 20ms");
+        let send = lab.send("--input tone:997 --ptime 125us --latency 20ms --duration 5s");
+        std::thread::sleep(Duration::from_millis(1_500));
+        recv.signal("-STOP");
+        std::thread::sleep(Duration::from_secs(2));
+        recv.signal("-CONT");
+        send.end().well();
+        let heard = recv.end().report();
+        heard.adds_up();
+        // Its buffer holds a quarter of a second or two, at 8000 packets a second.
+        let (discarded, dropped) = (heard.door("discarded"), heard.count("socket_drops"));
+        assert!(dropped > 4_000, "{:#}", heard.0);
+        assert_eq!(discarded, dropped.min(heard.count("lost")), "{:#}", heard.0);
+        assert!(discarded > 4_000, "{:#}", heard.0);
+        assert!(heard.door("late_receiver") > 500, "{:#}", heard.0);
+        // Two seconds hold 16 000 packets; the host may have stood still for a tenth of that.
+        assert!(heard.door("host_stalled") < 1_600, "{:#}", heard.0);
+        assert!(
+            heard.notes().iter().any(|note| note.contains("was stopped for 2.")),
+            "{:#}",
+            heard.0
+        );
+    });
 }
 
 #[test]
 fn auto_latency_rises_with_spikes_and_comes_down_after_them() {
-    let test = "auto_latency_rises_with_spikes_and_comes_down_after_them";
-    let _turn = alone();
     let mut record = String::from("delay_us every 1ms\n");
     // Three seconds with a spike of 5 ms each half second, then nothing of the kind.
     for milli in 0..20_000 {
@@ -92,39 +86,30 @@ fn auto_latency_rises_with_spikes_and_comes_down_after_them() {
         writeln!(record, "{}", spike.max(1_000)).unwrap();
     }
     let flags = "--trace record.csv --once --back ideal";
-    let mut stayed = None;
-    // Three times at most, until the machine was not busy itself.
-    for _ in 0..3 {
+    timed(|| {
         let mut lab = Lab::with_file(flags, "record.csv", &record);
         let carried = lab.carry("--input tone:997 --duration 14s", "--latency auto");
         carried.heard.adds_up();
-        let auto = |name: &str| carried.heard.nanos(&format!("/latency/auto/{name}"));
-        // A packet, the ring, and 5 to 6 ms of way, as packets leave within the record's milliseconds.
-        assert!(auto("greatest_ns") >= 8_000_000, "{carried}");
         assert!(carried.heard.notes().iter().any(|note| note.contains("until they were measured")));
-        if is_undisturbed(&carried) {
-            // Half of the band, and what the relay is late by.
-            assert!(auto("greatest_ns") < 12_300_000, "{carried}");
-            assert!(auto("falls") >= 1, "{carried}");
-            if auto("last_ns") < auto("greatest_ns") - 300_000 {
-                return;
-            }
-            // It may have risen once more, by a packet that this machine held back unseen.
-            stayed = Some(carried.to_string());
-        }
-    }
-    assert_eq!(stayed, None, "it did not come down, and never did");
-    skipped(test, "that it is no higher and comes down cannot be told on a machine that is busy");
+        let auto = |name: &str| carried.heard.nanos(&format!("/latency/auto/{name}"));
+        // A packet, the ring, and 5 to 6 ms of way, as packets leave within the record's
+        // milliseconds; and half of the band, and what the relay is late by.
+        assert!((8_000_000..12_300_000).contains(&auto("greatest_ns")), "{carried}");
+        // How far down, the simulator says: here one packet that a busy machine held back for a
+        // millisecond, unseen, brings it up again.
+        assert!(auto("falls") >= 1, "{carried}");
+    });
 }
 
 #[test]
 fn a_sender_promises_what_its_receiver_needs() {
-    let _turn = alone();
-    let mut lab = Lab::start("--delay 12ms --back same");
-    let carried = lab.carry("--input tone:997 --duration 4s --latency auto", "");
-    // 12 ms of way, a packet and the ring, of which nothing was known when it began with 5 ms.
-    let promised = carried.sent.nanos("/latency/configured_ns");
-    assert!((15_000_000..100_000_000).contains(&promised), "{carried}");
-    let heard = carried.heard.stream("/latency/measured/count").as_u64().unwrap();
-    assert!(heard > carried.heard.count("packets_received") / 2, "{carried}");
+    timed(|| {
+        let mut lab = Lab::start("--delay 12ms --back same");
+        let carried = lab.carry("--input tone:997 --duration 4s --latency auto", "");
+        // 12 ms of way, a packet and the ring, of which nothing was known when it began with 5 ms.
+        let promised = carried.sent.nanos("/latency/configured_ns");
+        assert!((15_000_000..100_000_000).contains(&promised), "{carried}");
+        let heard = carried.heard.stream("/latency/measured/count").as_u64().unwrap();
+        assert!(heard > carried.heard.count("packets_received") / 2, "{carried}");
+    });
 }

@@ -1,7 +1,8 @@
 //! Cards that run apart: what the simulator's days and hours say of the servo, on real sockets.
 
+use crate::common::beside;
+use crate::common::host::timed;
 use crate::common::lab::Lab;
-use crate::common::{alone, beside};
 
 /// Rings that outlast most of a host's freezes.
 const CARDS: &str = "--period 48 --periods 24 --latency 60ms";
@@ -10,24 +11,28 @@ const CARDS: &str = "--period 48 --periods 24 --latency 60ms";
 fn cards_up_to_500_ppm_apart_play_in_time_and_lose_no_frame() {
     let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
     for ppm in ["300", "-500", "500"] {
-        let _turn = alone();
-        let lab = Lab::straight();
-        let recv = lab.recv_to(&format!("virtual:?ppm={ppm}"), CARDS);
-        let sent =
-            lab.send(&format!("--input file:{recording} {CARDS} --duration 15s")).end().report();
-        let heard = recv.end().report();
-        let told = format!("{ppm} ppm: sent {:#}\nheard {:#}", sent.0, heard.0);
-        assert_eq!(heard.missed_beyond_the_host(), 0, "{told}");
-        assert_eq!((heard.count("lost"), heard.count("resyncs")), (0, 0), "{told}");
-        let drift = heard.stream("/drift_ppm").as_f64().unwrap();
-        assert!((drift - ppm.parse::<f64>().unwrap()).abs() < 5.0, "{told}");
-        // From the sound: the median is off by what the clocks cannot tell apart, at most.
-        assert_eq!(heard.stream("/latency/measured_from"), "sound", "{told}");
-        let off = heard.nanos("/latency/measured/p50_ns") - heard.nanos("/latency/configured_ns");
-        let unsure = heard.nanos("/latency/uncertainty_ns");
-        assert!(off.abs() <= unsure + 20_000, "off by {off} ns; {told}");
-        let found = heard.nanos("/latency/measured/count");
-        assert!(found > 11_000, "{found} packets were found in the sound; {told}");
+        timed(|| {
+            let lab = Lab::straight();
+            let recv = lab.recv_to(&format!("virtual:?ppm={ppm}"), CARDS);
+            let sent = lab
+                .send(&format!("--input file:{recording} {CARDS} --duration 15s"))
+                .end()
+                .report();
+            let heard = recv.end().report();
+            let told = format!("{ppm} ppm: sent {:#}\nheard {:#}", sent.0, heard.0);
+            assert_eq!(heard.missed_beyond_the_host(), 0, "{told}");
+            assert_eq!((heard.count("lost"), heard.count("resyncs")), (0, 0), "{told}");
+            let drift = heard.stream("/drift_ppm").as_f64().unwrap();
+            assert!((drift - ppm.parse::<f64>().unwrap()).abs() < 5.0, "{told}");
+            // From the sound: the median is off by what the clocks cannot tell apart, at most.
+            assert_eq!(heard.stream("/latency/measured_from"), "sound", "{told}");
+            let off =
+                heard.nanos("/latency/measured/p50_ns") - heard.nanos("/latency/configured_ns");
+            let unsure = heard.nanos("/latency/uncertainty_ns");
+            assert!(off.abs() <= unsure + 20_000, "off by {off} ns; {told}");
+            let found = heard.nanos("/latency/measured/count");
+            assert!(found > 11_000, "{found} packets were found in the sound; {told}");
+        });
     }
 }
 

@@ -5,10 +5,11 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::common::Onlooker;
+use crate::common::host::timed;
 use crate::common::lab::Lab;
 use crate::common::program::Running;
 use crate::common::sound::Sound;
-use crate::common::{Onlooker, beside};
 
 /// Rings that outlast small freezes of the host: what is seen here are the faults.
 const RINGS: &str = "--period 48 --periods 32";
@@ -66,102 +67,106 @@ fn in_no_more_memory(program: &Running, before: u64) {
 
 #[test]
 fn a_receiver_that_is_stopped_for_five_seconds_is_heard_within_one() {
-    let _turn = beside();
-    let lab = Lab::straight();
-    let onlooker = Onlooker::new();
-    let recv = lab.recv(RINGS);
-    let send = lab.send_call(&format!("{TONE} {RINGS}")).and(["--to", &onlooker.address()]);
-    let send = send.start();
-    onlooker.see(2000);
-    let before = recv.memory();
-    recv.signal("-STOP");
-    onlooker.see(5000);
-    recv.signal("-CONT");
-    onlooker.see(2000);
-    in_no_more_memory(&recv, before);
-    send.signal("-INT");
-    send.end().well();
-    let report = recv.end().report();
-    let heard = lab.heard();
-    never_louder_than_its_beginning(&heard);
-    is_silent_once_and_sounds_after(&heard, 9 * RATE / 2..=6 * RATE, 3 * RATE / 2);
-    // What was missed is counted once, at the door of the receiver that stood still: what the socket
-    // had room for came late, or was here and found its device silent; the rest was discarded.
-    report.adds_up();
-    let missed: u64 = ["late", "lost", "unheard"].map(|name| report.count(name)).iter().sum();
-    assert!((4_500..=5_500).contains(&missed), "{missed} missed: {:#}", report.0);
-    for door in ["late_sender", "late_network", "lost"] {
-        assert_eq!(report.door(door), 0, "{door} in {:#}", report.0);
-    }
-    // The host may have stood still, too, but for no more than a tenth of that.
-    assert!(report.door("host_stalled") < 500, "{:#}", report.0);
+    timed(|| {
+        let lab = Lab::straight();
+        let onlooker = Onlooker::new();
+        let recv = lab.recv(RINGS);
+        let send = lab.send_call(&format!("{TONE} {RINGS}")).and(["--to", &onlooker.address()]);
+        let send = send.start();
+        onlooker.see(2000);
+        let before = recv.memory();
+        recv.signal("-STOP");
+        onlooker.see(5000);
+        recv.signal("-CONT");
+        onlooker.see(2000);
+        in_no_more_memory(&recv, before);
+        send.signal("-INT");
+        send.end().well();
+        let report = recv.end().report();
+        let heard = lab.heard();
+        never_louder_than_its_beginning(&heard);
+        is_silent_once_and_sounds_after(&heard, 9 * RATE / 2..=6 * RATE, 3 * RATE / 2);
+        // What was missed is counted once, at the door of the receiver that stood still: what the socket
+        // had room for came late, or was here and found its device silent; the rest was discarded.
+        report.adds_up();
+        let missed: u64 = ["late", "lost", "unheard"].map(|name| report.count(name)).iter().sum();
+        assert!((4_500..=5_500).contains(&missed), "{missed} missed: {:#}", report.0);
+        for door in ["late_sender", "late_network", "lost"] {
+            assert_eq!(report.door(door), 0, "{door} in {:#}", report.0);
+        }
+        // The host may have stood still, too, but for no more than a tenth of that.
+        assert!(report.door("host_stalled") < 500, "{:#}", report.0);
+    });
 }
 
 #[test]
 fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
-    let _turn = beside();
-    let mut lab = Lab::start("--delay 1ms --outage 4s+10s");
-    let recv = lab.listen("file:heard.wav", RINGS);
-    let send = lab.send(&format!("{TONE} {RINGS} --duration 18s"));
-    let before = {
-        sleep(Duration::from_secs(2));
-        recv.memory()
-    };
-    sleep(Duration::from_secs(14));
-    in_no_more_memory(&recv, before);
-    send.end().well();
-    recv.signal("-INT");
-    let report = recv.end().report();
-    let heard = lab.heard();
-    never_louder_than_its_beginning(&heard);
-    is_silent_once_and_sounds_after(&heard, 19 * RATE / 2..=11 * RATE, 3 * RATE);
-    report.adds_up();
-    let relayed = lab.end();
-    let (lost, missed) = (relayed.there("lost"), report.count("lost"));
-    assert!(lost.abs_diff(missed) <= 50, "{lost} were lost: {:#}", report.0);
+    timed(|| {
+        let mut lab = Lab::start("--delay 1ms --outage 4s+10s");
+        let recv = lab.listen("file:heard.wav", RINGS);
+        let send = lab.send(&format!("{TONE} {RINGS} --duration 18s"));
+        let before = {
+            sleep(Duration::from_secs(2));
+            recv.memory()
+        };
+        sleep(Duration::from_secs(14));
+        in_no_more_memory(&recv, before);
+        send.end().well();
+        recv.signal("-INT");
+        let report = recv.end().report();
+        let heard = lab.heard();
+        never_louder_than_its_beginning(&heard);
+        is_silent_once_and_sounds_after(&heard, 19 * RATE / 2..=11 * RATE, 3 * RATE);
+        report.adds_up();
+        let relayed = lab.end();
+        let (lost, missed) = (relayed.there("lost"), report.count("lost"));
+        assert!(lost.abs_diff(missed) <= 50, "{lost} were lost: {:#}", report.0);
+    });
 }
 
 #[test]
 fn a_second_sender_to_one_address_is_counted_and_not_heard() {
-    let _turn = beside();
-    let lab = Lab::straight();
-    let onlooker = Onlooker::new();
-    let recv = lab.recv(RINGS);
-    let send = lab.send_call(&format!("{TONE} {RINGS}")).and(["--to", &onlooker.address()]);
-    let send = send.start();
-    onlooker.see(1000);
-    lab.send(&format!("--input tone:300 --latency 100ms {RINGS} --duration 1s")).end().well();
-    onlooker.see(1000);
-    send.signal("-INT");
-    send.end().well();
-    let report = recv.end().report();
-    let heard = lab.heard();
-    never_louder_than_its_beginning(&heard);
-    assert_eq!(silences(&heard), [], "{:#}", report.0);
-    assert!((900..=1_050).contains(&report.count("foreign")), "{:#}", report.0);
-    assert_eq!(report.count("resyncs"), 0, "{:#}", report.0);
+    timed(|| {
+        let lab = Lab::straight();
+        let onlooker = Onlooker::new();
+        let recv = lab.recv(RINGS);
+        let send = lab.send_call(&format!("{TONE} {RINGS}")).and(["--to", &onlooker.address()]);
+        let send = send.start();
+        onlooker.see(1000);
+        lab.send(&format!("--input tone:300 --latency 100ms {RINGS} --duration 1s")).end().well();
+        onlooker.see(1000);
+        send.signal("-INT");
+        send.end().well();
+        let report = recv.end().report();
+        let heard = lab.heard();
+        never_louder_than_its_beginning(&heard);
+        assert_eq!(silences(&heard), [], "{:#}", report.0);
+        assert!((900..=1_050).contains(&report.count("foreign")), "{:#}", report.0);
+        assert_eq!(report.count("resyncs"), 0, "{:#}", report.0);
+    });
 }
 
 #[test]
 fn a_sender_that_is_stopped_for_a_fifth_of_a_second_is_heard_within_one() {
-    let _turn = beside();
-    let lab = Lab::straight();
-    let onlooker = Onlooker::new();
-    let recv = lab.recv(RINGS);
-    let send = lab.send_call(&format!("{TONE} --period 48 --periods 2"));
-    let send = send.and(["--to", &onlooker.address()]).start();
-    onlooker.see(2000);
-    send.signal("-STOP");
-    sleep(Duration::from_millis(200));
-    send.signal("-CONT");
-    onlooker.see(2000);
-    send.signal("-INT");
-    send.end().well();
-    let report = recv.end().report();
-    let heard = lab.heard();
-    never_louder_than_its_beginning(&heard);
-    // The concealment covers its first hundredths.
-    is_silent_once_and_sounds_after(&heard, RATE / 10..=RATE, RATE);
-    report.adds_up();
-    assert_eq!(report.count("lost"), 0, "{:#}", report.0);
+    timed(|| {
+        let lab = Lab::straight();
+        let onlooker = Onlooker::new();
+        let recv = lab.recv(RINGS);
+        let send = lab.send_call(&format!("{TONE} --period 48 --periods 2"));
+        let send = send.and(["--to", &onlooker.address()]).start();
+        onlooker.see(2000);
+        send.signal("-STOP");
+        sleep(Duration::from_millis(200));
+        send.signal("-CONT");
+        onlooker.see(2000);
+        send.signal("-INT");
+        send.end().well();
+        let report = recv.end().report();
+        let heard = lab.heard();
+        never_louder_than_its_beginning(&heard);
+        // The concealment covers its first hundredths.
+        is_silent_once_and_sounds_after(&heard, RATE / 10..=RATE, RATE);
+        report.adds_up();
+        assert_eq!(report.count("lost"), 0, "{:#}", report.0);
+    });
 }

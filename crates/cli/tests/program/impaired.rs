@@ -1,8 +1,9 @@
 //! Networks that misbehave: what they do to packets is what receivers say was done.
 
+use crate::common::host::timed;
 use crate::common::lab::Lab;
 use crate::common::program::{taut, words};
-use crate::common::{Folder, alone, beside, free_udp_ports};
+use crate::common::{Folder, beside, free_udp_ports};
 use crate::errors::is_refused;
 
 /// Rings that outlast a host that freezes for tens of milliseconds: of what is lost, nothing is the
@@ -51,16 +52,17 @@ fn what_the_kernel_of_a_network_loses_is_what_the_receiver_says_was_lost() {
 
 #[test]
 fn a_relay_delays_as_it_is_told_and_says_how_punctual_it_was() {
-    let _turn = alone();
-    let mut lab = Lab::start("--delay 20ms");
-    let carried = lab.carry("--input tone:997 --duration 3s --latency 60ms", "--period 48");
-    // The clock is mapped through the same delay both ways, so it does not count as an offset.
-    let wire = carried.heard.stream("/stages/3");
-    assert_eq!(wire["name"], "wire", "{carried}");
-    let median = wire["summary"]["p50_ns"].as_i64().unwrap();
-    assert!((19_000_000..25_000_000).contains(&median), "{carried}");
-    assert!(carried.heard.missed_beyond_the_host() <= 30, "{carried}");
-    assert!(carried.relayed.0["lateness"]["p50_ns"].as_i64().unwrap() < 1_000_000, "{carried}");
+    timed(|| {
+        let mut lab = Lab::start("--delay 20ms");
+        let carried = lab.carry("--input tone:997 --duration 3s --latency 60ms", "--period 48");
+        // The clock is mapped through the same delay both ways, so it does not count as an offset.
+        let wire = carried.heard.stream("/stages/3");
+        assert_eq!(wire["name"], "wire", "{carried}");
+        let median = wire["summary"]["p50_ns"].as_i64().unwrap();
+        assert!((19_000_000..25_000_000).contains(&median), "{carried}");
+        assert!(carried.heard.missed_beyond_the_host() <= 30, "{carried}");
+        assert!(carried.relayed.0["lateness"]["p50_ns"].as_i64().unwrap() < 1_000_000, "{carried}");
+    });
 }
 
 #[test]

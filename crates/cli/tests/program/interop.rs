@@ -134,7 +134,7 @@ fn taut_to_gstreamer(test: &str, coding: Coding, options: &str) {
     let name = coding.word().to_uppercase();
     let payload = if coding == Coding::L16 { 96 } else { 97 };
     let line = format!(
-        "udpsrc port={port} address=127.0.0.1 num-buffers={PACKETS} \
+        "udpsrc port={port} address=127.0.0.1 num-buffers={PACKETS} buffer-size=2097152 \
          caps=application/x-rtp,media=audio,clock-rate=48000,encoding-name={name},channels=2,\
          payload={payload} ! rtp{name}depay ! filesink location=heard.raw"
     );

@@ -1,8 +1,9 @@
 //! Clients of a JACK server without a card (`jackd -d dummy`), measured by JACK's own tool.
 
+use crate::common::host::timed;
 use crate::common::jack::Server;
 use crate::common::program::{Running, taut, words};
-use crate::common::{Onlooker, alone, beside, loopback, skipped};
+use crate::common::{Onlooker, beside, loopback, skipped};
 use crate::errors::is_refused;
 
 /// `taut send` from this device.
@@ -41,17 +42,18 @@ fn measured(server: &Server, latency: &str) -> Vec<f64> {
 
 #[test]
 fn jack_iodelay_measures_the_latency_that_was_configured() {
-    let test = "jack_iodelay_measures_the_latency_that_was_configured";
-    let _turn = alone();
-    let Some(server) = Server::start(test, 48) else { return };
-    for millis in [5, 8] {
-        let mut readings = measured(&server, &format!("{millis}ms"));
-        readings.sort_by(f64::total_cmp);
-        let (median, configured) = (readings[readings.len() / 2], f64::from(millis * 48));
-        println!("{median} frames of {configured}: {readings:?}");
-        // 0.1 ms; the host may freeze during some of them.
-        assert!((median - configured).abs() <= 4.8, "{median} of {configured}: {readings:?}");
-    }
+    timed(|| {
+        let test = "jack_iodelay_measures_the_latency_that_was_configured";
+        let Some(server) = Server::start(test, 48) else { return };
+        for millis in [5, 8] {
+            let mut readings = measured(&server, &format!("{millis}ms"));
+            readings.sort_by(f64::total_cmp);
+            let (median, configured) = (readings[readings.len() / 2], f64::from(millis * 48));
+            println!("{median} frames of {configured}: {readings:?}");
+            // 0.1 ms; the host may freeze during some of them.
+            assert!((median - configured).abs() <= 4.8, "{median} of {configured}: {readings:?}");
+        }
+    });
 }
 
 #[test]

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::common::host::timed;
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, PATIENT, alone, beside};
+use crate::common::{Folder, PATIENT, beside};
 
 fn at(place: &Namespace, folder: &Folder, line: &str) -> Call {
     taut(words(line)).in_folder(folder.path()).within(place)
@@ -106,25 +107,26 @@ fn nothing_else_lost(report: &Report) {
 
 #[track_caller]
 fn takes_as_long_as_asked_for(latency: &str, period: u32) {
-    let test = format!("takes_as_long_as_asked_for {latency}");
-    let Some(cable) = Cable::lay(&test) else { return };
-    let _turn = alone();
-    let folder = Folder::new();
-    let report = measure(&cable, &folder, latency, period);
-    assert_eq!(report.stream("/latency/measured_from"), "sound", "{:#}", report.0);
-    assert_eq!(report.stream("/latency/basis"), "clock");
-    let [configured, measured, uncertainty] =
-        ["configured_ns", "measured/p50_ns", "uncertainty_ns"]
-            .map(|name| report.nanos(&format!("/latency/{name}")));
-    let off = (measured - configured).abs();
-    assert!(
-        off <= FRAME_NANOS + uncertainty,
-        "configured {configured}, measured {measured} ± {uncertainty}"
-    );
-    // An uncertainty that covers everything would prove nothing.
-    assert!(uncertainty < 1_000_000, "{uncertainty}");
-    nothing_else_lost(&report);
-    stages_add_up(&folder.file("ledger.csv"), uncertainty);
+    timed(|| {
+        let test = format!("takes_as_long_as_asked_for {latency}");
+        let Some(cable) = Cable::lay(&test) else { return };
+        let folder = Folder::new();
+        let report = measure(&cable, &folder, latency, period);
+        assert_eq!(report.stream("/latency/measured_from"), "sound", "{:#}", report.0);
+        assert_eq!(report.stream("/latency/basis"), "clock");
+        let [configured, measured, uncertainty] =
+            ["configured_ns", "measured/p50_ns", "uncertainty_ns"]
+                .map(|name| report.nanos(&format!("/latency/{name}")));
+        let off = (measured - configured).abs();
+        assert!(
+            off <= FRAME_NANOS + uncertainty,
+            "configured {configured}, measured {measured} ± {uncertainty}"
+        );
+        // An uncertainty that covers everything would prove nothing.
+        assert!(uncertainty < 1_000_000, "{uncertainty}");
+        nothing_else_lost(&report);
+        stages_add_up(&folder.file("ledger.csv"), uncertainty);
+    });
 }
 
 #[test]

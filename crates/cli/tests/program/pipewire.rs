@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use crate::common::desktop::{Desktop, QUANTUM, is_linked, node, ports_of};
+use crate::common::host::timed;
 use crate::common::program::Running;
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Onlooker, alone, beside, free_udp_ports, loopback};
+use crate::common::{Onlooker, beside, free_udp_ports, loopback};
 
 /// Both ends of a stream of which everything is known beforehand.
 const BOTH: &str = "--latency 400ms --no-witness";
@@ -67,30 +68,31 @@ fn a_sender_is_a_sink_and_a_receiver_a_source_of_their_names() {
 
 #[test]
 fn what_is_played_to_the_sink_is_heard_bit_for_bit_and_when_it_was_promised() {
-    let test = "what_is_played_to_the_sink_is_heard_bit_for_bit_and_when_it_was_promised";
-    let Some(desktop) = Desktop::start(test) else { return };
-    let _turn = alone();
-    let sent = noise(&desktop, 1500);
-    let address = loopback();
-    let recv = recv(&desktop, &address, "file:heard.wav").listening();
-    let send = sink(&desktop, &address);
-    desktop.node("Kitchen", 4);
-    desktop.pw_cat("--playback --target Kitchen sent.wav").run().well();
-    send.signal("-INT");
-    send.end().well();
-    recv.signal("-INT");
-    let report = recv.end().report();
-    report.missed_nothing();
-    Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
-    assert_eq!(report.stream("/latency/measured_from"), "sound", "{:#}", report.0);
-    let [configured, measured, uncertainty] =
-        ["configured_ns", "measured/p50_ns", "uncertainty_ns"]
-            .map(|name| report.nanos(&format!("/latency/{name}")));
-    let frame = 1_000_000_000 / 48_000 + 1;
-    assert!(
-        (measured - configured).abs() <= frame + uncertainty && uncertainty < 1_000_000,
-        "configured {configured}, measured {measured} ± {uncertainty}"
-    );
+    timed(|| {
+        let test = "what_is_played_to_the_sink_is_heard_bit_for_bit_and_when_it_was_promised";
+        let Some(desktop) = Desktop::start(test) else { return };
+        let sent = noise(&desktop, 1500);
+        let address = loopback();
+        let recv = recv(&desktop, &address, "file:heard.wav").listening();
+        let send = sink(&desktop, &address);
+        desktop.node("Kitchen", 4);
+        desktop.pw_cat("--playback --target Kitchen sent.wav").run().well();
+        send.signal("-INT");
+        send.end().well();
+        recv.signal("-INT");
+        let report = recv.end().report();
+        report.missed_nothing();
+        Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
+        assert_eq!(report.stream("/latency/measured_from"), "sound", "{:#}", report.0);
+        let [configured, measured, uncertainty] =
+            ["configured_ns", "measured/p50_ns", "uncertainty_ns"]
+                .map(|name| report.nanos(&format!("/latency/{name}")));
+        let frame = 1_000_000_000 / 48_000 + 1;
+        assert!(
+            (measured - configured).abs() <= frame + uncertainty && uncertainty < 1_000_000,
+            "configured {configured}, measured {measured} ± {uncertainty}"
+        );
+    });
 }
 
 #[test]
@@ -114,43 +116,44 @@ fn what_is_received_is_recorded_from_the_source_bit_for_bit() {
 
 #[test]
 fn the_latency_is_the_configured_one_by_another_programs_recording() {
-    let test = "the_latency_is_the_configured_one_by_another_programs_recording";
-    let Some(desktop) = Desktop::start(test) else { return };
-    let _turn = alone();
-    let sent = noise(&desktop, 1500);
-    let address = loopback();
-    let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
-    let _send = sink(&desktop, &address);
-    desktop.node("Stage", 2);
-    desktop.node("Kitchen", 4);
-    // One recorder hears what the player hands in and what comes out at the other end.
-    let record = "--record --target 0 --format s24 --rate 48000 --channels 2 both.wav";
-    let record = desktop.pw_cat(record).start();
-    desktop.node("pw-cat", 2);
-    desktop.link("Kitchen:monitor_FL", "pw-cat:input_FL");
-    desktop.link("Stage:capture_FL", "pw-cat:input_FR");
-    for end in ["Kitchen", "Stage"] {
-        desktop.wait_for("a link", |objects| is_linked(objects, end, "pw-cat"));
-    }
-    desktop.pw_cat("--playback --target Kitchen sent.wav").run().well();
-    stop(record);
-    let both = Sound::read(&desktop.folder().join("both.wav"));
-    // A busy machine may keep the recorder from a cycle, so a piece is looked for that it has of
-    // both; no two pieces of noise are alike.
-    let at = |channel: usize, from: usize| {
-        let is_here = |place: &usize| {
-            (0..64).all(|i| both.frame(place + i)[channel] == sent.frame(from + i)[0])
+    timed(|| {
+        let test = "the_latency_is_the_configured_one_by_another_programs_recording";
+        let Some(desktop) = Desktop::start(test) else { return };
+        let sent = noise(&desktop, 1500);
+        let address = loopback();
+        let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
+        let _send = sink(&desktop, &address);
+        desktop.node("Stage", 2);
+        desktop.node("Kitchen", 4);
+        // One recorder hears what the player hands in and what comes out at the other end.
+        let record = "--record --target 0 --format s24 --rate 48000 --channels 2 both.wav";
+        let record = desktop.pw_cat(record).start();
+        desktop.node("pw-cat", 2);
+        desktop.link("Kitchen:monitor_FL", "pw-cat:input_FL");
+        desktop.link("Stage:capture_FL", "pw-cat:input_FR");
+        for end in ["Kitchen", "Stage"] {
+            desktop.wait_for("a link", |objects| is_linked(objects, end, "pw-cat"));
+        }
+        desktop.pw_cat("--playback --target Kitchen sent.wav").run().well();
+        stop(record);
+        let both = Sound::read(&desktop.folder().join("both.wav"));
+        // A busy machine may keep the recorder from a cycle, so a piece is looked for that it has of
+        // both; no two pieces of noise are alike.
+        let at = |channel: usize, from: usize| {
+            let is_here = |place: &usize| {
+                (0..64).all(|i| both.frame(place + i)[channel] == sent.frame(from + i)[0])
+            };
+            (0..both.frames() - 64).find(is_here)
         };
-        (0..both.frames() - 64).find(is_here)
-    };
-    let pieces = (1000..sent.frames() - 64).step_by(4000);
-    let delay = |from| Some(at(1, from)? - at(0, from)?);
-    let delays: Vec<usize> = pieces.filter_map(delay).collect();
-    // The graph takes a cycle to bring sound and a cycle to take it away, as a sound card would:
-    // the latency is from converter to converter.
-    let configured = frames(400) - 2 * QUANTUM;
-    let exact = delays.iter().filter(|delay| **delay == configured).count();
-    assert!(exact > delays.len() / 2, "not {configured} frames but {delays:?}");
+        let pieces = (1000..sent.frames() - 64).step_by(4000);
+        let delay = |from| Some(at(1, from)? - at(0, from)?);
+        let delays: Vec<usize> = pieces.filter_map(delay).collect();
+        // The graph takes a cycle to bring sound and a cycle to take it away, as a sound card would:
+        // the latency is from converter to converter.
+        let configured = frames(400) - 2 * QUANTUM;
+        let exact = delays.iter().filter(|delay| **delay == configured).count();
+        assert!(exact > delays.len() / 2, "not {configured} frames but {delays:?}");
+    });
 }
 
 #[test]

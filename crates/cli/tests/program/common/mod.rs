@@ -2,6 +2,7 @@
 
 #[cfg(feature = "pipewire")]
 pub(crate) mod desktop;
+pub(crate) mod host;
 pub(crate) mod jack;
 pub(crate) mod lab;
 pub(crate) mod network;
@@ -24,8 +25,8 @@ pub(crate) fn beside() -> RwLockReadGuard<'static, ()> {
     TURN.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Until it is dropped, no other test runs.
-pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
+/// Until it is dropped, no other test runs. A test that measures time is [`host::timed`].
+fn alone() -> RwLockWriteGuard<'static, ()> {
     TURN.write().unwrap_or_else(PoisonError::into_inner)
 }
 

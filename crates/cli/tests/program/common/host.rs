@@ -1,0 +1,107 @@
+//! A host that a test which measures time can be held against: watched while it runs, and the test
+//! run again if it fails while the host was not itself.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use tautline_io::thread::{Scheduler, spawn};
+
+/// Runs of a test until it may say that this host cannot answer it.
+const RUNS: u32 = 5;
+/// How often each core is looked at.
+const WAKE_EVERY: Duration = Duration::from_micros(500);
+/// A wake-up later than this counts: the shortest period that tests of time use.
+const LATE: Duration = Duration::from_micros(250);
+/// A core that was away for so much of a run, by wake-ups as late as that, or for so long at once,
+/// disturbed it. A virtual machine at rest loses a seventh of that share.
+const SHARE: f64 = 0.01;
+const AT_ONCE: Duration = Duration::from_millis(1);
+
+/// Runs a test that measures time, and no other test beside it. A failure counts where every core
+/// ran when it should have: a program cannot be in time on a host that is not. Where the host was
+/// disturbed each time that the test failed, that is said loudly.
+///
+/// The watch looks at cores by real-time threads above those of the programs under test, so what
+/// these do is never an excuse.
+pub(crate) fn timed(test: impl Fn()) {
+    let mut excuse = String::new();
+    for _ in 0..RUNS {
+        let _turn = super::alone();
+        let watch = Watch::start();
+        let ended = catch_unwind(AssertUnwindSafe(&test));
+        let disturbed = watch.end();
+        let Err(failure) = ended else { return };
+        let Some(what) = disturbed else { resume_unwind(failure) };
+        excuse = what;
+    }
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    super::skipped(&name, &format!("it failed {RUNS} times, but never undisturbed: {excuse}"));
+}
+
+/// Looks at every core until it is told to end.
+struct Watch {
+    over: Arc<AtomicBool>,
+    cores: Vec<JoinHandle<Away>>,
+    begun: Instant,
+}
+
+/// What one core missed.
+#[derive(Default)]
+struct Away {
+    longest: Duration,
+    whole: Duration,
+}
+
+impl Watch {
+    fn start() -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let usable = sched_getaffinity(None).unwrap();
+        let cores = (0..CpuSet::MAX_CPU).filter(|core| usable.is_set(*core));
+        let watch = |core| {
+            let over = over.clone();
+            let look = move || {
+                let mut only = CpuSet::new();
+                only.set(core);
+                sched_setaffinity(None, &only).unwrap();
+                look(&over)
+            };
+            spawn(&format!("watch-{core}"), Scheduler::Fifo(99), 0, look).unwrap().0
+        };
+        Self { cores: cores.map(watch).collect(), over, begun: Instant::now() }
+    }
+
+    /// What disturbed the time since the start, if anything.
+    fn end(self) -> Option<String> {
+        let lasted = self.begun.elapsed();
+        self.over.store(true, Ordering::Relaxed);
+        let cores = self.cores.into_iter().map(|core| core.join().unwrap());
+        let worst = cores.max_by_key(|away| away.whole.max(away.longest))?;
+        let share = worst.whole.as_secs_f64() / lasted.as_secs_f64();
+        (worst.longest > AT_ONCE || share > SHARE).then(|| {
+            format!(
+                "a core was away for {:.1} ms at once and {:.1} % of {:.1} s",
+                worst.longest.as_secs_f64() * 1e3,
+                share * 100.0,
+                lasted.as_secs_f64()
+            )
+        })
+    }
+}
+
+fn look(over: &AtomicBool) -> Away {
+    let mut away = Away::default();
+    while !over.load(Ordering::Relaxed) {
+        let due = Instant::now() + WAKE_EVERY;
+        std::thread::sleep(WAKE_EVERY);
+        let late = due.elapsed();
+        away.longest = away.longest.max(late);
+        if late > LATE {
+            away.whole += late;
+        }
+    }
+    away
+}
