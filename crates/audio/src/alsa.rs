@@ -14,7 +14,7 @@ use ::alsa::pcm::PCM;
 use tautline_dsp::card::CardFormat;
 use tautline_proto::device::{Device, DeviceError, Direction, Settings};
 
-use crate::{DeviceDescription, Notes};
+use crate::{ChannelsOffered, DeviceDescription, Notes};
 
 mod card;
 mod list;
@@ -90,9 +90,16 @@ impl fmt::Display for AlsaSpec {
 }
 
 impl AlsaSpec {
-    /// The same card behind the plugin that converts, where it has none yet.
+    /// The same card or PCM behind the plugin that converts, where it has none yet. A name with
+    /// arguments of its own would need quotes, and again others in a shell.
     fn plugged(&self) -> Option<String> {
-        self.pcm.starts_with("hw:").then(|| format!("alsa:plug{}", self.pcm))
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        match self.pcm.as_str() {
+            card if card.starts_with("hw:") => Some(format!("alsa:plug{card}")),
+            // It converts already.
+            "default" | "sysdefault" | "plug" | "pulse" | "pipewire" => None,
+            name => name.bytes().all(plain).then(|| format!("alsa:plug:{name}")),
+        }
     }
 
     /// The card that the name says, by its number or short name.
@@ -128,6 +135,14 @@ pub(crate) fn settle(
     let pcm = spec.open(direction)?;
     params::narrow(spec, &pcm, wanted)?;
     Ok(wanted)
+}
+
+/// The channels it has; `None` if it cannot be asked.
+pub(crate) fn channels(spec: &AlsaSpec, direction: Direction) -> Option<ChannelsOffered> {
+    let pcm = spec.open(direction).ok()?;
+    let (params, _) = params::all(&pcm).ok()?;
+    let (least, most) = params::channels(&params);
+    Some(ChannelsOffered { least, most, converter: spec.plugged() })
 }
 
 /// Opens it.

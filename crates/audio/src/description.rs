@@ -44,3 +44,14 @@ pub enum Offers {
     /// It cannot be asked now, for this reason.
     Unknown(String),
 }
+
+/// The channels that a device has, where it does not take whatever comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelsOffered {
+    /// The fewest.
+    pub least: u32,
+    /// The most.
+    pub most: u32,
+    /// The device that is the same and converts.
+    pub converter: Option<String>,
+}

@@ -161,6 +161,11 @@ impl FileReader {
     }
 }
 
+/// Whether the file at `path` is a WAV that was begun and into which nothing was played.
+pub fn holds_nothing(path: &Path) -> bool {
+    File::open(path).and_then(|file| wav::is_bare(&file)).unwrap_or(false)
+}
+
 /// Whether sound of these parameters can be carried bit for bit.
 fn carried(
     parameters: &AudioCodecParameters,

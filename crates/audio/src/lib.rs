@@ -37,8 +37,8 @@ mod wav;
 #[cfg(test)]
 mod tests;
 
-pub use description::{DeviceDescription, Offers, Way};
-pub use file::{Coding, FileFormat, FileReader, probe};
+pub use description::{ChannelsOffered, DeviceDescription, Offers, Way};
+pub use file::{Coding, FileFormat, FileReader, holds_nothing, probe};
 pub use list::list;
 pub use notes::Notes;
 pub use recorder::check_take;
@@ -90,6 +90,15 @@ pub fn settle(
             Err(software::not_played_to(&spec.to_string()))
         }
         DeviceSpec::File(_) | DeviceSpec::Tone(_) | DeviceSpec::Null => Ok(wanted),
+    }
+}
+
+/// The channels that the device which `spec` names has, and the device that converts for it, where
+/// the one is known to be limited.
+pub fn channels(spec: &DeviceSpec, direction: Direction) -> Option<ChannelsOffered> {
+    match spec {
+        DeviceSpec::Alsa(card) => alsa::channels(card, direction),
+        _ => None,
     }
 }
 

@@ -156,6 +156,15 @@ fn header(settings: &Settings, format: SampleFormat) -> Vec<u8> {
     header
 }
 
+/// The longest header that is written here: what is no longer holds no sample.
+const LONGEST_HEADER: u64 = 68;
+
+/// Whether `file` is a WAV file of which nothing was written but its beginning.
+pub(crate) fn is_bare(file: &File) -> io::Result<bool> {
+    let bare = file.metadata()?.len() <= LONGEST_HEADER;
+    Ok(bare && held(file)?.is_some_and(|held| held.promised == 0))
+}
+
 /// How many frames a WAV file promises and how many it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {

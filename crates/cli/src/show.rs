@@ -134,6 +134,10 @@ impl Show {
             ReportKind::Json => screen::print(&json()?),
             ReportKind::None => {}
         }
-        Ok(())
+        // Whoever asks for a stream and hears nothing of it did not get what was asked for.
+        match report.streams.iter_mut().find_map(|stream| stream.refused.take()) {
+            Some(refusal) => Err(Failure::running(refusal)),
+            None => Ok(()),
+        }
     }
 }

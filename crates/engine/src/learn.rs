@@ -23,11 +23,11 @@ pub enum Learnt {
 const PATIENCE: Span = Span::from_secs(1);
 const BEAT: Span = Span::from_millis(20);
 
-/// Listens at all of `pairs` until a sender says what its stream is, or `given_up` says so. What
-/// comes meanwhile is dropped.
-pub fn learn(pairs: &mut [(DirectUdp, ControlSocket)], given_up: impl Fn() -> bool) -> Learnt {
+/// Listens at all of `pairs` until a sender says what its stream is, or `given_up` says so, of which
+/// it is told whether any packet has come. What comes meanwhile is dropped.
+pub fn learn(pairs: &mut [(DirectUdp, ControlSocket)], given_up: impl Fn(bool) -> bool) -> Learnt {
     let mut packets_since: Option<LocalTime> = None;
-    while !given_up() {
+    while !given_up(packets_since.is_some()) {
         let sockets: Vec<&ControlSocket> = pairs.iter().map(|(_, control)| control).collect();
         wait(&sockets, now() + BEAT);
         let mut announced = None;

@@ -160,6 +160,16 @@ pub fn usual_latency(format: &StreamFormat, period: Frames) -> Span {
     DEFAULT_LATENCY.max(format.packing_age(period) + SPARE)
 }
 
+/// The latency that is kept where a sender promises one: that, or, where the device here takes too
+/// long for it, the least that is possible and some time for the way.
+pub fn kept_latency(promised: Span, least: Span) -> Span {
+    if promised < least { least + WAY } else { promised }
+}
+
+/// Left for the network where a device leaves nothing of what was promised: ten times what a wired
+/// one takes, and less than is heard as an echo.
+const WAY: Span = Span::from_millis(1);
+
 /// Left for the network, where packets are repaired in what a latency leaves.
 const REPAIR_SPARE: Span = Span::from_millis(1);
 

@@ -22,7 +22,7 @@ use crate::machine;
 use crate::own::{BUSY, Own};
 use crate::paths::Paths;
 use crate::pending::Pending;
-use crate::plan::{LatencyRule, StreamPlan, least_latency, repair_latency};
+use crate::plan::{LatencyRule, StreamPlan, kept_latency, least_latency, repair_latency};
 use crate::repairable::Repairable;
 use crate::run::{RunError, Watch};
 use crate::rx::{Command, Incoming, RxStatus, VOLUME_RAMP};
@@ -59,8 +59,10 @@ pub(crate) struct Desk {
     refused_exchanges: u32,
     clock_steps: u32,
     announced: Option<Announcement>,
-    /// Whether the stream is of another shape than is played here.
-    muted: bool,
+    /// Why it is not played: it is of another shape.
+    refusal: Option<String>,
+    /// Whether any of it was played.
+    played: bool,
     /// The how many-th it is, for the ledger.
     pub(crate) number: usize,
     pending: Pending,
@@ -148,7 +150,8 @@ pub(crate) fn connect(
         lively: false,
         mapped: None,
         announced: None,
-        muted: false,
+        refusal: None,
+        played: false,
         number,
         pending: Pending::default(),
         link_offset: stream.receiver.link_offset,
@@ -261,7 +264,10 @@ impl Desk {
             measurement.listen();
         }
         let Self { measurement, books, arrivals, pending, number, passages, .. } = self;
+        // What comes before the sender says what it is is not counted: it may be noise here.
+        let fits = self.announced.is_some() && self.refusal.is_none();
         while let Ok(passage) = passages.pop() {
+            self.played |= fits && !passage.late;
             books.promise(&passage);
             arrivals.enter(&passage);
             match measurement {
@@ -350,25 +356,26 @@ impl Desk {
     /// thread took it; if not, the next report says it again.
     fn follow(&mut self, announcement: Announcement, device: &Settings, watch: &mut Watch) -> bool {
         let (theirs, ours) = (announcement.format, self.config.format);
-        let alike = (theirs.rate, theirs.channels) == (ours.rate, ours.channels);
-        self.muted = !alike;
-        if !alike {
+        if (theirs.rate, theirs.channels) != (ours.rate, ours.channels) {
             let (hertz, channels) = (theirs.rate.hertz(), theirs.channels);
-            watch.note(format!(
+            let refusal = format!(
                 "{} sends {hertz} Hz with {channels} channels and this end expects {} Hz with {}, so \
                  it is not played: run with --rate {hertz} --channels {channels}",
                 self.address,
                 ours.rate.hertz(),
                 ours.channels
-            ));
+            );
+            watch.note(refusal.clone());
+            self.refusal = Some(refusal);
             return self.commands.push(Command::Mute(true)).is_ok();
         }
+        self.refusal = None;
         let least = least_latency(announcement.packing_age, device);
         let promised = announcement.link_offset;
         self.arrivals.announce(announcement.packing_age);
         let wanted = match self.rule {
             LatencyRule::Chosen => self.link_offset,
-            LatencyRule::Sender => promised.max(least),
+            LatencyRule::Sender => kept_latency(promised, least),
             LatencyRule::Arrivals => self.arrivals.start_at(promised),
         };
         self.note_latency(&announcement, least, wanted, watch);
@@ -397,7 +404,9 @@ impl Desk {
                 ));
             }
             Wanted::Chosen(latency) => (LatencyRule::Chosen, latency),
-            Wanted::Promised => (LatencyRule::Sender, promised.max(least).min(self.longest)),
+            Wanted::Promised => {
+                (LatencyRule::Sender, kept_latency(promised, least).min(self.longest))
+            }
             Wanted::Auto => (LatencyRule::Arrivals, self.arrivals.start_at(self.link_offset)),
         };
         self.commands.push(Command::LinkOffset(link_offset)).map_err(|_| BUSY)?;
@@ -484,7 +493,7 @@ impl Desk {
         } else if self.rule == LatencyRule::Sender && *link_offset < least {
             watch.note(format!(
                 "{address} promises {link_offset} but packets are up to {packing_age} old when they \
-                 leave and the device here takes {device}; it runs at {least}"
+                 leave and the device here takes {device}; it runs at {wanted}"
             ));
         }
         if wanted > self.longest {
@@ -502,7 +511,7 @@ impl Desk {
             return;
         };
         let (recent, needed) = (self.books.recent(), self.arrivals.needed());
-        let played = self.books.clock.filter(|_| !self.muted);
+        let played = self.books.clock.filter(|_| self.refusal.is_none());
         // Where all is late nothing is played, and what is needed is to be known the more.
         let told = played.filter(|_| recent.or(needed).is_some());
         receiving.effective = told.map(|clock| Effective {
@@ -526,7 +535,7 @@ impl Desk {
             invalid_reports: self.talk.invalid,
             refused_exchanges: self.refused_exchanges,
             clock_steps: self.clock_steps,
-            muted: self.muted,
+            refusal: self.refusal.as_ref().filter(|_| !self.played),
             unmatched: self.measurement.as_ref().map_or(0, Measurement::unmatched),
         };
         stream.report(notes)

@@ -32,6 +32,9 @@ pub struct Stream {
     pub channels: usize,
     /// `l16`, `l24` or `f32`.
     pub format: &'static str,
+    /// Why none of it was played, in a sentence with the mend: it is of another rate or has other
+    /// channels than this end was set up for. Absent where something was, and at a sender.
+    pub refused: Option<String>,
     /// Audio time in one packet.
     pub ptime_ns: i64,
     /// Capture to DAC.
@@ -143,6 +146,9 @@ pub struct Gaps {
     pub sender_needs_ns: Option<i64>,
     /// The latency that would have caught 99 % of what was late on the way.
     pub network_needs_ns: Option<i64>,
+    /// The latency that would have caught 99 % of what was late here, where that is because the
+    /// device takes so much of the latency that there is no time for the way.
+    pub receiver_needs_ns: Option<i64>,
 }
 
 /// One stage.

@@ -266,6 +266,7 @@ impl Desk {
             rate: format.rate.hertz(),
             channels: format.channels.count(),
             format: format_name(format.sample),
+            refused: None,
             ptime_ns: format.ptime().as_nanos(),
             latency: Latency {
                 configured_ns: link_offset.as_nanos(),

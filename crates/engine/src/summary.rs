@@ -47,8 +47,8 @@ pub(crate) struct Received<'a> {
     /// Answers about the sender's clock that were not believed, and how often it was stepped.
     pub(crate) refused_exchanges: u32,
     pub(crate) clock_steps: u32,
-    /// Whether it was not played, as its shape is another.
-    pub(crate) muted: bool,
+    /// Why none of it was played, if so: its shape is another.
+    pub(crate) refusal: Option<&'a String>,
     pub(crate) unmatched: u64,
 }
 
@@ -61,6 +61,7 @@ impl Received<'_> {
             rate: format.rate.hertz(),
             channels: format.channels.count(),
             format: format_name(format.sample),
+            refused: self.refusal.cloned(),
             ptime_ns: format.ptime().as_nanos(),
             latency: self.latency(format),
             stages: self
@@ -146,6 +147,7 @@ impl Received<'_> {
             discarded: gaps.discarded,
             sender_needs_ns: would_catch(Late::Sender),
             network_needs_ns: would_catch(Late::Network),
+            receiver_needs_ns: would_catch(Late::Receiver),
         }
     }
 
@@ -222,7 +224,7 @@ impl Received<'_> {
                 self.address
             ));
         }
-        if self.muted {
+        if self.refusal.is_some() {
             return;
         }
         if status.counters.foreign > status.counters.received / 10 {

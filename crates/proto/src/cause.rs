@@ -1,7 +1,8 @@
 //! Why a packet was not there at its turn: each gap at one door, since each has its own remedy.
 //!
 //! A packet that came late was late already when it left, or lost time on the way, or lay here in
-//! time and was not taken, or fell into a silence of the device. A packet that never came was dropped by a full socket buffer of this
+//! time and was not taken, or fell into a silence of the device, or had no time for its way at all,
+//! since the device here takes what the latency is. A packet that never came was dropped by a full socket buffer of this
 //! host, or lost before. What a stall of the whole host overlaps is laid at the host's door alone.
 
 #[cfg(test)]
@@ -19,7 +20,8 @@ pub enum Late {
     /// It left in time and took longer than the fastest of late; also where the sender does not say
     /// when a packet left.
     Network,
-    /// It was here in time and was read or taken too late.
+    /// It was here in time and was read or taken too late, or the buffer of the device here takes
+    /// so much of the latency that the fastest way is too long.
     Receiver,
     /// The whole host stood still while it was under way.
     HostStalled,
@@ -63,8 +65,9 @@ pub struct Causes {
     fastest: [Option<Span>; 2],
     opened: LocalTime,
     late: [u64; 4],
-    /// Transits of packets that were late at the sender or on the way: what would have caught them.
-    transits: [Histogram; 2],
+    /// Transits of packets that were late at the sender, on the way, or at a latency too short for
+    /// the device: what would have caught them.
+    transits: [Histogram; 3],
     lost_stalled: u64,
     /// Unheard ones: while this program did not run, and while nothing did.
     unheard: [u64; 2],
@@ -109,15 +112,36 @@ impl Causes {
         stalled: impl FnOnce(LocalTime, LocalTime) -> bool,
     ) -> Late {
         let began = passage.reference.unwrap_or(passage.arrival).min(passage.arrival);
-        let cause = match stalled(began, passage.read) {
-            true => Late::HostStalled,
-            false => self.cause(passage),
+        let (cause, longer_helps) = match stalled(began, passage.read) {
+            true => (Late::HostStalled, false),
+            false if self.leaves_nothing(passage) => (Late::Receiver, true),
+            false => {
+                let cause = self.cause(passage);
+                (cause, cause != Late::Receiver)
+            }
         };
         self.late[cause as usize] += 1;
-        if let (Late::Sender | Late::Network, Some(transit)) = (cause, passage.transit()) {
+        if let (true, Some(transit)) = (longer_helps, passage.transit()) {
             self.transits[cause as usize].record(transit);
         }
         cause
+    }
+
+    /// Whether the latency has no time for the fastest way once the packet is packed and the device
+    /// has taken its part, and the device takes more than anything else.
+    fn leaves_nothing(&self, passage: &Passage) -> bool {
+        let Schedule { packing_age, takes, .. } = self.schedule;
+        let Some(captured) = passage.reference else { return false };
+        if passage.arrival <= passage.dac - takes {
+            return false;
+        }
+        // Where the sender does not say when a packet left, its way begins with its first frame.
+        let departed = passage.departed_after();
+        let packing = departed.map_or(Span::ZERO, |_| packing_age);
+        let late_start = departed.map_or(Span::ZERO, |span| span - packing_age);
+        let fastest = self.fastest.into_iter().flatten().min().unwrap_or(Span::ZERO);
+        let longest = way(passage).unwrap_or(Span::ZERO).max(late_start);
+        passage.dac - captured - takes - packing <= fastest && longest < takes
     }
 
     fn cause(&self, passage: &Passage) -> Late {
@@ -194,7 +218,16 @@ impl Causes {
     pub fn would_catch(&self, cause: Late) -> Option<Span> {
         let transits = match cause {
             Late::Sender | Late::Network => &self.transits[cause as usize],
-            Late::Receiver | Late::HostStalled => return None,
+            // Of those that were not taken in time, and unheard ones, a longer latency saves none.
+            Late::Receiver => {
+                let too_short = &self.transits[cause as usize];
+                let all = self.late[cause as usize] + self.unheard[0];
+                if 2 * too_short.count() <= all {
+                    return None;
+                }
+                too_short
+            }
+            Late::HostStalled => return None,
         };
         Some(transits.exceeded_by(transits.count() / 100)? + self.schedule.takes)
     }

@@ -8,7 +8,8 @@ use tautline_dsp::resample::Quality;
 use tautline_engine::address::{Address, AddressError, Resolved};
 use tautline_engine::learn::{Learnt, learn};
 use tautline_engine::plan::{
-    DEFAULT_LATENCY, LatencyRule, RecvPlan, SendPlan, StreamPlan, least_latency, usual_latency,
+    DEFAULT_LATENCY, LatencyRule, RecvPlan, SendPlan, StreamPlan, kept_latency, least_latency,
+    usual_latency,
 };
 use tautline_engine::select::Select;
 use tautline_engine::send::random_identity;
@@ -38,6 +39,10 @@ const LOOK_UP: Span = Span::from_millis(600);
 /// All that opening may take. Announcements follow each other within half a second.
 const OPEN: Span = Span::from_millis(900);
 
+/// Packets follow each other within 20 ms, so nobody sends here of whom nothing came for so long;
+/// a host that freezes now and then takes a few of them.
+const SILENT: Span = Span::from_millis(150);
+
 /// Periods that the card holds.
 pub(crate) const CARD_PERIODS: u32 = 2;
 
@@ -64,11 +69,12 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
             let described = resolved.description.as_ref();
             wish.rate = wish.rate.or(described.map(|described| described.rate));
             wish.channels = wish.channels.or(described.map(|described| described.channels));
-            if wish.rate.is_none() || wish.channels.is_none() {
-                announced = hear_of(pair, until);
-                let format = announced.map(|announced| announced.format);
-                wish.rate = wish.rate.or(format.map(|format| format.rate));
-                wish.channels = wish.channels.or(format.map(|format| format.channels));
+            if described.is_none() {
+                let known = wish.rate.is_some() && wish.channels.is_some();
+                announced = hear_of(pair, until, known.then_some(now() + SILENT));
+                if let Some(announced) = &announced {
+                    settle_with(&mut wish, &announced.format)?;
+                }
             }
         }
     }
@@ -77,11 +83,33 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
 
 type Pair = (tautline_io::udp::DirectUdp, tautline_io::control::ControlSocket);
 
-fn hear_of(pair: Pair, until: LocalTime) -> Option<Announcement> {
-    match learn(&mut [pair], || now() >= until) {
+/// What the sender announces until then; no longer than until `silent` if nothing comes at all.
+fn hear_of(pair: Pair, until: LocalTime, silent: Option<LocalTime>) -> Option<Announcement> {
+    let given_up = |came: bool| {
+        let now = now();
+        now >= until || silent.is_some_and(|silent| !came && now >= silent)
+    };
+    match learn(&mut [pair], given_up) {
         Learnt::Announced(announcement) => Some(announcement),
         Learnt::Unannounced | Learnt::Nothing => None,
     }
+}
+
+/// Takes what the sender says for what is left open, and refuses what it contradicts: its sound would
+/// be noise.
+fn settle_with(wish: &mut Wish, theirs: &StreamFormat) -> Result<(), Complaint> {
+    let rate = *wish.rate.get_or_insert(theirs.rate);
+    let channels = *wish.channels.get_or_insert(theirs.channels);
+    if (rate, channels) == (theirs.rate, theirs.channels) {
+        return Ok(());
+    }
+    let (hertz, count) = (theirs.rate.hertz(), theirs.channels);
+    Err(Complaint::unusable(format!(
+        "{} sends {hertz} Hz with {count} channels and the PCM is to have {} Hz with {channels}; \
+         write rate {hertz} and channels {count}, or leave them out, and use plug: for another rate",
+        wish.address,
+        rate.hertz()
+    )))
 }
 
 /// The system's resolver takes as long as it likes, so it is asked on a thread that is given up.
@@ -294,7 +322,9 @@ fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<S
             written(least)
         ))),
         Latency::Kept(latency) => Ok(latency),
-        Latency::Usual | Latency::Auto => Ok(promised.unwrap_or(DEFAULT_LATENCY).max(least)),
+        Latency::Usual | Latency::Auto => {
+            Ok(kept_latency(promised.unwrap_or(DEFAULT_LATENCY), least))
+        }
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod join;
 pub(crate) mod lab;
+mod layout;
 pub(crate) mod pages;
 pub(crate) mod recv;
 mod recv_changes;

@@ -1,7 +1,9 @@
 //! What `taut recv` lays out for each stream it hears: sockets, format, latency.
 
 use tautline_engine::address::{Address, Resolved};
-use tautline_engine::plan::{DEFAULT_LATENCY, LatencyRule, StreamPlan, least_latency};
+use tautline_engine::plan::{
+    DEFAULT_LATENCY, LatencyRule, StreamPlan, kept_latency, least_latency,
+};
 use tautline_engine::way;
 use tautline_io::link::Link;
 use tautline_io::pair::open_pair;
@@ -103,6 +105,6 @@ pub(super) fn latency(
             device.period
         ))),
         Some(Latency::Kept(latency)) => Ok(latency),
-        None | Some(Latency::Auto) => Ok(promised.unwrap_or(DEFAULT_LATENCY).max(least)),
+        None | Some(Latency::Auto) => Ok(kept_latency(promised.unwrap_or(DEFAULT_LATENCY), least)),
     }
 }

@@ -3,16 +3,19 @@
 use std::path::Path;
 
 use tautline_audio::DeviceSpec;
+use tautline_engine::report::Stream;
 
 use crate::failure::Failure;
 
 /// Refuses to record over what was recorded before, and to record under a name that cannot be
 /// written: before the run, as the device may be opened long after its beginning. An empty file
-/// holds no take, and what is no file (a pipe, `/dev/null`) is not overwritten.
+/// holds no take, nor does a WAV without a frame, and what is no file (a pipe, `/dev/null`) is not
+/// overwritten.
 pub(crate) fn refuse_to_overwrite(spec: &DeviceSpec, overwrite: bool) -> Result<(), Failure> {
     let Some(path) = recorded_to(spec) else { return Ok(()) };
     tautline_audio::check_take(path)?;
-    let holds = path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
+    let holds = path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0)
+        && !tautline_audio::holds_nothing(path);
     if holds && !overwrite {
         let path = path.display();
         return Err(Failure::open(format!(
@@ -20,6 +23,17 @@ pub(crate) fn refuse_to_overwrite(spec: &DeviceSpec, overwrite: bool) -> Result<
         )));
     }
     Ok(())
+}
+
+/// Takes back the recording of a run in which nothing was heard, which would stand in the way of
+/// the next. Tells so.
+pub(crate) fn take_back(spec: &DeviceSpec, streams: &[Stream]) -> Option<String> {
+    let heard = |stream: &Stream| stream.counters.packets_received > 0 && stream.refused.is_none();
+    let path = recorded_to(spec).filter(|_| !streams.iter().any(heard))?;
+    // A link, and what is no file, was not made by the run.
+    let made = path.symlink_metadata().is_ok_and(|found| found.is_file());
+    (made && std::fs::remove_file(path).is_ok())
+        .then(|| format!("nothing was heard, so {} was not kept", path.display()))
 }
 
 fn recorded_to(spec: &DeviceSpec) -> Option<&Path> {

@@ -76,6 +76,11 @@ fn mend(most: &str, gaps: &Gaps, repairs: &Repairs) -> String {
             "its program ran late: give it real-time priority, or a longer --period there; {}",
             would(gaps.sender_needs_ns)
         ),
+        "receiver late" if gaps.receiver_needs_ns.is_some() => format!(
+            "the buffer of the device here takes so much of the latency that there is no time for \
+             the way; {}, or use a shorter --period or fewer --periods",
+            would(gaps.receiver_needs_ns)
+        ),
         "receiver late" => {
             "they were here in time and this program did not run: give it real-time \
                             priority, or more --periods"
@@ -170,6 +175,19 @@ mod tests {
         out.clear();
         gaps(&mut out, &Gaps { lost: 1, ..Gaps::default() }, &none).unwrap();
         assert!(out.contains("use --redundancy at the sender"), "{out}");
+        out.clear();
+        let mut late = Gaps { late_receiver: 9, ..Gaps::default() };
+        gaps(&mut out, &late, &none).unwrap();
+        assert!(out.ends_with(
+            "this program did not run: give it real-time priority, or more --periods\n"
+        ));
+        out.clear();
+        late.receiver_needs_ns = Some(44_100_000);
+        gaps(&mut out, &late, &none).unwrap();
+        assert!(
+            out.contains("no time for the way; a latency of 44.10ms would have caught"),
+            "{out}"
+        );
         out.clear();
         gaps(&mut out, &Gaps::default(), &none).unwrap();
         assert_eq!(out, "");

@@ -88,6 +88,30 @@ fn a_latency_that_is_too_short_for_the_path_is_told_as_the_network() {
 }
 
 #[test]
+fn a_latency_that_the_device_takes_whole_is_told_as_the_receiver() {
+    // The buffer of a JACK server: 3.9 ms of 5, and packets are 1 ms old when they leave.
+    let takes = Span::from_micros(3_900);
+    let mut causes = Causes::new(Schedule { takes, ..SCHEDULE });
+    let quick = packet([1_010, 1_210, 1_900]);
+    causes.observe(&quick);
+    // Its way took 400 us, twice as long as it can; and none would have been short enough.
+    for late in [quick, packet([1_010, 1_410, 1_900])] {
+        assert_eq!(causes.judge(&late, |_, _| false), Late::Receiver);
+    }
+    let needs = causes.would_catch(Late::Receiver).expect("a longer latency helps");
+    assert!((needs - takes - Span::from_micros(1_410)).abs() < Span::from_micros(20), "{needs}");
+    // What the network holds for longer than that is its own.
+    assert_eq!(causes.judge(&packet([1_010, 6_000, 6_900]), |_, _| false), Late::Network);
+}
+
+#[test]
+fn what_lay_here_is_not_mended_by_a_longer_latency() {
+    let mut causes = causes();
+    causes.judge(&packet([1_010, 1_210, 6_000]), |_, _| false);
+    assert_eq!(causes.would_catch(Late::Receiver), None);
+}
+
+#[test]
 fn a_path_that_became_slower_is_judged_by_what_it_takes_now() {
     let mut causes = causes();
     let later = |seconds: i64, [handed, arrival, read]: [i64; 3]| {

@@ -1,0 +1,161 @@
+//! What `taut recv` plays on what: the stream's format, the device and the channels between.
+
+use tautline_audio::{ChannelsOffered, DeviceSpec};
+use tautline_dsp::format::SampleFormat;
+use tautline_dsp::map::ChannelMap;
+use tautline_engine::address::{Address, Resolved};
+use tautline_proto::device::{Direction, Settings};
+use tautline_proto::stream::{StreamFormat, packet_frames};
+use tautline_proto::units::Channels;
+use tautline_proto::wire::sdp::Description;
+
+use super::{device_settings, settled};
+use crate::failure::Failure;
+use crate::flags::{Recv, StreamFlags};
+
+/// How a stream is played.
+pub(super) struct Layout {
+    /// What is expected.
+    pub(super) format: StreamFormat,
+    /// What plays it.
+    pub(super) device: Settings,
+    /// From the channels of the one to those of the other.
+    pub(super) map: ChannelMap,
+}
+
+/// Whether it is settled what the stream is before a sender is heard: it was described, or said
+/// here. Who names a coding speaks of a sender that announces nothing, and wants the usual rest.
+pub(super) fn knows_shape(flags: &Recv, from: &[(&Address, Resolved)]) -> bool {
+    shape_is_said(flags) || from.iter().any(|(_, resolved)| resolved.description.is_some())
+}
+
+fn shape_is_said(flags: &Recv) -> bool {
+    let stream = &flags.stream;
+    (stream.rate.is_some() && stream.channels.is_some())
+        || stream.format.is_some()
+        || stream.payload_type.is_some()
+}
+
+/// What the sender says, against what was said here of a part of it.
+pub(super) fn check_told(flags: &Recv, theirs: &StreamFormat) -> Result<(), Failure> {
+    let StreamFlags { rate, channels, .. } = flags.stream;
+    let (option, told, has) = match (rate, channels) {
+        (_, Some(told)) if told != theirs.channels => {
+            ("--channels", told.to_string(), format!("{} channels", theirs.channels))
+        }
+        (Some(told), _) if told != theirs.rate => {
+            ("--rate", told.hertz().to_string(), theirs.rate.to_string())
+        }
+        _ => return Ok(()),
+    };
+    let other = match option {
+        "--channels" => " and choose what is played with --map 1,2 or the like",
+        _ => "",
+    };
+    Err(Failure::usage(format!(
+        "{option} {told}, and the stream has {has}; leave {option} out{other}"
+    )))
+}
+
+/// Whether the device that plays has too few channels, or too many: how many it could have instead,
+/// and the map that brings the sound onto them.
+fn fitting(
+    output: &DeviceSpec,
+    map: &ChannelMap,
+    carried: Channels,
+) -> Option<(Option<Channels>, Failure)> {
+    let ChannelsOffered { least, most, converter } =
+        tautline_audio::channels(output, Direction::Playback)?;
+    let wanted = map.outputs() as u32;
+    if (least..=most).contains(&wanted) {
+        return None;
+    }
+    let has = if least == most { most.to_string() } else { format!("{least} to {most}") };
+    let fits = wanted.clamp(least, most);
+    let entries: Vec<String> = (0..fits as usize).map(|to| entry(map, carried, to)).collect();
+    let convert =
+        converter.map_or(String::new(), |name| format!(", or use {name}, which converts"));
+    let refusal = Failure::open(format!(
+        "{output}: it has {has} channels, not {wanted}; add --map {}{convert}",
+        entries.join(",")
+    ));
+    Some((Channels::new(fits).ok(), refusal))
+}
+
+/// What channel `to` of the device takes: what the map says, one voice everywhere, else nothing.
+fn entry(map: &ChannelMap, carried: Channels, to: usize) -> String {
+    match map.source_of(to) {
+        Some(from) => (from + 1).to_string(),
+        None if to >= map.outputs() && carried == Channels::MONO => "1".to_owned(),
+        None => "-".to_owned(),
+    }
+}
+
+/// How it is played, as far as that is known before a sender is `announced`.
+pub(super) fn layout(
+    flags: &Recv,
+    described: Option<&Description>,
+    announced: Option<StreamFormat>,
+) -> Result<Layout, Failure> {
+    let stream = &flags.stream;
+    let rate = stream.rate.or(described.map(|d| d.rate)).or(announced.map(|a| a.rate));
+    let channels = stream.channels.or(described.map(|d| d.channels));
+    let channels = channels.or(announced.map(|a| a.channels));
+    let wanted = device_settings(&flags.timing, rate, channels, None);
+    let carried = wanted.channels;
+    let map = match &flags.sound.map {
+        Some(map) => map.clone(),
+        None => ChannelMap::identity(carried.count()),
+    };
+    // Nobody has said yet how many there are.
+    let unknown = channels.is_none() && !shape_is_said(flags);
+    if !unknown {
+        map.check(carried.count()).map_err(|error| Failure::usage(error.to_string()))?;
+    }
+    let played = Channels::new(map.outputs() as u32);
+    let played = played.map_err(|error| Failure::usage(error.to_string()))?;
+    let device = match settled(
+        &flags.output,
+        Direction::Playback,
+        Settings { channels: played, ..wanted },
+        rate,
+    ) {
+        Ok(device) => device,
+        Err(failure) => match fitting(&flags.output, &map, carried) {
+            // Whoever comes may have as many as the device.
+            Some((Some(fits), _)) if unknown => settled(
+                &flags.output,
+                Direction::Playback,
+                Settings { channels: fits, ..wanted },
+                rate,
+            )?,
+            Some((_, refusal)) => return Err(refusal),
+            None => return Err(failure),
+        },
+    };
+    let sample = stream.format.map(SampleFormat::from).or(described.map(|d| d.sample));
+    let sample = sample.or(announced.map(|a| a.sample));
+    let sample = sample.unwrap_or(SampleFormat::L24);
+    let packet = packet_frames(device.rate, flags.ptime)
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let format = StreamFormat {
+        rate: device.rate,
+        channels: carried,
+        sample,
+        packet: described.and_then(|d| d.packet).unwrap_or(packet),
+        payload_type: stream
+            .payload_type
+            .or(described.map(|d| d.payload_type))
+            .unwrap_or_else(|| StreamFormat::default_payload_type(sample)),
+    };
+    Ok(Layout { format, device, map })
+}
+
+/// Refuses a device that has other channels than are to be played on it.
+pub(super) fn check_fits(output: &DeviceSpec, layout: &Layout) -> Result<(), Failure> {
+    let Layout { format, device, map } = layout;
+    if map.outputs() == device.channels.count() {
+        return Ok(());
+    }
+    fitting(output, map, format.channels).map_or(Ok(()), |(_, refusal)| Err(refusal))
+}
