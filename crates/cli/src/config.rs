@@ -23,6 +23,17 @@ use crate::flags::Taut;
 
 const NAME: &str = "tautline.toml";
 
+/// The commands that are the two ends of a stream.
+const ENDS: [&str; 2] = ["send", "recv"];
+
+/// Options of the one end, each with what the other has for it.
+const COUNTERPARTS: [(&[&str], &str); 4] = [
+    (&["--input", "-i"], "what is heard is played to --output, and comes --from an address"),
+    (&["--to", "-t"], "what is heard comes --from an address of this machine or a group"),
+    (&["--output", "-o"], "what is sent is captured from --input, and goes --to an address"),
+    (&["--from", "-f"], "what is sent goes --to the receiver's address or a group"),
+];
+
 /// The command line, with what the file adds.
 pub(crate) struct Arguments {
     /// All words, those of the command line first.
@@ -46,8 +57,34 @@ impl Arguments {
         let place = self.added.iter().find(|(added, _)| added == flag).map(|(_, place)| place);
         match place {
             Some(place) => Failure::usage(format!("in {place}: {}", Failure::from(error))),
-            None => error.into(),
+            None => self.of_the_other_end(flag).unwrap_or_else(|| error.into()),
         }
+    }
+
+    /// What to say of an option that this command lacks and the other end of a stream has.
+    fn of_the_other_end(&self, flag: &str) -> Option<Failure> {
+        let words = self.words.iter().skip(1).filter_map(|word| word.to_str());
+        let called = words.clone().find(|word| !word.starts_with('-'))?;
+        let other = ENDS.iter().find(|end| **end != called).filter(|_| ENDS.contains(&called))?;
+        let taut = Taut::command();
+        let has = |command: &str| {
+            let command = taut.find_subcommand(command);
+            command.is_some_and(|command| {
+                command.get_arguments().any(|argument| {
+                    let short = argument.get_short().map(|short| format!("-{short}"));
+                    let long = argument.get_long().map(|long| format!("--{long}"));
+                    [short, long].iter().flatten().any(|name| name == flag)
+                })
+            })
+        };
+        if has(called) || !has(other) {
+            return None;
+        }
+        let mend = COUNTERPARTS
+            .iter()
+            .find(|(flags, _)| flags.contains(&flag))
+            .map_or(format!("see taut {called} --help"), |(_, mend)| (*mend).to_owned());
+        Some(Failure::usage(format!("{flag} is for taut {other}; {mend}")))
     }
 }
 

@@ -74,12 +74,16 @@ fn parse_host(rest: &str, text: &str) -> Result<Place, String> {
     }
     // Nobody can be sent to at UDP port 0, and nobody would know what it came to be here.
     let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(unusable)?;
+    if host.contains('/') {
+        return Err(format!("`{text}` has a / before its UDP port; {}", meant(text)));
+    }
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     Ok(Place::Rtp { host, port })
 }
 
-/// What to write instead of an address without its beginning.
+/// What to write instead of an address without its beginning, or with a part of it.
 fn meant(text: &str) -> String {
+    let text = after_beginning(text);
     let (place, query) = text.split_once('?').unwrap_or((text, ""));
     let query = if query.is_empty() { String::new() } else { format!("?{query}") };
     if let Ok(six) = place.parse::<Ipv6Addr>() {
@@ -94,8 +98,19 @@ fn meant(text: &str) -> String {
     }
 }
 
+/// What follows a beginning that lacks a slash or the colon: `rtp:/HOST`, `rtp:HOST`, `//HOST`.
+fn after_beginning(text: &str) -> &str {
+    let rest = text.strip_prefix("rtp").filter(|rest| rest.starts_with([':', '/']));
+    match rest.or(text.starts_with('/').then_some(text)) {
+        Some(rest) => rest.trim_start_matches([':', '/']),
+        None => text,
+    }
+}
+
 fn with_scheme(text: &str) -> String {
-    if text.contains("://") { text.to_owned() } else { format!("rtp://{text}") }
+    // What begins wrongly is refused with what was meant.
+    let begins = text.contains("://") || text.starts_with("rtp:/") || text.starts_with('/');
+    if begins { text.to_owned() } else { format!("rtp://{text}") }
 }
 
 impl Address {
@@ -122,6 +137,9 @@ impl Address {
     fn read(text: &str, end: End) -> Result<Self, String> {
         let (place, query) = text.split_once('?').unwrap_or((text, ""));
         let place = match place.split_once("://") {
+            Some(("rtp", rest)) if end == End::To && rest.starts_with(':') => {
+                return Err(format!("`{text}` names no host; write rtp://HOST:5004"));
+            }
             Some(("rtp", rest)) => parse_host(rest, text)?,
             Some((later @ ("rtp+tcp" | "avtp" | "avtp+udp"), _)) => {
                 return Err(format!("{later}:// is not in this version yet; use rtp://HOST:PORT"));

@@ -69,7 +69,7 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
     let heard: Vec<Heard> =
         receivers.into_iter().map(Receiver::end).collect::<Result<_, Failure>>()?;
     let sent = sent?;
-    tell(flags, &sent, &heard, &recording)
+    tell(flags, &sent, &heard, (&recording, stop.is_requested()))
 }
 
 fn scene(flags: &Demo, recording: &Path) -> Result<Scene, Failure> {
@@ -213,8 +213,14 @@ fn send(
     Ok(engine.run(device, &scene.options, stop, &mut |progress| line.show(progress))?)
 }
 
-/// Shows what came of it and writes the reports. Fails if a receiver did not play what was sent.
-fn tell(flags: &Demo, sent: &Report, heard: &[Heard], recording: &Path) -> Result<(), Failure> {
+/// Shows what came of it and writes the reports. Fails if a receiver did not play what was sent,
+/// unless it was stopped before the end.
+fn tell(
+    flags: &Demo,
+    sent: &Report,
+    heard: &[Heard],
+    (recording, stopped): (&Path, bool),
+) -> Result<(), Failure> {
     write(&flags.out.join("sender.json"), json(sent)?.as_bytes())?;
     let mut broken = None;
     for Heard { name, played, report } in heard {
@@ -222,9 +228,9 @@ fn tell(flags: &Demo, sent: &Report, heard: &[Heard], recording: &Path) -> Resul
         screen::say(&format!("── {name}"));
         screen::print_report(report);
         let verdict = compare(recording, played)?;
-        screen::say(&format!("{}: {}", played.display(), told(&verdict, flags)));
+        screen::say(&format!("{}: {}", played.display(), told(&verdict, flags.seconds, stopped)));
         screen::say("");
-        if !verdict.is_whole() && flags.seconds.is_none() {
+        if !verdict.is_whole() && flags.seconds.is_none() && !stopped {
             broken = Some(Failure::running(format!(
                 "{name} did not play all that was sent; its report says what was lost, and what \
                  of that is the host's"
@@ -235,11 +241,12 @@ fn tell(flags: &Demo, sent: &Report, heard: &[Heard], recording: &Path) -> Resul
     broken.map_or(Ok(()), Err)
 }
 
-fn told(verdict: &Verdict, flags: &Demo) -> String {
-    match flags.seconds {
-        Some(seconds) if verdict.begins.is_some() => {
-            format!("{} frames identical to the recording in {seconds} s", verdict.identical)
-        }
+fn told(verdict: &Verdict, seconds: Option<u32>, stopped: bool) -> String {
+    let identical = format!("{} frames identical to the recording", verdict.identical);
+    match (verdict.begins, seconds, stopped) {
+        (None, _, true) => "stopped before anything was played".to_owned(),
+        (Some(_), _, true) => format!("{identical} until it was stopped"),
+        (Some(_), Some(seconds), false) => format!("{identical} in {seconds} s"),
         _ => verdict.to_string(),
     }
 }

@@ -34,6 +34,13 @@ pub(crate) fn run(lab: &Lab) -> Result<(), Failure> {
 }
 
 fn delay(flags: &Delay) -> Result<(), Failure> {
+    let (channel, channels) = (flags.channel, flags.channels);
+    if channel as usize > channels.count() {
+        return Err(Failure::usage(format!(
+            "--channel {channel} is to be listened to, and both devices have {channels}; use \
+             --channel {channels} or less, or --channels {channel}"
+        )));
+    }
     let stop = stop_on_signals()?;
     let wanted = Settings {
         rate: flags.rate,

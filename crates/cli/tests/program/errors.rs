@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 
 use crate::common::network::Cable;
 use crate::common::program::{Call, Ended, taut, words};
+use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, Onlooker, PATIENT, beside, free_udp_ports, loopback};
 
@@ -86,6 +87,9 @@ fn an_address_that_is_none_is_answered_with_its_form() {
         ("127.0.0.1?iface=lo", "is no address", "write rtp://127.0.0.1:5004?iface=lo"),
         ("::1", "is no address", "write rtp://[::1]:5004"),
         ("studio", "is no address", "write rtp://HOST:PORT"),
+        ("rtp:/127.0.0.1:5004", "is no address", "write rtp://127.0.0.1:5004"),
+        ("rtp:127.0.0.1:5004?iface=lo", "is no address", "write rtp://127.0.0.1:5004?iface=lo"),
+        ("rtp:///127.0.0.1:5004", "has a / before", "write rtp://127.0.0.1:5004"),
         ("rtp://127.0.0.1", "has no UDP port", "write rtp://HOST:5004"),
         ("rtp://127.0.0.1:0", "has no UDP port", "write rtp://HOST:5004"),
         ("rtp://127.0.0.1:x", "has no UDP port", "write rtp://HOST:5004"),
@@ -132,7 +136,25 @@ fn a_take_is_not_lost_by_a_command_repeated() {
     }
     Sound::read(&folder.file("heard.wav")).is_exactly(&take);
     recv("file:heard.wav --rate 48000 --channels 2 --overwrite").run().well();
-    assert_ne!(Sound::read(&folder.file("heard.wav")), take);
+    assert!(!folder.file("heard.wav").exists());
+}
+
+#[test]
+fn a_recording_of_nothing_does_not_stand_in_the_way_of_the_next() {
+    let folder = Folder::new();
+    for output in ["file:heard.wav", "virtual:?record=heard.wav"] {
+        for shape in ["", "--rate 48000 --channels 2"] {
+            let from = loopback();
+            let options = format!("--from {from} --output {output} --duration 50ms {shape}");
+            let ended = recv(&folder, &options).run().well();
+            assert!(ended.out.ends_with("note: nothing was heard, so heard.wav was not kept\n"));
+            assert!(!folder.file("heard.wav").exists(), "{options}");
+        }
+    }
+    // As a run leaves it that was killed before it heard anything.
+    Sound { shape: Shape::STEREO_24, samples: Vec::new() }.write(&folder.file("heard.wav"));
+    let again = format!("--from {} --output file:heard.wav --duration 50ms", loopback());
+    recv(&folder, &again).run().well();
 }
 
 #[test]
@@ -306,15 +328,18 @@ fn a_stream_of_another_shape_is_told_of_with_the_options_that_fit() {
         let recv = self::recv(&folder, &recv).and(PATIENT).start().listening();
         let send = taut(words(&format!("send --input file:sent.wav --to {address}")));
         send.and(PATIENT).in_folder(folder.path()).run().well();
-        recv.end().report()
+        recv.end()
     };
-    let report = carry("--rate 48000 --channels 2");
+    let refused = carry("--rate 48000 --channels 2");
     let fitting = "--rate 44100 --channels 1";
+    assert_eq!(refused.status, Some(1), "{refused:#?}");
+    assert!(refused.said.last().is_some_and(|line| line.ends_with(fitting)), "{:#?}", refused.said);
+    let report = Report(serde_json::from_str(&refused.out).unwrap());
     assert!(report.notes().iter().any(|note| note.ends_with(fitting)), "{:?}", report.notes());
-    carry(&format!("{fitting} --overwrite"));
+    carry(&format!("{fitting} --overwrite")).well();
     Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
     // Where nothing is said the sender's word is taken.
-    carry("--overwrite");
+    carry("--overwrite").well();
     Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
 }
 
@@ -382,7 +407,60 @@ fn a_delay_between_devices_that_nothing_joins_is_told_as_such() {
 }
 
 #[test]
+fn a_delay_at_a_channel_that_is_not_there_is_refused_before_it_is_measured() {
+    // Without an end of its own: it would go on for ever.
+    let line = "lab delay --output null: --input null: --channel 3";
+    let mend = "use --channel 2 or less, or --channels 3";
+    is_refused(&taut(words(line)), 2, "both devices have 2", mend);
+}
+
+#[test]
+fn an_option_of_the_other_end_is_answered_with_that_of_this_one() {
+    let folder = Folder::new();
+    for (line, wrong, mend) in [
+        ("recv --input null: --from rtp://0.0.0.0:5004", "--input is for taut send", "--output"),
+        ("recv --to=rtp://0.0.0.0:5004 --output null:", "--to is for taut send", "--from"),
+        ("recv -t rtp://0.0.0.0:5004 --output null:", "-t is for taut send", "--from"),
+        ("send --output null: --to rtp://10.0.0.2:5004", "--output is for taut recv", "--input"),
+        ("send --input null: --from rtp://10.0.0.2:5004", "--from is for taut recv", "--to"),
+        ("send --input null: --to rtp://10.0.0.2:5004 --until-bye", "--until-bye is for", "--help"),
+    ] {
+        is_refused(&taut(words(line)).in_folder(folder.path()), 2, wrong, mend);
+    }
+}
+
+#[test]
 fn a_delay_to_a_device_that_is_not_there_is_answered_with_the_mend() {
     let line = "lab delay --output null: --input alsa:hw:NoSuchCard";
     is_refused(&taut(words(line)), 3, "alsa:hw:NoSuchCard: there is no such card", "; ");
+}
+
+#[test]
+fn six_channels_for_a_card_of_two_are_answered_with_what_plays_them() {
+    let _turn = beside();
+    let folder = Folder::new();
+    // Both channels are those of a PCM that has no more.
+    let conf = "pcm.pair { type multi slaves.a { pcm { type null } channels 2 } \
+                bindings [ { slave a channel 0 } { slave a channel 1 } ] }\n";
+    std::fs::write(folder.file("asound.conf"), conf).unwrap();
+    let address = loopback();
+    let send = format!("send --input tone:440 --channels 6 --to {address} --report none");
+    let _sender = taut(words(&send)).start();
+    let recv = |options: &str| {
+        recv(&folder, &format!("--from {address} --output alsa:pair --report none {options}"))
+            .with("ALSA_CONFIG_PATH", folder.file("asound.conf"))
+            .run()
+    };
+    let last = |ended: &Ended| ended.said.last().cloned().unwrap_or_default();
+    let refused = recv("");
+    assert_eq!(refused.status, Some(3), "{refused:#?}");
+    for part in ["it has 2 channels, not 6", "add --map 1,2, or use alsa:plug:pair"] {
+        assert!(last(&refused).contains(part), "{refused:#?}");
+    }
+    let refused = recv("--channels 2");
+    assert_eq!(refused.status, Some(2), "{refused:#?}");
+    let advice = "--channels 2, and the stream has 6 channels; leave --channels out";
+    assert!(last(&refused).contains(advice), "{refused:#?}");
+    recv("--map 1,2 --duration 300ms").well();
+    recv("--map 6,- --duration 300ms").well();
 }
