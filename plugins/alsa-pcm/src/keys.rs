@@ -98,7 +98,8 @@ pub(crate) fn read(
         link: LinkKind::Auto,
     };
     let about = |why: String| Complaint::unusable(format!("pcm.{name}: {why}"));
-    for (key, value) in keys.iter().filter(|(_, value)| *value != Value::Text(String::new())) {
+    let is_there = |value: &Value| !matches!(value, Value::Text(text) if text.trim().is_empty());
+    for (key, value) in keys.iter().filter(|(_, value)| is_there(value)) {
         gathered.take(key, value).map_err(about)?;
     }
     let wish = gathered.wish(direction).map_err(about)?;
@@ -128,8 +129,11 @@ impl Gathered {
                 self.rate = Some(Rate::new(rate).map_err(|error| error.to_string())?);
             }
             "channels" => {
-                let count = u32::try_from(number(key, value)?).unwrap_or(u32::MAX);
-                self.channels = Some(Channels::new(count).map_err(|error| error.to_string())?);
+                let count = number(key, value)?;
+                let known = u32::try_from(count).ok().and_then(|count| Channels::new(count).ok());
+                self.channels = Some(known.ok_or_else(|| {
+                    format!("{count} channels cannot be carried; use 1 to {}", Channels::MAX)
+                })?);
             }
             "period" => {
                 let frames = number(key, value)?;
@@ -188,13 +192,15 @@ impl Gathered {
 fn completed(text: &str) -> Option<String> {
     let (place, query) = text.split_at(text.find('?').unwrap_or(text.len()));
     let is_file = Path::new(place).extension().is_some_and(|end| end.eq_ignore_ascii_case("sdp"));
-    if is_file || place.contains("://") {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // A beginning that lacks a slash is for the address's reader to mend; a host may be called rtp.
+    let begins = place.strip_prefix("rtp:").is_some_and(|rest| !is_number(rest));
+    if is_file || begins || place.contains("://") {
         return Some(text.to_owned());
     }
     if place.parse::<Ipv6Addr>().is_ok() {
         return Some(format!("rtp://[{place}]:5004{query}"));
     }
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     // One beyond what there are is a port too, for the address's reader to refuse.
     let (host, port) = match place.rsplit_once(':') {
         Some((host, port)) if is_number(port) => (host, port),
@@ -353,6 +359,10 @@ mod tests {
             (vec![("to", "a"), ("latency", "0")], "cannot be kept"),
             (vec![("to", "5")], "to 5 names no host; write to \"rtp://HOST:5004\""),
             (vec![("to", "5:5004")], "names no host"),
+            (vec![("to", ":5004")], "names no host; write rtp://HOST:5004"),
+            (vec![("to", " ")], "an address is missing"),
+            (vec![("to", "rtp:/127.0.0.1:5004")], "write rtp://127.0.0.1:5004"),
+            (vec![("to", "rtp:127.0.0.1")], "write rtp://127.0.0.1:5004"),
             (vec![("to", "127.0.0.1:99999")], "99999 is too large for a UDP port"),
             (vec![("to", "a"), ("format", "s16")], "l16, l24 or f32"),
             (vec![("to", "a"), ("rate", "44000")], "44000"),
@@ -360,6 +370,7 @@ mod tests {
             (vec![("to", "a"), ("rate", "-1")], "no rate"),
             (vec![("to", "a"), ("channels", "65")], "65"),
             (vec![("to", "a"), ("channels", "0")], "0"),
+            (vec![("to", "a"), ("channels", "-2")], "-2 channels cannot be carried; use 1 to 64"),
             (vec![("to", "a"), ("period", "7")], "16 to 8192"),
             (vec![("to", "a"), ("pacing", "etf")], "auto, direct or ringed"),
             (vec![("to", "avtp://eth0/01:02")], "not in this version"),

@@ -1,25 +1,25 @@
 //! The application's side of a PCM: what each of ALSA's callbacks decides.
 //!
 //! Positions count frames from the last `prepare` ("stint"). Where the card is says the device's
-//! thread ([`Shared::standing`]); where the application is says ALSA's pointer.
+//! thread ([`crate::shared::Shared::standing`]); where the application is says ALSA's pointer.
+
+mod transfer;
+mod waiting;
 
 use core::ffi::c_int;
 
-use alsa_sys::{
-    SND_PCM_STATE_DRAINING, SND_PCM_STATE_PAUSED, SND_PCM_STATE_PREPARED, SND_PCM_STATE_RUNNING,
-};
-use tautline_dsp::card::{self, CardFormat};
+use alsa_sys::{SND_PCM_STATE_DRAINING, SND_PCM_STATE_RUNNING};
+use tautline_dsp::card::CardFormat;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::timer::Timer;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
-use crate::areas::Areas;
 use crate::complaint::Complaint;
 use crate::keys::PERIODS;
 use crate::shared::{Mode, Order, Standing};
-use crate::stream::{Ring, Shape, Stream};
+use crate::stream::{Shape, Stream};
 use crate::wire::{CARD_PERIODS, Reached, longest_period};
 
 /// What ALSA says of the PCM when it calls.
@@ -55,22 +55,11 @@ pub(crate) struct Software {
     pub(crate) boundary: i64,
 }
 
-/// How draining goes.
-pub(crate) enum Draining {
-    Done,
-    /// Until this instant at least.
-    Until(LocalTime),
-}
-
-/// Frames that are converted at a time.
-const CHUNK: usize = 256;
-/// The device's thread is given so long after its wake-up to have moved a period.
-const MARGIN: Span = Span::from_micros(50);
-/// When it was later than that, the application looks again after this.
-const AGAIN: Span = Span::from_micros(200);
 /// The device's thread sees an order within a period; on a host that freezes a good deal later.
 const PATIENCE: Span = Span::from_secs(2);
 const LOOK: Span = Span::from_micros(500);
+
+pub(crate) use waiting::Draining;
 
 // ALSA calls from whichever of the application's threads it likes, one at a time (`Plug::pcm`).
 const _: () = {
@@ -127,7 +116,7 @@ impl Pcm {
                 2 * PERIODS.0
             )));
         }
-        let samples = CHUNK * hardware.channels.count();
+        let samples = transfer::CHUNK * hardware.channels.count();
         self.bytes = vec![0; samples * hardware.format.bytes()].into();
         self.samples = vec![0.0; samples].into();
         self.hardware = Some(hardware);
@@ -325,202 +314,6 @@ impl Pcm {
                 self.position() - self.application.0 + frames(self.latency())
             }
         }
-    }
-
-    /// How draining goes; begins it where nothing was started yet.
-    pub(crate) fn drain(&mut self, view: &View) -> Result<Draining, Complaint> {
-        self.follow(view);
-        if self.direction == Direction::Capture || self.application.0 == 0 {
-            return Ok(Draining::Done);
-        }
-        self.stream()?;
-        if self.order.mode == Mode::Stopped {
-            self.set_mode(Mode::Running);
-        }
-        let taken = self.position() >= self.application.0;
-        Ok(match self.far() {
-            Some(far) if taken && now() >= far => Draining::Done,
-            Some(far) if taken => Draining::Until(far),
-            _ => Draining::Until(now() + AGAIN.max(self.until_moved())),
-        })
-    }
-
-    /// How long it takes until the card has moved what the application put in.
-    fn until_moved(&self) -> Span {
-        let anchor = self.standing().and_then(|standing| standing.anchor);
-        let due = self.stream.as_ref().zip(anchor);
-        due.map_or(AGAIN, |(stream, anchor)| stream.reaches(anchor, self.application.0) - now())
-    }
-
-    /// Whether the application is to look: it can move as much as it asked for, or has failed.
-    /// Otherwise the timer is set to when it will.
-    pub(crate) fn is_ready(&mut self, view: &View) -> bool {
-        self.follow(view);
-        if view.state == SND_PCM_STATE_DRAINING as c_int {
-            match self.drain(view) {
-                Ok(Draining::Until(due)) => self.timer.set(due + MARGIN),
-                _ => return true,
-            }
-            return false;
-        }
-        let waits = [SND_PCM_STATE_PREPARED, SND_PCM_STATE_RUNNING, SND_PCM_STATE_PAUSED];
-        let waits = waits.iter().any(|state| view.state == *state as c_int);
-        let over = self.stream().is_err();
-        if !waits || over || self.available() >= self.software.least || self.has_failed() {
-            return true;
-        }
-        self.arm();
-        false
-    }
-
-    /// Sets the timer to when the application can move as much as it asked for.
-    fn arm(&self) {
-        let missing = self.software.least - self.available();
-        let due = match (self.stream.as_ref(), self.standing().and_then(|s| s.anchor)) {
-            _ if missing <= 0 => LocalTime::ZERO,
-            _ if self.order.mode != Mode::Running => LocalTime::NEVER,
-            (Some(stream), Some(anchor)) => {
-                let due = stream.reaches(anchor, self.position() + missing) + MARGIN;
-                due.max(now() + AGAIN)
-            }
-            // The card has not met this stint yet.
-            _ => now() + AGAIN,
-        };
-        self.timer.set(due);
-    }
-
-    /// The timer is set as the PCM stands, for an application that is about to wait.
-    pub(crate) fn watch(&mut self, view: &View) {
-        self.follow(view);
-        if self.is_ready(view) {
-            self.timer.set(LocalTime::ZERO);
-        }
-    }
-
-    /// Moves the application's frames into the ring, or out of it. Says how many.
-    pub(crate) fn transfer(
-        &mut self,
-        view: &View,
-        areas: &Areas<'_>,
-        (offset, size): (u64, usize),
-    ) -> Result<usize, Complaint> {
-        self.follow(view);
-        self.stream()?;
-        let moved = match self.direction {
-            Direction::Playback => self.write(areas, size),
-            Direction::Capture => self.read(self.mapped_at(view, offset), areas, size),
-        };
-        // ALSA moves the application's pointer when this returns.
-        let (position, pointer) = self.application;
-        if !(view.mapped && self.direction == Direction::Capture) {
-            self.application = (position + moved as i64, (pointer + moved as u64) % self.wrap());
-        }
-        self.arm();
-        Ok(moved)
-    }
-
-    fn wrap(&self) -> u64 {
-        self.software.boundary as u64
-    }
-
-    /// The position of the frame at `offset`: in a buffer of ALSA's, where frames lie at their
-    /// position, it may be one further on.
-    fn mapped_at(&self, view: &View, offset: u64) -> i64 {
-        let (position, pointer) = self.application;
-        let Some(hardware) = self.hardware.filter(|_| view.mapped) else { return position };
-        let buffer = hardware.buffer as u64;
-        position + ((offset + buffer - pointer % buffer) % buffer) as i64
-    }
-
-    /// Puts frames into the ring from the application's position on. Those that it takes back and
-    /// gives again have gone, and those it leaves out are silence.
-    fn write(&mut self, areas: &Areas<'_>, size: usize) -> usize {
-        let at = self.application.0;
-        let left_out = (at - self.moved).max(0) as usize;
-        let silent = self.push(left_out, |_, _, samples| samples.fill(0.0));
-        if silent < left_out {
-            return 0;
-        }
-        let gone = ((self.moved - at).max(0) as usize).min(size);
-        let format = self.hardware.map_or(CardFormat::S16, |hardware| hardware.format);
-        gone + self.push(size - gone, |frame, bytes, samples| {
-            areas.gather(gone + frame, bytes);
-            card::decode(format, bytes, samples);
-        })
-    }
-
-    /// Puts so many frames into the ring as there is room for, each chunk made by `make` from its
-    /// first frame.
-    fn push(&mut self, frames: usize, mut make: impl FnMut(usize, &mut [u8], &mut [f32])) -> usize {
-        let Some((stream, hardware)) = self.stream.as_mut().zip(self.hardware) else { return 0 };
-        let Ring::Playing(ring) = &mut stream.ring else { return 0 };
-        let channels = hardware.channels.count();
-        let frames = frames.min(ring.slots() / channels);
-        for first in (0..frames).step_by(CHUNK) {
-            let samples = CHUNK.min(frames - first) * channels;
-            let bytes = &mut self.bytes[..samples * hardware.format.bytes()];
-            let samples = &mut self.samples[..samples];
-            make(first, bytes, samples);
-            // There is room: nobody else puts anything in.
-            if let Ok(mut chunk) = ring.write_chunk(samples.len()) {
-                let (head, tail) = chunk.as_mut_slices();
-                let (one, other) = samples.split_at(head.len());
-                head.copy_from_slice(one);
-                tail.copy_from_slice(other);
-                chunk.commit_all();
-            }
-        }
-        self.moved += frames as i64;
-        self.ever += frames as u64;
-        frames
-    }
-
-    /// Takes frames out of the ring into the application's memory, from `at` on. Those that it asks
-    /// for again lie there already, if they lie in a buffer of ALSA's; those it leaves out are
-    /// dropped.
-    fn read(&mut self, at: i64, areas: &Areas<'_>, size: usize) -> usize {
-        self.drop_older();
-        let left_out = (at - self.moved).max(0) as usize;
-        let _ = self.pull(left_out, |_, _, _| {});
-        let there = ((self.moved - at).max(0) as usize).min(size);
-        let format = self.hardware.map_or(CardFormat::S16, |hardware| hardware.format);
-        there
-            + self.pull(size - there, |frame, bytes, samples| {
-                card::encode(format, samples, bytes);
-                areas.scatter(there + frame, bytes);
-            })
-    }
-
-    /// Makes room in the ring of what a stint before left in it.
-    fn drop_older(&mut self) {
-        let origin = self.standing().map_or(0, |standing| standing.origin);
-        let older = (origin + self.moved as u64).saturating_sub(self.ever);
-        let dropped = self.pull(older as usize, |_, _, _| {});
-        self.moved -= dropped as i64;
-    }
-
-    /// Takes up to so many frames out of the ring, each chunk used by `take` with its first frame.
-    fn pull(&mut self, frames: usize, mut take: impl FnMut(usize, &mut [u8], &[f32])) -> usize {
-        let Some((stream, hardware)) = self.stream.as_mut().zip(self.hardware) else { return 0 };
-        let Ring::Recording(ring) = &mut stream.ring else { return 0 };
-        let channels = hardware.channels.count();
-        let frames = frames.min(ring.slots() / channels);
-        for first in (0..frames).step_by(CHUNK) {
-            let samples = CHUNK.min(frames - first) * channels;
-            let bytes = &mut self.bytes[..samples * hardware.format.bytes()];
-            let samples = &mut self.samples[..samples];
-            // They are there: nobody else takes anything out.
-            if let Ok(chunk) = ring.read_chunk(samples.len()) {
-                let (head, tail) = chunk.as_slices();
-                samples[..head.len()].copy_from_slice(head);
-                samples[head.len()..].copy_from_slice(tail);
-                chunk.commit_all();
-            }
-            take(first, bytes, samples);
-        }
-        self.moved += frames as i64;
-        self.ever += frames as u64;
-        frames
     }
 
     /// Ends the stream, with goodbye.

@@ -21,6 +21,7 @@ pub(crate) fn shared_object() -> PathBuf {
 pub(crate) struct Asked {
     pub(crate) format: snd_pcm_format_t,
     pub(crate) channels: c_uint,
+    pub(crate) rate: c_uint,
     pub(crate) period: c_ulong,
     pub(crate) buffer: c_ulong,
     /// Whether it goes on when it was too slow.
@@ -28,11 +29,12 @@ pub(crate) struct Asked {
 }
 
 impl Default for Asked {
-    /// 16-bit mono with a buffer that outlasts a host that freezes.
+    /// 16-bit mono at 48 kHz with a buffer that outlasts a host that freezes.
     fn default() -> Self {
         Self {
             format: SND_PCM_FORMAT_S16_LE,
             channels: 1,
+            rate: 48_000,
             period: 480,
             buffer: 9600,
             stubborn: false,
@@ -79,7 +81,7 @@ impl Handle {
         Self::open(&format!("from \"127.0.0.1:{port}\" {more}"), SND_PCM_STREAM_CAPTURE).unwrap()
     }
 
-    /// Sets it up at 48 kHz; it starts when it is told to.
+    /// Sets it up; it starts when it is told to.
     pub(crate) fn set(&self, asked: Asked) -> Result<(), i32> {
         // SAFETY: ALSA's own way to set a PCM up, on a PCM that is open.
         unsafe {
@@ -92,7 +94,7 @@ impl Handle {
                 snd_pcm_hw_params_set_access(self.0, hardware, access),
                 snd_pcm_hw_params_set_format(self.0, hardware, asked.format),
                 snd_pcm_hw_params_set_channels(self.0, hardware, asked.channels),
-                snd_pcm_hw_params_set_rate(self.0, hardware, 48_000, 0),
+                snd_pcm_hw_params_set_rate(self.0, hardware, asked.rate, 0),
                 snd_pcm_hw_params_set_period_size_near(
                     self.0,
                     hardware,

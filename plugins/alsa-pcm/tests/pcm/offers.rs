@@ -160,6 +160,23 @@ fn another_rate_or_number_of_channels_than_configured_is_refused() {
 }
 
 #[test]
+fn a_recorder_set_up_for_another_rate_than_is_sent_is_refused_at_once() {
+    let _turn = alone();
+    let port = free_udp_ports();
+    let sender = Handle::to_play(port, "rate 44100");
+    sender.set(Asked { rate: 44_100, ..Asked::default() }).unwrap();
+    let record = |keys: &str| {
+        let keys = format!("from \"127.0.0.1:{port}\" {keys}");
+        Handle::open(&keys, SND_PCM_STREAM_CAPTURE).err()
+    };
+    assert_eq!(record("rate 48000 channels 1"), Some(libc::EINVAL));
+    assert_eq!(record("rate 48000"), Some(libc::EINVAL));
+    assert_eq!(record("channels 2"), Some(libc::EINVAL));
+    assert_eq!(record("rate 44100 channels 1"), None);
+    assert_eq!(record(""), None);
+}
+
+#[test]
 fn a_configuration_that_cannot_be_is_refused_with_the_right_error() {
     let play = |keys: &str| Handle::open(keys, SND_PCM_STREAM_PLAYBACK).err();
     assert_eq!(play(""), Some(libc::EINVAL));

@@ -1,0 +1,141 @@
+//! Frames between the application's memory and the ring: those that it takes back, leaves out or
+//! asks for again included.
+
+use tautline_dsp::card::{self, CardFormat};
+use tautline_proto::device::Direction;
+
+use super::{Pcm, View};
+use crate::areas::Areas;
+use crate::complaint::Complaint;
+use crate::stream::Ring;
+
+/// Frames that are converted at a time.
+pub(super) const CHUNK: usize = 256;
+
+impl Pcm {
+    /// Moves the application's frames into the ring, or out of it. Says how many.
+    pub(crate) fn transfer(
+        &mut self,
+        view: &View,
+        areas: &Areas<'_>,
+        (offset, size): (u64, usize),
+    ) -> Result<usize, Complaint> {
+        self.follow(view);
+        self.stream()?;
+        let moved = match self.direction {
+            Direction::Playback => self.write(areas, size),
+            Direction::Capture => self.read(self.mapped_at(view, offset), areas, size),
+        };
+        // ALSA moves the application's pointer when this returns.
+        let (position, pointer) = self.application;
+        if !(view.mapped && self.direction == Direction::Capture) {
+            self.application = (position + moved as i64, (pointer + moved as u64) % self.wrap());
+        }
+        self.arm();
+        Ok(moved)
+    }
+
+    fn wrap(&self) -> u64 {
+        self.software.boundary as u64
+    }
+
+    /// The position of the frame at `offset`: in a buffer of ALSA's, where frames lie at their
+    /// position, it may be one further on.
+    fn mapped_at(&self, view: &View, offset: u64) -> i64 {
+        let (position, pointer) = self.application;
+        let Some(hardware) = self.hardware.filter(|_| view.mapped) else { return position };
+        let buffer = hardware.buffer as u64;
+        position + ((offset + buffer - pointer % buffer) % buffer) as i64
+    }
+
+    /// Puts frames into the ring from the application's position on. Those that it takes back and
+    /// gives again have gone, and those it leaves out are silence.
+    fn write(&mut self, areas: &Areas<'_>, size: usize) -> usize {
+        let at = self.application.0;
+        let left_out = (at - self.moved).max(0) as usize;
+        let silent = self.push(left_out, |_, _, samples| samples.fill(0.0));
+        if silent < left_out {
+            return 0;
+        }
+        let gone = ((self.moved - at).max(0) as usize).min(size);
+        let format = self.hardware.map_or(CardFormat::S16, |hardware| hardware.format);
+        gone + self.push(size - gone, |frame, bytes, samples| {
+            areas.gather(gone + frame, bytes);
+            card::decode(format, bytes, samples);
+        })
+    }
+
+    /// Puts so many frames into the ring as there is room for, each chunk made by `make` from its
+    /// first frame.
+    fn push(&mut self, frames: usize, mut make: impl FnMut(usize, &mut [u8], &mut [f32])) -> usize {
+        let Some((stream, hardware)) = self.stream.as_mut().zip(self.hardware) else { return 0 };
+        let Ring::Playing(ring) = &mut stream.ring else { return 0 };
+        let channels = hardware.channels.count();
+        let frames = frames.min(ring.slots() / channels);
+        for first in (0..frames).step_by(CHUNK) {
+            let samples = CHUNK.min(frames - first) * channels;
+            let bytes = &mut self.bytes[..samples * hardware.format.bytes()];
+            let samples = &mut self.samples[..samples];
+            make(first, bytes, samples);
+            // There is room: nobody else puts anything in.
+            if let Ok(mut chunk) = ring.write_chunk(samples.len()) {
+                let (head, tail) = chunk.as_mut_slices();
+                let (one, other) = samples.split_at(head.len());
+                head.copy_from_slice(one);
+                tail.copy_from_slice(other);
+                chunk.commit_all();
+            }
+        }
+        self.moved += frames as i64;
+        self.ever += frames as u64;
+        frames
+    }
+
+    /// Takes frames out of the ring into the application's memory, from `at` on. Those that it asks
+    /// for again lie there already, if they lie in a buffer of ALSA's; those it leaves out are
+    /// dropped.
+    fn read(&mut self, at: i64, areas: &Areas<'_>, size: usize) -> usize {
+        self.drop_older();
+        let left_out = (at - self.moved).max(0) as usize;
+        let _ = self.pull(left_out, |_, _, _| {});
+        let there = ((self.moved - at).max(0) as usize).min(size);
+        let format = self.hardware.map_or(CardFormat::S16, |hardware| hardware.format);
+        there
+            + self.pull(size - there, |frame, bytes, samples| {
+                card::encode(format, samples, bytes);
+                areas.scatter(there + frame, bytes);
+            })
+    }
+
+    /// Makes room in the ring of what a stint before left in it.
+    pub(super) fn drop_older(&mut self) {
+        let origin = self.standing().map_or(0, |standing| standing.origin);
+        let older = (origin + self.moved as u64).saturating_sub(self.ever);
+        let dropped = self.pull(older as usize, |_, _, _| {});
+        self.moved -= dropped as i64;
+    }
+
+    /// Takes up to so many frames out of the ring, each chunk used by `take` with its first frame.
+    fn pull(&mut self, frames: usize, mut take: impl FnMut(usize, &mut [u8], &[f32])) -> usize {
+        let Some((stream, hardware)) = self.stream.as_mut().zip(self.hardware) else { return 0 };
+        let Ring::Recording(ring) = &mut stream.ring else { return 0 };
+        let channels = hardware.channels.count();
+        let frames = frames.min(ring.slots() / channels);
+        for first in (0..frames).step_by(CHUNK) {
+            let samples = CHUNK.min(frames - first) * channels;
+            let bytes = &mut self.bytes[..samples * hardware.format.bytes()];
+            let samples = &mut self.samples[..samples];
+            // They are there: nobody else takes anything out.
+            if let Ok(chunk) = ring.read_chunk(samples.len()) {
+                let (head, tail) = chunk.as_slices();
+                samples[..head.len()].copy_from_slice(head);
+                samples[head.len()..].copy_from_slice(tail);
+                chunk.commit_all();
+            }
+            take(first, bytes, samples);
+        }
+        self.moved += frames as i64;
+        self.ever += frames as u64;
+        frames
+    }
+}

@@ -1,0 +1,99 @@
+//! When an application that waits is to look again: for room or frames, and until the far end has
+//! heard the last.
+
+use core::ffi::c_int;
+
+use alsa_sys::{
+    SND_PCM_STATE_DRAINING, SND_PCM_STATE_PAUSED, SND_PCM_STATE_PREPARED, SND_PCM_STATE_RUNNING,
+};
+use tautline_io::clock::now;
+use tautline_proto::device::Direction;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::{Pcm, View};
+use crate::complaint::Complaint;
+use crate::shared::Mode;
+
+/// How draining goes.
+pub(crate) enum Draining {
+    Done,
+    /// Until this instant at least.
+    Until(LocalTime),
+}
+
+/// The device's thread is given so long after its wake-up to have moved a period.
+const MARGIN: Span = Span::from_micros(50);
+/// When it was later than that, the application looks again after this.
+const AGAIN: Span = Span::from_micros(200);
+
+impl Pcm {
+    /// How draining goes; begins it where nothing was started yet.
+    pub(crate) fn drain(&mut self, view: &View) -> Result<Draining, Complaint> {
+        self.follow(view);
+        if self.direction == Direction::Capture || self.application.0 == 0 {
+            return Ok(Draining::Done);
+        }
+        self.stream()?;
+        if self.order.mode == Mode::Stopped {
+            self.set_mode(Mode::Running);
+        }
+        let taken = self.position() >= self.application.0;
+        Ok(match self.far() {
+            Some(far) if taken && now() >= far => Draining::Done,
+            Some(far) if taken => Draining::Until(far),
+            _ => Draining::Until(now() + AGAIN.max(self.until_moved())),
+        })
+    }
+
+    /// How long it takes until the card has moved what the application put in.
+    fn until_moved(&self) -> Span {
+        let anchor = self.standing().and_then(|standing| standing.anchor);
+        let due = self.stream.as_ref().zip(anchor);
+        due.map_or(AGAIN, |(stream, anchor)| stream.reaches(anchor, self.application.0) - now())
+    }
+
+    /// Whether the application is to look: it can move as much as it asked for, or has failed.
+    /// Otherwise the timer is set to when it will.
+    pub(crate) fn is_ready(&mut self, view: &View) -> bool {
+        self.follow(view);
+        if view.state == SND_PCM_STATE_DRAINING as c_int {
+            match self.drain(view) {
+                Ok(Draining::Until(due)) => self.timer.set(due + MARGIN),
+                _ => return true,
+            }
+            return false;
+        }
+        let waits = [SND_PCM_STATE_PREPARED, SND_PCM_STATE_RUNNING, SND_PCM_STATE_PAUSED];
+        let waits = waits.iter().any(|state| view.state == *state as c_int);
+        let over = self.stream().is_err();
+        if !waits || over || self.available() >= self.software.least || self.has_failed() {
+            return true;
+        }
+        self.arm();
+        false
+    }
+
+    /// Sets the timer to when the application can move as much as it asked for.
+    pub(super) fn arm(&self) {
+        let missing = self.software.least - self.available();
+        let due = match (self.stream.as_ref(), self.standing().and_then(|s| s.anchor)) {
+            _ if missing <= 0 => LocalTime::ZERO,
+            _ if self.order.mode != Mode::Running => LocalTime::NEVER,
+            (Some(stream), Some(anchor)) => {
+                let due = stream.reaches(anchor, self.position() + missing) + MARGIN;
+                due.max(now() + AGAIN)
+            }
+            // The card has not met this stint yet.
+            _ => now() + AGAIN,
+        };
+        self.timer.set(due);
+    }
+
+    /// The timer is set as the PCM stands, for an application that is about to wait.
+    pub(crate) fn watch(&mut self, view: &View) {
+        self.follow(view);
+        if self.is_ready(view) {
+            self.timer.set(LocalTime::ZERO);
+        }
+    }
+}
