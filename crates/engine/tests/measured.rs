@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use common::Road;
+use common::host::timed;
 use tautline_engine::plan::LinkKind;
 use tautline_engine::report::{Latency, Report};
 use tautline_proto::device::{Cycle, Flow, Process};
@@ -162,66 +163,80 @@ impl Drop for Ledger {
 
 #[test]
 fn the_latency_measured_is_the_latency_configured() {
-    for latency in [5, 20, 100].map(Span::from_millis) {
-        let (report, _) = Road { latency, ..Road::default() }.run(|process| process, |_| {});
-        assert_measured(&report, Span::ZERO);
-    }
+    timed(|| {
+        for latency in [5, 20, 100].map(Span::from_millis) {
+            let (report, _) = Road { latency, ..Road::default() }.run(|process| process, |_| {});
+            assert_measured(&report, Span::ZERO);
+        }
+    });
 }
 
 #[test]
 fn so_it_is_through_wire_threads_and_with_periods_of_several_packets() {
-    let road = Road {
-        period: 480,
-        latency: Span::from_millis(50),
-        link: LinkKind::Ringed,
-        ringed_receiver: true,
-        ..Road::default()
-    };
-    let (report, senders) = road.run(|process| process, |_| {});
-    assert_measured(&report, Span::ZERO);
-    assert_eq!(senders.len(), 1);
+    timed(|| {
+        let road = Road {
+            period: 480,
+            latency: Span::from_millis(50),
+            link: LinkKind::Ringed,
+            ringed_receiver: true,
+            ..Road::default()
+        };
+        let (report, senders) = road.run(|process| process, |_| {});
+        assert_measured(&report, Span::ZERO);
+        assert_eq!(senders.len(), 1);
+    });
 }
 
 #[test]
 fn the_stages_of_each_packet_add_up_to_what_was_heard_of_it() {
-    let ledger = Ledger::new("stages");
-    let road = Road { ledger: ledger.path(), ..Road::default() };
-    let (report, _) = road.run(|process| process, |_| {});
-    assert_measured(&report, Span::ZERO);
-    assert_packets(&ledger.0, &report, Span::ZERO);
+    timed(|| {
+        let ledger = Ledger::new("stages");
+        let road = Road { ledger: ledger.path(), ..Road::default() };
+        let (report, _) = road.run(|process| process, |_| {});
+        assert_measured(&report, Span::ZERO);
+        assert_packets(&ledger.0, &report, Span::ZERO);
+    });
 }
 
 #[test]
 fn sound_that_is_played_later_than_the_books_say_is_measured_later() {
-    let ledger = Ledger::new("later");
-    let road = Road { ledger: ledger.path(), ..Road::default() };
-    let (report, _) = road.run(later, |_| {});
-    assert_measured(&report, PLANTED);
-    assert_packets(&ledger.0, &report, PLANTED);
+    timed(|| {
+        let ledger = Ledger::new("later");
+        let road = Road { ledger: ledger.path(), ..Road::default() };
+        let (report, _) = road.run(later, |_| {});
+        assert_measured(&report, PLANTED);
+        assert_packets(&ledger.0, &report, PLANTED);
+    });
 }
 
 #[test]
 fn sound_that_is_played_sooner_than_the_books_say_is_measured_sooner() {
-    let ledger = Ledger::new("sooner");
-    let road = Road { ledger: ledger.path(), ..Road::default() };
-    let (report, _) = road.run(sooner, |_| {});
-    assert_measured(&report, -PLANTED);
-    assert_packets(&ledger.0, &report, -PLANTED);
+    timed(|| {
+        let ledger = Ledger::new("sooner");
+        let road = Road { ledger: ledger.path(), ..Road::default() };
+        let (report, _) = road.run(sooner, |_| {});
+        assert_measured(&report, -PLANTED);
+        assert_packets(&ledger.0, &report, -PLANTED);
+    });
 }
 
 #[test]
 fn every_packet_sent_is_received_and_every_one_received_is_counted() {
-    let (report, senders) = Road::default().run(|process| process, |_| {});
-    let (received, sent) = (&report.streams[0].counters, &senders[0].streams[0].counters);
-    assert_eq!(received.packets_received, sent.packets_sent, "{report:#?} {senders:#?}");
-    assert!(sent.packets_sent > 1_000, "{senders:#?}");
+    timed(|| {
+        let (report, senders) = Road::default().run(|process| process, |_| {});
+        let (received, sent) = (&report.streams[0].counters, &senders[0].streams[0].counters);
+        assert_eq!(received.packets_received, sent.packets_sent, "{report:#?} {senders:#?}");
+        assert!(sent.packets_sent > 1_000, "{senders:#?}");
+    });
 }
 
 #[test]
 fn each_of_two_streams_that_are_mixed_is_placed_by_the_books() {
-    let (report, _) = Road { streams: 2, ..Road::default() }.run(|process| process, |_| {});
-    for stream in &report.streams {
-        let error = stream.latency.measured.p50_ns.unwrap() - stream.latency.configured_ns;
-        assert!(error.abs() <= frame() + stream.latency.uncertainty_ns.unwrap(), "{report:#?}");
-    }
+    timed(|| {
+        let (report, _) = Road { streams: 2, ..Road::default() }.run(|process| process, |_| {});
+        for stream in &report.streams {
+            let error = stream.latency.measured.p50_ns.unwrap() - stream.latency.configured_ns;
+            assert!(error.abs() <= frame() + stream.latency.uncertainty_ns.unwrap(), "{report:#?}");
+        }
+    });
 }

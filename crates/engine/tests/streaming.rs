@@ -9,6 +9,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::OnceLock;
 
 use common::Road;
+use common::host::timed;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Asker, Destined, RecvChange, SendChange, Wanted};
@@ -66,56 +67,64 @@ impl Link for Through {
 
 #[test]
 fn lost_packets_are_counted_and_the_others_are_heard() {
-    let lossy = |link| {
-        Box::new(Through { link, arrived: 0, passes: |number| number % 100 != 50 }) as Box<dyn Link>
-    };
-    let (report, senders) = Road { between: lossy, ..Road::default() }.run(as_it_is, |_| {});
-    let stream = only_stream(&report);
-    let (counters, sent) = (stream.counters, senders[0].streams[0].counters.packets_sent);
-    assert_eq!(counters.packets_received + sent / 100 + u64::from(sent % 100 >= 50), sent);
-    assert!(counters.lost >= 10, "{counters:?}");
-    assert!(stream.latency.measured.count > sent / 4, "{report:#?}");
+    timed(|| {
+        let lossy = |link| {
+            Box::new(Through { link, arrived: 0, passes: |number| number % 100 != 50 })
+                as Box<dyn Link>
+        };
+        let (report, senders) = Road { between: lossy, ..Road::default() }.run(as_it_is, |_| {});
+        let stream = only_stream(&report);
+        let (counters, sent) = (stream.counters, senders[0].streams[0].counters.packets_sent);
+        assert_eq!(counters.packets_received + sent / 100 + u64::from(sent % 100 >= 50), sent);
+        assert!(counters.lost >= 10, "{counters:?}");
+        assert!(stream.latency.measured.count > sent / 4, "{report:#?}");
+    });
 }
 
 #[test]
 fn garbage_is_counted_and_changes_nothing() {
-    let garbage = |to: SocketAddr| {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut state = 1_u32;
-        for length in 0..500 {
-            let datagram: Vec<u8> = (0..length % 200)
-                .map(|_| {
-                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    (state >> 24) as u8
-                })
-                .collect();
-            socket.send_to(&datagram, to).unwrap();
-            // The socket of the reports is for a few a second.
-            if length % 10 == 0 {
-                socket.send_to(&datagram, SocketAddr::new(to.ip(), to.port() + 1)).unwrap();
+    timed(|| {
+        let garbage = |to: SocketAddr| {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let mut state = 1_u32;
+            for length in 0..500 {
+                let datagram: Vec<u8> = (0..length % 200)
+                    .map(|_| {
+                        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                        (state >> 24) as u8
+                    })
+                    .collect();
+                socket.send_to(&datagram, to).unwrap();
+                // The socket of the reports is for a few a second.
+                if length % 10 == 0 {
+                    socket.send_to(&datagram, SocketAddr::new(to.ip(), to.port() + 1)).unwrap();
+                }
             }
-        }
-    };
-    let (report, senders) = Road::default().run(as_it_is, garbage);
-    let stream = only_stream(&report);
-    assert_eq!(stream.counters.packets_received, senders[0].streams[0].counters.packets_sent);
-    assert!(stream.counters.invalid >= 500, "{:?}", stream.counters);
-    assert!(stream.latency.measured.count > 700, "{report:#?}");
+        };
+        let (report, senders) = Road::default().run(as_it_is, garbage);
+        let stream = only_stream(&report);
+        assert_eq!(stream.counters.packets_received, senders[0].streams[0].counters.packets_sent);
+        assert!(stream.counters.invalid >= 500, "{:?}", stream.counters);
+        assert!(stream.latency.measured.count > 700, "{report:#?}");
+    });
 }
 
 #[test]
 fn a_sender_that_follows_another_is_heard_and_measured_by_its_own_clock() {
-    // The receiver waits that long for another.
-    let latency = Span::from_millis(500);
-    let (report, senders) = Road { senders: 2, latency, ..Road::default() }.run(as_it_is, |_| {});
-    let stream = only_stream(&report);
-    assert_eq!(stream.latency.basis, "clock");
-    assert!(stream.counters.resyncs >= 1, "{:?}", stream.counters);
-    let sent: u64 = senders.iter().map(|sender| sender.streams[0].counters.packets_sent).sum();
-    assert_eq!((senders.len(), stream.counters.packets_received), (2, sent));
-    assert!(stream.latency.measured.count > sent * 3 / 5, "{report:#?}");
-    let error = stream.latency.measured.p50_ns.unwrap() - stream.latency.configured_ns;
-    assert!(error.abs() < 100_000, "{error} ns off");
+    timed(|| {
+        // The receiver waits that long for another.
+        let latency = Span::from_millis(500);
+        let (report, senders) =
+            Road { senders: 2, latency, ..Road::default() }.run(as_it_is, |_| {});
+        let stream = only_stream(&report);
+        assert_eq!(stream.latency.basis, "clock");
+        assert!(stream.counters.resyncs >= 1, "{:?}", stream.counters);
+        let sent: u64 = senders.iter().map(|sender| sender.streams[0].counters.packets_sent).sum();
+        assert_eq!((senders.len(), stream.counters.packets_received), (2, sent));
+        assert!(stream.latency.measured.count > sent * 3 / 5, "{report:#?}");
+        let error = stream.latency.measured.p50_ns.unwrap() - stream.latency.configured_ns;
+        assert!(error.abs() < 100_000, "{error} ns off");
+    });
 }
 
 /// After a while the card says that it plays later than it said before.
@@ -136,11 +145,13 @@ impl Process for Jump {
 
 #[test]
 fn a_card_whose_time_jumps_is_followed() {
-    let jumps = |process| Box::new(Jump { process, periods: 0 }) as Box<dyn Process>;
-    let (report, _) = Road::default().run(jumps, |_| {});
-    let stream = only_stream(&report);
-    assert!(stream.counters.resyncs >= 1, "{:?}", stream.counters);
-    assert!(stream.latency.measured.count > 500, "{report:#?}");
+    timed(|| {
+        let jumps = |process| Box::new(Jump { process, periods: 0 }) as Box<dyn Process>;
+        let (report, _) = Road::default().run(jumps, |_| {});
+        let stream = only_stream(&report);
+        assert!(stream.counters.resyncs >= 1, "{:?}", stream.counters);
+        assert!(stream.latency.measured.count > 500, "{report:#?}");
+    });
 }
 
 #[test]
@@ -165,15 +176,17 @@ fn streams_are_mixed_with_maps_and_volumes() {
 
 #[test]
 fn volume_and_map_do_not_hide_a_stream_from_the_measurement() {
-    let road = Road {
-        gain: Gain::from_db(-6.0).unwrap(),
-        maps: ("2,1".parse().unwrap(), "2,1".parse().unwrap()),
-        ..Road::default()
-    };
-    let (report, _) = road.run(as_it_is, |_| {});
-    let stream = only_stream(&report);
-    assert_eq!(stream.latency.measured_from, "sound");
-    assert!(stream.latency.measured.count > 700, "{report:#?}");
+    timed(|| {
+        let road = Road {
+            gain: Gain::from_db(-6.0).unwrap(),
+            maps: ("2,1".parse().unwrap(), "2,1".parse().unwrap()),
+            ..Road::default()
+        };
+        let (report, _) = road.run(as_it_is, |_| {});
+        let stream = only_stream(&report);
+        assert_eq!(stream.latency.measured_from, "sound");
+        assert!(stream.latency.measured.count > 700, "{report:#?}");
+    });
 }
 
 /// The sanitizer must be seen to bite.

@@ -1,6 +1,9 @@
 //! A sender and a receiver in one process, on virtual cards and real sockets of the loopback
 //! interface.
 
+#[path = "../../../cli/tests/program/common/host.rs"]
+pub(crate) mod host;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc;

@@ -1,14 +1,18 @@
 //! A host that a test which measures time can be held against: watched while it runs, and the test
 //! run again if it fails while the host was not itself.
 
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tautline_io::thread::{Scheduler, spawn};
+
+/// Held by a test while it runs: for writing, if it is to be the only one.
+pub(crate) static TURN: RwLock<()> = RwLock::new(());
 
 /// Runs of a test until it may say that this host cannot answer it.
 const RUNS: u32 = 5;
@@ -30,7 +34,7 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 pub(crate) fn timed(test: impl Fn()) {
     let mut excuse = String::new();
     for _ in 0..RUNS {
-        let _turn = super::alone();
+        let _turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
         let watch = Watch::start();
         let ended = catch_unwind(AssertUnwindSafe(&test));
         let disturbed = watch.end();
@@ -39,7 +43,14 @@ pub(crate) fn timed(test: impl Fn()) {
         excuse = what;
     }
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
-    super::skipped(&name, &format!("it failed {RUNS} times, but never undisturbed: {excuse}"));
+    skipped(&name, &format!("it failed {RUNS} times, but never undisturbed: {excuse}"));
+}
+
+/// Says loudly that a test proves nothing here: not by `println!`, which is shown of failed tests
+/// only.
+pub(crate) fn skipped(test: &str, why: &str) {
+    let line = format!("SKIPPED: {test}: {why}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 /// Looks at every core until it is told to end.

@@ -10,24 +10,17 @@ pub(crate) mod program;
 pub(crate) mod report;
 pub(crate) mod sound;
 
-use std::io::Write;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{PoisonError, RwLockReadGuard};
 
+pub(crate) use host::skipped;
 use tempfile::TempDir;
 
-static TURN: RwLock<()> = RwLock::new(());
-
-/// Until it is dropped, no test that measures runs.
+/// Until it is dropped, no test that measures time runs: those are [`host::timed`].
 pub(crate) fn beside() -> RwLockReadGuard<'static, ()> {
-    TURN.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Until it is dropped, no other test runs. A test that measures time is [`host::timed`].
-fn alone() -> RwLockWriteGuard<'static, ()> {
-    TURN.write().unwrap_or_else(PoisonError::into_inner)
+    host::TURN.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Rings and a latency that outlast a host that freezes for a tenth of a second: for what must be
@@ -121,11 +114,4 @@ impl Onlooker {
             assert!(came.is_ok(), "only {seen} of {packets} packets came: {came:?}");
         }
     }
-}
-
-/// Says loudly that a test proves nothing here: not by `println!`, which is shown of failed tests
-/// only.
-pub(crate) fn skipped(test: &str, why: &str) {
-    let line = format!("SKIPPED: {test}: {why}\n");
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
