@@ -4,8 +4,10 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::common::beside;
-use crate::common::host::timed;
-use crate::common::lab::Lab;
+use crate::common::host::{excused, timed};
+use crate::common::lab::{Carried, Lab};
+
+const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
 
 #[test]
 fn what_a_network_loses_is_lost_and_at_no_other_door() {
@@ -77,6 +79,16 @@ fn what_a_full_socket_drops_is_discarded_and_the_rest_is_the_receivers() {
     });
 }
 
+/// Whether nothing but the network disturbed it.
+fn is_undisturbed(carried: &Carried) -> bool {
+    let own = carried.heard.stalls()
+        + carried.heard.door("late_sender")
+        + carried.heard.door("late_receiver")
+        + carried.heard.count("xruns");
+    let relay = carried.relayed.0["lateness"]["max_ns"].as_i64();
+    own == 0 && relay.is_some_and(|late| late < 2_000_000)
+}
+
 #[test]
 fn auto_latency_rises_with_spikes_and_comes_down_after_them() {
     let mut record = String::from("delay_us every 1ms\n");
@@ -93,8 +105,13 @@ fn auto_latency_rises_with_spikes_and_comes_down_after_them() {
         assert!(carried.heard.notes().iter().any(|note| note.contains("until they were measured")));
         let auto = |name: &str| carried.heard.nanos(&format!("/latency/auto/{name}"));
         // A packet, the ring, and 5 to 6 ms of way, as packets leave within the record's
-        // milliseconds; and half of the band, and what the relay is late by.
-        assert!((8_000_000..12_300_000).contains(&auto("greatest_ns")), "{carried}");
+        // milliseconds.
+        assert!(auto("greatest_ns") >= 8_000_000, "{carried}");
+        if !is_undisturbed(&carried) {
+            excused("its programs ran late, and the latency rises by that rightly");
+        }
+        // Half of the band, and what the relay is late by.
+        assert!(auto("greatest_ns") < 12_300_000, "{carried}");
         // How far down, the simulator says: here one packet that a busy machine held back for a
         // millisecond, unseen, brings it up again.
         assert!(auto("falls") >= 1, "{carried}");
@@ -105,7 +122,9 @@ fn auto_latency_rises_with_spikes_and_comes_down_after_them() {
 fn a_sender_promises_what_its_receiver_needs() {
     timed(|| {
         let mut lab = Lab::start("--delay 12ms --back same");
-        let carried = lab.carry("--input tone:997 --duration 4s --latency auto", "");
+        // Not a tone: it is like itself a thousandth later, and would be looked for in vain.
+        let send = format!("--input file:{RECORDING} --duration 4s --latency auto");
+        let carried = lab.carry(&send, "");
         // 12 ms of way, a packet and the ring, of which nothing was known when it began with 5 ms.
         let promised = carried.sent.nanos("/latency/configured_ns");
         assert!((15_000_000..100_000_000).contains(&promised), "{carried}");

@@ -1,6 +1,7 @@
 //! A sender and a receiver in one process, on virtual cards and real sockets of the loopback
 //! interface.
 
+#[expect(dead_code, reason = "these tests do not excuse themselves")]
 #[path = "../../../cli/tests/program/common/host.rs"]
 pub(crate) mod host;
 
