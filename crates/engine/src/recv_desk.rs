@@ -1,6 +1,9 @@
 //! What the ordinary thread holds of one received stream: it hears the peer, tells the device's
 //! thread, keeps the books and measures.
 
+mod promise;
+mod wishes;
+
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::{Gain, Volume};
 use tautline_io::clock::{WallClock, now};
@@ -10,19 +13,17 @@ use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::Settings;
 use tautline_proto::ledger::Passage;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
-use tautline_proto::servo::Servo;
 use tautline_proto::session::{Event, Session, SessionConfig};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::{Announcement, Effective};
 
 use crate::books::Books;
-use crate::control::{Answer, Wanted};
 use crate::ledger_file::LedgerFile;
 use crate::machine;
-use crate::own::{BUSY, Own};
+use crate::own::Own;
 use crate::paths::Paths;
 use crate::pending::Pending;
-use crate::plan::{LatencyRule, StreamPlan, kept_latency, least_latency, repair_latency};
+use crate::plan::{LatencyRule, StreamPlan};
 use crate::repairable::Repairable;
 use crate::run::{RunError, Watch};
 use crate::rx::{Command, Incoming, RxStatus, VOLUME_RAMP};
@@ -350,159 +351,6 @@ impl Desk {
         // The device's thread empties this ring each period; if it does not run, nothing is lost
         // that the next report does not bring again.
         let _ = self.commands.push(command);
-    }
-
-    /// What the sender says of its stream against what was set up here. Tells whether the device's
-    /// thread took it; if not, the next report says it again.
-    fn follow(&mut self, announcement: Announcement, device: &Settings, watch: &mut Watch) -> bool {
-        let (theirs, ours) = (announcement.format, self.config.format);
-        if (theirs.rate, theirs.channels) != (ours.rate, ours.channels) {
-            let (hertz, channels) = (theirs.rate.hertz(), theirs.channels);
-            let refusal = format!(
-                "{} sends {hertz} Hz with {channels} channels and this end expects {} Hz with {}, so \
-                 it is not played: run with --rate {hertz} --channels {channels}",
-                self.address,
-                ours.rate.hertz(),
-                ours.channels
-            );
-            watch.note(refusal.clone());
-            self.refusal = Some(refusal);
-            return self.commands.push(Command::Mute(true)).is_ok();
-        }
-        self.refusal = None;
-        let least = least_latency(announcement.packing_age, device);
-        let promised = announcement.link_offset;
-        self.arrivals.announce(announcement.packing_age);
-        let wanted = match self.rule {
-            LatencyRule::Chosen => self.link_offset,
-            LatencyRule::Sender => kept_latency(promised, least),
-            LatencyRule::Arrivals => self.arrivals.start_at(promised),
-        };
-        self.note_latency(&announcement, least, wanted, watch);
-        self.link_offset = wanted.min(self.longest);
-        self.commands.push(Command::Mute(false)).is_ok()
-            && self.commands.push(Command::LinkOffset(self.link_offset)).is_ok()
-    }
-
-    /// Another latency, at once. Answers with the latency that it then has.
-    pub(crate) fn set_latency(&mut self, wanted: Wanted, device: &Settings) -> Answer {
-        let packing_age = self.announced.map(|announced| announced.packing_age);
-        let least = least_latency(packing_age.unwrap_or(self.config.format.ptime()), device);
-        let promised = self.announced.map_or(self.link_offset, |announced| announced.link_offset);
-        let (rule, link_offset) = match wanted {
-            Wanted::Chosen(latency) if latency < least => {
-                return Err(format!(
-                    "{latency} is less than the {least} that the packets of {} and the device here \
-                     take; use {least} or more",
-                    self.address
-                ));
-            }
-            Wanted::Chosen(latency) if latency > self.longest => {
-                return Err(format!(
-                    "this run has room for {}; start taut again with --latency {latency} for more",
-                    self.longest
-                ));
-            }
-            Wanted::Chosen(latency) => (LatencyRule::Chosen, latency),
-            Wanted::Promised => {
-                (LatencyRule::Sender, kept_latency(promised, least).min(self.longest))
-            }
-            Wanted::Auto => (LatencyRule::Arrivals, self.arrivals.start_at(self.link_offset)),
-        };
-        self.commands.push(Command::LinkOffset(link_offset)).map_err(|_| BUSY)?;
-        (self.rule, self.link_offset) = (rule, link_offset);
-        Ok(link_offset.to_string())
-    }
-
-    /// Another gain in the mix.
-    pub(crate) fn set_gain(&mut self, change: impl FnOnce(&mut Own)) -> Answer {
-        let mut own = self.own;
-        change(&mut own);
-        self.commands.push(Command::Gain(own.wanted())).map_err(|_| BUSY)?;
-        self.own = own;
-        Ok(format!("volume {own}"))
-    }
-
-    /// Takes the place of `other`: what was chosen there is kept here.
-    pub(crate) fn inherit(&mut self, other: &Self) {
-        (self.own, self.rule) = (other.own, other.rule);
-        let link_offset = other.link_offset.min(self.longest);
-        if self.rule != LatencyRule::Sender
-            && self.commands.push(Command::LinkOffset(link_offset)).is_ok()
-        {
-            self.link_offset = link_offset;
-        }
-    }
-
-    /// How it stands, in the words that change it.
-    pub(crate) fn status_line(&self) -> String {
-        let auto = if self.auto().is_some() { "auto, now " } else { "" };
-        let Self { link_offset, own, address, .. } = self;
-        format!("latency {auto}{link_offset}, stream volume {own}, from {address}")
-    }
-
-    /// Says once if the latency here has no time for all that packets carry.
-    fn note_repair(&mut self, watch: &mut Watch) {
-        let takes = self.arrivals.repair_takes().filter(|_| self.announced.is_some());
-        let takes = takes.filter(|_| self.rule != LatencyRule::Arrivals);
-        let short = takes.filter(|takes| *takes > self.link_offset);
-        let (Some(takes), true) = (short, self.repairable.turns_short(now(), short.is_some()))
-        else {
-            return;
-        };
-        let (window, _) = self.books.status.map_or((Span::ZERO, 0), |status| status.repair);
-        watch.note(format!(
-            "{}: what packets carry repairs others up to {window} after they left, and a latency of {} \
-             has no time for all of that; use --latency {} or more, or a shorter --redundancy-budget \
-             at the sender",
-            self.address,
-            self.link_offset,
-            repair_latency(takes - window, window)
-        ));
-    }
-
-    /// Says so if the card runs further off the sender's than is followed.
-    fn note_reach(&self, status: &RxStatus, watch: &mut Watch) {
-        if status.out_of_reach {
-            watch.note(format!(
-                "{}: the card runs more than {:.0} ppm off the sender's: resampling follows no further, \
-                 so the sound jumps now and then; no two cards that are sound run so far apart: check \
-                 the rates of both",
-                self.address,
-                Servo::reach().as_f64()
-            ));
-        }
-    }
-
-    /// Says what stands between the latency that is wanted and one that works.
-    fn note_latency(
-        &self,
-        announcement: &Announcement,
-        least: Span,
-        wanted: Span,
-        watch: &mut Watch,
-    ) {
-        let Announcement { packing_age, link_offset, .. } = announcement;
-        let (device, address) = (least - *packing_age, &self.address);
-        if wanted < least {
-            watch.note(format!(
-                "{address}: packets are up to {packing_age} old when they leave and the device here \
-                 takes {device}, so {wanted} is too little and most will be late; use --latency \
-                 {least} or more, or shorter periods at both ends"
-            ));
-        } else if self.rule == LatencyRule::Sender && *link_offset < least {
-            watch.note(format!(
-                "{address} promises {link_offset} but packets are up to {packing_age} old when they \
-                 leave and the device here takes {device}; it runs at {wanted}"
-            ));
-        }
-        if wanted > self.longest {
-            watch.note(format!(
-                "{address} wants {wanted} but this end has room for {}; it runs at that: give \
-                 --latency {wanted} for more",
-                self.longest
-            ));
-        }
     }
 
     /// Tells the session how the stream arrives.
