@@ -11,11 +11,13 @@
 //! refused by the same code and in the same words, after the place where it stands.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory};
+use tautline_audio::DeviceSpec;
 use toml::{Table, Value};
 
 use crate::failure::Failure;
@@ -49,10 +51,18 @@ impl Arguments {
 
     /// What to complain of, with its place if it stands in the file.
     pub(crate) fn refuse(&self, error: clap::Error) -> Failure {
-        let wrong = match error.get(ContextKind::InvalidArg) {
+        let said = |kind| match error.get(kind) {
             Some(ContextValue::String(wrong)) => wrong.clone(),
             _ => String::new(),
         };
+        if error.kind() == ErrorKind::InvalidSubcommand {
+            return self.no_command(&said(ContextKind::InvalidSubcommand));
+        }
+        let wrong = said(ContextKind::InvalidArg);
+        let alone = error.kind() == ErrorKind::UnknownArgument && !wrong.starts_with('-');
+        if let Some(failure) = alone.then(|| self.lacks_its_option(&wrong)).flatten() {
+            return failure;
+        }
         let flag = wrong.split([' ', '=']).next().unwrap_or("");
         let place = self.added.iter().find(|(added, _)| added == flag).map(|(_, place)| place);
         match place {
@@ -61,10 +71,54 @@ impl Arguments {
         }
     }
 
+    /// What to say of a command that is none.
+    fn no_command(&self, word: &str) -> Failure {
+        let names = |command: &Command| {
+            let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+            shown.map(Command::get_name).collect::<Vec<_>>().join(", ")
+        };
+        let taut = Taut::command();
+        Failure::usage(match self.called().and_then(|called| taut.find_subcommand(called)) {
+            Some(of) => {
+                let called = of.get_name();
+                format!("`{word}` is no command of taut {called}, which has {}", names(of))
+            }
+            None => format!(
+                "`{word}` is no command; taut send captures sound and sends it, taut recv receives \
+                 and plays it; all there are: {}",
+                names(&taut)
+            ),
+        })
+    }
+
+    /// The command that the command line names.
+    fn called(&self) -> Option<&str> {
+        let mut words = self.words.iter().skip(1).filter_map(|word| word.to_str());
+        words.find(|word| !word.starts_with('-'))
+    }
+
+    /// What to say of a word that stands alone at an end of a stream: it is a device or an address.
+    fn lacks_its_option(&self, word: &str) -> Option<Failure> {
+        let called = self.called().filter(|called| ENDS.contains(called))?;
+        let (device, address) = match called {
+            "send" => ("--input", "--to"),
+            _ => ("--output", "--from"),
+        };
+        let is_sdp = Path::new(word).extension().is_some_and(|end| end.eq_ignore_ascii_case("sdp"));
+        let host = word.parse::<IpAddr>().is_ok() || word.parse::<SocketAddr>().is_ok();
+        let mend = match (word.parse::<DeviceSpec>(), Path::new(word).extension()) {
+            _ if word.contains("://") || is_sdp => format!("{address} {word}"),
+            _ if host => format!("{address} rtp://HOST:PORT"),
+            (Ok(_), _) => format!("{device} {word}"),
+            (Err(_), Some(_)) => format!("{device} file:{word}"),
+            (Err(_), None) => format!("{device} DEVICE or {address} rtp://HOST:PORT"),
+        };
+        Some(Failure::usage(format!("`{word}` lacks its option; write {mend}")))
+    }
+
     /// What to say of an option that this command lacks and the other end of a stream has.
     fn of_the_other_end(&self, flag: &str) -> Option<Failure> {
-        let words = self.words.iter().skip(1).filter_map(|word| word.to_str());
-        let called = words.clone().find(|word| !word.starts_with('-'))?;
+        let called = self.called()?;
         let other = ENDS.iter().find(|end| **end != called).filter(|_| ENDS.contains(&called))?;
         let taut = Taut::command();
         let has = |command: &str| {

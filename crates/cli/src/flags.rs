@@ -94,7 +94,8 @@ pub(crate) struct Demo {
 #[derive(Debug, Args)]
 #[command(after_help = help::SEND, after_long_help = help::SEND_LONG)]
 pub(crate) struct Send {
-    /// Where the sound comes from: file:PATH, tone:HZ, virtual: or null:; see Devices
+    /// Where the sound comes from: alsa:hw:0, jack:NAME, pipewire:NAME, file:PATH, tone:HZ, virtual: or
+    /// null:; see Devices
     #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
     pub(crate) input: DeviceSpec,
     /// Where it goes: rtp://HOST:PORT or a .sdp file, see Addresses; once for each destination
@@ -148,7 +149,8 @@ pub(crate) struct Recv {
     /// Addresses; once for each stream. RTCP is heard at the UDP port above
     #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = Address::to_hear)]
     pub(crate) from: Vec<Address>,
-    /// Where the sound goes: file:PATH (a WAV), virtual: or null:; see Devices
+    /// Where the sound goes: alsa:hw:0, jack:NAME, pipewire:NAME, file:PATH (a WAV), virtual: or null:;
+    /// see Devices
     #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
     pub(crate) output: DeviceSpec,
     #[command(flatten)]

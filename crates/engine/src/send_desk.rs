@@ -20,7 +20,7 @@ use crate::distribution::Distribution;
 use crate::ledger_file::LedgerFile;
 
 use crate::lacked::Lacked;
-use crate::plan::least_latency;
+use crate::plan::{kept_latency, least_latency};
 use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
 use crate::run::{Progress, Watch};
 use crate::session::{Talk, author};
@@ -121,10 +121,11 @@ impl Desk {
         let Promise { link_offset, packing_age, .. } = self.plan;
         let likewise = self.plan.likewise();
         if link_offset < likewise {
+            let kept = kept_latency(link_offset, likewise);
             watch.note(format!(
                 "packets are up to {packing_age} old when they leave, so a receiver with the periods \
-                 of this end needs --latency {likewise} and {link_offset} is promised; use that, or a \
-                 shorter --period"
+                 of this end keeps {kept} and not the {link_offset} that are promised; use --latency \
+                 {kept}, or shorter periods"
             ));
         }
     }

@@ -33,6 +33,14 @@ pub(super) fn not_opened(
     let (answer, mend) = match errno {
         libc::ENOENT | libc::ENODEV | libc::ENXIO => (none_such(direction), name_one()),
         libc::EBUSY => busy(spec, direction),
+        // `default` leads to a server on most desktops.
+        libc::EHOSTDOWN | libc::ECONNREFUSED => (
+            "the sound server that it leads to does not answer".to_owned(),
+            format!(
+                "start it (systemctl --user start pipewire wireplumber); without it, {}",
+                name_one()
+            ),
+        ),
         libc::EACCES | libc::EPERM => (
             "this user may not open it".to_owned(),
             "add the user to the group audio (usermod -aG audio NAME) and log in again".to_owned(),

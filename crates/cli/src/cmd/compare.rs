@@ -25,10 +25,9 @@ pub(crate) fn run(flags: &Compare) -> Result<(), Failure> {
     }
     let (sent, heard) = (flags.sent.display(), flags.heard.display());
     Err(Failure::running(match (verdict.begins, verdict.holes) {
-        (None, _) if verdict.alike.is_some() => format!(
-            "{heard} holds {sent}, and not bit for bit: a --volume, a mixer, a card of fewer bits or a \
-             resampler was on the way"
-        ),
+        (None, _) if let Some(alike) = &verdict.alike => {
+            format!("{heard} holds {sent}, but not bit for bit: {}", alike.why())
+        }
         (None, _) => {
             format!("{heard} holds nothing of {sent} as it was sent; are they of one run?")
         }
@@ -188,8 +187,11 @@ pub(crate) fn compare(sent: &Path, heard: &Path) -> Result<Verdict, Failure> {
     }
     if sent.channels != heard.channels {
         return Err(Failure::usage(format!(
-            "the files have {} and {} channels; compare files of as many",
-            sent.channels, heard.channels
+            "the files have {} and {} channels; compare files of as many, such as sox {} left.wav \
+             remix 1 makes",
+            sent.channels,
+            heard.channels,
+            if sent.channels > heard.channels { names.0 } else { names.1 }
         )));
     }
     let mut verdict = judge(&sent, &heard.samples);

@@ -38,7 +38,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let described = from.iter().find_map(|(_, resolved)| resolved.description.as_ref());
     // What cannot work is said before a sender is waited for.
     let unheard = layout(flags, described, None)?;
-    latency(flags.timing.latency, None, &unheard.format, &unheard.device)?;
+    latency(flags, None, &unheard.format, &unheard.device)?;
     if let Some(path) = &flags.running.ledger {
         let created = std::fs::File::create(path);
         created.map_err(|error| RunError::Ledger { path: path.clone(), error })?;

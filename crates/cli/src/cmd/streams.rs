@@ -1,5 +1,6 @@
 //! What `taut recv` lays out for each stream it hears: sockets, format, latency.
 
+use tautline_audio::DeviceSpec;
 use tautline_engine::address::{Address, Resolved};
 use tautline_engine::plan::{
     DEFAULT_LATENCY, LatencyRule, StreamPlan, kept_latency, least_latency,
@@ -43,7 +44,7 @@ pub(super) fn stream(
 ) -> Result<StreamPlan, Failure> {
     let described = resolved.description.as_ref();
     let promised = described.and_then(|d| d.link_offset).or(promised);
-    let link_offset = latency(flags.timing.latency, promised, &format, device)?;
+    let link_offset = latency(flags, promised, &format, device)?;
     let mut format = format;
     if let Some(described) = described {
         format.sample = described.sample;
@@ -90,19 +91,23 @@ pub(super) fn stream(
 /// The latency chosen, promised, or the usual one, where it is to follow the packets to begin with:
 /// but never less than can work here.
 pub(super) fn latency(
-    chosen: Option<Latency>,
+    flags: &Recv,
     promised: Option<Span>,
     format: &StreamFormat,
     device: &Settings,
 ) -> Result<Span, Failure> {
     let least = least_latency(format.ptime(), device);
-    match chosen {
+    match flags.timing.latency {
         Some(Latency::Kept(latency)) if latency < least => Err(Failure::usage(format!(
             "--latency {latency} is less than packets of {} and {} periods of {} frames take; use \
-             --latency {least} or more, shorter packets at the sender or a shorter --period",
+             --latency {least} or more, shorter packets at the sender or a shorter {}",
             format.ptime(),
             device.periods,
-            device.period
+            device.period,
+            match flags.output {
+                DeviceSpec::Jack(_) => "period of the JACK server (jackd -p)",
+                _ => "--period",
+            }
         ))),
         Some(Latency::Kept(latency)) => Ok(latency),
         None | Some(Latency::Auto) => Ok(kept_latency(promised.unwrap_or(DEFAULT_LATENCY), least)),

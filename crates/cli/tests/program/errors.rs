@@ -291,6 +291,17 @@ fn an_option_that_is_none_is_answered_with_the_one_meant() {
     let folder = Folder::new();
     let call = send(&folder, "--input tone:440 --latncy 5ms");
     is_refused(&call, 2, "unexpected argument '--latncy'", "'--latency'");
+    for (line, wrong, mend) in [
+        ("send song.flac", "`song.flac` lacks its option", "write --input file:song.flac"),
+        ("send --input null: 10.0.0.2:5004", "lacks its option", "write --to rtp://HOST:PORT"),
+        ("recv heard.wav", "`heard.wav` lacks its option", "write --output file:heard.wav"),
+        ("recv rtp://0.0.0.0:5004", "lacks its option", "write --from rtp://0.0.0.0:5004"),
+        ("recv alsa:hw:0", "lacks its option", "write --output alsa:hw:0"),
+        ("play song.flac", "`play` is no command", "taut recv receives and plays"),
+        ("lab dely", "`dely` is no command of taut lab", "list, delay, impair"),
+    ] {
+        is_refused(&taut(words(line)).in_folder(folder.path()), 2, wrong, mend);
+    }
     let call = taut(words("send"));
     is_refused(&call, 2, "--input <DEVICE>, --to <ADDRESS>", "--help");
 }

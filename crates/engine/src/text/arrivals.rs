@@ -78,7 +78,7 @@ fn mend(most: &str, gaps: &Gaps, repairs: &Repairs) -> String {
         ),
         "receiver late" if gaps.receiver_needs_ns.is_some() => format!(
             "the buffer of the device here takes so much of the latency that there is no time for \
-             the way; {}, or use a shorter --period or fewer --periods",
+             the way; {}, or use a shorter period or fewer of them",
             would(gaps.receiver_needs_ns)
         ),
         "receiver late" => {

@@ -62,8 +62,24 @@ impl fmt::Display for Alike {
             write!(f, ", in samples of {heard} bits instead of {sent}")?;
         }
         match rest_db.is_finite() {
-            true => write!(f, "; what differs beside is {:.0} dB below it", -rest_db),
+            true => write!(f, "; the rest that differs is {:.0} dB below it", -rest_db),
             false => Ok(()),
+        }
+    }
+}
+
+impl Alike {
+    /// What may have been on the way.
+    pub(crate) fn why(&self) -> &'static str {
+        match self.bits {
+            _ if self.gain_db.abs() >= NO_GAIN || self.inverted => {
+                "a --volume or a mixer was on the way"
+            }
+            Some(_) => "a coding or a card of fewer bits was on the way",
+            None => {
+                "it was resampled, as between cards that drift apart, or holes in it were concealed; \
+                 the report of taut recv says which"
+            }
         }
     }
 }
@@ -249,7 +265,7 @@ mod tests {
     #[test]
     fn a_sound_in_fewer_bits_is_found_with_the_bits() {
         let found = found(|sample| (sample * 32_768.0).round() / 32_768.0).expect("the sound");
-        let said = "the same sound, in samples of 16 bits instead of 24; what differs beside is ";
+        let said = "the same sound, in samples of 16 bits instead of 24; the rest that differs is ";
         assert!(found.to_string().starts_with(said), "{found}");
     }
 
