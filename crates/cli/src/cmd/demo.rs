@@ -259,3 +259,31 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     std::fs::write(path, bytes)
         .map_err(|error| Failure::open(format!("writing {}: {error}", path.display())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_demo_that_was_stopped_tells_what_was_played_and_blames_nobody() {
+        let mut verdict = Verdict {
+            rate: Rate::HZ_48000,
+            frames: 955_200,
+            identical: 183_360,
+            begins: Some(9813),
+            first: 2400,
+            missed_first: 0,
+            missed_last: 771_840,
+            holes: None,
+            splices: Vec::new(),
+            alike: None,
+        };
+        let identical = "183360 frames identical to the recording";
+        assert_eq!(told(&verdict, None, true), format!("{identical} until it was stopped"));
+        assert_eq!(told(&verdict, Some(4), false), format!("{identical} in 4 s"));
+        assert_eq!(told(&verdict, Some(4), true), format!("{identical} until it was stopped"));
+        assert!(told(&verdict, None, false).ends_with("are missing at the end"));
+        verdict.begins = None;
+        assert_eq!(told(&verdict, None, true), "stopped before anything was played");
+    }
+}

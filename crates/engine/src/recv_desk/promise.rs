@@ -26,7 +26,8 @@ impl Desk {
             let (hertz, channels) = (theirs.rate.hertz(), theirs.channels);
             let refusal = format!(
                 "{} sends {hertz} Hz with {channels} channels and this end expects {} Hz with {}, so \
-                 it is not played: run with --rate {hertz} --channels {channels}",
+                 it is not played: set this end up for that, in taut by --rate {hertz} --channels \
+                 {channels}",
                 self.address,
                 ours.rate.hertz(),
                 ours.channels
