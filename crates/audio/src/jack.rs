@@ -10,6 +10,10 @@ mod client;
 mod cycle;
 mod cycle_clock;
 mod library;
+mod notified;
+mod ports;
+mod processing;
+mod signals;
 mod spec;
 
 use std::ffi::CString;

@@ -13,7 +13,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use super::client::{Client, Refused, Signals};
+use super::client::{Client, Refused};
+use super::signals::Signals;
 use crate::STACK;
 
 /// Threads of this program that may wait to be taken in, at a time. A device that is tried again

@@ -1,0 +1,100 @@
+//! What a JACK server's other threads call.
+
+#![expect(unsafe_code, reason = "a C library is called")]
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tautline_proto::device::Direction;
+use tautline_proto::time::Frames;
+use tautline_proto::units::Rate;
+
+use super::cycle::Latency;
+use super::library::{LatencyRange, Library, RawClient};
+use super::ports::{Port, card_latency, mode, range};
+use super::signals::Signals;
+
+/// What the server's other threads see.
+pub(super) struct Notified {
+    pub(super) library: &'static Library,
+    pub(super) client: NonNull<RawClient>,
+    pub(super) direction: Direction,
+    pub(super) rate: Rate,
+    pub(super) ports: Box<[Port]>,
+    pub(super) signals: Arc<Signals>,
+}
+
+impl Notified {
+    fn answer_latency(&self, asked: c_int) {
+        if asked == mode(self.direction) {
+            let connected = self.ports.iter().filter(|port| {
+                // SAFETY: the port is one of an open client.
+                unsafe { (self.library.port_connected)(port.0.as_ptr()) > 0 }
+            });
+            let ranges = connected.map(|port| range(self.library, port.0, asked));
+            let both =
+                ranges.reduce(|a, b| LatencyRange { min: a.min.min(b.min), max: a.max.max(b.max) });
+            let LatencyRange { min, max } = both.unwrap_or_default();
+            let frames = |count: u32| Frames::new(i64::from(count));
+            let card = card_latency(self.library, self.client, self.direction);
+            let latency = Latency { least: frames(min), most: frames(max) }.within(card);
+            return self.signals.set_latency(latency);
+        }
+        let stream = self.rate.frames_nearest(self.signals.stream());
+        let Latency { least, most } = self.signals.latency();
+        let rest = |frames: Frames| (stream - frames).count().clamp(0, i64::from(u32::MAX)) as u32;
+        let mut range = LatencyRange { min: rest(most), max: rest(least) };
+        for port in &self.ports {
+            // SAFETY: the port is one of an open client, and the range can be read.
+            unsafe {
+                (self.library.port_set_latency_range)(port.0.as_ptr(), asked, &mut range);
+            }
+        }
+    }
+}
+
+/// What the context of a callback points to, if there is still something to do.
+macro_rules! notified {
+    ($context:ident, $inside:ident) => {{
+        // SAFETY: `run` gave the context to the library; it lasts until the client is closed.
+        let notified = unsafe { &*$context.cast_const().cast::<Notified>() };
+        let Some($inside) = notified.signals.enter() else { return Default::default() };
+        (notified, $inside)
+    }};
+}
+
+pub(super) extern "C" fn buffer_changed(frames: u32, context: *mut c_void) -> c_int {
+    let (notified, _inside) = notified!(context, inside);
+    notified.signals.buffer.store(frames, Ordering::Relaxed);
+    notified.signals.interrupted.store(true, Ordering::Relaxed);
+    0
+}
+
+pub(super) extern "C" fn rate_changed(hertz: u32, context: *mut c_void) -> c_int {
+    let (notified, _inside) = notified!(context, inside);
+    notified.signals.rate.store(hertz, Ordering::Relaxed);
+    0
+}
+
+pub(super) extern "C" fn starved(context: *mut c_void) -> c_int {
+    let (notified, _inside) = notified!(context, inside);
+    notified.signals.xruns.fetch_add(1, Ordering::Relaxed);
+    0
+}
+
+pub(super) extern "C" fn freewheeled(begins: c_int, context: *mut c_void) {
+    let (notified, _inside) = notified!(context, inside);
+    notified.signals.freewheels.store(begins != 0, Ordering::Relaxed);
+}
+
+pub(super) extern "C" fn latency_asked(mode: c_int, context: *mut c_void) {
+    let (notified, _inside) = notified!(context, inside);
+    notified.answer_latency(mode);
+}
+
+pub(super) extern "C" fn shut_down(_: c_int, _: *const c_char, context: *mut c_void) {
+    let (notified, _inside) = notified!(context, inside);
+    notified.signals.shut_down.store(true, Ordering::Relaxed);
+}

@@ -1,0 +1,92 @@
+//! Ports of a JACK server: ours, and those that ours can be connected to.
+
+#![expect(unsafe_code, reason = "a C library is called")]
+
+use std::ffi::{CStr, CString, c_int, c_ulong};
+use std::ptr::NonNull;
+
+use tautline_proto::device::Direction;
+use tautline_proto::time::Frames;
+
+use super::library::{
+    AUDIO, CAPTURE_LATENCY, LatencyRange, Library, PLAYBACK_LATENCY, PORT_IS_INPUT, PORT_IS_OUTPUT,
+    PORT_IS_PHYSICAL, RawClient, RawPort,
+};
+
+/// A port of ours, or one that the server knows by its name. Valid as long as its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Port(pub(super) NonNull<RawPort>);
+
+// SAFETY: the library takes a port on any thread; what it points to is the server's shared memory.
+unsafe impl Send for Port {}
+// SAFETY: as above.
+unsafe impl Sync for Port {}
+
+/// Of the flow of a direction: JACK's inputs are what a program captures from.
+pub(super) fn port_flag(direction: Direction) -> c_ulong {
+    match direction {
+        Direction::Capture => PORT_IS_INPUT,
+        Direction::Playback => PORT_IS_OUTPUT,
+    }
+}
+
+/// The latency that leads to, or away from, the converter of a direction.
+pub(super) fn mode(direction: Direction) -> c_int {
+    match direction {
+        Direction::Capture => CAPTURE_LATENCY,
+        Direction::Playback => PLAYBACK_LATENCY,
+    }
+}
+
+fn other(direction: Direction) -> Direction {
+    match direction {
+        Direction::Capture => Direction::Playback,
+        Direction::Playback => Direction::Capture,
+    }
+}
+
+pub(super) fn range(library: &Library, port: NonNull<RawPort>, mode: c_int) -> LatencyRange {
+    let mut range = LatencyRange::default();
+    // SAFETY: the port is one of an open client or of its server, and the range can be written.
+    unsafe { (library.port_get_latency_range)(port.as_ptr(), mode, &mut range) };
+    range
+}
+
+pub(super) fn counterparts(
+    library: &Library,
+    client: NonNull<RawClient>,
+    direction: Direction,
+    physical: bool,
+) -> Vec<String> {
+    let flags = port_flag(other(direction)) | if physical { PORT_IS_PHYSICAL } else { 0 };
+    let mut found = Vec::new();
+    // SAFETY: the client is open and the texts end in zeros; the answer is null or a list of texts
+    // that ends in a null and is ours until it is freed.
+    unsafe {
+        let list = (library.get_ports)(client.as_ptr(), std::ptr::null(), AUDIO.as_ptr(), flags);
+        let mut at = list;
+        while !at.is_null() && !(*at).is_null() {
+            found.push(CStr::from_ptr(*at).to_string_lossy().into_owned());
+            at = at.add(1);
+        }
+        if !list.is_null() {
+            (library.free)(list.cast());
+        }
+    }
+    found
+}
+
+pub(super) fn card_latency(
+    library: &Library,
+    client: NonNull<RawClient>,
+    direction: Direction,
+) -> Frames {
+    let names = counterparts(library, client, direction, true);
+    let most = names.iter().filter_map(|name| {
+        let name = CString::new(name.as_str()).ok()?;
+        // SAFETY: the client is open and the text ends in a zero.
+        let port = unsafe { (library.port_by_name)(client.as_ptr(), name.as_ptr()) };
+        Some(range(library, NonNull::new(port)?, mode(direction)).max)
+    });
+    Frames::new(i64::from(most.max().unwrap_or(0)))
+}

@@ -1,0 +1,173 @@
+//! What a JACK server's process thread does in every cycle.
+
+#![expect(unsafe_code, reason = "a C library is called")]
+
+use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tautline_io::clock::now;
+use tautline_proto::device::Flow;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::Rate;
+
+use super::cycle::{Adaptor, Ports, Woken};
+use super::cycle_clock::{Told, Trouble};
+use super::library::{Library, RawClient};
+use super::ports::Port;
+use super::signals::Signals;
+use crate::callback::Held;
+
+/// What the process thread alone touches while the client is active.
+pub(super) struct Processing {
+    pub(super) library: &'static Library,
+    pub(super) client: NonNull<RawClient>,
+    pub(super) rate: Rate,
+    pub(super) ports: Box<[Port]>,
+    pub(super) adaptor: Adaptor,
+    pub(super) signals: Arc<Signals>,
+}
+
+impl Processing {
+    /// Real-time.
+    fn cycle(&mut self, frames: u32) {
+        let signals = &*self.signals;
+        let mut buffers = Buffers { library: self.library, ports: &self.ports, frames };
+        let mut held = signals.seat.hold();
+        let process = held.as_mut().and_then(Held::process);
+        let Some(process) = process else { return self.adaptor.silence(&mut buffers, 0) };
+        if signals.freewheels.load(Ordering::Relaxed) || signals.finished.load(Ordering::Relaxed) {
+            signals.interrupted.store(true, Ordering::Relaxed);
+            return self.adaptor.silence(&mut buffers, 0);
+        }
+        let times = self.read_times();
+        let before = |age: Span| times.at - age;
+        let xruns = signals.xruns.swap(0, Ordering::Relaxed);
+        let interrupted = signals.interrupted.swap(false, Ordering::Relaxed);
+        let woken = Woken {
+            now: times.at + times.reading,
+            told: Told {
+                began: before(times.since_begin),
+                woke: before(times.since_wake_up),
+                count: times.count,
+                frames: Frames::new(i64::from(frames)),
+                trouble: match (interrupted, xruns) {
+                    (true, _) => Trouble::Break,
+                    (false, 0) => Trouble::None,
+                    (false, _) => Trouble::Xrun,
+                },
+            },
+            // Two readings of whole microseconds.
+            uncertainty: times.reading + Span::from_micros(1),
+            xruns,
+            latency: signals.latency(),
+        };
+        let flow = self.adaptor.cycle(process, woken, &mut buffers);
+        if flow == Flow::Finished {
+            signals.finished.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// How long ago this cycle began. Lengths of time are asked for and not instants, because JACK's
+    /// clock need not be ours: JACK2 reads `CLOCK_MONOTONIC_RAW` or an HPET.
+    fn read_times(&self) -> Times {
+        let half_frame = self.rate.span_of(Frames::new(1)).half();
+        let mut tries = 0;
+        loop {
+            let read_from = now();
+            let before = self.read_cycle();
+            // SAFETY: we are in the process callback of an open client.
+            let (wake_up, clock) = unsafe {
+                let wake_up = (self.library.frames_since_cycle_start)(self.client.as_ptr());
+                (wake_up, (self.library.get_time)())
+            };
+            let (count, began) = self.read_cycle();
+            let reading = (now() - read_from).half();
+            tries += 1;
+            // A reading that was interrupted may belong to two cycles.
+            let whole = before.0 == count && reading < Span::from_micros(25);
+            if whole || tries == MOST_READINGS {
+                return Times {
+                    at: read_from + reading,
+                    reading,
+                    count,
+                    since_begin: Span::from_micros(clock.wrapping_sub(began) as i64),
+                    // Whole frames, rounded down.
+                    since_wake_up: self.rate.span_of(Frames::new(i64::from(wake_up))) + half_frame,
+                };
+            }
+        }
+    }
+
+    /// The server's count of frames at the begin of the cycle, and when that was, in microseconds of
+    /// its clock.
+    fn read_cycle(&self) -> (u32, u64) {
+        let (mut count, mut current, mut next, mut period) = (0, 0, 0, 0.0);
+        // SAFETY: we are in the process callback of an open client, and the results can be written.
+        unsafe {
+            let client = self.client.as_ptr();
+            let library = self.library;
+            (library.get_cycle_times)(client, &mut count, &mut current, &mut next, &mut period);
+        }
+        // JACK2 puts the instant of an xrun in the place of the begin until the next cycle.
+        let period = period as u64;
+        let wrong = next.saturating_sub(current).abs_diff(period) > period / 4;
+        (count, if wrong { next.saturating_sub(period) } else { current })
+    }
+}
+
+/// A host may freeze in the middle of one, and hardly in all of so many.
+const MOST_READINGS: u32 = 4;
+
+/// When a cycle began, as lengths of time.
+struct Times {
+    /// Up to now, which was read so far off, either way.
+    at: LocalTime,
+    reading: Span,
+    /// The server's count of frames.
+    count: u32,
+    /// By the server's loop.
+    since_begin: Span,
+    /// By the driver's wake-up, to half a frame.
+    since_wake_up: Span,
+}
+
+/// The buffers of the ports in one cycle.
+struct Buffers<'a> {
+    library: &'static Library,
+    ports: &'a [Port],
+    frames: u32,
+}
+
+impl Buffers<'_> {
+    fn at(&self, channel: usize) -> *mut f32 {
+        // SAFETY: the port is one of an open client, in whose process callback we are.
+        unsafe { (self.library.port_get_buffer)(self.ports[channel].0.as_ptr(), self.frames) }
+    }
+}
+
+impl Ports for Buffers<'_> {
+    fn heard(&self, channel: usize) -> &[f32] {
+        // SAFETY: the buffer of an input port holds so many samples for the length of the callback,
+        // and nobody writes to it meanwhile.
+        unsafe { std::slice::from_raw_parts(self.at(channel), self.frames as usize) }
+    }
+
+    fn played(&mut self, channel: usize) -> &mut [f32] {
+        // SAFETY: the buffer of an output port has room for so many samples for the length of the
+        // callback, and is this port's alone.
+        unsafe { std::slice::from_raw_parts_mut(self.at(channel), self.frames as usize) }
+    }
+}
+
+pub(super) extern "C" fn called(frames: u32, context: *mut c_void) -> c_int {
+    let context = context.cast::<Processing>();
+    // SAFETY: `run` gave the context to the library; it lasts until the client is closed, and the
+    // field is only ever read.
+    let signals = unsafe { &*std::ptr::addr_of!((*context).signals) };
+    let Some(_inside) = signals.enter() else { return 0 };
+    // SAFETY: this is the one thread that touches the rest of the context before it is closed.
+    unsafe { (*context).cycle(frames) };
+    0
+}

@@ -1,0 +1,89 @@
+//! What a JACK server's threads and ours tell each other, without waiting.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tautline_proto::time::{Frames, Span};
+
+use super::cycle::Latency;
+use crate::callback::Seat;
+
+/// What the server's threads and ours tell each other.
+#[derive(Default)]
+pub(crate) struct Signals {
+    /// The server's threads are to do nothing here any more.
+    leave: AtomicBool,
+    /// So many of them are here.
+    inside: AtomicU32,
+    /// What is called in every cycle.
+    pub(crate) seat: Seat,
+    /// The server did not activate the client.
+    pub(crate) refused: AtomicBool,
+    /// The process said that it has finished.
+    pub(crate) finished: AtomicBool,
+    /// The server went, or dropped this client.
+    pub(crate) shut_down: AtomicBool,
+    pub(crate) freewheels: AtomicBool,
+    /// Cycles were not used since the last that was.
+    pub(super) interrupted: AtomicBool,
+    /// Frames in a cycle, and in a second, as last told; 0 before.
+    pub(crate) buffer: AtomicU32,
+    pub(crate) rate: AtomicU32,
+    pub(super) xruns: AtomicU32,
+    /// Of our ports: the least in the upper half, the most in the lower.
+    latency: AtomicU64,
+    /// What the stream takes from converter to converter, in nanoseconds; 0 if nobody knows.
+    stream: AtomicI64,
+    /// What our ports say of themselves is to be asked for again.
+    pub(crate) stale: AtomicBool,
+}
+
+impl Signals {
+    pub(super) fn latency(&self) -> Latency {
+        let both = self.latency.load(Ordering::Relaxed);
+        let frames = |half: u64| Frames::new((half & u64::from(u32::MAX)) as i64);
+        Latency { least: frames(both >> 32), most: frames(both) }
+    }
+
+    pub(super) fn set_latency(&self, latency: Latency) {
+        let half = |frames: Frames| u64::from(frames.count() as u32);
+        let both = half(latency.least) << 32 | half(latency.most);
+        if self.latency.swap(both, Ordering::Relaxed) != both {
+            self.stale.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// One of the server's threads comes in; `None` if it is to do nothing.
+    pub(super) fn enter(&self) -> Option<Inside<'_>> {
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        let inside = Inside(self);
+        if self.leave.load(Ordering::SeqCst) { None } else { Some(inside) }
+    }
+
+    /// Returns when none of the server's threads is here, and none will do anything any more. With
+    /// a server that stalls it does not return: one may wait in the library for an answer.
+    pub(super) fn send_away(&self) {
+        self.leave.store(true, Ordering::SeqCst);
+        while self.inside.load(Ordering::SeqCst) > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// What the stream takes from converter to converter, as [`Client::tell`] says it.
+    pub(crate) fn stream(&self) -> Span {
+        Span::from_nanos(self.stream.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_stream(&self, latency: Span) {
+        self.stream.store(latency.as_nanos(), Ordering::Relaxed);
+    }
+}
+
+/// One of the server's threads is in code of ours.
+pub(super) struct Inside<'a>(&'a Signals);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+}
