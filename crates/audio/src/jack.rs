@@ -9,6 +9,7 @@ mod clerk;
 mod client;
 mod cycle;
 mod cycle_clock;
+mod latency;
 mod library;
 mod notified;
 mod ports;
@@ -206,10 +207,15 @@ fn other_rate(spec: &JackSpec, was: Rate, hertz: u32) -> DeviceError {
     )
 }
 
-/// Connects the ports as the name of the device asks for.
-fn connect(spec: &JackSpec, client: &Client, channels: Channels, notes: &Notes) {
-    let counterparts = match &spec.connect {
-        Connect::Nothing => return,
+/// What the ports are to be connected with, channel by channel, as the device's name asks for it.
+fn counterparts(
+    spec: &JackSpec,
+    client: &Client,
+    channels: Channels,
+    notes: &Notes,
+) -> Vec<String> {
+    let mut counterparts = match &spec.connect {
+        Connect::Nothing => Vec::new(),
         Connect::Card => client.counterparts(true),
         Connect::To(begin) => {
             let mut all = client.counterparts(false);
@@ -224,7 +230,13 @@ fn connect(spec: &JackSpec, client: &Client, channels: Channels, notes: &Notes) 
             spec
         ));
     }
-    for (channel, counterpart) in (0..channels.count()).zip(&counterparts) {
+    counterparts.truncate(channels.count());
+    counterparts
+}
+
+/// Connects them.
+fn connect(spec: &JackSpec, client: &Client, counterparts: &[String], notes: &Notes) {
+    for (channel, counterpart) in counterparts.iter().enumerate() {
         if !client.connect(channel, counterpart) {
             notes.add(format!(
                 "{}: the JACK server did not connect channel {} with {counterpart}; connect it \
@@ -349,8 +361,9 @@ impl Device for JackDevice {
         let (spec, notes, settings) = (self.spec.clone(), self.notes.clone(), self.settings);
         let adaptor = Adaptor::new(self.direction, settings);
         clerk.ask(move |client| {
-            if client.run(adaptor, settings.rate) {
-                connect(&spec, client, settings.channels, &notes);
+            let counterparts = counterparts(&spec, client, settings.channels, &notes);
+            if client.run(adaptor, settings.rate, &counterparts) {
+                connect(&spec, client, &counterparts, &notes);
             } else {
                 client.signals().refused.store(true, Ordering::Relaxed);
             }

@@ -19,7 +19,7 @@ use super::library::{AUDIO, Library, NO_START_SERVER, RawClient, SERVER_NAME};
 use super::notified::{
     Notified, buffer_changed, freewheeled, latency_asked, rate_changed, shut_down, starved,
 };
-use super::ports::{Port, card_latency, counterparts, port_flag};
+use super::ports::{Port, card_latency, counterparts, named, port_flag, ways};
 use super::processing::{Processing, called};
 use super::signals::Signals;
 
@@ -108,7 +108,7 @@ impl Client {
         Arc::clone(&self.signals)
     }
 
-    /// What the card takes in this client's direction: the most that any physical port says.
+    /// What the card takes in this client's direction.
     pub(crate) fn card_latency(&self) -> Frames {
         card_latency(self.library, self.raw, self.direction)
     }
@@ -160,8 +160,11 @@ impl Client {
     }
 
     /// Calls what sits in the seat from now on, in every cycle; whether the server takes this. Once.
-    pub(crate) fn run(&mut self, adaptor: Adaptor, rate: Rate) -> bool {
+    /// The first instants are those of ports that are connected to these.
+    pub(crate) fn run(&mut self, adaptor: Adaptor, rate: Rate, counterparts: &[String]) -> bool {
         let (library, raw) = (self.library, self.raw);
+        let leads_to = ways(library, named(library, raw, counterparts), self.direction);
+        self.signals.begin(leads_to, self.card_latency());
         let ports: Box<[Port]> = self.ports.as_slice().into();
         let notified = Notified {
             library,

@@ -7,6 +7,7 @@ use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::cycle_clock::{CycleClock, Told, Trouble};
+use super::latency::Latency;
 
 /// The samples of one cycle, port by port; a port for each channel, all of one length.
 pub(crate) trait Ports {
@@ -15,25 +16,6 @@ pub(crate) trait Ports {
 
     /// What goes out at this channel's port.
     fn played(&mut self, channel: usize) -> &mut [f32];
-}
-
-/// How long sound takes between our ports and a converter, as the server's graph has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Latency {
-    pub(crate) least: Frames,
-    pub(crate) most: Frames,
-}
-
-impl Latency {
-    /// The longest of all ways through the graph counts no more than the card does: what other
-    /// programs take is theirs, and a playback lead that was promised is kept (decision 15).
-    pub(crate) fn within(self, card: Frames) -> Self {
-        Self { least: self.least.min(card), most: self.most.min(card) }
-    }
-
-    pub(crate) fn middle(self) -> Frames {
-        Frames::new((self.least.count() + self.most.count()) / 2)
-    }
 }
 
 /// A wake-up, as the callback finds it.
@@ -85,8 +67,8 @@ impl Adaptor {
             Direction::Capture => told.frames - period,
             Direction::Playback => Frames::ZERO,
         };
-        let away = rate.span_of(woken.latency.middle().max(least));
-        let spread = rate.span_of(woken.latency.most - woken.latency.least).half();
+        let away = rate.span_of(woken.latency.counted.max(least));
+        let spread = rate.span_of(woken.latency.spread);
         let meets = match self.direction {
             // Nothing is heard before it was there.
             Direction::Capture => begun.at.min(now) - away,
@@ -189,7 +171,7 @@ mod tests {
             told: Told { began, woke: began, count, frames, trouble: Trouble::None },
             uncertainty: Span::from_micros(10),
             xruns: 0,
-            latency: Latency { least: Frames::new(48), most: Frames::new(96) },
+            latency: Latency { counted: Frames::new(72), spread: Frames::new(24) },
         }
     }
 
@@ -214,7 +196,7 @@ mod tests {
             for side in [&mut cycle.capture, &mut cycle.playback] {
                 if !side.samples.is_empty() {
                     self.calls.push((side.meets, side.skipped, cycle.xruns));
-                    // Half of what lies between the ways through the graph, and the reading.
+                    // By what the ways through the graph differ, and the reading.
                     assert!(side.uncertainty >= Span::from_micros(510));
                 }
             }
@@ -308,13 +290,5 @@ mod tests {
         let flow = adaptor(Direction::Playback).cycle(&mut seen, woken(FIRST, 128), &mut ports);
         assert_eq!(flow, Flow::Finished);
         assert_eq!((ports.0[0][47], ports.0[0][48], ports.0[1][127]), (1094.0, 0.0, 0.0));
-    }
-
-    #[test]
-    fn no_way_through_the_graph_counts_for_longer_than_the_card_takes() {
-        let long = Latency { least: Frames::new(10), most: Frames::new(1000) };
-        let within = long.within(Frames::new(96));
-        assert_eq!((within.least.count(), within.most.count()), (10, 96));
-        assert_eq!(within.middle().count(), 53);
     }
 }

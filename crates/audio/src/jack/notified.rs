@@ -8,12 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tautline_proto::device::Direction;
-use tautline_proto::time::Frames;
 use tautline_proto::units::Rate;
 
-use super::cycle::Latency;
 use super::library::{LatencyRange, Library, RawClient};
-use super::ports::{Port, card_latency, mode, range};
+use super::ports::{Port, card_latency, mode, ways};
 use super::signals::Signals;
 
 /// What the server's other threads see.
@@ -33,19 +31,14 @@ impl Notified {
                 // SAFETY: the port is one of an open client.
                 unsafe { (self.library.port_connected)(port.0.as_ptr()) > 0 }
             });
-            let ranges = connected.map(|port| range(self.library, port.0, asked));
-            let both =
-                ranges.reduce(|a, b| LatencyRange { min: a.min.min(b.min), max: a.max.max(b.max) });
-            let LatencyRange { min, max } = both.unwrap_or_default();
-            let frames = |count: u32| Frames::new(i64::from(count));
+            let ways = ways(self.library, connected.copied(), self.direction);
             let card = card_latency(self.library, self.client, self.direction);
-            let latency = Latency { least: frames(min), most: frames(max) }.within(card);
-            return self.signals.set_latency(latency);
+            return self.signals.follow(ways, card);
         }
         let stream = self.rate.frames_nearest(self.signals.stream());
-        let Latency { least, most } = self.signals.latency();
-        let rest = |frames: Frames| (stream - frames).count().clamp(0, i64::from(u32::MAX)) as u32;
-        let mut range = LatencyRange { min: rest(most), max: rest(least) };
+        let rest = (stream - self.signals.latency().counted).count();
+        let rest = rest.clamp(0, i64::from(u32::MAX)) as u32;
+        let mut range = LatencyRange { min: rest, max: rest };
         for port in &self.ports {
             // SAFETY: the port is one of an open client, and the range can be read.
             unsafe {

@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 use tautline_proto::device::Direction;
 use tautline_proto::time::Frames;
 
+use super::latency::Ways;
 use super::library::{
     AUDIO, CAPTURE_LATENCY, LatencyRange, Library, PLAYBACK_LATENCY, PORT_IS_INPUT, PORT_IS_OUTPUT,
     PORT_IS_PHYSICAL, RawClient, RawPort,
@@ -45,10 +46,10 @@ fn other(direction: Direction) -> Direction {
     }
 }
 
-pub(super) fn range(library: &Library, port: NonNull<RawPort>, mode: c_int) -> LatencyRange {
+fn range(library: &Library, port: Port, mode: c_int) -> LatencyRange {
     let mut range = LatencyRange::default();
     // SAFETY: the port is one of an open client or of its server, and the range can be written.
-    unsafe { (library.port_get_latency_range)(port.as_ptr(), mode, &mut range) };
+    unsafe { (library.port_get_latency_range)(port.0.as_ptr(), mode, &mut range) };
     range
 }
 
@@ -76,17 +77,37 @@ pub(super) fn counterparts(
     found
 }
 
+/// The ports of these names.
+pub(super) fn named(library: &Library, client: NonNull<RawClient>, names: &[String]) -> Vec<Port> {
+    let port = |name: &String| {
+        let name = CString::new(name.as_str()).ok()?;
+        // SAFETY: the client is open and the text ends in a zero.
+        let port = unsafe { (library.port_by_name)(client.as_ptr(), name.as_ptr()) };
+        NonNull::new(port).map(Port)
+    };
+    names.iter().filter_map(port).collect()
+}
+
+/// What leads to these ports, or away from them; `None` of none.
+pub(super) fn ways(
+    library: &Library,
+    ports: impl IntoIterator<Item = Port>,
+    direction: Direction,
+) -> Option<Ways> {
+    let frames = |count: u32| Frames::new(i64::from(count));
+    let each = ports.into_iter().map(|port| {
+        let range = range(library, port, mode(direction));
+        Ways { least: frames(range.min), most: frames(range.max) }
+    });
+    each.reduce(|a, b| Ways { least: a.least.min(b.least), most: a.most.max(b.most) })
+}
+
+/// What the card takes in a direction: the most that any physical port says.
 pub(super) fn card_latency(
     library: &Library,
     client: NonNull<RawClient>,
     direction: Direction,
 ) -> Frames {
-    let names = counterparts(library, client, direction, true);
-    let most = names.iter().filter_map(|name| {
-        let name = CString::new(name.as_str()).ok()?;
-        // SAFETY: the client is open and the text ends in a zero.
-        let port = unsafe { (library.port_by_name)(client.as_ptr(), name.as_ptr()) };
-        Some(range(library, NonNull::new(port)?, mode(direction)).max)
-    });
-    Frames::new(i64::from(most.max().unwrap_or(0)))
+    let ports = named(library, client, &counterparts(library, client, direction, true));
+    ways(library, ports, direction).map_or(Frames::ZERO, |ways| ways.most)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tautline_proto::time::{Frames, Span};
 
-use super::cycle::Latency;
+use super::latency::{Latency, Ways};
 use crate::callback::Seat;
 
 /// What the server's threads and ours tell each other.
@@ -30,8 +30,10 @@ pub(crate) struct Signals {
     pub(crate) buffer: AtomicU32,
     pub(crate) rate: AtomicU32,
     pub(super) xruns: AtomicU32,
-    /// Of our ports: the least in the upper half, the most in the lower.
+    /// Of our ports: what counts in the upper half, the spread in the lower.
     latency: AtomicU64,
+    /// What the card took when that was worked out.
+    card: AtomicU32,
     /// What the stream takes from converter to converter, in nanoseconds; 0 if nobody knows.
     stream: AtomicI64,
     /// What our ports say of themselves is to be asked for again.
@@ -42,12 +44,24 @@ impl Signals {
     pub(super) fn latency(&self) -> Latency {
         let both = self.latency.load(Ordering::Relaxed);
         let frames = |half: u64| Frames::new((half & u64::from(u32::MAX)) as i64);
-        Latency { least: frames(both >> 32), most: frames(both) }
+        Latency { counted: frames(both >> 32), spread: frames(both) }
     }
 
-    pub(super) fn set_latency(&self, latency: Latency) {
+    /// Before the client runs: the card's, or what leads to the ports that it will be connected to.
+    pub(super) fn begin(&self, ways: Option<Ways>, card: Frames) {
+        self.set_latency(Latency::of_card(card).follow(ways, card, card));
+        self.card.store(card.count() as u32, Ordering::Relaxed);
+    }
+
+    /// After a change of the graph. One thread at a time.
+    pub(super) fn follow(&self, ways: Option<Ways>, card: Frames) {
+        let was = self.card.swap(card.count() as u32, Ordering::Relaxed);
+        self.set_latency(self.latency().follow(ways, Frames::new(i64::from(was)), card));
+    }
+
+    fn set_latency(&self, latency: Latency) {
         let half = |frames: Frames| u64::from(frames.count() as u32);
-        let both = half(latency.least) << 32 | half(latency.most);
+        let both = half(latency.counted) << 32 | half(latency.spread);
         if self.latency.swap(both, Ordering::Relaxed) != both {
             self.stale.store(true, Ordering::Relaxed);
         }

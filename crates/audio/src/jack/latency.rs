@@ -1,0 +1,101 @@
+//! How far our ports are from the converter, by the server's graph.
+//!
+//! Patching a cable is to move no instant for which there is no other reason. So what counts stays
+//! as it was while no port is connected, and while any way through the graph takes so long; before
+//! the first cable it is what the card takes.
+
+use tautline_proto::time::Frames;
+
+/// The ways from, or to, the ports that are connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ways {
+    pub(crate) least: Frames,
+    pub(crate) most: Frames,
+}
+
+/// How long sound takes between our ports and a converter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Latency {
+    /// What instants are told by.
+    pub(crate) counted: Frames,
+    /// By how much the way of one port differs from that, at most.
+    pub(crate) spread: Frames,
+}
+
+impl Latency {
+    /// Of ports that are connected to the card, or to nothing yet.
+    pub(crate) fn of_card(card: Frames) -> Self {
+        Self { counted: card, spread: Frames::ZERO }
+    }
+
+    /// After a change of the graph: `None` is where nothing is connected. The card took `was` when
+    /// it was last asked, and takes `card`, beyond which nothing counts: what other programs take
+    /// is theirs, and a playback lead that was promised is kept (decision 15).
+    pub(crate) fn follow(self, connected: Option<Ways>, was: Frames, card: Frames) -> Self {
+        let kept = if self.counted == was { card } else { self.counted.min(card) };
+        let Some(ways) = connected else { return Self::of_card(kept) };
+        let (least, most) = (ways.least.min(card), ways.most.min(card));
+        let counted = kept.clamp(least, most.max(least));
+        Self { counted, spread: (counted - least).max(most - counted) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CARD: Frames = Frames::new(256);
+
+    fn ways(least: i64, most: i64) -> Option<Ways> {
+        Some(Ways { least: Frames::new(least), most: Frames::new(most) })
+    }
+
+    /// What is counted, and the spread, after each of these changes.
+    fn followed(changes: &[Option<Ways>]) -> Vec<(i64, i64)> {
+        let mut latency = Latency::of_card(CARD);
+        let follow = changes.iter().map(|connected| {
+            latency = latency.follow(*connected, CARD, CARD);
+            (latency.counted.count(), latency.spread.count())
+        });
+        follow.collect()
+    }
+
+    #[test]
+    fn the_card_counts_before_the_first_cable_and_after_the_last() {
+        let changes = [None, ways(256, 256), None, ways(256, 256), None];
+        assert_eq!(followed(&changes), [(256, 0); 5]);
+    }
+
+    #[test]
+    fn what_was_counted_last_counts_while_nothing_is_connected() {
+        let changes = [ways(0, 0), None, ways(0, 0), ways(256, 256), None];
+        assert_eq!(followed(&changes), [(0, 0), (0, 0), (0, 0), (256, 0), (256, 0)]);
+    }
+
+    #[test]
+    fn what_counts_stays_while_any_way_takes_so_long() {
+        // One port after the other goes from the card to a synthesiser, and back.
+        let changes = [ways(256, 256), ways(0, 256), ways(0, 0), ways(0, 256), ways(256, 256)];
+        let expected = [(256, 0), (256, 256), (0, 0), (0, 256), (256, 0)];
+        assert_eq!(followed(&changes), expected);
+    }
+
+    #[test]
+    fn no_way_through_the_graph_counts_for_longer_than_the_card_takes() {
+        assert_eq!(followed(&[ways(1000, 2000), ways(10, 1000)]), [(256, 0), (256, 246)]);
+    }
+
+    #[test]
+    fn a_card_that_got_another_buffer_is_followed_with_and_without_a_cable() {
+        let other = Frames::new(1024);
+        let latency = Latency::of_card(CARD);
+        assert_eq!(latency.follow(None, CARD, other), Latency::of_card(other));
+        let mixed = latency.follow(ways(0, 1024), CARD, other);
+        assert_eq!((mixed.counted, mixed.spread), (other, other));
+        let synthesiser = latency.follow(ways(0, 0), CARD, CARD);
+        assert_eq!(synthesiser.follow(None, CARD, other), synthesiser);
+        let shorter =
+            latency.follow(ways(200, 200), CARD, CARD).follow(None, CARD, Frames::new(64));
+        assert_eq!(shorter, Latency::of_card(Frames::new(64)));
+    }
+}
