@@ -127,7 +127,7 @@ fn enter<T: Send + 'static>(
     let name = text(&spec.client)?;
     let server = spec.server.as_deref().map(text).transpose()?;
     let open = move || Client::open(library, &name, server.as_deref(), direction);
-    Clerk::begin(patience, open, work).map_err(|failed| match failed {
+    Clerk::begin(spec.server.as_deref(), patience, open, work).map_err(|failed| match failed {
         Failed::Work(error) => error,
         Failed::Refused(refused) => not_taken_in(spec, refused),
         Failed::Thread(error) => spawn_error(&spec.to_string(), &error),

@@ -3,13 +3,14 @@
 //! A server that was stopped answers nobody, and the library waits for it without a limit, in
 //! closing too. So a client lives on a thread of its own, from its opening to its closing, and
 //! nobody waits for that longer than he wants to. Given up, the thread goes on waiting, with all
-//! that the library may still touch; it closes the client when the server is back.
+//! that the library may still touch; it closes the client when the server is back. Until then nobody
+//! else asks that server: of all who tried, one becomes its client and is gone at once.
 
 use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -17,14 +18,11 @@ use super::client::{Client, Refused};
 use super::signals::Signals;
 use crate::STACK;
 
-/// Threads of this program that may wait to be taken in, at a time. A device that is tried again
-/// leaves one behind with every try at a server that stalls.
-const MOST_ASKING: u32 = 4;
 /// A server that lives closes a client within milliseconds.
 const CLOSING: Duration = Duration::from_millis(250);
 
-/// Whose answer has not come yet.
-static ASKING: AtomicU32 = AtomicU32::new(0);
+/// Whose answers have not come yet.
+static ASKING: Mutex<Vec<Arc<Asked>>> = Mutex::new(Vec::new());
 
 /// Something to be done with the client.
 type Errand = Box<dyn FnOnce(&mut Client) + Send>;
@@ -51,13 +49,16 @@ pub(super) struct Clerk {
 }
 
 impl Clerk {
-    /// Opens a client and works with it, both within `patience`.
+    /// Opens a client of this server (`None` is the usual one) and works with it, both within
+    /// `patience`.
     pub(super) fn begin<T: Send + 'static, E: Send + 'static>(
+        server: Option<&str>,
         patience: Duration,
         open: impl FnOnce() -> Result<Client, Refused> + Send + 'static,
         work: impl FnOnce(&mut Client) -> Result<T, E> + Send + 'static,
     ) -> Result<(Self, T), Failed<E>> {
-        let asking = Asking::one()?;
+        let asking = Asking::at(server).ok_or(Failed::Stalled)?;
+        let asked_for = Arc::clone(&asking.0);
         let (answer, answered) = channel();
         let (errands, asked) = channel::<Errand>();
         let (closing, closed) = channel();
@@ -74,6 +75,10 @@ impl Clerk {
                     return;
                 }
             };
+            if asking.0.given_up.load(Ordering::Relaxed) {
+                drop(client);
+                return;
+            }
             let done = work(&mut client).map_err(Failed::Work);
             drop(asking);
             // Where nobody waits any more, there are no errands either.
@@ -83,7 +88,10 @@ impl Clerk {
             }
         };
         thread.spawn(serve).map_err(Failed::Thread)?;
-        let answer = answered.recv_timeout(patience).map_err(|_| Failed::Stalled)?;
+        let answer = answered.recv_timeout(patience).map_err(|_| {
+            asked_for.given_up.store(true, Ordering::Relaxed);
+            Failed::Stalled
+        })?;
         answer.map(|(signals, done)| (Self { signals, errands: Some(errands), closed }, done))
     }
 
@@ -109,19 +117,79 @@ impl Drop for Clerk {
     }
 }
 
+/// What a thread waits for.
+struct Asked {
+    server: Option<String>,
+    /// Nobody waits for the thread any more.
+    given_up: AtomicBool,
+}
+
 /// A thread that waits to be taken in.
-struct Asking;
+struct Asking(Arc<Asked>);
 
 impl Asking {
-    fn one<E>() -> Result<Self, Failed<E>> {
-        let one = Self;
-        let others = ASKING.fetch_add(1, Ordering::Relaxed);
-        if others < MOST_ASKING { Ok(one) } else { Err(Failed::Stalled) }
+    /// `None` while another waits that was given up at this server.
+    fn at(server: Option<&str>) -> Option<Self> {
+        let mut all = asking();
+        let in_vain = |other: &Arc<Asked>| {
+            other.server.as_deref() == server && other.given_up.load(Ordering::Relaxed)
+        };
+        if all.iter().any(in_vain) {
+            return None;
+        }
+        let asked = Asked { server: server.map(str::to_owned), given_up: AtomicBool::new(false) };
+        let asked = Arc::new(asked);
+        all.push(Arc::clone(&asked));
+        Some(Self(asked))
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        ASKING.fetch_sub(1, Ordering::Relaxed);
+        asking().retain(|other| !Arc::ptr_eq(other, &self.0));
+    }
+}
+
+fn asking() -> MutexGuard<'static, Vec<Arc<Asked>>> {
+    ASKING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused() -> Result<Client, Refused> {
+        Err(Refused(0))
+    }
+
+    fn begin(
+        server: &str,
+        open: impl FnOnce() -> Result<Client, Refused> + Send + 'static,
+    ) -> Failed<()> {
+        let begun = Clerk::begin(Some(server), Duration::from_millis(100), open, |_| Ok(()));
+        begun.err().expect("there is no server")
+    }
+
+    #[test]
+    fn a_server_that_keeps_somebody_waiting_is_asked_by_nobody_else() {
+        static ASKED_AGAIN: AtomicBool = AtomicBool::new(false);
+        let (let_go, held) = channel::<Infallible>();
+        let stalls = move || {
+            let _ = held.recv();
+            refused()
+        };
+        assert!(matches!(begin("stalls", stalls), Failed::Stalled));
+        let asks = || {
+            ASKED_AGAIN.store(true, Ordering::SeqCst);
+            refused()
+        };
+        assert!(matches!(begin("stalls", asks), Failed::Stalled));
+        assert!(!ASKED_AGAIN.load(Ordering::SeqCst));
+        assert!(matches!(begin("another", refused), Failed::Refused(_)));
+        drop(let_go);
+        // It answers again, and so does whoever asks it.
+        while matches!(begin("stalls", refused), Failed::Stalled) {
+            thread::yield_now();
+        }
     }
 }

@@ -239,6 +239,32 @@ fn a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once() {
 }
 
 #[test]
+fn tries_at_a_server_that_was_stopped_leave_one_client_behind_and_that_ends() {
+    let test = "tries_at_a_server_that_was_stopped_leave_one_client_behind_and_that_ends";
+    let _turn = beside();
+    let Some(server) = Server::start(test, 256) else { return };
+    let watch = server.client("jack_evmon").listened_to().start();
+    let watch = watch.wait_for("Graph reordered");
+    let onlooker = Onlooker::new();
+    let to = format!("--to {} --latency 100ms", onlooker.address());
+    let sends = send(&server.device("sends", "none"), &to);
+    let watch = watch.wait_for("Client sends registered");
+    onlooker.hear(300);
+    server.signal("-STOP");
+    let sends = sends.wait_for("did not answer within 1s");
+    // Each second it is tried again; some packets are from before.
+    onlooker.hear(8000);
+    server.signal("-CONT");
+    sends.wait_for("sends: it is back").ask("quit", "ok").end().well();
+    watch.signal("-INT");
+    let seen = watch.end().out;
+    // Asked how it runs, run, kept waiting, and run again.
+    let came = seen.lines().filter(|line| line.starts_with("Client sends"));
+    let came = came.filter(|line| line.ends_with(" registered")).count();
+    assert_eq!(came, 4, "{seen}");
+}
+
+#[test]
 fn devices_lists_the_server_that_runs() {
     let test = "devices_lists_the_server_that_runs";
     let _turn = beside();
