@@ -360,6 +360,7 @@ impl Device for JackDevice {
         clerk.signals().seat.give(process);
         let (spec, notes, settings) = (self.spec.clone(), self.notes.clone(), self.settings);
         let adaptor = Adaptor::new(self.direction, settings);
+        let adaptor = if spec.at_ports { adaptor.at_ports() } else { adaptor };
         clerk.ask(move |client| {
             let counterparts = counterparts(&spec, client, settings.channels, &notes);
             if client.run(adaptor, settings.rate, &counterparts) {

@@ -45,6 +45,8 @@ pub struct PipeWireSpec {
     shape: Shape,
     /// `force=yes`: the graph is not only asked for the period but made to run at it.
     force: bool,
+    /// Instants are those at the ports ([`DeviceSpec::at_ports`](crate::DeviceSpec::at_ports)).
+    pub(crate) at_ports: bool,
 }
 
 /// What the node is to other programs.
@@ -70,7 +72,8 @@ impl FromStr for PipeWireSpec {
         if node.is_empty() {
             return Err(refuse("the name is missing", "name one, such as pipewire:Kitchen"));
         }
-        let mut spec = Self { node: node.to_owned(), shape: Shape::Device, force: false };
+        let (node, shape) = (node.to_owned(), Shape::Device);
+        let mut spec = Self { node, shape, force: false, at_ports: false };
         let (mut target, mut device) = (None, false);
         for option in query.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=').unwrap_or((option, "")) {

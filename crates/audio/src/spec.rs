@@ -59,6 +59,21 @@ pub struct CardOptions {
     pub fault: Option<Arc<Fault>>,
 }
 
+impl DeviceSpec {
+    /// The same device, but if it has ports and no converter of its own (JACK, PipeWire), its
+    /// instants are those at which a frame is there. Else they lie beyond by what the graph says of
+    /// the rest of the way, which is right for sound that goes there, and wrong for who measures
+    /// that way.
+    pub fn at_ports(mut self) -> Self {
+        match &mut self {
+            Self::Jack(client) => client.at_ports = true,
+            Self::PipeWire(node) => node.at_ports = true,
+            _ => {}
+        }
+        self
+    }
+}
+
 impl fmt::Display for DeviceSpec {
     /// The device's name without its options.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

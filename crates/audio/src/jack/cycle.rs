@@ -36,6 +36,8 @@ pub(crate) struct Adaptor {
     direction: Direction,
     settings: Settings,
     clock: CycleClock,
+    /// What lies between the ports and a converter counts.
+    to_converter: bool,
     /// One period, interleaved: longer cycles are taken in parts.
     block: Box<[f32]>,
 }
@@ -47,8 +49,14 @@ impl Adaptor {
             direction,
             settings,
             clock: CycleClock::new(settings.rate),
+            to_converter: true,
             block: vec![0.0; samples].into(),
         }
+    }
+
+    /// Instants are those at the ports.
+    pub(crate) fn at_ports(self) -> Self {
+        Self { to_converter: false, ..self }
     }
 
     /// Real-time. What is not played by the process is silence.
@@ -67,8 +75,10 @@ impl Adaptor {
             Direction::Capture => told.frames - period,
             Direction::Playback => Frames::ZERO,
         };
-        let away = rate.span_of(woken.latency.counted.max(least));
-        let spread = rate.span_of(woken.latency.spread);
+        let latency =
+            if self.to_converter { woken.latency } else { Latency::of_card(Frames::ZERO) };
+        let away = rate.span_of(latency.counted.max(least));
+        let spread = rate.span_of(latency.spread);
         let meets = match self.direction {
             // Nothing is heard before it was there.
             Direction::Capture => begun.at.min(now) - away,
@@ -229,6 +239,16 @@ mod tests {
         assert_eq!(ports.0[0][..3], [1000.0, 1002.0, 1004.0]);
         assert_eq!(ports.0[1][..3], [1001.0, 1003.0, 1005.0]);
         assert_eq!(meets(&seen), [Span::from_micros(1500)]);
+    }
+
+    #[test]
+    fn at_the_ports_sound_is_there_when_the_cycle_begins() {
+        for direction in [Direction::Capture, Direction::Playback] {
+            let mut seen = Seen::until(9);
+            let woken = Woken { uncertainty: Span::from_millis(1), ..woken(FIRST, 48) };
+            adaptor(direction).at_ports().cycle(&mut seen, woken, &mut buffers(48));
+            assert_eq!(meets(&seen), [Span::ZERO], "{direction:?}");
+        }
     }
 
     #[test]

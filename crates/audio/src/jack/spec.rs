@@ -26,11 +26,13 @@ pub struct JackSpec {
     pub(crate) connect: Connect,
     /// The usual one if there is no name.
     pub(crate) server: Option<String>,
+    /// Instants are those at the ports ([`DeviceSpec::at_ports`](crate::DeviceSpec::at_ports)).
+    pub(crate) at_ports: bool,
 }
 
 impl JackSpec {
     pub(crate) fn named(client: &str) -> Self {
-        Self { client: client.to_owned(), connect: Connect::Card, server: None }
+        Self { client: client.to_owned(), connect: Connect::Card, server: None, at_ports: false }
     }
 
     pub(crate) fn error(&self, answer: impl Into<String>, mend: impl Into<String>) -> DeviceError {

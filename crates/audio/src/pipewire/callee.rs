@@ -79,8 +79,14 @@ pub(super) struct Callee {
 }
 
 impl Callee {
-    pub(super) fn new(shared: Arc<Shared>, direction: Direction, settings: Settings) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        direction: Direction,
+        settings: Settings,
+        at_ports: bool,
+    ) -> Self {
         let course = Course::new(direction, settings.rate);
+        let course = if at_ports { course.at_ports() } else { course };
         let block = vec![0.0; LONGEST * settings.channels.count()].into();
         Self { shared, direction, settings, course, block, begun: false }
     }

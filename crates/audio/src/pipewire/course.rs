@@ -53,6 +53,8 @@ struct Last {
 pub(super) struct Course {
     direction: Direction,
     rate: Rate,
+    /// What lies between the ports and whoever is at the other end counts.
+    to_converter: bool,
     last: Option<Last>,
     quantum: Option<u64>,
     way: Span,
@@ -60,7 +62,14 @@ pub(super) struct Course {
 
 impl Course {
     pub(super) fn new(direction: Direction, rate: Rate) -> Self {
-        Self { direction, rate, last: None, quantum: None, way: Span::ZERO }
+        let (last, quantum, way) = (None, None, Span::ZERO);
+        Self { direction, rate, to_converter: true, last, quantum, way }
+    }
+
+    /// Instants are those at the ports, at which all nodes of a graph have one and the same cycle.
+    #[cfg(any(feature = "pipewire", test))]
+    pub(super) fn at_ports(self) -> Self {
+        Self { to_converter: false, ..self }
     }
 
     /// What comes now follows on nothing.
@@ -85,8 +94,11 @@ impl Course {
         let (own, hertz) = (i128::from(self.rate.hertz()), i128::from(report.hertz.max(1)));
         let ticks =
             |ticks: i64| Span::from_nanos((i128::from(ticks) * NANOS_PER_SECOND / hertz) as i64);
-        let way = ticks(report.delay) + self.rate.span_of(report.buffered);
-        let way = way.max(self.rate.span_of(frames));
+        let buffered = self.rate.span_of(report.buffered);
+        let way = match self.to_converter {
+            true => (ticks(report.delay) + buffered).max(self.rate.span_of(frames)),
+            false => buffered,
+        };
         self.way = way;
         let mut meets = match self.direction {
             Direction::Capture => report.began - way,
@@ -157,6 +169,18 @@ mod tests {
         let met = |direction| course(direction).place(said, Frames::new(QUANTUM)).meets - at(0);
         assert_eq!(met(Direction::Capture), Span::from_nanos(-3_000_000));
         assert_eq!(met(Direction::Playback), Span::from_nanos(3_000_000));
+    }
+
+    #[test]
+    fn at_the_ports_a_block_is_there_when_the_cycle_begins_but_for_what_our_resampler_holds() {
+        for (buffered, way) in [(0, 0), (48, 1)] {
+            let said = Report { delay: 960, buffered: Frames::new(buffered), ..report(0) };
+            let met = |direction| {
+                course(direction).at_ports().place(said, Frames::new(QUANTUM)).meets - at(0)
+            };
+            assert_eq!(met(Direction::Capture), Span::from_millis(-way));
+            assert_eq!(met(Direction::Playback), Span::from_millis(way));
+        }
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Node {
         let stream = Stream::new(server.core(), &spec.node, properties)
             .map_err(|error| failed(&error.to_string()))?;
         let shared = Arc::new(Shared::new());
-        let callee = Callee::new(Arc::clone(&shared), direction, settings);
+        let callee = Callee::new(Arc::clone(&shared), direction, settings, spec.at_ports);
         // Two listeners: this one is the graph's thread's alone.
         let called = stream
             .add_local_listener_with_user_data(callee)

@@ -4,7 +4,7 @@ use core::fmt::Display;
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 
-use tautline_audio::Extras;
+use tautline_audio::{DeviceSpec, Extras};
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::address::Resolved;
 use tautline_io::clock::now;
@@ -33,6 +33,20 @@ pub(crate) fn run(lab: &Lab) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What a delay that was measured at the ports of this device is made of, if it has some.
+fn at_ports(spec: &DeviceSpec) -> Option<String> {
+    let cycle = match spec {
+        DeviceSpec::Jack(_) => "",
+        DeviceSpec::PipeWire(_) => {
+            "; the cycle that taut send and taut recv count for a card at each end in PipeWire is not"
+        }
+        _ => return None,
+    };
+    Some(format!(
+        "{spec}: measured at its ports, so what lies beyond them, a card too, is in the delay{cycle}"
+    ))
+}
+
 fn delay(flags: &Delay) -> Result<(), Failure> {
     let (channel, channels) = (flags.channel, flags.channels);
     if channel as usize > channels.count() {
@@ -48,7 +62,8 @@ fn delay(flags: &Delay) -> Result<(), Failure> {
         period: Frames::new(i64::from(flags.period)),
         periods: flags.periods,
     };
-    let open = |spec, direction| {
+    let open = |spec: &DeviceSpec, direction| {
+        let spec = &spec.clone().at_ports();
         let settings = settled(spec, direction, wanted, Some(flags.rate))?;
         let extras = Extras { listener: None, record_format: SampleFormat::L24 };
         Ok::<_, Failure>(tautline_audio::open(spec, direction, settings, extras)?)
@@ -63,6 +78,7 @@ fn delay(flags: &Delay) -> Result<(), Failure> {
         channel: flags.channel as usize - 1,
     };
     let mut report = measure((output.device, input.device), &options, &stop)?;
+    report.notes.extend([&flags.output, &flags.input].into_iter().filter_map(at_ports));
     report.notes.extend(output.notes.take().into_iter().chain(input.notes.take()));
     answer(flags.report, &report.to_string(), report.to_json())?;
     if report.heard_any() {

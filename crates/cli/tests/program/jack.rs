@@ -3,7 +3,7 @@
 use crate::common::host::timed;
 use crate::common::jack::Server;
 use crate::common::program::{Running, taut, words};
-use crate::common::{Onlooker, beside, loopback, skipped};
+use crate::common::{Onlooker, alone, beside, loopback, skipped};
 use crate::errors::is_refused;
 
 /// `taut send` from this device.
@@ -18,8 +18,9 @@ fn recv(device: &str, rest: &str) -> Running {
     call.start().listening()
 }
 
-/// What `jack_iodelay` reads of the way from its output to its input, in frames.
-fn measured(server: &Server, latency: &str) -> Vec<f64> {
+/// What `jack_iodelay` reads of the way from its output to its input, and what `taut lab delay` then
+/// makes of the same way, in frames.
+fn measured(server: &Server, latency: &str) -> (Vec<f64>, f64) {
     let iodelay = server.client("jack_iodelay").listened_to().start();
     let mut iodelay = iodelay.wait_for("new capture latency");
     let address = loopback();
@@ -32,26 +33,34 @@ fn measured(server: &Server, latency: &str) -> Vec<f64> {
     for _ in 0..48 {
         iodelay = iodelay.wait_for(" total roundtrip latency").wait_for("backend arguments");
     }
+    let readings =
+        iodelay.said().filter_map(|line| line.split_once(" frames")?.0.trim().parse().ok());
+    let readings = readings.skip(16).collect();
+    drop(iodelay);
+    let (output, input) = (server.device("marks", "sends:"), server.device("ear", "hears:"));
+    let lab = words("lab delay --channels 1 --settle 1s --duration 4s --report json --output");
+    let lab = taut(lab).and([output]).and(words("--input")).and([input]).run().report();
+    let nanos = lab.0["rows"][0]["measured"]["p50_ns"].as_f64();
+    let delay = nanos.unwrap_or_else(|| panic!("{:#}", lab.0)) * 48_000.0 / 1e9;
     for running in [send, recv] {
         running.ask("quit", "ok").end().well();
     }
-    let readings =
-        iodelay.said().filter_map(|line| line.split_once(" frames")?.0.trim().parse().ok());
-    readings.skip(16).collect()
+    (readings, delay)
 }
 
 #[test]
-fn jack_iodelay_measures_the_latency_that_was_configured() {
+fn jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured() {
     timed(|| {
-        let test = "jack_iodelay_measures_the_latency_that_was_configured";
+        let test = "jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured";
         let Some(server) = Server::start(test, 48) else { return };
         for millis in [5, 8] {
-            let mut readings = measured(&server, &format!("{millis}ms"));
+            let (mut readings, delay) = measured(&server, &format!("{millis}ms"));
             readings.sort_by(f64::total_cmp);
             let (median, configured) = (readings[readings.len() / 2], f64::from(millis * 48));
-            println!("{median} frames of {configured}: {readings:?}");
+            println!("{median} frames of {configured}, {delay} by taut: {readings:?}");
             // 0.1 ms; the host may freeze during some of them.
             assert!((median - configured).abs() <= 4.8, "{median} of {configured}: {readings:?}");
+            assert!((delay - median).abs() <= 4.8, "{delay}, and {median} by jack_iodelay");
         }
     });
 }
