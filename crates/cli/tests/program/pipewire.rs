@@ -6,7 +6,7 @@ use crate::common::desktop::{Desktop, QUANTUM, is_linked, node, ports_of};
 use crate::common::host::timed;
 use crate::common::program::Running;
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Onlooker, alone, beside, free_udp_ports, loopback};
+use crate::common::{Onlooker, beside, free_udp_ports, loopback};
 
 /// Both ends of a stream of which everything is known beforehand.
 const BOTH: &str = "--latency 400ms --no-witness";
@@ -324,49 +324,52 @@ fn lab(desktop: &Desktop, output: &str, input: &str, seconds: u32) -> Running {
 
 #[test]
 fn lab_delay_measures_what_another_program_records() {
-    let test = "lab_delay_measures_what_another_program_records";
-    let Some(desktop) = Desktop::start(test) else { return };
-    let _turn = alone();
-    let address = loopback();
-    let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
-    let _send = sink(&desktop, &address);
-    desktop.node("Stage", 2);
-    desktop.node("Kitchen", 4);
-    let record = "--record --target 0 --format s24 --rate 48000 --channels 2 both.wav";
-    let record = desktop.pw_cat(record).start();
-    desktop.node("pw-cat", 2);
-    desktop.link("Kitchen:monitor_FL", "pw-cat:input_FL");
-    desktop.link("Stage:capture_FL", "pw-cat:input_FR");
-    let lab = lab(&desktop, "pipewire:Marks?target=Kitchen", "pipewire:Ear?target=Stage", 4);
-    let (measured, uncertainty) = delay(lab);
-    stop(record);
-    let both = Sound::read(&desktop.folder().join("both.wav"));
-    // Longer than a mark, of which each has a number.
-    let (piece, most) = (600, frames(400));
-    let is_here = |from: usize, delay: &usize| {
-        (from..from + piece).all(|at| {
-            let [here, there] = [both.frame(at)[0], both.frame(at + delay)[1]];
-            (here - there).abs() <= 2
-        })
-    };
-    let sounds = |from: &usize| both.frame(*from)[0] != 0;
-    let pieces = (0..both.frames().saturating_sub(piece + most)).step_by(4001).filter(sounds);
-    let recorded: Vec<usize> =
-        pieces.filter_map(|from| (0..most).find(|delay| is_here(from, delay))).collect();
-    let near = recorded.iter().filter(|frames| (**frames as f64 - measured).abs() <= uncertainty);
-    let near = near.count();
-    assert!(near > recorded.len() / 2, "{measured} ± {uncertainty}, and recorded {recorded:?}");
+    timed(|| {
+        let test = "lab_delay_measures_what_another_program_records";
+        let Some(desktop) = Desktop::start(test) else { return };
+        let address = loopback();
+        let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
+        let _send = sink(&desktop, &address);
+        desktop.node("Stage", 2);
+        desktop.node("Kitchen", 4);
+        let record = "--record --target 0 --format s24 --rate 48000 --channels 2 both.wav";
+        let record = desktop.pw_cat(record).start();
+        desktop.node("pw-cat", 2);
+        desktop.link("Kitchen:monitor_FL", "pw-cat:input_FL");
+        desktop.link("Stage:capture_FL", "pw-cat:input_FR");
+        let lab = lab(&desktop, "pipewire:Marks?target=Kitchen", "pipewire:Ear?target=Stage", 4);
+        let (measured, uncertainty) = delay(lab);
+        stop(record);
+        let both = Sound::read(&desktop.folder().join("both.wav"));
+        // Longer than a mark, of which each has a number.
+        let (piece, most) = (600, frames(400));
+        let is_here = |from: usize, delay: &usize| {
+            (from..from + piece).all(|at| {
+                let [here, there] = [both.frame(at)[0], both.frame(at + delay)[1]];
+                (here - there).abs() <= 2
+            })
+        };
+        let sounds = |from: &usize| both.frame(*from)[0] != 0;
+        let pieces = (0..both.frames().saturating_sub(piece + most)).step_by(4001).filter(sounds);
+        let recorded: Vec<usize> =
+            pieces.filter_map(|from| (0..most).find(|delay| is_here(from, delay))).collect();
+        let near =
+            recorded.iter().filter(|frames| (**frames as f64 - measured).abs() <= uncertainty);
+        let near = near.count();
+        assert!(near > recorded.len() / 2, "{measured} ± {uncertainty}, and recorded {recorded:?}");
+    });
 }
 
 #[test]
 fn lab_delay_is_nothing_where_two_nodes_are_linked_directly() {
-    let test = "lab_delay_is_nothing_where_two_nodes_are_linked_directly";
-    let Some(desktop) = Desktop::start(test) else { return };
-    let _turn = alone();
-    let lab = lab(&desktop, "pipewire:Marks", "pipewire:Ear", 10);
-    desktop.node("Marks", 2);
-    desktop.node("Ear", 4);
-    desktop.link("Marks:capture_FL", "Ear:playback_FL");
-    let (measured, uncertainty) = delay(lab);
-    assert!(measured.abs() <= uncertainty, "{measured} ± {uncertainty}");
+    timed(|| {
+        let test = "lab_delay_is_nothing_where_two_nodes_are_linked_directly";
+        let Some(desktop) = Desktop::start(test) else { return };
+        let lab = lab(&desktop, "pipewire:Marks", "pipewire:Ear", 10);
+        desktop.node("Marks", 2);
+        desktop.node("Ear", 4);
+        desktop.link("Marks:capture_FL", "Ear:playback_FL");
+        let (measured, uncertainty) = delay(lab);
+        assert!(measured.abs() <= uncertainty, "{measured} ± {uncertainty}");
+    });
 }
