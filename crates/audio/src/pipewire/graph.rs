@@ -21,8 +21,21 @@ pub struct Graph {
     pub rates: Vec<u32>,
 }
 
-#[cfg(any(feature = "pipewire", test))]
 impl Graph {
+    /// The graph that `pw-metadata -n settings` lists, line by line: `update: id:0
+    /// key:'clock.rate' value:'48000' type:''`.
+    pub fn listed(text: &str) -> Option<Self> {
+        Self::described(|name| {
+            text.lines().find_map(|line| {
+                let (_, rest) = line.split_once(" key:'clock.")?;
+                rest.strip_prefix(name)?
+                    .strip_prefix("' value:'")?
+                    .split_once('\'')
+                    .map(|(value, _)| value)
+            })
+        })
+    }
+
     /// The graph that these settings describe, by their names without `clock.`; `None` if one is
     /// missing. A `force-` of 0 forces nothing.
     pub(super) fn described<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
@@ -47,6 +60,7 @@ impl Graph {
     /// What a node that asks for `wanted` frames at `rate` is granted, as far as can be said before
     /// it runs, in frames at `rate`. The server takes the least that any node asks for and rounds
     /// it down to a power of two unless it was set up otherwise (`pw_context_recalc_graph`).
+    #[cfg(any(feature = "pipewire", test))]
     pub(super) fn grants(&self, wanted: Frames, rate: Rate) -> Frames {
         let (own, stream) = (i64::from(self.rate), i64::from(rate.hertz()));
         let (least, most) = (self.min_quantum.count(), self.max_quantum.count());
@@ -84,6 +98,17 @@ mod tests {
         assert_eq!((graph.rate, graph.rates.as_slice()), (48_000, &[44_100, 48_000][..]));
         assert_eq!((graph.quantum.count(), graph.forced), (1024, None));
         assert_eq!((graph.min_quantum.count(), graph.max_quantum.count()), (32, 2048));
+    }
+
+    #[test]
+    fn a_graph_is_read_from_what_pw_metadata_lists() {
+        let line = |(key, value): &(&str, &str)| {
+            format!("update: id:0 key:'clock.{key}' value:'{value}' type:''\n")
+        };
+        let listed = "Found \"settings\" metadata 30\n".to_owned();
+        let listed = listed + &USUAL.iter().map(line).collect::<String>();
+        assert_eq!(Graph::listed(&listed), graph(&USUAL));
+        assert_eq!(Graph::listed("Found \"settings\" metadata 30\n"), None);
     }
 
     #[test]

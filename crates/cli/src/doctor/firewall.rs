@@ -1,10 +1,11 @@
 //! Whether a firewall keeps packets out.
 
-use std::process::{Command, Stdio};
-
+use super::ask::run;
 use super::privileges::is_root;
 use super::root::Root;
 use super::{Finding, Remedy, Verdict};
+
+mod sets;
 
 /// Where `taut`'s examples receive: RTP, and RTCP above.
 const PORTS: [u16; 2] = [5004, 5005];
@@ -48,22 +49,6 @@ fn read(root: &Root) -> Rules {
 /// What nft says where the kernel was built without, or did not load, the netlink of netfilter.
 const NO_NETFILTER: &str = "Protocol not supported";
 
-/// What a program answers, or what it says as it fails. An ordinary user's path may lack the
-/// administrator's folders.
-fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let folders = ["", "/usr/sbin/", "/sbin/"];
-    let output = folders.iter().find_map(|folder| {
-        let mut command = Command::new(format!("{folder}{program}"));
-        command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).output().ok()
-    });
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match output {
-        Some(output) if output.status.success() => Ok(text(&output.stdout)),
-        Some(output) => Err(text(&output.stderr)),
-        None => Err(String::new()),
-    }
-}
-
 fn judge(rules: &Rules) -> Finding {
     let unknown = |what: &str, look: &str| {
         let why = "one that drops UDP lets nothing be heard";
@@ -83,7 +68,7 @@ fn judge(rules: &Rules) -> Finding {
             let mend = chain.as_ref().map(|chain| {
                 format!("sudo nft insert rule {chain} udp dport '{{ 5004, 5005 }}' accept")
             });
-            (chain, nft_lets_in(text), mend)
+            (chain, nft_lets_in(&sets::resolved(text)), mend)
         }
         Rules::Iptables(text) => {
             let mend = "sudo iptables -I INPUT -p udp --dport 5004:5005 -j ACCEPT".to_owned();
@@ -146,8 +131,8 @@ fn is_bare_refusal(rule: &str) -> bool {
     matches!(first, Some("drop" | "reject"))
 }
 
-/// Whether some rule accepts both UDP ports; `None` where sets and maps, which are not read here,
-/// may.
+/// Whether some rule accepts both UDP ports; `None` where maps and sets of more than ports, which
+/// are not read here, may.
 fn nft_lets_in(text: &str) -> Option<bool> {
     let rules = || text.lines().map(str::trim).filter(|line| line.contains("accept"));
     let accepts = |port: u16| {
@@ -177,7 +162,9 @@ fn ports(text: &str) -> impl Iterator<Item = (u16, u16)> + '_ {
     list.split(',').filter_map(|part| {
         let part = part.trim();
         let (from, to) = part.split_once(['-', ':']).unwrap_or((part, part));
-        Some((from.trim().parse().ok()?, to.trim().parse().ok()?))
+        // In a set each may have a time-out or a comment behind it.
+        let to = to.split_whitespace().next()?;
+        Some((from.split_whitespace().next()?.parse().ok()?, to.parse().ok()?))
     })
 }
 
@@ -246,9 +233,25 @@ mod tests {
     #[test]
     fn rules_that_are_more_than_is_read_are_not_judged() {
         assert_eq!(verdict(&nft("drop", "udp dport @audio accept")), Verdict::Unknown);
+        assert_eq!(verdict(&nft("drop", "udp dport vmap { 5004 : accept }")), Verdict::Unknown);
         assert_eq!(verdict(&Rules::Hidden), Verdict::Unknown);
         assert_eq!(verdict(&Rules::NoProgram), Verdict::Unknown);
         assert_eq!(verdict(&Rules::NoFirewall), Verdict::Fine);
+    }
+
+    #[test]
+    fn a_named_set_of_ports_is_read_where_the_rule_names_it() {
+        let set = |elements: &str| {
+            let Rules::Nft(rules) = nft("drop", "udp dport @audio accept") else { unreachable!() };
+            let set = format!("\tset audio {{\n\t\ttype inet_service\n{elements}\t}}\n");
+            verdict(&Rules::Nft(rules.replacen("{\n", &format!("{{\n{set}"), 1)))
+        };
+        assert_eq!(set("\t\tflags interval\n\t\telements = { 22, 5000-5010 }\n"), Verdict::Fine);
+        let long =
+            "\t\telements = { 22 timeout 1h expires 2s, 5004 comment \"a\",\n\t\t\t     5005 }\n";
+        assert_eq!(set(long), Verdict::Fine);
+        assert_eq!(set("\t\telements = { 5004 }\n"), Verdict::Spoils, "RTCP");
+        assert_eq!(set(""), Verdict::Spoils, "it is empty");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Where the interrupts of sound and network arrive, and who may hold them up.
 
 use super::interface::Interface;
+use super::interrupt_cores::{self, Cores};
 use super::root::Root;
 use super::{Finding, Verdict};
 
@@ -13,10 +14,18 @@ const FIFO: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Process {
     id: u32,
-    name: String,
+    pub(super) name: String,
     /// Of real time; 0 for others.
     priority: u32,
     policy: u32,
+}
+
+#[cfg(test)]
+impl Process {
+    /// Without real time.
+    pub(super) fn ordinary(id: u32, name: &str) -> Self {
+        Self { id, name: name.to_owned(), priority: 0, policy: 0 }
+    }
 }
 
 /// All that may be seen.
@@ -42,6 +51,7 @@ pub(super) fn check(root: &Root, interfaces: &[Interface], processes: &[Process]
     });
     let mut found = vec![balance(processes, cores.count())];
     found.extend(lines(&interrupts));
+    found.extend(interrupt_cores::check(&interrupts, &Cores::of(root)));
     found.extend(threads(&interrupts, processes));
     found
 }
@@ -59,14 +69,32 @@ fn balance(processes: &[Process], cores: usize) -> Finding {
 
 /// An interrupt that sound hangs on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Interrupt {
-    number: u32,
+pub(super) struct Interrupt {
+    pub(super) number: u32,
     /// What it is for: an interface, or a driver of sound.
-    of: String,
+    pub(super) of: String,
     /// All that share its line.
     sharers: Vec<String>,
-    /// The cores that may take it, as `0-3`.
-    cores: String,
+    /// The cores that take it, or that may, as `0-3`; empty if the kernel does not say.
+    pub(super) cores: String,
+}
+
+impl Interrupt {
+    pub(super) fn is_of_sound(&self) -> bool {
+        is_of_sound(&self.of)
+    }
+
+    /// With a line of its own.
+    #[cfg(test)]
+    pub(super) fn alone(number: u32, of: &str, cores: &str) -> Self {
+        let sharers = vec![of.to_owned()];
+        Self { number, of: of.to_owned(), sharers, cores: cores.to_owned() }
+    }
+}
+
+/// Whether a driver of this name is one of sound.
+fn is_of_sound(name: &str) -> bool {
+    name.starts_with("snd")
 }
 
 /// Those of sound cards and of the interfaces in use.
@@ -86,7 +114,7 @@ fn interrupts(root: &Root, interfaces: &[Interface]) -> Vec<Interrupt> {
         let (number, rest) = line.split_once(':')?;
         let number = number.trim().parse().ok()?;
         let sharers = sharers(rest);
-        let sound = sharers.iter().find(|name| name.starts_with("snd")).cloned();
+        let sound = sharers.iter().find(|name| is_of_sound(name)).cloned();
         let of = sound.or_else(|| of_interface(number, &sharers))?;
         let cores = ["effective_affinity_list", "smp_affinity_list"];
         let cores = cores.iter().find_map(|file| root.read(&format!("proc/irq/{number}/{file}")));
@@ -204,12 +232,7 @@ mod tests {
 
     #[test]
     fn interrupts_with_lines_of_their_own_are_fine() {
-        let interrupt = |number, cores: &str| Interrupt {
-            number,
-            of: "eth0".to_owned(),
-            sharers: vec!["eth0".to_owned()],
-            cores: cores.to_owned(),
-        };
+        let interrupt = |number, cores| Interrupt::alone(number, "eth0", cores);
         let found = lines(&[interrupt(1, "0"), interrupt(2, "0"), interrupt(3, "1")]);
         assert_eq!(found[0].what, "eth0 at cores 0 1");
         assert!(lines(&[]).is_empty());

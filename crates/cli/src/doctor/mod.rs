@@ -4,9 +4,11 @@
 //! Each module has one subject, and each check in it two parts: reading, from files below a
 //! [`Root`] or by way of `tautline_io`, and judging, which is a function of what was read alone.
 
+mod ask;
 mod clocks;
 mod firewall;
 mod interface;
+mod interrupt_cores;
 mod interrupts;
 mod kernel;
 mod multicast;
@@ -124,7 +126,7 @@ pub(crate) fn examine(asked: &Asked) -> Vec<Finding> {
     found.extend(processor::check(&root, asked));
     found.extend(clocks::check(&root));
     found.extend(interrupts::check(&root, &interfaces, &processes));
-    found.extend(sound::check(&root, asked));
+    found.extend(sound::check(&root, asked, &processes));
     found.extend(network::check(&root, &interfaces, asked));
     found.extend(multicast::check(&root, &interfaces));
     found.push(firewall::check(&root));

@@ -4,15 +4,40 @@ use tautline_audio::pipewire::{Graph, graph};
 use tautline_io::limits::may_use;
 use tautline_proto::time::Span;
 
+use super::ask::run;
+use super::interrupts::Process;
 use super::root::Root;
 use super::{Asked, Finding, Verdict};
 
-pub(super) fn check(root: &Root, asked: &Asked) -> Vec<Finding> {
+pub(super) fn check(root: &Root, asked: &Asked, processes: &[Process]) -> Vec<Finding> {
     let mut found = Vec::new();
-    found.extend(graph().map(|graph| pipewire(&graph, asked)));
+    let graph = if HAS_PIPEWIRE { graph() } else { told() };
+    found.extend(match graph {
+        Some(graph) => Some(pipewire(&graph, asked)),
+        None if HAS_PIPEWIRE => None,
+        None => unasked(processes),
+    });
     found.extend(access(&nodes(root)));
     found.extend(suspended(&usb_cards(root)));
     found
+}
+
+/// Whether this build can ask a server itself.
+const HAS_PIPEWIRE: bool = cfg!(feature = "pipewire");
+
+/// What a server tells PipeWire's own program, which may wait for one that stalls.
+fn told() -> Option<Graph> {
+    Graph::listed(&run("timeout", &["1", "pw-metadata", "-n", "settings"]).ok()?)
+}
+
+/// A server is here that nobody could ask.
+fn unasked(processes: &[Process]) -> Option<Finding> {
+    processes.iter().find(|process| process.name == "pipewire")?;
+    let what = "how often PipeWire calls could not be asked: this taut was built without it, and \
+                pw-metadata does not answer";
+    let why = "its cycles may be longer than the latency; as the user whose server it is, see";
+    let finding = Finding::of(Verdict::Unknown, "pipewire", what, why);
+    Some(finding.seen_by("sudo apt install pipewire-bin && pw-metadata -n settings"))
 }
 
 fn pipewire(graph: &Graph, asked: &Asked) -> Finding {
@@ -140,6 +165,14 @@ mod tests {
         let found = pipewire(&graph(32, Some(1024)), &asked(5));
         assert!(found.mend().unwrap().ends_with("clock.force-quantum 0"));
         assert_eq!(pipewire(&graph(32, Some(1024)), &asked(100)).verdict, Verdict::Fine);
+    }
+
+    #[test]
+    fn a_server_that_could_not_be_asked_is_told_and_none_is_not() {
+        let found = unasked(&[Process::ordinary(7, "pipewire")]).unwrap();
+        assert_eq!((found.check, found.verdict), ("pipewire", Verdict::Unknown));
+        assert!(found.look().unwrap().ends_with("pw-metadata -n settings"));
+        assert_eq!(unasked(&[Process::ordinary(7, "pipewire-pulse")]), None);
     }
 
     #[test]
