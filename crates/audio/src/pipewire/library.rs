@@ -92,7 +92,8 @@ pub(super) fn load(name: &str) -> Result<(), DeviceError> {
     loaded.clone().map_err(|answer| DeviceError {
         tried: name.to_owned(),
         answer: format!("PipeWire's library cannot be loaded: {answer}"),
-        mend: "install it: apt-get install libpipewire-0.3-0".to_owned(),
+        // The youngest function is pw_stream_get_time_n.
+        mend: "install it, 0.3.50 or later: apt-get install libpipewire-0.3-0".to_owned(),
     })
 }
 

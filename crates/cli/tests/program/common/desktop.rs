@@ -95,6 +95,11 @@ script("suspend-node.lua")
 /// Programs that a test needs, and how they are asked whether they are there.
 const PROGRAMS: [&str; 6] =
     ["pipewire", "wireplumber", "pw-cat", "pw-dump", "pw-link", "pw-metadata"];
+/// The first of PipeWire that passes on what ports say of their latency.
+const PIPEWIRE: [u32; 2] = [3, 50];
+/// The one of WirePlumber whose scripts are named here: from 0.5 on it has other scripts, and
+/// profiles instead of a list of them.
+const WIREPLUMBER: u32 = 4;
 
 pub(crate) struct Desktop {
     // Ended before their folder goes.
@@ -112,6 +117,10 @@ impl Desktop {
         };
         if let Some(program) = PROGRAMS.iter().find(absent) {
             skipped(test, &format!("there is no {program}; install pipewire-bin and wireplumber"));
+            return None;
+        }
+        if let Some(why) = unfit(|program| version(&call(program, ["--version"]).run().out)) {
+            skipped(test, &why);
             return None;
         }
         let folder = Folder::new();
@@ -219,6 +228,54 @@ impl Desktop {
     pub(crate) fn link(&self, from: &str, to: &str) {
         self.call("pw-link", "").and([from, to]).run().well();
     }
+}
+
+/// The version that runs, of what a program says of itself.
+fn version(said: &str) -> Option<[u32; 3]> {
+    let linked =
+        said.lines().find_map(|line| line.split_once("Linked with lib")?.1.split_once(' '));
+    let mut numbers = linked?.1.trim().split('.').map_while(|number| number.parse().ok());
+    Some([numbers.next()?, numbers.next()?, numbers.next()?])
+}
+
+/// Why programs of these versions do not serve, if so.
+fn unfit(version: impl Fn(&str) -> Option<[u32; 3]>) -> Option<String> {
+    let shown = |version: Option<[u32; 3]>| match version {
+        Some([a, b, c]) => format!("{a}.{b}.{c}"),
+        None => "of a version that it does not say".to_owned(),
+    };
+    let pipewire = version("pipewire");
+    if pipewire.is_none_or(|[major, rest @ ..]| major == 0 && rest < PIPEWIRE) {
+        let [minor, patch] = PIPEWIRE;
+        let shown = shown(pipewire);
+        return Some(format!("PipeWire is {shown}; from 0.{minor}.{patch} on it serves"));
+    }
+    let manager = version("wireplumber");
+    if manager.is_none_or(|[major, minor, _]| (major, minor) != (0, WIREPLUMBER)) {
+        let shown = shown(manager);
+        return Some(format!(
+            "WirePlumber is {shown}; its set-up in tests/program/common/desktop.rs is for 0.{WIREPLUMBER}"
+        ));
+    }
+    None
+}
+
+#[test]
+fn versions_that_a_desktop_of_a_tests_own_cannot_be_made_of_are_told() {
+    let said =
+        "wireplumber\nCompiled with libwireplumber 0.4.1\nLinked with libwireplumber 0.4.13\n";
+    assert_eq!(version(said), Some([0, 4, 13]));
+    assert_eq!(version("pipewire\n"), None);
+    let unfit = |pipewire, wireplumber| {
+        unfit(|program| if program == "pipewire" { pipewire } else { wireplumber })
+    };
+    assert_eq!(unfit(Some([0, 3, 65]), Some([0, 4, 13])), None);
+    assert_eq!(unfit(Some([1, 0, 5]), Some([0, 4, 17])), None);
+    let old = unfit(Some([0, 3, 49]), Some([0, 4, 13])).unwrap();
+    assert_eq!(old, "PipeWire is 0.3.49; from 0.3.50 on it serves");
+    let new = unfit(Some([1, 4, 2]), Some([0, 5, 8])).unwrap();
+    assert!(new.starts_with("WirePlumber is 0.5.8; its set-up in "), "{new}");
+    assert!(unfit(None, Some([0, 4, 13])).unwrap().contains("does not say"));
 }
 
 /// The node of this name.
