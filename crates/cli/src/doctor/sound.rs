@@ -35,7 +35,7 @@ fn unasked(processes: &[Process]) -> Option<Finding> {
     processes.iter().find(|process| process.name == "pipewire")?;
     let what = "how often PipeWire calls could not be asked: this taut was built without it, and \
                 pw-metadata does not answer";
-    let why = "its cycles may be longer than the latency; as the user whose server it is, see";
+    let why = "its cycles may be longer than the latency; ask as the user whose server it is";
     let finding = Finding::of(Verdict::Unknown, "pipewire", what, why);
     Some(finding.seen_by("sudo apt install pipewire-bin && pw-metadata -n settings"))
 }
