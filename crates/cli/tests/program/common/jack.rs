@@ -57,7 +57,10 @@ impl Server {
             }
             self.stop();
         }
-        panic!("`jackd {line}` does not come up, tried {tries} times for {seconds} s");
+        panic!(
+            "`jackd {line}` does not come up, tried {tries} times for {seconds} s; if there are too \
+             many servers, eight were killed and are remembered: rm /dev/shm/jack-shm-registry"
+        );
     }
 
     /// Ends it as a user does.
