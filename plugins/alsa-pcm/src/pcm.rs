@@ -76,6 +76,8 @@ pub(crate) struct Pcm {
     software: Software,
     stream: Option<Stream>,
     order: Order,
+    /// Whether the application stopped this stint: it plays no more, whoever still waits for it.
+    stopped: bool,
     /// The application's position, and ALSA's pointer to it.
     application: (i64, u64),
     /// The position up to which frames went into the ring, or came out of it.
@@ -98,6 +100,7 @@ impl Pcm {
             software: Software { least: 1, stop: i64::MAX, boundary: i64::MAX },
             stream: None,
             order: Order { stint: 0, mode: Mode::Stopped },
+            stopped: false,
             application: (0, 0),
             moved: 0,
             ever: 0,
@@ -158,6 +161,7 @@ impl Pcm {
         }
         self.give(Order { stint: self.order.stint + 1, mode: Mode::Stopped });
         (self.application, self.moved, self.told) = ((0, 0), 0, 0);
+        self.stopped = false;
         self.await_stint()?;
         self.drop_older();
         Ok(())
@@ -217,8 +221,14 @@ impl Pcm {
         Ok(())
     }
 
+    /// Counts the calls of `prepare`.
+    pub(crate) fn stint(&self) -> u64 {
+        self.order.stint
+    }
+
     pub(crate) fn stop(&mut self) {
         self.set_mode(Mode::Stopped);
+        self.stopped = true;
         self.timer.set(LocalTime::ZERO);
     }
 

@@ -248,14 +248,21 @@ unsafe extern "C" fn prepare(io: *mut Ioplug) -> c_int {
 }
 
 unsafe extern "C" fn drain(io: *mut Ioplug) -> c_int {
+    let mut drained = None;
     loop {
         // SAFETY: called by ALSA, which keeps the PCM until this returns.
         let answer = unsafe {
             enter(io, |plug, view, io| {
+                let mut pcm = plug.pcm();
+                if *drained.get_or_insert(pcm.stint()) != pcm.stint() {
+                    // Another thread dropped it and wrote anew, which ALSA drops at any answer but
+                    // an error.
+                    return Err(Complaint::of(libc::EBADFD));
+                }
                 if view.state != SND_PCM_STATE_DRAINING as c_int {
                     return Ok((Draining::Done, false)); // Somebody dropped it meanwhile.
                 }
-                Ok((plug.pcm().drain(view)?, io.nonblock != 0))
+                Ok((pcm.drain(view)?, io.nonblock != 0))
             })
         };
         match answer {

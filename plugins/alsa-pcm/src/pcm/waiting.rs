@@ -30,7 +30,7 @@ impl Pcm {
     /// How draining goes; begins it where nothing was started yet.
     pub(crate) fn drain(&mut self, view: &View) -> Result<Draining, Complaint> {
         self.follow(view);
-        if self.direction == Direction::Capture || self.application.0 == 0 {
+        if self.direction == Direction::Capture || self.application.0 == 0 || self.stopped {
             return Ok(Draining::Done);
         }
         self.stream()?;
@@ -95,5 +95,50 @@ impl Pcm {
         if self.is_ready(view) {
             self.timer.set(LocalTime::ZERO);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_dsp::card::CardFormat;
+    use tautline_io::timer::Timer;
+    use tautline_proto::units::{Channels, Rate};
+
+    use super::*;
+    use crate::keys::{self, Value};
+    use crate::pcm::Hardware;
+    use crate::wire::reach;
+
+    /// A PCM that was prepared, of an application that wrote so many frames.
+    fn prepared(application: u64) -> (Pcm, View) {
+        let keys = [("to".to_owned(), Value::Text("127.0.0.1:9".into()))];
+        let wish = keys::read("test", &keys, Direction::Playback).unwrap();
+        let reached = reach(wish, Direction::Playback).unwrap();
+        let mut pcm = Pcm::new(Direction::Playback, reached, Timer::new().unwrap());
+        let (rate, channels) = (Rate::HZ_48000, Channels::MONO);
+        let format = CardFormat::S16;
+        pcm.set_hardware(Hardware { format, rate, channels, period: 480, buffer: 4800 }).unwrap();
+        pcm.prepare().unwrap();
+        let state = SND_PCM_STATE_DRAINING as c_int;
+        (pcm, View { state, application, mapped: false })
+    }
+
+    #[test]
+    fn a_drain_starts_what_was_not_started() {
+        let (mut pcm, view) = prepared(480);
+        assert!(matches!(pcm.drain(&view), Ok(Draining::Until(_))));
+        assert_eq!(pcm.order.mode, Mode::Running);
+    }
+
+    /// ALSA's word of the state is older than the drop where another thread drops meanwhile.
+    #[test]
+    fn a_drain_that_was_overtaken_by_a_drop_does_not_play_what_was_dropped() {
+        let (mut pcm, view) = prepared(480);
+        pcm.drain(&view).unwrap();
+        pcm.stop();
+        assert!(matches!(pcm.drain(&view), Ok(Draining::Done)));
+        assert_eq!(pcm.order.mode, Mode::Stopped);
+        pcm.prepare().unwrap();
+        assert!(matches!(pcm.drain(&view), Ok(Draining::Until(_))), "another stint plays");
     }
 }

@@ -278,3 +278,40 @@ fn a_forked_process_that_lives_on_keeps_no_port() {
     assert_eq!(status, 0, "the child lived until then");
     assert_eq!(set, Ok(Ok(())));
 }
+
+#[test]
+fn what_another_thread_drops_is_not_played_by_a_drain_and_what_it_writes_next_is() {
+    let _turn = alone();
+    let (far, pcm) = scene();
+    pcm.set(Asked::default()).unwrap();
+    pcm.play(&sound(9600, 1));
+    let shared = Both(pcm.0);
+    let sent = sound(4800, 2);
+    std::thread::scope(|scope| {
+        let drained = scope.spawn(move || shared.drain());
+        until("it drains", || pcm.state() == SND_PCM_STATE_DRAINING);
+        pcm.ask(snd_pcm_drop).unwrap();
+        pcm.ask(snd_pcm_prepare).unwrap();
+        pcm.play(&sent);
+        // Played, or told that what was to be played is no more.
+        assert!(matches!(drained.join().unwrap(), Ok(0) | Err(libc::EBADFD)));
+    });
+    pcm.ask(snd_pcm_drain).unwrap();
+    drop(pcm);
+    let heard = samples(&far.end().0);
+    // Some of what was dropped had left already.
+    assert!(heard.len() < 9600 + 4800 && heard.ends_with(&heard_as(&sent)), "{}", heard.len());
+}
+
+/// A PCM that two threads use, which ALSA allows.
+struct Both(*mut snd_pcm_t);
+
+// SAFETY: ALSA locks each call on a PCM, and who opened it waits for both.
+unsafe impl Send for Both {}
+
+impl Both {
+    fn drain(&self) -> Result<i64, i32> {
+        // SAFETY: a PCM that is open.
+        crate::handle::answer(unsafe { snd_pcm_drain(self.0) }.into())
+    }
+}
