@@ -1,4 +1,4 @@
-//! The device between the application's ring and the engine: a clock, and one period per wake-up.
+//! The device between the application's sound and the engine: a clock, and one period per wake-up.
 //!
 //! It keeps the time of a card without hardware ([`tautline_proto::card_clock`]) and not the
 //! application's, so a slow application costs silence and the stream goes on. A thread that wakes late
@@ -17,7 +17,7 @@ use tautline_proto::units::Ppm;
 use crate::ends::{Feeder, Giver};
 use crate::shared::Shared;
 
-/// Which way sound goes, with the ring's end.
+/// Which way sound goes, with its end of what holds it.
 pub(crate) enum End {
     /// From the application.
     ToWire(Feeder),
@@ -105,6 +105,7 @@ mod tests {
 
     use super::*;
     use crate::shared::{Mode, Order};
+    use crate::track::Track;
 
     /// Hears, or plays, one block of ones after the other, and ends after so many.
     struct Blocks {
@@ -132,7 +133,7 @@ mod tests {
     /// Runs a card of this end for five periods. The real-time sanitizer watches.
     fn run(end: End, shared: &Arc<Shared>) -> CardClock {
         let (started, starts) = sync_channel(1);
-        shared.order(Order { stint: 1, mode: Mode::Running }, 0);
+        shared.order(Order { stint: 1, mode: Mode::Running });
         let mut card = Card::new(settings(), end, Arc::clone(shared), started);
         let blocks = Blocks { left: 5, heard: Vec::with_capacity(5) };
         let (_, ended) = card.run(Box::new(blocks), &Stop::default());
@@ -142,11 +143,9 @@ mod tests {
 
     #[test]
     fn a_card_takes_one_period_of_the_applications_at_each_wake_up() {
-        let (mut ring, consumer) = rtrb::RingBuffer::new(480);
-        (0..480).for_each(|number| ring.push(number as f32).unwrap());
+        let track = Arc::new(Track::new(480, 1));
         let shared = Arc::new(Shared::default());
-        let clock = run(End::ToWire(Feeder::new(consumer, 1)), &shared);
-        assert_eq!(ring.slots(), 5 * 48);
+        let clock = run(End::ToWire(Feeder::new(track)), &shared);
         let standing = shared.standing();
         assert_eq!((standing.position, standing.anchor), (5 * 48, Some(0)));
         assert!(now() >= clock.instant_of(5 * 48), "by its own clock");

@@ -1,40 +1,35 @@
-//! The device's end of the ring, one for each way sound goes: what is taken or given in one period.
+//! The device's end of what holds the application's sound, one for each way it goes: what is taken or given in one period.
 //!
 //! Positions count the stint's frames on the card's clock: when the application is late, the card
 //! plays silence in their place, and the frames that come too late are dropped. So a frame's
 //! position says when it meets the wire, whatever happened before.
 
-use rtrb::{Consumer, Producer};
+use std::sync::Arc;
+
+use rtrb::Producer;
 use tautline_proto::card_clock::Turn;
 
 use crate::shared::{Mode, Shared, Standing};
+use crate::track::Track;
 
 /// Takes the application's sound for the wire.
 pub(crate) struct Feeder {
-    ring: Consumer<f32>,
-    channels: usize,
-    /// Frames ever taken from the ring.
-    taken: u64,
+    track: Arc<Track>,
     standing: Standing,
     running: bool,
-    /// Frames that the application owes: silence went in their place.
-    owed: usize,
 }
 
 impl Feeder {
-    pub(crate) fn new(ring: Consumer<f32>, channels: usize) -> Self {
-        let standing = Standing::default();
-        Self { ring, channels, taken: 0, standing, running: false, owed: 0 }
+    pub(crate) fn new(track: Arc<Track>) -> Self {
+        Self { track, standing: Standing::default(), running: false }
     }
 
     /// Fills the block of this turn. Wait-free.
     pub(crate) fn feed(&mut self, shared: &Shared, turn: &Turn, block: &mut [f32]) {
-        let (order, stale) = shared.ordered();
+        let order = shared.ordered();
         if order.stint != self.standing.stint {
-            let rest = stale.saturating_sub(self.taken) as usize;
-            self.skip(rest);
             self.standing = Standing { stint: order.stint, ..Standing::default() };
-            (self.running, self.owed) = (false, 0);
+            self.running = false;
         }
         if order.mode == Mode::Running {
             self.run(turn, block);
@@ -49,36 +44,10 @@ impl Feeder {
         if !std::mem::replace(&mut self.running, true) {
             self.standing.anchor = Some(turn.frame - self.standing.position);
         } else {
-            self.owed += turn.skipped.as_len();
             self.standing.position += turn.skipped.count();
         }
-        self.owed -= self.skip(self.owed);
-        let wanted = block.len() / self.channels;
-        let got = self.take(block);
-        block[got * self.channels..].fill(0.0);
-        self.owed += wanted - got;
-        self.standing.position += wanted as i64;
-    }
-
-    /// Takes what there is for this block; how many frames.
-    fn take(&mut self, block: &mut [f32]) -> usize {
-        let frames = (self.ring.slots().min(block.len())) / self.channels;
-        let Ok(chunk) = self.ring.read_chunk(frames * self.channels) else { return 0 };
-        let (head, tail) = chunk.as_slices();
-        block[..head.len()].copy_from_slice(head);
-        block[head.len()..head.len() + tail.len()].copy_from_slice(tail);
-        chunk.commit_all();
-        self.taken += frames as u64;
-        frames
-    }
-
-    /// Drops up to so many frames; how many.
-    fn skip(&mut self, frames: usize) -> usize {
-        let frames = (self.ring.slots() / self.channels).min(frames);
-        let Ok(chunk) = self.ring.read_chunk(frames * self.channels) else { return 0 };
-        chunk.commit_all();
-        self.taken += frames as u64;
-        frames
+        self.track.copy(self.standing.position, block);
+        self.standing.position += (block.len() / self.track.channels()) as i64;
     }
 }
 
@@ -100,7 +69,7 @@ impl Giver {
     /// Gives the block of this turn. Wait-free. A block that finds no room is lost, and what comes
     /// after it takes its position: the application had a whole buffer to read.
     pub(crate) fn give(&mut self, shared: &Shared, turn: &Turn, block: &[f32]) {
-        let (order, _) = shared.ordered();
+        let order = shared.ordered();
         if order.stint != self.standing.stint {
             self.standing =
                 Standing { stint: order.stint, origin: self.given, ..Standing::default() };
@@ -136,29 +105,37 @@ mod tests {
         Turn { frame, meets: LocalTime::ZERO, skipped: Frames::new(skipped) }
     }
 
-    fn order(shared: &Shared, stint: u64, mode: Mode, stale: u64) {
-        shared.order(Order { stint, mode }, stale);
+    fn order(shared: &Shared, stint: u64, mode: Mode) {
+        shared.order(Order { stint, mode });
     }
 
-    /// What a mono feeder takes at the block that begins with `frame`.
+    /// A mono feeder of a track of 16 frames.
+    fn scene() -> (Arc<Track>, Shared, Feeder) {
+        let track = Arc::new(Track::new(16, 1));
+        (Arc::clone(&track), Shared::default(), Feeder::new(track))
+    }
+
+    /// What it takes at the block that begins with `frame`.
     fn fed(feeder: &mut Feeder, shared: &Shared, frame: i64) -> Vec<f32> {
         let mut block = [9.0; P];
         feeder.feed(shared, &turn(frame, 0), &mut block);
         block.to_vec()
     }
 
-    fn push(ring: &mut Producer<f32>, range: core::ops::Range<u32>) {
-        range.for_each(|number| ring.push(number as f32).unwrap());
+    /// Frames from `position` on: these numbers.
+    fn put(track: &Track, position: i64, range: core::ops::Range<u32>) {
+        let samples: Vec<f32> = range.map(|number| number as f32).collect();
+        track.put(position, &samples);
+        track.set_end(position + samples.len() as i64);
     }
 
     #[test]
     fn what_the_application_writes_is_taken_once_it_runs() {
-        let (mut ring, consumer) = rtrb::RingBuffer::new(16);
-        let (shared, mut feeder) = (Shared::default(), Feeder::new(consumer, 1));
-        order(&shared, 1, Mode::Stopped, 0);
-        push(&mut ring, 1..9);
+        let (track, shared, mut feeder) = scene();
+        order(&shared, 1, Mode::Stopped);
+        put(&track, 0, 1..9);
         assert_eq!(fed(&mut feeder, &shared, 0), [0.0; P]);
-        order(&shared, 1, Mode::Running, 0);
+        order(&shared, 1, Mode::Running);
         assert_eq!(fed(&mut feeder, &shared, 4), [1.0, 2.0, 3.0, 4.0]);
         let stands = Standing { stint: 1, position: 4, anchor: Some(4), origin: 0 };
         assert_eq!(shared.standing(), stands);
@@ -166,14 +143,13 @@ mod tests {
 
     #[test]
     fn a_slow_application_costs_silence_and_its_late_frames_are_not_played_later() {
-        let (mut ring, consumer) = rtrb::RingBuffer::new(16);
-        let (shared, mut feeder) = (Shared::default(), Feeder::new(consumer, 1));
-        order(&shared, 1, Mode::Running, 0);
-        push(&mut ring, 1..4);
+        let (track, shared, mut feeder) = scene();
+        order(&shared, 1, Mode::Running);
+        put(&track, 0, 1..4);
         assert_eq!(fed(&mut feeder, &shared, 0), [1.0, 2.0, 3.0, 0.0]);
         assert_eq!(fed(&mut feeder, &shared, 4), [0.0; P]);
         // Frames 4 to 8 of the stint are too late, 9 is in time.
-        push(&mut ring, 4..11);
+        put(&track, 3, 4..11);
         assert_eq!(fed(&mut feeder, &shared, 8), [9.0, 10.0, 0.0, 0.0]);
         assert_eq!(shared.standing().position, 12);
         assert_eq!(shared.standing().anchor, Some(0));
@@ -181,14 +157,13 @@ mod tests {
 
     #[test]
     fn a_pause_plays_silence_and_loses_nothing() {
-        let (mut ring, consumer) = rtrb::RingBuffer::new(16);
-        let (shared, mut feeder) = (Shared::default(), Feeder::new(consumer, 1));
-        push(&mut ring, 1..9);
-        order(&shared, 1, Mode::Running, 0);
+        let (track, shared, mut feeder) = scene();
+        put(&track, 0, 1..9);
+        order(&shared, 1, Mode::Running);
         fed(&mut feeder, &shared, 0);
-        order(&shared, 1, Mode::Paused, 0);
+        order(&shared, 1, Mode::Paused);
         assert_eq!(fed(&mut feeder, &shared, 4), [0.0; P]);
-        order(&shared, 1, Mode::Running, 0);
+        order(&shared, 1, Mode::Running);
         assert_eq!(fed(&mut feeder, &shared, 8), [5.0, 6.0, 7.0, 8.0]);
         let Standing { position, anchor, .. } = shared.standing();
         assert_eq!((position, anchor), (8, Some(4)), "later by the pause");
@@ -196,25 +171,24 @@ mod tests {
 
     #[test]
     fn a_new_stint_plays_nothing_of_the_one_before() {
-        let (mut ring, consumer) = rtrb::RingBuffer::new(16);
-        let (shared, mut feeder) = (Shared::default(), Feeder::new(consumer, 1));
-        push(&mut ring, 1..9);
-        order(&shared, 1, Mode::Running, 0);
+        let (track, shared, mut feeder) = scene();
+        put(&track, 0, 1..9);
+        order(&shared, 1, Mode::Running);
         fed(&mut feeder, &shared, 0);
-        order(&shared, 2, Mode::Stopped, 8);
-        push(&mut ring, 20..24);
-        order(&shared, 2, Mode::Running, 8);
-        assert_eq!(fed(&mut feeder, &shared, 40), [20.0, 21.0, 22.0, 23.0]);
-        let stands = Standing { stint: 2, position: 4, anchor: Some(40), origin: 0 };
+        track.set_end(0);
+        order(&shared, 2, Mode::Running);
+        assert_eq!(fed(&mut feeder, &shared, 40), [0.0; P]);
+        put(&track, 0, 20..28);
+        assert_eq!(fed(&mut feeder, &shared, 44), [24.0, 25.0, 26.0, 27.0]);
+        let stands = Standing { stint: 2, position: 8, anchor: Some(40), origin: 0 };
         assert_eq!(shared.standing(), stands);
     }
 
     #[test]
     fn frames_that_the_card_missed_are_not_played_later() {
-        let (mut ring, consumer) = rtrb::RingBuffer::new(16);
-        let (shared, mut feeder) = (Shared::default(), Feeder::new(consumer, 1));
-        push(&mut ring, 0..16);
-        order(&shared, 1, Mode::Running, 0);
+        let (track, shared, mut feeder) = scene();
+        put(&track, 0, 0..16);
+        order(&shared, 1, Mode::Running);
         fed(&mut feeder, &shared, 0);
         let mut block = [0.0; P];
         feeder.feed(&shared, &turn(8, 4), &mut block);
@@ -228,7 +202,7 @@ mod tests {
         let (shared, mut giver) = (Shared::default(), Giver::new(producer, 1));
         giver.give(&shared, &turn(0, 0), &[1.0; P]);
         assert_eq!(ring.slots(), 0, "nobody started it");
-        order(&shared, 1, Mode::Running, 0);
+        order(&shared, 1, Mode::Running);
         for number in 1..=3 {
             giver.give(&shared, &turn(4 * number, 0), &[number as f32; P]);
         }
@@ -237,7 +211,7 @@ mod tests {
         (0..8).for_each(|at| assert_eq!(ring.pop(), Ok(if at < 4 { 1.0 } else { 2.0 })));
         giver.give(&shared, &turn(16, 0), &[4.0; P]);
         assert_eq!(shared.standing(), Standing { position: 12, anchor: Some(8), ..stands });
-        order(&shared, 2, Mode::Running, 0);
+        order(&shared, 2, Mode::Running);
         giver.give(&shared, &turn(20, 0), &[5.0; P]);
         assert_eq!(shared.standing().origin, 12);
     }

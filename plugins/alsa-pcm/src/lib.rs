@@ -1,13 +1,13 @@
 //! An ALSA PCM, `type tautline`: any ALSA program plays to the network or records from it.
 //!
 //! ```text
-//! application ──snd_pcm_writei──▶ ring ──▶ card ──▶ the engine's transmitter ──▶ network
-//!               plug, pcm                  card, ends: a thread with its own pace
+//! application ──snd_pcm_writei──▶ track ──▶ card ──▶ the engine's transmitter ──▶ network
+//!               plug, pcm                   card, ends: a thread with its own pace
 //! ```
 //!
-//! and the other way round for recording. The application's threads never touch the wire and the
-//! card's thread never waits for the application: between them are one ring of samples (`rtrb`)
-//! and a few words (`shared`). `keys` reads the configuration, `wire` lays out what the engine
+//! and the other way round for recording, by a ring (`rtrb`) in the track's place. The application's threads never touch the wire and the
+//! card's thread never waits for the application: between them are samples and a few words
+//! (`shared`). `keys` reads the configuration, `wire` lays out what the engine
 //! is to do, `stream` runs it, `offers` says what the PCM can do.
 
 mod areas;
@@ -23,4 +23,5 @@ mod pcm;
 mod plug;
 mod shared;
 mod stream;
+mod track;
 mod wire;

@@ -19,7 +19,7 @@ use tautline_proto::units::{Channels, Rate};
 use crate::complaint::Complaint;
 use crate::keys::PERIODS;
 use crate::shared::{Mode, Order, Standing};
-use crate::stream::{Shape, Stream};
+use crate::stream::{Held, Shape, Stream};
 use crate::wire::{CARD_PERIODS, Reached, longest_period};
 
 /// What ALSA says of the PCM when it calls.
@@ -80,14 +80,17 @@ pub(crate) struct Pcm {
     stopped: bool,
     /// The application's position, and ALSA's pointer to it.
     application: (i64, u64),
-    /// The position up to which frames went into the ring, or came out of it.
+    /// The position up to which frames were ever put, or taken.
     moved: i64,
-    /// Frames that ever did in this stream.
+    /// Frames that ever came out of the ring in this stream.
     ever: u64,
     /// The position that was told last.
     told: i64,
     bytes: Box<[u8]>,
     samples: Box<[f32]>,
+    /// A recorder's last buffer of frames, each at the remainder of its position: those that the
+    /// application may ask for again.
+    read: Box<[f32]>,
 }
 
 impl Pcm {
@@ -107,6 +110,7 @@ impl Pcm {
             told: 0,
             bytes: Box::default(),
             samples: Box::default(),
+            read: Box::default(),
         }
     }
 
@@ -122,6 +126,10 @@ impl Pcm {
         let samples = transfer::CHUNK * hardware.channels.count();
         self.bytes = vec![0; samples * hardware.format.bytes()].into();
         self.samples = vec![0.0; samples].into();
+        if self.direction == Direction::Capture {
+            let buffer = Frames::new(hardware.buffer);
+            self.read = vec![0.0; hardware.channels.samples_in(buffer)].into();
+        }
         self.hardware = Some(hardware);
         Ok(())
     }
@@ -159,15 +167,16 @@ impl Pcm {
             self.stream = Some(Stream::start(&self.reached, self.direction, shape)?);
             (self.ever, self.order.stint) = (0, 0);
         }
-        self.give(Order { stint: self.order.stint + 1, mode: Mode::Stopped });
         (self.application, self.moved, self.told) = ((0, 0), 0, 0);
+        self.set_end(0);
+        self.give(Order { stint: self.order.stint + 1, mode: Mode::Stopped });
         self.stopped = false;
         self.await_stint()?;
         self.drop_older();
         Ok(())
     }
 
-    /// Waits until the device's thread has left the stint before: its frames have made room then.
+    /// Waits until the device's thread has left the stint before: nothing of that is read any more.
     fn await_stint(&mut self) -> Result<(), Complaint> {
         let until = now() + PATIENCE;
         while self.standing().is_none() {
@@ -186,15 +195,18 @@ impl Pcm {
     fn give(&mut self, order: Order) {
         self.order = order;
         if let Some(stream) = &self.stream {
-            stream.shared.order(order, self.ever);
+            stream.shared.order(order);
         }
     }
 
     fn set_mode(&mut self, mode: Mode) {
-        self.order.mode = mode;
-        if let Some(stream) = &self.stream {
-            // What was put in since belongs to the stint, so nothing else is stale than before.
-            stream.shared.order_mode(self.order);
+        self.give(Order { mode, ..self.order });
+    }
+
+    /// Of the application's frames the card plays those before this position.
+    fn set_end(&self, end: i64) {
+        if let Some(Stream { held: Held::Playing(track), .. }) = &self.stream {
+            track.set_end(end);
         }
     }
 
@@ -250,6 +262,11 @@ impl Pcm {
             step += boundary;
         }
         self.application = (position + step, view.application);
+        if step != 0 {
+            // It took frames back, or gives them once more. What it leaves out comes with the next
+            // frames that it writes.
+            self.set_end((position + step).min(self.moved));
+        }
     }
 
     /// Frames that the application could move now.

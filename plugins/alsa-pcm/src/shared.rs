@@ -1,9 +1,9 @@
-//! What the application's threads and the device's thread know of each other, besides the ring of
+//! What the application's threads and the device's thread know of each other, besides the
 //! samples. Each value has one writer; writing is wait-free.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 
-/// What the device's thread is to do with the ring.
+/// What the device's thread is to do with the application's sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Mode {
@@ -34,7 +34,7 @@ pub(crate) struct Standing {
     /// Frame of the card's clock at which frame 0 of the stint met it, or would have met it if it had
     /// gone on without a pause. Known once it runs.
     pub(crate) anchor: Option<i64>,
-    /// Frames in the ring before this stint's.
+    /// Of a recorder: frames that were put into the ring before this stint's.
     pub(crate) origin: u64,
 }
 
@@ -74,8 +74,6 @@ impl Slot {
 pub(crate) struct Shared {
     /// Stint × 4 + mode.
     order: AtomicU64,
-    /// Frames that were put into the ring before the ordered stint: the device drops them.
-    stale: AtomicU64,
     /// Standings told so far; the newest is in the slot of that number's parity, and the next goes
     /// to the other.
     told: AtomicU64,
@@ -85,26 +83,20 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Orders; of what is in the ring, the first `stale` frames ever put in are none of this stint.
-    pub(crate) fn order(&self, order: Order, stale: u64) {
-        self.stale.store(stale, Ordering::Relaxed);
-        self.order_mode(order);
-    }
-
-    /// Orders another mode in the same stint.
-    pub(crate) fn order_mode(&self, order: Order) {
+    /// Orders.
+    pub(crate) fn order(&self, order: Order) {
         self.order.store(order.stint << 2 | order.mode as u64, Ordering::Release);
     }
 
-    /// What is ordered, and how many frames were put into the ring before it.
-    pub(crate) fn ordered(&self) -> (Order, u64) {
+    /// What is ordered.
+    pub(crate) fn ordered(&self) -> Order {
         let word = self.order.load(Ordering::Acquire);
         let mode = match word & 3 {
             1 => Mode::Running,
             2 => Mode::Paused,
             _ => Mode::Stopped,
         };
-        (Order { stint: word >> 2, mode }, self.stale.load(Ordering::Relaxed))
+        Order { stint: word >> 2, mode }
     }
 
     /// The device's thread tells how far it is.
@@ -155,8 +147,8 @@ mod tests {
         let shared = Shared::default();
         for (stint, mode) in [(1, Mode::Stopped), (7, Mode::Running), (7, Mode::Paused)] {
             let order = Order { stint, mode };
-            shared.order(order, 99 + stint);
-            assert_eq!(shared.ordered(), (order, 99 + stint));
+            shared.order(order);
+            assert_eq!(shared.ordered(), order);
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use rtrb::{Consumer, Producer};
+use rtrb::Consumer;
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::run::{Progress, RunOptions};
 use tautline_engine::send::SendEngine;
@@ -23,11 +23,12 @@ use crate::complaint::Complaint;
 use crate::conf::complain;
 use crate::ends::{Feeder, Giver};
 use crate::shared::Shared;
+use crate::track::Track;
 use crate::wire::{Reached, recv_plan, send_plan};
 
-/// The application's end of the ring.
-pub(crate) enum Ring {
-    Playing(Producer<f32>),
+/// The application's end of what holds its sound.
+pub(crate) enum Held {
+    Playing(Arc<Track>),
     Recording(Consumer<f32>),
 }
 
@@ -35,7 +36,7 @@ pub(crate) enum Ring {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) device: Settings,
-    /// Frames that the ring holds.
+    /// Frames that are held between the application and the card.
     pub(crate) room: usize,
 }
 
@@ -44,7 +45,7 @@ pub(crate) struct Stream {
     pub(crate) shape: Shape,
     pub(crate) clock: CardClock,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) ring: Ring,
+    pub(crate) held: Held,
     stop: Stop,
     thread: Option<JoinHandle<Result<(), Complaint>>>,
 }
@@ -77,12 +78,12 @@ impl Stream {
         let device = shape.device;
         let channels = device.channels.count();
         let shared = Arc::new(Shared::default());
-        let (producer, consumer) = memory::ring(shape.room * channels);
         let (started, starts) = sync_channel(1);
         let stop = Stop::default();
-        let (thread, ring) = match direction {
+        let (thread, held) = match direction {
             Direction::Playback => {
-                let end = End::ToWire(Feeder::new(consumer, channels));
+                let track = Arc::new(Track::new(shape.room, channels));
+                let end = End::ToWire(Feeder::new(Arc::clone(&track)));
                 let card = card(shape, end, &shared, started);
                 let plan = send_plan(reached, &device)?;
                 shared.set_latency(plan.link_offset.as_nanos());
@@ -95,9 +96,10 @@ impl Stream {
                     refused.for_each(|note| complain(note));
                     Ok(())
                 };
-                (spawn(run)?, Ring::Playing(producer))
+                (spawn(run)?, Held::Playing(track))
             }
             Direction::Capture => {
+                let (producer, consumer) = memory::ring(shape.room * channels);
                 let end = End::FromWire(Giver::new(producer, channels));
                 let card = card(shape, end, &shared, started);
                 let plan = recv_plan(reached, &device)?;
@@ -113,14 +115,14 @@ impl Stream {
                     };
                     engine.run(card, &OPTIONS, &asked, tell).map(drop).map_err(Complaint::from)
                 };
-                (spawn(run)?, Ring::Recording(consumer))
+                (spawn(run)?, Held::Recording(consumer))
             }
         };
         let Ok(clock) = starts.recv_timeout(PATIENCE) else {
             stop.request();
             return Err(ended(thread));
         };
-        Ok(Self { shape, clock, shared, ring, stop, thread: Some(thread) })
+        Ok(Self { shape, clock, shared, held, stop, thread: Some(thread) })
     }
 
     /// Whether its threads have ended, which they do by themselves only when something failed.
@@ -134,9 +136,9 @@ impl Stream {
         let period = self.shape.device.period.count();
         let whole = (position + period - 1).div_euclid(period) * period;
         // A block is given before its first frame is due, by the lead of the card and itself.
-        let lead = match self.ring {
-            Ring::Playing(_) => 0,
-            Ring::Recording(_) => period * i64::from(self.shape.device.periods),
+        let lead = match self.held {
+            Held::Playing(_) => 0,
+            Held::Recording(_) => period * i64::from(self.shape.device.periods),
         };
         self.clock.instant_of(anchor + whole - lead)
     }

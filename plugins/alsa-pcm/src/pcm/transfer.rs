@@ -1,5 +1,5 @@
-//! Frames between the application's memory and the ring: those that it takes back, leaves out or
-//! asks for again included.
+//! Frames between the application's memory and what holds its sound: those that it takes back,
+//! leaves out or asks for again included.
 
 use tautline_dsp::card::{self, CardFormat};
 use tautline_proto::device::Direction;
@@ -7,13 +7,13 @@ use tautline_proto::device::Direction;
 use super::{Pcm, View};
 use crate::areas::Areas;
 use crate::complaint::Complaint;
-use crate::stream::Ring;
+use crate::stream::{Held, Stream};
 
 /// Frames that are converted at a time.
 pub(super) const CHUNK: usize = 256;
 
 impl Pcm {
-    /// Moves the application's frames into the ring, or out of it. Says how many.
+    /// Moves the application's frames to what is held, or from there. Says how many.
     pub(crate) fn transfer(
         &mut self,
         view: &View,
@@ -48,63 +48,69 @@ impl Pcm {
         position + ((offset + buffer - pointer % buffer) % buffer) as i64
     }
 
-    /// Puts frames into the ring from the application's position on. Those that it takes back and
-    /// gives again have gone, and those it leaves out are silence.
+    /// Puts frames from the application's position on, over those that it took back. Those that it
+    /// leaves out are silence.
     fn write(&mut self, areas: &Areas<'_>, size: usize) -> usize {
         let at = self.application.0;
-        let left_out = (at - self.moved).max(0) as usize;
-        let silent = self.push(left_out, |_, _, samples| samples.fill(0.0));
-        if silent < left_out {
-            return 0;
-        }
-        let gone = ((self.moved - at).max(0) as usize).min(size);
+        // Where the card has been nothing is played any more.
+        let left_out = self.moved.max(self.told);
+        self.put(left_out, (at - left_out).max(0) as usize, |_, _, samples| samples.fill(0.0));
         let format = self.hardware.map_or(CardFormat::S16, |hardware| hardware.format);
-        gone + self.push(size - gone, |frame, bytes, samples| {
-            areas.gather(gone + frame, bytes);
+        self.put(at, size, |frame, bytes, samples| {
+            areas.gather(frame, bytes);
             card::decode(format, bytes, samples);
-        })
+        });
+        let end = at + size as i64;
+        self.moved = self.moved.max(end);
+        self.set_end(end);
+        size
     }
 
-    /// Puts so many frames into the ring as there is room for, each chunk made by `make` from its
-    /// first frame.
-    fn push(&mut self, frames: usize, mut make: impl FnMut(usize, &mut [u8], &mut [f32])) -> usize {
-        let Some((stream, hardware)) = self.stream.as_mut().zip(self.hardware) else { return 0 };
-        let Ring::Playing(ring) = &mut stream.ring else { return 0 };
+    /// Puts so many frames from this position on, each chunk made by `make` from its first frame.
+    fn put(
+        &mut self,
+        position: i64,
+        frames: usize,
+        mut make: impl FnMut(usize, &mut [u8], &mut [f32]),
+    ) {
+        let Some(hardware) = self.hardware else { return };
+        let Some(Stream { held: Held::Playing(track), .. }) = &self.stream else { return };
         let channels = hardware.channels.count();
-        let frames = frames.min(ring.slots() / channels);
         for first in (0..frames).step_by(CHUNK) {
             let samples = CHUNK.min(frames - first) * channels;
             let bytes = &mut self.bytes[..samples * hardware.format.bytes()];
             let samples = &mut self.samples[..samples];
             make(first, bytes, samples);
-            // There is room: nobody else puts anything in.
-            if let Ok(mut chunk) = ring.write_chunk(samples.len()) {
-                let (head, tail) = chunk.as_mut_slices();
-                let (one, other) = samples.split_at(head.len());
-                head.copy_from_slice(one);
-                tail.copy_from_slice(other);
-                chunk.commit_all();
-            }
+            track.put(position + first as i64, samples);
         }
-        self.moved += frames as i64;
-        self.ever += frames as u64;
-        frames
     }
 
     /// Takes frames out of the ring into the application's memory, from `at` on. Those that it asks
-    /// for again lie there already, if they lie in a buffer of ALSA's; those it leaves out are
-    /// dropped.
+    /// for again come from what was read, and those it leaves out are dropped.
     fn read(&mut self, at: i64, areas: &Areas<'_>, size: usize) -> usize {
         self.drop_older();
         let left_out = (at - self.moved).max(0) as usize;
         let _ = self.pull(left_out, |_, _, _| {});
-        let there = ((self.moved - at).max(0) as usize).min(size);
+        let again = ((self.moved - at).max(0) as usize).min(size);
+        self.repeat(at, again, areas);
         let format = self.hardware.map_or(CardFormat::S16, |hardware| hardware.format);
-        there
-            + self.pull(size - there, |frame, bytes, samples| {
+        again
+            + self.pull(size - again, |frame, bytes, samples| {
                 card::encode(format, samples, bytes);
-                areas.scatter(there + frame, bytes);
+                areas.scatter(again + frame, bytes);
             })
+    }
+
+    /// Gives so many frames from this position on that were read before.
+    fn repeat(&mut self, at: i64, frames: usize, areas: &Areas<'_>) {
+        let Some(hardware) = self.hardware else { return };
+        let channels = hardware.channels.count();
+        let bytes = &mut self.bytes[..channels * hardware.format.bytes()];
+        for frame in 0..frames {
+            let place = (at + frame as i64).rem_euclid(hardware.buffer) as usize * channels;
+            card::encode(hardware.format, &self.read[place..place + channels], bytes);
+            areas.scatter(frame, bytes);
+        }
     }
 
     /// Makes room in the ring of what a stint before left in it.
@@ -118,7 +124,7 @@ impl Pcm {
     /// Takes up to so many frames out of the ring, each chunk used by `take` with its first frame.
     fn pull(&mut self, frames: usize, mut take: impl FnMut(usize, &mut [u8], &[f32])) -> usize {
         let Some((stream, hardware)) = self.stream.as_mut().zip(self.hardware) else { return 0 };
-        let Ring::Recording(ring) = &mut stream.ring else { return 0 };
+        let Held::Recording(ring) = &mut stream.held else { return 0 };
         let channels = hardware.channels.count();
         let frames = frames.min(ring.slots() / channels);
         for first in (0..frames).step_by(CHUNK) {
@@ -131,6 +137,11 @@ impl Pcm {
                 samples[..head.len()].copy_from_slice(head);
                 samples[head.len()..].copy_from_slice(tail);
                 chunk.commit_all();
+            }
+            for (frame, position) in samples.chunks_exact(channels).zip(self.moved + first as i64..)
+            {
+                let place = position.rem_euclid(hardware.buffer) as usize * channels;
+                self.read[place..place + channels].copy_from_slice(frame);
             }
             take(first, bytes, samples);
         }

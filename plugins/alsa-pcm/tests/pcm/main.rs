@@ -7,6 +7,7 @@ mod handle;
 mod life;
 mod object;
 mod offers;
+mod rewind;
 mod time;
 
 use std::io::Write;

@@ -1,0 +1,94 @@
+//! The application's sound on its way to the device's thread: frames by their position, as a card's
+//! own buffer holds them. So what was not played yet can be taken back and written anew.
+
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+
+/// A buffer that one thread writes and another reads, both wait-free. Of a frame that is written
+/// anew just when it is read either sound is heard, as on a card.
+#[derive(Debug)]
+pub(crate) struct Track {
+    /// Samples as their bits; the frame of a position lies at the remainder.
+    samples: Box<[AtomicU32]>,
+    frames: usize,
+    channels: usize,
+    /// The position that follows the last frame to be played.
+    end: AtomicI64,
+}
+
+impl Track {
+    /// Holds so many frames, in memory that is there.
+    pub(crate) fn new(frames: usize, channels: usize) -> Self {
+        let samples = (0..frames * channels).map(|_| AtomicU32::new(0)).collect();
+        Self { samples, frames, channels, end: AtomicI64::new(0) }
+    }
+
+    pub(crate) const fn channels(&self) -> usize {
+        self.channels
+    }
+
+    fn frame(&self, position: i64) -> &[AtomicU32] {
+        let at = position.rem_euclid(self.frames as i64) as usize * self.channels;
+        &self.samples[at..at + self.channels]
+    }
+
+    /// Writes whole frames from this position on, over those that lay there or as many frames
+    /// before. They are played once [`Self::set_end`] includes them.
+    pub(crate) fn put(&self, position: i64, samples: &[f32]) {
+        for (frame, at) in samples.chunks_exact(self.channels).zip(position..) {
+            for (place, sample) in self.frame(at).iter().zip(frame) {
+                place.store(sample.to_bits(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Says where what is to be played ends.
+    pub(crate) fn set_end(&self, end: i64) {
+        // Whoever reads up to here sees what was put before.
+        self.end.store(end, Ordering::Release);
+    }
+
+    /// Copies the frames from this position on, and silence after the end.
+    pub(crate) fn copy(&self, position: i64, block: &mut [f32]) {
+        let there = (self.end.load(Ordering::Acquire) - position).max(0) as usize;
+        let (heard, silent) = block.split_at_mut(block.len().min(there * self.channels));
+        for (frame, at) in heard.chunks_exact_mut(self.channels).zip(position..) {
+            for (sample, place) in frame.iter_mut().zip(self.frame(at)) {
+                *sample = f32::from_bits(place.load(Ordering::Relaxed));
+            }
+        }
+        silent.fill(0.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copied(track: &Track, position: i64, frames: usize) -> Vec<f32> {
+        let mut block = vec![9.0; frames * track.channels];
+        track.copy(position, &mut block);
+        block
+    }
+
+    #[test]
+    fn frames_lie_at_their_position_and_silence_after_the_end() {
+        let track = Track::new(3, 2);
+        track.put(1, &[1.0, -1.0, 2.0, -2.0, 3.0, -3.0]);
+        assert_eq!(copied(&track, 1, 2), [0.0; 4], "not to be played yet");
+        track.set_end(4);
+        assert_eq!(copied(&track, 2, 3), [2.0, -2.0, 3.0, -3.0, 0.0, 0.0]);
+        assert_eq!(copied(&track, 9, 1), [0.0; 2]);
+    }
+
+    #[test]
+    fn what_was_taken_back_is_not_played_and_what_was_written_anew_is() {
+        let track = Track::new(4, 1);
+        track.put(0, &[1.0, 2.0, 3.0, 4.0]);
+        track.set_end(4);
+        track.set_end(2);
+        assert_eq!(copied(&track, 0, 4), [1.0, 2.0, 0.0, 0.0]);
+        track.put(2, &[7.0]);
+        track.set_end(3);
+        assert_eq!(copied(&track, 0, 4), [1.0, 2.0, 7.0, 0.0]);
+    }
+}
