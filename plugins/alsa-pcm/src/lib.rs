@@ -16,6 +16,7 @@ mod complaint;
 mod conf;
 mod ends;
 mod ffi;
+mod forked;
 mod keys;
 mod offers;
 pub mod open;

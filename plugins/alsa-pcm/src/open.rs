@@ -14,6 +14,7 @@ use crate::ffi::{
     Ioplug, snd_pcm_ioplug_create, snd_pcm_ioplug_delete, snd_pcm_ioplug_set_param_list,
     snd_pcm_ioplug_set_param_minmax,
 };
+use crate::forked;
 use crate::keys::{self, Value};
 use crate::offers::{Offer, offers};
 use crate::pcm::Pcm;
@@ -84,7 +85,7 @@ fn lay_out(
         sentence: format!("pcm.{name}: {}", complaint.sentence),
         ..complaint
     };
-    leave_sockets().map_err(|error| Complaint {
+    leave_sockets().and_then(|()| forked::watch()).map_err(|error| Complaint {
         errno: error.raw_os_error().unwrap_or(libc::ENOMEM),
         sentence: format!("pcm.{name}: making ready for forks: {error}; end other programs"),
     })?;
@@ -132,6 +133,7 @@ unsafe fn enroll(
                 return Err(Complaint::of(-answer));
             }
         }
+        forked::remember(io);
         Ok((*io).pcm)
     }
 }

@@ -7,10 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use alsa_sys::{
-    SND_PCM_ACCESS_MMAP_INTERLEAVED, SND_PCM_ACCESS_MMAP_NONINTERLEAVED, SND_PCM_STATE_DRAINING,
-    SND_PCM_STATE_PAUSED, SND_PCM_STATE_PREPARED, SND_PCM_STATE_RUNNING, SND_PCM_STATE_XRUN,
-    snd_pcm_channel_area_t, snd_pcm_hw_params_t, snd_pcm_sw_params_get_avail_min,
-    snd_pcm_sw_params_get_boundary, snd_pcm_sw_params_get_stop_threshold, snd_pcm_sw_params_t,
+    SND_PCM_ACCESS_MMAP_INTERLEAVED, SND_PCM_ACCESS_MMAP_NONINTERLEAVED,
+    SND_PCM_STATE_DISCONNECTED, SND_PCM_STATE_DRAINING, SND_PCM_STATE_PAUSED,
+    SND_PCM_STATE_PREPARED, SND_PCM_STATE_RUNNING, SND_PCM_STATE_XRUN, snd_pcm_channel_area_t,
+    snd_pcm_hw_params_t, snd_pcm_sw_params_get_avail_min, snd_pcm_sw_params_get_boundary,
+    snd_pcm_sw_params_get_stop_threshold, snd_pcm_sw_params_t,
 };
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::Direction;
@@ -21,6 +22,7 @@ use crate::areas::Areas;
 use crate::complaint::Complaint;
 use crate::conf::complain;
 use crate::ffi::{self, Callbacks, Ioplug};
+use crate::forked;
 use crate::offers::card_format;
 use crate::pcm::{Draining, Hardware, Pcm, Software, View};
 
@@ -134,6 +136,8 @@ unsafe fn enter<T>(
     // SAFETY: set when the PCM was opened, freed when it is closed.
     let plug = unsafe { &*(&raw const (*io).private_data).read().cast::<Plug>() };
     if !plug.is_ours() {
+        // SAFETY: as promised.
+        unsafe { forked::disconnect(io) };
         return Err(-libc::ENODEV);
     }
     // SAFETY: as promised.
@@ -170,7 +174,17 @@ unsafe extern "C" fn stop(io: *mut Ioplug) -> c_int {
 unsafe extern "C" fn pointer(io: *mut Ioplug) -> c_long {
     // SAFETY: called by ALSA.
     let answer = unsafe { enter(io, |plug, view, _| plug.pcm().pointer(view)) };
-    answer.map_or_else(c_long::from, |position| position as c_long)
+    match answer {
+        Ok(position) => position as c_long,
+        // In a fork. An error would make it an xrun, of which a drain is done and `prepare` the mend.
+        // SAFETY: called by ALSA.
+        Err(error) if error == -libc::ENODEV => unsafe {
+            let disconnected = SND_PCM_STATE_DISCONNECTED as c_int;
+            let state = (&raw const (*io).state).read_volatile();
+            if state == disconnected { widened((*io).hw_ptr) as c_long } else { error.into() }
+        },
+        Err(error) => error.into(),
+    }
 }
 
 unsafe extern "C" fn transfer(
@@ -192,6 +206,7 @@ unsafe extern "C" fn transfer(
 }
 
 unsafe extern "C" fn close(io: *mut Ioplug) -> c_int {
+    forked::forget(io);
     // SAFETY: called by ALSA.
     let ended = done(unsafe { enter(io, |plug, _, _| plug.pcm().close()) });
     // SAFETY: set when the PCM was opened; ALSA calls this once and nothing afterwards.
