@@ -1,0 +1,190 @@
+//! Devices of ALSA on a card: the two ends of a virtual cable, as the lab guest has them
+//! (`scripts/lab-test` runs this there). Elsewhere those that need one say SKIPPED.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+
+use tautline_audio::{DeviceSpec, Extras, Offers, list, open, settle};
+use tautline_dsp::card::{self, CardFormat};
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::device::{Cycle, Direction, Ended, Flow, Process, Settings, Stop};
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+
+/// A card that moves in steps of 4 ms wants periods that are longer.
+const SETTINGS: Settings = Settings {
+    rate: Rate::HZ_48000,
+    channels: Channels::STEREO,
+    period: Frames::new(480),
+    periods: 4,
+};
+const PLAYED: usize = 60;
+
+fn no_card(test: &str) -> bool {
+    let absent = !Path::new("/proc/asound/Loopback").exists();
+    if absent {
+        // Not by a macro, whose words the test's runner keeps to itself.
+        let line =
+            format!("SKIPPED: {test}: there is no loopback card; scripts/lab-test has one\n");
+        io::stderr().write_all(line.as_bytes()).expect("stderr");
+    }
+    absent
+}
+
+/// The end of a cable of the test's own.
+fn end(device: u32, cable: u32, format: CardFormat) -> DeviceSpec {
+    let name = format!("alsa:hw:Loopback,{device},{cable}?format={format}");
+    name.parse().expect("a device")
+}
+
+fn extras() -> Extras {
+    Extras { listener: None, record_format: SampleFormat::L24 }
+}
+
+/// A sound in which no two samples of a second are the same.
+fn pattern() -> impl Iterator<Item = f32> {
+    (0_i32..)
+        .map(|n| (n.wrapping_mul(25_717) as i16, n))
+        .map(|(coarse, n)| f32::from(coarse) / 32_768.0 + (n % 256 - 128) as f32 / 8_388_608.0)
+}
+
+struct Plays {
+    sound: Box<dyn Iterator<Item = f32> + Send>,
+    left: usize,
+}
+
+impl Process for Plays {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        cycle.playback.samples.fill_with(|| self.sound.next().unwrap_or_default());
+        self.left -= 1;
+        if self.left == 0 { Flow::Finished } else { Flow::Continue }
+    }
+}
+
+/// What was heard, block by block.
+struct Block {
+    samples: Vec<f32>,
+    meets: LocalTime,
+    xruns: u32,
+}
+
+struct Hears {
+    blocks: Sender<Block>,
+    /// The player is done, and this many blocks may still be under way.
+    done: Arc<AtomicBool>,
+    left: usize,
+}
+
+impl Process for Hears {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let (side, xruns) = (&cycle.capture, cycle.xruns);
+        // Who listens is there until this has ended.
+        let _ =
+            self.blocks.send(Block { samples: side.samples.to_vec(), meets: side.meets, xruns });
+        self.left -= usize::from(self.done.load(Ordering::Acquire));
+        if self.left == 0 { Flow::Finished } else { Flow::Continue }
+    }
+}
+
+/// Plays the pattern at one end of a cable; what the other end hears.
+fn carry(cable: u32, format: CardFormat) -> Vec<Block> {
+    let (blocks, heard) = mpsc::channel();
+    let done = Arc::<AtomicBool>::default();
+    let hears = Hears { blocks, done: Arc::clone(&done), left: 10 };
+    let mut ear =
+        open(&end(1, cable, format), Direction::Capture, SETTINGS, extras()).expect("an end");
+    let ear = thread::spawn(move || ear.device.run(Box::new(hears), &Stop::default()).1);
+    // It is heard from the first frame on.
+    let first = heard.recv().expect("a block");
+    let plays = Plays { sound: Box::new(pattern()), left: PLAYED };
+    let mut player =
+        open(&end(0, cable, format), Direction::Playback, SETTINGS, extras()).expect("an end");
+    let (_, ended) = player.device.run(Box::new(plays), &Stop::default());
+    assert!(matches!(ended, Ended::Finished), "{ended:?}");
+    done.store(true, Ordering::Release);
+    let ended = ear.join().expect("a thread");
+    assert!(matches!(ended, Ended::Finished), "{ended:?}");
+    core::iter::once(first).chain(heard).collect()
+}
+
+/// The pattern as a card of this format has it.
+fn coded(format: CardFormat, samples: usize) -> Vec<f32> {
+    let sound: Vec<f32> = pattern().take(samples).collect();
+    let mut bytes = vec![0; samples * format.bytes()];
+    card::encode(format, &sound, &mut bytes);
+    let mut coded = vec![0.0; samples];
+    card::decode(format, &bytes, &mut coded);
+    coded
+}
+
+#[test]
+fn what_one_end_of_a_cable_plays_the_other_hears_bit_for_bit() {
+    if no_card("what_one_end_of_a_cable_plays_the_other_hears_bit_for_bit") {
+        return;
+    }
+    // What snd-aloop has of ours.
+    for (cable, format) in [(4, CardFormat::S16), (5, CardFormat::S32), (6, CardFormat::F32)] {
+        let blocks = carry(cable, format);
+        assert_eq!(blocks.iter().map(|block| block.xruns).sum::<u32>(), 0, "{format}");
+        let heard: Vec<f32> = blocks.into_iter().flat_map(|block| block.samples).collect();
+        let played = coded(format, PLAYED * 480 * 2);
+        let begin =
+            heard.windows(64).position(|some| *some == played[..64]).expect("the beginning");
+        let sound = &heard[begin..];
+        // The player does not wait until its last buffer is heard.
+        let whole = played.len().min(sound.len()) - 4 * 480 * 2;
+        assert!(whole > 50 * 480 * 2 && sound[..whole] == played[..whole], "{format}");
+    }
+}
+
+#[test]
+fn a_card_tells_when_sound_met_it_on_one_line() {
+    if no_card("a_card_tells_when_sound_met_it_on_one_line") {
+        return;
+    }
+    let blocks = carry(3, CardFormat::S16);
+    let period = SETTINGS.rate.span_of(SETTINGS.period);
+    for pair in blocks.windows(2) {
+        // Its position moves in steps of 4 ms; a line through its readings moves less.
+        let off = pair[1].meets - pair[0].meets - period;
+        assert!(off.abs() < Span::from_millis(1), "{off}");
+    }
+}
+
+#[test]
+fn a_card_that_is_open_is_refused_to_the_next() {
+    if no_card("a_card_that_is_open_is_refused_to_the_next") {
+        return;
+    }
+    let spec = end(0, 2, CardFormat::S16);
+    let open = open(&spec, Direction::Playback, SETTINGS, extras()).expect("an end");
+    let error = settle(&spec, Direction::Playback, SETTINGS).expect_err("it is taken");
+    assert!(error.answer.contains("taken by"), "{error}");
+    drop(open);
+    settle(&spec, Direction::Playback, SETTINGS).expect("it is free again");
+}
+
+#[test]
+fn a_list_names_every_card_with_what_it_offers() {
+    let cards = fs::read_to_string("/proc/asound/cards").unwrap_or_default();
+    let listed = list();
+    let ours: Vec<_> = listed.iter().filter(|device| device.name.starts_with("alsa:")).collect();
+    for card in cards.lines().filter_map(|line| line.split(['[', ']']).nth(1)) {
+        let of_card = |name: &str| name.split([':', ',', '=']).any(|part| part == card.trim());
+        assert!(ours.iter().any(|device| of_card(&device.name)), "{cards}{ours:?}");
+    }
+    for way in ours.iter().flat_map(|device| &device.ways) {
+        match &way.offers {
+            Offers::These { formats, rates, .. } => {
+                assert!(!formats.is_empty() && !rates.is_empty())
+            }
+            Offers::Unknown(reason) => assert!(!reason.is_empty()),
+            Offers::Anything => panic!("no card takes anything"),
+        }
+    }
+}

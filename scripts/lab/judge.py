@@ -1,0 +1,107 @@
+"""What is wrong with what was measured: values in, sentences out. scripts/lab/judge_test.py shows that each
+can be said."""
+
+import csv
+from typing import NamedTuple
+
+FRAME = 1e9 / 48000
+
+class Bound(NamedTuple):
+    """What a measurement may be unsure by: more would agree with anything. And what a single mark may be off
+    by that has its own uncertainty: a report has the median of these, and the greatest."""
+    median: float
+    greatest: float
+    mark: float
+
+
+# A frame for each of the two cards, and what the lines through their readings may be off by.
+EXACT = Bound(2.5 * FRAME, 2.5 * FRAME, 3.5 * FRAME)
+# A card that moves in steps of 4 ms says less, and now and then less still.
+COARSE = Bound(4 * FRAME, 12 * FRAME, 6 * FRAME)
+# Marks come every 10 ms; the first and the last may be beyond the ends.
+MARKS_PER_SECOND, MARKS_AT_ENDS = 100, 12
+
+
+class Wrong(Exception):
+    """What a scenario found."""
+
+
+def micros(nanos):
+    return f"{nanos / 1e3:.1f} us"
+
+
+def figure(row):
+    measured = row["measured"]
+    if not measured["count"]:
+        return "no mark was heard"
+    return (f"{micros(measured['p50_ns'])} ± {micros(row['uncertainty_ns'])}, "
+            f"{micros(measured['min_ns'])} to {micros(measured['max_ns'])}, {measured['count']} marks")
+
+
+def whole(row):
+    """Every mark that these seconds have room for was heard once, nothing between any two was dropped or
+    repeated, and no card was started anew."""
+    kinds = ("marks_missed", "marks_repeated", "dropped_frames", "repeated_frames")
+    wrong = [f"{row[kind]} {kind.replace('_', ' ')}" for kind in kinds if row[kind]]
+    wrong += [f"{card} had an xrun" for card in row["started_anew"]]
+    if row["cards"] != row["cards_meant"]:
+        wrong.append(f"{row['cards']} ends of cables ran, not {row['cards_meant']}")
+    least = MARKS_PER_SECOND * row["seconds"] - MARKS_AT_ENDS
+    if row["measured"]["count"] < least:
+        wrong.append(f"{row['measured']['count']} marks were heard, less than {least}")
+    return wrong
+
+
+def nothing_lost(reports):
+    """The same by the word of taut itself. A resync that can be heard marks tell, too; one before they count
+    is none."""
+    wrong = []
+    for role, report in reports.items():
+        counters = report["streams"][0]["counters"]
+        wrong += [f"{counters[kind]} {kind} at {role}" for kind in ("lost", "late", "unheard")
+                  if counters[kind]]
+    return wrong
+
+
+def expect(row, configured_ns, bound=EXACT):
+    """The median is what was configured, within a frame and what it may be wrong by; no single mark is
+    further off than its bound; and all may be wrong by little enough to mean something."""
+    wrong = []
+    for name, most in (("uncertainty_ns", bound.median), ("uncertainty_max_ns", bound.greatest)):
+        if row[name] > most:
+            wrong.append(f"unsure by {micros(row[name])}, more than {micros(most)}")
+    near = FRAME + min(row["uncertainty_ns"], bound.median)
+    for name, mark, kept in (("median", "p50_ns", near), ("least", "min_ns", bound.mark),
+                             ("greatest", "max_ns", bound.mark)):
+        off = row["measured"][mark] - configured_ns
+        if abs(off) > kept:
+            wrong.append(f"the {name} {micros(off)} off, more than {micros(kept)}")
+    return wrong
+
+
+def carried(ledger, begin, end, step):
+    """By the receiver's line for each packet: of those that arrived from one instant to another none was
+    late, none is missing, and each went through the resampler."""
+    rows = [line for line in csv.DictReader(ledger) if begin <= int(line["arrival"] or 0) < end]
+    late = sum(line["late"] != "0" for line in rows)
+    copied = sum(line["resample_ns"] == "0" for line in rows)
+    # They begin anywhere in 32 bits.
+    first = int(rows[0]["rtp_timestamp"]) if rows else 0
+    stamps = sorted((int(line["rtp_timestamp"]) - first + 2**31) % 2**32 for line in rows)
+    lost = sum(b - a != step for a, b in zip(stamps, stamps[1:]))
+    meant = (end - begin) / 1e9 * 48000 / step
+    wrong = [f"{count} packets {what}" for count, what in
+             ((late, "late"), (lost, "lost before others"), (copied, "not resampled")) if count]
+    return wrong + [f"{len(rows)} packets, not {meant:.0f}"] * (abs(len(rows) - meant) > 4)
+
+
+def apart(row, ppm, within=15):
+    """The cards did run at different rates: or nothing was proven."""
+    drift = row["drift_ppm"] or 0
+    return [] if abs(drift - ppm) <= within else [f"the cards were {drift:.1f} ppm apart, not {ppm}"]
+
+
+def verdict(row, wrong):
+    if wrong:
+        raise Wrong(f"{', '.join(wrong)} ({figure(row)})")
+    return figure(row)
