@@ -21,10 +21,10 @@ def sends(*more, seconds=2):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def report_of(sender):
-    out, said = sender.communicate()
-    if sender.returncode != 0:
-        raise Wrong(f"taut send ended with {sender.returncode}: {said.strip()}")
+def report_of(program):
+    out, said = program.communicate()
+    if program.returncode != 0:
+        raise Wrong(f"taut ended with {program.returncode}: {said.strip()}")
     return json.loads(out)
 
 
@@ -91,24 +91,53 @@ def a_program_that_stood_still_counts_one_xrun_and_goes_on():
     return f"1 xrun, {sent} packets of 1 ms in 3 s with 0.2 s of standstill"
 
 
-@scenario("all", "cards")
-def a_card_that_is_pulled_out_is_taken_back():
+def pull_out():
+    """The near card goes, and comes back once every program has let it go."""
     driver = "/sys/bus/platform/drivers/snd_aloop"
-    sender = sends("--input", "alsa:hw:Loopback,1,5", "--period", "480", "--periods", "4", "--ptime", "10ms",
-                   "--latency", "100ms", seconds=7)
-    time.sleep(2)
     # The driver waits until nobody has the card any more.
     puller = subprocess.Popen(["sh", "-c", f"echo snd_aloop.0 > {driver}/unbind"])
     try:
         wait_until(lambda: puller.poll() is not None, "taut does not let the card go")
     finally:
         write(f"{driver}/bind", "snd_aloop.0")
-    report = report_of(sender)
-    notes = [note for note in report["notes"] if "Loopback,1,5" in note]
-    for word in ("not there any more", "it is back"):
-        if not any(word in note for note in notes):
-            raise Wrong(f"nothing of ‘{word}’ in {notes}")
+
+
+def gone_and_back(report, device):
+    """What it said of a device that was pulled out: that it went, and that it is back."""
+    notes = [note for note in report["notes"] if device in note]
+    for words in ("not there any more", "it is back"):
+        if not any(words in note for note in notes):
+            raise Wrong(f"nothing of ‘{words}’ in {notes}")
     return notes[0]
+
+
+@scenario("all", "cards")
+def a_card_that_is_pulled_out_is_taken_back():
+    sender = sends("--input", "alsa:hw:Loopback,1,5", "--period", "480", "--periods", "4", "--ptime", "10ms",
+                   "--latency", "100ms", seconds=7)
+    time.sleep(2)
+    pull_out()
+    return gone_and_back(report_of(sender), "Loopback,1,5")
+
+
+@scenario("all", "cards")
+def a_card_that_is_pulled_out_while_it_plays_is_taken_back_and_plays():
+    address = "rtp://127.0.0.1:5994"
+    receiver = subprocess.Popen(
+        [guest.taut, "recv", "--from", address, "--output", "alsa:hw:Loopback,0,5", "--period", "480", "--periods",
+         "4", "--no-witness", "--report", "json", "--until-bye"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    sender = subprocess.Popen(
+        [guest.taut, "send", "--input", "tone:997", "--to", address, "--period", "480", "--ptime", "10ms",
+         "--latency", "100ms", "--no-witness", "--duration", "8s", "--report", "none"],
+        stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    pull_out()
+    status = "/proc/asound/Loopback/pcm0p/sub5/status"
+    wait_until(lambda: os.path.exists(status) and "RUNNING" in read(status), f"{status} does not say RUNNING")
+    if sender.wait() != 0:
+        raise Wrong(f"taut send ended with {sender.returncode}: {sender.stderr.read().strip()}")
+    return gone_and_back(report_of(receiver), "Loopback,0,5")
 
 
 @scenario("all", "cards")

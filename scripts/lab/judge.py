@@ -15,7 +15,7 @@ class Bound(NamedTuple):
 
 
 # A frame for each of the two cards, and what the lines through their readings may be off by.
-EXACT = Bound(2.5 * FRAME, 2.5 * FRAME, 3.5 * FRAME)
+EXACT = Bound(2.5 * FRAME, 3 * FRAME, 3.5 * FRAME)
 # A card that moves in steps of 4 ms says less, and now and then less still.
 COARSE = Bound(4 * FRAME, 12 * FRAME, 6 * FRAME)
 # Marks come every 10 ms; the first and the last may be beyond the ends.
