@@ -14,6 +14,7 @@ taut = None
 # Ends of virtual cables: what is played to the first is heard at the second. The cards are two.
 CABLE = ("alsa:hw:Loopback,0,0", "alsa:hw:Loopback,1,0")
 FAR_CABLE = ("alsa:hw:Loopback,0,1", "alsa:hw:Loopback,1,1")
+OTHER = "Loopback_1"
 OTHER_CARD = ("alsa:hw:Loopback_1,0,0", "alsa:hw:Loopback_1,1,0")
 ADDRESSES = {"near": "10.9.0.1", "far": "10.9.0.2"}
 # The ends of the measurement may wait: what meets their converters does not.
@@ -43,11 +44,13 @@ def wait_until(true, otherwise):
 
 
 @contextlib.contextmanager
-def exact(period):
+def exact(period, *others):
     """Cards whose periods are just so many frames, each by a timer of its own, which is that of a dummy card
     that plays: their periods begin at different instants. Their rates are the same: the kernel refuses a
     timer that differs by a nanosecond."""
-    with clock("Loopback", 0, period), clock("Loopback_1", 1, period):
+    with contextlib.ExitStack() as clocks:
+        for number, card in enumerate(("Loopback", *others)):
+            clocks.enter_context(clock(card, number, period))
         yield
 
 
