@@ -47,6 +47,16 @@ enum Wakeup {
 /// The options after `?`, for people.
 const OPTIONS: &str = "wakeup=timer, wakeup=card and format=S16_LE";
 
+/// What to write in the place of an option that there is not.
+fn instead_of(option: &str) -> String {
+    match option.split_once('=') {
+        Some((key @ ("period" | "periods" | "rate" | "channels"), value)) => {
+            format!("say --{key} {value} beside it")
+        }
+        _ => format!("it has {OPTIONS}"),
+    }
+}
+
 impl FromStr for AlsaSpec {
     type Err = DeviceError;
 
@@ -74,7 +84,7 @@ impl FromStr for AlsaSpec {
                 }
                 _ => {
                     let answer = format!("alsa: has no option ‘{option}’");
-                    return Err(refuse(answer, format!("it has {OPTIONS}")));
+                    return Err(refuse(answer, instead_of(option)));
                 }
             }
         }
@@ -95,11 +105,16 @@ impl AlsaSpec {
     fn plugged(&self) -> Option<String> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         match self.pcm.as_str() {
-            card if card.starts_with("hw:") => Some(format!("alsa:plug{card}")),
+            card if self.is_card() => Some(format!("alsa:plug{card}")),
             // It converts already.
             "default" | "sysdefault" | "plug" | "pulse" | "pipewire" => None,
             name => name.bytes().all(plain).then(|| format!("alsa:plug:{name}")),
         }
+    }
+
+    /// Whether the name is that of a card, with nothing in between.
+    fn is_card(&self) -> bool {
+        self.pcm.starts_with("hw:")
     }
 
     /// The card that the name says, by its number or short name.
@@ -158,7 +173,7 @@ pub(crate) fn open(
         params::apply(spec, &pcm, &params, settings)?;
         coding
     };
-    let pcm = pcm::Pcm::new(pcm, (direction, settings), coding)
+    let pcm = pcm::Pcm::new((pcm, spec.is_card()), (direction, settings), coding)
         .map_err(|error| params::unusable(spec, error))?;
     let losses = refuse::Losses::new(spec);
     Ok(Box::new(card::Card::new(pcm, (direction, settings), spec.wakeup, losses)))

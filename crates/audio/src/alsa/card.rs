@@ -57,7 +57,7 @@ impl Card {
             let began = clock::now();
             match self.pcm.start(&mut self.block) {
                 Ok(()) => {
-                    self.pace.start(began, self.pcm.read().ok());
+                    self.pace.start(began, self.pcm.read(false).ok());
                     return Ok(());
                 }
                 Err(Trouble::Suspended) => self.awake(stop)?,
@@ -91,13 +91,13 @@ impl Card {
     fn wait(&mut self, stop: &Stop) -> Result<Reading, Result<Trouble, Ended>> {
         let limit = clock::now() + SILENT.max(self.span(8));
         loop {
-            let early = self.sleep(limit);
+            let woke = self.sleep(limit);
             if stop.is_requested() {
                 return Err(Err(Ended::Stopped));
             }
             let reading = {
                 let _realtime = realtime::scope();
-                self.pcm.read()
+                self.pcm.read(woke)
             };
             match reading {
                 Ok(reading) if self.pace.is_ready(&reading) => return Ok(reading),
@@ -109,7 +109,7 @@ impl Card {
             if now > limit {
                 return Err(Err(self.gone(Trouble::NotReady)));
             }
-            if early {
+            if woke {
                 // It said that there is something, and there is not.
                 clock::sleep_until(now + self.span(1).divided(8));
             }
@@ -134,11 +134,12 @@ impl Card {
     /// One period.
     fn cycle(&mut self, reading: &Reading, process: &mut dyn Process) -> Result<Flow, Trouble> {
         let _realtime = realtime::scope();
-        let met = self.pace.begin(reading);
         match self.direction {
+            // First of all: a block that cannot be had is none.
             Direction::Capture => self.pcm.transfer(&mut self.block)?,
             Direction::Playback => self.block.fill(0.0),
         }
+        let met = self.pace.begin(reading);
         let side = Side {
             samples: &mut self.block,
             meets: met.meets,
@@ -201,5 +202,62 @@ impl Device for Card {
         hush();
         let ended = self.go(process.as_mut(), stop).unwrap_or_else(|ended| ended);
         (process, ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::units::{Channels, Rate};
+
+    use super::super::{AlsaSpec, params};
+    use super::*;
+
+    /// Notes of each block what came before it and where it ends.
+    #[derive(Default)]
+    struct Heard(Vec<(Frames, LocalTime)>);
+
+    impl Process for Heard {
+        fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+            let period = Rate::HZ_48000.span_of(Frames::new(48));
+            self.0.push((cycle.capture.skipped, cycle.capture.meets + period));
+            Flow::Continue
+        }
+    }
+
+    #[test]
+    fn a_block_that_could_not_be_had_is_not_booked() {
+        let settings = Settings {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            period: Frames::new(48),
+            periods: 2,
+        };
+        // In the configuration that comes with ALSA's library.
+        let spec: AlsaSpec = "null".parse().unwrap();
+        let alsa = spec.open(Direction::Capture).unwrap();
+        let coding = {
+            let (params, coding) = params::narrow(&spec, &alsa, settings).unwrap();
+            params::apply(&spec, &alsa, &params, settings).unwrap();
+            coding
+        };
+        let pcm = Pcm::new((alsa, false), (Direction::Capture, settings), coding).unwrap();
+        let losses = Losses::new(&spec);
+        let mut card = Card::new(pcm, (Direction::Capture, settings), Wakeup::Card, losses);
+        let (stop, mut heard) = (Stop::default(), Heard::default());
+        card.start(&stop).unwrap();
+        let reading = card.wait(&stop).unwrap();
+        card.cycle(&reading, &mut heard).unwrap();
+        let end = card.pace.end();
+        // It says where it is, and stops before the block is taken.
+        let reading = card.wait(&stop).unwrap();
+        card.pcm.halt();
+        assert_eq!(card.cycle(&reading, &mut heard), Err(Trouble::Stopped));
+        assert_eq!((heard.0.len(), card.pace.end()), (1, end), "nothing of it was heard or booked");
+        card.start(&stop).unwrap();
+        let reading = card.wait(&stop).unwrap();
+        card.cycle(&reading, &mut heard).unwrap();
+        let [(_, first), (skipped, second)] = heard.0[..] else { panic!("{:?}", heard.0) };
+        let apart = Rate::HZ_48000.frames_nearest(second - first) - Frames::new(48);
+        assert!(skipped > Frames::ZERO && skipped == apart, "{skipped} of {apart}");
     }
 }

@@ -2,14 +2,12 @@
 //!
 //! Which way it goes is a value: capture and playback are the same calls. A PCM gives its memory
 //! ([`Access::Mapped`]); where a plugin cannot, blocks are copied once more by reads and writes.
-#![expect(
-    unsafe_code,
-    reason = "waits with a limit below a millisecond, and keeps ALSA from printing"
-)]
+#![expect(unsafe_code, reason = "keeps ALSA from printing")]
 
 use ::alsa::PollDescriptors;
+use ::alsa::direct::pcm::Status;
 use ::alsa::pcm::{PCM, State};
-use ::alsa::poll::pollfd;
+use ::alsa::poll::{poll, pollfd};
 use tautline_dsp::card::{self, CardFormat};
 use tautline_io::{clock, realtime};
 use tautline_proto::device::{Direction, Settings};
@@ -68,8 +66,16 @@ pub(super) struct Reading {
 /// waits there; neither do calls for a PCM that was opened not to block.
 const PERMITTED: &str = "ALSA locks what only this thread uses, and the PCM does not block";
 
+/// Readings from memory before the card is asked again whether its driver adds a delay.
+const UNASKED: u32 = 31;
+
 /// An opened PCM.
 pub(super) struct Pcm {
+    /// Where the kernel leaves a card's state at each interrupt; before `pcm`, which cannot be closed
+    /// while this is held.
+    shared: Option<Status>,
+    /// How often the position may be taken from there before the card is asked.
+    unasked: u32,
     pcm: PCM,
     direction: Direction,
     settings: Settings,
@@ -81,11 +87,14 @@ pub(super) struct Pcm {
 }
 
 impl Pcm {
+    /// `is_card` says that nothing stands between the PCM and the card.
     pub(super) fn new(
-        pcm: PCM,
+        (pcm, is_card): (PCM, bool),
         (direction, settings): (Direction, Settings),
         (format, access): (CardFormat, Access),
     ) -> Result<Self, ::alsa::Error> {
+        // Not every architecture shares it.
+        let shared = if is_card { Status::new(&pcm).ok() } else { None };
         let polled = pcm.get()?;
         let samples = settings.channels.samples_in(settings.period);
         let copied = match access {
@@ -93,7 +102,8 @@ impl Pcm {
             Access::Copied => samples * format.bytes(),
         };
         let copied = vec![0; copied].into();
-        Ok(Self { pcm, direction, settings, format, access, polled, copied })
+        let unasked = 0;
+        Ok(Self { shared, unasked, pcm, direction, settings, format, access, polled, copied })
     }
 
     /// Starts it, from whatever state it is in. What plays begins with a whole buffer of silence,
@@ -117,29 +127,72 @@ impl Pcm {
         Ok(())
     }
 
+    /// As if it had starved or flooded.
+    #[cfg(test)]
+    pub(super) fn halt(&self) {
+        self.pcm.drop().unwrap();
+    }
+
     /// Lets it go on after the machine was asleep; `false` if that takes longer.
     pub(super) fn resume(&self) -> bool {
         let _permit = realtime::permit(PERMITTED);
         !matches!(self.pcm.resume().map_err(Trouble::from), Err(Trouble::NotReady))
     }
 
-    /// Waits until the PCM has something to say, no longer than `most`; whether it had. Blocks.
+    /// Waits until the PCM has something to say, about as long as `most`; whether it had. Blocks.
     pub(super) fn wait(&mut self, most: Span) -> bool {
-        let limit = clock::limit(most);
-        // SAFETY: the pointer and the length are those of one vector, the time lives in this frame
-        // and no signal mask is given.
-        let ready = unsafe {
-            let count = self.polled.len() as libc::nfds_t;
-            libc::ppoll(self.polled.as_mut_ptr(), count, &limit, core::ptr::null())
-        };
+        let millis = most.as_nanos() / Span::from_millis(1).as_nanos() + 1;
+        let ready = poll(&mut self.polled, millis.try_into().unwrap_or(i32::MAX));
         // A plugin may have to take its wake-up back. What went wrong the position tells.
         let _ = self.pcm.revents(&self.polled);
-        ready > 0
+        ready.is_ok_and(|ready| ready > 0)
     }
 
-    /// Where it is.
-    pub(super) fn read(&self) -> Result<Reading, Trouble> {
+    /// Where it is. If it `woke` this thread, that is what the kernel noted when it did.
+    pub(super) fn read(&mut self, woke: bool) -> Result<Reading, Trouble> {
         let _permit = realtime::permit(PERMITTED);
+        if woke && self.unasked > 0 {
+            self.unasked -= 1;
+            if let Some(reading) = self.noted() {
+                return Ok(reading);
+            }
+        }
+        let reading = self.ask()?;
+        // What a driver adds to the delay stands nowhere in memory.
+        let simple = reading.stamp.is_some() && reading.delay == self.held(reading.avail);
+        self.unasked = if simple { UNASKED } else { 0 };
+        Ok(reading)
+    }
+
+    /// Frames between the program and the converter if that is what the buffer holds.
+    fn held(&self, avail: Frames) -> Frames {
+        match self.direction {
+            Direction::Capture => avail,
+            Direction::Playback => {
+                let periods = i64::from(self.settings.periods);
+                Frames::new(self.settings.period.count() * periods) - avail
+            }
+        }
+    }
+
+    /// What the kernel noted at the last interrupt, without a system call. `None` where there is
+    /// more to it: it does not run, or this thread is late. Then another interrupt may be writing
+    /// there, and a position be read with the stamp of the one before.
+    fn noted(&self) -> Option<Reading> {
+        let shared = self.shared.as_ref()?;
+        let avail = Frames::new(self.pcm.avail_update().ok()?);
+        let stamp = instant(shared.htstamp());
+        let again = Frames::new(self.pcm.avail_update().ok()?);
+        let now = clock::now();
+        let period = self.settings.period;
+        let whole = avail == again && avail >= period && avail < period + period;
+        let runs = self.pcm.state_raw() == RUNNING;
+        let delay = self.held(avail);
+        (whole && runs && stamp.is_some()).then_some(Reading { now, avail, delay, stamp })
+    }
+
+    /// What the card says of itself, now.
+    fn ask(&self) -> Result<Reading, Trouble> {
         let status = self.pcm.status()?;
         let now = clock::now();
         match status.get_state() {
@@ -148,14 +201,11 @@ impl Pcm {
             State::Disconnected => return Err(Trouble::Unplugged),
             _ => return Err(Trouble::Stopped),
         }
-        let stamp = status.get_htstamp();
-        let stamp =
-            LocalTime::ZERO + Span::from_secs(stamp.tv_sec) + Span::from_nanos(stamp.tv_nsec);
         Ok(Reading {
             now,
             avail: Frames::new(status.get_avail()),
             delay: Frames::new(status.get_delay()),
-            stamp: (stamp > LocalTime::ZERO).then_some(stamp),
+            stamp: instant(status.get_htstamp()),
         })
     }
 
@@ -209,6 +259,12 @@ impl Pcm {
             }
         }
     }
+}
+
+/// A stamp of the kernel; `None` where it made none.
+fn instant(stamp: libc::timespec) -> Option<LocalTime> {
+    let stamp = LocalTime::ZERO + Span::from_secs(stamp.tv_sec) + Span::from_nanos(stamp.tv_nsec);
+    (stamp > LocalTime::ZERO).then_some(stamp)
 }
 
 const RUNNING: i32 = State::Running as i32;

@@ -129,7 +129,7 @@ fn blocks_that_are_copied_come_out_bit_for_bit() {
         params::apply(&spec, &alsa, &params, settings).unwrap();
     }
     let coding = (CardFormat::S16, Access::Copied);
-    let mut copied = Pcm::new(alsa, (direction, settings), coding).unwrap();
+    let mut copied = Pcm::new((alsa, false), (direction, settings), coding).unwrap();
     let mut block = [0.0; 96];
     copied.start(&mut block).unwrap();
     let values: Vec<i16> = (0..96).map(|n| n * 331 - 16_000).collect();
