@@ -2,6 +2,7 @@
 //! which there is nothing or a file.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::mpsc::{self, Sender};
@@ -21,6 +22,8 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
         "pcm.nothing { type null }\n\
          pcm.mono { type speex slave.pcm nothing }\n\
          pcm.around { type vdownmix slave.pcm nothing }\n\
+         pcm.encoder { type a52 slavepcm \"nothing\" rate 44100 channels 2 format S16_LE }\n\
+         pcm.lone { type copy slave.pcm encoder }\n\
          pcm.unknown { type nonsense }\n\
          pcm.wrong { type null colour \"blue\" }\n\
          pcm.itself { type plug slave.pcm itself }\n",
@@ -237,11 +240,56 @@ fn another_number_of_channels_is_refused_with_the_option_that_mends_it() {
         ("alsa:around", "it has 4 to 6 channels, not 2", "--channels 4"),
     ] {
         if let Err(error) = spec_opens(name) {
-            eprintln!("SKIPPED: {name} needs the package libasound2-plugins: {error}");
+            skipped(&format!("{name} needs the package libasound2-plugins: {error}"));
             continue;
         }
         let error = refused(name, Direction::Playback, settings());
         assert!(error.answer == holds && error.mend.contains(mend), "{error}");
+    }
+}
+
+/// Says so even where the output of tests that pass is kept back.
+fn skipped(why: &str) {
+    std::io::stderr().write_all(format!("SKIPPED: {why}\n").as_bytes()).expect("stderr");
+}
+
+#[test]
+fn a_rate_a_period_and_a_buffer_that_it_has_not_are_refused_with_those_that_it_has() {
+    let rate = Rate::new(44_100).unwrap();
+    let has = Settings { rate, period: Frames::new(768), ..settings() };
+    if let Err(error) = settle(&spec("alsa:lone"), Direction::Playback, has) {
+        return skipped(&format!("alsa:lone needs the package libasound2-plugins: {error}"));
+    }
+    for (wanted, answer, mend) in [
+        (
+            Settings { rate: Rate::HZ_48000, ..has },
+            "only at 44100 Hz, not at 48000",
+            "--rate 44100",
+        ),
+        (Settings { period: Frames::new(48), ..has }, "768 frames long, not 48", "--period 768"),
+        (Settings { periods: 1, ..has }, "not 1", "--periods 2"),
+    ] {
+        let error = refused("alsa:lone", Direction::Playback, wanted);
+        assert!(error.answer.contains(answer) && error.mend.contains(mend), "{error}");
+    }
+}
+
+#[test]
+fn a_card_that_is_not_there_is_answered_with_those_that_are() {
+    for name in ["alsa:hw:77", "alsa:plughw:77,1", "alsa:hw:Nosuch", "alsa:hw:CARD=31"] {
+        let error = refused(name, Direction::Capture, settings());
+        assert!(error.answer.contains("no such card"), "{error}");
+        assert!(error.mend.contains("taut devices"), "{error}");
+    }
+}
+
+#[test]
+fn an_option_that_is_one_of_the_commands_is_answered_with_that() {
+    for (option, mend) in
+        [("period=48", "--period 48"), ("periods=3", "--periods 3"), ("rate=44100", "--rate 44100")]
+    {
+        let answer = format!("alsa:null?{option}").parse::<DeviceSpec>().unwrap_err();
+        assert!(answer.mend.contains(mend), "{answer}");
     }
 }
 
@@ -256,7 +304,7 @@ fn spec_opens(name: &str) -> Result<(), DeviceError> {
 #[test]
 fn a_format_that_a_pcm_has_not_is_refused_with_those_that_it_has() {
     let Ok(()) = spec_opens("alsa:mono") else {
-        eprintln!("SKIPPED: alsa:mono needs the package libasound2-plugins");
+        skipped("alsa:mono needs the package libasound2-plugins");
         return;
     };
     let mono = Settings { channels: Channels::MONO, ..settings() };

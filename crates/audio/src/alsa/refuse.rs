@@ -1,10 +1,12 @@
 //! What a PCM answers that cannot be opened, set up or kept: sentences for people.
 
+use std::ffi::CString;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::Path;
 
+use ::alsa::Card;
 use tautline_proto::device::{DeviceError, Direction};
 
 use super::AlsaSpec;
@@ -31,6 +33,7 @@ pub(super) fn not_opened(
     (errno, said): (i32, &str),
 ) -> DeviceError {
     let (answer, mend) = match errno {
+        _ if spec.card().is_some_and(|card| !is_here(&card)) => (none_such(direction), name_one()),
         libc::ENOENT | libc::ENODEV | libc::ENXIO => (none_such(direction), name_one()),
         libc::EBUSY => busy(spec, direction),
         // `default` leads to a server on most desktops.
@@ -64,6 +67,11 @@ fn none_such(direction: Direction) -> String {
     format!("there is no such card or PCM that {does}")
 }
 
+/// Whether there is a card of this number or short name.
+fn is_here(card: &str) -> bool {
+    CString::new(card).is_ok_and(|card| Card::from_str(&card).is_ok())
+}
+
 /// The cards that are here, to be named.
 fn name_one() -> String {
     let names: Vec<String> = ::alsa::card::Iter::new()
@@ -73,9 +81,13 @@ fn name_one() -> String {
         })
         .collect();
     if names.is_empty() {
-        return "there is no card here; `aplay -L` lists the PCMs that need none".to_owned();
+        return "there is no card here; `taut devices` lists what is, and `aplay -L` every PCM"
+            .to_owned();
     }
-    format!("name one of {}, or what `aplay -L` lists", names.join(", "))
+    format!(
+        "name one of {}; `taut devices` says what they offer, and `aplay -L` lists other PCMs",
+        names.join(", ")
+    )
 }
 
 fn busy(spec: &AlsaSpec, direction: Direction) -> (String, String) {
