@@ -78,10 +78,10 @@ pub fn encode(format: SampleFormat, samples: &[f32], out: &mut [u8]) {
             let (whole, rest) = samples[..count].as_chunks::<LANES>();
             let (out_whole, out_rest) = out[..3 * count].as_chunks_mut::<{ 3 * LANES }>();
             for (coded, samples) in out_whole.iter_mut().zip(whole) {
-                store_24(samples.map(|sample| round(sample, FULL_24)).as_slice(), coded);
+                store_24(samples.map(|sample| round(sample, FULL_24)), coded);
             }
             for (coded, &sample) in out_rest.as_chunks_mut::<3>().0.iter_mut().zip(rest) {
-                store_24(&[round(sample, FULL_24)], coded);
+                *coded = big_endian_24(round(sample, FULL_24));
             }
         }
         SampleFormat::F32 => {
@@ -112,12 +112,20 @@ pub(crate) fn round(sample: f32, full: f32) -> i32 {
     (away ^ sign).wrapping_sub(sign)
 }
 
+/// Stores steps one after the other. Four bytes at a time, the last of which the next step overwrites,
+/// are half the instructions of three single ones.
 #[inline]
-fn store_24(steps: &[i32], out: &mut [u8]) {
-    for (coded, step) in out.as_chunks_mut::<3>().0.iter_mut().zip(steps) {
-        let [_, high, middle, low] = step.to_be_bytes();
-        *coded = [high, middle, low];
+fn store_24(steps: [i32; LANES], out: &mut [u8; 3 * LANES]) {
+    for lane in 0..LANES - 1 {
+        out[3 * lane..3 * lane + 4].copy_from_slice(&(steps[lane] << 8).to_be_bytes());
     }
+    out[3 * LANES - 3..].copy_from_slice(&big_endian_24(steps[LANES - 1]));
+}
+
+/// The lower three bytes of a step, the highest first.
+const fn big_endian_24(step: i32) -> [u8; 3] {
+    let [_, high, middle, low] = step.to_be_bytes();
+    [high, middle, low]
 }
 
 /// 0.0 in place of what is no number: infinity times a gain of zero would be NaN, and spread to

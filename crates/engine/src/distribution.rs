@@ -73,11 +73,11 @@ impl Distribution {
     pub fn record(&mut self, span: Span) {
         let value = span.as_nanos();
         let centre = *self.centre.get_or_insert(value);
-        let away = i128::from(value) - i128::from(centre);
+        let away = value.saturating_sub(centre);
         let [above, below] = &mut self.reach;
         let (bins, reach) =
             if away >= 0 { (&mut self.above, above) } else { (&mut self.below, below) };
-        let index = bin(away.unsigned_abs().min(u128::from(u64::MAX)) as u64);
+        let index = bin(away.unsigned_abs());
         bins[index] = bins[index].saturating_add(1);
         *reach = (*reach).max(index + 1);
         self.count += 1;

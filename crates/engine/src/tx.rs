@@ -97,6 +97,9 @@ impl Transmitter {
     }
 
     fn skip(&mut self, skipped: Frames) {
+        if skipped <= Frames::ZERO {
+            return;
+        }
         let link = &mut self.link;
         self.sender.skip(skipped, now(), |packet| {
             link.queue(&packet);

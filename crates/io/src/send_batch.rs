@@ -217,13 +217,7 @@ impl SendBatch {
         let mut outcome = Sent::default();
         let mut next = 0;
         while next < total {
-            let count = (total - next) as libc::c_uint;
-            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            // SAFETY: `count` laid-out messages begin at `next`, and all they point to lives.
-            let answer = unsafe {
-                let _permit = permit("the socket is non-blocking");
-                libc::sendmmsg(socket.fd(), self.messages.at(next), count, flags)
-            };
+            let answer = self.hand_over(socket, next, total - next);
             if answer > 0 {
                 outcome.sent += answer as u64;
                 next += answer as usize;
@@ -243,6 +237,28 @@ impl SendBatch {
             }
         }
         outcome
+    }
+
+    /// Hands `count` datagrams from `next` on to the kernel; how many it took, or below nothing.
+    ///
+    /// One alone, as most are, goes by `sendto`: of the arrays of `sendmmsg` the kernel first makes
+    /// copies, which takes a tenth of what a datagram costs.
+    fn hand_over(&self, socket: &Socket, next: usize, count: usize) -> isize {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let message = self.messages.at(next);
+        let _permit = permit("the socket is non-blocking");
+        // SAFETY: `count` laid-out messages begin at `next`, each of one vector and a name, and all
+        // they point to lives.
+        unsafe {
+            let header = &(*message).msg_hdr;
+            if count == 1 && header.msg_controllen == 0 {
+                let (bytes, len) = ((*header.msg_iov).iov_base, (*header.msg_iov).iov_len);
+                let (name, name_len) = (header.msg_name.cast(), header.msg_namelen);
+                let sent = libc::sendto(socket.fd(), bytes, len, flags, name, name_len);
+                return if sent < 0 { sent } else { 1 };
+            }
+            libc::sendmmsg(socket.fd(), message, count as libc::c_uint, flags) as isize
+        }
     }
 }
 

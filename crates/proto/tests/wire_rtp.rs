@@ -55,6 +55,30 @@ fn with_extension(profile: u16, elements: &[u8]) -> Vec<u8> {
     packet
 }
 
+proptest! {
+    #[test]
+    fn a_header_is_written_as_another_writer_has_it(
+        (sequence, timestamp, ssrc) in any::<(u16, u32, u32)>(),
+        (marker, payload_type, stamped) in any::<(bool, u8, bool)>(),
+    ) {
+        let stamps = header().stamps.filter(|_| stamped);
+        let ours = Header { sequence, timestamp, ssrc, marker, payload_type, stamps };
+        let mut written = [0xA5; STAMPED_HEADER_BYTES];
+        let len = ours.write(&mut written);
+        prop_assert_eq!(len, ours.bytes());
+        let mut theirs = rtp_types::RtpPacketBuilder::<&[u8], &[u8]>::new()
+            .sequence_number(sequence)
+            .timestamp(timestamp)
+            .ssrc(ssrc)
+            .marker_bit(marker)
+            .payload_type(payload_type & 0x7F);
+        if stamped {
+            theirs = theirs.extension(0xBEDE, &written[HEADER_BYTES + 4..]);
+        }
+        prop_assert_eq!(&theirs.write_vec().unwrap(), &written[..len]);
+    }
+}
+
 #[test]
 fn every_field_is_found_behind_sources_extension_and_padding() {
     let packet = Packet::parse(&EVERYTHING).unwrap();

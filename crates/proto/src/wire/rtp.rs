@@ -5,7 +5,7 @@
 mod carried;
 mod invalid;
 
-use rtp_types::{RtpPacket, RtpPacketBuilder};
+use rtp_types::RtpPacket;
 
 pub use self::carried::Carried;
 pub use self::invalid::Invalid;
@@ -31,8 +31,10 @@ const INSTANTS_BYTES: usize = 12;
 const ELEMENTS_BYTES: usize = ELEMENTS_END.next_multiple_of(4);
 /// Where the elements end and padding begins.
 const ELEMENTS_END: usize = 1 + CAPTURE_BYTES + 1 + INSTANTS_BYTES;
-/// Version 2, an extension, no padding, no contributing sources (RFC 3550 §5.1).
-const PLAIN_WITH_EXTENSION: u8 = 2 << 6 | 1 << 4;
+/// Version 2, no padding, no contributing sources (RFC 3550 §5.1).
+const VERSION: u8 = 2 << 6;
+/// The same with an extension.
+const PLAIN_WITH_EXTENSION: u8 = VERSION | 1 << 4;
 /// What stands before the elements: the form, and their length in words.
 const ELEMENTS_HEAD: [u8; 4] = {
     let form = ONE_BYTE_FORM.to_be_bytes();
@@ -290,16 +292,17 @@ impl Header {
     /// If `buffer` is shorter than [`Header::bytes`]: the caller laid it out.
     pub fn write(&self, buffer: &mut [u8]) -> usize {
         let elements = self.stamps.map(elements_of);
-        let mut builder = RtpPacketBuilder::<&[u8], &[u8]>::new()
-            .sequence_number(self.sequence)
-            .timestamp(self.timestamp)
-            .ssrc(self.ssrc)
-            .marker_bit(self.marker)
-            .payload_type(self.payload_type & 0x7F);
-        if let Some(elements) = &elements {
-            builder = builder.extension(ONE_BYTE_FORM, elements);
-        }
-        builder.write_into_unchecked(buffer)
+        let flags = VERSION | u8::from(elements.is_some()) << 4;
+        let kind = u8::from(self.marker) << 7 | self.payload_type & 0x7F;
+        let (fixed, rest) = buffer.split_at_mut(HEADER_BYTES);
+        fixed[..2].copy_from_slice(&[flags, kind]);
+        fixed[2..4].copy_from_slice(&self.sequence.to_be_bytes());
+        fixed[4..8].copy_from_slice(&self.timestamp.to_be_bytes());
+        fixed[8..].copy_from_slice(&self.ssrc.to_be_bytes());
+        let Some(elements) = elements else { return HEADER_BYTES };
+        rest[..ELEMENTS_HEAD.len()].copy_from_slice(&ELEMENTS_HEAD);
+        rest[ELEMENTS_HEAD.len()..][..ELEMENTS_BYTES].copy_from_slice(&elements);
+        STAMPED_HEADER_BYTES
     }
 }
 
