@@ -124,8 +124,8 @@ def a_card_that_is_pulled_out_is_taken_back():
 def a_card_that_is_pulled_out_while_it_plays_is_taken_back_and_plays():
     address = "rtp://127.0.0.1:5994"
     receiver = subprocess.Popen(
-        [guest.taut, "recv", "--from", address, "--output", "alsa:hw:Loopback,0,5", "--period", "480", "--periods",
-         "4", "--no-witness", "--report", "json", "--until-bye"],
+        [guest.taut, "recv", "--from", address, "--output", "alsa:hw:Loopback,0,5", "--period", "480",
+         "--periods", "4", "--no-witness", "--report", "json", "--until-bye"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     sender = subprocess.Popen(
         [guest.taut, "send", "--input", "tone:997", "--to", address, "--period", "480", "--ptime", "10ms",
