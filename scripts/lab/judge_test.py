@@ -61,8 +61,8 @@ class Judge(unittest.TestCase):
                   "unsure by 10000.0 us, more than 62.5 us", "median 80.0 us off")
         self.says(judge.expect(bad(uncertainty_ns=53_000), 5e6), "unsure by 53.0 us")
         self.says(judge.expect(bad(uncertainty_max_ns=63_000), 5e6), "unsure by 63.0 us")
-        self.says(judge.expect(bad(uncertainty_ns=84_000), 5e6, judge.COARSE), "unsure by 84.0 us")
-        self.says(judge.expect(bad(uncertainty_max_ns=251_000), 5e6, judge.COARSE), "unsure by 251.0 us")
+        self.says(judge.expect(bad(uncertainty_ns=105_000), 5e6, judge.COARSE), "unsure by 105.0 us")
+        self.says(judge.expect(bad(uncertainty_max_ns=334_000), 5e6, judge.COARSE), "unsure by 334.0 us")
 
     def test_cards_that_keep_the_same_time_prove_nothing_of_two_that_do_not(self):
         for drift in (0.0, None, -100.0, 84.0):
