@@ -17,6 +17,7 @@ use tautline_proto::device::{Device, DeviceError, Direction, Settings};
 use crate::{ChannelsOffered, DeviceDescription, Notes};
 
 mod card;
+mod configured;
 mod list;
 mod pace;
 mod params;

@@ -32,6 +32,11 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
         "pcm.best {{ type file format raw slave.pcm {{ type null }} file \"{}\" }}\n",
         folder.join("best.raw").display(),
     );
+    text += "pcm.asks { @args [ WHAT ] @args.WHAT { type string } type null }\n";
+    text += &format!(
+        "pcm.never {{ type file format raw slave.pcm {{ type null }} file \"{}\" }}\n",
+        folder.join("out-never.raw").display(),
+    );
     for format in CardFormat::BEST_FIRST {
         let file = |way: &str| folder.join(format!("{way}-{format}.raw")).display().to_string();
         text += &format!(
@@ -323,4 +328,15 @@ fn options_are_read_and_unknown_ones_are_answered_with_what_there_is() {
         let helps = ["name one", "wakeup=timer", "S24_3LE"];
         assert!(helps.iter().any(|help| answer.mend.contains(help)), "{answer}");
     }
+}
+
+#[test]
+fn a_list_names_the_pcms_of_a_configuration_and_opens_none() {
+    LazyLock::force(&FOLDER);
+    let untouched = FOLDER.join("out-never.raw");
+    let listed = tautline_audio::list();
+    let named = |name: &str| listed.iter().any(|device| device.name == name);
+    assert!(named("alsa:nothing") && named("alsa:itself") && named("alsa:never"), "{listed:?}");
+    assert!(!named("alsa:asks"), "it needs arguments");
+    assert!(!untouched.exists(), "opening a PCM of type file makes the file");
 }

@@ -6,14 +6,29 @@ use ::alsa::{Card, Output, ValueOr};
 use tautline_proto::device::Direction;
 use tautline_proto::time::Frames;
 
-use super::{AlsaSpec, params};
+use super::{AlsaSpec, configured, params};
 use crate::description::{DeviceDescription, Offers, Way};
 
 /// All of them. Each is opened for a moment: what it offers nobody else knows.
 pub(super) fn cards() -> Vec<DeviceDescription> {
     // What ALSA's library would print on standard error. Without it that is printed.
     let _said = Output::local_error_handler();
-    ::alsa::card::Iter::new().flatten().flat_map(|card| devices(card).unwrap_or_default()).collect()
+    let cards = ::alsa::card::Iter::new().flatten();
+    let cards = cards.flat_map(|card| devices(card).unwrap_or_default());
+    cards.chain(configured::names().into_iter().map(described)).collect()
+}
+
+/// A PCM of the user's own, which is named and not opened.
+fn described(name: String) -> DeviceDescription {
+    let why = "a PCM of a configuration is opened only when it is used".to_owned();
+    let offers = Offers::Unknown(why);
+    let ways = [Direction::Capture, Direction::Playback]
+        .map(|direction| Way { direction, offers: offers.clone() });
+    DeviceDescription {
+        name: format!("alsa:{name}"),
+        ways: ways.into(),
+        says: "of asound.conf or ~/.asoundrc".to_owned(),
+    }
 }
 
 /// The devices of a card; `None` if it went meanwhile.
