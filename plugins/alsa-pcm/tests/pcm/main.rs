@@ -11,15 +11,20 @@ mod offers;
 mod rewind;
 mod time;
 
-use std::io::Write;
+/// A host that tests of time are held against.
+#[path = "../../../../crates/cli/tests/program/common/host.rs"]
+#[expect(dead_code, reason = "each crate's tests use a part of it")]
+mod host;
+
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLockWriteGuard};
+
+pub(crate) use host::{skipped, timed};
 
 /// Streams run one at a time: on two cores they would wait for each other.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
+    host::TURN.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An even UDP port that is free together with the one above, below those that Linux gives to
@@ -31,12 +36,6 @@ pub(crate) fn free_udp_ports() -> u16 {
     let mut ports =
         (0..4096).map(|_| 24_000 + ((start + NEXT.fetch_add(2, Ordering::Relaxed)) & 0x0fff));
     ports.find(|port| free(*port) && free(*port + 1)).unwrap()
-}
-
-/// Says loudly that a test proves nothing here.
-pub(crate) fn skipped(test: &str, why: &str) {
-    let line = format!("SKIPPED: {test}: {why}\n");
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 /// Frames that are never silent, each unlike its neighbours.
