@@ -1,6 +1,7 @@
 //! ADDRESS as people write it: `rtp://HOST:PORT?iface=eth0`, or a `.sdp` file.
 
 use core::fmt;
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
@@ -224,6 +225,14 @@ impl Address {
         }
     }
 
+    /// The `.sdp` file that it names, if it does.
+    pub fn file(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Rtp { .. } => None,
+            Place::Sdp(path) => Some(path),
+        }
+    }
+
     /// Looks the host up, or reads the description. Takes as long as the system's resolver does.
     pub fn resolve(&self) -> Result<Resolved, AddressError> {
         match &self.place {
@@ -251,17 +260,21 @@ impl Address {
     }
 }
 
-/// Reads a description, but never much more than one may have.
+/// Reads a description, but never much more than one may have, and nothing that has to be waited
+/// for, such as a pipe that nobody writes.
 fn read_bounded(path: &Path) -> Result<Vec<u8>, AddressError> {
-    use std::io::Read;
     let most = tautline_proto::wire::sdp::MOST_BYTES as u64 + 1;
     let mut bytes = Vec::new();
-    std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)).map_err(
-        |error| {
-            let path = path.display();
-            AddressError::NotThere(format!("reading {path}: {error}; name the sender's .sdp file"))
-        },
-    )?;
+    let read = std::fs::metadata(path).and_then(|there| {
+        if !(there.is_file() || there.is_dir()) {
+            return Err(std::io::Error::other("it is a pipe or a device"));
+        }
+        std::fs::File::open(path)?.take(most).read_to_end(&mut bytes)
+    });
+    read.map_err(|error| {
+        let path = path.display();
+        AddressError::NotThere(format!("reading {path}: {error}; name the sender's .sdp file"))
+    })?;
     Ok(bytes)
 }
 

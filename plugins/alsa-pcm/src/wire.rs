@@ -38,7 +38,7 @@ use crate::keys::{Latency, PERIODS, Wish};
 const LOOK_UP: Span = Span::from_millis(600);
 /// All that opening may take, and what a busy host adds stays below a second. Announcements follow
 /// each other within half a second.
-const OPEN: Span = Span::from_millis(800);
+const OPEN: Span = Span::from_millis(700);
 
 /// Packets follow each other within 20 ms, so nobody sends here of whom nothing came for so long;
 /// a host that freezes now and then takes a few of them.
@@ -133,14 +133,20 @@ fn look_up(address: &Address) -> Result<Resolved, Complaint> {
     })?;
     let patience = std::time::Duration::from_nanos(LOOK_UP.as_nanos().unsigned_abs());
     let answer: Result<Resolved, AddressError> =
-        hear.recv_timeout(patience).map_err(|_| Complaint {
-            errno: libc::EHOSTUNREACH,
-            sentence: format!(
-                "looking up {address}: no answer within {LOOK_UP}; check the name server or give an \
-                 IP address"
-            ),
-        })?;
+        hear.recv_timeout(patience).map_err(|_| unanswered(address))?;
     Ok(answer?)
+}
+
+/// Who was asked where this is has not answered: a name server, or a disk.
+fn unanswered(address: &Address) -> Complaint {
+    let (doing, mend) = match address.file() {
+        Some(_) => ("reading", "copy the file to a disk of this machine"),
+        None => ("looking up", "check the name server or give an IP address"),
+    };
+    Complaint {
+        errno: libc::EHOSTUNREACH,
+        sentence: format!("{doing} {address}: no answer within {LOOK_UP}; {mend}"),
+    }
 }
 
 /// The socket that sends, but for what depends on the stream.
@@ -368,4 +374,24 @@ pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan
         until_bye: false,
         ledger: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_answer_is_called_what_it_is() {
+        let of = |text| unanswered(&Address::to_hear(text).unwrap()).sentence;
+        assert_eq!(
+            of("rtp://kitchen:5004"),
+            "looking up rtp://kitchen:5004: no answer within 600ms; check the name server or give \
+             an IP address"
+        );
+        assert_eq!(
+            of("/net/kitchen.sdp"),
+            "reading /net/kitchen.sdp: no answer within 600ms; copy the file to a disk of this \
+             machine"
+        );
+    }
 }

@@ -8,6 +8,7 @@ mod handle;
 mod life;
 mod object;
 mod offers;
+mod opens;
 mod rewind;
 mod time;
 
