@@ -166,7 +166,7 @@ pub(crate) fn open(
     spec: &AlsaSpec,
     direction: Direction,
     settings: Settings,
-    _notes: &Notes,
+    notes: &Notes,
 ) -> Result<Box<dyn Device>, DeviceError> {
     let pcm = spec.open(direction)?;
     let coding = {
@@ -176,8 +176,11 @@ pub(crate) fn open(
     };
     let pcm = pcm::Pcm::new((pcm, spec.is_card()), (direction, settings), coding)
         .map_err(|error| params::unusable(spec, error))?;
-    let losses = refuse::Losses::new(spec);
-    Ok(Box::new(card::Card::new(pcm, (direction, settings), spec.wakeup, losses)))
+    let timed = notes.prepare(format!(
+        "{spec}: there is no card behind it that sets the pace: a timer of this machine does"
+    ));
+    let says = (refuse::Losses::new(spec), timed);
+    Ok(Box::new(card::Card::new(pcm, (direction, settings), spec.wakeup, says)))
 }
 
 /// Those that are here.

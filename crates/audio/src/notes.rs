@@ -1,22 +1,57 @@
 //! What a device has to tell people while it runs, sentence by sentence.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Sentences for whoever asks. Clones share them.
 ///
 /// Written by decoder, recorder and opener threads and read by a session; never touched on a
-/// device's thread, because it locks.
+/// device's thread, because it locks: that has an [`Occasion`].
 #[derive(Debug, Clone, Default)]
-pub struct Notes(Arc<Mutex<Vec<String>>>);
+pub struct Notes(Arc<Mutex<Book>>);
+
+#[derive(Debug, Default)]
+struct Book {
+    left: Vec<String>,
+    prepared: Vec<(Arc<AtomicBool>, String)>,
+}
+
+/// By which a device's thread leaves a sentence that was prepared. Wait-free.
+#[derive(Debug)]
+pub struct Occasion(Arc<AtomicBool>);
+
+impl Occasion {
+    /// It has come.
+    pub fn arises(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 impl Notes {
+    fn book(&self) -> std::sync::MutexGuard<'_, Book> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Leaves a sentence.
     pub fn add(&self, sentence: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sentence);
+        self.book().left.push(sentence);
+    }
+
+    /// Prepares a sentence, to be left once when its occasion arises. The same again takes its place.
+    pub fn prepare(&self, sentence: String) -> Occasion {
+        let occasion = Arc::new(AtomicBool::new(false));
+        let mut book = self.book();
+        book.prepared.retain(|(_, other)| *other != sentence);
+        book.prepared.push((Arc::clone(&occasion), sentence));
+        Occasion(occasion)
     }
 
     /// Takes the sentences that were left since the last time.
     pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut book = self.book();
+        let arose = book.prepared.extract_if(.., |(flag, _)| flag.load(Ordering::Relaxed));
+        let arose: Vec<String> = arose.map(|(_, sentence)| sentence).collect();
+        book.left.extend(arose);
+        std::mem::take(&mut book.left)
     }
 }

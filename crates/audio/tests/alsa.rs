@@ -140,6 +140,8 @@ fn run(name: &str, direction: Direction, periods: usize) -> (Told, Ended) {
     let process = Box::new(Runs { direction, left: periods, sound, told: room, teller });
     let mut opened = open(&spec(name), direction, settings(), extras()).expect(name);
     let (process, ended) = opened.device.run(process, &Stop::default());
+    let notes = opened.notes.take();
+    assert!(matches!(&notes[..], [note] if note.contains("a timer")), "{notes:?}");
     drop((process, opened));
     (told.recv().expect(name), ended)
 }

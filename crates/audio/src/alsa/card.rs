@@ -10,6 +10,7 @@ use super::Wakeup;
 use super::pace::Pace;
 use super::pcm::{Pcm, Reading, Trouble, hush};
 use super::refuse::Losses;
+use crate::notes::Occasion;
 
 /// How long a card may be silent before it counts as gone: a host may freeze for a tenth of that.
 const SILENT: Span = Span::from_millis(500);
@@ -27,6 +28,8 @@ pub(super) struct Card {
     pace: Pace,
     block: Box<[f32]>,
     losses: Losses,
+    /// It was found that there is no card.
+    timed: Occasion,
     /// Starts since the last block.
     starts: u32,
     xruns: u32,
@@ -37,11 +40,11 @@ impl Card {
         pcm: Pcm,
         (direction, settings): (Direction, Settings),
         wakeup: Wakeup,
-        losses: Losses,
+        (losses, timed): (Losses, Occasion),
     ) -> Self {
         let block = vec![0.0; settings.channels.samples_in(settings.period)].into();
         let pace = Pace::new(direction, settings);
-        Self { pcm, direction, settings, wakeup, pace, block, losses, starts: 0, xruns: 0 }
+        Self { pcm, direction, settings, wakeup, pace, block, losses, timed, starts: 0, xruns: 0 }
     }
 
     /// Starts, or starts again after an xrun.
@@ -140,6 +143,9 @@ impl Card {
             Direction::Playback => self.block.fill(0.0),
         }
         let met = self.pace.begin(reading);
+        if self.pace.is_timed() {
+            self.timed.arises();
+        }
         let side = Side {
             samples: &mut self.block,
             meets: met.meets,
@@ -241,7 +247,7 @@ mod tests {
             coding
         };
         let pcm = Pcm::new((alsa, false), (Direction::Capture, settings), coding).unwrap();
-        let losses = Losses::new(&spec);
+        let losses = (Losses::new(&spec), crate::Notes::default().prepare(String::new()));
         let mut card = Card::new(pcm, (Direction::Capture, settings), Wakeup::Card, losses);
         let (stop, mut heard) = (Stop::default(), Heard::default());
         card.start(&stop).unwrap();

@@ -88,6 +88,11 @@ impl Pace {
         self.timer = Some(CardRing::new(self.direction, clock, &self.settings));
     }
 
+    /// Whether there is no card, and a timer in its place.
+    pub(super) fn is_timed(&self) -> bool {
+        self.timer.is_some()
+    }
+
     /// The frame at the converter.
     fn position(&self, reading: &Reading) -> i64 {
         match self.direction {
