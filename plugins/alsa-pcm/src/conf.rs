@@ -10,7 +10,7 @@ use alsa_sys::{
     snd_config_iterator_entry, snd_config_iterator_first, snd_config_iterator_next, snd_config_t,
 };
 
-use crate::ffi::snd_lib_error;
+use crate::ffi;
 use crate::keys::Value;
 
 /// The keys of one compound, in order.
@@ -76,16 +76,16 @@ pub(crate) unsafe fn text(text: *const c_char) -> String {
 }
 
 /// Says one sentence where ALSA says its own: by the handler that the application installed, or to
-/// standard error. Never to standard output.
+/// standard error. Never to standard output, and only on threads of the application's that called
+/// us: its handler need know no others.
 pub(crate) fn complain(sentence: &str) {
     if sentence.is_empty() {
         return;
     }
     let Ok(sentence) = CString::new(sentence.replace('\0', "?")) else { return };
-    // SAFETY: the library sets it before any plugin is loaded and never to null; format and
-    // arguments fit.
-    unsafe {
-        if let Some(say) = snd_lib_error {
+    if let Some(say) = ffi::say() {
+        // SAFETY: format and arguments fit, and end.
+        unsafe {
             say(c"tautline".as_ptr(), 0, c"pcm".as_ptr(), 0, c"%s".as_ptr(), sentence.as_ptr());
         }
     }

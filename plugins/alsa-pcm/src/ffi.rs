@@ -87,7 +87,8 @@ pub(crate) struct Callbacks {
 }
 
 /// `snd_lib_error_handler_t`
-type Say = unsafe extern "C" fn(*const c_char, c_int, *const c_char, c_int, *const c_char, ...);
+pub(crate) type Say =
+    unsafe extern "C" fn(*const c_char, c_int, *const c_char, c_int, *const c_char, ...);
 
 unsafe extern "C" {
     pub(crate) fn snd_pcm_ioplug_create(
@@ -109,9 +110,16 @@ unsafe extern "C" {
         count: c_uint,
         list: *const c_uint,
     ) -> c_int;
-    /// The handler of messages in force: the library's own, which writes to standard error, or the
-    /// application's.
-    pub(crate) static snd_lib_error: Option<Say>;
+    /// Where the handler of messages in force is written: see [`say`].
+    static mut snd_lib_error: Option<Say>;
+}
+
+/// The handler of messages in force: the library's own, which writes to standard error, or the
+/// application's (`snd_lib_error_set_handler`).
+pub(crate) fn say() -> Option<Say> {
+    // SAFETY: a word that the library sets before any plugin is loaded; the application may write it
+    // at any time, so nobody makes a reference to it and it is read anew each time.
+    unsafe { (&raw const snd_lib_error).read_volatile() }
 }
 
 // What the header's compiler makes of the same on 64-bit hosts; `tests/pcm/object.rs` asks it.

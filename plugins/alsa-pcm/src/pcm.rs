@@ -7,6 +7,7 @@ mod transfer;
 mod waiting;
 
 use core::ffi::c_int;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use alsa_sys::{SND_PCM_STATE_DRAINING, SND_PCM_STATE_RUNNING};
 use tautline_dsp::card::CardFormat;
@@ -75,6 +76,9 @@ pub(crate) struct Pcm {
     hardware: Option<Hardware>,
     software: Software,
     stream: Option<Stream>,
+    /// What the stream's thread has to say until one of the application's calls: that may be the one
+    /// on which its handler of messages expects it.
+    notes: (Sender<String>, Receiver<String>),
     order: Order,
     /// Whether the application stopped this stint: it plays no more, whoever still waits for it.
     stopped: bool,
@@ -102,6 +106,7 @@ impl Pcm {
             hardware: None,
             software: Software { least: 1, stop: i64::MAX, boundary: i64::MAX },
             stream: None,
+            notes: channel(),
             order: Order { stint: 0, mode: Mode::Stopped },
             stopped: false,
             application: (0, 0),
@@ -164,7 +169,8 @@ impl Pcm {
         };
         if !self.stream.as_ref().is_some_and(fits) {
             self.close()?;
-            self.stream = Some(Stream::start(&self.reached, self.direction, shape)?);
+            self.stream =
+                Some(Stream::start(&self.reached, self.direction, shape, self.notes.0.clone())?);
             (self.ever, self.order.stint) = (0, 0);
         }
         (self.application, self.moved, self.told) = ((0, 0), 0, 0);
@@ -341,6 +347,11 @@ impl Pcm {
                 self.position() - self.application.0 + frames(self.latency())
             }
         }
+    }
+
+    /// What was noted since it was asked last.
+    pub(crate) fn noted(&self) -> Vec<String> {
+        self.notes.1.try_iter().collect()
     }
 
     /// Ends the stream, with goodbye.

@@ -142,7 +142,14 @@ unsafe fn enter<T>(
     }
     // SAFETY: as promised.
     let (view, seen) = unsafe { look(io) };
-    match catch_unwind(AssertUnwindSafe(|| act(plug, &view, &seen))) {
+    let acted = catch_unwind(AssertUnwindSafe(|| {
+        let answer = act(plug, &view, &seen);
+        // The application's handler of messages may call us.
+        let noted = plug.pcm().noted();
+        noted.iter().for_each(|note| complain(note));
+        answer
+    }));
+    match acted {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(complaint)) => {
             complain(&complaint.sentence);

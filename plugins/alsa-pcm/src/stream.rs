@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use rtrb::Consumer;
@@ -20,7 +20,6 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::card::{Card, End};
 use crate::complaint::Complaint;
-use crate::conf::complain;
 use crate::ends::{Feeder, Giver};
 use crate::shared::Shared;
 use crate::track::Track;
@@ -69,11 +68,13 @@ const REFUSED: &str = "the system refused";
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Stream {
-    /// Starts the stream and waits until its card runs.
+    /// Starts the stream and waits until its card runs. `notes` is told what the application's user
+    /// is to know.
     pub(crate) fn start(
         reached: &Reached,
         direction: Direction,
         shape: Shape,
+        notes: Sender<String>,
     ) -> Result<Self, Complaint> {
         let device = shape.device;
         let channels = device.channels.count();
@@ -92,8 +93,8 @@ impl Stream {
                 let run = move || {
                     let tell = &mut |progress: &Progress<'_>| follow(&told, progress, promise);
                     let report = engine.run(card, &OPTIONS, &asked, tell)?;
-                    let refused = report.notes.iter().filter(|note| note.starts_with(REFUSED));
-                    refused.for_each(|note| complain(note));
+                    let refused = |note: &&String| note.starts_with(REFUSED);
+                    tell_all(&notes, report.notes.iter().filter(refused));
                     Ok(())
                 };
                 (spawn(run)?, Held::Playing(track))
@@ -111,7 +112,7 @@ impl Stream {
                     let mut said = 0;
                     let tell = &mut |progress: &Progress<'_>| {
                         follow(&told, progress, promise);
-                        said = speak(progress.notes, said);
+                        said = speak(&notes, progress.notes, said);
                     };
                     engine.run(card, &OPTIONS, &asked, tell).map(drop).map_err(Complaint::from)
                 };
@@ -164,13 +165,18 @@ fn follow(shared: &Shared, progress: &Progress<'_>, promise: Span) {
     shared.set_latency(latency.unwrap_or(promise).as_nanos());
 }
 
-/// Says what the engine notes after the first `said` notes, such as that what is sent is not what
+/// Tells what the engine notes after the first `said` notes, such as that what is sent is not what
 /// the application records; how many there are by now.
-fn speak(notes: &[String], said: usize) -> usize {
+fn speak(to: &Sender<String>, notes: &[String], said: usize) -> usize {
     // Whoever runs somebody else's program did not ask for its threads to be real-time ones.
     let fine = |note: &&String| note.starts_with("the device's thread runs as");
-    notes.iter().skip(said).filter(|note| !fine(note)).for_each(|note| complain(note));
+    tell_all(to, notes.iter().skip(said).filter(|note| !fine(note)));
     notes.len()
+}
+
+fn tell_all<'a>(to: &Sender<String>, notes: impl Iterator<Item = &'a String>) {
+    // Nobody listens any more only if the PCM has gone.
+    notes.for_each(|note| drop(to.send(note.clone())));
 }
 
 type Answer = Result<(), Complaint>;
