@@ -168,6 +168,19 @@ impl Handle {
         answer(unsafe { snd_pcm_pause(self.0, on.into()) }.into())
     }
 
+    /// Whether it offers to resume after the host slept.
+    pub(crate) fn can_resume(&self) -> bool {
+        // SAFETY: parameters for those in force, on a PCM that is set up.
+        unsafe {
+            let mut hardware = null_mut();
+            snd_pcm_hw_params_malloc(&raw mut hardware);
+            let current = snd_pcm_hw_params_current(self.0, hardware);
+            let can = current == 0 && snd_pcm_hw_params_can_resume(hardware) == 1;
+            snd_pcm_hw_params_free(hardware);
+            can
+        }
+    }
+
     /// Waits until it can move frames, or says why it cannot.
     pub(crate) fn wait(&self) -> Result<i64, i32> {
         // SAFETY: a PCM that is open.

@@ -6,7 +6,7 @@ use tautline_proto::time::Span;
 
 use crate::far::Far;
 use crate::handle::{Asked, Handle, answer};
-use crate::{alone, free_udp_ports, heard_as, sound};
+use crate::{free_udp_ports, heard_as, sound, timed};
 
 /// Half a second, of which the card takes little until a test has said all.
 const ROOMY: u64 = 24_000;
@@ -23,7 +23,6 @@ fn forward(pcm: &Handle, frames: i64) -> Result<i64, i32> {
 
 /// What is heard of a buffer of this sound, of which `then` changes something while it is played.
 fn heard(sent: &[i16], then: impl FnOnce(&Handle)) -> Vec<f32> {
-    let _turn = alone();
     let far = Far::listen(Span::from_millis(300));
     let pcm = Handle::to_play(far.port, "latency \"300ms\"");
     pcm.set(Asked { buffer: ROOMY, ..Asked::default() }).unwrap();
@@ -37,59 +36,66 @@ fn heard(sent: &[i16], then: impl FnOnce(&Handle)) -> Vec<f32> {
 
 #[test]
 fn what_is_taken_back_and_written_anew_is_heard_as_written_last() {
-    let (sent, anew) = (sound(ROOMY as usize, 1), sound(9600, 2));
-    let heard = heard(&sent, |pcm| {
-        assert_eq!(rewind(pcm, 9600), Ok(9600));
-        pcm.play(&anew);
+    timed(|| {
+        let (sent, anew) = (sound(ROOMY as usize, 1), sound(9600, 2));
+        let heard = heard(&sent, |pcm| {
+            assert_eq!(rewind(pcm, 9600), Ok(9600));
+            pcm.play(&anew);
+        });
+        assert!(heard == [heard_as(&sent[..14_400]), heard_as(&anew)].concat(), "{}", heard.len());
     });
-    assert!(heard == [heard_as(&sent[..14_400]), heard_as(&anew)].concat(), "{}", heard.len());
 }
 
 #[test]
 fn what_is_taken_back_is_not_heard() {
-    let (sent, anew) = (sound(ROOMY as usize, 1), sound(2400, 2));
-    let heard = heard(&sent, |pcm| {
-        assert_eq!(rewind(pcm, 9600), Ok(9600));
-        pcm.play(&anew);
+    timed(|| {
+        let (sent, anew) = (sound(ROOMY as usize, 1), sound(2400, 2));
+        let heard = heard(&sent, |pcm| {
+            assert_eq!(rewind(pcm, 9600), Ok(9600));
+            pcm.play(&anew);
+        });
+        assert!(heard == [heard_as(&sent[..14_400]), heard_as(&anew)].concat(), "{}", heard.len());
     });
-    assert!(heard == [heard_as(&sent[..14_400]), heard_as(&anew)].concat(), "{}", heard.len());
 }
 
 #[test]
 fn what_is_taken_back_and_left_as_it_was_is_heard() {
-    let sent = sound(ROOMY as usize, 1);
-    let heard = heard(&sent, |pcm| {
-        assert_eq!(rewind(pcm, 9600), Ok(9600));
-        pcm.avail().unwrap();
-        assert_eq!(forward(pcm, 4800), Ok(4800));
+    timed(|| {
+        let sent = sound(ROOMY as usize, 1);
+        let heard = heard(&sent, |pcm| {
+            assert_eq!(rewind(pcm, 9600), Ok(9600));
+            pcm.avail().unwrap();
+            assert_eq!(forward(pcm, 4800), Ok(4800));
+        });
+        assert!(heard == heard_as(&sent[..19_200]), "{}", heard.len());
     });
-    assert!(heard == heard_as(&sent[..19_200]), "{}", heard.len());
 }
 
 #[test]
 fn a_recorder_that_goes_back_reads_the_same_again() {
-    let _turn = alone();
-    let port = free_udp_ports();
-    let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 1");
-    let player = Handle::to_play(port, "latency \"300ms\"");
-    for pcm in [&recorder, &player] {
-        pcm.set(Asked { buffer: ROOMY, ..Asked::default() }).unwrap();
-    }
-    recorder.ask(snd_pcm_start).unwrap();
-    player.play(&sound(ROOMY as usize, 3));
-    player.ask(snd_pcm_start).unwrap();
-    let (mut first, mut again) = ([0; 2 * 960], [0; 2 * 960]);
-    // Two seconds are more than the latency.
-    let mut left = 100;
-    while first[0] == 0 {
-        assert!(left > 0, "nothing was heard");
-        left -= 1;
-        assert_eq!(recorder.read(&mut first, 960), Ok(960));
-    }
-    assert_eq!(rewind(&recorder, 720), Ok(720));
-    assert_eq!(recorder.read(&mut again, 960), Ok(960));
-    assert_eq!(again[..2 * 720], first[2 * 240..]);
-    let sample = |at: usize| i16::from_le_bytes([again[2 * at], again[2 * at + 1]]);
-    // Where it ends it goes on.
-    assert_ne!(sample(720), 0);
+    timed(|| {
+        let port = free_udp_ports();
+        let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 1");
+        let player = Handle::to_play(port, "latency \"300ms\"");
+        for pcm in [&recorder, &player] {
+            pcm.set(Asked { buffer: ROOMY, ..Asked::default() }).unwrap();
+        }
+        recorder.ask(snd_pcm_start).unwrap();
+        player.play(&sound(ROOMY as usize, 3));
+        player.ask(snd_pcm_start).unwrap();
+        let (mut first, mut again) = ([0; 2 * 960], [0; 2 * 960]);
+        // Two seconds are more than the latency.
+        let mut left = 100;
+        while first[0] == 0 {
+            assert!(left > 0, "nothing was heard");
+            left -= 1;
+            assert_eq!(recorder.read(&mut first, 960), Ok(960));
+        }
+        assert_eq!(rewind(&recorder, 720), Ok(720));
+        assert_eq!(recorder.read(&mut again, 960), Ok(960));
+        assert_eq!(again[..2 * 720], first[2 * 240..]);
+        let sample = |at: usize| i16::from_le_bytes([again[2 * at], again[2 * at + 1]]);
+        // Where it ends it goes on.
+        assert_ne!(sample(720), 0);
+    });
 }

@@ -74,59 +74,62 @@ fn delay_is_true_to_the_far_dac_where_the_latency_follows_the_packets() {
 
 #[test]
 fn before_the_start_delay_is_what_lies_in_the_buffer_and_the_way() {
-    let _turn = alone();
-    let far = Far::listen(Span::from_millis(300));
-    let pcm = Handle::to_play(far.port, "latency \"300ms\"");
-    pcm.set(Asked::default()).unwrap();
-    let way = Rate::HZ_48000.frames_nearest(Span::from_millis(300)).count();
-    let near = |delay: i64, expected: i64| (delay - expected).abs() <= 24;
-    assert!(near(pcm.delay().unwrap(), way), "{:?}", pcm.delay());
-    pcm.play(&[1; PERIOD]);
-    assert_eq!(pcm.state(), alsa_sys::SND_PCM_STATE_PREPARED);
-    assert!(near(pcm.delay().unwrap(), way + PERIOD as i64), "{:?}", pcm.delay());
-    // It stands still, and so does its delay.
-    pcm.ask(snd_pcm_prepare).unwrap();
-    assert!(near(pcm.delay().unwrap(), way), "{:?}", pcm.delay());
-    let recorder = Handle::to_record(free_udp_ports(), "latency \"300ms\" rate 48000 channels 1");
-    recorder.set(Asked::default()).unwrap();
-    assert!(near(recorder.delay().unwrap(), way), "{:?}", recorder.delay());
+    timed(|| {
+        let far = Far::listen(Span::from_millis(300));
+        let pcm = Handle::to_play(far.port, "latency \"300ms\"");
+        pcm.set(Asked::default()).unwrap();
+        let way = Rate::HZ_48000.frames_nearest(Span::from_millis(300)).count();
+        let near = |delay: i64, expected: i64| (delay - expected).abs() <= 24;
+        assert!(near(pcm.delay().unwrap(), way), "{:?}", pcm.delay());
+        pcm.play(&[1; PERIOD]);
+        assert_eq!(pcm.state(), alsa_sys::SND_PCM_STATE_PREPARED);
+        assert!(near(pcm.delay().unwrap(), way + PERIOD as i64), "{:?}", pcm.delay());
+        // It stands still, and so does its delay.
+        pcm.ask(snd_pcm_prepare).unwrap();
+        assert!(near(pcm.delay().unwrap(), way), "{:?}", pcm.delay());
+        let recorder =
+            Handle::to_record(free_udp_ports(), "latency \"300ms\" rate 48000 channels 1");
+        recorder.set(Asked::default()).unwrap();
+        assert!(near(recorder.delay().unwrap(), way), "{:?}", recorder.delay());
+    });
 }
 
 #[test]
 fn a_recorders_delay_is_true_to_the_far_adc_within_half_a_millisecond() {
-    let _turn = alone();
-    let (port, link_offset) = (free_udp_ports(), Span::from_millis(300));
-    let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 1");
-    let player = Handle::to_play(port, "latency \"300ms\"");
-    let roomy = Asked { buffer: 24_000, ..Asked::default() };
-    recorder.set(roomy).unwrap();
-    player.set(roomy).unwrap();
-    recorder.ask(snd_pcm_start).unwrap();
-    let silence = [0; PERIOD];
-    (0..25).for_each(|_| player.play(&silence));
-    player.ask(snd_pcm_start).unwrap();
-    let (mut played, mut heard) = (Vec::new(), Vec::new());
-    for block in 1..=300 {
-        let mut bytes = [0; 2 * PERIOD];
-        let (now, delay) = asked(&recorder);
-        assert_eq!(recorder.read(&mut bytes, PERIOD), Ok(PERIOD as i64));
-        if let Some(at) = bytes.chunks(2).position(|sample| sample != [0, 0]) {
-            heard.push(now - delay + Rate::HZ_48000.span_of(Frames::from_len(at)));
+    timed(|| {
+        let (port, link_offset) = (free_udp_ports(), Span::from_millis(300));
+        let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 1");
+        let player = Handle::to_play(port, "latency \"300ms\"");
+        let roomy = Asked { buffer: 24_000, ..Asked::default() };
+        recorder.set(roomy).unwrap();
+        player.set(roomy).unwrap();
+        recorder.ask(snd_pcm_start).unwrap();
+        let silence = [0; PERIOD];
+        (0..25).for_each(|_| player.play(&silence));
+        player.ask(snd_pcm_start).unwrap();
+        let (mut played, mut heard) = (Vec::new(), Vec::new());
+        for block in 1..=300 {
+            let mut bytes = [0; 2 * PERIOD];
+            let (now, delay) = asked(&recorder);
+            assert_eq!(recorder.read(&mut bytes, PERIOD), Ok(PERIOD as i64));
+            if let Some(at) = bytes.chunks(2).position(|sample| sample != [0, 0]) {
+                heard.push(now - delay + Rate::HZ_48000.span_of(Frames::from_len(at)));
+            }
+            if block % 10 == 0 && played.len() < IMPULSES {
+                played.push(promised(&player) - link_offset);
+                let mut impulse = silence;
+                impulse[0] = 16_384;
+                player.play(&impulse);
+            } else {
+                player.play(&silence);
+            }
         }
-        if block % 10 == 0 && played.len() < IMPULSES {
-            played.push(promised(&player) - link_offset);
-            let mut impulse = silence;
-            impulse[0] = 16_384;
-            player.play(&impulse);
-        } else {
-            player.play(&silence);
-        }
-    }
-    assert_eq!(heard.len(), IMPULSES);
-    let errors: Vec<_> =
-        heard.iter().zip(&played).map(|(heard, played)| *heard - *played).collect();
-    println!("recorded less played: {errors:?}");
-    assert!(errors.iter().all(|error| error.abs() <= Span::from_micros(500)), "{errors:?}");
+        assert_eq!(heard.len(), IMPULSES);
+        let errors: Vec<_> =
+            heard.iter().zip(&played).map(|(heard, played)| *heard - *played).collect();
+        println!("recorded less played: {errors:?}");
+        assert!(errors.iter().all(|error| error.abs() <= Span::from_micros(500)), "{errors:?}");
+    });
 }
 
 /// When drain returned less when the last frame met the far DAC. The far end keeps more than it is
@@ -161,19 +164,20 @@ fn drain_returns_when_the_far_end_has_played_and_not_before() {
 
 #[test]
 fn drain_begins_what_was_not_started() {
-    let _turn = alone();
-    let far = Far::listen(Span::from_millis(300));
-    let pcm = Handle::to_play(far.port, "latency \"300ms\"");
-    pcm.set(Asked::default()).unwrap();
-    let sent = sound(2400, 3);
-    pcm.play(&sent);
-    pcm.ask(snd_pcm_drain).unwrap();
-    let returned = now();
-    drop(pcm);
-    let (heard, _) = far.end();
-    let samples: Vec<f32> = heard.iter().map(|(_, sample)| *sample).collect();
-    assert_eq!(samples, heard_as(&sent));
-    assert!(returned >= heard.last().unwrap().0);
+    timed(|| {
+        let far = Far::listen(Span::from_millis(300));
+        let pcm = Handle::to_play(far.port, "latency \"300ms\"");
+        pcm.set(Asked::default()).unwrap();
+        let sent = sound(2400, 3);
+        pcm.play(&sent);
+        pcm.ask(snd_pcm_drain).unwrap();
+        let returned = now();
+        drop(pcm);
+        let (heard, _) = far.end();
+        let samples: Vec<f32> = heard.iter().map(|(_, sample)| *sample).collect();
+        assert_eq!(samples, heard_as(&sent));
+        assert!(returned >= heard.last().unwrap().0);
+    });
 }
 
 /// Of an application that keeps as little in the buffer as two periods allow.
