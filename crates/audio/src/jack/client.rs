@@ -141,9 +141,12 @@ impl Client {
             return false;
         };
         // SAFETY: client and port are open; the texts end in zeros, and ours lasts as long as the
-        // port.
+        // port, if the server still knows it.
         let answer = unsafe {
             let own = (self.library.port_name)(port.0.as_ptr());
+            if own.is_null() {
+                return false;
+            }
             let (from, to) = match self.direction {
                 Direction::Capture => (counterpart.as_ptr(), own),
                 Direction::Playback => (own, counterpart.as_ptr()),

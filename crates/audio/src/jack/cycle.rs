@@ -9,13 +9,14 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use super::cycle_clock::{CycleClock, Told, Trouble};
 use super::latency::Latency;
 
-/// The samples of one cycle, port by port; a port for each channel, all of one length.
+/// The samples of one cycle, port by port; a port for each channel, all of one length. A server may
+/// have no buffer for one, as PipeWire's has none while a port comes or goes.
 pub(crate) trait Ports {
-    /// What came in at this channel's port.
-    fn heard(&self, channel: usize) -> &[f32];
+    /// What came in at this channel's port; silence if `None`.
+    fn heard(&self, channel: usize) -> Option<&[f32]>;
 
-    /// What goes out at this channel's port.
-    fn played(&mut self, channel: usize) -> &mut [f32];
+    /// What goes out at this channel's port, if anything can.
+    fn played(&mut self, channel: usize) -> Option<&mut [f32]>;
 }
 
 /// A wake-up, as the callback finds it.
@@ -93,9 +94,9 @@ impl Adaptor {
         while from < frames {
             let to = frames.min(from + period.as_len());
             let block = &mut self.block[..(to - from) * count];
-            match self.direction {
-                Direction::Capture => interleave(ports, count, from, block),
-                Direction::Playback => block.fill(0.0),
+            block.fill(0.0);
+            if self.direction == Direction::Capture {
+                interleave(ports, count, from, block);
             }
             let side = Side {
                 samples: block,
@@ -121,7 +122,9 @@ impl Adaptor {
     pub(crate) fn silence(&self, ports: &mut impl Ports, from: usize) {
         if self.direction == Direction::Playback {
             for channel in 0..self.settings.channels.count() {
-                ports.played(channel)[from..].fill(0.0);
+                if let Some(out) = ports.played(channel) {
+                    out[from..].fill(0.0);
+                }
             }
         }
     }
@@ -129,15 +132,17 @@ impl Adaptor {
 
 fn interleave(ports: &impl Ports, channels: usize, from: usize, block: &mut [f32]) {
     for channel in 0..channels {
+        let Some(heard) = ports.heard(channel) else { continue };
         let samples = block.iter_mut().skip(channel).step_by(channels);
-        samples.zip(&ports.heard(channel)[from..]).for_each(|(sample, heard)| *sample = *heard);
+        samples.zip(&heard[from..]).for_each(|(sample, heard)| *sample = *heard);
     }
 }
 
 fn lay_out(block: &[f32], channels: usize, from: usize, ports: &mut impl Ports) {
     for channel in 0..channels {
+        let Some(out) = ports.played(channel) else { continue };
         let samples = block.iter().skip(channel).step_by(channels);
-        samples.zip(&mut ports.played(channel)[from..]).for_each(|(sample, out)| *out = *sample);
+        samples.zip(&mut out[from..]).for_each(|(sample, out)| *out = *sample);
     }
 }
 
@@ -147,15 +152,16 @@ mod tests {
 
     use super::*;
 
+    /// An empty one is none.
     struct Buffers(Vec<Vec<f32>>);
 
     impl Ports for Buffers {
-        fn heard(&self, channel: usize) -> &[f32] {
-            &self.0[channel]
+        fn heard(&self, channel: usize) -> Option<&[f32]> {
+            Some(&self.0[channel]).filter(|buffer| !buffer.is_empty()).map(Vec::as_slice)
         }
 
-        fn played(&mut self, channel: usize) -> &mut [f32] {
-            &mut self.0[channel]
+        fn played(&mut self, channel: usize) -> Option<&mut [f32]> {
+            Some(&mut self.0[channel]).filter(|buffer| !buffer.is_empty()).map(Vec::as_mut_slice)
         }
     }
 
@@ -239,6 +245,35 @@ mod tests {
         assert_eq!(ports.0[0][..3], [1000.0, 1002.0, 1004.0]);
         assert_eq!(ports.0[1][..3], [1001.0, 1003.0, 1005.0]);
         assert_eq!(meets(&seen), [Span::from_micros(1500)]);
+    }
+
+    #[test]
+    fn a_port_without_a_buffer_is_silent_and_the_others_are_not() {
+        let mut seen = Seen::until(9);
+        let (mut heard, mut adaptor) = (buffers(48), adaptor(Direction::Capture));
+        adaptor.cycle(&mut seen, woken(FIRST, 48), &mut heard);
+        heard.0[1].clear();
+        let next = woken((Span::from_millis(1), 48), 48);
+        adaptor.cycle(&mut seen, next, &mut heard);
+        let expected: Vec<f32> = (0..48).flat_map(|n| [n as f32, 0.0]).collect();
+        assert_eq!(seen.samples[96..], expected);
+        let (mut seen, mut played) = (Seen::until(1), buffers(128));
+        played.0[0].clear();
+        self::adaptor(Direction::Playback).cycle(&mut seen, woken(FIRST, 128), &mut played);
+        assert_eq!((played.0[1][47], played.0[1][48]), (1095.0, 0.0));
+    }
+
+    #[test]
+    fn what_is_played_in_several_periods_of_a_cycle_lies_at_its_places() {
+        let (mut seen, mut ports) = (Seen::until(9), buffers(128));
+        adaptor(Direction::Playback).cycle(&mut seen, woken(FIRST, 128), &mut ports);
+        // Two whole periods and the rest, each beginning anew.
+        let expected = |channel: usize| {
+            (0..128).map(move |n| (1000 * (n / 48 + 1) + 2 * (n % 48) + channel) as f32)
+        };
+        for channel in [0, 1] {
+            assert_eq!(ports.0[channel], expected(channel).collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tautline_proto::units::Rate;
 
 use super::cycle::{Adaptor, Ports, Woken};
 use super::cycle_clock::{Told, Trouble};
-use super::library::{Library, RawClient};
+use super::library::{Library, RawClient, RawPort};
 use super::ports::Port;
 use super::signals::Signals;
 use crate::callback::Held;
@@ -33,7 +33,8 @@ impl Processing {
     /// Real-time.
     fn cycle(&mut self, frames: u32) {
         let signals = &*self.signals;
-        let mut buffers = Buffers { library: self.library, ports: &self.ports, frames };
+        let buffer_of = self.library.port_get_buffer;
+        let mut buffers = Buffers { buffer_of, ports: &self.ports, frames };
         let mut held = signals.seat.hold();
         let process = held.as_mut().and_then(Held::process);
         let Some(process) = process else { return self.adaptor.silence(&mut buffers, 0) };
@@ -135,29 +136,33 @@ struct Times {
 
 /// The buffers of the ports in one cycle.
 struct Buffers<'a> {
-    library: &'static Library,
+    /// `jack_port_get_buffer`
+    buffer_of: unsafe extern "C" fn(*mut RawPort, u32) -> *mut f32,
     ports: &'a [Port],
     frames: u32,
 }
 
 impl Buffers<'_> {
-    fn at(&self, channel: usize) -> *mut f32 {
+    /// `None` where the server has none.
+    fn at(&self, channel: usize) -> Option<NonNull<f32>> {
         // SAFETY: the port is one of an open client, in whose process callback we are.
-        unsafe { (self.library.port_get_buffer)(self.ports[channel].0.as_ptr(), self.frames) }
+        NonNull::new(unsafe { (self.buffer_of)(self.ports[channel].0.as_ptr(), self.frames) })
     }
 }
 
 impl Ports for Buffers<'_> {
-    fn heard(&self, channel: usize) -> &[f32] {
+    fn heard(&self, channel: usize) -> Option<&[f32]> {
+        let buffer = self.at(channel)?.as_ptr();
         // SAFETY: the buffer of an input port holds so many samples for the length of the callback,
         // and nobody writes to it meanwhile.
-        unsafe { std::slice::from_raw_parts(self.at(channel), self.frames as usize) }
+        Some(unsafe { std::slice::from_raw_parts(buffer, self.frames as usize) })
     }
 
-    fn played(&mut self, channel: usize) -> &mut [f32] {
+    fn played(&mut self, channel: usize) -> Option<&mut [f32]> {
+        let buffer = self.at(channel)?.as_ptr();
         // SAFETY: the buffer of an output port has room for so many samples for the length of the
         // callback, and is this port's alone.
-        unsafe { std::slice::from_raw_parts_mut(self.at(channel), self.frames as usize) }
+        Some(unsafe { std::slice::from_raw_parts_mut(buffer, self.frames as usize) })
     }
 }
 
@@ -170,4 +175,20 @@ pub(super) extern "C" fn called(frames: u32, context: *mut c_void) -> c_int {
     // SAFETY: this is the one thread that touches the rest of the context before it is closed.
     unsafe { (*context).cycle(frames) };
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_whose_buffer_is_null_has_none() {
+        extern "C" fn null(_: *mut RawPort, _: u32) -> *mut f32 {
+            std::ptr::null_mut()
+        }
+        let ports = [Port(NonNull::dangling())];
+        let mut buffers = Buffers { buffer_of: null, ports: &ports, frames: 48 };
+        assert_eq!(buffers.heard(0), None);
+        assert_eq!(buffers.played(0), None);
+    }
 }
