@@ -201,6 +201,30 @@ fn a_firewall_that_lets_in_a_named_set_of_ports_is_read() {
 }
 
 #[test]
+fn a_firewall_that_lets_sound_in_from_elsewhere_only_is_not_called_fine() {
+    let test = "a_firewall_that_lets_sound_in_from_elsewhere_only_is_not_called_fine";
+    let Some(cable) = Cable::lay(test) else { return };
+    let _turn = beside();
+    let place = &cable.left;
+    let begin = "nft add table inet mine && nft 'add chain inet mine input { type filter hook input \
+                 priority 0; policy drop; }' && nft 'add chain inet mine output { type filter hook \
+                 output priority 0; }' && nft add chain inet mine audio && nft add rule inet mine \
+                 output udp dport 5004-5005 accept && nft add rule inet mine audio udp dport \
+                 5004-5005 counter accept";
+    if !made(test, place, begin) {
+        return;
+    }
+    let look = || Findings::of(&doctor("").within(place)).verdict("firewall").to_owned();
+    assert_eq!(look(), "spoils");
+    let input = "nft add rule inet mine input";
+    assert!(made(test, place, &format!("{input} ct state established,related accept")));
+    assert!(made(test, place, &format!("{input} ip saddr 10.9.9.9 jump audio")));
+    assert_eq!(look(), "unknown");
+    assert!(made(test, place, &format!("{input} ct state new meta l4proto udp jump audio")));
+    assert_eq!(look(), "fine");
+}
+
+#[test]
 fn a_second_network_that_is_dropped_by_its_way_back_is_found_and_mended() {
     let test = "a_second_network_that_is_dropped_by_its_way_back_is_found_and_mended";
     let Some(cable) = Cable::lay(test) else { return };

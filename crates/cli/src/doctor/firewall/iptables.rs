@@ -1,0 +1,104 @@
+//! Rules as `iptables-save` writes them.
+
+use super::ports;
+use super::walk::{Chain, Fits, Packet, Policy, Rule, Then};
+
+/// The chains of the table that filters. The kernel sends what comes in to `INPUT`.
+pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
+    let mut chains: Vec<Chain<'_>> = Vec::new();
+    let mut table = "";
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix('*') {
+            table = name.trim();
+        } else if table != "filter" {
+            continue;
+        } else if let Some(chain) = line.strip_prefix(':') {
+            let (name, policy) = chain.split_once(' ').unwrap_or((chain, ""));
+            let policy = if policy.starts_with("DROP") { Policy::Drop } else { Policy::Accept };
+            let begins = (name == "INPUT").then_some(policy);
+            chains.push(Chain { table: "iptables", name, begins, rules: Vec::new() });
+        } else if let Some((name, rule)) =
+            line.strip_prefix("-A ").and_then(|rule| rule.split_once(' '))
+        {
+            let chain = chains.iter_mut().find(|chain| chain.name == name);
+            chain.into_iter().for_each(|chain| chain.rules.push(rule));
+        }
+    }
+    chains
+}
+
+/// Targets behind which the next rule follows.
+const GO_ON: [&str; 8] = ["LOG", "NFLOG", "ULOG", "MARK", "CONNMARK", "SET", "TRACE", "RATEEST"];
+
+/// What a rule does with a packet.
+pub(super) fn read(rule: &str, packet: Packet) -> Rule<'_> {
+    let mut words = rule.split_whitespace();
+    let mut fits = Fits::Always;
+    let mut not = false;
+    while let Some(word) = words.next() {
+        let mut named = || words.next().unwrap_or_default();
+        let holds = match word {
+            "!" => {
+                not = true;
+                continue;
+            }
+            // What stands behind is the target's own.
+            "-j" => return Rule { fits, then: target(named()) },
+            "-g" => return Rule { fits, then: Then::Goto(named()) },
+            "-m" => {
+                named();
+                Fits::Always
+            }
+            "--comment" => {
+                // With blanks, it stands in quotes.
+                let first = named();
+                if first.starts_with('"') && (first.len() == 1 || !first.ends_with('"')) {
+                    words.by_ref().find(|word| word.ends_with('"'));
+                }
+                Fits::Always
+            }
+            "-p" => either(["udp", "17", "all"].contains(&named())),
+            "--dport" | "--dports" => {
+                either(ports(named()).any(|(from, to)| (from..=to).contains(&packet.port)))
+            }
+            "--state" | "--ctstate" => either(named().split(',').any(|state| state == "NEW")),
+            "--dst-type" => match named() {
+                "LOCAL" => Fits::Always,
+                _ => Fits::Perhaps,
+            },
+            "-i" => match named() {
+                "lo" => Fits::Never,
+                _ => Fits::Perhaps,
+            },
+            "-s" | "-d" => match named() {
+                address if address.starts_with("127.") => Fits::Never,
+                _ if word == "-s" => Fits::OfSomeHosts,
+                _ => Fits::Perhaps,
+            },
+            _ => Fits::Perhaps,
+        };
+        fits = fits.min(match (std::mem::take(&mut not), holds) {
+            (false, holds) => holds,
+            (true, Fits::Never) => Fits::Always,
+            (true, Fits::Always) => Fits::Never,
+            (true, Fits::Perhaps | Fits::OfSomeHosts) => Fits::Perhaps,
+        });
+    }
+    Rule { fits, then: Then::GoOn }
+}
+
+fn either(holds: bool) -> Fits {
+    if holds { Fits::Always } else { Fits::Never }
+}
+
+fn target(name: &str) -> Then<'_> {
+    match name {
+        "ACCEPT" => Then::Accept,
+        "DROP" | "REJECT" => Then::Refuse,
+        "RETURN" => Then::Return,
+        "NFQUEUE" | "QUEUE" => Then::Anything,
+        name if GO_ON.contains(&name) => Then::GoOn,
+        // A chain, or what is not known here, as which it is taken when there is none.
+        name => Then::Jump(name),
+    }
+}
