@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use crate::common::host::timed;
 use crate::common::network::Cable;
 use crate::common::program::{Call, Running, call, taut, words};
 use crate::common::sound::{Coding, Shape, Sound};
@@ -277,4 +279,31 @@ fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
         assert!(said.len() == 1 && said[0].contains(words), "{pcm}: {refused:#?}");
         assert!(refused.said.iter().any(|line| line.contains(errno)), "{refused:#?}");
     }
+}
+
+/// As `aplay` asks a name server, of which this network has nothing but the address.
+const ASK: &str = "#!/bin/sh
+echo 'nameserver 10.77.0.99' >resolv.conf && mount --bind resolv.conf /etc/resolv.conf || exit 9
+exec aplay -q -D taut:kitchen.example sent.wav
+";
+
+#[test]
+fn a_name_server_that_does_not_answer_is_given_up_within_a_second() {
+    let test = "a_name_server_that_does_not_answer_is_given_up_within_a_second";
+    if !is_there(test, "aplay", "--version") || !is_there(test, "unshare", "--version") {
+        return;
+    }
+    let Some(cable) = Cable::lay(test) else { return };
+    timed(|| {
+        let scene = Scene::set("");
+        scene.noise(Coding::L16);
+        std::fs::write(scene.folder.file("ask"), ASK).unwrap();
+        let begun = Instant::now();
+        let refused = scene.program("unshare", "--mount sh ask").within(&cable.left).run();
+        let took = begun.elapsed();
+        assert_eq!(refused.status, Some(1), "{refused:#?}");
+        let said = refused.said.iter().any(|line| line.contains("; check the name server"));
+        assert!(said, "{refused:#?}");
+        assert!(took < Duration::from_secs(1), "{took:?}");
+    });
 }
