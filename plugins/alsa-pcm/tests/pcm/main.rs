@@ -6,6 +6,7 @@ mod far;
 mod forked;
 mod handle;
 mod life;
+mod near;
 mod notes;
 mod object;
 mod offers;

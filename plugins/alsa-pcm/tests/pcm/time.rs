@@ -2,12 +2,13 @@
 //! speak the truth.
 
 use alsa_sys::{snd_pcm_drain, snd_pcm_prepare, snd_pcm_start};
-use tautline_io::clock::now;
+use tautline_io::clock::{now, sleep_until};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-use crate::far::Far;
+use crate::far::{Far, Frame};
 use crate::handle::{Asked, Handle};
+use crate::near;
 use crate::{alone, free_udp_ports, heard_as, sound, timed};
 
 /// Frames between impulses, and how many there are.
@@ -185,6 +186,8 @@ const PERIOD: usize = 480;
 const LINK_OFFSET: Span = Span::from_millis(300);
 /// An impulse says by this step which it is.
 const STEP: i16 = 100;
+/// What the clocks' mapping is wrong by.
+const UNCERTAINTY: Span = Span::from_micros(50);
 /// Blocks from one impulse to the next, and impulses.
 const APART: usize = 10;
 const KNOWN: usize = 50;
@@ -220,20 +223,40 @@ fn added(period: usize) -> Vec<Span> {
     // An xrun drops what waited.
     let _ = pcm.ask(snd_pcm_drain);
     drop(pcm);
-    let (heard, _) = far.end();
+    beyond_the_link_offset(&far.end().0, &written)
+}
+
+/// How much later than the link offset after these instants their impulses were heard.
+fn beyond_the_link_offset(heard: &[Frame], instants: &[LocalTime]) -> Vec<Span> {
     let which = |sample: f32| (sample * 32_768.0 / f32::from(STEP)).round() as usize - 1;
-    heard.iter().map(|(meets, sample)| *meets - written[which(*sample)] - LINK_OFFSET).collect()
+    let added = |(meets, sample): &Frame| *meets - instants[which(*sample)] - LINK_OFFSET;
+    heard.iter().map(added).collect()
+}
+
+/// The same of impulses at the card of `taut send`.
+fn added_by_taut_send() -> Vec<Span> {
+    let far = Far::listen(LINK_OFFSET);
+    let impulses = (1..=12).map(|at| f32::from(STEP * at) / 32_768.0).collect();
+    let met = near::send(far.port, LINK_OFFSET, impulses);
+    // It has said goodbye, so what is not here does not come.
+    sleep_until(*met.last().unwrap() + LINK_OFFSET + Span::from_millis(100));
+    beyond_the_link_offset(&far.end().0, &met)
 }
 
 #[test]
-fn a_pcm_adds_a_period_of_the_applications_at_most_to_the_link_offset() {
+fn a_pcm_adds_a_period_of_the_applications_at_most_to_what_taut_send_takes() {
     for period in [PERIOD, 96, 48] {
         timed(|| {
+            let of_send = added_by_taut_send();
+            let most_of_send = *of_send.iter().max().unwrap();
+            println!("taut send adds {of_send:?}");
             let added = added(period);
-            println!("added beyond the link offset by periods of {period} frames: {added:?}");
+            println!("a PCM with periods of {period} frames adds {added:?}");
             assert!(added.len() > KNOWN * 3 / 4, "{} of {KNOWN} heard", added.len());
-            let most = Rate::HZ_48000.span_of(Frames::from_len(period)) + Span::from_micros(500);
-            assert!(added.iter().all(|added| *added <= most), "{added:?}");
+            let most =
+                most_of_send + Rate::HZ_48000.span_of(Frames::from_len(period)) + UNCERTAINTY;
+            assert!(added.iter().all(|added| *added <= most), "{added:?} beside {of_send:?}");
+            assert!(most_of_send.abs() <= Span::from_micros(500), "{of_send:?}");
         });
     }
 }

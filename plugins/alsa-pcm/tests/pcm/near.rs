@@ -1,0 +1,108 @@
+//! What the PCM is held against: the engine sends from a card without hardware, as `taut send` does,
+//! and the card knows when each impulse met its ADC.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use tautline_dsp::format::SampleFormat;
+use tautline_dsp::gain::Gain;
+use tautline_dsp::map::ChannelMap;
+use tautline_engine::plan::{LinkKind, SendPlan};
+use tautline_engine::run::RunOptions;
+use tautline_engine::send::{SendEngine, random_identity};
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::UdpOptions;
+use tautline_proto::card_clock::{CaptureRing, CardClock};
+use tautline_proto::device::{Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop};
+use tautline_proto::redundancy::Regulator;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Ppm, Rate};
+
+const PERIOD: usize = 48;
+const DEVICE: Settings = Settings {
+    rate: Rate::HZ_48000,
+    channels: Channels::MONO,
+    period: Frames::new(PERIOD as i64),
+    periods: 4,
+};
+const OPTIONS: RunOptions = RunOptions {
+    scheduler: Scheduler::Fifo(70),
+    duration: None,
+    witness: false,
+    lock_memory: false,
+};
+
+/// Hears one impulse after the other.
+struct Card {
+    impulses: Vec<f32>,
+    met: Arc<Mutex<Vec<LocalTime>>>,
+}
+
+/// Periods from one impulse to the next, and before the first and after the last.
+const APART: usize = 100;
+
+impl Device for Card {
+    fn settings(&self) -> Settings {
+        DEVICE
+    }
+
+    fn run(&mut self, mut process: Box<dyn Process>, _: &Stop) -> (Box<dyn Process>, Ended) {
+        let clock = CardClock::new(now(), DEVICE.rate, Ppm::ZERO);
+        let mut ring = CaptureRing::new(clock, &DEVICE).patient(Frames::new(48_000));
+        for period in 1..=(self.impulses.len() + 1) * APART {
+            sleep_until(ring.wakes());
+            let woke = now();
+            let turn = ring.begin(woke);
+            let mut block = [0.0; PERIOD];
+            if let Some(impulse) = self.impulses.get((period / APART).wrapping_sub(1))
+                && period % APART == 0
+            {
+                block[0] = *impulse;
+                self.met.lock().unwrap().push(turn.meets);
+            }
+            let side = turn.side(&mut block);
+            if process.process(&mut Cycle::one_way(Direction::Capture, woke, side, 0))
+                == Flow::Finished
+            {
+                break;
+            }
+        }
+        (process, Ended::Finished)
+    }
+}
+
+/// Sends these impulses with this latency; when they met the ADC.
+pub(crate) fn send(port: u16, link_offset: Span, impulses: Vec<f32>) -> Vec<LocalTime> {
+    let to = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let sample = SampleFormat::L24;
+    let plan = SendPlan {
+        address: port.to_string(),
+        reports_to: vec![to(port + 1)],
+        udp: UdpOptions::sender(vec![to(port)]),
+        link: LinkKind::Auto,
+        format: StreamFormat {
+            rate: DEVICE.rate,
+            channels: DEVICE.channels,
+            sample,
+            packet: DEVICE.period,
+            payload_type: StreamFormat::default_payload_type(sample),
+        },
+        link_offset,
+        latency_as_needed: false,
+        stamps: true,
+        redundancy: Regulator::OFF,
+        repair_budget: None,
+        gain: Gain::UNITY,
+        map: ChannelMap::identity(1),
+        device: DEVICE,
+        identity: random_identity().unwrap(),
+        ledger: None,
+    };
+    let met = Arc::<Mutex<Vec<LocalTime>>>::default();
+    let card = Box::new(Card { impulses, met: Arc::clone(&met) });
+    let engine = SendEngine::open(plan, &OPTIONS).unwrap();
+    engine.run(card, &OPTIONS, &Stop::default(), &mut |_| {}).unwrap();
+    std::mem::take(&mut *met.lock().unwrap())
+}
