@@ -1,6 +1,6 @@
 //! At which cores the interrupts of sound and network arrive, and whether they are the right ones.
 
-use super::interrupts::Interrupt;
+use super::interrupt::Interrupt;
 use super::root::Root;
 use super::{Finding, Verdict};
 

@@ -8,6 +8,7 @@ mod ask;
 mod clocks;
 mod firewall;
 mod interface;
+mod interrupt;
 mod interrupt_cores;
 mod interrupts;
 mod kernel;
