@@ -119,10 +119,26 @@ impl AlsaSpec {
     }
 
     /// The card that the name says, by its number or short name.
-    fn card(&self) -> Option<String> {
-        let arguments = self.pcm.split_once("hw:")?.1;
-        let first = arguments.split(',').next()?;
-        Some(first.strip_prefix("CARD=").unwrap_or(first).to_owned())
+    fn card(&self) -> Option<&str> {
+        self.argument(0, "CARD")
+    }
+
+    /// The card's device that the name says, and which of its equal parts; `None` is any. `None` of
+    /// both where the name is not that of a card, or wrong.
+    fn device(&self) -> Option<(u32, Option<u32>)> {
+        self.card()?;
+        let device = self.argument(1, "DEV").map_or(Some(0), |device| device.parse().ok())?;
+        // A negative number is any.
+        Some((device, self.argument(2, "SUBDEV").and_then(|part| part.parse().ok())))
+    }
+
+    /// What a card's name says behind `hw:`, at its place or as KEY=VALUE.
+    fn argument(&self, place: usize, key: &str) -> Option<&str> {
+        let arguments = self.pcm.split_once("hw:")?.1.trim_end_matches(['\'', '"']);
+        arguments.split(',').enumerate().find_map(|(at, argument)| match argument.split_once('=') {
+            Some((named, value)) => (named == key).then_some(value),
+            None => (at == place).then_some(argument),
+        })
     }
 
     /// Opens the PCM. Never waits: neither for whoever has it, nor later for the card.

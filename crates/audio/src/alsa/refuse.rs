@@ -33,7 +33,7 @@ pub(super) fn not_opened(
     (errno, said): (i32, &str),
 ) -> DeviceError {
     let (answer, mend) = match errno {
-        _ if spec.card().is_some_and(|card| !is_here(&card)) => (none_such(direction), name_one()),
+        _ if spec.card().is_some_and(|card| !is_here(card)) => (none_such(direction), name_one()),
         libc::ENOENT | libc::ENODEV | libc::ENXIO => (none_such(direction), name_one()),
         libc::EBUSY => busy(spec, direction),
         // `default` leads to a server on most desktops.
@@ -91,7 +91,7 @@ fn name_one() -> String {
 }
 
 fn busy(spec: &AlsaSpec, direction: Direction) -> (String, String) {
-    match holder(spec.card().as_deref(), direction) {
+    match holder(Path::new("/proc/asound"), spec, direction).and_then(name_of) {
         Some((program, pid)) => (
             format!("it is taken by {program} (process {pid})"),
             format!("end {program}, or let it use another PCM"),
@@ -103,34 +103,33 @@ fn busy(spec: &AlsaSpec, direction: Direction) -> (String, String) {
     }
 }
 
-/// The program that has a PCM of this card open in this direction, as /proc/asound tells.
-fn holder(card: Option<&str>, direction: Direction) -> Option<(String, u32)> {
+/// The process, or thread, that has this device of its card open in this direction, as /proc/asound
+/// tells.
+fn holder(asound: &Path, spec: &AlsaSpec, direction: Direction) -> Option<u32> {
     let way = match direction {
         Direction::Capture => 'c',
         Direction::Playback => 'p',
     };
-    let cards = match card {
-        Some(card) if card.bytes().all(|byte| byte.is_ascii_digit()) => format!("card{card}"),
+    let card = match spec.card()? {
+        card if card.bytes().all(|byte| byte.is_ascii_digit()) => format!("card{card}"),
         // By its short name: a link of that name leads to it.
-        Some(card) => card.to_owned(),
-        None => return None,
+        card => card.to_owned(),
     };
-    let owner = |status: &Path| {
-        let text = fs::read_to_string(status).ok()?;
-        text.lines().find_map(|line| {
+    let (device, part) = spec.device()?;
+    let pcm = asound.join(card).join(format!("pcm{device}{way}"));
+    let parts = fs::read_dir(pcm).ok()?.flatten().filter(|entry| match part {
+        Some(part) => entry.file_name() == *format!("sub{part}"),
+        None => entry.file_name().to_string_lossy().starts_with("sub"),
+    });
+    parts.map(|part| part.path().join("status")).find_map(|status| {
+        fs::read_to_string(status).ok()?.lines().find_map(|line| {
             line.strip_prefix("owner_pid")?.trim_start_matches([' ', ':']).parse().ok()
         })
-    };
-    let folders = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
-    let pid: u32 = folders(&Path::new("/proc/asound").join(cards))
-        .filter(|entry| {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            name.starts_with("pcm") && name.ends_with(way)
-        })
-        .flat_map(|pcm| folders(&pcm.path()))
-        .find_map(|part| owner(&part.path().join("status")))?;
-    // A thread's own number leads to its program as well.
+    })
+}
+
+/// A thread's own number leads to its program as well.
+fn name_of(pid: u32) -> Option<(String, u32)> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some((name.trim().to_owned(), pid))
 }
@@ -197,5 +196,43 @@ mod tests {
         assert!(error.to_string().contains("error -2147483648"), "{error}");
         assert!(losses.take(Trouble::Unplugged).mend.contains("plug it in"));
         assert!(losses.take(Trouble::Stopped).mend.contains("--period"));
+    }
+
+    #[test]
+    fn who_has_a_device_of_a_card_is_told_from_who_has_another() {
+        let asound = std::env::temp_dir().join(format!("taut-asound-{}", std::process::id()));
+        for (part, owner) in
+            [("pcm0p/sub0", 10), ("pcm0c/sub0", 20), ("pcm3p/sub0", 30), ("pcm3p/sub1", 31)]
+        {
+            let folder = asound.join("card0").join(part);
+            fs::create_dir_all(&folder).unwrap();
+            let status = format!("state: RUNNING\nowner_pid   : {owner}\ntrigger_time: 1.0\n");
+            fs::write(folder.join("status"), status).unwrap();
+        }
+        let free = asound.join("card0/pcm7p/sub0");
+        fs::create_dir_all(&free).unwrap();
+        fs::write(free.join("status"), "closed\n").unwrap();
+        std::os::unix::fs::symlink("card0", asound.join("PCH")).unwrap();
+        let (plays, captures) = (Direction::Playback, Direction::Capture);
+        for (name, direction, owners) in [
+            ("hw:0", plays, vec![10]),
+            ("hw:0", captures, vec![20]),
+            ("plughw:0,3", plays, vec![30, 31]),
+            ("hw:0,3,1", plays, vec![31]),
+            ("hw:CARD=PCH,DEV=3,SUBDEV=0", plays, vec![30]),
+            ("hw:PCH,DEV=3,SUBDEV=-1", plays, vec![30, 31]),
+            ("plug:'hw:PCH,3,1'", plays, vec![31]),
+            ("hw:0,3", captures, vec![]),
+            ("hw:0,7", plays, vec![]),
+            ("hw:0,x", plays, vec![]),
+            ("hw:1", plays, vec![]),
+            ("default", plays, vec![]),
+        ] {
+            let spec: AlsaSpec = name.parse().unwrap();
+            let holder = holder(&asound, &spec, direction);
+            let right = holder.map_or(owners.is_empty(), |pid| owners.contains(&pid));
+            assert!(right, "{name} {direction:?}: {holder:?}, not {owners:?}");
+        }
+        fs::remove_dir_all(&asound).unwrap();
     }
 }
