@@ -127,7 +127,7 @@ impl Narrowing<'_> {
             return Ok(());
         }
         let (least, most) = channels(&self.params);
-        let answer = format!("it has {} channels, not {wanted}", range(least, most));
+        let answer = format!("it has {}, not {wanted}", counted(least, most, "channel"));
         let nearest = wanted.clamp(least, most.max(least));
         Err(self.refuse(answer, &format!("--channels {nearest}")))
     }
@@ -190,9 +190,9 @@ impl Narrowing<'_> {
         let least = self.params.get_period_size_min().unwrap_or(0);
         let most = self.params.get_period_size_max().unwrap_or(i64::MAX);
         let answer = format!(
-            "at {} its periods are {} frames long, not {wanted}",
+            "at {} its periods are {} long, not {wanted}",
             self.wanted.rate,
-            range(least, most)
+            counted(least, most, "frame")
         );
         // What lies between may be forbidden as well: ask for the nearest.
         let near = self.params.clone();
@@ -209,9 +209,9 @@ impl Narrowing<'_> {
         let most = self.params.get_buffer_size_max().unwrap_or(i64::MAX);
         let (fewest, greatest) = ((least + period - 1) / period.max(1), most / period.max(1));
         let answer = format!(
-            "its buffer holds {} frames: {} periods of {period}, not {periods}",
-            range(least, most),
-            range(fewest, greatest.max(fewest))
+            "its buffer holds {}: {} of {period}, not {periods}",
+            counted(least, most, "frame"),
+            counted(fewest, greatest.max(fewest), "period")
         );
         let nearest = i64::from(periods).clamp(fewest, greatest.max(fewest));
         let mend = if nearest == i64::from(periods) {
@@ -236,4 +236,10 @@ pub(super) fn channels(params: &HwParams<'_>) -> (u32, u32) {
 /// `2`, or `1 to 8`.
 fn range<N: PartialEq + std::fmt::Display>(least: N, most: N) -> String {
     if least == most { least.to_string() } else { format!("{least} to {most}") }
+}
+
+/// `1 channel`, `2 channels`, or `1 to 8 channels`.
+fn counted<N: PartialEq + From<u8> + std::fmt::Display>(least: N, most: N, what: &str) -> String {
+    let plural = if most == N::from(1) { "" } else { "s" };
+    format!("{} {what}{plural}", range(least, most))
 }

@@ -70,13 +70,17 @@ fn fitting(
     if (least..=most).contains(&wanted) {
         return None;
     }
-    let has = if least == most { most.to_string() } else { format!("{least} to {most}") };
+    let has = match (least, most) {
+        (1, 1) => "1 channel".to_owned(),
+        (least, most) if least == most => format!("{most} channels"),
+        (least, most) => format!("{least} to {most} channels"),
+    };
     let fits = wanted.clamp(least, most);
     let entries: Vec<String> = (0..fits as usize).map(|to| entry(map, carried, to)).collect();
     let convert =
         converter.map_or(String::new(), |name| format!(", or use {name}, which converts"));
     let refusal = Failure::open(format!(
-        "{output}: it has {has} channels, not {wanted}; add --map {}{convert}",
+        "{output}: it has {has}, not {wanted}; add --map {}{convert}",
         entries.join(",")
     ));
     Some((Channels::new(fits).ok(), refusal))
