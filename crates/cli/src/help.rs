@@ -209,7 +209,9 @@ Devices, for --input (`taut devices` lists them):
   pipewire:Kitchen a sink called Kitchen in PipeWire: any program plays to it.
                    pipewire:taut?as=stream records from the default microphone,
                    pipewire:taut?target=NODE from another node; &force=yes
-                   makes the graph run at --period, whoever else is there
+                   makes the graph run at --period, whoever else is there. The
+                   graph is told what the network takes: by the latency of the
+                   ports, and from PipeWire 1.4 on by ProcessLatency
   virtual:         a sound card without hardware, for tests; after a ?, with &
                    between: tone=440 or source=song.wav for what it captures,
                    ppm=50 for a clock that runs fast, period=48 and periods=2
@@ -277,7 +279,9 @@ Devices, for --output (`taut devices` lists them):
   pipewire:Stage   a source called Stage in PipeWire: any program records it.
                    pipewire:taut?as=stream plays to the default speakers,
                    pipewire:taut?target=NODE to another node; &force=yes makes
-                   the graph run at --period, whoever else is there
+                   the graph run at --period, whoever else is there. The
+                   graph is told what the network takes: by the latency of the
+                   ports, and from PipeWire 1.4 on by ProcessLatency
   virtual:         a sound card without hardware, for tests; after a ?, with &
                    between: record=out.wav writes what it played, ppm=50 for a
                    clock that runs fast, period=48 and periods=2 for its

@@ -181,22 +181,55 @@ fn a_server_that_freewheels_or_gets_another_buffer_is_survived() {
     let test = "a_server_that_freewheels_or_gets_another_buffer_is_survived";
     let _turn = beside();
     let Some(server) = Server::start(test, 128) else { return };
-    let onlooker = Onlooker::new();
-    let to = format!("--to {} --latency 100ms", onlooker.address());
+    let (onlooker, address) = (Onlooker::new(), loopback());
+    let timing = "--channels 2 --latency 100ms";
+    let mut recv = recv(&server.device("hears", "none"), &format!("--from {address} {timing}"));
+    let _tone = self::send("tone:440", &format!("--to {address} {timing}"));
+    let to = format!("--to {} {timing}", onlooker.address());
     let mut send = send(&server.device("sends", "system"), &to);
     onlooker.hear(300);
+    server.hears_sound("hears:out_2");
     for buffer in [1024, 32, 128] {
         server.client(&format!("jack_bufsize {buffer}")).run();
-        send = send.wait_for(&format!("the JACK server's buffer has {buffer} frames now"));
+        let told = format!("the JACK server's buffer has {buffer} frames now");
+        (send, recv) = (send.wait_for(&told), recv.wait_for(&told));
         onlooker.hear(300);
+        server.hears_sound("hears:out_2");
     }
     server.client("jack_freewheel y").run().well();
-    let send = send.wait_for("began to freewheel");
+    let told = "began to freewheel: there is silence";
+    let (send, recv) = (send.wait_for(told), recv.wait_for(told));
     server.client("jack_freewheel n").run().well();
-    let send = send.wait_for("the JACK server is back in time");
+    let told = "the JACK server is back in time";
+    let (send, recv) = (send.wait_for(told), recv.wait_for(told));
     onlooker.hear(300);
+    server.hears_sound("hears:out_2");
     let report = send.ask("quit", "ok").end().well().out;
     assert!(report.contains("packets"), "{report}");
+    recv.ask("quit", "ok").end().well();
+}
+
+#[test]
+fn xruns_that_the_server_tells_of_are_counted_at_both_ends() {
+    let test = "xruns_that_the_server_tells_of_are_counted_at_both_ends";
+    let _turn = beside();
+    let Some(server) = Server::start(test, 256) else { return };
+    let (onlooker, address) = (Onlooker::new(), loopback());
+    let timing = "--channels 2 --latency 100ms --report json";
+    let recv = recv(&server.device("hears", "none"), &format!("--from {address} {timing}"));
+    let to = format!("--to {address} --to {} {timing}", onlooker.address());
+    let send = send(&server.device("sends", "none"), &to);
+    onlooker.hear(300);
+    // Every client is told that this one does not finish its cycles, those too that miss none. The
+    // server would drop it after half a second.
+    recv.signal("-STOP");
+    onlooker.hear(150);
+    recv.signal("-CONT");
+    onlooker.hear(300);
+    for running in [send, recv] {
+        let report = running.ask("quit", "ok").end().report();
+        assert!(report.count("xruns") >= 1, "{:#}", report.0);
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::program::{Call, PATIENCE, Running, call, words};
-use super::skipped;
+use super::sound::Sound;
+use super::{Folder, skipped};
 
 /// Servers of one user share a data base, in which two that start at once can fail each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -26,7 +27,7 @@ impl Server {
     /// JACK.
     pub(crate) fn start(test: &str, buffer: u32) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        for program in ["jackd", "jack_wait", "jack_lsp", "jack_iodelay"] {
+        for program in ["jackd", "jack_wait", "jack_lsp", "jack_iodelay", "jack_rec"] {
             if Command::new(program).arg("--help").output().is_err() {
                 skipped(test, "JACK is not installed: apt-get install jackd2");
                 return None;
@@ -81,6 +82,23 @@ impl Server {
     /// A program that takes this server for the usual one, its lines unbuffered.
     pub(crate) fn client(&self, line: &str) -> Call {
         call("stdbuf", ["-oL"]).and(words(line)).with("JACK_DEFAULT_SERVER", &self.name)
+    }
+
+    /// Returns when this port plays something, or panics.
+    #[track_caller]
+    pub(crate) fn hears_sound(&self, port: &str) {
+        let folder = Folder::new();
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let file = folder.file("heard.wav");
+            let record = self.client("jack_rec -d 1 -b 16 -f").and([&file]).and([port]);
+            record.run().well();
+            let heard = Sound::read(&file);
+            if heard.begins().is_some() {
+                return;
+            }
+            assert!(Instant::now() < until, "{port} is silent");
+        }
     }
 
     /// `jack:CLIENT` of this server.
