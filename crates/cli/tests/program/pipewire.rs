@@ -115,6 +115,46 @@ fn what_is_received_is_recorded_from_the_source_bit_for_bit() {
 }
 
 #[test]
+fn in_cycles_of_64_frames_sound_is_whole_and_when_it_was_promised() {
+    timed(|| {
+        let test = "in_cycles_of_64_frames_sound_is_whole_and_when_it_was_promised";
+        let (quantum, latency) = (64, 20);
+        let Some(desktop) = Desktop::with_cycles_of(quantum, test) else { return };
+        let sent = noise(&desktop, 300);
+        let timing = format!("--latency {latency}ms --period {quantum} --no-witness");
+        let receive = |output: &str| {
+            let address = loopback();
+            let line = format!("recv --from {address} --output {output} {SHAPE} {timing}");
+            (desktop.taut(&format!("{line} --report json")).start().listening(), address)
+        };
+        let (records, to_file) = receive("file:heard.wav");
+        let (plays, to_stage) = receive("pipewire:Stage");
+        let to = format!("--to {to_file} --to {to_stage} --report none {timing}");
+        let send = desktop.taut(&format!("send --input pipewire:Kitchen {to}")).start();
+        let send = send.wait_for("Kitchen: the graph calls every 64 frames at 48000 Hz");
+        desktop.node("Kitchen", 4);
+        desktop.node("Stage", 2);
+        desktop.pw_cat("--playback --target Kitchen sent.wav").run().well();
+        records.signal("-INT");
+        records.end().well();
+        // A program that comes or goes may cost a cycle, before the sound or behind it.
+        Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
+        let nodes = ("pipewire:Marks?target=Kitchen", "pipewire:Ear?target=Stage");
+        let (measured, uncertainty) = delay(lab_with(quantum, &desktop, nodes, 3));
+        // Less a cycle at each end, which stand for the card.
+        let configured = (frames(latency) - 2 * quantum) as f64;
+        assert!(
+            (measured - configured).abs() <= uncertainty && uncertainty < 24.0,
+            "configured {configured}, measured {measured} ± {uncertainty}"
+        );
+        for running in [send, plays] {
+            running.signal("-INT");
+            running.end().well();
+        }
+    });
+}
+
+#[test]
 fn the_latency_is_the_configured_one_by_another_programs_recording() {
     timed(|| {
         let test = "the_latency_is_the_configured_one_by_another_programs_recording";
@@ -323,7 +363,16 @@ fn delay(lab: Running) -> (f64, f64) {
 }
 
 fn lab(desktop: &Desktop, output: &str, input: &str, seconds: u32) -> Running {
-    let line = format!("lab delay --output {output} --input {input} --period {QUANTUM}");
+    lab_with(QUANTUM, desktop, (output, input), seconds)
+}
+
+fn lab_with(
+    period: usize,
+    desktop: &Desktop,
+    (output, input): (&str, &str),
+    seconds: u32,
+) -> Running {
+    let line = format!("lab delay --output {output} --input {input} --period {period}");
     desktop.taut(&format!("{line} --settle 1s --duration {seconds}s --report json")).start()
 }
 

@@ -1,6 +1,6 @@
 //! A PipeWire of a test's own: a server and a session manager that live in a folder and end with
 //! it. It has one sink, `Speakers`, without hardware, and calls its nodes every 4096 frames, which a
-//! busy machine keeps up with.
+//! busy machine keeps up with, or as often as a test of time wants.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::program::{Call, PATIENCE, Running, call, taut, words};
 use super::{Folder, skipped};
 
-/// Frames of a cycle.
+/// Frames of a cycle, unless a test wants others.
 pub(crate) const QUANTUM: usize = 4096;
 
 const SERVER: &str = "
@@ -21,8 +21,8 @@ context.properties = {
     support.dbus = false
     default.clock.rate = 48000
     default.clock.allowed-rates = [ 48000 44100 ]
-    default.clock.quantum = 4096
-    default.clock.min-quantum = 4096
+    default.clock.quantum = QUANTUM
+    default.clock.min-quantum = QUANTUM
     default.clock.max-quantum = 8192
 }
 context.spa-libs = {
@@ -111,6 +111,11 @@ pub(crate) struct Desktop {
 impl Desktop {
     /// One that has begun to work, or `None` where PipeWire is not installed.
     pub(crate) fn start(test: &str) -> Option<Self> {
+        Self::with_cycles_of(QUANTUM, test)
+    }
+
+    /// The same, with cycles of so many frames.
+    pub(crate) fn with_cycles_of(quantum: usize, test: &str) -> Option<Self> {
         let absent = |program: &&&str| {
             let answer = Command::new(program).arg("--version").output();
             !answer.is_ok_and(|answer| answer.status.success())
@@ -124,9 +129,12 @@ impl Desktop {
             return None;
         }
         let folder = Folder::new();
-        for (name, text) in
-            [("pipewire.conf", SERVER), ("wireplumber.conf", MANAGER), ("test.lua", POLICY)]
-        {
+        let server = SERVER.replace("QUANTUM", &quantum.to_string());
+        for (name, text) in [
+            ("pipewire.conf", server.as_str()),
+            ("wireplumber.conf", MANAGER),
+            ("test.lua", POLICY),
+        ] {
             std::fs::write(folder.file(name), text).unwrap();
         }
         let mut desktop = Self { manager: None, server: None, folder };
