@@ -96,6 +96,54 @@ def carried(ledger, begin, end, step):
     return wrong + [f"{len(rows)} packets, not {meant:.0f}"] * (abs(len(rows) - meant) > 4)
 
 
+def gaps(met, step):
+    """Between packets of so many frames, as (frame, nanosecond) at which each met the card: those that do not
+    follow each other, as (frames, nanoseconds) from the end of one to the begin of the next."""
+    found = []
+    for (frame, at), (next_frame, next_at) in zip(met, met[1:]):
+        frames, nanos = next_frame - frame - step, next_at - at - step * FRAME
+        if frames or abs(nanos) > step * FRAME / 2:
+            found.append((frames, nanos))
+    return found
+
+
+def kept_time(found):
+    """A stream tells of a gap what passed, to two frames: or all after it would be played at another time."""
+    return [f"{frames} frames of {micros(nanos)} are told" for frames, nanos in found
+            if abs(frames * FRAME - nanos) > 2 * FRAME]
+
+
+def one_hole(lengths, stood_ns, period):
+    """A program that stood still lacks that time and two periods more: one to start in, one until it is ready.
+    What its buffer held when it stopped is heard, or not."""
+    if len(lengths) != 1:
+        return [f"{len(lengths)} holes, not one"]
+    more = lengths[0] - stood_ns
+    least, most = -3 * period * FRAME, 2 * period * FRAME
+    return [] if least <= more <= most else [f"{micros(more)} more than it stood still, not up to {micros(most)}"]
+
+
+def packets(met, late, meant):
+    """As many as there were to be, but for a few at either end."""
+    wrong = [f"{late} packets late"] * (late > 0)
+    return wrong + [f"{len(met)} packets, not {meant}"] * (not 0.99 * meant <= len(met) <= meant + 1)
+
+
+def sounds(spans, *least):
+    """So many stretches of sound, as (first frame, last frame), each at least so many seconds long."""
+    lengths = [(last - first) / 48000 for first, last in spans]
+    good = len(lengths) == len(least) and all(length >= most for length, most in zip(lengths, least))
+    return [] if good else [f"sound of {', '.join(f'{length:.3f}' for length in lengths) or 'no'} s, "
+                            f"not of {', '.join(str(length) for length in least)}"]
+
+
+def near(readings, configured, most):
+    """None of at least a dozen is further off."""
+    wrong = [f"{len(readings)} readings"] * (len(readings) < 12)
+    off = [reading for reading in readings if abs(reading - configured) > most]
+    return wrong + [f"{off} are more than {most} off {configured}"] * bool(off)
+
+
 def apart(row, ppm, within=15):
     """The cards did run at different rates: or nothing was proven."""
     drift = row["drift_ppm"] or 0

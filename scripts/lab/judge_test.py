@@ -87,6 +87,40 @@ class Judge(unittest.TestCase):
         self.says(judge.carried(ledger(without=20), *span), "1 packets lost before others")
         self.says(judge.carried(ledger(), 0, 26_000_000, 16), "40 packets, not 78")
 
+    def test_of_packets_those_are_found_that_do_not_follow_each_other(self):
+        met = [(48 * n, n * 10**6) for n in range(20)]
+        self.assertEqual(judge.gaps(met, 48), [])
+        later = met[:5] + [(frame, at + 600_000) for frame, at in met[5:]]
+        self.assertEqual([frames for frames, _ in judge.gaps(later, 48)], [0])
+        less = judge.gaps(met[:5] + met[8:], 48)
+        self.assertEqual(less, [(144, 3_000_000)])
+        self.says(judge.kept_time(less))
+        self.says(judge.kept_time([(144, 3_042_000)]), "144 frames of 3042.0 us")
+
+    def test_a_hole_is_as_long_as_a_program_stood_still(self):
+        for more in (-3e6, 0, 2e6):
+            self.says(judge.one_hole([200e6 + more], 200e6, 48))
+        self.says(judge.one_hole([202.1e6], 200e6, 48), "2100.0 us more")
+        self.says(judge.one_hole([196.9e6], 200e6, 48), "-3100.0 us more")
+        self.says(judge.one_hole([], 200e6, 48), "0 holes")
+        self.says(judge.one_hole([200e6, 2e6], 200e6, 48), "2 holes")
+
+    def test_packets_and_sound_are_counted(self):
+        met = [(480 * n, n * 10**7) for n in range(800)]
+        self.says(judge.packets(met, 0, 800))
+        self.says(judge.packets(met, 3, 800), "3 packets late")
+        self.says(judge.packets(met[:791], 0, 800), "791 packets, not 800")
+        self.says(judge.packets(met, 0, 798), "800 packets, not 798")
+        self.says(judge.sounds([[0, 96_000], [100_000, 196_000]], 1.5, 2))
+        self.says(judge.sounds([[0, 96_000]], 2.1), "sound of 2.000 s, not of 2.1")
+        self.says(judge.sounds([[0, 96_000]], 1, 1), "sound of 2.000 s, not of 1, 1")
+        self.says(judge.sounds([], 1), "sound of no s")
+
+    def test_every_reading_is_held(self):
+        self.says(judge.near([240.0] * 11 + [244.7], 240, 4.8))
+        self.says(judge.near([240.0] * 11, 240, 4.8), "11 readings")
+        self.says(judge.near([240.0] * 11 + [235.1], 240, 4.8), "[235.1] are more than 4.8 off 240")
+
     def test_what_is_wrong_ends_a_scenario(self):
         with self.assertRaisesRegex(judge.Wrong, r"1 lost \(5015.7 us"):
             judge.verdict(GOOD, ["1 lost"])

@@ -1,17 +1,23 @@
 """The list of scenarios, and how they are run: a line each."""
 
 import subprocess
+from functools import partial
 
 from lab.judge import Wrong
 
 # For how long those that say so measure.
 seconds = None
-listed = []  # (kinds, function)
+listed = []  # (kinds, name, function)
 
 
-def scenario(*kinds):
+def scenario(*kinds, each=()):
+    """Lists a function by its name; where there are several cases of it, each by its own."""
     def add(function):
-        listed.append((kinds, function))
+        name = function.__name__.replace("_", " ")
+        if each:
+            listed.extend((kinds, f"{name}, {case}", partial(function, case)) for case in each)
+        else:
+            listed.append((kinds, name, function))
         return function
     return add
 
@@ -19,8 +25,7 @@ def scenario(*kinds):
 def run(kind, words):
     """Those of a kind, or those of which the name has all the words; how many failed."""
     failed = 0
-    for kinds, function in listed:
-        name = function.__name__.replace("_", " ")
+    for kinds, name, function in listed:
         if not (all(word in name for word in words) if words else kind in kinds):
             continue
         try:

@@ -1,0 +1,35 @@
+"""Scenarios of what `taut doctor` sees of a kernel that is PREEMPT_RT, and that its word mends."""
+
+import json
+import subprocess
+
+from lab import guest
+from lab.guest import sh
+from lab.judge import Wrong
+from lab.scenarios import scenario
+
+
+def findings():
+    """By the name of the check; of several, the last."""
+    run = subprocess.run([guest.taut, "doctor", "--report", "json"], capture_output=True, text=True)
+    if run.returncode not in (0, 1):
+        raise Wrong(f"taut doctor ended with {run.returncode}: {run.stderr.strip()}")
+    return {finding["check"]: finding for finding in json.loads(run.stdout)["findings"]}
+
+
+@scenario("all", "cards")
+def the_doctor_knows_a_preempt_rt_kernel_and_mends_the_interrupts_of_its_network():
+    sh("ip link set eth0 up")
+    try:
+        before = findings()
+        threads = before["interrupt-threads"]
+        if threads["verdict"] != "warns" or "eth0" not in threads["what"]:
+            raise Wrong(f"interrupts at the kernel's priority: {threads}")
+        subprocess.run(threads["mend"], shell=True, check=True)
+        after = findings()["interrupt-threads"]
+    finally:
+        sh("ip link set eth0 down")
+    for finding, words in ((before["preemption"], "is PREEMPT_RT"), (after, "run above fifo:70")):
+        if finding["verdict"] != "fine" or words not in finding["what"]:
+            raise Wrong(f"not ‘{words}’: {finding}")
+    return f"{before['preemption']['what']}; {threads['what']}; mended: {after['what']}"
