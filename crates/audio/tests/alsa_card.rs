@@ -12,6 +12,7 @@ use std::thread;
 use tautline_audio::{DeviceSpec, Extras, Offers, list, open, settle};
 use tautline_dsp::card::{self, CardFormat};
 use tautline_dsp::format::SampleFormat;
+use tautline_io::clock;
 use tautline_proto::device::{Cycle, Direction, Ended, Flow, Process, Settings, Stop};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -157,6 +158,66 @@ fn a_card_tells_when_sound_met_it_on_one_line() {
     // Its position moves in steps of 4 ms; a line through its readings is soon surer than that.
     let last = blocks.last().expect("blocks").unsure;
     assert!(last < Span::from_millis(1), "{last}");
+}
+
+/// What a block was told of what came before it.
+struct Before {
+    xruns: u32,
+    skipped: Frames,
+}
+
+/// Stands still once, for as long as no buffer lasts; then goes on as long again.
+struct Stands {
+    direction: Direction,
+    blocks: Sender<Before>,
+    block: usize,
+}
+
+/// The block in which it stands still, and how many there are.
+const STANDS: (usize, usize) = (20, 40);
+const STOOD: Span = Span::from_millis(200);
+
+impl Process for Stands {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let side = match self.direction {
+            Direction::Capture => &cycle.capture,
+            Direction::Playback => &cycle.playback,
+        };
+        let _ = self.blocks.send(Before { xruns: cycle.xruns, skipped: side.skipped });
+        if self.block == STANDS.0 {
+            clock::sleep_until(clock::now() + STOOD);
+        }
+        self.block += 1;
+        if self.block == STANDS.1 { Flow::Finished } else { Flow::Continue }
+    }
+}
+
+#[test]
+fn an_xrun_is_told_with_the_block_after_it_and_with_what_is_missing_there() {
+    if no_card("an_xrun_is_told_with_the_block_after_it_and_with_what_is_missing_there") {
+        return;
+    }
+    for (device, direction) in [(1, Direction::Capture), (0, Direction::Playback)] {
+        let (blocks, told) = mpsc::channel();
+        let stands = Stands { direction, blocks, block: 0 };
+        let spec = end(device, 1, CardFormat::S16);
+        let mut card = open(&spec, direction, SETTINGS, extras()).expect("an end");
+        let (process, ended) = card.device.run(Box::new(stands), &Stop::default());
+        drop(process);
+        assert!(matches!(ended, Ended::Finished), "{ended:?}");
+        for (block, before) in told.iter().enumerate() {
+            let Before { xruns, skipped } = before;
+            if block == STANDS.0 + 1 {
+                // The block before it is one period of the time it stood still. Of playback what the buffer
+                // held is heard meanwhile; then a whole buffer of silence begins.
+                let stood = SETTINGS.rate.frames_nearest(STOOD).count();
+                let near = stood - 4 * 480..=stood + 2 * 480;
+                assert!(xruns == 1 && near.contains(&skipped.count()), "{xruns}, {skipped}");
+            } else {
+                assert_eq!((xruns, skipped), (0, Frames::ZERO), "{direction:?}: block {block}");
+            }
+        }
+    }
 }
 
 #[test]
