@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -9,7 +10,7 @@ import time
 from lab import guest
 from lab.guest import read, wait_until
 from lab.judge import Wrong, near
-from lab.scenarios import scenario
+from lab.scenarios import Skipped, scenario
 
 # 0.1 ms, in frames: what jack_iodelay may read beside what was configured.
 NEAR = 4.8
@@ -34,6 +35,8 @@ def started(command, **more):
 
 @scenario("all", "cards")
 def jack_iodelay_reads_the_latency_that_was_configured_within_a_tenth_of_a_millisecond():
+    if not shutil.which("jackd") or not shutil.which("jack_iodelay"):
+        raise Skipped("JACK is not installed: apt-get install jackd2")
     address, common = "rtp://127.0.0.1:5980", ["--channels", "1", "--latency", f"{CONFIGURED_MS}ms", "--no-witness"]
     recv = [guest.taut, "recv", "--from", address, "--rate", "48000", "--output", "jack:hears?connect=jack_delay:in"]
     send = [guest.taut, "send", "--input", "jack:sends?connect=jack_delay:out", "--to", address]

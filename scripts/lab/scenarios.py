@@ -10,6 +10,10 @@ seconds = None
 listed = []  # (kinds, name, function)
 
 
+class Skipped(Exception):
+    """What a scenario lacks."""
+
+
 def scenario(*kinds, each=()):
     """Lists a function by its name; where there are several cases of it, each by its own."""
     def add(function):
@@ -30,6 +34,8 @@ def run(kind, words):
             continue
         try:
             print(f"ok      {name}: {function()}", flush=True)
+        except Skipped as lacks:
+            print(f"SKIPPED {name}: {lacks}", flush=True)
         except (Wrong, subprocess.CalledProcessError, OSError, KeyError, ValueError) as error:
             failed += 1
             print(f"FAILED  {name}: {type(error).__name__}: {error}", flush=True)
