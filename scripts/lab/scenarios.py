@@ -36,7 +36,7 @@ def run(kind, words):
             print(f"ok      {name}: {function()}", flush=True)
         except Skipped as lacks:
             print(f"SKIPPED {name}: {lacks}", flush=True)
-        except (Wrong, subprocess.CalledProcessError, OSError, KeyError, ValueError) as error:
+        except (Wrong, subprocess.SubprocessError, OSError, KeyError, ValueError) as error:
             failed += 1
             print(f"FAILED  {name}: {type(error).__name__}: {error}", flush=True)
     return failed
