@@ -17,9 +17,8 @@ class Bound(NamedTuple):
 # A frame for each of the two cards, and what the lines through their readings may be off by.
 EXACT = Bound(2.5 * FRAME, 3 * FRAME, 3.5 * FRAME)
 # A card that moves in steps of 4 ms says less, and now and then less still: 81 and 222 us were seen in ten
-# minutes, and marks 101 us off. It goes with the guest's CPU: in ninety seconds marks were 85 us off at 250
-# MIPS, 20 at 500 and 8 at 1000. What all cards have to do at one tick would explain that: it is done one
-# after the other.
+# minutes, and marks 101 us off. Why is not proven. Runs of 60 to 90 s at 500 MIPS differ: 15 to 90 us; one at
+# 1000 had 6 to 8, one at 250 had 34 to 85. That may be what all cards have to do at one tick, one after the other.
 COARSE = Bound(5 * FRAME, 16 * FRAME, 6 * FRAME)
 # Marks come every 10 ms; the first and the last may be beyond the ends.
 MARKS_PER_SECOND, MARKS_AT_ENDS = 100, 12
