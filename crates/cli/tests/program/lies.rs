@@ -2,7 +2,8 @@
 //! `crates/sim/tests` has it simulated.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::thread;
+
+use tautline_io::thread::{Scheduler, spawn};
 
 use crate::common::host::timed;
 use crate::common::program::{taut, words};
@@ -13,7 +14,8 @@ fn bound(port: u16) -> UdpSocket {
     UdpSocket::bind(("127.0.0.1", port)).unwrap()
 }
 
-/// Hands on what comes to `from`, as `change` makes it, until the process ends.
+/// Hands on what comes to `from`, as `change` makes it, until the process ends; by a real-time
+/// thread, as a busy machine would hold packets up for longer than sockets keep them.
 fn hand_on(
     from: &UdpSocket,
     by: &UdpSocket,
@@ -21,14 +23,15 @@ fn hand_on(
     mut change: impl FnMut(&mut [u8]) + Send + 'static,
 ) {
     let (from, by) = (from.try_clone().unwrap(), by.try_clone().unwrap());
-    thread::spawn(move || {
-        let mut datagram = [0; 65_536];
+    let relay = move || {
+        let mut datagram = vec![0; 65_536];
         while let Ok((bytes, peer)) = from.recv_from(&mut datagram) {
             change(&mut datagram[..bytes]);
             // Nobody may listen any more.
             let _ = by.send_to(&datagram[..bytes], to(peer));
         }
-    });
+    };
+    spawn("hand-on", Scheduler::Fifo(60), 256 << 10, relay).unwrap();
 }
 
 /// Sets the clock of a compound of reports ahead by a second: NTP timestamps of sender reports (RFC

@@ -94,15 +94,19 @@ fn a_refused_priority_is_told_once_and_at_once() {
 fn a_stream_of_another_shape_is_told_of_while_it_comes() {
     let _turn = beside();
     let address = loopback();
-    let recv = format!("recv --channels 1 --output null: --from {address} --report none");
-    // Silent, so what it says is of the stream: it tells nobody that it listens.
+    // Told both, it waits for no sender to learn from. Silent, so what it says is of the stream: it
+    // tells nobody that it listens.
+    let shape = "--rate 48000 --channels 1";
+    let recv = format!("recv {shape} --output null: --from {address} --report none");
     let recv = taut(words(&recv)).and(PATIENT).start();
     let send = taut(words(&format!("send --input null: --to {address}"))).and(PATIENT).start();
-    let recv = recv.wait_for("run with --rate 48000 --channels 2");
-    for running in [send, recv] {
-        running.signal("-INT");
-        running.end().well();
-    }
+    let recv = recv.wait_for("by --rate 48000 --channels 2");
+    send.signal("-INT");
+    send.end().well();
+    recv.signal("-INT");
+    let ended = recv.end();
+    // Nothing of it was played.
+    assert_eq!(ended.status, Some(1), "{ended:#?}");
 }
 
 #[test]
