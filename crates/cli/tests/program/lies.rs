@@ -31,7 +31,7 @@ fn hand_on(
             let _ = by.send_to(&datagram[..bytes], to(peer));
         }
     };
-    spawn("hand-on", Scheduler::Fifo(60), 256 << 10, relay).unwrap();
+    let _granted = spawn("hand-on", Scheduler::Fifo(60), 256 << 10, relay).unwrap().1;
 }
 
 /// Sets the clock of a compound of reports ahead by a second: NTP timestamps of sender reports (RFC
