@@ -218,8 +218,7 @@ mod tests {
     use super::super::{AlsaSpec, params};
     use super::*;
 
-    /// Notes of each block what came before it and where it ends.
-    #[derive(Default)]
+    /// Notes of each block what came before it and where it ends; of a few, as it may not allocate.
     struct Heard(Vec<(Frames, LocalTime)>);
 
     impl Process for Heard {
@@ -249,7 +248,7 @@ mod tests {
         let pcm = Pcm::new((alsa, false), (Direction::Capture, settings), coding).unwrap();
         let losses = (Losses::new(&spec), crate::Notes::default().prepare(String::new()));
         let mut card = Card::new(pcm, (Direction::Capture, settings), Wakeup::Card, losses);
-        let (stop, mut heard) = (Stop::default(), Heard::default());
+        let (stop, mut heard) = (Stop::default(), Heard(Vec::with_capacity(8)));
         card.start(&stop).unwrap();
         let reading = card.wait(&stop).unwrap();
         card.cycle(&reading, &mut heard).unwrap();
