@@ -16,15 +16,25 @@ static OPEN: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
 /// which fork as they like; whoever calls it is never unloaded, as a fork would run what is gone.
 pub fn leave_sockets() -> std::io::Result<()> {
     static LEFT: AtomicBool = AtomicBool::new(false);
-    if LEFT.swap(true, Ordering::Relaxed) {
+    // SAFETY: the handler calls what a signal's handler may, and stays.
+    unsafe { at_forks(&LEFT, leave) }
+}
+
+/// From now on every fork of this process calls `handler`: once in each, however often this is
+/// asked for, which `registered` remembers.
+///
+/// # Safety
+/// `handler` does only what a signal's handler may, and is never unloaded.
+pub unsafe fn at_forks(registered: &AtomicBool, handler: extern "C" fn()) -> std::io::Result<()> {
+    if registered.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
-    // SAFETY: the handler calls what a signal's handler may, and stays.
-    let answer = unsafe { libc::pthread_atfork(None, None, Some(leave)) };
+    // SAFETY: as promised.
+    let answer = unsafe { libc::pthread_atfork(None, None, Some(handler)) };
     if answer == 0 {
         return Ok(());
     }
-    LEFT.store(false, Ordering::Relaxed);
+    registered.store(false, Ordering::Relaxed);
     Err(std::io::Error::from_raw_os_error(answer))
 }
 

@@ -9,6 +9,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use alsa_sys::SND_PCM_STATE_DISCONNECTED;
+use tautline_io::forks::at_forks;
 
 use crate::ffi::Ioplug;
 
@@ -20,16 +21,8 @@ static OPEN: [AtomicPtr<Ioplug>; MOST] = [const { AtomicPtr::new(null_mut()) }; 
 /// From now on a fork of this process finds its PCMs disconnected. We are never unloaded.
 pub(crate) fn watch() -> std::io::Result<()> {
     static WATCHED: AtomicBool = AtomicBool::new(false);
-    if WATCHED.swap(true, Ordering::Relaxed) {
-        return Ok(());
-    }
     // SAFETY: the handler does what a signal's handler may, and stays.
-    let answer = unsafe { libc::pthread_atfork(None, None, Some(leave)) };
-    if answer == 0 {
-        return Ok(());
-    }
-    WATCHED.store(false, Ordering::Relaxed);
-    Err(std::io::Error::from_raw_os_error(answer))
+    unsafe { at_forks(&WATCHED, leave) }
 }
 
 /// In the fork.

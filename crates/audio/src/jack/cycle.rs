@@ -94,9 +94,9 @@ impl Adaptor {
         while from < frames {
             let to = frames.min(from + period.as_len());
             let block = &mut self.block[..(to - from) * count];
-            block.fill(0.0);
-            if self.direction == Direction::Capture {
-                interleave(ports, count, from, block);
+            match self.direction {
+                Direction::Capture => interleave(ports, count, from, block),
+                Direction::Playback => block.fill(0.0),
             }
             let side = Side {
                 samples: block,
@@ -132,9 +132,11 @@ impl Adaptor {
 
 fn interleave(ports: &impl Ports, channels: usize, from: usize, block: &mut [f32]) {
     for channel in 0..channels {
-        let Some(heard) = ports.heard(channel) else { continue };
         let samples = block.iter_mut().skip(channel).step_by(channels);
-        samples.zip(&heard[from..]).for_each(|(sample, heard)| *sample = *heard);
+        match ports.heard(channel) {
+            Some(heard) => samples.zip(&heard[from..]).for_each(|(sample, heard)| *sample = *heard),
+            None => samples.for_each(|sample| *sample = 0.0),
+        }
     }
 }
 

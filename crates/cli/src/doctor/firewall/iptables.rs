@@ -57,11 +57,11 @@ pub(super) fn read(rule: &str, packet: Packet) -> Rule<'_> {
                 }
                 Fits::Always
             }
-            "-p" => either(["udp", "17", "all"].contains(&named())),
+            "-p" => Fits::surely(["udp", "17", "all"].contains(&named())),
             "--dport" | "--dports" => {
-                either(ports(named()).any(|(from, to)| (from..=to).contains(&packet.port)))
+                Fits::surely(ports(named()).any(|(from, to)| (from..=to).contains(&packet.port)))
             }
-            "--state" | "--ctstate" => either(named().split(',').any(|state| state == "NEW")),
+            "--state" | "--ctstate" => Fits::surely(named().split(',').any(|state| state == "NEW")),
             "--dst-type" => match named() {
                 "LOCAL" => Fits::Always,
                 _ => Fits::Perhaps,
@@ -77,18 +77,9 @@ pub(super) fn read(rule: &str, packet: Packet) -> Rule<'_> {
             },
             _ => Fits::Perhaps,
         };
-        fits = fits.min(match (std::mem::take(&mut not), holds) {
-            (false, holds) => holds,
-            (true, Fits::Never) => Fits::Always,
-            (true, Fits::Always) => Fits::Never,
-            (true, Fits::Perhaps | Fits::OfSomeHosts) => Fits::Perhaps,
-        });
+        fits = fits.min(if std::mem::take(&mut not) { holds.negated() } else { holds });
     }
     Rule { fits, then: Then::GoOn }
-}
-
-fn either(holds: bool) -> Fits {
-    if holds { Fits::Always } else { Fits::Never }
 }
 
 fn target(name: &str) -> Then<'_> {

@@ -89,7 +89,6 @@ fn of_new(map: &str) -> Option<Then<'_>> {
 
 /// Whether the condition at the beginning of these words holds, and of how many words it is.
 fn condition(words: &[&str], packet: Packet) -> (Fits, usize) {
-    let either = |holds: bool| if holds { Fits::Always } else { Fits::Never };
     match words {
         // No conditions.
         ["counter", "packets", _, "bytes", ..] => (Fits::Always, 5),
@@ -104,13 +103,14 @@ fn condition(words: &[&str], packet: Packet) -> (Fits, usize) {
         ["l4proto", rest @ ..] | ["ip", "protocol", rest @ ..] | ["ip6", "nexthdr", rest @ ..] => {
             let other = words[0] == if packet.v6 { "ip" } else { "ip6" };
             let (holds, length) = compared(rest, |named| {
-                either(elements(named).any(|protocol| ["udp", "17"].contains(&protocol)))
+                Fits::surely(elements(named).any(|protocol| ["udp", "17"].contains(&protocol)))
             });
             (if other { Fits::Never } else { holds }, words.len() - rest.len() + length)
         }
         ["nfproto", rest @ ..] => {
             let own = if packet.v6 { "ipv6" } else { "ipv4" };
-            let (holds, length) = compared(rest, |named| either(elements(named).any(|p| p == own)));
+            let (holds, length) =
+                compared(rest, |named| Fits::surely(elements(named).any(|p| p == own)));
             (holds, 1 + length)
         }
         ["ip", ..] if packet.v6 => (Fits::Never, 1),
@@ -118,7 +118,7 @@ fn condition(words: &[&str], packet: Packet) -> (Fits, usize) {
         ["udp" | "th", "dport", rest @ ..] => {
             let (holds, length) = compared(rest, |named| match named.as_bytes().first() {
                 Some(b'{' | b'0'..=b'9') => {
-                    either(ports(named).any(|(from, to)| (from..=to).contains(&packet.port)))
+                    Fits::surely(ports(named).any(|(from, to)| (from..=to).contains(&packet.port)))
                 }
                 _ => Fits::Perhaps,
             });
@@ -126,7 +126,7 @@ fn condition(words: &[&str], packet: Packet) -> (Fits, usize) {
         }
         ["ct", "state", rest @ ..] => {
             let (holds, length) =
-                compared(rest, |named| either(elements(named).any(|state| state == "new")));
+                compared(rest, |named| Fits::surely(elements(named).any(|state| state == "new")));
             (holds, 2 + length)
         }
         // Of what was sent to elsewhere.
@@ -154,12 +154,7 @@ fn condition(words: &[&str], packet: Packet) -> (Fits, usize) {
 /// What a comparison comes to, and of how many words it is.
 fn compared(words: &[&str], holds: impl Fn(&str) -> Fits) -> (Fits, usize) {
     match words {
-        ["!=", named, ..] => match holds(named) {
-            Fits::Never => (Fits::Always, 2),
-            Fits::Always => (Fits::Never, 2),
-            // Of all hosts but some.
-            Fits::Perhaps | Fits::OfSomeHosts => (Fits::Perhaps, 2),
-        },
+        ["!=", named, ..] => (holds(named).negated(), 2),
         // It is the map that does.
         ["vmap", ..] => (Fits::Always, 0),
         [named, ..] => (holds(named), 1),

@@ -45,6 +45,23 @@ pub(super) enum Fits {
     Always,
 }
 
+impl Fits {
+    /// What is known for sure.
+    pub(super) fn surely(holds: bool) -> Self {
+        if holds { Self::Always } else { Self::Never }
+    }
+
+    /// Of the opposite condition.
+    pub(super) fn negated(self) -> Self {
+        match self {
+            Self::Never => Self::Always,
+            Self::Always => Self::Never,
+            // Of all hosts but some.
+            Self::Perhaps | Self::OfSomeHosts => Self::Perhaps,
+        }
+    }
+}
+
 /// What a rule does with what fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then<'a> {
