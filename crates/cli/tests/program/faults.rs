@@ -65,14 +65,19 @@ fn in_no_more_memory(program: &Running, before: u64) {
     assert!(now <= before + (2 << 20), "{now} bytes, {before} before");
 }
 
+/// A receiver that hears a sender whose card has these rings, and an onlooker who sees how far it is.
+fn seen(rings: &str) -> (Lab, Onlooker, Running, Running) {
+    let (lab, onlooker) = (Lab::straight(), Onlooker::new());
+    let recv = lab.recv(RINGS);
+    let send = lab.send_call(&format!("{TONE} {rings}")).and(["--to", &onlooker.address()]);
+    let send = send.start();
+    (lab, onlooker, recv, send)
+}
+
 #[test]
 fn a_receiver_that_is_stopped_for_five_seconds_is_heard_within_one() {
     timed(|| {
-        let lab = Lab::straight();
-        let onlooker = Onlooker::new();
-        let recv = lab.recv(RINGS);
-        let send = lab.send_call(&format!("{TONE} {RINGS}")).and(["--to", &onlooker.address()]);
-        let send = send.start();
+        let (lab, onlooker, recv, send) = seen(RINGS);
         onlooker.see(2000);
         let before = recv.memory();
         recv.signal("-STOP");
@@ -127,11 +132,7 @@ fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
 #[test]
 fn a_second_sender_to_one_address_is_counted_and_not_heard() {
     timed(|| {
-        let lab = Lab::straight();
-        let onlooker = Onlooker::new();
-        let recv = lab.recv(RINGS);
-        let send = lab.send_call(&format!("{TONE} {RINGS}")).and(["--to", &onlooker.address()]);
-        let send = send.start();
+        let (lab, onlooker, recv, send) = seen(RINGS);
         onlooker.see(1000);
         lab.send(&format!("--input tone:300 --latency 100ms {RINGS} --duration 1s")).end().well();
         onlooker.see(1000);
@@ -149,11 +150,7 @@ fn a_second_sender_to_one_address_is_counted_and_not_heard() {
 #[test]
 fn a_sender_that_is_stopped_for_a_fifth_of_a_second_is_heard_within_one() {
     timed(|| {
-        let lab = Lab::straight();
-        let onlooker = Onlooker::new();
-        let recv = lab.recv(RINGS);
-        let send = lab.send_call(&format!("{TONE} --period 48 --periods 2"));
-        let send = send.and(["--to", &onlooker.address()]).start();
+        let (lab, onlooker, recv, send) = seen("--period 48 --periods 2");
         onlooker.see(2000);
         send.signal("-STOP");
         sleep(Duration::from_millis(200));

@@ -154,6 +154,16 @@ fn in_cycles_of_64_frames_sound_is_whole_and_when_it_was_promised() {
     });
 }
 
+/// One recorder, into `both.wav`, of what is handed in at `Kitchen` and of what comes out at `Stage`.
+fn record_both(desktop: &Desktop) -> Running {
+    let record = "--record --target 0 --format s24 --rate 48000 --channels 2 both.wav";
+    let record = desktop.pw_cat(record).start();
+    desktop.node("pw-cat", 2);
+    desktop.link("Kitchen:monitor_FL", "pw-cat:input_FL");
+    desktop.link("Stage:capture_FL", "pw-cat:input_FR");
+    record
+}
+
 #[test]
 fn the_latency_is_the_configured_one_by_another_programs_recording() {
     timed(|| {
@@ -165,12 +175,7 @@ fn the_latency_is_the_configured_one_by_another_programs_recording() {
         let _send = sink(&desktop, &address);
         desktop.node("Stage", 2);
         desktop.node("Kitchen", 4);
-        // One recorder hears what the player hands in and what comes out at the other end.
-        let record = "--record --target 0 --format s24 --rate 48000 --channels 2 both.wav";
-        let record = desktop.pw_cat(record).start();
-        desktop.node("pw-cat", 2);
-        desktop.link("Kitchen:monitor_FL", "pw-cat:input_FL");
-        desktop.link("Stage:capture_FL", "pw-cat:input_FR");
+        let record = record_both(&desktop);
         for end in ["Kitchen", "Stage"] {
             desktop.wait_for("a link", |objects| is_linked(objects, end, "pw-cat"));
         }
@@ -386,11 +391,7 @@ fn lab_delay_measures_what_another_program_records() {
         let _send = sink(&desktop, &address);
         desktop.node("Stage", 2);
         desktop.node("Kitchen", 4);
-        let record = "--record --target 0 --format s24 --rate 48000 --channels 2 both.wav";
-        let record = desktop.pw_cat(record).start();
-        desktop.node("pw-cat", 2);
-        desktop.link("Kitchen:monitor_FL", "pw-cat:input_FL");
-        desktop.link("Stage:capture_FL", "pw-cat:input_FR");
+        let record = record_both(&desktop);
         let lab = lab(&desktop, "pipewire:Marks?target=Kitchen", "pipewire:Ear?target=Stage", 4);
         let (measured, uncertainty) = delay(lab);
         stop(record);
