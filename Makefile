@@ -8,18 +8,15 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+RELEASE ?= trixie
 target := $(or $(CARGO_TARGET_DIR),target)
 taut := $(target)/release/taut
-pcm := $(target)/release/libasound_module_pcm_tautline.so
-# Where ALSA looks, whatever the PREFIX.
-alsa_plugins = $$(pkg-config --variable=libdir alsa)/alsa-lib
-alsa_conf = /usr/share/alsa/alsa.conf.d
 # Asked when a recipe runs: scripts/setup may just have installed what is needed.
 features = $$(scripts/features)
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: release ## Carry a recording to two receivers here; write what each heard, time every stage
@@ -35,11 +32,19 @@ plugins: ## Build what other programs load: the ALSA PCM `type tautline`
 	@scripts/setup build
 	cargo build --release --locked -p tautline-alsa-pcm
 
-.PHONY: test
-test: ## Run all tests; those that lack a program or a privilege say SKIPPED
+.PHONY: test tests
+test: ## Run all tests; those that lack something say SKIPPED, and are counted by what they lack
 	@scripts/setup test
+	@scripts/test-summary $(MAKE) --no-print-directory tests
+
+tests:
 	cargo test --locked --workspace $(features)
+	scripts/test-install
 	scripts/lab-test --short
+
+.PHONY: test-debian
+test-debian: ## Run `make demo` and `make test` on a bare Debian RELEASE (trixie) in a folder; needs root
+	scripts/test-debian "$(RELEASE)"
 
 .PHONY: lab-test
 lab-test: ## Run what needs cards, PREEMPT_RT or queue disciplines, in a guest (20 minutes)
@@ -52,14 +57,22 @@ soak: ## Run the long tests: simulated days, millions of operations (up to an ho
 	cargo test --locked --profile soak --workspace $(features) -- --ignored
 	scripts/lab-test --soak
 
-.PHONY: check
-check: ## Format, lints, documentation, licences, real-time sanitizer, house figures
+.PHONY: check checks
+check: ## Format, lints, documentation, least Rust, licences, what real-time threads do, house figures
 	@scripts/setup check
+	@scripts/setup test
+	@scripts/test-summary $(MAKE) --no-print-directory checks
+
+checks:
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets $(features) -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --workspace $(features)
+	scripts/check-rust
 	scripts/check-deny
 	scripts/sanitize
+	scripts/check-realtime --self-test
+	cargo build --locked -p tautline-cli -p tautline-alsa-pcm $(features)
+	scripts/check-realtime $(target)/debug/taut $(target)/debug/libasound_module_pcm_tautline.so
 	scripts/house
 
 .PHONY: bench
@@ -73,7 +86,9 @@ fuzz: ## Run every fuzz target for FUZZ_SECONDS (60)
 	@set -e; export RUSTC_BOOTSTRAP=1; targets=$$(cargo fuzz list); \
 	for target in $$targets; do \
 	    echo "fuzz: $$target, $(FUZZ_SECONDS) s"; \
-	    cargo fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); \
+	    mkdir -p "fuzz/corpus/$$target" "fuzz/seeds/$$target"; \
+	    cargo fuzz run "$$target" "fuzz/corpus/$$target" "fuzz/seeds/$$target" -- \
+	        -len_control=0 -max_total_time=$(FUZZ_SECONDS); \
 	done
 
 .PHONY: man
@@ -83,18 +98,11 @@ man: release ## Write man pages and shell completions to target/man and target/c
 
 .PHONY: install
 install: man plugins ## Install taut, man pages, completions (PREFIX, /usr/local) and the PCM for ALSA
-	install -Dm755 $(taut) $(DESTDIR)$(PREFIX)/bin/taut
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m644 $(target)/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
-	install -Dm644 $(target)/completions/taut.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/taut
-	install -Dm644 $(target)/completions/_taut $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_taut
-	install -Dm644 $(target)/completions/taut.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/taut.fish
-	install -Dm644 $(pcm) $(DESTDIR)$(alsa_plugins)/$(notdir $(pcm))
-	install -Dm644 plugins/alsa-pcm/99-tautline.conf $(DESTDIR)$(alsa_conf)/99-tautline.conf
-	install -d $(DESTDIR)/etc/alsa/conf.d
-	ln -sf $(alsa_conf)/99-tautline.conf $(DESTDIR)/etc/alsa/conf.d/99-tautline.conf
-	@echo "installed: the ALSA PCM taut:HOST, $(DESTDIR)$(alsa_plugins)/$(notdir $(pcm)) and 99-tautline.conf"
-	@echo "installed: $(DESTDIR)$(PREFIX)/bin/taut, its man pages and completions below $(DESTDIR)$(PREFIX)/share"
+	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" scripts/install "$(target)"
+
+.PHONY: uninstall
+uninstall: ## Take away what `make install` with the same PREFIX installed
+	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" scripts/install --undo
 
 .PHONY: recording
 recording: ## Make assets/recording.flac again and compare it with the one in the tree

@@ -36,7 +36,7 @@ def started(command, **more):
 @scenario("all", "cards")
 def jack_iodelay_reads_the_latency_that_was_configured_within_a_tenth_of_a_millisecond():
     if not shutil.which("jackd") or not shutil.which("jack_iodelay"):
-        raise Skipped("JACK is not installed: apt-get install jackd2")
+        raise Skipped("package", "JACK is not installed: apt-get install jackd2")
     address, common = "rtp://127.0.0.1:5980", ["--channels", "1", "--latency", f"{CONFIGURED_MS}ms", "--no-witness"]
     recv = [guest.taut, "recv", "--from", address, "--rate", "48000", "--output", "jack:hears?connect=jack_delay:in"]
     send = [guest.taut, "send", "--input", "jack:sends?connect=jack_delay:out", "--to", address]

@@ -11,7 +11,11 @@ listed = []  # (kinds, name, function)
 
 
 class Skipped(Exception):
-    """What a scenario lacks."""
+    """What a scenario lacks, and of what kind that is, as the tests of the crates say it."""
+
+    def __init__(self, kind, lacks):
+        super().__init__(lacks)
+        self.kind = kind
 
 
 def scenario(*kinds, each=()):
@@ -35,7 +39,7 @@ def run(kind, words):
         try:
             print(f"ok      {name}: {function()}", flush=True)
         except Skipped as lacks:
-            print(f"SKIPPED {name}: {lacks}", flush=True)
+            print(f"SKIPPED ({lacks.kind}): {name}: {lacks}", flush=True)
         except (Wrong, subprocess.SubprocessError, OSError, KeyError, ValueError) as error:
             failed += 1
             print(f"FAILED  {name}: {type(error).__name__}: {error}", flush=True)

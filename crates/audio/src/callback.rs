@@ -190,7 +190,7 @@ mod tests {
             let mut held = called.hold().unwrap();
             let side = tautline_proto::device::Side::absent;
             let now = LocalTime::ZERO;
-            let mut cycle = Cycle { now, capture: side(), playback: side(), xruns: 0 };
+            let mut cycle = Cycle { now, capture: side(), playback: side(), xruns: 0, clock: None };
             held.process().unwrap().process(&mut cycle);
         });
         entered.wait();

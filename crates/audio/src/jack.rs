@@ -12,6 +12,7 @@ mod cycle_clock;
 mod latency;
 mod library;
 mod notified;
+mod pace;
 mod ports;
 mod processing;
 mod signals;
@@ -22,6 +23,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tautline_io::clock::{now, sleep_until};
+use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Device, DeviceError, Direction, Ended, Process, Settings, Stop};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -71,9 +73,11 @@ pub(crate) fn open(
         notes: notes.clone(),
         latency: latency.clone(),
         clerk: None,
+        pace: None,
         has_run: false,
     };
     device.clerk = Some(device.enter()?);
+    device.pace = pace::of_server(spec.server.as_deref());
     Ok(Box::new(device))
 }
 
@@ -258,6 +262,8 @@ struct JackDevice {
     /// `None` only until it is opened. It closes the client when the device is dropped, because
     /// that may take long and the process is to go on meanwhile.
     clerk: Option<Clerk>,
+    /// What sets the server's pace.
+    pace: Option<ClockId>,
     /// A client runs once.
     has_run: bool,
 }
@@ -348,6 +354,10 @@ impl Device for JackDevice {
         self.settings
     }
 
+    fn clock(&self) -> Option<ClockId> {
+        self.pace
+    }
+
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
         if std::mem::replace(&mut self.has_run, true) {
             // What was the client's is needed to open it again.
@@ -359,7 +369,7 @@ impl Device for JackDevice {
         };
         clerk.signals().seat.give(process);
         let (spec, notes, settings) = (self.spec.clone(), self.notes.clone(), self.settings);
-        let adaptor = Adaptor::new(self.direction, settings);
+        let adaptor = Adaptor::new(self.direction, settings).by(self.pace);
         let adaptor = if spec.at_ports { adaptor.at_ports() } else { adaptor };
         clerk.ask(move |client| {
             let counterparts = counterparts(&spec, client, settings.channels, &notes);

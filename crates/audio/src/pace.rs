@@ -1,5 +1,6 @@
 //! Where a virtual card's time comes from.
 
+use tautline_proto::clock::{ClockId, HostClock};
 use tautline_proto::time::LocalTime;
 
 /// The time that a card runs by, so that a test can be its own clock.
@@ -9,6 +10,11 @@ pub trait Pace: Send {
 
     /// Waits; returns at once if `due` has passed.
     fn sleep_until(&mut self, due: LocalTime);
+
+    /// Its name, if it has one. For ordinary threads.
+    fn clock(&self) -> Option<ClockId> {
+        None
+    }
 }
 
 /// The host's monotonic clock.
@@ -22,5 +28,9 @@ impl Pace for HostPace {
 
     fn sleep_until(&mut self, due: LocalTime) {
         tautline_io::clock::sleep_until(due);
+    }
+
+    fn clock(&self) -> Option<ClockId> {
+        tautline_io::host::host_clock().map(HostClock::id)
     }
 }

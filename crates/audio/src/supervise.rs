@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_io::realtime;
+use tautline_proto::clock::ClockId;
 use tautline_proto::device::{
-    Cycle, Device, DeviceError, Direction, Ended, Flow, Process, Settings, Side, Stop,
+    Cycle, Device, DeviceError, Direction, Ended, Flow, Process, Settings, Side, Stop, Word,
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 
@@ -183,6 +184,14 @@ impl Supervised {
 impl Device for Supervised {
     fn settings(&self) -> Settings {
         self.settings
+    }
+
+    fn clock(&self) -> Option<ClockId> {
+        self.device.as_ref().and_then(|device| device.clock())
+    }
+
+    fn word(&self) -> Word {
+        self.device.as_ref().map_or(Word::Due, |device| device.word())
     }
 
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {

@@ -84,7 +84,7 @@ impl Ear {
 }
 
 impl Listener for Ear {
-    fn heard(&mut self, meets: LocalTime, samples: &[f32]) {
+    fn heard(&mut self, meets: LocalTime, _: LocalTime, samples: &[f32]) {
         let _permit = tautline_io::realtime::permit("a test takes notes");
         self.0.lock().unwrap().push((meets, samples.to_vec()));
     }

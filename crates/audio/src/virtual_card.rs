@@ -10,7 +10,7 @@
 //! to a second late, the blocks are taken one after the other for the instants they were due at,
 //! so a recording is whole and bit-exact on a machine that is busy.
 //! [`Side::meets`](tautline_proto::device::Side::meets) lies in the past for such a block, and what
-//! arrived by now is played in it. `virtual:?record=` is strict: it records what a real card would
+//! arrived by now is played in it; who listens to the card is told when it took the block. `virtual:?record=` is strict: it records what a real card would
 //! have played.
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,8 +18,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tautline_io::realtime;
 use tautline_proto::card_clock::{CaptureRing, CardClock, PlaybackRing};
+use tautline_proto::clock::ClockId;
 use tautline_proto::device::{
-    Cycle, Device, DeviceError, Direction, Ended, Flow, Listener, Process, Settings, Stop,
+    Cycle, Device, DeviceError, Direction, Ended, Flow, Listener, Process, Settings, Stop, Word,
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
@@ -105,6 +106,8 @@ pub struct VirtualCard {
     ends: Ends,
     dock: Option<Dock>,
     pace: Box<dyn Pace>,
+    /// What sets its pace: that of a card which errs has no name.
+    clock: Option<ClockId>,
     block: Box<[f32]>,
 }
 
@@ -112,7 +115,8 @@ impl VirtualCard {
     pub(crate) fn new(parts: Parts, ends: Ends, pace: Box<dyn Pace>) -> Self {
         let samples = parts.settings.channels.samples_in(parts.settings.period);
         let loss = parts.fault.clone().map(|fault| (fault, gone(&parts.name)));
-        Self { parts, loss, ends, dock: None, pace, block: vec![0.0; samples].into() }
+        let (clock, block) = (clock(&parts, pace.as_ref()), vec![0.0; samples].into());
+        Self { parts, loss, ends, dock: None, pace, clock, block }
     }
 
     /// The ends go to `dock` when the card is dropped.
@@ -123,7 +127,7 @@ impl VirtualCard {
 
     /// Runs by another clock.
     pub(crate) fn paced(mut self, pace: Box<dyn Pace>) -> Self {
-        self.pace = pace;
+        (self.clock, self.pace) = (clock(&self.parts, pace.as_ref()), pace);
         self
     }
 
@@ -192,25 +196,30 @@ impl VirtualCard {
             // A block that lost its head and the frames missed after it are one starvation.
             let xruns = u32::from(late.max(turn.skipped) > Frames::ZERO);
             let side = turn.side(&mut self.block);
-            let mut cycle = Cycle::one_way(Direction::Playback, now, side, xruns);
+            let cycle = Cycle::one_way(Direction::Playback, now, side, xruns);
+            let mut cycle = cycle.by(self.clock);
             let flow = process.process(&mut cycle);
-            late = ring.finish(self.pace.now());
+            let taken = self.pace.now();
+            late = ring.finish(taken);
             let missed = self.parts.settings.channels.samples_in(late);
             self.block[..missed].fill(0.0);
-            self.heard(turn.meets);
+            self.heard(turn.meets, taken);
             if flow == Flow::Finished {
                 return Ok(Ended::Finished);
             }
         }
     }
 
-    /// The block is what the DAC plays from `meets` on.
-    fn heard(&mut self, meets: LocalTime) {
+    /// The block, taken at `taken`, is what the DAC plays from `meets` on. What a strict card took too
+    /// late of it, it did not play.
+    fn heard(&mut self, meets: LocalTime, taken: LocalTime) {
+        let patient = self.parts.patience > Frames::ZERO;
+        let taken = if patient { taken } else { meets };
         if let Some(recorder) = &mut self.ends.recorder {
             recorder.write(&self.block);
         }
         if let Some(listener) = &mut self.ends.listener {
-            listener.heard(meets, &self.block);
+            listener.heard(meets, taken, &self.block);
         }
     }
 
@@ -227,7 +236,8 @@ impl VirtualCard {
         // Whole periods only: the lead and what is skipped are counted in them.
         let blocks = (frames.count() / period.count().max(1)).min(MOST_SILENT);
         for block in (1..=blocks).rev() {
-            listener.heard(clock.instant_of(end - block * period.count()), &self.block);
+            let meets = clock.instant_of(end - block * period.count());
+            listener.heard(meets, meets, &self.block);
         }
     }
 
@@ -247,7 +257,7 @@ impl VirtualCard {
             let overrun = u32::from(turn.skipped > Frames::ZERO);
             let xruns = overrun + u32::from(filled == Filled::Starved);
             let side = turn.side(&mut self.block);
-            let mut cycle = Cycle::one_way(Direction::Capture, now, side, xruns);
+            let mut cycle = Cycle::one_way(Direction::Capture, now, side, xruns).by(self.clock);
             let flow = process.process(&mut cycle);
             if flow == Flow::Finished || filled == Filled::Last {
                 return Ok(Ended::Finished);
@@ -259,6 +269,14 @@ impl VirtualCard {
 impl Device for VirtualCard {
     fn settings(&self) -> Settings {
         self.parts.settings
+    }
+
+    fn clock(&self) -> Option<ClockId> {
+        self.clock
+    }
+
+    fn word(&self) -> Word {
+        Word::Due
     }
 
     fn run(&mut self, mut process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
@@ -277,6 +295,11 @@ impl Drop for VirtualCard {
             *dock.lock().unwrap_or_else(PoisonError::into_inner) = Some(ends);
         }
     }
+}
+
+/// What sets the pace of a card made of `parts`, where that has a name.
+fn clock(parts: &Parts, pace: &dyn Pace) -> Option<ClockId> {
+    if parts.error == Ppm::ZERO { pace.clock() } else { None }
 }
 
 /// The card at `name` is not there.

@@ -2,7 +2,6 @@
 //! which there is nothing or a file.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::mpsc::{self, Sender};
@@ -13,6 +12,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{Cycle, DeviceError, Direction, Ended, Flow, Process, Settings, Stop};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_trial::{Lack, skipped};
 
 /// The folder of this run, with the configuration that ALSA reads.
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -247,7 +247,8 @@ fn another_number_of_channels_is_refused_with_the_option_that_mends_it() {
         ("alsa:around", "it has 4 to 6 channels, not 2", "--channels 4"),
     ] {
         if let Err(error) = spec_opens(name) {
-            skipped(&format!("{name} needs the package libasound2-plugins: {error}"));
+            let test = "another_number_of_channels_is_refused_with_the_option_that_mends_it";
+            without_plugins(test, name, &error);
             continue;
         }
         let error = refused(name, Direction::Playback, settings());
@@ -255,9 +256,8 @@ fn another_number_of_channels_is_refused_with_the_option_that_mends_it() {
     }
 }
 
-/// Says so even where the output of tests that pass is kept back.
-fn skipped(why: &str) {
-    std::io::stderr().write_all(format!("SKIPPED: {why}\n").as_bytes()).expect("stderr");
+fn without_plugins(test: &str, pcm: &str, error: &DeviceError) {
+    skipped(Lack::Package, test, &format!("{pcm} needs libasound2-plugins: {error}"));
 }
 
 #[test]
@@ -265,7 +265,9 @@ fn a_rate_a_period_and_a_buffer_that_it_has_not_are_refused_with_those_that_it_h
     let rate = Rate::new(44_100).unwrap();
     let has = Settings { rate, period: Frames::new(768), ..settings() };
     if let Err(error) = settle(&spec("alsa:lone"), Direction::Playback, has) {
-        return skipped(&format!("alsa:lone needs the package libasound2-plugins: {error}"));
+        let test =
+            "a_rate_a_period_and_a_buffer_that_it_has_not_are_refused_with_those_that_it_has";
+        return without_plugins(test, "alsa:lone", &error);
     }
     for (wanted, answer, mend) in [
         (
@@ -310,10 +312,10 @@ fn spec_opens(name: &str) -> Result<(), DeviceError> {
 
 #[test]
 fn a_format_that_a_pcm_has_not_is_refused_with_those_that_it_has() {
-    let Ok(()) = spec_opens("alsa:mono") else {
-        skipped("alsa:mono needs the package libasound2-plugins");
-        return;
-    };
+    if let Err(error) = spec_opens("alsa:mono") {
+        let test = "a_format_that_a_pcm_has_not_is_refused_with_those_that_it_has";
+        return without_plugins(test, "alsa:mono", &error);
+    }
     let mono = Settings { channels: Channels::MONO, ..settings() };
     let error = refused("alsa:mono?format=FLOAT_LE", Direction::Playback, mono);
     assert_eq!(error.answer, "it takes no FLOAT_LE");

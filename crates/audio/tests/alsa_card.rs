@@ -2,7 +2,6 @@
 //! (`scripts/lab-test` runs this there). Elsewhere those that need one say SKIPPED.
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +15,7 @@ use tautline_io::clock;
 use tautline_proto::device::{Cycle, Direction, Ended, Flow, Process, Settings, Stop};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_trial::{Lack, skipped};
 
 /// A card that moves in steps of 4 ms wants periods that are longer.
 const SETTINGS: Settings = Settings {
@@ -29,10 +29,7 @@ const PLAYED: usize = 60;
 fn no_card(test: &str) -> bool {
     let absent = !Path::new("/proc/asound/Loopback").exists();
     if absent {
-        // Not by a macro, whose words the test's runner keeps to itself.
-        let line =
-            format!("SKIPPED: {test}: there is no loopback card; scripts/lab-test has one\n");
-        io::stderr().write_all(line.as_bytes()).expect("stderr");
+        skipped(Lack::Device, test, "there is no loopback card; scripts/lab-test has one");
     }
     absent
 }

@@ -39,7 +39,7 @@ static COUNTING: Counting = Counting;
 struct Deaf;
 
 impl Listener for Deaf {
-    fn heard(&mut self, _: LocalTime, _: &[f32]) {}
+    fn heard(&mut self, _: LocalTime, _: LocalTime, _: &[f32]) {}
 }
 
 /// Looks at the allocator's count from the second call on; at the end so many periods later.

@@ -122,6 +122,15 @@ pub(crate) struct Send {
     /// more than that leaves, and 64 packets at most [default: what --latency leaves, else 10ms]
     #[arg(long, value_name = "TIME", help_heading = "Network", value_parser = span)]
     pub(crate) redundancy_budget: Option<Span>,
+    /// The most symbols that --redundancy auto puts in each packet, whatever receivers report
+    /// [default: 8; to a group, where anybody may report, 1]
+    #[arg(long, value_name = "N", help_heading = "Network",
+          value_parser = clap::value_parser!(u8).range(0..=24))]
+    pub(crate) redundancy_limit: Option<u8>,
+    /// The longest latency that --latency auto promises, whatever receivers ask for [default: 400ms;
+    /// to a group, where anybody may ask, 50ms]
+    #[arg(long, value_name = "TIME", help_heading = "Timing", value_parser = span)]
+    pub(crate) latency_limit: Option<Span>,
     /// Plain RTP without the sender's instants: for receivers that refuse header extensions
     #[arg(long, help_heading = "Network")]
     pub(crate) no_stamps: bool,
@@ -194,8 +203,8 @@ pub(crate) struct Recv {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Stream")]
 pub(crate) struct StreamFlags {
-    /// Sample rate: 44100, 48000, 88200, 96000 or 192000 [default: the file's or, at
-    /// recv, the sender's, else 48000]
+    /// Sample rate: 8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000
+    /// or 192000 [default: the file's or, at recv, the sender's, else 48000]
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
     /// Channels, 1 to 64 [default: the file's or, at recv, the sender's, else 2]
@@ -225,7 +234,7 @@ pub(crate) enum Latency {
 pub(crate) struct Timing {
     /// From capture to loudspeaker: the link offset, which every receiver keeps; auto follows what the
     /// packets' arrivals ask for, send: at the receiver that needs the most [default: 5ms or what
-    /// ptime and period need; recv: the sender's]
+    /// ptime and period need; recv: the sender's, or if it announces none what its packets need]
     #[arg(long, value_name = "TIME|auto", allow_hyphen_values = true, value_parser = latency)]
     pub(crate) latency: Option<Latency>,
     /// Frames that the device takes at a time: 48 are 1ms at 48000 Hz
@@ -299,7 +308,8 @@ pub(crate) struct Doctor {
     /// Sound in one packet
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
     pub(crate) ptime: Span,
-    /// Sample rate: 44100, 48000, 88200, 96000 or 192000
+    /// Sample rate: 8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000
+    /// or 192000
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate)]
     pub(crate) rate: Rate,
     /// Channels, 1 to 64

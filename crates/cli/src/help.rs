@@ -71,7 +71,19 @@ pub(crate) const JOIN: &str = r#"Example, with what `--ledger` of both ends wrot
 pub(crate) const COMPARE: &str = r#"Example:
   taut compare song.flac heard.wav
 
-Exit status: 0 if every frame that was sent was heard, bit for bit; 1 if not."#;
+It says where the one lies in the other, and what became of it on the way, each
+with its place: frames that are missing, dropped, repeated or replaced; from
+when on it was resampled, and by how many ppm; gain, polarity, swapped or dead
+channels; fewer bits. Silent ends are left aside, and so is other sound before
+and after.
+
+Two cards that share no clock run some ppm apart, and what the one captures can
+only be played on the other by being resampled: that is "all there", though not
+"identical". Resampled sound is held against what was sent to -20 dB over 21 ms
+and to -10 dB over 32 frames.
+
+Exit status: 0 if every frame that was sent was heard, one after the other: bit
+for bit, or resampled; 1 if not; 2 if the files have other rates or channels."#;
 
 pub(crate) const DEVICES: &str = r#"A name that is shown is what --input and --output take. Rates, formats, channels
 and periods are those that the hardware or its server has; a period is told in

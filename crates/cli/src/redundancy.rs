@@ -3,6 +3,7 @@
 use tautline_engine::address::Resolved;
 use tautline_engine::plan::{least_latency, repair_latency, repair_time};
 use tautline_io::udp::{UdpOptions, header_bytes, path_mtu};
+use tautline_proto::asks::Limits;
 use tautline_proto::device::Settings;
 use tautline_proto::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy, Regulator};
 use tautline_proto::stream::StreamFormat;
@@ -60,6 +61,25 @@ pub(crate) fn budget(
     }))
 }
 
+/// How far receivers can move what is sent.
+pub(crate) fn limits(flags: &Send) -> Result<Limits, Failure> {
+    let fixed = flags.timing.latency != Some(Latency::Auto);
+    if let Some(limit) = flags.latency_limit.filter(|_| fixed && !flags.running.control) {
+        return Err(Failure::usage(format!(
+            "--latency-limit {limit} says how much latency receivers may ask for and nothing follows \
+             them; add --latency auto, or leave it out"
+        )));
+    }
+    let asked = flags.redundancy.amount == Redundancy::Auto;
+    if let Some(limit) = flags.redundancy_limit.filter(|_| !asked && !flags.running.control) {
+        return Err(Failure::usage(format!(
+            "--redundancy-limit {limit} says how much redundancy receivers may ask for and nothing \
+             follows them; add --redundancy auto, or leave it out"
+        )));
+    }
+    Ok(Limits { latency: flags.latency_limit, symbols: flags.redundancy_limit })
+}
+
 /// Refuses what would do nothing, or not what it says.
 fn check(flags: &Send) -> Result<(), Failure> {
     let amount = flags.redundancy.amount;
@@ -88,7 +108,9 @@ pub(crate) fn regulator(flags: &Send, to: &[Resolved], budget: Span) -> Regulato
         to.iter().filter_map(|to| Some(path_mtu(to.rtp)?.saturating_sub(header_bytes(&to.rtp))));
     // What goes over loopback in one piece may not do so later; one Ethernet frame always does.
     let most_bytes = whole.fold(ETHERNET, usize::min);
-    let bounds = Bounds { budget, stamps: !flags.no_stamps, most_bytes };
+    // The engine keeps to what the destinations are worth, which may change.
+    let most_asked = flags.redundancy_limit.unwrap_or(Limits::GROUP_SYMBOLS);
+    let bounds = Bounds { budget, stamps: !flags.no_stamps, most_bytes, most_asked };
     Regulator::new(flags.redundancy.amount, bounds)
 }
 

@@ -1,10 +1,11 @@
-//! Sample arithmetic: formats, gain, resampling, concealment, test signals, time marks. No clock, no
-//! I/O, no allocation after set-up.
+//! Sample arithmetic: formats, gain, resampling, concealment, likeness, test signals, time marks. No
+//! clock, no I/O, no allocation after set-up.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod card;
 pub mod conceal;
+pub mod fit;
 pub mod format;
 pub mod gain;
 pub mod map;

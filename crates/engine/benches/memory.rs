@@ -6,6 +6,7 @@
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::distribution::Distribution;
 use tautline_proto::clock::ClockMapping;
+use tautline_proto::endpoint::Author;
 use tautline_proto::ledger::{Passage, Stage};
 use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
@@ -57,7 +58,7 @@ impl Run {
             link_offset: LATENCY,
             resampler: tautline_dsp::resample::Quality::default(),
         });
-        receiver.set_clock(SSRC, ClockMapping::known(WALL, Span::from_micros(10)));
+        receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
         let identity = Identity { ssrc: SSRC, sequence: 0, timestamp: 0 };
         Self {
             sender: Sender::new(SenderConfig {
@@ -87,7 +88,7 @@ impl Run {
             receiver.handle(packet.datagram, arrival, arrival);
         });
         let meets = capture + LATENCY - PERIOD;
-        let times = PullTimes { now: taken + PERIOD, meets, skipped: Frames::ZERO };
+        let times = PullTimes { now: taken + PERIOD, meets, skipped: Frames::ZERO, clock: None };
         receiver.pull(&mut [0.0; 96], times, |passage: Passage| {
             for (stage, distribution) in Stage::ALL.into_iter().zip(&mut *stages) {
                 passage.stage(stage).into_iter().for_each(|span| distribution.record(span));

@@ -5,12 +5,15 @@
 mod tests;
 
 use tautline_proto::clock::ClockMapping;
+use tautline_proto::device::Word;
 use tautline_proto::ledger::{Passage, Stage};
+use tautline_proto::placement::Basis;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::distribution::Distribution;
-use crate::rx::{Faults, RxStatus};
-use crate::sound::Found;
+use crate::faults::Faults;
+use crate::rx::RxStatus;
+use crate::sound::{Found, Unfound};
 
 /// The stages of a packet's way as distributions, and its worst packets.
 pub(crate) struct Books {
@@ -19,6 +22,12 @@ pub(crate) struct Books {
     sender: Distribution,
     /// Capture to DAC by the books.
     promised: Distribution,
+    /// Whose word the latter end is.
+    pub(crate) word: Word,
+    /// Packets that were played while their capture was not known.
+    pub(crate) unmapped: u64,
+    /// Packets that were looked for in the sound and not found.
+    pub(crate) unfound: Unfound,
     /// Capture to DAC by the sound.
     measured: Distribution,
     /// The latter less the former.
@@ -26,8 +35,8 @@ pub(crate) struct Books {
     played_lately: Lately,
     heard_lately: Lately,
     worst: Vec<Passage>,
-    /// What went wrong, how often, and is not laid at anybody's door yet.
-    unjudged: Option<(Faults, u64)>,
+    /// What went wrong, how often in all, and is not laid at anybody's door yet.
+    unjudged: (Faults, u64),
     /// How sure the mapping was as each packet was played.
     uncertainty: Distribution,
     pub(crate) clock: Option<ClockMapping>,
@@ -65,12 +74,15 @@ impl Books {
             stages: Default::default(),
             sender: Distribution::default(),
             promised: Distribution::default(),
+            word: Word::default(),
+            unmapped: 0,
+            unfound: Unfound::default(),
             measured: Distribution::default(),
             error: Distribution::default(),
             played_lately: Lately::default(),
             heard_lately: Lately::default(),
             worst: Vec::with_capacity(WORST + 1),
-            unjudged: None,
+            unjudged: (Faults::NONE, 0),
             uncertainty: Distribution::default(),
             clock: None,
             status: None,
@@ -80,12 +92,17 @@ impl Books {
 
     /// Takes the device's word for when one packet will be heard.
     pub(crate) fn promise(&mut self, passage: &Passage) {
-        if let (Some(total), false) = (passage.total(), passage.late) {
-            self.promised.record(total);
-            self.played_lately.take(total);
-            if let Some(clock) = &self.clock {
-                self.uncertainty.record(clock.uncertainty);
-            }
+        if passage.late {
+            return;
+        }
+        let Some(total) = passage.total() else {
+            self.unmapped += 1;
+            return;
+        };
+        self.promised.record(total);
+        self.played_lately.take(total);
+        if let Some(clock) = &self.clock {
+            self.uncertainty.record(clock.uncertainty);
         }
     }
 
@@ -135,8 +152,8 @@ impl Books {
     }
 
     /// Takes how the stream stands. What went wrong since the last time is laid at the host's door
-    /// if all its cores stalled then: `stalled` knows, but hears of a stall only when the witness
-    /// has run again, so each time is judged at the next.
+    /// as far as all its cores stalled at those very instants: `stalled` knows, but hears of a stall
+    /// only when the witness has run again, so each time is judged at the next.
     pub(crate) fn stand(
         &mut self,
         status: RxStatus,
@@ -146,16 +163,15 @@ impl Books {
         let faults = |s: &RxStatus| s.counters.late + s.counters.lost + s.xruns;
         let counted = self.status.replace(status).map_or(0, |before| faults(&before));
         let count = faults(&status).saturating_sub(counted);
-        self.unjudged = status.faults.filter(|_| count > 0).map(|when| (when, count));
+        self.unjudged = (status.faults, count);
     }
 
     /// Judges what is not judged yet.
     pub(crate) fn close(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
-        if let Some((Faults { from, to }, count)) = self.unjudged.take()
-            && stalled(from, to)
-        {
-            self.host_stalled += count;
-        }
+        let (faults, count) = core::mem::replace(&mut self.unjudged, (Faults::NONE, 0));
+        let overlap = faults.iter().filter(|fault| stalled(fault.from, fault.to));
+        // A packet that was lost and came late after all was noted twice, and is one.
+        self.host_stalled += overlap.map(|fault| fault.count).sum::<u64>().min(count);
     }
 
     /// The median latency of the newest packets, from the sound if it is heard.
@@ -169,6 +185,26 @@ impl Books {
     /// books.
     pub(crate) fn latency(&self) -> (&Distribution, bool) {
         if self.is_heard() { (&self.measured, true) } else { (&self.promised, false) }
+    }
+
+    /// Packets that were played and whose capture is known.
+    pub(crate) fn promised(&self) -> u64 {
+        self.promised.count()
+    }
+
+    /// Whose word the latency is.
+    pub(crate) fn by(&self) -> &'static str {
+        if self.is_heard() { "sound" } else { self.word.name() }
+    }
+
+    /// What packets were placed by. A sender's clock that was known stays known of them when the
+    /// sender is gone.
+    pub(crate) fn basis(&self) -> Option<Basis> {
+        match (self.promised.count(), self.unmapped) {
+            (0, 0) => self.status.and_then(|status| status.basis),
+            (0, _) => Some(Basis::Arrival),
+            _ => Some(Basis::Clock),
+        }
     }
 
     /// Whether one packet in ten at least was found in the sound.

@@ -1,22 +1,24 @@
-//! A distribution of lengths of time in flat memory, exact where it matters.
+//! A distribution of lengths of time in little memory, exact where it matters.
+
+mod pages;
 
 use serde::Serialize;
 use tautline_proto::time::Span;
+
+use pages::Pages;
 
 /// Lengths of time, counted finely around the first of them.
 ///
 /// Latencies cluster, so bins are laid by the distance from the first value: one nanosecond wide
 /// up to a distance of 1.024 µs, and never wider than a thousandth of the distance beyond. The
-/// least and the greatest value, the mean and the deviation are exact.
+/// least and the greatest value, the mean and the deviation are exact. Memory is taken for bins near
+/// which something was counted: some kilobytes, and at most a quarter of a megabyte.
 #[derive(Debug, Clone)]
 pub struct Distribution {
     centre: Option<i64>,
-    /// Counts by distance above and below the centre. Pages that no value touches stay untouched.
-    above: Box<[u32]>,
-    below: Box<[u32]>,
-    /// How many of the first bins of each hold all that was counted: what is beyond need not be
-    /// walked, and is not.
-    reach: [usize; 2],
+    /// Counts by distance above and below the centre.
+    above: Pages,
+    below: Pages,
     count: u64,
     least: i64,
     greatest: i64,
@@ -56,9 +58,8 @@ impl Default for Distribution {
     fn default() -> Self {
         Self {
             centre: None,
-            above: vec![0; BINS].into(),
-            below: vec![0; BINS].into(),
-            reach: [0; 2],
+            above: Pages::default(),
+            below: Pages::default(),
             count: 0,
             least: i64::MAX,
             greatest: i64::MIN,
@@ -69,17 +70,13 @@ impl Default for Distribution {
 }
 
 impl Distribution {
-    /// Counts one value. Does not allocate.
+    /// Counts one value. Allocates where it is the first of a neighbourhood: for ordinary threads.
     pub fn record(&mut self, span: Span) {
         let value = span.as_nanos();
         let centre = *self.centre.get_or_insert(value);
         let away = value.saturating_sub(centre);
-        let [above, below] = &mut self.reach;
-        let (bins, reach) =
-            if away >= 0 { (&mut self.above, above) } else { (&mut self.below, below) };
-        let index = bin(away.unsigned_abs());
-        bins[index] = bins[index].saturating_add(1);
-        *reach = (*reach).max(index + 1);
+        let bins = if away >= 0 { &mut self.above } else { &mut self.below };
+        bins.count(bin(away.unsigned_abs()));
         self.count += 1;
         self.least = self.least.min(value);
         self.greatest = self.greatest.max(value);
@@ -107,16 +104,14 @@ impl Distribution {
         self.at_rank(self.count.div_ceil(2))
     }
 
+    /// The value before which `rank - 1` others lie.
     fn at_rank(&self, rank: u64) -> Option<Span> {
-        let centre = self.centre?;
-        let (above, below) = (&self.above[..self.reach[0]], &self.below[..self.reach[1]]);
-        let downwards = below.iter().enumerate().rev().map(|(i, n)| (-distance(i), *n));
-        let upwards = above.iter().enumerate().map(|(i, n)| (distance(i), *n));
-        let mut seen = 0;
-        let away = downwards.chain(upwards).find_map(|(away, count)| {
-            seen += u64::from(count);
-            (seen >= rank).then_some(away)
-        })?;
+        let (centre, below) = (self.centre?, self.below.total());
+        // Those below lie the nearer to the least the further they are from the centre.
+        let away = match rank.checked_sub(below + 1) {
+            Some(before) => distance(self.above.bin_after(before)?),
+            None => -distance(self.below.bin_after(below - rank)?),
+        };
         Some(Span::from_nanos((centre + away).clamp(self.least, self.greatest)))
     }
 
@@ -165,6 +160,14 @@ pub struct Summary {
     pub p9999_ns: Option<i64>,
     pub max_ns: Option<i64>,
     pub range_ns: Option<i64>,
+}
+
+#[cfg(test)]
+impl Distribution {
+    /// Bytes that the counts take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.above.bytes() + self.below.bytes()
+    }
 }
 
 #[cfg(test)]
@@ -222,5 +225,30 @@ mod tests {
         for index in 0..BINS - 1 {
             assert_eq!(bin(distance(index) as u64), index);
         }
+    }
+
+    #[test]
+    fn memory_follows_what_is_counted_and_not_what_might_be() {
+        assert_eq!(of([]).bytes(), 0);
+        // An hour of packets of 1 ms that wander by up to a millisecond either way.
+        let mut wander = 1_u64;
+        let wide = of((0..3_600_000).map(|_| {
+            wander = wander.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (wander >> 33).rem_euclid(2_000_000) as i64
+        }));
+        assert!(wide.bytes() <= 80 * 1024, "{}", wide.bytes());
+        let narrow = of((0..3_600_000).map(|index| 5_000_000 + index % 100));
+        assert!(narrow.bytes() <= 2 * 1024, "{}", narrow.bytes());
+        // Whatever comes.
+        let all = of((0..BINS).flat_map(|bin| [distance(bin), -distance(bin)]));
+        assert!(all.bytes() <= 260 * 1024, "{}", all.bytes());
+    }
+
+    #[test]
+    fn a_bin_that_is_counted_often_loses_nothing() {
+        let often = of([0].into_iter().chain((0..200_000).map(|index| 5 + 20 * (index % 2))));
+        assert_eq!(often.median(), Some(Span::from_nanos(5)));
+        assert_eq!(often.percentile(0.501), Some(Span::from_nanos(25)));
+        assert_eq!((often.count(), often.above.total()), (200_001, 200_001));
     }
 }

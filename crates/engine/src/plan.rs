@@ -8,6 +8,7 @@ use tautline_dsp::map::ChannelMap;
 use tautline_io::control::ControlSocket;
 use tautline_io::link::Link;
 use tautline_io::udp::UdpOptions;
+use tautline_proto::asks::Limits;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
@@ -82,6 +83,8 @@ pub struct SendPlan {
     /// The time in which packets may be repaired, as far as the latency leaves it; `None` is all that
     /// it leaves.
     pub repair_budget: Option<Span>,
+    /// How far receivers can move latency and redundancy.
+    pub limits: Limits,
     /// Of the stream.
     pub identity: Identity,
     /// Writes the ledger of every packet here.
@@ -111,10 +114,12 @@ impl StreamPlan {
     /// A receiver with room for what its latency may become.
     pub(crate) fn receiver(&self) -> Receiver {
         let config = self.receiver;
-        if self.latency != LatencyRule::Arrivals {
-            return Receiver::new(config);
-        }
-        let link_offset = config.link_offset.max(MOST_AUTO);
+        let room = match self.latency {
+            LatencyRule::Chosen => return Receiver::new(config),
+            LatencyRule::Sender => MOST_UNANNOUNCED,
+            LatencyRule::Arrivals => MOST_AUTO,
+        };
+        let link_offset = config.link_offset.max(room);
         let mut receiver = Receiver::new(ReceiverConfig { link_offset, ..config });
         receiver.set_link_offset(config.link_offset);
         receiver
@@ -123,6 +128,9 @@ impl StreamPlan {
 
 /// Room for a latency that follows the packets: by way of a satellite and Wi-Fi.
 const MOST_AUTO: Span = Span::from_millis(400);
+/// The same for one that packets raise whose sender announces nothing: packets of 20 ms, four at a
+/// time.
+const MOST_UNANNOUNCED: Span = Span::from_millis(100);
 
 /// What to receive and how.
 pub struct RecvPlan {

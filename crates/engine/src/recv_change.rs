@@ -5,6 +5,7 @@ use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::{WallClock, now};
 use tautline_io::memory;
+use tautline_io::waiter::Waiter;
 use tautline_proto::device::Settings;
 
 use crate::control::{Answer, RecvChange, Requests};
@@ -15,10 +16,13 @@ use crate::recv_desk::{Desk, connect};
 use crate::report::Stream;
 use crate::run::Watch;
 use crate::rx::{Incoming, Succession};
+use crate::sound::Hearing;
 
 /// The ordinary thread's end of what may be changed of a mix.
 pub(crate) struct Changes {
     pub(crate) requests: Option<Requests<RecvChange>>,
+    /// Knows when a stream's reports arrive, by its number.
+    pub(crate) waiter: Waiter,
     device: Settings,
     wall: WallClock,
     gain: Gain,
@@ -44,13 +48,14 @@ impl Changes {
         places: usize,
         gain: Gain,
         device: Settings,
-        wall: WallClock,
+        (wall, waiter): (WallClock, Waiter),
     ) -> (Self, Succession, Consumer<Gain>) {
         let (gains, gains_out) = memory::ring(64);
         let (coming, coming_out) = memory::ring(WAITING);
         let (gone_in, gone) = memory::ring(WAITING);
         let changes = Self {
             requests: None,
+            waiter,
             device,
             wall,
             gain,
@@ -133,7 +138,7 @@ impl Changes {
         }
         let address = plan.address.clone();
         let receiver = plan.receiver();
-        let new = (self.streams, self.wall, &self.device);
+        let new = (self.streams, self.wall, &self.device, &self.waiter);
         let (mut desk, mut input) =
             connect(plan, receiver, None, new).map_err(|error| error.to_string())?;
         self.streams += 1;
@@ -153,6 +158,7 @@ impl Changes {
         desks: &mut [Desk],
         watch: &mut Watch,
         mut ledger: Option<&mut LedgerFile>,
+        hearing: &Hearing,
     ) {
         while let Ok(mut input) = self.gone.pop() {
             // Its last word: there is room for it now, and nobody else to say it.
@@ -171,8 +177,9 @@ impl Changes {
             let (_, mut desk) = self.heirs.remove(heir);
             let old = &mut desks[place];
             input.tell_last(now(), old.books.status.map_or(0, |status| status.xruns));
-            old.turn(&self.device, watch, ledger.as_deref_mut());
-            old.finish(watch, ledger.as_deref_mut());
+            old.converse(&self.device, watch);
+            old.turn((&self.device, watch), ledger.as_deref_mut(), hearing);
+            old.finish(watch, ledger.as_deref_mut(), hearing);
             // The ear stays with the place.
             desk.measurement = old.measurement.take();
             self.closed.push(core::mem::replace(old, desk).report(&mut watch.notes));

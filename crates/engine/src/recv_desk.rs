@@ -1,35 +1,42 @@
 //! What the ordinary thread holds of one received stream: it hears the peer, tells the device's
 //! thread, keeps the books and measures.
 
+mod need;
 mod promise;
+mod succeeding;
 mod wishes;
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::{Gain, Volume};
 use tautline_io::clock::{WallClock, now};
+use tautline_io::host::host_clock;
 use tautline_io::memory;
+use tautline_io::waiter::Waiter;
 use tautline_proto::arrivals::{Arrivals, ArrivalsConfig, Standing};
-use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::Settings;
+use tautline_proto::endpoint::{Author, Host};
 use tautline_proto::ledger::Passage;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::session::{Event, Session, SessionConfig};
+use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::{Announcement, Effective};
 
 use crate::books::Books;
+use crate::faults::Faults;
 use crate::ledger_file::LedgerFile;
 use crate::machine;
 use crate::own::Own;
 use crate::paths::Paths;
 use crate::pending::Pending;
-use crate::plan::{LatencyRule, StreamPlan};
+use crate::plan::{LatencyRule, StreamPlan, least_latency};
 use crate::repairable::Repairable;
-use crate::run::{RunError, Watch};
+use crate::run::{BEAT, RunError, Watch};
 use crate::rx::{Command, Incoming, RxStatus, VOLUME_RAMP};
 use crate::session::{Audience, Talk};
-use crate::sound::{Found, Measurement, PacketTap};
+use crate::sound::{Found, Hearing, Measurement, PacketTap};
 use crate::summary;
+use need::Needs;
 
 /// What the ordinary thread holds of one stream.
 pub(crate) struct Desk {
@@ -53,13 +60,15 @@ pub(crate) struct Desk {
     /// Whether they go on coming; if not, another sender may follow, and reports before its first
     /// packet.
     lively: bool,
-    /// The newest mapping of a clock, whoever's: a sender reports before its first packet.
-    mapped: Option<(u32, ClockMapping)>,
     /// Answers about a sender's clock that were not believed, and its steps: of the worst of those
     /// that were heard.
     refused_exchanges: u32,
     clock_steps: u32,
     announced: Option<Announcement>,
+    /// What its packets need, where it announces nothing.
+    needs: Needs,
+    /// Hosts that were named for sending under the name of the one heard.
+    strangers: Vec<Host>,
     /// Why it is not played: it is of another shape.
     refusal: Option<String>,
     /// Whether any of it was played.
@@ -83,27 +92,41 @@ const QUIET: Span = Span::from_millis(50);
 /// A sender without packets for so long is gone, even if its goodbye never came.
 const GONE: Span = Span::from_secs(3);
 
+/// Lines that wait for the books: a quarter of a second of such packets, a dozen times what one beat
+/// brings, and of the shortest, which may come all the same, three times.
+fn lines(ptime: Span) -> usize {
+    let within = |span: Span, ptime: Span| span.as_nanos() / ptime.as_nanos().max(1);
+    let usual = within(Span::from_millis(250), ptime);
+    usual.max(within(BEAT.times(3), PTIME_RANGE.0)).unsigned_abs() as usize
+}
+
 /// The two ends of one stream: the ordinary thread's and the device's.
 pub(crate) fn connect(
     stream: StreamPlan,
-    receiver: Receiver,
+    mut receiver: Receiver,
     heard: Option<(Measurement, PacketTap)>,
-    (number, wall, device): (usize, WallClock, &Settings),
+    (number, wall, device, waiter): (usize, WallClock, &Settings, &Waiter),
 ) -> Result<(Desk, Incoming), RunError> {
     let format = stream.receiver.format;
     let random =
         machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
+    waiter
+        .add(&stream.control, number as u64)
+        .map_err(|error| RunError::System("waiting for reports", error))?;
     let session = Session::new(SessionConfig {
         ssrc: u32::from_ne_bytes([random[0], random[1], random[2], random[3]]),
         cname: summary::cname(&random),
         wall_offset: wall.offset(),
+        host: host_clock(),
     });
     let (commands_in, commands) = memory::ring(64);
-    // A quarter of a second of the shortest packets: a dozen times what one beat brings.
-    let (passages, passages_out) = memory::ring(2048);
-    let (status, status_out) = memory::ring(64);
+    let (passages, passages_out) = memory::ring(lines(format.ptime()));
+    // The newest says all.
+    let (status, status_out) = memory::ring(8);
     let room = format.rate.frames_within(Span::from_millis(40));
     let room = vec![0.0; format.channels.samples_in(room)].into_boxed_slice();
+    let ring = least_latency(Span::ZERO, device);
+    receiver.measure_unannounced(ring, stream.latency == LatencyRule::Sender);
     let longest = receiver.longest_link_offset();
     let (measurement, tap) = heard.unzip();
     let input = Incoming {
@@ -121,7 +144,7 @@ pub(crate) fn connect(
         loud: LocalTime::ZERO,
         alive: false,
         muted: false,
-        faults: None,
+        faults: Faults::NONE,
         unbooked: 0,
         paths: Paths::default(),
     };
@@ -149,8 +172,9 @@ pub(crate) fn connect(
         clock_steps: 0,
         fresh: (0, LocalTime::ZERO),
         lively: false,
-        mapped: None,
         announced: None,
+        needs: Needs::of(ring, LocalTime::ZERO),
+        strangers: Vec::new(),
         refusal: None,
         played: false,
         number,
@@ -171,7 +195,7 @@ fn standing(status: &RxStatus) -> Standing {
         starved: status.xruns,
         dropped: status.link.kernel_drops + status.link.ring_drops,
         unheard: status.counters.unheard,
-        missing: status.faults.map(|faults| (faults.from, faults.to)),
+        missing: status.faults.bounds(),
     }
 }
 
@@ -189,32 +213,39 @@ fn book(
 }
 
 impl Desk {
-    /// One round: hear the peer, empty the rings, answer.
+    /// Hears the peer and answers: where it said something, or a report is due.
+    pub(crate) fn converse(&mut self, device: &Settings, watch: &mut Watch) {
+        let mut events = Vec::new();
+        self.talk.hear(self.speaker(), |from, event| events.push((from, event)));
+        self.count_lies();
+        for (from, event) in events {
+            self.take(from, event, device, watch);
+        }
+        self.tell();
+        self.talk.speak();
+    }
+
+    /// One beat: empties the rings and keeps the books.
     pub(crate) fn turn(
         &mut self,
-        device: &Settings,
-        watch: &mut Watch,
+        (device, watch): (&Settings, &mut Watch),
         ledger: Option<&mut LedgerFile>,
+        hearing: &Hearing,
     ) {
-        let mut events = Vec::new();
-        self.talk.hear(self.speaker(), |event| events.push(event));
-        self.count_lies();
-        for event in events {
-            self.take(event, device, watch);
-        }
-        self.measure(ledger);
+        self.measure(ledger, hearing);
         while let Ok(status) = self.status.pop() {
             self.books.stand(status, |from, to| watch.witness.overlaps(from, to));
             self.arrivals.set_repair(status.repair);
             self.arrivals.stand(standing(&status), |from, to| watch.witness.overlaps(from, to));
             self.left = status.said_goodbye;
-            self.follow_source(&status);
+            self.follow_source(&status, device, watch);
+            self.follow_need(&status);
+            self.note_stranger(&status, watch);
             self.note_reach(&status, watch);
         }
         self.adapt();
+        self.note_need(watch);
         self.note_repair(watch);
-        self.tell();
-        self.talk.speak();
     }
 
     /// The latency that is kept, if it follows the packets.
@@ -235,17 +266,23 @@ impl Desk {
 
     /// The last round, when the device has stopped: what is still to be found is found, and the
     /// peer is told goodbye.
-    pub(crate) fn finish(&mut self, watch: &Watch, mut ledger: Option<&mut LedgerFile>) {
+    pub(crate) fn finish(
+        &mut self,
+        watch: &Watch,
+        mut ledger: Option<&mut LedgerFile>,
+        hearing: &Hearing,
+    ) {
         self.books.close(|from, to| watch.witness.overlaps(from, to));
         self.arrivals.finish(|from, to| watch.witness.overlaps(from, to));
         let Self { measurement, books, pending, number, .. } = self;
         if let Some(measurement) = measurement {
-            measurement.finish(&mut |found| {
+            measurement.finish(hearing, &mut |found| {
                 books.found(found);
                 pending.found(found, |passage, found| {
                     book(books, ledger.as_deref_mut(), *number, (passage, found));
                 });
             });
+            books.unfound.add(measurement.take_unfound());
         }
         pending.finish(|passage, found| {
             book(books, ledger.as_deref_mut(), *number, (passage, found));
@@ -259,59 +296,48 @@ impl Desk {
         self.left || (self.fresh.0 > 0 && now - self.fresh.1 > GONE)
     }
 
-    fn measure(&mut self, mut ledger: Option<&mut LedgerFile>) {
-        // Before the books' lines: what was heard by now has its line there.
-        if let Some(measurement) = &mut self.measurement {
+    fn measure(&mut self, mut ledger: Option<&mut LedgerFile>, hearing: &Hearing) {
+        let Self { measurement, books, arrivals, pending, number, passages, .. } = self;
+        if let Some(measurement) = measurement {
             measurement.listen();
         }
-        let Self { measurement, books, arrivals, pending, number, passages, .. } = self;
         // What comes before the sender says what it is is not counted: it may be noise here.
-        let fits = self.announced.is_some() && self.refusal.is_none();
+        let refused = self.refusal.is_some();
+        let fits = self.announced.is_some() && !refused;
         while let Ok(passage) = passages.pop() {
+            if refused {
+                // What is not played says nothing.
+                continue;
+            }
             self.played |= fits && !passage.late;
             books.promise(&passage);
             arrivals.enter(&passage);
-            match measurement {
-                Some(measurement) if !passage.late => {
-                    measurement.expect(&passage);
-                    pending.push(passage, |passage, found| {
-                        book(books, ledger.as_deref_mut(), *number, (passage, found));
-                    });
-                }
-                _ => book(books, ledger.as_deref_mut(), *number, (&passage, None)),
+            let may_be_found = match measurement {
+                Some(measurement) if !passage.late => measurement.expect(&passage, hearing),
+                _ => false,
+            };
+            if may_be_found {
+                pending.push(passage, |passage, found| {
+                    book(books, ledger.as_deref_mut(), *number, (passage, found));
+                });
+            } else {
+                book(books, ledger.as_deref_mut(), *number, (&passage, None));
             }
         }
         if let Some(measurement) = measurement {
-            measurement.search(&mut |found| {
+            measurement.search(hearing, &mut |found| {
                 books.found(found);
                 pending.found(found, |passage, found| {
                     book(books, ledger.as_deref_mut(), *number, (passage, found));
                 });
             });
+            books.unfound.add(measurement.take_unfound());
         }
     }
 
     /// Whose reports alone count: the one's whose packets come.
     fn speaker(&self) -> Option<u32> {
         self.heard.filter(|_| self.lively && !self.left)
-    }
-
-    /// Another sender took the place of the one heard: what that one said holds no more.
-    fn follow_source(&mut self, status: &RxStatus) {
-        let received = status.counters.received;
-        if received != self.fresh.0 {
-            self.fresh = (received, status.at);
-        }
-        self.lively = received > 0 && status.at - self.fresh.1 < QUIET;
-        let heard = status.receiving.map(|receiving| receiving.ssrc);
-        if heard == self.heard {
-            return;
-        }
-        self.heard = heard;
-        self.books.clock =
-            self.mapped.filter(|(ssrc, _)| Some(*ssrc) == heard).map(|(_, mapping)| mapping);
-        self.announced = None;
-        self.arrivals.forget();
     }
 
     /// Takes what the session counted of the one that is heard, which it forgets with a goodbye.
@@ -326,23 +352,22 @@ impl Desk {
         self.speaker().is_none_or(|speaker| speaker == ssrc)
     }
 
-    fn take(&mut self, event: Event, device: &Settings, watch: &mut Watch) {
+    fn take(&mut self, host: Host, event: Event, device: &Settings, watch: &mut Watch) {
+        let author = |ssrc| Author { ssrc, host };
         let command = match event {
             Event::Mapped { ssrc, mapping } => {
-                self.mapped = Some((ssrc, mapping));
                 if self.concerns(ssrc) {
                     self.books.clock = Some(mapping);
                 }
-                Command::Clock(ssrc, mapping)
+                Command::Clock(author(ssrc), mapping)
             }
             Event::Captured { ssrc, rtp_timestamp, wall } => {
-                Command::Captured(ssrc, rtp_timestamp, wall)
+                Command::Captured(author(ssrc), rtp_timestamp, wall)
             }
-            Event::Left { ssrc } => Command::Left(ssrc),
+            Event::Left { ssrc } => Command::Left(author(ssrc)),
             Event::Announced { ssrc, announcement } => {
-                if self.concerns(ssrc) && self.announced != Some(announcement) {
-                    let followed = self.follow(announcement, device, watch);
-                    self.announced = followed.then_some(announcement);
+                if self.concerns(ssrc) {
+                    self.heed((author(ssrc), announcement), device, watch);
                 }
                 return;
             }
@@ -373,6 +398,7 @@ impl Desk {
     }
 
     pub(crate) fn report(&self, notes: &mut Vec<String>) -> crate::report::Stream {
+        notes.extend(self.untold_need());
         let stream = summary::Received {
             address: &self.address,
             config: &self.config,
@@ -381,10 +407,11 @@ impl Desk {
             books: &self.books,
             arrivals: &self.arrivals,
             invalid_reports: self.talk.invalid,
+            foreign_reports: self.talk.session.foreign(),
             refused_exchanges: self.refused_exchanges,
             clock_steps: self.clock_steps,
             refusal: self.refusal.as_ref().filter(|_| !self.played),
-            unmatched: self.measurement.as_ref().map_or(0, Measurement::unmatched),
+            announced: self.announced.map(|announced| announced.format),
         };
         stream.report(notes)
     }

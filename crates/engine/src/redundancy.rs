@@ -2,8 +2,9 @@
 //! the device's thread what packets are to carry.
 
 use tautline_io::clock::now;
+use tautline_proto::asks;
 use tautline_proto::redundancy::sizing::Losses;
-use tautline_proto::redundancy::{Bounds, MOST_WINDOW, Redundancy};
+use tautline_proto::redundancy::{Bounds, MOST_SYMBOLS, MOST_WINDOW, Redundancy};
 use tautline_proto::time::Span;
 
 use crate::control::Answer;
@@ -25,7 +26,8 @@ impl Promise {
             Some(asked) => asked.min(leaves),
             None => leaves,
         };
-        Bounds { budget: budget.min(self.reach()).max(Span::ZERO), ..bounds }
+        let most_asked = self.limits.symbols(self.to_group());
+        Bounds { budget: budget.min(self.reach()).max(Span::ZERO), most_asked, ..bounds }
     }
 
     /// The longest budget that packets of this length can use.
@@ -86,16 +88,40 @@ impl Desk {
     }
 
     /// Lets packets carry what is asked for, or what the receiver needs that loses most.
-    pub(crate) fn regulate(&mut self) {
-        let heard = self.receivers.iter().map(|receiver| &receiver.lacked);
-        let reported = heard.filter(|lacked| lacked.last.is_some());
-        let losses = reported.map(|lacked| lacked.losses()).reduce(Losses::worse);
+    pub(crate) fn regulate(&mut self, watch: &mut Watch) {
+        let asks = self.receivers.iter().map(|receiver| &receiver.ask);
+        let losses = asks::losses(asks, now());
         let mut regulator = self.plan.redundancy;
         regulator.keep_to(self.plan.bounds());
-        let layout = regulator.poll(now(), &self.plan.format, losses.unwrap_or(Losses::UNKNOWN));
+        let layout = regulator.poll(now(), &self.plan.format, losses);
         // Where the ring is full, at the next turn.
         if layout.is_none_or(|layout| self.commands.push(Command::Redundancy(layout)).is_ok()) {
             self.plan.redundancy = regulator;
+        }
+        self.note_limit(losses, watch);
+    }
+
+    /// Says so if losses ask for more than receivers may ask for.
+    fn note_limit(&mut self, losses: Losses, watch: &mut Watch) {
+        let (format, bounds) = (&self.plan.format, self.plan.bounds());
+        let carried = self.plan.redundancy.layout().reaches().len();
+        let now = now();
+        let reported = self.receivers.iter().any(|heard| heard.ask.losses(now).is_some());
+        if self.limited || !reported || carried < bounds.most_asked.into() {
+            return;
+        }
+        let unbounded = Bounds { most_asked: MOST_SYMBOLS as u8, ..bounds };
+        let asked = self.plan.redundancy.asked();
+        let symbols = |bounds| asked.layout(format, bounds, losses).reaches().len();
+        if symbols(&unbounded) > symbols(&bounds) {
+            self.limited = true;
+            watch.note(format!(
+                "the losses that receivers report ask for {} symbols in each packet and get {}; give \
+                 --redundancy-limit {} for all of them",
+                symbols(&unbounded),
+                symbols(&bounds),
+                symbols(&unbounded)
+            ));
         }
     }
 

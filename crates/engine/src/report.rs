@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::distribution::Summary;
+use crate::distribution::{Distribution, Summary};
+use crate::json::json;
 
 /// What happened in one run.
 #[derive(Debug, Clone, Serialize)]
@@ -76,7 +77,14 @@ pub struct Latency {
     pub configured_ns: i64,
     /// What it came to.
     pub measured: Summary,
-    /// `sound` where the card listened to itself, `device` where its word is taken.
+    /// Whose word its end is: `sound` where each packet was found in what the device heard itself
+    /// play, `device` where the device's word is taken, `due` where there is no converter and each
+    /// counts when it was due. Its beginning is always the sender's stamp. Absent where no packet has
+    /// one.
+    pub by: Option<&'static str>,
+    /// Packets that it says nothing of.
+    pub not_found: NotFound,
+    /// As `by`, by which name it came first; `receivers` at a sender.
     pub measured_from: &'static str,
     /// How far the measured median may be from the truth, either way; absent where clocks are not
     /// mapped.
@@ -97,6 +105,76 @@ pub struct Latency {
     pub curve: Vec<CurvePoint>,
     /// What became of the latency where it followed the packets' arrivals.
     pub auto: Option<Auto>,
+}
+
+impl Latency {
+    /// Of a stream that nobody here measures.
+    pub(crate) fn unmeasured(measured_from: &'static str) -> Self {
+        let nothing = Distribution::default().summary();
+        Self {
+            configured_ns: 0,
+            measured: nothing,
+            by: None,
+            not_found: NotFound::default(),
+            measured_from,
+            uncertainty_ns: None,
+            uncertainty_max_ns: None,
+            books_error: nothing,
+            basis: "none",
+            loss_target: None,
+            advised_ns: None,
+            curve: Vec::new(),
+            auto: None,
+        }
+    }
+}
+
+/// Packets that are not in the distribution of the latency, by what kept them out. Where that is by the
+/// sound, these and those in it are all that came or were lost, but for duplicates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct NotFound {
+    /// They never came.
+    pub lost: u64,
+    /// They came after their turn.
+    pub late: u64,
+    /// The device played silence of its own at their turn.
+    pub unheard: u64,
+    /// They were rebuilt, and heard at their turn.
+    pub repaired: u64,
+    /// They came and were not played: too far ahead, given up at a resync, rebuilt before they came, or
+    /// waiting at the end.
+    pub unplayed: u64,
+    /// Nobody knew by our clock when they were captured.
+    pub no_clock: u64,
+    /// The books had no room for their line.
+    pub unbooked: u64,
+    /// There was silence where they were due, which is found anywhere.
+    pub silent: u64,
+    /// Their sound is found at several places, as that of a tone.
+    pub repeats: u64,
+    /// There was other sound where they were due: a glitch, or several streams at once.
+    pub unlike: u64,
+    /// The device told of no sound at that time.
+    pub untold: u64,
+}
+
+impl NotFound {
+    /// Each with its words, in the order of travel.
+    pub const fn each(&self) -> [(&'static str, u64); 11] {
+        [
+            ("lost", self.lost),
+            ("late", self.late),
+            ("repaired", self.repaired),
+            ("not played", self.unplayed),
+            ("of no known capture", self.no_clock),
+            ("not booked", self.unbooked),
+            ("unheard", self.unheard),
+            ("in silence", self.silent),
+            ("of sound that repeats itself", self.repeats),
+            ("in other sound", self.unlike),
+            ("of which the device told no sound", self.untold),
+        ]
+    }
 }
 
 /// What would have been late at one latency.
@@ -158,6 +236,8 @@ pub struct StageSummary {
     pub name: &'static str,
     /// Its length.
     pub summary: Summary,
+    /// How far its median may be from the truth, either way, where its ends are on two clocks.
+    pub uncertainty_ns: Option<i64>,
 }
 
 /// What was counted. Names are those of the interface.
@@ -181,6 +261,7 @@ pub struct Counters {
     pub resampled_frames: u64,
     pub early: u64,
     pub foreign: u64,
+    pub foreign_reports: u64,
     pub doubted: u64,
     pub doubted_reports: u64,
     pub refused_exchanges: u64,
@@ -247,14 +328,15 @@ pub struct Clock {
     pub offset_ns: i64,
     /// How far that may be from the truth, either way.
     pub uncertainty_ns: i64,
-    /// The round trip of the exchange it rests on.
-    pub round_trip_ns: i64,
+    /// The round trip of the exchange it rests on; absent where it rests on none, and below what the
+    /// stamps of an exchange can tell.
+    pub round_trip_ns: Option<i64>,
     /// By how much it runs faster than ours, in ppm.
     pub rate_ppm: Option<f64>,
     /// By how much the peer's sound card runs faster than our clock, in ppm, if known.
     pub card_ppm: Option<f64>,
     /// What this rests on: `rtcp` for exchanges of reports, `system` or `ptp` where both system clocks
-    /// are synchronised and surer.
+    /// are synchronised and surer, `host` where both ends run on one machine and read one clock.
     pub source: &'static str,
 }
 
@@ -274,6 +356,12 @@ pub struct WorstPacket {
 pub struct RemoteReceiver {
     /// Its synchronisation source.
     pub ssrc: u32,
+    /// The host it reports from.
+    pub address: String,
+    /// Whether what it asks for counts: packets go to its host, or to a group.
+    pub believed: bool,
+    /// The longest latency it asked for, where the latency follows what receivers ask for.
+    pub asked_ns: Option<i64>,
     /// Packets it missed, by its own count.
     pub lost: i64,
     /// Of those, rebuilt in time from what other packets carried, if it says so.
@@ -286,7 +374,8 @@ pub struct RemoteReceiver {
     pub effective_ns: Option<i64>,
     /// How sure it is.
     pub uncertainty_ns: Option<i64>,
-    /// Round trip to it.
+    /// Round trip to it; absent where it is not known, and below what the stamps of an exchange can
+    /// tell.
     pub round_trip_ns: Option<i64>,
 }
 
@@ -308,8 +397,8 @@ pub struct Host {
 }
 
 impl Report {
-    /// As indented JSON, ending in a line feed.
+    /// As JSON, indented but for what there are many of, ending in a line feed.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string_pretty(self).map(|text| text + "\n")
+        json(self)
     }
 }

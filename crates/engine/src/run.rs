@@ -19,7 +19,7 @@ pub struct RunOptions {
     pub scheduler: Scheduler,
     /// Ends after this long; `None` runs until asked to stop.
     pub duration: Option<Span>,
-    /// Whether a witness on every core watches for stalls of the host.
+    /// Whether a witness watches for stalls of the host.
     pub witness: bool,
     /// Whether all memory of the process is locked: not in somebody else's.
     pub lock_memory: bool,
@@ -61,6 +61,7 @@ const MOST_NOTES: usize = 64;
 /// A device running a process on its own thread.
 pub struct Running {
     thread: JoinHandle<(Box<dyn Process>, Ended)>,
+    /// The device's own: a run that ends of itself was not asked to stop.
     stop: Stop,
     /// How the thread runs.
     pub granted: Granted,
@@ -74,6 +75,7 @@ impl Running {
         scheduler: Scheduler,
         stop: &Stop,
     ) -> Result<Self, RunError> {
+        let stop = stop.part();
         let asked = stop.clone();
         let (thread, granted) = thread::spawn("taut-device", scheduler, STACK, move || {
             let (mut process, ended) = device.run(process, &asked);
@@ -87,7 +89,7 @@ impl Running {
             (process, ended)
         })
         .map_err(|error| RunError::System("starting the device's thread", error))?;
-        Ok(Self { thread, stop: stop.clone(), granted })
+        Ok(Self { thread, stop, granted })
     }
 
     /// Whether it ended of itself.

@@ -11,50 +11,45 @@ use tautline_dsp::map::ChannelMap;
 use tautline_io::clock::now;
 use tautline_io::link::{Link, LinkCounters};
 use tautline_io::realtime;
-use tautline_proto::clock::{ClockMapping, WallTime};
+use tautline_proto::clock::{ClockId, ClockMapping, WallTime};
 use tautline_proto::device::{Cycle, Flow, Process, Side};
+use tautline_proto::endpoint::{Arrived, Author, Endpoint, Ways};
 use tautline_proto::ledger::Passage;
 use tautline_proto::placement::Basis;
-use tautline_proto::receiver::{Accepted, Counters, PullTimes, Receiver};
+use tautline_proto::receiver::{Accepted, Counters, PullTimes, Receiver, Stranger};
 use tautline_proto::session::Receiving;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::unannounced::Need;
 use tautline_proto::units::{Channels, Ppm};
 
+use crate::faults::Faults;
 use crate::paths::Paths;
 use crate::select::{PATIENCE, Select};
-use crate::sound::PacketTap;
+use crate::sound::{Mouth, PacketTap, Voices};
 pub(crate) use succession::Succession;
 
 /// What the ordinary thread hands down.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Command {
     /// A newer mapping of the sender's clock.
-    Clock(u32, ClockMapping),
+    Clock(Author, ClockMapping),
+    /// What sets the pace of the sender's card.
+    Card(Author, Option<ClockId>),
     /// The pair of a sender report.
-    Captured(u32, u32, WallTime),
+    Captured(Author, u32, WallTime),
     /// Another latency.
     LinkOffset(Span),
+    /// The sender says what its stream is: its packets are not measured.
+    Announced(u32),
+    /// Whether packets whose sender announces nothing raise the latency.
+    Raises(bool),
     /// Another gain of this stream.
     Gain(Gain),
     /// The sender left.
-    Left(u32),
+    Left(Author),
     /// The stream is of a kind that would be noise here, or is not any more.
     Mute(bool),
-}
-
-/// When something went wrong: from the earliest cause to the latest sign of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Faults {
-    pub(crate) from: LocalTime,
-    pub(crate) to: LocalTime,
-}
-
-impl Faults {
-    fn add(faults: &mut Option<Self>, from: LocalTime, to: LocalTime) {
-        let all = faults.get_or_insert(Self { from, to });
-        *all = Self { from: all.from.min(from), to: all.to.max(to) };
-    }
 }
 
 /// How one stream stands, told to the ordinary thread now and then.
@@ -64,12 +59,16 @@ pub(crate) struct RxStatus {
     pub(crate) counters: Counters,
     pub(crate) link: LinkCounters,
     pub(crate) receiving: Option<Receiving>,
+    /// From where the stream heard comes.
+    pub(crate) ways: Ways,
+    /// Who else sends here.
+    pub(crate) stranger: Option<Stranger>,
     pub(crate) format: StreamFormat,
     pub(crate) basis: Option<Basis>,
     pub(crate) xruns: u64,
     pub(crate) said_goodbye: bool,
     /// When packets were late or lost or the device starved since the last status.
-    pub(crate) faults: Option<Faults>,
+    pub(crate) faults: Faults,
     /// Passages that found the ring full: the books lack them.
     pub(crate) unbooked: u64,
     /// By how much the sender's card runs faster than our clock.
@@ -85,6 +84,8 @@ pub(crate) struct RxStatus {
     pub(crate) drift: Option<Ppm>,
     /// Whether it runs too far off the sender's to be followed.
     pub(crate) out_of_reach: bool,
+    /// See [`Receiver::need`].
+    pub(crate) need: Option<Need>,
 }
 
 /// One stream on its way to the device.
@@ -107,7 +108,7 @@ pub(crate) struct Incoming {
     pub(crate) loud: LocalTime,
     pub(crate) alive: bool,
     pub(crate) muted: bool,
-    pub(crate) faults: Option<Faults>,
+    pub(crate) faults: Faults,
     pub(crate) unbooked: u64,
     pub(crate) paths: Paths,
 }
@@ -116,35 +117,40 @@ impl Incoming {
     fn obey(&mut self) {
         while let Ok(command) = self.commands.pop() {
             match command {
-                Command::Clock(ssrc, clock) => self.receiver.set_clock(ssrc, clock),
-                Command::Captured(ssrc, timestamp, wall) => {
-                    self.receiver.observe_report(ssrc, timestamp, wall);
+                Command::Clock(author, clock) => self.receiver.set_clock(author, clock),
+                Command::Card(author, card) => self.receiver.set_card(author, card),
+                Command::Captured(author, timestamp, wall) => {
+                    self.receiver.observe_report(author, timestamp, wall);
                 }
                 Command::LinkOffset(link_offset) => self.receiver.set_link_offset(link_offset),
+                Command::Announced(ssrc) => self.receiver.hear_announcement(ssrc),
+                Command::Raises(raises) => self.receiver.set_raises(raises),
                 Command::Gain(gain) => self.gain = gain,
-                Command::Left(ssrc) => self.receiver.say_goodbye(ssrc),
+                Command::Left(author) => self.receiver.say_goodbye(author),
                 Command::Mute(muted) => self.muted = muted,
             }
         }
     }
 
-    /// Reads what has arrived; when that was, or `woke` if nothing had.
-    fn read(&mut self, woke: LocalTime) -> LocalTime {
+    /// Reads what has arrived, and tells the measurement of it if that `listens`; when it was read,
+    /// or `woke` if nothing had arrived.
+    fn read(&mut self, woke: LocalTime, listens: bool) -> LocalTime {
         let Self { receiver, link, tap, passages, faults, unbooked, paths, .. } = self;
         let mut latest = woke;
         link.receive(&mut |arrival| {
             latest = latest.max(arrival.read);
             let channels = receiver.format().channels.count();
-            let tap = &mut *tap;
+            let mut tap = tap.as_mut().filter(|_| listens);
             let mut bring = |packet: Accepted<'_>| {
-                let Some((tap, room)) = tap.as_mut() else { return };
+                let Some((tap, room)) = &mut tap else { return };
                 let samples = (packet.payload.len() / packet.sample.bytes()).min(room.len());
                 let bytes = samples * packet.sample.bytes();
                 format::decode(packet.sample, &packet.payload[..bytes], &mut room[..samples]);
                 tap.brought(packet.media, channels, &room[..samples]);
             };
-            let times = (arrival.arrival, arrival.read);
-            let received = receiver.handle_telling(arrival.datagram, times, &mut bring);
+            let from = Endpoint::new(arrival.source, arrival.interface);
+            let arrived = Arrived { from, at: arrival.arrival, read: arrival.read };
+            let received = receiver.handle_telling(arrival.datagram, &arrived, &mut bring);
             if let Some(packet) = received.accepted() {
                 bring(packet);
             }
@@ -153,7 +159,7 @@ impl Incoming {
                 // Whatever held it up did so while it was on its way.
                 let age = receiver.placement().link_offset();
                 let captured = passage.origin.map_or(passage.arrival - age, |o| o.capture);
-                Faults::add(faults, captured, passage.read);
+                faults.add(captured, passage.read, 1);
                 *unbooked += u64::from(passages.push(passage).is_err());
             }
         });
@@ -165,9 +171,10 @@ impl Incoming {
         let frames = self.receiver.format().channels.frames_in(out.len());
         let lost = self.receiver.counters().lost;
         let pulled = self.receiver.pull(out, times, |passage| passages.push(index, passage));
-        if self.receiver.counters().lost > lost {
+        let lost = self.receiver.counters().lost.saturating_sub(lost);
+        if lost > 0 {
             let age = self.receiver.placement().link_offset();
-            Faults::add(&mut self.faults, times.now - age, times.now);
+            self.faults.add(times.now - age, times.now, lost);
         }
         if out.iter().any(|sample| sample.abs() > PAUSE) {
             self.loud = times.now;
@@ -200,6 +207,8 @@ impl Incoming {
             counters: *receiver.counters(),
             link: self.link.counters(),
             receiving,
+            ways: receiver.source().map(|source| *source.ways()).unwrap_or_default(),
+            stranger: receiver.stranger(),
             format: *receiver.format(),
             basis,
             xruns,
@@ -213,11 +222,12 @@ impl Incoming {
             quiet: self.is_quiet(at),
             drift: receiver.drift(),
             out_of_reach: receiver.is_out_of_reach(),
+            need: receiver.need(),
         };
         // The newest status is in the next one too, so a full ring loses nothing: when something
         // went wrong is kept until it is told.
         if self.status.push(status).is_ok() {
-            self.faults = None;
+            self.faults = Faults::NONE;
         }
     }
 
@@ -303,6 +313,8 @@ pub(crate) struct Mixer {
     pub(crate) one: Box<[f32]>,
     pub(crate) sum: Box<[f32]>,
     pub(crate) passages: Passages,
+    /// Says whose sound the sum is, where a card listens.
+    pub(crate) mouth: Option<Mouth>,
     pub(crate) xruns: u64,
     /// When the device woke last.
     pub(crate) woke: LocalTime,
@@ -336,10 +348,12 @@ impl Mixer {
 
     /// Reads every stream; when the last was read, or `woke` if nothing had arrived.
     fn read(&mut self, woke: LocalTime) -> LocalTime {
+        let (mouth, places) = (&self.mouth, self.inputs.len());
         let heirs = self.succession.heirs.iter_mut().flatten().map(|heir| &mut heir.input);
-        self.inputs.iter_mut().chain(heirs).fold(woke, |latest, input| {
+        self.inputs.iter_mut().chain(heirs).enumerate().fold(woke, |latest, (place, input)| {
             input.obey();
-            input.read(latest)
+            let listens = mouth.as_ref().is_some_and(|mouth| mouth.may_be_found(place, places));
+            input.read(latest, listens)
         })
     }
 
@@ -355,6 +369,7 @@ impl Mixer {
         if self.inputs.is_empty() {
             sum.fill(0.0);
         }
+        let (mut voices, listens) = (Voices::Nobody, self.mouth.is_some());
         for (index, input) in self.inputs.iter_mut().enumerate() {
             let block = if index == 0 { &mut *sum } else { &mut *one };
             input.pull(block, times, &mut self.passages, index);
@@ -363,6 +378,9 @@ impl Mixer {
             let gate = gate(alone || self.select.hears(index, self.chosen));
             let audible = input.is_audible(gate, gain);
             input.shape(block, gate, gain);
+            if listens && audible {
+                voices = voices.with(index, block);
+            }
             if index > 0 && audible {
                 sum.iter_mut().zip(&*one).for_each(|(sum, one)| *sum += one);
             }
@@ -370,8 +388,15 @@ impl Mixer {
         for (index, heir) in self.succession.heirs.iter_mut().enumerate() {
             let Some(heir) = heir else { continue };
             let gate = gate(alone || self.select.hears(index, self.chosen));
-            heir.pull(one, times, &mut self.passages, (self.inputs.len() + index, gate));
+            let place = self.inputs.len() + index;
+            heir.pull(one, times, &mut self.passages, (place, gate));
+            if listens {
+                voices = voices.with(place, one);
+            }
             sum.iter_mut().zip(&*one).for_each(|(sum, one)| *sum += one);
+        }
+        if let Some(mouth) = &mut self.mouth {
+            mouth.say(times.meets, voices);
         }
         self.chosen = self.select.choose(self.inputs.iter().map(|i| i.alive), self.chosen);
         self.volume.apply(self.gain, channels, sum);
@@ -380,13 +405,13 @@ impl Mixer {
         }
     }
 
-    fn play(&mut self, side: &mut Side<'_>, now: LocalTime) {
+    fn play(&mut self, side: &mut Side<'_>, now: LocalTime, clock: Option<ClockId>) {
         let outputs = self.map.outputs();
         let rate = self.inputs.first().map(|input| input.receiver.format().rate);
         let longest = self.sum.len() / self.channels.count() * outputs;
         let (now, mut meets, mut skipped) = (self.read(now), side.meets, side.skipped);
         for block in side.samples.chunks_mut(longest) {
-            self.fill(block, PullTimes { now, meets, skipped });
+            self.fill(block, PullTimes { now, meets, skipped, clock });
             let frames = Frames::from_len(block.len() / outputs);
             meets += rate.map_or(Span::ZERO, |rate| rate.span_of(frames));
             skipped = Frames::ZERO;
@@ -412,11 +437,11 @@ impl Process for Mixer {
         self.xruns += u64::from(cycle.xruns);
         if cycle.xruns > 0 {
             for input in &mut self.inputs {
-                Faults::add(&mut input.faults, self.woke, cycle.now);
+                input.faults.add(self.woke, cycle.now, u64::from(cycle.xruns));
             }
         }
         self.woke = cycle.now;
-        self.play(&mut cycle.playback, cycle.now);
+        self.play(&mut cycle.playback, cycle.now, cycle.clock);
         let written = now();
         self.passages.written(written, &mut self.inputs, &mut self.succession);
         if written - self.told >= TELL_EVERY {

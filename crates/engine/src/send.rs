@@ -3,6 +3,7 @@
 
 use tautline_dsp::gain::Volume;
 use tautline_io::clock::{WallClock, now, sleep_until};
+use tautline_io::host::host_clock;
 use tautline_io::memory;
 use tautline_io::pair::open_pair;
 use tautline_io::wire_thread::{Ringed, WireOptions};
@@ -71,6 +72,7 @@ impl SendEngine {
             ssrc: plan.identity.ssrc,
             cname: cname(&random),
             wall_offset: wall.offset(),
+            host: host_clock(),
         });
         let sender = Sender::new(SenderConfig {
             format: plan.format,
@@ -93,6 +95,7 @@ impl SendEngine {
             status: status_in,
             stamps: stamps_in,
             xruns: 0,
+            clock: None,
             told: LocalTime::ZERO,
         };
         let packing_age = plan.format.packing_age(plan.device.period);
@@ -112,6 +115,7 @@ impl SendEngine {
                 stamps: plan.stamps,
                 redundancy: plan.redundancy,
                 repair_budget: plan.repair_budget,
+                limits: plan.limits,
                 device: plan.device,
                 udp: plan.udp,
                 ringed,
@@ -127,6 +131,7 @@ impl SendEngine {
             lateness: Distribution::default(),
             transmit: Distribution::default(),
             receivers: Vec::with_capacity(RECEIVERS),
+            limited: false,
             ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
         };
         Ok(Self { transmitter, desk, drain, requests: None })
@@ -147,13 +152,14 @@ impl SendEngine {
     ) -> Result<Report, RunError> {
         let Self { transmitter, mut desk, drain, requests } = self;
         let mut watch = Watch::begin(options);
+        desk.last.clock = device.clock();
         desk.note_latency(&mut watch);
         desk.note_repair(&mut watch);
         let prelude = now() + PRELUDE;
         // The first report goes out before anything is waited for: it is what others answer.
         desk.turn(&mut watch);
         while now() < prelude && !stop.is_requested() {
-            wait_for(std::iter::once(&desk.talk), prelude);
+            wait_for(&desk.talk, prelude);
             desk.turn(&mut watch);
         }
         watch.start(options);
@@ -161,7 +167,7 @@ impl SendEngine {
         watch.note_scheduler(&running.granted);
         let scheduler = running.granted.effective().to_string();
         while !watch.is_over(stop) && !running.is_over() {
-            wait_for(std::iter::once(&desk.talk), watch.beat());
+            wait_for(&desk.talk, watch.beat());
             if let Some(requests) = &requests {
                 requests.serve(|change| desk.change(change, &mut watch));
             }

@@ -5,50 +5,49 @@ use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
 use tautline_io::link::{LinkCounters, TransmitStamp};
 use tautline_io::udp::UdpOptions;
+use tautline_proto::asks::{self, Ask, Limits, Worth};
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::Settings;
+use tautline_proto::endpoint::Host;
 use tautline_proto::ledger::Departure;
-use tautline_proto::redundancy::Regulator;
+use tautline_proto::redundancy::{Redundancy, Regulator};
 use tautline_proto::sender::Identity;
 use tautline_proto::session::{Event, Sending};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
-use tautline_proto::wire::rtcp::{Effective, ReportBlock};
+use tautline_proto::wire::rtcp::{Effective, LossReport, ReportBlock};
 
 use crate::control::Destined;
 use crate::distribution::Distribution;
 use crate::ledger_file::LedgerFile;
 
-use crate::lacked::Lacked;
 use crate::plan::{kept_latency, least_latency};
 use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
 use crate::run::{Progress, Watch};
 use crate::session::{Talk, author};
-use crate::summary::format_name;
+use crate::summary::{format_name, round_trip};
 use crate::twice::Twice;
 use crate::tx::{Command, TxStatus};
 
 /// Receivers remembered for the report.
 pub(crate) const RECEIVERS: usize = 64;
 
-/// What a receiver said it needs holds for this long: ten of its reports.
-const FORGOTTEN: Span = Span::from_secs(5);
-
 /// More latency by this much is told at once, less with the next report.
 const NEWS: Span = Span::from_micros(200);
 
 /// What a receiver of ours said of itself.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Heard {
-    ssrc: u32,
+    pub(crate) ssrc: u32,
+    /// Where it said it last.
+    pub(crate) host: Host,
+    pub(crate) ask: Ask,
     block: Option<ReportBlock>,
     effective: Option<Effective>,
-    /// The latency it needs, and when it said so.
-    asks: Option<(Span, LocalTime)>,
     clock: Option<ClockMapping>,
     /// Whether it said goodbye.
     left: bool,
-    pub(crate) lacked: Lacked,
+    lacked: Option<LossReport>,
     /// Whether it gets what goes by two networks by both.
     twice: Twice,
 }
@@ -70,6 +69,8 @@ pub(crate) struct Desk {
     pub(crate) lateness: Distribution,
     pub(crate) transmit: Distribution,
     pub(crate) receivers: Vec<Heard>,
+    /// Whether it was said that losses ask for more than receivers may ask for.
+    pub(crate) limited: bool,
     pub(crate) ledger: Option<LedgerFile>,
 }
 
@@ -97,6 +98,7 @@ pub(crate) struct Promise {
     pub(crate) redundancy: Regulator,
     /// See [`crate::plan::SendPlan::repair_budget`].
     pub(crate) repair_budget: Option<Span>,
+    pub(crate) limits: Limits,
     pub(crate) device: Settings,
     /// What the link was opened for, with the present destinations.
     pub(crate) udp: UdpOptions,
@@ -107,6 +109,17 @@ impl Promise {
     /// The least latency of a receiver whose device runs as ours does.
     pub(crate) fn likewise(&self) -> Span {
         least_latency(self.packing_age, &self.device)
+    }
+
+    /// Where packets go: hosts and groups.
+    pub(crate) fn destinations(&self) -> impl Iterator<Item = Host> {
+        let also = self.udp.also.iter().flat_map(|also| &also.destinations);
+        self.udp.destinations.iter().chain(also).map(|to| to.ip().into())
+    }
+
+    /// Whether packets go to a group.
+    pub(crate) fn to_group(&self) -> bool {
+        self.destinations().any(|to| to.is_group())
     }
 
     /// The two networks that everything goes by, if it does.
@@ -133,7 +146,7 @@ impl Desk {
     /// Says so if what goes by two networks comes by one.
     fn note_networks(&self, watch: &mut Watch) {
         let Some((one, other)) = self.plan.networks() else { return };
-        for heard in self.receivers.iter().filter(|heard| heard.twice.comes_once()) {
+        for heard in self.believed().filter(|heard| heard.twice.comes_once()) {
             watch.note(format!(
                 "receiver {:08x} gets by one network only what goes by {one} and {other}: is there a \
                  way to it from both? Until then nothing is bridged that the one loses",
@@ -163,10 +176,14 @@ impl Desk {
     pub(crate) fn note_refusals(&self, watch: &mut Watch) {
         self.note_refused_network(watch);
         let LinkCounters { sent, send_errors, last_error, .. } = self.last.link;
-        if self.receivers.is_empty() && send_errors <= sent && sent > 0 {
+        if self.believed().next().is_none() && send_errors <= sent && sent > 0 {
+            let mend = match self.plan.stamps {
+                true => "; PipeWire's rtp-source is silent then unless --no-stamps is given here",
+                false => "",
+            };
             watch.note(format!(
                 "no receiver has answered from {}: either nobody listens there, or it is no taut and \
-                 sends no RTCP back",
+                 sends no RTCP back{mend}",
                 self.plan.address
             ));
         }
@@ -182,43 +199,80 @@ impl Desk {
 
     pub(crate) fn turn(&mut self, watch: &mut Watch) {
         watch.look();
-        let receivers = &mut self.receivers;
-        self.talk.hear(None, |event| hear(receivers, event));
+        let (receivers, plan) = (&mut self.receivers, &self.plan);
+        self.talk.hear(None, |from, event| {
+            hear(receivers, (from, Worth::of(from, plan.destinations())), event);
+        });
         while let Ok(departure) = self.departures.pop() {
             self.enter(&departure);
         }
         while let Ok(stamp) = self.stamps.pop() {
             self.transmit.record(stamp.left - stamp.handed);
         }
+        let clock = self.last.clock;
         while let Ok(status) = self.status.pop() {
             self.last = status;
         }
+        if self.last.clock != clock {
+            // Whoever goes by the same clock, or did, is to know at once.
+            self.talk.session.hasten();
+        }
         self.note_networks(watch);
         self.take_up();
-        self.regulate();
-        self.promise_what_is_needed();
+        self.regulate(watch);
+        self.promise_what_is_needed(watch);
+        self.note_strangers(watch);
         self.talk.session.set_sending(Sending {
             format: self.plan.format,
             link_offset: self.plan.link_offset,
             packing_age: self.plan.packing_age,
+            card: self.last.clock,
             timestamp: self.plan.identity.timestamp,
             state: self.last.state,
         });
         self.talk.speak();
     }
 
+    /// Receivers whose word counts.
+    pub(crate) fn believed(&self) -> impl Iterator<Item = &Heard> {
+        self.receivers.iter().filter(|heard| heard.ask.worth() > Worth::Stranger)
+    }
+
     /// Promises what the receiver asks for that needs the most: so all stay in step.
-    fn promise_what_is_needed(&mut self) {
-        let now = now();
-        let asked = self.receivers.iter().filter_map(|receiver| receiver.asks);
-        let needed = asked.filter(|(_, said)| now - *said < FORGOTTEN).map(|(needed, _)| needed);
-        let Some(needed) = needed.max().filter(|_| self.plan.as_needed) else { return };
+    fn promise_what_is_needed(&mut self, watch: &mut Watch) {
+        if !self.plan.as_needed {
+            return;
+        }
+        let (now, limit) = (now(), self.plan.limits.latency(self.plan.to_group()));
+        let asks = self.receivers.iter().map(|receiver| &receiver.ask);
+        let Some(needed) = asks::latency(asks, limit, now) else { return };
+        let beyond = |heard: &&Heard| heard.ask.needs(now).is_some_and(|needs| needs > limit);
+        if let Some(heard) = self.receivers.iter().find(beyond) {
+            watch.note(format!(
+                "the receiver at {} asks for more latency than the {limit} that receivers may ask for; \
+                 give a longer --latency-limit if it is to have it",
+                heard.host
+            ));
+        }
         let needed = needed.max(self.plan.packing_age);
         if needed - self.plan.link_offset > NEWS {
             // Packets are late there meanwhile.
             self.talk.session.hasten();
         }
         self.plan.link_offset = needed;
+    }
+
+    /// Says who reports on packets that do not go there, where what is said would count.
+    fn note_strangers(&self, watch: &mut Watch) {
+        let auto = self.plan.as_needed || self.plan.redundancy.asked() == Redundancy::Auto;
+        let stranger = |heard: &&Heard| heard.ask.worth() == Worth::Stranger;
+        for heard in self.receivers.iter().filter(stranger).take(if auto { STRANGERS } else { 0 }) {
+            watch.note(format!(
+                "{} reports on this stream and nothing is sent there, so what it asks for does not \
+                 count; if it is a receiver with several addresses, send to this one",
+                heard.host
+            ));
+        }
     }
 
     fn enter(&mut self, departure: &Departure) {
@@ -240,7 +294,7 @@ impl Desk {
 
     pub(crate) fn progress<'a>(&self, watch: &'a Watch) -> Progress<'a> {
         // Of the one that hears it last.
-        let here = self.receivers.iter().filter(|receiver| !receiver.left);
+        let here = self.believed().filter(|receiver| !receiver.left);
         let effective = here
             .filter_map(|receiver| receiver.effective)
             .max_by_key(|effective| effective.effective);
@@ -271,21 +325,17 @@ impl Desk {
             ptime_ns: format.ptime().as_nanos(),
             latency: Latency {
                 configured_ns: link_offset.as_nanos(),
-                measured: Distribution::default().summary(),
-                measured_from: "receivers",
-                uncertainty_ns: None,
-                uncertainty_max_ns: None,
-                books_error: Distribution::default().summary(),
                 basis: "clock",
-                loss_target: None,
-                advised_ns: None,
-                curve: Vec::new(),
-                auto: None,
+                ..Latency::unmeasured("receivers")
             },
             stages: names
                 .into_iter()
                 .zip(&self.stages)
-                .map(|(name, stage)| StageSummary { name, summary: stage.summary() })
+                .map(|(name, stage)| StageSummary {
+                    name,
+                    summary: stage.summary(),
+                    uncertainty_ns: None,
+                })
                 .collect(),
             counters: Counters {
                 packets_sent: counted.state.packets,
@@ -302,25 +352,34 @@ impl Desk {
             drift_ppm: None,
             clock: None,
             worst: Vec::new(),
-            receivers: self.receivers.iter().map(|heard| remote(heard, format)).collect(),
+            receivers: self
+                .receivers
+                .iter()
+                .map(|heard| remote(heard, format, self.plan.as_needed))
+                .collect(),
             transmit: (self.transmit.count() > 0).then(|| self.transmit.summary()),
             lateness: Some(self.lateness.summary()),
         }
     }
 }
 
-fn hear(receivers: &mut Vec<Heard>, event: Event) {
+/// Strangers that are named; a flood of them is one matter.
+const STRANGERS: usize = 4;
+
+/// Takes what a receiver of this worth said. Under one name the hosts that packets go to are one
+/// receiver, and every other is another.
+fn hear(receivers: &mut Vec<Heard>, (host, worth): (Host, Worth), event: Event) {
     let ssrc = author(&event);
-    let known = receivers.iter().position(|heard| heard.ssrc == ssrc);
-    let index = match known {
-        Some(index) => index,
-        None if receivers.len() < RECEIVERS => {
-            receivers.push(Heard { ssrc, ..Heard::default() });
-            receivers.len() - 1
-        }
-        None => return,
+    let known = receivers.iter().position(|heard| {
+        let both = worth.min(heard.ask.worth()) == Worth::Destination;
+        heard.ssrc == ssrc && (heard.host == host || both)
+    });
+    let Some(index) = known.or_else(|| make_room(receivers, ssrc, (host, worth))) else {
+        return;
     };
     let heard = &mut receivers[index];
+    heard.host = host;
+    heard.ask.set_worth(worth);
     heard.left = matches!(event, Event::Left { .. });
     match event {
         Event::Mapped { mapping, .. } => heard.clock = Some(mapping),
@@ -330,26 +389,86 @@ fn hear(receivers: &mut Vec<Heard>, event: Event) {
         }
         Event::Effective { effective, .. } => {
             heard.effective = Some(effective).filter(|told| told.effective > Span::ZERO);
-            heard.asks = effective.needed.map(|needed| (needed, now()));
+            heard.ask.need(effective.needed, now());
         }
-        Event::Losses { losses, .. } => heard.lacked.hear(losses),
-        Event::Left { .. } => (heard.asks, heard.lacked) = (None, Lacked::default()),
+        Event::Losses { losses, .. } => {
+            heard.ask.lack(losses.tally, now());
+            heard.lacked = Some(losses);
+        }
+        // What it lost is not taken back.
+        Event::Left { .. } => heard.ask.leave(),
         Event::Captured { .. } | Event::Announced { .. } => {}
     }
 }
 
-fn remote(heard: &Heard, format: &StreamFormat) -> RemoteReceiver {
+/// A place for another receiver: where all are taken, that of one whose word is worth less.
+fn make_room(receivers: &mut Vec<Heard>, ssrc: u32, (host, worth): (Host, Worth)) -> Option<usize> {
+    let new = Heard {
+        ssrc,
+        host,
+        ask: Ask::default(),
+        block: None,
+        effective: None,
+        clock: None,
+        left: false,
+        lacked: None,
+        twice: Twice::default(),
+    };
+    if receivers.len() < RECEIVERS {
+        receivers.push(new);
+        return Some(receivers.len() - 1);
+    }
+    let index = receivers.iter().position(|heard| heard.ask.worth() < worth)?;
+    receivers[index] = new;
+    Some(index)
+}
+
+fn remote(heard: &Heard, format: &StreamFormat, as_needed: bool) -> RemoteReceiver {
     let jitter = heard.block.map_or(0, |block| i64::from(block.jitter));
     let standard = heard.block.map_or(0, |block| i64::from(block.cumulative_lost));
     RemoteReceiver {
         ssrc: heard.ssrc,
+        address: heard.host.to_string(),
+        believed: heard.ask.worth() > Worth::Stranger,
+        asked_ns: heard.ask.longest().filter(|_| as_needed).map(Span::as_nanos),
         // The standard report takes off what came twice, as it does over two networks.
-        lost: heard.lacked.last.map_or(standard, |losses| losses.tally.missing as i64),
+        lost: heard.lacked.map_or(standard, |LossReport { tally, .. }| {
+            i64::try_from(tally.missing.saturating_add(tally.beyond)).unwrap_or(i64::MAX)
+        }),
         jitter_ns: format.rate.span_of(Frames::new(jitter)).as_nanos(),
         effective_ns: heard.effective.map(|effective| effective.effective.as_nanos()),
         uncertainty_ns: heard.effective.map(|effective| effective.uncertainty.as_nanos()),
-        repaired: heard.lacked.last.map(|losses| losses.repaired),
-        unrepaired: heard.lacked.last.map(|losses| losses.lost),
-        round_trip_ns: heard.clock.map(|clock| clock.round_trip.as_nanos()),
+        repaired: heard.lacked.map(|losses| losses.repaired),
+        unrepaired: heard.lacked.map(|losses| losses.lost),
+        round_trip_ns: heard.clock.as_ref().and_then(round_trip),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_dsp::format::SampleFormat;
+    use tautline_proto::redundancy::sizing::Tally;
+    use tautline_proto::units::{Channels, Rate};
+
+    #[test]
+    fn what_a_receiver_missed_in_an_outage_is_lost_for_its_sender_too() {
+        let format = StreamFormat {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            sample: SampleFormat::L24,
+            packet: Frames::new(48),
+            payload_type: 97,
+        };
+        let tally = Tally { expected: 20_000, missing: 5, runs: 4, beyond: 10_012 };
+        let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012 };
+        let mut receivers = Vec::new();
+        // It is not taken back when the receiver leaves.
+        for event in [Event::Losses { ssrc: 2, losses }, Event::Left { ssrc: 2 }] {
+            hear(&mut receivers, (Host::UNKNOWN, Worth::Destination), event);
+            let told = remote(&receivers[0], &format, false);
+            let lost = (told.lost, told.repaired, told.unrepaired);
+            assert_eq!(lost, (10_017, Some(5), Some(10_012)), "{event:?}");
+        }
     }
 }

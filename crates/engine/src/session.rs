@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
 use tautline_io::kept::kept_clock;
+use tautline_proto::endpoint::Host;
 use tautline_proto::session::{Event, Session};
 use tautline_proto::time::{LocalTime, Span};
 
@@ -38,18 +39,24 @@ impl Talk {
         Self { session, socket, audience, invalid: 0, ask_kernel: LocalTime::ZERO }
     }
 
-    /// Takes what arrived and tells of it. Once the packets of `heard` are heard, no other peer's
-    /// reports say whom to answer.
-    pub(crate) fn hear(&mut self, heard: Option<u32>, mut tell: impl FnMut(Event)) {
-        let Self { session, socket, audience, invalid, .. } = self;
+    /// Takes what arrived and tells of it, and which host said it. Once the packets of `heard` are
+    /// heard, no other peer's reports say whom to answer.
+    pub(crate) fn hear(&mut self, heard: Option<u32>, mut tell: impl FnMut(Host, Event)) {
+        let Self { session, socket, audience, invalid, ask_kernel } = self;
+        if now() >= *ask_kernel {
+            *ask_kernel = now() + KERNEL;
+            session.set_kept(kept_clock());
+        }
         socket.receive(&mut |arrival| {
             let stamp_error = arrival.stamp_uncertainty.min(arrival.read - arrival.arrival);
+            let from = Host::from(arrival.source.ip());
             let mut concerns = heard.is_none();
             let listen = |event| {
                 concerns |= heard == Some(author(&event));
-                tell(event);
+                tell(from, event);
             };
-            match session.handle(arrival.datagram, arrival.arrival, stamp_error, listen) {
+            let arrived = (from, arrival.arrival);
+            match session.handle(arrival.datagram, arrived, stamp_error, listen) {
                 Ok(()) => match audience {
                     Audience::Whoever(peer) if concerns => *peer = Some(arrival.source),
                     _ => {}
@@ -61,10 +68,6 @@ impl Talk {
 
     /// Sends the report that is due, if one is.
     pub(crate) fn speak(&mut self) {
-        if now() >= self.ask_kernel {
-            self.ask_kernel = now() + KERNEL;
-            self.session.set_kept(kept_clock());
-        }
         let mut buffer = [0; REPORT_BYTES];
         if let Some(bytes) = self.session.poll(now(), &mut buffer) {
             self.send(&buffer[..bytes]);
@@ -117,8 +120,6 @@ pub(crate) fn author(event: &Event) -> u32 {
 }
 
 /// Waits until a report arrives, one is due, or `until`.
-pub(crate) fn wait_for<'a>(talks: impl Iterator<Item = &'a Talk> + Clone, until: LocalTime) {
-    let due = talks.clone().map(|talk| talk.session.deadline()).fold(until, LocalTime::min);
-    let sockets: Vec<&ControlSocket> = talks.map(|talk| &talk.socket).collect();
-    wait(&sockets, due);
+pub(crate) fn wait_for(talk: &Talk, until: LocalTime) {
+    wait(&[&talk.socket], until.min(talk.session.deadline()));
 }

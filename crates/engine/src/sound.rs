@@ -5,24 +5,33 @@
 //! really heard, whatever the playout believes: its arithmetic is only where the search begins.
 //! Sound that could come from two places, as a tone can, says nothing rather than something wrong.
 
+//! Of sound that is mixed from several streams nothing could be told apart, so the mixer says whose
+//! sound it is: that of one alone is searched, and for that one alone.
+
 mod between;
 mod brought;
+mod hearing;
 pub mod rings;
 mod search;
 #[cfg(test)]
 mod tests;
+mod unfound;
+mod voices;
 
 use std::collections::VecDeque;
 
-use tautline_proto::device::Listener;
 use tautline_proto::ledger::Passage;
-use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
+use tautline_proto::time::{LocalTime, MediaTime, Span};
 use tautline_proto::units::Rate;
 
 use between::WINDOW;
 use brought::Brought;
+pub use hearing::Ear;
+pub(crate) use hearing::{Hearing, hearing};
 use rings::{Reader, Writer, rings};
 use search::Search;
+pub(crate) use unfound::{Unfound, Why};
+pub(crate) use voices::{Mouth, Voices};
 
 /// Tells the measurement what a packet brought. Real-time.
 pub(crate) struct PacketTap(Writer<MediaTime>, usize);
@@ -35,24 +44,14 @@ impl PacketTap {
     }
 }
 
-/// Hears the first channel of what a card plays. Real-time.
-pub struct Ear {
-    writer: Writer<LocalTime>,
-    channels: usize,
-}
-
-impl Listener for Ear {
-    fn heard(&mut self, meets: LocalTime, samples: &[f32]) {
-        self.writer.write(meets, self.channels, 0, samples);
-    }
-}
-
 /// A packet waiting to be found in what was heard.
 #[derive(Debug, Clone, Copy)]
 struct Expected {
     media: MediaTime,
     capture: LocalTime,
     dac: LocalTime,
+    /// What hid it where it was due.
+    why: Why,
 }
 
 /// What was found of one packet.
@@ -66,171 +65,134 @@ pub struct Found {
     pub error: Span,
 }
 
-/// Finds packets in what a card played.
+/// Finds one stream's packets in what a card played.
 pub struct Measurement {
     rate: Rate,
+    /// Which of the mixer's voices the stream is.
+    place: usize,
     packets: Reader<MediaTime>,
-    heard: Reader<LocalTime>,
     brought: Brought,
-    /// What was heard and not yet searched, and the runs it came in: the index of their first frame
-    /// and when that met the DAC.
-    sound: Vec<f32>,
-    times: VecDeque<(usize, LocalTime)>,
     search: Search,
     expected: VecDeque<Expected>,
-    unmatched: u64,
+    unfound: Unfound,
 }
 
 /// How far from where the books put it a packet is searched.
 const REACH: Span = Span::from_millis(60);
-/// What the rings hold: the ordinary thread may be away that long.
-const HELD: Span = Span::from_secs(2);
+/// What the rings of a stream hold: the ordinary thread may be away that long.
+const HELD: Span = Span::from_millis(500);
 /// Packets brought are remembered for this long and the latency.
-const REMEMBERED: Span = Span::from_secs(1);
+const REMEMBERED: Span = Span::from_millis(500);
 
-/// The two ends of a measurement of one stream on one card, and the card's ear.
+/// The two ends of a measurement of the stream at `place`.
 ///
 /// `channel` of the stream is what the card's first channel plays; no latency is longer than
 /// `longest`.
 pub(crate) fn measurement(
     rate: Rate,
-    device_channels: usize,
+    place: usize,
     channel: usize,
     longest: Span,
-) -> (Measurement, PacketTap, Ear) {
-    let samples = rate.frames_within(HELD).as_len();
-    // A mark for every eighth of a millisecond.
-    let marks = (HELD.as_nanos() / 125_000) as usize;
-    let (packet_writer, packets) = rings(samples, marks);
-    let (ear_writer, heard) = rings(samples, marks);
+) -> (Measurement, PacketTap) {
+    let (writer, packets) = rings(rate.frames_within(HELD).as_len(), marks(HELD));
     let measurement = Measurement {
         rate,
+        place,
         packets,
-        heard,
         brought: Brought::new(rate.frames_within(longest + REMEMBERED)),
-        sound: Vec::new(),
-        times: VecDeque::new(),
         search: Search::new(rate.frames_within(REACH)),
         expected: VecDeque::new(),
-        unmatched: 0,
+        unfound: Unfound::default(),
     };
-    let ear = Ear { writer: ear_writer, channels: device_channels };
-    (measurement, PacketTap(packet_writer, channel), ear)
+    (measurement, PacketTap(writer, channel))
+}
+
+/// Runs within that time: one for every eighth of a millisecond.
+const fn marks(held: Span) -> usize {
+    (held.as_nanos() / 125_000) as usize
 }
 
 impl Measurement {
-    /// Packets that could not be found: in silence, beside a glitch, or because other sound was
-    /// mixed with theirs.
-    pub fn unmatched(&self) -> u64 {
-        self.unmatched
+    /// Packets that could not be found since this was last asked for.
+    pub(crate) fn take_unfound(&mut self) -> Unfound {
+        core::mem::take(&mut self.unfound)
     }
 
-    /// Whether no card listens: the ear is gone.
-    pub(crate) fn is_deaf(&self) -> bool {
-        self.heard.is_abandoned()
-    }
-
-    /// Takes in what was heard and brought since the last call. To be called before the books'
-    /// lines are fetched: what was heard by now has its line there.
+    /// Takes in what was brought since the last call.
     pub(crate) fn listen(&mut self) {
-        let (sound, times, rate) = (&mut self.sound, &mut self.times, self.rate);
-        self.heard.read(|meets, samples| {
-            let last = times.back().map(|(index, at): &(usize, LocalTime)| {
-                *at + rate.span_of(Frames::from_len(sound.len() - index))
-            });
-            // A run that does not follow the one before cannot be searched together with it.
-            if last.is_some_and(|last| (last - meets).abs() > rate.span_of(Frames::new(1))) {
-                let whole = sound.len().next_multiple_of(WINDOW);
-                sound.resize(whole, 0.0);
-            }
-            times.push_back((sound.len(), meets));
-            sound.extend_from_slice(samples);
-        });
         let brought = &mut self.brought;
         self.packets.read(|media, samples| brought.write(media, samples));
     }
 
-    /// Takes the books' word for a packet, to be checked.
-    pub(crate) fn expect(&mut self, passage: &Passage) {
-        let Some(origin) = passage.origin else { return };
+    /// Takes the books' word for a packet, to be checked. Tells whether it may be found: not where
+    /// others sound at its turn.
+    pub(crate) fn expect(&mut self, passage: &Passage, hearing: &Hearing) -> bool {
+        let Some(origin) = passage.origin else { return false };
         let (media, dac) = (passage.media, passage.dac);
-        self.expected.push_back(Expected { media, capture: origin.capture, dac });
+        if !hearing.voices.only(self.place, dac, dac) {
+            self.unfound.count(Why::Unlike);
+            return false;
+        }
+        let capture = origin.capture;
+        self.expected.push_back(Expected { media, capture, dac, why: Why::Untold });
         // Where no card listens nothing is ever found.
-        while self.expected.front().is_some_and(|oldest| dac - oldest.dac > HELD) {
-            self.expected.pop_front();
-            self.unmatched += 1;
+        while self.expected.front().is_some_and(|oldest| dac - oldest.dac > hearing::HELD) {
+            self.give_up_first();
+        }
+        true
+    }
+
+    /// The first that is expected was not found in any window.
+    fn give_up_first(&mut self) {
+        if let Some(packet) = self.expected.pop_front() {
+            self.unfound.count(packet.why);
         }
     }
 
     /// Searches what was heard, but for the newest: packets that are heard earlier than the books
     /// say may be without their line yet.
-    pub(crate) fn search(&mut self, found: &mut impl FnMut(Found)) {
-        self.search_but(self.rate.frames_within(REACH).as_len(), found);
+    pub(crate) fn search(&mut self, hearing: &Hearing, found: &mut impl FnMut(Found)) {
+        hearing.settled().for_each(|start| self.search_window(hearing, start, found));
     }
 
     /// Searches the rest.
-    pub(crate) fn finish(&mut self, found: &mut impl FnMut(Found)) {
-        self.search_but(0, found);
-        self.unmatched += self.expected.drain(..).count() as u64;
-    }
-
-    fn search_but(&mut self, newest: usize, found: &mut impl FnMut(Found)) {
-        let mut start = 0;
-        while self.sound.len() >= start + WINDOW + newest {
-            self.search_window(start, found);
-            start += WINDOW;
-        }
-        self.forget(start);
-    }
-
-    /// Forgets the first frames of the sound. The run that they end in now begins later.
-    fn forget(&mut self, frames: usize) {
-        let first = self.time_of(frames);
-        self.sound.drain(..frames);
-        self.times.retain(|(index, _)| *index > frames);
-        self.times.iter_mut().for_each(|(index, _)| *index -= frames);
-        if let Some(first) = first {
-            self.times.push_front((0, first));
+    pub(crate) fn finish(&mut self, hearing: &Hearing, found: &mut impl FnMut(Found)) {
+        hearing.all().for_each(|start| self.search_window(hearing, start, found));
+        while !self.expected.is_empty() {
+            self.give_up_first();
         }
     }
 
     /// Searches one window, and tells of the packets that begin in it.
-    fn search_window(&mut self, start: usize, found: &mut impl FnMut(Found)) {
-        let (Some(first), Some(last)) = (self.time_of(start), self.time_of(start + WINDOW - 1))
+    fn search_window(&mut self, hearing: &Hearing, start: usize, found: &mut impl FnMut(Found)) {
+        let (Some(first), Some(last)) =
+            (hearing.time_of(start), hearing.time_of(start + WINDOW - 1))
         else {
             return;
         };
         // Packets that the books put before this window were not found in any.
         while self.expected.front().is_some_and(|e| e.dac < first - REACH) {
-            self.expected.pop_front();
-            self.unmatched += 1;
+            self.give_up_first();
+        }
+        if !hearing.voices.only(self.place, first, last) {
+            return;
         }
         let Some(near) = self.expected.iter().find(|e| e.dac >= first).copied() else { return };
         let guess = near.media - self.rate.frames_nearest(near.dac - first);
-        let window = &self.sound[start..start + WINDOW];
-        let Some(origin) = self.search.place(window, &self.brought, guess) else { return };
+        let place = self.search.place(hearing.window(start), &self.brought, guess);
+        let due = self.expected.iter_mut().filter(|e| (first..=last).contains(&e.dac));
+        due.for_each(|packet| packet.why = place.err().unwrap_or(Why::Unlike));
+        let Ok(origin) = place else { return };
         let mut expected = core::mem::take(&mut self.expected);
         expected.retain(|packet| {
             let index = origin.index_of(packet.media);
             let here = (0.0..WINDOW as f64).contains(&index) && packet.dac <= last + REACH;
-            let Some(at) = self.time_between(start, index).filter(|_| here) else { return true };
+            let at = hearing.time_between(start, index).filter(|_| here);
+            let Some(at) = at else { return true };
             let (measured, error) = (at - packet.capture, at - packet.dac);
             found(Found { media: packet.media, measured, error });
             false
         });
         self.expected = expected;
-    }
-
-    /// When what lies `index` frames after the frame at `start` of the sound met the DAC.
-    fn time_between(&self, start: usize, index: f64) -> Option<LocalTime> {
-        let part = (index.fract() * self.rate.span_of(Frames::new(1)).as_nanos() as f64).round();
-        Some(self.time_of(start + index as usize)? + Span::from_nanos(part as i64))
-    }
-
-    /// When the frame at `index` of the sound met the DAC.
-    fn time_of(&self, index: usize) -> Option<LocalTime> {
-        let after = self.times.partition_point(|(begin, _)| *begin <= index);
-        let (begin, at) = self.times.get(after.checked_sub(1)?)?;
-        Some(*at + self.rate.span_of(Frames::from_len(index - begin)))
     }
 }

@@ -3,6 +3,7 @@
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::arrivals::Arrivals;
 use tautline_proto::cause::Late;
+use tautline_proto::clock::{ClockMapping, ClockSource};
 use tautline_proto::depth::{self, Journal};
 use tautline_proto::ledger::{Passage, Stage};
 use tautline_proto::placement::Basis;
@@ -14,11 +15,13 @@ use tautline_proto::wire::rtp::Invalid;
 use tautline_proto::wrap;
 
 use crate::books::Books;
+use crate::distribution::Distribution;
 use crate::plan::{LatencyRule, repair_latency};
 use crate::report::{
-    Auto, Clock, Counters, CurvePoint, Gaps, InvalidCount, Latency, Repair, StageSummary, Stream,
-    WorstPacket,
+    Auto, Clock, Counters, CurvePoint, Gaps, InvalidCount, Latency, NotFound, Repair, StageSummary,
+    Stream, WorstPacket,
 };
+use crate::rx::RxStatus;
 use crate::text::Nanos;
 
 /// A canonical name that nobody else has (RFC 7022 §4.2, short-term persistent).
@@ -35,6 +38,17 @@ pub const fn format_name(sample: SampleFormat) -> &'static str {
     }
 }
 
+/// Below this a round trip is not known: two ticks of the compact stamps of an exchange (RFC 3550 §4,
+/// 2^-16 s each).
+const LEAST_ROUND_TRIP: Span = Span::from_nanos(2 * 15_259);
+
+/// The round trip that a mapping rests on, if that is known.
+pub(crate) fn round_trip(clock: &ClockMapping) -> Option<i64> {
+    let exchanged = clock.source == ClockSource::Exchange;
+    let known = exchanged && clock.round_trip >= LEAST_ROUND_TRIP;
+    known.then(|| clock.round_trip.as_nanos())
+}
+
 /// What a report of a received stream is made from.
 pub(crate) struct Received<'a> {
     pub(crate) address: &'a str,
@@ -44,31 +58,67 @@ pub(crate) struct Received<'a> {
     pub(crate) books: &'a Books,
     pub(crate) arrivals: &'a Arrivals,
     pub(crate) invalid_reports: u64,
+    /// Reports in the sender's name from another host.
+    pub(crate) foreign_reports: u64,
     /// Answers about the sender's clock that were not believed, and how often it was stepped.
     pub(crate) refused_exchanges: u32,
     pub(crate) clock_steps: u32,
     /// Why none of it was played, if so: its shape is another.
     pub(crate) refusal: Option<&'a String>,
-    pub(crate) unmatched: u64,
+    /// What the sender says that it is.
+    pub(crate) announced: Option<StreamFormat>,
 }
 
 impl Received<'_> {
     pub(crate) fn report(&self, notes: &mut Vec<String>) -> Stream {
-        let format = self.books.status.map_or(self.config.format, |status| status.format);
         self.note(notes);
+        match self.refusal {
+            Some(refusal) => self.refused(refusal),
+            None => self.played(),
+        }
+    }
+
+    /// A stream of which nothing was played: what is known of it. As its timeline runs at another rate
+    /// than was expected, all that is reckoned by that means nothing.
+    fn refused(&self, refusal: &str) -> Stream {
+        let played = self.played();
+        let counted = self.books.status.as_ref();
+        let format = self.announced.unwrap_or(self.config.format);
+        Stream {
+            rate: format.rate.hertz(),
+            channels: format.channels.count(),
+            format: format_name(format.sample),
+            ptime_ns: format.ptime().as_nanos(),
+            refused: Some(refusal.to_owned()),
+            latency: Latency {
+                configured_ns: self.link_offset.as_nanos(),
+                ..Latency::unmeasured("none")
+            },
+            stages: Vec::new(),
+            counters: counted.map_or_else(Counters::default, |status| Counters {
+                lost: missing(status),
+                ..self.came(status)
+            }),
+            gaps: None,
+            repair: None,
+            drift_ppm: None,
+            clock: played.clock.map(|clock| Clock { card_ppm: None, ..clock }),
+            worst: Vec::new(),
+            ..played
+        }
+    }
+
+    fn played(&self) -> Stream {
+        let format = self.books.status.map_or(self.config.format, |status| status.format);
         Stream {
             address: self.address.to_owned(),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
             format: format_name(format.sample),
-            refused: self.refusal.cloned(),
+            refused: None,
             ptime_ns: format.ptime().as_nanos(),
             latency: self.latency(format),
-            stages: self
-                .books
-                .stages()
-                .map(|(name, distribution)| StageSummary { name, summary: distribution.summary() })
-                .collect(),
+            stages: self.stages(),
             counters: self.counters(),
             gaps: Some(self.gaps()),
             redundancy: None,
@@ -82,7 +132,7 @@ impl Received<'_> {
             clock: self.books.clock.map(|clock| Clock {
                 offset_ns: clock.offset().as_nanos(),
                 uncertainty_ns: clock.uncertainty.as_nanos(),
-                round_trip_ns: clock.round_trip.as_nanos(),
+                round_trip_ns: round_trip(&clock),
                 rate_ppm: clock.rate().map(Ppm::as_f64),
                 card_ppm: self.books.status.and_then(|s| s.card).map(Ppm::as_f64),
                 source: clock.source.name(),
@@ -94,16 +144,52 @@ impl Received<'_> {
         }
     }
 
+    fn stages(&self) -> Vec<StageSummary> {
+        let unsure = self.books.uncertainty().summary().p50_ns;
+        let stage = |(name, distribution): (&'static str, &Distribution)| StageSummary {
+            name,
+            summary: distribution.summary(),
+            uncertainty_ns: unsure.filter(|_| BETWEEN_CLOCKS.contains(&name)),
+        };
+        self.books.stages().map(stage).collect()
+    }
+
+    /// Packets that are not among those whose latency is told.
+    fn not_found(&self) -> NotFound {
+        let Some(RxStatus { counters: counted, unbooked, .. }) = self.books.status else {
+            return NotFound::default();
+        };
+        let (played, unfound) = (self.books.promised(), self.books.unfound);
+        let found = self.books.latency().0.count();
+        let untold = played.saturating_sub(found + unfound.total());
+        let told = played + self.books.unmapped + counted.late + counted.unheard + unbooked;
+        NotFound {
+            lost: counted.lost,
+            late: counted.late,
+            unheard: counted.unheard,
+            repaired: counted.repaired,
+            unplayed: counted.received.saturating_sub(counted.duplicate + told),
+            no_clock: self.books.unmapped,
+            unbooked,
+            silent: unfound.silent,
+            repeats: unfound.repeats,
+            unlike: unfound.unlike,
+            untold: unfound.untold + untold,
+        }
+    }
+
     fn latency(&self, format: StreamFormat) -> Latency {
-        let (latency, heard) = self.books.latency();
-        let basis = self.books.status.and_then(|status| status.basis);
+        let (latency, _) = self.books.latency();
+        let basis = self.books.basis();
         let unsure = self.books.uncertainty().summary();
         // The sound is placed on whole frames.
         let rounding = format.rate.span_of(tautline_proto::time::Frames::new(1)).half();
         Latency {
             configured_ns: self.link_offset.as_nanos(),
             measured: latency.summary(),
-            measured_from: if heard { "sound" } else { "device" },
+            by: (latency.count() > 0).then(|| self.books.by()),
+            not_found: self.not_found(),
+            measured_from: self.books.by(),
             uncertainty_ns: unsure.p50_ns.map(|nanos| nanos + rounding.as_nanos()),
             uncertainty_max_ns: unsure.max_ns.map(|nanos| nanos + rounding.as_nanos()),
             books_error: self.books.error().summary(),
@@ -158,35 +244,44 @@ impl Received<'_> {
         Some(Repair { window_ns: window.as_nanos(), needs_ns: needs.as_nanos() })
     }
 
-    fn counters(&self) -> Counters {
-        let Some(status) = &self.books.status else { return Counters::default() };
+    /// What is counted of packets whether they are played or not.
+    fn came(&self, status: &RxStatus) -> Counters {
         let counted = &status.counters;
         Counters {
             packets_received: counted.received,
-            lost: counted.lost,
-            late: counted.late,
             reordered: counted.reordered,
             duplicate: counted.duplicate,
-            repaired: counted.repaired,
             damaged: counted.damaged,
             invalid: counted.invalid_total() + status.link.truncated + self.invalid_reports,
-            missing_frames: counted.missing_frames,
-            concealed_frames: counted.concealed_frames,
-            skipped_frames: counted.skipped_frames,
             xruns: status.xruns,
-            resyncs: counted.resyncs,
-            host_stalled: self.books.host_stalled,
-            resampled_frames: counted.resampled_frames,
-            early: counted.early,
             doubted: counted.doubted,
             doubted_reports: counted.doubted_reports,
             refused_exchanges: self.refused_exchanges.into(),
             clock_steps: self.clock_steps.into(),
-            unheard: counted.unheard,
-            unbooked: status.unbooked,
             foreign: counted.foreign + status.link.foreign,
+            foreign_reports: self.foreign_reports,
             socket_drops: status.link.kernel_drops + status.link.ring_drops,
             ..Counters::default()
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        let Some(status) = &self.books.status else { return Counters::default() };
+        let counted = &status.counters;
+        Counters {
+            lost: counted.lost,
+            late: counted.late,
+            repaired: counted.repaired,
+            missing_frames: counted.missing_frames,
+            concealed_frames: counted.concealed_frames,
+            skipped_frames: counted.skipped_frames,
+            resyncs: counted.resyncs,
+            host_stalled: self.books.host_stalled,
+            resampled_frames: counted.resampled_frames,
+            early: counted.early,
+            unheard: counted.unheard,
+            unbooked: status.unbooked,
+            ..self.came(status)
         }
     }
 
@@ -227,11 +322,14 @@ impl Received<'_> {
         if self.refusal.is_some() {
             return;
         }
-        if status.counters.foreign > status.counters.received / 10 {
+        let other = status.stranger.filter(|stranger| !stranger.poses);
+        if let Some(other) =
+            other.filter(|_| status.counters.foreign > status.counters.received / 10)
+        {
             notes.push(format!(
-                "{}: {} packets of another sender came to the same UDP port and were not played; give \
-                 each sender a --from of its own, or name the one to hear by ?source=",
-                self.address, status.counters.foreign
+                "{}: {} packets of another sender, at {}, came to the same UDP port and were not \
+                 played; give each sender a --from of its own, or name the one to hear by ?source=",
+                self.address, status.counters.foreign, other.from.host
             ));
         }
         if self.rule == LatencyRule::Arrivals {
@@ -244,7 +342,7 @@ impl Received<'_> {
                 self.address
             ));
         }
-        if status.basis == Some(Basis::Arrival) {
+        if self.books.basis() == Some(Basis::Arrival) {
             notes.push(format!(
                 "{}: the sender's clock is not known (no RTCP answer), so the sound was placed by \
                  the fastest arrivals and its latency is not measured",
@@ -252,11 +350,12 @@ impl Received<'_> {
             ));
         }
         // A pause here and there says nothing, and is nothing to worry about.
-        if self.unmatched > status.counters.received / 10 && self.books.latency().1 {
+        let unfound = self.books.unfound.total();
+        if unfound > status.counters.received / 10 && self.books.latency().1 {
             notes.push(format!(
                 "{} of {} packets were not found in what the card played, so the latency is that of \
                  the others: silence, a glitch, or a mix",
-                self.unmatched, status.counters.received
+                unfound, status.counters.received
             ));
         }
         let said = status.counters.invalid[Invalid::PayloadType { got: 0 }.index()];
@@ -268,6 +367,15 @@ impl Received<'_> {
             ));
         }
     }
+}
+
+/// The stages that begin on the sender's clock and end on ours.
+const BETWEEN_CLOCKS: [&str; 2] = ["sender", "wire"];
+
+/// Packets that did not come, by the numbers of those that did.
+fn missing(status: &RxStatus) -> u64 {
+    let losses = status.receiving.and_then(|receiving| receiving.losses);
+    losses.map_or(0, |losses| losses.tally.missing + losses.tally.beyond)
 }
 
 fn times(count: u64) -> String {

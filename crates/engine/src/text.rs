@@ -1,12 +1,15 @@
 //! The report for people: one screen, widest stage first seen.
 
 mod arrivals;
+mod known;
+mod latency;
 mod redundancy;
 
 use core::fmt::{self, Write};
 
 use crate::distribution::Summary;
-use crate::report::{Counters, Latency, Report, Stream};
+use crate::report::{Counters, Report, Stream};
+use known::Known;
 
 /// Renders a report.
 pub fn render(report: &Report) -> String {
@@ -19,7 +22,7 @@ pub fn render(report: &Report) -> String {
 fn write_report(out: &mut String, report: &Report) -> fmt::Result {
     for stream in &report.streams {
         head(out, stream)?;
-        latency(out, &stream.latency, report.role)?;
+        latency::latency(out, stream, report.role)?;
         clock(out, stream)?;
         waterfall(out, stream)?;
         counters(out, stream, report)?;
@@ -73,41 +76,21 @@ fn head(out: &mut String, stream: &Stream) -> fmt::Result {
     )
 }
 
-fn latency(out: &mut String, latency: &Latency, role: &str) -> fmt::Result {
-    let configured = Nanos(latency.configured_ns);
-    let Some(median) = latency.measured.p50_ns else {
-        let why = if role == "send" { "the receivers measure" } else { "not measured" };
-        return writeln!(out, "latency: configured {configured}, {why}");
-    };
-    let from = match latency.measured_from {
-        "sound" => "measured from the sound",
-        _ => "by the device's word",
-    };
-    write!(out, "latency: configured {configured}, {from} {}", Nanos(median))?;
-    if let Some(uncertainty) = latency.uncertainty_ns {
-        write!(out, " ± {}", Nanos(uncertainty))?;
-    }
-    write!(out, "  (")?;
-    let summary = &latency.measured;
-    for (name, value) in [("min", summary.min_ns), ("p99", summary.p99_ns), ("max", summary.max_ns)]
-    {
-        if let Some(value) = value {
-            write!(out, "{name} {}, ", Nanos(value))?;
-        }
-    }
-    writeln!(out, "{} packets)", summary.count)
-}
-
 /// How the sender's clock is known, and what it and the sender's card run at.
 fn clock(out: &mut String, stream: &Stream) -> fmt::Result {
     let Some(clock) = &stream.clock else { return Ok(()) };
-    write!(out, "sender's clock: known to ± {}", Nanos(clock.uncertainty_ns))?;
+    let known = Nanos(clock.uncertainty_ns);
+    write!(out, "sender's clock: ")?;
     match clock.source {
-        "rtcp" => write!(out, " by RTCP, round trip {}", Nanos(clock.round_trip_ns))?,
-        "ptp" => write!(out, " by PTP at both ends")?,
-        _ => write!(out, " by the synchronised system clocks of both ends")?,
+        "rtcp" => write!(out, "known to ± {known} by RTCP")?,
+        "ptp" => write!(out, "known to ± {known} by PTP at both ends")?,
+        "host" => write!(out, "this machine's, which both ends read")?,
+        _ => write!(out, "known to ± {known} by the synchronised system clocks of both ends")?,
     }
-    if let Some(rate) = clock.rate_ppm {
+    if let Some(round_trip) = clock.round_trip_ns {
+        write!(out, ", round trip {}", Nanos(round_trip))?;
+    }
+    if let Some(rate) = clock.rate_ppm.filter(|_| clock.source != "host") {
         write!(out, "; runs at {rate:+.2} ppm")?;
     }
     if let Some(card) = clock.card_ppm {
@@ -137,7 +120,10 @@ fn waterfall(out: &mut String, stream: &Stream) -> fmt::Result {
         let bar = if to > from { "█".repeat((to - from) as usize) } else { "▏".to_owned() };
         let mark = if Some(length) == widest { " ← widest" } else { "" };
         let indent = " ".repeat(from as usize);
-        let opt = |nanos: Option<i64>| nanos.map_or("–".to_owned(), |n| Nanos(n).to_string());
+        let unsure = stage.uncertainty_ns;
+        let opt = |nanos: Option<i64>| {
+            nanos.map_or("–".to_owned(), |nanos| Known { nanos, unsure }.to_string())
+        };
         writeln!(
             out,
             "  {:<8} {:>9} {:>9} {:>9}  {indent}{bar}{mark}",
@@ -154,6 +140,8 @@ fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
     let c = &stream.counters;
     if report.role == "send" {
         write!(out, "packets: {} sent", c.packets_sent)?;
+    } else if stream.refused.is_some() {
+        write!(out, "packets: {} received, {} lost, none played", c.packets_received, c.lost)?;
     } else {
         write!(out, "packets: {} received, {} lost, {} late", c.packets_received, c.lost, c.late)?;
     }
@@ -194,6 +182,7 @@ fn others(out: &mut String, c: &Counters) -> fmt::Result {
         ("early", c.early),
         ("invalid", c.invalid),
         ("foreign", c.foreign),
+        ("foreign reports", c.foreign_reports),
         ("doubted", c.doubted),
         ("reports doubted", c.doubted_reports),
         ("exchanges refused", c.refused_exchanges),
@@ -223,6 +212,7 @@ fn singular(name: &'static str) -> &'static str {
         "xruns" => "xrun",
         "resyncs" => "resync",
         "send errors" => "send error",
+        "foreign reports" => "foreign report",
         "reports doubted" => "report doubted",
         "exchanges refused" => "exchange refused",
         "clock steps" => "clock step",
@@ -248,7 +238,13 @@ fn spread(out: &mut String, name: &str, summary: Option<Summary>) -> fmt::Result
 
 fn receivers(out: &mut String, stream: &Stream) -> fmt::Result {
     for receiver in &stream.receivers {
-        write!(out, "receiver {:08x}: {} lost", receiver.ssrc, receiver.lost)?;
+        let (ssrc, address, lost) = (receiver.ssrc, &receiver.address, receiver.lost);
+        let stranger =
+            if receiver.believed { "" } else { ", where nothing is sent to and no word counts" };
+        write!(out, "receiver {ssrc:08x} at {address}{stranger}: {lost} lost")?;
+        if let Some(asked) = receiver.asked_ns {
+            write!(out, ", asked for {}", Nanos(asked))?;
+        }
         if let Some(repaired) = receiver.repaired.filter(|repaired| *repaired > 0) {
             let rest = receiver.unrepaired.unwrap_or(0);
             write!(out, ", {repaired} repaired and {rest} not")?;
@@ -275,7 +271,9 @@ fn worst(out: &mut String, stream: &Stream) -> fmt::Result {
     for packet in &stream.worst {
         write!(out, "  {:>10}", packet.rtp_timestamp)?;
         for (name, nanos) in &packet.stages {
-            write!(out, "  {name} {}", Nanos(*nanos))?;
+            let stage = stream.stages.iter().find(|stage| stage.name == *name);
+            let unsure = stage.and_then(|stage| stage.uncertainty_ns);
+            write!(out, "  {name} {}", Known { nanos: *nanos, unsure })?;
         }
         writeln!(out)?;
     }

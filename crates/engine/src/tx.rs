@@ -8,6 +8,7 @@ use tautline_io::clock::now;
 use tautline_io::destinations::Destinations;
 use tautline_io::link::{Link, LinkCounters, TransmitStamp};
 use tautline_io::realtime;
+use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Sender, SenderState};
@@ -35,6 +36,8 @@ pub(crate) struct TxStatus {
     pub(crate) state: SenderState,
     pub(crate) link: LinkCounters,
     pub(crate) xruns: u64,
+    /// What sets the device's pace.
+    pub(crate) clock: Option<ClockId>,
 }
 
 /// What one captured device feeds: one stream, to as many destinations as its link has.
@@ -52,6 +55,8 @@ pub(crate) struct Transmitter {
     pub(crate) status: Producer<TxStatus>,
     pub(crate) stamps: Producer<TransmitStamp>,
     pub(crate) xruns: u64,
+    /// What sets the device's pace.
+    pub(crate) clock: Option<ClockId>,
     /// When the ordinary thread was told last.
     pub(crate) told: LocalTime,
 }
@@ -114,6 +119,7 @@ impl Transmitter {
             state: self.sender.state(),
             link: self.link.counters(),
             xruns: self.xruns,
+            clock: self.clock,
         });
     }
 }
@@ -130,6 +136,7 @@ impl Process for Transmitter {
         let _realtime = realtime::scope();
         self.obey();
         self.xruns += u64::from(cycle.xruns);
+        self.clock = cycle.clock;
         self.skip(cycle.capture.skipped);
         let times = BlockTimes { capture: cycle.capture.meets, taken: cycle.now, now: now() };
         self.push(cycle.capture.samples, times);

@@ -9,7 +9,6 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::OnceLock;
 
 use common::Road;
-use common::host::timed;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Asker, Destined, RecvChange, SendChange, Wanted};
@@ -20,6 +19,7 @@ use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::Span;
+use tautline_trial::steady;
 
 fn as_it_is(process: Box<dyn Process>) -> Box<dyn Process> {
     process
@@ -67,7 +67,7 @@ impl Link for Through {
 
 #[test]
 fn lost_packets_are_counted_and_the_others_are_heard() {
-    timed(|| {
+    steady(|| {
         let lossy = |link| {
             Box::new(Through { link, arrived: 0, passes: |number| number % 100 != 50 })
                 as Box<dyn Link>
@@ -83,7 +83,7 @@ fn lost_packets_are_counted_and_the_others_are_heard() {
 
 #[test]
 fn garbage_is_counted_and_changes_nothing() {
-    timed(|| {
+    steady(|| {
         let garbage = |to: SocketAddr| {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
             let mut state = 1_u32;
@@ -111,7 +111,7 @@ fn garbage_is_counted_and_changes_nothing() {
 
 #[test]
 fn a_sender_that_follows_another_is_heard_and_measured_by_its_own_clock() {
-    timed(|| {
+    steady(|| {
         // The receiver waits that long for another.
         let latency = Span::from_millis(500);
         let (report, senders) =
@@ -145,7 +145,7 @@ impl Process for Jump {
 
 #[test]
 fn a_card_whose_time_jumps_is_followed() {
-    timed(|| {
+    steady(|| {
         let jumps = |process| Box::new(Jump { process, periods: 0 }) as Box<dyn Process>;
         let (report, _) = Road::default().run(jumps, |_| {});
         let stream = only_stream(&report);
@@ -176,7 +176,7 @@ fn streams_are_mixed_with_maps_and_volumes() {
 
 #[test]
 fn volume_and_map_do_not_hide_a_stream_from_the_measurement() {
-    timed(|| {
+    steady(|| {
         let road = Road {
             gain: Gain::from_db(-6.0).unwrap(),
             maps: ("2,1".parse().unwrap(), "2,1".parse().unwrap()),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
 
 use crate::clock::{now, timespec};
 use crate::incoming::Incoming;
@@ -76,14 +77,21 @@ impl ControlSocket {
     }
 }
 
+impl AsRawFd for ControlSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.fd()
+    }
+}
+
 /// Waits until one of `sockets` has something to read (true) or `until` has come (false). Blocks:
-/// for ordinary threads.
+/// for ordinary threads. For many there is [`crate::waiter`].
 pub fn wait(sockets: &[&ControlSocket], until: LocalTime) -> bool {
-    let mut polled: Vec<libc::pollfd> = sockets
-        .iter()
-        .map(|socket| libc::pollfd { fd: socket.socket.fd(), events: libc::POLLIN, revents: 0 })
-        .collect();
+    let mut polled: Vec<_> = sockets.iter().map(|socket| readable(socket.as_raw_fd())).collect();
     poll(&mut polled, until)
+}
+
+pub(crate) const fn readable(fd: RawFd) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
 /// Waits for the events asked for until `until`; false if none came. A signal does not end it.

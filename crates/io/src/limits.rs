@@ -25,12 +25,18 @@ pub struct Limits {
     pub priority: Limit,
     /// Bytes of memory that may be locked (`RLIMIT_MEMLOCK`).
     pub locked_bytes: Limit,
+    /// Files that may be open, sockets among them (`RLIMIT_NOFILE`).
+    pub files: Limit,
 }
 
 impl Limits {
     /// Those of this process.
     pub fn read() -> Self {
-        Self { priority: limit(libc::RLIMIT_RTPRIO), locked_bytes: limit(libc::RLIMIT_MEMLOCK) }
+        Self {
+            priority: limit(libc::RLIMIT_RTPRIO),
+            locked_bytes: limit(libc::RLIMIT_MEMLOCK),
+            files: limit(libc::RLIMIT_NOFILE),
+        }
     }
 }
 
@@ -82,10 +88,12 @@ mod tests {
     #[test]
     fn the_limits_are_those_that_the_kernel_shows() {
         let shown = std::fs::read_to_string("/proc/self/limits").expect("there on every Linux");
-        let Limits { priority, locked_bytes } = Limits::read();
-        for (name, limit) in
-            [("Max realtime priority", priority), ("Max locked memory", locked_bytes)]
-        {
+        let Limits { priority, locked_bytes, files } = Limits::read();
+        for (name, limit) in [
+            ("Max realtime priority", priority),
+            ("Max locked memory", locked_bytes),
+            ("Max open files", files),
+        ] {
             let line = shown.lines().find_map(|line| line.strip_prefix(name)).expect(name);
             let words: Vec<_> = line.split_whitespace().take(2).collect();
             let word = |bound: Option<u64>| bound.map_or("unlimited".to_owned(), |b| b.to_string());

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::address::{RawAddress, interface_index, interface_name};
+use crate::limits::{Limit, Limits};
 use crate::socket::Socket;
 use crate::timestamp;
 
@@ -181,7 +182,7 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
     let index = options.interface.as_deref().map(find_interface).transpose()?;
     let socket = Socket::for_family_of(&options.bind).map_err(|error| {
         let tried = format!("opening a UDP socket for {}", options.bind);
-        OpenError::new(tried, &error, "raise the limit of open files (ulimit -n)")
+        OpenError::new(tried, &error, more_files(Limits::read().files))
     })?;
     configure(&socket, options, index).map_err(|error| {
         let tried = format!("setting up the UDP socket for {}", options.bind);
@@ -201,6 +202,22 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
         check_route(*destination, options, index)?;
     }
     Ok(socket)
+}
+
+/// How more sockets can be opened than the limit allows.
+fn more_files(limit: Limit) -> String {
+    match (limit.now, limit.most) {
+        (Some(now), most) if most.is_none_or(|most| most > now) => {
+            let wanted = most.unwrap_or(u64::MAX).min(now.saturating_mul(4));
+            format!("each stream opens two: `ulimit -n {wanted}` before it allows more than {now}")
+        }
+        (Some(now), _) => format!(
+            "each stream opens two and this user may open {now}: a line `* - nofile {}` in \
+             /etc/security/limits.d allows more from the next login on",
+            now.saturating_mul(4)
+        ),
+        (None, _) => "end other programs".into(),
+    }
 }
 
 fn check_families(options: &UdpOptions) -> Result<(), OpenError> {
@@ -441,5 +458,13 @@ mod tests {
                 assert_eq!(found, priority, "{bind}, DSCP {dscp}");
             }
         }
+    }
+
+    #[test]
+    fn where_no_more_sockets_may_be_opened_the_command_that_allows_more_is_named() {
+        let mend = |now, most| more_files(Limit { now: Some(now), most });
+        assert!(mend(1024, None).contains("`ulimit -n 4096`"));
+        assert!(mend(1024, Some(2048)).contains("`ulimit -n 2048`"));
+        assert!(mend(1024, Some(1024)).contains("`* - nofile 4096`"));
     }
 }

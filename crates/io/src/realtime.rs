@@ -53,6 +53,27 @@ pub fn permit(reason: &'static str) -> Permit {
     Permit(PhantomData)
 }
 
+impl Permit {
+    /// Runs what is ours within the call that is permitted under the sanitizer's eyes again: it may
+    /// be called back from there. Only where no other permit is around this one.
+    #[inline]
+    pub fn lifted<T>(&self, ours: impl FnOnce() -> T) -> T {
+        #[cfg(tautline_rtsan)]
+        runtime::__rtsan_enable();
+        let result = ours();
+        #[cfg(tautline_rtsan)]
+        runtime::__rtsan_disable();
+        result
+    }
+}
+
+/// Calls what is not ours and is held to be blocking, for the `reason` that a reader finds there.
+#[inline]
+pub fn permitted<T>(reason: &'static str, foreign: impl FnOnce() -> T) -> T {
+    let _permit = permit(reason);
+    foreign()
+}
+
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {

@@ -1,6 +1,6 @@
-//! Tells a frozen host from a late program: a thread per core wakes each millisecond at the highest
-//! priority and notes when it was late. What all cores missed at once was the host's doing, unless
-//! this program itself was stopped (SIGSTOP, Ctrl-Z).
+//! Tells a frozen host from a late program: a thread on each core that is watched wakes again and
+//! again at the highest priority and notes when it was late. What all of them missed at once was the
+//! host's doing, unless this program itself was stopped (SIGSTOP, Ctrl-Z).
 
 mod stopped;
 
@@ -17,10 +17,15 @@ use crate::clock::{now, sleep_until};
 use crate::thread::{Granted, Scheduler, spawn};
 use stopped::WentOn;
 
-/// How often each core is looked at.
-const WAKE_EVERY: Span = Span::from_millis(1);
-/// A wake-up later than this is a stall.
+/// A wake-up as late as this is a stall.
 const LATE: Span = Span::from_millis(1);
+/// From one look at a core to the next, so that a freeze of 3 ms is seen whenever it begins: of what
+/// is due within its first 2 ms it leaves at least [`LATE`].
+const USUAL: Span = Span::from_millis(2);
+/// The same where stalls are what is measured.
+const DENSE: Span = Span::from_millis(1);
+/// Cores that stand for all, where stalls are not what is measured.
+const ENOUGH: usize = 2;
 /// Stalls that one core can note between two calls of [`StallWitness::poll`].
 const RING: usize = 1024;
 /// Stalls that are remembered: of each core, and of all.
@@ -123,10 +128,10 @@ fn remember(stalls: &mut VecDeque<Stall>, stall: Stall) {
     stalls.push_back(stall);
 }
 
-/// Watches every core that this process may use, until dropped.
+/// Watches cores that this process may use, until dropped.
 ///
-/// Costs each core a thousand short wake-ups a second: about 2 % of it on a virtual machine whose
-/// timers trap, so measurements of processor time leave it out.
+/// Each wake-up takes 10 to 14 µs on a virtual machine whose timers trap
+/// (docs/decisions/0026-the-stall-witness.md), so measurements of processor time leave it out.
 pub struct StallWitness {
     book: StallBook,
     watches: Vec<Watch>,
@@ -143,12 +148,24 @@ struct Watch {
 }
 
 impl StallWitness {
-    /// Starts a thread at `fifo:99` on each core. Without the privilege they run as any thread, and
-    /// a busy program then looks like a stalled host: [`StallWitness::trust`] says so.
+    /// Sees every freeze of 3 ms, and of shorter ones those that are due for it: two cores stand for
+    /// all, each looked at 500 times a second.
+    ///
+    /// Its threads run at `fifo:99`. Without the privilege they run as any thread, and a busy program
+    /// then looks like a stalled host: [`StallWitness::trust`] says so.
     pub fn start() -> Self {
+        Self::watching(&enough(usable_cores()), USUAL)
+    }
+
+    /// Sees every freeze of 2 ms on every core, for twice the price on each.
+    pub fn start_dense() -> Self {
+        Self::watching(&usable_cores(), DENSE)
+    }
+
+    fn watching(cores: &[usize], every: Span) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let watches: Vec<_> =
-            usable_cores().into_iter().filter_map(|core| watch(core, &stop).ok()).collect();
+            cores.iter().filter_map(|core| watch(*core, every, &stop).ok()).collect();
         let (book, went_on) = (StallBook::new(watches.len()), WentOn::listen());
         Self { book, watches, stop, went_on, stopped: None }
     }
@@ -232,28 +249,50 @@ impl fmt::Display for Trust {
     }
 }
 
-fn watch(core: usize, stop: &Arc<AtomicBool>) -> std::io::Result<Watch> {
+fn watch(core: usize, every: Span, stop: &Arc<AtomicBool>) -> std::io::Result<Watch> {
     let (mut noted, stalls) = RingBuffer::new(RING);
     let stop = Arc::clone(stop);
     let (thread, granted) =
         spawn(&format!("taut-stall-{core}"), Scheduler::Fifo(99), 0, move || {
             pin_to(core);
-            look(&stop, &mut noted);
+            look(&stop, every, &mut noted);
         })?;
     Ok(Watch { stalls, granted, thread: Some(thread) })
 }
 
-fn look(stop: &AtomicBool, noted: &mut Producer<Stall>) {
-    let mut due = now() + WAKE_EVERY;
+fn look(stop: &AtomicBool, every: Span, noted: &mut Producer<Stall>) {
+    let mut heartbeat = Heartbeat { due: now() + every, every };
     while !stop.load(Ordering::Acquire) {
-        sleep_until(due);
-        let woke = now();
-        if woke - due > LATE {
+        sleep_until(heartbeat.due);
+        if let Some(stall) = heartbeat.beat(now()) {
             // With the ring full nobody is reading, and the stall is nobody's concern.
-            let _ = noted.push(Stall { from: due, to: woke });
-            due = woke;
+            let _ = noted.push(stall);
         }
-        due += WAKE_EVERY;
+    }
+}
+
+/// When a core is looked at, and what that tells.
+struct Heartbeat {
+    due: LocalTime,
+    every: Span,
+}
+
+impl Heartbeat {
+    /// The core woke at `woke` for what was due: the stall that kept it, if one did.
+    fn beat(&mut self, woke: LocalTime) -> Option<Stall> {
+        let stall = Stall { from: self.due, to: woke };
+        let stalled = stall.length() >= LATE;
+        let from = if stalled { woke } else { self.due };
+        self.due = from + self.every;
+        stalled.then_some(stall)
+    }
+}
+
+/// Cores that stand for all of these: those furthest from each other.
+fn enough(cores: Vec<usize>) -> Vec<usize> {
+    match cores[..] {
+        [first, .., last] if cores.len() > ENOUGH => vec![first, last],
+        _ => cores,
     }
 }
 
@@ -351,11 +390,62 @@ mod tests {
 
     #[test]
     fn the_witness_watches_every_core_and_stops_when_dropped() {
-        let mut witness = StallWitness::start();
-        witness.poll();
-        assert_eq!(witness.book().counts().len(), usable_cores().len());
-        assert!(!witness.trust().to_string().is_empty());
-        drop(witness);
+        let cores = usable_cores().len();
+        for (mut witness, watched) in
+            [(StallWitness::start(), cores.min(2)), (StallWitness::start_dense(), cores)]
+        {
+            witness.poll();
+            assert_eq!(witness.book().counts().len(), watched);
+            assert!(!witness.trust().to_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn two_cores_stand_for_all() {
+        assert_eq!(enough((0..16).collect()), [0, 15]);
+        assert_eq!(enough(vec![3, 4]), [3, 4]);
+        assert_eq!(enough(vec![3]), [3]);
+    }
+
+    /// What two cores see of a freeze of all, looked at every so often, and how often they woke.
+    fn seen(freeze: Stall, phases: [Span; 2], every: Span) -> (StallBook, u32) {
+        let (mut book, mut wakes) = (StallBook::new(2), 0);
+        for (core, phase) in phases.into_iter().enumerate() {
+            let mut heartbeat = Heartbeat { due: at(0) + phase, every };
+            while heartbeat.due < at(1000) {
+                let frozen = freeze.from <= heartbeat.due && heartbeat.due < freeze.to;
+                let woke = if frozen { freeze.to } else { heartbeat.due };
+                if let Some(stall) = heartbeat.beat(woke) {
+                    book.record(core, stall);
+                }
+                wakes += 1;
+            }
+        }
+        (book, wakes)
+    }
+
+    #[test]
+    fn every_freeze_of_three_milliseconds_is_seen_whenever_it_comes() {
+        for (step, millis) in (0..200).flat_map(|step| [3, 4, 8, 36].map(|millis| (step, millis))) {
+            let from = at(500) + Span::from_micros(10 * step);
+            let freeze = Stall { from, to: from + Span::from_millis(millis) };
+            let phases = [Span::ZERO, Span::from_micros(7 * step)];
+            let (book, wakes) = seen(freeze, phases, USUAL);
+            assert_eq!(book.total(), 1, "{freeze:?}");
+            assert!(book.overlaps(freeze.from + Span::from_millis(2), freeze.to));
+            assert!(wakes <= 1000, "{wakes} in a second");
+        }
+    }
+
+    #[test]
+    fn of_shorter_freezes_some_are_seen() {
+        let freezes = (0..200).map(|step| {
+            let from = at(500) + Span::from_micros(10 * step);
+            Stall { from, to: from + Span::from_millis(2) }
+        });
+        let found =
+            freezes.map(|freeze| seen(freeze, [Span::ZERO; 2], USUAL).0.total()).sum::<u64>();
+        assert!((90..=110).contains(&found), "{found} of 200");
     }
 
     #[test]

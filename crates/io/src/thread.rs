@@ -253,6 +253,7 @@ fn touch_stack(pages: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tautline_trial::{Lack, skipped};
 
     #[test]
     fn what_a_scheduler_displays_reads_back() {
@@ -300,7 +301,8 @@ mod tests {
             if granted.is_granted() {
                 assert_eq!(handle.join().unwrap(), policy, "{asked}");
             } else {
-                println!("SKIPPED: {granted}");
+                let test = "a_thread_runs_as_granted_and_with_fine_timers";
+                skipped(Lack::Privilege, test, &granted.to_string());
                 assert_eq!(handle.join().unwrap(), libc::SCHED_OTHER);
             }
         }

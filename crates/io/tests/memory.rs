@@ -7,6 +7,7 @@ use tautline_io::stall::StallWitness;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::{DirectUdp, UdpOptions};
 use tautline_io::wire_thread::{Ringed, WireOptions};
+use tautline_trial::{Lack, skipped};
 
 /// Kilobytes that `/proc/self/status` gives for `name`.
 fn status(name: &str) -> u64 {
@@ -18,8 +19,8 @@ fn status(name: &str) -> u64 {
 #[test]
 fn a_process_with_links_and_locked_memory_stays_small() {
     if let Err(refused) = lock() {
-        println!("SKIPPED: {refused}");
-        return;
+        let test = "a_process_with_links_and_locked_memory_stays_small";
+        return skipped(Lack::Privilege, test, &refused.to_string());
     }
     let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
     let (direct, control) = open_pair(&options).unwrap();

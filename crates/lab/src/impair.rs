@@ -13,6 +13,7 @@ use std::collections::BinaryHeap;
 
 use fastrand::Rng;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::wire::rtcp::hide_clocks;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Path, PathModel};
 
@@ -146,6 +147,10 @@ impl Impairer {
             }
             let mut bytes = self.spare.pop().unwrap_or_default();
             bytes.extend_from_slice(datagram);
+            if port == Port::Control {
+                // It stands for a network, whose ends share no clock.
+                hide_clocks(&mut bytes);
+            }
             self.waiting_bytes += datagram.len();
             self.order += 1;
             let due = self.start + when.since(TrueTime::ZERO);

@@ -8,6 +8,7 @@ use divan::{Bencher, black_box};
 use tautline_dsp::format::{self, SampleFormat};
 use tautline_dsp::resample::Quality;
 use tautline_proto::clock::ClockMapping;
+use tautline_proto::endpoint::Author;
 use tautline_proto::playout::Playout;
 use tautline_proto::receiver::{PayloadTypes, PullTimes, Received, Receiver, ReceiverConfig};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
@@ -101,7 +102,7 @@ fn receiver_of(sample: SampleFormat, mapped: bool, resampler: Quality) -> Receiv
         resampler,
     });
     if mapped {
-        receiver.set_clock(SSRC, ClockMapping::known(WALL, Span::from_micros(10)));
+        receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
     }
     receiver
 }
@@ -119,7 +120,12 @@ fn handle_and_pull(bencher: Bencher<'_, '_>, (sample, stamps): (SampleFormat, bo
         let now = capture + PACKET + Span::from_micros(100);
         let received = receiver.handle(black_box(datagram), now, now);
         assert!(matches!(received, Received::Placed(_)), "{received:?}");
-        let times = PullTimes { now, meets: capture + LATENCY - PACKET, skipped: Frames::ZERO };
+        let times = PullTimes {
+            now,
+            meets: capture + LATENCY - PACKET,
+            skipped: Frames::ZERO,
+            clock: None,
+        };
         let pulled = receiver.pull(black_box(&mut out), times, |passage| {
             heard += black_box(passage).media.as_frames().unsigned_abs() & 1;
         });
@@ -148,7 +154,7 @@ fn second_of_drift_and_loss(bencher: Bencher<'_, '_>, quality: Quality) {
             }
             // The card plays a block in a little less than a millisecond: now and then two.
             while meets <= capture + LATENCY - PACKET {
-                let times = PullTimes { now, meets, skipped: Frames::ZERO };
+                let times = PullTimes { now, meets, skipped: Frames::ZERO, clock: None };
                 black_box(receiver.pull(black_box(&mut out), times, |passage| {
                     black_box(passage);
                 }));

@@ -8,6 +8,7 @@
 
 mod estimator;
 mod floor;
+mod identity;
 mod kept;
 mod line;
 mod mapping;
@@ -22,6 +23,7 @@ use crate::time::{LocalTime, Span};
 
 pub use estimator::ClockEstimator;
 pub(crate) use floor::Floor;
+pub use identity::{ClockId, HostClock, HostReading};
 pub use kept::{Choice, KeptClock};
 pub(crate) use line::{Belief, Line};
 pub use mapping::{ClockMapping, ClockSource};

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::clock::ClockId;
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::{Channels, Rate};
 
@@ -81,6 +82,9 @@ pub struct Cycle<'a> {
     pub playback: Side<'a>,
     /// Times the device starved or flooded since the previous wake-up.
     pub xruns: u32,
+    /// What sets the device's pace, where that has a name: devices of one name are always as many
+    /// frames apart. A device that goes by another clock says so with its next cycle.
+    pub clock: Option<ClockId>,
 }
 
 impl<'a> Cycle<'a> {
@@ -90,7 +94,12 @@ impl<'a> Cycle<'a> {
             Direction::Capture => (side, Side::absent()),
             Direction::Playback => (Side::absent(), side),
         };
-        Self { now, capture, playback, xruns }
+        Self { now, capture, playback, xruns, clock: None }
+    }
+
+    /// Of a device that goes by this clock.
+    pub fn by(self, clock: Option<ClockId>) -> Self {
+        Self { clock, ..self }
     }
 }
 
@@ -116,22 +125,33 @@ pub trait Process: Send {
 
 /// Asks a running device to stop at its next period. Clones ask the same device.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop {
+    asked: Arc<AtomicBool>,
+    /// What this is a part of.
+    whole: Option<Arc<Self>>,
+}
 
 impl Stop {
+    /// One that is requested with this one, and by itself without it: whoever ends a part can still
+    /// tell whether the whole was asked to stop.
+    pub fn part(&self) -> Self {
+        Self { asked: Arc::default(), whole: Some(Arc::new(self.clone())) }
+    }
+
     /// Asks.
     pub fn request(&self) {
-        self.0.store(true, Ordering::Release);
+        self.asked.store(true, Ordering::Release);
     }
 
     /// The flag itself, for a signal handler, which may do no more than set it.
     pub fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.0)
+        Arc::clone(&self.asked)
     }
 
     /// Whether somebody asked. Wait-free.
     pub fn is_requested(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.asked.load(Ordering::Acquire)
+            || self.whole.as_ref().is_some_and(|whole| whole.is_requested())
     }
 }
 
@@ -158,10 +178,40 @@ pub struct DeviceError {
     pub mend: String,
 }
 
+/// Whose word it is when a frame meets a converter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Word {
+    /// That of a driver, or of a server of sound: nobody here hears whether it is so.
+    #[default]
+    Device,
+    /// Nobody's: there is no converter, and a frame counts when it was due.
+    Due,
+}
+
+impl Word {
+    /// The word in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Due => "due",
+        }
+    }
+}
+
 /// An opened sound device.
 pub trait Device: Send {
     /// How it really runs.
     fn settings(&self) -> Settings;
+
+    /// What will set its pace, where that is known before it runs; each [`Cycle`] says it anew.
+    fn clock(&self) -> Option<ClockId> {
+        None
+    }
+
+    /// Whose word [`Side::meets`] is.
+    fn word(&self) -> Word {
+        Word::Device
+    }
 
     /// Runs until asked to stop, finished or gone, calling `process` once per period; then gives
     /// the process back. A polled device calls it on this very thread, whose priority the caller
@@ -174,7 +224,8 @@ pub trait Device: Send {
 /// Only devices that know the sound at their converter, sample by sample with the time of their
 /// own clock, can have one: virtual cards now, loopback cables later.
 pub trait Listener: Send {
-    /// `samples` (interleaved) met the DAC, the first frame at `meets` by the card's own clock.
-    /// Called on the device's thread: real-time.
-    fn heard(&mut self, meets: LocalTime, samples: &[f32]);
+    /// `samples` (interleaved) met the DAC, the first frame at `meets` by the card's own clock; but
+    /// none before `taken`, where a card that waits for a late program took the block after it was
+    /// due. Called on the device's thread: real-time.
+    fn heard(&mut self, meets: LocalTime, taken: LocalTime, samples: &[f32]);
 }

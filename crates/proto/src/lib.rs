@@ -14,12 +14,14 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod arrivals;
+pub mod asks;
 pub mod card_clock;
 pub mod card_line;
 pub mod cause;
 pub mod clock;
 pub mod depth;
 pub mod device;
+pub mod endpoint;
 pub mod ledger;
 pub mod placement;
 pub mod playout;
@@ -33,6 +35,7 @@ pub mod source;
 pub mod stream;
 pub mod text;
 pub mod time;
+pub mod unannounced;
 pub mod units;
 pub mod wire;
 pub mod wrap;

@@ -5,7 +5,7 @@
 //! arrivals stand in for it: a packet cannot leave before its last frame was captured, so the
 //! earliest arrivals bound the capture time from above by the shortest path.
 
-use crate::clock::{ClockMapping, Floor, MediaClock, Reading, WallTime};
+use crate::clock::{ClockMapping, ClockSource, Floor, MediaClock, Reading, WallTime};
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span};
 use crate::units::{FrameLength, Ppm, Rate};
 
@@ -18,6 +18,17 @@ pub enum Basis {
     Arrival,
 }
 
+/// How the card here stands to the sender's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cards {
+    /// Each has a pace of its own, for all that is known.
+    Apart,
+    /// Both go by one clock: what is due is as many frames away for ever, by the newest packet.
+    OneClock,
+    /// The same, but no packet of late says by how many.
+    Unseen,
+}
+
 /// Which frame is due at an instant, and how sure that is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
@@ -27,6 +38,8 @@ pub struct Due {
     pub uncertainty: Span,
     /// What it rests on.
     pub basis: Basis,
+    /// What it can be held against.
+    pub cards: Cards,
 }
 
 impl Due {
@@ -63,9 +76,17 @@ pub struct Placement {
     clock: Option<ClockMapping>,
     media_clock: MediaClock,
     arrivals: Floor,
+    /// The newest frame of which the sender said when it was captured, as it said it.
+    newest: Option<(MediaTime, WallTime)>,
+    /// Whether the card here and the sender's go by one clock.
+    one_clock: bool,
 }
 
 impl Placement {
+    /// Cards of one clock need not be looked at more often than so: a clock of theirs that runs 100 ppm
+    /// off the host's is 0.1 ms away by then.
+    const SEEN: Span = Span::from_secs(1);
+
     /// Places frames of `rate`, `link_offset` after their capture.
     pub const fn new(rate: Rate, link_offset: Span) -> Self {
         Self {
@@ -74,6 +95,8 @@ impl Placement {
             clock: None,
             media_clock: MediaClock::new(rate),
             arrivals: Floor::new(),
+            newest: None,
+            one_clock: false,
         }
     }
 
@@ -92,9 +115,23 @@ impl Placement {
         self.clock = Some(clock);
     }
 
+    /// Says whether the card here and the sender's go by one clock.
+    pub fn set_one_clock(&mut self, one_clock: bool) {
+        self.one_clock = one_clock;
+    }
+
     /// Takes the sender's word for when `media` was captured.
     pub fn observe_capture(&mut self, media: MediaTime, wall: WallTime) -> Reading {
-        self.media_clock.observe(media, wall)
+        let reading = self.media_clock.observe(media, wall);
+        let newer = match reading {
+            Reading::Agreed => self.newest.is_none_or(|(newest, _)| newest < media),
+            Reading::Doubted => false,
+            Reading::Jumped => true,
+        };
+        if newer {
+            self.newest = Some((media, wall));
+        }
+        reading
     }
 
     /// Takes the arrival of a packet of `frames` whose first frame is `media`.
@@ -106,6 +143,7 @@ impl Placement {
     pub fn forget_stream(&mut self) {
         self.media_clock.reset();
         self.arrivals = Floor::new();
+        self.newest = None;
     }
 
     /// Forgets all but the settings: another sender.
@@ -144,13 +182,29 @@ impl Placement {
     ///
     /// The link offset is counted by the sender's clock, which all receivers share.
     pub fn due(&self, meets: LocalTime) -> Option<Due> {
+        if let Some(due) = self.due_by_one_clock(meets) {
+            return Some(due);
+        }
+        let cards = Cards::Apart;
         if let Some((frame, since, uncertainty)) = self.mapped(meets) {
             let point = self.rate.point_after(frame, since);
-            return Some(Due { point, uncertainty, basis: Basis::Clock });
+            return Some(Due { point, uncertainty, basis: Basis::Clock, cards });
         }
         let captured = self.arrivals.mapping()?.wall(meets) + -self.link_offset;
         let point = self.rate.point_after(MediaTime::ZERO, captured - WallTime::from_unix_nanos(0));
-        Some(Due { point, uncertainty: self.arrivals.spread(), basis: Basis::Arrival })
+        Some(Due { point, uncertainty: self.arrivals.spread(), basis: Basis::Arrival, cards })
+    }
+
+    /// What is due at `meets` where both cards go by one clock, which needs one host: by the newest
+    /// capture alone. What a card's instants err by, both ends see alike, so that it cancels over the
+    /// short time between the two; a line through many captures would leave it in.
+    fn due_by_one_clock(&self, meets: LocalTime) -> Option<Due> {
+        let (frame, captured) = self.newest.filter(|_| self.one_clock)?;
+        let clock = self.clock.filter(|clock| clock.source == ClockSource::Host)?;
+        let since = clock.wall(meets) + -self.link_offset - captured;
+        let cards = if since < Self::SEEN { Cards::OneClock } else { Cards::Unseen };
+        let point = self.rate.point_after(frame, self.media_clock.nominal(since));
+        Some(Due { point, uncertainty: clock.uncertainty, basis: Basis::Clock, cards })
     }
 
     /// What is due at `meets`: a frame, how long after it at the nominal rate, and how sure that is;

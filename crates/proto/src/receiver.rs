@@ -5,28 +5,29 @@
 //! sender's clock comes in as values ([`Receiver::set_clock`], [`Receiver::observe_report`]).
 
 mod config;
+mod need;
 mod outcome;
+mod pull;
 mod repair;
 mod turns;
 
-use core::ops::Range;
-
-use crate::clock::{ClockMapping, Reading, WallTime};
+use crate::clock::{ClockId, ClockMapping, Reading, WallTime};
+use crate::endpoint::{Arrived, Author, Endpoint};
 use crate::ledger::Passage;
-use crate::placement::{Basis, Due, Placement};
+use crate::placement::{Basis, Cards, Placement};
 use crate::playout::Placed;
 use crate::redundancy::Repairer;
 use crate::redundancy::sizing::Tally;
-use crate::renderer::{Rendered, Renderer};
+use crate::renderer::Renderer;
 use crate::source::{Admission, Source};
 use crate::stream::StreamFormat;
-use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span};
-use crate::units::Ppm;
+use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::wire::rtcp::LossReport;
 use crate::wire::rtp::{Invalid, Packet};
 
 pub use config::{PayloadTypes, ReceiverConfig};
-pub use outcome::{Accepted, Counters, PullTimes, Pulled, Received, Resync};
+use need::Measuring;
+pub use outcome::{Accepted, Counters, PullTimes, Pulled, Received, Resync, Stranger};
 use turns::{Slot, Turns};
 
 /// Whether frames are being given out.
@@ -45,7 +46,9 @@ pub struct Receiver {
     format: StreamFormat,
     source: Option<Source>,
     /// The last mapping heard of, and whose clock it maps.
-    clock: Option<(u32, ClockMapping)>,
+    clock: Option<(Author, ClockMapping)>,
+    /// What sets the pace of a sender's card, and whose: the last that was heard of.
+    card: Option<(Author, ClockId)>,
     placement: Placement,
     renderer: Renderer,
     phase: Phase,
@@ -53,17 +56,22 @@ pub struct Receiver {
     caught_up: bool,
     /// What the last block was placed by.
     basis: Option<Basis>,
+    /// How the cards stood to each other then.
+    cards: Cards,
     /// Whether the sender's clock has been known while this stream played.
     was_mapped: bool,
     turns: Turns,
     repairer: Repairer,
     tally: Tally,
+    /// Of a sender that announces nothing.
+    measuring: Option<Measuring>,
     /// Frames that were due after the newest packet: missing if the stream goes on, nothing if it
     /// ended there.
     tail_missing: u64,
     /// Those of them in whose place the sound before went on.
     tail_concealed: u64,
     counters: Counters,
+    stranger: Option<Stranger>,
 }
 
 impl Receiver {
@@ -84,14 +92,18 @@ impl Receiver {
             phase: Phase::Waiting(None),
             caught_up: false,
             basis: None,
+            cards: Cards::Apart,
             was_mapped: false,
             turns: Turns::new(packets),
             repairer: Repairer::new(),
             tally: Tally::default(),
+            measuring: None,
             counters: Counters::default(),
+            stranger: None,
             format: config.format,
             source: None,
             clock: None,
+            card: None,
             tail_missing: 0,
             tail_concealed: 0,
             config,
@@ -101,6 +113,14 @@ impl Receiver {
     /// What was counted.
     pub const fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Who sent the newest packet that was foreign; one that takes the source's name stays before one
+    /// that does not.
+    pub fn stranger(&self) -> Option<Stranger> {
+        // A sender that moved was one until it was followed.
+        let own = |from| self.source.as_ref().is_some_and(|source| source.ways().has(from));
+        self.stranger.filter(|stranger| !own(stranger.from))
     }
 
     /// What did not come, before any repair.
@@ -139,19 +159,32 @@ impl Receiver {
         self.format.rate.span_of(self.renderer.capacity()).divided(4)
     }
 
-    /// Takes a newer mapping of the wall clock of the sender `ssrc`, whether or not it is heard
+    /// Takes a newer mapping of the wall clock of the sender `author`, whether or not it is heard
     /// yet.
-    pub fn set_clock(&mut self, ssrc: u32, clock: ClockMapping) {
-        self.clock = Some((ssrc, clock));
-        if let Some(source) = &self.source {
-            self.apply_clock(source.ssrc());
+    pub fn set_clock(&mut self, author: Author, clock: ClockMapping) {
+        self.clock = Some((author, clock));
+        self.apply_clock();
+    }
+
+    /// Goes by the mapping if it is that of the sender that is heard.
+    fn apply_clock(&mut self) {
+        let Some(source) = &self.source else { return };
+        if let Some((_, clock)) = self.clock.filter(|(author, _)| source.is_told_by(*author)) {
+            self.placement.set_clock(clock);
         }
     }
 
-    fn apply_clock(&mut self, heard: u32) {
-        if let Some((_, clock)) = self.clock.filter(|(ssrc, _)| *ssrc == heard) {
-            self.placement.set_clock(clock);
-        }
+    /// Takes what sets the pace of the card of the sender `author`, whether or not it is heard yet.
+    pub fn set_card(&mut self, author: Author, card: Option<ClockId>) {
+        self.card = card.map(|card| (author, card));
+    }
+
+    /// Whether the card of the sender that is heard goes by this clock, by its own word.
+    fn shares_clock(&self, clock: ClockId) -> bool {
+        let told = |source: &Source| {
+            self.card.is_some_and(|(author, card)| card == clock && source.is_told_by(author))
+        };
+        self.source.as_ref().is_some_and(told)
     }
 
     /// Changes the latency, up to [`Receiver::longest_link_offset`].
@@ -165,9 +198,9 @@ impl Receiver {
         self.placement.set_link_offset(link_offset);
     }
 
-    /// The sender `ssrc` left: another may follow at once.
-    pub fn say_goodbye(&mut self, ssrc: u32) {
-        if let Some(source) = self.source.as_mut().filter(|source| source.ssrc() == ssrc) {
+    /// The sender `author` left: another may follow at once.
+    pub fn say_goodbye(&mut self, author: Author) {
+        if let Some(source) = self.source.as_mut().filter(|source| source.is_told_by(author)) {
             source.say_goodbye();
             self.renderer.end();
         }
@@ -175,10 +208,9 @@ impl Receiver {
 
     /// Takes the pair of a sender report. Of use only where packets carry no capture time: theirs
     /// is finer.
-    pub fn observe_report(&mut self, ssrc: u32, rtp_timestamp: u32, wall: WallTime) {
-        let Some(source) = self.source.as_mut().filter(|s| s.ssrc() == ssrc && !s.stamped()) else {
-            return;
-        };
+    pub fn observe_report(&mut self, author: Author, rtp_timestamp: u32, wall: WallTime) {
+        let told = |source: &&Source| source.is_told_by(author) && !source.stamped();
+        let Some(source) = self.source.as_ref().filter(told) else { return };
         let media = source.media_near(rtp_timestamp);
         match self.placement.observe_capture(media, wall) {
             Reading::Agreed => {}
@@ -187,27 +219,30 @@ impl Receiver {
         }
     }
 
-    /// Takes one datagram that arrived at `arrival` (the kernel's stamp) and was read at `read`.
+    /// Takes one datagram that arrived at `arrival` (the kernel's stamp) and was read at `read`, where
+    /// nobody says from where.
     pub fn handle<'a>(
         &mut self,
         datagram: &'a [u8],
         arrival: LocalTime,
         read: LocalTime,
     ) -> Received<'a> {
-        self.handle_telling(datagram, (arrival, read), &mut |_| {})
+        let arrived = Arrived { from: Endpoint::UNKNOWN, at: arrival, read };
+        self.handle_telling(datagram, &arrived, &mut |_| {})
     }
 
-    /// The same; tells `rebuilt` of every packet that it brought back, and that will be played.
+    /// Takes one datagram; tells `rebuilt` of every packet that it brought back, and that will be
+    /// played.
     pub fn handle_telling<'a>(
         &mut self,
         datagram: &'a [u8],
-        (arrival, read): (LocalTime, LocalTime),
+        arrived: &Arrived,
         rebuilt: &mut dyn FnMut(Accepted<'_>),
     ) -> Received<'a> {
         match Packet::parse_with(datagram, self.config.extensions)
             .and_then(|packet| self.measure(&packet).map(|measure| (packet, measure)))
         {
-            Ok((packet, measure)) => self.admit(packet, measure, (arrival, read), rebuilt),
+            Ok((packet, measure)) => self.admit(packet, measure, arrived, rebuilt),
             Err(reason) => {
                 self.counters.invalid[reason.index()] += 1;
                 Received::Invalid(reason)
@@ -237,18 +272,19 @@ impl Receiver {
         &mut self,
         packet: Packet<'a>,
         (frames, format): (Frames, StreamFormat),
-        (arrival, read): (LocalTime, LocalTime),
+        &Arrived { from, at: arrival, read }: &Arrived,
         rebuilt: &mut dyn FnMut(Accepted<'_>),
     ) -> Received<'a> {
+        let arrived = (from, arrival);
         if self.source.is_none() {
-            self.source = Some(Source::begin(&packet, frames, arrival));
+            self.source = Some(Source::begin(&packet, frames, arrived));
             self.format = format;
-            self.apply_clock(packet.ssrc);
+            self.apply_clock();
         }
         let Some(source) = &mut self.source else { return Received::Doubted };
         let mut newest = (source.received() > 0).then(|| source.highest());
         let end = source.end();
-        let (sequence, media) = match source.admit(&packet, frames, arrival, self.format.rate) {
+        let (sequence, media) = match source.admit(&packet, frames, arrived, self.format.rate) {
             Admission::Regular { sequence, media } => (sequence, media),
             Admission::Renumbered { sequence, media } => {
                 // What packets carry of others goes by the numbers.
@@ -257,11 +293,13 @@ impl Receiver {
             }
             Admission::Restarted { sequence, media, missed } => {
                 self.counters.lost += missed;
+                self.tally.outage(missed);
                 self.was_mapped &= missed > 0;
                 self.format = format;
                 self.placement.forget_all();
                 self.restart(Resync::NewSource);
-                self.apply_clock(packet.ssrc);
+                self.forget_need();
+                self.apply_clock();
                 newest = None;
                 (sequence, media)
             }
@@ -269,8 +307,17 @@ impl Receiver {
                 self.counters.doubted += 1;
                 return Received::Doubted;
             }
+            Admission::Repeated => {
+                self.counters.received += 1;
+                self.counters.duplicate += 1;
+                return Received::Duplicate;
+            }
             Admission::Foreign => {
                 self.counters.foreign += 1;
+                let poses = packet.ssrc == source.ssrc();
+                if poses || self.stranger.is_none_or(|before| !before.poses) {
+                    self.stranger = Some(Stranger { from, poses });
+                }
                 return Received::Foreign;
             }
         };
@@ -292,6 +339,7 @@ impl Receiver {
         let capture =
             packet.sender.map(|stamps| WallTime::from_unix_nanos(stamps.capture.to_unix_nanos()));
         self.place_in_time(media, frames, arrival, capture);
+        self.measure_length(frames);
         self.order(sequence);
         if self.source.as_ref().is_some_and(|s| sequence == s.highest()) {
             self.format = StreamFormat { packet: frames, ..format };
@@ -349,14 +397,8 @@ impl Receiver {
     fn settle<'a>(&mut self, placed: Placed, accepted: Accepted<'a>, slot: &Slot) -> Received<'a> {
         match placed {
             Placed::Whole => Received::Placed(accepted),
-            Placed::Partly { .. } => {
-                self.counters.late += 1;
-                Received::Partly(accepted, self.late(slot))
-            }
-            Placed::Late => {
-                self.counters.late += 1;
-                Received::Late(self.late(slot))
-            }
+            Placed::Partly { .. } => Received::Partly(accepted, self.late(slot)),
+            Placed::Late => Received::Late(self.late(slot)),
             Placed::Beyond { .. } => {
                 self.counters.early += 1;
                 Received::Early
@@ -364,10 +406,13 @@ impl Receiver {
         }
     }
 
-    /// The ledger of a packet that came after its turn had begun.
-    fn late(&self, slot: &Slot) -> Passage {
+    /// Counts a packet that came after its turn had begun; its ledger.
+    fn late(&mut self, slot: &Slot) -> Passage {
         let dac = self.placement.presentation(slot.media).unwrap_or(slot.read);
-        slot.passage(&self.placement, slot.read, dac)
+        let passage = slot.passage(&self.placement, slot.read, dac);
+        self.counters.late += 1;
+        self.measure_late(&passage);
+        passage
     }
 
     fn place_in_time(
@@ -397,141 +442,5 @@ impl Receiver {
         self.renderer.clear();
         self.turns.clear();
         self.repairer.reset();
-    }
-
-    /// Fills `out` with what is due to meet the DAC at `times.meets`, and tells `passage` of every
-    /// packet whose first frame was taken for it.
-    pub fn pull(
-        &mut self,
-        out: &mut [f32],
-        times: PullTimes,
-        passage: impl FnMut(Passage),
-    ) -> Pulled {
-        let frames = self.format.channels.frames_in(out.len());
-        let due = self.placement.due(times.meets);
-        let resync = match (due, self.renderer.place()) {
-            (Some(due), Some(_)) => self.steer(&due, times.skipped, frames),
-            _ => None,
-        };
-        let Some(rendered) = self.renderer.pull(out) else {
-            return Pulled { media: None, missing: frames, resync };
-        };
-        self.take_turns(&rendered, times, passage);
-        self.counters.resampled_frames +=
-            if rendered.resampled { frames.as_len() as u64 } else { 0 };
-        self.count_missing(rendered.read, (rendered.missing, rendered.concealed));
-        Pulled { media: Some(rendered.start), missing: rendered.missing, resync }
-    }
-
-    /// Brings the place to what is due, or close enough, and chooses the step for `frames` from there.
-    fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames) -> Option<Resync> {
-        let resync = self.approach(due, skipped);
-        self.renderer.steer(due, skipped, frames);
-        resync
-    }
-
-    fn approach(&mut self, due: &Due, skipped: Frames) -> Option<Resync> {
-        let before = self.basis.replace(due.basis);
-        let caught_up = core::mem::take(&mut self.caught_up);
-        if let Phase::Waiting(reason) = self.phase {
-            self.renderer.begin(due.point);
-            self.phase = Phase::Playing;
-            return reason;
-        }
-        if caught_up {
-            // Where the device said that it stood still, nothing else moved.
-            return self.jump(due, skipped == Frames::ZERO);
-        }
-        self.renderer.skip(skipped);
-        if self.renderer.has_moved() {
-            return self.jump(due, true);
-        }
-        // However unsure a mapping is, it is better than arrivals: the path's own delay was in them.
-        let mapped = (before, due.basis) == (Some(Basis::Arrival), Basis::Clock);
-        if self.renderer.is_far(due, !mapped) {
-            return self.jump(due, true);
-        }
-        // Who played by the sender's clock before, and by arrivals after an outage, goes back to it.
-        if mapped && self.was_mapped {
-            self.renderer.follow();
-        }
-        self.was_mapped |= due.basis == Basis::Clock;
-        None
-    }
-
-    /// Brings the place to what is due with a fade.
-    fn jump(&mut self, due: &Due, counts: bool) -> Option<Resync> {
-        // Before the first frame of the stream was due nothing was heard that could jump.
-        let begun = self.source.as_ref().map(Source::begin_media);
-        let counts = counts && self.renderer.place().map(|place| place.frame) > begun;
-        self.renderer.jump_to(due.point);
-        self.counters.resyncs += u64::from(counts);
-        counts.then_some(Resync::Moved)
-    }
-
-    /// How much faster the card runs than the sender's, by what is resampled; `None` while frames are
-    /// played as they came.
-    pub fn drift(&self) -> Option<Ppm> {
-        self.renderer.drift()
-    }
-
-    /// Whether the card runs too far off the sender's to be followed ([`crate::servo::Servo::reach`]):
-    /// the sound jumps now and then.
-    pub fn is_out_of_reach(&self) -> bool {
-        self.renderer.is_out_of_reach()
-    }
-
-    /// Ends the turn of every packet that begins in the frames that were read.
-    fn take_turns(
-        &mut self,
-        rendered: &Rendered,
-        times: PullTimes,
-        mut passage: impl FnMut(Passage),
-    ) {
-        let Some(source) = &self.source else { return };
-        let (placement, rate) = (&self.placement, self.format.rate);
-        let start = rendered.start;
-        // What is read first is heard so much later, as the resampler reads ahead.
-        let resample = rate.span_of_fine(MediaPoint::from(rendered.read.start) - start);
-        let read = rendered.read.start;
-        let mut unheard = 0;
-        let taken = self.turns.take(&rendered.read, source, |slot| {
-            if slot.media < read {
-                unheard += u64::from(slot.media + times.skipped >= read);
-                return;
-            }
-            let dac = times.meets + rate.span_of_fine(MediaPoint::from(slot.media) - start);
-            passage(Passage { resample, ..slot.passage(placement, times.now, dac) });
-        });
-        self.counters.lost += taken.lost;
-        self.counters.skipped_frames += taken.skipped;
-        self.counters.unheard += unheard;
-    }
-
-    /// Counts the missing frames of a block that lie between the first and the newest packet;
-    /// those after the newest are counted when another comes.
-    fn count_missing(&mut self, frames: Range<MediaTime>, (missing, concealed): (Frames, Frames)) {
-        let Some(source) = &self.source else { return };
-        let before = (source.begin_media().min(frames.end) - frames.start).as_len();
-        let after = (frames.end - source.end().max(frames.start)).as_len();
-        let inside = missing.as_len().saturating_sub(before + after);
-        let concealed_inside = concealed.as_len().min(inside);
-        self.counters.missing_frames += inside as u64;
-        self.counters.concealed_frames += concealed_inside as u64;
-        self.tail_missing += after as u64;
-        self.tail_concealed += (concealed.as_len() - concealed_inside) as u64;
-    }
-
-    /// A packet came: what was missing before it was missing from a running stream, unless the
-    /// packet begins a new run of sound. So many frames lie between it and the packet whose number
-    /// it follows.
-    fn settle_tail(&mut self, between: Frames) {
-        let tail = core::mem::take(&mut self.tail_missing);
-        let concealed = core::mem::take(&mut self.tail_concealed);
-        if !self.source.as_ref().is_some_and(Source::begins_anew) {
-            self.counters.missing_frames += tail;
-            self.counters.skipped_frames += tail.min(between.max(Frames::ZERO).as_len() as u64);
-            self.counters.concealed_frames += concealed;
-        }
     }
 }

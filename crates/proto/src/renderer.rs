@@ -10,7 +10,7 @@ use core::ops::Range;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
-use crate::placement::Due;
+use crate::placement::{Cards, Due};
 use crate::playout::{Placed, Playout};
 use crate::servo::{Observation, Servo};
 use crate::time::{FineFrames, Frames, MediaPoint, MediaTime, Span};
@@ -147,13 +147,30 @@ impl Renderer {
         self.frame.times(away).abs() > Self::FOLLOWED + slack
     }
 
+    /// Whether cards of one clock are apart from where they should be: by anything that is more than
+    /// rounding, where that is `new`, else if they have been for a while.
+    pub(crate) fn is_beside(&self, due: &Due, new: bool) -> bool {
+        let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
+        (new && away.parts().abs() > FineFrames::ONE) || self.servo.is_beside()
+    }
+
     /// Chooses the step for a block of `frames`, after the card played `skipped` frames of its own.
     pub(crate) fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames) {
         let Some(place) = self.place() else { return };
-        let (tolerance, strays) = (due.tolerance(self.frame), due.strays(self.frame));
-        let due = due.point;
-        self.step =
-            self.servo.step(&Observation { due, place, tolerance, strays, frames, skipped });
+        if due.cards == Cards::Unseen {
+            // What is due is a guess by now, and the place still what it was.
+            self.step = Step::ONE;
+            return;
+        }
+        self.step = self.servo.step(&Observation {
+            due: due.point,
+            place,
+            tolerance: due.tolerance(self.frame),
+            strays: due.strays(self.frame),
+            frames,
+            skipped,
+            one_clock: due.cards != Cards::Apart,
+        });
         if self.servo.copies() && place.fraction > 0 {
             self.resampler.set_fraction(0);
         }

@@ -9,7 +9,8 @@
 //! It begins by copying: where both ends share one clock nothing is resampled, and what is played is
 //! what was sent, bit for bit. It follows once the error has left what the clocks cannot tell apart,
 //! or has strayed further than one clock can seem to, with the drift that it has learnt meanwhile;
-//! and it lands on whole frames again where no drift is left.
+//! and it lands on whole frames again where no drift is left. Where it is *known* that both cards go
+//! by one clock, no error makes it follow: frames are copied, and what stays beside is jumped to.
 
 use tautline_dsp::resample::Step;
 
@@ -42,6 +43,8 @@ pub struct Observation {
     pub frames: Frames,
     /// Frames that the card played of its own since the block before.
     pub skipped: Frames,
+    /// Whether both cards are known to go by one clock.
+    pub one_clock: bool,
 }
 
 /// Steers the resampler of one stream.
@@ -53,6 +56,8 @@ pub struct Servo {
     mode: Mode,
     drift: Drift,
     watch: Watch,
+    /// Whether the last observation was of cards of one clock.
+    one_clock: bool,
     /// The drift, smoothed over [`Self::CALM`], and for how long it has been followed, in seconds.
     calm: (f64, f64),
 }
@@ -66,6 +71,11 @@ impl Servo {
     const STILL: f64 = 0.3e-6;
     /// ... on average over this long, in seconds.
     const CALM: f64 = 20.0;
+    /// What is played beside what is due by more than so many frames, of cards of one clock, is there by
+    /// mistake: rounding leaves half of one.
+    const BESIDE: f64 = 2.0;
+    /// Cards of one clock copy again from here on, in frames: no less than what rounding leaves.
+    const NEAR: f64 = 0.75;
 
     /// Copies until there is reason to follow.
     pub fn new(rate: Rate) -> Self {
@@ -75,6 +85,7 @@ impl Servo {
             mode: Mode::Copying,
             drift: Drift::UNKNOWN,
             watch: Watch::NEW,
+            one_clock: false,
             calm: (0.0, 0.0),
         }
     }
@@ -82,7 +93,8 @@ impl Servo {
     /// How much faster the card runs than the sender's; `None` while that is not followed, or no
     /// further than [`Servo::reach`].
     pub fn drift(&self) -> Option<Ppm> {
-        let known = self.mode == Mode::Following && !self.drift.is_at_its_end();
+        let follows = self.mode == Mode::Following && !self.one_clock;
+        let known = follows && !self.drift.is_at_its_end();
         // A card that is slow has more of the stream due for each frame of its own.
         known.then(|| Ppm::from_f64(-self.drift.rate * 1e6))
     }
@@ -131,12 +143,19 @@ impl Servo {
 
     /// The step for the coming block.
     pub fn step(&mut self, observed: &Observation) -> Step {
-        let Observation { due, place, tolerance, strays, frames, skipped } = *observed;
+        let Observation { due, place, tolerance, strays, frames, skipped, one_clock } = *observed;
         self.drift.observe(due, skipped, self.frame);
         self.drift.pass(frames);
         let error = (due - place).as_f64() * self.frame;
         let tolerance = tolerance.as_nanos() as f64 / 1e9;
         let seconds = frames.count() as f64 * self.frame;
+        if core::mem::replace(&mut self.one_clock, one_clock) != one_clock {
+            // What was due until now was found in another way.
+            self.watch = Watch::NEW;
+        }
+        if one_clock {
+            return self.step_by_one_clock(error, seconds, observed);
+        }
         if self.mode == Mode::Copying {
             let strayed = self.watch.strayed(error, seconds) * 1e9 > strays.as_nanos() as f64;
             if error.abs() > tolerance || strayed {
@@ -154,6 +173,30 @@ impl Servo {
                 Step::from_ppm((self.drift.rate + pull) * 1e6)
             }
         }
+    }
+
+    /// Of cards of one clock. What is followed is another latency that was asked for.
+    fn step_by_one_clock(&mut self, error: f64, seconds: f64, observed: &Observation) -> Step {
+        match self.mode {
+            Mode::Copying => {
+                self.watch.strayed(error, seconds);
+                Step::ONE
+            }
+            Mode::Following if error.abs() > Self::NEAR * self.frame => {
+                Step::from_ppm((Self::STIFFNESS * error).clamp(-Self::PULL, Self::PULL) * 1e6)
+            }
+            Mode::Following | Mode::Landing => {
+                self.mode = Mode::Landing;
+                self.landing(observed.place.fraction, observed.frames)
+            }
+        }
+    }
+
+    /// Whether cards of one clock have been apart for a while from where they should be: one of them was
+    /// interrupted, and what it left out was not what it said.
+    pub fn is_beside(&self) -> bool {
+        let watched = self.one_clock && self.copies() && self.watch.since >= Watch::SMOOTH;
+        watched && self.watch.error.abs() > Self::BESIDE * self.frame
     }
 
     fn is_calm(&mut self, seconds: f64) -> bool {

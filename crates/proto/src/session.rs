@@ -8,7 +8,8 @@
 
 mod peer;
 
-use crate::clock::{ClockMapping, Exchange, KeptClock, WallTime};
+use crate::clock::{ClockId, ClockMapping, Exchange, HostClock, KeptClock, WallTime};
+use crate::endpoint::{Author, Host, Ways};
 use crate::sender::SenderState;
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
@@ -29,6 +30,8 @@ pub struct SessionConfig {
     pub cname: String,
     /// Wall clock less local clock, frozen.
     pub wall_offset: Span,
+    /// What the local clock is, where it has a name.
+    pub host: Option<HostClock>,
 }
 
 /// What this end sends, as the reports tell it.
@@ -40,6 +43,8 @@ pub struct Sending {
     pub link_offset: Span,
     /// How old the first frame of a packet is at most when the packet leaves.
     pub packing_age: Span,
+    /// What sets the pace of the card that it is captured by, where that has a name.
+    pub card: Option<ClockId>,
     /// The RTP timestamp of media time zero.
     pub timestamp: u32,
     /// How far it is.
@@ -126,6 +131,10 @@ pub struct Session {
     peers: Vec<Peer>,
     sending: Option<Sending>,
     receiving: Option<Receiving>,
+    /// The source that is heard, and from where.
+    heard: Option<(u32, Ways)>,
+    /// Reports in its name from elsewhere.
+    foreign: u64,
     /// How our own clock is kept.
     kept: Option<KeptClock>,
     /// Expected and received at the last report, for the fraction lost.
@@ -164,6 +173,8 @@ impl Session {
             peers: Vec::with_capacity(MOST_PEERS),
             sending: None,
             receiving: None,
+            heard: None,
+            foreign: 0,
             kept: None,
             reported: (0, 0),
             asked: [(CompactNtp::NONE, LocalTime::ZERO); Self::QUESTIONS],
@@ -186,6 +197,30 @@ impl Session {
         self.receiving = Some(receiving);
     }
 
+    /// Says from where the packets of the source are heard: only those hosts speak for it, and as one.
+    /// Of any other name each host speaks for itself.
+    pub fn set_heard(&mut self, heard: Option<(u32, Ways)>) {
+        self.heard = heard;
+        if let Some((ssrc, ways)) = heard {
+            self.peers.retain(|peer| peer.author.ssrc != ssrc || ways.are_of(peer.author.host));
+        }
+    }
+
+    /// How to read the clock of the peer `ssrc`, as it was told last.
+    pub fn mapping(&self, ssrc: u32) -> Option<ClockMapping> {
+        self.peers.iter().find(|peer| peer.author.ssrc == ssrc)?.mapping
+    }
+
+    /// What the peer `ssrc` announced last.
+    pub fn announcement(&self, ssrc: u32) -> Option<Announcement> {
+        self.peers.iter().find(|peer| peer.author.ssrc == ssrc)?.announcement
+    }
+
+    /// Reports in the name of the source that is heard from where its packets do not come.
+    pub const fn foreign(&self) -> u64 {
+        self.foreign
+    }
+
     /// Says how the system clock of this host is kept: UTC less the local clock, and how sure that is.
     /// `None` where it is not.
     pub fn set_kept(&mut self, kept: Option<KeptClock>) {
@@ -205,63 +240,75 @@ impl Session {
     /// How often the clock of the peer `ssrc` contradicted all that was known of it: it was
     /// stepped, or another host answers in its place.
     pub fn clock_steps(&self, ssrc: u32) -> u32 {
-        self.peers.iter().find(|peer| peer.ssrc == ssrc).map_or(0, |peer| peer.clock.steps())
+        self.peers.iter().find(|peer| peer.author.ssrc == ssrc).map_or(0, |peer| peer.clock.steps())
     }
 
     /// How often a way to or from the peer `ssrc` became longer or shorter for good.
     pub fn path_changes(&self, ssrc: u32) -> u32 {
-        let peer = self.peers.iter().find(|peer| peer.ssrc == ssrc);
+        let peer = self.peers.iter().find(|peer| peer.author.ssrc == ssrc);
         peer.map_or(0, |peer| peer.clock.path_changes())
     }
 
     /// How many answers of the peer `ssrc` about its clock were not believed.
     pub fn refused_exchanges(&self, ssrc: u32) -> u32 {
-        let peer = self.peers.iter().find(|peer| peer.ssrc == ssrc);
+        let peer = self.peers.iter().find(|peer| peer.author.ssrc == ssrc);
         peer.map_or(0, |peer| peer.clock.refused())
     }
 
-    /// Takes a datagram that arrived at `arrival`, a stamp that may be wrong by `stamp_error`;
-    /// tells what it said.
+    /// Takes a datagram that arrived from a host at `arrival`, a stamp that may be wrong by
+    /// `stamp_error`; tells what it said.
     pub fn handle(
         &mut self,
         datagram: &[u8],
-        arrival: LocalTime,
+        (from, arrival): (Host, LocalTime),
         stamp_error: Span,
         mut tell: impl FnMut(Event),
     ) -> Result<(), InvalidReport> {
         let compound = Compound::parse(datagram)?;
+        let stranger = self.heard.filter(|(_, ways)| !ways.are_of(from)).map(|(ssrc, _)| ssrc);
+        let mut poses = false;
         // The peer's clock when it sent this very datagram: an answer in it counts from there.
         let mut sent = None;
         compound.visit(|ssrc, item| {
-            if ssrc != self.config.ssrc {
+            if stranger == Some(ssrc) {
+                poses = true;
+            } else if ssrc != self.config.ssrc {
                 match item {
                     Item::Sender(SenderInfo { ntp, .. }) | Item::ReferenceTime(ntp) => {
                         sent = Some(ntp);
                     }
                     _ => {}
                 }
-                self.take(ssrc, item, (arrival, stamp_error, sent), &mut tell);
+                let author = Author { ssrc, host: from };
+                self.take(author, item, (arrival, stamp_error, sent), &mut tell);
             }
         });
+        self.foreign += u64::from(poses);
         Ok(())
     }
 
     fn take(
         &mut self,
-        ssrc: u32,
+        author: Author,
         item: Item<'_>,
         (arrival, stamp_error, sent): (LocalTime, Span, Option<NtpTime>),
         tell: &mut impl FnMut(Event),
     ) {
+        let (ssrc, heard) = (author.ssrc, self.heard);
+        // A report in the name of the source that is heard came this far from one of its hosts only.
+        let same = |peer: &Peer| {
+            let one = heard.is_some_and(|(heard, _)| heard == ssrc);
+            peer.author == author || one && peer.author.ssrc == ssrc
+        };
         if let Item::Bye = item {
-            self.peers.retain(|peer| peer.ssrc != ssrc);
+            self.peers.retain(|peer| !same(peer));
             return tell(Event::Left { ssrc });
         }
-        let own = self.config.ssrc;
+        let (own, host) = (self.config.ssrc, self.config.host);
         let asked = self.asked;
         let kept = self.kept;
         let (next, hurry) = (&mut self.next, &mut self.hurry);
-        let peer = remember(&mut self.peers, ssrc, arrival);
+        let peer = remember(&mut self.peers, same, (author, arrival));
         match item {
             Item::Sender(info) => {
                 peer.report = Some((info.ntp.compact(), arrival));
@@ -290,17 +337,29 @@ impl Session {
                 );
                 let mapping = peer.clock.observe(exchange);
                 if let Some(mapping) = mapping.and_then(|m| peer.choice.exchanged(m, arrival)) {
+                    peer.mapping = Some(mapping);
                     tell(Event::Mapped { ssrc, mapping });
                 }
             }
             Item::Block(block) if block.ssrc == own => tell(Event::Reception { ssrc, block }),
-            Item::Announcement(announcement) => tell(Event::Announced { ssrc, announcement }),
+            Item::Announcement(announcement) => {
+                peer.announcement = Some(announcement);
+                // First, so that whoever goes by the clock of the peer's card knows it with the mapping.
+                tell(Event::Announced { ssrc, announcement });
+                let told = host.zip(announcement.host);
+                let offset = told.and_then(|(ours, theirs)| ours.wall_offset(theirs));
+                if let Some(mapping) = offset.and_then(|o| peer.choice.same_host(o, arrival)) {
+                    peer.mapping = Some(mapping);
+                    tell(Event::Mapped { ssrc, mapping });
+                }
+            }
             Item::Effective(effective) if effective.ssrc == own => {
                 tell(Event::Effective { ssrc, effective });
             }
             Item::Kept(theirs) => {
                 let mapping = kept.map(|ours| ours.mapping(&theirs, arrival));
                 if let Some(mapping) = mapping.and_then(|m| peer.choice.kept(m, arrival)) {
+                    peer.mapping = Some(mapping);
                     tell(Event::Mapped { ssrc, mapping });
                 }
             }
@@ -349,6 +408,8 @@ impl Session {
                 link_offset: sending.link_offset,
                 format: sending.format,
                 packing_age: sending.packing_age,
+                host: self.config.host.map(|host| host.told(self.config.wall_offset)),
+                card: sending.card,
             }),
             effective: self.receiving.and_then(|receiving| receiving.effective),
             losses: self.receiving.and_then(|receiving| receiving.losses),
@@ -391,14 +452,14 @@ impl Session {
         let asked = fresh.skip(skip).filter_map(|peer| {
             let (last_reference, arrived) = peer.question?;
             let delay = CompactSpan::from_span(now - arrived);
-            Some(DelaySince { ssrc: peer.ssrc, last_reference, delay })
+            Some(DelaySince { ssrc: peer.author.ssrc, last_reference, delay })
         });
         answers.iter_mut().zip(asked).map(|(slot, answer)| *slot = answer).count()
     }
 
     fn report_block(&mut self, now: LocalTime) -> Option<ReportBlock> {
         let receiving = self.receiving?;
-        let peer = self.peers.iter().find(|peer| peer.ssrc == receiving.ssrc)?;
+        let peer = self.peers.iter().find(|peer| peer.author.ssrc == receiving.ssrc)?;
         let (last_report, delay) =
             peer.report.map_or((CompactNtp::NONE, Span::ZERO), |report| (report.0, now - report.1));
         let (expected, received) = (

@@ -1,10 +1,11 @@
 //! Whom a receiver hears: one synchronisation source, its packet count and its timeline without
-//! wrap-around, and the doubt that a packet which does not fit must overcome.
+//! wrap-around, the places it sends from, and the doubt that a packet which does not fit must overcome.
 
+use crate::endpoint::{Author, Endpoint, Ways};
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::units::Rate;
 use crate::wire::rtp::Packet;
-use crate::wrap::{SequenceUnwrapper, TimestampUnwrapper};
+use crate::wrap::{SequenceUnwrapper, TimestampUnwrapper, rtp_timestamp};
 
 /// Whether a packet belongs to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +35,9 @@ pub enum Admission {
     },
     /// It does not fit; the next will tell.
     Doubted,
-    /// Another source, while this one is heard.
+    /// It was sent long before the newest and comes while that source is heard: once more, it must be.
+    Repeated,
+    /// Another source, or its name from another place, while this one is heard.
     Foreign,
 }
 
@@ -42,6 +45,9 @@ pub enum Admission {
 #[derive(Debug, Clone)]
 pub struct Source {
     ssrc: u32,
+    ways: Ways,
+    /// The places that another took over from without a goodbye.
+    before: Option<Ways>,
     sequence: SequenceUnwrapper,
     /// What numbers are ahead of those that packets carry, since these began anew.
     shift: i64,
@@ -51,6 +57,8 @@ pub struct Source {
     begin: MediaTime,
     /// The packet with the highest number: number, first frame, length.
     newest: (i64, MediaTime, Frames),
+    /// Where its sound ended when its packets began to come once more, if they did.
+    reached: Option<MediaTime>,
     /// The shortest and the longest packet seen.
     lengths: (Frames, Frames),
     received: u64,
@@ -76,6 +84,9 @@ impl Source {
     /// A source that was silent this long may be followed by another at once: two of the longest
     /// packets.
     const SILENT: Span = Span::from_millis(40);
+    /// A source that was silent this long may go on from another place, as one does that moved: longer
+    /// than the pauses of a busy host, and little enough to miss.
+    const MOVED: Span = Span::from_millis(50);
     /// A timestamp this far from where the packet's number puts it is doubted.
     const JUMP: Span = Span::from_millis(20);
     /// How far the timestamps of an outage may be from the time that passed, beside a thousandth of
@@ -83,15 +94,22 @@ impl Source {
     const UNSURE: Span = Span::from_millis(250);
 
     /// Begins with its first packet.
-    pub fn begin(packet: &Packet<'_>, frames: Frames, arrival: LocalTime) -> Self {
+    pub fn begin(
+        packet: &Packet<'_>,
+        frames: Frames,
+        (from, arrival): (Endpoint, LocalTime),
+    ) -> Self {
         let sequence = SequenceUnwrapper::starting_at(u32::from(packet.sequence));
         let timestamp = TimestampUnwrapper::starting_at(packet.timestamp);
         let newest = (sequence.highest(), MediaTime::from_frames(timestamp.highest()), frames);
         Self {
             ssrc: packet.ssrc,
+            ways: Ways::only(from),
+            before: None,
             first_sequence: newest.0,
             begin: newest.1,
             newest,
+            reached: None,
             lengths: (frames, frames),
             sequence,
             shift: 0,
@@ -111,6 +129,16 @@ impl Source {
     /// Its identity.
     pub const fn ssrc(&self) -> u32 {
         self.ssrc
+    }
+
+    /// From where its packets come.
+    pub const fn ways(&self) -> &Ways {
+        &self.ways
+    }
+
+    /// Whether this is what its own host says of it.
+    pub fn is_told_by(&self, author: Author) -> bool {
+        author.ssrc == self.ssrc && self.ways.are_of(author.host)
     }
 
     /// Whether its packets carry the capture time.
@@ -190,17 +218,74 @@ impl Source {
         &mut self,
         packet: &Packet<'_>,
         frames: Frames,
-        arrival: LocalTime,
+        (from, arrival): (Endpoint, LocalTime),
         rate: Rate,
     ) -> Admission {
-        let silent = self.said_goodbye || arrival - self.heard > Self::SILENT;
         if packet.ssrc != self.ssrc {
-            return if silent {
-                self.restart(packet, frames, arrival, 0)
+            return if self.is_silent(arrival) {
+                self.restart(packet, frames, (from, arrival), 0)
             } else {
                 Admission::Foreign
             };
         }
+        let Some((ways, before)) = self.ways_from(packet, (from, arrival), rate) else {
+            return Admission::Foreign;
+        };
+        let admission = self.admit_own(packet, frames, (from, arrival), rate);
+        if admission != Admission::Doubted {
+            (self.ways, self.before) = (ways, before);
+        }
+        admission
+    }
+
+    /// Whether another may follow it at once.
+    fn is_silent(&self, now: LocalTime) -> bool {
+        self.said_goodbye || now - self.heard > Self::SILENT
+    }
+
+    /// From where packets come, and from where they came before another took over, if this one that
+    /// came from `from` is a packet of this source; `None` if a stranger sent it.
+    fn ways_from(
+        &self,
+        packet: &Packet<'_>,
+        (from, arrival): (Endpoint, LocalTime),
+        rate: Rate,
+    ) -> Option<(Ways, Option<Ways>)> {
+        if self.ways.has(from) {
+            return Some((self.ways, self.before));
+        }
+        // Who moved does not send from the old place any more: it was a stranger that took over.
+        if let Some(before) = self.before.filter(|before| before.has(from)) {
+            return Some((before, None));
+        }
+        if self.said_goodbye {
+            return Some((Ways::only(from), None));
+        }
+        if arrival - self.heard > Self::MOVED {
+            return Some((Ways::only(from), self.before.or(Some(self.ways))));
+        }
+        // By a second network come the same packets, hence the same numbers and times.
+        let ways = self.ways.with(from).filter(|_| self.is_in_step(packet, rate));
+        ways.map(|ways| (ways, self.before))
+    }
+
+    /// Whether the packet's timestamp is where its number puts it.
+    fn is_in_step(&self, packet: &Packet<'_>, rate: Rate) -> bool {
+        let sequence = self.sequence.peek(u32::from(packet.sequence)) + self.shift;
+        let media = MediaTime::from_frames(self.timestamp.peek(packet.timestamp));
+        let near = (sequence - self.newest.0).abs() <= Self::MAX_DROPOUT;
+        let astray = media - self.media_of(sequence);
+        near && astray.max(-astray) <= rate.frames_within(Self::JUMP)
+    }
+
+    /// Judges a packet of its own.
+    fn admit_own(
+        &mut self,
+        packet: &Packet<'_>,
+        frames: Frames,
+        (from, arrival): (Endpoint, LocalTime),
+        rate: Rate,
+    ) -> Admission {
         let sequence = self.sequence.peek(u32::from(packet.sequence)) + self.shift;
         let media = MediaTime::from_frames(self.timestamp.peek(packet.timestamp));
         let ahead = sequence - self.newest.0;
@@ -211,13 +296,21 @@ impl Source {
         {
             return self.renumber(packet, (media, frames), between, arrival, rate);
         }
+        let passed = (renumbered || jumped) && self.passed(packet, media);
+        if passed && !self.is_silent(arrival) {
+            return Admission::Repeated;
+        }
         let missed =
             if renumbered { self.missed(packet, (media, frames), arrival, rate) } else { 0 };
         if (renumbered && missed == 0 || jumped && !renumbered) && !self.confirmed(packet, frames) {
             return Admission::Doubted;
         }
         if renumbered {
-            return self.restart(packet, frames, arrival, missed);
+            let missed = missed.saturating_sub(self.repeats());
+            let reached = passed.then(|| self.reached.unwrap_or(self.end()).max(self.end()));
+            let restarted = self.restart(packet, frames, (from, arrival), missed);
+            self.reached = reached.map(|frame| self.media_near(rtp_timestamp(frame.as_frames())));
+            return restarted;
         }
         self.doubt = None;
         self.accept(packet, (sequence, media, frames), arrival, rate);
@@ -277,6 +370,29 @@ impl Source {
         if missed > 0 && fits { missed.unsigned_abs() } else { 0 }
     }
 
+    /// Whether a packet was sent before the newest, if its number and its timestamp both say so: as
+    /// many packets lie between as are as long as those seen. Where the sender's card dropped some
+    /// frames, they are fewer. Where that leaves too many numbers open, they say nothing.
+    fn passed(&self, packet: &Packet<'_>, media: MediaTime) -> bool {
+        let (back, (shortest, longest)) = ((self.newest.1 - media).count(), self.lengths);
+        if back <= 0 || shortest <= Frames::ZERO {
+            return false;
+        }
+        let (most, least) = (back / shortest.count() + 1, back / longest.count());
+        let least = least - (least / 16).min(Self::MAX_MISORDER);
+        let newest = self.newest.0 - self.shift;
+        let middle = SequenceUnwrapper::going_on_from(newest - (most + least) / 2);
+        let packets = newest - middle.peek(u32::from(packet.sequence));
+        most - least <= 2 * Self::MAX_MISORDER && (least..=most).contains(&packets)
+    }
+
+    /// How many packets lie between the newest and where its sound had ended before they began to
+    /// come once more.
+    fn repeats(&self) -> u64 {
+        let again = self.reached.map_or(Frames::ZERO, |reached| reached - self.end());
+        (again.count().max(0) / self.newest.2.count().max(1)).unsigned_abs()
+    }
+
     /// How far `media` is from where a packet that is `ahead` of the newest can begin, the packets
     /// between being as long as those seen. Only what is newer than the newest is held against
     /// its number.
@@ -330,11 +446,17 @@ impl Source {
         &mut self,
         packet: &Packet<'_>,
         frames: Frames,
-        arrival: LocalTime,
+        arrived: (Endpoint, LocalTime),
         missed: u64,
     ) -> Admission {
-        *self = Self::begin(packet, frames, arrival);
-        self.received = 1;
+        // An outage is no new beginning of what was expected.
+        let (expected, received) = match missed {
+            0 => (0, 0),
+            missed => (self.expected() + missed, self.received),
+        };
+        *self = Self::begin(packet, frames, arrived);
+        self.received = received + 1;
+        self.first_sequence -= expected as i64;
         Admission::Restarted { sequence: self.newest.0, media: self.newest.1, missed }
     }
 }

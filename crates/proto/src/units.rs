@@ -13,7 +13,10 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// A frame rate outside [`Rate::SUPPORTED`].
-    #[error("{0} Hz is not a rate that tautline carries; use 44100, 48000, 88200, 96000 or 192000")]
+    #[error(
+        "{0} Hz is not a rate that tautline carries; use 8000, 11025, 16000, 22050, 24000, 32000, \
+         44100, 48000, 88200, 96000 or 192000"
+    )]
     Rate(u32),
     /// A channel count outside 1 to [`Channels::MAX`].
     #[error("{0} channels cannot be carried; use 1 to 64")]
@@ -26,7 +29,10 @@ pub struct Rate(u32);
 
 impl Rate {
     /// The rates that streams may have, in hertz.
-    pub const SUPPORTED: [u32; 5] = [44_100, 48_000, 88_200, 96_000, 192_000];
+    pub const SUPPORTED: [u32; 11] =
+        [8_000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 88_200, 96_000, 192_000];
+    /// 44.1 kHz, the rate of the payload types that need no description (RFC 3551 table 4).
+    pub const HZ_44100: Self = Self(44_100);
     /// 48 kHz, the rate that every AES67 device speaks.
     pub const HZ_48000: Self = Self(48_000);
 

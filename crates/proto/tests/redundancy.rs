@@ -73,7 +73,7 @@ fn play(layout: Layout, count: i64, loses: impl Fn(i64) -> bool) -> (u64, Counte
             }
         }
         let mut out = [0.0; PACKET as usize];
-        let times = PullTimes { now: arrival, meets: arrival, skipped: Frames::ZERO };
+        let times = PullTimes { now: arrival, meets: arrival, skipped: Frames::ZERO, clock: None };
         let pulled = receiver.pull(&mut out, times, |_| {});
         let Some(media) = pulled.media else { continue };
         let first = media.frame.as_frames() - i64::from(u32::MAX - 500);

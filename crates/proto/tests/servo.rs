@@ -11,31 +11,40 @@ const RATE: Rate = Rate::HZ_48000;
 
 /// A card that plays what the servo says.
 struct Card {
+    rate: Rate,
     servo: Servo,
     due: MediaPoint,
     place: MediaPoint,
     tolerance: Span,
     strays: Span,
+    /// Whether both cards are known to go by one clock.
+    one_clock: bool,
     /// The step of each block so far, less one, in parts per million.
     steps: Vec<f64>,
 }
 
 impl Card {
     fn new(tolerance: Span) -> Self {
+        Self::at(RATE, tolerance)
+    }
+
+    fn at(rate: Rate, tolerance: Span) -> Self {
         let start = MediaPoint::from(MediaTime::from_frames(10_000));
         Self {
-            servo: Servo::new(RATE),
+            rate,
+            servo: Servo::new(rate),
             due: start,
             place: start,
             tolerance,
             strays: tolerance,
+            one_clock: false,
             steps: Vec::new(),
         }
     }
 
     /// Plays a block while what is due advances by `drift` ppm more, and is misread by `noise`.
     fn block(&mut self, drift: f64, noise: Span) {
-        let due = RATE.point_after(self.due, noise);
+        let due = self.rate.point_after(self.due, noise);
         let step = self.servo.step(&Observation {
             due,
             place: self.place,
@@ -43,6 +52,7 @@ impl Card {
             strays: self.strays,
             frames: Frames::new(PERIOD),
             skipped: Frames::ZERO,
+            one_clock: self.one_clock,
         });
         if self.servo.copies() {
             self.place.fraction = 0;
@@ -54,11 +64,12 @@ impl Card {
     }
 
     fn blocks(&mut self, seconds: i64, drift: f64) {
-        (0..seconds * 1000).for_each(|_| self.block(drift, Span::ZERO));
+        let blocks = seconds * i64::from(self.rate.hertz()) / PERIOD;
+        (0..blocks).for_each(|_| self.block(drift, Span::ZERO));
     }
 
     fn error(&self) -> Span {
-        RATE.span_of_fine(self.due - self.place)
+        self.rate.span_of_fine(self.due - self.place)
     }
 }
 
@@ -103,6 +114,26 @@ fn a_drift_is_made_up_for_to_less_than_a_microsecond() {
         assert!(card.error().abs() < Span::from_micros(1), "{drift}: {}", card.error());
         let found = card.servo.drift().expect("followed").as_f64();
         assert!((found + drift).abs() < 0.01, "{drift}: {found}");
+    }
+}
+
+#[test]
+fn a_drift_is_made_up_for_at_every_rate_and_copied_again_once_it_is_over() {
+    for rate in Rate::SUPPORTED.map(|hertz| Rate::new(hertz).expect("supported")) {
+        // What is played lies on whole frames: see `Due::tolerance`.
+        let tolerance = Span::from_micros(50) + rate.span_of(Frames::new(1));
+        for drift in [-500.0, -20.0, 20.0, 500.0] {
+            let mut card = Card::at(rate, tolerance);
+            card.blocks(60, drift);
+            let told = format!("{rate}, {drift} ppm: {}", card.error());
+            assert!(card.error().abs() < Span::from_micros(1), "{told}");
+            let found = card.servo.drift().expect("followed").as_f64();
+            assert!((found + drift).abs() < 0.01, "{told}, {found}");
+            card.blocks(180, 0.0);
+            let half = rate.span_of(Frames::new(1)).half() + Span::from_nanos(500);
+            assert!(card.error().abs() <= half, "{told}: half a frame: {}", card.error());
+            assert!(card.servo.copies() && card.place.fraction == 0, "{told}");
+        }
     }
 }
 
@@ -186,4 +217,52 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn cards_of_one_clock_are_copied_whatever_errors_say() {
+    for one_clock in [true, false] {
+        let mut card = Card::new(Span::from_micros(21));
+        card.one_clock = one_clock;
+        for block in 0..60_000_i64 {
+            // As a server's instants wander, and now and then one is a period off.
+            let wander = (block as f64 / 800.0).sin() * 50_000.0;
+            let late = if block % 7_000 == 6_999 { 1_333_000 } else { 0 };
+            card.block(0.0, Span::from_nanos(wander as i64 + late));
+            assert!(!one_clock || !card.servo.is_beside(), "block {block}");
+        }
+        let copied = card.steps.iter().all(|step| *step == 0.0);
+        assert_eq!(copied, one_clock, "whoever does not know follows");
+        assert!(card.servo.drift().is_none() || !one_clock);
+    }
+}
+
+#[test]
+fn what_stays_beside_of_cards_of_one_clock_is_seen_within_two_seconds() {
+    for frames in [3, -3, 64, -1000] {
+        let mut card = Card::new(Span::from_micros(21));
+        card.one_clock = true;
+        card.blocks(5, 0.0);
+        assert!(!card.servo.is_beside());
+        card.place = card.place + parts(frames * FineFrames::ONE);
+        card.blocks(2, 0.0);
+        assert!(card.servo.is_beside(), "{frames} frames");
+        card.servo.moved();
+        assert!(!card.servo.is_beside());
+        assert!(card.steps.iter().all(|step| *step == 0.0), "and not followed");
+    }
+}
+
+#[test]
+fn another_latency_is_followed_by_cards_of_one_clock_until_they_copy_again() {
+    let mut card = Card::new(Span::from_micros(21));
+    card.one_clock = true;
+    card.blocks(1, 0.0);
+    card.due = card.due + parts(9 * FineFrames::ONE + FineFrames::ONE / 3);
+    card.servo.follow();
+    card.blocks(5, 0.0);
+    assert!(card.servo.copies() && card.place.fraction == 0);
+    let beside = (card.due - card.place).parts().abs();
+    assert!(beside <= FineFrames::ONE / 4 * 5, "{beside}");
+    assert!(card.steps.iter().all(|step| step.abs() <= 200.0));
 }

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::clock::{ClockSource, KeptClock, WallTime};
+use tautline_proto::clock::{ClockSource, HostClock, KeptClock, WallTime};
+use tautline_proto::endpoint::{Endpoint, Host as From, Ways};
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::sender::SenderState;
 use tautline_proto::session::{Event, Receiving, Sending, Session, SessionConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
-use tautline_proto::wire::rtcp::{Effective, LossReport, Report};
+use tautline_proto::wire::rtcp::{Announcement, Effective, LossReport, Report};
 
 const SENDER: u32 = 0x5e4d;
 const LISTENER: u32 = 0x11;
@@ -41,7 +42,7 @@ struct Host {
 impl Host {
     fn new(ssrc: u32, drift: Ppm, origin: Span, wall_offset: Span) -> Self {
         let cname = format!("host-{ssrc}");
-        let session = Session::new(SessionConfig { ssrc, cname, wall_offset });
+        let session = Session::new(SessionConfig { ssrc, cname, wall_offset, host: None });
         Self { session, drift, origin, wall_offset, events: vec![], reports: vec![] }
     }
 
@@ -147,7 +148,10 @@ impl Talk {
         let (_, (to, bytes)) = self.on_the_way.pop_first().expect("one is on the way");
         let arrival = self.hosts[to].local(self.now);
         let mut events = vec![];
-        let told = self.hosts[to].session.handle(&bytes, arrival, Span::ZERO, |e| events.push(e));
+        let told =
+            self.hosts[to]
+                .session
+                .handle(&bytes, (From::UNKNOWN, arrival), Span::ZERO, |e| events.push(e));
         told.expect("what a session writes can be read");
         for event in events {
             if let Event::Mapped { ssrc, mapping } = event {
@@ -177,7 +181,7 @@ fn sending() -> Sending {
         reference: Some((MediaTime::from_frames(288), LocalTime::from_nanos(5_001_000_000_000))),
     };
     let (link_offset, packing_age) = (Span::from_millis(5), Span::from_millis(1));
-    Sending { format: FORMAT, link_offset, packing_age, timestamp: 1000, state }
+    Sending { format: FORMAT, link_offset, packing_age, card: None, timestamp: 1000, state }
 }
 
 /// A pipe that takes as long each time, maybe differently there and back.
@@ -349,7 +353,7 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
         uncertainty: Span::from_micros(20),
         needed: None,
     };
-    let tally = Tally { expected: 1000, missing: 50, runs: 20 };
+    let tally = Tally { expected: 1000, missing: 50, runs: 20, beyond: 0 };
     let losses = LossReport { ssrc: SENDER, tally, repaired: 48, lost: 2 };
     let heard = Receiving {
         ssrc: SENDER,
@@ -431,14 +435,18 @@ fn who_leaves_is_told_of_and_then_nobody_is_waited_for() {
     let bye = buffer[..written].to_vec();
     let arrival = talk.hosts[1].local(talk.now);
     let mut left = vec![];
-    talk.hosts[1].session.handle(&bye, arrival, Span::ZERO, |event| left.push(event)).unwrap();
+    talk.hosts[1]
+        .session
+        .handle(&bye, (From::UNKNOWN, arrival), Span::ZERO, |event| left.push(event))
+        .unwrap();
     assert_eq!(left.last(), Some(&Event::Left { ssrc: SENDER }));
     assert!(talk.hosts[1].session.deadline().is_never());
 }
 
 #[test]
 fn a_host_that_hears_and_sends_nothing_says_nothing() {
-    let config = SessionConfig { ssrc: 1, cname: "alone".into(), wall_offset: Span::ZERO };
+    let config =
+        SessionConfig { ssrc: 1, cname: "alone".into(), wall_offset: Span::ZERO, host: None };
     let mut session = Session::new(config);
     assert!(session.deadline().is_never());
     assert_eq!(session.poll(LocalTime::from_nanos(1 << 50), &mut [0; 1500]), None);
@@ -460,7 +468,7 @@ fn a_thousand_strangers_neither_grow_it_nor_hurry_it_nor_drive_out_the_peer() {
         let arrival = talk.hosts[0].local(talk.now);
         talk.hosts[0]
             .session
-            .handle(&bytes[..written], arrival, Span::ZERO, |_| {})
+            .handle(&bytes[..written], (From::UNKNOWN, arrival), Span::ZERO, |_| {})
             .expect("a valid report");
     }
     let hurried = talk.hosts[0].reports.len() - before;
@@ -497,7 +505,99 @@ fn an_answer_to_no_question_maps_nothing() {
     let mut events = vec![];
     talk.hosts[0]
         .session
-        .handle(&bytes[..written], arrival, Span::ZERO, |event| events.push(event))
+        .handle(&bytes[..written], (From::UNKNOWN, arrival), Span::ZERO, |event| events.push(event))
         .unwrap();
     assert!(!events.iter().any(|event| matches!(event, Event::Mapped { .. })), "{events:?}");
+}
+
+/// What a session is told by this report from a host, with a source heard from elsewhere.
+fn told(session: &mut Session, from: From, bytes: &[u8], at: LocalTime) -> Vec<Event> {
+    let mut events = vec![];
+    let whole = session.handle(bytes, (from, at), Span::ZERO, |event| events.push(event));
+    assert_eq!(whole, Ok(()));
+    events
+}
+
+fn address(text: &str) -> Endpoint {
+    Endpoint::new(text.parse().expect("an address"), 1)
+}
+
+#[test]
+fn once_a_source_is_heard_no_other_host_speaks_for_it() {
+    let wall_offset = Span::from_secs(1_700_000_000);
+    let config =
+        SessionConfig { ssrc: LISTENER, cname: "listener".into(), wall_offset, host: None };
+    let mut listener = Session::new(config);
+    let [own, other] = ["10.0.0.1:5004", "10.0.0.9:5004"].map(address);
+    let now = LocalTime::ZERO + Span::from_secs(1);
+    let mut report = Report::new(SENDER);
+    let announcement = |millis| Announcement {
+        link_offset: Span::from_millis(millis),
+        format: FORMAT,
+        packing_age: Span::from_millis(1),
+        host: None,
+        card: None,
+    };
+    let mut write = |announced, bye| {
+        let mut buffer = [0; 1400];
+        (report.announcement, report.bye) = (Some(announcement(announced)), bye);
+        let written = report.write(&mut buffer).unwrap();
+        buffer[..written].to_vec()
+    };
+    let (truth, lie, goodbye) = (write(5, false), write(500, false), write(500, true));
+    // Before, whoever may be it, and each is another.
+    assert_eq!(told(&mut listener, own.host, &truth, now).len(), 1);
+    assert_eq!(told(&mut listener, other.host, &lie, now).len(), 1);
+    listener.set_heard(Some((SENDER, Ways::only(own))));
+    assert_eq!(listener.announcement(SENDER), Some(announcement(5)), "of the one that is heard");
+    for forged in [&lie, &goodbye] {
+        assert_eq!(told(&mut listener, other.host, forged, now), []);
+    }
+    assert_eq!((listener.foreign(), listener.announcement(SENDER)), (2, Some(announcement(5))));
+    // By a second network it speaks as one.
+    let both = Ways::only(own).with(Endpoint::new("10.1.0.1:5004".parse().unwrap(), 2)).unwrap();
+    listener.set_heard(Some((SENDER, both)));
+    let more = write(7, false);
+    let by_the_other = address("10.1.0.1:5005").host;
+    assert_eq!(told(&mut listener, by_the_other, &more, now).len(), 1);
+    assert_eq!(listener.announcement(SENDER), Some(announcement(7)));
+    // A stranger may say what it likes of itself.
+    let mut own_name = Report::new(0x99);
+    own_name.bye = true;
+    let mut buffer = [0; 1400];
+    let written = own_name.write(&mut buffer).unwrap();
+    let left = told(&mut listener, other.host, &buffer[..written], now);
+    assert_eq!(left, [Event::Left { ssrc: 0x99 }]);
+}
+
+#[test]
+fn a_peer_on_the_same_host_is_mapped_by_its_first_report() {
+    let (here, offset) = (HostClock::of(b"this boot"), Span::from_secs(1_000));
+    let session = |ssrc, wall_offset, host| {
+        Session::new(SessionConfig { ssrc, cname: "one".into(), wall_offset, host })
+    };
+    let now = LocalTime::from_nanos(5_000_000_000);
+    let mut sender = session(1, offset, Some(here));
+    sender.set_sending(sending());
+    let mut buffer = [0; 1400];
+    let bytes = sender.poll(now, &mut buffer).unwrap();
+    for host in [Some(here), Some(HostClock::of(b"another")), None] {
+        let mut mapped = None;
+        let mut receiver = session(2, Span::ZERO, host);
+        let arrival = now + Span::from_millis(3);
+        let told =
+            receiver.handle(&buffer[..bytes], (From::UNKNOWN, arrival), Span::ZERO, |event| {
+                if let Event::Mapped { mapping, .. } = event {
+                    mapped = Some(mapping);
+                }
+            });
+        assert_eq!(told, Ok(()));
+        assert_eq!(mapped.is_some(), host == Some(here));
+        let Some(mapping) = mapped else { continue };
+        assert_eq!((mapping.source, mapping.uncertainty), (ClockSource::Host, Span::ZERO));
+        assert_eq!(receiver.mapping(1), Some(mapping), "for whoever asks once packets are heard");
+        let later = now + Span::from_secs(86_400);
+        assert_eq!(mapping.wall(later), WallTime::of_local(later, offset));
+        assert_eq!(mapping.uncertainty_at(later), Some(Span::ZERO));
+    }
 }

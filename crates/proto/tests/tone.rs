@@ -6,6 +6,7 @@ use core::f64::consts::TAU;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::Quality;
 use tautline_proto::clock::ClockMapping;
+use tautline_proto::endpoint::Author;
 use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
@@ -52,7 +53,7 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
         link_offset: LATENCY,
         resampler: quality,
     });
-    receiver.set_clock(IDENTITY.ssrc, ClockMapping::known(WALL, Span::from_micros(20)));
+    receiver.set_clock(Author::of(IDENTITY.ssrc), ClockMapping::known(WALL, Span::from_micros(20)));
     let mut sound = Vec::new();
     let (start, mut blocks) = (LocalTime::from_nanos(1_000_000_000), 0);
     for captured in 0..seconds * 1000 {
@@ -76,7 +77,7 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
                 break;
             }
             let mut out = [0.0; 48];
-            let times = PullTimes { now, meets: meets(first), skipped: Frames::ZERO };
+            let times = PullTimes { now, meets: meets(first), skipped: Frames::ZERO, clock: None };
             receiver.pull(&mut out, times, |_| {});
             for (sample, frame) in out.iter().zip(first..) {
                 sound.push((meets(frame).as_nanos() as f64 / 1e9, *sample));

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use rtcp_types::prelude::*;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::clock::{ClockSource, KeptClock};
+use tautline_proto::clock::{ClockId, ClockSource, HostClock, HostReading, KeptClock};
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
@@ -68,11 +68,13 @@ fn announcement() -> Announcement {
             payload_type: 97,
         },
         packing_age: Span::from_millis(1),
+        host: Some(HostClock::of(b"studio").told(Span::from_secs(1_700_000_000))),
+        card: Some(ClockId::of(&[b"card"])),
     }
 }
 
 fn losses() -> LossReport {
-    let tally = Tally { expected: 1000, missing: 50, runs: 40 };
+    let tally = Tally { expected: 1000, missing: 50, runs: 40, beyond: 10_012 };
     LossReport { ssrc: 9, tally, repaired: 48, lost: 2 }
 }
 
@@ -97,6 +99,35 @@ fn what_a_receiver_of_an_older_version_says_of_its_latency_is_understood() {
     let older = Effective { needed: None, ..effective() };
     let said = read(&bytes).unwrap();
     assert!(said.items.contains(&(9, format!("{:?}", Item::Effective(older)))), "{:?}", said.items);
+}
+
+#[test]
+fn what_a_sender_of_an_older_version_announces_is_understood() {
+    let report = Report { announcement: Some(announcement()), ..Report::new(9) };
+    let bytes = written(&report);
+    let app = bytes.len() - 12 - 52;
+    assert_eq!(&bytes[app + 8..app + 12], b"taut");
+    let unnamed = Announcement { host: None, card: None, ..announcement() };
+    let younger = Announcement { packing_age: unnamed.format.ptime(), ..unnamed };
+    for (length, said) in [(28, unnamed), (20, younger)] {
+        let mut bytes = bytes[..app + 12 + length].to_vec();
+        bytes[app + 2..app + 4].copy_from_slice(&(2 + length as u16 / 4).to_be_bytes());
+        let items = read(&bytes).unwrap().items;
+        assert!(items.contains(&(9, format!("{:?}", Item::Announcement(said)))), "{items:?}");
+    }
+}
+
+#[test]
+fn what_a_receiver_of_an_older_version_says_of_its_losses_is_understood() {
+    let mut bytes = written(&Report { losses: Some(losses()), ..Report::new(9) });
+    let app = bytes.len() - 12 - 52;
+    assert_eq!(&bytes[app + 8..app + 12], b"taut");
+    bytes.truncate(app + 12 + 44);
+    bytes[app + 2..app + 4].copy_from_slice(&13_u16.to_be_bytes());
+    let tally = Tally { beyond: 0, ..losses().tally };
+    let older = LossReport { tally, ..losses() };
+    let said = read(&bytes).unwrap();
+    assert!(said.items.contains(&(9, format!("{:?}", Item::Losses(older)))), "{:?}", said.items);
 }
 
 fn everything<'a>(blocks: &'a [ReportBlock], delays: &'a [DelaySince]) -> Report<'a> {
@@ -169,13 +200,16 @@ fn what_is_ours_goes_in_app_packets_of_these_very_bytes() {
     };
     let bytes = written(&report);
     let announced = [
-        0x80, 204, 0, 9, 0, 0, 0, 3, b't', b'a', b'u', b't', 0, 0, 0, 0, 0, 0x4C, 0x4B, 0x40, 0, 0,
-        0xBB, 0x80, 0, 2, 0, 48, 2, 97, 0, 0, 0, 0, 0, 0, 0, 0x0F, 0x42, 0x40,
+        0x80, 204, 0, 15, 0, 0, 0, 3, b't', b'a', b'u', b't', 0, 0, 0, 0, 0, 0x4C, 0x4B, 0x40, 0,
+        0, 0xBB, 0x80, 0, 2, 0, 48, 2, 97, 0, 0, 0, 0, 0, 0, 0, 0x0F, 0x42, 0x40,
     ];
     assert_eq!(bytes[20..60], announced);
-    assert_eq!(bytes[60..72], [0x81, 204, 0, 11, 0, 0, 0, 3, b't', b'a', b'u', b't']);
-    assert_eq!(bytes[72..76], [0, 0, 0, 9]);
-    assert_eq!(bytes[100..], [0, 0, 0, 0, 0, 0x40, 0x16, 0x40]);
+    // Two builds on one host must agree on names: they are of these very bits.
+    let clocks = [0x49F4_CC0D_8309_4C37, 0x85D4_4E12_B3E0_0B2D, 0x5A43_35A7_84A1_CC14_u64];
+    assert_eq!(bytes[60..84], clocks.map(u64::to_be_bytes).concat());
+    assert_eq!(bytes[84..96], [0x81, 204, 0, 11, 0, 0, 0, 3, b't', b'a', b'u', b't']);
+    assert_eq!(bytes[96..100], [0, 0, 0, 9]);
+    assert_eq!(bytes[124..], [0, 0, 0, 0, 0, 0x40, 0x16, 0x40]);
 }
 
 #[test]
@@ -289,7 +323,7 @@ fn what_a_later_version_may_add_is_passed_over() {
     assert_eq!(read(&app(9, &[0; 4])).unwrap().items, []);
     assert_eq!(read(&app(0, &[0; 4])).unwrap().items, [], "too short");
     let bytes = written(&Report { announcement: Some(announcement()), ..Report::new(1) });
-    let longer = app(0, &[&bytes[32..52], &[1, 2, 3, 4]].concat());
+    let longer = app(0, &[&bytes[32..], &[1, 2, 3, 4]].concat());
     assert_eq!(
         read(&longer).unwrap().items,
         [(1, format!("{:?}", Item::Announcement(announcement())))]
@@ -375,12 +409,15 @@ prop_compose! {
         link_offset in any_span(), packing_age in any_span(), rate in proptest::sample::select(&Rate::SUPPORTED[..]),
         channels in 1..=64_u32, packet in 1..=65_535_i64, payload_type in 0..128_u8,
         sample in proptest::sample::select(vec![SampleFormat::L16, SampleFormat::L24, SampleFormat::F32]),
+        clocks: (u64, u64, u64),
     ) -> Announcement {
         let format = StreamFormat {
             rate: Rate::new(rate).unwrap(), channels: Channels::new(channels).unwrap(), sample,
             packet: Frames::new(packet), payload_type,
         };
-        Announcement { link_offset, format, packing_age }
+        let host = ClockId::from_bits(clocks.0).map(|id| HostReading { id, veiled: clocks.1 });
+        let card = ClockId::from_bits(clocks.2);
+        Announcement { link_offset, format, packing_age, host, card }
     }
 }
 
@@ -395,7 +432,7 @@ proptest! {
         reference: Option<u64>,
         announcement in proptest::option::of(any_announcement()),
         spans in proptest::option::of((any::<u32>(), any_span(), any_span(), any_span(), any_span())),
-        lacked in proptest::option::of(any::<(u32, [u64; 5])>()),
+        lacked in proptest::option::of(any::<(u32, [u64; 6])>()),
         kept in proptest::option::of((any::<i64>(), any_span(), any::<bool>())),
         bye: bool,
     ) {
@@ -407,8 +444,8 @@ proptest! {
             ssrc, configured, effective, uncertainty,
             needed: Some(needed).filter(|needed| *needed > Span::ZERO),
         });
-        let losses = lacked.map(|(ssrc, [expected, missing, runs, repaired, lost])| LossReport {
-            ssrc, tally: Tally { expected, missing, runs }, repaired, lost,
+        let losses = lacked.map(|(ssrc, [expected, missing, runs, repaired, lost, beyond])| LossReport {
+            ssrc, tally: Tally { expected, missing, runs, beyond }, repaired, lost,
         });
         let kept = kept.map(|(offset, uncertainty, ptp)| KeptClock {
             offset: Span::from_nanos(offset),
@@ -452,5 +489,18 @@ proptest! {
             bytes[at % len] = value;
         }
         let _whatever = read(&bytes);
+    }
+}
+
+#[test]
+fn clocks_that_are_hidden_are_the_only_thing_that_a_report_does_not_tell() {
+    let report = everything(&[], &[]);
+    let mut bytes = written(&report);
+    hide_clocks(&mut bytes);
+    let hidden = report.announcement.map(|a| Announcement { host: None, card: None, ..a });
+    assert_eq!(bytes, written(&Report { announcement: hidden, ..report }));
+    assert_ne!(bytes, written(&report));
+    for cut in 0..bytes.len() {
+        hide_clocks(&mut bytes[..cut].to_vec());
     }
 }

@@ -237,8 +237,8 @@ fn each_fault_names_its_line_and_the_mend() {
             "line 7: the coding opus is not carried; have the sender use L16 or L24",
         ),
         (
-            media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 L16/8000\n"),
-            &format!("line 7: {}", UnitError::Rate(8000)),
+            media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 L16/12000\n"),
+            &format!("line 7: {}", UnitError::Rate(12_000)),
         ),
         (
             media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 L16/48000/99\n"),

@@ -18,6 +18,8 @@ const BEAT: Span = Span::from_millis(20);
 pub(crate) struct Desk {
     pub(crate) arrivals: Arrivals,
     follows: bool,
+    /// The link offset at the last look.
+    kept: Span,
     next: LocalTime,
     starved: u64,
     stalls: Vec<(LocalTime, LocalTime)>,
@@ -39,7 +41,8 @@ impl Desk {
             longest,
         });
         let (follows, stalls) = (scenario.auto.is_some(), Vec::new());
-        Self { arrivals, follows, next: LocalTime::ZERO, starved: 0, stalls }
+        let kept = scenario.latency;
+        Self { arrivals, follows, kept, next: LocalTime::ZERO, starved: 0, stalls }
     }
 
     /// The whole host stood still.
@@ -64,9 +67,12 @@ impl Desk {
         let since = woke - BEAT - receiver.placement().link_offset();
         self.stand(receiver, Some((since, woke)));
         let offset = self.arrivals.poll(woke, false);
-        if self.follows && offset != receiver.placement().link_offset() {
+        if self.follows {
             receiver.set_link_offset(offset);
-            heard.offsets.push((now, offset));
+        }
+        let kept = receiver.placement().link_offset();
+        if kept != core::mem::replace(&mut self.kept, kept) {
+            heard.offsets.push((now, kept));
         }
     }
 

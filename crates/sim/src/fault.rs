@@ -1,7 +1,9 @@
 //! What befalls a stream: faults of its sender, and another sender at the same address.
 
 use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
 
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::sender::{Identity, Sender};
 use tautline_proto::time::{Frames, MediaTime, Span};
 use tautline_proto::wrap;
@@ -19,6 +21,19 @@ pub enum Fault {
     Restarts(Identity),
     /// Its reports tell a lie until an instant.
     Lies(Lie, TrueTime),
+    /// It goes on from another place, as a host does that is given another address.
+    Moves(Endpoint),
+}
+
+/// The place of this number on one of the networks.
+pub fn place(network: u32, number: u8) -> Endpoint {
+    let address = Ipv4Addr::new(10, 0, network as u8, number);
+    Endpoint::new(SocketAddr::from((address, 5004)), network)
+}
+
+/// From where the stream is sent, and from where over a second network.
+pub fn home() -> [Endpoint; 2] {
+    [place(1, 1), place(2, 1)]
 }
 
 /// What reports say that is not so, in every second one.
@@ -85,8 +100,10 @@ fn later(field: &mut [u8], by: Span) {
 /// Another sender that sends to the same address, as fast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intruder {
-    /// Under which name it sends: with the stream's own SSRC the two collide.
+    /// Under which name it sends: with the stream's own SSRC it poses as its sender.
     pub identity: Identity,
+    /// From where it sends: from [`home`] nothing tells the two apart.
+    pub from: Endpoint,
     /// From when to when.
     pub sends: (TrueTime, TrueTime),
 }

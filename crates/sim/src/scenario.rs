@@ -1,11 +1,12 @@
 //! What a world is made of: hosts, their cards and clocks, and the paths between them.
 
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::clock::{ClockId, HostClock};
 use tautline_proto::depth::LossTarget;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
-use tautline_proto::units::{Channels, Rate};
+use tautline_proto::units::{Channels, Ppm, Rate};
 
 use crate::card::CardModel;
 use crate::clock::{ClockError, ClockEvent, TrueTime};
@@ -20,8 +21,12 @@ pub struct HostModel {
     pub clock: ClockError,
     /// What happens to that clock, in order.
     pub events: Vec<(TrueTime, ClockEvent)>,
+    /// The name of that clock, which hosts of one machine share.
+    pub name: Option<HostClock>,
     /// Its sound card.
     pub card: CardModel,
+    /// The name of what sets that card's pace.
+    pub pace: Option<ClockId>,
     /// What happens to the card's own clock, in order.
     pub card_events: Vec<(TrueTime, ClockEvent)>,
     /// Times in which the whole host stands still.
@@ -35,7 +40,9 @@ impl HostModel {
     pub const IDEAL: Self = Self {
         clock: ClockError::NONE,
         events: Vec::new(),
+        name: None,
         card: CardModel::IDEAL,
+        pace: None,
         card_events: Vec::new(),
         freezes: None,
         stopped: Vec::new(),
@@ -52,6 +59,8 @@ impl HostModel {
 pub struct ReceiverModel {
     /// Where it runs.
     pub host: HostModel,
+    /// When it is started.
+    pub joins: TrueTime,
     /// What happens to packets on the way there.
     pub there: PathModel,
     /// A second network to it, over which every packet goes too.
@@ -90,6 +99,8 @@ pub struct Scenario {
     /// Whether the latency follows the packets' arrivals, with this share of late ones. It begins
     /// with the one above.
     pub auto: Option<LossTarget>,
+    /// Whether the receiver hears no announcement, and raises the latency to what packets need.
+    pub unannounced: bool,
     /// Whether a witness tells receivers of the times in which their whole host stood still.
     pub witness: bool,
 }
@@ -122,6 +133,44 @@ impl Scenario {
         scenario
     }
 
+    /// On a network of those with names, at a latency that suits it: `receivers` programs on the
+    /// sender's own machine, whose clock runs 37 ppm fast. Their cards go by one clock that is off by
+    /// `ppm`, each with a beginning of its own, and they are started one second and more after the
+    /// sender, within `span`.
+    pub fn one_clock(
+        preset: Preset,
+        ppm: f64,
+        (receivers, span): (usize, Span),
+        seed: u64,
+    ) -> Self {
+        let mut scenario = Self { latency: preset.suits(), ..Self::on(preset, seed) };
+        let name = HostClock::of(b"one machine");
+        let host = HostModel {
+            clock: ClockError {
+                start: LocalTime::from_nanos(99_000_000_000),
+                rate: Ppm::from_f64(37.0),
+                ..ClockError::NONE
+            },
+            name: Some(name),
+            pace: Some(name.id().with(&[b"the cards"])),
+            ..HostModel::with_card(CardModel::off_by(ppm))
+        };
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut at = |from: Span, most: Span| {
+            TrueTime::ZERO.after(from + Span::from_nanos(rng.i64(0..most.as_nanos())))
+        };
+        let (one, frame) =
+            (scenario.receivers[0].clone(), scenario.format.rate.span_of(Frames::new(1)));
+        let receiver = |_| {
+            let begins = ClockEvent::Step(at(Span::ZERO, frame).since(TrueTime::ZERO));
+            let host = HostModel { card_events: vec![(TrueTime::ZERO, begins)], ..host.clone() };
+            ReceiverModel { host, joins: at(Span::from_secs(1), span), ..one.clone() }
+        };
+        scenario.receivers = (0..receivers).map(receiver).collect();
+        scenario.sender = host.clone();
+        scenario
+    }
+
     /// One receiver at the end of a path that is alike both ways, in packets of 1 ms of one
     /// channel at 48 kHz, 5 ms after capture; everything else is right.
     pub fn one_way(path: PathModel, seed: u64) -> Self {
@@ -134,7 +183,8 @@ impl Scenario {
             payload_type: StreamFormat::default_payload_type(sample),
         };
         let (there, back) = (path.clone(), path);
-        let receiver = ReceiverModel { host: HostModel::IDEAL, there, also_there: None, back };
+        let (host, joins) = (HostModel::IDEAL, TrueTime::ZERO);
+        let receiver = ReceiverModel { host, joins, there, also_there: None, back };
         Self {
             network: "a path of its own",
             seed,
@@ -149,6 +199,7 @@ impl Scenario {
             faults: Vec::new(),
             intruder: None,
             auto: None,
+            unannounced: false,
             witness: true,
         }
     }

@@ -12,6 +12,8 @@ mod befall;
 use std::collections::{BTreeMap, VecDeque};
 
 use fastrand::Rng;
+use tautline_proto::asks::Limits;
+use tautline_proto::endpoint::{Arrived, Author, Endpoint};
 use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::redundancy::sizing::{Losses, Sizing};
 use tautline_proto::redundancy::{Bounds, Regulator};
@@ -24,7 +26,7 @@ use tautline_proto::wire::rtp::ExtensionIds;
 use crate::arrivals::Desk;
 use crate::card::Card;
 use crate::clock::{SimClock, TrueTime};
-use crate::fault::{Fault, Intruding, Lie, Timeline};
+use crate::fault::{Fault, Intruding, Lie, Timeline, home};
 use crate::heard::{Heard, is_sound, value};
 use crate::link::{Path, Pauses};
 use crate::scenario::{HostModel, ReceiverModel, Scenario};
@@ -35,8 +37,9 @@ pub use look::Look;
 
 enum Event {
     Capture,
+    Join(usize),
     Play(usize),
-    Media(usize, Vec<u8>),
+    Media(usize, Vec<u8>, Endpoint),
     ReportTo(usize, Vec<u8>),
     ReportFrom(Vec<u8>),
     Speak,
@@ -57,7 +60,7 @@ struct Listener {
     also_there: Option<Path>,
     back: Path,
     receiver: Receiver,
-    arrived: VecDeque<(Vec<u8>, LocalTime)>,
+    arrived: VecDeque<(Vec<u8>, Endpoint, LocalTime)>,
     desk: Desk,
     heard: Heard,
 }
@@ -75,6 +78,8 @@ pub struct World {
     sizings: BTreeMap<u32, Sizing>,
     listeners: Vec<Listener>,
     identity: Identity,
+    /// From where its packets come, by each network.
+    places: [Endpoint; 2],
     timeline: Timeline,
     faults: VecDeque<(TrueTime, Fault)>,
     /// What reports tell that is not so, until when; and how many were sent since, and lied.
@@ -108,6 +113,7 @@ impl World {
             budget: scenario.budget,
             stamps: scenario.stamps,
             most_bytes: mtu.saturating_sub(28),
+            most_asked: Limits::SYMBOLS,
         };
         let listeners = scenario
             .receivers
@@ -126,6 +132,7 @@ impl World {
             sizings: BTreeMap::new(),
             listeners,
             identity: IDENTITY,
+            places: home(),
             timeline: Timeline::default(),
             faults: scenario.faults.clone().into(),
             lie: None,
@@ -151,7 +158,7 @@ impl World {
             self.at(TrueTime::ZERO, Event::Speak);
         }
         for number in 0..self.listeners.len() {
-            self.next_play(number);
+            self.at(self.scenario.receivers[number].joins, Event::Join(number));
         }
         // The reports have fifty milliseconds' start, as they have in a real sender.
         self.at(TrueTime::from_nanos(50_000_000), Event::Capture);
@@ -194,11 +201,14 @@ impl World {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Capture => self.capture(),
+            Event::Join(number) => self.next_play(number),
+            Event::Media(number, ..) | Event::ReportTo(number, _)
+                if self.now < self.scenario.receivers[number].joins => {}
             Event::Play(number) => self.play(number),
-            Event::Media(number, bytes) => {
+            Event::Media(number, bytes, from) => {
                 let listener = &mut self.listeners[number];
                 let stamp = listener.host.local(self.now);
-                listener.arrived.push_back((bytes, stamp));
+                listener.arrived.push_back((bytes, from, stamp));
             }
             Event::ReportTo(number, bytes) => self.report_to(number, &bytes),
             Event::ReportFrom(bytes) => self.report_from(&bytes),
@@ -227,7 +237,7 @@ impl World {
         sender.push(block, times, &mut keep);
         for packet in packets {
             self.sequence = u16::from_be_bytes([packet[2], packet[3]]);
-            self.carry(&packet);
+            self.carry(&packet, self.places);
         }
         self.intrude(times);
         self.set_sending();
@@ -236,17 +246,17 @@ impl World {
         self.at(wakes, Event::Capture);
     }
 
-    fn carry(&mut self, packet: &[u8]) {
+    fn carry(&mut self, packet: &[u8], places: [Endpoint; 2]) {
         for number in 0..self.listeners.len() {
             let mut arrivals = Vec::new();
             let Listener { there, also_there, heard, .. } = &mut self.listeners[number];
-            for path in core::iter::once(there).chain(also_there) {
-                path.carry(packet.len(), self.now, |when| arrivals.push(when));
+            for (path, from) in core::iter::once(there).chain(also_there).zip(places) {
+                path.carry(packet.len(), self.now, |when| arrivals.push((when, from)));
                 heard.bytes += packet.len() as u64;
             }
             heard.carried.push(!arrivals.is_empty());
-            for when in arrivals {
-                self.at(when, Event::Media(number, packet.to_vec()));
+            for (when, from) in arrivals {
+                self.at(when, Event::Media(number, packet.to_vec(), from));
             }
         }
     }
@@ -254,17 +264,20 @@ impl World {
     fn play(&mut self, number: usize) {
         let format = self.scenario.format;
         let channels = format.channels.count();
+        let clock = self.scenario.receivers[number].host.pace;
         let Self { listeners, timeline, host: sending, now, .. } = self;
         let listener = &mut listeners[number];
         let woke = listener.host.local(*now);
-        while let Some((bytes, stamp)) = listener.arrived.pop_front() {
-            if let Some(passage) = listener.receiver.handle(&bytes, stamp, woke).late() {
+        while let Some((bytes, from, at)) = listener.arrived.pop_front() {
+            let arrived = Arrived { from, at, read: woke };
+            let receiver = &mut listener.receiver;
+            if let Some(passage) = receiver.handle_telling(&bytes, &arrived, &mut |_| {}).late() {
                 listener.desk.arrivals.enter(&passage);
             }
         }
         let (_, meets, skipped) = listener.host.card.play(*now);
         let mut out = vec![0.0; listener.host.card.model.period.as_len() * channels];
-        let times = PullTimes { now: woke, meets: listener.host.local(meets), skipped };
+        let times = PullTimes { now: woke, meets: listener.host.local(meets), skipped, clock };
         let resampled = listener.receiver.counters().resampled_frames;
         let Listener { receiver, desk, heard, .. } = listener;
         let pulled = receiver.pull(&mut out, times, |passage| desk.arrivals.enter(&passage));
@@ -310,6 +323,7 @@ impl World {
             format,
             link_offset: latency,
             packing_age: format.packing_age(self.scenario.sender.card.period),
+            card: self.scenario.sender.pace,
             timestamp: self.identity.timestamp,
             state: self.sender.state(),
         });
@@ -374,17 +388,25 @@ impl World {
     }
 
     fn report_to(&mut self, number: usize, bytes: &[u8]) {
+        let host = self.places[0].host;
+        let author = |ssrc| Author { ssrc, host };
         let listener = &mut self.listeners[number];
         let local = listener.host.local(self.now);
         let receiver = &mut listener.receiver;
+        let heard = receiver.source().map(|source| (source.ssrc(), *source.ways()));
+        listener.host.session.set_heard(heard);
         // What the paths carry, the other end wrote.
-        let _whole = listener.host.session.handle(bytes, local, Span::ZERO, |told| match told {
-            Told::Mapped { ssrc, mapping } => receiver.set_clock(ssrc, mapping),
-            Told::Captured { ssrc, rtp_timestamp, wall } => {
-                receiver.observe_report(ssrc, rtp_timestamp, wall);
-            }
-            _ => {}
-        });
+        let _whole =
+            listener.host.session.handle(bytes, (host, local), Span::ZERO, |told| match told {
+                Told::Mapped { ssrc, mapping } => receiver.set_clock(author(ssrc), mapping),
+                Told::Announced { ssrc, announcement } => {
+                    receiver.set_card(author(ssrc), announcement.card);
+                }
+                Told::Captured { ssrc, rtp_timestamp, wall } => {
+                    receiver.observe_report(author(ssrc), rtp_timestamp, wall);
+                }
+                _ => {}
+            });
         if let Some(source) = listener.receiver.source() {
             listener.host.session.set_receiving(Receiving {
                 ssrc: source.ssrc(),
@@ -402,11 +424,12 @@ impl World {
     fn report_from(&mut self, bytes: &[u8]) {
         let local = self.host.local(self.now);
         let sizings = &mut self.sizings;
-        let _whole = self.host.session.handle(bytes, local, Span::ZERO, |told| {
-            if let Told::Losses { ssrc, losses } = told {
-                sizings.entry(ssrc).or_default().observe(local, losses.tally);
-            }
-        });
+        let _whole =
+            self.host.session.handle(bytes, (Endpoint::UNKNOWN.host, local), Span::ZERO, |told| {
+                if let Told::Losses { ssrc, losses } = told {
+                    sizings.entry(ssrc).or_default().observe(local, losses.tally);
+                }
+            });
         self.regulate();
         self.speak_again();
     }
@@ -425,7 +448,12 @@ impl Host {
                 rng.u64(..),
             ),
             freezes: Pauses::new(model.freezes, rng.u64(..)).and(model.stopped.clone()),
-            session: Session::new(SessionConfig { ssrc, cname, wall_offset: wall }),
+            session: Session::new(SessionConfig {
+                ssrc,
+                cname,
+                wall_offset: wall,
+                host: model.name,
+            }),
             wall,
         }
     }
@@ -444,14 +472,20 @@ impl Host {
 
 impl Listener {
     fn new(model: &ReceiverModel, scenario: &Scenario, number: u32, rng: &mut Rng) -> Self {
+        let raised = scenario.auto.is_some() || scenario.unannounced;
         let mut receiver = Receiver::new(ReceiverConfig {
             format: scenario.format,
             payload_types: PayloadTypes::ByConvention,
             extensions: ExtensionIds::DEFAULT,
-            link_offset: scenario.auto.map_or(scenario.latency, |_| MOST_AUTO),
+            link_offset: if raised { MOST_AUTO } else { scenario.latency },
             resampler: tautline_dsp::resample::Quality::default(),
         });
         receiver.set_link_offset(scenario.latency);
+        if scenario.unannounced {
+            let card = &model.host.card;
+            let ring = Frames::new(card.period.count() * card.periods);
+            receiver.measure_unannounced(scenario.format.rate.span_of(ring), true);
+        }
         let longest = receiver.longest_link_offset();
         let host = Host::new(&model.host, scenario, number, rng);
         Self {
@@ -487,7 +521,7 @@ fn handed(packet: Outgoing<'_>, at: LocalTime) -> Vec<u8> {
     datagram
 }
 
-/// Room for a latency that follows arrivals.
+/// Room for a latency that packets raise.
 const MOST_AUTO: Span = Span::from_millis(400);
 
 /// Plays so much time of `scenario` and tells what each receiver heard.

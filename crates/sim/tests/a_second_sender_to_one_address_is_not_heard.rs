@@ -4,7 +4,7 @@
 use tautline_proto::sender::Identity;
 use tautline_proto::time::Span;
 use tautline_sim::clock::TrueTime;
-use tautline_sim::fault::Intruder;
+use tautline_sim::fault::{Intruder, place};
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::play;
@@ -14,7 +14,7 @@ fn a_second_sender_to_one_address_is_not_heard() {
     let mut scenario = Scenario::on(Preset::Wired, 13);
     let at = |seconds: i64| TrueTime::from_nanos(seconds * 1_000_000_000);
     let identity = Identity { ssrc: 0xBAD, sequence: 1, timestamp: 5 };
-    scenario.intruder = Some(Intruder { identity, sends: (at(20), at(30)) });
+    scenario.intruder = Some(Intruder { identity, from: place(1, 9), sends: (at(20), at(30)) });
     let told = &play(scenario, Span::from_secs(50))[0];
     assert!(told.first_wrong.is_none() && told.silences.is_empty(), "{told}");
     assert!(told.spoilt.is_empty() && told.loudest <= 1.0, "{told}");

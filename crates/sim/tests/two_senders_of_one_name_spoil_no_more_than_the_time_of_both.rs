@@ -1,11 +1,11 @@
-//! Under test: two senders that drew the same SSRC (RFC 3550, section 8.2) and send to one address
-//! for five seconds. What is heard meanwhile cannot be known; after it, sound is back at once.
+//! Under test: two senders that drew the same SSRC (RFC 3550, section 8.2) and are heard from one
+//! place, as by a relay, for five seconds. What is heard meanwhile cannot be known; after it, sound is back at once.
 
 use tautline_proto::receiver::Counters;
 use tautline_proto::sender::Identity;
 use tautline_proto::time::Span;
 use tautline_sim::clock::TrueTime;
-use tautline_sim::fault::Intruder;
+use tautline_sim::fault::{Intruder, home};
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::{IDENTITY, play};
@@ -17,7 +17,7 @@ fn two_senders_of_one_name_spoil_no_more_than_the_time_of_both() {
         let at = |seconds: i64| TrueTime::from_nanos(seconds * 1_000_000_000);
         let (begins, ends) = (at(20), at(25));
         let identity = Identity { ssrc: IDENTITY.ssrc, sequence, timestamp };
-        scenario.intruder = Some(Intruder { identity, sends: (begins, ends) });
+        scenario.intruder = Some(Intruder { identity, from: home()[0], sends: (begins, ends) });
         let told = &play(scenario, Span::from_secs(45))[0];
         assert!(told.loudest <= 1.0 && told.heard_until(Span::from_secs(45)), "{told}");
         for (from, to) in &told.silences {

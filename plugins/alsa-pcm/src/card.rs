@@ -8,9 +8,13 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use tautline_io::clock::{now, sleep_until};
+use tautline_io::host::host_clock;
 use tautline_io::realtime;
 use tautline_proto::card_clock::{CardClock, CardRing};
-use tautline_proto::device::{Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop};
+use tautline_proto::clock::{ClockId, HostClock};
+use tautline_proto::device::{
+    Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, Word,
+};
 use tautline_proto::time::Frames;
 use tautline_proto::units::Ppm;
 
@@ -32,6 +36,8 @@ pub(crate) struct Card {
     shared: Arc<Shared>,
     /// Is told the clock when the card starts.
     started: SyncSender<CardClock>,
+    /// The host's clock, which sets its pace.
+    clock: Option<ClockId>,
     block: Box<[f32]>,
 }
 
@@ -43,7 +49,8 @@ impl Card {
         started: SyncSender<CardClock>,
     ) -> Self {
         let block = vec![0.0; settings.channels.samples_in(settings.period)].into();
-        Self { settings, end, shared, started, block }
+        let clock = host_clock().map(HostClock::id);
+        Self { settings, end, shared, started, clock, block }
     }
 
     fn direction(&self) -> Direction {
@@ -70,7 +77,8 @@ impl Card {
             }
             let xruns = u32::from(turn.skipped > Frames::ZERO);
             let side = turn.side(&mut self.block);
-            let flow = process.process(&mut Cycle::one_way(direction, woke, side, xruns));
+            let cycle = Cycle::one_way(direction, woke, side, xruns);
+            let flow = process.process(&mut cycle.by(self.clock));
             if let End::FromWire(giver) = &mut self.end {
                 ring.finish(now());
                 giver.give(&self.shared, &turn, &self.block);
@@ -85,6 +93,14 @@ impl Card {
 impl Device for Card {
     fn settings(&self) -> Settings {
         self.settings
+    }
+
+    fn clock(&self) -> Option<ClockId> {
+        self.clock
+    }
+
+    fn word(&self) -> Word {
+        Word::Due
     }
 
     fn run(&mut self, mut process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {

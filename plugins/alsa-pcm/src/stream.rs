@@ -204,3 +204,76 @@ fn ended(thread: JoinHandle<Answer>) -> Complaint {
         _ => Complaint::of(libc::EIO),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, UdpSocket};
+    use std::sync::mpsc::channel;
+
+    use tautline_proto::time::Frames;
+    use tautline_proto::units::{Channels, Rate};
+
+    use super::*;
+    use crate::keys::{Value, read};
+    use crate::shared::{Mode, Order};
+    use crate::wire::reach;
+
+    const CHANNELS: usize = 2;
+    /// Frames that are played: a quarter of a second.
+    const SOUND: usize = 12_000;
+
+    fn started(key: &str, port: u16, direction: Direction) -> Stream {
+        let keys = [
+            (key.to_owned(), Value::Text(format!("rtp://127.0.0.1:{port}"))),
+            ("rate".to_owned(), Value::Number(48_000)),
+            ("channels".to_owned(), Value::Number(CHANNELS as i64)),
+            ("latency".to_owned(), Value::Text("50ms".to_owned())),
+            ("format".to_owned(), Value::Text("f32".to_owned())),
+        ];
+        let wish = read("test", &keys, direction).unwrap();
+        let (channels, period) = (Channels::STEREO, Frames::new(48));
+        let device = Settings { rate: Rate::HZ_48000, channels, period, periods: 2 };
+        let shape = Shape { device, room: 4 * SOUND };
+        let reached = reach(wish, direction).unwrap();
+        Stream::start(&reached, direction, shape, channel().0).unwrap()
+    }
+
+    /// A pair of ports that was free just now.
+    fn ports() -> u16 {
+        let free = |port| UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+        let any =
+            || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        std::iter::repeat_with(any).find(|port| port % 2 == 0 && free(port + 1)).unwrap()
+    }
+
+    /// The real-time sanitizer watches the engine on the threads of a PCM, both ways.
+    #[test]
+    fn what_an_application_plays_reaches_another_through_the_engine() {
+        let port = ports();
+        let recording = started("from", port, Direction::Capture);
+        let playing = started("to", port, Direction::Playback);
+        let (Held::Playing(track), Held::Recording(mut heard)) = (&playing.held, recording.held)
+        else {
+            panic!("each was opened in its own direction")
+        };
+        let sound: Vec<f32> = (1..=SOUND * CHANNELS).map(|at| at as f32 / 65_536.0).collect();
+        track.put(0, &sound);
+        track.set_end(SOUND as i64);
+        for shared in [&recording.shared, &playing.shared] {
+            shared.order(Order { stint: 1, mode: Mode::Running });
+        }
+        let mut found = 0;
+        // As much as says that it runs; whether all of it comes is asked of whole programs.
+        while found < sound.len() / 2 {
+            match heard.pop() {
+                Ok(sample) => found += usize::from(sample != 0.0),
+                Err(_) => std::thread::yield_now(),
+            }
+            let runs = |thread: &Option<JoinHandle<_>>| !thread.as_ref().unwrap().is_finished();
+            assert!(runs(&playing.thread) && runs(&recording.thread), "{found} samples were heard");
+        }
+        playing.end().unwrap();
+        recording.stop.request();
+        recording.thread.unwrap().join().unwrap().unwrap();
+    }
+}

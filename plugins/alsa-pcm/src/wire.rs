@@ -19,6 +19,7 @@ use tautline_io::clock::now;
 use tautline_io::pair::open_pair;
 use tautline_io::thread::without_signals;
 use tautline_io::udp::UdpOptions;
+use tautline_proto::asks::Limits;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
@@ -275,6 +276,7 @@ pub(crate) fn send_plan(reached: &Reached, device: &Settings) -> Result<SendPlan
         device: *device,
         redundancy: Regulator::OFF,
         repair_budget: None,
+        limits: Limits::default(),
         identity: random_identity()?,
         ledger: None,
     })

@@ -1,6 +1,8 @@
 //! A PCM as a device: one loop, whichever way the sound goes.
 
+use tautline_io::host::host_clock;
 use tautline_io::{clock, realtime};
+use tautline_proto::clock::{ClockId, HostClock};
 use tautline_proto::device::{
     Cycle, Device, Direction, Ended, Flow, Process, Settings, Side, Stop,
 };
@@ -26,6 +28,8 @@ pub(super) struct Card {
     settings: Settings,
     wakeup: Wakeup,
     pace: Pace,
+    /// That of the timer which sets the pace where no card does: the host's.
+    timer: Option<ClockId>,
     block: Box<[f32]>,
     losses: Losses,
     /// It was found that there is no card.
@@ -44,7 +48,9 @@ impl Card {
     ) -> Self {
         let block = vec![0.0; settings.channels.samples_in(settings.period)].into();
         let pace = Pace::new(direction, settings);
-        Self { pcm, direction, settings, wakeup, pace, block, losses, timed, starts: 0, xruns: 0 }
+        let timer = host_clock().map(HostClock::id);
+        let (starts, xruns) = (0, 0);
+        Self { pcm, direction, settings, wakeup, pace, timer, block, losses, timed, starts, xruns }
     }
 
     /// Starts, or starts again after an xrun.
@@ -153,7 +159,8 @@ impl Card {
             skipped: met.skipped,
         };
         let xruns = std::mem::take(&mut self.xruns) + met.xruns;
-        let mut cycle = Cycle::one_way(self.direction, reading.now, side, xruns);
+        let clock = self.timer.filter(|_| self.pace.is_timed());
+        let mut cycle = Cycle::one_way(self.direction, reading.now, side, xruns).by(clock);
         let flow = process.process(&mut cycle);
         if self.direction == Direction::Playback {
             self.pcm.transfer(&mut self.block)?;

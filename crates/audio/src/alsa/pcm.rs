@@ -66,6 +66,11 @@ pub(super) struct Reading {
 /// waits there; neither do calls for a PCM that was opened not to block.
 const PERMITTED: &str = "ALSA locks what only this thread uses, and the PCM does not block";
 
+/// Calls ALSA's library.
+fn foreign<T>(call: impl FnOnce() -> T) -> T {
+    realtime::permitted(PERMITTED, call)
+}
+
 /// Readings from memory before the card is asked again whether its driver adds a delay.
 const UNASKED: u32 = 31;
 
@@ -109,11 +114,10 @@ impl Pcm {
     /// Starts it, from whatever state it is in. What plays begins with a whole buffer of silence,
     /// for which `block` is used.
     pub(super) fn start(&mut self, block: &mut [f32]) -> Result<(), Trouble> {
-        let _permit = realtime::permit(PERMITTED);
-        if matches!(self.pcm.state_raw(), RUNNING | DRAINING | PAUSED) {
-            self.pcm.drop()?;
+        if matches!(foreign(|| self.pcm.state_raw()), RUNNING | DRAINING | PAUSED) {
+            foreign(|| self.pcm.drop())?;
         }
-        self.pcm.prepare()?;
+        foreign(|| self.pcm.prepare())?;
         if self.direction == Direction::Playback {
             block.fill(0.0);
             for _ in 0..self.settings.periods {
@@ -121,8 +125,8 @@ impl Pcm {
             }
         }
         // Some plugins start by themselves.
-        if self.pcm.state_raw() != RUNNING {
-            self.pcm.start()?;
+        if foreign(|| self.pcm.state_raw()) != RUNNING {
+            foreign(|| self.pcm.start())?;
         }
         Ok(())
     }
@@ -135,8 +139,7 @@ impl Pcm {
 
     /// Lets it go on after the machine was asleep; `false` if that takes longer.
     pub(super) fn resume(&self) -> bool {
-        let _permit = realtime::permit(PERMITTED);
-        !matches!(self.pcm.resume().map_err(Trouble::from), Err(Trouble::NotReady))
+        !matches!(foreign(|| self.pcm.resume()).map_err(Trouble::from), Err(Trouble::NotReady))
     }
 
     /// Waits until the PCM has something to say, about as long as `most`; whether it had. Blocks.
@@ -150,7 +153,6 @@ impl Pcm {
 
     /// Where it is. If it `woke` this thread, that is what the kernel noted when it did.
     pub(super) fn read(&mut self, woke: bool) -> Result<Reading, Trouble> {
-        let _permit = realtime::permit(PERMITTED);
         if woke && self.unasked > 0 {
             self.unasked -= 1;
             if let Some(reading) = self.noted() {
@@ -180,20 +182,20 @@ impl Pcm {
     /// there, and a position be read with the stamp of the one before.
     fn noted(&self) -> Option<Reading> {
         let shared = self.shared.as_ref()?;
-        let avail = Frames::new(self.pcm.avail_update().ok()?);
+        let avail = Frames::new(foreign(|| self.pcm.avail_update()).ok()?);
         let stamp = instant(shared.htstamp());
-        let again = Frames::new(self.pcm.avail_update().ok()?);
+        let again = Frames::new(foreign(|| self.pcm.avail_update()).ok()?);
         let now = clock::now();
         let period = self.settings.period;
         let whole = avail == again && avail >= period && avail < period + period;
-        let runs = self.pcm.state_raw() == RUNNING;
+        let runs = foreign(|| self.pcm.state_raw()) == RUNNING;
         let delay = self.held(avail);
         (whole && runs && stamp.is_some()).then_some(Reading { now, avail, delay, stamp })
     }
 
     /// What the card says of itself, now.
     fn ask(&self) -> Result<Reading, Trouble> {
-        let status = self.pcm.status()?;
+        let status = foreign(|| self.pcm.status())?;
         let now = clock::now();
         match status.get_state() {
             State::Running | State::Draining => {}
@@ -211,8 +213,7 @@ impl Pcm {
 
     /// Takes or writes a block. Plugins move frames only when they are asked how many there are.
     pub(super) fn transfer(&mut self, block: &mut [f32]) -> Result<(), Trouble> {
-        let _permit = realtime::permit(PERMITTED);
-        self.pcm.avail_update()?;
+        foreign(|| self.pcm.avail_update())?;
         let channels = self.settings.channels.count();
         let mut rest = block;
         while !rest.is_empty() {
@@ -232,15 +233,17 @@ impl Pcm {
     fn map(&self, samples: &mut [f32]) -> Result<usize, Trouble> {
         let channels = self.settings.channels.count();
         let (direction, format) = (self.direction, self.format);
-        let moved = self.pcm.io_bytes().mmap(samples.len() / channels, |bytes| {
+        let permit = realtime::permit(PERMITTED);
+        let most = samples.len() / channels;
+        let mut code = |bytes: &mut [u8]| {
             let room = (bytes.len() / format.bytes()).min(samples.len());
             match direction {
                 Direction::Capture => card::decode(format, bytes, &mut samples[..room]),
                 Direction::Playback => card::encode(format, &samples[..room], bytes),
             }
             room / channels
-        })?;
-        Ok(moved)
+        };
+        Ok(self.pcm.io_bytes().mmap(most, |bytes| permit.lifted(|| code(bytes)))?)
     }
 
     fn copy(&mut self, samples: &mut [f32]) -> Result<usize, Trouble> {
@@ -249,13 +252,13 @@ impl Pcm {
         let io = self.pcm.io_bytes();
         match self.direction {
             Direction::Capture => {
-                let moved = io.readi(bytes)?;
+                let moved = foreign(|| io.readi(bytes))?;
                 card::decode(self.format, bytes, &mut samples[..moved * channels]);
                 Ok(moved)
             }
             Direction::Playback => {
                 card::encode(self.format, samples, bytes);
-                Ok(io.writei(bytes)?)
+                Ok(foreign(|| io.writei(bytes))?)
             }
         }
     }

@@ -3,6 +3,7 @@
 //! It knows nothing of the library, so that it can be tested and sanitized without a server.
 
 use tautline_io::realtime;
+use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
@@ -37,6 +38,8 @@ pub(crate) struct Adaptor {
     direction: Direction,
     settings: Settings,
     clock: CycleClock,
+    /// What sets the server's pace.
+    pace: Option<ClockId>,
     /// What lies between the ports and a converter counts.
     to_converter: bool,
     /// One period, interleaved: longer cycles are taken in parts.
@@ -50,9 +53,15 @@ impl Adaptor {
             direction,
             settings,
             clock: CycleClock::new(settings.rate),
+            pace: None,
             to_converter: true,
             block: vec![0.0; samples].into(),
         }
+    }
+
+    /// Of a server whose pace this sets.
+    pub(crate) fn by(self, pace: Option<ClockId>) -> Self {
+        Self { pace, ..self }
     }
 
     /// Instants are those at the ports.
@@ -105,7 +114,8 @@ impl Adaptor {
                 skipped: std::mem::take(&mut skipped),
             };
             let xruns = std::mem::take(&mut xruns);
-            let flow = process.process(&mut Cycle::one_way(self.direction, now, side, xruns));
+            let cycle = Cycle::one_way(self.direction, now, side, xruns);
+            let flow = process.process(&mut cycle.by(self.pace));
             if self.direction == Direction::Playback {
                 lay_out(&self.block[..(to - from) * count], count, from, ports);
             }

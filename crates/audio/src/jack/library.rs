@@ -92,6 +92,7 @@ functions! {
     client_close(c"jack_client_close"): unsafe extern "C" fn(Client) -> c_int,
     client_name_size(c"jack_client_name_size"): unsafe extern "C" fn() -> c_int,
     get_client_name(c"jack_get_client_name"): unsafe extern "C" fn(Client) -> *mut c_char,
+    get_version_string(c"jack_get_version_string"): unsafe extern "C" fn() -> *const c_char,
     get_sample_rate(c"jack_get_sample_rate"): unsafe extern "C" fn(Client) -> u32,
     get_buffer_size(c"jack_get_buffer_size"): unsafe extern "C" fn(Client) -> u32,
     activate(c"jack_activate"): unsafe extern "C" fn(Client) -> c_int,
@@ -174,6 +175,16 @@ impl Library {
             (library.set_info_function)(keep_silent);
         }
         Ok(library)
+    }
+
+    /// Whether it is JACK's own, and not PipeWire's in its place, which says so.
+    pub(crate) fn is_jacks(&self) -> bool {
+        // SAFETY: it takes nothing and answers null or a text that lasts as long as the library.
+        let version = unsafe {
+            let version = (self.get_version_string)();
+            if version.is_null() { c"" } else { CStr::from_ptr(version) }
+        };
+        !version.to_string_lossy().contains("PipeWire")
     }
 }
 

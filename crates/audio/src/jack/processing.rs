@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tautline_io::clock::now;
+use tautline_io::realtime;
 use tautline_proto::device::Flow;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
@@ -32,6 +33,7 @@ pub(super) struct Processing {
 impl Processing {
     /// Real-time.
     fn cycle(&mut self, frames: u32) {
+        let _realtime = realtime::scope();
         let signals = &*self.signals;
         let buffer_of = self.library.port_get_buffer;
         let mut buffers = Buffers { buffer_of, ports: &self.ports, frames };

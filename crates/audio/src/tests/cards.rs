@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::signal::Sine;
-use tautline_proto::device::{Device, Direction, Ended, Flow, Settings, Stop};
+use tautline_proto::device::{Device, Direction, Ended, Flow, Listener, Settings, Stop};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
 
@@ -158,6 +158,42 @@ fn a_card_that_is_just_in_time_does_not_starve() {
     let (ear, told) = play(4, Scripted::late(&[(2, span(47))]));
     assert_eq!(blocks(&ear), [0.0, 1.0, 2.0, 3.0, 4.0]);
     assert!(told.iter().all(|&told| told == (0, 0)));
+}
+
+/// By how much each block was taken after it was due.
+#[derive(Clone, Default)]
+struct Takes(Arc<Mutex<Vec<Span>>>);
+
+impl Listener for Takes {
+    fn heard(&mut self, meets: LocalTime, taken: LocalTime, _: &[f32]) {
+        let _permit = tautline_io::realtime::permit("a test takes notes");
+        self.0.lock().unwrap().push((taken - meets).max(Span::ZERO));
+    }
+}
+
+#[test]
+fn a_card_that_waits_for_its_program_says_when_it_took_what_came_late() {
+    let frozen = Span::from_millis(600);
+    for (patience, most) in [(48_000, frozen - span(48)), (0, Span::ZERO)] {
+        let takes = Takes::default();
+        let ends = Ends { listener: Some(Box::new(takes.clone())), ..Ends::silent() };
+        let patience = Frames::new(patience);
+        let parts = Parts { patience, ..parts(Direction::Playback, settings(48, 2)) };
+        let pace = Scripted::late(&[(20, frozen)]);
+        let mut card = VirtualCard::new(parts, ends, Box::new(pace));
+        let mut left = 1000;
+        let process = each(move |_| {
+            left -= 1;
+            if left == 0 { Flow::Finished } else { Flow::Continue }
+        });
+        card.run(process, &Stop::default());
+        let takes = takes.0.lock().unwrap();
+        let latest = takes.iter().copied().max().unwrap();
+        assert!((latest - most).abs() <= Span::from_nanos(1), "{patience:?}: {latest}");
+        // Block by block it catches up.
+        let late = takes.iter().filter(|late| **late > Span::ZERO).count();
+        assert_eq!(late > 590, most > Span::ZERO, "{patience:?}: {late}");
+    }
 }
 
 #[test]

@@ -221,7 +221,7 @@ fn what_would_have_to_be_converted_is_refused_with_the_command() {
     let folder = Folder::new();
     let path = folder.path("song.wav");
     for (spec, answer, options) in [
-        (spec(22_050, 2, 16), "it is 22050 Hz; ", "-r 48000"),
+        (spec(12_000, 2, 16), "it is 12000 Hz; ", "-r 48000"),
         (spec(44_100, 2, 16), "it is 44100 Hz and the stream 48000 Hz; ", "-r 48000"),
         (spec(48_000, 1, 16), "it has 1 channels and the stream 2; ", "-c 2"),
         (spec(48_000, 2, 32), "its samples are 32-bit integers and 24 bits are carried; ", "-b 24"),

@@ -39,7 +39,7 @@ impl Device for Brief {
                 + kept_long().rate.span_of(tautline_proto::time::Frames::new(48 * i64::from(call)));
             let capture = Side { samples: &mut samples, meets, ..Side::absent() };
             let playback = Side::absent();
-            let mut cycle = Cycle { now: meets, capture, playback, xruns: 0 };
+            let mut cycle = Cycle { now: meets, capture, playback, xruns: 0, clock: None };
             if process.process(&mut cycle) == Flow::Finished {
                 return (process, Ended::Finished);
             }

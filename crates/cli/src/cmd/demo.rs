@@ -18,6 +18,7 @@ use tautline_engine::select::Select;
 use tautline_engine::send::{SendEngine, random_identity};
 use tautline_io::pair::open_pair;
 use tautline_io::udp::UdpOptions;
+use tautline_proto::asks::Limits;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
@@ -69,7 +70,9 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
     let heard: Vec<Heard> =
         receivers.into_iter().map(Receiver::end).collect::<Result<_, Failure>>()?;
     let sent = sent?;
-    tell(flags, &sent, &heard, (&recording, stop.is_requested()))
+    let stopped = stop.is_requested().then_some(Cut::Stopped);
+    let cut = stopped.or(flags.seconds.map(Cut::After));
+    tell(flags, &sent, &heard, (&recording, cut))
 }
 
 fn scene(flags: &Demo, recording: &Path) -> Result<Scene, Failure> {
@@ -203,6 +206,7 @@ fn send(
         stamps: true,
         redundancy: tautline_proto::redundancy::Regulator::OFF,
         repair_budget: None,
+        limits: Limits::default(),
         gain: Gain::UNITY,
         map: ChannelMap::identity(scene.format.channels.count()),
         device: scene.device,
@@ -213,13 +217,22 @@ fn send(
     Ok(engine.run(device, &scene.options, stop, &mut |progress| line.show(progress))?)
 }
 
-/// Shows what came of it and writes the reports. Fails if a receiver did not play what was sent,
-/// unless it was stopped before the end.
+/// Why a demo ended before the recording did, if it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// Somebody asked.
+    Stopped,
+    /// After so many seconds.
+    After(u32),
+}
+
+/// Shows what came of it and writes the reports. Fails if a receiver did not play what was sent, up
+/// to where the demo was cut off.
 fn tell(
     flags: &Demo,
     sent: &Report,
     heard: &[Heard],
-    (recording, stopped): (&Path, bool),
+    (recording, cut): (&Path, Option<Cut>),
 ) -> Result<(), Failure> {
     write(&flags.out.join("sender.json"), json(sent)?.as_bytes())?;
     let mut broken = None;
@@ -228,26 +241,73 @@ fn tell(
         screen::say(&format!("── {name}"));
         screen::print_report(report);
         let verdict = compare(recording, played)?;
-        screen::say(&format!("{}: {}", played.display(), told(&verdict, flags.seconds, stopped)));
+        let faults = Faults::of(report).and(&Faults::of(sent));
+        screen::say(&format!("{}: {}", played.display(), told(&verdict, cut, &faults)));
         screen::say("");
-        if !verdict.is_whole() && flags.seconds.is_none() && !stopped {
-            broken = Some(Failure::running(format!(
-                "{name} did not play all that was sent; its report says what was lost, and what \
-                 of that is the host's"
-            )));
+        if !is_good(&verdict, cut, &faults) {
+            let why = faults.why();
+            broken =
+                Some(Failure::running(format!("{name} did not play all that was sent: {why}")));
         }
     }
     screen::say(&format!("what each receiver played, and the reports: {}", flags.out.display()));
     broken.map_or(Ok(()), Err)
 }
 
-fn told(verdict: &Verdict, seconds: Option<u32>, stopped: bool) -> String {
-    let identical = format!("{} frames identical to the recording", verdict.identical);
-    match (verdict.begins, seconds, stopped) {
-        (None, _, true) => "stopped before anything was played".to_owned(),
-        (Some(_), _, true) => format!("{identical} until it was stopped"),
-        (Some(_), Some(seconds), false) => format!("{identical} in {seconds} s"),
-        _ => verdict.to_string(),
+/// Whether all was played that was sent: to the end, or to where it was cut off.
+fn is_good(verdict: &Verdict, cut: Option<Cut>, faults: &Faults) -> bool {
+    match cut {
+        None => verdict.is_whole(),
+        Some(Cut::Stopped) if !verdict.is_found() => faults.all == 0,
+        // Nothing is lost of what is identical, nor of what would have followed.
+        Some(_) => verdict.is_whole_so_far() && faults.all == 0,
+    }
+}
+
+fn told(verdict: &Verdict, cut: Option<Cut>, faults: &Faults) -> String {
+    let identical = format!("{} frames identical to the recording", verdict.identical());
+    match cut.filter(|_| is_good(verdict, cut, faults)) {
+        Some(Cut::Stopped) if !verdict.is_found() => {
+            "stopped before anything was played".to_owned()
+        }
+        Some(Cut::Stopped) => format!("{identical} until it was stopped"),
+        Some(Cut::After(seconds)) => format!("{identical} in {seconds} s"),
+        None => verdict.to_string(),
+    }
+}
+
+/// What a report counts that spoils sound.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Faults {
+    /// Packets that were not heard at their turn, and xruns.
+    all: u64,
+    /// Those of them at which the whole host stood still.
+    host: u64,
+}
+
+impl Faults {
+    fn of(report: &Report) -> Self {
+        let counters = report.streams.iter().map(|stream| &stream.counters);
+        counters.fold(Self::default(), |sum, counted| {
+            let all = counted.late + counted.lost + counted.unheard + counted.xruns;
+            sum.and(&Self { all, host: counted.host_stalled })
+        })
+    }
+
+    fn and(self, more: &Self) -> Self {
+        Self { all: self.all + more.all, host: self.host + more.host }
+    }
+
+    /// Whose doing it was, with the mend.
+    fn why(&self) -> String {
+        let Self { all, host } = self;
+        match host {
+            0 => "its report says what was lost; none of it is the host's".to_owned(),
+            _ => format!(
+                "of {all} packets missed and xruns {host} are the host's, which stood still; run it \
+                 again when less else runs, or with a longer --latency and more --periods"
+            ),
+        }
     }
 }
 
@@ -265,25 +325,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_demo_that_was_stopped_tells_what_was_played_and_blames_nobody() {
-        let mut verdict = Verdict {
-            rate: Rate::HZ_48000,
-            frames: 955_200,
-            identical: 183_360,
-            begins: Some(9813),
-            first: 2400,
-            missed_first: 0,
-            missed_last: 771_840,
-            holes: None,
-            splices: Vec::new(),
-            alike: None,
-        };
-        let identical = "183360 frames identical to the recording";
-        assert_eq!(told(&verdict, None, true), format!("{identical} until it was stopped"));
-        assert_eq!(told(&verdict, Some(4), false), format!("{identical} in 4 s"));
-        assert_eq!(told(&verdict, Some(4), true), format!("{identical} until it was stopped"));
-        assert!(told(&verdict, None, false).ends_with("are missing at the end"));
-        verdict.begins = None;
-        assert_eq!(told(&verdict, None, true), "stopped before anything was played");
+    fn a_demo_that_was_cut_off_tells_what_was_played_and_blames_nobody() {
+        let good = Faults::default();
+        let (verdict, all) = (Verdict::until(183_360), 183_360);
+        let identical = format!("{all} frames identical to the recording");
+        let stopped = Some(Cut::Stopped);
+        assert_eq!(told(&verdict, stopped, &good), format!("{identical} until it was stopped"));
+        assert_eq!(told(&verdict, Some(Cut::After(4)), &good), format!("{identical} in 4 s"));
+        assert!(told(&verdict, None, &good).ends_with("are missing at the end"));
+        assert!(!is_good(&verdict, None, &good), "nobody asked it to end");
+        let nothing = Verdict::of_nothing();
+        assert_eq!(told(&nothing, stopped, &good), "stopped before anything was played");
+        assert!(is_good(&nothing, stopped, &good));
+        assert!(!is_good(&nothing, stopped, &Faults { all: 9, host: 0 }), "all was lost");
+        assert!(!is_good(&nothing, Some(Cut::After(4)), &good));
+    }
+
+    #[test]
+    fn a_demo_that_lost_sound_says_so_whenever_it_was_cut_off_and_whosever_doing_it_was() {
+        let spoilt = Verdict::until(183_360).with_a_hole();
+        let faults = Faults { all: 40, host: 31 };
+        for cut in [None, Some(Cut::Stopped), Some(Cut::After(4))] {
+            assert!(!is_good(&spoilt, cut, &faults), "{cut:?}");
+            let told = told(&spoilt, cut, &faults);
+            assert!(told.contains("480 missing, silence in their place"), "{told}");
+            assert!(!told.contains("identical to"), "{told}");
+        }
+        assert!(faults.why().starts_with("of 40 packets missed and xruns 31 are the host's"));
+        assert!(Faults { all: 40, host: 0 }.why().contains("none of it is the host's"));
     }
 }

@@ -63,6 +63,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         stamps: !flags.no_stamps,
         redundancy: regulator,
         repair_budget: budget.asked,
+        limits: redundancy::limits(flags)?,
         gain: flags.sound.volume,
         map,
         device,

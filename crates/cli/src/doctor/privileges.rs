@@ -129,7 +129,11 @@ mod tests {
     fn ordinary() -> Privileges {
         Privileges {
             granted: Granted { asked: ASKED, errno: 1 },
-            limits: Limits { priority: NONE, locked_bytes: Limit { now: Some(8 << 20), ..NONE } },
+            limits: Limits {
+                priority: NONE,
+                locked_bytes: Limit { now: Some(8 << 20), ..NONE },
+                files: NONE,
+            },
             share: Some(950_000),
             locked: Err(LockRefused { errno: 12 }),
             is_root: false,

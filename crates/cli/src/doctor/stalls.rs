@@ -35,7 +35,7 @@ struct Watched {
 }
 
 fn watch() -> Watched {
-    let mut witness = StallWitness::start();
+    let mut witness = StallWitness::start_dense();
     let end = now() + WATCHED;
     while now() < end {
         sleep_until(end.min(now() + BEAT));

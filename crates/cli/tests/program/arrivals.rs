@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::common::beside;
-use crate::common::host::{excused, timed};
-use crate::common::lab::{Carried, Lab};
+use crate::common::host::timed;
+use crate::common::lab::Lab;
 
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
 
@@ -79,43 +79,25 @@ fn what_a_full_socket_drops_is_discarded_and_the_rest_is_the_receivers() {
     });
 }
 
-/// Whether nothing but the network disturbed it.
-fn is_undisturbed(carried: &Carried) -> bool {
-    let own = carried.heard.stalls()
-        + carried.heard.door("late_sender")
-        + carried.heard.door("late_receiver")
-        + carried.heard.count("xruns");
-    let relay = carried.relayed.0["lateness"]["max_ns"].as_i64();
-    own == 0 && relay.is_some_and(|late| late < 2_000_000)
-}
-
+/// By how much it rises at most and that it comes down, what repeats says: the simulator
+/// (`auto_latency_rides_out_spikes_and_comes_down_within_thirty_seconds`) and the lab guest. Here a
+/// program that runs a millisecond late raises it rightly.
 #[test]
-fn auto_latency_rises_with_spikes_and_comes_down_after_them() {
+fn auto_latency_rises_with_spikes() {
+    let _turn = beside();
     let mut record = String::from("delay_us every 1ms\n");
-    // Three seconds with a spike of 5 ms each half second, then nothing of the kind.
-    for milli in 0..20_000 {
-        let spike = if milli < 3_000 { 6_000 - 1_000 * (milli % 500) } else { 0 };
+    // A spike of 5 ms each half second.
+    for milli in 0..4_000 {
+        let spike = 6_000 - 1_000 * (milli % 500);
         writeln!(record, "{}", spike.max(1_000)).unwrap();
     }
-    let flags = "--trace record.csv --once --back ideal";
-    timed(|| {
-        let mut lab = Lab::with_file(flags, "record.csv", &record);
-        let carried = lab.carry("--input tone:997 --duration 14s", "--latency auto");
-        carried.heard.adds_up();
-        assert!(carried.heard.notes().iter().any(|note| note.contains("until they were measured")));
-        let auto = |name: &str| carried.heard.nanos(&format!("/latency/auto/{name}"));
-        // A packet, the ring, and 5 to 6 ms of way, as packets leave within the record's
-        // milliseconds.
-        assert!(auto("greatest_ns") >= 8_000_000, "{carried}");
-        if !is_undisturbed(&carried) {
-            excused("its programs ran late, and the latency rises by that rightly");
-        }
-        // Half of the band, and what the relay is late by.
-        assert!(auto("greatest_ns") < 12_300_000, "{carried}");
-        // How far down, the simulator says: here one packet that a busy machine held back for a
-        // millisecond, unseen, brings it up again.
-        assert!(auto("falls") >= 1, "{carried}");
-    });
+    let mut lab = Lab::with_file("--trace record.csv --back ideal", "record.csv", &record);
+    let carried = lab.carry("--input tone:997 --duration 4s", "--latency auto");
+    carried.heard.adds_up();
+    assert!(carried.heard.notes().iter().any(|note| note.contains("until they were measured")));
+    // A packet, the ring, and 5 to 6 ms of way, as packets leave within the record's milliseconds.
+    let greatest = carried.heard.nanos("/latency/auto/greatest_ns");
+    assert!(greatest >= 8_000_000, "{carried}");
 }
 
 #[test]

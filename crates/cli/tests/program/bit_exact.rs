@@ -5,7 +5,7 @@ use std::net::{Ipv6Addr, UdpSocket};
 use crate::common::program::{taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{Coding, Shape, Sound};
-use crate::common::{Folder, PATIENT, beside, free_udp_ports, loopback, skipped};
+use crate::common::{Folder, Lack, PATIENT, beside, free_udp_ports, loopback, skipped};
 
 /// How a sound is carried.
 struct Way {
@@ -40,7 +40,10 @@ impl Way {
             "send --input file:sent.wav --to {address} --format {coding} --ptime {}",
             self.ptime
         );
-        let both = |line: &str| taut(words(line)).and(PATIENT).and(words(self.options));
+        // Periods last as long at every rate.
+        let mut patient = PATIENT.map(str::to_owned);
+        patient[1] = (rate / 200).to_string();
+        let both = |line: &str| taut(words(line)).and(&patient).and(words(self.options));
         let recv = both(&recv).in_folder(folder.path()).start().listening();
         both(&send).in_folder(folder.path()).run().well();
         let report = recv.end().report();
@@ -66,6 +69,16 @@ fn l16_is_heard_bit_for_bit_at_every_packet_time() {
 fn l16_at_44100_hz_is_heard_bit_for_bit_at_every_packet_time() {
     for ptime in ["1ms", "5ms", "20ms"] {
         Way::of(Coding::L16, 44_100, ptime).is_exact();
+    }
+}
+
+#[test]
+fn l16_at_8000_and_11025_hz_is_heard_bit_for_bit_at_every_packet_time() {
+    // At 11025 Hz 1 ms holds 11 frames and a part of one.
+    for rate in [8_000, 11_025] {
+        for ptime in ["125us", "1ms", "20ms"] {
+            Way::of(Coding::L16, rate, ptime).is_exact();
+        }
     }
 }
 
@@ -114,7 +127,8 @@ fn a_direct_and_a_ringed_link_are_both_bit_exact() {
 #[test]
 fn sound_over_ipv6_is_heard_bit_for_bit() {
     if UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
-        return skipped("sound_over_ipv6_is_heard_bit_for_bit", "this host has no IPv6");
+        let test = "sound_over_ipv6_is_heard_bit_for_bit";
+        return skipped(Lack::Device, test, "this host has no IPv6");
     }
     Way { address: "[::1]", ..Way::of(Coding::L24, 48_000, "1ms") }.is_exact();
 }

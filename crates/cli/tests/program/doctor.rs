@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, Ended, call, taut, words};
-use crate::common::{Folder, beside, skipped};
+use crate::common::{Folder, Lack, beside, skipped};
 
 /// What `taut doctor --report json` finds.
 struct Findings(Value);
@@ -59,11 +59,15 @@ fn unprivileged(test: &str, options: &str) -> Option<Call> {
         Ok(output) if output.status.success() => {}
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
-            skipped(test, &format!("another user cannot run taut: {}", said.trim()));
+            skipped(
+                Lack::Privilege,
+                test,
+                &format!("another user cannot run taut: {}", said.trim()),
+            );
             return None;
         }
         Err(why) => {
-            skipped(test, &format!("prlimit: {why}"));
+            skipped(Lack::Package, test, &format!("prlimit of util-linux: {why}"));
             return None;
         }
     }
@@ -127,7 +131,7 @@ fn made(test: &str, place: &Namespace, command: &str) -> bool {
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         Err(why) => why.to_string(),
     };
-    skipped(test, &format!("`{command}`: {why}"));
+    skipped(Lack::told_by(&why), test, &format!("`{command}`: {why}"));
     false
 }
 
@@ -315,7 +319,7 @@ fn what_cannot_be_asked_is_refused_before_anything_is_looked_at() {
     for (options, mend) in [
         ("--latency 5", "write 5ms"),
         ("--ptime 21ms", "use 125us to 20ms"),
-        ("--rate 8000", "use 44100"),
+        ("--rate 12000", "use 8000, 11025"),
     ] {
         let ended = taut(words(&format!("doctor {options}"))).run();
         assert_eq!((ended.status, ended.out.as_str()), (Some(2), ""), "{ended:#?}");

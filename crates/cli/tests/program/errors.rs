@@ -160,10 +160,10 @@ fn a_recording_of_nothing_does_not_stand_in_the_way_of_the_next() {
 #[test]
 fn a_file_of_another_rate_is_answered_with_how_to_convert_it() {
     let folder = Folder::new();
-    Sound::noise(Shape { rate: 22_050, ..Shape::STEREO_24 }, 100, 1).write(&folder.file("22.wav"));
+    Sound::noise(Shape { rate: 12_000, ..Shape::STEREO_24 }, 100, 1).write(&folder.file("12.wav"));
     Sound::noise(Shape::STEREO_24, 100, 1).write(&folder.file("48.wav"));
-    let call = send(&folder, "--input file:22.wav");
-    is_refused(&call, 3, "it is 22050 Hz", "sox 22.wav -r 48000 ");
+    let call = send(&folder, "--input file:12.wav");
+    is_refused(&call, 3, "it is 12000 Hz", "sox 12.wav -r 48000 ");
     let call = send(&folder, "--input file:48.wav --rate 44100");
     is_refused(&call, 3, "it is 48000 Hz and the stream 44100 Hz", "sox 48.wav -r 44100 ");
     let call = send(&folder, "--input file:48.wav --channels 8");

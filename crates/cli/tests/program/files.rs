@@ -1,9 +1,9 @@
 //! Files that a run reads and writes: settings, ledgers, reports, pages.
 
-use crate::common::program::{call, taut, words};
+use crate::common::program::{Ended, call, taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, loopback, skipped};
+use crate::common::{Folder, Lack, loopback, skipped};
 use crate::errors::is_refused;
 
 #[test]
@@ -99,7 +99,8 @@ fn make_takes_what_cargo_built_wherever_that_is() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let elsewhere = ["-n", "-C", root, "CARGO_TARGET_DIR=/elsewhere", "demo", "install"];
     if std::process::Command::new("make").arg("--version").output().is_err() {
-        return skipped("make_takes_what_cargo_built_wherever_that_is", "there is no make");
+        let test = "make_takes_what_cargo_built_wherever_that_is";
+        return skipped(Lack::Package, test, "there is no make");
     }
     let said = call("make", elsewhere).run().well().out;
     assert!(said.contains("\n/elsewhere/release/taut demo\n"), "{said}");
@@ -127,5 +128,33 @@ fn a_recording_that_ends_early_is_not_called_a_loss() {
         assert!(ended.out.contains(verdict), "{ended:#?}");
         assert!(ended.said.concat().contains(failure), "{ended:#?}");
         assert!(!ended.said.concat().contains("lost"), "{ended:#?}");
+    }
+}
+
+/// How `taut compare` ends for these files.
+fn compared(sent: &Sound, heard: &Sound) -> Ended {
+    let folder = Folder::new();
+    sent.write(&folder.file("sent.wav"));
+    heard.write(&folder.file("heard.wav"));
+    taut(words("compare sent.wav heard.wav")).in_folder(folder.path()).run()
+}
+
+#[test]
+fn a_sound_that_is_heard_twice_is_told_and_fails() {
+    let sent = Sound::noise(Shape::STEREO_24, 1000, 3);
+    let samples = [&sent.samples[..], &sent.samples].concat();
+    let ended = compared(&sent, &Sound { shape: sent.shape, samples });
+    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    assert!(ended.out.contains("48017 repeated at 1.000 s, those from 0.000 s on"), "{ended:#?}");
+}
+
+#[test]
+fn files_of_other_channels_are_refused() {
+    let sent = Sound::noise(Shape::STEREO_24, 100, 3);
+    let mono = Sound::noise(Shape { channels: 1, ..sent.shape }, 100, 3);
+    for (sent, heard) in [(&sent, &mono), (&mono, &sent)] {
+        let ended = compared(sent, heard);
+        assert_eq!(ended.status, Some(2), "{ended:#?}");
+        assert!(ended.said.concat().contains("compare files of as many"), "{ended:#?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Networks that misbehave: what they do to packets is what receivers say was done.
 
-use crate::common::host::timed;
+use crate::common::host::{mostly, timed};
 use crate::common::lab::Lab;
 use crate::common::program::{taut, words};
 use crate::common::{Folder, beside, free_udp_ports};
@@ -59,9 +59,12 @@ fn a_relay_delays_as_it_is_told_and_says_how_punctual_it_was() {
         let wire = carried.heard.stream("/stages/3");
         assert_eq!(wire["name"], "wire", "{carried}");
         let median = wire["summary"]["p50_ns"].as_i64().unwrap();
-        assert!((19_000_000..25_000_000).contains(&median), "{carried}");
-        assert!(carried.heard.missed_beyond_the_host() <= 30, "{carried}");
-        assert!(carried.relayed.0["lateness"]["p50_ns"].as_i64().unwrap() < 1_000_000, "{carried}");
+        let late = carried.relayed.0["lateness"]["p50_ns"].as_i64().unwrap();
+        mostly(|| {
+            assert!((19_000_000..25_000_000).contains(&median), "{carried}");
+            assert!(late < 1_000_000, "{carried}");
+        });
+        assert!(carried.heard.missed() <= 30, "{carried}");
     });
 }
 

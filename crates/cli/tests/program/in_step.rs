@@ -1,6 +1,7 @@
-//! Two receivers of one stream whose cards run at different rates, by RTCP alone.
+//! Two receivers of one stream whose cards run at different rates: on the sender's machine, and through
+//! networks, where they know its clock by RTCP alone.
 
-use crate::common::host::timed;
+use crate::common::host::steady;
 use crate::common::program::{taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
@@ -17,7 +18,7 @@ fn heard(report: &Report) -> i64 {
 
 #[test]
 fn two_receivers_whose_cards_run_200_ppm_apart_are_heard_together() {
-    timed(|| {
+    steady(|| {
         let folder = Folder::new();
         Sound::noise(Shape::STEREO_24, 20_000, 1).quieter().write(&folder.file("sent.wav"));
         let addresses = [loopback(), loopback()];
@@ -35,23 +36,23 @@ fn two_receivers_whose_cards_run_200_ppm_apart_are_heard_together() {
         let apart = heard(&reports[0]) - heard(&reports[1]);
         let told = format!("{:#} {:#}", reports[0].0, reports[1].0);
         for report in &reports {
-            assert_eq!(report.stream("/clock/source"), "rtcp", "{told}");
+            assert_eq!(report.stream("/clock/source"), "host", "{told}");
             let rate = report.stream("/clock/rate_ppm").as_f64().unwrap();
             assert!(rate.abs() < 5.0, "one clock, and {rate} ppm: {told}");
-            // What the servo is to follow may differ by what the clocks cannot tell apart.
+            // Half a frame each: what the servo is to follow is known to the nanosecond.
             assert!(
-                apart.abs() <= report.nanos("/latency/uncertainty_max_ns"),
+                apart.abs() <= 4 * report.nanos("/latency/uncertainty_max_ns"),
                 "{apart} ns: {told}"
             );
         }
-        assert!(apart.abs() < 100_000, "{apart} ns: {told}");
+        assert!(apart.abs() < 50_000, "{apart} ns: {told}");
     });
 }
 
 /// Through networks of their own, each of which delays as a switch does that others use.
 #[test]
 fn two_receivers_on_switches_under_load_are_heard_together() {
-    timed(|| {
+    steady(|| {
         let folder = Folder::new();
         Sound::noise(Shape::STEREO_24, 20_000, 2).quieter().write(&folder.file("sent.wav"));
         let call = |line: String| taut(words(&line)).in_folder(folder.path());

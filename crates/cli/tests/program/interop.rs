@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::program::{Running, call, taut, words};
+use crate::common::report::Report;
 use crate::common::sound::{Coding, Shape, Sound};
-use crate::common::{Folder, PATIENT, beside, free_udp_ports, skipped};
+use crate::common::{Folder, Lack, PATIENT, beside, free_udp_ports, skipped};
 
 /// Packets of a millisecond in the sounds that are sent here.
 const PACKETS: usize = 1001;
@@ -17,7 +18,7 @@ fn is_there(test: &str, program: &str, asks: &str) -> bool {
     let ran = command.arg(asks).stdout(Stdio::null()).stderr(Stdio::null()).status();
     let there = ran.is_ok_and(|status| status.success());
     if !there {
-        skipped(test, &format!("{program} is not installed"));
+        skipped(Lack::Package, test, &format!("{program} is not installed"));
     }
     there
 }
@@ -122,6 +123,67 @@ fn l16_of_gstreamer_is_heard_bit_for_bit() {
 fn l24_of_gstreamer_is_heard_bit_for_bit() {
     let test = "l24_of_gstreamer_is_heard_bit_for_bit";
     gstreamer_to_taut(test, Coding::L24, "rtpL24pay");
+}
+
+/// What a `taut recv` with these options reports of GStreamer's packets of so many milliseconds.
+fn heard_of_gstreamer(test: &str, millis: u32, options: &str) -> Option<Report> {
+    if !has_gstreamer(test) {
+        return None;
+    }
+    let _turn = beside();
+    let (folder, port) = (Folder::new(), free_udp_ports());
+    Sound::noise(Shape { coding: Coding::L16, ..Shape::STEREO_24 }, 4000, 7)
+        .write(&folder.file("sent.wav"));
+    let line = format!(
+        "recv --from rtp://127.0.0.1:{port} --output null: --until-bye --report json --no-witness \
+         {options}"
+    );
+    let recv = taut(words(&line)).in_folder(folder.path()).start().listening();
+    let ptime = millis * 1_000_000;
+    let line = format!(
+        "-q filesrc location=sent.wav ! wavparse ! audioconvert ! rtpL16pay pt=96 ssrc={SSRC} \
+         mtu=8000 min-ptime={ptime} max-ptime={ptime} ! udpsink host=127.0.0.1 port={port}"
+    );
+    call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+    say_goodbye(port + 1);
+    Some(recv.end().report())
+}
+
+fn is_heard_though_nothing_is_said(test: &str, millis: u32, shape: &str) {
+    let Some(report) = heard_of_gstreamer(test, millis, shape) else { return };
+    let note = format!("announces nothing; its packets hold {millis}ms");
+    assert!(report.notes().iter().any(|said| said.contains(&note)), "{:#}", report.0);
+    let kept = report.nanos("/latency/configured_ns");
+    assert!(kept > i64::from(millis) * 1_000_000, "{:#}", report.0);
+    // GStreamer sends from an ordinary thread: what a busy machine holds up for longer than that is
+    // late, and no more than that.
+    let (received, late) = (report.count("packets_received"), report.count("late"));
+    assert!(received > 2000 / u64::from(millis) && late * 10 < received, "{:#}", report.0);
+}
+
+#[test]
+fn packets_of_20_ms_from_a_sender_that_announces_nothing_are_heard_without_an_option() {
+    let test = "packets_of_20_ms_from_a_sender_that_announces_nothing_are_heard_without_an_option";
+    is_heard_though_nothing_is_said(test, 20, "");
+    is_heard_though_nothing_is_said(test, 20, "--rate 48000 --channels 2");
+}
+
+#[test]
+fn packets_of_5_ms_from_a_sender_that_announces_nothing_are_heard_without_an_option() {
+    let test = "packets_of_5_ms_from_a_sender_that_announces_nothing_are_heard_without_an_option";
+    is_heard_though_nothing_is_said(test, 5, "");
+    is_heard_though_nothing_is_said(test, 5, "--rate 48000 --channels 2");
+}
+
+#[test]
+fn a_latency_that_was_chosen_stays_and_a_note_says_what_strange_packets_need() {
+    let test = "a_latency_that_was_chosen_stays_and_a_note_says_what_strange_packets_need";
+    let Some(report) = heard_of_gstreamer(test, 20, "--latency 10ms") else { return };
+    assert_eq!(report.nanos("/latency/configured_ns"), 10_000_000, "{:#}", report.0);
+    let said = |note: &&str| {
+        note.contains("its packets hold 20ms") && note.contains("so 10ms is too little")
+    };
+    assert!(report.notes().iter().any(said), "{:#}", report.0);
 }
 
 fn taut_to_gstreamer(test: &str, coding: Coding, options: &str) {
@@ -232,4 +294,19 @@ fn ffmpeg_hears_our_l24_by_our_description() {
 fn ffmpeg_hears_packets_without_our_header_extension() {
     let test = "ffmpeg_hears_packets_without_our_header_extension";
     taut_to_ffmpeg(test, Coding::L24, "--no-stamps");
+}
+
+#[test]
+fn a_sender_that_nobody_answers_says_who_hears_no_header_extensions() {
+    let port = free_udp_ports();
+    let _stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+    let said = |options: &str| {
+        let to = format!("rtp://127.0.0.1:{port}");
+        let line =
+            format!("send --input tone:440 --to {to} --duration 200ms --report json {options}");
+        let report = taut(words(&line)).run().report();
+        report.notes().iter().any(|note| note.contains("rtp-source is silent then unless"))
+    };
+    assert!(said(""));
+    assert!(!said("--no-stamps"));
 }

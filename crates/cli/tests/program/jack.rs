@@ -1,9 +1,9 @@
 //! Clients of a JACK server without a card (`jackd -d dummy`), measured by JACK's own tool.
 
-use crate::common::host::timed;
+use crate::common::host::{mostly, timed};
 use crate::common::jack::Server;
 use crate::common::program::{Running, taut, words};
-use crate::common::{Onlooker, beside, loopback, skipped};
+use crate::common::{Lack, Onlooker, beside, loopback, skipped};
 use crate::errors::is_refused;
 
 /// `taut send` from this device.
@@ -59,8 +59,11 @@ fn jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured() {
             let (median, configured) = (readings[readings.len() / 2], f64::from(millis * 48));
             println!("{median} frames of {configured}, {delay} by taut: {readings:?}");
             // 0.1 ms; the host may freeze during some of them.
-            assert!((median - configured).abs() <= 4.8, "{median} of {configured}: {readings:?}");
-            assert!((delay - median).abs() <= 4.8, "{delay}, and {median} by jack_iodelay");
+            mostly(|| {
+                let told = format!("{median} of {configured}: {readings:?}");
+                assert!((median - configured).abs() <= 4.8, "{told}");
+                assert!((delay - median).abs() <= 4.8, "{delay}, and {median} by jack_iodelay");
+            });
         }
     });
 }
@@ -356,7 +359,7 @@ fn a_system_without_jack_is_told_what_to_install() {
     let call = crate::common::program::call("unshare", ["-m", "sh", "-c", hide, "sh"]);
     let may = crate::common::program::call("unshare", ["-m", "true"]).run();
     if may.status != Some(0) {
-        return skipped(test, "hiding a library needs root");
+        return skipped(Lack::Privilege, test, "hiding a library needs root");
     }
     let send = words("send --to rtp://127.0.0.1:5004 --input jack:x");
     let call = call.and([taut]).and(send);

@@ -10,13 +10,13 @@ use crate::common::program::{taut, words};
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, free_udp_ports};
 
-fn bound(port: u16) -> UdpSocket {
+pub(crate) fn bound(port: u16) -> UdpSocket {
     UdpSocket::bind(("127.0.0.1", port)).unwrap()
 }
 
 /// Hands on what comes to `from`, as `change` makes it, until the process ends; by a real-time
 /// thread, as a busy machine would hold packets up for longer than sockets keep them.
-fn hand_on(
+pub(crate) fn hand_on(
     from: &UdpSocket,
     by: &UdpSocket,
     to: impl Fn(SocketAddr) -> SocketAddr + Send + 'static,

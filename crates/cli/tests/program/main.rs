@@ -1,7 +1,8 @@
 //! The whole program, run as people run it: processes, sockets, files and exit statuses.
 //!
 //! Streams play in real time, so a test is as long as its sound. Tests that hold for any rings
-//! ([`common::beside`]) run two at a time; those that measure ([`common::alone`]) run alone.
+//! ([`common::beside`]) run two at a time; those that measure
+//! ([`common::host::timed`]) run alone.
 //! Networks that misbehave are had from [`common::lab`], in which a test takes twenty lines.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
@@ -11,6 +12,7 @@ mod arrivals;
 mod bit_exact;
 mod change;
 mod common;
+mod demo;
 mod doctor;
 mod drift;
 mod errors;
@@ -22,10 +24,14 @@ mod interop;
 mod jack;
 mod lies;
 mod namespaces;
+mod one_clock;
 mod pcm;
 #[cfg(feature = "pipewire")]
 mod pipewire;
 mod repair_budget;
 mod repaired;
+mod scripts;
 mod several;
+mod strangers;
+mod verdicts;
 mod voice;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::common::host::timed;
+use tautline_proto::time::LocalTime;
+
+use crate::common::host::{Window, each, mostly, timed};
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, taut, words};
 use crate::common::report::Report;
@@ -92,17 +94,15 @@ fn measure(cable: &Cable, folder: &Folder, latency: &str, period: u32) -> Report
 
 const FRAME_NANOS: i64 = 1_000_000_000 / 48_000 + 1;
 
-/// Nothing was lost on the way, and next to nothing came too late beyond what the host is known to
-/// have stood still for. Next to: the witness tells stalls of all processors above a millisecond,
-/// while a bare real-time loop on a virtual machine is late by a quarter of one, which is a period
-/// here, up to six times a second.
+/// Nothing was lost on the way, and next to nothing came too late. Next to: a bare real-time loop
+/// on a virtual machine is late by a quarter of a millisecond, which is a period here, up to six
+/// times a second.
 #[track_caller]
 fn nothing_else_lost(report: &Report) {
     assert_eq!(report.count("lost"), 0, "{:#}", report.0);
     let missed = report.count("late") + report.count("xruns");
-    let (stalled, received) = (report.count("host_stalled"), report.count("packets_received"));
-    let ours = missed.saturating_sub(stalled);
-    assert!(ours <= received / 50, "{missed} missed, {stalled} the host's: {:#}", report.0);
+    let received = report.count("packets_received");
+    assert!(missed <= received / 50, "{missed} missed: {:#}", report.0);
 }
 
 #[track_caller]
@@ -118,12 +118,12 @@ fn takes_as_long_as_asked_for(latency: &str, period: u32) {
             ["configured_ns", "measured/p50_ns", "uncertainty_ns"]
                 .map(|name| report.nanos(&format!("/latency/{name}")));
         let off = (measured - configured).abs();
-        assert!(
-            off <= FRAME_NANOS + uncertainty,
-            "configured {configured}, measured {measured} ± {uncertainty}"
-        );
-        // An uncertainty that covers everything would prove nothing.
-        assert!(uncertainty < 1_000_000, "{uncertainty}");
+        mostly(|| {
+            let told = format!("configured {configured}, measured {measured} ± {uncertainty}");
+            assert!(off <= FRAME_NANOS + uncertainty, "{told}");
+            // An uncertainty that covers everything would prove nothing.
+            assert!(uncertainty < 1_000_000, "{told}");
+        });
         nothing_else_lost(&report);
         stages_add_up(&folder.file("ledger.csv"), uncertainty);
     });
@@ -154,26 +154,33 @@ const INSTANTS: [&str; 9] =
     ["capture", "sender_taken", "packed", "handed", "arrival", "read", "taken", "written", "dac"];
 
 /// Packet by packet, no stage ends before it begins, and all of them come to what was measured by
-/// the sound. The last may: a file waits for a block that the host held up.
+/// the sound. The last may: a file waits for a block that the host held up, and what it takes later
+/// than it was due is heard when it takes it.
 #[track_caller]
 fn stages_add_up(ledger: &Path, uncertainty: i64) {
     let text = std::fs::read_to_string(ledger).unwrap();
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let head = lines.next().expect("the ledger has a head");
-    let mut measured = 0;
-    for line in lines {
-        let row: BTreeMap<&str, &str> = head.iter().copied().zip(line).collect();
-        let nanos = |name: &str| row[name].parse::<i64>().ok();
-        let Some(sound) = nanos("measured_ns") else { continue };
+    let rows = lines.map(|line| head.iter().copied().zip(line).collect::<BTreeMap<_, _>>());
+    let found: Vec<_> = rows.filter_map(|row| Some((nanos(&row, "measured_ns")?, row))).collect();
+    let packets = found.iter().map(|(sound, row)| {
         let instants =
-            INSTANTS.map(|name| nanos(name).unwrap_or_else(|| panic!("{name}: {row:?}")));
+            INSTANTS.map(|name| nanos(row, name).unwrap_or_else(|| panic!("{name}: {row:?}")));
+        (Window::around(&instants.map(LocalTime::from_nanos)), (instants, *sound))
+    });
+    each(packets, |(instants, sound)| {
         let stages: Vec<i64> = instants.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let before = &stages[..stages.len() - 1];
-        assert!(before.iter().all(|stage| *stage >= -uncertainty), "{stages:?}: {row:?}");
-        let sum: i64 = stages.iter().sum();
-        assert!((sum - sound).abs() <= FRAME_NANOS, "{sum} in stages, {sound} heard: {row:?}");
-        measured += 1;
-    }
+        assert!(before.iter().all(|stage| *stage >= -uncertainty), "{stages:?}");
+        let held_up = stages.last().map_or(0, |device| (-device).max(0));
+        let sum = stages.iter().sum::<i64>() + held_up;
+        assert!((sum - sound).abs() <= FRAME_NANOS, "{sum} in {stages:?}, {sound} heard");
+    });
     // A glitch hides the packets of a window of the search, 21 ms; so do the two ends.
-    assert!(measured > 300, "only {measured} packets of 1501 were found in the sound");
+    let found = found.len();
+    mostly(|| assert!(found > 300, "only {found} packets of 1501 were found in the sound"));
+}
+
+fn nanos(row: &BTreeMap<&str, &str>, name: &str) -> Option<i64> {
+    row[name].parse().ok()
 }

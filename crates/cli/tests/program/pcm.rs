@@ -9,7 +9,8 @@ use crate::common::host::timed;
 use crate::common::network::Cable;
 use crate::common::program::{Call, Running, call, taut, words};
 use crate::common::sound::{Coding, Shape, Sound};
-use crate::common::{Folder, PATIENT, beside, free_udp_ports, skipped};
+use crate::common::{Folder, Lack, Onlooker, PATIENT, beside, free_udp_ports, skipped};
+use crate::one_clock::is_copied;
 
 /// The shared object that cargo built for these tests.
 fn shared_object() -> PathBuf {
@@ -93,7 +94,7 @@ fn plays(test: &str, program: &str) -> bool {
         _ => return is_there(test, program, "--version"),
     };
     if !there {
-        skipped(test, &format!("{program} that plays to ALSA is not installed"));
+        skipped(Lack::Package, test, &format!("{program} that plays to ALSA is not installed"));
     }
     there
 }
@@ -103,7 +104,7 @@ fn is_there(test: &str, program: &str, asks: &str) -> bool {
     let mut command = Command::new(program);
     let ran = command.arg(asks).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if ran.is_err() {
-        skipped(test, &format!("{program} is not installed"));
+        skipped(Lack::Package, test, &format!("{program} is not installed"));
     }
     ran.is_ok()
 }
@@ -248,6 +249,31 @@ fn arecord_records_bit_for_bit_by_mapped_memory() {
 }
 
 #[test]
+fn arecord_that_joins_late_records_bit_for_bit_from_the_first_second() {
+    let test = "arecord_that_joins_late_records_bit_for_bit_from_the_first_second";
+    if !is_there(test, "arecord", "--version") {
+        return;
+    }
+    let _turn = beside();
+    let scene = Scene::set("latency \"400ms\" rate 48000 channels 2");
+    let (sent, onlooker) = (Sound::noise(Shape::STEREO_24, 60_000, 9), Onlooker::new());
+    sent.write(&scene.folder.file("sent.wav"));
+    let send = format!(
+        "send --input file:sent.wav --to rtp://127.0.0.1:{} --to {} --format l24",
+        scene.port,
+        onlooker.address()
+    );
+    let send = taut(words(&send)).and(PATIENT).in_folder(scene.folder.path()).controlled().start();
+    for (take, millis) in [737, 211, 523].into_iter().enumerate() {
+        onlooker.hear(millis);
+        let line = format!("-q -D net -f S24_3LE -r 48000 -c 2 -d 4 {take}.wav");
+        scene.program("arecord", &line).run().well();
+        is_copied(&Sound::read(&scene.folder.file(&format!("{take}.wav"))), &sent);
+    }
+    send.ask("quit", "ok").end().well();
+}
+
+#[test]
 fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
     let test = "a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend";
     if !is_there(test, "aplay", "--version") {
@@ -260,7 +286,7 @@ fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
         ("taut:127.0.0.1,5", "write latency \"5ms\"", "Invalid argument"),
         ("taut:5", "names no host", "Invalid argument"),
         ("taut:HOST=127.0.0.1:99999", "too large for a UDP port", "Invalid argument"),
-        ("taut:HOST=127.0.0.1,RATE=44000", "use 44100", "Invalid argument"),
+        ("taut:HOST=127.0.0.1,RATE=44000", "use 8000", "Invalid argument"),
         ("taut:HOST=127.0.0.1,FORMAT=mp3", "use l16, l24 or f32", "Invalid argument"),
         ("taut:/nonexistent.sdp", "name the sender's .sdp file", "No such device or address"),
         ("typo", "`latncy` is no key", "Invalid argument"),

@@ -1,12 +1,15 @@
 //! In a graph of PipeWire: nodes with names, sound that is whole, latency as promised.
 
+use std::net::{Ipv4Addr, UdpSocket};
+
 use serde_json::Value;
+use tautline_io::clock::now;
 
 use crate::common::desktop::{Desktop, QUANTUM, is_linked, node, ports_of};
-use crate::common::host::timed;
+use crate::common::host::{Window, each, mostly, timed};
 use crate::common::program::Running;
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Onlooker, beside, free_udp_ports, loopback, skipped};
+use crate::common::{Lack, Onlooker, beside, free_udp_ports, loopback, skipped};
 
 /// Both ends of a stream of which everything is known beforehand.
 const BOTH: &str = "--latency 400ms --no-witness";
@@ -88,10 +91,12 @@ fn what_is_played_to_the_sink_is_heard_bit_for_bit_and_when_it_was_promised() {
             ["configured_ns", "measured/p50_ns", "uncertainty_ns"]
                 .map(|name| report.nanos(&format!("/latency/{name}")));
         let frame = 1_000_000_000 / 48_000 + 1;
-        assert!(
-            (measured - configured).abs() <= frame + uncertainty && uncertainty < 1_000_000,
-            "configured {configured}, measured {measured} ± {uncertainty}"
-        );
+        mostly(|| {
+            assert!(
+                (measured - configured).abs() <= frame + uncertainty && uncertainty < 1_000_000,
+                "configured {configured}, measured {measured} ± {uncertainty}"
+            );
+        });
     });
 }
 
@@ -134,19 +139,24 @@ fn in_cycles_of_64_frames_sound_is_whole_and_when_it_was_promised() {
         let send = send.wait_for("Kitchen: the graph calls every 64 frames at 48000 Hz");
         desktop.node("Kitchen", 4);
         desktop.node("Stage", 2);
+        let begun = now();
         desktop.pw_cat("--playback --target Kitchen sent.wav").run().well();
+        let played = Window { from: begun, to: now() };
         records.signal("-INT");
         records.end().well();
         // A program that comes or goes may cost a cycle, before the sound or behind it.
-        Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
+        let heard = Sound::read(&desktop.folder().join("heard.wav"));
+        each([(played, heard)], |heard| heard.is_exactly(&sent));
         let nodes = ("pipewire:Marks?target=Kitchen", "pipewire:Ear?target=Stage");
         let (measured, uncertainty) = delay(lab_with(quantum, &desktop, nodes, 3));
         // Less a cycle at each end, which stand for the card.
         let configured = (frames(latency) - 2 * quantum) as f64;
-        assert!(
-            (measured - configured).abs() <= uncertainty && uncertainty < 24.0,
-            "configured {configured}, measured {measured} ± {uncertainty}"
-        );
+        mostly(|| {
+            assert!(
+                (measured - configured).abs() <= uncertainty && uncertainty < 24.0,
+                "configured {configured}, measured {measured} ± {uncertainty}"
+            );
+        });
         for running in [send, plays] {
             running.signal("-INT");
             running.end().well();
@@ -197,7 +207,7 @@ fn the_latency_is_the_configured_one_by_another_programs_recording() {
         // the latency is from converter to converter.
         let configured = frames(400) - 2 * QUANTUM;
         let exact = delays.iter().filter(|delay| **delay == configured).count();
-        assert!(exact > delays.len() / 2, "not {configured} frames but {delays:?}");
+        mostly(|| assert!(exact > delays.len() / 2, "not {configured} frames but {delays:?}"));
     });
 }
 
@@ -224,7 +234,10 @@ fn the_graph_is_told_what_the_network_takes() {
         });
         let node = node(&objects, name).unwrap();
         match &node["info"]["params"]["ProcessLatency"][0] {
-            Value::Null => skipped(test, "PipeWire before 1.4 shows no ProcessLatency of streams"),
+            Value::Null if desktop.is_before([1, 4, 0]) => {
+                let why = "PipeWire before 1.4 shows no ProcessLatency of streams";
+                skipped(Lack::Package, test, why);
+            }
             process => assert_eq!(process["ns"], told, "{process:#}"),
         }
     }
@@ -411,7 +424,10 @@ fn lab_delay_measures_what_another_program_records() {
         let near =
             recorded.iter().filter(|frames| (**frames as f64 - measured).abs() <= uncertainty);
         let near = near.count();
-        assert!(near > recorded.len() / 2, "{measured} ± {uncertainty}, and recorded {recorded:?}");
+        mostly(|| {
+            let told = format!("{measured} ± {uncertainty}, and recorded {recorded:?}");
+            assert!(near > recorded.len() / 2, "{told}");
+        });
     });
 }
 
@@ -421,10 +437,74 @@ fn lab_delay_is_nothing_where_two_nodes_are_linked_directly() {
         let test = "lab_delay_is_nothing_where_two_nodes_are_linked_directly";
         let Some(desktop) = Desktop::start(test) else { return };
         let lab = lab(&desktop, "pipewire:Marks", "pipewire:Ear", 10);
-        desktop.node("Marks", 2);
-        desktop.node("Ear", 4);
+        for (name, ports) in [("Marks", 2), ("Ear", 4)] {
+            desktop.node(name, ports);
+            desktop.runs(name);
+        }
         desktop.link("Marks:capture_FL", "Ear:playback_FL");
         let (measured, uncertainty) = delay(lab);
-        assert!(measured.abs() <= uncertainty, "{measured} ± {uncertainty}");
+        mostly(|| assert!(measured.abs() <= uncertainty, "{measured} ± {uncertainty}"));
     });
+}
+
+#[test]
+fn what_is_played_to_an_rtp_sink_of_pipewire_is_heard_bit_for_bit_to_the_last_frame() {
+    let test = "what_is_played_to_an_rtp_sink_of_pipewire_is_heard_bit_for_bit_to_the_last_frame";
+    let port = free_udp_ports();
+    let sink = format!(
+        "{{ name = libpipewire-module-rtp-sink args = {{ source.ip = 127.0.0.1 sap.ip = 127.0.0.1
+            destination.ip = 127.0.0.1 destination.port = {port} audio.format = S24BE
+            stream.props = {{ node.name = Abroad media.class = Audio/Sink }} }} }}"
+    );
+    let Some(desktop) = Desktop::with_modules(&sink, test) else { return };
+    let _turn = beside();
+    // With silence after it: its last frames leave once they fill a packet.
+    let sent = noise(&desktop, 1500);
+    let line = format!(
+        "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --report json {SHAPE} {BOTH} \
+         --format l24 --payload-type 127"
+    );
+    let recv = desktop.taut(&line).start().listening();
+    desktop.node("Abroad", 2);
+    desktop.pw_cat("--playback --target Abroad sent.wav").run().well();
+    recv.signal("-INT");
+    recv.end().report().missed_nothing();
+    Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
+}
+
+/// Announces what is described in a file to an `rtp-source` of PipeWire that hears of streams so
+/// (RFC 2974 §6): later ones are told in their configuration.
+fn announce(description: &std::path::Path, port: u16) {
+    let mut packet = vec![0x20, 0, 0x12, 0x34, 127, 0, 0, 1];
+    packet.extend(b"application/sdp\0");
+    packet.extend(std::fs::read(description).unwrap());
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.send_to(&packet, (Ipv4Addr::LOCALHOST, port)).unwrap();
+}
+
+#[test]
+fn an_rtp_source_of_pipewire_hears_packets_without_our_header_extension() {
+    let test = "an_rtp_source_of_pipewire_hears_packets_without_our_header_extension";
+    let (port, announcements) = (free_udp_ports(), free_udp_ports());
+    let source = format!(
+        "{{ name = libpipewire-module-rtp-source args = {{ sap.ip = 127.0.0.1 sap.port = {announcements}
+            source.ip = 127.0.0.1 source.port = {port} audio.format = S24BE sess.latency.msec = 300
+            stream.props = {{ node.name = \"file:sent.wav\" media.class = Audio/Source }} }} }}"
+    );
+    let Some(desktop) = Desktop::with_modules(&source, test) else { return };
+    let _turn = beside();
+    let sent = noise(&desktop, 4000);
+    let to = format!("rtp://127.0.0.1:{port} --format l24 --no-stamps");
+    let describe = format!("send --input file:sent.wav --to {to} --sdp stream.sdp --duration 1ms");
+    desktop.taut(&describe).run().well();
+    announce(&desktop.folder().join("stream.sdp"), announcements);
+    desktop.node("file:sent.wav", 2);
+    let record = desktop.pw_cat("--record --target file:sent.wav --format s16 heard.wav").start();
+    desktop.wait_for("a recorder", |objects| is_linked(objects, "file:sent.wav", "pw-cat"));
+    send(&desktop, "file:sent.wav", &to).end().well();
+    stop(record);
+    // It follows our card by resampling, so that no frame is as it was.
+    let heard = Sound::read(&desktop.folder().join("heard.wav"));
+    let sounding = (0..heard.frames()).filter(|at| heard.frame(*at)[0] != 0).count();
+    assert!(sounding * 2 > sent.frames(), "{sounding} of {} frames sound", sent.frames());
 }

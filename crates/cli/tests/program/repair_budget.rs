@@ -1,6 +1,5 @@
 //! The time in which packets are repaired: what it is capped to, and what is said of it.
 
-use crate::common::host::timed;
 use crate::common::lab::Lab;
 use crate::common::program::{taut, words};
 use crate::common::{Folder, Onlooker, beside, loopback};
@@ -64,25 +63,19 @@ fn a_budget_beyond_what_packets_reach_is_capped_and_told_of() {
 
 #[test]
 fn a_receiver_whose_latency_has_no_time_for_repairs_says_so_once() {
-    timed(|| {
-        let mut lab = Lab::straight();
-        let send = "--input tone:440 --latency 36ms --redundancy red:1 --duration 3s --no-witness";
-        let short = lab.carry(send, "--latency 6ms --no-witness");
-        let told = |notes: &[&str]| {
-            let about =
-                |note: &&&str| note.contains("what packets carry repairs others up to 32ms");
-            notes
-                .iter()
-                .filter(about)
-                .map(|note| note.contains("--latency 36ms"))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(told(&short.heard.notes()), [true], "{short}");
-        assert_eq!(short.heard.nanos("/repair/window_ns"), 32_000_000, "{short}");
-        assert_eq!(short.heard.nanos("/repair/needs_ns"), 36_000_000, "{short}");
-        let promised = lab.carry(send, "--no-witness");
-        assert!(told(&promised.heard.notes()).is_empty(), "{promised}");
-    });
+    let _turn = beside();
+    let mut lab = Lab::straight();
+    let send = "--input tone:440 --latency 36ms --redundancy red:1 --duration 3s --no-witness";
+    let short = lab.carry(send, "--latency 6ms --no-witness");
+    let told = |notes: &[&str]| {
+        let about = |note: &&&str| note.contains("what packets carry repairs others up to 32ms");
+        notes.iter().filter(about).map(|note| note.contains("--latency 36ms")).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&short.heard.notes()), [true], "{short}");
+    assert_eq!(short.heard.nanos("/repair/window_ns"), 32_000_000, "{short}");
+    assert_eq!(short.heard.nanos("/repair/needs_ns"), 36_000_000, "{short}");
+    let promised = lab.carry(send, "--no-witness");
+    assert!(told(&promised.heard.notes()).is_empty(), "{promised}");
 }
 
 #[test]

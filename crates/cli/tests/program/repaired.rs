@@ -24,7 +24,7 @@ fn gaps(sent: &Sound, heard: &Sound) -> (usize, usize) {
 }
 
 /// Roc Toolkit on the same kind of cable with the same loss leaves 7 to 13 gaps a minute at 8.5 ms.
-/// The median of three runs is judged: a host that runs other things delays packets, too.
+/// The median of three runs is judged, of which a host that freezes once spoils one at most.
 #[test]
 fn five_percent_of_loss_leaves_fewer_gaps_at_eight_milliseconds_than_roc_does() {
     timed(|| {
@@ -44,13 +44,10 @@ fn five_percent_of_loss_leaves_fewer_gaps_at_eight_milliseconds_than_roc_does() 
             let (runs, frames) = gaps(&sent, &lab.heard());
             assert!(recv.count("repaired") > 350, "{:#}", recv.0);
             assert_eq!(send.stream("/redundancy/symbols"), 3, "{:#}", send.0);
-            // What a stall of the whole host overlaps, no program could have played: each makes one gap
-            // at most.
-            let ours = runs.saturating_sub(recv.stalls() as usize);
-            told.push((ours, runs, frames, recv.count("repaired"), recv.count("lost")));
+            told.push((runs, frames, recv.count("repaired"), recv.count("lost")));
         }
         told.sort_unstable();
-        println!("gaps in 10 s (less the host's, all, frames, repaired, lost): {told:?}");
+        println!("gaps in 10 s (all, frames, repaired, lost): {told:?}");
         assert!(6 * told[1].0 < 7, "{told:?}");
     });
 }

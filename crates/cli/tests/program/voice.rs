@@ -4,7 +4,7 @@
 use std::process::{Command, Stdio};
 
 use crate::common::program::{Running, call, taut, words};
-use crate::common::{Folder, PATIENT, beside, free_udp_ports, loopback, skipped};
+use crate::common::{Folder, Lack, PATIENT, beside, free_udp_ports, loopback, skipped};
 
 /// `taut` whose answers nobody reads: its status, and what it said.
 fn unread(folder: &Folder, line: &str) -> (Option<i32>, String) {
@@ -66,8 +66,14 @@ fn unprivileged(test: &str, line: &str) -> Option<Running> {
     let taut = env!("CARGO_BIN_EXE_taut");
     let without = ["--bounding-set", "-sys_nice", "--"];
     let can = Command::new("setpriv").args(without).arg("true").output();
-    if !can.is_ok_and(|output| output.status.success()) {
-        skipped(test, "setpriv cannot take a capability away: run as root, with util-linux");
+    let why = match can {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(String::from_utf8_lossy(&output.stderr).into_owned()),
+        Err(why) => Some(why.to_string()),
+    };
+    if let Some(why) = why {
+        let why = format!("setpriv of util-linux, as root, takes a capability away: {why}");
+        skipped(Lack::told_by(&why), test, &why);
         return None;
     }
     Some(call("setpriv", without).and([taut]).and(words(line)).start())

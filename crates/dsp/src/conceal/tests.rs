@@ -149,7 +149,8 @@ fn each_channel_goes_on_by_itself_and_those_beyond_sixteen_fade() {
 
 #[test]
 fn every_rate_is_concealed() {
-    for rate in [8000, 44_100, 88_200, 96_000, 192_000] {
+    let rates = [8000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 88_200, 96_000, 192_000];
+    for rate in rates {
         let mut concealer = Concealer::new(1, rate);
         let frames = rate as usize / 10;
         let phase = |at: usize| 2.0 * PI * 440.0 * at as f64 / f64::from(rate);

@@ -19,6 +19,7 @@ use tautline_io::clock::{now, sleep_until};
 use tautline_io::pair::open_pair;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
+use tautline_proto::asks::Limits;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::{Cycle, Settings, Side, Stop};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
@@ -129,7 +130,13 @@ impl Ours {
                 skipped: Frames::ZERO,
             };
             let (now, playback, xruns) = (now(), Side::absent(), 0);
-            sender.process.process(&mut Cycle { now, capture: captured, playback, xruns });
+            sender.process.process(&mut Cycle {
+                now,
+                capture: captured,
+                playback,
+                xruns,
+                clock: None,
+            });
         }
         let sent = processor();
         // What is played came two periods ago, as where there is a network between.
@@ -149,7 +156,7 @@ impl Ours {
         let playback =
             Side { samples: &mut samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
         let (now, capture) = (now(), Side::absent());
-        self.receiver.process.process(&mut Cycle { now, capture, playback, xruns: 0 });
+        self.receiver.process.process(&mut Cycle { now, capture, playback, xruns: 0, clock: None });
         black_box(&samples);
     }
 
@@ -226,6 +233,7 @@ fn send(to: SocketAddr, stop: Stop) -> (Loan, JoinHandle<Report>) {
         stamps: true,
         redundancy: tautline_proto::redundancy::Regulator::OFF,
         repair_budget: None,
+        limits: Limits::default(),
         gain: Gain::UNITY,
         map: ChannelMap::identity(2),
         device: DEVICE,

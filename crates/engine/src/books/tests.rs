@@ -12,6 +12,13 @@ fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_millis(millis)
 }
 
+/// Each from, to, and how often.
+fn faults(all: &[(i64, i64, u64)]) -> Faults {
+    let mut faults = Faults::NONE;
+    all.iter().for_each(|(from, to, count)| faults.add(at(*from), at(*to), *count));
+    faults
+}
+
 fn status(millis: i64, (late, lost, xruns): (u64, u64, u64)) -> RxStatus {
     let sample = tautline_dsp::format::SampleFormat::L24;
     RxStatus {
@@ -19,6 +26,8 @@ fn status(millis: i64, (late, lost, xruns): (u64, u64, u64)) -> RxStatus {
         counters: Counters { late, lost, ..Counters::default() },
         link: LinkCounters::default(),
         receiving: None,
+        ways: Default::default(),
+        stranger: None,
         format: StreamFormat {
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
@@ -29,7 +38,7 @@ fn status(millis: i64, (late, lost, xruns): (u64, u64, u64)) -> RxStatus {
         basis: None,
         xruns,
         said_goodbye: false,
-        faults: (late + lost + xruns > 0).then(|| Faults { from: at(millis - 10), to: at(millis) }),
+        faults: faults(&[(millis - 10, millis, late + lost + xruns)]),
         unbooked: 0,
         card: None,
         expected: 0,
@@ -38,6 +47,7 @@ fn status(millis: i64, (late, lost, xruns): (u64, u64, u64)) -> RxStatus {
         quiet: false,
         drift: None,
         out_of_reach: false,
+        need: None,
     }
 }
 
@@ -68,10 +78,19 @@ fn faults_in_a_stall_of_all_cores_are_the_hosts() {
 
 #[test]
 fn a_packet_that_was_under_way_in_a_stall_is_the_hosts_and_one_that_was_not_is_not() {
-    let faults = Some(Faults { from: at(948), to: at(1_000) });
+    let faults = faults(&[(948, 1_000, 4)]);
     let statuses = [status(990, (0, 0, 0)), RxStatus { faults, ..status(1_000, (0, 4, 0)) }];
     assert_eq!(judged(&statuses, &stalled(945, 950)), 4);
     assert_eq!(judged(&statuses, &stalled(900, 930)), 0);
+}
+
+#[test]
+fn a_stall_answers_for_the_faults_that_it_overlaps_and_for_no_other_of_their_window() {
+    // Packets that were late all the time, and two that were under way in a stall of 5 ms.
+    let faults = faults(&[(900, 920, 40), (930, 950, 2), (955, 975, 40), (980, 1_000, 18)]);
+    let statuses = [status(890, (0, 0, 0)), RxStatus { faults, ..status(1_000, (100, 0, 0)) }];
+    assert_eq!(judged(&statuses, &stalled(945, 950)), 2);
+    assert_eq!(judged(&statuses, &stalled(915, 956)), 82);
 }
 
 #[test]
@@ -97,6 +116,56 @@ fn a_witness_that_speaks_after_the_fault_is_heard() {
     let witness = stalled(991, 999);
     books.stand(status(1_010, (0, 5, 0)), |from, to| witness.overlaps(from, to));
     assert_eq!(books.host_stalled, 5);
+}
+
+/// A packet that was played so long after it was captured, if that is known.
+fn passage(total: Option<Span>) -> Passage {
+    let (arrival, dac) = (at(1_000), at(1_010));
+    let capture = total.map(|total| dac - total);
+    Passage {
+        media: MediaTime::ZERO,
+        origin: capture.map(|capture| tautline_proto::ledger::Origin { capture, sender: None }),
+        reference: capture,
+        arrival,
+        read: arrival,
+        taken: arrival,
+        written: arrival,
+        resample: Span::ZERO,
+        dac,
+        late: false,
+    }
+}
+
+#[test]
+fn a_clock_that_was_known_while_packets_were_played_stays_known_of_them() {
+    let mut books = Books::new();
+    let with = |basis| RxStatus { basis: Some(basis), ..status(990, (0, 0, 0)) };
+    books.stand(with(Basis::Clock), |_, _| false);
+    books.promise(&passage(Some(Span::from_millis(20))));
+    // The sender is gone, and in ten seconds its clock is as good as unknown.
+    books.stand(with(Basis::Arrival), |_, _| false);
+    assert_eq!(books.basis(), Some(Basis::Clock));
+}
+
+#[test]
+fn packets_whose_capture_nobody_knows_are_counted_beside_the_latency() {
+    let mut books = Books::new();
+    (0..3).for_each(|_| books.promise(&passage(None)));
+    assert_eq!((books.basis(), books.unmapped), (Some(Basis::Arrival), 3));
+    assert_eq!(books.latency().0.count(), 0);
+}
+
+#[test]
+fn a_latency_is_the_devices_word_or_when_it_was_due_unless_it_is_heard() {
+    for word in [Word::Device, Word::Due] {
+        let mut books = Books::new();
+        books.word = word;
+        books.promise(&passage(Some(Span::from_millis(20))));
+        assert_eq!(books.by(), word.name());
+        let (media, measured) = (MediaTime::ZERO, Span::from_millis(20));
+        books.found(Found { media, measured, error: Span::ZERO });
+        assert_eq!(books.by(), "sound");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ impl Desk {
     /// Another latency, at once. Answers with the latency that it then has.
     pub(crate) fn set_latency(&mut self, wanted: Wanted, device: &Settings) -> Answer {
         let packing_age = self.announced.map(|announced| announced.packing_age);
+        let packing_age = packing_age.or(self.needs.packet());
         let least = least_latency(packing_age.unwrap_or(self.config.format.ptime()), device);
         let promised = self.announced.map_or(self.link_offset, |announced| announced.link_offset);
         let (rule, link_offset) = match wanted {
@@ -34,6 +35,8 @@ impl Desk {
             }
             Wanted::Auto => (LatencyRule::Arrivals, self.arrivals.start_at(self.link_offset)),
         };
+        let raises = rule == LatencyRule::Sender;
+        self.commands.push(Command::Raises(raises)).map_err(|_| BUSY)?;
         self.commands.push(Command::LinkOffset(link_offset)).map_err(|_| BUSY)?;
         (self.rule, self.link_offset) = (rule, link_offset);
         Ok(link_offset.to_string())
@@ -51,8 +54,10 @@ impl Desk {
     /// Takes the place of `other`: what was chosen there is kept here.
     pub(crate) fn inherit(&mut self, other: &Self) {
         (self.own, self.rule) = (other.own, other.rule);
+        self.books.word = other.books.word;
         let link_offset = other.link_offset.min(self.longest);
         if self.rule != LatencyRule::Sender
+            && self.commands.push(Command::Raises(false)).is_ok()
             && self.commands.push(Command::LinkOffset(link_offset)).is_ok()
         {
             self.link_offset = link_offset;

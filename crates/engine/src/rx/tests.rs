@@ -96,7 +96,7 @@ fn incoming(queue: &Queue) -> Incoming {
         loud: LocalTime::ZERO,
         alive: false,
         muted: false,
-        faults: None,
+        faults: Faults::NONE,
         unbooked: 0,
         paths: Paths::default(),
     }
@@ -120,6 +120,7 @@ impl World {
             one: vec![0.0; PACKET].into(),
             sum: vec![0.0; PACKET].into(),
             passages: Passages::with_capacity(16),
+            mouth: None,
             xruns: 0,
             woke: LocalTime::ZERO,
             told: LocalTime::ZERO,
@@ -153,7 +154,7 @@ impl World {
             let samples = &mut block;
             let mut side = Side { samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
             self.mixer.obey();
-            self.mixer.play(&mut side, now);
+            self.mixer.play(&mut side, now, None);
             self.played.extend_from_slice(&block);
             self.tick += 1;
         }
@@ -194,6 +195,31 @@ fn one_stream_comes_out_bit_for_bit() {
         world.play(3, &[0]);
         assert!(world.play(10, &[0]).iter().all(|sample| *sample == level));
     }
+}
+
+#[test]
+fn the_mixer_says_whose_sound_the_sum_is() {
+    let mut world = World::new(Select::Mix, &[0.25, 0.25, 0.0]);
+    let (mut hearing, _ear, mouth) = crate::sound::hearing(Rate::HZ_48000, 1);
+    world.mixer.mouth = Some(mouth);
+    let found = |world: &World| {
+        let mouth = world.mixer.mouth.as_ref().unwrap();
+        [0, 1, 2].map(|place| mouth.may_be_found(place, 3))
+    };
+    let at = |world: &World| LocalTime::ZERO + TICK.times(i64::from(world.tick)) + LATENCY - TICK;
+    world.play(20, &[0, 2]);
+    let alone = at(&world);
+    assert_eq!(found(&world), [true, false, false], "the third is silent");
+    world.play(20, &[0, 1, 2]);
+    let mixed = at(&world);
+    assert_eq!(found(&world), [false; 3]);
+    world.play(100, &[1, 2]);
+    assert_eq!(found(&world), [false, true, false], "the first has ended");
+    hearing.listen();
+    let only = |place, from, to| hearing.voices.only(place, from, to);
+    assert!(only(0, LocalTime::ZERO, alone) && !only(1, LocalTime::ZERO, alone));
+    assert!(!only(0, mixed, mixed) && !only(1, mixed, mixed));
+    assert!(only(1, at(&world), at(&world)) && !only(0, at(&world), at(&world)));
 }
 
 #[test]
@@ -278,7 +304,7 @@ fn a_block_longer_than_the_room_is_filled_in_pieces() {
     let meets = now + LATENCY - TICK;
     let mut side =
         Side { samples: &mut samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
-    world.mixer.play(&mut side, now);
+    world.mixer.play(&mut side, now, None);
     assert!(samples.iter().all(|sample| *sample == 0.5));
 }
 

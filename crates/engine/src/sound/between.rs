@@ -1,6 +1,7 @@
 //! Finds sound that was resampled on its way: it lies between the frames that packets brought, and
 //! its frames are further apart or closer together than theirs.
 
+use tautline_dsp::fit::{Likeness, Nudge, nudge};
 use tautline_dsp::resample::{Quality, Resampler, Step};
 use tautline_proto::time::{FineFrames, Frames, MediaPoint, MediaTime};
 
@@ -76,7 +77,7 @@ impl Between {
             core::mem::swap(&mut self.here, &mut self.after);
             self.render(brought, guess, (away + APART, drift));
             core::mem::swap(&mut self.here, &mut self.after);
-            let (further, faster) = self.refine(samples)?;
+            let Nudge { further, faster } = nudge(samples, (&self.here, &self.after), APART)?;
             away += further.clamp(-1.0, 1.0);
             drift = (drift + faster).clamp(-MOST_DRIFT, MOST_DRIFT);
         }
@@ -102,28 +103,6 @@ impl Between {
         self.resampler.set_fraction(((away - whole) * FineFrames::ONE as f64) as u32);
         self.resampler.pull(&mut self.here, Step::from_ppm(drift * 1e6));
     }
-
-    /// One round of Gauss and Newton: gain, distance and drift that together leave the least of the
-    /// window, each small. How much further and faster that is.
-    fn refine(&self, samples: &[f32]) -> Option<(f64, f64)> {
-        let (mut squares, mut products) = ([[0.0_f64; 3]; 3], [0.0_f64; 3]);
-        for (index, ((heard, here), after)) in
-            samples.iter().zip(&self.here).zip(&self.after).enumerate()
-        {
-            let here = f64::from(*here);
-            let slope = (f64::from(*after) - here) / APART;
-            // The drift in units of a window, so that all three are alike in size.
-            let terms = [here, slope, slope * index as f64 / WINDOW as f64];
-            for (row, term) in terms.iter().enumerate() {
-                products[row] += term * f64::from(*heard);
-                for (column, other) in terms.iter().enumerate() {
-                    squares[row][column] += term * other;
-                }
-            }
-        }
-        let [gain, further, faster] = solve(squares, products)?;
-        (gain > 0.0).then(|| (further / gain, faster / gain / WINDOW as f64))
-    }
 }
 
 /// The place within reach of `guess` that is most alike, if any is.
@@ -136,67 +115,4 @@ fn nearest(samples: &[f32], brought: &Brought, guess: MediaTime) -> Option<f64> 
     let likely =
         (-NEAR..=NEAR).map(|away| (away, alike(away))).filter(|(_, alike)| *alike >= LIKELY);
     likely.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(away, _)| away as f64)
-}
-
-/// How alike sound that was heard is to sound that it may come from.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Likeness {
-    /// Energy of what was heard and of the other, and the sum of their products.
-    heard: f64,
-    other: f64,
-    both: f64,
-}
-
-impl Likeness {
-    /// Of these samples: heard, and of the other.
-    pub(super) fn of(samples: impl Iterator<Item = (f32, f32)>) -> Self {
-        let mut sums = Self { heard: 0.0, other: 0.0, both: 0.0 };
-        for (heard, other) in samples {
-            let (heard, other) = (f64::from(heard), f64::from(other));
-            sums.heard += heard * heard;
-            sums.other += other * other;
-            sums.both += heard * other;
-        }
-        sums
-    }
-
-    /// The volume at which the other is most like it.
-    pub(super) fn gain(&self) -> f64 {
-        self.both / self.other
-    }
-
-    /// From −1 to 1; NaN where there is a hole.
-    fn correlation(&self) -> f64 {
-        self.both / (self.heard * self.other).sqrt()
-    }
-
-    /// The part of what was heard that is left when the other, at that volume, is taken from it.
-    pub(super) fn left_over(&self) -> f64 {
-        // A hole makes all NaN; that and sound upside down is no match.
-        if self.other > 0.0 && self.both > 0.0 {
-            1.0 - self.gain() * self.both / self.heard
-        } else {
-            f64::INFINITY
-        }
-    }
-}
-
-/// Solves three linear equations by Cramer's rule; `None` where they say nothing.
-fn solve(rows: [[f64; 3]; 3], right: [f64; 3]) -> Option<[f64; 3]> {
-    let determinant = |m: &[[f64; 3]; 3]| {
-        m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1])
-            - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
-            + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0])
-    };
-    let whole = determinant(&rows);
-    let says = whole.abs() > 0.0;
-    says.then(|| {
-        [0, 1, 2].map(|column| {
-            let mut replaced = rows;
-            for (row, value) in replaced.iter_mut().zip(right) {
-                row[column] = value;
-            }
-            determinant(&replaced) / whole
-        })
-    })
 }

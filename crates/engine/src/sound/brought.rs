@@ -4,29 +4,31 @@ use tautline_proto::time::{Frames, MediaTime};
 
 /// The newest frames that packets brought; NaN where nothing came.
 pub(super) struct Brought {
+    /// Of a power of two, once anything was brought.
     samples: Box<[f32]>,
+    room: usize,
     until: Option<MediaTime>,
 }
 
 impl Brought {
     /// Remembers at least so many frames.
     pub(super) fn new(frames: Frames) -> Self {
-        let ring = frames.as_len().max(1).next_power_of_two();
-        Self { samples: vec![f32::NAN; ring].into(), until: None }
+        let room = frames.as_len().max(1).next_power_of_two();
+        Self { samples: Box::default(), room, until: None }
     }
 
     /// Frames that are remembered.
     fn room(&self) -> Frames {
-        Frames::from_len(self.samples.len())
+        Frames::from_len(self.room)
     }
 
     fn slot(&self, frame: MediaTime) -> usize {
-        frame.as_frames() as usize & (self.samples.len() - 1)
+        frame.as_frames() as usize & (self.room - 1)
     }
 
     /// The frame's sample, or NaN.
     pub(super) fn at(&self, frame: MediaTime) -> f32 {
-        self.samples[self.slot(frame)]
+        self.samples.get(self.slot(frame)).copied().unwrap_or(f32::NAN)
     }
 
     /// The samples from this frame on, without end.
@@ -36,6 +38,9 @@ impl Brought {
 
     /// A packet brought `samples`, from `media` on.
     pub(super) fn write(&mut self, media: MediaTime, samples: &[f32]) {
+        if self.samples.is_empty() {
+            self.samples = vec![f32::NAN; self.room].into();
+        }
         let end = media + Frames::from_len(samples.len());
         let mut hole = self.until.unwrap_or(media);
         // Far ahead nothing that was known is near any more; far back another stream began.

@@ -6,7 +6,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 #[derive(Debug, Clone, Copy)]
 struct Mark<At> {
     at: At,
-    frames: usize,
+    frames: u32,
 }
 
 /// Two rings: runs of samples, and where or when each begins.
@@ -40,7 +40,7 @@ impl<At> Writer<At> {
         let Ok(chunk) = self.samples.write_chunk_uninit(frames) else { return };
         if chunk.fill_from_iter(picked) == frames {
             // There was room a moment ago, and nobody else writes.
-            let _ = self.marks.push(Mark { at, frames });
+            let _ = self.marks.push(Mark { at, frames: frames as u32 });
         }
     }
 }
@@ -54,7 +54,7 @@ impl<At> Reader<At> {
     /// Takes every run. Allocates where one goes over the ring's end.
     pub fn read(&mut self, mut take: impl FnMut(At, &[f32])) {
         while let Ok(mark) = self.marks.pop() {
-            let Ok(chunk) = self.samples.read_chunk(mark.frames) else { return };
+            let Ok(chunk) = self.samples.read_chunk(mark.frames as usize) else { return };
             let (head, tail) = chunk.as_slices();
             if tail.is_empty() {
                 take(mark.at, head);

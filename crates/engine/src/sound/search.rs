@@ -1,9 +1,11 @@
 //! Finds a window of sound in what packets brought: the only place that it can come from, or none.
 
+use tautline_dsp::fit::Likeness;
 use tautline_proto::time::{Frames, MediaTime};
 
-use super::between::{Between, Likeness, Origin, WINDOW};
+use super::between::{Between, Origin, WINDOW};
 use super::brought::Brought;
+use super::unfound::Why;
 
 /// The part of a window's energy that may be left over: −60 dB, well above the rounding of a volume
 /// and well below anything but the same sound.
@@ -23,26 +25,71 @@ const STRIDE: usize = 389;
 /// How far from the last place a search begins, in frames: cards drift by less from one window to
 /// the next, and a slip is one.
 const NEAR: i64 = 8;
-/// After windows that were found nowhere, the wide search rests for so many at most: other sound is
-/// mixed in, and looking for it again and again costs time.
-const MOST_REST: u32 = 16;
+/// After so many windows in a row that were found nowhere, those searches rest that cost time; the
+/// search between frames later, since a hole in every other window is no reason to give resampled
+/// sound up.
+const WIDE_PATIENCE: u32 = 1;
+const BETWEEN_PATIENCE: u32 = 8;
+/// The binary logarithm of the most windows that they rest for.
+const MOST_REST: u32 = 4;
+
+/// When a search that costs time is worth it: each failure doubles the rest that follows.
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    patience: u32,
+    failures: u32,
+    left: u32,
+}
+
+impl Rest {
+    const fn after(patience: u32) -> Self {
+        Self { patience, failures: 0, left: 0 }
+    }
+
+    /// Whether to search this window.
+    fn is_over(&mut self) -> bool {
+        let over = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        over
+    }
+
+    fn fail(&mut self) {
+        self.failures += 1;
+        self.left = match self.failures.checked_sub(self.patience) {
+            Some(more) => 1 << more.min(MOST_REST),
+            None => 0,
+        };
+    }
+
+    fn end(&mut self) {
+        (self.failures, self.left) = (0, 0);
+    }
+}
 
 /// Where the sound was found last, against where the books put it.
 pub(super) struct Search {
     /// How far from there it is looked for, in frames.
     reach: i64,
     last: i64,
-    /// Windows for which the wide search rests, and for how many it will after the next failure.
-    rests: u32,
-    patience: u32,
+    /// Of the search at every place, and of the search between frames.
+    wide: Rest,
+    fine: Rest,
     /// Looks for sound that was resampled, once there is any: its kernel takes milliseconds to be
     /// laid out, which a receiver that starts does not wait for.
     between: Option<Between>,
     /// What drift the last such sound had.
     drift: f64,
-    /// Wide searches so far.
     #[cfg(test)]
-    pub(super) wide: u64,
+    pub(super) tried: Tried,
+}
+
+/// Windows that were no silence, and how many of them were searched in the ways that cost time.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(super) struct Tried {
+    pub(super) windows: u64,
+    pub(super) between: u64,
+    pub(super) everywhere: u64,
 }
 
 impl Search {
@@ -50,39 +97,39 @@ impl Search {
         Self {
             reach: reach.count(),
             last: 0,
-            rests: 0,
-            patience: 1,
+            wide: Rest::after(WIDE_PATIENCE),
+            fine: Rest::after(BETWEEN_PATIENCE),
             between: None,
             drift: 0.0,
             #[cfg(test)]
-            wide: 0,
+            tried: Tried::default(),
         }
     }
 
-    /// Where `samples`, a whole window, come from; the books say from `guess`. `None` where it is
-    /// silent, found nowhere, or found twice, as a tone is.
+    /// Where `samples`, a whole window, come from; the books say from `guess`. Or why that
+    /// cannot be said.
     pub(super) fn place(
         &mut self,
         samples: &[f32],
         brought: &Brought,
         guess: MediaTime,
-    ) -> Option<Origin> {
-        let window = Window::new(samples, brought)?;
+    ) -> Result<Origin, Why> {
+        let window = Window::new(samples, brought).ok_or(Why::Silent)?;
+        #[cfg(test)]
+        {
+            self.tried.windows += 1;
+        }
         let near = outwards(NEAR).map(|away| guess + Frames::new(self.last + away));
         let Some(first) = near.into_iter().find(|place| window.matches(*place)) else {
-            let from = guess + Frames::new(self.last);
-            let between = self.between.get_or_insert_with(Between::new);
-            let found = between.place(samples, brought, (from, self.drift));
-            self.drift = found.map_or(0.0, |origin| origin.drift);
-            return match found {
-                Some(origin) => self.take_resampled(origin, &window, guess),
+            return match self.look_between(samples, brought, guess) {
+                Some(origin) => self.take_resampled(origin, &window, guess).ok_or(Why::Repeats),
                 None => {
-                    let first = self.look_everywhere(&window, guess)?;
-                    self.take(&window, first, guess).map(Origin::from)
+                    let first = self.look_everywhere(&window, guess).ok_or(Why::Unlike)?;
+                    self.take(&window, first, guess).map(Origin::from).ok_or(Why::Repeats)
                 }
             };
         };
-        self.take(&window, first, guess).map(Origin::from)
+        self.take(&window, first, guess).map(Origin::from).ok_or(Why::Repeats)
     }
 
     /// Takes a window that matches at `first`, unless it matches elsewhere, too.
@@ -93,7 +140,7 @@ impl Search {
         guess: MediaTime,
     ) -> Option<MediaTime> {
         let best = window.settle(first);
-        (self.rests, self.patience) = (0, 1);
+        self.rest_no_more();
         self.last = (best - guess).count().clamp(-self.reach, self.reach);
         let others = window.neighbours(best, self.reach);
         let twice = outwards(self.reach)
@@ -129,27 +176,53 @@ impl Search {
                 return None;
             }
         }
-        (self.rests, self.patience) = (0, 1);
+        self.rest_no_more();
         self.last = (best - guess).count().clamp(-self.reach, self.reach);
         Some(origin)
     }
 
-    fn look_everywhere(&mut self, window: &Window<'_>, guess: MediaTime) -> Option<MediaTime> {
-        if self.rests > 0 {
-            self.rests -= 1;
+    fn look_between(
+        &mut self,
+        samples: &[f32],
+        brought: &Brought,
+        guess: MediaTime,
+    ) -> Option<Origin> {
+        if !self.fine.is_over() {
             return None;
         }
         #[cfg(test)]
         {
-            self.wide += 1;
+            self.tried.between += 1;
+        }
+        let from = guess + Frames::new(self.last);
+        let between = self.between.get_or_insert_with(Between::new);
+        let found = between.place(samples, brought, (from, self.drift));
+        self.drift = found.map_or(0.0, |origin| origin.drift);
+        if found.is_none() {
+            self.fine.fail();
+        }
+        found
+    }
+
+    fn look_everywhere(&mut self, window: &Window<'_>, guess: MediaTime) -> Option<MediaTime> {
+        if !self.wide.is_over() {
+            return None;
+        }
+        #[cfg(test)]
+        {
+            self.tried.everywhere += 1;
         }
         let all = outwards(self.reach).map(|away| guess + Frames::new(away));
         let found = all.into_iter().find(|place| window.matches(*place));
         if found.is_none() {
-            self.rests = self.patience;
-            self.patience = (2 * self.patience).min(MOST_REST);
+            self.wide.fail();
         }
         found
+    }
+
+    fn rest_no_more(&mut self) {
+        self.wide.end();
+        self.fine.end();
     }
 }
 

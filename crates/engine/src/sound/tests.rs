@@ -2,7 +2,9 @@
 
 use super::*;
 use core::f64::consts::TAU;
+use tautline_proto::device::Listener;
 use tautline_proto::ledger::Origin;
+use tautline_proto::time::Frames;
 
 /// Frames of a packet, and of the card's period.
 const BLOCK: usize = 48;
@@ -14,6 +16,8 @@ const ROUNDING: Span = Span::from_nanos(2);
 
 struct World {
     rate: Rate,
+    hearing: Hearing,
+    mouth: Mouth,
     measurement: Measurement,
     tap: PacketTap,
     ear: Ear,
@@ -28,8 +32,9 @@ fn at(rate: Rate, frame: i64) -> LocalTime {
 impl World {
     fn new(hertz: u32) -> Self {
         let rate = Rate::new(hertz).unwrap();
-        let (measurement, tap, ear) = measurement(rate, 1, 0, Span::from_millis(100));
-        Self { rate, measurement, tap, ear, found: Vec::new() }
+        let (hearing, ear, mouth) = hearing(rate, 1);
+        let (measurement, tap) = measurement(rate, 0, 0, Span::from_millis(100));
+        Self { rate, hearing, mouth, measurement, tap, ear, found: Vec::new() }
     }
 
     /// A packet that brings `samples` from `frame` on, to be heard when the card is at `frame`.
@@ -44,7 +49,7 @@ impl World {
         let origin = Some(Origin { capture: dac - LATENCY, sender: None });
         let (media, arrival) = (MediaTime::from_frames(frame as i64), dac);
         let (read, taken, written) = (dac, dac, dac);
-        self.measurement.expect(&Passage {
+        let passage = Passage {
             media,
             origin,
             reference: origin.map(|origin| origin.capture),
@@ -55,27 +60,31 @@ impl World {
             resample: Span::ZERO,
             dac,
             late: false,
-        });
+        };
+        self.measurement.expect(&passage, &self.hearing);
     }
 
     /// The card plays `samples`, the first when it is at `frame`.
     fn plays(&mut self, frame: i64, samples: &[f32]) {
         for (index, block) in samples.chunks(BLOCK).enumerate() {
-            self.ear.heard(at(self.rate, frame + (index * BLOCK) as i64), block);
+            let meets = at(self.rate, frame + (index * BLOCK) as i64);
+            self.ear.heard(meets, meets, block);
             self.poll();
         }
     }
 
     fn poll(&mut self) {
-        self.measurement.listen();
-        let found = &mut self.found;
-        self.measurement.search(&mut |packet| found.push(packet));
+        let Self { hearing, measurement, found, .. } = self;
+        hearing.listen();
+        measurement.listen();
+        measurement.search(hearing, &mut |packet| found.push(packet));
+        hearing.forget();
     }
 
     fn finish(mut self) -> (Vec<Found>, Measurement) {
-        self.measurement.listen();
-        let found = &mut self.found;
-        self.measurement.finish(&mut |packet| found.push(packet));
+        self.poll();
+        let Self { hearing, measurement, found, .. } = &mut self;
+        measurement.finish(hearing, &mut |packet| found.push(packet));
         (self.found, self.measurement)
     }
 
@@ -145,7 +154,7 @@ fn sound_at_unity_is_placed_to_the_frame() {
     let sent = noise(1, 48 * 400);
     let (found, measurement) = World::new(48_000).run(&sent, 0, &sent);
     assert_found(&found, 370, 0);
-    assert_eq!(found.len() as u64 + measurement.unmatched(), 400);
+    assert_eq!(found.len() as u64 + measurement.unfound.total(), 400);
 }
 
 #[test]
@@ -176,7 +185,7 @@ fn an_error_is_seen_to_the_frame() {
 fn silence_says_nothing() {
     let (found, measurement) = World::new(48_000).run(&[0.0; 48 * 400], 0, &[0.0; 48 * 400]);
     assert!(found.is_empty());
-    assert_eq!(measurement.unmatched(), 400);
+    assert_eq!(measurement.unfound.total(), 400);
 }
 
 #[test]
@@ -196,15 +205,56 @@ fn a_mix_says_nothing() {
     let mix: Vec<f32> = sent.iter().zip(&other).map(|(a, b)| a + 0.1 * b).collect();
     let (found, measurement) = World::new(48_000).run(&sent, 0, &mix);
     assert_eq!(found.len(), 0);
-    assert_eq!(measurement.unmatched(), 400);
+    assert_eq!(measurement.unfound.total(), 400);
 }
 
 #[test]
 fn sound_that_is_found_nowhere_is_not_looked_for_everywhere_all_the_time() {
     let (sent, other) = (noise(4, 48 * 2_000), noise(5, 48 * 2_000));
     let (_, measurement) = World::new(48_000).run(&sent, 0, &other);
-    let (wide, windows) = (measurement.search.wide, 48 * 2_000 / WINDOW as u64);
-    assert!(wide <= windows / 8, "{wide} wide searches for {windows} windows");
+    let tried = &measurement.search.tried;
+    assert!(tried.windows >= 48 * 2_000 / WINDOW as u64 - 3, "{tried:?}");
+    assert!(tried.everywhere <= tried.windows / 8, "{tried:?}");
+    assert!(tried.between <= tried.windows / 5, "{tried:?}");
+}
+
+#[test]
+fn the_sum_of_several_streams_is_not_searched() {
+    let (sent, other) = (noise(4, 48 * 2_000), noise(5, 48 * 2_000));
+    let mix: Vec<f32> = sent.iter().zip(&other).map(|(a, b)| a + b).collect();
+    let mut world = World::new(48_000);
+    world.mouth.say(at(world.rate, 0), Voices::Several);
+    world.poll();
+    let (found, measurement) = world.run(&sent, 0, &mix);
+    assert_eq!((found.len(), measurement.unfound.total()), (0, 2_000));
+    assert_eq!(measurement.search.tried.windows, 0);
+}
+
+#[test]
+fn a_stream_is_measured_where_it_is_alone_in_a_mix() {
+    let sent = noise(4, 48 * 2_000);
+    let mut world = World::new(48_000);
+    let rate = world.rate;
+    for (frame, voices) in
+        [(0, Voices::One(1)), (24_000, Voices::Several), (48_000, Voices::One(0))]
+    {
+        world.mouth.say(at(rate, frame), voices);
+    }
+    world.poll();
+    let (found, measurement) = world.run(&sent, 0, &sent);
+    assert_found(&found, 950, 0);
+    assert!(found.iter().all(|packet| packet.media >= MediaTime::from_frames(48_000)));
+    assert!(measurement.search.tried.windows <= 48 * 1_000 / WINDOW as u64);
+}
+
+#[test]
+fn who_sounds_is_told_by_the_sound() {
+    let (sound, silence) = ([0.0, 0.5, 0.0], [0.0, 1e-5, 0.0]);
+    assert_eq!(Voices::Nobody.with(0, &silence), Voices::Nobody);
+    assert_eq!(Voices::Nobody.with(0, &silence).with(1, &sound), Voices::One(1));
+    assert_eq!(Voices::One(1).with(2, &silence), Voices::One(1));
+    assert_eq!(Voices::One(1).with(2, &sound), Voices::Several);
+    assert_eq!(Voices::Several.with(3, &silence), Voices::Several);
 }
 
 #[test]
@@ -327,7 +377,8 @@ fn a_line_of_the_books_that_comes_after_its_sound_is_not_too_late() {
     }
     // The card plays 40 ms early.
     for (index, block) in sent.chunks(BLOCK).enumerate() {
-        world.ear.heard(at(world.rate, (index * BLOCK) as i64 - 1_920), block);
+        let meets = at(world.rate, (index * BLOCK) as i64 - 1_920);
+        world.ear.heard(meets, meets, block);
         world.poll();
         if let Some(heard) = index.checked_sub(40) {
             world.expect(heard * BLOCK);
@@ -345,20 +396,23 @@ fn where_no_card_listens_nothing_piles_up() {
     }
     assert!(world.measurement.expected.len() <= 2_001);
     drop(world.ear);
-    assert!(world.measurement.is_deaf());
+    assert!(world.hearing.is_deaf());
 }
 
 #[test]
 fn a_card_that_is_off_by_500_ppm_is_followed() {
     let sent = noise(13, 48 * 1_000);
     let mut world = World::new(48_000);
-    for (index, samples) in sent.chunks(BLOCK).enumerate() {
-        world.packet(index * BLOCK, samples);
-    }
+    let mut packets = sent.chunks(BLOCK).enumerate();
     for (index, block) in sent.chunks(BLOCK).enumerate() {
+        let ahead = if index == 0 { AHEAD } else { 1 };
+        for (index, samples) in packets.by_ref().take(ahead) {
+            world.packet(index * BLOCK, samples);
+        }
         // Half a nanosecond per microsecond.
         let drift = Span::from_micros(index as i64).divided(2);
-        world.ear.heard(at(world.rate, (index * BLOCK) as i64) + drift, block);
+        let meets = at(world.rate, (index * BLOCK) as i64) + drift;
+        world.ear.heard(meets, meets, block);
         world.poll();
     }
     let (found, _) = world.finish();
@@ -423,4 +477,51 @@ fn a_resampled_tone_says_nothing_of_when_it_was_heard() {
         (0..48_000).map(|index| (TAU * f64::from(index) / 48.0).sin() as f32 * 0.5).collect();
     let (found, _) = world.run(&sent, 0, &resampled(&sent, 0.5, 100e-6));
     assert!(found.is_empty(), "{}", found.len());
+}
+
+#[test]
+fn what_hid_a_packet_is_told() {
+    let sent = noise(15, 48 * 400);
+    let (silence, other) = (vec![0.0; sent.len()], noise(16, sent.len()));
+    let tone = tone(1_000.0, sent.len());
+    for (sent, played, silent, repeats, unlike, untold) in [
+        (&sent, &silence[..], 1, 0, 0, 0),
+        (&tone, &tone[..], 0, 1, 0, 0),
+        (&sent, &other[..], 0, 0, 1, 0),
+        (&sent, &[], 0, 0, 0, 1),
+    ] {
+        let (found, measurement) = World::new(48_000).run(sent, 0, played);
+        let unfound = measurement.unfound;
+        assert_eq!((found.len(), unfound.total()), (0, 400), "{unfound:?}");
+        // The last window is not whole, so nothing is said of its packets.
+        let told = [unfound.silent, unfound.repeats, unfound.unlike, unfound.untold];
+        let wanted = [silent, repeats, unlike, untold].map(|wanted| 370 * wanted);
+        assert!(told.iter().zip(wanted).all(|(told, least)| *told >= least), "{unfound:?}");
+    }
+}
+
+#[test]
+fn sound_that_was_taken_after_it_was_due_counts_when_it_was_taken() {
+    let sent = noise(17, 48 * 1_200);
+    let mut world = World::new(48_000);
+    let packets: Vec<&[f32]> = sent.chunks(BLOCK).collect();
+    for (index, samples) in packets.iter().take(AHEAD).enumerate() {
+        world.packet(index * BLOCK, samples);
+    }
+    // The program stands still for 600 ms, and the card takes what was due meanwhile after that.
+    let (from, to) = (at(world.rate, 48 * 300), at(world.rate, 48 * 900));
+    for (index, block) in packets.iter().enumerate() {
+        if let Some(samples) = packets.get(index + AHEAD) {
+            world.packet((index + AHEAD) * BLOCK, samples);
+        }
+        let due = at(world.rate, (index * BLOCK) as i64);
+        let taken = if due < from { due } else { due.max(to) };
+        world.ear.heard(due, taken, block);
+        world.poll();
+    }
+    let (found, _) = world.finish();
+    let most = found.iter().map(|packet| packet.measured).max();
+    assert!(most.is_some_and(|most| (most - LATENCY - (to - from)).abs() <= ROUNDING), "{most:?}");
+    let late = found.iter().filter(|packet| packet.error > ROUNDING).count();
+    assert!((599..=600).contains(&late), "{late}");
 }

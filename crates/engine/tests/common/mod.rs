@@ -1,16 +1,13 @@
 //! A sender and a receiver in one process, on virtual cards and real sockets of the loopback
 //! interface.
 
-#[expect(dead_code, reason = "these tests do not excuse themselves")]
-#[path = "../../../cli/tests/program/common/host.rs"]
-pub(crate) mod host;
-
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 
-use tautline_audio::{CardOptions, DeviceSpec, Extras, open};
+use tautline_audio::pace::{HostPace, Pace};
+use tautline_audio::{CardOptions, DeviceSpec, Extras, open_paced};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
@@ -27,13 +24,21 @@ use tautline_io::pair::open_pair;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_io::wire_thread::{Ringed, WireOptions};
+use tautline_proto::asks::Limits;
 use tautline_proto::depth::LossTarget;
-use tautline_proto::device::{Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop};
+use tautline_proto::device::{
+    Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, Word,
+};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::{StreamFormat, packet_frames};
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::ExtensionIds;
+
+/// Devices run at once, whatever else a busy machine has to do.
+const REALTIME: Scheduler = Scheduler::Fifo(60);
+/// What stands between a card and the engine.
+pub(crate) type Between = fn(Box<dyn Process>) -> Box<dyn Process>;
 
 /// How a test streams.
 #[derive(Clone)]
@@ -54,6 +59,12 @@ pub(crate) struct Road {
     pub(crate) senders: usize,
     /// Between the receiver's socket and the receiver.
     pub(crate) between: fn(Box<dyn Link>) -> Box<dyn Link>,
+    /// What a sender's card captures, if not noise.
+    pub(crate) captures: Option<Between>,
+    /// Where the receiver's card records what it plays.
+    pub(crate) record: Option<PathBuf>,
+    /// When the card of the first sender and that of the receiver started.
+    pub(crate) started: [Started; 2],
     /// What is asked for while it runs.
     pub(crate) asks_sender: fn(&Asker<SendChange>),
     pub(crate) asks_receiver: fn(&Asker<RecvChange>),
@@ -74,6 +85,9 @@ impl Default for Road {
             streams: 1,
             senders: 1,
             between: |link| link,
+            captures: None,
+            record: None,
+            started: Default::default(),
             asks_sender: |_| {},
             asks_receiver: |_| {},
         }
@@ -98,7 +112,7 @@ impl Road {
     }
 
     fn options(&self, duration: Option<Span>) -> RunOptions {
-        RunOptions { scheduler: Scheduler::Other, duration, witness: false, lock_memory: true }
+        RunOptions { scheduler: REALTIME, duration, witness: false, lock_memory: true }
     }
 
     pub(crate) fn stream(&self) -> (SocketAddr, StreamPlan) {
@@ -106,7 +120,7 @@ impl Road {
         let (direct, control) = open_pair(&options).unwrap();
         let address = direct.local();
         let link: Box<dyn Link> = if self.ringed_receiver {
-            let wire = WireOptions::below(Scheduler::Other, &options);
+            let wire = WireOptions::below(REALTIME, &options);
             Box::new(Ringed::start(direct, wire).unwrap())
         } else {
             Box::new(direct)
@@ -146,6 +160,7 @@ impl Road {
             stamps: true,
             redundancy: tautline_proto::redundancy::Regulator::OFF,
             repair_budget: None,
+            limits: Limits::default(),
             gain: self.gain,
             map: self.maps.0.clone(),
             device: self.device(),
@@ -177,9 +192,11 @@ impl Road {
         engine.listen(asked);
         let asks = self.asks_receiver;
         thread::spawn(move || asks(&asker));
-        let card = DeviceSpec::Virtual(CardOptions::default());
+        let options = CardOptions { record: self.record.clone(), ..CardOptions::default() };
+        let card = DeviceSpec::Virtual(options);
         let extras = Extras { listener: engine.listener(), record_format: SampleFormat::L24 };
-        let opened = open(&card, Direction::Playback, self.device(), extras).unwrap();
+        let pace = Box::new(self.started[1].clone());
+        let opened = open_paced(&card, Direction::Playback, self.device(), extras, pace).unwrap();
         let device = Box::new(Wrapped(opened.device, Some(plays)));
         let options = self.options(Some(Span::from_secs(20)));
         let receiver = thread::spawn(move || {
@@ -210,12 +227,32 @@ impl Road {
         thread::spawn(move || asks(&asker));
         let card = DeviceSpec::Virtual(CardOptions::default());
         let extras = Extras { listener: None, record_format: SampleFormat::L24 };
-        let opened = open(&card, Direction::Capture, self.device(), extras).unwrap();
-        let hears = move |process| {
-            Box::new(Noise { process, state: 0x9E37_79B9 ^ (seed as u32 + 1) }) as Box<dyn Process>
+        let pace = Box::new(self.started[0].clone());
+        let opened = open_paced(&card, Direction::Capture, self.device(), extras, pace).unwrap();
+        let captures = self.captures;
+        let hears = move |process| match captures {
+            Some(captures) => captures(process),
+            None => Box::new(Noise { process, state: 0x9E37_79B9 ^ (seed as u32 + 1) }),
         };
         let device = Box::new(Wrapped(opened.device, Some(hears)));
         engine.run(device, &options, &Stop::default(), &mut |_| {}).unwrap()
+    }
+}
+
+/// The host's clock, by which a card runs; when the first that runs by it started, which is what it
+/// asks for first.
+#[derive(Clone, Default)]
+pub(crate) struct Started(pub(crate) Arc<OnceLock<LocalTime>>);
+
+impl Pace for Started {
+    fn now(&mut self) -> LocalTime {
+        let now = HostPace.now();
+        self.0.get_or_init(|| now);
+        now
+    }
+
+    fn sleep_until(&mut self, due: LocalTime) {
+        HostPace.sleep_until(due);
     }
 }
 
@@ -225,6 +262,10 @@ struct Wrapped<W>(Box<dyn Device>, Option<W>);
 impl<W: FnOnce(Box<dyn Process>) -> Box<dyn Process> + Send> Device for Wrapped<W> {
     fn settings(&self) -> Settings {
         self.0.settings()
+    }
+
+    fn word(&self) -> Word {
+        self.0.word()
     }
 
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {

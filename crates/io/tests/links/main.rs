@@ -1,5 +1,4 @@
 //! Links on real sockets of the loopback interface.
-#![expect(clippy::print_stdout, reason = "a test that cannot run says so")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
 
 mod common;

@@ -12,6 +12,7 @@ use tautline_io::pair::open_pair;
 use tautline_io::udp::{DirectUdp, FragmentPolicy, UdpOptions, interface_label, path_mtu};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_trial::{Lack, skipped};
 
 const LOOPBACK: &str = "127.0.0.1:0";
 
@@ -243,11 +244,12 @@ fn a_group_on_loopback_is_heard_by_two_programs() {
 }
 
 /// Moves the current thread to a network of its own that has nothing but `veth0`, which is
-/// `10.77.0.1/24` and has an MTU of 1500, and its peer. False, with the reason printed, where that cannot be had.
-fn in_a_network_of_its_own() -> bool {
+/// `10.77.0.1/24` and has an MTU of 1500, and its peer. False, with the reason said, where that cannot be had.
+fn in_a_network_of_its_own(test: &str) -> bool {
     // SAFETY: no pointers; only this thread leaves the network.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-        println!("SKIPPED: a network namespace needs root: {}", std::io::Error::last_os_error());
+        let why = std::io::Error::last_os_error();
+        skipped(Lack::Privilege, test, &format!("a network namespace needs root: {why}"));
         return false;
     }
     let steps = [
@@ -258,19 +260,20 @@ fn in_a_network_of_its_own() -> bool {
         "address add 10.77.0.1/24 dev veth0",
     ];
     steps.iter().all(|step| {
-        let done = Command::new("ip").args(step.split(' ')).output();
-        let fine = done.as_ref().is_ok_and(|output| output.status.success());
-        if !fine {
-            println!("SKIPPED: `ip {step}` (package iproute2) failed: {done:?}");
-        }
-        fine
+        let why = match Command::new("ip").args(step.split(' ')).output() {
+            Ok(done) if done.status.success() => return true,
+            Ok(done) => String::from_utf8_lossy(&done.stderr).into_owned(),
+            Err(why) => why.to_string(),
+        };
+        skipped(Lack::told_by(&why), test, &format!("`ip {step}` of iproute2: {why}"));
+        false
     })
 }
 
 #[test]
 fn a_group_of_ipv6_is_heard_on_the_interface_named() {
     let test = || {
-        if !in_a_network_of_its_own() {
+        if !in_a_network_of_its_own("a_group_of_ipv6_is_heard_on_the_interface_named") {
             return;
         }
         let here = |options| UdpOptions { interface: Some("veth0".into()), ..options };
@@ -295,7 +298,7 @@ fn a_group_of_ipv6_is_heard_on_the_interface_named() {
 #[test]
 fn a_datagram_beyond_the_mtu_goes_in_fragments_or_not_at_all() {
     let test = || {
-        if !in_a_network_of_its_own() {
+        if !in_a_network_of_its_own("a_datagram_beyond_the_mtu_goes_in_fragments_or_not_at_all") {
             return;
         }
         let to: SocketAddr = "10.77.0.2:9".parse().unwrap();
@@ -320,7 +323,7 @@ fn a_datagram_beyond_the_mtu_goes_in_fragments_or_not_at_all() {
 #[test]
 fn no_route_is_one_sentence_with_the_mend() {
     let test = || {
-        if !in_a_network_of_its_own() {
+        if !in_a_network_of_its_own("no_route_is_one_sentence_with_the_mend") {
             return;
         }
         for (to, mend) in [("192.0.2.1:9", "ip route get"), ("239.77.1.2:9", "?iface=")] {

@@ -78,7 +78,13 @@ impl Device for Plays {
             let meets = instant(self.start, block * 48);
             let side =
                 Side { samples: &mut samples, meets, uncertainty: UNSURE, skipped: Frames::ZERO };
-            let mut cycle = Cycle { now: meets, capture: Side::absent(), playback: side, xruns: 0 };
+            let mut cycle = Cycle {
+                now: meets,
+                capture: Side::absent(),
+                playback: side,
+                xruns: 0,
+                clock: None,
+            };
             assert_eq!(process.process(&mut cycle), Flow::Continue);
             self.cable.send(samples).unwrap();
         }
@@ -100,7 +106,13 @@ impl Device for Hears {
         for (block, samples) in sound.chunks_exact_mut(96).enumerate() {
             let meets = instant(self.start, block * 48);
             let side = Side { samples, meets, uncertainty: UNSURE, skipped: Frames::ZERO };
-            let mut cycle = Cycle { now: meets, capture: side, playback: Side::absent(), xruns: 0 };
+            let mut cycle = Cycle {
+                now: meets,
+                capture: side,
+                playback: Side::absent(),
+                xruns: 0,
+                clock: None,
+            };
             process.process(&mut cycle);
         }
         (process, Ended::Finished)

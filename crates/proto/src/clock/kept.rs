@@ -35,12 +35,13 @@ impl KeptClock {
     }
 }
 
-/// Takes whichever of two mappings of one clock is the surer: by exchanges, or by what keeps the
-/// clocks.
+/// Takes the surest of the mappings of one clock: the host's own where both ends read it, else by
+/// exchanges or by what keeps the clocks.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     exchanged: Option<ClockMapping>,
     kept: Option<ClockMapping>,
+    host: Option<ClockMapping>,
     chosen: Option<ClockMapping>,
 }
 
@@ -49,6 +50,9 @@ impl Choice {
     const SURER: i64 = 3;
     /// A clock that is set moves a mapping over by no more than this, as a rate: a third of a cent.
     const SLEW: f64 = 200e-6;
+    /// Exchanges that are further from a clock that both ends say they read, beyond what they are
+    /// unsure of, give it the lie: virtual machines that were copied while they ran have one name.
+    const CONTRARY: Span = Span::from_millis(1);
 
     /// Takes a newer mapping by exchanges; the one to use if it is another now.
     pub fn exchanged(&mut self, mapping: ClockMapping, now: LocalTime) -> Option<ClockMapping> {
@@ -62,17 +66,29 @@ impl Choice {
         self.choose(now, mapping.source)
     }
 
+    /// Takes the wall clock of a peer on this very host, which is ahead of the host's by `offset`;
+    /// the mapping to use if it is another now.
+    pub fn same_host(&mut self, offset: Span, now: LocalTime) -> Option<ClockMapping> {
+        self.host = Some(ClockMapping::same_host(offset));
+        self.choose(now, ClockSource::Host)
+    }
+
     fn choose(&mut self, now: LocalTime, newer: ClockSource) -> Option<ClockMapping> {
         let sure = |mapping: &Option<ClockMapping>| {
             mapping.as_ref().and_then(|mapping| mapping.uncertainty_at(now))
         };
+        let most = sure(&self.exchanged).map_or(Span::MAX, |unsure| unsure + Self::CONTRARY);
+        if let Some(host) = self.host.filter(|_| self.apart(self.host, now) <= most) {
+            let before = self.chosen.replace(host);
+            return (before != self.chosen).then_some(host);
+        }
         let by_exchange = |mapping: &ClockMapping| mapping.source == ClockSource::Exchange;
         let before = self.chosen.is_none_or(|chosen| by_exchange(&chosen));
         let kept = match (sure(&self.exchanged), sure(&self.kept)) {
             (_, None) => false,
             (None, Some(_)) => true,
             // One of two that exclude each other is wrong, and an exchange is measured.
-            (Some(one), Some(other)) if self.apart(now) > one + other => false,
+            (Some(one), Some(other)) if self.apart(self.kept, now) > one + other => false,
             (Some(one), Some(other)) if before => other.times(4) < one.times(Self::SURER),
             (Some(one), Some(other)) => other.times(Self::SURER) <= one.times(4),
         };
@@ -89,9 +105,9 @@ impl Choice {
         self.chosen
     }
 
-    /// How far the two are apart.
-    fn apart(&self, now: LocalTime) -> Span {
-        let walls = self.exchanged.zip(self.kept);
+    /// How far the exchanges and another mapping are apart.
+    fn apart(&self, other: Option<ClockMapping>, now: LocalTime) -> Span {
+        let walls = self.exchanged.zip(other);
         walls.map_or(Span::ZERO, |(one, other)| (one.wall(now) - other.wall(now)).abs())
     }
 }
@@ -137,6 +153,24 @@ mod tests {
         let later = NOW + Span::from_secs(2);
         assert_eq!(better.wall(later), WallTime::of_local(later, Span::from_secs(70)));
         assert_eq!(choice.exchanged(exchanged(offset, 250), later), None);
+    }
+
+    #[test]
+    fn the_host_both_ends_run_on_is_believed_unless_the_exchanges_exclude_it() {
+        let mut choice = Choice::default();
+        let (offset, off) = (Span::from_secs(70), Span::from_micros(200));
+        choice.exchanged(exchanged(offset + off, 250), NOW).expect("the only one");
+        let host = choice.same_host(offset, NOW).expect("surer than any");
+        assert_eq!((host.source, host.uncertainty), (ClockSource::Host, Span::ZERO));
+        assert_eq!(host.uncertainty_at(NOW + Span::from_secs(3600)), Some(Span::ZERO));
+        let later = NOW + Span::from_secs(1);
+        assert_eq!(choice.exchanged(exchanged(offset + off, 250), later), None);
+        assert_eq!(choice.same_host(offset, later), None, "nothing new");
+        // A machine that was copied while it ran calls its clock by the same name.
+        let copied = exchanged(offset + Span::from_millis(40), 250);
+        let other = choice.exchanged(copied, later).expect("the exchanges are relied on again");
+        assert_eq!(other.source, ClockSource::Exchange);
+        assert_eq!(choice.same_host(offset, later), None);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub enum ClockSource {
     System,
     /// The system clocks of both hosts, each kept by a hardware clock that follows PTP.
     Ptp,
+    /// Both ends run on one host: they read the same clock.
+    Host,
 }
 
 impl ClockSource {
@@ -23,6 +25,7 @@ impl ClockSource {
             Self::Exchange => "rtcp",
             Self::System => "system",
             Self::Ptp => "ptp",
+            Self::Host => "host",
         }
     }
 }
@@ -87,6 +90,12 @@ impl ClockMapping {
             made: None,
             drift: Slope::NONE,
         }
+    }
+
+    /// The wall clock of a peer on this very host, which is ahead of the host's clock by `offset`.
+    /// Never ages.
+    pub(super) const fn same_host(offset: Span) -> Self {
+        Self { source: ClockSource::Host, ..Self::known(offset, Span::ZERO) }
     }
 
     /// The peer's clock shows `wall` at `local` and gains `rate` on ours.
@@ -179,7 +188,8 @@ impl ClockMapping {
 
     /// How much faster the peer's clock runs than ours; `None` for a mapping that never says.
     pub fn rate(&self) -> Option<Ppm> {
-        self.made.map(|_| Ppm::from_f64(self.gains.as_f64() * 1e6))
+        let says = self.made.is_some() || self.source == ClockSource::Host;
+        says.then(|| Ppm::from_f64(self.gains.as_f64() * 1e6))
     }
 }
 

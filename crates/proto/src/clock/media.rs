@@ -126,8 +126,12 @@ impl MediaClock {
     /// `wall`.
     pub fn media(&self, wall: WallTime) -> Option<(MediaTime, Span)> {
         let (frame, at) = self.reference?;
-        let since = wall - at;
-        Some((frame, since + Span::from_nanos(self.loses.over(since.as_nanos()))))
+        Some((frame, self.nominal(wall - at)))
+    }
+
+    /// How long what takes so long by the sender's wall clock is at the card's nominal rate.
+    pub fn nominal(&self, span: Span) -> Span {
+        span + Span::from_nanos(self.loses.over(span.as_nanos()))
     }
 
     /// The newest frame read, and its instant by the line.

@@ -20,7 +20,7 @@ impl Window {
     /// does.
     pub(super) fn new(parts: usize, length: Span) -> Self {
         Self {
-            parts: vec![Histogram::new(); parts + 1].into(),
+            parts: (0..=parts).map(|_| Histogram::new()).collect(),
             all: Histogram::new(),
             newest: 0,
             opened: None,

@@ -5,6 +5,7 @@ use tautline_dsp::resample::Quality;
 
 use crate::stream::StreamFormat;
 use crate::time::Span;
+use crate::units::{Channels, Rate};
 use crate::wire::rtp::ExtensionIds;
 
 /// Which payload types belong to the stream.
@@ -38,15 +39,43 @@ pub struct ReceiverConfig {
 impl PayloadTypes {
     /// The coding of `payload_type`, if it belongs to the stream.
     pub(super) fn coding(self, payload_type: u8, format: &StreamFormat) -> Option<SampleFormat> {
-        // Static types 10 and 11 are L16 (RFC 3551 table 4); dynamic ones begin at 96 (§3).
+        // Static types 10 and 11 are L16 at 44.1 kHz, stereo and mono (RFC 3551 table 4); dynamic
+        // ones begin at 96 (§3).
+        let is_static = |channels| (format.rate, format.channels) == (Rate::HZ_44100, channels);
         match (self, payload_type) {
             (Self::Exactly, _) => (payload_type == format.payload_type).then_some(format.sample),
-            (_, 10 | 11) => Some(SampleFormat::L16),
+            (_, 10) => is_static(Channels::STEREO).then_some(SampleFormat::L16),
+            (_, 11) => is_static(Channels::MONO).then_some(SampleFormat::L16),
             (Self::Any, 96..=127) => Some(format.sample),
             (Self::ByConvention, _) => [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32]
                 .into_iter()
                 .find(|s| StreamFormat::default_payload_type(*s) == payload_type),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Frames;
+
+    #[test]
+    fn the_static_payload_types_are_taken_for_what_they_stand_for_and_no_other_rate() {
+        for (hertz, channels, taken) in [
+            (44_100, Channels::STEREO, [true, false]),
+            (44_100, Channels::MONO, [false, true]),
+            (48_000, Channels::STEREO, [false, false]),
+            (8_000, Channels::MONO, [false, false]),
+        ] {
+            let sample = SampleFormat::L24;
+            let payload_type = StreamFormat::default_payload_type(sample);
+            let (rate, packet) = (Rate::new(hertz).unwrap(), Frames::new(44));
+            let format = StreamFormat { rate, channels, sample, packet, payload_type };
+            for types in [PayloadTypes::Any, PayloadTypes::ByConvention] {
+                let found = [10, 11].map(|told| types.coding(told, &format));
+                assert_eq!(found, taken.map(|taken| taken.then_some(SampleFormat::L16)), "{hertz}");
+            }
         }
     }
 }

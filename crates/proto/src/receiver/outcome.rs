@@ -2,6 +2,8 @@
 
 use tautline_dsp::format::SampleFormat;
 
+use crate::clock::ClockId;
+use crate::endpoint::Endpoint;
 use crate::ledger::Passage;
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime};
 use crate::wire::rtp::Invalid;
@@ -31,7 +33,8 @@ pub struct Counters {
     pub unheard: u64,
     /// Packets that came after a later one.
     pub reordered: u64,
-    /// Packets that had come before.
+    /// Packets that had come before, or that were sent so long before the newest that nobody knows any
+    /// more whether they had.
     pub duplicate: u64,
     /// Packets that were rebuilt from what others carried, in time to be played. One that comes in
     /// person afterwards is counted as reordered.
@@ -44,7 +47,7 @@ pub struct Counters {
     pub doubted: u64,
     /// Reports of the sender that did not fit the timeline and that no other confirmed yet.
     pub doubted_reports: u64,
-    /// Packets of another sender while this one is heard.
+    /// Packets of another sender, or with this one's name from another place, while this one is heard.
     pub foreign: u64,
     /// Datagrams that were no packet, by [`Invalid::index`].
     pub invalid: [u64; Invalid::COUNT],
@@ -69,6 +72,15 @@ impl Counters {
     }
 }
 
+/// Who sent packets that are not heard, as another is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stranger {
+    /// From where.
+    pub from: Endpoint,
+    /// Whether under the name of the source that is heard.
+    pub poses: bool,
+}
+
 /// What became of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received<'a> {
@@ -82,7 +94,7 @@ pub enum Received<'a> {
     Duplicate,
     /// It does not fit the timeline yet; another like it will move the timeline.
     Doubted,
-    /// Another sender's, while this one is heard.
+    /// Another sender's, or a stranger's, while this one is heard.
     Foreign,
     /// Too far in the future.
     Early,
@@ -128,6 +140,8 @@ pub struct PullTimes {
     pub meets: LocalTime,
     /// Frames that the device played as silence of its own since the last block.
     pub skipped: Frames,
+    /// What sets the device's pace ([`crate::device::Cycle::clock`]).
+    pub clock: Option<ClockId>,
 }
 
 /// What a block turned out to be.

@@ -67,6 +67,8 @@ pub struct Bounds {
     pub stamps: bool,
     /// The longest datagram that the path carries whole, in bytes of UDP payload.
     pub most_bytes: usize,
+    /// The most symbols that packets carry on the word of receivers ([`Redundancy::Auto`]).
+    pub most_asked: u8,
 }
 
 impl Bounds {
@@ -118,11 +120,11 @@ impl Redundancy {
         let layout = match self {
             Self::Off => Layout::NONE,
             _ if window == 0 => Layout::NONE,
-            Self::Auto if losses.is_none() => Layout::NONE,
+            Self::Auto if losses.is_none() || bounds.most_asked == 0 => Layout::NONE,
             _ if most == 0 => Layout::repeated(window),
             Self::Copies(copies) => Layout::copies(most.min(copies.into()), window),
             Self::Code(symbols) => Layout::code(most.min(symbols.into()), window),
-            Self::Auto => sizing::fitting(losses, window, most),
+            Self::Auto => sizing::fitting(losses, window, most.min(bounds.most_asked.into())),
         };
         layout.within(bounds.most_bytes)
     }

@@ -3,6 +3,7 @@
 use super::ask::{Bounds, Redundancy};
 use super::layout::Layout;
 use super::sizing::Losses;
+use crate::asks::Limits;
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 
@@ -24,7 +25,12 @@ impl Regulator {
     /// Nothing is asked for.
     pub const OFF: Self = Self::new(
         Redundancy::Off,
-        Bounds { budget: Span::ZERO, stamps: true, most_bytes: super::ETHERNET },
+        Bounds {
+            budget: Span::ZERO,
+            stamps: true,
+            most_bytes: super::ETHERNET,
+            most_asked: Limits::SYMBOLS,
+        },
     );
 
     /// Nothing is carried yet.

@@ -119,11 +119,13 @@ pub struct Tally {
     pub missing: u64,
     /// Runs of packets that did not come.
     pub runs: u64,
+    /// Packets that did not come in runs over which no window reaches: outages, which redundancy
+    /// cannot mend. Left out of all the others.
+    pub beyond: u64,
 }
 
 impl Tally {
-    /// A packet came in person, so many after the newest until then; `None` for the first of all. A
-    /// run that no window reaches over is no loss that redundancy could mend, and is left out.
+    /// A packet came in person, so many after the newest until then; `None` for the first of all.
     pub(crate) fn came(&mut self, ahead: Option<i64>) {
         match ahead.map_or(1, |ahead| ahead) {
             ahead @ 1.. if ahead <= MOST_WINDOW as i64 + 1 => {
@@ -131,9 +133,18 @@ impl Tally {
                 self.missing += ahead.unsigned_abs() - 1;
                 self.runs += u64::from(ahead > 1);
             }
-            1.. => self.expected += 1,
-            _ => self.missing = self.missing.saturating_sub(1),
+            ahead @ 1.. => {
+                self.expected += 1;
+                self.outage(ahead.unsigned_abs() - 1);
+            }
+            _ if self.missing > 0 => self.missing -= 1,
+            _ => self.beyond = self.beyond.saturating_sub(1),
         }
+    }
+
+    /// So many packets did not come in a run that no window reaches over.
+    pub(crate) const fn outage(&mut self, packets: u64) {
+        self.beyond += packets;
     }
 }
 

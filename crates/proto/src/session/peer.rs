@@ -1,9 +1,11 @@
 //! The other hosts of a session: bounded, whoever invents more.
 
 use super::Session;
-use crate::clock::{Choice, ClockEstimator};
+use crate::clock::{Choice, ClockEstimator, ClockMapping};
+use crate::endpoint::Author;
 use crate::time::LocalTime;
 use crate::wire::ntp::CompactNtp;
+use crate::wire::rtcp::Announcement;
 
 /// Peers remembered; the one unheard longest makes room, first of those that never answered.
 /// Bounds memory against a flood.
@@ -12,11 +14,15 @@ pub(super) const MOST_PEERS: usize = 64;
 /// Another host in the session.
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
-    pub(super) ssrc: u32,
+    pub(super) author: Author,
     pub(super) heard: LocalTime,
     pub(super) clock: ClockEstimator,
     /// Which mapping of its clock is used.
     pub(super) choice: Choice,
+    /// The mapping that was told last.
+    pub(super) mapping: Option<ClockMapping>,
+    /// What it announced last.
+    pub(super) announcement: Option<Announcement>,
     /// Its last question and when it came.
     pub(super) question: Option<(CompactNtp, LocalTime)>,
     /// Its last sender report and when it came.
@@ -27,9 +33,13 @@ pub(super) struct Peer {
     pub(super) proven: bool,
 }
 
-/// Finds the peer, or makes room for it.
-pub(super) fn remember(peers: &mut Vec<Peer>, ssrc: u32, heard: LocalTime) -> &mut Peer {
-    let known = peers.iter().position(|peer| peer.ssrc == ssrc);
+/// Finds the peer that is this `author`, the `same` as one that is known, or makes room for it.
+pub(super) fn remember(
+    peers: &mut Vec<Peer>,
+    same: impl Fn(&Peer) -> bool,
+    (author, heard): (Author, LocalTime),
+) -> &mut Peer {
+    let known = peers.iter().position(same);
     let index = known.unwrap_or_else(|| {
         if peers.len() >= MOST_PEERS {
             let worth =
@@ -39,10 +49,12 @@ pub(super) fn remember(peers: &mut Vec<Peer>, ssrc: u32, heard: LocalTime) -> &m
             peers.swap_remove(least);
         }
         peers.push(Peer {
-            ssrc,
+            author,
             heard,
             clock: ClockEstimator::new(),
             choice: Choice::default(),
+            mapping: None,
+            announcement: None,
             question: None,
             report: None,
             hurried: 0,

@@ -9,7 +9,7 @@ mod losses;
 mod read;
 mod write;
 
-pub use app::{Announcement, Effective};
+pub use app::{Announcement, Effective, hide_clocks};
 pub use losses::LossReport;
 pub use read::{Compound, InvalidReport};
 pub use write::{Report, ReportError};

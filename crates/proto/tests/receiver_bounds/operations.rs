@@ -4,6 +4,7 @@
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::Quality;
 use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
+use tautline_proto::endpoint::Author;
 use tautline_proto::placement::Due;
 use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;
@@ -102,8 +103,10 @@ impl Run {
             payload_type: format.payload_type,
             stamps: None,
         };
+        let mut receiver = Receiver::new(config);
+        receiver.measure_unannounced(Span::from_millis(2), true);
         Self {
-            receiver: Receiver::new(config),
+            receiver,
             clock: ClockEstimator::new(),
             config,
             now: LocalTime::from_nanos(bytes.long() / 2),
@@ -207,7 +210,7 @@ impl Run {
         let channels = self.config.format.channels.count();
         let out = &mut self.out[..frames.min(MOST_FRAMES / channels) * channels];
         out.fill(f32::NAN);
-        let times = PullTimes { now: self.now, meets, skipped };
+        let times = PullTimes { now: self.now, meets, skipped, clock: None };
         let due = self.receiver.placement().due(meets);
         let before = (self.allocations)();
         let pulled = self.receiver.pull(out, times, |passage| {
@@ -269,25 +272,25 @@ impl Run {
         match bytes.byte() % 8 {
             6 | 7 => {
                 if let Some(mapping) = self.exchange(bytes) {
-                    self.receiver.set_clock(ssrc, mapping);
+                    self.receiver.set_clock(Author::of(ssrc), mapping);
                 }
             }
             0 | 1 => {
                 let (offset, sure) =
                     (Span::from_nanos(bytes.long()), Span::from_nanos(bytes.long()));
-                self.receiver.set_clock(ssrc, ClockMapping::known(offset, sure.abs()));
+                self.receiver.set_clock(Author::of(ssrc), ClockMapping::known(offset, sure.abs()));
             }
             2 => {
                 // As every packet with stamps here says: capture is now.
                 let sure = Span::from_micros(i64::from(bytes.byte()));
-                self.receiver.set_clock(ssrc, ClockMapping::known(Span::ZERO, sure));
+                self.receiver.set_clock(Author::of(ssrc), ClockMapping::known(Span::ZERO, sure));
             }
             3 => self.receiver.set_link_offset(Span::from_nanos(bytes.long())),
             4 => {
                 let wall = WallTime::from_unix_nanos(bytes.long());
-                self.receiver.observe_report(ssrc, bytes.word(), wall);
+                self.receiver.observe_report(Author::of(ssrc), bytes.word(), wall);
             }
-            _ => self.receiver.say_goodbye(ssrc),
+            _ => self.receiver.say_goodbye(Author::of(ssrc)),
         }
     }
 }

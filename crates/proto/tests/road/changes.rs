@@ -1,6 +1,7 @@
 //! Under test: the whole road, with a sender that is told to pack otherwise while it sends.
 
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::endpoint::Author;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -217,7 +218,7 @@ fn a_sender_that_said_goodbye_here_and_sends_again_is_back() {
     let mut world = World::new(Scene::default());
     (0..1000).for_each(|_| world.period(perfect));
     let said_goodbye = |world: &World| world.receiver.source().map(|source| source.said_goodbye());
-    world.receiver.say_goodbye(SSRC);
+    world.receiver.say_goodbye(Author::of(SSRC));
     // Packets that were on their way change nothing.
     (0..10).for_each(|_| world.period(perfect));
     assert_eq!(said_goodbye(&world), Some(true));

@@ -2,6 +2,7 @@
 //! starve.
 
 use tautline_proto::clock::ClockMapping;
+use tautline_proto::endpoint::Author;
 use tautline_proto::receiver::Resync;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
@@ -84,7 +85,9 @@ fn mapped_late(path: Span) -> World {
     let mut world = World::new(Scene { mapped: false, ..Scene::default() });
     for period in 0..8500 {
         if period == 500 {
-            world.receiver.set_clock(SSRC, ClockMapping::known(WALL, Span::from_micros(10)));
+            world
+                .receiver
+                .set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
         }
         world.period(|mut datagram| {
             datagram.arrives += path;
@@ -124,11 +127,11 @@ fn mapping(wrong: i64, sure: i64) -> ClockMapping {
 fn a_mapping_that_becomes_surer_is_followed() {
     for (wrong, resyncs) in [(500, 0), (1500, 1)] {
         let mut world = World::new(Scene { latency: Span::from_millis(10), ..Scene::default() });
-        world.receiver.set_clock(SSRC, mapping(wrong, 2000));
+        world.receiver.set_clock(Author::of(SSRC), mapping(wrong, 2000));
         for _ in 0..500 {
             world.period(perfect);
         }
-        world.receiver.set_clock(SSRC, mapping(0, 20));
+        world.receiver.set_clock(Author::of(SSRC), mapping(0, 20));
         for _ in 0..8000 {
             world.period(perfect);
         }
@@ -142,7 +145,7 @@ fn a_mapping_that_becomes_surer_is_followed() {
 fn a_mapping_that_becomes_less_sure_resamples_nothing() {
     let mut world = World::new(Scene { latency: Span::from_millis(10), ..Scene::default() });
     for (wrong, sure) in [(0, 20), (-900, 1000)] {
-        world.receiver.set_clock(SSRC, mapping(wrong, sure));
+        world.receiver.set_clock(Author::of(SSRC), mapping(wrong, sure));
         for _ in 0..500 {
             world.period(perfect);
         }
@@ -240,7 +243,7 @@ fn a_mapping_that_nobody_renews_is_given_up_after_ten_seconds() {
     let reading_error = Span::ZERO;
     let exchange = Exchange { asked, peer_received, peer_answered, answered, reading_error };
     let mapping = ClockEstimator::new().observe(exchange).expect("nothing contradicts it");
-    world.receiver.set_clock(SSRC, mapping);
+    world.receiver.set_clock(Author::of(SSRC), mapping);
     let basis = |world: &World| world.receiver.placement().due(world.now).map(|due| due.basis);
     for _ in 0..9_000 {
         world.period(perfect);
@@ -255,4 +258,36 @@ fn a_mapping_that_nobody_renews_is_given_up_after_ten_seconds() {
     // What arrivals say is off by the path's delay, too little to lay the sound anew for.
     let counters = world.receiver.counters();
     assert_eq!((counters.resyncs, counters.missing_frames), (0, 0), "{counters:?}");
+}
+
+#[test]
+fn cards_of_one_clock_are_copied_however_what_they_say_of_their_instants_wanders() {
+    for one_clock in [true, false] {
+        let wander = Span::from_micros(80);
+        let mut world = World::new(Scene { one_clock, wander, ..Scene::default() });
+        for _ in 0..20_000 {
+            world.period(perfect);
+        }
+        let counters = *world.receiver.counters();
+        assert_eq!((counters.resyncs, counters.missing_frames, counters.lost), (0, 0, 0));
+        assert_eq!(counters.resampled_frames == 0, one_clock, "{counters:?}");
+        assert!(world.receiver.drift().is_none() || !one_clock);
+        assert!(world.heard_whole_at_the_end() || !one_clock);
+    }
+}
+
+#[test]
+fn a_place_found_by_arrivals_is_left_once_when_both_cards_prove_to_be_of_one_clock() {
+    let mut world = World::new(Scene { mapped: false, ..Scene::default() });
+    for _ in 0..400 {
+        world.period(perfect);
+    }
+    world.share_clock();
+    for _ in 0..3000 {
+        world.period(perfect);
+    }
+    let counters = *world.receiver.counters();
+    assert_eq!((counters.resampled_frames, counters.resyncs), (0, 1));
+    assert_eq!(world.latency_of_the_last(), world.scene.latency);
+    assert!(world.heard_whole_at_the_end());
 }

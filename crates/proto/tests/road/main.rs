@@ -4,5 +4,7 @@ mod changes;
 mod clocks;
 mod faults;
 mod lengths;
+mod replays;
 mod sound;
+mod strangers;
 mod world;

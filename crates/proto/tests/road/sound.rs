@@ -24,7 +24,8 @@ fn what_is_played_is_what_was_captured_at_every_rate_format_and_ptime() {
             for format in [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32] {
                 let rate = Rate::new(hertz).unwrap();
                 let packet = packet_frames(rate, Span::from_micros(micros)).unwrap();
-                let latency = Span::from_micros(2 * micros + 4000);
+                // Of the cards, whose periods are longer where the rate is lower.
+                let latency = Span::from_micros(2 * micros) + rate.span_of(Frames::new(192));
                 let mut world =
                     World::new(Scene { rate, packet, latency, sample: format, ..Scene::default() });
                 for _ in 0..200 + rate.frames_within(latency).as_len() / 24 {

@@ -2,7 +2,8 @@
 //! plays, a receiver drained by an ideal card. Time is what the test says it is.
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::clock::ClockMapping;
+use tautline_proto::clock::{Choice, ClockId, ClockMapping};
+use tautline_proto::endpoint::{Arrived, Author, Endpoint};
 use tautline_proto::ledger::Passage;
 use tautline_proto::receiver::{PayloadTypes, PullTimes, Pulled, Receiver, ReceiverConfig};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
@@ -31,6 +32,10 @@ pub(crate) struct Scene {
     pub(crate) stamps: bool,
     /// How wrong the rate of the receiver's card is.
     pub(crate) card: Ppm,
+    /// Whether both ends know that they run on one host and that their cards go by one clock.
+    pub(crate) one_clock: bool,
+    /// By how much what both cards say of their instants wanders, to and fro within two seconds.
+    pub(crate) wander: Span,
 }
 
 impl Default for Scene {
@@ -45,7 +50,22 @@ impl Default for Scene {
             mapped: true,
             stamps: true,
             card: Ppm::ZERO,
+            one_clock: false,
+            wander: Span::ZERO,
         }
+    }
+}
+
+impl Scene {
+    /// What sets the pace of both cards, where that is known.
+    fn clock(&self) -> Option<ClockId> {
+        self.one_clock.then(|| ClockId::of(&[b"both cards"]))
+    }
+
+    /// What a card says of the instant `at`.
+    fn told(&self, at: LocalTime) -> LocalTime {
+        let turn = core::f64::consts::PI * at.as_nanos() as f64 / 1e9;
+        at + Span::from_nanos((self.wander.as_nanos() as f64 * turn.sin()) as i64)
     }
 }
 
@@ -53,6 +73,7 @@ impl Default for Scene {
 #[derive(Clone)]
 pub(crate) struct Datagram {
     pub(crate) number: usize,
+    pub(crate) from: Endpoint,
     pub(crate) bytes: Vec<u8>,
     pub(crate) arrives: LocalTime,
 }
@@ -72,6 +93,8 @@ pub(crate) struct World {
     pub(crate) heard: Heard,
     pub(crate) on_the_way: Vec<Datagram>,
     pub(crate) now: LocalTime,
+    /// From where the sender sends.
+    pub(crate) place: Endpoint,
     /// Frames that the receiver's card played as silence of its own before its next wake-up.
     starves: Frames,
     /// When the receiver's card wakes next.
@@ -104,30 +127,44 @@ impl World {
             resampler: tautline_dsp::resample::Quality::default(),
         });
         if scene.mapped {
-            receiver.set_clock(SSRC, ClockMapping::known(WALL, Span::from_micros(10)));
+            receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
         }
         let now = LocalTime::from_nanos(1_000_000_000);
         let period = scene.rate.span_of(scene.period);
-        Self {
+        let mut world = Self {
             scene,
             sender: new_sender(format, scene, SSRC),
             receiver,
             heard: Heard::default(),
             on_the_way: Vec::new(),
             now,
+            place: Endpoint::UNKNOWN,
             starves: Frames::ZERO,
             // Half a period after the sender's card.
             wakes: now + period + period.half(),
             sent: 0,
             captured: 0,
+        };
+        if scene.one_clock {
+            world.share_clock();
         }
+        world
+    }
+
+    /// The receiver is told that both ends run on one host, and both cards by one clock.
+    pub(crate) fn share_clock(&mut self) {
+        self.scene.one_clock = true;
+        let host = Choice::default().same_host(WALL, self.now).expect("the first mapping");
+        self.receiver.set_clock(Author::of(SSRC), host);
+        self.receiver.set_card(Author::of(SSRC), self.scene.clock());
     }
 
     /// Another run of the sending program: new identity, media time from zero.
     pub(crate) fn restart_sender(&mut self, ssrc: u32) {
         self.sender = new_sender(*self.receiver.format(), self.scene, ssrc);
         if self.scene.mapped {
-            self.receiver.set_clock(ssrc, ClockMapping::known(WALL, Span::from_micros(10)));
+            self.receiver
+                .set_clock(Author::of(ssrc), ClockMapping::known(WALL, Span::from_micros(10)));
         }
     }
 
@@ -140,13 +177,15 @@ impl World {
             .flat_map(|index| self.frame(sample(index)))
             .collect();
         self.captured += frames;
-        let capture = self.now;
+        let capture = self.scene.told(self.now);
         self.now += span;
         let times = BlockTimes { capture, taken: self.now, now: self.now };
+        let place = self.place;
         let (sent, now, on_the_way) = (&mut self.sent, self.now, &mut self.on_the_way);
         self.sender.push(&block, times, |packet| {
             let datagram = Datagram {
                 number: *sent,
+                from: place,
                 bytes: packet.datagram.to_vec(),
                 arrives: now + Span::from_micros(100),
             };
@@ -165,10 +204,12 @@ impl World {
 
     /// The sender's card loses so many frames, which take their time, and says so.
     pub(crate) fn skip(&mut self, frames: Frames) {
+        let place = self.place;
         let (sent, now, on_the_way) = (&mut self.sent, self.now, &mut self.on_the_way);
         self.sender.skip(frames, now, |packet| {
             on_the_way.push(Datagram {
                 number: *sent,
+                from: place,
                 bytes: packet.datagram.to_vec(),
                 arrives: now + Span::from_micros(100),
             });
@@ -207,14 +248,16 @@ impl World {
         self.on_the_way.sort_by_key(|datagram| datagram.arrives);
         let due = self.on_the_way.partition_point(|datagram| datagram.arrives <= wakes);
         for datagram in self.on_the_way.drain(..due) {
-            self.receiver.handle(&datagram.bytes, datagram.arrives, wakes);
+            let Datagram { bytes, from, arrives: at, .. } = datagram;
+            self.receiver.handle_telling(&bytes, &Arrived { from, at, read: wakes }, &mut |_| {});
         }
         let channels = self.scene.channels;
         let mut out = vec![0.0; channels.samples_in(self.scene.period)];
         let span = card.unstretch(rate.span_of(self.scene.period));
         let meets = wakes + span;
         let passages = &mut self.heard.passages;
-        let times = PullTimes { now: wakes, meets, skipped };
+        let (told, clock) = (self.scene.told(meets), self.scene.clock());
+        let times = PullTimes { now: wakes, meets: told, skipped, clock };
         let pulled = self.receiver.pull(&mut out, times, |passage| passages.push(passage));
         self.heard.pulled.push(pulled);
         for (index, frame) in out.chunks(channels.count()).enumerate() {

@@ -41,12 +41,18 @@ impl World {
                 }
                 Fault::Restarts(identity) => {
                     let (ssrc, wall_offset) = (identity.ssrc, self.host.wall);
+                    let host = self.scenario.sender.name;
                     let cname = format!("{ssrc:08x}");
-                    self.host.session = Session::new(SessionConfig { ssrc, cname, wall_offset });
+                    self.host.session =
+                        Session::new(SessionConfig { ssrc, cname, wall_offset, host });
                     identity
                 }
                 Fault::Lies(lie, until) => {
                     self.lie = Some((lie, until));
+                    continue;
+                }
+                Fault::Moves(place) => {
+                    self.places[0] = place;
                     continue;
                 }
             };
@@ -84,6 +90,7 @@ impl World {
         let block = vec![STRANGE; self.block.len()];
         let mut packets = Vec::new();
         sender.push(&block, times, |packet| packets.push(packet.datagram.to_vec()));
-        packets.iter().for_each(|packet| self.carry(packet));
+        let from = [model.from; 2];
+        packets.iter().for_each(|packet| self.carry(packet, from));
     }
 }

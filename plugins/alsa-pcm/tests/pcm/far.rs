@@ -69,7 +69,13 @@ impl Device for Card {
                 uncertainty: CardClock::UNCERTAINTY,
                 skipped: turn.skipped,
             };
-            process.process(&mut Cycle { now: woke, capture: Side::absent(), playback, xruns: 0 });
+            process.process(&mut Cycle {
+                now: woke,
+                capture: Side::absent(),
+                playback,
+                xruns: 0,
+                clock: None,
+            });
             ring.finish(now());
             let mut heard = self.heard.lock().unwrap();
             for (sample, frame) in block.iter().zip(turn.frame..) {

@@ -7,7 +7,7 @@ use tautline_proto::time::Span;
 
 use crate::far::Far;
 use crate::handle::{Asked, Handle};
-use crate::{free_udp_ports, heard_as, sound, timed};
+use crate::{alone, free_udp_ports, heard_as, sound, timed};
 
 /// Forks; the child looks and ends, with the number of the first of these that is not so, from 1.
 fn in_a_fork<const N: usize>(pcm: &Handle, looks: [fn(*mut snd_pcm_t) -> bool; N]) -> c_int {
@@ -123,47 +123,45 @@ fn a_forked_process_finds_its_pcm_disconnected_and_the_parent_goes_on() {
 
 #[test]
 fn a_forked_process_that_lives_on_keeps_no_port() {
-    timed(|| {
-        let (port, keys) = (free_udp_ports(), "rate 48000 channels 1");
-        let pcm = Handle::to_record(port, keys);
-        pcm.set(Asked::default()).unwrap();
-        pcm.ask(snd_pcm_start).unwrap();
-        let (mut says, mut waits) = ([0; 2], [0; 2]);
-        // SAFETY: places for descriptors; the child reads and writes them and ends without running
-        // anything of this process's.
-        let child = unsafe {
-            assert_eq!((libc::pipe(says.as_mut_ptr()), libc::pipe(waits.as_mut_ptr())), (0, 0));
-            let child = libc::fork();
-            if child == 0 {
-                libc::close(waits[1]);
-                libc::write(says[1], c"f".as_ptr().cast(), 1);
-                // Until the parent is done, or gone.
-                let mut byte = 0_u8;
-                libc::read(waits[0], (&raw mut byte).cast(), 1);
-                libc::_exit(0);
-            }
-            // The child has run what it runs at its beginning.
+    let _turn = alone();
+    let (port, keys) = (free_udp_ports(), "rate 48000 channels 1");
+    let pcm = Handle::to_record(port, keys);
+    pcm.set(Asked::default()).unwrap();
+    pcm.ask(snd_pcm_start).unwrap();
+    let (mut says, mut waits) = ([0; 2], [0; 2]);
+    // SAFETY: places for descriptors; the child reads and writes them and ends without running
+    // anything of this process's.
+    let child = unsafe {
+        assert_eq!((libc::pipe(says.as_mut_ptr()), libc::pipe(waits.as_mut_ptr())), (0, 0));
+        let child = libc::fork();
+        if child == 0 {
+            libc::close(waits[1]);
+            libc::write(says[1], c"f".as_ptr().cast(), 1);
+            // Until the parent is done, or gone.
             let mut byte = 0_u8;
-            assert_eq!(libc::read(says[0], (&raw mut byte).cast(), 1), 1);
-            child
-        };
-        // This process's are open as before.
-        let mut block = [1; 2 * 480];
-        assert_eq!(pcm.read(&mut block, 480), Ok(480));
-        drop(pcm);
-        let again =
-            Handle::open(&format!("from \"127.0.0.1:{port}\" {keys}"), SND_PCM_STREAM_CAPTURE);
-        let set = again.as_ref().map(|pcm| pcm.set(Asked::default()));
-        // SAFETY: descriptors and a child of this test's, each closed and awaited once.
-        let status = unsafe {
-            for fd in says.into_iter().chain(waits) {
-                libc::close(fd);
-            }
-            let mut status = 0;
-            libc::waitpid(child, &raw mut status, 0);
-            status
-        };
-        assert_eq!(status, 0, "the child lived until then");
-        assert_eq!(set, Ok(Ok(())));
-    });
+            libc::read(waits[0], (&raw mut byte).cast(), 1);
+            libc::_exit(0);
+        }
+        // The child has run what it runs at its beginning.
+        let mut byte = 0_u8;
+        assert_eq!(libc::read(says[0], (&raw mut byte).cast(), 1), 1);
+        child
+    };
+    // This process's are open as before.
+    let mut block = [1; 2 * 480];
+    assert_eq!(pcm.read(&mut block, 480), Ok(480));
+    drop(pcm);
+    let again = Handle::open(&format!("from \"127.0.0.1:{port}\" {keys}"), SND_PCM_STREAM_CAPTURE);
+    let set = again.as_ref().map(|pcm| pcm.set(Asked::default()));
+    // SAFETY: descriptors and a child of this test's, each closed and awaited once.
+    let status = unsafe {
+        for fd in says.into_iter().chain(waits) {
+            libc::close(fd);
+        }
+        let mut status = 0;
+        libc::waitpid(child, &raw mut status, 0);
+        status
+    };
+    assert_eq!(status, 0, "the child lived until then");
+    assert_eq!(set, Ok(Ok(())));
 }

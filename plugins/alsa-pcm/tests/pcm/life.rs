@@ -6,7 +6,7 @@ use tautline_proto::time::Span;
 
 use crate::far::Far;
 use crate::handle::{Asked, Handle};
-use crate::{free_udp_ports, heard_as, sound, timed};
+use crate::{alone, free_udp_ports, heard_as, sound, timed};
 
 const LATENCY: Span = Span::from_millis(300);
 
@@ -169,21 +169,20 @@ fn what_is_dropped_is_not_played_with_what_comes_next() {
 
 #[test]
 fn a_recorder_that_nobody_reads_has_an_xrun_and_begins_anew() {
-    timed(|| {
-        let pcm = Handle::to_record(free_udp_ports(), "rate 48000 channels 1");
-        pcm.set(Asked::default()).unwrap();
+    let _turn = alone();
+    let pcm = Handle::to_record(free_udp_ports(), "rate 48000 channels 1");
+    pcm.set(Asked::default()).unwrap();
+    pcm.ask(snd_pcm_start).unwrap();
+    until("it has an xrun", || pcm.avail() == Err(libc::EPIPE));
+    let mut block = [1; 2 * 4800];
+    assert_eq!(pcm.read(&mut block, 4800), Err(libc::EPIPE));
+    for _ in 0..2 {
+        pcm.ask(snd_pcm_prepare).unwrap();
         pcm.ask(snd_pcm_start).unwrap();
-        until("it has an xrun", || pcm.avail() == Err(libc::EPIPE));
-        let mut block = [1; 2 * 4800];
-        assert_eq!(pcm.read(&mut block, 4800), Err(libc::EPIPE));
-        for _ in 0..2 {
-            pcm.ask(snd_pcm_prepare).unwrap();
-            pcm.ask(snd_pcm_start).unwrap();
-            assert_eq!(pcm.read(&mut block, 4800), Ok(4800));
-            assert_eq!(block, [0; 2 * 4800], "nobody sends");
-            pcm.ask(snd_pcm_drop).unwrap();
-        }
-    });
+        assert_eq!(pcm.read(&mut block, 4800), Ok(4800));
+        assert_eq!(block, [0; 2 * 4800], "nobody sends");
+        pcm.ask(snd_pcm_drop).unwrap();
+    }
 }
 
 /// Bytes of frames, none of them silent, that a PCM of this format carries unchanged in 24 bits.

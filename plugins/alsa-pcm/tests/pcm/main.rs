@@ -14,21 +14,11 @@ mod opens;
 mod rewind;
 mod time;
 
-/// A host that tests of time are held against.
-#[path = "../../../../crates/cli/tests/program/common/host.rs"]
-#[expect(dead_code, reason = "each crate's tests use a part of it")]
-mod host;
-
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{PoisonError, RwLockWriteGuard};
-
-pub(crate) use host::{skipped, timed};
 
 /// Streams run one at a time: on two cores they would wait for each other.
-pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
-    host::TURN.write().unwrap_or_else(PoisonError::into_inner)
-}
+pub(crate) use tautline_trial::{alone, timed};
 
 /// An even UDP port that is free together with the one above, below those that Linux gives to
 /// sockets that ask for any.

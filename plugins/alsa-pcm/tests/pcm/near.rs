@@ -13,6 +13,7 @@ use tautline_engine::send::{SendEngine, random_identity};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
+use tautline_proto::asks::Limits;
 use tautline_proto::card_clock::{CaptureRing, CardClock};
 use tautline_proto::device::{Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop};
 use tautline_proto::redundancy::Regulator;
@@ -94,6 +95,7 @@ pub(crate) fn send(port: u16, link_offset: Span, impulses: Vec<f32>) -> Vec<Loca
         stamps: true,
         redundancy: Regulator::OFF,
         repair_budget: None,
+        limits: Limits::default(),
         gain: Gain::UNITY,
         map: ChannelMap::identity(1),
         device: DEVICE,

@@ -3,14 +3,14 @@
 use std::process::Command;
 
 use crate::handle::shared_object;
-use crate::skipped;
+use tautline_trial::{Lack, skipped};
 
 /// What a program of binutils says of the shared object.
 fn said(test: &str, program: &str, options: &[&str]) -> Option<String> {
     match Command::new(program).args(options).arg(shared_object()).output() {
         Ok(done) => Some(String::from_utf8(done.stdout).unwrap()),
         Err(_) => {
-            skipped(test, &format!("{program} of binutils is not installed"));
+            skipped(Lack::Package, test, &format!("{program} of binutils is not installed"));
             None
         }
     }
@@ -70,6 +70,6 @@ fn the_header_lays_out_the_interface_as_we_do() {
             let why = String::from_utf8_lossy(&done.stderr).into_owned();
             assert!(done.status.success(), "{why}");
         }
-        Err(error) => skipped(test, &format!("cc: {error}")),
+        Err(error) => skipped(Lack::Package, test, &format!("cc: {error}")),
     }
 }

@@ -83,7 +83,7 @@ fn a_pcm_offers_what_it_is_configured_for_and_buffers_of_seconds_at_most() {
     assert_eq!((known.channels, known.rate), ((2, 2), (48_000, 48_000)));
     assert_eq!((known.period, known.buffer), ((16, 8192), (32, 96_000)));
     let any = offered("", SND_PCM_FORMAT_S16_LE);
-    assert_eq!((any.channels, any.rate), ((1, 64), (44_100, 192_000)));
+    assert_eq!((any.channels, any.rate), ((1, 64), (8_000, 192_000)));
     assert!(any.buffer.1 <= 13 * 48_000, "{}", any.buffer.1);
 }
 
@@ -131,7 +131,7 @@ fn as_many_channels_are_offered_as_a_datagram_holds() {
     );
     // At the slower rates they fit.
     let some = offered("ptime \"20ms\" channels 13", SND_PCM_FORMAT_S16_LE);
-    assert_eq!(some.rate, (44_100, 48_000));
+    assert_eq!(some.rate, (8_000, 48_000));
 }
 
 #[test]

@@ -1,128 +1,353 @@
 //! How two recordings compare.
 
+use tautline_dsp::resample::{Quality, Resampler, Step};
+use tautline_proto::units::Rate;
+
+use super::verdict::{Change, Instead};
 use super::*;
 
-fn noise(frames: usize) -> Vec<f32> {
-    (0..frames * 2).map(|i| ((i * 7919) % 30_011 + 1) as f32 / 32_768.0).collect()
+/// Noise of two channels that does not repeat, full of all tones but the highest, as music is.
+fn noise_of(frames: usize, seed: u32) -> Sound {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / 16_777_216.0 - 0.5
+    };
+    let mut channel = || {
+        let mut last = [0.0; 3];
+        let mut soft = |sample: f32| {
+            last = [sample, last[0], last[1]];
+            let soft = 0.25 * last[0] + 0.5 * last[1] + 0.25 * last[2];
+            // Of 24 bits, and never nothing.
+            (soft * 4_194_304.0).round() / 8_388_608.0 + 1.0 / 8_388_608.0
+        };
+        (0..frames).map(|_| soft(next())).collect()
+    };
+    Sound { channels: vec![channel(), channel()], rate: Rate::HZ_48000 }
 }
 
-fn judge(sent: &[f32], heard: &[f32]) -> Verdict {
-    let sent = Sound { samples: sent.to_vec(), channels: 2, rate: Rate::HZ_48000 };
-    super::judge(&sent, heard)
+fn noise(frames: usize) -> Sound {
+    noise_of(frames, 1)
+}
+
+fn silence(frames: usize) -> Sound {
+    Sound { channels: vec![vec![0.0; frames]; 2], rate: Rate::HZ_48000 }
+}
+
+/// Sounds one after the other.
+fn joined<'a>(parts: impl IntoIterator<Item = &'a Sound>) -> Sound {
+    let mut all = silence(0);
+    for part in parts {
+        all.channels.iter_mut().zip(&part.channels).for_each(|(all, part)| all.extend(part));
+    }
+    all
+}
+
+impl Sound {
+    fn part(&self, frames: core::ops::Range<usize>) -> Self {
+        let part = |channel: &Vec<f32>| channel[frames.clone()].to_vec();
+        Self { channels: self.channels.iter().map(part).collect(), rate: self.rate }
+    }
+
+    fn with(mut self, change: impl Fn(f32) -> f32) -> Self {
+        let samples = self.channels.iter_mut().flatten();
+        samples.for_each(|sample| *sample = change(*sample));
+        self
+    }
+
+    /// As a card plays it that runs so much slower or faster than the sender's.
+    fn resampled(&self, ppm: f64) -> Self {
+        self.resampled_by(Quality::default(), ppm)
+    }
+
+    fn resampled_by(&self, quality: Quality, ppm: f64) -> Self {
+        let (step, frames) = (Step::from_ppm(ppm), self.frames());
+        let resample = |channel: &Vec<f32>| {
+            let mut resampler = Resampler::new(quality, 1, 4096);
+            let mut out = vec![0.0; (frames as f64 / (1.0 + ppm / 1e6)) as usize];
+            let mut left = &channel[..];
+            for part in out.chunks_mut(4096) {
+                let (now, later) = left.split_at(resampler.wants(part.len(), step).min(left.len()));
+                resampler.push(now);
+                resampler.pull(part, step);
+                left = later;
+            }
+            out
+        };
+        Self { channels: self.channels.iter().map(resample).collect(), rate: self.rate }
+    }
+}
+
+/// What comes of what was heard 300 frames late.
+fn verdict(sent: &Sound, heard: &Sound) -> Verdict {
+    judge(sent, &joined([&silence(300), heard, &silence(50)]), &mut |_| {})
+}
+
+fn is_told(verdict: &Verdict, words: &[&str]) {
+    let told = verdict.to_string();
+    assert!(words.iter().all(|words| told.contains(words)), "{told}\n{verdict:?}");
 }
 
 #[test]
 fn a_recording_that_begins_and_ends_with_silence_is_identical() {
-    let sent = [vec![0.0; 20], noise(1000), vec![0.0; 40]].concat();
-    let heard = [vec![0.0; 300], noise(1000), vec![0.0; 10]].concat();
-    let verdict = judge(&sent, &heard);
+    let sent = joined([&silence(20), &noise(1000), &silence(40)]);
+    let heard = joined([&silence(300), &noise(1000), &silence(10)]);
+    let verdict = judge(&sent, &heard, &mut |_| {});
     assert!(verdict.is_whole());
-    assert_eq!((verdict.frames, verdict.begins), (1000, Some(140)));
-    let said = "identical: all 1000 frames, silent ends aside, from frame 140 on (0.003 s)";
+    let said = "identical: all 1000 frames, silent ends aside, from frame 280 on (0.006 s)";
     assert_eq!(verdict.to_string(), said);
 }
 
 #[test]
+fn silence_within_is_as_identical_as_sound() {
+    let sent = joined([&noise(9000), &silence(20_000), &noise_of(9000, 5)]);
+    let verdict = verdict(&sent, &sent);
+    assert!(verdict.is_whole() && verdict.is_all_there(), "{verdict}\n{verdict:?}");
+}
+
+#[test]
 fn one_frame_that_differs_is_seen_and_placed() {
-    let mut heard = noise(1000);
-    heard[1500] += 1.0 / 8_388_608.0;
-    let verdict = judge(&noise(1000), &heard);
-    assert_eq!((verdict.identical, verdict.holes), (999, Some((750, 750))));
-    let said = verdict.to_string();
-    assert!(said.ends_with("; 1 missing in the middle, within frames 750 to 750 (0.016 s on)"));
+    for (by, words) in [
+        (1.0 / 8_388_608.0, "; 1 nearly the same: frames 750 to 750 (0.016 s on)"),
+        (0.5, "; 1 missing, other sound (concealed or spoilt) in their place: frames 750 to 750"),
+    ] {
+        let mut heard = noise(1000);
+        heard.channels[1][750] += by;
+        let verdict = verdict(&noise(1000), &heard);
+        assert_eq!(verdict.identical, 999);
+        assert!(!verdict.is_whole() && !verdict.is_all_there());
+        is_told(&verdict, &["999 of 1000 frames identical", words]);
+    }
 }
 
 #[test]
 fn a_recording_that_ends_early_is_not_whole_and_says_where() {
-    let silence = vec![0.0; 20];
-    for heard in [noise(1000)[..1990].to_vec(), [&noise(1000)[..1990], &silence].concat()] {
-        let verdict = judge(&noise(1000), &heard);
-        assert!(!verdict.is_whole());
-        assert_eq!((verdict.missed_first, verdict.holes, verdict.missed_last), (0, None, 5));
-        let said = verdict.to_string();
-        assert!(said.ends_with("frames 995 to 999 (0.021 s on) are missing at the end"), "{said}");
-    }
+    let verdict = verdict(&noise(1000), &noise(1000).part(0..995));
+    assert!(!verdict.is_whole() && verdict.is_whole_so_far() && verdict.changes.is_empty());
+    assert_eq!((verdict.missed_first, verdict.missed_last), (0, 5));
+    is_told(&verdict, &["; frames 995 to 999 (0.021 s on) are missing at the end"]);
 }
 
 #[test]
 fn a_recording_that_begins_late_is_found_and_says_from_where() {
-    let verdict = judge(&noise(1000), &noise(1000)[300..]);
+    let verdict = judge(&noise(1000), &noise(1000).part(150..1000), &mut |_| {});
     assert_eq!((verdict.begins, verdict.identical), (Some(-150), 850));
-    assert_eq!((verdict.missed_first, verdict.holes, verdict.missed_last), (150, None, 0));
-    let said = verdict.to_string();
-    assert!(said.contains("from frame 150 of what was sent on (0.003 s)"), "{said}");
-    assert!(said.ends_with("frames 0 to 149 (0.000 s on) are missing at the beginning"), "{said}");
+    assert_eq!((verdict.missed_first, verdict.missed_last), (150, 0));
+    assert!(!verdict.is_whole_so_far());
+    let missing = "; frames 0 to 149 (0.000 s on) are missing at the beginning";
+    is_told(&verdict, &["from frame 150 of what was sent on (0.003 s)", missing]);
 }
 
 #[test]
-fn what_holds_nothing_of_the_sound_is_not_whole() {
-    for heard in [vec![], vec![0.0; 2000]] {
-        let verdict = judge(&noise(1000), &heard);
-        assert_eq!((verdict.is_whole(), verdict.begins), (false, None));
+fn what_holds_nothing_of_the_sound_is_not_found() {
+    let sent = noise(60_000);
+    for heard in [silence(0), silence(2000), noise_of(60_000, 7)] {
+        let verdict = verdict(&sent, &heard);
+        assert!(!verdict.is_found() && !verdict.is_whole() && !verdict.is_all_there());
+        assert_eq!(verdict.to_string(), "the sent sound was not found in what was heard");
     }
+    assert!(!verdict(&silence(2000), &sent).is_found());
 }
 
 /// What a card plays when at `at` of a sound the latency changes by so many frames, with a fade.
-fn spliced(sound: &[f32], at: usize, by: i64) -> Vec<f32> {
+fn spliced(sound: &Sound, at: usize, by: i64) -> Sound {
     const FADE: usize = 96;
     let on = (at as i64 - by) as usize;
-    let fade = (0..FADE * 2).map(|i| {
-        let share = (i / 2 + 1) as f32 / (FADE + 1) as f32;
-        sound[at * 2 + i] * (1.0 - share) + sound[on * 2 + i] * share
-    });
-    let head = sound[..at * 2].iter().copied();
-    head.chain(fade).chain(sound[(on + FADE) * 2..].iter().copied()).collect()
-}
-
-/// Noise that does not repeat.
-fn long_noise(frames: usize) -> Vec<f32> {
-    let mut state = 1_u32;
-    let mut next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        ((state >> 8) as f32 - 8_388_608.0) / 8_388_608.0
-    };
-    (0..frames * 2).map(|_| next()).collect()
+    let (mut fade, to) = (sound.part(at..at + FADE), sound.part(on..on + FADE));
+    for (fade, to) in fade.channels.iter_mut().zip(&to.channels) {
+        for (index, (fade, to)) in fade.iter_mut().zip(to).enumerate() {
+            let share = (index + 1) as f32 / (FADE + 1) as f32;
+            *fade = *fade * (1.0 - share) + to * share;
+        }
+    }
+    joined([&sound.part(0..at), &fade, &sound.part(on + FADE..sound.frames())])
 }
 
 #[test]
-fn a_sound_that_is_moved_in_mid_run_is_found_again_either_way() {
-    let sent = long_noise(60_000);
-    for by in [1440, -1440, 24_000, -24_000] {
-        let verdict = judge(&sent, &spliced(&sent, 30_000, by));
-        let [Splice { at, moved }] = verdict.splices[..] else { panic!("{verdict:?}") };
-        assert_eq!(moved, by);
-        assert_eq!(verdict.missed_last, 0, "{verdict}");
+fn a_latency_that_grows_repeats_and_one_that_shrinks_drops() {
+    let sent = noise(60_000);
+    for by in [1440, -1440, 24_000, -24_000_i64] {
+        let verdict = verdict(&sent, &spliced(&sent, 30_000, by));
+        assert_eq!((verdict.missed_last, verdict.is_whole()), (0, false), "{verdict}");
         // What is repeated is whole; what is left out is missing, the fade with it.
         let missing = if by > 0 { 0 } else { by.unsigned_abs() as usize + 96 };
-        assert_eq!(verdict.frames - verdict.identical, missing, "{verdict}");
-        assert_eq!(at, 30_000 + missing, "{verdict}");
-        assert!(!verdict.is_whole());
-        let way = if by > 0 { "later" } else { "earlier" };
-        let told = format!("ms {way} from there on");
-        assert!(verdict.to_string().contains(&told), "{verdict}");
+        assert_eq!(verdict.sounding.len() - verdict.identical, missing, "{verdict}");
+        let frames = by.unsigned_abs() as usize;
+        let (at, moved) = (30_000, frames as f64);
+        let told = match by {
+            1.. => {
+                Change::Repeated { at, from: at - frames + 96, frames: frames - 96, later: moved }
+            }
+            _ => Change::Dropped { at, frames: frames + 96, earlier: moved },
+        };
+        assert_eq!(verdict.changes, [told], "{verdict}");
     }
-    let verdict = judge(&sent, &spliced(&sent, 30_000, 1440));
-    assert!(verdict.to_string().contains("moved at 0.625 s: 30.00 ms later"), "{verdict}");
+    let repeated =
+        "; 1344 repeated at 0.625 s, those from 0.597 s on: 30.00 ms later from there on";
+    is_told(&verdict(&sent, &spliced(&sent, 30_000, 1440)), &[repeated]);
+}
+
+#[test]
+fn frames_that_were_dropped_or_heard_twice_are_counted_and_placed() {
+    let sent = noise(60_000);
+    let dropped = joined([&sent.part(0..20_000), &sent.part(20_480..60_000)]);
+    let dropped = verdict(&sent, &dropped);
+    let change = Change::Dropped { at: 20_000, frames: 480, earlier: 480.0 };
+    assert_eq!((&dropped.changes[..], dropped.identical), (&[change][..], 59_520), "{dropped}");
+    is_told(&dropped, &["; 480 dropped at 0.417 s: 10.00 ms earlier from there on"]);
+    let repeated = joined([&sent.part(0..20_000), &sent.part(19_040..60_000)]);
+    let repeated = verdict(&sent, &repeated);
+    let change = Change::Repeated { at: 20_000, from: 19_040, frames: 960, later: 960.0 };
+    assert_eq!((&repeated.changes[..], repeated.identical), (&[change][..], 60_000), "{repeated}");
+    assert!(!repeated.is_whole() && !repeated.is_all_there());
+}
+
+#[test]
+fn a_sound_that_is_heard_twice_is_not_identical() {
+    let sent = noise(60_000);
+    for between in [0, 48_000] {
+        let verdict = verdict(&sent, &joined([&sent, &silence(between), &sent]));
+        assert!(!verdict.is_whole() && !verdict.is_all_there(), "{verdict}");
+        let [Change::Repeated { at: 60_000, from: 0, frames: 60_000, .. }] = verdict.changes[..]
+        else {
+            panic!("{verdict}\n{verdict:?}");
+        };
+    }
+}
+
+#[test]
+fn a_hole_tells_what_is_in_its_place() {
+    let sent = noise(60_000);
+    for (by, with) in [(Instead::Silence, silence(480)), (Instead::Other, noise_of(480, 9))] {
+        let heard = joined([&sent.part(0..20_000), &with, &sent.part(20_480..60_000)]);
+        let verdict = verdict(&sent, &heard);
+        let hole = Change::Replaced { at: 20_000, frames: 480, by };
+        assert_eq!((&verdict.changes[..], verdict.identical), (&[hole][..], 59_520), "{verdict}");
+    }
 }
 
 #[test]
 fn two_moves_and_a_hole_are_told_apart() {
-    let sent = long_noise(90_000);
+    let sent = noise(90_000);
     let mut heard = spliced(&sent, 60_000, -960);
-    heard[80_000..80_096].fill(0.0);
-    let heard = spliced(&heard, 20_000, 960);
-    let verdict = judge(&sent, &heard);
-    let moved: Vec<i64> = verdict.splices.iter().map(|splice| splice.moved).collect();
-    assert_eq!((moved, verdict.missed_last), (vec![960, -960], 0), "{verdict}");
-    assert_eq!(verdict.frames - verdict.identical, 48 + 960 + 96, "{verdict}");
+    heard.channels.iter_mut().for_each(|channel| channel[40_000..40_048].fill(0.0));
+    let verdict = verdict(&sent, &spliced(&heard, 20_000, 960));
+    let [Change::Repeated { .. }, Change::Replaced { frames: 48, .. }, Change::Dropped { .. }] =
+        verdict.changes[..]
+    else {
+        panic!("{verdict}\n{verdict:?}");
+    };
+    assert_eq!(verdict.sounding.len() - verdict.identical, 48 + 960 + 96, "{verdict}");
 }
 
 #[test]
 fn a_hole_in_a_sound_that_repeats_itself_is_no_move() {
-    let bar = long_noise(12_000);
-    let sent = [&bar[..], &bar, &bar, &bar, &long_noise(20_000)].concat();
+    let bar = noise(12_000);
+    let sent = joined([&bar, &bar, &bar, &bar, &noise_of(20_000, 3)]);
     let mut heard = sent.clone();
-    heard[40_000..42_000].fill(0.0);
-    let verdict = judge(&sent, &heard);
-    assert_eq!((verdict.splices.len(), verdict.holes), (0, Some((20_000, 20_999))), "{verdict}");
+    heard.channels.iter_mut().for_each(|channel| channel[20_000..21_000].fill(0.0));
+    let verdict = verdict(&sent, &heard);
+    let hole = Change::Replaced { at: 20_000, frames: 1000, by: Instead::Silence };
+    assert_eq!(verdict.changes, [hole], "{verdict}");
+}
+
+#[test]
+fn what_two_clocks_resample_is_all_there() {
+    let sent = noise(96_000);
+    let by = |ppm| Quality::ALL.map(|quality| (ppm, quality));
+    for (ppm, quality) in by(100.0).into_iter().chain(by(-100.0)) {
+        let verdict = verdict(&sent, &sent.resampled_by(quality, ppm));
+        assert!(verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
+        let way = if ppm < 0.0 { "slower" } else { "faster" };
+        is_told(
+            &verdict,
+            &["all there: 96000 frames", &format!("resampled, 100.0 ppm {way}, from")],
+        );
+    }
+}
+
+#[test]
+fn sound_that_is_resampled_from_some_frame_on_says_from_when_and_by_how_much() {
+    let sent = noise(480_000);
+    let heard = joined([&sent.part(0..96_000), &sent.part(96_000..480_000).resampled(1.3)]);
+    let verdict = verdict(&sent, &heard);
+    assert!(verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
+    is_told(
+        &verdict,
+        &["all there: 480000 frames", "; resampled, 1.3 ppm faster, from 2.000 s on"],
+    );
+    assert_eq!(verdict.changes, []);
+}
+
+#[test]
+fn sound_that_is_resampled_for_a_while_says_until_when() {
+    let sent = noise(192_000);
+    let (first, last) = (sent.part(0..48_000), sent.part(144_000..192_000));
+    let verdict =
+        verdict(&sent, &joined([&first, &sent.part(48_000..144_000).resampled(50.0), &last]));
+    assert!(verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
+    is_told(&verdict, &["; resampled, 50.0 ppm faster, from 1.000 s to 3.000 s"]);
+    assert!(verdict.identical.abs_diff(96_000) < 8, "{verdict}");
+}
+
+#[test]
+fn what_is_lost_of_resampled_sound_is_not_all_there() {
+    let sent = noise(192_000);
+    let heard = sent.resampled(50.0);
+    let dropped = joined([&heard.part(0..90_000), &heard.part(90_480..heard.frames())]);
+    let dropped = verdict(&sent, &dropped);
+    assert!(!dropped.is_all_there(), "{dropped}");
+    let [Change::Dropped { at, earlier, .. }] = dropped.changes[..] else { panic!("{dropped}") };
+    assert!(at.abs_diff(90_004) < 64 && (earlier - 480.0).abs() < 0.1, "{dropped}\n{dropped:?}");
+    let hole = joined([&heard.part(0..90_000), &silence(480), &heard.part(90_480..heard.frames())]);
+    let hole = verdict(&sent, &hole);
+    let [Change::Replaced { at, frames, .. }] = hole.changes[..] else { panic!("{hole}") };
+    assert!(at.abs_diff(90_004) < 64 && frames.abs_diff(480) < 128, "{hole}\n{hole:?}");
+    assert!(!hole.is_all_there());
+}
+
+#[test]
+fn a_sound_of_another_gain_is_found_with_the_gain() {
+    let sent = noise(60_000);
+    for (gain, said) in
+        [(0.5, "; 6.0 dB quieter"), (1.5, "; 3.5 dB louder"), (-1.0, "; turned over")]
+    {
+        let verdict = verdict(&sent, &sent.clone().with(|sample| sample * gain));
+        is_told(&verdict, &["the same sound: 60000 of 60000 frames", "from frame 300 on", said]);
+        assert!(!verdict.is_all_there() && !verdict.is_whole(), "{verdict}");
+    }
+}
+
+#[test]
+fn channels_that_are_swapped_or_dead_are_named() {
+    let sent = noise(60_000);
+    let mut swapped = sent.clone();
+    swapped.channels.swap(0, 1);
+    let swapped = verdict(&sent, &swapped);
+    assert_eq!(swapped.identical, 60_000);
+    is_told(&swapped, &["; channel 1 holds channel 2, channel 2 holds channel 1"]);
+    let mut dead = sent.clone();
+    dead.channels[1].fill(0.0);
+    let dead = verdict(&sent, &dead);
+    is_told(&dead, &["; channel 2 holds nothing of it"]);
+    assert!([swapped, dead].iter().all(|verdict| !verdict.is_whole() && !verdict.is_all_there()));
+}
+
+#[test]
+fn a_sound_in_fewer_bits_is_found_with_the_bits() {
+    let sent = noise(60_000);
+    let coarse = sent.clone().with(|sample| (sample * 32_768.0).round() / 32_768.0);
+    let verdict = verdict(&sent, &coarse);
+    assert!(!verdict.is_whole() && !verdict.is_all_there());
+    is_told(&verdict, &["; in samples of 16 bits instead of 24; the rest that differs is"]);
+}
+
+#[test]
+fn a_sound_is_found_behind_another() {
+    let sent = noise(60_000);
+    for heard in [sent.clone(), sent.resampled(-20.0)] {
+        let verdict = verdict(&sent, &joined([&noise_of(200_000, 11), &heard]));
+        assert!(verdict.is_all_there(), "{verdict}\n{verdict:?}");
+        assert_eq!(verdict.begins, Some(200_300));
+    }
 }

@@ -9,7 +9,8 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::program::{Call, PATIENCE, Running, call, taut, words};
-use super::{Folder, skipped};
+use super::wireplumber::SetUp;
+use super::{Folder, Lack, skipped};
 
 /// Frames of a cycle, unless a test wants others.
 pub(crate) const QUANTUM: usize = 4096;
@@ -39,6 +40,7 @@ context.modules = [
     { name = libpipewire-module-link-factory }
     { name = libpipewire-module-session-manager }
     { name = libpipewire-module-access }
+    MODULES
 ]
 context.objects = [
     { factory = spa-node-factory args = {
@@ -50,61 +52,17 @@ context.objects = [
 ]
 ";
 
-/// Without what asks D-Bus or hardware.
-const MANAGER: &str = "
-context.properties = { wireplumber.script-engine = lua-scripting }
-context.spa-libs = {
-    audio.convert.* = audioconvert/libspa-audioconvert
-    support.* = support/libspa-support
-}
-context.modules = [
-    { name = libpipewire-module-protocol-native }
-    { name = libpipewire-module-client-node }
-    { name = libpipewire-module-adapter }
-    { name = libpipewire-module-metadata }
-    { name = libpipewire-module-session-manager }
-]
-wireplumber.components = [
-    { name = libwireplumber-module-lua-scripting, type = module }
-    { name = test.lua, type = config/lua }
-]
-";
-
-const POLICY: &str = r#"
-components = {}
-local function module(name, arguments)
-  components[name] = { "libwireplumber-module-" .. name, type = "module", args = arguments }
-end
-local function script(name, arguments)
-  components[name] = { name, type = "script/lua", args = arguments }
-end
-module("metadata")
-module("default-nodes", { ["use-persistent-storage"] = false })
-module("si-node")
-module("si-audio-adapter")
-module("si-standard-link")
-module("si-audio-endpoint")
-module("default-nodes-api")
-module("mixer-api")
-script("access/access-default.lua", {})
-script("create-item.lua", {})
-script("policy-node.lua", { ["move"] = true, ["follow"] = true })
-script("suspend-node.lua")
-"#;
-
 /// Programs that a test needs, and how they are asked whether they are there.
 const PROGRAMS: [&str; 6] =
     ["pipewire", "wireplumber", "pw-cat", "pw-dump", "pw-link", "pw-metadata"];
 /// The first of PipeWire that passes on what ports say of their latency.
 const PIPEWIRE: [u32; 2] = [3, 50];
-/// The one of WirePlumber whose scripts are named here: from 0.5 on it has other scripts, and
-/// profiles instead of a list of them.
-const WIREPLUMBER: u32 = 4;
 
 pub(crate) struct Desktop {
     // Ended before their folder goes.
     manager: Option<Running>,
     server: Option<Running>,
+    set_up: SetUp,
     folder: Folder,
 }
 
@@ -116,28 +74,36 @@ impl Desktop {
 
     /// The same, with cycles of so many frames.
     pub(crate) fn with_cycles_of(quantum: usize, test: &str) -> Option<Self> {
+        Self::with(quantum, "", test)
+    }
+
+    /// The same with more modules, in the words of its configuration.
+    pub(crate) fn with_modules(modules: &str, test: &str) -> Option<Self> {
+        Self::with(QUANTUM, modules, test)
+    }
+
+    fn with(quantum: usize, modules: &str, test: &str) -> Option<Self> {
         let absent = |program: &&&str| {
             let answer = Command::new(program).arg("--version").output();
             !answer.is_ok_and(|answer| answer.status.success())
         };
         if let Some(program) = PROGRAMS.iter().find(absent) {
-            skipped(test, &format!("there is no {program}; install pipewire-bin and wireplumber"));
+            let why = format!("there is no {program}; install pipewire-bin and wireplumber");
+            skipped(Lack::Package, test, &why);
             return None;
         }
-        if let Some(why) = unfit(|program| version(&call(program, ["--version"]).run().out)) {
-            skipped(test, &why);
-            return None;
-        }
+        let set_up = match fit(|program| version(&call(program, ["--version"]).run().out)) {
+            Ok(set_up) => set_up,
+            Err(why) => {
+                skipped(Lack::Package, test, &why);
+                return None;
+            }
+        };
         let folder = Folder::new();
-        let server = SERVER.replace("QUANTUM", &quantum.to_string());
-        for (name, text) in [
-            ("pipewire.conf", server.as_str()),
-            ("wireplumber.conf", MANAGER),
-            ("test.lua", POLICY),
-        ] {
-            std::fs::write(folder.file(name), text).unwrap();
-        }
-        let mut desktop = Self { manager: None, server: None, folder };
+        let server = SERVER.replace("QUANTUM", &quantum.to_string()).replace("MODULES", modules);
+        std::fs::write(folder.file("pipewire.conf"), server).unwrap();
+        set_up.write(folder.path());
+        let mut desktop = Self { manager: None, server: None, set_up, folder };
         desktop.begin();
         Some(desktop)
     }
@@ -148,7 +114,7 @@ impl Desktop {
         let server = self.call("pipewire", "-c").and([configuration.as_os_str()]);
         self.server = Some(server.start());
         self.wait_for("a server", |_| true);
-        self.manager = Some(self.call("wireplumber", "").start());
+        self.manager = Some(self.call("wireplumber", self.set_up.arguments).start());
         self.wait_for("a session manager", |objects| {
             objects.iter().any(|object| object["props"]["metadata.name"] == "default")
         });
@@ -195,9 +161,10 @@ impl Desktop {
 
     fn at_home(&self, call: Call) -> Call {
         let folder = self.folder.path();
-        ["XDG_RUNTIME_DIR", "HOME", "XDG_STATE_HOME", "WIREPLUMBER_CONFIG_DIR"]
+        ["XDG_RUNTIME_DIR", "HOME", "XDG_STATE_HOME"]
             .into_iter()
             .fold(call.in_folder(folder), |call, key| call.with(key, folder))
+            .with("WIREPLUMBER_CONFIG_DIR", self.set_up.looks_in(folder))
     }
 
     /// Everything in the graph; `None` without a server.
@@ -231,6 +198,20 @@ impl Desktop {
         node(&objects, name).unwrap()["info"]["props"].clone()
     }
 
+    /// Returns when the graph runs the node of this name. From PipeWire 1.4 on it shows its ports
+    /// before, and refuses to connect them until then.
+    #[track_caller]
+    pub(crate) fn runs(&self, name: &str) {
+        self.wait_for(&format!("a {name} that runs"), |objects| {
+            node(objects, name).is_some_and(|node| node["info"]["state"] == "running")
+        });
+    }
+
+    /// Whether the server is older than this version.
+    pub(crate) fn is_before(&self, newer: [u32; 3]) -> bool {
+        version(&self.call("pipewire", "--version").run().out).is_some_and(|is| is < newer)
+    }
+
     /// Connects two ports.
     #[track_caller]
     pub(crate) fn link(&self, from: &str, to: &str) {
@@ -246,8 +227,8 @@ fn version(said: &str) -> Option<[u32; 3]> {
     Some([numbers.next()?, numbers.next()?, numbers.next()?])
 }
 
-/// Why programs of these versions do not serve, if so.
-fn unfit(version: impl Fn(&str) -> Option<[u32; 3]>) -> Option<String> {
+/// How programs of these versions are set up, or why they do not serve.
+fn fit(version: impl Fn(&str) -> Option<[u32; 3]>) -> Result<SetUp, String> {
     let shown = |version: Option<[u32; 3]>| match version {
         Some([a, b, c]) => format!("{a}.{b}.{c}"),
         None => "of a version that it does not say".to_owned(),
@@ -256,16 +237,13 @@ fn unfit(version: impl Fn(&str) -> Option<[u32; 3]>) -> Option<String> {
     if pipewire.is_none_or(|[major, rest @ ..]| major == 0 && rest < PIPEWIRE) {
         let [minor, patch] = PIPEWIRE;
         let shown = shown(pipewire);
-        return Some(format!("PipeWire is {shown}; from 0.{minor}.{patch} on it serves"));
+        return Err(format!("PipeWire is {shown}; from 0.{minor}.{patch} on it serves"));
     }
     let manager = version("wireplumber");
-    if manager.is_none_or(|[major, minor, _]| (major, minor) != (0, WIREPLUMBER)) {
+    manager.and_then(|[major, minor, _]| SetUp::of(major, minor)).ok_or_else(|| {
         let shown = shown(manager);
-        return Some(format!(
-            "WirePlumber is {shown}; its set-up in tests/program/common/desktop.rs is for 0.{WIREPLUMBER}"
-        ));
-    }
-    None
+        format!("WirePlumber is {shown}; tests/program/common/wireplumber.rs is for 0.4 and 0.5")
+    })
 }
 
 #[test]
@@ -274,16 +252,18 @@ fn versions_that_a_desktop_of_a_tests_own_cannot_be_made_of_are_told() {
         "wireplumber\nCompiled with libwireplumber 0.4.1\nLinked with libwireplumber 0.4.13\n";
     assert_eq!(version(said), Some([0, 4, 13]));
     assert_eq!(version("pipewire\n"), None);
-    let unfit = |pipewire, wireplumber| {
-        unfit(|program| if program == "pipewire" { pipewire } else { wireplumber })
+    let fit = |pipewire, wireplumber| {
+        fit(|program| if program == "pipewire" { pipewire } else { wireplumber })
     };
-    assert_eq!(unfit(Some([0, 3, 65]), Some([0, 4, 13])), None);
-    assert_eq!(unfit(Some([1, 0, 5]), Some([0, 4, 17])), None);
-    let old = unfit(Some([0, 3, 49]), Some([0, 4, 13])).unwrap();
+    let scripts = fit(Some([0, 3, 65]), Some([0, 4, 13])).unwrap();
+    assert_eq!(fit(Some([1, 0, 5]), Some([0, 4, 17])), Ok(scripts));
+    let profile = fit(Some([1, 4, 2]), Some([0, 5, 8])).unwrap();
+    assert_ne!(profile, scripts);
+    let old = fit(Some([0, 3, 49]), Some([0, 4, 13])).unwrap_err();
     assert_eq!(old, "PipeWire is 0.3.49; from 0.3.50 on it serves");
-    let new = unfit(Some([1, 4, 2]), Some([0, 5, 8])).unwrap();
-    assert!(new.starts_with("WirePlumber is 0.5.8; its set-up in "), "{new}");
-    assert!(unfit(None, Some([0, 4, 13])).unwrap().contains("does not say"));
+    let new = fit(Some([1, 4, 2]), Some([0, 6, 0])).unwrap_err();
+    assert!(new.starts_with("WirePlumber is 0.6.0; tests/"), "{new}");
+    assert!(fit(None, Some([0, 4, 13])).unwrap_err().contains("does not say"));
 }
 
 /// The node of this name.

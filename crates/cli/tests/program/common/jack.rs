@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::program::{Call, PATIENCE, Running, call, words};
 use super::sound::Sound;
-use super::{Folder, skipped};
+use super::{Folder, Lack, skipped};
 
 /// Servers of one user share a data base, in which two that start at once can fail each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -29,7 +29,7 @@ impl Server {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         for program in ["jackd", "jack_wait", "jack_lsp", "jack_iodelay", "jack_rec"] {
             if Command::new(program).arg("--help").output().is_err() {
-                skipped(test, "JACK is not installed: apt-get install jackd2");
+                skipped(Lack::Package, test, "JACK is not installed: apt-get install jackd2");
                 return None;
             }
         }

@@ -2,26 +2,21 @@
 
 #[cfg(feature = "pipewire")]
 pub(crate) mod desktop;
-pub(crate) mod host;
 pub(crate) mod jack;
 pub(crate) mod lab;
 pub(crate) mod network;
 pub(crate) mod program;
 pub(crate) mod report;
 pub(crate) mod sound;
+#[cfg(feature = "pipewire")]
+pub(crate) mod wireplumber;
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLockReadGuard};
 
-pub(crate) use host::skipped;
+pub(crate) use tautline_trial::{self as host, Lack, beside, skipped};
 use tempfile::TempDir;
-
-/// Until it is dropped, no test that measures time runs: those are [`host::timed`].
-pub(crate) fn beside() -> RwLockReadGuard<'static, ()> {
-    host::TURN.read().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Rings and a latency that outlast a host that freezes for a tenth of a second: for what must be
 /// whole whenever it comes.

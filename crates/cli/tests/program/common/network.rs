@@ -3,6 +3,8 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::{Lack, skipped};
+
 /// A network that only this test uses.
 #[derive(Debug)]
 pub(crate) struct Namespace {
@@ -43,7 +45,7 @@ impl Namespace {
             Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
             Err(error) => error.to_string(),
         };
-        super::skipped(test, &format!("losing packets by `nft` needs nftables: {why}"));
+        skipped(Lack::told_by(&why), test, &format!("losing packets by `nft`: {why}"));
         false
     }
 
@@ -94,7 +96,7 @@ impl Cable {
         }
         for step in steps {
             if let Err(why) = ip(&step) {
-                super::skipped(test, &format!("`ip {step}` needs root and iproute2: {why}"));
+                skipped(Lack::told_by(&why), test, &format!("`ip {step}`: {why}"));
                 return None;
             }
         }
@@ -123,7 +125,7 @@ impl Cable {
         }
         for step in steps {
             if let Err(why) = ip(&step) {
-                super::skipped(test, &format!("`ip {step}`: {why}"));
+                skipped(Lack::told_by(&why), test, &format!("`ip {step}`: {why}"));
                 return None;
             }
         }

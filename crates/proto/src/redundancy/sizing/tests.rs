@@ -75,8 +75,8 @@ fn losses_count_at_once_and_are_forgotten_by_and_by() {
 fn a_receiver_that_starts_anew_is_no_loss() {
     let mut sizing = Sizing::new();
     let at = |seconds| LocalTime::ZERO + Span::from_secs(seconds);
-    sizing.observe(at(1), Tally { expected: 10_000, missing: 500, runs: 500 });
-    sizing.observe(at(2), Tally { expected: 100, missing: 0, runs: 0 });
-    sizing.observe(at(3), Tally { expected: 1100, missing: 0, runs: 0 });
+    sizing.observe(at(1), Tally { expected: 10_000, missing: 500, runs: 500, beyond: 0 });
+    sizing.observe(at(2), Tally { expected: 100, ..Tally::default() });
+    sizing.observe(at(3), Tally { expected: 1100, ..Tally::default() });
     assert!(sizing.losses().share <= Losses::UNKNOWN.share, "{sizing:?}");
 }

@@ -2,6 +2,8 @@
 
 use tautline_dsp::format::SampleFormat;
 
+use super::packet_type;
+use crate::clock::{ClockId, HostReading};
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
@@ -17,7 +19,9 @@ pub(super) const EFFECTIVE: u8 = 1;
 ///
 /// On the wire, big-endian: link offset in nanoseconds (64 bits), frames per second (32), channels
 /// (16), frames per packet (16), coding (8: 1 L16, 2 L24, 3 float), payload type (8), zero (16),
-/// packing age in nanoseconds (64; left out by senders that do not say it).
+/// packing age in nanoseconds (64), the host's clock (64), the sender's wall clock less that, veiled
+/// (64), and the card's clock (64). Senders that do not say it leave out what is behind the zero;
+/// clocks that are not known are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Announcement {
     /// From capture to DAC. Zero or more.
@@ -27,10 +31,16 @@ pub struct Announcement {
     /// How old the first frame of a packet is at most when the packet leaves
     /// ([`StreamFormat::packing_age`]).
     pub packing_age: Span,
+    /// The host's clock, by which the sender's wall clock runs, where it has a name.
+    pub host: Option<HostReading>,
+    /// What sets the pace of the card that the stream is captured by, where that has a name.
+    pub card: Option<ClockId>,
 }
 
 impl Announcement {
-    pub(super) const BYTES: usize = 28;
+    pub(super) const BYTES: usize = 52;
+    /// Where those of clocks begin.
+    const CLOCKS: usize = 28;
 
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
         let format = self.format;
@@ -46,7 +56,13 @@ impl Announcement {
             SampleFormat::F32 => 3,
         };
         bytes[17] = format.payload_type & 0x7F;
-        bytes[20..].copy_from_slice(&nanos(self.packing_age));
+        bytes[20..28].copy_from_slice(&nanos(self.packing_age));
+        if let Some(host) = self.host {
+            bytes[28..36].copy_from_slice(&host.id.to_bits().to_be_bytes());
+            bytes[36..44].copy_from_slice(&host.veiled.to_be_bytes());
+        }
+        let card = self.card.map_or(0, ClockId::to_bits);
+        bytes[44..].copy_from_slice(&card.to_be_bytes());
         bytes
     }
 
@@ -73,8 +89,28 @@ impl Announcement {
             payload_type,
         };
         let sane = packet > 0 && payload_type < 128;
-        let packing_age = rest.split_first_chunk().map_or(format.ptime(), |(age, _)| span(*age));
-        sane.then_some(Self { link_offset: span(*offset), format, packing_age })
+        let mut words = rest.as_chunks().0.iter().copied();
+        let packing_age = words.next().map_or(format.ptime(), span);
+        let mut word = || words.next().map_or(0, u64::from_be_bytes);
+        let (host, veiled, card) = (ClockId::from_bits(word()), word(), ClockId::from_bits(word()));
+        let host = host.map(|id| HostReading { id, veiled });
+        sane.then_some(Self { link_offset: span(*offset), format, packing_age, host, card })
+    }
+}
+
+/// Takes out of a datagram the names of the clocks that its announcements tell, so that two ends on
+/// one machine do as if they were on two. What is no report is left as it is.
+pub fn hide_clocks(datagram: &mut [u8]) {
+    let mut left = datagram;
+    while let Some(&[first, kind, high, low]) = left.first_chunk() {
+        let length = 4 * (usize::from(u16::from_be_bytes([high, low])) + 1);
+        let Some((packet, rest)) = left.split_at_mut_checked(length) else { return };
+        let announces = (kind, first & 0x1F) == (packet_type::APPLICATION, ANNOUNCEMENT)
+            && packet.get(8..12) == Some(NAME.as_bytes());
+        if let Some(clocks) = packet.get_mut(12 + Announcement::CLOCKS..).filter(|_| announces) {
+            clocks.fill(0);
+        }
+        left = rest;
     }
 }
 

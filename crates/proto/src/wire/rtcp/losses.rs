@@ -9,7 +9,8 @@ pub(super) const LOSSES: u8 = 2;
 /// Receiver to sender: what was lost of its stream, before and after repair, since it was first
 /// heard.
 ///
-/// On the wire, big-endian: stream (32 bits), then five counts of packets (64 bits each).
+/// On the wire, big-endian: stream (32 bits), then counts of packets (64 bits each): expected, missing and its
+/// runs, repaired, lost, and those of outages, which older versions do not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LossReport {
     /// The stream.
@@ -23,13 +24,13 @@ pub struct LossReport {
 }
 
 impl LossReport {
-    pub(super) const BYTES: usize = 44;
+    pub(super) const BYTES: usize = 52;
 
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        let Tally { expected, missing, runs } = self.tally;
+        let Tally { expected, missing, runs, beyond } = self.tally;
         bytes[..4].copy_from_slice(&self.ssrc.to_be_bytes());
-        let counts = [expected, missing, runs, self.repaired, self.lost];
+        let counts = [expected, missing, runs, self.repaired, self.lost, beyond];
         let places = bytes[4..].as_chunks_mut().0.iter_mut();
         places.zip(counts).for_each(|(place, count)| *place = count.to_be_bytes());
         bytes
@@ -39,11 +40,19 @@ impl LossReport {
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (ssrc, rest) = bytes.split_first_chunk()?;
         let (counts, _) = rest.as_chunks();
-        let &[expected, missing, runs, repaired, lost, ..] = counts else { return None };
+        let &[expected, missing, runs, repaired, lost, ref later @ ..] = counts else {
+            return None;
+        };
         let count = u64::from_be_bytes;
+        let beyond = later.first().map_or(0, |bytes| count(*bytes));
         Some(Self {
             ssrc: u32::from_be_bytes(*ssrc),
-            tally: Tally { expected: count(expected), missing: count(missing), runs: count(runs) },
+            tally: Tally {
+                expected: count(expected),
+                missing: count(missing),
+                runs: count(runs),
+                beyond,
+            },
             repaired: count(repaired),
             lost: count(lost),
         })

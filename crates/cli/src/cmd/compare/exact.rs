@@ -1,0 +1,129 @@
+//! Frames that were heard bit for bit.
+
+use core::ops::Range;
+
+use super::pieces::Way;
+use super::sound::{Sound, itself_first};
+
+/// Frames that must agree for a place to be the right one.
+pub(super) const PROBE: usize = 256;
+/// Frames that must agree where the sound is as before: less than in a packet of a millisecond.
+pub(super) const RUN: usize = 32;
+
+/// What was sent and what was heard, of as many channels.
+#[derive(Clone, Copy)]
+pub(super) struct Both<'a> {
+    pub(super) sent: &'a Sound,
+    pub(super) heard: &'a Sound,
+}
+
+impl Both<'_> {
+    /// Whether these heard frames are the sent ones `offset` further on.
+    pub(super) fn agree(&self, sources: &[usize], heard: Range<usize>, offset: i64) -> bool {
+        let Ok(from) = usize::try_from(heard.start as i64 + offset) else { return false };
+        sources.iter().zip(&self.heard.channels).all(|(source, channel)| {
+            let there = self.sent.channels[*source].get(from..from + heard.len());
+            there.is_some_and(|there| channel.get(heard.clone()) == Some(there))
+        })
+    }
+
+    /// The frames around `at`, within these, that are the sent ones `offset` further on.
+    pub(super) fn grow(
+        &self,
+        sources: &[usize],
+        at: usize,
+        (within, offset): (Range<usize>, i64),
+    ) -> Range<usize> {
+        let same = |frame: &usize| self.agree(sources, *frame..frame + 1, offset);
+        let before = (within.start..at).rev().take_while(same).count();
+        let after = (at..within.end).take_while(same).count();
+        at - before..at + after
+    }
+
+    /// The first of these frames from which on so many agree at this offset as cannot by chance.
+    pub(super) fn resumes(
+        &self,
+        sources: &[usize],
+        among: Range<usize>,
+        offset: i64,
+    ) -> Option<usize> {
+        let end = self.heard.frames();
+        among.into_iter().find(|from| {
+            let run = *from..from + RUN.min(end - from);
+            self.agree(sources, run.clone(), offset) && self.heard.tells(run)
+        })
+    }
+
+    /// The offset nearest to `offset`, and no further from it than `reach`, at which the frames from
+    /// `at` on lie.
+    pub(super) fn near(
+        &self,
+        sources: &[usize],
+        at: usize,
+        (offset, reach): (i64, i64),
+    ) -> Option<i64> {
+        let probe = at..at + PROBE;
+        if probe.end > self.heard.frames() || !self.heard.tells(probe.clone()) {
+            return None;
+        }
+        let (sent, first) = (&self.sent.channels[*sources.first()?], self.heard.channels[0][at]);
+        let is_there = |offset: &i64| {
+            let place = usize::try_from(at as i64 + offset).ok();
+            place.and_then(|place| sent.get(place)) == Some(&first)
+                && self.agree(sources, probe.clone(), *offset)
+        };
+        (0..=reach).flat_map(|away| [offset + away, offset - away]).find(is_there)
+    }
+
+    /// The sent channel that each heard one is, from one frame on.
+    fn sources(&self, heard: Range<usize>, offset: i64) -> Option<Way> {
+        let count = self.heard.channels.len();
+        let from = usize::try_from(heard.start as i64 + offset).ok()?;
+        let source = |channel: usize| {
+            let here = self.heard.channels[channel].get(heard.clone())?;
+            itself_first(channel, count).find(|source| {
+                self.sent.channels[*source].get(from..from + heard.len()) == Some(here)
+            })
+        };
+        let sources = (0..count).map(source).collect::<Option<Vec<_>>>()?;
+        Some(Way { sources, ..Way::straight(count) })
+    }
+
+    /// Where these sent frames are heard, by the first such place: the heard frame, and which
+    /// channel is which.
+    pub(super) fn find_sent(&self, sent: Range<usize>) -> Option<(usize, Way)> {
+        let lead = self.sent.loudest(sent.clone());
+        let probe = &self.sent.channels[lead][sent.clone()];
+        itself_first(lead, self.heard.channels.len()).find_map(|channel| {
+            find(probe, &self.heard.channels[channel]).find_map(|at| {
+                let offset = sent.start as i64 - at as i64;
+                Some((at, self.sources(at..at + sent.len(), offset)?))
+            })
+        })
+    }
+
+    /// Where the heard frames from `at` on were sent, anywhere.
+    pub(super) fn find_heard(&self, at: usize) -> Option<(i64, Way)> {
+        let probe = at..at + PROBE;
+        if probe.end > self.heard.frames() || !self.heard.tells(probe.clone()) {
+            return None;
+        }
+        let lead = self.heard.loudest(probe.clone());
+        let samples = &self.heard.channels[lead][probe.clone()];
+        itself_first(lead, self.sent.channels.len()).find_map(|channel| {
+            find(samples, &self.sent.channels[channel]).find_map(|place| {
+                let offset = place as i64 - at as i64;
+                Some((offset, self.sources(probe.clone(), offset)?))
+            })
+        })
+    }
+}
+
+/// Every place of some samples among others.
+fn find<'a>(probe: &'a [f32], among: &'a [f32]) -> impl Iterator<Item = usize> + 'a {
+    let first = probe.first().copied();
+    let places = among.windows(probe.len().max(1)).enumerate();
+    places
+        .filter(move |(_, part)| part.first().copied() == first && *part == probe)
+        .map(|(at, _)| at)
+}

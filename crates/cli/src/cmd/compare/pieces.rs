@@ -1,0 +1,166 @@
+//! A recording as it comes apart: pieces in which one sound runs along the other.
+
+use core::ops::Range;
+use std::rc::Rc;
+
+use super::fit::BLOCK;
+
+/// How far the loudness of what was resampled may be off, by what a resampler does to the highest
+/// tones.
+pub(super) const NO_GAIN: f64 = 0.006;
+
+/// Which sent channel each heard one holds, and how loud.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Way {
+    /// For each heard channel.
+    pub(super) sources: Vec<usize>,
+    /// The same: negative where it is upside down, 0 where the channel holds nothing of it.
+    pub(super) gains: Vec<f64>,
+}
+
+impl Way {
+    /// Every channel from itself, as loud.
+    pub(super) fn straight(channels: usize) -> Self {
+        Self { sources: (0..channels).collect(), gains: vec![1.0; channels] }
+    }
+
+    /// The same as loud as it was sent, if it is about that loud.
+    pub(super) fn loud_as_sent(&self) -> Option<Rc<Self>> {
+        let loud = self.gains.iter().all(|gain| (gain - 1.0).abs() < NO_GAIN);
+        let straight = Self::straight(self.gains.len());
+        loud.then(|| Rc::new(Self { sources: self.sources.clone(), ..straight }))
+    }
+}
+
+/// Where heard frames lie among sent ones: a straight line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Line {
+    /// A heard frame, and its place among the sent ones.
+    pub(super) at: f64,
+    pub(super) place: f64,
+    /// Sent frames for each heard one.
+    pub(super) step: f64,
+}
+
+impl Line {
+    /// Frame for frame, so many sent frames further on.
+    pub(super) fn whole(offset: i64) -> Self {
+        Self { at: 0.0, place: offset as f64, step: 1.0 }
+    }
+
+    pub(super) fn place(&self, at: f64) -> f64 {
+        self.place + (at - self.at) * self.step
+    }
+
+    /// How many sent frames further on every frame is, where it lies on one.
+    pub(super) fn offset(&self) -> Option<i64> {
+        let offset = self.place - self.at;
+        (self.step == 1.0 && offset.fract() == 0.0).then_some(offset as i64)
+    }
+
+    /// The whole offset that is nearest at a heard frame.
+    pub(super) fn nearest(&self, at: usize) -> i64 {
+        (self.place(at as f64) - at as f64).round() as i64
+    }
+}
+
+/// How the frames of a piece are what was sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// Bit for bit.
+    Exact,
+    /// Alike.
+    Alike {
+        /// Whether they lie between the sent ones.
+        resampled: bool,
+        /// Energy of what was heard, and of what of it is left when the sent sound is taken off.
+        energy: f64,
+        rest: f64,
+    },
+}
+
+/// Frames that were heard one after the other as they were sent one after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Piece {
+    pub(super) heard: Range<usize>,
+    /// Places of its beginning and its end among the sent frames.
+    pub(super) from: f64,
+    pub(super) to: f64,
+    pub(super) kind: Kind,
+    pub(super) way: Rc<Way>,
+}
+
+impl Piece {
+    pub(super) fn is_exact(&self) -> bool {
+        self.kind == Kind::Exact
+    }
+
+    pub(super) fn is_resampled(&self) -> bool {
+        matches!(self.kind, Kind::Alike { resampled: true, .. })
+    }
+
+    /// The line that leaves it at its end.
+    pub(super) fn line(&self) -> Line {
+        let length = self.heard.len() as f64;
+        let step = if self.is_resampled() { (self.to - self.from) / length } else { 1.0 };
+        Line { at: self.heard.end as f64, place: self.to, step }
+    }
+
+    /// Whether the other goes on where this ends, in both sounds.
+    pub(super) fn goes_on(&self, other: &Self) -> bool {
+        self.heard.end == other.heard.start && (other.from - self.to).abs() < 0.5
+    }
+
+    /// Meets the next, where the edge of one of them is known to a block only and that alone is
+    /// between them.
+    pub(super) fn meet(&mut self, next: &mut Self) {
+        let gap = next.heard.start - self.heard.end;
+        let on_line = (next.from - self.to - gap as f64).abs() < 0.5;
+        if gap >= BLOCK || !on_line {
+            return;
+        }
+        if !self.is_exact() {
+            self.heard.end = next.heard.start;
+            self.to += gap as f64;
+        } else if !next.is_exact() {
+            next.heard.start = self.heard.end;
+            next.from -= gap as f64;
+        }
+    }
+
+    /// Takes in a piece that goes on from this one.
+    fn take(&mut self, other: &Self) {
+        (self.heard.end, self.to) = (other.heard.end, other.to);
+        if let Kind::Alike { resampled, energy, rest } = &mut self.kind {
+            let Kind::Alike { resampled: too, energy: more, rest: left } = other.kind else {
+                return;
+            };
+            *resampled |= too;
+            *energy += more;
+            *rest += left;
+        }
+    }
+}
+
+/// Exact frames between resampled ones that are fewer than these are so by chance.
+const CHANCE: usize = 1024;
+
+/// Joins pieces that are one: as the walk breaks a long one where a few frames agree by chance.
+pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
+    let mut all: Vec<Piece> = Vec::with_capacity(pieces.len());
+    for (index, piece) in pieces.iter().enumerate() {
+        let Some(last) = all.last_mut().filter(|last| last.goes_on(piece)) else {
+            all.push(piece.clone());
+            continue;
+        };
+        let by_chance = last.is_resampled()
+            && piece.heard.len() < CHANCE
+            && pieces.get(index + 1).is_some_and(|next| !next.is_exact() && piece.goes_on(next));
+        if last.is_exact() == piece.is_exact() || (piece.is_exact() && by_chance) {
+            last.take(piece);
+        } else {
+            all.push(piece.clone());
+        }
+    }
+    all
+}

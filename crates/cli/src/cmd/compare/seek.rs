@@ -1,0 +1,131 @@
+//! Looks for sound of which no sample need be the same: by correlation, of one in so many frames.
+
+use core::ops::Range;
+
+use tautline_dsp::fit::dot;
+
+use super::sound::{Sound, power};
+
+/// Frames that are taken together: an hour of them is looked through in seconds, and what is found
+/// is nearer than half of these.
+const TOGETHER: usize = 8;
+/// Of these that are looked for at once: 85 ms at 48 kHz, long enough that little else is like it.
+const LENGTH: usize = 512;
+/// Frames of what is looked for.
+pub(super) const PATTERN: usize = LENGTH * TOGETHER;
+/// What lies half of these frames beside the others is as like it as this, where it is noise.
+const LIKE: f64 = 0.35;
+/// Places that are worth a closer look.
+const PLACES: usize = 16;
+
+/// Both sounds, of `TOGETHER` frames one.
+pub(super) struct Coarse {
+    sent: Vec<Vec<f32>>,
+    heard: Vec<Vec<f32>>,
+}
+
+/// A place worth a closer look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Likely {
+    /// A heard frame and the sent one that it is about.
+    pub(super) heard: usize,
+    pub(super) sent: usize,
+    /// Their channels.
+    pub(super) channel: usize,
+    pub(super) source: usize,
+}
+
+impl Coarse {
+    pub(super) fn new(sent: &Sound, heard: &Sound) -> Self {
+        let coarse = |sound: &Sound| {
+            let mean = |part: &[f32]| part.iter().sum::<f32>() / TOGETHER as f32;
+            sound.channels.iter().map(|all| all.chunks(TOGETHER).map(mean).collect()).collect()
+        };
+        Self { sent: coarse(sent), heard: coarse(heard) }
+    }
+
+    /// Where the sent frames about `from` may be heard, by one of their channels.
+    pub(super) fn find_sent(&self, (source, from): (usize, usize), frames: usize) -> Vec<Likely> {
+        let first = from / TOGETHER;
+        let found = find((&self.sent[source], first, frames / TOGETHER), &self.heard, None);
+        let likely = |(channel, heard)| Likely { heard, sent: first * TOGETHER, channel, source };
+        found.into_iter().map(likely).collect()
+    }
+
+    /// Where the heard frames about `from` may have been sent, among these sent ones or anywhere, by
+    /// the loudest channel.
+    pub(super) fn find_heard(&self, from: usize, among: Option<Range<usize>>) -> Vec<Likely> {
+        let first = from / TOGETHER;
+        // Of the last frames there are fewer.
+        let length = LENGTH.min(self.heard.first().map_or(0, Vec::len).saturating_sub(first));
+        let energy = |all: &Vec<f32>| all.get(first..first + length).map_or(0.0, power);
+        let loudest = self.heard.iter().map(energy).enumerate();
+        let loudest = loudest.max_by(|(_, one), (_, other)| one.total_cmp(other));
+        let channel = loudest.map_or(0, |(channel, _)| channel);
+        let found = find((&self.heard[channel], first, length), &self.sent, among);
+        let likely = |(source, sent)| Likely { heard: first * TOGETHER, sent, channel, source };
+        found.into_iter().map(likely).collect()
+    }
+}
+
+/// Where a part of the one may lie in the others: a channel and a frame. The part is so many coarse
+/// frames from one on; it is looked for among these frames.
+fn find(
+    (this, first, length): (&[f32], usize, usize),
+    those: &[Vec<f32>],
+    among: Option<Range<usize>>,
+) -> Vec<(usize, usize)> {
+    let part = this.get(first..first + length.min(LENGTH)).unwrap_or_default();
+    if power(part) <= 0.0 {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (other, all) in those.iter().enumerate() {
+        let among = among.clone().map_or(0..all.len(), |among| {
+            among.start / TOGETHER..(among.end / TOGETHER + length).min(all.len())
+        });
+        let start = among.start;
+        let places = places(part, all.get(among).unwrap_or_default());
+        found.extend(places.into_iter().map(|(like, at)| (like, (other, start + at))));
+    }
+    keep_best(&mut found);
+    found.into_iter().map(|(_, (other, at))| (other, at * TOGETHER)).collect()
+}
+
+/// Where `hay` is like `needle`, either way up: the best places, the top of each hill, best first.
+fn places(needle: &[f32], hay: &[f32]) -> Vec<(f64, usize)> {
+    let wanted = power(needle).sqrt();
+    let Some(first) = hay.get(..needle.len()) else { return Vec::new() };
+    // Silence is like nothing, whatever rounding leaves of it.
+    let (mut energy, silence) = (power(first), 1e-12 * wanted.powi(2));
+    let mut found: Vec<(f64, usize)> = Vec::new();
+    let mut hill: Option<(f64, usize)> = None;
+    for at in 0..=hay.len() - needle.len() {
+        if at > 0 {
+            let (gone, come) = (f64::from(hay[at - 1]), f64::from(hay[at - 1 + needle.len()]));
+            energy = (energy - gone * gone + come * come).max(0.0);
+        }
+        let both = f64::from(dot(needle, &hay[at..at + needle.len()])).abs();
+        let here = if energy > silence { both / (wanted * energy.sqrt()) } else { 0.0 };
+        hill = match hill {
+            None if here >= LIKE => Some((here, at)),
+            Some((best, _)) if here > best => Some((here, at)),
+            Some(top) if here < LIKE => {
+                found.push(top);
+                if found.len() > 64 * PLACES {
+                    keep_best(&mut found);
+                }
+                None
+            }
+            other => other,
+        };
+    }
+    found.extend(hill);
+    keep_best(&mut found);
+    found
+}
+
+fn keep_best<T>(found: &mut Vec<(f64, T)>) {
+    found.sort_by(|one, other| other.0.total_cmp(&one.0));
+    found.truncate(PLACES);
+}

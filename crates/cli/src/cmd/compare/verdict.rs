@@ -1,0 +1,330 @@
+//! How two files compare, once the one was found in the other.
+
+use core::ops::Range;
+
+use tautline_proto::units::Rate;
+
+use super::fit::BLOCK;
+use super::pieces::{Kind, NO_GAIN, Piece, Way, joined};
+use super::sound::{Bits, Sound};
+
+/// What stands where a sound is not as it was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Instead {
+    /// Digital silence.
+    Silence,
+    /// Other sound, such as concealment or a fade.
+    Other,
+    /// The same sound, nearly.
+    Same,
+}
+
+/// Where a sound was not heard one frame after the other. Places are frames of what was sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Change {
+    /// Frames were replaced, and all after them is where it would have been.
+    Replaced { at: usize, frames: usize, by: Instead },
+    /// Frames were left out, so that what follows is heard earlier by so many.
+    Dropped { at: usize, frames: usize, earlier: f64 },
+    /// Frames were heard once more, from an earlier one on, so that what follows is heard later.
+    Repeated { at: usize, from: usize, frames: usize, later: f64 },
+    /// Something was heard between two frames.
+    Inserted { at: usize, by: Instead, later: f64 },
+}
+
+impl Change {
+    /// Whether what follows is heard earlier or later.
+    pub(super) fn moves(&self) -> bool {
+        !matches!(self, Self::Replaced { .. })
+    }
+}
+
+/// A part that was heard between the frames.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Passage {
+    /// Of what was sent, from its beginning to its end.
+    pub(super) sent: Range<usize>,
+    /// By how much it was heard faster, in parts per million.
+    pub(super) ppm: f64,
+    /// Whether anything follows that was not.
+    pub(super) ends: bool,
+}
+
+/// How two files compare.
+#[derive(Debug, Clone)]
+pub(crate) struct Verdict {
+    /// Of both files.
+    pub(super) rate: Rate,
+    /// Of what was sent, without the digital silence at its ends.
+    pub(super) sounding: Range<usize>,
+    /// Frames of these that were heard bit for bit, and at all.
+    pub(super) identical: usize,
+    pub(super) there: usize,
+    /// Where the sent file begins in the heard one, if it was found there; negative where the
+    /// recording begins later.
+    pub(super) begins: Option<i64>,
+    /// Frames at the beginning of the sound before the first that was heard, and at its end.
+    pub(super) missed_first: usize,
+    pub(super) missed_last: usize,
+    /// Whether what is identical is one piece from the beginning on. What a card plays when packets
+    /// cease, such as concealment, may be nearly what would have followed.
+    whole_so_far: bool,
+    pub(super) changes: Vec<Change>,
+    pub(super) passages: Vec<Passage>,
+    /// What each part came by, as often as that changed, and from which sent frame on.
+    pub(super) ways: Vec<(usize, Way)>,
+    /// The part of the energy that is left over of what is alike and was not resampled.
+    pub(super) rest: Option<f64>,
+    /// Bits that the samples of both need, where what was heard needs fewer.
+    pub(super) bits: Option<(Bits, Bits)>,
+}
+
+impl Verdict {
+    pub(super) fn of(sent: &Sound, heard: &Sound, pieces: Vec<Piece>) -> Self {
+        let pieces = told_apart(joined(pieces));
+        let sounding = sent.sounding();
+        let (there, ends) = covered(&sounding, pieces.iter());
+        let exact = pieces.iter().filter(|piece| piece.is_exact());
+        let (before, after) = (sent.bits(), heard.bits());
+        let coarser = before.unwrap_or(u32::MAX) > after.unwrap_or(u32::MAX);
+        let left = pieces.iter().filter_map(|piece| match piece.kind {
+            Kind::Alike { resampled: false, energy, rest } => Some((energy, rest)),
+            _ => None,
+        });
+        let (energy, rest) = left.fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
+        Self {
+            rate: sent.rate,
+            identical: covered(&sounding, exact).0,
+            there,
+            begins: pieces
+                .first()
+                .map(|piece| piece.heard.start as i64 - piece.from.round() as i64),
+            missed_first: ends.start - sounding.start,
+            missed_last: sounding.end - ends.end,
+            whole_so_far: is_whole_so_far(&pieces, &sounding),
+            changes: changes(heard, &pieces),
+            passages: passages(&pieces),
+            ways: ways(&pieces),
+            rest: (energy > 0.0).then(|| rest / energy),
+            bits: coarser.then_some((before, after)),
+            sounding,
+        }
+    }
+
+    /// Whether every frame was heard as it was sent, one after the other.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_found() && self.identical == self.sounding.len() && self.is_one_piece()
+    }
+
+    /// Whether all was heard as it was sent up to some frame, and nothing after it.
+    pub(crate) fn is_whole_so_far(&self) -> bool {
+        self.whole_so_far
+    }
+
+    /// Whether every frame was heard, one after the other and as loud, if between the frames: two
+    /// clocks can give no better.
+    pub(crate) fn is_all_there(&self) -> bool {
+        self.is_found()
+            && self.there == self.sounding.len()
+            && self.is_one_piece()
+            && self.rest.is_none()
+    }
+
+    pub(crate) fn is_found(&self) -> bool {
+        self.begins.is_some()
+    }
+
+    pub(crate) fn identical(&self) -> usize {
+        self.identical
+    }
+
+    fn is_one_piece(&self) -> bool {
+        self.changes.is_empty() && self.ways.iter().all(|(_, way)| is_straight(way))
+    }
+}
+
+pub(super) fn is_straight(way: &Way) -> bool {
+    let own = way.sources.iter().enumerate().all(|(channel, source)| channel == *source);
+    own && way.gains.iter().all(|gain| (gain - 1.0).abs() < NO_GAIN)
+}
+
+fn is_whole_so_far(pieces: &[Piece], sounding: &Range<usize>) -> bool {
+    let Some((first, rest)) = pieces.split_first() else { return false };
+    let begins = first.is_exact() && first.from == sounding.start as f64 && is_straight(&first.way);
+    begins && !rest.iter().any(Piece::is_exact)
+}
+
+/// What goes on from a resampled piece and is alike is resampled, too, though it may be too short or
+/// too quiet to tell.
+fn told_apart(mut pieces: Vec<Piece>) -> Vec<Piece> {
+    let mut first = 0;
+    while first < pieces.len() {
+        let chain = pieces[first..].windows(2).take_while(|two| two[0].goes_on(&two[1])).count();
+        let chain = &mut pieces[first..=first + chain];
+        if chain.iter().any(Piece::is_resampled) {
+            for piece in chain.iter_mut() {
+                if let Kind::Alike { resampled, .. } = &mut piece.kind {
+                    *resampled = true;
+                }
+            }
+        }
+        first += chain.len();
+    }
+    pieces
+}
+
+/// How many of these frames some pieces cover, and from the first to the last of them.
+fn covered<'a>(
+    sounding: &Range<usize>,
+    pieces: impl Iterator<Item = &'a Piece>,
+) -> (usize, Range<usize>) {
+    let whole = |place: f64| (place.round() as usize).clamp(sounding.start, sounding.end);
+    // Where a resampled sound begins or ends is known to a block.
+    let edge = |piece: &Piece| if piece.is_exact() { 0 } else { BLOCK };
+    let mut parts: Vec<(Range<usize>, usize)> =
+        pieces.map(|piece| (whole(piece.from)..whole(piece.to), edge(piece))).collect();
+    parts.sort_by_key(|(part, _)| (part.start, part.end));
+    let (mut count, mut reached, mut ends) = (0, sounding.start, None::<Range<usize>>);
+    let last = parts.iter().map(|(part, edge)| (part.end, *edge)).max();
+    for (mut part, edge) in parts {
+        if ends.is_none() && part.start - sounding.start < edge {
+            part.start = sounding.start;
+        }
+        if last == Some((part.end, edge)) && sounding.end - part.end < edge {
+            part.end = sounding.end;
+        }
+        count += part.end.saturating_sub(part.start.max(reached));
+        reached = reached.max(part.end);
+        let from = ends.map_or(part.start, |ends| ends.start);
+        ends = Some(from..reached);
+    }
+    (count, ends.unwrap_or(sounding.start..sounding.start))
+}
+
+fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Change> {
+    let mut furthest = 0.0_f64;
+    let mut all: Vec<Change> = Vec::new();
+    for (index, piece) in pieces.iter().enumerate() {
+        let again = (piece.to.min(furthest) - piece.from).max(0.0).round() as usize;
+        if let Some(last) = index.checked_sub(1).map(|before| &pieces[before]) {
+            match change(heard, (last, piece), again) {
+                Some(change) => all.push(change),
+                // What goes on from what is heard again is heard again, too.
+                None => {
+                    if let Some(Change::Repeated { frames, .. }) = all.last_mut() {
+                        *frames += again;
+                    }
+                }
+            }
+        }
+        if !piece.is_exact() && !piece.is_resampled() && beside_exact(pieces, index) {
+            let (at, frames) = (piece.from.round() as usize, piece.heard.len());
+            all.push(Change::Replaced { at, frames, by: Instead::Same });
+        }
+        furthest = furthest.max(piece.to);
+    }
+    all
+}
+
+/// Whether a piece is a spoilt part of what is bit for bit otherwise.
+fn beside_exact(pieces: &[Piece], index: usize) -> bool {
+    let exact = |piece: Option<&Piece>| piece.is_some_and(Piece::is_exact);
+    exact(index.checked_sub(1).and_then(|before| pieces.get(before)))
+        || exact(pieces.get(index + 1))
+}
+
+/// What is between two pieces; `again` frames of the second were heard before.
+fn change(heard: &Sound, (last, next): (&Piece, &Piece), again: usize) -> Option<Change> {
+    let between = last.heard.end..next.heard.start;
+    let (gap, skipped) = (between.len() as f64, next.from - last.to);
+    let silent = |frame: usize| heard.is_silent(frame);
+    let by = if between.clone().all(silent) { Instead::Silence } else { Instead::Other };
+    let (at, later) = (last.to.round() as usize, gap - skipped);
+    if later.abs() < 0.5 {
+        let frames = skipped.round() as usize;
+        return (frames > 0 || !between.is_empty()).then_some(Change::Replaced { at, frames, by });
+    }
+    Some(match (later > 0.0, again) {
+        (true, 0) => Change::Inserted { at, by, later },
+        (true, frames) => Change::Repeated { at, from: next.from.round() as usize, frames, later },
+        (false, _) => Change::Dropped { at, frames: skipped.round() as usize, earlier: -later },
+    })
+}
+
+fn passages(pieces: &[Piece]) -> Vec<Passage> {
+    let mut all: Vec<(Passage, f64)> = Vec::new();
+    let mut last: Option<&Piece> = None;
+    for piece in pieces {
+        if piece.is_resampled() {
+            let sent = piece.from.round() as usize..piece.to.round() as usize;
+            let (length, taken) = (piece.heard.len() as f64, piece.to - piece.from);
+            match all.last_mut().filter(|_| last.is_some_and(Piece::is_resampled)) {
+                // One that was interrupted.
+                Some((passage, heard)) => {
+                    passage.ppm =
+                        (passage.ppm * *heard + (taken - length) * 1e6) / (*heard + length);
+                    passage.sent.end = sent.end;
+                    *heard += length;
+                }
+                None => {
+                    let ppm = (taken / length - 1.0) * 1e6;
+                    all.push((Passage { sent, ppm, ends: false }, length));
+                }
+            }
+        } else if let Some((passage, _)) = all.last_mut() {
+            passage.ends = true;
+        }
+        last = Some(piece);
+    }
+    all.into_iter().map(|(passage, _)| passage).collect()
+}
+
+/// What is too short to tell how loud it is: a tenth of a second at 48 kHz.
+const TELLS: usize = 4800;
+
+fn ways(pieces: &[Piece]) -> Vec<(usize, Way)> {
+    let mut all: Vec<(usize, Way)> = Vec::new();
+    let alone = pieces.len() == 1;
+    for piece in pieces.iter().filter(|piece| alone || piece.heard.len() >= TELLS) {
+        let as_before = |(_, way): &(usize, Way)| {
+            let gains = way.gains.iter().zip(&piece.way.gains);
+            way.sources == piece.way.sources
+                && gains.clone().all(|(one, other)| (one - other).abs() <= NO_GAIN * one.abs())
+        };
+        if !all.last().is_some_and(as_before) {
+            all.push((piece.from.round() as usize, (*piece.way).clone()));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+impl Verdict {
+    /// Of nothing that was found.
+    pub(crate) fn of_nothing() -> Self {
+        let silent = Sound { channels: vec![vec![0.0]], rate: Rate::HZ_48000 };
+        Self::of(&silent, &silent, Vec::new())
+    }
+
+    /// Of 955 200 frames, as in the recording of the demo, that were identical up to one.
+    pub(crate) fn until(frames: usize) -> Self {
+        let (sounding, missed_last) = (2400..957_600, 955_200 - frames);
+        Self {
+            sounding,
+            missed_last,
+            identical: frames,
+            there: frames,
+            begins: Some(9813),
+            whole_so_far: true,
+            ..Self::of_nothing()
+        }
+    }
+
+    /// With 480 frames of silence in place of as many.
+    pub(crate) fn with_a_hole(mut self) -> Self {
+        self.identical -= 480;
+        self.whole_so_far = false;
+        self.changes.push(Change::Replaced { at: 48_000, frames: 480, by: Instead::Silence });
+        self
+    }
+}

@@ -1,0 +1,383 @@
+//! Goes through a recording from piece to piece: on along the line of the last, else near it, else
+//! anywhere.
+
+use core::ops::Range;
+use std::rc::Rc;
+
+use super::exact::{Both, PROBE, RUN};
+use super::fit::{BLOCK, Fit, LEAST, WINDOW};
+use super::pieces::{Kind, Line, Piece, Way};
+use super::seek::{Coarse, Likely, PATTERN};
+use super::sound::power;
+
+/// Places of the sent sound that are looked for bit for bit, until one is found: each takes a pass
+/// through what was heard.
+const PROBES: usize = 16;
+/// The same, for sound that is alike.
+const PARTS: usize = 4;
+/// How far ahead the sound is looked for where it was: what is lost is rarely more.
+const AHEAD: usize = 4800;
+/// After places at which nothing is found, the searches near the last piece rest for so many at
+/// most.
+const MOST_REST: u32 = 16;
+/// Searches of all that was sent for what was found nowhere near, and frames to the second of them;
+/// to each next it is twice as far.
+const SEARCHES: u32 = 12;
+const FIRST_REST: usize = 8 * WINDOW;
+/// A gap on the line of both its sides that leaves less than this of its energy, −40 dB, beside what
+/// rounding does, is the same sound: concealment does not come so near.
+const SAME: f64 = 1e-4;
+
+/// Where a piece is known from.
+struct Seed {
+    /// A heard frame that is part of it.
+    at: usize,
+    line: Line,
+    way: Rc<Way>,
+    exact: bool,
+}
+
+/// How long searches rest that found nothing.
+struct Rest {
+    near: u32,
+    patience: u32,
+    /// The heard frame at which all may be searched again, and how far the next lies from there.
+    wide: usize,
+    further: usize,
+}
+
+impl Rest {
+    fn none(at: usize) -> Self {
+        Self { near: 0, patience: 1, wide: at, further: FIRST_REST }
+    }
+}
+
+/// Finds the pieces.
+pub(super) struct Walk<'a> {
+    both: Both<'a>,
+    /// Of what was sent.
+    sounding: Range<usize>,
+    /// How far from its line a sound is looked for first, in frames.
+    reach: i64,
+    coarse: Coarse,
+    fit: Fit<'a>,
+    pieces: Vec<Piece>,
+    searches: u32,
+    /// Hears the heard frame that it has come to.
+    progress: &'a mut dyn FnMut(usize),
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        both: Both<'a>,
+        bits: Option<u32>,
+        progress: &'a mut dyn FnMut(usize),
+    ) -> Self {
+        Self {
+            both,
+            sounding: both.sent.sounding(),
+            reach: i64::from(both.sent.rate.hertz()),
+            coarse: Coarse::new(both.sent, both.heard),
+            fit: Fit::new(both, bits),
+            pieces: Vec::new(),
+            searches: SEARCHES,
+            progress,
+        }
+    }
+
+    /// All pieces, in the order in which they were heard.
+    pub(super) fn run(mut self) -> Vec<Piece> {
+        let all = 0..self.both.heard.frames();
+        let first = self.first().map(|seed| self.grow(&seed, all.clone()));
+        let Some(first) = first.filter(says) else { return Vec::new() };
+        let Range { start, end } = first.heard;
+        let before = Line { at: start as f64, place: first.from, ..first.line() };
+        self.between(0..start, (before, first.way.clone()));
+        let after = (first.line(), first.way.clone());
+        self.push(first);
+        self.between(end..all.end, after);
+        self.pieces
+    }
+
+    /// Finds any part of what was sent.
+    fn first(&mut self) -> Option<Seed> {
+        let Range { start, end } = self.sounding;
+        let length = PROBE.min(end - start);
+        let step = ((end - start) / PROBES).max(1);
+        let exact = (start..=end - length).step_by(step).find_map(|from| {
+            let probe = from..from + length;
+            if from > start && !self.both.sent.tells(probe.clone()) {
+                return None;
+            }
+            let (at, way) = self.both.find_sent(probe)?;
+            Some(Seed::exact(at, from as i64 - at as i64, way.into()))
+        });
+        exact.or_else(|| {
+            (0..PARTS).find_map(|part| {
+                let edge = |part: usize| start + (end - start) * part / PARTS;
+                let from = self.loudest(edge(part)..edge(part + 1));
+                // Any channel may have been lost on the way.
+                (0..self.both.sent.channels.len()).find_map(|source| {
+                    let likely = self.coarse.find_sent((source, from), end - from);
+                    likely.iter().find_map(|likely| self.acquire(likely, 1.0))
+                })
+            })
+        })
+    }
+
+    /// Where the loudest pattern of some sent frames begins.
+    fn loudest(&self, part: Range<usize>) -> usize {
+        let energy = |from: &usize| -> f64 {
+            let frames = *from..(*from + PATTERN).min(self.sounding.end);
+            self.both.sent.channels.iter().map(|channel| power(&channel[frames.clone()])).sum()
+        };
+        let last = part.end.saturating_sub(PATTERN).max(part.start);
+        let starts = (part.start..=last).step_by(PATTERN);
+        starts.max_by(|one, other| energy(one).total_cmp(&energy(other))).unwrap_or(part.start)
+    }
+
+    /// Finds the pieces within some heard frames; the sound before or after them lies on this line.
+    fn between(&mut self, heard: Range<usize>, mut last: (Line, Rc<Way>)) {
+        let (mut at, mut free, mut ahead) = (heard.start, heard.start, AHEAD);
+        let mut rest = Rest::none(at);
+        while let Some(sounds) = (at..heard.end).find(|frame| !self.both.heard.is_silent(*frame)) {
+            at = sounds;
+            (self.progress)(at);
+            let found = self.next((at..heard.end, ahead), &last, &mut rest);
+            let piece = found.map(|seed| self.grow(&seed, free..heard.end));
+            match piece.filter(|piece| piece.heard.end > at && says(piece)) {
+                Some(piece) => {
+                    (at, free, ahead) = (piece.heard.end, piece.heard.end, AHEAD);
+                    (last, rest) = ((piece.line(), piece.way.clone()), Rest::none(at));
+                    self.push(piece);
+                }
+                None => (at, ahead) = (at + WINDOW, WINDOW),
+            }
+        }
+    }
+
+    /// Takes a piece, and before it the gap to the last if that is the same sound.
+    fn push(&mut self, mut piece: Piece) {
+        if let Some(last) = self.pieces.last_mut() {
+            last.meet(&mut piece);
+        }
+        if let Some(gap) = self.pieces.last().and_then(|last| gap(last, &piece)) {
+            let (line, way) =
+                (Line::whole(gap.from as i64 - gap.heard.start as i64), gap.way.clone());
+            let (mut energy, mut rest) = (0.0, 0.0);
+            let whole = gap.heard.clone().step_by(WINDOW).all(|at| {
+                let count = WINDOW.min(gap.heard.end - at);
+                let held = self.fit.holds((at, count), &line, &way);
+                held.is_some_and(|held| {
+                    (energy, rest) = (energy + held.energy, rest + held.rest);
+                    true
+                })
+            });
+            let frames = gap.heard.len() * way.gains.len();
+            if whole && rest <= SAME * energy + self.fit.floor() * frames as f64 {
+                self.pieces
+                    .push(Piece { kind: Kind::Alike { resampled: false, energy, rest }, ..gap });
+            }
+        }
+        self.pieces.push(piece);
+    }
+
+    /// The next piece, by any of its frames.
+    fn next(
+        &mut self,
+        (heard, ahead): (Range<usize>, usize),
+        (line, way): &(Line, Rc<Way>),
+        rest: &mut Rest,
+    ) -> Option<Seed> {
+        let (at, sources) = (heard.start, &way.sources);
+        let straight = way.loud_as_sent();
+        let offset = line.nearest(at);
+        let near = at..heard.end.min(at + ahead);
+        if let Some(way) = &straight
+            && let Some(at) = self.both.resumes(sources, near, offset)
+        {
+            return Some(Seed::exact(at, offset, way.clone()));
+        }
+        let rests = rest.near > 0;
+        if rests {
+            rest.near -= 1;
+        } else {
+            let some = (at..heard.end.min(at + WINDOW)).step_by(PROBE / 2);
+            let moved = straight.and_then(|way| {
+                some.into_iter().find_map(|at| {
+                    let offset = self.both.near(sources, at, (line.nearest(at), self.reach))?;
+                    Some(Seed::exact(at, offset, way.clone()))
+                })
+            });
+            if moved.is_some() {
+                return moved;
+            }
+        }
+        let found = self.on_line(at, line, way);
+        let found = found.or_else(|| if rests { None } else { self.near(at, line) });
+        if found.is_none() && !rests {
+            rest.near = rest.patience;
+            rest.patience = (2 * rest.patience).min(MOST_REST);
+        }
+        found.or_else(|| self.anywhere(at, line, rest))
+    }
+
+    /// Sound that is alike where it is expected.
+    fn on_line(&mut self, at: usize, line: &Line, way: &Way) -> Option<Seed> {
+        [at, at + WINDOW / 2].into_iter().find_map(|at| {
+            let end = self.both.heard.frames().min(at + WINDOW);
+            let channel = self.both.heard.loudest(at.min(end)..end);
+            let sent = usize::try_from(line.nearest(at) + at as i64).ok()?;
+            let likely = Likely { heard: at, sent, channel, source: way.sources[channel] };
+            self.acquire(&likely, line.step)
+        })
+    }
+
+    /// The same within reach. Where the piece before ended is known to a block.
+    fn near(&mut self, at: usize, line: &Line) -> Option<Seed> {
+        let at = at + 2 * BLOCK;
+        let edge = |away: i64| {
+            let place = line.nearest(at) + at as i64 + away;
+            usize::try_from(place).unwrap_or(0).min(self.sounding.end)
+        };
+        let among = edge(-self.reach)..edge(self.reach);
+        let likely = self.coarse.find_heard(at, Some(among));
+        likely.iter().find_map(|likely| self.acquire(likely, line.step))
+    }
+
+    /// Anything of the sound, as often as there is time for.
+    fn anywhere(&mut self, at: usize, line: &Line, rest: &mut Rest) -> Option<Seed> {
+        if at < rest.wide || self.searches == 0 {
+            return None;
+        }
+        let exact = self.both.find_heard(at);
+        let exact = exact.map(|(offset, way)| Seed::exact(at, offset, way.into()));
+        let found = exact.or_else(|| {
+            let likely = self.coarse.find_heard(at, None);
+            likely.iter().find_map(|likely| self.acquire(likely, line.step))
+        });
+        if found.is_none() {
+            self.searches -= 1;
+            (rest.wide, rest.further) = (at + rest.further, 2 * rest.further);
+        }
+        found
+    }
+
+    fn acquire(&mut self, likely: &Likely, step: f64) -> Option<Seed> {
+        let (line, way) = self.fit.acquire(likely, step)?;
+        Some(Seed { at: likely.heard, line, way, exact: false })
+    }
+
+    /// All that goes on from a seed, both ways, within these heard frames.
+    fn grow(&mut self, seed: &Seed, within: Range<usize>) -> Piece {
+        match seed.line.offset().filter(|_| seed.exact) {
+            Some(offset) => {
+                let heard = |sent: usize| usize::try_from(sent as i64 - offset).unwrap_or(0);
+                let Range { start, end } = self.sounding;
+                let within = within.start.max(heard(start))..within.end.min(heard(end));
+                let heard = self.both.grow(&seed.way.sources, seed.at, (within, offset));
+                let place = |at: usize| seed.line.place(at as f64);
+                let (from, to) = (place(heard.start), place(heard.end));
+                Piece { heard, from, to, kind: Kind::Exact, way: seed.way.clone() }
+            }
+            None => self.grow_alike(seed, within),
+        }
+    }
+
+    fn grow_alike(&mut self, seed: &Seed, within: Range<usize>) -> Piece {
+        let (mut resampled, mut energy, mut rest) = (false, 0.0, 0.0);
+        let (mut last, mut end) = (seed.line, seed.at);
+        let mut before = (last, end);
+        while let count @ 1.. = self.room_after(end, &last, within.end) {
+            if end > seed.at && self.is_exact(end..end + RUN.min(count), &last, &seed.way) {
+                // It may have been so within the last window, which then tells nothing.
+                let again = (before.1..end + 1, last.nearest(end));
+                let again = self.both.grow(&seed.way.sources, end, again);
+                (last, end) = (if again.start < end { before.0 } else { last }, again.start);
+                break;
+            }
+            before = (last, end);
+            let Some(fitted) = self.fit.window((end, count), &last, &seed.way) else {
+                end += self.edge(count, |some| (end, some), &last, &seed.way);
+                break;
+            };
+            (energy, rest) = (energy + fitted.energy, rest + fitted.rest);
+            resampled |= fitted.line.offset().is_none();
+            (last, end) = (fitted.line, end + count);
+            (self.progress)(end);
+        }
+        let (mut first, mut start) = (seed.line, seed.at);
+        while let count @ 1.. = self.room_before(start, &first, within.start) {
+            if self.is_exact(start - RUN.min(count)..start, &first, &seed.way) {
+                break;
+            }
+            let Some(fitted) = self.fit.window((start - count, count), &first, &seed.way) else {
+                start -= self.edge(count, |some| (start - some, some), &first, &seed.way);
+                break;
+            };
+            (energy, rest) = (energy + fitted.energy, rest + fitted.rest);
+            resampled |= fitted.line.offset().is_none();
+            (first, start) = (fitted.line, start - count);
+        }
+        let (from, to) = (first.place(start as f64), last.place(end as f64));
+        let kind = Kind::Alike { resampled, energy, rest };
+        Piece { heard: start..end, from, to, kind, way: seed.way.clone() }
+    }
+
+    /// How many frames of a window that broke still belong to the piece, in whole blocks.
+    fn edge(
+        &mut self,
+        count: usize,
+        frames: impl Fn(usize) -> (usize, usize),
+        line: &Line,
+        way: &Way,
+    ) -> usize {
+        let blocks = (1..=count / BLOCK)
+            .take_while(|blocks| self.fit.holds(frames(blocks * BLOCK), line, way).is_some());
+        blocks.count() * BLOCK
+    }
+
+    fn is_exact(&self, heard: Range<usize>, line: &Line, way: &Way) -> bool {
+        heard.len() == RUN
+            && self.both.agree(&way.sources, heard.clone(), line.nearest(heard.start))
+            && self.both.heard.tells(heard)
+    }
+
+    /// Frames of the next window from `at` on.
+    fn room_after(&self, at: usize, line: &Line, end: usize) -> usize {
+        // The cast saturates.
+        let left = (self.sounding.end as f64 - line.place(at as f64)) / line.step + 0.5;
+        WINDOW.min(left as usize).min(end.saturating_sub(at))
+    }
+
+    /// The same of the window that ends there.
+    fn room_before(&self, at: usize, line: &Line, start: usize) -> usize {
+        let left = (line.place(at as f64) - self.sounding.start as f64) / line.step + 0.5;
+        WINDOW.min(left as usize).min(at.saturating_sub(start))
+    }
+}
+
+impl Seed {
+    fn exact(at: usize, offset: i64, way: Rc<Way>) -> Self {
+        Self { at, line: Line::whole(offset), way, exact: true }
+    }
+}
+
+/// Whether it is more than the edge of a piece that lies beyond the frames that were looked at.
+fn says(piece: &Piece) -> bool {
+    piece.is_exact() || piece.heard.len() >= LEAST
+}
+
+/// What lies between two pieces on the same line.
+fn gap(last: &Piece, next: &Piece) -> Option<Piece> {
+    let heard = last.heard.end..next.heard.start;
+    let both = last.is_exact() && next.is_exact() && last.way == next.way;
+    let same = next.from - last.to == heard.len() as f64 && !heard.is_empty();
+    (both && same).then(|| Piece {
+        heard,
+        from: last.to,
+        to: next.from,
+        kind: Kind::Exact,
+        way: last.way.clone(),
+    })
+}

@@ -1,0 +1,196 @@
+//! A verdict in words.
+
+use core::fmt;
+use core::ops::Range;
+
+use super::pieces::Way;
+use super::verdict::{Change, Instead, Passage, Verdict, is_straight};
+
+/// Changes, passages and ways that are told one by one.
+const TOLD: usize = 8;
+/// A part of the energy that the rounding of sums may leave.
+const NOTHING: f64 = 1e-12;
+/// A gain that is none: less than the rounding of the figure that is shown.
+const NO_GAIN_DB: f64 = 0.05;
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(at) = self.begins else {
+            return f.write_str("the sent sound was not found in what was heard");
+        };
+        let (identical, there, all) = (self.identical, self.there, self.sounding.len());
+        if self.is_whole() {
+            write!(f, "identical: all {all} frames, silent ends aside")?;
+        } else if self.is_all_there() {
+            write!(f, "all there: {all} frames, silent ends aside, {identical} of them identical")?;
+        } else if identical > 0 {
+            write!(f, "{identical} of {all} frames identical, silent ends aside")?;
+        } else {
+            write!(f, "the same sound: {there} of {all} frames, silent ends aside")?;
+        }
+        match at {
+            0.. => write!(f, ", from frame {at} on ({})", self.seconds(at))?,
+            _ => write!(f, ", from frame {} of what was sent on ({})", -at, self.seconds(-at))?,
+        }
+        self.write_ways(f)?;
+        self.write_passages(f)?;
+        self.write_changes(f)?;
+        self.write_ends(f)
+    }
+}
+
+impl Verdict {
+    /// Whether it came by something that changes how loud it is, or which channel is which.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.ways.iter().any(|(_, way)| !is_straight(way))
+    }
+
+    fn seconds(&self, frames: i64) -> String {
+        format!("{:.3} s", frames as f64 / f64::from(self.rate.hertz()))
+    }
+
+    fn at(&self, frame: usize) -> String {
+        self.seconds(frame as i64)
+    }
+
+    fn millis(&self, frames: f64) -> String {
+        format!("{:.2} ms", frames * 1e3 / f64::from(self.rate.hertz()))
+    }
+
+    /// Frames of the sent file.
+    fn range(&self, frames: Range<usize>) -> String {
+        format!("frames {} to {} ({} on)", frames.start, frames.end - 1, self.at(frames.start))
+    }
+
+    fn write_ways(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (from, way)) in self.ways.iter().take(TOLD).enumerate() {
+            let told = told(way);
+            if told.is_empty() && index == 0 {
+                continue;
+            }
+            let told = if told.is_empty() { "as sent" } else { &told };
+            write!(f, "; {told}")?;
+            if self.ways.len() > 1 {
+                write!(f, " from {} on", self.at(*from))?;
+            }
+        }
+        if let Some((sent, Some(heard))) = self.bits.filter(|_| self.rest.is_some()) {
+            let sent = sent.map_or("float".to_owned(), |sent| sent.to_string());
+            write!(f, "; in samples of {heard} bits instead of {sent}")?;
+        }
+        match self.rest {
+            Some(rest) if rest > NOTHING => {
+                write!(f, "; the rest that differs is {:.0} dB below it", -10.0 * rest.log10())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write_passages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Passage { sent, ppm, ends } in self.passages.iter().take(TOLD) {
+            let way = if *ppm < 0.0 { "slower" } else { "faster" };
+            write!(f, "; resampled, {:.1} ppm {way}, from {}", ppm.abs(), self.at(sent.start))?;
+            match ends {
+                true => write!(f, " to {}", self.at(sent.end))?,
+                false => f.write_str(" on")?,
+            }
+        }
+        more(f, self.passages.len(), "resampled")
+    }
+
+    fn write_changes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for change in self.changes.iter().take(TOLD) {
+            f.write_str("; ")?;
+            match *change {
+                Change::Replaced { at, frames: 0, by } => {
+                    write!(f, "{} for a moment at {}", instead(by), self.at(at))?;
+                }
+                Change::Replaced { at, frames, by: Instead::Same } => {
+                    let spoilt = self.range(at..at + frames);
+                    write!(f, "{frames} nearly the same: {spoilt}")?;
+                }
+                Change::Replaced { at, frames, by } => {
+                    let (lost, by) = (self.range(at..at + frames), instead(by));
+                    write!(f, "{frames} missing, {by} in their place: {lost}")?;
+                }
+                Change::Dropped { at, frames, earlier } => {
+                    let (at, earlier) = (self.at(at), self.millis(earlier));
+                    write!(f, "{frames} dropped at {at}: {earlier} earlier from there on")?;
+                }
+                Change::Repeated { at, from, frames, later } => {
+                    let (at, from, later) = (self.at(at), self.at(from), self.millis(later));
+                    write!(
+                        f,
+                        "{frames} repeated at {at}, those from {from} on: {later} later from there on"
+                    )?;
+                }
+                Change::Inserted { at, by, later } => {
+                    let (at, by, later) = (self.at(at), instead(by), self.millis(later));
+                    write!(f, "{by} put in at {at}: {later} later from there on")?;
+                }
+            }
+        }
+        more(f, self.changes.len(), "changed")
+    }
+
+    fn write_ends(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Range { start, end } = self.sounding;
+        if self.missed_first > 0 {
+            let missed = self.range(start..start + self.missed_first);
+            write!(f, "; {missed} are missing at the beginning")?;
+        }
+        if self.missed_last > 0 {
+            let missed = self.range(end - self.missed_last..end);
+            write!(f, "; {missed} are missing at the end")?;
+        }
+        Ok(())
+    }
+}
+
+fn more(f: &mut fmt::Formatter<'_>, count: usize, what: &str) -> fmt::Result {
+    match count.saturating_sub(TOLD) {
+        0 => Ok(()),
+        more => write!(f, "; and {what} {more} times more"),
+    }
+}
+
+fn instead(by: Instead) -> &'static str {
+    match by {
+        Instead::Silence => "silence",
+        Instead::Other => "other sound (concealed or spoilt)",
+        Instead::Same => "nearly the same",
+    }
+}
+
+/// What a way does, in words; nothing where it does nothing.
+fn told(way: &Way) -> String {
+    let gains = &way.gains;
+    let alike = gains.iter().all(|gain| (gain / gains[0] - 1.0).abs() < 0.003);
+    let mut all = Vec::new();
+    for (channel, (source, gain)) in way.sources.iter().zip(gains).enumerate() {
+        if *gain == 0.0 {
+            all.push(format!("channel {} holds nothing of it", channel + 1));
+        } else if *source != channel {
+            all.push(format!("channel {} holds channel {}", channel + 1, source + 1));
+        }
+    }
+    let loud = |gain: f64| {
+        let db = 20.0 * gain.abs().log10();
+        let way = if db < 0.0 { "quieter" } else { "louder" };
+        let loud = (db.abs() >= NO_GAIN_DB).then(|| format!("{:.1} dB {way}", db.abs()));
+        let turned = (gain < 0.0).then(|| "turned over".to_owned());
+        loud.into_iter().chain(turned).collect::<Vec<_>>().join(", ")
+    };
+    if alike {
+        all.push(loud(gains[0]));
+    } else {
+        let live = gains.iter().enumerate().filter(|(_, gain)| **gain != 0.0);
+        all.extend(
+            live.map(|(channel, gain)| (channel, loud(*gain)))
+                .filter(|(_, loud)| !loud.is_empty())
+                .map(|(channel, loud)| format!("channel {} {loud}", channel + 1)),
+        );
+    }
+    all.retain(|told| !told.is_empty());
+    all.join(", ")
+}

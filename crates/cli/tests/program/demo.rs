@@ -1,0 +1,69 @@
+//! `taut demo`, whole and damaged.
+
+use std::time::{Duration, Instant};
+
+use crate::common::host::timed;
+use crate::common::program::{PATIENCE, Running, taut, words};
+use crate::common::{Folder, beside};
+
+/// Starts a demo in a folder.
+fn demo(folder: &Folder, options: &str) -> Running {
+    taut(words(&format!("demo --out . {options}"))).in_folder(folder.path()).start()
+}
+
+/// Returns when so many seconds of what a receiver played are on the disk.
+fn played(folder: &Folder, seconds: u64) {
+    let (until, bytes) = (Instant::now() + PATIENCE, seconds * 48_000 * 6);
+    let length = || std::fs::metadata(folder.file("receiver-1.wav")).map_or(0, |file| file.len());
+    while length() < bytes {
+        assert!(Instant::now() < until, "{seconds} s are never played");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_demo_that_nobody_touches_is_identical() {
+    timed(|| {
+        let folder = Folder::new();
+        let ended = demo(&folder, "").end().well();
+        let whole = ended.out.matches(": identical: all ").count();
+        assert_eq!(whole, 2, "{ended:#?}");
+        assert!(!ended.out.contains("stopped"), "{ended:#?}");
+    });
+}
+
+#[test]
+fn a_demo_that_is_stopped_by_ctrl_c_tells_how_much_was_identical() {
+    timed(|| {
+        let folder = Folder::new();
+        let running = demo(&folder, "");
+        played(&folder, 1);
+        running.signal("-INT");
+        let ended = running.end().well();
+        let told = ended.out.matches("frames identical to the recording until it was stopped");
+        assert_eq!(told.count(), 2, "{ended:#?}");
+    });
+}
+
+#[test]
+fn a_demo_that_loses_sound_fails_and_does_not_say_identical() {
+    let _turn = beside();
+    // Longer than cards and latency can bear; it is the damage, and nothing waits by it.
+    let damage = Duration::from_millis(200);
+    for options in ["", "--seconds 8"] {
+        let folder = Folder::new();
+        let running = demo(&folder, options);
+        for seconds in 1..=4 {
+            played(&folder, seconds);
+            running.signal("-STOP");
+            std::thread::sleep(damage);
+            running.signal("-CONT");
+        }
+        let ended = running.end();
+        assert_eq!(ended.status, Some(1), "{ended:#?}");
+        assert!(ended.said.concat().contains("did not play all that was sent"), "{ended:#?}");
+        for said in ["identical to the recording", "identical: all", "until it was stopped"] {
+            assert!(!ended.out.contains(said), "{said}: {ended:#?}");
+        }
+    }
+}

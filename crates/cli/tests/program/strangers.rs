@@ -1,0 +1,241 @@
+//! A stranger at another address of the network, on real sockets, who knows the stream's SSRC as
+//! every member of a group does: `a_stranger_that_takes_the_senders_name_is_not_heard` of
+//! `crates/sim/tests` and `proto::asks` have it without a machine.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::redundancy::sizing::Tally;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtcp::{Announcement, Compound, Effective, LossReport, Report};
+
+use crate::common::program::{taut, words};
+use crate::common::sound::{Shape, Sound};
+use crate::common::{Folder, PATIENT, beside, free_udp_ports};
+use crate::lies::{bound, hand_on};
+
+/// Rings that outlast a busy host, at whatever latency.
+const RINGS: &str = "--period 240 --periods 32 --no-witness";
+
+/// A socket of the stranger.
+fn stranger() -> UdpSocket {
+    UdpSocket::bind(("127.0.0.2", 0)).unwrap()
+}
+
+fn written(report: &Report<'_>) -> Vec<u8> {
+    let mut buffer = [0; 1400];
+    let bytes = report.write(&mut buffer).unwrap();
+    buffer[..bytes].to_vec()
+}
+
+/// That the stream is another, and long in coming; and then that it is over.
+fn lies(ssrc: u32) -> [Vec<u8>; 2] {
+    let format = StreamFormat {
+        rate: Rate::new(44_100).unwrap(),
+        channels: Channels::MONO,
+        sample: SampleFormat::L16,
+        packet: Frames::new(48),
+        payload_type: 96,
+    };
+    let (link_offset, packing_age) = (Span::from_millis(500), Span::from_millis(1));
+    let announcement =
+        Some(Announcement { link_offset, format, packing_age, host: None, card: None });
+    let goodbye = Report { bye: true, ..Report::new(ssrc) };
+    [written(&Report { announcement, ..Report::new(ssrc) }), written(&goodbye)]
+}
+
+/// Who writes this compound of reports.
+fn author(compound: &[u8]) -> Option<u32> {
+    let mut found = None;
+    Compound::parse(compound).ok()?.visit(|ssrc, _| found = Some(ssrc));
+    found
+}
+
+#[test]
+fn a_stranger_under_the_senders_name_is_neither_heard_nor_believed() {
+    let _turn = beside();
+    let folder = Folder::new();
+    let sent = Sound::noise(Shape::STEREO_24, 4000, 31);
+    sent.write(&folder.file("sent.wav"));
+    let [listen, out, to] = [(); 3].map(|()| free_udp_ports());
+    let [media, reports] = [listen, listen + 1].map(bound);
+    let [media_out, reports_out] = [out, out + 1].map(bound);
+    let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
+    // Packets that the stranger sent; it begins once the sender is heard.
+    let forged = Arc::new(AtomicU64::new(0));
+    let (count, by, mut passed) = (Arc::clone(&forged), stranger(), 0);
+    let forge = move |packet: &mut [u8]| {
+        passed += 1;
+        if passed < 200 {
+            return;
+        }
+        let mut lie = packet.to_vec();
+        let sound = lie.len() - lie.len().min(288);
+        lie[sound..].fill(0x11);
+        if passed % 2 == 0 {
+            // On a timeline of its own.
+            lie[2] ^= 0x40;
+            lie[4] ^= 0x40;
+        }
+        let sent = by.send_to(&lie, local(to)).is_ok();
+        count.fetch_add(u64::from(sent), Ordering::Relaxed);
+    };
+    hand_on(&media, &media_out, move |_| local(to), forge);
+    let sender = Arc::new(OnceLock::new());
+    let (told, seen, by) = (Arc::clone(&sender), Arc::clone(&forged), stranger());
+    let speak = move |report: &mut [u8]| {
+        let Some(ssrc) = author(report).filter(|_| seen.load(Ordering::Relaxed) > 100) else {
+            return;
+        };
+        for lie in lies(ssrc) {
+            by.send_to(&lie, local(to + 1)).unwrap();
+        }
+    };
+    let learn = move |peer| {
+        told.get_or_init(|| peer);
+        local(to + 1)
+    };
+    hand_on(&reports, &reports_out, learn, speak);
+    let back = move |_| sender.get().copied().unwrap_or_else(|| local(listen));
+    hand_on(&reports_out, &reports, back, |_| ());
+
+    let recv = format!(
+        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json {RINGS}"
+    );
+    let recv = taut(words(&recv)).in_folder(folder.path()).start().listening();
+    let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{listen}");
+    taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
+    let report = recv.end().report();
+    for counter in ["duplicate", "doubted", "resyncs", "missing_frames", "lost", "late"] {
+        assert_eq!(report.count(counter), 0, "{counter} in {:#}", report.0);
+    }
+    let sent_by_it = forged.load(Ordering::Relaxed);
+    assert!(sent_by_it > 1000, "{sent_by_it}");
+    // Some of its packets may find a full socket.
+    let foreign = report.count("foreign") + report.count("socket_drops");
+    assert_eq!(foreign, sent_by_it, "{:#}", report.0);
+    assert!(report.count("foreign_reports") > 2, "{:#}", report.0);
+    assert_eq!(report.nanos("/latency/configured_ns"), 400_000_000, "{:#}", report.0);
+    let named = |note: &&str| note.contains("127.0.0.2") && note.contains("not played");
+    assert_eq!(report.notes().iter().filter(|note| named(note)).count(), 1, "{:#}", report.0);
+    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+}
+
+/// That of its stream every other packet is lost here, and that it needs so much latency.
+fn asks(ssrc: u32, stream: u32, millis: i64, reports: u64) -> Vec<u8> {
+    let effective = Effective {
+        ssrc: stream,
+        configured: Span::from_millis(5),
+        effective: Span::from_millis(5),
+        uncertainty: Span::from_micros(20),
+        needed: Some(Span::from_millis(millis)),
+    };
+    let (expected, missing) = (1000 * reports, 500 * reports);
+    let tally = Tally { expected, missing, runs: missing, beyond: 0 };
+    let losses = LossReport { ssrc: stream, tally, repaired: 0, lost: missing };
+    written(&Report { effective: Some(effective), losses: Some(losses), ..Report::new(ssrc) })
+}
+
+#[test]
+fn a_sender_does_what_its_receivers_ask_for_and_nothing_for_a_stranger() {
+    let _turn = beside();
+    let to = free_udp_ports();
+    let (_media, reports) = (bound(to), bound(to + 1));
+    let send = format!(
+        "send --input tone:440 --to rtp://127.0.0.1:{to} --latency auto --redundancy auto --duration 3s \
+         --report json --no-witness"
+    );
+    let send = taut(words(&send)).start();
+    let by = stranger();
+    let mut datagram = [0; 2048];
+    // It answers each of ten reports, as the receiver does.
+    for count in 1..=10 {
+        let (bytes, peer) = reports.recv_from(&mut datagram).unwrap();
+        let stream = author(&datagram[..bytes]).unwrap();
+        by.send_to(&asks(0xBAD, stream, 2000, count), peer).unwrap();
+        // Under the receiver's own name, too.
+        by.send_to(&asks(0x600D, stream, 2000, count), peer).unwrap();
+        let needed = Some(Span::from_millis(30));
+        let effective = Effective {
+            ssrc: stream,
+            configured: Span::from_millis(5),
+            effective: Span::from_millis(5),
+            uncertainty: Span::from_micros(20),
+            needed,
+        };
+        let answer = Report { effective: Some(effective), ..Report::new(0x600D) };
+        reports.send_to(&written(&answer), peer).unwrap();
+    }
+    let report = send.end().report();
+    assert_eq!(report.nanos("/latency/configured_ns"), 30_000_000, "{:#}", report.0);
+    assert_eq!(report.stream("/redundancy/symbols"), 1, "{:#}", report.0);
+    let told = report.stream("/receivers").as_array().unwrap();
+    let told: Vec<_> = told
+        .iter()
+        .map(|one| {
+            let (ssrc, asked) = (one["ssrc"].as_u64(), one["asked_ns"].as_i64());
+            (one["address"].as_str(), one["believed"].as_bool(), ssrc, asked)
+        })
+        .collect();
+    let line = |address, believed, ssrc, asked: i64| {
+        (Some(address), Some(believed), Some(ssrc), Some(asked * 1_000_000))
+    };
+    for expected in [
+        line("127.0.0.2", false, 0xBAD, 2000),
+        line("127.0.0.2", false, 0x600D, 2000),
+        line("127.0.0.1", true, 0x600D, 30),
+    ] {
+        assert!(told.contains(&expected), "{expected:?} is none of {told:?}");
+    }
+    assert!(
+        report.notes().iter().any(|note| note.starts_with("127.0.0.2 reports")),
+        "{:#}",
+        report.0
+    );
+}
+
+#[test]
+fn a_limit_bounds_what_a_receiver_asks_for() {
+    let _turn = beside();
+    let to = free_udp_ports();
+    let (_media, reports) = (bound(to), bound(to + 1));
+    let send = format!(
+        "send --input tone:440 --to rtp://127.0.0.1:{to} --latency auto --latency-limit 80ms \
+         --redundancy auto --redundancy-limit 2 --duration 3s --report json --no-witness"
+    );
+    let send = taut(words(&send)).start();
+    let mut datagram = [0; 2048];
+    for count in 1..=10 {
+        let (bytes, peer) = reports.recv_from(&mut datagram).unwrap();
+        let stream = author(&datagram[..bytes]).unwrap();
+        reports.send_to(&asks(0x600D, stream, 2000, count), peer).unwrap();
+    }
+    let report = send.end().report();
+    assert_eq!(report.nanos("/latency/configured_ns"), 80_000_000, "{:#}", report.0);
+    assert_eq!(report.stream("/redundancy/symbols"), 2, "{:#}", report.0);
+    for limit in ["--latency-limit", "--redundancy-limit"] {
+        assert!(
+            report.notes().iter().any(|note| note.contains(limit)),
+            "{limit} in {:#}",
+            report.0
+        );
+    }
+}
+
+#[test]
+fn a_limit_of_what_nothing_follows_is_refused() {
+    let address = crate::common::loopback();
+    for (limit, mend) in [
+        ("--latency-limit 80ms", "add --latency auto, or leave it out"),
+        ("--redundancy-limit 2", "add --redundancy auto, or leave it out"),
+    ] {
+        let line = format!("send --input tone:440 --to {address} {limit}");
+        let ended = taut(words(&line)).run();
+        assert_eq!(ended.status, Some(2), "{ended:#?}");
+        assert!(ended.said.iter().any(|line| line.contains(mend)), "{ended:#?}");
+    }
+}

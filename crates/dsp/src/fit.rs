@@ -1,0 +1,194 @@
+//! How alike two runs of samples are, and how far the one must be moved and stretched to be the other.
+
+/// How alike sound that was heard is to sound that it may come from.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Likeness {
+    /// Energy of what was heard and of the other, and the sum of their products.
+    heard: f64,
+    other: f64,
+    both: f64,
+}
+
+impl Likeness {
+    /// Of these samples: heard, and of the other.
+    pub fn of(samples: impl Iterator<Item = (f32, f32)>) -> Self {
+        let mut sums = Self::default();
+        for (heard, other) in samples {
+            let (heard, other) = (f64::from(heard), f64::from(other));
+            sums.heard += heard * heard;
+            sums.other += other * other;
+            sums.both += heard * other;
+        }
+        sums
+    }
+
+    /// Of two runs as long as the shorter.
+    pub fn between(heard: &[f32], other: &[f32]) -> Self {
+        const LANES: usize = 8;
+        let mut sums = [[0.0_f64; LANES]; 3];
+        let count = heard.len().min(other.len());
+        let (heard, other) =
+            (heard[..count].as_chunks::<LANES>(), other[..count].as_chunks::<LANES>());
+        for (heard, other) in heard.0.iter().zip(other.0) {
+            for lane in 0..LANES {
+                let (heard, other) = (f64::from(heard[lane]), f64::from(other[lane]));
+                sums[0][lane] += heard * heard;
+                sums[1][lane] += other * other;
+                sums[2][lane] += heard * other;
+            }
+        }
+        let [heard_energy, other_energy, both] = sums.map(|lanes| lanes.iter().sum());
+        let rest = Self::of(heard.1.iter().copied().zip(other.1.iter().copied()));
+        Self { heard: heard_energy, other: other_energy, both }.and(&rest)
+    }
+
+    /// Of both runs together.
+    #[must_use]
+    pub fn and(self, more: &Self) -> Self {
+        Self {
+            heard: self.heard + more.heard,
+            other: self.other + more.other,
+            both: self.both + more.both,
+        }
+    }
+
+    /// The energy of what was heard: the sum of its squares.
+    pub fn energy(&self) -> f64 {
+        self.heard
+    }
+
+    /// The energy of the other.
+    pub fn energy_of_other(&self) -> f64 {
+        self.other
+    }
+
+    /// The volume at which the other is most like it; negative where it is upside down.
+    pub fn gain(&self) -> f64 {
+        self.both / self.other
+    }
+
+    /// From −1 to 1; NaN where there is a hole.
+    pub fn correlation(&self) -> f64 {
+        self.both / (self.heard * self.other).sqrt()
+    }
+
+    /// The part of what was heard that is left when the other, at that volume, is taken from it.
+    pub fn left_over(&self) -> f64 {
+        // A hole makes all NaN; that and sound upside down is no match.
+        if self.other > 0.0 && self.both > 0.0 {
+            1.0 - self.gain() * self.both / self.heard
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// The energy that is left when the other, at this volume, is taken from what was heard.
+    pub fn rest(&self, gain: f64) -> f64 {
+        (self.heard - 2.0 * gain * self.both + gain * gain * self.other).max(0.0)
+    }
+}
+
+/// How much further along and how much faster the other is to be taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Nudge {
+    /// In samples.
+    pub further: f64,
+    /// In samples for each of the run.
+    pub faster: f64,
+}
+
+/// One round of Gauss and Newton: gain, distance and drift that together leave the least of the run
+/// that was heard, the last two small. The other is given as it is, and `apart` samples further along.
+/// `None` where it says nothing, or where the gain would be negative.
+pub fn nudge(heard: &[f32], (here, after): (&[f32], &[f32]), apart: f64) -> Option<Nudge> {
+    let length = heard.len() as f64;
+    let (mut squares, mut products) = ([[0.0_f64; 3]; 3], [0.0_f64; 3]);
+    for (index, ((heard, here), after)) in heard.iter().zip(here).zip(after).enumerate() {
+        let here = f64::from(*here);
+        let slope = (f64::from(*after) - here) / apart;
+        // The drift in units of a run, so that all three are alike in size.
+        let terms = [here, slope, slope * index as f64 / length];
+        for (row, term) in terms.iter().enumerate() {
+            products[row] += term * f64::from(*heard);
+            for (column, other) in terms.iter().enumerate() {
+                squares[row][column] += term * other;
+            }
+        }
+    }
+    let [gain, further, faster] = solve(squares, products)?;
+    (gain > 0.0).then(|| Nudge { further: further / gain, faster: faster / gain / length })
+}
+
+/// Solves three linear equations by Cramer's rule; `None` where they say nothing.
+fn solve(rows: [[f64; 3]; 3], right: [f64; 3]) -> Option<[f64; 3]> {
+    let determinant = |m: &[[f64; 3]; 3]| {
+        m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1])
+            - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
+            + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0])
+    };
+    let whole = determinant(&rows);
+    let says = whole.abs() > 0.0;
+    says.then(|| {
+        [0, 1, 2].map(|column| {
+            let mut replaced = rows;
+            for (row, value) in replaced.iter_mut().zip(right) {
+                row[column] = value;
+            }
+            determinant(&replaced) / whole
+        })
+    })
+}
+
+/// The sum of the products of two runs as long, several at a time.
+pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+    const LANES: usize = 16;
+    let mut sums = [0.0_f32; LANES];
+    let (a, b) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (a, b) in a.0.iter().zip(b.0) {
+        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+            *sum += a * b;
+        }
+    }
+    sums.iter().sum::<f32>() + a.1.iter().zip(b.1).map(|(a, b)| a * b).sum::<f32>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noise that does not repeat.
+    fn noise(samples: usize) -> Vec<f32> {
+        let mut state = 7_u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            ((state >> 8) as f32 - 8_388_608.0) / 16_777_216.0
+        };
+        (0..samples).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn what_is_left_of_a_louder_copy_is_what_was_added() {
+        let other = noise(1001);
+        let heard: Vec<f32> = other.iter().map(|sample| sample * -0.5).collect();
+        let alike = Likeness::between(&heard, &other);
+        assert!((alike.gain() + 0.5).abs() < 1e-9, "{alike:?}");
+        assert!((alike.correlation() + 1.0).abs() < 1e-9, "{alike:?}");
+        assert!(alike.rest(-0.5) < 1e-9 * alike.energy(), "{alike:?}");
+        assert_eq!(alike.left_over(), f64::INFINITY, "upside down");
+        let again = Likeness::of(heard.iter().copied().zip(other.iter().copied()));
+        assert!((again.gain() - alike.gain()).abs() < 1e-9, "{again:?}");
+    }
+
+    #[test]
+    fn a_round_says_how_much_further_and_faster_a_sine_is() {
+        let sine = |index: f64| (index * 0.1).sin() as f32;
+        let taken = |from: f64, step: f64| -> Vec<f32> {
+            (0..1024).map(|index| sine(from + f64::from(index) * step)).collect()
+        };
+        let heard = taken(5.1, 1.0001);
+        let (here, after) = (taken(5.0, 1.0), taken(5.0 + 1.0 / 64.0, 1.0));
+        let Nudge { further, faster } = nudge(&heard, (&here, &after), 1.0 / 64.0).unwrap();
+        assert!((further - 0.1).abs() < 0.01 && (faster - 1e-4).abs() < 1e-5, "{further} {faster}");
+        assert_eq!(nudge(&heard, (&[0.0; 1024], &[0.0; 1024]), 1.0), None, "of silence");
+    }
+}

@@ -1,0 +1,159 @@
+//! The desks of all streams that are received, and when each is seen to.
+//!
+//! A desk converses when its peer said something or its own report is due, whoever else has news; the
+//! rings of all are emptied once a beat. So what a stream costs does not depend on how many there are.
+
+use tautline_io::clock::now;
+use tautline_proto::clock::ClockSource;
+use tautline_proto::device::Settings;
+use tautline_proto::time::{Frames, LocalTime, Span};
+
+use crate::ledger_file::LedgerFile;
+use crate::machine;
+use crate::recv_change::Changes;
+use crate::recv_desk::Desk;
+use crate::report::Report;
+use crate::run::{Progress, Watch};
+use crate::sound::Hearing;
+
+/// What the ordinary thread of a receiver works with.
+pub(crate) struct Office {
+    desks: Vec<Desk>,
+    changes: Changes,
+    hearing: Hearing,
+    ledger: Option<LedgerFile>,
+    device: Settings,
+    pub(crate) watch: Watch,
+    /// When the rings are emptied next.
+    beat: LocalTime,
+    /// Since when all streams are over.
+    quiet_since: Option<LocalTime>,
+}
+
+impl Office {
+    pub(crate) fn open(
+        desks: Vec<Desk>,
+        changes: Changes,
+        (hearing, ledger): (Hearing, Option<LedgerFile>),
+        (device, watch): (Settings, Watch),
+    ) -> Self {
+        let beat = LocalTime::ZERO;
+        Self { desks, changes, hearing, ledger, device, watch, beat, quiet_since: None }
+    }
+
+    /// Waits until there is something to do, and does it. Tells whether that was a beat.
+    pub(crate) fn work(&mut self) -> bool {
+        self.converse_until(self.beat);
+        if now() < self.beat {
+            return false;
+        }
+        self.beat = self.watch.beat();
+        self.changes.serve(&mut self.desks);
+        self.keep_books();
+        let hearing = &self.hearing;
+        self.changes.close_gone(&mut self.desks, &mut self.watch, self.ledger.as_mut(), hearing);
+        true
+    }
+
+    /// Waits until a peer says something, a report is due, or `until`, and lets the desks hear and
+    /// speak that this concerns: how many that were.
+    pub(crate) fn converse_until(&mut self, until: LocalTime) -> usize {
+        let due = self.all().map(|desk| desk.talk.session.deadline());
+        let speaking = self.changes.waiter.wait(due.fold(until, LocalTime::min));
+        let (now, mut conversing) = (now(), 0);
+        let Self { desks, changes, device, watch, .. } = self;
+        for desk in desks.iter_mut().chain(changes.heirs_mut()) {
+            let spoken_to = speaking.binary_search(&(desk.number as u64)).is_ok();
+            if spoken_to || desk.talk.session.deadline() <= now {
+                desk.converse(device, watch);
+                conversing += 1;
+            }
+        }
+        conversing
+    }
+
+    fn keep_books(&mut self) {
+        let Self { desks, changes, hearing, ledger, watch, device, .. } = self;
+        watch.look();
+        // Before the books' lines: what was heard by now has its line there.
+        hearing.listen();
+        for desk in desks.iter_mut().chain(changes.heirs_mut()) {
+            desk.turn((device, watch), ledger.as_mut(), hearing);
+        }
+        hearing.forget();
+    }
+
+    /// Everything once, for every desk.
+    pub(crate) fn turn(&mut self) {
+        let Self { desks, changes, device, watch, .. } = self;
+        for desk in desks.iter_mut().chain(changes.heirs_mut()) {
+            desk.converse(device, watch);
+        }
+        self.keep_books();
+    }
+
+    /// The desks of streams that have a place, and of those that are to have one.
+    fn all(&self) -> impl Iterator<Item = &Desk> {
+        self.desks.iter().chain(self.changes.heirs())
+    }
+
+    /// Whether every stream has ended and was heard to its end.
+    pub(crate) fn is_over(&mut self) -> bool {
+        let now = now();
+        if !self.all().all(|desk| desk.is_over(now)) {
+            self.quiet_since = None;
+            return false;
+        }
+        // The last frames are heard one latency after the last packet was captured.
+        let longest = self.desks.iter().map(|desk| desk.link_offset).max();
+        let since = *self.quiet_since.get_or_insert(now);
+        now - since > longest.unwrap_or(Span::ZERO) + Span::from_millis(100)
+    }
+
+    pub(crate) fn progress(&self) -> Progress<'_> {
+        let elapsed = now() - self.watch.began;
+        let mut progress = Progress { elapsed, notes: &self.watch.notes, ..Progress::default() };
+        for desk in &self.desks {
+            progress.link_offset = progress.link_offset.max(desk.link_offset);
+            let Some(status) = &desk.books.status else { continue };
+            progress.packets += status.counters.received;
+            progress.missed += status.counters.lost + status.counters.late;
+            progress.xruns = status.xruns;
+            progress.auto = progress.auto.or(desk.auto());
+            let (latency, heard) = desk.books.latency();
+            if let (None, Some(median), Some(clock)) =
+                (progress.latency, latency.median(), desk.books.clock)
+            {
+                // The sound is placed on whole frames.
+                let rounding = status.format.rate.span_of(Frames::new(1)).half();
+                progress.latency = Some((median, clock.uncertainty + rounding));
+                progress.heard = heard;
+                let kept = matches!(clock.source, ClockSource::System | ClockSource::Ptp);
+                progress.clock = kept.then(|| clock.source.name());
+            }
+        }
+        progress
+    }
+
+    /// Says goodbye to all, and reports.
+    pub(crate) fn close(mut self, ended: LocalTime, scheduler: String) -> Report {
+        for desk in &mut self.desks {
+            desk.finish(&self.watch, self.ledger.as_mut(), &self.hearing);
+        }
+        let Self { desks, changes, ledger, mut watch, .. } = self;
+        if let Some(Err(flaw)) = ledger.map(LedgerFile::finish) {
+            watch.note(flaw);
+        }
+        let playing = desks.iter().map(|desk| desk.report(&mut watch.notes));
+        let mut streams: Vec<_> = playing.collect();
+        streams.extend(changes.closed());
+        Report {
+            schema: 1,
+            role: "recv",
+            duration_ns: (ended - watch.began).as_nanos(),
+            streams,
+            host: machine::host(scheduler, watch.witness.book().total()),
+            notes: watch.notes,
+        }
+    }
+}

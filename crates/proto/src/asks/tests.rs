@@ -1,0 +1,72 @@
+//! Whose word moves a sender, and how far.
+
+use core::net::IpAddr;
+
+use super::*;
+
+const LIMITS: Limits = Limits { latency: None, symbols: None };
+
+fn host(text: &str) -> Host {
+    text.parse::<IpAddr>().unwrap().into()
+}
+
+fn at(millis: i64) -> LocalTime {
+    LocalTime::ZERO + Span::from_millis(millis)
+}
+
+/// A host that asks at time zero for so much, where packets go to these.
+fn asks(from: &str, destinations: &[&str], millis: i64) -> Ask {
+    let mut ask = Ask::default();
+    ask.set_worth(Worth::of(host(from), destinations.iter().copied().map(host)));
+    ask.need(Some(Span::from_millis(millis)), at(0));
+    // It lacks every other packet.
+    for report in 0..20 {
+        let expected = report * 1000;
+        let missing = expected / 2;
+        ask.lack(Tally { expected, missing, runs: missing, beyond: 0 }, at(0));
+    }
+    ask
+}
+
+#[test]
+fn a_stranger_moves_neither_latency_nor_redundancy() {
+    let to = ["10.0.0.2", "10.0.0.3"];
+    let stranger = asks("10.0.0.9", &to, 2000);
+    assert_eq!(stranger.worth(), Worth::Stranger);
+    assert_eq!(latency([&stranger], LIMITS.latency(false), at(1)), None);
+    assert_eq!(losses([&stranger], at(1)), Losses::UNKNOWN);
+    assert_eq!(stranger.longest(), Some(Span::from_secs(2)), "it is told of all the same");
+    // Beside a receiver it changes nothing.
+    let receiver = asks("10.0.0.3", &to, 30);
+    let both = [&stranger, &receiver];
+    assert_eq!(latency(both, LIMITS.latency(false), at(1)), Some(Span::from_millis(30)));
+    assert_eq!(losses(both, at(1)), losses([&receiver], at(1)));
+}
+
+#[test]
+fn a_member_of_a_group_moves_no_more_than_the_limit() {
+    let member = asks("10.0.0.9", &["239.1.2.3"], 2000);
+    assert_eq!(member.worth(), Worth::Member);
+    assert_eq!(latency([&member], LIMITS.latency(true), at(1)), Some(Limits::GROUP_LATENCY));
+    let limits = Limits { latency: Some(Span::from_millis(80)), ..LIMITS };
+    assert_eq!(latency([&member], limits.latency(true), at(1)), Some(Span::from_millis(80)));
+    assert!(losses([&member], at(1)).share > 0.4);
+}
+
+#[test]
+fn a_destination_moves_no_more_than_the_limit() {
+    let receiver = asks("10.0.0.2", &["239.1.2.3", "10.0.0.2"], 2000);
+    assert_eq!(receiver.worth(), Worth::Destination);
+    assert_eq!(latency([&receiver], LIMITS.latency(false), at(1)), Some(Limits::LATENCY));
+    assert_eq!((LIMITS.symbols(false), LIMITS.symbols(true)), (8, 1));
+}
+
+#[test]
+fn what_nobody_says_again_is_forgotten() {
+    let receiver = asks("10.0.0.2", &["10.0.0.2"], 30);
+    assert!(receiver.needs(at(4_999)).is_some() && receiver.losses(at(4_999)).is_some());
+    assert!(receiver.needs(at(5_000)).is_none() && receiver.losses(at(5_000)).is_none());
+    let mut left = receiver;
+    left.leave();
+    assert!(left.needs(at(1)).is_none() && left.losses(at(1)).is_none());
+}

@@ -1,0 +1,125 @@
+//! Which clock a thing runs by, as a name that is the same for one clock only.
+//!
+//! Two ends that run by one clock need not find out how it stands: there is nothing to estimate. The
+//! names are hashes, so that a stranger who hears one learns nothing of the host.
+
+use core::num::NonZeroU64;
+
+use crate::time::Span;
+
+/// One clock among all. Two that are equal are the same clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClockId(NonZeroU64);
+
+impl ClockId {
+    /// Of the hash FNV-1a of 64 bits (Fowler, Noll, Vo): its beginning and its prime. Two builds of
+    /// this program must agree on a name, which the standard library's hash does not promise.
+    const BEGIN: u64 = 0xCBF2_9CE4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01B3;
+
+    /// The clock that these `parts` together are of, in this order.
+    pub fn of(parts: &[&[u8]]) -> Self {
+        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(Self::PRIME);
+        let hash = parts.iter().fold(Self::BEGIN, |hash, part| {
+            let length = (part.len() as u64).to_be_bytes();
+            length.into_iter().chain(part.iter().copied()).fold(hash, mix)
+        });
+        Self(NonZeroU64::new(finish(hash)).unwrap_or(NonZeroU64::MIN))
+    }
+
+    /// Another clock, that is known by `parts` where this one is.
+    pub fn with(self, parts: &[&[u8]]) -> Self {
+        let own = self.0.get().to_be_bytes();
+        let all: Vec<&[u8]> = core::iter::once(&own[..]).chain(parts.iter().copied()).collect();
+        Self::of(&all)
+    }
+
+    /// As on the wire; 0 is no clock.
+    pub const fn from_bits(bits: u64) -> Option<Self> {
+        match NonZeroU64::new(bits) {
+            Some(bits) => Some(Self(bits)),
+            None => None,
+        }
+    }
+
+    /// As on the wire.
+    pub const fn to_bits(self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// Spreads each bit over all (the last step of MurmurHash3, A. Appleby).
+const fn finish(hash: u64) -> u64 {
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+    hash ^ (hash >> 33)
+}
+
+/// The monotonic clock of a host since it was booted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostClock {
+    id: ClockId,
+    /// Hides from others for how long the host has run.
+    veil: u64,
+}
+
+impl HostClock {
+    /// The clock of the host that was booted under this name, which nobody else knows.
+    pub fn of(boot: &[u8]) -> Self {
+        Self { id: ClockId::of(&[b"host", boot]), veil: ClockId::of(&[b"veil", boot]).to_bits() }
+    }
+
+    /// Its name.
+    pub const fn id(self) -> ClockId {
+        self.id
+    }
+
+    /// What to tell of it beside a wall clock that is ahead of it by `wall_offset`.
+    pub const fn told(self, wall_offset: Span) -> HostReading {
+        HostReading { id: self.id, veiled: wall_offset.as_nanos().cast_unsigned() ^ self.veil }
+    }
+
+    /// By how much the wall clock of which `reading` tells is ahead of this clock, if it is a
+    /// reading of this one.
+    pub fn wall_offset(self, reading: HostReading) -> Option<Span> {
+        let offset = Span::from_nanos((reading.veiled ^ self.veil).cast_signed());
+        (reading.id == self.id).then_some(offset)
+    }
+}
+
+/// By which host's clock a sender runs, and how its wall clock stands to that: to be understood on
+/// the same host alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostReading {
+    /// The host's clock.
+    pub id: ClockId,
+    /// The sender's wall clock less the host's, veiled.
+    pub veiled: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_has_one_name_and_no_two_share_it() {
+        let one = ClockId::of(&[b"host", b"one"]);
+        assert_eq!(one, ClockId::of(&[b"host", b"one"]));
+        assert_ne!(one, ClockId::of(&[b"host", b"two"]));
+        assert_ne!(one, ClockId::of(&[b"hosto", b"ne"]), "parts are told apart");
+        assert_ne!(one.with(&[b"jack"]), one.with(&[b"kcaj"]));
+        assert_eq!(ClockId::from_bits(one.to_bits()), Some(one));
+        assert_eq!(ClockId::from_bits(0), None);
+    }
+
+    #[test]
+    fn a_reading_is_understood_on_the_same_host_alone() {
+        let (here, there) = (HostClock::of(b"here"), HostClock::of(b"there"));
+        for offset in [Span::ZERO, Span::from_secs(1_700_000_000), -Span::from_secs(5)] {
+            let told = here.told(offset);
+            assert_eq!(here.wall_offset(told), Some(offset));
+            assert_eq!(there.wall_offset(told), None);
+            assert_ne!(told.veiled, offset.as_nanos().cast_unsigned(), "nobody else reads it");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Where datagrams come from: values that say whether two came from the same place, and no more. The
+//! name of a source is known to every member of a group and proves nothing; its address is what
+//! others on the network cannot write without forging it.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use crate::time::LocalTime;
+
+/// A host as its network names it: by an IP address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Host(IpAddr);
+
+impl Host {
+    /// Where nobody says which it is.
+    pub const UNKNOWN: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+
+    /// Whether it is no host but a group that any number of hosts are in.
+    pub const fn is_group(&self) -> bool {
+        self.0.is_multicast()
+    }
+}
+
+impl From<IpAddr> for Host {
+    /// An IPv4 address that a socket of IPv6 gives is the same host.
+    fn from(address: IpAddr) -> Self {
+        Self(address.to_canonical())
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A sending place of a host, and the network by which it is heard.
+#[derive(Debug, Clone, Copy)]
+pub struct Endpoint {
+    /// The host.
+    pub host: Host,
+    /// What the host's senders are told apart by: the UDP port.
+    port: u16,
+    /// The local interface by which it is heard; 0 where nobody says which.
+    network: u32,
+}
+
+impl Endpoint {
+    /// Where nobody says which it is.
+    pub const UNKNOWN: Self = Self { host: Host::UNKNOWN, port: 0, network: 0 };
+
+    /// The place with this address, heard by the interface with this index.
+    pub fn new(address: SocketAddr, network: u32) -> Self {
+        Self { host: address.ip().into(), port: address.port(), network }
+    }
+}
+
+/// The same place is the same by whichever network it is heard.
+impl PartialEq for Endpoint {
+    fn eq(&self, other: &Self) -> bool {
+        (self.host, self.port) == (other.host, other.port)
+    }
+}
+
+impl Eq for Endpoint {}
+
+/// A source as its host speaks for it: another host that takes its name is another author.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Author {
+    /// The synchronisation source.
+    pub ssrc: u32,
+    /// Who says it.
+    pub host: Host,
+}
+
+impl Author {
+    /// One whose host nobody names, as [`Endpoint::UNKNOWN`] has it.
+    pub const fn of(ssrc: u32) -> Self {
+        Self { ssrc, host: Host::UNKNOWN }
+    }
+}
+
+/// From where and when a datagram came.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrived {
+    /// Who sent it.
+    pub from: Endpoint,
+    /// When the network handed it over.
+    pub at: LocalTime,
+    /// When the program read it.
+    pub read: LocalTime,
+}
+
+/// Networks by which a stream may come at a time; what comes by more is not heard.
+const MOST_WAYS: usize = 4;
+
+/// From where the packets of one source come: from one place on each network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ways([Option<Endpoint>; MOST_WAYS]);
+
+impl Ways {
+    /// From one place.
+    pub const fn only(from: Endpoint) -> Self {
+        Self([Some(from), None, None, None])
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Endpoint> {
+        self.0.iter().flatten()
+    }
+
+    /// The place from which the first packet came.
+    pub const fn first(&self) -> Option<Endpoint> {
+        self.0[0]
+    }
+
+    /// Whether packets come from this place.
+    pub fn has(&self, from: Endpoint) -> bool {
+        self.places().any(|place| *place == from)
+    }
+
+    /// Whether it is one of the hosts from which packets come.
+    pub fn are_of(&self, host: Host) -> bool {
+        self.places().any(|place| place.host == host)
+    }
+
+    /// The same with a place on a network by which nothing came so far, if this is one.
+    #[must_use]
+    pub fn with(mut self, from: Endpoint) -> Option<Self> {
+        let known = self.places().any(|place| place.network == from.network);
+        let free = self.0.iter_mut().find(|place| place.is_none()).filter(|_| !known)?;
+        *free = Some(from);
+        Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(text: &str, network: u32) -> Endpoint {
+        Endpoint::new(text.parse().unwrap(), network)
+    }
+
+    #[test]
+    fn each_network_has_one_place_and_four_is_the_most() {
+        let ways = Ways::only(place("10.0.0.1:5004", 2));
+        assert_eq!(ways.with(place("10.0.0.9:5004", 2)), None);
+        let both = ways.with(place("10.1.0.1:5004", 3)).unwrap();
+        assert!(both.has(place("10.1.0.1:5004", 0)), "by whichever network");
+        assert!(
+            !both.has(place("10.1.0.1:5006", 3))
+                && both.are_of("10.1.0.1".parse::<IpAddr>().unwrap().into())
+        );
+        let four = both.with(place("10.2.0.1:1", 4)).and_then(|w| w.with(place("10.3.0.1:1", 5)));
+        assert_eq!(four.unwrap().with(place("10.4.0.1:1", 6)), None);
+    }
+
+    #[test]
+    fn an_address_of_either_family_is_one_host() {
+        assert_eq!(place("[::ffff:10.0.0.1]:7", 1), place("10.0.0.1:7", 1));
+        assert!(Host::from("239.1.2.3".parse::<IpAddr>().unwrap()).is_group());
+    }
+}

@@ -1,0 +1,85 @@
+//! What is done about packets that need more than the latency while their sender does not say what
+//! it promises.
+
+use super::Receiver;
+use crate::ledger::Passage;
+use crate::time::{Frames, Span};
+use crate::unannounced::{Need, Unannounced};
+
+/// Measures them, and knows who says something.
+#[derive(Debug)]
+pub(super) struct Measuring {
+    packets: Unannounced,
+    need: Option<Need>,
+    /// Whose packets need no measuring.
+    announced: Option<u32>,
+    /// Whether the latency follows, upwards.
+    raises: bool,
+}
+
+impl Receiver {
+    /// Measures packets whose sender announces nothing, for a device with a ring of this length. With
+    /// `raises` the latency becomes what they need, up to [`Receiver::longest_link_offset`].
+    pub fn measure_unannounced(&mut self, ring: Span, raises: bool) {
+        // No stranger's card has the clock of ours: its sound is resampled sooner or later.
+        let look_ahead = Frames::from_len(self.config.resampler.half());
+        let packets = Unannounced::new(ring + self.format.rate.span_of(look_ahead));
+        self.measuring = Some(Measuring { packets, need: None, announced: None, raises });
+    }
+
+    /// Whether the latency becomes what packets need.
+    pub fn set_raises(&mut self, raises: bool) {
+        if let Some(measuring) = &mut self.measuring {
+            measuring.raises = raises;
+        }
+    }
+
+    /// The sender `ssrc`, heard or not yet, announced its stream: nothing of it needs measuring.
+    pub fn hear_announcement(&mut self, ssrc: u32) {
+        if let Some(measuring) = &mut self.measuring {
+            measuring.announced = Some(ssrc);
+        }
+    }
+
+    /// What the packets of the sender heard need, where that was more than the latency and nobody
+    /// announced it.
+    pub fn need(&self) -> Option<Need> {
+        self.measuring.as_ref()?.need
+    }
+
+    /// Another sender is heard.
+    pub(super) fn forget_need(&mut self) {
+        if let Some(measuring) = &mut self.measuring {
+            measuring.packets.forget();
+            measuring.need = None;
+        }
+    }
+
+    /// Before a packet is placed.
+    pub(super) fn measure_length(&mut self, frames: Frames) {
+        let length = self.format.rate.span_of(frames);
+        self.ask(|packets, kept| packets.observe_length(length, kept));
+    }
+
+    /// After a packet was placed too late.
+    pub(super) fn measure_late(&mut self, passage: &Passage) {
+        let Some(transit) = passage.transit() else { return };
+        self.ask(|packets, kept| packets.observe_late(passage.arrival, transit, kept));
+    }
+
+    fn ask(&mut self, observe: impl FnOnce(&mut Unannounced, Span) -> Option<Need>) {
+        let (Some(measuring), Some(source)) = (&mut self.measuring, &self.source) else { return };
+        if measuring.announced == Some(source.ssrc()) {
+            return;
+        }
+        let told = measuring.need.map_or(Span::ZERO, |need| need.latency);
+        let Some(need) = observe(&mut measuring.packets, self.placement.link_offset().max(told))
+        else {
+            return;
+        };
+        measuring.need = Some(need);
+        if measuring.raises {
+            self.set_link_offset(need.latency);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What a receiver gives out: the frames that are due, and the turns of the packets that brought them.
+
+use core::ops::Range;
+
+use super::{Phase, PullTimes, Pulled, Receiver, Resync};
+use crate::ledger::Passage;
+use crate::placement::{Basis, Cards, Due};
+use crate::renderer::Rendered;
+use crate::source::Source;
+use crate::time::{Frames, MediaPoint, MediaTime};
+use crate::units::Ppm;
+
+impl Receiver {
+    /// Fills `out` with what is due to meet the DAC at `times.meets`, and tells `passage` of every
+    /// packet whose first frame was taken for it.
+    pub fn pull(
+        &mut self,
+        out: &mut [f32],
+        times: PullTimes,
+        passage: impl FnMut(Passage),
+    ) -> Pulled {
+        let frames = self.format.channels.frames_in(out.len());
+        self.placement.set_one_clock(times.clock.is_some_and(|clock| self.shares_clock(clock)));
+        let due = self.placement.due(times.meets);
+        let resync = match (due, self.renderer.place()) {
+            (Some(due), Some(_)) => self.steer(&due, times.skipped, frames),
+            _ => None,
+        };
+        let Some(rendered) = self.renderer.pull(out) else {
+            return Pulled { media: None, missing: frames, resync };
+        };
+        self.take_turns(&rendered, times, passage);
+        self.counters.resampled_frames +=
+            if rendered.resampled { frames.as_len() as u64 } else { 0 };
+        self.count_missing(rendered.read, (rendered.missing, rendered.concealed));
+        Pulled { media: Some(rendered.start), missing: rendered.missing, resync }
+    }
+
+    /// Brings the place to what is due, or close enough, and chooses the step for `frames` from there.
+    fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames) -> Option<Resync> {
+        let resync = self.approach(due, skipped);
+        self.renderer.steer(due, skipped, frames);
+        resync
+    }
+
+    fn approach(&mut self, due: &Due, skipped: Frames) -> Option<Resync> {
+        let before = self.basis.replace(due.basis);
+        let stood = core::mem::replace(&mut self.cards, due.cards);
+        let caught_up = core::mem::take(&mut self.caught_up);
+        if let Phase::Waiting(reason) = self.phase {
+            self.renderer.begin(due.point);
+            self.phase = Phase::Playing;
+            return reason;
+        }
+        if caught_up {
+            // Where the device said that it stood still, nothing else moved.
+            return self.jump(due, skipped == Frames::ZERO);
+        }
+        self.renderer.skip(skipped);
+        if self.renderer.has_moved() {
+            return self.jump(due, true);
+        }
+        if due.cards != Cards::Apart {
+            self.was_mapped = true;
+            let seen = due.cards == Cards::OneClock;
+            let beside = seen && self.renderer.is_beside(due, stood == Cards::Apart);
+            return if beside { self.jump(due, true) } else { None };
+        }
+        // However unsure a mapping is, it is better than arrivals: the path's own delay was in them.
+        let mapped = (before, due.basis) == (Some(Basis::Arrival), Basis::Clock);
+        if self.renderer.is_far(due, !mapped) {
+            return self.jump(due, true);
+        }
+        // Who played by the sender's clock before, and by arrivals after an outage, goes back to it.
+        if mapped && self.was_mapped {
+            self.renderer.follow();
+        }
+        self.was_mapped |= due.basis == Basis::Clock;
+        None
+    }
+
+    /// Brings the place to what is due with a fade.
+    fn jump(&mut self, due: &Due, counts: bool) -> Option<Resync> {
+        // Before the first frame of the stream was due nothing was heard that could jump.
+        let begun = self.source.as_ref().map(Source::begin_media);
+        let counts = counts && self.renderer.place().map(|place| place.frame) > begun;
+        self.renderer.jump_to(due.point);
+        self.counters.resyncs += u64::from(counts);
+        counts.then_some(Resync::Moved)
+    }
+
+    /// How much faster the card runs than the sender's, by what is resampled; `None` while frames are
+    /// played as they came.
+    pub fn drift(&self) -> Option<Ppm> {
+        self.renderer.drift()
+    }
+
+    /// Whether the card runs too far off the sender's to be followed ([`crate::servo::Servo::reach`]):
+    /// the sound jumps now and then.
+    pub fn is_out_of_reach(&self) -> bool {
+        self.renderer.is_out_of_reach()
+    }
+
+    /// Ends the turn of every packet that begins in the frames that were read.
+    fn take_turns(
+        &mut self,
+        rendered: &Rendered,
+        times: PullTimes,
+        mut passage: impl FnMut(Passage),
+    ) {
+        let Some(source) = &self.source else { return };
+        let (placement, rate) = (&self.placement, self.format.rate);
+        let start = rendered.start;
+        // What is read first is heard so much later, as the resampler reads ahead.
+        let resample = rate.span_of_fine(MediaPoint::from(rendered.read.start) - start);
+        let read = rendered.read.start;
+        let mut unheard = 0;
+        let taken = self.turns.take(&rendered.read, source, |slot| {
+            if slot.media < read {
+                unheard += u64::from(slot.media + times.skipped >= read);
+                return;
+            }
+            let dac = times.meets + rate.span_of_fine(MediaPoint::from(slot.media) - start);
+            passage(Passage { resample, ..slot.passage(placement, times.now, dac) });
+        });
+        self.counters.lost += taken.lost;
+        self.counters.skipped_frames += taken.skipped;
+        self.counters.unheard += unheard;
+    }
+
+    /// Counts the missing frames of a block that lie between the first and the newest packet;
+    /// those after the newest are counted when another comes.
+    fn count_missing(&mut self, frames: Range<MediaTime>, (missing, concealed): (Frames, Frames)) {
+        let Some(source) = &self.source else { return };
+        let before = (source.begin_media().min(frames.end) - frames.start).as_len();
+        let after = (frames.end - source.end().max(frames.start)).as_len();
+        let inside = missing.as_len().saturating_sub(before + after);
+        let concealed_inside = concealed.as_len().min(inside);
+        self.counters.missing_frames += inside as u64;
+        self.counters.concealed_frames += concealed_inside as u64;
+        self.tail_missing += after as u64;
+        self.tail_concealed += (concealed.as_len() - concealed_inside) as u64;
+    }
+
+    /// A packet came: what was missing before it was missing from a running stream, unless the
+    /// packet begins a new run of sound. So many frames lie between it and the packet whose number
+    /// it follows.
+    pub(super) fn settle_tail(&mut self, between: Frames) {
+        let tail = core::mem::take(&mut self.tail_missing);
+        let concealed = core::mem::take(&mut self.tail_concealed);
+        if !self.source.as_ref().is_some_and(Source::begins_anew) {
+            self.counters.missing_frames += tail;
+            self.counters.skipped_frames += tail.min(between.max(Frames::ZERO).as_len() as u64);
+            self.counters.concealed_frames += concealed;
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Under test: a stranger that takes the sender's name, before, while and after the sender sounds.
+
+use core::net::{IpAddr, SocketAddr};
+
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::endpoint::{Author, Endpoint};
+use tautline_proto::receiver::Stranger;
+use tautline_proto::time::Span;
+
+use super::world::{Datagram, SSRC, Scene, WALL, World, perfect};
+
+/// Of the place with this last number, on this network.
+fn place(network: u32, number: u8) -> Endpoint {
+    let address = IpAddr::from([10, 0, network as u8, number]);
+    Endpoint::new(SocketAddr::new(address, 5004), network)
+}
+
+/// The world of a sender at its place.
+fn world() -> World {
+    let mut world = World::new(Scene { mapped: false, ..Scene::default() });
+    world.place = place(1, 1);
+    world
+}
+
+fn stranger() -> Endpoint {
+    place(1, 9)
+}
+
+/// A packet as the stranger sends it: the sound is another, the numbers are what they were.
+fn forged(datagram: &Datagram) -> Datagram {
+    let mut forged = datagram.clone();
+    let sound = forged.bytes.len() - 48 * 6;
+    for frame in forged.bytes[sound..].chunks_mut(6) {
+        frame.copy_from_slice(&[0x11, 0x11, 0x11, 0xEE, 0xEE, 0xEF]);
+    }
+    forged.from = stranger();
+    forged
+}
+
+/// A forged packet so many packets ahead of time.
+fn ahead(mut datagram: Datagram, packets: u16) -> Datagram {
+    let number = |bytes: &[u8]| u16::from_be_bytes([bytes[2], bytes[3]]);
+    let stamp = u32::from_be_bytes(datagram.bytes[4..8].try_into().expect("four bytes"));
+    let sequence = number(&datagram.bytes).wrapping_add(packets);
+    datagram.bytes[2..4].copy_from_slice(&sequence.to_be_bytes());
+    let stamp = stamp.wrapping_add(48 * u32::from(packets));
+    datagram.bytes[4..8].copy_from_slice(&stamp.to_be_bytes());
+    datagram
+}
+
+#[test]
+fn sound_of_a_stranger_under_the_senders_name_is_not_mixed_in() {
+    let mut world = world();
+    for _ in 0..100 {
+        world.period(perfect);
+    }
+    for _ in 0..500 {
+        world.period(|datagram| vec![forged(&datagram), datagram]);
+    }
+    let counters = world.receiver.counters();
+    assert_eq!((counters.foreign, counters.duplicate, counters.lost), (500, 0, 0), "{counters:?}");
+    assert_eq!((counters.missing_frames, counters.resyncs), (0, 0), "{counters:?}");
+    assert!(world.heard_whole_at_the_end());
+    let told = Stranger { from: stranger(), poses: true };
+    assert_eq!(world.receiver.stranger(), Some(told));
+}
+
+#[test]
+fn a_forged_timeline_of_a_stranger_stops_nothing() {
+    let mut world = world();
+    for _ in 0..100 {
+        world.period(perfect);
+    }
+    for period in 0..600_u16 {
+        world.period(|datagram| {
+            let lie = ahead(forged(&datagram), 20_000 + 7 * period);
+            vec![ahead(lie.clone(), 1), lie, datagram]
+        });
+    }
+    let counters = world.receiver.counters();
+    assert_eq!((counters.resyncs, counters.doubted, counters.lost), (0, 0, 0), "{counters:?}");
+    assert_eq!(counters.foreign, 1200, "{counters:?}");
+    assert!(world.heard_whole_at_the_end());
+}
+
+#[test]
+fn a_sender_takes_its_name_back_from_a_stranger_that_used_a_pause() {
+    let mut world = world();
+    for period in 0..1500 {
+        world.period(|datagram| match period {
+            // Its packets are lost for a while, and the stranger's are not.
+            300..400 => vec![forged(&datagram)],
+            400.. => vec![forged(&datagram), datagram],
+            _ => vec![datagram],
+        });
+    }
+    let counters = world.receiver.counters();
+    // Half of the pause was the stranger's; from its end on it is foreign again.
+    assert!((1145..=1155).contains(&counters.foreign), "{counters:?}");
+    assert_eq!(counters.resyncs, 0, "{counters:?}");
+    assert!(world.heard_whole_at_the_end());
+}
+
+#[test]
+fn a_stranger_that_was_first_gives_way_when_it_is_silent() {
+    let mut world = world();
+    for period in 0..1000 {
+        world.period(|datagram| match period {
+            0..100 => vec![forged(&datagram)],
+            100..300 => vec![forged(&datagram), datagram],
+            _ => vec![datagram],
+        });
+    }
+    let counters = world.receiver.counters();
+    assert!((248..=252).contains(&counters.foreign), "{counters:?}");
+    assert!(world.heard_whole_at_the_end());
+    assert_eq!(world.receiver.stranger(), None, "the one that was foreign is heard");
+}
+
+#[test]
+fn a_sender_that_moved_is_followed_within_fifty_milliseconds() {
+    let mut world = world();
+    for _ in 0..100 {
+        world.period(perfect);
+    }
+    world.place = place(1, 2);
+    for _ in 0..600 {
+        world.period(perfect);
+    }
+    let counters = world.receiver.counters();
+    assert!((49..=52).contains(&counters.foreign), "{counters:?}");
+    assert_eq!((counters.lost, counters.resyncs), (counters.foreign, 0), "{counters:?}");
+    assert!(world.heard_whole_at_the_end());
+    assert_eq!(world.receiver.stranger(), None, "no stranger was there");
+}
+
+#[test]
+fn only_the_senders_own_host_says_goodbye_for_it() {
+    let mut world = world();
+    for _ in 0..100 {
+        world.period(perfect);
+    }
+    let say_goodbye = |world: &mut World, from: Endpoint| {
+        world.receiver.say_goodbye(Author { ssrc: SSRC, host: from.host });
+        world.receiver.source().is_some_and(|source| source.said_goodbye())
+    };
+    assert!(!say_goodbye(&mut world, stranger()));
+    world.period(|datagram| vec![forged(&datagram), datagram]);
+    assert_eq!(world.receiver.counters().foreign, 1);
+    assert!(say_goodbye(&mut world, place(1, 1)));
+    world.period(|datagram| vec![forged(&datagram)]);
+    assert_eq!(world.receiver.counters().foreign, 1, "any other may follow");
+}
+
+#[test]
+fn only_the_senders_own_host_tells_its_clock() {
+    let mut world = world();
+    let mapping =
+        |millis| ClockMapping::known(WALL + Span::from_millis(millis), Span::from_micros(10));
+    let author = |from: Endpoint| Author { ssrc: SSRC, host: from.host };
+    world.receiver.set_clock(author(place(1, 1)), mapping(0));
+    for _ in 0..2 {
+        world.period(perfect);
+    }
+    for _ in 0..700 {
+        world.receiver.set_clock(author(stranger()), mapping(700));
+        world.period(perfect);
+    }
+    assert!(world.heard_whole_at_the_end());
+    let error = world.latency_of_the_last() - Span::from_millis(5);
+    assert!(error.abs() <= Span::from_micros(31), "{error}");
+    assert_eq!(world.receiver.counters().resyncs, 0);
+}
+
+#[test]
+fn a_stream_by_two_networks_is_whole_and_a_stranger_on_either_is_not_heard() {
+    let mut world = world();
+    for period in 0..1000 {
+        world.period(|datagram| {
+            let other = Datagram { from: place(2, 1), ..datagram.clone() };
+            let strange = Datagram { from: place(2, 9), ..forged(&datagram) };
+            let ways = match period % 20 {
+                // Either loses now and then, and both are slower than the stranger.
+                3 => vec![other],
+                7 => vec![datagram.clone()],
+                _ => vec![datagram.clone(), other],
+            };
+            if period < 100 { ways } else { [vec![forged(&datagram), strange], ways].concat() }
+        });
+    }
+    let counters = world.receiver.counters();
+    assert_eq!((counters.lost, counters.missing_frames), (0, 0), "{counters:?}");
+    assert_eq!((counters.foreign, counters.duplicate), (1800, 900), "{counters:?}");
+    assert!(world.heard_whole_at_the_end());
+}
+
+#[test]
+fn another_network_brings_no_other_timeline() {
+    let mut world = world();
+    for period in 0..1000_u16 {
+        world.period(|datagram| {
+            let lie = Datagram { from: place(2, 9), ..ahead(forged(&datagram), 9000 + period) };
+            if period == 0 { vec![datagram] } else { vec![lie, datagram] }
+        });
+    }
+    let counters = world.receiver.counters();
+    assert_eq!((counters.foreign, counters.resyncs, counters.lost), (999, 0, 0), "{counters:?}");
+}

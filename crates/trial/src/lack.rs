@@ -1,0 +1,82 @@
+//! Tests that prove nothing where they run say so, in lines of one shape.
+
+use core::fmt;
+use std::io::Write as _;
+
+/// Why a test proves nothing on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// A program or a library that a package has.
+    Package,
+    /// A right that root has.
+    Privilege,
+    /// A card, a network or whatever else a machine has or has not.
+    Device,
+    /// Time: the machine was busy with other things, or stood still.
+    Host,
+}
+
+impl Lack {
+    /// What is missing where a program could not do its work, by what was said of it: the program,
+    /// or a right.
+    pub fn told_by(why: &str) -> Self {
+        // The words of the system and those of a shell.
+        let absent = ["No such file", "not found"].iter().any(|words| why.contains(words));
+        if absent { Self::Package } else { Self::Privilege }
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Package => "package",
+            Self::Privilege => "privilege",
+            Self::Device => "device",
+            Self::Host => "host",
+        })
+    }
+}
+
+/// Says on standard error that a test, or a part of it, proves nothing here: in one line, and not by
+/// a macro, whose words the test's runner shows of failed tests only.
+pub fn skipped(lack: Lack, test: &str, why: &str) {
+    // One write, so that lines of tests that run at once do not mix. Where standard error is closed
+    // there is nobody to tell.
+    let _ = std::io::stderr().write_all(line(lack, test, why).as_bytes());
+}
+
+/// `SKIPPED (KIND): TEST: WHY`, by which `make test` counts.
+fn line(lack: Lack, test: &str, why: &str) -> String {
+    let why: Vec<_> = why.lines().map(str::trim).filter(|part| !part.is_empty()).collect();
+    format!("SKIPPED ({lack}): {test}: {}\n", why.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_test_that_proves_nothing_is_one_line_with_the_kind_of_what_it_lacks() {
+        for (lack, kind) in [
+            (Lack::Package, "package"),
+            (Lack::Privilege, "privilege"),
+            (Lack::Device, "device"),
+            (Lack::Host, "host"),
+        ] {
+            let said = line(lack, "a_test", "two\n  lines\n");
+            assert_eq!(said, format!("SKIPPED ({kind}): a_test: two; lines\n"));
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_a_package_and_one_that_may_not_a_privilege() {
+        for (why, lack) in [
+            ("No such file or directory (os error 2)", Lack::Package),
+            ("exec of \"nft\" failed: No such file or directory", Lack::Package),
+            ("sh: 1: iptables: not found", Lack::Package),
+            ("RTNETLINK answers: Operation not permitted", Lack::Privilege),
+        ] {
+            assert_eq!(Lack::told_by(why), lack, "{why}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Tests of time: watched while they run, and run again where the host spoiled them.
+
+use std::any::{Any, type_name};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::lack::{Lack, skipped};
+use crate::verdict::{Failed, RUNS, Run, Verdict, verdict};
+use crate::watch::{Seen, Watch, Window};
+
+/// Held by a test while it runs: for writing, if it is to be the only one of its program.
+static TURN: RwLock<()> = RwLock::new(());
+
+/// Until it is dropped, no test runs that measures time or wants to be alone.
+pub fn beside() -> RwLockReadGuard<'static, ()> {
+    TURN.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Until it is dropped, no other test runs that takes a turn.
+pub fn alone() -> RwLockWriteGuard<'static, ()> {
+    TURN.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a test that measures time, and no other beside it. A failure is final, unless the watch
+/// saw the host spoil what failed: all cores stood still then, or others used much of them. It is
+/// run again in that case, and if the host spoils each of a handful of runs, it is said loudly that
+/// nothing was proved.
+///
+/// What failed is something that any moment of the run may have spoiled; [`each`] and [`mostly`]
+/// say more exactly what it is.
+pub fn timed<T: Fn()>(test: T) {
+    judged(&name::<T>(), &test);
+}
+
+/// [`timed`] of a test that asserts outcomes, medians and ratios, and nothing that one moment can
+/// spoil: see [`mostly`].
+pub fn steady<T: Fn()>(test: T) {
+    judged(&name::<T>(), &|| mostly(&test));
+}
+
+fn judged(name: &str, test: &dyn Fn()) {
+    let last: RefCell<Option<(Box<dyn Any + Send>, Seen)>> = RefCell::new(None);
+    let runs = std::iter::repeat_with(|| {
+        let _turn = alone();
+        let watch = Watch::start();
+        let ended = catch_unwind(AssertUnwindSafe(test));
+        let seen = watch.end();
+        let failed = ended.err().map(|failure| {
+            let (failed, failure) = match failure.downcast::<Marked>() {
+                Ok(marked) => (marked.failed, marked.failure),
+                Err(failure) => (Failed::Somewhere, failure),
+            };
+            last.replace(Some((failure, seen.clone())));
+            failed
+        });
+        Run { failed, seen }
+    });
+    let verdict = verdict(runs);
+    let Some((failure, seen)) = last.into_inner() else { return };
+    match verdict {
+        Verdict::Passed => {}
+        Verdict::Failed => resume_unwind(failure),
+        Verdict::NothingProved(why) => {
+            // Without priority it may have been the programs under test that kept the watch waiting.
+            let lack = if seen.may { Lack::Host } else { Lack::Privilege };
+            skipped(lack, name, &format!("{RUNS} runs proved nothing: {why}"));
+        }
+    }
+}
+
+/// Failures of [`each`] that are looked at, since each writes its words.
+const MOST: usize = 20;
+
+/// Asserts something of each of these, about the instants that are said beside it: a stall excuses
+/// what it overlaps, and that alone, be it of one core, as nobody knows which one mattered.
+pub fn each<I>(all: impl IntoIterator<Item = (Window, I)>, assertion: impl Fn(I)) {
+    let failures = all.into_iter().filter_map(|(when, one)| {
+        let failure = catch_unwind(AssertUnwindSafe(|| assertion(one))).err()?;
+        Some((when, failure))
+    });
+    let (instants, failures): (Vec<_>, Vec<_>) = failures.take(MOST).unzip();
+    if let Some(failure) = failures.into_iter().next() {
+        resume_unwind(Box::new(Marked { failed: Failed::At(instants), failure }));
+    }
+}
+
+/// Asserts something that no moment can spoil, such as a median: only a host that stood still for
+/// much of the run excuses its failure.
+pub fn mostly<T>(assertion: impl FnOnce() -> T) -> T {
+    match catch_unwind(AssertUnwindSafe(assertion)) {
+        Ok(value) => value,
+        // What was marked inside is marked more exactly.
+        Err(failure) if failure.is::<Marked>() => resume_unwind(failure),
+        Err(failure) => resume_unwind(Box::new(Marked { failed: Failed::Mostly, failure })),
+    }
+}
+
+/// A failed assertion, and of what it was.
+struct Marked {
+    failed: Failed,
+    failure: Box<dyn Any + Send>,
+}
+
+/// The name of the test that runs: its thread's, or, where tests run one by one, the function's in
+/// which `T` is a closure.
+fn name<T>() -> String {
+    let thread = std::thread::current();
+    let path = thread.name().filter(|name| *name != "main").unwrap_or(type_name::<T>());
+    let words = path.rsplit("::").find(|word| *word != "{{closure}}");
+    words.unwrap_or(path).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use tautline_proto::time::LocalTime;
+
+    #[test]
+    fn a_test_that_passes_runs_once() {
+        let runs = Cell::new(0);
+        timed(|| runs.set(runs.get() + 1));
+        assert_eq!(runs.get(), 1);
+    }
+
+    fn instant(millis: i64) -> Window {
+        let at = LocalTime::from_nanos(millis * 1_000_000);
+        Window { from: at, to: at }
+    }
+
+    #[test]
+    fn what_failed_is_told_with_all_its_instants() {
+        let fails = || each((0..9).map(|n| (instant(n), n)), |n| assert!(n % 3 > 0, "{n}"));
+        let marked = catch_unwind(|| mostly(fails)).unwrap_err().downcast::<Marked>().unwrap();
+        assert_eq!(marked.failed, Failed::At([0, 3, 6].map(instant).to_vec()));
+        assert_eq!(marked.failure.downcast_ref(), Some(&"0".to_owned()));
+        let marked = catch_unwind(|| mostly(|| panic!("so"))).unwrap_err();
+        assert_eq!(marked.downcast::<Marked>().unwrap().failed, Failed::Mostly);
+        assert_eq!(mostly(|| 7), 7);
+    }
+
+    #[test]
+    fn a_test_is_named_by_its_function() {
+        let closure = || ();
+        fn named<T>(_: &T) -> String {
+            name::<T>()
+        }
+        assert_eq!(named(&closure), "a_test_is_named_by_its_function");
+        let alone = std::thread::Builder::new().name("main".into());
+        let told = alone.spawn(move || named(&closure)).unwrap().join().unwrap();
+        assert_eq!(told, "a_test_is_named_by_its_function");
+    }
+}

@@ -1,0 +1,189 @@
+//! Whether a failure is the host's: decided by what the watch saw, without a clock.
+
+use crate::watch::{Seen, Window};
+
+/// Runs of a test until it may say that this host cannot answer it.
+pub(crate) const RUNS: usize = 5;
+/// Others that use so much of all cores keep a program's ordinary threads from running when they
+/// should; its real-time threads hardly notice.
+const OTHERS: f64 = 0.25;
+/// Cores that stood still for so much of a run spoiled more than moments of it.
+const MUCH: f64 = 0.05;
+
+/// What failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// Something of each of these instants.
+    At(Vec<Window>),
+    /// Something that any moment of the run may have spoiled.
+    Somewhere,
+    /// Something that holds for most of a run, and that no moment can spoil.
+    Mostly,
+}
+
+/// One run of a test.
+pub(crate) struct Run {
+    pub(crate) failed: Option<Failed>,
+    pub(crate) seen: Seen,
+}
+
+/// What runs of a test come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Passed,
+    /// The last run failed, and nothing excuses it.
+    Failed,
+    /// All runs failed, each while the host was not itself: why, of the last.
+    NothingProved(String),
+}
+
+/// Takes runs until one decides: the first that passes, or the first failure that is not the host's.
+pub(crate) fn verdict(runs: impl Iterator<Item = Run>) -> Verdict {
+    let mut why = String::new();
+    for Run { failed, seen } in runs.take(RUNS) {
+        let Some(failed) = failed else { return Verdict::Passed };
+        match excuse(&failed, &seen) {
+            Some(excuse) => why = excuse,
+            None => return Verdict::Failed,
+        }
+    }
+    Verdict::NothingProved(why)
+}
+
+/// Why a failure is the host's, if it is.
+fn excuse(failed: &Failed, seen: &Seen) -> Option<String> {
+    let busy = seen.others >= OTHERS;
+    let stalled = match failed {
+        Failed::At(instants) => instants.iter().all(|when| seen.stalled(when)),
+        Failed::Somewhere => !seen.stalls.is_empty(),
+        Failed::Mostly => seen.stood_still() >= MUCH,
+    };
+    (busy || stalled).then(|| seen.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_proto::time::LocalTime;
+
+    fn window(from: i64, to: i64) -> Window {
+        let at = |millis| LocalTime::from_nanos(millis * 1_000_000);
+        Window { from: at(from), to: at(to) }
+    }
+
+    /// A run of a second, in which cores stood still then.
+    fn run(failed: Option<Failed>, stalls: &[Window]) -> Run {
+        let (run, stalls) = (window(0, 1000), stalls.to_vec());
+        Run { failed, seen: Seen { run, stalls, away: Vec::new(), others: 0.02, may: true } }
+    }
+
+    fn at() -> Failed {
+        Failed::At(vec![window(500, 520)])
+    }
+
+    #[test]
+    fn what_always_fails_is_red_at_once_on_a_quiet_host() {
+        for failed in [at(), Failed::Somewhere, Failed::Mostly] {
+            let mut count = 0;
+            let runs = std::iter::repeat_with(|| {
+                count += 1;
+                run(Some(failed.clone()), &[])
+            });
+            assert_eq!(verdict(runs), Verdict::Failed);
+            assert_eq!(count, 1, "{failed:?}");
+        }
+    }
+
+    #[test]
+    fn what_always_fails_is_red_though_the_host_freezes_at_other_instants() {
+        let elsewhere = [window(100, 136), window(499, 499), window(521, 557), window(900, 903)];
+        assert_eq!(verdict([run(Some(at()), &elsewhere)].into_iter()), Verdict::Failed);
+        let twice = Failed::At(vec![window(500, 520), window(700, 720)]);
+        assert_eq!(verdict([run(Some(twice), &[window(510, 530)])].into_iter()), Verdict::Failed);
+        // A twentieth of a run is 50 ms.
+        let brief = [window(500, 549)];
+        assert_eq!(verdict([run(Some(Failed::Mostly), &brief)].into_iter()), Verdict::Failed);
+    }
+
+    #[test]
+    fn what_fails_in_a_stall_is_run_again_and_the_next_run_decides() {
+        let there = [window(519, 530)];
+        let aside = || run(Some(at()), &there);
+        assert_eq!(verdict([aside(), run(None, &[])].into_iter()), Verdict::Passed);
+        assert_eq!(verdict([aside(), run(Some(at()), &[])].into_iter()), Verdict::Failed);
+        let long = run(Some(Failed::Mostly), &[window(100, 130), window(400, 430)]);
+        assert_eq!(verdict([long, run(None, &[])].into_iter()), Verdict::Passed);
+    }
+
+    #[test]
+    fn one_core_that_was_away_excuses_what_failed_then_and_nothing_else() {
+        let with = |failed, away| {
+            let Run { failed, seen } = run(Some(failed), &[]);
+            verdict([Run { failed, seen: Seen { away: vec![away], ..seen } }].into_iter())
+        };
+        assert!(matches!(with(at(), window(519, 521)), Verdict::NothingProved(_)));
+        assert_eq!(with(at(), window(521, 523)), Verdict::Failed);
+        assert_eq!(with(Failed::Somewhere, window(519, 521)), Verdict::Failed);
+        assert_eq!(with(Failed::Mostly, window(400, 600)), Verdict::Failed);
+    }
+
+    /// What a run comes to: passed, failed in a stall, failed without one.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Kind {
+        Passed,
+        Aside,
+        Failed,
+    }
+
+    /// All ways in which five runs can go.
+    fn all() -> impl Iterator<Item = [Kind; RUNS]> {
+        let kinds = [Kind::Passed, Kind::Aside, Kind::Failed];
+        (0..3_usize.pow(RUNS as u32)).map(move |number| {
+            core::array::from_fn(|at| kinds[number / 3_usize.pow(at as u32) % 3])
+        })
+    }
+
+    #[test]
+    fn the_first_failure_without_a_stall_is_final_and_no_pass_makes_up_for_it() {
+        for runs in all() {
+            let made = runs.map(|kind| match kind {
+                Kind::Passed => run(None, &[]),
+                Kind::Aside => run(Some(at()), &[window(510, 511)]),
+                Kind::Failed => run(Some(at()), &[]),
+            });
+            let came = match verdict(made.into_iter()) {
+                Verdict::Passed => Kind::Passed,
+                Verdict::Failed => Kind::Failed,
+                Verdict::NothingProved(_) => Kind::Aside,
+            };
+            let decisive = runs.into_iter().find(|kind| *kind != Kind::Aside);
+            assert!(came == decisive.unwrap_or(Kind::Aside));
+        }
+    }
+
+    /// As a pass of any of five runs would stand: a fault that shows in one run of three went unseen
+    /// 242 times of 243.
+    #[test]
+    fn a_fault_that_shows_in_one_run_of_three_is_red_in_one_test_of_three() {
+        let shows = |number: usize| run(number.is_multiple_of(3).then(at), &[]);
+        let tests = 300;
+        let red = (0..tests).filter(|at| {
+            let runs = (*at..).map(shows);
+            verdict(runs) == Verdict::Failed
+        });
+        assert_eq!(red.count(), tests / 3);
+    }
+
+    #[test]
+    fn a_host_that_others_keep_busy_turns_nothing_red() {
+        for failed in [at(), Failed::Somewhere, Failed::Mostly] {
+            let busy = || {
+                let Run { failed, seen } = run(Some(failed.clone()), &[]);
+                Run { failed, seen: Seen { others: 0.9, ..seen } }
+            };
+            let verdict = verdict(std::iter::repeat_with(busy));
+            let Verdict::NothingProved(why) = verdict else { panic!("{verdict:?}") };
+            assert!(why.contains("others used 90 %"), "{why}");
+        }
+    }
+}

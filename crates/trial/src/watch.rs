@@ -1,0 +1,199 @@
+//! Looks at every core while a test runs: when it was away, and for whom else it worked.
+//!
+//! The watch is the tests' own, and not what the programs under test watch the host by: what they
+//! say of themselves excuses nothing.
+
+use core::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::thread::{Scheduler, spawn};
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::load::Load;
+
+/// How often each core is looked at.
+const WAKE_EVERY: Span = Span::from_micros(500);
+/// A wake-up later than this is a stall: the shortest period that tests of time use.
+const LATE: Span = Span::from_micros(250);
+/// A core that was away for so long alone kept the thread from running that waited there.
+const ALONE: Span = Span::from_millis(1);
+
+/// From an instant to another, both within.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// The first instant.
+    pub from: LocalTime,
+    /// The last.
+    pub to: LocalTime,
+}
+
+impl Window {
+    /// From the first of these to the last; of none, an instant at which nothing happened.
+    pub fn around(instants: &[LocalTime]) -> Self {
+        let (first, last) = (instants.iter().min(), instants.iter().max());
+        let [from, to] = [first, last].map(|at| at.copied().unwrap_or(LocalTime::ZERO));
+        Self { from, to }
+    }
+
+    /// What the two have in common; an instant at least.
+    fn common(&self, other: &Self) -> Option<Self> {
+        let (from, to) = (self.from.max(other.from), self.to.min(other.to));
+        (from <= to).then_some(Self { from, to })
+    }
+
+    fn lasts(&self) -> Span {
+        self.to - self.from
+    }
+}
+
+/// What a watch saw of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) run: Window,
+    /// When no core ran what it should have, in order.
+    pub(crate) stalls: Vec<Window>,
+    /// When any one did not, for long enough to be told.
+    pub(crate) away: Vec<Window>,
+    /// The share of all cores' time that was neither idle nor the test's.
+    pub(crate) others: f64,
+    /// Whether the watch ran above everything else.
+    pub(crate) may: bool,
+}
+
+impl Seen {
+    /// The share of the run in which no core ran what it should have.
+    pub(crate) fn stood_still(&self) -> f64 {
+        let still: i64 = self.stalls.iter().map(|stall| stall.lasts().as_nanos()).sum();
+        still as f64 / self.run.lasts().as_nanos().max(1) as f64
+    }
+
+    /// Whether all cores stood still at some of these instants, or one was away: a real-time thread
+    /// waits for the timer of its core, whichever that is.
+    pub(crate) fn stalled(&self, when: &Window) -> bool {
+        self.stalls.iter().chain(&self.away).any(|stall| stall.common(when).is_some())
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let longest = self.stalls.iter().map(Window::lasts).max().unwrap_or(Span::ZERO);
+        let (stalls, away) = (self.stalls.len(), self.away.len());
+        let (lasted, others) = (self.run.lasts(), 100.0 * self.others);
+        write!(
+            f,
+            "in {lasted} all cores stood still {stalls} times, at most {longest}, one was away {away} \
+             times, and others used {others:.0} % of them"
+        )
+    }
+}
+
+/// Looks at every core until it is told to end. Its threads run above those of all programs under
+/// test, so what these do is never taken for the host.
+pub(crate) struct Watch {
+    over: Arc<AtomicBool>,
+    cores: Vec<JoinHandle<Vec<Window>>>,
+    may: bool,
+    begun: LocalTime,
+    load: Load,
+}
+
+impl Watch {
+    pub(crate) fn start() -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let usable = sched_getaffinity(None).expect("a thread may ask for its own cores");
+        let cores = (0..CpuSet::MAX_CPU).filter(|core| usable.is_set(*core));
+        let watch = |core| {
+            let over = Arc::clone(&over);
+            let look = move || {
+                let mut only = CpuSet::new();
+                only.set(core);
+                sched_setaffinity(None, &only).expect("the core is one of those it may use");
+                look(&over)
+            };
+            let spawned = spawn(&format!("watch-{core}"), Scheduler::Fifo(99), 0, look);
+            spawned.expect("a machine that runs tests has room for a thread")
+        };
+        let (cores, granted): (_, Vec<_>) = cores.map(watch).unzip();
+        let may = granted.iter().all(|granted| granted.is_granted());
+        Self { cores, may, over, begun: now(), load: Load::now() }
+    }
+
+    pub(crate) fn end(self) -> Seen {
+        let run = Window { from: self.begun, to: now() };
+        let others = Load::now().others_since(&self.load);
+        self.over.store(true, Ordering::Relaxed);
+        let looks = self.cores.into_iter().map(|core| core.join().expect("a watch does not panic"));
+        let looks: Vec<Vec<Window>> = looks.collect();
+        let away = looks.iter().flatten().filter(|away| away.lasts() >= ALONE).copied().collect();
+        Seen { run, stalls: of_all(looks), away, others, may: self.may }
+    }
+}
+
+/// When one core was away.
+fn look(over: &AtomicBool) -> Vec<Window> {
+    let mut away = Vec::with_capacity(4096);
+    let mut due = now() + WAKE_EVERY;
+    while !over.load(Ordering::Relaxed) {
+        sleep_until(due);
+        let woke = now();
+        if woke - due > LATE {
+            away.push(Window { from: due, to: woke });
+        }
+        due = woke + WAKE_EVERY;
+    }
+    away
+}
+
+/// When all cores were away, by when each was; moments that two short absences have in common by
+/// chance are left out.
+fn of_all(cores: Vec<Vec<Window>>) -> Vec<Window> {
+    let all = cores.into_iter().reduce(|all, core| {
+        let common = |one: &Window| {
+            let one = *one;
+            core.iter().filter_map(move |other| other.common(&one))
+        };
+        all.iter().flat_map(common).collect()
+    });
+    all.unwrap_or_default().into_iter().filter(|stall| stall.lasts() >= LATE).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(from: i64, to: i64) -> Window {
+        let at = |millis| LocalTime::from_nanos(millis * 1_000_000);
+        Window { from: at(from), to: at(to) }
+    }
+
+    #[test]
+    fn a_stall_is_what_all_cores_missed() {
+        let both = vec![vec![window(10, 20), window(40, 50)], vec![window(15, 45)]];
+        assert_eq!(of_all(both), [window(15, 20), window(40, 45)]);
+        assert_eq!(of_all(vec![vec![window(10, 20)], vec![]]), []);
+        assert_eq!(of_all(vec![vec![window(10, 20)], vec![window(20, 30)]]), [], "they only touch");
+    }
+
+    #[test]
+    fn a_stall_is_seen_where_it_overlaps() {
+        let stalls = vec![window(10, 12), window(50, 60)];
+        let away = vec![window(80, 82)];
+        let seen = Seen { run: window(0, 100), stalls, away, others: 0.0, may: true };
+        assert!(seen.stalled(&window(12, 49)) && seen.stalled(&window(55, 56)));
+        assert!(!seen.stalled(&window(13, 49)) && !seen.stalled(&window(61, 79)));
+        assert!(seen.stalled(&window(81, 99)), "one core was away");
+        assert!((seen.stood_still() - 0.12).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_watch_sees_its_own_run() {
+        let before = now();
+        let seen = Watch::start().end();
+        assert!(before <= seen.run.from && seen.run.to <= now());
+        assert!((0.0..=1.0).contains(&seen.others));
+    }
+}

@@ -1,0 +1,55 @@
+"""A stream whose latency follows its packets, over a network that misbehaves by a record."""
+
+import contextlib
+import json
+import signal
+import subprocess
+
+from lab import guest
+from lab.guest import write
+from lab.judge import Wrong, micros
+from lab.scenarios import scenario
+
+RECORD = "/run/record.csv"
+# A packet, the ring, and 5 to 6 ms of way, as packets leave within the record's milliseconds; at most half of
+# a band more, and what the relay is late by.
+LEAST, MOST = 8e6, 12.3e6
+
+
+@contextlib.contextmanager
+def running(said, *arguments):
+    """taut, once it has said so; afterwards the list has its report."""
+    program = subprocess.Popen([guest.taut, *arguments, "--report", "json"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    report = []
+    try:
+        if not any(said in line for line in program.stderr):
+            raise Wrong(f"taut {arguments[0]} never said {said!r}")
+        yield report
+    finally:
+        program.send_signal(signal.SIGINT)
+        out, rest = program.communicate()
+    if program.returncode != 0:
+        raise Wrong(f"taut {arguments[0]} ended with {program.returncode}: {rest.strip()}")
+    report.append(json.loads(out))
+
+
+@scenario("short", "all")
+def auto_latency_rises_with_spikes_and_comes_down_after_them():
+    # Three seconds with a spike of 5 ms each half second, then nothing of the kind: they are remembered for ten
+    # to twelve, and it comes down after that.
+    spikes = (6000 - 1000 * (milli % 500) if milli < 3000 else 0 for milli in range(20_000))
+    write(RECORD, "delay_us every 1ms\n" + "".join(f"{max(spike, 1000)}\n" for spike in spikes))
+    relay = ("lab", "impair", "--listen", "rtp://127.0.0.1:6004", "--to", "rtp://127.0.0.1:5004",
+             "--trace", RECORD, "--once", "--back", "ideal")
+    recv = ("recv", "--from", "rtp://127.0.0.1:5004", "--output", "null:", "--latency", "auto", "--no-witness")
+    with running("taut: relaying ", *relay), running("taut: listening at ", *recv) as heard:
+        subprocess.run([guest.taut, "send", "--input", "tone:997", "--to", "rtp://127.0.0.1:6004",
+                        "--duration", "18s", "--report", "none", "--no-witness"], check=True,
+                       stderr=subprocess.DEVNULL)
+    stream = heard[0]["streams"][0]
+    auto, counters = stream["latency"]["auto"], stream["counters"]
+    told = f"{micros(auto['greatest_ns'])} at most, {auto['falls']} falls, {counters['late']} late"
+    if not LEAST <= auto["greatest_ns"] < MOST or auto["falls"] < 1 or counters["lost"]:
+        raise Wrong(told)
+    return told
