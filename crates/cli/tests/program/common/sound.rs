@@ -175,4 +175,28 @@ impl Sound {
         let after = heard.iter().skip(sent.samples.len()).find(|sample| **sample != 0);
         assert_eq!(after, None, "there is sound after the end");
     }
+
+    /// Holds `sent`, with as many silent cycles between as are answered: the sound goes on after each
+    /// where it stopped, since whoever played it was not ready when the cycle came.
+    #[track_caller]
+    pub(crate) fn is_exactly_but_for_waits_of(&self, cycle: usize, sent: &Self) -> usize {
+        assert_eq!(self.shape, sent.shape);
+        let cycle = cycle * self.shape.channels;
+        let begins = self.begins().unwrap_or_else(|| panic!("nothing but silence was heard"));
+        let mut heard = &self.samples[begins * self.shape.channels..];
+        let mut waits = 0;
+        for (index, piece) in sent.samples.chunks(cycle).enumerate() {
+            while !heard.starts_with(piece) {
+                let silence =
+                    heard.get(..cycle).filter(|cycle| cycle.iter().all(|sample| *sample == 0));
+                let at = index * cycle / self.shape.channels;
+                assert!(silence.is_some(), "frame {at} is not what was sent, after {waits} waits");
+                heard = &heard[cycle..];
+                waits += 1;
+            }
+            heard = &heard[piece.len()..];
+        }
+        assert!(heard.iter().all(|sample| *sample == 0), "there is sound after the end");
+        waits
+    }
 }
