@@ -6,12 +6,12 @@ mod tests;
 
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::Word;
+use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::ledger::{Passage, Stage};
 use tautline_proto::placement::Basis;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::distribution::Distribution;
-use crate::faults::Faults;
 use crate::rx::RxStatus;
 use crate::sound::{Found, Unfound};
 
@@ -169,9 +169,9 @@ impl Books {
     /// Judges what is not judged yet.
     pub(crate) fn close(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
         let (faults, count) = core::mem::replace(&mut self.unjudged, (Faults::NONE, 0));
-        let overlap = faults.iter().filter(|fault| stalled(fault.from, fault.to));
+        let Harm { late, lost, starved, .. } = faults.harm_of(stalled);
         // A packet that was lost and came late after all was noted twice, and is one.
-        self.host_stalled += overlap.map(|fault| fault.count).sum::<u64>().min(count);
+        self.host_stalled += [late, lost, starved].map(u64::from).iter().sum::<u64>().min(count);
     }
 
     /// The median latency of the newest packets, from the sound if it is heard.

@@ -10,7 +10,6 @@ pub mod address;
 mod books;
 pub mod control;
 pub mod distribution;
-mod faults;
 mod json;
 pub mod learn;
 mod ledger_file;

@@ -15,6 +15,7 @@ use tautline_io::waiter::Waiter;
 use tautline_proto::arrivals::{Arrivals, ArrivalsConfig, Standing};
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::{Author, Host};
+use tautline_proto::faults::Faults;
 use tautline_proto::ledger::Passage;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::session::{Event, Session, SessionConfig};
@@ -23,7 +24,6 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::{Announcement, Effective};
 
 use crate::books::Books;
-use crate::faults::Faults;
 use crate::ledger_file::LedgerFile;
 use crate::machine;
 use crate::own::Own;
@@ -195,7 +195,7 @@ fn standing(status: &RxStatus) -> Standing {
         starved: status.xruns,
         dropped: status.link.kernel_drops + status.link.ring_drops,
         unheard: status.counters.unheard,
-        missing: status.faults.bounds(),
+        faults: status.faults,
     }
 }
 

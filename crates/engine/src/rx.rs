@@ -14,6 +14,7 @@ use tautline_io::realtime;
 use tautline_proto::clock::{ClockId, ClockMapping, WallTime};
 use tautline_proto::device::{Cycle, Flow, Process, Side};
 use tautline_proto::endpoint::{Arrived, Author, Endpoint, Ways};
+use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::ledger::Passage;
 use tautline_proto::placement::Basis;
 use tautline_proto::receiver::{Accepted, Counters, PullTimes, Receiver, Stranger};
@@ -23,7 +24,6 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::unannounced::Need;
 use tautline_proto::units::{Channels, Ppm};
 
-use crate::faults::Faults;
 use crate::paths::Paths;
 use crate::select::{PATIENCE, Select};
 use crate::sound::{Mouth, PacketTap, Voices};
@@ -137,6 +137,7 @@ impl Incoming {
     fn read(&mut self, woke: LocalTime, listens: bool) -> LocalTime {
         let Self { receiver, link, tap, passages, faults, unbooked, paths, .. } = self;
         let mut latest = woke;
+        let before = *receiver.counters();
         link.receive(&mut |arrival| {
             latest = latest.max(arrival.read);
             let channels = receiver.format().channels.count();
@@ -159,23 +160,32 @@ impl Incoming {
                 // Whatever held it up did so while it was on its way.
                 let age = receiver.placement().link_offset();
                 let captured = passage.origin.map_or(passage.arrival - age, |o| o.capture);
-                faults.add(captured, passage.read, 1);
+                faults.add(captured, passage.read, Harm { late: 1, ..Harm::default() });
                 *unbooked += u64::from(passages.push(passage).is_err());
             }
         });
+        self.miss(&before, latest);
         latest
+    }
+
+    /// Notes what was missed since `before`, as of `now`.
+    fn miss(&mut self, before: &Counters, now: LocalTime) {
+        let counters = self.receiver.counters();
+        let more = |now: u64, before: u64| now.saturating_sub(before) as u32;
+        let lost = more(counters.lost, before.lost);
+        let unheard = more(counters.unheard, before.unheard);
+        if lost + unheard > 0 {
+            let age = self.receiver.placement().link_offset();
+            self.faults.add(now - age, now, Harm { lost, unheard, ..Harm::default() });
+        }
     }
 
     /// Takes the block's frames into `out`, and says by `alive` whether there were any.
     fn pull(&mut self, out: &mut [f32], times: PullTimes, passages: &mut Passages, index: usize) {
         let frames = self.receiver.format().channels.frames_in(out.len());
-        let lost = self.receiver.counters().lost;
+        let before = *self.receiver.counters();
         let pulled = self.receiver.pull(out, times, |passage| passages.push(index, passage));
-        let lost = self.receiver.counters().lost.saturating_sub(lost);
-        if lost > 0 {
-            let age = self.receiver.placement().link_offset();
-            self.faults.add(times.now - age, times.now, lost);
-        }
+        self.miss(&before, times.now);
         if out.iter().any(|sample| sample.abs() > PAUSE) {
             self.loud = times.now;
         }
@@ -437,7 +447,8 @@ impl Process for Mixer {
         self.xruns += u64::from(cycle.xruns);
         if cycle.xruns > 0 {
             for input in &mut self.inputs {
-                input.faults.add(self.woke, cycle.now, u64::from(cycle.xruns));
+                let harm = Harm { starved: cycle.xruns, ..Harm::default() };
+                input.faults.add(self.woke, cycle.now, harm);
             }
         }
         self.woke = cycle.now;

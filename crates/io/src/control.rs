@@ -11,6 +11,9 @@ use crate::open::{OpenError, UdpOptions, open, send_groups_by};
 use crate::socket::Socket;
 use tautline_proto::time::LocalTime;
 
+/// Reports come a few a second.
+const BATCH: usize = 4;
+
 /// A socket for RTCP. Sends do not block; arrivals carry kernel stamps.
 pub struct ControlSocket {
     socket: Socket,
@@ -27,7 +30,7 @@ impl ControlSocket {
         let socket = open(options)?;
         Ok(Self {
             local: socket.local().unwrap_or(options.bind),
-            incoming: Incoming::new(options),
+            incoming: Incoming::new(options, options.batch.min(BATCH)),
             counters: LinkCounters::default(),
             ways: options.group_ways()?,
             socket,

@@ -24,9 +24,10 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    pub(crate) fn new(options: &UdpOptions) -> Self {
+    /// Fetches up to `batch` of them by one system call.
+    pub(crate) fn new(options: &UdpOptions, batch: usize) -> Self {
         Self {
-            batch: ReceiveBatch::new(options.batch, options.datagram_bytes),
+            batch: ReceiveBatch::new(batch, options.datagram_bytes),
             clock: StampClock::new(now()),
             source: options.source_filter,
             overflow: 0,

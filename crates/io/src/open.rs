@@ -109,6 +109,11 @@ impl UdpOptions {
         names.map(|name| find_interface(name)).collect()
     }
 
+    /// Whether packets ever go out.
+    pub(crate) fn sends(&self) -> bool {
+        !self.destinations.is_empty() || self.most_destinations > 0
+    }
+
     fn sends_to_groups(&self) -> bool {
         self.destinations.iter().any(|to| to.ip().is_multicast())
     }

@@ -45,11 +45,11 @@ impl DirectUdp {
         Ok(Self {
             local,
             outgoing: SendBatch::new(
-                options.batch,
+                if options.sends() { options.batch } else { 1 },
                 options.datagram_bytes,
                 (&options.destinations, options.most_destinations),
             ),
-            incoming: Incoming::new(options),
+            incoming: Incoming::new(options, options.batch),
             departures: None,
             counters: LinkCounters::default(),
             sampler: TransmitSampler::every(options.transmit_stamp_every),

@@ -8,6 +8,7 @@ mod tests;
 use crate::cause::{Causes, Gaps, Late, Schedule};
 use crate::depth::{Advice, CurvePoint, Depth, DepthConfig, Journal, LossTarget};
 use crate::device::Settings;
+use crate::faults::Faults;
 use crate::ledger::Passage;
 use crate::time::{Frames, LocalTime, Span};
 
@@ -39,9 +40,8 @@ pub struct Standing {
     pub dropped: u64,
     /// Packets that were here in time and fell into silence of the device's own.
     pub unheard: u64,
-    /// If packets were lost or unheard since the last time: from when the first of them was captured
-    /// to when the last was missed, or longer.
-    pub missing: Option<(LocalTime, LocalTime)>,
+    /// What went wrong since the last time, each fault by its own instants.
+    pub faults: Faults,
 }
 
 /// The arrivals of one stream.
@@ -71,7 +71,7 @@ pub struct Arrivals {
 const MOST: usize = 1024;
 
 impl Arrivals {
-    /// Nothing has arrived yet. Allocates; nothing later does.
+    /// Nothing has arrived yet. Late packets take room as they come.
     pub fn new(config: ArrivalsConfig) -> Self {
         let Limits { takes, least } = limits(&config, Span::ZERO);
         let ArrivalsConfig { loss_target, start, longest, .. } = config;
@@ -82,8 +82,8 @@ impl Arrivals {
             repair: Span::ZERO,
             look_ahead: Span::ZERO,
             mapped: None,
-            fresh: Vec::with_capacity(MOST),
-            unjudged: Vec::with_capacity(MOST),
+            fresh: Vec::new(),
+            unjudged: Vec::new(),
             missed: [0; 2],
             standing: Standing::default(),
             config,
@@ -145,7 +145,7 @@ impl Arrivals {
         self.close(&stalled);
         let before = core::mem::replace(&mut self.standing, standing);
         let lost = standing.lost.saturating_sub(before.lost);
-        self.causes.lose(0, before.lost.saturating_sub(standing.lost), false);
+        self.causes.lose(0, before.lost.saturating_sub(standing.lost));
         let unheard = standing.unheard.saturating_sub(before.unheard);
         self.missed = [lost, unheard];
         if standing.starved == before.starved {
@@ -166,9 +166,9 @@ impl Arrivals {
         }
         let [lost, unheard] = core::mem::take(&mut self.missed);
         if lost + unheard > 0 {
-            let stalled = self.standing.missing.is_some_and(|(from, to)| stalled(from, to));
-            self.causes.lose(lost, 0, stalled);
-            self.causes.starve(unheard, stalled);
+            let of_host = self.standing.faults.harm_of(stalled);
+            self.causes.lose(lost.min(of_host.lost.into()), 0);
+            self.causes.starve(unheard, unheard.min(of_host.unheard.into()));
         }
     }
 

@@ -170,19 +170,16 @@ impl Causes {
         }
     }
 
-    /// Takes how many packets were lost since the last time, those that came late after all taken
-    /// off, and whether the whole host stood still meanwhile; and how many of the stalled late ones
-    /// had been counted lost before.
-    pub fn lose(&mut self, lost: u64, found: u64, stalled: bool) {
-        if stalled {
-            self.lost_stalled += lost;
-        }
-        self.lost_stalled = self.lost_stalled.saturating_sub(found);
+    /// Takes how many packets were lost while the whole host stood still, and how many of those that
+    /// had been counted lost came late after all.
+    pub fn lose(&mut self, stalled: u64, found: u64) {
+        self.lost_stalled = (self.lost_stalled + stalled).saturating_sub(found);
     }
 
-    /// Takes how many packets were unheard, and whether the whole host stood still meanwhile.
-    pub fn starve(&mut self, unheard: u64, stalled: bool) {
-        self.unheard[usize::from(stalled)] += unheard;
+    /// Takes how many packets were unheard, and of how many the whole host stood still meanwhile.
+    pub fn starve(&mut self, unheard: u64, stalled: u64) {
+        self.unheard[0] += unheard - stalled.min(unheard);
+        self.unheard[1] += stalled.min(unheard);
     }
 
     /// Lays what the receiver counted, `late` and `lost`, at the doors. `dropped` datagrams found a

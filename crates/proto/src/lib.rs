@@ -22,6 +22,7 @@ pub mod clock;
 pub mod depth;
 pub mod device;
 pub mod endpoint;
+pub mod faults;
 pub mod ledger;
 pub mod placement;
 pub mod playout;

@@ -322,7 +322,7 @@ impl Receiver {
             }
         };
         self.counters.received += 1;
-        if let Some(before) = self.turns.came(sequence).copied() {
+        if let Some(before) = self.turns.came(sequence) {
             if before.repaired {
                 // It may still bring others back.
                 self.counters.reordered += 1;
@@ -362,7 +362,7 @@ impl Receiver {
         let given_up = self.turns.make_room(sequence);
         self.counters.lost += given_up.lost;
         self.counters.unheard += given_up.unheard;
-        self.counters.lost -= u64::from(self.turns.keep(slot));
+        self.counters.lost -= u64::from(self.turns.keep(&slot));
         self.repair(&packet, &slot, &format, rebuilt);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
         self.settle(placed, accepted, &slot)

@@ -19,7 +19,7 @@ use crate::wire::rtcp::{
     ReportBlock, SenderInfo,
 };
 
-use peer::{Hurry, MOST_PEERS, Peer, remember};
+use peer::{Hurry, Peer, remember};
 
 /// Who this end is.
 #[derive(Debug, Clone)]
@@ -170,7 +170,8 @@ impl Session {
     pub fn new(config: SessionConfig) -> Self {
         Self {
             config,
-            peers: Vec::with_capacity(MOST_PEERS),
+            // Most hear one; a group's members come one by one.
+            peers: Vec::new(),
             sending: None,
             receiving: None,
             heard: None,

@@ -3,6 +3,7 @@
 use tautline_proto::arrivals::{Arrivals, ArrivalsConfig, Standing};
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
+use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::receiver::Receiver;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -22,6 +23,8 @@ pub(crate) struct Desk {
     kept: Span,
     next: LocalTime,
     starved: u64,
+    /// Packets lost and unheard at the last look.
+    missed: [u64; 2],
     stalls: Vec<(LocalTime, LocalTime)>,
 }
 
@@ -42,7 +45,7 @@ impl Desk {
         });
         let (follows, stalls) = (scenario.auto.is_some(), Vec::new());
         let kept = scenario.latency;
-        Self { arrivals, follows, kept, next: LocalTime::ZERO, starved: 0, stalls }
+        Self { arrivals, follows, kept, next: LocalTime::ZERO, starved: 0, missed: [0; 2], stalls }
     }
 
     /// The whole host stood still.
@@ -65,7 +68,7 @@ impl Desk {
         }
         self.next = woke + BEAT;
         let since = woke - BEAT - receiver.placement().link_offset();
-        self.stand(receiver, Some((since, woke)));
+        self.stand(receiver, (since, woke));
         let offset = self.arrivals.poll(woke, false);
         if self.follows {
             receiver.set_link_offset(offset);
@@ -76,15 +79,21 @@ impl Desk {
         }
     }
 
-    fn stand(&mut self, receiver: &Receiver, missing: Option<(LocalTime, LocalTime)>) {
+    fn stand(&mut self, receiver: &Receiver, (from, to): (LocalTime, LocalTime)) {
         let counters = receiver.counters();
+        let more = |now: u64, before: u64| now.saturating_sub(before) as u32;
+        let [lost, unheard] = [counters.lost, counters.unheard];
+        let [lost_before, unheard_before] = core::mem::replace(&mut self.missed, [lost, unheard]);
+        let (lost, unheard) = (more(lost, lost_before), more(unheard, unheard_before));
+        let mut faults = Faults::NONE;
+        faults.add(from, to, Harm { lost, unheard, ..Harm::default() });
         let standing = Standing {
             late: counters.late,
             lost: counters.lost,
             starved: self.starved,
             dropped: 0,
             unheard: counters.unheard,
-            missing,
+            faults,
         };
         let stalls = &self.stalls;
         self.arrivals.set_repair(receiver.repair_budget());
@@ -93,7 +102,7 @@ impl Desk {
 
     /// The last word.
     pub(crate) fn finish(&mut self, receiver: &Receiver, heard: &mut Heard) {
-        self.stand(receiver, None);
+        self.stand(receiver, (LocalTime::ZERO, LocalTime::ZERO));
         let stalls = &self.stalls;
         self.arrivals.finish(|from, to| overlaps(stalls, from, to));
         heard.gaps = self.arrivals.gaps();

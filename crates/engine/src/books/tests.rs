@@ -13,9 +13,11 @@ fn at(millis: i64) -> LocalTime {
 }
 
 /// Each from, to, and how often.
-fn faults(all: &[(i64, i64, u64)]) -> Faults {
+fn faults(all: &[(i64, i64, u32)]) -> Faults {
     let mut faults = Faults::NONE;
-    all.iter().for_each(|(from, to, count)| faults.add(at(*from), at(*to), *count));
+    all.iter().for_each(|(from, to, late)| {
+        faults.add(at(*from), at(*to), Harm { late: *late, ..Harm::default() });
+    });
     faults
 }
 
@@ -38,7 +40,7 @@ fn status(millis: i64, (late, lost, xruns): (u64, u64, u64)) -> RxStatus {
         basis: None,
         xruns,
         said_goodbye: false,
-        faults: faults(&[(millis - 10, millis, late + lost + xruns)]),
+        faults: faults(&[(millis - 10, millis, (late + lost + xruns) as u32)]),
         unbooked: 0,
         card: None,
         expected: 0,

@@ -1,6 +1,7 @@
 //! What is told of arrivals, by what is measured of them.
 
 use super::*;
+use crate::faults::Harm;
 use crate::ledger::{Origin, SenderInstants};
 use crate::time::MediaTime;
 use crate::units::{Channels, Rate};
@@ -47,8 +48,10 @@ fn packet(millis: i64, transit: i64) -> Passage {
 
 /// Packets late and lost so far, and times that the device starved.
 fn standing(millis: i64, (late, lost, starved): (u64, u64, u64)) -> Standing {
-    let missing = Some((at(millis - 10), at(millis)));
-    Standing { late, lost, starved, dropped: 0, unheard: 0, missing }
+    let mut faults = Faults::NONE;
+    let harm = Harm { lost: lost as u32, ..Harm::default() };
+    faults.add(at(millis - 10), at(millis), harm);
+    Standing { late, lost, starved, dropped: 0, unheard: 0, faults }
 }
 
 fn never(_: LocalTime, _: LocalTime) -> bool {
@@ -129,6 +132,20 @@ fn packets_lost_in_a_stall_are_the_hosts_and_others_are_not() {
     arrivals.stand(standing(1_020, (0, 8, 0)), |from, to| from <= at(1_005) && at(1_002) <= to);
     arrivals.finish(never);
     assert_eq!(arrivals.gaps(), Gaps { host_stalled: 3, lost: 5, ..Gaps::default() });
+}
+
+#[test]
+fn a_stall_answers_for_the_losses_that_it_overlaps_and_for_no_other_of_their_window() {
+    let mut faults = Faults::NONE;
+    for (from, to, lost, unheard) in [(900, 905, 7, 0), (940, 945, 2, 1), (980, 985, 30, 4)] {
+        faults.add(at(from), at(to), Harm { lost, unheard, ..Harm::default() });
+    }
+    let mut arrivals = after_a_second();
+    let unheard = 5;
+    arrivals.stand(Standing { unheard, faults, ..standing(1_000, (0, 39, 0)) }, never);
+    arrivals.finish(|from, to| from <= at(942) && at(938) <= to);
+    let gaps = arrivals.gaps();
+    assert_eq!((gaps.lost, gaps.host_stalled, gaps.late_receiver), (37, 3, 4));
 }
 
 #[test]

@@ -148,8 +148,7 @@ fn the_doors_together_are_all_that_was_late_or_lost() {
     for passage in [[4_000, 4_200, 4_900], [1_010, 4_200, 4_900], [1_010, 1_210, 6_000]] {
         causes.judge(&packet(passage), |_, _| false);
     }
-    causes.lose(4, 0, true);
-    causes.lose(6, 0, false);
+    causes.lose(4, 0);
     let all = Gaps {
         late_sender: 1,
         late_network: 1,
@@ -164,6 +163,6 @@ fn the_doors_together_are_all_that_was_late_or_lost() {
     // The books had no room for two that were late.
     assert_eq!(causes.gaps((5, 10), 2), Gaps { late_network: 3, ..all });
     // Three of those lost in a stall came late after all.
-    causes.lose(0, 3, false);
+    causes.lose(0, 3);
     assert_eq!(causes.gaps((3, 7), 2), Gaps { host_stalled: 1, ..all });
 }

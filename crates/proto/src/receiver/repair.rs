@@ -45,7 +45,7 @@ impl Receiver {
                 turns.begin_no_later(sequence);
             }
             let slot = Slot { sequence, media, repaired: true, whole: true, ..*came };
-            counters.lost -= u64::from(turns.keep(slot));
+            counters.lost -= u64::from(turns.keep(&slot));
             counters.repaired += 1;
             rebuilt(Accepted { media, payload, sample: format.sample });
         }

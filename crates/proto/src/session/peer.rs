@@ -9,7 +9,7 @@ use crate::wire::rtcp::Announcement;
 
 /// Peers remembered; the one unheard longest makes room, first of those that never answered.
 /// Bounds memory against a flood.
-pub(super) const MOST_PEERS: usize = 64;
+const MOST_PEERS: usize = 64;
 
 /// Another host in the session.
 #[derive(Debug, Clone)]

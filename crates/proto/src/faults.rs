@@ -1,0 +1,144 @@
+//! When packets were late or lost or a device starved, each by its own instants: a host that stood
+//! still answers for what its stall overlaps, and for nothing else.
+
+use core::ops::AddAssign;
+
+use crate::time::{LocalTime, Span};
+
+/// How often what went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Harm {
+    /// Packets that came too late.
+    pub late: u32,
+    /// Packets that had not come at their turn.
+    pub lost: u32,
+    /// Packets that were here in time and fell into silence of the device's own.
+    pub unheard: u32,
+    /// Times that the device starved.
+    pub starved: u32,
+}
+
+impl AddAssign for Harm {
+    fn add_assign(&mut self, more: Self) {
+        self.late = self.late.saturating_add(more.late);
+        self.lost = self.lost.saturating_add(more.lost);
+        self.unheard = self.unheard.saturating_add(more.unheard);
+        self.starved = self.starved.saturating_add(more.starved);
+    }
+}
+
+/// Something that went wrong, or several alike: from its cause to the sign of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// When its cause may have begun.
+    pub from: LocalTime,
+    /// When it was noticed.
+    pub to: LocalTime,
+    /// How often.
+    pub harm: Harm,
+}
+
+/// Faults that are told apart between two looks at a stream. A freeze of 30 ms makes as many as last
+/// [`ALIKE`] each; of a longer one nearly all are the host's.
+const MOST: usize = 16;
+/// Faults that begin and end together within this are one: a stall that is told is longer.
+const ALIKE: Span = Span::from_millis(2);
+
+/// Faults in the order in which they were seen. Never allocates: a device's thread notes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Faults {
+    kept: [Fault; MOST],
+    len: usize,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl Faults {
+    /// Nothing went wrong.
+    pub const NONE: Self = Self {
+        kept: [Fault {
+            from: LocalTime::ZERO,
+            to: LocalTime::ZERO,
+            harm: Harm { late: 0, lost: 0, unheard: 0, starved: 0 },
+        }; MOST],
+        len: 0,
+    };
+
+    /// Notes what came about between these two.
+    pub fn add(&mut self, from: LocalTime, to: LocalTime, harm: Harm) {
+        let full = self.len == MOST;
+        if let Some(last) = self.kept[..self.len].last_mut() {
+            let wider = Fault { from: last.from.min(from), to: last.to.max(to), harm: last.harm };
+            let alike = from - wider.from < ALIKE
+                && last.from - wider.from < ALIKE
+                && wider.to - to < ALIKE
+                && wider.to - last.to < ALIKE;
+            if alike || full {
+                *last = wider;
+                last.harm += harm;
+                return;
+            }
+        }
+        self.kept[self.len] = Fault { from, to, harm };
+        self.len += 1;
+    }
+
+    /// Each, in the order in which they were noted.
+    pub fn iter(&self) -> impl Iterator<Item = &Fault> {
+        self.kept[..self.len].iter()
+    }
+
+    /// What came about in those that `overlaps` says yes of.
+    pub fn harm_of(&self, overlaps: impl Fn(LocalTime, LocalTime) -> bool) -> Harm {
+        let mut harm = Harm::default();
+        let those = self.iter().filter(|fault| overlaps(fault.from, fault.to));
+        those.for_each(|fault| harm += fault.harm);
+        harm
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: i64) -> LocalTime {
+        LocalTime::ZERO + Span::from_micros(micros)
+    }
+
+    fn noted(faults: &[(i64, i64, u32)]) -> Faults {
+        let mut all = Faults::NONE;
+        faults.iter().for_each(|(from, to, count)| {
+            all.add(at(*from), at(*to), Harm { late: *count, ..Harm::default() });
+        });
+        all
+    }
+
+    fn told(faults: &Faults) -> Vec<(i64, i64, u32)> {
+        let micros = |at: LocalTime| (at - LocalTime::ZERO).as_nanos() / 1_000;
+        faults.iter().map(|fault| (micros(fault.from), micros(fault.to), fault.harm.late)).collect()
+    }
+
+    #[test]
+    fn faults_that_begin_and_end_together_are_one_and_others_are_told_apart() {
+        let faults =
+            noted(&[(0, 9_000, 1), (1_000, 9_500, 2), (1_999, 9_500, 1), (2_000, 9_500, 1)]);
+        assert_eq!(told(&faults), [(0, 9_500, 4), (2_000, 9_500, 1)]);
+        let apart = [(0, 5_000, 1), (0, 7_000, 1), (0, 4_000, 1)];
+        assert_eq!(told(&noted(&apart)), apart);
+        let early = noted(&apart).harm_of(|_, to| to <= at(5_000));
+        assert_eq!(early, Harm { late: 2, ..Harm::default() });
+    }
+
+    #[test]
+    fn more_faults_than_there_is_room_for_widen_the_last_and_none_is_forgotten() {
+        let many: Vec<_> = (0..20).map(|index| (10_000 * index, 10_000 * index + 1, 1)).collect();
+        let told = told(&noted(&many));
+        assert_eq!(told.len(), MOST);
+        assert_eq!(told[MOST - 2], (140_000, 140_001, 1));
+        assert_eq!(told[MOST - 1], (150_000, 190_001, 5));
+    }
+}
