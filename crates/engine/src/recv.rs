@@ -51,8 +51,8 @@ impl RecvEngine {
         let heard_channel = plan.map.source_of(0).unwrap_or(0);
         for (number, stream) in plan.streams.into_iter().enumerate() {
             let receiver = stream.receiver();
-            let longest = receiver.longest_link_offset();
-            let heard = measurement(rate, number, heard_channel, longest);
+            let (longest, ptime) = (receiver.longest_link_offset(), receiver.format().ptime());
+            let heard = measurement(rate, number, heard_channel, longest, ptime);
             let new = (number, wall, &plan.device, &waiter);
             let (desk, input) = connect(stream, receiver, Some(heard), new)?;
             desks.push(desk);

@@ -21,8 +21,11 @@ mod voices;
 use std::collections::VecDeque;
 
 use tautline_proto::ledger::Passage;
+use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 use tautline_proto::units::Rate;
+
+use crate::run::BEAT;
 
 use between::WINDOW;
 use brought::Brought;
@@ -87,14 +90,17 @@ const REMEMBERED: Span = Span::from_millis(500);
 /// The two ends of a measurement of the stream at `place`.
 ///
 /// `channel` of the stream is what the card's first channel plays; no latency is longer than
-/// `longest`.
+/// `longest`, and packets hold `ptime` as a rule.
 pub(crate) fn measurement(
     rate: Rate,
     place: usize,
     channel: usize,
     longest: Span,
+    ptime: Span,
 ) -> (Measurement, PacketTap) {
-    let (writer, packets) = rings(rate.frames_within(HELD).as_len(), marks(HELD));
+    // Three beats of the shortest packets, which may come all the same.
+    let runs = marks(HELD, ptime).max(marks(BEAT.times(3), PTIME_RANGE.0));
+    let (writer, packets) = rings(rate.frames_within(HELD).as_len(), runs);
     let measurement = Measurement {
         rate,
         place,
@@ -107,9 +113,9 @@ pub(crate) fn measurement(
     (measurement, PacketTap(writer, channel))
 }
 
-/// Runs within that time: one for every eighth of a millisecond.
-const fn marks(held: Span) -> usize {
-    (held.as_nanos() / 125_000) as usize
+/// Runs of so long within that time.
+fn marks(held: Span, each: Span) -> usize {
+    (held.as_nanos() / each.as_nanos().max(1)).unsigned_abs() as usize
 }
 
 impl Measurement {

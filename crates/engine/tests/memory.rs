@@ -103,6 +103,7 @@ fn one_stream_more_asks_for_less_than_one_and_a_half_megabytes_at_20_ms() {
         // So that what is shared by all streams, the resampler's kernel too, is there.
         held_for(1, ptime);
         let each = (held_for(9, ptime) - held_for(1, ptime)) / 8;
-        assert!(each <= 1_500_000, "{each} bytes with packets of {ptime}");
+        // While it plays, the packets that were brought are remembered in 0.13 MB more.
+        assert!(each <= 1_350_000, "{each} bytes with packets of {ptime}");
     }
 }

@@ -22,6 +22,7 @@ use crate::renderer::Renderer;
 use crate::source::{Admission, Source};
 use crate::stream::StreamFormat;
 use crate::time::{Frames, LocalTime, MediaTime, Span};
+use crate::units::Rate;
 use crate::wire::rtcp::LossReport;
 use crate::wire::rtp::{Invalid, Packet};
 
@@ -74,6 +75,11 @@ pub struct Receiver {
     stranger: Option<Stranger>,
 }
 
+/// The longest latency that a renderer has room for.
+fn longest(rate: Rate, renderer: &Renderer) -> Span {
+    rate.span_of(renderer.capacity()).divided(4)
+}
+
 impl Receiver {
     /// Room for this much sound beyond the link offset: senders that run ahead, spare for a change
     /// of latency while playing.
@@ -84,17 +90,20 @@ impl Receiver {
     pub fn new(config: ReceiverConfig) -> Self {
         let rate = config.format.rate;
         let frames = rate.frames_within(config.link_offset.times(4) + Self::ROOM);
+        let renderer = Renderer::new(rate, config.format.channels, frames, config.resampler);
+        // In flight are at most those of the longest latency, and of what a sender runs ahead.
+        let in_flight = longest(rate, &renderer) + Self::ROOM.divided(4);
         let shortest = rate.frames_within(crate::stream::PTIME_RANGE.0).count().max(1);
-        let packets = (frames.count() / shortest + 64).unsigned_abs() as usize;
+        let packets = rate.frames_within(in_flight).count() / shortest + 64;
         Self {
             placement: Placement::new(rate, config.link_offset),
-            renderer: Renderer::new(rate, config.format.channels, frames, config.resampler),
+            renderer,
             phase: Phase::Waiting(None),
             caught_up: false,
             basis: None,
             cards: Cards::Apart,
             was_mapped: false,
-            turns: Turns::new(packets),
+            turns: Turns::new(packets.unsigned_abs() as usize),
             repairer: Repairer::new(),
             tally: Tally::default(),
             measuring: None,
@@ -156,7 +165,7 @@ impl Receiver {
 
     /// The longest latency there is room for.
     pub fn longest_link_offset(&self) -> Span {
-        self.format.rate.span_of(self.renderer.capacity()).divided(4)
+        longest(self.format.rate, &self.renderer)
     }
 
     /// Takes a newer mapping of the wall clock of the sender `author`, whether or not it is heard

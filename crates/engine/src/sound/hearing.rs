@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use tautline_proto::device::Listener;
+use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
@@ -46,7 +47,7 @@ pub(crate) struct Hearing {
 
 /// The hearing of a card, its ear, and what the mixer tells whose sound it is by.
 pub(crate) fn hearing(rate: Rate, channels: usize) -> (Hearing, Ear, Mouth) {
-    let (writer, heard) = rings(rate.frames_within(HELD).as_len(), marks(HELD));
+    let (writer, heard) = rings(rate.frames_within(HELD).as_len(), marks(HELD, PTIME_RANGE.0));
     let (mouth, voices) = voices();
     let (sound, times) = (Vec::new(), VecDeque::new());
     (Hearing { rate, heard, voices, sound, times }, Ear { writer, channels }, mouth)

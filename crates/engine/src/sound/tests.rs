@@ -33,7 +33,8 @@ impl World {
     fn new(hertz: u32) -> Self {
         let rate = Rate::new(hertz).unwrap();
         let (hearing, ear, mouth) = hearing(rate, 1);
-        let (measurement, tap) = measurement(rate, 0, 0, Span::from_millis(100));
+        let (measurement, tap) =
+            measurement(rate, 0, 0, Span::from_millis(100), Span::from_millis(1));
         Self { rate, hearing, mouth, measurement, tap, ear, found: Vec::new() }
     }
 
