@@ -1,50 +1,96 @@
-//! The command that turns a file into one that can be carried.
+//! The command that turns sound into some that can be carried.
 
 use std::path::{Path, PathBuf};
 
+use tautline_proto::device::Settings;
 use tautline_proto::units::{Channels, Rate};
 
-/// What has to change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Conversion {
+/// What the stream is to be, as far as somebody said it before its file was looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// Its rate; that of the file if nobody said.
+    pub rate: Option<Rate>,
+    /// Its channels; those of the file if nobody said.
+    pub channels: Option<Channels>,
+}
+
+impl From<&Settings> for Wanted {
+    fn from(settings: &Settings) -> Self {
+        Self { rate: Some(settings.rate), channels: Some(settings.channels) }
+    }
+}
+
+/// All that has to change: one command makes all of it, so what it wrote is not refused again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Conversion {
     /// The frame rate, to this.
-    Rate(Rate),
+    pub(crate) rate: Option<Rate>,
     /// The number of channels, to this.
-    Channels(Channels),
-    /// Integers, to 24 bits.
-    Bits24,
-    /// Floats, to 32 bits.
-    Float,
-    /// The kind of file, to WAV; ffmpeg would choose 16 bits if nobody said otherwise.
-    Container,
-    /// Nothing but the promise of more than is there.
-    Rest,
+    pub(crate) channels: Option<Channels>,
+    /// Samples, to 24 bits, or floats to 32.
+    pub(crate) narrower: bool,
+    /// Samples are floats.
+    pub(crate) float: bool,
 }
 
 impl Conversion {
-    /// The mend for the file at `path`, ready to be pasted into a shell.
-    pub(crate) fn command(self, path: &Path) -> String {
-        let (options, suffix) = match self {
-            Self::Rate(rate) => {
-                (format!("-r {}", rate.hertz()), format!("{}k", f64::from(rate.hertz()) / 1000.0))
-            }
-            Self::Channels(channels) => (format!("-c {channels}"), format!("{channels}ch")),
-            Self::Bits24 => ("-b 24".to_owned(), "24bit".to_owned()),
-            Self::Float => ("-e float -b 32".to_owned(), "float".to_owned()),
-            Self::Container => {
-                let to = quoted(&beside(path, "24bit"));
-                let from = quoted(path);
-                return format!("convert it first: ffmpeg -i {from} -c:a pcm_s24le {to}");
-            }
-            Self::Rest => {
-                let (from, to) = (quoted(path), quoted(&beside(path, "rest")));
-                return format!("copy it again, or keep what is there: sox {from} {to}");
-            }
-        };
-        let to = beside(path, &suffix);
+    /// The mend for the WAV or FLAC file at `path`, or on standard input, ready to be pasted into a
+    /// shell.
+    pub(crate) fn command(self, path: Option<&Path>) -> String {
+        let Some(path) = path else { return self.in_the_pipe() };
+        let (mut options, mut suffix) = (Vec::new(), Vec::new());
+        if let Some(rate) = self.rate {
+            options.push(format!("-r {}", rate.hertz()));
+            suffix.push(kilohertz(rate));
+        }
+        if let Some(channels) = self.channels {
+            options.push(format!("-c {channels}"));
+            suffix.push(format!("{channels}ch"));
+        }
+        if self.narrower {
+            let (option, name) =
+                if self.float { ("-e float -b 32", "float") } else { ("-b 24", "24bit") };
+            options.push(option.to_owned());
+            suffix.push(name.to_owned());
+        }
+        let to = quoted(&beside(path, &suffix.join("-")));
         // The options of what is written stand before its name.
-        format!("convert it first: sox {} {options} {}", quoted(path), quoted(&to))
+        format!("convert it first: sox {} {} {to}", quoted(path), options.join(" "))
     }
+
+    fn in_the_pipe(self) -> String {
+        let options = self.options_of_ffmpeg();
+        format!("convert it in the pipe: ffmpeg -i - {options} -f wav -")
+    }
+
+    /// ffmpeg would choose 16 bits if nobody said otherwise.
+    fn options_of_ffmpeg(self) -> String {
+        let rate = self.rate.map(|rate| format!("-ar {} ", rate.hertz()));
+        let channels = self.channels.map(|channels| format!("-ac {channels} "));
+        let coding = if self.float { "pcm_f32le" } else { "pcm_s24le" };
+        let [rate, channels] = [rate, channels].map(Option::unwrap_or_default);
+        format!("{rate}{channels}-c:a {coding}")
+    }
+}
+
+/// The mend for what is no WAV or FLAC, of which nobody here knows the rate: it becomes the stream's.
+pub(crate) fn unpack(path: Option<&Path>, wanted: &Wanted) -> String {
+    let rate = wanted.rate.unwrap_or(Rate::HZ_48000);
+    let conversion =
+        Conversion { rate: Some(rate), channels: wanted.channels, ..Conversion::default() };
+    let Some(path) = path else { return conversion.in_the_pipe() };
+    let (from, to) = (quoted(path), quoted(&beside(path, &kilohertz(rate))));
+    format!("convert it first: ffmpeg -i {from} {} {to}", conversion.options_of_ffmpeg())
+}
+
+/// The mend for a file that promises more than is there.
+pub(crate) fn keep_the_rest(path: &Path) -> String {
+    let (from, to) = (quoted(path), quoted(&beside(path, "rest")));
+    format!("copy it again, or keep what is there: sox {from} {to}")
+}
+
+fn kilohertz(rate: Rate) -> String {
+    format!("{}k", f64::from(rate.hertz()) / 1000.0)
 }
 
 /// A WAV file in the same folder that is never the file itself.
@@ -67,38 +113,52 @@ fn quoted(path: &Path) -> String {
 mod tests {
     use super::*;
 
+    const TO_48K: Conversion =
+        Conversion { rate: Some(Rate::HZ_48000), channels: None, narrower: false, float: false };
+
     #[test]
     fn the_command_can_be_pasted() {
-        let rate = Conversion::Rate(Rate::HZ_48000);
         assert_eq!(
-            rate.command(Path::new("a/song.wav")),
+            TO_48K.command(Some(Path::new("a/song.wav"))),
             "convert it first: sox a/song.wav -r 48000 a/song-48k.wav"
         );
+        let narrower = Conversion { narrower: true, ..Conversion::default() };
         assert_eq!(
-            Conversion::Bits24.command(Path::new("it's mine.flac")),
+            narrower.command(Some(Path::new("it's mine.flac"))),
             r"convert it first: sox 'it'\''s mine.flac' -b 24 'it'\''s mine-24bit.wav'"
         );
     }
 
     #[test]
+    fn one_command_makes_every_change() {
+        let all =
+            Conversion { channels: Some(Channels::STEREO), narrower: true, float: true, ..TO_48K };
+        assert_eq!(
+            all.command(Some(Path::new("x.wav"))),
+            "convert it first: sox x.wav -r 48000 -c 2 -e float -b 32 x-48k-2ch-float.wav"
+        );
+        assert_eq!(
+            all.command(None),
+            "convert it in the pipe: ffmpeg -i - -ar 48000 -ac 2 -c:a pcm_f32le -f wav -"
+        );
+        let wanted = Wanted { rate: Rate::new(44_100).ok(), channels: Some(Channels::STEREO) };
+        assert_eq!(
+            unpack(Some(Path::new("x.mp3")), &wanted),
+            "convert it first: ffmpeg -i x.mp3 -ar 44100 -ac 2 -c:a pcm_s24le x-44.1k.wav"
+        );
+    }
+
+    #[test]
     fn no_command_writes_over_the_file_it_reads() {
+        let stereo = Conversion { channels: Some(Channels::STEREO), ..Conversion::default() };
+        let narrower = Conversion { narrower: true, ..Conversion::default() };
         for name in ["w64.wav", "a/song.flac", "x"] {
             let path = Path::new(name);
-            for conversion in [
-                Conversion::Rate(Rate::HZ_48000),
-                Conversion::Channels(Channels::STEREO),
-                Conversion::Bits24,
-                Conversion::Float,
-                Conversion::Container,
-                Conversion::Rest,
-            ] {
-                let command = conversion.command(path);
+            let changes = [TO_48K, stereo, narrower].map(|change| change.command(Some(path)));
+            let others = [unpack(Some(path), &Wanted::default()), keep_the_rest(path)];
+            for command in changes.into_iter().chain(others) {
                 assert_eq!(command.split(' ').filter(|word| *word == name).count(), 1, "{command}");
             }
         }
-        assert_eq!(
-            Conversion::Container.command(Path::new("w64.wav")),
-            "convert it first: ffmpeg -i w64.wav -c:a pcm_s24le w64-24bit.wav"
-        );
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 
 use symphonia::core::codecs::audio::well_known as codec;
@@ -9,12 +10,12 @@ use symphonia::core::codecs::audio::{AudioCodecParameters, AudioDecoder};
 use symphonia::core::errors::Error as SymphoniaError;
 use symphonia::core::formats::probe::Hint;
 use symphonia::core::formats::{FormatReader, TrackType};
-use symphonia::core::io::MediaSourceStream;
+use symphonia::core::io::{MediaSource, MediaSourceStream};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::DeviceError;
 use tautline_proto::units::{Channels, Rate};
 
-use crate::convert::Conversion;
+use crate::convert::{Conversion, Wanted, keep_the_rest, unpack};
 use crate::wav::{self, Held};
 
 /// How the samples of a file are coded.
@@ -50,10 +51,18 @@ pub struct FileFormat {
     pub frames: Option<u64>,
 }
 
-/// Looks into the file at `path`. What cannot be carried as it is is refused with the command that
-/// converts it.
-pub fn probe(path: &Path) -> Result<FileFormat, DeviceError> {
-    FileReader::open(path).map(|reader| reader.format())
+/// Where sound is read from, and what the stream is to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// `None` is standard input.
+    pub(crate) path: Option<&'a Path>,
+    pub(crate) wanted: Wanted,
+}
+
+impl Asked<'_> {
+    fn refuse(&self, answer: String, mend: String) -> DeviceError {
+        DeviceError { tried: tried(self.path.unwrap_or(Path::new("-"))), answer, mend }
+    }
 }
 
 /// Reads a file packet by packet. Blocks on the disk: for decoder threads.
@@ -81,41 +90,52 @@ pub struct Flaws {
 impl FileReader {
     /// Opens the file at `path`, or says with which command to convert it.
     pub fn open(path: &Path) -> Result<Self, DeviceError> {
+        Self::open_for(path, Wanted::default())
+    }
+
+    /// The same for a stream of which something is said already.
+    pub fn open_for(path: &Path, wanted: Wanted) -> Result<Self, DeviceError> {
         let file = open_regular(path)?;
         refuse_cut(&file, path)?;
+        Self::read_from(Box::new(file), Asked { path: Some(path), wanted })
+    }
+
+    /// Reads what comes from `source`.
+    pub(crate) fn read_from(
+        source: Box<dyn MediaSource>,
+        asked: Asked<'_>,
+    ) -> Result<Self, DeviceError> {
         // The container reader (symphonia 0.6.1) panics over some damaged WAV headers where
-        // integer overflow is checked.
-        std::panic::catch_unwind(|| Self::look_into(file, path)).unwrap_or_else(|_| {
-            let answer = "the header is damaged".to_owned();
-            Err(DeviceError { tried: tried(path), answer, mend: "copy it again".to_owned() })
+        // integer overflow is checked. Nothing that it had is used again.
+        let look = AssertUnwindSafe(|| Self::look_into(source, asked));
+        std::panic::catch_unwind(look).unwrap_or_else(|_| {
+            Err(asked.refuse("the header is damaged".to_owned(), "copy it again".to_owned()))
         })
     }
 
-    fn look_into(file: File, path: &Path) -> Result<Self, DeviceError> {
-        let refuse = |answer: String, mend: Conversion| DeviceError {
-            tried: tried(path),
-            answer,
-            mend: mend.command(path),
-        };
-        let stream = MediaSourceStream::new(Box::new(file), Default::default());
+    fn look_into(source: Box<dyn MediaSource>, asked: Asked<'_>) -> Result<Self, DeviceError> {
+        let refuse = |answer: String| asked.refuse(answer, unpack(asked.path, &asked.wanted));
+        let stream = MediaSourceStream::new(source, Default::default());
         let mut hint = Hint::new();
-        if let Some(extension) = path.extension().and_then(|extension| extension.to_str()) {
+        let extension = asked.path.and_then(Path::extension);
+        if let Some(extension) = extension.and_then(|extension| extension.to_str()) {
             hint.with_extension(extension);
         }
         let container = symphonia::default::get_probe()
             .probe(&hint, stream, Default::default(), Default::default())
-            .map_err(|error| refuse(format!("no WAV or FLAC ({error})"), Conversion::Container))?;
+            .map_err(|error| refuse(format!("no WAV or FLAC ({error})")))?;
         let opened = container.default_track(TrackType::Audio).and_then(|track| {
             let parameters = track.codec_params.as_ref()?.audio()?;
             Some((track.id, track.num_frames, parameters.clone()))
         });
         let Some((track, frames, parameters)) = opened else {
-            return Err(refuse("there is no sound in it".to_owned(), Conversion::Container));
+            return Err(refuse("there is no sound in it".to_owned()));
         };
-        let format = carried(&parameters, frames).map_err(|(answer, mend)| refuse(answer, mend))?;
+        let format = carried(&parameters, frames, asked.wanted)
+            .map_err(|(answer, mend)| asked.refuse(answer, mend.command(asked.path)))?;
         let decoder = symphonia::default::get_codecs()
             .make_audio_decoder(&parameters, &Default::default())
-            .map_err(|error| refuse(error.to_string(), Conversion::Container))?;
+            .map_err(|error| refuse(error.to_string()))?;
         Ok(Self { format, container, decoder, track, given: 0, broken: 0 })
     }
 
@@ -166,32 +186,54 @@ pub fn holds_nothing(path: &Path) -> bool {
     File::open(path).and_then(|file| wav::is_bare(&file)).unwrap_or(false)
 }
 
-/// Whether sound of these parameters can be carried bit for bit.
+/// Whether sound of these parameters can be carried bit for bit in a stream such as is wanted: else
+/// all that stands against it, and what changes it.
 fn carried(
     parameters: &AudioCodecParameters,
     frames: Option<u64>,
+    wanted: Wanted,
 ) -> Result<FileFormat, (String, Conversion)> {
+    let (mut answers, mut mend) = (Vec::new(), Conversion::default());
     let hertz = parameters.sample_rate.unwrap_or(0);
-    let rate = Rate::new(hertz)
-        .map_err(|_| (format!("it is {hertz} Hz"), Conversion::Rate(Rate::HZ_48000)))?;
+    let rate = Rate::new(hertz).ok();
+    if rate.is_none() || wanted.rate.is_some_and(|wanted| rate != Some(wanted)) {
+        let stream = wanted.rate.map_or(String::new(), |rate| format!(" and the stream {rate}"));
+        answers.push(format!("it is {hertz} Hz{stream}"));
+        mend.rate = Some(wanted.rate.unwrap_or(Rate::HZ_48000));
+    }
     let count = parameters.channels.as_ref().map_or(0, |channels| channels.count());
-    let channels = Channels::new(u32::try_from(count).unwrap_or(u32::MAX)).map_err(|_| {
-        (format!("it has {count} channels"), Conversion::Channels(Channels::STEREO))
-    })?;
+    let channels = Channels::new(u32::try_from(count).unwrap_or(u32::MAX)).ok();
+    if channels.is_none() || wanted.channels.is_some_and(|wanted| channels != Some(wanted)) {
+        let plural = if count == 1 { "" } else { "s" };
+        let stream =
+            wanted.channels.map_or(String::new(), |channels| format!(" and the stream {channels}"));
+        answers.push(format!("it has {count} channel{plural}{stream}"));
+        mend.channels = Some(wanted.channels.unwrap_or(Channels::STEREO));
+    }
     // Only telephone codings leave it open; they decode to 16 bits.
     let bits = parameters.bits_per_sample.unwrap_or(16);
     let coding = match parameters.codec {
-        codec::CODEC_ID_PCM_F32LE | codec::CODEC_ID_PCM_F32BE => Coding::Float,
+        codec::CODEC_ID_PCM_F32LE | codec::CODEC_ID_PCM_F32BE => Some(Coding::Float),
         codec::CODEC_ID_PCM_F64LE | codec::CODEC_ID_PCM_F64BE => {
-            return Err(("its samples are 64-bit floats".to_owned(), Conversion::Float));
+            answers.push("its samples are 64-bit floats".to_owned());
+            (mend.float, mend.narrower) = (true, true);
+            None
         }
         _ if bits > 24 => {
             let answer = format!("its samples are {bits}-bit integers and 24 bits are carried");
-            return Err((answer, Conversion::Bits24));
+            answers.push(answer);
+            mend.narrower = true;
+            None
         }
-        _ => Coding::Integer(bits),
+        _ => Some(Coding::Integer(bits)),
     };
-    Ok(FileFormat { rate, channels, coding, frames })
+    mend.float |= coding == Some(Coding::Float);
+    match (rate, channels, coding) {
+        (Some(rate), Some(channels), Some(coding)) if answers.is_empty() => {
+            Ok(FileFormat { rate, channels, coding, frames })
+        }
+        _ => Err((answers.join(", "), mend)),
+    }
 }
 
 /// What the errors of the file at `path` begin with.
@@ -216,7 +258,7 @@ fn refuse_cut(file: &File, path: &Path) -> Result<(), DeviceError> {
     };
     let answer = format!("the file is cut: it promises {promised} frames and holds {held}");
     let again = "copy it again".to_owned();
-    let mend = if held == 0 { again } else { Conversion::Rest.command(path) };
+    let mend = if held == 0 { again } else { keep_the_rest(path) };
     Err(DeviceError { tried: tried(path), answer, mend })
 }
 

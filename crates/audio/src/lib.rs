@@ -29,6 +29,7 @@ mod recorder;
 mod software;
 mod source;
 pub mod spec;
+mod standard;
 mod stream_latency;
 pub mod supervise;
 pub mod virtual_card;
@@ -37,12 +38,14 @@ mod wav;
 #[cfg(test)]
 mod tests;
 
+pub use convert::Wanted;
 pub use description::{ChannelsOffered, DeviceDescription, Offers, Way};
-pub use file::{Coding, FileFormat, FileReader, holds_nothing, probe};
+pub use file::{Coding, FileFormat, FileReader, holds_nothing};
 pub use list::list;
 pub use notes::Notes;
 pub use recorder::check_take;
 pub use spec::{CardOptions, DeviceSpec};
+pub use standard::StandardInput;
 pub use stream_latency::StreamLatency;
 pub use supervise::{Opener, Supervised, Supervision};
 
@@ -89,7 +92,21 @@ pub fn settle(
         DeviceSpec::Tone(_) if direction == Direction::Playback => {
             Err(software::not_played_to(&spec.to_string()))
         }
-        DeviceSpec::File(_) | DeviceSpec::Tone(_) | DeviceSpec::Null => Ok(wanted),
+        DeviceSpec::File(_) | DeviceSpec::Standard(_) | DeviceSpec::Tone(_) | DeviceSpec::Null => {
+            Ok(wanted)
+        }
+    }
+}
+
+/// What is in the file that `spec` names, or comes on standard input, if it is one of them: which is
+/// waited for. What cannot be carried as is `wanted` is refused with the command that converts it.
+pub fn probe(spec: &DeviceSpec, wanted: Wanted) -> Result<Option<FileFormat>, DeviceError> {
+    match spec {
+        DeviceSpec::File(path) => {
+            FileReader::open_for(path, wanted).map(|reader| Some(reader.format()))
+        }
+        DeviceSpec::Standard(input) => input.look(wanted).map(Some),
+        _ => Ok(None),
     }
 }
 

@@ -33,7 +33,8 @@ fn software() -> Vec<DeviceDescription> {
         device(
             "file:PATH",
             BOTH,
-            "a WAV or FLAC file, written as WAV; waits a second for a late program",
+            "a WAV or FLAC file, written as WAV; waits a second for a late program; file:- is \
+             standard input or output",
         ),
         device("tone:HZ", &BOTH[..1], "a sine at -18 dBFS"),
         device("null:", BOTH, "silence in, nothing out"),

@@ -1,10 +1,12 @@
-//! Writes what a virtual card played into a WAV file, on a thread of its own.
+//! Writes what a virtual card played into a WAV file, or as a WAV on standard output, on a thread of
+//! its own.
 
 #[cfg(test)]
 mod tests;
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,6 +28,8 @@ use crate::{STACK, ring_samples, spawn_error};
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Samples after which their place in the ring is free again.
 const PIECE: usize = 64 * 1024;
+/// A reader of standard output that takes nothing for so long at the end is not waited for.
+const LAST_WORD: Duration = Duration::from_secs(1);
 /// Silences that may wait between the sounds in the ring.
 const MOST_GAPS: usize = 256;
 
@@ -39,6 +43,8 @@ pub(crate) struct Recorder {
     owed: u64,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// Where to tell that nobody took the end, of what goes into a pipe.
+    piped: Option<Notes>,
 }
 
 /// Silence between the samples in the ring: it takes no room there, however long it is.
@@ -57,6 +63,10 @@ struct Shared {
     lost: AtomicU64,
     /// Samples of silence at the very end, known at the stop.
     tail: AtomicU64,
+    /// Samples that were written.
+    stored: AtomicU64,
+    /// Who read them has gone.
+    deserted: AtomicBool,
 }
 
 impl Recorder {
@@ -68,6 +78,34 @@ impl Recorder {
         notes: &Notes,
     ) -> Result<Self, DeviceError> {
         let file = create(path, settings, format)?;
+        Self::start(file, path, settings, notes)
+    }
+
+    /// Writes on standard output, in place of a file: whole frames as they come, until who reads them
+    /// has gone.
+    pub(crate) fn on_standard_output(
+        settings: &Settings,
+        format: SampleFormat,
+        notes: &Notes,
+    ) -> Result<Self, DeviceError> {
+        let path = Path::new("-");
+        let output = io::stdout().as_fd().try_clone_to_owned().map_err(|error| DeviceError {
+            tried: tried(path),
+            answer: error.to_string(),
+            mend: "pipe it into a program that plays or records it".to_owned(),
+        })?;
+        let wav = WavFile::stream(File::from(output), settings, format);
+        let mut recorder = Self::start(wav, path, settings, notes)?;
+        recorder.piped = Some(notes.clone());
+        Ok(recorder)
+    }
+
+    fn start(
+        file: WavFile,
+        path: &Path,
+        settings: &Settings,
+        notes: &Notes,
+    ) -> Result<Self, DeviceError> {
         let (mut recorder, mut scribe) = pair(file, ring_samples(settings), settings);
         scribe.notes = notes.clone();
         scribe.name = path.display().to_string();
@@ -83,6 +121,30 @@ impl Recorder {
     /// Whether so many samples can be taken now. Real-time.
     pub(crate) fn has_room(&self, samples: usize) -> bool {
         self.ring.slots() >= samples
+    }
+
+    /// Whether nobody reads what is recorded any more. Real-time.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.shared.deserted.load(Ordering::Relaxed)
+    }
+
+    /// Returns when all is written: whether it is. A file takes what it is given; who reads a pipe
+    /// may have stopped reading.
+    fn is_stored(&self, thread: &JoinHandle<()>) -> bool {
+        if self.piped.is_none() {
+            return true;
+        }
+        let stored = || self.shared.stored.load(Ordering::Relaxed);
+        let (mut before, mut since) = (stored(), now());
+        while !thread.is_finished() {
+            thread::park_timeout(INTERVAL);
+            if stored() != before {
+                (before, since) = (stored(), now());
+            } else if (now() - since).as_nanos() > LAST_WORD.as_nanos() as i64 {
+                return false;
+            }
+        }
+        true
     }
 
     /// Records whole frames. Real-time. If they cannot be taken they become silence, so that what
@@ -113,6 +175,10 @@ impl Drop for Recorder {
         self.shared.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
+            if !self.is_stored(&thread) {
+                let told = "nobody reads it: the last of it was not written".to_owned();
+                return self.piped.iter().for_each(|notes| notes.add(format!("file:-: {told}")));
+            }
             // A thread that panicked has said so on its own; the file is whole up to its last
             // header.
             let _ = thread.join();
@@ -145,7 +211,7 @@ fn pair(file: WavFile, room: usize, settings: &Settings) -> (Recorder, Scribe) {
         notes: Notes::default(),
         name: String::new(),
     };
-    (Recorder { ring, gaps, written: 0, owed: 0, shared, thread: None }, scribe)
+    (Recorder { ring, gaps, written: 0, owed: 0, shared, thread: None, piped: None }, scribe)
 }
 
 /// Endings of files that hold sound in another form than WAV.
@@ -203,9 +269,11 @@ impl Lap {
     }
 
     /// Why the ring ran full, and the mend.
-    fn blame(self) -> String {
+    fn blame(self, piped: bool) -> String {
         let Self { overslept, spent: Spent { coding, storing } } = self;
-        if storing >= coding.max(overslept) {
+        if storing >= coding.max(overslept) && piped {
+            format!("who reads it took {storing}; let it do less, or put a buffer between")
+        } else if storing >= coding.max(overslept) {
             format!("the disk took {storing}; record to a faster one, such as /dev/shm")
         } else if coding >= overslept {
             format!("coding them took {coding}; record fewer channels or at a lower rate")
@@ -234,12 +302,14 @@ struct Scribe {
 
 impl Scribe {
     fn run(mut self) {
-        if let Err(answer) = self.record() {
-            self.note(&answer);
+        match self.record() {
+            Ok(()) => {}
+            Err(Unwritten::Deserted) => self.shared.deserted.store(true, Ordering::Relaxed),
+            Err(Unwritten::Because(answer)) => self.note(&answer),
         }
         let lost = self.shared.lost.load(Ordering::Relaxed) / self.channels;
         if lost > 0 {
-            let blame = self.worst.blame();
+            let blame = self.worst.blame(self.file.is_pipe());
             self.note(&format!("{lost} frames were recorded as silence because {blame}"));
         }
         let Self { file, notes, name, .. } = self;
@@ -249,8 +319,9 @@ impl Scribe {
     }
 
     /// Until it is to stop, or why it cannot go on.
-    fn record(&mut self) -> Result<(), String> {
+    fn record(&mut self) -> Result<(), Unwritten> {
         let (mut overslept, mut lost) = (Span::ZERO, 0);
+        self.file.flush()?;
         loop {
             // Asked before the ring is emptied: what was written before the stop is then all there.
             let stop = self.shared.stop.load(Ordering::Acquire);
@@ -277,7 +348,7 @@ impl Scribe {
 
     /// Writes what is in the ring, and every quarter of a second a header that makes it readable
     /// if the program is killed.
-    fn empty(&mut self) -> Result<(), String> {
+    fn empty(&mut self) -> Result<(), Unwritten> {
         // Asked before the silences: those between these samples are then all there.
         let count = self.samples.slots();
         let end = self.taken + count as u64;
@@ -291,42 +362,58 @@ impl Scribe {
         self.since_header += count;
         if self.since_header >= self.header_every {
             self.since_header = 0;
-            self.file.flush().map_err(said)?;
+            self.file.flush()?;
         }
         Ok(())
     }
 
     /// Writes the next samples of the ring, piece by piece.
-    fn take(&mut self, mut count: usize) -> Result<(), String> {
+    fn take(&mut self, mut count: usize) -> Result<(), Unwritten> {
         while count > 0 {
             let piece = count.min(PIECE);
             self.check_room(piece as u64)?;
             let Ok(chunk) = self.samples.read_chunk(piece) else { return Ok(()) };
             let (first, second) = chunk.as_slices();
-            self.file.write(first).and_then(|()| self.file.write(second)).map_err(said)?;
+            self.file.write(first).and_then(|()| self.file.write(second))?;
             chunk.commit_all();
             self.taken += piece as u64;
+            self.shared.stored.store(self.taken, Ordering::Relaxed);
             count -= piece;
         }
         Ok(())
     }
 
-    fn silence(&mut self, samples: u64) -> Result<(), String> {
+    fn silence(&mut self, samples: u64) -> Result<(), Unwritten> {
         if samples == 0 {
             return Ok(());
         }
         self.check_room(samples)?;
-        self.file.silence(samples).map_err(said)
+        Ok(self.file.silence(samples)?)
     }
 
-    fn check_room(&self, samples: u64) -> Result<(), String> {
+    fn check_room(&self, samples: u64) -> Result<(), Unwritten> {
         if self.file.has_room(samples) {
             return Ok(());
         }
-        Err("a WAV file holds no more than 4 GiB; the rest is not recorded".to_owned())
+        let answer = "a WAV file holds no more than 4 GiB; the rest is not recorded";
+        Err(Unwritten::Because(answer.to_owned()))
     }
 }
 
-fn said(error: io::Error) -> String {
-    format!("{error}; nothing more is recorded")
+/// What ends a recording before the run does.
+#[derive(Debug, PartialEq, Eq)]
+enum Unwritten {
+    /// Who read it has seen enough, as `head` has.
+    Deserted,
+    /// In a sentence.
+    Because(String),
+}
+
+impl From<io::Error> for Unwritten {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::Deserted,
+            _ => Self::Because(format!("{error}; nothing more is recorded")),
+        }
+    }
 }

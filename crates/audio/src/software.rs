@@ -61,7 +61,9 @@ pub(crate) fn parts(spec: &DeviceSpec, direction: Direction, wanted: Settings) -
             parts.settings.periods = options.periods.unwrap_or(wanted.periods);
         }
         // A file is no real card: it waits for a program that is late, and loses nothing.
-        DeviceSpec::File(_) => parts.patience = wanted.rate.frames_within(CardRing::PATIENCE),
+        DeviceSpec::File(_) | DeviceSpec::Standard(_) => {
+            parts.patience = wanted.rate.frames_within(CardRing::PATIENCE);
+        }
         _ => {}
     }
     parts.settings.period = parts.settings.period.max(Frames::new(1));
@@ -93,6 +95,13 @@ fn ends(
         }
         (DeviceSpec::File(path), Direction::Capture) => ends.source = read(path)?,
         (DeviceSpec::File(path), Direction::Playback) => ends.recorder = Some(write(path)?),
+        (DeviceSpec::Standard(input), Direction::Capture) => {
+            ends.source = Source::File(FileSource::open_standard(input, settings, notes)?);
+        }
+        (DeviceSpec::Standard(_), Direction::Playback) => {
+            let format = extras.record_format;
+            ends.recorder = Some(Recorder::on_standard_output(settings, format, notes)?);
+        }
         (DeviceSpec::Tone(frequency), Direction::Capture) => ends.source = tone(*frequency)?,
         (DeviceSpec::Tone(_), Direction::Playback) => {
             return Err(not_played_to(&parts.name));

@@ -11,9 +11,9 @@ use tautline_dsp::signal::Sine;
 use tautline_proto::device::{DeviceError, Settings};
 use tautline_proto::time::Frames;
 
-use crate::convert::Conversion;
 use crate::file::{FileReader, tried};
 use crate::notes::Notes;
+use crate::standard::StandardInput;
 use crate::{STACK, ring_samples, spawn_error};
 
 /// How long the decoder leaves a full ring alone.
@@ -73,6 +73,7 @@ pub(crate) struct FileSource {
     /// `None` only while dropping.
     samples: Option<Consumer<f32>>,
     ended: Arc<AtomicBool>,
+    /// `None` where nobody waits for it.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -84,8 +85,29 @@ impl FileSource {
         settings: &Settings,
         notes: &Notes,
     ) -> Result<Self, DeviceError> {
-        let reader = FileReader::open(path)?;
-        check(path, &reader, settings)?;
+        let reader = FileReader::open_for(path, settings.into())?;
+        Self::decode(path, reader, (settings, notes))
+    }
+
+    /// Starts to decode what comes on standard input, which must be as `settings` want it. Returns
+    /// when enough has come to begin.
+    pub(crate) fn open_standard(
+        input: &StandardInput,
+        settings: &Settings,
+        notes: &Notes,
+    ) -> Result<Self, DeviceError> {
+        let reader = input.take(settings.into())?;
+        let mut source = Self::decode(Path::new("-"), reader, (settings, notes))?;
+        // It may wait for what never comes, and nobody waits for it.
+        source.thread = None;
+        Ok(source)
+    }
+
+    fn decode(
+        path: &Path,
+        reader: FileReader,
+        (settings, notes): (&Settings, &Notes),
+    ) -> Result<Self, DeviceError> {
         let (producer, samples) = RingBuffer::new(ring_samples(settings));
         let ended = Arc::new(AtomicBool::new(false));
         let decoder = Decoder {
@@ -149,22 +171,6 @@ impl Drop for FileSource {
             let _ = thread.join();
         }
     }
-}
-
-/// Whether the file is what the device is to be: nothing is converted behind people's backs.
-fn check(path: &Path, reader: &FileReader, settings: &Settings) -> Result<(), DeviceError> {
-    let format = reader.format();
-    let (answer, conversion) = if format.rate != settings.rate {
-        let answer = format!("it is {} and the stream {}", format.rate, settings.rate);
-        (answer, Conversion::Rate(settings.rate))
-    } else if format.channels != settings.channels {
-        let answer =
-            format!("it has {} channels and the stream {}", format.channels, settings.channels);
-        (answer, Conversion::Channels(settings.channels))
-    } else {
-        return Ok(());
-    };
-    Err(DeviceError { tried: tried(path), answer, mend: conversion.command(path) })
 }
 
 struct Decoder {

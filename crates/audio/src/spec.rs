@@ -13,6 +13,7 @@ use tautline_proto::units::Ppm;
 use crate::alsa::AlsaSpec;
 use crate::jack::JackSpec;
 use crate::pipewire::PipeWireSpec;
+use crate::standard::StandardInput;
 use crate::virtual_card::Fault;
 
 /// The devices of this build, for people.
@@ -33,6 +34,8 @@ pub enum DeviceSpec {
     Virtual(CardOptions),
     /// A file to be played into the program, or one that what is played is written to.
     File(PathBuf),
+    /// `file:-`: what is piped into the program, or what is played as a WAV on standard output.
+    Standard(StandardInput),
     /// A test tone.
     Tone(Frequency),
     /// Silence in, nothing out.
@@ -83,6 +86,7 @@ impl fmt::Display for DeviceSpec {
             Self::PipeWire(node) => node.fmt(f),
             Self::Virtual(_) => f.write_str("virtual:"),
             Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Standard(_) => f.write_str("file:-"),
             Self::Tone(frequency) => {
                 write!(f, "tone:{}", f64::from(frequency.as_millihertz()) / 1000.0)
             }
@@ -105,6 +109,7 @@ impl FromStr for DeviceSpec {
             "file" if rest.is_empty() => {
                 Err(refuse("the path is missing", "name a file, such as file:song.wav"))
             }
+            "file" if rest == "-" => Ok(Self::Standard(StandardInput::default())),
             "file" => Ok(Self::File(rest.into())),
             "tone" => {
                 let frequency = parsed(given, rest, "name a frequency in hertz, such as tone:440")?;
@@ -129,6 +134,7 @@ fn meant(given: &str) -> String {
         "virtual" | "null" => format!("use {given}:"),
         "tone" => "use tone:440".to_owned(),
         "file" => "use file:song.wav".to_owned(),
+        "-" => "use file:-".to_owned(),
         path if path.contains(['/', '.']) => format!("use file:{path}"),
         _ => format!("use {KINDS}"),
     }
@@ -247,6 +253,9 @@ mod tests {
     fn a_path_may_hold_anything() {
         let Ok(DeviceSpec::File(path)) = "file:/a:b?c=d.wav".parse() else { panic!() };
         assert_eq!(path, PathBuf::from("/a:b?c=d.wav"));
+        assert!(matches!("file:-".parse(), Ok(DeviceSpec::Standard(_))));
+        let Ok(DeviceSpec::File(path)) = "file:./-".parse() else { panic!() };
+        assert_eq!(path, PathBuf::from("./-"));
     }
 
     #[test]
@@ -257,6 +266,7 @@ mod tests {
             ("./a:b.wav", "; use file:./a:b.wav"),
             ("tone", "; use tone:440"),
             ("virtual", "; use virtual:"),
+            ("-", "; use file:-"),
         ] {
             assert!(refused(given).ends_with(meant), "{}", refused(given));
         }

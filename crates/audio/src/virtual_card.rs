@@ -164,7 +164,7 @@ impl VirtualCard {
     fn wait_for_room(&mut self, wakes: LocalTime) {
         let Some(recorder) = &self.ends.recorder else { return };
         let limit = wakes + self.parts.settings.rate.span_of(self.parts.patience);
-        while !recorder.has_room(self.block.len()) {
+        while !recorder.has_room(self.block.len()) && !recorder.is_deserted() {
             let now = self.pace.now();
             if now >= limit {
                 return;
@@ -204,10 +204,15 @@ impl VirtualCard {
             let missed = self.parts.settings.channels.samples_in(late);
             self.block[..missed].fill(0.0);
             self.heard(turn.meets, taken);
-            if flow == Flow::Finished {
+            if flow == Flow::Finished || self.is_deserted() {
                 return Ok(Ended::Finished);
             }
         }
+    }
+
+    /// Whether nobody reads any more what is played.
+    fn is_deserted(&self) -> bool {
+        self.ends.recorder.as_ref().is_some_and(Recorder::is_deserted)
     }
 
     /// The block, taken at `taken`, is what the DAC plays from `meets` on. What a strict card took too

@@ -36,9 +36,26 @@ pub(crate) struct Spent {
     pub(crate) storing: Span,
 }
 
-/// A WAV file being written. Blocks on the disk.
+/// Where a WAV goes.
+enum Store {
+    /// What was written can be written again: lengths are filled in as they come to be known.
+    File(File),
+    /// What was written is gone, and lengths are never known.
+    Pipe {
+        pipe: File,
+        /// Whether the header is written.
+        begun: bool,
+    },
+}
+
+/// A length that is not known, as ffmpeg writes and reads it.
+const UNKNOWN: u32 = u32::MAX;
+/// Zeros are silence in every coding.
+const SILENCE: [u8; 4096] = [0; 4096];
+
+/// A WAV being written. Blocks on the disk, or on who reads it.
 pub(crate) struct WavFile {
-    file: File,
+    store: Store,
     format: SampleFormat,
     /// All that precedes the samples; its lengths are those of the last [`WavFile::flush`].
     header: Vec<u8>,
@@ -55,16 +72,36 @@ impl WavFile {
         settings: &Settings,
         format: SampleFormat,
     ) -> io::Result<Self> {
+        let mut wav = Self::on(Store::File(file), settings, format);
+        wav.flush()?;
+        if let Store::File(file) = &mut wav.store {
+            file.seek(SeekFrom::End(0))?;
+        }
+        Ok(wav)
+    }
+
+    /// One that goes into a pipe, as it comes and without an end. Nothing is written before the first
+    /// [`WavFile::flush`].
+    pub(crate) fn stream(pipe: File, settings: &Settings, format: SampleFormat) -> Self {
+        Self::on(Store::Pipe { pipe, begun: false }, settings, format)
+    }
+
+    fn on(store: Store, settings: &Settings, format: SampleFormat) -> Self {
         let coded = vec![0; BLOCK * format.bytes()].into();
         let header = header(settings, format);
-        let mut wav = Self { file, format, header, bytes: 0, coded, spent: Spent::default() };
-        wav.flush()?;
-        wav.file.seek(SeekFrom::End(0))?;
-        Ok(wav)
+        Self { store, format, header, bytes: 0, coded, spent: Spent::default() }
+    }
+
+    /// Whether it goes to whoever reads it.
+    pub(crate) const fn is_pipe(&self) -> bool {
+        matches!(self.store, Store::Pipe { .. })
     }
 
     /// Whether so many samples more can be counted.
     pub(crate) fn has_room(&self, samples: u64) -> bool {
+        if self.is_pipe() {
+            return true;
+        }
         let more = samples.saturating_mul(self.format.bytes() as u64);
         self.bytes.saturating_add(more) <= MOST_BYTES
     }
@@ -83,7 +120,9 @@ impl WavFile {
                 _ => coded.as_chunks_mut::<4>().0.iter_mut().for_each(|bytes| bytes.reverse()),
             }
             let ready = now();
-            self.file.write_all(coded)?;
+            match &mut self.store {
+                Store::File(file) | Store::Pipe { pipe: file, .. } => file.write_all(coded)?,
+            }
             self.bytes += coded.len() as u64;
             self.spent.coding += ready - begun;
             self.spent.storing += now() - ready;
@@ -91,35 +130,61 @@ impl WavFile {
         Ok(())
     }
 
-    /// Writes so many samples of silence. It takes no time however many there are: the file gets a
-    /// hole, which reads as zeros, and zeros are silence in every coding.
+    /// Writes so many samples of silence. In a file it takes no time however many there are: that
+    /// gets a hole, which reads as zeros.
     pub(crate) fn silence(&mut self, samples: u64) -> io::Result<()> {
         let begun = now();
-        self.bytes += samples * self.format.bytes() as u64;
-        self.file.set_len(self.header.len() as u64 + self.bytes)?;
-        self.file.seek(SeekFrom::End(0))?;
+        let bytes = samples * self.format.bytes() as u64;
+        self.bytes += bytes;
+        match &mut self.store {
+            Store::File(file) => {
+                file.set_len(self.header.len() as u64 + self.bytes)?;
+                file.seek(SeekFrom::End(0))?;
+            }
+            Store::Pipe { pipe, .. } => {
+                let mut left = bytes;
+                while left > 0 {
+                    let some = left.min(SILENCE.len() as u64);
+                    pipe.write_all(&SILENCE[..some as usize])?;
+                    left -= some;
+                }
+            }
+        }
         self.spent.storing += now() - begun;
         Ok(())
     }
 
     /// Makes what was written so far readable, whatever happens to the program.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        let begun = now();
+        let started = now();
         let length = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
         let end = self.header.len();
         // A chunk of odd length is followed by a byte that it does not count.
         let padded = self.bytes + self.bytes % 2;
-        self.header[4..8].copy_from_slice(&length(end as u64 - 8 + padded));
-        self.header[end - 4..].copy_from_slice(&length(self.bytes));
-        self.file.write_all_at(&self.header, 0)?;
-        self.spent.storing += now() - begun;
+        match &mut self.store {
+            Store::File(file) => {
+                self.header[4..8].copy_from_slice(&length(end as u64 - 8 + padded));
+                self.header[end - 4..].copy_from_slice(&length(self.bytes));
+                file.write_all_at(&self.header, 0)?;
+            }
+            Store::Pipe { pipe, begun: begun @ false } => {
+                self.header[4..8].copy_from_slice(&UNKNOWN.to_le_bytes());
+                self.header[end - 4..].copy_from_slice(&UNKNOWN.to_le_bytes());
+                *begun = true;
+                pipe.write_all(&self.header)?;
+            }
+            Store::Pipe { .. } => {}
+        }
+        self.spent.storing += now() - started;
         Ok(())
     }
 
     /// Completes the file.
     pub(crate) fn finish(mut self) -> io::Result<()> {
-        if self.bytes % 2 == 1 {
-            self.file.write_all(&[0])?;
+        if let Store::File(file) = &mut self.store
+            && self.bytes % 2 == 1
+        {
+            file.write_all(&[0])?;
         }
         self.flush()
     }

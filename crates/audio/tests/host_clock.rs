@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use tautline_audio::{DeviceSpec, Extras, Opened, open, open_supervised, probe};
+use tautline_audio::{DeviceSpec, Extras, FileReader, Opened, open, open_supervised};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{Cycle, Direction, Ended, Flow, Process, Settings, Stop};
 use tautline_proto::time::Frames;
@@ -52,7 +52,7 @@ fn the_recording_accounts_for_every_frame_of_the_card() {
     drop(device);
     // One period of the ring's first silence, then 200 of ours and what was missed.
     let frames = 48 * 201 + *skipped.lock().unwrap();
-    assert_eq!(probe(&path).unwrap().frames, Some(frames));
+    assert_eq!(FileReader::open(&path).unwrap().format().frames, Some(frames));
     assert_eq!(notes.take(), [] as [String; 0]);
     std::fs::remove_file(path).unwrap();
 }

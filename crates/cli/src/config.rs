@@ -74,8 +74,7 @@ impl Arguments {
     /// What to say of a command that is none.
     fn no_command(&self, word: &str) -> Failure {
         let names = |command: &Command| {
-            let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
-            shown.map(Command::get_name).collect::<Vec<_>>().join(", ")
+            command.get_subcommands().map(Command::get_name).collect::<Vec<_>>().join(", ")
         };
         let taut = Taut::command();
         Failure::usage(match self.called().and_then(|called| taut.find_subcommand(called)) {
@@ -174,11 +173,13 @@ pub(crate) fn arguments() -> Result<Arguments, Failure> {
     Ok(arguments)
 }
 
-/// Whether the file has a say in a command: not in those that write pages for the installation, nor
-/// in the list that one may need in order to write the file.
+/// In these the file has no say: they write pages for the installation, and the list that one may need
+/// in order to write the file.
+const WITHOUT_FILE: [&str; 3] = ["man", "completions", "devices"];
+
+/// Whether the file has a say in a command.
 fn takes_options(command: &Command) -> bool {
-    !command.is_hide_set()
-        && command.get_name() != "devices"
+    !WITHOUT_FILE.contains(&command.get_name())
         && command.get_arguments().any(|argument| argument.get_long().is_some())
 }
 
@@ -235,7 +236,10 @@ fn add(
         let Some(value) = table.get(name).filter(|value| !value.is_table()) else { continue };
         let id = argument.get_id().as_str();
         let flag = format!("--{name}");
-        let said = given.value_source(id) == Some(ValueSource::CommandLine)
+        let on_line = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
+        let others = command.get_arg_conflicts_with(argument);
+        let said = on_line(id)
+            || others.iter().any(|other| on_line(other.get_id().as_str()))
             || present.iter().any(|argument| {
                 let argument = argument.to_string_lossy();
                 argument == *flag || argument.starts_with(&format!("{flag}="))

@@ -20,6 +20,7 @@ use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
 use crate::help;
+use crate::voice::{Voice, VoiceFlags};
 
 pub(crate) use asked::Asked;
 pub(crate) use lab::{Back, Delay, Impair, Lab};
@@ -57,10 +58,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Lab(Lab),
     /// Write man pages into a folder
-    #[command(hide = true)]
     Man(OutFolder),
     /// Write shell completions into a folder
-    #[command(hide = true)]
     Completions(OutFolder),
 }
 
@@ -88,14 +87,16 @@ pub(crate) struct Demo {
     /// Of the cards' threads: fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD or other
     #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>)]
     pub(crate) scheduler: Scheduler,
+    #[command(flatten)]
+    pub(crate) voice: VoiceFlags,
 }
 
 /// `taut send`
 #[derive(Debug, Args)]
 #[command(after_help = help::SEND, after_long_help = help::SEND_LONG)]
 pub(crate) struct Send {
-    /// Where the sound comes from: alsa:hw:0, jack:NAME, pipewire:NAME, file:PATH, tone:HZ, virtual: or
-    /// null:; see Devices
+    /// Where the sound comes from: alsa:hw:0, jack:NAME, pipewire:NAME, file:PATH, file:- for standard
+    /// input, tone:HZ, virtual: or null:; see Devices
     #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
     pub(crate) input: DeviceSpec,
     /// Where it goes: rtp://HOST:PORT or a .sdp file, see Addresses; once for each destination
@@ -158,8 +159,8 @@ pub(crate) struct Recv {
     /// Addresses; once for each stream. RTCP is heard at the UDP port above
     #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = Address::to_hear)]
     pub(crate) from: Vec<Address>,
-    /// Where the sound goes: alsa:hw:0, jack:NAME, pipewire:NAME, file:PATH (a WAV), virtual: or null:;
-    /// see Devices
+    /// Where the sound goes: alsa:hw:0, jack:NAME, pipewire:NAME, file:PATH (a WAV), file:- for standard
+    /// output, virtual: or null:; see Devices
     #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
     pub(crate) output: DeviceSpec,
     #[command(flatten)]
@@ -272,9 +273,11 @@ pub(crate) struct RunFlags {
     /// Stop after this long, such as 10s; else at Ctrl-C, or when the file that is sent ends
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) duration: Option<Span>,
-    /// What to print at the end
-    #[arg(long, value_name = "KIND", default_value = "text")]
-    pub(crate) report: ReportKind,
+    /// What to print at the end [default: text, and none if --quiet]
+    #[arg(long, value_name = "KIND")]
+    pub(crate) report: Option<ReportKind>,
+    #[command(flatten)]
+    pub(crate) voice: VoiceFlags,
     /// Write the report as JSON here too
     #[arg(long, value_name = "PATH")]
     pub(crate) report_file: Option<PathBuf>,
@@ -287,6 +290,20 @@ pub(crate) struct RunFlags {
     /// Do without the threads that watch for stalls of the machine (2 % of each core)
     #[arg(long)]
     pub(crate) no_witness: bool,
+}
+
+impl RunFlags {
+    pub(crate) fn voice(&self) -> Voice {
+        self.voice.voice()
+    }
+
+    /// What to print at the end.
+    pub(crate) fn report(&self) -> ReportKind {
+        self.report.unwrap_or(match self.voice() {
+            Voice::Quiet => ReportKind::None,
+            Voice::Usual | Voice::Verbose => ReportKind::Text,
+        })
+    }
 }
 
 /// `taut devices`

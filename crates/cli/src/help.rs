@@ -206,6 +206,8 @@ Receivers that know nothing of it play the stream as before:
 
 Devices, for --input (`taut devices` lists them):
   file:song.flac   a WAV or FLAC file, at its own rate
+  file:-           a WAV or FLAC that another program pipes in, as it comes. It
+                   begins when 0.4 s of it are there, and ends with it
   tone:440         a sine, in hertz
   null:            silence
   alsa:hw:0        a sound card, or any other PCM of ALSA; alsa:plughw:0
@@ -277,6 +279,10 @@ Addresses, for --from:
 
 Devices, for --output (`taut devices` lists them):
   file:heard.wav   a WAV file; one that is there is kept without --overwrite
+  file:-           a WAV on standard output, to be piped on, as to aplay - or
+                   ffmpeg -i -; the report goes to standard error. Its length
+                   is told as 0xffffffff, not known: sox reads it without a
+                   word by --ignore-length. Ends when nobody reads it any more
   null:            nothing, at the pace of a card
   alsa:hw:0        a sound card, or any other PCM of ALSA; alsa:plughw:0
                    converts rate, channels and format where the card has

@@ -4,6 +4,7 @@ mod cmd;
 mod columns;
 mod config;
 mod control;
+mod details;
 mod doctor;
 mod failure;
 mod flags;
@@ -12,6 +13,7 @@ mod presets;
 mod redundancy;
 mod screen;
 mod show;
+mod voice;
 
 use std::process::ExitCode;
 

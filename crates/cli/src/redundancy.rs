@@ -11,7 +11,6 @@ use tautline_proto::time::Span;
 
 use crate::failure::Failure;
 use crate::flags::{Latency, Send};
-use crate::screen;
 
 /// The time to repair that is taken where neither it nor a latency is given.
 const USUAL_BUDGET: Span = Span::from_millis(10);
@@ -144,14 +143,14 @@ pub(crate) fn tell(flags: &Send, regulator: &Regulator, format: &StreamFormat) {
         Redundancy::Auto => 1,
     };
     if most == 0 {
-        screen::tell(&format!(
+        flags.running.voice().tell(&format!(
             "packets of {} bytes are too long to carry another, so each is sent again whole, {} \
              later: twice as many packets; a shorter --ptime avoids it",
             format.payload_bytes(),
             format.ptime().times(bounds.window(format) as i64)
         ));
     } else if wanted > most {
-        screen::tell(&format!(
+        flags.running.voice().tell(&format!(
             "a packet has room for {most} others before it is too long for the network, not the \
              {wanted} of --redundancy {asked}; a shorter --ptime has more"
         ));

@@ -4,12 +4,11 @@ use std::cell::Cell;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tautline_engine::report::Report;
 use tautline_engine::run::Progress;
-use tautline_engine::text;
 use tautline_proto::time::Span;
 
 use crate::failure::Failure;
+use crate::voice::Voice;
 
 /// Says what went wrong, in one sentence.
 pub(crate) fn complain(failure: &Failure) {
@@ -28,10 +27,19 @@ pub(crate) fn say(line: &str) {
     print(&format!("{line}\n"));
 }
 
-/// Prints a part of the answer. A reader who has seen enough, as `head` has, ends the program in
-/// peace; an answer that cannot be written, as on a full disk, is a failure.
+/// Prints a part of the answer.
 pub(crate) fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
+    print_on(std::io::stdout().lock(), text);
+}
+
+/// Prints a part of the answer where standard output is for something else.
+pub(crate) fn print_aside(text: &str) {
+    print_on(std::io::stderr().lock(), text);
+}
+
+/// A reader who has seen enough, as `head` has, ends the program in peace; an answer that cannot be
+/// written, as on a full disk, is a failure.
+fn print_on(mut out: impl Write, text: &str) {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
@@ -52,8 +60,8 @@ pub(crate) struct LiveLine {
 }
 
 impl LiveLine {
-    pub(crate) fn new(name: &'static str) -> Self {
-        Self::on(ProgressBar::with_draw_target(None, target()), name)
+    pub(crate) fn new(name: &'static str, voice: Voice) -> Self {
+        Self::on(ProgressBar::with_draw_target(None, voice.target()), name)
     }
 
     /// On a bar that somebody else draws.
@@ -141,11 +149,6 @@ pub(crate) fn target() -> ProgressDrawTarget {
     }
 }
 
-/// Prints the report for people.
-pub(crate) fn print_report(report: &Report) {
-    print(&text::render(report));
-}
-
 #[cfg(test)]
 mod tests {
     use std::io;
@@ -208,14 +211,7 @@ mod tests {
             line.show(&Progress {
                 elapsed: Span::from_millis(20 * beat),
                 packets: 20 * beat as u64,
-                missed: 0,
-                xruns: 0,
-                latency: None,
-                clock: None,
-                heard: false,
-                auto: None,
-                link_offset: Span::ZERO,
-                notes: &[],
+                ..Progress::default()
             });
         }
         terminal.drawings()

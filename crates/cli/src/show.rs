@@ -8,11 +8,14 @@ use std::path::{Path, PathBuf};
 use tautline_audio::Notes;
 use tautline_engine::report::Report;
 use tautline_engine::run::Progress;
+use tautline_engine::text;
 use tautline_proto::time::Span;
 
+use crate::details::Details;
 use crate::failure::Failure;
 use crate::flags::{ReportKind, RunFlags};
 use crate::screen::{self, Answers, LiveLine};
+use crate::voice::Voice;
 
 /// Where the report goes as JSON, made before the run: whoever waits an hour for it must not learn
 /// then that it cannot be written.
@@ -47,13 +50,20 @@ const ANSWER: Span = Span::from_secs(2);
 /// One run, shown.
 pub(crate) struct Show {
     line: LiveLine,
+    voice: Voice,
+    /// What is told as it goes to who wants to see all of it.
+    details: Details,
     kind: ReportKind,
+    /// Whether standard output is for the sound.
+    aside: bool,
     file: Option<ReportFile>,
     /// What the device has to say, as it comes.
     device: Notes,
     /// What it said so far.
     said: Vec<String>,
     told: Vec<String>,
+    /// What the system refused, once that is known.
+    refused: Option<Option<String>>,
     /// When the first packets were there, as a length of the run.
     packets_since: Option<Span>,
 }
@@ -63,13 +73,22 @@ impl Show {
     pub(crate) fn open(name: &'static str, flags: &RunFlags) -> Result<Self, Failure> {
         Ok(Self {
             file: flags.report_file.as_deref().map(ReportFile::create).transpose()?,
-            line: LiveLine::new(name),
-            kind: flags.report,
+            line: LiveLine::new(name, flags.voice()),
+            voice: flags.voice(),
+            details: Details::default(),
+            kind: flags.report(),
+            aside: false,
             device: Notes::default(),
             said: Vec::new(),
             told: Vec::new(),
+            refused: None,
             packets_since: None,
         })
+    }
+
+    /// Standard output is for the sound: the report goes where all else is told.
+    pub(crate) fn leave_output_to_the_sound(&mut self) {
+        self.aside = true;
     }
 
     /// For answers that another thread gives meanwhile.
@@ -85,6 +104,15 @@ impl Show {
     /// Shows how it goes, and tells what is new.
     pub(crate) fn on(&mut self, progress: &Progress<'_>) {
         self.line.show(progress);
+        if self.voice == Voice::Verbose {
+            for news in self.details.news(progress) {
+                self.line.suspend(|| self.voice.detail(&news));
+            }
+        }
+        if let Some(refused) = progress.refused.filter(|_| self.refused.is_none()) {
+            self.refused = Some(refused.line());
+            self.refused.clone().flatten().iter().for_each(|line| self.tell(line));
+        }
         for note in progress.notes {
             self.tell(note);
         }
@@ -111,7 +139,7 @@ impl Show {
 
     fn tell(&mut self, note: &str) {
         if !self.told.iter().any(|told| told == note) {
-            self.line.suspend(|| screen::tell(note));
+            self.line.suspend(|| self.voice.tell(note));
             self.told.push(note.to_owned());
         }
     }
@@ -124,14 +152,20 @@ impl Show {
             report.notes.iter().for_each(|note| self.tell(note));
         }
         drop(self.line);
+        let print = if self.aside { screen::print_aside } else { screen::print };
         let json = || report.to_json().map_err(|error| Failure::running(error.to_string()));
         // The file first: nobody may be reading what is printed.
         if let Some(file) = self.file {
             file.write(&json()?)?;
         }
         match self.kind {
-            ReportKind::Text => screen::print_report(&report),
-            ReportKind::Json => screen::print(&json()?),
+            ReportKind::Text => {
+                // Who was not told then reads it here.
+                let untold = self.refused.flatten().filter(|_| self.voice == Voice::Quiet);
+                report.notes.splice(0..0, untold);
+                print(&text::render(&report));
+            }
+            ReportKind::Json => print(&json()?),
             ReportKind::None => {}
         }
         // Whoever asks for a stream and hears nothing of it did not get what was asked for.

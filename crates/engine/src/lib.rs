@@ -23,6 +23,7 @@ mod recv_change;
 mod recv_desk;
 mod recv_office;
 mod redundancy;
+pub mod refused;
 mod repairable;
 pub mod report;
 pub mod run;

@@ -3,10 +3,11 @@
 use std::fs;
 use std::io::Read;
 
+use crate::refused::Refused;
 use crate::report::Host;
 
 /// What is known before and after a run.
-pub(crate) fn host(scheduler: String, stalls: u64) -> Host {
+pub(crate) fn host(scheduler: String, stalls: u64, refused: Refused) -> Host {
     Host {
         kernel: line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
         scheduler,
@@ -14,6 +15,7 @@ pub(crate) fn host(scheduler: String, stalls: u64) -> Host {
         stalls,
         cpu_ns: processor_time().unwrap_or(0),
         peak_bytes: peak_memory().unwrap_or(0),
+        refused,
     }
 }
 

@@ -129,7 +129,7 @@ impl RecvEngine {
         self.desks.iter_mut().for_each(|desk| desk.books.word = device.word());
         let mut watch = Watch::begin(options);
         let running = Running::start(device, Box::new(self.mixer), options.scheduler, stop)?;
-        watch.note_scheduler(&running.granted);
+        watch.refused.note_priority(&running.granted);
         let scheduler = running.granted.effective().to_string();
         let Self { desks, changes, hearing, device, ledger, .. } = self;
         let mut office = Office::open(desks, changes, (hearing, ledger), (device, watch));

@@ -13,7 +13,7 @@ use crate::machine;
 use crate::recv_change::Changes;
 use crate::recv_desk::Desk;
 use crate::report::Report;
-use crate::run::{Progress, Watch};
+use crate::run::{KnownClock, Progress, Watch};
 use crate::sound::Hearing;
 
 /// What the ordinary thread of a receiver works with.
@@ -112,13 +112,17 @@ impl Office {
 
     pub(crate) fn progress(&self) -> Progress<'_> {
         let elapsed = now() - self.watch.began;
-        let mut progress = Progress { elapsed, notes: &self.watch.notes, ..Progress::default() };
+        let (notes, refused) = (&self.watch.notes, Some(&self.watch.refused));
+        let mut progress = Progress { elapsed, notes, refused, ..Progress::default() };
         for desk in &self.desks {
             progress.link_offset = progress.link_offset.max(desk.link_offset);
             let Some(status) = &desk.books.status else { continue };
             progress.packets += status.counters.received;
             progress.missed += status.counters.lost + status.counters.late;
+            progress.late += status.counters.late;
+            progress.resyncs += status.counters.resyncs;
             progress.xruns = status.xruns;
+            progress.known = progress.known.or(desk.books.clock.as_ref().map(KnownClock::of));
             progress.auto = progress.auto.or(desk.auto());
             let (latency, heard) = desk.books.latency();
             if let (None, Some(median), Some(clock)) =
@@ -152,7 +156,7 @@ impl Office {
             role: "recv",
             duration_ns: (ended - watch.began).as_nanos(),
             streams,
-            host: machine::host(scheduler, watch.witness.book().total()),
+            host: machine::host(scheduler, watch.witness.book().total(), watch.refused),
             notes: watch.notes,
         }
     }

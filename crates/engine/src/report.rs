@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::distribution::{Distribution, Summary};
 use crate::json::json;
+use crate::refused::Refused;
 
 /// What happened in one run.
 #[derive(Debug, Clone, Serialize)]
@@ -394,6 +395,8 @@ pub struct Host {
     pub cpu_ns: i64,
     /// Most memory it held, in bytes.
     pub peak_bytes: u64,
+    /// What it did not let the run have.
+    pub refused: Refused,
 }
 
 impl Report {

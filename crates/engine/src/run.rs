@@ -9,8 +9,12 @@ use tautline_io::memory;
 use tautline_io::stall::StallWitness;
 use tautline_io::thread::{self, Granted, Scheduler};
 use tautline_io::udp::OpenError;
+use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::{Device, DeviceError, Ended, Process, Stop};
 use tautline_proto::time::{LocalTime, Span};
+
+use crate::refused::Refused;
+use crate::summary::round_trip;
 
 /// How a run is run, whichever way the sound goes.
 #[derive(Debug, Clone, Copy)]
@@ -112,21 +116,21 @@ impl Running {
 pub(crate) struct Watch {
     pub(crate) witness: StallWitness,
     pub(crate) notes: Vec<String>,
+    pub(crate) refused: Refused,
     pub(crate) began: LocalTime,
     ends: LocalTime,
 }
 
 impl Watch {
     pub(crate) fn begin(options: &RunOptions) -> Self {
-        let mut notes = Vec::new();
-        if let Some(Err(refused)) = options.lock_memory.then(memory::lock) {
-            notes.push(refused.to_string());
+        let mut refused = Refused::default();
+        if options.lock_memory {
+            refused.note_memory(memory::lock());
         }
         let witness = if options.witness { StallWitness::start() } else { StallWitness::idle() };
-        if options.witness && witness.trust().refused.is_some() {
-            notes.push(witness.trust().to_string());
-        }
-        let mut watch = Self { witness, notes, began: LocalTime::ZERO, ends: LocalTime::NEVER };
+        refused.note_witness(&witness.trust());
+        let (notes, began, ends) = (Vec::new(), LocalTime::ZERO, LocalTime::NEVER);
+        let mut watch = Self { witness, notes, refused, began, ends };
         watch.start(options);
         watch
     }
@@ -164,13 +168,6 @@ impl Watch {
             self.notes.push(sentence);
         }
     }
-
-    /// Says once how the device's thread runs, if not as asked.
-    pub(crate) fn note_scheduler(&mut self, granted: &Granted) {
-        if !granted.is_granted() {
-            self.notes.push(format!("the device's thread runs as {granted}"));
-        }
-    }
 }
 
 /// How a run goes, for people while it runs.
@@ -182,12 +179,18 @@ pub struct Progress<'a> {
     pub packets: u64,
     /// Lost and late ones.
     pub missed: u64,
+    /// Of those, late ones, at a receiver.
+    pub late: u64,
+    /// Times that a stream was placed anew, at a receiver.
+    pub resyncs: u64,
     /// Xruns of the device.
     pub xruns: u64,
     /// Median latency so far, and how sure it is.
     pub latency: Option<(Span, Span)>,
     /// What the clocks are known by, if not by exchanges of reports: `system` or `ptp`.
     pub clock: Option<&'static str>,
+    /// How well the other end's clock is known, if it is: of several the first.
+    pub known: Option<KnownClock>,
     /// Whether that is from the sound itself.
     pub heard: bool,
     /// The latency that is kept at present, where it follows the packets.
@@ -196,4 +199,27 @@ pub struct Progress<'a> {
     pub link_offset: Span,
     /// The sentences that the report will begin with, those so far: each stays, more may follow.
     pub notes: &'a [String],
+    /// What the system refused: all of it, from the first time on.
+    pub refused: Option<&'a Refused>,
+}
+
+/// How well the other end's clock is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownClock {
+    /// What that rests on: `rtcp`, `system`, `ptp` or `host`, as in the report.
+    pub source: &'static str,
+    /// How far what is known may be from the truth, either way.
+    pub uncertainty: Span,
+    /// The round trip of the exchange it rests on, if it rests on one.
+    pub round_trip: Option<Span>,
+}
+
+impl KnownClock {
+    pub(crate) fn of(mapping: &ClockMapping) -> Self {
+        Self {
+            source: mapping.source.name(),
+            uncertainty: mapping.uncertainty,
+            round_trip: round_trip(mapping).map(Span::from_nanos),
+        }
+    }
 }

@@ -1,6 +1,8 @@
 //! Captures and sends: from one device to one stream with any number of destinations, and the
 //! report of it.
 
+use std::net::SocketAddr;
+
 use tautline_dsp::gain::Volume;
 use tautline_io::clock::{WallClock, now, sleep_until};
 use tautline_io::host::host_clock;
@@ -43,6 +45,7 @@ pub struct SendEngine {
     /// How long after the last block packets may still wait for their departure.
     drain: Span,
     requests: Option<Requests<SendChange>>,
+    local: (SocketAddr, SocketAddr),
 }
 
 /// Reports exchanged before the first packet: receivers that are there already then know our clock
@@ -54,6 +57,7 @@ impl SendEngine {
     pub fn open(plan: SendPlan, options: &RunOptions) -> Result<Self, RunError> {
         let wall = WallClock::frozen();
         let (mut direct, control) = open_pair(&plan.udp)?;
+        let local = (direct.local(), control.local());
         // A quarter of a second of the shortest packets: a dozen times what one beat brings.
         let (departures_in, departures) = memory::ring(2048);
         direct.record_departures(departures_in);
@@ -134,7 +138,12 @@ impl SendEngine {
             limited: false,
             ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
         };
-        Ok(Self { transmitter, desk, drain, requests: None })
+        Ok(Self { transmitter, desk, drain, requests: None, local })
+    }
+
+    /// Where packets and where reports leave from.
+    pub const fn local(&self) -> (SocketAddr, SocketAddr) {
+        self.local
     }
 
     /// Makes the changes that are asked for while it runs.
@@ -150,7 +159,7 @@ impl SendEngine {
         stop: &Stop,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Report, RunError> {
-        let Self { transmitter, mut desk, drain, requests } = self;
+        let Self { transmitter, mut desk, drain, requests, .. } = self;
         let mut watch = Watch::begin(options);
         desk.last.clock = device.clock();
         desk.note_latency(&mut watch);
@@ -164,7 +173,7 @@ impl SendEngine {
         }
         watch.start(options);
         let running = Running::start(device, Box::new(transmitter), options.scheduler, stop)?;
-        watch.note_scheduler(&running.granted);
+        watch.refused.note_priority(&running.granted);
         let scheduler = running.granted.effective().to_string();
         while !watch.is_over(stop) && !running.is_over() {
             wait_for(&desk.talk, watch.beat());
@@ -193,7 +202,7 @@ impl SendEngine {
             role: "send",
             duration_ns: (ended - watch.began).as_nanos(),
             streams: vec![stream],
-            host: machine::host(scheduler, watch.witness.book().total()),
+            host: machine::host(scheduler, watch.witness.book().total(), watch.refused),
             notes: watch.notes,
         })
     }

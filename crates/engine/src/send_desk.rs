@@ -23,7 +23,7 @@ use crate::ledger_file::LedgerFile;
 
 use crate::plan::{kept_latency, least_latency};
 use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
-use crate::run::{Progress, Watch};
+use crate::run::{KnownClock, Progress, Watch};
 use crate::session::{Talk, author};
 use crate::summary::{format_name, round_trip};
 use crate::twice::Twice;
@@ -304,11 +304,15 @@ impl Desk {
             missed: self.last.link.send_errors + self.last.link.dropped,
             xruns: self.last.xruns,
             latency: effective.map(|effective| (effective.effective, effective.uncertainty)),
+            late: 0,
+            resyncs: 0,
             clock: None,
+            known: self.believed().find_map(|heard| heard.clock.as_ref()).map(KnownClock::of),
             heard: false,
             auto: self.plan.as_needed.then_some(self.plan.link_offset),
             link_offset: self.plan.link_offset,
             notes: &watch.notes,
+            refused: Some(&watch.refused),
         }
     }
 

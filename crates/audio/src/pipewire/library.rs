@@ -73,7 +73,7 @@ macro_rules! functions {
 }
 
 functions! {
-    pw_init pw_main_loop_new pw_main_loop_get_loop pw_main_loop_destroy
+    pw_init pw_log_set_level pw_main_loop_new pw_main_loop_get_loop pw_main_loop_destroy
     pw_context_new pw_context_connect pw_context_destroy
     pw_properties_new pw_properties_new_dict pw_properties_set pw_properties_free
     pw_proxy_get_type pw_proxy_destroy
@@ -87,7 +87,7 @@ pub(super) fn load(name: &str) -> Result<(), DeviceError> {
     static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
     let loaded = LOADED.get_or_init(|| {
         want();
-        find(NAME)
+        find(NAME).inspect(|()| silence())
     });
     loaded.clone().map_err(|answer| DeviceError {
         tried: name.to_owned(),
@@ -95,6 +95,22 @@ pub(super) fn load(name: &str) -> Result<(), DeviceError> {
         // The youngest function is pw_stream_get_time_n.
         mend: "install it, 0.3.50 or later: apt-get install libpipewire-0.3-0".to_owned(),
     })
+}
+
+/// Keeps the library from writing its own log on our standard error, unless somebody wants it by
+/// PipeWire's own `PIPEWIRE_DEBUG`: what goes wrong is answered in our words.
+fn silence() {
+    if std::env::var_os("PIPEWIRE_DEBUG").is_some() {
+        return;
+    }
+    let level = || {
+        // SAFETY: a level of `enum spa_log_level`; the library takes it before its initialisation, too.
+        unsafe { pipewire::sys::pw_log_set_level(pipewire::spa::sys::SPA_LOG_LEVEL_NONE) };
+    };
+    // For what it has to say of its initialisation, and for its logger, which comes with that.
+    level();
+    pipewire::init();
+    level();
 }
 
 /// Loads the library of this name and notes where its functions are, or says why it cannot.

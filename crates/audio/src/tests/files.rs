@@ -4,11 +4,11 @@ use std::path::Path;
 
 use hound::WavWriter;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::device::Direction;
+use tautline_proto::device::{DeviceError, Direction};
 
 use super::{Folder, floats, pattern, settings, spec, write_wav};
 use crate::file::{Coding, FileReader, Flaws};
-use crate::{DeviceSpec, Extras, open, probe};
+use crate::{DeviceSpec, Extras, FileFormat, open};
 
 fn read(path: &Path) -> (Vec<f32>, Flaws) {
     let mut reader = FileReader::open(path).unwrap();
@@ -17,6 +17,10 @@ fn read(path: &Path) -> (Vec<f32>, Flaws) {
         all.extend_from_slice(&some);
     }
     (all, reader.flaws())
+}
+
+fn probe(path: &Path) -> Result<FileFormat, DeviceError> {
+    FileReader::open(path).map(|reader| reader.format())
 }
 
 fn fixture(name: &str) -> std::path::PathBuf {
@@ -221,10 +225,16 @@ fn what_would_have_to_be_converted_is_refused_with_the_command() {
     let folder = Folder::new();
     let path = folder.path("song.wav");
     for (spec, answer, options) in [
-        (spec(12_000, 2, 16), "it is 12000 Hz; ", "-r 48000"),
+        (spec(12_000, 2, 16), "it is 12000 Hz and the stream 48000 Hz; ", "-r 48000"),
         (spec(44_100, 2, 16), "it is 44100 Hz and the stream 48000 Hz; ", "-r 48000"),
-        (spec(48_000, 1, 16), "it has 1 channels and the stream 2; ", "-c 2"),
+        (spec(48_000, 1, 16), "it has 1 channel and the stream 2; ", "-c 2"),
         (spec(48_000, 2, 32), "its samples are 32-bit integers and 24 bits are carried; ", "-b 24"),
+        (
+            spec(22_050, 1, 32),
+            "it is 22050 Hz and the stream 48000 Hz, it has 1 channel and the stream 2, its samples \
+             are 32-bit integers and 24 bits are carried; ",
+            "-r 48000 -c 2 -b 24",
+        ),
     ] {
         write_wav(&path, spec, &[0; 100]);
         let sentence = refused(&path, Direction::Capture);

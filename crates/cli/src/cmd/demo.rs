@@ -2,10 +2,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 
 use indicatif::{MultiProgress, ProgressBar};
-use tautline_audio::{DeviceSpec, Extras};
+use tautline_audio::{DeviceSpec, Extras, Wanted};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
@@ -13,9 +14,10 @@ use tautline_engine::plan::{LatencyRule, LinkKind, SendPlan};
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::report::Report;
-use tautline_engine::run::{RunError, RunOptions};
+use tautline_engine::run::{Progress, RunError, RunOptions};
 use tautline_engine::select::Select;
 use tautline_engine::send::{SendEngine, random_identity};
+use tautline_engine::text;
 use tautline_io::pair::open_pair;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::asks::Limits;
@@ -28,11 +30,12 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::ExtensionIds;
 
 use super::compare::{Verdict, compare};
-use super::send::probe;
 use super::stop_on_signals;
+use crate::details::Details;
 use crate::failure::Failure;
 use crate::flags::Demo;
 use crate::screen::{self, LiveLine};
+use crate::voice::Voice;
 
 /// Made by `assets/make-recording`.
 static RECORDING: &[u8] = include_bytes!("../../../../assets/recording.flac");
@@ -54,15 +57,13 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
     write(&recording, RECORDING)?;
     let scene = scene(flags, &recording)?;
     let stop = stop_on_signals()?;
-    let lines = MultiProgress::with_draw_target(screen::target());
+    let stage = Stage::new(flags.voice.voice());
     let mut receivers = Vec::new();
     for name in ["receiver-1", "receiver-2"] {
-        let line = LiveLine::on(lines.add(ProgressBar::no_length()), name);
-        receivers.push(Receiver::start(name, &flags.out, scene, line)?);
+        receivers.push(Receiver::start(name, &flags.out, scene, stage.part(name))?);
     }
-    let sender = LiveLine::on(lines.add(ProgressBar::no_length()), "sender    ");
-    let sent = send(&recording, &receivers, scene, &stop, &sender);
-    drop(sender);
+    let sender = stage.part("sender    ");
+    let sent = send(&recording, &receivers, scene, &stop, sender);
     if sent.is_err() {
         // Nobody will say goodbye to them.
         receivers.iter().for_each(|receiver| receiver.stop.request());
@@ -75,8 +76,62 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
     tell(flags, &sent, &heard, (&recording, cut))
 }
 
+/// What all parts of the demo say, on one terminal.
+struct Stage {
+    lines: MultiProgress,
+    voice: Voice,
+    /// What the system refuses is refused to all of them, and told once.
+    refused: Arc<Once>,
+}
+
+/// What one of them says.
+struct Part {
+    line: LiveLine,
+    name: &'static str,
+    lines: MultiProgress,
+    voice: Voice,
+    refused: Arc<Once>,
+    details: Details,
+}
+
+impl Stage {
+    fn new(voice: Voice) -> Self {
+        let lines = MultiProgress::with_draw_target(voice.target());
+        Self { lines, voice, refused: Arc::new(Once::new()) }
+    }
+
+    fn part(&self, name: &'static str) -> Part {
+        Part {
+            line: LiveLine::on(self.lines.add(ProgressBar::no_length()), name),
+            name: name.trim_end(),
+            lines: self.lines.clone(),
+            voice: self.voice,
+            refused: Arc::clone(&self.refused),
+            details: Details::default(),
+        }
+    }
+}
+
+impl Part {
+    /// Shows how it goes, and tells what is new.
+    fn on(&mut self, progress: &Progress<'_>) {
+        self.line.show(progress);
+        if let Some(refused) = progress.refused {
+            self.refused.call_once(|| {
+                let line = refused.line();
+                line.iter().for_each(|line| self.lines.suspend(|| self.voice.tell(line)));
+            });
+        }
+        if self.voice == Voice::Verbose {
+            for news in self.details.news(progress) {
+                self.lines.suspend(|| self.voice.detail(&format!("{}: {news}", self.name)));
+            }
+        }
+    }
+}
+
 fn scene(flags: &Demo, recording: &Path) -> Result<Scene, Failure> {
-    let file = probe(&DeviceSpec::File(recording.into()))?;
+    let file = tautline_audio::probe(&DeviceSpec::File(recording.into()), Wanted::default())?;
     let device = Settings {
         rate: file.map_or(Rate::HZ_48000, |file| file.rate),
         channels: file.map_or(Channels::STEREO, |file| file.channels),
@@ -131,7 +186,7 @@ impl Receiver {
         name: &'static str,
         out: &Path,
         scene: Scene,
-        line: LiveLine,
+        mut part: Part,
     ) -> Result<Self, Failure> {
         let options = UdpOptions::receiver(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
         let (link, control) = open_pair(&options)?;
@@ -168,9 +223,7 @@ impl Receiver {
         let (asked, options) = (stop.clone(), RunOptions { duration: None, ..scene.options });
         let thread = std::thread::Builder::new()
             .name(name.into())
-            .spawn(move || {
-                engine.run(device, &options, &asked, &mut |progress| line.show(progress))
-            })
+            .spawn(move || engine.run(device, &options, &asked, &mut |progress| part.on(progress)))
             .map_err(|error| Failure::running(format!("starting {name}: {error}")))?;
         Ok(Self { name, rtp, rtcp, played, stop, thread })
     }
@@ -188,7 +241,7 @@ fn send(
     receivers: &[Receiver],
     scene: Scene,
     stop: &Stop,
-    line: &LiveLine,
+    mut part: Part,
 ) -> Result<Report, Failure> {
     let spec = DeviceSpec::File(recording.into());
     let extras = Extras { listener: None, record_format: scene.format.sample };
@@ -214,7 +267,7 @@ fn send(
         ledger: None,
     };
     let engine = SendEngine::open(plan, &scene.options)?;
-    Ok(engine.run(device, &scene.options, stop, &mut |progress| line.show(progress))?)
+    Ok(engine.run(device, &scene.options, stop, &mut |progress| part.on(progress))?)
 }
 
 /// Why a demo ended before the recording did, if it did.
@@ -235,22 +288,24 @@ fn tell(
     (recording, cut): (&Path, Option<Cut>),
 ) -> Result<(), Failure> {
     write(&flags.out.join("sender.json"), json(sent)?.as_bytes())?;
+    let say = match flags.voice.voice() {
+        Voice::Quiet => |_: &str| (),
+        Voice::Usual | Voice::Verbose => screen::say,
+    };
     let mut broken = None;
     for Heard { name, played, report } in heard {
         write(&flags.out.join(format!("{name}.json")), json(report)?.as_bytes())?;
-        screen::say(&format!("── {name}"));
-        screen::print_report(report);
+        say(&format!("── {name}\n{}", text::render(report).trim_end()));
         let verdict = compare(recording, played)?;
         let faults = Faults::of(report).and(&Faults::of(sent));
-        screen::say(&format!("{}: {}", played.display(), told(&verdict, cut, &faults)));
-        screen::say("");
+        say(&format!("{}: {}\n", played.display(), told(&verdict, cut, &faults)));
         if !is_good(&verdict, cut, &faults) {
             let why = faults.why();
             broken =
                 Some(Failure::running(format!("{name} did not play all that was sent: {why}")));
         }
     }
-    screen::say(&format!("what each receiver played, and the reports: {}", flags.out.display()));
+    say(&format!("what each receiver played, and the reports: {}", flags.out.display()));
     broken.map_or(Ok(()), Err)
 }
 

@@ -55,6 +55,14 @@ fn delay(flags: &Delay) -> Result<(), Failure> {
              --channel {channels} or less, or --channels {channel}"
         )));
     }
+    for spec in [&flags.output, &flags.input] {
+        if matches!(spec, DeviceSpec::Standard(_)) {
+            return Err(Failure::usage(
+                "file:- is for taut send and taut recv: a delay is measured between two devices; \
+                 taut devices lists them",
+            ));
+        }
+    }
     let stop = stop_on_signals()?;
     let wanted = Settings {
         rate: flags.rate,

@@ -23,11 +23,13 @@ pub(crate) use send_changes::SendLines;
 use tautline_audio::{DeviceSpec, FileFormat};
 use tautline_engine::run::RunOptions;
 use tautline_proto::device::{Direction, Settings, Stop};
+use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
 use crate::failure::Failure;
 use crate::flags::{RunFlags, Timing};
+use crate::voice::Voice;
 
 /// The device as the flags ask for it; a file that is read says its own rate and channels.
 fn device_settings(
@@ -71,6 +73,32 @@ fn run_options(timing: &Timing, flags: &RunFlags) -> RunOptions {
         witness: !flags.no_witness,
         lock_memory: true,
     }
+}
+
+/// Says what the stream is and how its device runs.
+fn tell_stream(
+    voice: Voice,
+    (spec, device): (&DeviceSpec, &Settings),
+    format: &StreamFormat,
+    bytes: usize,
+) {
+    voice.detail(&format!(
+        "stream: {} (payload type {}), {}, {} channels, packets of {} frames ({}), {bytes} bytes",
+        tautline_engine::format_name(format.sample),
+        format.payload_type,
+        format.rate,
+        format.channels,
+        format.packet,
+        format.ptime()
+    ));
+    voice.detail(&format!(
+        "device: {spec}, {}, {} channels, {} periods of {} frames ({})",
+        device.rate,
+        device.channels,
+        device.periods,
+        device.period,
+        device.rate.span_of(device.period)
+    ));
 }
 
 /// Ctrl-C and a polite kill ask to stop; a second one ends the program at once.

@@ -22,7 +22,7 @@ pub(crate) fn man(folder: &Path) -> Result<(), Failure> {
 
 /// Writes the pages of a command and of all below it.
 fn pages(command: &Command, folder: &Path) -> io::Result<()> {
-    for below in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+    for below in command.get_subcommands() {
         pages(below, folder)?;
     }
     page(command.clone(), folder)

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tautline_audio::Extras;
+use tautline_audio::{DeviceSpec, Extras};
 use tautline_engine::address::{Address, Resolved};
 use tautline_engine::control::{RecvChange, Requests, requests};
 use tautline_engine::learn::{Learnt, learn};
-use tautline_engine::plan::RecvPlan;
+use tautline_engine::plan::{RecvPlan, least_latency};
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::run::RunError;
+use tautline_engine::too_long::datagram_bytes;
 use tautline_engine::way;
 use tautline_io::clock::now;
 use tautline_io::pair::open_pair;
@@ -20,11 +21,11 @@ use tautline_proto::wire::rtcp::Announcement;
 use super::layout::{Layout, check_fits, check_told, knows_shape, layout};
 use super::recv_changes::RecvLines;
 use super::streams::{check_alike, latency, stream};
-use super::{run_options, stop_on_signals};
+use super::{run_options, stop_on_signals, tell_stream};
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Recv, ReportKind};
-use crate::screen::{self, Answers};
+use crate::screen::Answers;
 use crate::show::Show;
 
 pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
@@ -44,6 +45,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         created.map_err(|error| RunError::Ledger { path: path.clone(), error })?;
     }
     let mut show = Show::open("recv", &flags.running)?;
+    if matches!(flags.output, DeviceSpec::Standard(_)) {
+        show.leave_output_to_the_sound();
+    }
     let shape = Arc::<OnceLock<_>>::default();
     let requests = match flags.running.control {
         true => Some(take_changes(flags, &shape, (show.answers(), stop.clone()))?),
@@ -71,6 +75,8 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     for (address, resolved) in &from {
         check_alike(address, resolved, &format)?;
     }
+    let whose = if announced.is_some() { "as its sender announces" } else { "as is said here" };
+    tell_details(flags, (&format, &device), promised, whose);
     let mut options = run_options(&flags.timing, &flags.running);
     // What was spent on waiting for the sender is a part of it.
     options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));
@@ -119,9 +125,28 @@ fn take_changes(
 }
 
 fn tell_listening(flags: &Recv) {
-    if flags.running.report != ReportKind::None {
-        flags.from.iter().for_each(|from| screen::tell(&format!("listening at {from}")));
+    if flags.running.report() != ReportKind::None {
+        let voice = flags.running.voice();
+        flags.from.iter().for_each(|from| voice.tell(&format!("listening at {from}")));
     }
+}
+
+/// Says what was decided.
+fn tell_details(
+    flags: &Recv,
+    (format, device): (&StreamFormat, &Settings),
+    promised: Option<Span>,
+    whose: &str,
+) {
+    let voice = flags.running.voice();
+    voice.detail(&format!("the stream is laid out {whose}"));
+    tell_stream(voice, (&flags.output, device), format, datagram_bytes(format, true));
+    let promised = promised.map_or(String::new(), |span| format!("{span} promised; "));
+    voice.detail(&format!(
+        "latency: {promised}packet and device here take {}, of which a block waits {} in the device",
+        least_latency(format.ptime(), device),
+        device.playback_lead()
+    ));
 }
 
 /// What the first sender says of its stream, where nobody said it here.
@@ -141,7 +166,7 @@ fn announced(
     match learn(&mut pairs, |_| over()) {
         Learnt::Announced(announcement) => Ok(Some(announcement)),
         Learnt::Unannounced => {
-            screen::tell(
+            flags.running.voice().tell(
                 "the sender does not say what its stream is: 48000 Hz and 2 channels are assumed \
                  where --rate and --channels say nothing else",
             );

@@ -1,6 +1,6 @@
 //! `taut send`
 
-use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened};
+use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened, Wanted};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::address::Resolved;
@@ -18,16 +18,17 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
 
 use super::send_changes::{SendLines, refuse_loss};
-use super::{device_settings, run_options, settled, stop_on_signals};
+use super::{device_settings, run_options, settled, stop_on_signals, tell_stream};
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Fragment, Latency, LinkFlag, Send};
 use crate::redundancy::{self, Budget};
-use crate::screen;
 use crate::show::Show;
 
 pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
-    let file = probe(&flags.input)?;
+    refuse_two_readers(flags)?;
+    let said = Wanted { rate: flags.stream.rate, channels: flags.stream.channels };
+    let file = tautline_audio::probe(&flags.input, said)?;
     let wanted =
         device_settings(&flags.timing, flags.stream.rate, flags.stream.channels, file.as_ref());
     let rate = flags.stream.rate.or(file.as_ref().map(|file| file.rate));
@@ -77,6 +78,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     let mut engine = SendEngine::open(plan, &options)?;
     let mut show = Show::open("send", &flags.running)?;
     show.listen_to(opened.notes);
+    tell_details(flags, &engine, (&format, &device), latency);
     tell_of_packets(flags, &to, &format);
     redundancy::tell(flags, &regulator, &format);
     let stop = stop_on_signals()?;
@@ -101,12 +103,15 @@ fn open_source(flags: &Send, device: Settings) -> Result<Opened, Failure> {
     Ok(tautline_audio::open_supervised(&flags.input, Direction::Capture, device, extras)?)
 }
 
-/// What the file says of itself, if the device is one.
-pub(crate) fn probe(spec: &DeviceSpec) -> Result<Option<FileFormat>, Failure> {
-    match spec {
-        DeviceSpec::File(path) => Ok(Some(tautline_audio::probe(path)?)),
-        _ => Ok(None),
+/// Standard input holds sound or changes, not both.
+fn refuse_two_readers(flags: &Send) -> Result<(), Failure> {
+    if flags.running.control && matches!(flags.input, DeviceSpec::Standard(_)) {
+        return Err(Failure::usage(
+            "--control and --input file:- both read standard input; leave --control out, or send a \
+             file by its name",
+        ));
     }
+    Ok(())
 }
 
 fn stream_format(
@@ -210,17 +215,35 @@ fn make_room(udp: &mut UdpOptions, flags: &Send, format: &StreamFormat, period: 
     udp.most_destinations = Destinations::MOST;
 }
 
+/// Says what was decided.
+fn tell_details(
+    flags: &Send,
+    engine: &SendEngine,
+    (format, device): (&StreamFormat, &Settings),
+    latency: Span,
+) {
+    let (voice, (rtp, rtcp)) = (flags.running.voice(), engine.local());
+    let to = flags.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    voice.detail(&format!("sockets: RTP leaves from {rtp}, RTCP from {rtcp}, to {to}"));
+    tell_stream(voice, (&flags.input, device), format, datagram_bytes(format, !flags.no_stamps));
+    voice.detail(&format!(
+        "latency: {latency} promised; packets are up to {} old when they leave",
+        format.packing_age(device.period)
+    ));
+}
+
 /// Says what the packets come to, where that is not what was asked for.
 fn tell_of_packets(flags: &Send, to: &[Resolved], format: &StreamFormat) {
+    let voice = flags.running.voice();
     let (ptime, packet, rate) = (format.ptime(), format.packet, format.rate);
     if ptime != flags.ptime {
         let asked = flags.ptime;
-        screen::tell(&format!(
+        voice.tell(&format!(
             "{asked} holds {packet} whole frames at {rate}, so packets carry {ptime}"
         ));
     }
     let bytes = datagram_bytes(format, !flags.no_stamps);
     for long in too_long(to.iter().map(|to| to.rtp), bytes, format) {
-        screen::tell(&fragmented(&long, ptime));
+        voice.tell(&fragmented(&long, ptime));
     }
 }

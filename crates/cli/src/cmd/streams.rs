@@ -66,6 +66,11 @@ pub(super) fn stream(
     };
     let options = way::receiving((address, resolved), &format);
     let (direct, control) = open_pair(&options)?;
+    flags.running.voice().detail(&format!(
+        "sockets: RTP is heard at {}, RTCP at {}, for {address}",
+        direct.local(),
+        control.local()
+    ));
     let link: Box<dyn Link> = match flags.link {
         LinkFlag::Ringed => {
             let wire = WireOptions::below(flags.timing.scheduler, &options);

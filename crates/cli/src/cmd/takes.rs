@@ -1,5 +1,6 @@
 //! Recordings that are there already: nobody loses one by a command repeated.
 
+use std::io::IsTerminal;
 use std::path::Path;
 
 use tautline_audio::DeviceSpec;
@@ -12,6 +13,12 @@ use crate::failure::Failure;
 /// holds no take, nor does a WAV without a frame, and what is no file (a pipe, `/dev/null`) is not
 /// overwritten.
 pub(crate) fn refuse_to_overwrite(spec: &DeviceSpec, overwrite: bool) -> Result<(), Failure> {
+    if matches!(spec, DeviceSpec::Standard(_)) && std::io::stdout().is_terminal() {
+        return Err(Failure::open(
+            "file:-: standard output is a terminal; pipe it into a program that takes a WAV, as in: \
+             taut recv --from … --output file:- | aplay",
+        ));
+    }
     let Some(path) = recorded_to(spec) else { return Ok(()) };
     tautline_audio::check_take(path)?;
     let holds = path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0)

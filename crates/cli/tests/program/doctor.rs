@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::common::network::{Cable, Namespace};
-use crate::common::program::{Call, Ended, call, taut, words};
+use crate::common::program::{Call, Ended, ordinary, taut, words};
 use crate::common::{Folder, Lack, beside, skipped};
 
 /// What `taut doctor --report json` finds.
@@ -51,28 +51,7 @@ fn doctor(options: &str) -> Call {
 
 /// `taut doctor` as somebody who may nothing.
 fn unprivileged(test: &str, options: &str) -> Option<Call> {
-    let line =
-        "--rtprio=0:0 --memlock=65536:65536 setpriv --reuid=65534 --regid=65534 --clear-groups";
-    let mut may = Command::new("prlimit");
-    may.args(words(line)).args([env!("CARGO_BIN_EXE_taut"), "--version"]);
-    match may.output() {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            skipped(
-                Lack::Privilege,
-                test,
-                &format!("another user cannot run taut: {}", said.trim()),
-            );
-            return None;
-        }
-        Err(why) => {
-            skipped(Lack::Package, test, &format!("prlimit of util-linux: {why}"));
-            return None;
-        }
-    }
-    let doctor = words(&format!("doctor --report json {options}"));
-    Some(call("prlimit", words(line)).and([env!("CARGO_BIN_EXE_taut")]).and(doctor))
+    ordinary(test, &format!("doctor --report json {options}"))
 }
 
 #[test]

@@ -68,6 +68,72 @@ fn the_report_file_holds_the_report() {
 }
 
 #[test]
+fn the_list_of_commands_has_the_pages_and_completions() {
+    let folder = Folder::new();
+    let help = taut(words("--help")).run().well().out;
+    for command in ["man", "completions"] {
+        let listed = |line: &&str| line.trim_start().starts_with(&format!("{command} "));
+        assert_eq!(help.lines().filter(listed).count(), 1, "{command} in {help}");
+        taut(words(&format!("{command} --out {command}"))).in_folder(folder.path()).run().well();
+    }
+    for page in ["man/taut-man.1", "man/taut-completions.1", "man/taut.1", "completions/_taut"] {
+        assert!(folder.file(page).exists(), "{page}");
+    }
+    let page = std::fs::read_to_string(folder.file("man/taut.1")).unwrap();
+    assert!(page.contains("taut\\-completions(1)"), "{page}");
+}
+
+/// What is said of a file that cannot be sent so, and the command it ends with.
+fn command_for(folder: &Folder, input: &str, options: &str) -> String {
+    let send = format!("send --to rtp://127.0.0.1:5004 --input file:{input} {options}");
+    let ended = taut(words(&send)).in_folder(folder.path()).run();
+    assert_eq!((ended.status, ended.said.len()), (Some(3), 1), "{ended:#?}");
+    let (_, command) = ended.said[0].split_once("convert it first: ").expect("a command");
+    command.to_owned()
+}
+
+/// The command that is printed makes a file that is sent as it is, and with what it was asked for.
+fn is_converted(folder: &Folder, input: &str, options: &str) -> Report {
+    let command = command_for(folder, input, options);
+    call("sh", ["-c", &command]).in_folder(folder.path()).run().well();
+    let made = command.rsplit(' ').next().unwrap();
+    let send = format!("send --to rtp://127.0.0.1:5004 --input file:{made} --duration 50ms");
+    taut(words(&format!("{send} {options} --report json"))).in_folder(folder.path()).run().report()
+}
+
+#[test]
+fn the_command_that_is_printed_converts_all_that_stands_against_a_file() {
+    let test = "the_command_that_is_printed_converts_all_that_stands_against_a_file";
+    let there = |program: &str| std::process::Command::new(program).arg("--version").output();
+    if there("sox").is_err() || there("ffmpeg").is_err() {
+        return skipped(Lack::Package, test, "there is no sox or no ffmpeg");
+    }
+    let folder = Folder::new();
+    let make = |line: &str| call("ffmpeg", words(line)).in_folder(folder.path()).run().well();
+    let noise = "-v error -f lavfi -i anoisesrc=r=12000:d=0.5 -ac 1";
+    make(&format!("{noise} -c:a pcm_s32le many.wav"));
+    make(&format!("{noise} -c:a pcm_f64le floats.wav"));
+    make(&format!("{noise} -c:a libmp3lame -ar 22050 song.mp3"));
+    for (input, options, rate, channels) in [
+        ("many.wav", "", 48_000, 1),
+        ("many.wav", "--rate 44100 --channels 2", 44_100, 2),
+        ("floats.wav", "--channels 2", 48_000, 2),
+        ("song.mp3", "", 48_000, 1),
+        ("song.mp3", "--rate 44100 --channels 2", 44_100, 2),
+    ] {
+        let report = is_converted(&folder, input, options);
+        assert_eq!(report.nanos("/rate"), rate, "{input} {options}");
+        assert_eq!(report.nanos("/channels"), channels, "{input} {options}");
+        for made in std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()) {
+            let name = made.file_stem().unwrap().to_string_lossy().into_owned();
+            if name.contains('-') {
+                std::fs::remove_file(made).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
 fn man_pages_keep_the_lines_of_examples() {
     let folder = Folder::new();
     taut(words("man --out .")).in_folder(folder.path()).run().well();

@@ -26,6 +26,7 @@ mod lies;
 mod namespaces;
 mod one_clock;
 mod pcm;
+mod pipes;
 #[cfg(feature = "pipewire")]
 mod pipewire;
 mod repair_budget;

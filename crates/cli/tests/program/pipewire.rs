@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use crate::common::desktop::{Desktop, QUANTUM, is_linked, node, ports_of};
 use crate::common::host::{mostly, timed};
-use crate::common::program::Running;
+use crate::common::program::{Running, taut, words};
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Lack, Onlooker, beside, free_udp_ports, loopback, skipped};
+use crate::common::{Folder, Lack, Onlooker, beside, free_udp_ports, loopback, skipped};
+use crate::errors::is_refused;
 
 /// Both ends of a stream of which everything is known beforehand.
 const BOTH: &str = "--latency 400ms --no-witness";
@@ -304,6 +305,20 @@ fn the_library_is_loaded_where_a_node_is_named_and_nowhere_else() {
         let recv = recv(&desktop, &loopback(), output).listening();
         assert_eq!(recv.has_loaded("libpipewire"), loads, "{output}");
     }
+}
+
+#[test]
+fn standard_error_has_our_line_alone_where_the_library_has_something_to_say() {
+    let folder = Folder::new();
+    let recv = format!("recv --output pipewire:x --from {}", loopback());
+    // No server, and no set-up of its clients, of which the library writes three lines of its own.
+    let recv = taut(words(&recv))
+        .with("PIPEWIRE_CONFIG_DIR", folder.path())
+        .with("XDG_RUNTIME_DIR", folder.path());
+    is_refused(&recv, 3, "pipewire:x: PipeWire: no context", "start it (systemctl --user start");
+    // Who asks for them has them.
+    let ended = recv.with("PIPEWIRE_DEBUG", "2").run();
+    assert!(ended.said.iter().any(|line| line.contains("pw.conf")), "{ended:#?}");
 }
 
 #[test]

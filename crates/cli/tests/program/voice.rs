@@ -1,9 +1,10 @@
 //! What a run says while it goes, and to whom: standard error, even where nobody wants a report;
 //! readers who leave.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use crate::common::program::{Running, call, taut, words};
+use crate::common::program::{Running, call, ordinary, taut, words};
 use crate::common::{Folder, Lack, PATIENT, beside, free_udp_ports, loopback, skipped};
 
 /// `taut` whose answers nobody reads: its status, and what it said.
@@ -87,13 +88,141 @@ fn a_refused_priority_is_told_once_and_at_once() {
         let line =
             format!("send --input null: --to rtp://127.0.0.1:5004 --no-witness --report {kind}");
         let Some(send) = unprivileged(test, &line) else { return };
-        let send = send.wait_for("the device's thread runs as other");
+        let send = send.wait_for("no real-time priority");
         send.signal("-INT");
         let ended = send.end().well();
-        let told = ended.said.iter().filter(|line| line.contains("device's thread")).count();
+        let told = ended.said.iter().filter(|line| line.contains("priority")).count();
         assert_eq!(told, 1, "{ended:#?}");
         assert_eq!(ended.out.contains("the device's thread runs as other"), shown, "{ended:#?}");
     }
+}
+
+/// All that an ordinary user lacks.
+const LACKS: &str = "taut: no real-time priority, no locked memory: sound may drop out under load; \
+                     `taut doctor` says how to allow it";
+/// Words of its several sentences.
+const EACH: [&str; 3] = ["memory is not locked", "witness runs without", "thread runs as other"];
+
+#[test]
+fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
+    let test = "all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again";
+    let recv = format!("recv --rate 48000 --channels 2 --output null: --from {}", loopback());
+    for line in ["send --input null: --to rtp://127.0.0.1:5004", &recv] {
+        let Some(text) = ordinary(test, &format!("{line} --duration 50ms")) else { return };
+        let ended = text.run().well();
+        let said = ended.said.iter().filter(|line| line.as_str() == LACKS).count();
+        assert_eq!(said, 1, "{ended:#?}");
+        let all = ended.said.concat() + &ended.out.replace("no receiver", "");
+        for sentence in EACH {
+            assert!(!all.contains(sentence), "{sentence}: {ended:#?}");
+        }
+        assert!(!ended.out.contains("priority"), "{ended:#?}");
+        // Scripts have each by itself.
+        let json = ordinary(test, &format!("{line} --duration 50ms --report json")).unwrap();
+        let report = json.run().report();
+        let refused = &report.0["host"]["refused"];
+        for (field, sentence) in ["locked_memory", "witness_priority", "priority"].iter().zip(EACH)
+        {
+            let told = refused[field].as_str().unwrap_or_default();
+            assert!(told.contains(sentence), "{field} in {:#}", report.0);
+            assert!(!report.notes().contains(&told), "{:#}", report.0);
+        }
+        // Who keeps standard error quiet reads it in the report.
+        let quiet = ordinary(test, &format!("{line} --duration 50ms --quiet --report text"));
+        let ended = quiet.unwrap().run().well();
+        assert!(ended.said.is_empty(), "{ended:#?}");
+        let note = LACKS.replace("taut: ", "note: ");
+        assert_eq!(ended.out.matches(&note).count(), 1, "{ended:#?}");
+    }
+}
+
+#[test]
+fn a_demo_of_three_ends_tells_once_what_the_user_lacks() {
+    let test = "a_demo_of_three_ends_tells_once_what_the_user_lacks";
+    let folder = Folder::new();
+    let out = folder.file("demo");
+    std::fs::create_dir(&out).unwrap();
+    for path in [folder.path(), &out] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
+    }
+    let Some(demo) = ordinary(test, &format!("demo --seconds 1 --out {}", out.display())) else {
+        return;
+    };
+    // Whether it comes out well is the host's affair.
+    let ended = demo.run();
+    let said = ended.said.iter().filter(|line| line.as_str() == LACKS).count();
+    assert_eq!(said, 1, "{ended:#?}");
+    for sentence in EACH {
+        assert!(!ended.out.contains(sentence), "{sentence}: {ended:#?}");
+    }
+    for name in ["sender", "receiver-1", "receiver-2"] {
+        let report = std::fs::read_to_string(out.join(format!("{name}.json"))).unwrap();
+        assert!(EACH.iter().all(|sentence| report.contains(sentence)), "{name}: {report}");
+    }
+}
+
+#[test]
+fn a_quiet_run_says_nothing_but_errors() {
+    let folder = Folder::new();
+    let recv = format!("recv --rate 48000 --channels 2 --output null: --from {}", loopback());
+    // What would be noted: how long packets are, that nobody answers, that nothing came.
+    let send = "send --input null: --rate 44100 --to rtp://127.0.0.1:5004";
+    for line in [send, &recv] {
+        for quiet in ["-q", "--quiet"] {
+            let line = format!("{line} --duration 50ms {quiet}");
+            let ended = taut(words(&line)).run().well();
+            assert!(ended.said.is_empty() && ended.out.is_empty(), "{line}: {ended:#?}");
+        }
+        let report = taut(words(&format!("{line} --duration 50ms -q --report json"))).run();
+        assert!(report.said.is_empty(), "{report:#?}");
+        report.report();
+    }
+    let ended = taut(words("demo --seconds 1 -q --out demo")).in_folder(folder.path()).run();
+    assert!(ended.out.is_empty(), "{ended:#?}");
+    // Whether it comes out well is the host's affair.
+    assert_eq!(ended.said.is_empty(), ended.status == Some(0), "{ended:#?}");
+    let wrong = taut(words("send -q --input file:missing.wav --to rtp://127.0.0.1:5004")).run();
+    assert_eq!((wrong.status, wrong.said.len()), (Some(3), 1), "{wrong:#?}");
+}
+
+#[test]
+fn a_verbose_run_tells_what_is_decided_and_what_goes_on() {
+    let _turn = beside();
+    let address = loopback();
+    let recv = format!("recv -v --output null: --from {address} --until-bye --report none");
+    let recv = taut(words(&recv)).start();
+    let send = format!("send -v --input tone:440 --to {address} --duration 1s --report none");
+    let send = taut(words(&send)).start();
+    let recv = recv.wait_for("the other end's clock is this host's, which both ends read");
+    let (sent, heard) = (send.end().well(), recv.end().well());
+    let port = address.rsplit(':').next().unwrap();
+    let sockets = format!("RTP is heard at 127.0.0.1:{port}");
+    for (ended, telling) in [
+        (&sent, ["sockets: RTP leaves from", "stream: l24", "device: tone:440", "latency: 5ms"]),
+        (&heard, [sockets.as_str(), "as its sender announces", "device: null:", "latency: 5ms"]),
+    ] {
+        for words in telling {
+            let told = ended.said.iter().filter(|line| line.contains(words)).count();
+            assert_eq!(told, 1, "{words}: {ended:#?}");
+        }
+        assert!(ended.said.iter().all(|line| line.starts_with("taut: ")), "{ended:#?}");
+    }
+    let usual = taut(words("send --input null: --to rtp://127.0.0.1:5004 --duration 50ms")).run();
+    assert!(!usual.well().said.concat().contains("sockets"));
+}
+
+#[test]
+fn what_the_command_line_says_of_the_voice_stands_before_what_the_file_says() {
+    let folder = Folder::new();
+    std::fs::write(folder.file("tautline.toml"), "quiet = true\n").unwrap();
+    let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 50ms";
+    let send = |options: &str| {
+        taut(words(&format!("{send} {options}"))).in_folder(folder.path()).run().well()
+    };
+    assert!(send("").out.is_empty());
+    assert!(send("-v").said.concat().contains("sockets"));
+    let both = taut(words("send -q -v --input null: --to rtp://127.0.0.1:5004")).run();
+    assert_eq!((both.status, both.said.len()), (Some(2), 1), "{both:#?}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::network::Namespace;
+use super::{Lack, skipped};
 
 /// Longer than anything here takes on the slowest machine; only what hangs reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,6 +42,25 @@ pub(crate) fn call<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<
         listened_to: false,
         controlled: false,
     }
+}
+
+/// `taut` as somebody who may have neither real-time priority nor locked memory; `None`, and said
+/// loudly, where another user cannot run it.
+pub(crate) fn ordinary(test: &str, line: &str) -> Option<Call> {
+    let limits = "--rtprio=0:0 --memlock=65536:65536 setpriv --reuid=65534 --regid=65534 \
+                  --clear-groups --no-new-privs";
+    let taut = env!("CARGO_BIN_EXE_taut");
+    let run = Command::new("prlimit").args(words(limits)).args([taut, "--version"]).output();
+    let why = match run {
+        Ok(output) if output.status.success() => {
+            return Some(call("prlimit", words(limits)).and([taut]).and(words(line)));
+        }
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(why) => why.to_string(),
+    };
+    let why = format!("another user cannot run taut: {why}");
+    skipped(Lack::told_by(&why), test, &why);
+    None
 }
 
 /// The words of a command line; none of them holds a space.

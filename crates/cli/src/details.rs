@@ -1,0 +1,142 @@
+//! What `--verbose` tells of a run as it goes: what has changed since it was told last.
+
+use tautline_engine::run::{KnownClock, Progress};
+use tautline_proto::time::Span;
+
+/// Packets that were missed are told at most this often.
+const MISSED_EVERY: Span = Span::from_secs(1);
+/// A latency that follows the packets is told when it moved so far.
+const MOVED: Span = Span::from_micros(100);
+
+/// What was told last.
+#[derive(Debug, Default)]
+pub(crate) struct Details {
+    begun: bool,
+    known: Option<KnownClock>,
+    link_offset: Span,
+    xruns: u64,
+    resyncs: u64,
+    missed: u64,
+    missed_told: Span,
+}
+
+impl Details {
+    /// A sentence for each thing that is new, after the time into the run.
+    pub(crate) fn news(&mut self, now: &Progress<'_>) -> Vec<String> {
+        let mut news = Vec::new();
+        if !core::mem::replace(&mut self.begun, true) {
+            let refused = now.refused.iter().flat_map(|refused| refused.each());
+            news.extend(refused.map(str::to_owned));
+            if news.is_empty() {
+                news.push("priority and locked memory are as asked for".to_owned());
+            }
+        }
+        self.clock(now, &mut news);
+        if (now.link_offset - self.link_offset).abs() >= MOVED {
+            news.push(format!("the latency that is kept is {}", now.link_offset));
+            self.link_offset = now.link_offset;
+        }
+        if now.resyncs > self.resyncs {
+            news.push(format!("placed anew (resync); {} so far", now.resyncs));
+            self.resyncs = now.resyncs;
+        }
+        if now.xruns > self.xruns {
+            news.push(format!("the device starved or was flooded (xrun); {} so far", now.xruns));
+            self.xruns = now.xruns;
+        }
+        if now.missed > self.missed && now.elapsed - self.missed_told >= MISSED_EVERY {
+            news.push(format!(
+                "{} of {} packets missed so far, {} of them late",
+                now.missed, now.packets, now.late
+            ));
+            (self.missed, self.missed_told) = (now.missed, now.elapsed);
+        }
+        let at = now.elapsed.as_millis_f64() / 1e3;
+        news.iter().map(|news| format!("{at:.3} s: {news}")).collect()
+    }
+
+    /// The other end's clock: when it comes to be known, by what, and when it is known twice or half
+    /// as well.
+    fn clock(&mut self, now: &Progress<'_>, news: &mut Vec<String>) {
+        let Some(known) = now.known else { return };
+        let told = self.known.filter(|told| {
+            let (was, is) = (told.uncertainty, known.uncertainty);
+            let alike = is == was || (is.times(2) > was && is < was.times(2));
+            told.source == known.source && alike
+        });
+        if told.is_some() {
+            return;
+        }
+        let by = match known.source {
+            "host" => "this host's, which both ends read".to_owned(),
+            "rtcp" => format!("known to ± {} by exchanges of reports", known.uncertainty),
+            kept => format!("known to ± {} by the system clocks ({kept})", known.uncertainty),
+        };
+        let trip = known.round_trip.map_or(String::new(), |trip| format!(", round trip {trip}"));
+        news.push(format!("the other end's clock is {by}{trip}"));
+        self.known = Some(known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Progress<'static> {
+        let link_offset = Span::from_millis(5);
+        Progress {
+            elapsed: Span::from_millis(millis),
+            packets: 100,
+            link_offset,
+            ..Default::default()
+        }
+    }
+
+    fn known(micros: i64) -> Option<KnownClock> {
+        let (uncertainty, trip) = (Span::from_micros(micros), Span::from_micros(300));
+        Some(KnownClock { source: "rtcp", uncertainty, round_trip: Some(trip) })
+    }
+
+    #[test]
+    fn what_is_told_once_is_not_told_again() {
+        let mut details = Details::default();
+        let begun = details.news(&at(20));
+        assert_eq!(begun.last().unwrap(), "0.020 s: the latency that is kept is 5ms");
+        assert!(details.news(&at(40)).is_empty());
+        let resync = Progress { resyncs: 1, xruns: 2, ..at(60) };
+        let told = details.news(&resync);
+        assert!(told[0].contains("resync") && told[1].contains("xrun); 2"), "{told:?}");
+        assert!(details.news(&resync).is_empty());
+    }
+
+    #[test]
+    fn a_clock_is_told_when_it_is_known_twice_as_well() {
+        let mut details = Details::default();
+        details.news(&at(0));
+        let told = |details: &mut Details, micros| {
+            details.news(&Progress { known: known(micros), ..at(20) }).concat()
+        };
+        let first = "0.020 s: the other end's clock is known to ± 100us by exchanges of reports, \
+                     round trip 300us";
+        assert_eq!(told(&mut details, 100), first);
+        assert_eq!(told(&mut details, 60), "");
+        assert!(told(&mut details, 50).contains("± 50us"));
+        assert!(told(&mut details, 100).contains("± 100us"));
+        let host = Some(KnownClock { source: "host", uncertainty: Span::ZERO, round_trip: None });
+        let beside = Progress { known: host, ..at(40) };
+        assert!(details.news(&beside).concat().contains("this host's"));
+        assert!(details.news(&beside).is_empty());
+    }
+
+    #[test]
+    fn missed_packets_are_told_once_a_second() {
+        let mut details = Details::default();
+        details.news(&at(0));
+        let lost = |millis, missed| Progress { missed, late: 1, ..at(millis) };
+        assert!(
+            details.news(&lost(1000, 3)).concat().contains("3 of 100 packets missed so far, 1")
+        );
+        assert!(details.news(&lost(1500, 4)).is_empty());
+        assert!(details.news(&lost(2000, 4)).concat().contains("4 of 100"));
+    }
+}

@@ -1,0 +1,129 @@
+//! Sound that other programs pipe in and take: standard input and output.
+
+use std::path::Path;
+
+use crate::common::program::{Call, Ended, call, taut, words};
+use crate::common::report::Report;
+use crate::common::sound::{Coding, Shape, Sound};
+use crate::common::{Folder, Lack, PATIENT, beside, loopback, skipped};
+use crate::errors::is_refused;
+
+/// A line of a shell in which `TAUT` is the built program.
+fn shell(folder: &Folder, line: &str) -> Call {
+    let line = line.replace("TAUT", env!("CARGO_BIN_EXE_taut"));
+    call("sh", ["-c", &line]).in_folder(folder.path())
+}
+
+/// What was piped into a file, whose header does not say how long it is; hound wants to know.
+fn heard(path: &Path) -> Sound {
+    let mut wav = std::fs::read(path).unwrap();
+    let data = wav.windows(4).position(|four| four == b"data").expect("samples") + 8;
+    assert_eq!(wav[data - 4..data], [0xff; 4], "the length is not known");
+    assert_eq!(wav[4..8], [0xff; 4], "nor is that of all");
+    let length = u32::try_from(wav.len()).unwrap();
+    wav[4..8].copy_from_slice(&(length - 8).to_le_bytes());
+    wav[data - 4..data].copy_from_slice(&(length - data as u32).to_le_bytes());
+    std::fs::write(path, wav).unwrap();
+    Sound::read(path)
+}
+
+/// Sends what `input`, a part of a pipeline, brings, and pipes what is heard of it into a file.
+fn carry(folder: &Folder, input: &str, format: &str) -> (Sound, Ended) {
+    let (address, patient) = (loopback(), PATIENT.join(" "));
+    let recv = format!(
+        "TAUT recv --from {address} --output file:- --until-bye --report json {patient} | \
+         cat > heard.wav"
+    );
+    let recv = shell(folder, &recv).start().listening();
+    let send = format!(
+        "{input} | TAUT send --input file:- --to {address} {format} --report none {patient}"
+    );
+    shell(folder, &send).run().well();
+    let ended = recv.end().well();
+    (heard(&folder.file("heard.wav")), ended)
+}
+
+#[test]
+fn what_is_piped_in_is_piped_out_bit_for_bit_and_the_report_beside_it() {
+    let _turn = beside();
+    for coding in [Coding::L16, Coding::L24, Coding::F32] {
+        let folder = Folder::new();
+        let sent = Sound::noise(Shape { coding, ..Shape::STEREO_24 }, 1000, 4);
+        sent.write(&folder.file("sent.wav"));
+        let format = format!("--format {}", coding.word());
+        let (heard, ended) = carry(&folder, "cat sent.wav", &format);
+        heard.is_exactly(&sent);
+        let told = ended.said.iter().filter(|line| !line.starts_with("taut: "));
+        let json: String = told.map(String::as_str).collect();
+        let report = serde_json::from_str(&json).unwrap_or_else(|why| panic!("{why}: {ended:#?}"));
+        Report(report).missed_nothing();
+    }
+}
+
+#[test]
+fn what_sox_and_ffmpeg_write_into_a_pipe_is_read_to_its_end() {
+    let test = "what_sox_and_ffmpeg_write_into_a_pipe_is_read_to_its_end";
+    let _turn = beside();
+    let folder = Folder::new();
+    let sent = Sound::noise(Shape::STEREO_24, 500, 6);
+    sent.write(&folder.file("sent.wav"));
+    for (program, line) in [
+        ("sox", "sox sent.wav -t wav - 2>/dev/null"),
+        ("ffmpeg", "ffmpeg -v error -i sent.wav -c:a pcm_s24le -f wav -"),
+        ("ffmpeg", "ffmpeg -v error -i sent.wav -c:a flac -sample_fmt s32 -f flac -"),
+    ] {
+        let there = std::process::Command::new(program).arg("--version").output();
+        if there.is_err() {
+            skipped(Lack::Package, test, &format!("there is no {program}"));
+            continue;
+        }
+        let (heard, ended) = carry(&folder, line, "");
+        heard.is_exactly(&sent);
+        assert!(!ended.said.concat().contains("cut off"), "{line}: {ended:#?}");
+    }
+}
+
+#[test]
+fn a_reader_who_leaves_ends_a_recording_in_peace() {
+    let folder = Folder::new();
+    // Without an end of its own, and without a sender: it plays silence.
+    let recv = "TAUT recv --rate 48000 --channels 2 --output file:- --report json --from";
+    let line = format!("{{ {recv} {}; echo $? > status; }} | head -c 20000 > begun", loopback());
+    let ended = shell(&folder, &line).run().well();
+    assert_eq!(std::fs::read_to_string(folder.file("status")).unwrap(), "0\n", "{ended:#?}");
+    assert_eq!(std::fs::metadata(folder.file("begun")).unwrap().len(), 20_000);
+    assert!(!ended.said.concat().contains("ipe"), "{ended:#?}");
+    assert!(ended.said.iter().any(|line| line.contains("\"role\": \"recv\"")), "{ended:#?}");
+}
+
+#[test]
+fn a_reader_who_reads_nothing_keeps_no_run_from_its_end() {
+    let folder = Folder::new();
+    // More than pipe and ring hold; the reader waits for the end of the run, and reads nothing.
+    let recv = "TAUT recv --rate 48000 --channels 2 --output file:- --duration 2s --report none";
+    let line = format!(
+        "mkfifo over; {{ {recv} --from {}; echo $? > status; echo > over; }} | cat over",
+        loopback()
+    );
+    let ended = shell(&folder, &line).run().well();
+    assert_eq!(std::fs::read_to_string(folder.file("status")).unwrap(), "0\n", "{ended:#?}");
+    let said = ended.said.concat();
+    assert!(said.contains("file:-: nobody reads it: the last of it was not written"), "{said}");
+}
+
+#[test]
+fn what_cannot_come_on_standard_input_is_refused_in_one_sentence() {
+    let folder = Folder::new();
+    let send = |options: &str| taut(words(&format!("send --to rtp://127.0.0.1:5004 {options}")));
+    let both = "both read standard input";
+    is_refused(&send("--input file:- --control"), 2, both, "leave --control out");
+    is_refused(&send("--input -"), 2, "names no kind of device", "use file:-");
+    // Nothing is there, as the tests' programs have no standard input.
+    let nothing = "nothing came on standard input";
+    is_refused(&send("--input file:-"), 3, nothing, "cat song.wav | taut send --input file:-");
+    let text = "TAUT send --to rtp://127.0.0.1:5004 --input file:-";
+    let text = shell(&folder, &format!("echo some words that are no sound | {text}"));
+    is_refused(&text, 3, "no WAV or FLAC", "ffmpeg -i - -ar 48000 -c:a pcm_s24le -f wav -");
+    let delay = taut(words("lab delay --output file:- --input null:"));
+    is_refused(&delay, 2, "file:- is for taut send and taut recv", "taut devices lists them");
+}
