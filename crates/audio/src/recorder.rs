@@ -234,17 +234,19 @@ struct Scribe {
 
 impl Scribe {
     fn run(mut self) {
-        if let Err(answer) = self.record() {
-            self.note(&answer);
+        let recorded = self.record();
+        let whole = recorded.is_ok();
+        if let Err(answer) = recorded {
+            self.notes.fail(format!("file:{}: {answer}", self.name));
         }
         let lost = self.shared.lost.load(Ordering::Relaxed) / self.channels;
-        if lost > 0 {
+        if lost > 0 && whole {
             let blame = self.worst.blame();
             self.note(&format!("{lost} frames were recorded as silence because {blame}"));
         }
         let Self { file, notes, name, .. } = self;
-        if let Err(error) = file.finish() {
-            notes.add(format!("file:{name}: {error}; what was recorded may be incomplete"));
+        if let (Err(error), true) = (file.finish(), whole) {
+            notes.fail(format!("file:{name}: {error}; what was recorded may be incomplete"));
         }
     }
 
@@ -323,10 +325,12 @@ impl Scribe {
         if self.file.has_room(samples) {
             return Ok(());
         }
-        Err("a WAV file holds no more than 4 GiB; the rest is not recorded".to_owned())
+        let answer = "a WAV file holds no more than 4 GiB, so the rest is not recorded; record in \
+                      parts, or fewer channels";
+        Err(answer.to_owned())
     }
 }
 
 fn said(error: io::Error) -> String {
-    format!("{error}; nothing more is recorded")
+    format!("{error}, so nothing more is recorded; make room, or record elsewhere")
 }
