@@ -14,6 +14,8 @@ pub struct Notes(Arc<Mutex<Book>>);
 struct Book {
     left: Vec<String>,
     prepared: Vec<(Arc<AtomicBool>, String)>,
+    /// Sentences that say what was asked for and is not done.
+    failed: Vec<String>,
 }
 
 /// By which a device's thread leaves a sentence that was prepared. Wait-free.
@@ -35,6 +37,18 @@ impl Notes {
     /// Leaves a sentence.
     pub fn add(&self, sentence: String) {
         self.book().left.push(sentence);
+    }
+
+    /// Leaves a sentence that says what was asked for and is not done.
+    pub fn fail(&self, sentence: String) {
+        let mut book = self.book();
+        book.failed.push(sentence.clone());
+        book.left.push(sentence);
+    }
+
+    /// What was asked for and is not done, all that there was.
+    pub fn failed(&self) -> Vec<String> {
+        self.book().failed.clone()
     }
 
     /// Prepares a sentence, to be left once when its occasion arises. The same again takes its place.

@@ -302,19 +302,23 @@ struct Scribe {
 
 impl Scribe {
     fn run(mut self) {
-        match self.record() {
+        let recorded = self.record();
+        let whole = recorded.is_ok();
+        match recorded {
             Ok(()) => {}
             Err(Unwritten::Deserted) => self.shared.deserted.store(true, Ordering::Relaxed),
-            Err(Unwritten::Because(answer)) => self.note(&answer),
+            Err(Unwritten::Because(answer)) => {
+                self.notes.fail(format!("file:{}: {answer}", self.name));
+            }
         }
         let lost = self.shared.lost.load(Ordering::Relaxed) / self.channels;
-        if lost > 0 {
+        if lost > 0 && whole {
             let blame = self.worst.blame(self.file.is_pipe());
             self.note(&format!("{lost} frames were recorded as silence because {blame}"));
         }
         let Self { file, notes, name, .. } = self;
-        if let Err(error) = file.finish() {
-            notes.add(format!("file:{name}: {error}; what was recorded may be incomplete"));
+        if let (Err(error), true) = (file.finish(), whole) {
+            notes.fail(format!("file:{name}: {error}; what was recorded may be incomplete"));
         }
     }
 
@@ -395,7 +399,8 @@ impl Scribe {
         if self.file.has_room(samples) {
             return Ok(());
         }
-        let answer = "a WAV file holds no more than 4 GiB; the rest is not recorded";
+        let answer = "a WAV file holds no more than 4 GiB, so the rest is not recorded; record in \
+                      parts, or fewer channels";
         Err(Unwritten::Because(answer.to_owned()))
     }
 }
@@ -413,7 +418,9 @@ impl From<io::Error> for Unwritten {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::Deserted,
-            _ => Self::Because(format!("{error}; nothing more is recorded")),
+            _ => Self::Because(format!(
+                "{error}, so nothing more is recorded; make room, or record elsewhere"
+            )),
         }
     }
 }

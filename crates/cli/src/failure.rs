@@ -27,6 +27,11 @@ impl Failure {
         Self { sentence: sentence.into(), status: 2 }
     }
 
+    /// The senders fell silent and said no goodbye.
+    pub(crate) fn silence(sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), status: 4 }
+    }
+
     /// A device or address could not be opened.
     pub(crate) fn open(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 3 }

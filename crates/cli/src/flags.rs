@@ -192,7 +192,8 @@ pub(crate) struct Recv {
     /// Record over a file that is there already
     #[arg(long)]
     pub(crate) overwrite: bool,
-    /// End when every sender has said goodbye and all is played
+    /// End when every sender has said goodbye and all is played; where one falls silent without a
+    /// goodbye, 3 s later and with exit status 4
     #[arg(long)]
     pub(crate) until_bye: bool,
     /// Who reads: the device's thread, or a wire thread

@@ -9,10 +9,13 @@ mod doctor;
 mod failure;
 mod flags;
 mod help;
+mod live;
+mod outcome;
 mod presets;
 mod redundancy;
 mod screen;
 mod show;
+mod unheard;
 mod voice;
 
 use std::process::ExitCode;

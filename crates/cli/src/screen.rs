@@ -8,6 +8,7 @@ use tautline_engine::run::Progress;
 use tautline_proto::time::Span;
 
 use crate::failure::Failure;
+use crate::live;
 use crate::voice::Voice;
 
 /// Says what went wrong, in one sentence.
@@ -87,32 +88,7 @@ impl LiveLine {
             return;
         }
         self.next.set(progress.elapsed + REDRAW);
-        let latency = match progress.latency {
-            Some((latency, uncertainty)) => {
-                let how = if progress.heard { "latency" } else { "expected" };
-                let by = progress.clock.map_or(String::new(), |clock| format!(" by {clock}"));
-                format!(
-                    "{how} {:.3} ± {:.3} ms{by}",
-                    latency.as_millis_f64(),
-                    uncertainty.as_millis_f64()
-                )
-            }
-            None if progress.elapsed > ANSWER && progress.packets > 0 => {
-                "latency not known: the peer answers no RTCP".into()
-            }
-            None => "latency not known yet".into(),
-        };
-        let auto = progress
-            .auto
-            .map_or(String::new(), |kept| format!("auto {:.1} ms, ", kept.as_millis_f64()));
-        self.bar.set_message(format!(
-            "{} {:.1} s, {} packets, {} missed, {} xruns, {auto}{latency}",
-            self.name,
-            progress.elapsed.as_millis_f64() / 1e3,
-            progress.packets,
-            progress.missed,
-            progress.xruns
-        ));
+        self.bar.set_message(live::line(self.name, progress));
     }
 }
 
@@ -137,9 +113,6 @@ impl Answers {
 /// From one drawing to the next: as fast as figures can be read.
 const REDRAW: Span = Span::from_millis(100);
 
-/// A peer that maps clocks has done so by then.
-const ANSWER: Span = Span::from_secs(2);
-
 /// Where live lines go: the terminal, or nowhere.
 pub(crate) fn target() -> ProgressDrawTarget {
     if std::io::stderr().is_terminal() {
@@ -155,6 +128,7 @@ mod tests {
     use std::sync::{Arc, Mutex, PoisonError};
 
     use indicatif::TermLike;
+    use tautline_engine::run::Peer;
 
     use super::*;
 
@@ -211,6 +185,7 @@ mod tests {
             line.show(&Progress {
                 elapsed: Span::from_millis(20 * beat),
                 packets: 20 * beat as u64,
+                peer: Peer::Here,
                 ..Progress::default()
             });
         }

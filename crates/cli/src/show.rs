@@ -7,14 +7,17 @@ use std::path::{Path, PathBuf};
 
 use tautline_audio::Notes;
 use tautline_engine::report::Report;
-use tautline_engine::run::Progress;
+use tautline_engine::run::{Peer, Progress};
 use tautline_engine::text;
+use tautline_io::clock::now;
 use tautline_proto::time::Span;
 
 use crate::details::Details;
 use crate::failure::Failure;
 use crate::flags::{ReportKind, RunFlags};
+use crate::outcome;
 use crate::screen::{self, Answers, LiveLine};
+use crate::unheard::Unheard;
 use crate::voice::Voice;
 
 /// Where the report goes as JSON, made before the run: whoever waits an hour for it must not learn
@@ -66,6 +69,8 @@ pub(crate) struct Show {
     refused: Option<Option<String>>,
     /// When the first packets were there, as a length of the run.
     packets_since: Option<Span>,
+    /// Of a receiver, until something comes.
+    unheard: Option<Unheard>,
 }
 
 impl Show {
@@ -83,6 +88,7 @@ impl Show {
             told: Vec::new(),
             refused: None,
             packets_since: None,
+            unheard: None,
         })
     }
 
@@ -99,6 +105,17 @@ impl Show {
     /// From now on tells what this device has to say.
     pub(crate) fn listen_to(&mut self, device: Notes) {
         self.device = device;
+    }
+
+    /// Asks what keeps it out, if nothing comes there.
+    pub(crate) fn wait_for(&mut self, unheard: Unheard) {
+        self.unheard = Some(unheard);
+    }
+
+    /// Nothing has come yet.
+    pub(crate) fn still_unheard(&mut self) {
+        let blame = self.unheard.as_mut().and_then(|unheard| unheard.still(now()));
+        blame.iter().for_each(|blame| self.tell(blame));
     }
 
     /// Shows how it goes, and tells what is new.
@@ -126,6 +143,9 @@ impl Show {
     pub(crate) fn on_receiving(&mut self, progress: &Progress<'_>) {
         self.on(progress);
         if progress.packets == 0 {
+            if progress.peer == Peer::Awaited {
+                self.still_unheard();
+            }
             return;
         }
         let since = *self.packets_since.get_or_insert(progress.elapsed);
@@ -148,15 +168,21 @@ impl Show {
     pub(crate) fn end(mut self, mut report: Report) -> Result<(), Failure> {
         report.notes.append(&mut self.said);
         report.notes.extend(self.device.take());
+        report.unwritten.extend(self.device.failed());
+        let mut unheard = self.unheard.take();
+        let blame = || unheard.as_mut().and_then(Unheard::blame);
+        let mut failure = outcome::judge(&mut report, blame);
         if self.kind != ReportKind::Text {
-            report.notes.iter().for_each(|note| self.tell(note));
+            let last = failure.as_ref().map(ToString::to_string);
+            let notes = report.notes.iter().filter(|note| last.as_ref() != Some(*note));
+            notes.for_each(|note| self.tell(note));
         }
         drop(self.line);
         let print = if self.aside { screen::print_aside } else { screen::print };
         let json = || report.to_json().map_err(|error| Failure::running(error.to_string()));
         // The file first: nobody may be reading what is printed.
-        if let Some(file) = self.file {
-            file.write(&json()?)?;
+        if let Some(Err(unwritten)) = self.file.map(|file| file.write(&json()?)) {
+            failure = Some(unwritten);
         }
         match self.kind {
             ReportKind::Text => {
@@ -168,10 +194,6 @@ impl Show {
             ReportKind::Json => print(&json()?),
             ReportKind::None => {}
         }
-        // Whoever asks for a stream and hears nothing of it did not get what was asked for.
-        match report.streams.iter_mut().find_map(|stream| stream.refused.take()) {
-            Some(refusal) => Err(Failure::running(refusal)),
-            None => Ok(()),
-        }
+        failure.map_or(Ok(()), Err)
     }
 }

@@ -25,7 +25,10 @@ const BEAT: Span = Span::from_millis(20);
 
 /// Listens at all of `pairs` until a sender says what its stream is, or `given_up` says so, of which
 /// it is told whether any packet has come. What comes meanwhile is dropped.
-pub fn learn(pairs: &mut [(DirectUdp, ControlSocket)], given_up: impl Fn(bool) -> bool) -> Learnt {
+pub fn learn(
+    pairs: &mut [(DirectUdp, ControlSocket)],
+    mut given_up: impl FnMut(bool) -> bool,
+) -> Learnt {
     let mut packets_since: Option<LocalTime> = None;
     while !given_up(packets_since.is_some()) {
         let sockets: Vec<&ControlSocket> = pairs.iter().map(|(_, control)| control).collect();

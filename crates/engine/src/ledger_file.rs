@@ -40,7 +40,7 @@ impl LedgerFile {
             }
             writeln!(self.out, "{line}")
         };
-        // The first failure is told at the end: the sound goes on.
+        // The first failure is told: the sound goes on.
         if let (Err(error), None) = (write(), &self.failed) {
             self.failed = Some(error);
         }
@@ -81,13 +81,18 @@ impl LedgerFile {
         self.line(SEND_HEAD, &format!("{rtp_timestamp},{}", instants.join(",")));
     }
 
+    /// What could not be written so far, in a sentence.
+    pub(crate) fn flaw(&self) -> Option<String> {
+        let (path, error) = (self.path.display(), self.failed.as_ref()?);
+        Some(format!("the ledger {path} is not whole: {error}; make room, or write it elsewhere"))
+    }
+
     /// Writes what is left. What could not be written is no reason to lose the report: it is a
     /// sentence in it.
-    pub(crate) fn finish(mut self) -> Result<(), String> {
-        let flushed = self.out.flush();
-        self.failed.map_or(flushed, Err).map_err(|error| {
-            let path = self.path.display();
-            format!("the ledger {path} is not whole: {error}; make room, or write it elsewhere")
-        })
+    pub(crate) fn finish(mut self) -> Option<String> {
+        if let (Err(error), None) = (self.out.flush(), &self.failed) {
+            self.failed = Some(error);
+        }
+        self.flaw()
     }
 }

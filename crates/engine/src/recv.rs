@@ -12,6 +12,7 @@ use tautline_proto::time::LocalTime;
 use tautline_proto::units::Channels;
 
 use crate::control::{RecvChange, Requests};
+use crate::lead::Lead;
 use crate::ledger_file::LedgerFile;
 use crate::plan::RecvPlan;
 use crate::recv_change::Changes;
@@ -78,6 +79,7 @@ impl RecvEngine {
             sum: block,
             mouth: Some(mouth),
             xruns: 0,
+            lead: Lead::NONE,
             woke: now(),
             told: LocalTime::ZERO,
         };
@@ -133,12 +135,14 @@ impl RecvEngine {
         let scheduler = running.granted.effective().to_string();
         let Self { desks, changes, hearing, device, ledger, .. } = self;
         let mut office = Office::open(desks, changes, (hearing, ledger), (device, watch));
+        let mut over = false;
         while !office.watch.is_over(stop) && !running.is_over() {
             if !office.work() {
                 continue;
             }
             progress(&office.progress());
-            if self.until_bye && office.is_over() {
+            over = self.until_bye && office.is_over();
+            if over {
                 break;
             }
         }
@@ -148,7 +152,7 @@ impl RecvEngine {
         // Its last word: there is room for it now.
         drop(process);
         office.turn();
-        Ok(office.close(ended, scheduler))
+        Ok(office.close(ended, scheduler, over))
     }
 }
 

@@ -4,6 +4,7 @@
 mod need;
 mod promise;
 mod succeeding;
+pub(crate) mod types;
 mod wishes;
 
 use rtrb::{Consumer, Producer};
@@ -30,6 +31,7 @@ use crate::own::Own;
 use crate::paths::Paths;
 use crate::pending::Pending;
 use crate::plan::{LatencyRule, StreamPlan, least_latency};
+use crate::recent::Recent;
 use crate::repairable::Repairable;
 use crate::run::{BEAT, RunError, Watch};
 use crate::rx::{Command, Incoming, RxStatus, VOLUME_RAMP};
@@ -55,20 +57,23 @@ pub(crate) struct Desk {
     arrivals: Arrivals,
     /// Whose packets are heard.
     heard: Option<u32>,
-    /// How many had come and when that was first known.
-    fresh: (u64, LocalTime),
-    /// Whether they go on coming; if not, another sender may follow, and reports before its first
-    /// packet.
-    lively: bool,
+    /// When its packets came last. Where they do not go on coming, another sender may follow, and
+    /// reports before its first packet.
+    pub(crate) recent: Recent,
     /// Answers about a sender's clock that were not believed, and its steps: of the worst of those
     /// that were heard.
     refused_exchanges: u32,
     clock_steps: u32,
     announced: Option<Announcement>,
+    /// What the device takes from a wake-up to the end of its block, where it turned out to be more
+    /// than its own buffer.
+    takes: Span,
     /// What its packets need, where it announces nothing.
     needs: Needs,
     /// Hosts that were named for sending under the name of the one heard.
     strangers: Vec<Host>,
+    /// The payload type that people were told of, of packets that are not taken for theirs.
+    other_type_told: Option<u8>,
     /// Why it is not played: it is of another shape.
     refusal: Option<String>,
     /// Whether any of it was played.
@@ -84,13 +89,6 @@ pub(crate) struct Desk {
     /// Whether packets had the time to be repaired.
     repairable: Repairable,
 }
-
-/// A sender without packets for so long may be followed by another: as long as the receiver machine
-/// waits, and a report of its status.
-const QUIET: Span = Span::from_millis(50);
-
-/// A sender without packets for so long is gone, even if its goodbye never came.
-const GONE: Span = Span::from_secs(3);
 
 /// Lines that wait for the books: a quarter of a second of such packets, a dozen times what one beat
 /// brings, and of the shortest, which may come all the same, three times.
@@ -170,11 +168,12 @@ pub(crate) fn connect(
         heard: None,
         refused_exchanges: 0,
         clock_steps: 0,
-        fresh: (0, LocalTime::ZERO),
-        lively: false,
+        recent: Recent::NONE,
         announced: None,
+        takes: Span::ZERO,
         needs: Needs::of(ring, LocalTime::ZERO),
         strangers: Vec::new(),
+        other_type_told: None,
         refusal: None,
         played: false,
         number,
@@ -239,8 +238,10 @@ impl Desk {
             self.arrivals.stand(standing(&status), |from, to| watch.witness.overlaps(from, to));
             self.left = status.said_goodbye;
             self.follow_source(&status, device, watch);
+            self.follow_device(&status, device, watch);
             self.follow_need(&status);
             self.note_stranger(&status, watch);
+            self.note_other_type(&status, watch);
             self.note_reach(&status, watch);
         }
         self.adapt();
@@ -293,7 +294,7 @@ impl Desk {
     /// Whether the stream is over: its sender said goodbye, or was heard and is silent for so long
     /// that its goodbye must have been lost.
     pub(crate) fn is_over(&self, now: LocalTime) -> bool {
-        self.left || (self.fresh.0 > 0 && now - self.fresh.1 > GONE)
+        self.left || self.recent.is_gone(now)
     }
 
     fn measure(&mut self, mut ledger: Option<&mut LedgerFile>, hearing: &Hearing) {
@@ -337,7 +338,7 @@ impl Desk {
 
     /// Whose reports alone count: the one's whose packets come.
     fn speaker(&self) -> Option<u32> {
-        self.heard.filter(|_| self.lively && !self.left)
+        self.heard.filter(|_| self.recent.is_lively() && !self.left)
     }
 
     /// Takes what the session counted of the one that is heard, which it forgets with a goodbye.

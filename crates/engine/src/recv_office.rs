@@ -10,10 +10,11 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use crate::ledger_file::LedgerFile;
 use crate::machine;
+use crate::recent::Recent;
 use crate::recv_change::Changes;
 use crate::recv_desk::Desk;
-use crate::report::Report;
-use crate::run::{KnownClock, Progress, Watch};
+use crate::report::{End, Report, Stream};
+use crate::run::{KnownClock, Peer, Progress, Watch};
 use crate::sound::Hearing;
 
 /// What the ordinary thread of a receiver works with.
@@ -81,6 +82,10 @@ impl Office {
             desk.turn((device, watch), ledger.as_mut(), hearing);
         }
         hearing.forget();
+        // The sound goes on without it.
+        if let Some(flaw) = ledger.as_ref().and_then(LedgerFile::flaw) {
+            watch.note(flaw);
+        }
     }
 
     /// Everything once, for every desk.
@@ -114,9 +119,11 @@ impl Office {
         let elapsed = now() - self.watch.began;
         let (notes, refused) = (&self.watch.notes, Some(&self.watch.refused));
         let mut progress = Progress { elapsed, notes, refused, ..Progress::default() };
+        let mut seen = false;
         for desk in &self.desks {
             progress.link_offset = progress.link_offset.max(desk.link_offset);
             let Some(status) = &desk.books.status else { continue };
+            seen = true;
             progress.packets += status.counters.received;
             progress.missed += status.counters.lost + status.counters.late;
             progress.late += status.counters.late;
@@ -136,19 +143,35 @@ impl Office {
                 progress.clock = kept.then(|| clock.source.name());
             }
         }
+        if seen {
+            progress.peer = self.peer();
+        }
         progress
     }
 
-    /// Says goodbye to all, and reports.
-    pub(crate) fn close(mut self, ended: LocalTime, scheduler: String) -> Report {
+    /// How it stands with the senders.
+    fn peer(&self) -> Peer {
+        let sounded = self.desks.iter().map(|desk| &desk.recent).filter(|recent| recent.any());
+        let silences = sounded.clone().filter_map(Recent::silent);
+        match (sounded.count(), silences.clone().min()) {
+            (0, _) => Peer::Awaited,
+            (_, None) => Peer::Here,
+            (of, Some(since)) => Peer::Silent { since, silent: silences.count(), of },
+        }
+    }
+
+    /// Says goodbye to all, and reports. `over`: it ended as all streams had.
+    pub(crate) fn close(mut self, ended: LocalTime, scheduler: String, over: bool) -> Report {
         for desk in &mut self.desks {
             desk.finish(&self.watch, self.ledger.as_mut(), &self.hearing);
         }
         let Self { desks, changes, ledger, mut watch, .. } = self;
-        if let Some(Err(flaw)) = ledger.map(LedgerFile::finish) {
-            watch.note(flaw);
-        }
-        let playing = desks.iter().map(|desk| desk.report(&mut watch.notes));
+        let unwritten: Vec<_> = ledger.and_then(LedgerFile::finish).into_iter().collect();
+        unwritten.iter().for_each(|flaw| watch.note(flaw.clone()));
+        let playing = desks.iter().map(|desk| {
+            let ended = over.then_some(if desk.left { End::Goodbye } else { End::Silence });
+            Stream { ended, ..desk.report(&mut watch.notes) }
+        });
         let mut streams: Vec<_> = playing.collect();
         streams.extend(changes.closed());
         Report {
@@ -157,6 +180,7 @@ impl Office {
             duration_ns: (ended - watch.began).as_nanos(),
             streams,
             host: machine::host(scheduler, watch.witness.book().total(), watch.refused),
+            unwritten,
             notes: watch.notes,
         }
     }

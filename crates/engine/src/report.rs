@@ -19,8 +19,21 @@ pub struct Report {
     pub streams: Vec<Stream>,
     /// The machine.
     pub host: Host,
+    /// What was to be written and is not whole, such as a ledger or a recording on a full disk: a
+    /// sentence each, also among the notes.
+    pub unwritten: Vec<String>,
     /// What a reader should know before believing the figures, a sentence each.
     pub notes: Vec<String>,
+}
+
+/// How a stream ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum End {
+    /// Its sender said goodbye.
+    Goodbye,
+    /// Its sender fell silent and said nothing.
+    Silence,
 }
 
 /// One stream.
@@ -34,9 +47,12 @@ pub struct Stream {
     pub channels: usize,
     /// `l16`, `l24` or `f32`.
     pub format: &'static str,
-    /// Why none of it was played, in a sentence with the mend: it is of another rate or has other
-    /// channels than this end was set up for. Absent where something was, and at a sender.
+    /// Why none of it was played, in a sentence with the mend: it is of another rate, has other
+    /// channels or comes with another payload type than this end was set up for. Absent where
+    /// something was, and at a sender.
     pub refused: Option<String>,
+    /// How it ended, where the run ended with it (`--until-bye`).
+    pub ended: Option<End>,
     /// Audio time in one packet.
     pub ptime_ns: i64,
     /// Capture to DAC.

@@ -170,6 +170,29 @@ impl Watch {
     }
 }
 
+/// How it stands with the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Peer {
+    /// It is too early to say.
+    #[default]
+    Unknown,
+    /// It is there.
+    Here,
+    /// A receiver: no packet has come yet.
+    Awaited,
+    /// A receiver: nothing has come for so long, in whole seconds, of so many streams that sounded.
+    Silent {
+        /// The shortest of their silences.
+        since: Span,
+        /// How many are silent.
+        silent: usize,
+        /// Of how many that sounded.
+        of: usize,
+    },
+    /// A sender: no receiver whose word counts answers.
+    Nobody,
+}
+
 /// How a run goes, for people while it runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress<'a> {
@@ -197,6 +220,8 @@ pub struct Progress<'a> {
     pub auto: Option<Span>,
     /// The latency that is promised or kept at present, by whatever rule; of several, the longest.
     pub link_offset: Span,
+    /// The other end.
+    pub peer: Peer,
     /// The sentences that the report will begin with, those so far: each stays, more may follow.
     pub notes: &'a [String],
     /// What the system refused: all of it, from the first time on.

@@ -17,13 +17,14 @@ use tautline_proto::endpoint::{Arrived, Author, Endpoint, Ways};
 use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::ledger::Passage;
 use tautline_proto::placement::Basis;
-use tautline_proto::receiver::{Accepted, Counters, PullTimes, Receiver, Stranger};
+use tautline_proto::receiver::{Accepted, Counters, OtherType, PullTimes, Receiver, Stranger};
 use tautline_proto::session::Receiving;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::unannounced::Need;
 use tautline_proto::units::{Channels, Ppm};
 
+use crate::lead::Lead;
 use crate::paths::Paths;
 use crate::select::{PATIENCE, Select};
 use crate::sound::{Mouth, PacketTap, Voices};
@@ -40,6 +41,8 @@ pub(crate) enum Command {
     Captured(Author, u32, WallTime),
     /// Another latency.
     LinkOffset(Span),
+    /// What the device takes, as it turned out.
+    Ring(Span),
     /// The sender says what its stream is: its packets are not measured.
     Announced(u32),
     /// Whether packets whose sender announces nothing raise the latency.
@@ -86,6 +89,10 @@ pub(crate) struct RxStatus {
     pub(crate) out_of_reach: bool,
     /// See [`Receiver::need`].
     pub(crate) need: Option<Need>,
+    /// See [`Lead::kept`].
+    pub(crate) lead: Option<Span>,
+    /// See [`Receiver::other_type`].
+    pub(crate) other_type: Option<OtherType>,
 }
 
 /// One stream on its way to the device.
@@ -122,6 +129,7 @@ impl Incoming {
                 Command::Captured(author, timestamp, wall) => {
                     self.receiver.observe_report(author, timestamp, wall);
                 }
+                Command::Ring(ring) => self.receiver.set_ring(ring),
                 Command::LinkOffset(link_offset) => self.receiver.set_link_offset(link_offset),
                 Command::Announced(ssrc) => self.receiver.hear_announcement(ssrc),
                 Command::Raises(raises) => self.receiver.set_raises(raises),
@@ -200,7 +208,7 @@ impl Incoming {
         at - self.loud >= PAUSE_LENGTH
     }
 
-    fn tell(&mut self, at: LocalTime, xruns: u64, basis: Option<Basis>) {
+    fn tell(&mut self, at: LocalTime, (xruns, lead): (u64, Option<Span>), basis: Option<Basis>) {
         let receiver = &self.receiver;
         let rate = receiver.format().rate;
         let receiving = receiver.source().map(|source| Receiving {
@@ -233,6 +241,8 @@ impl Incoming {
             drift: receiver.drift(),
             out_of_reach: receiver.is_out_of_reach(),
             need: receiver.need(),
+            lead,
+            other_type: receiver.other_type(),
         };
         // The newest status is in the next one too, so a full ring loses nothing: when something
         // went wrong is kept until it is told.
@@ -250,7 +260,7 @@ impl Incoming {
     /// The last word of a stream that the mix has given back.
     pub(crate) fn tell_last(&mut self, at: LocalTime, xruns: u64) {
         let basis = self.receiver.placement().due(at).map(|due| due.basis);
-        self.tell(at, xruns, basis);
+        self.tell(at, (xruns, None), basis);
     }
 
     /// The gain that the stream is to have now.
@@ -326,6 +336,7 @@ pub(crate) struct Mixer {
     /// Says whose sound the sum is, where a card listens.
     pub(crate) mouth: Option<Mouth>,
     pub(crate) xruns: u64,
+    pub(crate) lead: Lead,
     /// When the device woke last.
     pub(crate) woke: LocalTime,
     pub(crate) told: LocalTime,
@@ -435,7 +446,7 @@ impl Mixer {
         let heirs = self.succession.heirs.iter_mut().flatten().map(|heir| &mut heir.input);
         for input in self.inputs.iter_mut().chain(heirs) {
             let basis = input.receiver.placement().due(at).map(|due| due.basis);
-            input.tell(at, self.xruns, basis);
+            input.tell(at, (self.xruns, self.lead.kept()), basis);
         }
     }
 }
@@ -452,6 +463,7 @@ impl Process for Mixer {
             }
         }
         self.woke = cycle.now;
+        self.lead.wake(cycle.playback.meets - cycle.now);
         self.play(&mut cycle.playback, cycle.now, cycle.clock);
         let written = now();
         self.passages.written(written, &mut self.inputs, &mut self.succession);

@@ -194,15 +194,15 @@ impl SendEngine {
         desk.talk.leave();
         desk.note_refusals(&mut watch);
         let stream = desk.report();
-        if let Some(Err(flaw)) = desk.ledger.map(LedgerFile::finish) {
-            watch.note(flaw);
-        }
+        let unwritten: Vec<_> = desk.ledger.and_then(LedgerFile::finish).into_iter().collect();
+        unwritten.iter().for_each(|flaw| watch.note(flaw.clone()));
         Ok(Report {
             schema: 1,
             role: "send",
             duration_ns: (ended - watch.began).as_nanos(),
             streams: vec![stream],
             host: machine::host(scheduler, watch.witness.book().total(), watch.refused),
+            unwritten,
             notes: watch.notes,
         })
     }

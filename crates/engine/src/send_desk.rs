@@ -23,7 +23,7 @@ use crate::ledger_file::LedgerFile;
 
 use crate::plan::{kept_latency, least_latency};
 use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
-use crate::run::{KnownClock, Progress, Watch};
+use crate::run::{KnownClock, Peer, Progress, Watch};
 use crate::session::{Talk, author};
 use crate::summary::{format_name, round_trip};
 use crate::twice::Twice;
@@ -31,6 +31,13 @@ use crate::tx::{Command, TxStatus};
 
 /// Receivers remembered for the report.
 pub(crate) const RECEIVERS: usize = 64;
+
+/// A receiver has reported by then: reports of ours follow each other within half a second.
+const ANSWER: Span = Span::from_secs(2);
+
+/// A receiver that says nothing for so long is gone: twice the time between the reports of one that
+/// keeps to RFC 3550 (§6.2: 5 s, and half as much again by chance).
+const FALLEN_SILENT: Span = Span::from_secs(15);
 
 /// More latency by this much is told at once, less with the next report.
 const NEWS: Span = Span::from_micros(200);
@@ -45,6 +52,8 @@ pub(crate) struct Heard {
     block: Option<ReportBlock>,
     effective: Option<Effective>,
     clock: Option<ClockMapping>,
+    /// When it said something last.
+    said: LocalTime,
     /// Whether it said goodbye.
     left: bool,
     lacked: Option<LossReport>,
@@ -133,8 +142,8 @@ impl Desk {
     pub(crate) fn note_latency(&self, watch: &mut Watch) {
         let Promise { link_offset, packing_age, .. } = self.plan;
         let likewise = self.plan.likewise();
-        if link_offset < likewise {
-            let kept = kept_latency(link_offset, likewise);
+        let kept = kept_latency(link_offset, likewise);
+        if kept > link_offset {
             watch.note(format!(
                 "packets are up to {packing_age} old when they leave, so a receiver with the periods \
                  of this end keeps {kept} and not the {link_offset} that are promised; use --latency \
@@ -216,6 +225,10 @@ impl Desk {
         if self.last.clock != clock {
             // Whoever goes by the same clock, or did, is to know at once.
             self.talk.session.hasten();
+        }
+        // The sound goes on without it.
+        if let Some(flaw) = self.ledger.as_ref().and_then(LedgerFile::flaw) {
+            watch.note(flaw);
         }
         self.note_networks(watch);
         self.take_up();
@@ -311,8 +324,19 @@ impl Desk {
             heard: false,
             auto: self.plan.as_needed.then_some(self.plan.link_offset),
             link_offset: self.plan.link_offset,
+            peer: self.peer(now() - watch.began, now()),
             notes: &watch.notes,
             refused: Some(&watch.refused),
+        }
+    }
+
+    /// How it stands with the receivers, so long after the beginning.
+    fn peer(&self, elapsed: Span, now: LocalTime) -> Peer {
+        let answers = |heard: &&Heard| !heard.left && now - heard.said < FALLEN_SILENT;
+        match self.believed().any(|heard| answers(&heard)) {
+            true => Peer::Here,
+            false if elapsed < ANSWER => Peer::Unknown,
+            false => Peer::Nobody,
         }
     }
 
@@ -326,6 +350,7 @@ impl Desk {
             channels: format.channels.count(),
             format: format_name(format.sample),
             refused: None,
+            ended: None,
             ptime_ns: format.ptime().as_nanos(),
             latency: Latency {
                 configured_ns: link_offset.as_nanos(),
@@ -384,6 +409,7 @@ fn hear(receivers: &mut Vec<Heard>, (host, worth): (Host, Worth), event: Event) 
     let heard = &mut receivers[index];
     heard.host = host;
     heard.ask.set_worth(worth);
+    heard.said = now();
     heard.left = matches!(event, Event::Left { .. });
     match event {
         Event::Mapped { mapping, .. } => heard.clock = Some(mapping),
@@ -414,6 +440,7 @@ fn make_room(receivers: &mut Vec<Heard>, ssrc: u32, (host, worth): (Host, Worth)
         block: None,
         effective: None,
         clock: None,
+        said: LocalTime::ZERO,
         left: false,
         lacked: None,
         twice: Twice::default(),

@@ -17,6 +17,7 @@ use tautline_proto::wrap;
 use crate::books::Books;
 use crate::distribution::Distribution;
 use crate::plan::{LatencyRule, repair_latency};
+use crate::recv_desk::types;
 use crate::report::{
     Auto, Clock, Counters, CurvePoint, Gaps, InvalidCount, Latency, NotFound, Repair, StageSummary,
     Stream, WorstPacket,
@@ -115,7 +116,8 @@ impl Received<'_> {
             rate: format.rate.hertz(),
             channels: format.channels.count(),
             format: format_name(format.sample),
-            refused: None,
+            refused: self.other_type(),
+            ended: None,
             ptime_ns: format.ptime().as_nanos(),
             latency: self.latency(format),
             stages: self.stages(),
@@ -295,6 +297,14 @@ impl Received<'_> {
             .collect()
     }
 
+    /// Why nothing was played, where all that came had another payload type.
+    fn other_type(&self) -> Option<String> {
+        let nothing = |status: &&RxStatus| status.counters.received == 0;
+        let came = self.books.status.as_ref().filter(nothing)?.other_type;
+        let came = came.filter(|came| came.packets >= types::FEW)?;
+        Some(types::sentence(self.address, self.config, came))
+    }
+
     /// What became of a latency that follows arrivals, in a sentence.
     fn told_auto(&self) -> Option<String> {
         let Journal { before, first, least, greatest, rises, falls, .. } = *self.arrivals.journal();
@@ -314,10 +324,7 @@ impl Received<'_> {
     fn note(&self, notes: &mut Vec<String>) {
         let Some(status) = &self.books.status else { return };
         if status.counters.received == 0 {
-            return notes.push(format!(
-                "nothing was received at {}; is the sender running and sending here?",
-                self.address
-            ));
+            return;
         }
         if self.refusal.is_some() {
             return;
@@ -358,14 +365,8 @@ impl Received<'_> {
                 unfound, status.counters.received
             ));
         }
-        let said = status.counters.invalid[Invalid::PayloadType { got: 0 }.index()];
-        if said > status.counters.received {
-            notes.push(format!(
-                "{}: {said} packets had another payload type; give --format, --payload-type or the \
-                 sender's .sdp",
-                self.address
-            ));
-        }
+        let came = status.other_type.filter(|came| came.packets > status.counters.received);
+        notes.extend(came.map(|came| types::sentence(self.address, self.config, came)));
     }
 }
 

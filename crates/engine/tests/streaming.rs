@@ -65,6 +65,31 @@ impl Link for Through {
     }
 }
 
+/// A card that says when a block meets its converter, and that this is later than its buffer holds.
+struct Slow(Box<dyn Process>);
+
+impl Process for Slow {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        cycle.playback.meets += Span::from_millis(30);
+        self.0.process(cycle)
+    }
+}
+
+#[test]
+fn a_device_that_takes_longer_than_its_buffer_holds_is_told_with_the_latency_that_will_do() {
+    steady(|| {
+        let slow = |process| Box::new(Slow(process)) as Box<dyn Process>;
+        let (report, _) = Road::default().run(slow, |_| {});
+        // 1 ms in packets, 2 ms in the card's buffer and 30 ms behind it, 1 ms for the way.
+        let told = |note: &&String| note.contains("takes 32") || note.contains("takes 31.9");
+        let note = report.notes.iter().find(told).unwrap_or_else(|| panic!("{:#?}", report.notes));
+        assert!(note.contains("so 20ms is too little and most packets will be late"), "{note}");
+        let enough = note.split("--latency ").nth(1).and_then(|rest| rest.split("ms").next());
+        let enough: f64 = enough.unwrap().parse().unwrap();
+        assert!((33.0..=34.0).contains(&enough), "{note}");
+    });
+}
+
 #[test]
 fn lost_packets_are_counted_and_the_others_are_heard() {
     steady(|| {

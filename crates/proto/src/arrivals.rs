@@ -55,6 +55,8 @@ pub struct Arrivals {
     repair: Span,
     /// How far the resampler looks ahead.
     look_ahead: Span,
+    /// What the device takes beyond its own buffer.
+    beyond: Span,
     /// Whether transits are reckoned from the mapped clock of the sender.
     mapped: Option<bool>,
     /// Late packets of which it is not known yet whether the device starved meanwhile.
@@ -81,6 +83,7 @@ impl Arrivals {
             causes: Causes::new(schedule(&config, takes)),
             repair: Span::ZERO,
             look_ahead: Span::ZERO,
+            beyond: Span::ZERO,
             mapped: None,
             fresh: Vec::new(),
             unjudged: Vec::new(),
@@ -96,6 +99,12 @@ impl Arrivals {
         self.lay_out();
     }
 
+    /// The device takes so much more than its own buffer, as it turned out.
+    pub fn set_beyond(&mut self, beyond: Span) {
+        self.beyond = beyond;
+        self.lay_out();
+    }
+
     /// The link offset, which is `offset` as long as nothing is measured.
     pub fn start_at(&mut self, offset: Span) -> Span {
         self.depth.start_at(offset);
@@ -103,7 +112,7 @@ impl Arrivals {
     }
 
     fn lay_out(&mut self) {
-        let Limits { takes, least } = limits(&self.config, self.look_ahead);
+        let Limits { takes, least } = limits(&self.config, self.look_ahead + self.beyond);
         self.depth.set_device(takes, least);
         self.advice.set_device(takes, least);
         self.causes.set_schedule(schedule(&self.config, takes));
@@ -189,7 +198,7 @@ impl Arrivals {
     /// The least latency at which all that packets carry can still repair, on a network that takes
     /// no time; `None` where they carry nothing.
     pub fn repair_takes(&self) -> Option<Span> {
-        let least = limits(&self.config, self.look_ahead).least;
+        let least = limits(&self.config, self.look_ahead + self.beyond).least;
         (self.repair > Span::ZERO).then(|| least + self.repair)
     }
 

@@ -6,6 +6,7 @@
 
 mod config;
 mod need;
+mod others;
 mod outcome;
 mod pull;
 mod repair;
@@ -28,6 +29,8 @@ use crate::wire::rtp::{Invalid, Packet};
 
 pub use config::{PayloadTypes, ReceiverConfig};
 use need::Measuring;
+pub use others::OtherType;
+use others::OtherTypes;
 pub use outcome::{Accepted, Counters, PullTimes, Pulled, Received, Resync, Stranger};
 use turns::{Slot, Turns};
 
@@ -73,6 +76,7 @@ pub struct Receiver {
     tail_concealed: u64,
     counters: Counters,
     stranger: Option<Stranger>,
+    others: OtherTypes,
 }
 
 /// The longest latency that a renderer has room for.
@@ -109,6 +113,7 @@ impl Receiver {
             measuring: None,
             counters: Counters::default(),
             stranger: None,
+            others: OtherTypes::new(),
             format: config.format,
             source: None,
             clock: None,
@@ -130,6 +135,11 @@ impl Receiver {
         // A sender that moved was one until it was followed.
         let own = |from| self.source.as_ref().is_some_and(|source| source.ways().has(from));
         self.stranger.filter(|stranger| !own(stranger.from))
+    }
+
+    /// The payload type that most of the packets had which were not taken for theirs.
+    pub fn other_type(&self) -> Option<OtherType> {
+        self.others.most()
     }
 
     /// What did not come, before any repair.
@@ -254,6 +264,9 @@ impl Receiver {
             Ok((packet, measure)) => self.admit(packet, measure, arrived, rebuilt),
             Err(reason) => {
                 self.counters.invalid[reason.index()] += 1;
+                if let Invalid::PayloadType { got } = reason {
+                    self.others.count(got);
+                }
                 Received::Invalid(reason)
             }
         }

@@ -54,6 +54,11 @@ impl Unannounced {
         Self { takes, packet: Span::ZERO, occasions: [None; Self::OFTEN] }
     }
 
+    /// The device takes so long, as it turned out: packets are measured anew.
+    pub fn set_takes(&mut self, takes: Span) {
+        *self = Self::new(takes);
+    }
+
     /// Another sender is heard.
     pub fn forget(&mut self) {
         *self = Self::new(self.takes);
@@ -109,7 +114,7 @@ impl Unannounced {
 }
 
 /// Up to whole tenths of a millisecond, for people to read.
-fn tenths(span: Span) -> Span {
+pub fn tenths(span: Span) -> Span {
     const TENTH: i64 = 100_000;
     Span::from_nanos(span.as_nanos().saturating_add(TENTH - 1).div_euclid(TENTH) * TENTH)
 }

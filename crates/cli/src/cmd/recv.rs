@@ -27,6 +27,7 @@ use crate::failure::Failure;
 use crate::flags::{Recv, ReportKind};
 use crate::screen::Answers;
 use crate::show::Show;
+use crate::unheard::Unheard;
 
 pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     super::takes::refuse_to_overwrite(&flags.output, flags.overwrite)?;
@@ -48,6 +49,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     if matches!(flags.output, DeviceSpec::Standard(_)) {
         show.leave_output_to_the_sound();
     }
+    show.wait_for(Unheard::at(from.iter().map(|(_, resolved)| resolved), now()));
     let shape = Arc::<OnceLock<_>>::default();
     let requests = match flags.running.control {
         true => Some(take_changes(flags, &shape, (show.answers(), stop.clone()))?),
@@ -55,7 +57,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     };
     let until = flags.running.duration.map(|duration| now() + duration);
     let over = || stop.is_requested() || until.is_some_and(|until| now() >= until);
-    let announced = announced(flags, &from, over)?;
+    let announced = announced(flags, &from, (&mut show, &over))?;
     let Layout { format, device, map } = match announced {
         Some(announced) => {
             check_told(flags, &announced.format)?;
@@ -153,7 +155,7 @@ fn tell_details(
 fn announced(
     flags: &Recv,
     from: &[(&Address, Resolved)],
-    over: impl Fn() -> bool,
+    (show, over): (&mut Show, &dyn Fn() -> bool),
 ) -> Result<Option<Announcement>, Failure> {
     if knows_shape(flags, from) {
         return Ok(None);
@@ -163,7 +165,13 @@ fn announced(
         .map(|(address, resolved)| Ok(open_pair(&way::reception(address, resolved))?))
         .collect::<Result<Vec<_>, Failure>>()?;
     tell_listening(flags);
-    match learn(&mut pairs, |_| over()) {
+    let given_up = |any: bool| {
+        if !any {
+            show.still_unheard();
+        }
+        over()
+    };
+    match learn(&mut pairs, given_up) {
         Learnt::Announced(announcement) => Ok(Some(announcement)),
         Learnt::Unannounced => {
             flags.running.voice().tell(

@@ -3,7 +3,7 @@
 use tautline_audio::DeviceSpec;
 use tautline_engine::address::{Address, Resolved};
 use tautline_engine::plan::{
-    DEFAULT_LATENCY, LatencyRule, StreamPlan, kept_latency, least_latency,
+    DEFAULT_LATENCY, LatencyRule, StreamPlan, enough_latency, kept_latency, least_latency,
 };
 use tautline_engine::way;
 use tautline_io::link::Link;
@@ -105,10 +105,11 @@ pub(super) fn latency(
     match flags.timing.latency {
         Some(Latency::Kept(latency)) if latency < least => Err(Failure::usage(format!(
             "--latency {latency} is less than packets of {} and {} periods of {} frames take; use \
-             --latency {least} or more, shorter packets at the sender or a shorter {}",
+             --latency {} or more, shorter packets at the sender or a shorter {}",
             format.ptime(),
             device.periods,
             device.period,
+            enough_latency(least),
             match flags.output {
                 DeviceSpec::Jack(_) => "period of the JACK server (jackd -p)",
                 _ => "--period",

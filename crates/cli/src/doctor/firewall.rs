@@ -12,8 +12,17 @@ mod walk;
 
 use walk::{Chain, Packet, Read, fates};
 
-/// Where `taut`'s examples receive: RTP, and RTCP above.
-const PORTS: [u16; 2] = [5004, 5005];
+/// What a receiver waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    /// The UDP ports of RTP and RTCP.
+    pub(crate) ports: [u16; 2],
+    /// By IPv6 or not; `None` for both, of which most use IPv4.
+    pub(crate) v6: Option<bool>,
+}
+
+/// Where `taut`'s examples receive.
+const USUAL: Awaited = Awaited { ports: [5004, 5005], v6: None };
 const CHECK: &str = "firewall";
 
 /// What could be learned of the rules.
@@ -32,7 +41,29 @@ enum Rules {
 }
 
 pub(super) fn check(root: &Root) -> Finding {
-    judge(&read(root))
+    judge(&read(root), USUAL)
+}
+
+/// What may keep out what a receiver waits for, with the mend; `None` where nothing is known to.
+pub(super) fn blame(root: &Root, awaited: &[Awaited]) -> Option<String> {
+    let rules = read(root);
+    let found: Vec<_> = awaited.iter().map(|awaited| judge(&rules, *awaited)).collect();
+    let mended = found.iter().find_map(|found| Some((&found.what, found.mend()?)));
+    if let Some((what, mend)) = mended {
+        return Some(format!(
+            "the firewall here keeps it out, as {what}; let it in by {mend} (`taut doctor` looks \
+             for more)"
+        ));
+    }
+    match rules {
+        Rules::Hidden => Some("a firewall may drop it: `sudo taut doctor` looks".into()),
+        // Nothing says that there is one.
+        Rules::NoProgram => None,
+        _ => {
+            let doubted = found.iter().any(|found| found.verdict == Verdict::Unknown);
+            doubted.then(|| "a firewall may drop it: `taut doctor` looks".into())
+        }
+    }
 }
 
 fn read(root: &Root) -> Rules {
@@ -54,7 +85,8 @@ fn read(root: &Root) -> Rules {
 /// What nft says where the kernel was built without, or did not load, the netlink of netfilter.
 const NO_NETFILTER: &str = "Protocol not supported";
 
-fn judge(rules: &Rules) -> Finding {
+fn judge(rules: &Rules, awaited: Awaited) -> Finding {
+    let [rtp, rtcp] = awaited.ports;
     let unknown = |what: &str, look: &str| {
         let why = "one that drops UDP lets nothing be heard";
         Finding::of(Verdict::Unknown, CHECK, what, why).seen_by(look)
@@ -68,14 +100,21 @@ fn judge(rules: &Rules) -> Finding {
         Rules::Nft(text) => {
             let text = sets::resolved(text);
             let mend = |chain: &str| {
-                format!("sudo nft insert rule {chain} udp dport '{{ 5004, 5005 }}' accept")
+                format!("sudo nft insert rule {chain} udp dport '{{ {rtp}, {rtcp} }}' accept")
             };
-            judge_chains(&nft::chains(&text), nft::read, "sudo nft list ruleset", mend)
+            let read = (nft::read as Read, "sudo nft list ruleset");
+            judge_chains(&nft::chains(&text), read, awaited, mend)
         }
         Rules::Iptables(text) => {
-            let mend =
-                |_: &str| "sudo iptables -I INPUT -p udp --dport 5004:5005 -j ACCEPT".to_owned();
-            judge_chains(&iptables::chains(text), iptables::read, "sudo iptables-save", mend)
+            let mend = |_: &str| {
+                let ports = match rtp.checked_add(1) == Some(rtcp) {
+                    true => format!("--dport {rtp}:{rtcp}"),
+                    false => format!("-m multiport --dports {rtp},{rtcp}"),
+                };
+                format!("sudo iptables -I INPUT -p udp {ports} -j ACCEPT")
+            };
+            let read = (iptables::read as Read, "sudo iptables-save");
+            judge_chains(&iptables::chains(text), read, awaited, mend)
         }
     }
 }
@@ -83,12 +122,14 @@ fn judge(rules: &Rules) -> Finding {
 /// Every chain that the kernel sends a packet to may refuse it, of IPv4 first, which most use.
 fn judge_chains(
     chains: &[Chain<'_>],
-    read: Read,
-    look: &str,
+    (read, look): (Read, &str),
+    awaited: Awaited,
     mend: impl Fn(&str) -> String,
 ) -> Finding {
     let begins = || chains.iter().filter(|chain| chain.begins.is_some());
-    for v6 in [false, true] {
+    let Awaited { ports, v6: family } = awaited;
+    let [rtp, rtcp] = ports;
+    for v6 in [false, true].into_iter().filter(|v6| family.is_none_or(|family| family == *v6)) {
         let concerned = begins().filter(|chain| match chain.table.split(' ').next() {
             Some("inet") => true,
             Some("ip6") => v6,
@@ -98,10 +139,10 @@ fn judge_chains(
         let mut doubted = None;
         for chain in concerned {
             let name = format!("{} {}", chain.table, chain.name);
-            let all = PORTS.map(|port| fates(chains, chain, Packet { v6, port }, read));
+            let all = ports.map(|port| fates(chains, chain, Packet { v6, port }, read));
             let refused = all.map(|fates| fates.refused && !fates.accepted);
             if refused.contains(&true) {
-                return refusal(&name, refused, v6).mended_by(mend(&name));
+                return refusal(&name, (ports, refused), v6).mended_by(mend(&name));
             }
             if all.iter().any(|fates| fates.refused) {
                 doubted = Some(name);
@@ -109,8 +150,8 @@ fn judge_chains(
         }
         if let Some(name) = doubted {
             let what = format!(
-                "whether {name} lets UDP 5004 and 5005 in depends on more than is read here, such \
-                 as who sends, or the interface"
+                "whether {name} lets UDP {rtp} and {rtcp} in depends on more than is read here, \
+                 such as who sends, or the interface"
             );
             let why = "what it drops is not heard";
             return Finding::of(Verdict::Unknown, CHECK, what, why).seen_by(look);
@@ -118,16 +159,16 @@ fn judge_chains(
     }
     match begins().next() {
         None => Finding::fine(CHECK, "no firewall drops what comes in"),
-        Some(_) => Finding::fine(CHECK, "the firewall lets UDP 5004 and 5005 in"),
+        Some(_) => Finding::fine(CHECK, format!("the firewall lets UDP {rtp} and {rtcp} in")),
     }
 }
 
-/// `refused` goes with [`PORTS`].
-fn refusal(chain: &str, refused: [bool; 2], v6: bool) -> Finding {
+/// `refused` goes with the ports.
+fn refusal(chain: &str, ([rtp, rtcp], refused): ([u16; 2], [bool; 2]), v6: bool) -> Finding {
     let ports = match refused {
-        [true, true] => "5004 and 5005",
-        [true, false] => "5004",
-        _ => "5005",
+        [true, true] => format!("{rtp} and {rtcp}"),
+        [true, false] => rtp.to_string(),
+        _ => rtcp.to_string(),
     };
     let (verdict, of, why) = if v6 {
         (

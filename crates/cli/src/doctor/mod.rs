@@ -25,6 +25,7 @@ mod stalls;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 
+pub(crate) use firewall::Awaited;
 use root::Root;
 
 /// What a finding comes to.
@@ -135,6 +136,13 @@ pub(crate) fn examine(asked: &Asked) -> Vec<Finding> {
         found.iter_mut().for_each(as_root);
     }
     found
+}
+
+/// What of this machine's firewall may keep out what a receiver waits for, in a sentence with the mend.
+pub(crate) fn firewall_keeps_out(awaited: &[Awaited]) -> Option<String> {
+    let root = Root::system();
+    let blame = firewall::blame(&root, awaited)?;
+    Some(if privileges::is_root(&root) { blame.replace("sudo ", "") } else { blame })
 }
 
 /// Who is root needs no `sudo`, and may have none.

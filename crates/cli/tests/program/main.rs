@@ -33,6 +33,7 @@ mod repair_budget;
 mod repaired;
 mod scripts;
 mod several;
+mod silence;
 mod strangers;
 mod verdicts;
 mod voice;

@@ -50,6 +50,8 @@ fn status(millis: i64, (late, lost, xruns): (u64, u64, u64)) -> RxStatus {
         drift: None,
         out_of_reach: false,
         need: None,
+        lead: None,
+        other_type: None,
     }
 }
 

@@ -31,6 +31,11 @@ impl Needs {
         Self { ring, since, newest: None, told: None }
     }
 
+    /// The device takes so long, as it turned out.
+    pub(super) fn set_ring(&mut self, ring: Span) {
+        self.ring = ring;
+    }
+
     /// Of the next sender.
     pub(super) fn forget(&mut self, since: LocalTime) {
         *self = Self::of(self.ring, since);

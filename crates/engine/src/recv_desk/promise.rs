@@ -8,9 +8,14 @@ use tautline_proto::time::Span;
 use tautline_proto::wire::rtcp::Announcement;
 
 use super::Desk;
-use crate::plan::{LatencyRule, kept_latency, least_latency, repair_latency};
+use crate::plan::{
+    LatencyRule, enough_latency, kept_latency, least_latency, leaves_no_way, repair_latency,
+};
 use crate::run::Watch;
 use crate::rx::{Command, RxStatus};
+
+/// A lead that is longer than was reckoned with by less than this is none: clocks, rounding.
+const WORTH_TELLING: Span = Span::from_micros(250);
 
 impl Desk {
     /// What the sender says of its stream against what was set up here. Tells whether the device's
@@ -37,7 +42,7 @@ impl Desk {
             return self.commands.push(Command::Mute(true)).is_ok();
         }
         self.refusal = None;
-        let least = least_latency(announcement.packing_age, device);
+        let least = self.least(announcement.packing_age, device);
         let promised = announcement.link_offset;
         self.arrivals.announce(announcement.packing_age);
         let wanted = match self.rule {
@@ -49,6 +54,33 @@ impl Desk {
         self.link_offset = wanted.min(self.longest);
         self.commands.push(Command::Mute(false)).is_ok()
             && self.commands.push(Command::LinkOffset(self.link_offset)).is_ok()
+    }
+
+    /// The least latency at which packets so old when they leave can be played here.
+    pub(super) fn least(&self, packing_age: Span, device: &Settings) -> Span {
+        packing_age + least_latency(Span::ZERO, device).max(self.takes)
+    }
+
+    /// Takes what the device says of itself now that it runs, and what that comes to.
+    pub(super) fn follow_device(
+        &mut self,
+        status: &RxStatus,
+        device: &Settings,
+        watch: &mut Watch,
+    ) {
+        let Some(lead) = status.lead else { return };
+        let (ring, period) = (self.least(Span::ZERO, device), device.rate.span_of(device.period));
+        let takes = lead + period;
+        if takes <= ring + WORTH_TELLING || self.commands.push(Command::Ring(takes)).is_err() {
+            return;
+        }
+        self.takes = takes;
+        self.needs.set_ring(takes);
+        self.arrivals.set_beyond(takes - least_latency(Span::ZERO, device));
+        if let Some(announcement) = self.announced {
+            // What cannot be handed down now, the next report brings again.
+            self.announced = self.follow(announcement, device, watch).then_some(announcement);
+        }
     }
 
     /// Says once if the latency here has no time for all that packets carry.
@@ -94,13 +126,18 @@ impl Desk {
     ) {
         let Announcement { packing_age, link_offset, .. } = announcement;
         let (device, address) = (least - *packing_age, &self.address);
-        if wanted < least {
+        let short = match self.rule {
+            LatencyRule::Chosen => leaves_no_way(wanted, least),
+            LatencyRule::Sender | LatencyRule::Arrivals => wanted < least,
+        };
+        if short {
+            let (enough, most) = (enough_latency(least), if wanted < least { "most " } else { "" });
             watch.note(format!(
                 "{address}: packets are up to {packing_age} old when they leave and the device here \
-                 takes {device}, so {wanted} is too little and most will be late; use --latency \
-                 {least} or more, or shorter periods at both ends"
+                 takes {device}, so {wanted} is too little and {most}packets will be late; use \
+                 --latency {enough} or more, or shorter periods at both ends"
             ));
-        } else if self.rule == LatencyRule::Sender && *link_offset < least {
+        } else if self.rule == LatencyRule::Sender && wanted > *link_offset {
             watch.note(format!(
                 "{address} promises {link_offset} but packets are up to {packing_age} old when they \
                  leave and the device here takes {device}; it runs at {wanted}"

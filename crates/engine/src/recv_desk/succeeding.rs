@@ -4,7 +4,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Author;
 use tautline_proto::wire::rtcp::Announcement;
 
-use super::{Desk, QUIET};
+use super::Desk;
 use crate::run::Watch;
 use crate::rx::{Command, RxStatus};
 
@@ -17,12 +17,9 @@ impl Desk {
         device: &Settings,
         watch: &mut Watch,
     ) {
-        let received = status.counters.received;
-        if received != self.fresh.0 {
-            self.fresh = (received, status.at);
-        }
-        let lively = received > 0 && status.at - self.fresh.1 < QUIET;
-        let again = lively && !core::mem::replace(&mut self.lively, lively);
+        let before = self.recent.is_lively();
+        self.recent.look(status.counters.received, status.at);
+        let again = self.recent.is_lively() && !before;
         let heard = status.receiving.map(|receiving| receiving.ssrc);
         let guarded = heard.filter(|_| !self.left).map(|ssrc| (ssrc, status.ways));
         self.talk.session.set_heard(guarded);

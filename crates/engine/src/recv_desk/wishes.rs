@@ -5,7 +5,7 @@ use tautline_proto::device::Settings;
 use super::Desk;
 use crate::control::{Answer, Wanted};
 use crate::own::{BUSY, Own};
-use crate::plan::{LatencyRule, kept_latency, least_latency};
+use crate::plan::{LatencyRule, kept_latency};
 use crate::rx::Command;
 
 impl Desk {
@@ -13,7 +13,7 @@ impl Desk {
     pub(crate) fn set_latency(&mut self, wanted: Wanted, device: &Settings) -> Answer {
         let packing_age = self.announced.map(|announced| announced.packing_age);
         let packing_age = packing_age.or(self.needs.packet());
-        let least = least_latency(packing_age.unwrap_or(self.config.format.ptime()), device);
+        let least = self.least(packing_age.unwrap_or(self.config.format.ptime()), device);
         let promised = self.announced.map_or(self.link_offset, |announced| announced.link_offset);
         let (rule, link_offset) = match wanted {
             Wanted::Chosen(latency) if latency < least => {

@@ -122,6 +122,7 @@ impl World {
             passages: Passages::with_capacity(16),
             mouth: None,
             xruns: 0,
+            lead: crate::lead::Lead::NONE,
             woke: LocalTime::ZERO,
             told: LocalTime::ZERO,
         };

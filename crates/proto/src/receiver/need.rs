@@ -21,10 +21,21 @@ impl Receiver {
     /// Measures packets whose sender announces nothing, for a device with a ring of this length. With
     /// `raises` the latency becomes what they need, up to [`Receiver::longest_link_offset`].
     pub fn measure_unannounced(&mut self, ring: Span, raises: bool) {
-        // No stranger's card has the clock of ours: its sound is resampled sooner or later.
-        let look_ahead = Frames::from_len(self.config.resampler.half());
-        let packets = Unannounced::new(ring + self.format.rate.span_of(look_ahead));
+        let packets = Unannounced::new(ring + self.look_ahead());
         self.measuring = Some(Measuring { packets, need: None, announced: None, raises });
+    }
+
+    /// The device's ring turned out to be as long as this.
+    pub fn set_ring(&mut self, ring: Span) {
+        let takes = ring + self.look_ahead();
+        if let Some(measuring) = &mut self.measuring {
+            measuring.packets.set_takes(takes);
+        }
+    }
+
+    /// No stranger's card has the clock of ours: its sound is resampled sooner or later.
+    fn look_ahead(&self) -> Span {
+        self.format.rate.span_of(Frames::from_len(self.config.resampler.half()))
     }
 
     /// Whether the latency becomes what packets need.

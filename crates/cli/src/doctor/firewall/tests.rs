@@ -9,12 +9,12 @@ fn nft(policy: &str, rules: &str) -> Rules {
 }
 
 fn verdict(rules: &Rules) -> Verdict {
-    judge(rules).verdict
+    judge(rules, USUAL).verdict
 }
 
 #[test]
 fn a_chain_that_drops_input_spoils_unless_a_rule_lets_both_ports_in() {
-    let found = judge(&nft("drop", "tcp dport 5004-5005 accept"));
+    let found = judge(&nft("drop", "tcp dport 5004-5005 accept"), USUAL);
     assert_eq!(found.verdict, Verdict::Spoils);
     let mend = "sudo nft insert rule inet filter input udp dport '{ 5004, 5005 }' accept";
     assert_eq!(found.mend(), Some(mend));

@@ -5,10 +5,11 @@ use serde_json::Value;
 use super::program::Ended;
 
 impl Ended {
-    /// The report on standard output, of a run that did what it was asked for.
+    /// The report on standard output, of a run that did what it was asked for. A goodbye may be lost
+    /// on the way: whether it came is for those to ask who ask for it.
     #[track_caller]
     pub(crate) fn report(self) -> Report {
-        let ended = self.well();
+        let ended = if self.status == Some(4) { self } else { self.well() };
         match serde_json::from_str(&ended.out) {
             Ok(value) => Report(value),
             Err(error) => panic!("{error}: {ended:#?}"),

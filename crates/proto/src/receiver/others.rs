@@ -1,0 +1,63 @@
+//! Packets that a receiver does not take for their payload type: which of them comes most.
+
+/// A payload type that is not the stream's, and how many packets came with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtherType {
+    /// Of RTP: 0 to 127.
+    pub payload_type: u8,
+    /// How many.
+    pub packets: u64,
+}
+
+/// Counts them. For the device's thread: one step each.
+#[derive(Debug)]
+pub(super) struct OtherTypes {
+    counts: Box<[u64; Self::TYPES]>,
+    most: Option<u8>,
+}
+
+impl OtherTypes {
+    const TYPES: usize = 128;
+
+    /// None has come yet. Allocates; nothing later does.
+    pub(super) fn new() -> Self {
+        Self { counts: Box::new([0; Self::TYPES]), most: None }
+    }
+
+    pub(super) fn count(&mut self, payload_type: u8) {
+        // Reports that came to the UDP port of the packets look like these (RFC 5761 §4).
+        if (64..96).contains(&payload_type) {
+            return;
+        }
+        let Some(count) = self.counts.get_mut(usize::from(payload_type)) else { return };
+        *count += 1;
+        let count = *count;
+        if self.most().is_none_or(|most| count > most.packets) {
+            self.most = Some(payload_type);
+        }
+    }
+
+    /// The one that came most.
+    pub(super) fn most(&self) -> Option<OtherType> {
+        let payload_type = self.most?;
+        let packets = *self.counts.get(usize::from(payload_type))?;
+        Some(OtherType { payload_type, packets })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_type_that_comes_most_is_named_and_reports_are_none() {
+        let mut others = OtherTypes::new();
+        assert_eq!(others.most(), None);
+        for payload_type in [72, 72, 72, 13, 97, 97, 72, 127] {
+            others.count(payload_type);
+        }
+        assert_eq!(others.most(), Some(OtherType { payload_type: 97, packets: 2 }));
+        (0..2).for_each(|_| others.count(13));
+        assert_eq!(others.most(), Some(OtherType { payload_type: 13, packets: 3 }));
+    }
+}
