@@ -169,7 +169,7 @@ impl Servo {
                 if self.is_calm(seconds) && error.abs() * 2.0 <= tolerance {
                     self.mode = Mode::Landing;
                 }
-                let pull = (Self::STIFFNESS * error).clamp(-Self::PULL, Self::PULL);
+                let pull = self.drift.leave_room(Self::STIFFNESS * error, Self::PULL);
                 Step::from_ppm((self.drift.rate + pull) * 1e6)
             }
         }
@@ -264,10 +264,21 @@ struct Drift {
     passed: Frames,
     /// For how long the rate has been the most there is, in seconds.
     at_its_end: f64,
+    /// How far what was due last was beside what was expected and is by now, in seconds.
+    behind: f64,
+    /// What jumps have led the rate astray by, and what they are yet to: the loop's own answer to them.
+    astray: [f64; 2],
 }
 
 impl Drift {
-    const UNKNOWN: Self = Self { expected: None, rate: 0.0, passed: Frames::ZERO, at_its_end: 0.0 };
+    const UNKNOWN: Self = Self {
+        expected: None,
+        rate: 0.0,
+        passed: Frames::ZERO,
+        at_its_end: 0.0,
+        behind: 0.0,
+        astray: [0.0; 2],
+    };
     /// Natural frequency of the loop in radians per second, critically damped: a drift that changes
     /// by 100 ppm is behind by 100 ppm ÷ (e · ω) = 46 µs at most and is caught up with in seconds; a
     /// mapping that moves by 10 µs moves the drift by 3 ppm.
@@ -279,6 +290,12 @@ impl Drift {
     /// What is due moved at once by more than this: the clocks were mapped anew, which says nothing
     /// of the drift. In seconds: twice what a card of 500 ppm is behind by in the beginning.
     const JUMP: f64 = 500e-6;
+    /// What moved by less than this within a block did not jump: cards' instants jitter.
+    const JITTER: f64 = 50e-6;
+    /// What a drift may change by at once, to be followed without the pitch being off by a cent...
+    const SUDDEN: f64 = 300e-6;
+    /// ... of which it stays this far away: 577.8 ppm, and 8 for the noise.
+    const MOST_OFF: f64 = 570e-6;
 
     fn observe(&mut self, due: MediaPoint, skipped: Frames, frame: f64) {
         let elapsed = self.passed + skipped;
@@ -290,17 +307,35 @@ impl Drift {
         let advance = (elapsed.count() as f64 * self.rate * FineFrames::ONE as f64) as i64;
         let expected = expected + FineFrames::from(elapsed) + FineFrames::from_parts(advance);
         let behind = (due - expected).as_f64() * frame;
-        if behind.abs() > Self::JUMP {
-            self.expected = Some(due);
-            return;
-        }
         let seconds = elapsed.count() as f64 * frame;
         let gain = (Self::OMEGA * seconds).min(0.5);
+        let [now, next] = &mut self.astray;
+        *now += (*next - *now) * gain;
+        *next -= *next * gain;
+        if behind.abs() > Self::JUMP {
+            (self.expected, self.behind) = (Some(due), 0.0);
+            return;
+        }
+        let jumped = behind - self.behind;
+        if jumped.abs() > Self::JITTER {
+            self.astray[1] += Self::OMEGA * jumped;
+        }
+        self.behind = behind * (1.0 - 2.0 * gain);
         let pulled = behind / frame * FineFrames::ONE as f64 * 2.0 * gain;
         self.expected = Some(expected + FineFrames::from_parts(pulled as i64));
         self.rate += Self::OMEGA * gain * behind;
         self.rate = self.rate.clamp(-Self::MOST, Self::MOST);
         self.at_its_end = if self.is_at_its_end() { self.at_its_end + seconds } else { 0.0 };
+    }
+
+    /// What is left of a pull, so that the pitch is never off by a cent: that is the pull, what the
+    /// drift has changed by and is not learnt yet, and what jumps have led it astray by, which would not
+    /// be there had nothing jumped. A quarter of `most` is always left.
+    fn leave_room(&self, pull: f64, most: f64) -> f64 {
+        let (room, least) = (Self::MOST_OFF - Self::SUDDEN, most / 4.0);
+        let above = (room - self.astray[0]).clamp(least, most);
+        let below = (room + self.astray[0]).clamp(least, most);
+        pull.clamp(-below, above)
     }
 
     fn is_at_its_end(&self) -> bool {

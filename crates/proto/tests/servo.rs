@@ -2,6 +2,7 @@
 //! by the steps that the servo answers with.
 
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 use tautline_proto::servo::{Observation, Servo};
 use tautline_proto::time::{FineFrames, Frames, MediaPoint, MediaTime, Span};
 use tautline_proto::units::Rate;
@@ -192,30 +193,71 @@ fn another_latency_teaches_no_drift() {
     assert!(card.error().abs() < Span::from_micros(1), "{}", card.error());
 }
 
+/// A cent, in parts per million: the twelve-hundredth root of two, less one.
+const CENT: f64 = 577.79;
+
+/// The most that the pitch is off from that of the sender, in parts per million, while the card runs
+/// at each of `drifts` beside `steady` for ten seconds. With each of them the clocks are mapped anew,
+/// by the next of `jumps` in microseconds. What is due is misread by up to `noise` microseconds.
+fn off_by(steady: f64, drifts: &[f64], jumps: &[i64], noise: i64) -> f64 {
+    let mut card = Card::new(Span::from_micros(300));
+    card.blocks(20, steady);
+    let (mut random, mut most) = (3_u32, 0.0_f64);
+    for (drift, jump) in drifts.iter().zip(jumps.iter().cycle()) {
+        let drift = steady + drift;
+        card.due = RATE.point_after(card.due.frame, Span::from_micros(*jump));
+        for _ in 0..10_000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            card.block(drift, Span::from_micros(i64::from(random >> 16) * noise / 65_536));
+            most = most.max((card.steps[card.steps.len() - 1] - drift).abs());
+        }
+    }
+    most
+}
+
+#[test]
+fn a_jump_against_a_drift_that_turns_bends_the_pitch_by_less_than_a_cent() {
+    // What a search found to be the worst: 594 ppm before the pull left room for what is learnt.
+    let (drifts, jumps) = ([149.2, -149.7, 147.6], [491, 499, 697]);
+    for noise in 0..20 {
+        let off = off_by(-216.6, &drifts, &jumps, noise);
+        assert!(off < CENT, "{off} ppm, noise {noise} us");
+    }
+}
+
+/// Forty cases, where a search does not ask for more; those that failed once are tried first.
+fn search() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let kept = FileFailurePersistence::Direct("tests/servo.proptest-regressions");
+    ProptestConfig {
+        cases: asked.unwrap_or(40),
+        failure_persistence: Some(Box::new(kept)),
+        ..ProptestConfig::default()
+    }
+}
+
+/// Of any size, and as often of nearly that from which on a jump teaches the servo nothing, which does
+/// the most.
+fn jump() -> impl Strategy<Value = i64> {
+    prop_oneof![2 => -900..900_i64, 1 => -500..-480_i64, 1 => 480..500_i64]
+}
+
+/// Of any size, and as often nearly the greatest.
+fn drift() -> impl Strategy<Value = f64> {
+    prop_oneof![1 => -150.0..150.0_f64, 1 => -150.0..-148.0_f64, 1 => 148.0..150.0_f64]
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(search())]
     #[test]
     fn the_pitch_is_never_off_by_a_cent(
         steady in -350.0..350.0_f64,
-        drifts in proptest::collection::vec(-150.0..150.0_f64, 1..4),
-        jumps in proptest::collection::vec(-900..900_i64, 1..4),
+        drifts in proptest::collection::vec(drift(), 1..4),
+        jumps in proptest::collection::vec(jump(), 1..4),
         noise in 0..20_i64,
     ) {
-        let mut card = Card::new(Span::from_micros(300));
-        card.blocks(20, steady);
-        let mut random = 3_u32;
-        for (drift, jump) in drifts.into_iter().zip(jumps.into_iter().cycle()) {
-            let drift = steady + drift;
-            // The clocks are mapped anew, and the card begins to run at another rate.
-            card.due = RATE.point_after(card.due.frame, Span::from_micros(jump));
-            for _ in 0..10_000 {
-                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                card.block(drift, Span::from_micros(i64::from(random >> 16) * noise / 65_536));
-                // Of the sender's pitch; a cent is 578 ppm.
-                let off = (card.steps[card.steps.len() - 1] - drift).abs();
-                prop_assert!(off < 578.0, "{drift}: {off}");
-            }
-        }
+        let off = off_by(steady, &drifts, &jumps, noise);
+        prop_assert!(off < CENT, "{off}");
     }
 }
 
