@@ -18,6 +18,8 @@ struct Card {
     place: MediaPoint,
     tolerance: Span,
     strays: Span,
+    precision: Option<Span>,
+    looks_ahead: bool,
     /// Whether both cards are known to go by one clock.
     one_clock: bool,
     /// The step of each block so far, less one, in parts per million.
@@ -38,6 +40,8 @@ impl Card {
             place: start,
             tolerance,
             strays: tolerance,
+            precision: None,
+            looks_ahead: true,
             one_clock: false,
             steps: Vec::new(),
         }
@@ -51,6 +55,8 @@ impl Card {
             place: self.place,
             tolerance: self.tolerance,
             strays: self.strays,
+            precision: self.precision,
+            looks_ahead: self.looks_ahead,
             frames: Frames::new(PERIOD),
             skipped: Frames::ZERO,
             one_clock: self.one_clock,
@@ -259,6 +265,56 @@ proptest! {
         let off = off_by(steady, &drifts, &jumps, noise);
         prop_assert!(off < CENT, "{off}");
     }
+}
+
+/// Plays ten minutes from a place that is `beside` what is due, which is known to 200 µs at first and to
+/// 5 µs after ten seconds, and whose instants wander by `wander` within five seconds. Says how often the
+/// place was moved.
+fn moves(card: &mut Card, beside: i64, wander: f64) -> usize {
+    let micros = Span::from_micros;
+    card.due = RATE.point_after(card.due.frame, micros(beside));
+    for block in 0..600_000_i64 {
+        card.precision = Some(micros(if block < 10_000 { 200 } else { 5 }));
+        let wander = (block as f64 / 800.0).sin() * wander * 1e3;
+        card.block(0.0, Span::from_nanos(wander as i64));
+    }
+    let moves = |step: &f64| *step != 0.0;
+    card.steps.windows(2).filter(|two| !moves(&two[0]) && moves(&two[1])).count()
+}
+
+#[test]
+fn a_place_found_before_the_clocks_were_known_is_corrected_once_however_instants_wander() {
+    for beside in [-180, -67, 67, 180] {
+        for wander in [0.0, 30.0] {
+            let mut card = Card::new(Span::from_micros(250));
+            let told = format!("{beside} us, wandering by {wander} us");
+            assert_eq!(moves(&mut card, beside, wander), 1, "{told}");
+            let left = card.error().abs();
+            assert!(left <= Span::from_micros(21), "{told}: {left}");
+            assert!(card.servo.copies() && card.place.fraction == 0, "{told}");
+            assert!(card.steps.iter().all(|step| step.abs() <= 200.0), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_place_that_is_right_is_not_moved_however_instants_wander() {
+    for (beside, wander) in [(0, 50.0), (20, 50.0), (-35, 0.0)] {
+        let mut card = Card::new(Span::from_micros(250));
+        assert_eq!(moves(&mut card, beside, wander), 0, "{beside} us, wandering by {wander} us");
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_gone_over_to_is_said_to_be_wrong_until_it_was_moved() {
+    let mut card = Card::new(Span::from_micros(250));
+    card.looks_ahead = false;
+    assert_eq!(moves(&mut card, 67, 0.0), 0);
+    assert!(card.servo.is_misplaced());
+    card.place = card.due;
+    card.servo.moved();
+    card.blocks(30, 0.0);
+    assert!(!card.servo.is_misplaced());
 }
 
 #[test]
