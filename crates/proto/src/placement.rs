@@ -36,6 +36,9 @@ pub struct Due {
     pub point: MediaPoint,
     /// How far the answer may be from the truth, either way.
     pub uncertainty: Span,
+    /// How far the answer may still move as the clocks become known better; `None` where it does not
+    /// rest on them.
+    pub precision: Option<Span>,
     /// What it rests on.
     pub basis: Basis,
     /// What it can be held against.
@@ -185,14 +188,13 @@ impl Placement {
         if let Some(due) = self.due_by_one_clock(meets) {
             return Some(due);
         }
-        let cards = Cards::Apart;
-        if let Some((frame, since, uncertainty)) = self.mapped(meets) {
-            let point = self.rate.point_after(frame, since);
-            return Some(Due { point, uncertainty, basis: Basis::Clock, cards });
+        if let Some(due) = self.due_by_clock(meets) {
+            return Some(due);
         }
         let captured = self.arrivals.mapping()?.wall(meets) + -self.link_offset;
         let point = self.rate.point_after(MediaTime::ZERO, captured - WallTime::from_unix_nanos(0));
-        Some(Due { point, uncertainty: self.arrivals.spread(), basis: Basis::Arrival, cards })
+        let (uncertainty, precision) = (self.arrivals.spread(), None);
+        Some(Due { point, uncertainty, precision, basis: Basis::Arrival, cards: Cards::Apart })
     }
 
     /// What is due at `meets` where both cards go by one clock, which needs one host: by the newest
@@ -204,16 +206,18 @@ impl Placement {
         let since = clock.wall(meets) + -self.link_offset - captured;
         let cards = if since < Self::SEEN { Cards::OneClock } else { Cards::Unseen };
         let point = self.rate.point_after(frame, self.media_clock.nominal(since));
-        Some(Due { point, uncertainty: clock.uncertainty, basis: Basis::Clock, cards })
+        let (uncertainty, precision) = (clock.uncertainty, Some(clock.precision));
+        Some(Due { point, uncertainty, precision, basis: Basis::Clock, cards })
     }
 
-    /// What is due at `meets`: a frame, how long after it at the nominal rate, and how sure that is;
-    /// `None` where the sender's clock is not known, or not any more.
-    fn mapped(&self, meets: LocalTime) -> Option<(MediaTime, Span, Span)> {
+    /// What is due at `meets` by the sender's clock; `None` where that is not known, or not any more.
+    fn due_by_clock(&self, meets: LocalTime) -> Option<Due> {
         let clock = self.clock?;
         let uncertainty = clock.uncertainty_at(meets)?;
+        let precision = clock.precision_at(meets);
         let (frame, since) = self.media_clock.media(clock.wall(meets) + -self.link_offset)?;
-        Some((frame, since, uncertainty))
+        let point = self.rate.point_after(frame, since);
+        Some(Due { point, uncertainty, precision, basis: Basis::Clock, cards: Cards::Apart })
     }
 
     /// The time of a frame by the nominal rate, as if it were a clock of the sender's.

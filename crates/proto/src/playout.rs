@@ -122,6 +122,12 @@ impl Playout {
         }
     }
 
+    /// Whether the frame so many after the cursor is there.
+    pub fn has(&self, ahead: Frames) -> bool {
+        let there = |cursor: MediaTime| self.filled[self.slot(cursor + ahead)] == 1;
+        ahead < self.capacity() && self.cursor.is_some_and(there)
+    }
+
     /// Frames of those missing in whose place the sound before went on, since the beginning.
     pub const fn concealed(&self) -> u64 {
         self.concealer.concealed()

@@ -154,6 +154,12 @@ impl Renderer {
         (new && away.parts().abs() > FineFrames::ONE) || self.servo.is_beside()
     }
 
+    /// Whether the place was found while the clocks were not known well, and cannot be gone over to by
+    /// resampling.
+    pub(crate) fn is_misplaced(&self) -> bool {
+        self.servo.is_misplaced()
+    }
+
     /// Chooses the step for a block of `frames`, after the card played `skipped` frames of its own.
     pub(crate) fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames) {
         let Some(place) = self.place() else { return };
@@ -167,6 +173,8 @@ impl Renderer {
             place,
             tolerance: due.tolerance(self.frame),
             strays: due.strays(self.frame),
+            precision: due.precision,
+            looks_ahead: self.playout.has(frames + Frames::from_len(self.resampler.half())),
             frames,
             skipped,
             one_clock: due.cards != Cards::Apart,

@@ -7,7 +7,8 @@
 //! what is played to nothing. Once the drift is known, only the pull is heard: a third of a cent.
 //!
 //! It begins by copying: where both ends share one clock nothing is resampled, and what is played is
-//! what was sent, bit for bit. It follows once the error has left what the clocks cannot tell apart,
+//! what was sent, bit for bit. A place that was found while the clocks were not known well is corrected
+//! once they are, by whole frames, and copied from there on. It follows once the error has left what the clocks cannot tell apart,
 //! or has strayed further than one clock can seem to, with the drift that it has learnt meanwhile;
 //! and it lands on whole frames again where no drift is left. Where it is *known* that both cards go
 //! by one clock, no error makes it follow: frames are copied, and what stays beside is jumped to.
@@ -24,6 +25,9 @@ enum Mode {
     Copying,
     /// The place follows what is due.
     Following,
+    /// The place goes this far, in parts of a frame, to be copied from there on: it was found while
+    /// the clocks were not known well, and now they are.
+    Correcting(i64),
     /// The place goes to the nearest whole frame, to be copied from there on.
     Landing,
 }
@@ -39,6 +43,11 @@ pub struct Observation {
     pub tolerance: Span,
     /// How far what is due may stray in the long run, if the two clocks are one.
     pub strays: Span,
+    /// How far what is due may still move as the clocks become known better; `None` where it does not
+    /// rest on them.
+    pub precision: Option<Span>,
+    /// Whether the frames are there that resampling takes beyond those of the block.
+    pub looks_ahead: bool,
     /// Frames of the card in the block.
     pub frames: Frames,
     /// Frames that the card played of its own since the block before.
@@ -56,6 +65,8 @@ pub struct Servo {
     mode: Mode,
     drift: Drift,
     watch: Watch,
+    /// Whether the place is to be corrected, and not by resampling.
+    misplaced: bool,
     /// Whether the last observation was of cards of one clock.
     one_clock: bool,
     /// The drift, smoothed over [`Self::CALM`], and for how long it has been followed, in seconds.
@@ -85,6 +96,7 @@ impl Servo {
             mode: Mode::Copying,
             drift: Drift::UNKNOWN,
             watch: Watch::NEW,
+            misplaced: false,
             one_clock: false,
             calm: (0.0, 0.0),
         }
@@ -131,7 +143,10 @@ impl Servo {
 
     /// The place was moved at once: how far it strays is counted from there.
     pub fn moved(&mut self) {
-        self.watch = Watch::NEW;
+        (self.watch, self.misplaced) = (Watch::NEW, false);
+        if let Mode::Correcting(_) = self.mode {
+            self.mode = Mode::Landing;
+        }
     }
 
     /// What is due was moved by `span` on purpose, as another latency was chosen: that is no drift.
@@ -143,7 +158,8 @@ impl Servo {
 
     /// The step for the coming block.
     pub fn step(&mut self, observed: &Observation) -> Step {
-        let Observation { due, place, tolerance, strays, frames, skipped, one_clock } = *observed;
+        let Observation { due, place, tolerance, strays, frames, skipped, one_clock, .. } =
+            *observed;
         self.drift.observe(due, skipped, self.frame);
         self.drift.pass(frames);
         let error = (due - place).as_f64() * self.frame;
@@ -157,22 +173,61 @@ impl Servo {
             return self.step_by_one_clock(error, seconds, observed);
         }
         if self.mode == Mode::Copying {
+            let precision =
+                observed.precision.map_or(f64::MAX, |most| most.as_nanos() as f64 / 1e9);
+            self.watch.begin(precision);
             let strayed = self.watch.strayed(error, seconds) * 1e9 > strays.as_nanos() as f64;
             if error.abs() > tolerance || strayed {
                 self.follow();
+            } else {
+                self.correct(precision, seconds, observed.looks_ahead);
             }
         }
         match self.mode {
             Mode::Copying => Step::ONE,
+            Mode::Correcting(left) => self.correcting(left, place.fraction, frames),
             Mode::Landing => self.landing(place.fraction, frames),
             Mode::Following => {
                 if self.is_calm(seconds) && error.abs() * 2.0 <= tolerance {
                     self.mode = Mode::Landing;
                 }
-                let pull = (Self::STIFFNESS * error).clamp(-Self::PULL, Self::PULL);
+                let pull = self.drift.leave_room(Self::STIFFNESS * error, Self::PULL);
                 Step::from_ppm((self.drift.rate + pull) * 1e6)
             }
         }
+    }
+
+    /// Has the place corrected, by whole frames, if that is due: by resampling where the latency leaves
+    /// room to look ahead, else at once, as every packet would be late meanwhile.
+    fn correct(&mut self, precision: f64, seconds: f64, looks_ahead: bool) {
+        let lacks = if looks_ahead { 0.0 } else { seconds };
+        let rounding = 2.0 * self.frame;
+        let Some(error) = self.watch.stands(precision, rounding, (seconds, lacks)) else { return };
+        if self.watch.lacked * 4.0 > self.watch.stood {
+            self.misplaced = true;
+            return;
+        }
+        let frames = (error / self.frame).round();
+        self.watch.shift(-frames * self.frame, precision);
+        self.mode = Mode::Correcting(frames as i64 * FineFrames::ONE);
+    }
+
+    /// Whether the place is to be corrected at once: it was found while the clocks were not known well.
+    pub const fn is_misplaced(&self) -> bool {
+        self.misplaced
+    }
+
+    /// As far as is left, no faster than an error is pulled.
+    fn correcting(&mut self, left: i64, fraction: u32, frames: Frames) -> Step {
+        let block = frames.count().max(1);
+        let most = (Self::PULL * FineFrames::ONE as f64) as i64;
+        let each = (left / block).clamp(-most, most);
+        if each == 0 {
+            self.mode = Mode::Landing;
+            return self.landing(fraction, frames);
+        }
+        self.mode = Mode::Correcting(left - each * block);
+        Step::from_bits((FineFrames::ONE + each) as u64)
     }
 
     /// Of cards of one clock. What is followed is another latency that was asked for.
@@ -185,7 +240,7 @@ impl Servo {
             Mode::Following if error.abs() > Self::NEAR * self.frame => {
                 Step::from_ppm((Self::STIFFNESS * error).clamp(-Self::PULL, Self::PULL) * 1e6)
             }
-            Mode::Following | Mode::Landing => {
+            Mode::Following | Mode::Correcting(_) | Mode::Landing => {
                 self.mode = Mode::Landing;
                 self.landing(observed.place.fraction, observed.frames)
             }
@@ -231,24 +286,101 @@ struct Watch {
     /// The error without its jitter, in seconds, and what it is counted from.
     error: f64,
     from: f64,
+    /// The same without what cards' instants wander by.
+    slow: f64,
+    /// How far what was due could be off as the place was found, in seconds.
+    found: f64,
+    /// For how long the error has stood beside nothing, in seconds, and between what.
+    stood: f64,
+    between: (f64, f64),
+    /// For how much of it there was nothing to look ahead at.
+    lacked: f64,
 }
 
 impl Watch {
-    const NEW: Self = Self { since: 0.0, error: 0.0, from: 0.0 };
+    const NEW: Self = Self {
+        since: 0.0,
+        error: 0.0,
+        from: 0.0,
+        slow: 0.0,
+        found: 0.0,
+        stood: 0.0,
+        between: (0.0, 0.0),
+        lacked: 0.0,
+    };
     /// The clocks are still being found for so long, in seconds.
     const BEGINS: f64 = 20.0;
     /// Jitter is smoothed over so long, in seconds.
     const SMOOTH: f64 = 1.0;
+    /// What a sound server says of its instants wanders by tens of microseconds within seconds.
+    const SLOW: f64 = 4.0;
+    /// An error that has stood for so long, in seconds, is one of the place.
+    const STANDS: f64 = 5.0;
+    /// An error of the place is one of so many times what the clocks may be off by.
+    const KNOWN: f64 = 3.0;
+    /// No error below this is corrected, in seconds.
+    const LEAST: f64 = 40e-6;
+
+    /// The place was found by what is known to `precision`, unless it was before.
+    fn begin(&mut self, precision: f64) {
+        if self.since == 0.0 {
+            self.found = precision;
+        }
+    }
 
     /// How far `error` is from where it was; nothing until that is known.
     fn strayed(&mut self, error: f64, seconds: f64) -> f64 {
-        let weight = if self.since == 0.0 { 1.0 } else { (seconds / Self::SMOOTH).min(1.0) };
-        self.error += (error - self.error) * weight;
+        let weight = |over: f64| if self.since == 0.0 { 1.0 } else { (seconds / over).min(1.0) };
+        self.error += (error - self.error) * weight(Self::SMOOTH);
+        self.slow += (error - self.slow) * weight(Self::SLOW);
         self.since += seconds;
         if self.since < Self::BEGINS {
             self.from = self.error;
         }
         (self.error - self.from).abs()
+    }
+
+    /// What is wrong with the place, now that what is due is known to `precision`: an error that has
+    /// stood (one that grows is a drift) and is beyond `rounding` and [`Self::KNOWN`] times what is due
+    /// may be off by.
+    ///
+    /// It is corrected once. What that leaves is less than would be corrected again, unless the clocks
+    /// become known better still by as much, which a place that is right to begin with has to wait for,
+    /// too: so no wandering estimate is followed to and fro. Nor is it hurried: until errors of the
+    /// rounding could be seen, the clocks are given the time in which they are found.
+    fn stands(
+        &mut self,
+        precision: f64,
+        rounding: f64,
+        (seconds, lacks): (f64, f64),
+    ) -> Option<f64> {
+        let least = rounding.max(Self::LEAST);
+        let most_off = Self::KNOWN * precision;
+        let known = most_off <= self.found && (most_off <= least || self.since >= Self::BEGINS);
+        let least = least.max(most_off);
+        let (low, high) = self.between;
+        let (low, high) = (low.min(self.slow), high.max(self.slow));
+        if !known || self.slow.abs() <= least || high - low > least / 2.0 {
+            self.stand_anew();
+            return None;
+        }
+        self.stood += seconds;
+        self.lacked += lacks;
+        self.between = (low, high);
+        (self.stood >= Self::STANDS).then_some((low + high) / 2.0)
+    }
+
+    /// The place was moved by what is known to `precision`, so that the error is another.
+    fn shift(&mut self, by: f64, precision: f64) {
+        self.error += by;
+        self.from += by;
+        self.slow += by;
+        self.found = precision;
+        self.stand_anew();
+    }
+
+    fn stand_anew(&mut self) {
+        (self.stood, self.lacked, self.between) = (0.0, 0.0, (self.slow, self.slow));
     }
 }
 
@@ -264,10 +396,21 @@ struct Drift {
     passed: Frames,
     /// For how long the rate has been the most there is, in seconds.
     at_its_end: f64,
+    /// How far what was due last was beside what was expected and is by now, in seconds.
+    behind: f64,
+    /// What jumps have led the rate astray by, and what they are yet to: the loop's own answer to them.
+    astray: [f64; 2],
 }
 
 impl Drift {
-    const UNKNOWN: Self = Self { expected: None, rate: 0.0, passed: Frames::ZERO, at_its_end: 0.0 };
+    const UNKNOWN: Self = Self {
+        expected: None,
+        rate: 0.0,
+        passed: Frames::ZERO,
+        at_its_end: 0.0,
+        behind: 0.0,
+        astray: [0.0; 2],
+    };
     /// Natural frequency of the loop in radians per second, critically damped: a drift that changes
     /// by 100 ppm is behind by 100 ppm ÷ (e · ω) = 46 µs at most and is caught up with in seconds; a
     /// mapping that moves by 10 µs moves the drift by 3 ppm.
@@ -279,6 +422,12 @@ impl Drift {
     /// What is due moved at once by more than this: the clocks were mapped anew, which says nothing
     /// of the drift. In seconds: twice what a card of 500 ppm is behind by in the beginning.
     const JUMP: f64 = 500e-6;
+    /// What moved by less than this within a block did not jump: cards' instants jitter.
+    const JITTER: f64 = 50e-6;
+    /// What a drift may change by at once, to be followed without the pitch being off by a cent...
+    const SUDDEN: f64 = 300e-6;
+    /// ... of which it stays this far away: 577.8 ppm, and 8 for the noise.
+    const MOST_OFF: f64 = 570e-6;
 
     fn observe(&mut self, due: MediaPoint, skipped: Frames, frame: f64) {
         let elapsed = self.passed + skipped;
@@ -290,17 +439,35 @@ impl Drift {
         let advance = (elapsed.count() as f64 * self.rate * FineFrames::ONE as f64) as i64;
         let expected = expected + FineFrames::from(elapsed) + FineFrames::from_parts(advance);
         let behind = (due - expected).as_f64() * frame;
-        if behind.abs() > Self::JUMP {
-            self.expected = Some(due);
-            return;
-        }
         let seconds = elapsed.count() as f64 * frame;
         let gain = (Self::OMEGA * seconds).min(0.5);
+        let [now, next] = &mut self.astray;
+        *now += (*next - *now) * gain;
+        *next -= *next * gain;
+        if behind.abs() > Self::JUMP {
+            (self.expected, self.behind) = (Some(due), 0.0);
+            return;
+        }
+        let jumped = behind - self.behind;
+        if jumped.abs() > Self::JITTER {
+            self.astray[1] += Self::OMEGA * jumped;
+        }
+        self.behind = behind * (1.0 - 2.0 * gain);
         let pulled = behind / frame * FineFrames::ONE as f64 * 2.0 * gain;
         self.expected = Some(expected + FineFrames::from_parts(pulled as i64));
         self.rate += Self::OMEGA * gain * behind;
         self.rate = self.rate.clamp(-Self::MOST, Self::MOST);
         self.at_its_end = if self.is_at_its_end() { self.at_its_end + seconds } else { 0.0 };
+    }
+
+    /// What is left of a pull, so that the pitch is never off by a cent: that is the pull, what the
+    /// drift has changed by and is not learnt yet, and what jumps have led it astray by, which would not
+    /// be there had nothing jumped. A quarter of `most` is always left.
+    fn leave_room(&self, pull: f64, most: f64) -> f64 {
+        let (room, least) = (Self::MOST_OFF - Self::SUDDEN, most / 4.0);
+        let above = (room - self.astray[0]).clamp(least, most);
+        let below = (room + self.astray[0]).clamp(least, most);
+        pull.clamp(-below, above)
     }
 
     fn is_at_its_end(&self) -> bool {

@@ -2,6 +2,7 @@
 //! by the steps that the servo answers with.
 
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 use tautline_proto::servo::{Observation, Servo};
 use tautline_proto::time::{FineFrames, Frames, MediaPoint, MediaTime, Span};
 use tautline_proto::units::Rate;
@@ -17,6 +18,8 @@ struct Card {
     place: MediaPoint,
     tolerance: Span,
     strays: Span,
+    precision: Option<Span>,
+    looks_ahead: bool,
     /// Whether both cards are known to go by one clock.
     one_clock: bool,
     /// The step of each block so far, less one, in parts per million.
@@ -37,6 +40,8 @@ impl Card {
             place: start,
             tolerance,
             strays: tolerance,
+            precision: None,
+            looks_ahead: true,
             one_clock: false,
             steps: Vec::new(),
         }
@@ -50,6 +55,8 @@ impl Card {
             place: self.place,
             tolerance: self.tolerance,
             strays: self.strays,
+            precision: self.precision,
+            looks_ahead: self.looks_ahead,
             frames: Frames::new(PERIOD),
             skipped: Frames::ZERO,
             one_clock: self.one_clock,
@@ -192,31 +199,122 @@ fn another_latency_teaches_no_drift() {
     assert!(card.error().abs() < Span::from_micros(1), "{}", card.error());
 }
 
+/// A cent, in parts per million: the twelve-hundredth root of two, less one.
+const CENT: f64 = 577.79;
+
+/// The most that the pitch is off from that of the sender, in parts per million, while the card runs
+/// at each of `drifts` beside `steady` for ten seconds. With each of them the clocks are mapped anew,
+/// by the next of `jumps` in microseconds. What is due is misread by up to `noise` microseconds.
+fn off_by(steady: f64, drifts: &[f64], jumps: &[i64], noise: i64) -> f64 {
+    let mut card = Card::new(Span::from_micros(300));
+    card.blocks(20, steady);
+    let (mut random, mut most) = (3_u32, 0.0_f64);
+    for (drift, jump) in drifts.iter().zip(jumps.iter().cycle()) {
+        let drift = steady + drift;
+        card.due = RATE.point_after(card.due.frame, Span::from_micros(*jump));
+        for _ in 0..10_000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            card.block(drift, Span::from_micros(i64::from(random >> 16) * noise / 65_536));
+            most = most.max((card.steps[card.steps.len() - 1] - drift).abs());
+        }
+    }
+    most
+}
+
+#[test]
+fn a_jump_against_a_drift_that_turns_bends_the_pitch_by_less_than_a_cent() {
+    // What a search found to be the worst: 594 ppm before the pull left room for what is learnt.
+    let (drifts, jumps) = ([149.2, -149.7, 147.6], [491, 499, 697]);
+    for noise in 0..20 {
+        let off = off_by(-216.6, &drifts, &jumps, noise);
+        assert!(off < CENT, "{off} ppm, noise {noise} us");
+    }
+}
+
+/// Forty cases, where a search does not ask for more; those that failed once are tried first.
+fn search() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let kept = FileFailurePersistence::Direct("tests/servo.proptest-regressions");
+    ProptestConfig {
+        cases: asked.unwrap_or(40),
+        failure_persistence: Some(Box::new(kept)),
+        ..ProptestConfig::default()
+    }
+}
+
+/// Of any size, and as often of nearly that from which on a jump teaches the servo nothing, which does
+/// the most.
+fn jump() -> impl Strategy<Value = i64> {
+    prop_oneof![2 => -900..900_i64, 1 => -500..-480_i64, 1 => 480..500_i64]
+}
+
+/// Of any size, and as often nearly the greatest.
+fn drift() -> impl Strategy<Value = f64> {
+    prop_oneof![1 => -150.0..150.0_f64, 1 => -150.0..-148.0_f64, 1 => 148.0..150.0_f64]
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(search())]
     #[test]
     fn the_pitch_is_never_off_by_a_cent(
         steady in -350.0..350.0_f64,
-        drifts in proptest::collection::vec(-150.0..150.0_f64, 1..4),
-        jumps in proptest::collection::vec(-900..900_i64, 1..4),
+        drifts in proptest::collection::vec(drift(), 1..4),
+        jumps in proptest::collection::vec(jump(), 1..4),
         noise in 0..20_i64,
     ) {
-        let mut card = Card::new(Span::from_micros(300));
-        card.blocks(20, steady);
-        let mut random = 3_u32;
-        for (drift, jump) in drifts.into_iter().zip(jumps.into_iter().cycle()) {
-            let drift = steady + drift;
-            // The clocks are mapped anew, and the card begins to run at another rate.
-            card.due = RATE.point_after(card.due.frame, Span::from_micros(jump));
-            for _ in 0..10_000 {
-                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                card.block(drift, Span::from_micros(i64::from(random >> 16) * noise / 65_536));
-                // Of the sender's pitch; a cent is 578 ppm.
-                let off = (card.steps[card.steps.len() - 1] - drift).abs();
-                prop_assert!(off < 578.0, "{drift}: {off}");
-            }
+        let off = off_by(steady, &drifts, &jumps, noise);
+        prop_assert!(off < CENT, "{off}");
+    }
+}
+
+/// Plays ten minutes from a place that is `beside` what is due, which is known to 200 µs at first and to
+/// 5 µs after ten seconds, and whose instants wander by `wander` within five seconds. Says how often the
+/// place was moved.
+fn moves(card: &mut Card, beside: i64, wander: f64) -> usize {
+    let micros = Span::from_micros;
+    card.due = RATE.point_after(card.due.frame, micros(beside));
+    for block in 0..600_000_i64 {
+        card.precision = Some(micros(if block < 10_000 { 200 } else { 5 }));
+        let wander = (block as f64 / 800.0).sin() * wander * 1e3;
+        card.block(0.0, Span::from_nanos(wander as i64));
+    }
+    let moves = |step: &f64| *step != 0.0;
+    card.steps.windows(2).filter(|two| !moves(&two[0]) && moves(&two[1])).count()
+}
+
+#[test]
+fn a_place_found_before_the_clocks_were_known_is_corrected_once_however_instants_wander() {
+    for beside in [-180, -67, 67, 180] {
+        for wander in [0.0, 30.0] {
+            let mut card = Card::new(Span::from_micros(250));
+            let told = format!("{beside} us, wandering by {wander} us");
+            assert_eq!(moves(&mut card, beside, wander), 1, "{told}");
+            let left = card.error().abs();
+            assert!(left <= Span::from_micros(21), "{told}: {left}");
+            assert!(card.servo.copies() && card.place.fraction == 0, "{told}");
+            assert!(card.steps.iter().all(|step| step.abs() <= 200.0), "{told}");
         }
     }
+}
+
+#[test]
+fn a_place_that_is_right_is_not_moved_however_instants_wander() {
+    for (beside, wander) in [(0, 50.0), (20, 50.0), (-35, 0.0)] {
+        let mut card = Card::new(Span::from_micros(250));
+        assert_eq!(moves(&mut card, beside, wander), 0, "{beside} us, wandering by {wander} us");
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_gone_over_to_is_said_to_be_wrong_until_it_was_moved() {
+    let mut card = Card::new(Span::from_micros(250));
+    card.looks_ahead = false;
+    assert_eq!(moves(&mut card, 67, 0.0), 0);
+    assert!(card.servo.is_misplaced());
+    card.place = card.due;
+    card.servo.moved();
+    card.blocks(30, 0.0);
+    assert!(!card.servo.is_misplaced());
 }
 
 #[test]

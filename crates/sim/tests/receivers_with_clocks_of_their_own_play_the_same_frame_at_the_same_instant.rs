@@ -7,13 +7,11 @@ use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{ReceiverModel, Scenario};
 use tautline_sim::world::play;
 
-/// Before the clocks are known well a place may be found some 0.1 ms beside where it should be, and
-/// what the clocks cannot tell apart is not followed: of the receivers of 16 seeds one in five stays
-/// more than 0.1 ms beside, by 0.19 ms at most. So the median is asked of all of them.
+/// A place may be found some 0.2 ms beside where it should be, before the clocks are known well. It is
+/// corrected once they are, which here takes a minute and a half at most.
 #[test]
 fn receivers_with_clocks_of_their_own_play_the_same_frame_at_the_same_instant() {
-    let mut errors = Vec::new();
-    for seed in 1..=4 {
+    for seed in 1..=16 {
         let mut scenario = Scenario::on(Preset::SwitchUnderLoad, seed);
         scenario.latency = Span::from_millis(10);
         let one = scenario.receivers[0].clone();
@@ -24,13 +22,15 @@ fn receivers_with_clocks_of_their_own_play_the_same_frame_at_the_same_instant() 
         };
         let clocks = [(0, 0.0), (7_000_000_000, 30.0), (123_456_789, -30.0), (1, 12.5)];
         scenario.receivers = clocks.map(with_clock).to_vec();
-        for (number, heard) in play(scenario, Span::from_secs(150)).iter().enumerate() {
+        for (number, heard) in play(scenario, Span::from_secs(120)).iter().enumerate() {
             let told = format!("receiver {number}, seed {seed}: {heard}");
-            errors.push(heard.error_at(0.5).unwrap());
             assert!(heard.error_at(0.999).unwrap() < Span::from_micros(500), "{told}");
+            assert!(heard.error_at(0.5).unwrap() < Span::from_micros(100), "{told}");
+            // The last half minute, in blocks of 1 ms.
+            let settled = &heard.errors[heard.errors.len() - 30_000..];
+            let worst = settled.iter().map(|error| error.abs()).max().unwrap();
+            assert!(worst < Span::from_micros(100), "{worst}: {told}");
             assert!(heard.first_wrong.is_none(), "{told}");
         }
     }
-    errors.sort_unstable();
-    assert!(errors[errors.len() / 2] < Span::from_micros(100), "{errors:?}");
 }

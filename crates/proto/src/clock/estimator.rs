@@ -61,6 +61,8 @@ impl ClockEstimator {
     const WANDER: f64 = 1e-6;
     /// Deviations that a rate may be wrong by.
     const DEVIATIONS: f64 = 10.0;
+    /// Deviations of the filter that the mapping may still move by.
+    const PRECISE: f64 = 3.0;
     /// The mapping is never said to be surer than one reading is: DLRR is rounded to within 7.6 µs,
     /// a third of a frame at 48 kHz.
     const SUREST: Span = Span::from_micros(8);
@@ -373,6 +375,9 @@ impl ClockEstimator {
         let unsure = (above - moved).max(moved - below);
         let surety = Surety {
             uncertainty: Self::SUREST.max(Span::from_nanos(unsure as i64 + 1)),
+            precision: Span::from_nanos(
+                (Self::PRECISE * line.deviation() + moved.abs()) as i64 + 1,
+            ),
             round_trip: Span::from_nanos(best as i64),
             source: ClockSource::Exchange,
             drift: Self::drift(&line),

@@ -140,6 +140,7 @@ impl Floor {
         let Some(line) = &self.line else { return };
         let surety = Surety {
             uncertainty: self.spread(),
+            precision: self.spread(),
             round_trip: Span::ZERO,
             source: ClockSource::Exchange,
             drift: 0.0,

@@ -26,6 +26,7 @@ impl KeptClock {
         let both = self.source == ClockSource::Ptp && theirs.source == ClockSource::Ptp;
         let surety = Surety {
             uncertainty: self.uncertainty + theirs.uncertainty,
+            precision: self.uncertainty + theirs.uncertainty,
             round_trip: Span::ZERO,
             source: if both { ClockSource::Ptp } else { ClockSource::System },
             drift: Self::DRIFT,

@@ -47,6 +47,9 @@ pub struct ClockMapping {
     within: Span,
     /// How far the mapping may have been from the truth when it was made, either way.
     pub uncertainty: Span,
+    /// How far it may still have moved when it was made, as more is learnt: no bound on the truth, as
+    /// what an asymmetric path hides is hidden for good.
+    pub precision: Span,
     /// The round trip of the exchange it rests on; zero where it rests on none.
     pub round_trip: Span,
     /// What it rests on.
@@ -61,6 +64,7 @@ pub struct ClockMapping {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Surety {
     pub(super) uncertainty: Span,
+    pub(super) precision: Span,
     pub(super) round_trip: Span,
     pub(super) source: ClockSource,
     /// What the rate may be wrong by, in parts of one.
@@ -85,6 +89,7 @@ impl ClockMapping {
             unfades: Slope::NONE,
             within: Span::ZERO,
             uncertainty,
+            precision: uncertainty,
             round_trip: Span::ZERO,
             source: ClockSource::Exchange,
             made: None,
@@ -107,6 +112,7 @@ impl ClockMapping {
             gains,
             loses: gains.inverse(),
             uncertainty: surety.uncertainty,
+            precision: surety.precision,
             round_trip: surety.round_trip,
             source: surety.source,
             made: Some(local),
@@ -140,6 +146,7 @@ impl ClockMapping {
             unfades: fades.inverse(),
             within: Span::from_nanos(within as i64),
             uncertainty: uncertainty + Span::from_nanos(faded),
+            precision: self.precision + behind.abs(),
             ..self
         }
     }
@@ -174,10 +181,20 @@ impl ClockMapping {
     /// How far the mapping may be from the truth at `now`: the clocks drift apart from the moment
     /// it was made. `None` once it is too old to be used.
     pub fn uncertainty_at(&self, now: LocalTime) -> Option<Span> {
-        let Some(made) = self.made else { return Some(self.uncertainty) };
+        Some(self.uncertainty + self.drifted(now)?)
+    }
+
+    /// How far the mapping may still move at `now`, as more is learnt. `None` once it is too old to be
+    /// used.
+    pub fn precision_at(&self, now: LocalTime) -> Option<Span> {
+        Some(self.precision + self.drifted(now)?)
+    }
+
+    /// What the clocks may have drifted apart by since it was made.
+    fn drifted(&self, now: LocalTime) -> Option<Span> {
+        let Some(made) = self.made else { return Some(Span::ZERO) };
         let age = (now - made).max(Span::ZERO);
-        let drift = Span::from_nanos(self.drift.over(age.as_nanos()));
-        (age <= Self::LIFE).then_some(self.uncertainty + drift)
+        (age <= Self::LIFE).then(|| Span::from_nanos(self.drift.over(age.as_nanos())))
     }
 
     /// The peer's wall clock less our local clock when the mapping was made.
@@ -201,6 +218,7 @@ mod tests {
     fn a_mapping_that_follows_another_begins_where_that_is_and_ends_where_it_should_be() {
         let surety = Surety {
             uncertainty: Span::from_micros(10),
+            precision: Span::from_micros(1),
             round_trip: Span::ZERO,
             source: ClockSource::Exchange,
             drift: 0.0,

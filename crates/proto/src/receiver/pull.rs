@@ -68,7 +68,7 @@ impl Receiver {
         }
         // However unsure a mapping is, it is better than arrivals: the path's own delay was in them.
         let mapped = (before, due.basis) == (Some(Basis::Arrival), Basis::Clock);
-        if self.renderer.is_far(due, !mapped) {
+        if self.renderer.is_far(due, !mapped) || self.renderer.is_misplaced() {
             return self.jump(due, true);
         }
         // Who played by the sender's clock before, and by arrivals after an outage, goes back to it.

@@ -13,6 +13,8 @@ pub struct Look {
     pub error: Span,
     /// How great that may be, by the receiver's word.
     pub uncertainty: Span,
+    /// How far what is due may still move, by the receiver's word.
+    pub precision: Option<Span>,
     /// What the receiver relies on.
     pub basis: Basis,
     /// How often it saw the sender's clock stepped.
@@ -40,6 +42,7 @@ impl World {
         Some(Look {
             error: age - placement.link_offset(),
             uncertainty: due.uncertainty,
+            precision: due.precision,
             basis: due.basis,
             steps: session.clock_steps(IDENTITY.ssrc),
             path_changes: session.path_changes(IDENTITY.ssrc),
