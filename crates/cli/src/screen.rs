@@ -9,7 +9,6 @@ use tautline_proto::time::Span;
 
 use crate::failure::Failure;
 use crate::live;
-use crate::voice::Voice;
 
 /// Says what went wrong, in one sentence.
 pub(crate) fn complain(failure: &Failure) {
@@ -61,8 +60,8 @@ pub(crate) struct LiveLine {
 }
 
 impl LiveLine {
-    pub(crate) fn new(name: &'static str, voice: Voice) -> Self {
-        Self::on(ProgressBar::with_draw_target(None, voice.target()), name)
+    pub(crate) fn new(name: &'static str, target: ProgressDrawTarget) -> Self {
+        Self::on(ProgressBar::with_draw_target(None, target), name)
     }
 
     /// On a bar that somebody else draws.

@@ -78,7 +78,7 @@ impl Show {
     pub(crate) fn open(name: &'static str, flags: &RunFlags) -> Result<Self, Failure> {
         Ok(Self {
             file: flags.report_file.as_deref().map(ReportFile::create).transpose()?,
-            line: LiveLine::new(name, flags.voice()),
+            line: LiveLine::new(name, flags.voice().target()),
             voice: flags.voice(),
             details: Details::default(),
             kind: flags.report(),

@@ -23,6 +23,15 @@ impl SampleFormat {
             Self::F32 => 4,
         }
     }
+
+    /// The word for it on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::L16 => "l16",
+            Self::L24 => "l24",
+            Self::F32 => "f32",
+        }
+    }
 }
 
 /// Full scale of [`SampleFormat::L16`]: this many steps are 1.0.

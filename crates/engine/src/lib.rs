@@ -42,5 +42,3 @@ pub mod too_long;
 mod twice;
 mod tx;
 pub mod way;
-
-pub use summary::format_name;

@@ -15,7 +15,6 @@ use crate::run::Watch;
 use crate::send::PRELUDE;
 use crate::send_desk::Desk;
 use crate::session::Audience;
-use crate::summary::format_name;
 use crate::too_long::{datagram_bytes, fragmented, too_long};
 use crate::tx::Command;
 
@@ -130,14 +129,14 @@ impl Desk {
             watch.note(format!(
                 "packets of {} have the payload type {payload_type}: receivers that were given a \
                  .sdp or a --payload-type refuse them until they are given the new one",
-                format_name(sample)
+                sample.name()
             ));
         }
         self.command(Command::Sample(sample, payload_type))?;
         self.plan.format = format;
         self.note_fragments(watch);
         self.talk.session.hasten();
-        Ok(format!("format {}", format_name(sample)))
+        Ok(format!("format {}", sample.name()))
     }
 
     fn set_gain(&mut self, gain: Gain, muted: bool) -> Answer {
@@ -170,7 +169,7 @@ impl Desk {
             if plan.as_needed { "auto, now " } else { "" },
             plan.link_offset,
             plan.format.ptime(),
-            format_name(plan.format.sample),
+            plan.format.sample.name(),
             self.redundancy_line(),
             self.volume(),
             plan.address
@@ -194,7 +193,7 @@ impl Desk {
             "packets of {bytes} bytes are longer than the {most} that this run was set up for; use a \
              ptime of {} or less with {}",
             format.rate.span_of(fits),
-            format_name(format.sample)
+            format.sample.name()
         ))
     }
 

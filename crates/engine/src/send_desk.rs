@@ -25,7 +25,7 @@ use crate::plan::{kept_latency, least_latency};
 use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
 use crate::run::{KnownClock, Peer, Progress, Watch};
 use crate::session::{Talk, author};
-use crate::summary::{format_name, round_trip};
+use crate::summary::round_trip;
 use crate::twice::Twice;
 use crate::tx::{Command, TxStatus};
 
@@ -348,7 +348,7 @@ impl Desk {
             address: address.clone(),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
-            format: format_name(format.sample),
+            format: format.sample.name(),
             refused: None,
             ended: None,
             ptime_ns: format.ptime().as_nanos(),

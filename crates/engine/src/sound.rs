@@ -25,8 +25,6 @@ use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 use tautline_proto::units::Rate;
 
-use crate::run::BEAT;
-
 use between::WINDOW;
 use brought::Brought;
 pub use hearing::Ear;
@@ -84,6 +82,8 @@ pub struct Measurement {
 const REACH: Span = Span::from_millis(60);
 /// What the rings of a stream hold: the ordinary thread may be away that long.
 const HELD: Span = Span::from_millis(500);
+/// What they hold of packets that are shorter than was thought: three beats of that thread.
+const LEAST_HELD: Span = Span::from_millis(60);
 /// Packets brought are remembered for this long and the latency.
 const REMEMBERED: Span = Span::from_millis(500);
 
@@ -98,8 +98,8 @@ pub(crate) fn measurement(
     longest: Span,
     ptime: Span,
 ) -> (Measurement, PacketTap) {
-    // Three beats of the shortest packets, which may come all the same.
-    let runs = marks(HELD, ptime).max(marks(BEAT.times(3), PTIME_RANGE.0));
+    // The shortest packets may come all the same.
+    let runs = marks(HELD, ptime).max(marks(LEAST_HELD, PTIME_RANGE.0));
     let (writer, packets) = rings(rate.frames_within(HELD).as_len(), runs);
     let measurement = Measurement {
         rate,

@@ -1,6 +1,5 @@
 //! From books to report.
 
-use tautline_dsp::format::SampleFormat;
 use tautline_proto::arrivals::Arrivals;
 use tautline_proto::cause::Late;
 use tautline_proto::clock::{ClockMapping, ClockSource};
@@ -28,15 +27,6 @@ use crate::text::Nanos;
 /// A canonical name that nobody else has (RFC 7022 §4.2, short-term persistent).
 pub(crate) fn cname(random: &[u8; 16]) -> String {
     random[4..16].iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The word for a coding on the command line and in reports.
-pub const fn format_name(sample: SampleFormat) -> &'static str {
-    match sample {
-        SampleFormat::L16 => "l16",
-        SampleFormat::L24 => "l24",
-        SampleFormat::F32 => "f32",
-    }
 }
 
 /// Below this a round trip is not known: two ticks of the compact stamps of an exchange (RFC 3550 §4,
@@ -88,7 +78,7 @@ impl Received<'_> {
         Stream {
             rate: format.rate.hertz(),
             channels: format.channels.count(),
-            format: format_name(format.sample),
+            format: format.sample.name(),
             ptime_ns: format.ptime().as_nanos(),
             refused: Some(refusal.to_owned()),
             latency: Latency {
@@ -115,7 +105,7 @@ impl Received<'_> {
             address: self.address.to_owned(),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
-            format: format_name(format.sample),
+            format: format.sample.name(),
             refused: self.other_type(),
             ended: None,
             ptime_ns: format.ptime().as_nanos(),

@@ -84,7 +84,7 @@ fn tell_stream(
 ) {
     voice.detail(&format!(
         "stream: {} (payload type {}), {}, {} channels, packets of {} frames ({}), {bytes} bytes",
-        tautline_engine::format_name(format.sample),
+        format.sample.name(),
         format.payload_type,
         format.rate,
         format.channels,

@@ -101,7 +101,7 @@ pub(super) fn refuse_loss(
     if sample.bytes() >= needs.bytes() {
         return Ok(());
     }
-    let (bits, name) = (8 * sample.bytes(), tautline_engine::format_name(needs));
+    let (bits, name) = (8 * sample.bytes(), needs.name());
     let convert = match input {
         DeviceSpec::File(path) => {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();

@@ -8,7 +8,6 @@ use tautline_proto::units::{Channels, Rate};
 use super::Desk;
 use crate::run::Watch;
 use crate::rx::RxStatus;
-use crate::summary::format_name;
 
 /// Packets after which it is told: more than strays.
 pub(crate) const FEW: u64 = 10;
@@ -57,7 +56,7 @@ fn mend(other: u8, here: &StreamFormat) -> String {
         11 => l16(Channels::MONO),
         0..96 => "that is a coding that taut does not play: have the sender send L16 or L24".into(),
         _ => {
-            let coding = format_name(here.sample);
+            let coding = here.sample.name();
             format!(
                 "use --payload-type {other} (with --format where that is not {coding}), or the \
                  sender's .sdp"

@@ -7,7 +7,7 @@ use tautline_dsp::fit::{Likeness, Nudge, nudge};
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
 use super::exact::Both;
-use super::pieces::{Line, Way};
+use super::pieces::{BLOCK, Line, Way};
 use super::seek::Likely;
 use super::sound::{itself_first, power};
 
@@ -15,8 +15,6 @@ use super::sound::{itself_first, power};
 pub(super) const WINDOW: usize = 1024;
 /// Too few to be fitted: where they lie the line before must tell.
 pub(super) const LEAST: usize = 256;
-/// Frames judged by themselves: a hole of so many, or a part of it, is seen.
-pub(super) const BLOCK: usize = 32;
 /// The part of a window's energy that may be left over: −20 dB. Resamplers differ in the highest
 /// tones, of which noise is full.
 const LEFT_OVER: f64 = 1e-2;

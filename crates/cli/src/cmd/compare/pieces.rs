@@ -3,8 +3,8 @@
 use core::ops::Range;
 use std::rc::Rc;
 
-use super::fit::BLOCK;
-
+/// Frames judged by themselves: a hole of so many, or a part of it, is seen.
+pub(super) const BLOCK: usize = 32;
 /// How far the loudness of what was resampled may be off, by what a resampler does to the highest
 /// tones.
 pub(super) const NO_GAIN: f64 = 0.006;

@@ -4,8 +4,7 @@ use core::ops::Range;
 
 use tautline_proto::units::Rate;
 
-use super::fit::BLOCK;
-use super::pieces::{Kind, NO_GAIN, Piece, Way, joined};
+use super::pieces::{BLOCK, Kind, NO_GAIN, Piece, Way, joined};
 use super::sound::{Bits, Sound};
 
 /// What stands where a sound is not as it was sent.

@@ -5,8 +5,8 @@ use core::ops::Range;
 use std::rc::Rc;
 
 use super::exact::{Both, PROBE, RUN};
-use super::fit::{BLOCK, Fit, LEAST, WINDOW};
-use super::pieces::{Kind, Line, Piece, Way};
+use super::fit::{Fit, LEAST, WINDOW};
+use super::pieces::{BLOCK, Kind, Line, Piece, Way};
 use super::seek::{Coarse, Likely, PATTERN};
 use super::sound::power;
 
