@@ -14,7 +14,6 @@ use tautline_proto::device::{Device, DeviceError, Ended, Process, Stop};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::refused::Refused;
-use crate::summary::round_trip;
 
 /// How a run is run, whichever way the sound goes.
 #[derive(Debug, Clone, Copy)]
@@ -244,7 +243,7 @@ impl KnownClock {
         Self {
             source: mapping.source.name(),
             uncertainty: mapping.uncertainty,
-            round_trip: round_trip(mapping).map(Span::from_nanos),
+            round_trip: mapping.known_round_trip(),
         }
     }
 }

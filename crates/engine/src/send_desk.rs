@@ -25,7 +25,6 @@ use crate::plan::{kept_latency, least_latency};
 use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
 use crate::run::{KnownClock, Peer, Progress, Watch};
 use crate::session::{Talk, author};
-use crate::summary::round_trip;
 use crate::twice::Twice;
 use crate::tx::{Command, TxStatus};
 
@@ -471,7 +470,11 @@ fn remote(heard: &Heard, format: &StreamFormat, as_needed: bool) -> RemoteReceiv
         uncertainty_ns: heard.effective.map(|effective| effective.uncertainty.as_nanos()),
         repaired: heard.lacked.map(|losses| losses.repaired),
         unrepaired: heard.lacked.map(|losses| losses.lost),
-        round_trip_ns: heard.clock.as_ref().and_then(round_trip),
+        round_trip_ns: heard
+            .clock
+            .as_ref()
+            .and_then(ClockMapping::known_round_trip)
+            .map(Span::as_nanos),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use tautline_proto::arrivals::Arrivals;
 use tautline_proto::cause::Late;
-use tautline_proto::clock::{ClockMapping, ClockSource};
 use tautline_proto::depth::{self, Journal};
 use tautline_proto::ledger::{Passage, Stage};
 use tautline_proto::placement::Basis;
@@ -27,17 +26,6 @@ use crate::text::Nanos;
 /// A canonical name that nobody else has (RFC 7022 §4.2, short-term persistent).
 pub(crate) fn cname(random: &[u8; 16]) -> String {
     random[4..16].iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Below this a round trip is not known: two ticks of the compact stamps of an exchange (RFC 3550 §4,
-/// 2^-16 s each).
-const LEAST_ROUND_TRIP: Span = Span::from_nanos(2 * 15_259);
-
-/// The round trip that a mapping rests on, if that is known.
-pub(crate) fn round_trip(clock: &ClockMapping) -> Option<i64> {
-    let exchanged = clock.source == ClockSource::Exchange;
-    let known = exchanged && clock.round_trip >= LEAST_ROUND_TRIP;
-    known.then(|| clock.round_trip.as_nanos())
 }
 
 /// What a report of a received stream is made from.
@@ -124,7 +112,7 @@ impl Received<'_> {
             clock: self.books.clock.map(|clock| Clock {
                 offset_ns: clock.offset().as_nanos(),
                 uncertainty_ns: clock.uncertainty.as_nanos(),
-                round_trip_ns: round_trip(&clock),
+                round_trip_ns: clock.known_round_trip().map(Span::as_nanos),
                 rate_ppm: clock.rate().map(Ppm::as_f64),
                 card_ppm: self.books.status.and_then(|s| s.card).map(Ppm::as_f64),
                 source: clock.source.name(),

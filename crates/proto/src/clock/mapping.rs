@@ -72,10 +72,19 @@ pub(super) struct Surety {
 }
 
 impl ClockMapping {
+    /// Below this a round trip is not known: two ticks of the compact stamps of an exchange (RFC 3550
+    /// §4, 2^-16 s each).
+    const LEAST_ROUND_TRIP: Span = Span::from_nanos(2 * 15_259);
     /// A mapping this old says nothing any more: twenty reports of the peer's did not come.
     const LIFE: Span = Span::from_secs(10);
     /// It has gone over to the line after so many nanoseconds, however far away it was.
     const LATEST: f64 = 5e9;
+
+    /// The round trip that it rests on, if that is known.
+    pub fn known_round_trip(&self) -> Option<Span> {
+        let exchanged = self.source == ClockSource::Exchange;
+        (exchanged && self.round_trip >= Self::LEAST_ROUND_TRIP).then_some(self.round_trip)
+    }
 
     /// A mapping known by other means than an exchange, of clocks that run alike.
     pub const fn known(offset: Span, uncertainty: Span) -> Self {
