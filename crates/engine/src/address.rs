@@ -100,7 +100,8 @@ fn meant(text: &str) -> String {
 }
 
 fn is_host(text: &str) -> bool {
-    !(text.is_empty() || text.contains('/'))
+    let of_v6 = text.starts_with('[') && text.ends_with(']');
+    !text.is_empty() && !text.contains('/') && (of_v6 || !text.contains(':'))
 }
 
 /// What follows a beginning that lacks a slash or the colon: `rtp:/HOST`, `rtp:HOST`, `//HOST`.
@@ -312,8 +313,10 @@ mod tests {
 
     #[test]
     fn what_is_suggested_is_not_what_was_refused() {
-        for text in ["rtp://studio/left:5004", "studio/left:5004", "//studio/left:5004", "a:0"] {
-            let why = Address::to_hear(text).expect_err(text);
+        for text in
+            ["rtp://studio/left:5004", "studio/left:5004", "//studio/left:5004", "a:0", "::1::1"]
+        {
+            let why = Address::to_send_to(text).expect_err(text);
             assert!(why.ends_with(FORMS), "{why}");
         }
         let why = Address::to_hear("rtp:/studio:5004").expect_err("one slash");
