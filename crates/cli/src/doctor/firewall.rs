@@ -18,7 +18,7 @@ const CHECK: &str = "firewall";
 
 /// What could be learned of the rules.
 #[derive(Debug, PartialEq, Eq)]
-enum Rules {
+pub(crate) enum Rules {
     /// As `nft list ruleset` writes them.
     Nft(String),
     /// As `iptables-save` does.
@@ -54,7 +54,7 @@ fn read(root: &Root) -> Rules {
 /// What nft says where the kernel was built without, or did not load, the netlink of netfilter.
 const NO_NETFILTER: &str = "Protocol not supported";
 
-fn judge(rules: &Rules) -> Finding {
+pub(crate) fn judge(rules: &Rules) -> Finding {
     let unknown = |what: &str, look: &str| {
         let why = "one that drops UDP lets nothing be heard";
         Finding::of(Verdict::Unknown, CHECK, what, why).seen_by(look)

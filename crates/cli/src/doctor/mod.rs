@@ -27,6 +27,9 @@ use tautline_proto::time::Span;
 
 use root::Root;
 
+#[cfg(fuzzing)]
+pub(crate) use firewall::{Rules as FirewallRules, judge as judge_firewall};
+
 /// What a finding comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
