@@ -88,7 +88,8 @@ fuzz: ## Run every fuzz target for FUZZ_SECONDS (60)
 	    echo "fuzz: $$target, $(FUZZ_SECONDS) s"; \
 	    mkdir -p "fuzz/corpus/$$target" "fuzz/seeds/$$target"; \
 	    cargo fuzz run "$$target" "fuzz/corpus/$$target" "fuzz/seeds/$$target" -- \
-	        -len_control=0 -max_total_time=$(FUZZ_SECONDS); \
+	        -len_control=0 -max_total_time=$(FUZZ_SECONDS) \
+	        -timeout=5 -rss_limit_mb=512 -malloc_limit_mb=256; \
 	done
 
 .PHONY: man

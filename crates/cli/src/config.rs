@@ -143,7 +143,17 @@ impl Arguments {
 
 /// Reads the command line and the file.
 pub(crate) fn arguments() -> Result<Arguments, Failure> {
-    let mut arguments = Arguments::given(std::env::args_os().collect());
+    with_file(std::env::args_os().collect(), || {
+        places().find_map(|path| std::fs::read_to_string(&path).ok().map(|text| (path, text)))
+    })
+}
+
+/// What the command line says and what `file`, with its place, adds to that.
+pub(crate) fn with_file(
+    words: Vec<OsString>,
+    file: impl FnOnce() -> Option<(PathBuf, String)>,
+) -> Result<Arguments, Failure> {
+    let mut arguments = Arguments::given(words);
     let taut = Taut::command();
     // Leniently: what is missing here may be what the file says. Whoever asks for help or for what
     // takes no options is answered whatever the file holds.
@@ -156,11 +166,7 @@ pub(crate) fn arguments() -> Result<Arguments, Failure> {
         Some((name, command, given))
     });
     let Some((name, command, given)) = called else { return Ok(arguments) };
-    let Some((path, text)) =
-        places().find_map(|path| std::fs::read_to_string(&path).ok().map(|text| (path, text)))
-    else {
-        return Ok(arguments);
-    };
+    let Some((path, text)) = file() else { return Ok(arguments) };
     let refuse = |why: String| Failure::usage(format!("reading {}: {why}", path.display()));
     let table: Table = text.parse().map_err(|error| refuse(unreadable(&text, &error)))?;
     check(&table, &taut).map_err(refuse)?;

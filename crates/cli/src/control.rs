@@ -22,24 +22,27 @@ pub(crate) fn listen<C: Send + 'static>(
     let answer = move || {
         let mut input = std::io::stdin().lock();
         while let Some(line) = next_line(&mut input) {
-            let line = line.trim();
-            // Scripts may explain themselves.
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            let Some((verb, rest)) = asked(&line) else { continue };
             let answer = match (verb, rest) {
                 ("quit", "") => {
                     stop.request();
                     Ok("quit".into())
                 }
-                _ => read(verb, rest.trim()).and_then(|change| asker.ask(change)),
+                _ => read(verb, rest).and_then(|change| asker.ask(change)),
             };
-            answers.say(&words_of(line, answer));
+            answers.say(&words_of(line.trim(), answer));
         }
     };
     let thread = std::thread::Builder::new().name("taut-control".into()).spawn(answer);
     thread.map(drop).map_err(|error| Failure::running(format!("reading standard input: {error}")))
+}
+
+/// What a line asks for, and what stands behind that; `None` if it asks for nothing, as scripts may
+/// explain themselves.
+pub(crate) fn asked(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim();
+    let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    (!line.is_empty() && !line.starts_with('#')).then_some((verb, rest.trim()))
 }
 
 /// `ok` and what it came to, or `error` with the line and the reason.
@@ -51,7 +54,7 @@ fn words_of(line: &str, answer: Answer) -> String {
 }
 
 /// The next line without its end, cut where it is too long; `None` at the end of the input.
-fn next_line(input: &mut impl BufRead) -> Option<String> {
+pub(crate) fn next_line(input: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
     let read = input.by_ref().take(LONGEST).read_until(b'\n', &mut line).ok()?;
     if read as u64 == LONGEST && line.last() != Some(&b'\n') {

@@ -91,12 +91,17 @@ fn meant(text: &str) -> String {
         return format!("write rtp://[{six}]:5004{query}");
     }
     match place.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+        Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok_and(|port| port > 0) => {
             format!("write rtp://{text}")
         }
         None if place.parse::<Ipv4Addr>().is_ok() => format!("write rtp://{place}:5004{query}"),
         _ => FORMS.to_owned(),
     }
+}
+
+fn is_host(text: &str) -> bool {
+    let of_v6 = text.starts_with('[') && text.ends_with(']');
+    !text.is_empty() && !text.contains('/') && (of_v6 || !text.contains(':'))
 }
 
 /// What follows a beginning that lacks a slash or the colon: `rtp:/HOST`, `rtp:HOST`, `//HOST`.
@@ -305,6 +310,18 @@ impl fmt::Display for Address {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_suggested_is_not_what_was_refused() {
+        for text in
+            ["rtp://studio/left:5004", "studio/left:5004", "//studio/left:5004", "a:0", "::1::1"]
+        {
+            let why = Address::to_send_to(text).expect_err(text);
+            assert!(why.ends_with(FORMS), "{why}");
+        }
+        let why = Address::to_hear("rtp:/studio:5004").expect_err("one slash");
+        assert!(why.ends_with("write rtp://studio:5004"), "{why}");
+    }
 
     #[test]
     fn only_names_and_files_may_keep_one_waiting() {

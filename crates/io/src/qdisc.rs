@@ -69,8 +69,9 @@ pub fn queue_disciplines() -> io::Result<Vec<QueueDiscipline>> {
     }
 }
 
-/// Takes in one answer; whether it was the last.
-fn read(mut answer: &[u8], found: &mut Vec<QueueDiscipline>) -> io::Result<bool> {
+/// Takes in one answer of the kernel to the question for them; whether it was the last. What cannot
+/// be read is passed over; an error is the kernel's own.
+pub fn read(mut answer: &[u8], found: &mut Vec<QueueDiscipline>) -> io::Result<bool> {
     while let Some(length) = number(answer, 0).map(|length| length as usize) {
         let Some(message) = answer.get(..length).filter(|message| message.len() >= HEADER) else {
             break;

@@ -298,6 +298,29 @@ fn a_system_clock_that_is_surer_than_the_round_trip_takes_its_place() {
 }
 
 #[test]
+fn a_report_that_waits_for_the_first_route_makes_no_later_one_odd() {
+    // The first packets to a host wait until it is found (ARP), those of one end alone.
+    for (slow_end, count, millis) in
+        [(0, 1, 10), (0, 1, 65), (1, 1, 65), (0, 2, 30), (1, 3, 65), (0, 1, 300)]
+    {
+        let mut sent = [0; 2];
+        let pipe = move |from: usize, [_, delay]: [u32; 2]| {
+            sent[from] += 1;
+            let waits = from == slow_end && sent[from] <= count;
+            let usual = Span::from_micros(110 + i64::from(delay % 10));
+            Some(if waits { Span::from_millis(millis) } else { usual })
+        };
+        let mut talk = Talk::new(Box::new(pipe));
+        talk.run(Span::from_secs(40));
+        for (host, peer) in [(0, LISTENER), (1, SENDER)] {
+            let session = &talk.hosts[host].session;
+            let odd = (session.path_changes(peer), session.refused_exchanges(peer));
+            assert_eq!(odd, (0, 0), "{count} of {slow_end} took {millis} ms; host {host}");
+        }
+    }
+}
+
+#[test]
 fn a_stepped_clock_is_noticed_once_and_followed() {
     let delay = Span::from_micros(200);
     let mut talk = Talk::new(steady(delay, delay));

@@ -16,9 +16,9 @@ mod send_changes;
 mod streams;
 mod takes;
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use recv_changes::RecvLines;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use send_changes::SendLines;
 use tautline_audio::{DeviceSpec, FileFormat};
 use tautline_engine::run::RunOptions;

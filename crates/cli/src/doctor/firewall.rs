@@ -22,12 +22,12 @@ pub(crate) struct Awaited {
 }
 
 /// Where `taut`'s examples receive.
-const USUAL: Awaited = Awaited { ports: [5004, 5005], v6: None };
+pub(crate) const USUAL: Awaited = Awaited { ports: [5004, 5005], v6: None };
 const CHECK: &str = "firewall";
 
 /// What could be learned of the rules.
 #[derive(Debug, PartialEq, Eq)]
-enum Rules {
+pub(crate) enum Rules {
     /// As `nft list ruleset` writes them.
     Nft(String),
     /// As `iptables-save` does.
@@ -85,7 +85,7 @@ fn read(root: &Root) -> Rules {
 /// What nft says where the kernel was built without, or did not load, the netlink of netfilter.
 const NO_NETFILTER: &str = "Protocol not supported";
 
-fn judge(rules: &Rules, awaited: Awaited) -> Finding {
+pub(crate) fn judge(rules: &Rules, awaited: Awaited) -> Finding {
     let [rtp, rtcp] = awaited.ports;
     let unknown = |what: &str, look: &str| {
         let why = "one that drops UDP lets nothing be heard";

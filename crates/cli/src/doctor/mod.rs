@@ -28,6 +28,9 @@ use tautline_proto::time::Span;
 pub(crate) use firewall::Awaited;
 use root::Root;
 
+#[cfg(fuzzing)]
+pub(crate) use firewall::{Rules as FirewallRules, USUAL, judge as judge_firewall};
+
 /// What a finding comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {

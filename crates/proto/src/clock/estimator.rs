@@ -198,7 +198,11 @@ impl ClockEstimator {
         // An excess lies anywhere between all of it there and all of it back.
         let noise = reading * reading + excess * excess / 12.0;
         line.correct(error, if again { 9.0 * noise } else { noise }, (1.0 / 6.0, 3e9));
-        // What the ways took is better known with it than before.
+        // What the ways took is better known with it than before: of the newest, and while the line is
+        // hardly known, of all. A first exchange that waited for a route may have put it far off.
+        if self.seen < Self::FAMILIAR as u32 {
+            self.window.iter_mut().flatten().for_each(|early| *early = early.by(&line));
+        }
         self.keep(kept.by(&line));
         self.line = Some(line);
     }

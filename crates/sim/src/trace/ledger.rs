@@ -59,8 +59,9 @@ pub(super) fn packets<'a>(
             continue;
         };
         // Timestamps have 32 bits and wrap.
-        let near = last.unwrap_or(timestamp);
-        let unwrapped = near + i64::from((timestamp as u32).wrapping_sub(near as u32) as i32);
+        let timestamp = timestamp as u32;
+        let near = last.unwrap_or(timestamp.into());
+        let unwrapped = near + i64::from(timestamp.wrapping_sub(near as u32) as i32);
         last = Some(unwrapped);
         let delay = Span::from_nanos(arrival.saturating_sub(handed).max(0));
         found.push((unwrapped, Span::from_nanos(handed), delay));
@@ -73,16 +74,20 @@ pub(super) fn packets<'a>(
 fn with_lost(found: &[(i64, Span, Span)]) -> Vec<Packet> {
     let step = found.windows(2).map(|pair| pair[1].0 - pair[0].0).min().unwrap_or(1).max(1);
     let mut packets: Vec<Packet> = Vec::new();
-    for (index, &(timestamp, sent, delay)) in found.iter().enumerate() {
-        if let Some(&(before, sent_before, _)) = index.checked_sub(1).and_then(|i| found.get(i)) {
-            // An hour of silence is no hour of losses.
-            let missing = ((timestamp - before) / step - 1).min(MOST_MISSING);
-            for number in 1..=missing {
-                let midway = (sent - sent_before).times(number).divided(missing + 1);
-                packets.push(Packet { sent: sent_before + midway, delay: None });
-            }
+    let mut timestamp_before = None;
+    let mut most = MOST_MISSING + MOST_FOR_EACH * found.len() as i64;
+    for &(timestamp, sent, delay) in found {
+        // The clocks' mapping may have moved back between two packets, and time does not.
+        let before = packets.last().map_or(sent, |last| last.sent);
+        let sent = sent.max(before);
+        let apart = timestamp - timestamp_before.replace(timestamp).unwrap_or(timestamp - step);
+        // An hour of silence is no hour of losses.
+        let missing = (apart / step - 1).min(MOST_MISSING).min(most);
+        most -= missing;
+        for number in 1..=missing {
+            let midway = (sent - before).times(number).divided(missing + 1);
+            packets.push(Packet { sent: before + midway, delay: None });
         }
-        let sent = packets.last().map_or(sent, |last| sent.max(last.sent));
         packets.push(Packet { sent, delay: Some(delay) });
     }
     packets
@@ -90,3 +95,6 @@ fn with_lost(found: &[(i64, Span, Span)]) -> Vec<Packet> {
 
 /// Packets that are missing one after the other and still were lost.
 const MOST_MISSING: i64 = 10_000;
+/// Packets that may be missing for each that came, beside one outage: of a network that loses more,
+/// nobody hears anything, and a short text is not to become gigabytes.
+const MOST_FOR_EACH: i64 = 16;

@@ -37,6 +37,35 @@ fn a_receivers_ledger_is_a_record_and_its_holes_are_losses() {
 }
 
 #[test]
+fn packets_lost_where_the_clocks_mapping_moved_back_are_sent_in_order() {
+    let text = "rtp_timestamp,handed,arrival\n0,9000000,9100000\n48,2000000,9200000\n\
+                144,5000000,9400000\n192,10000000,11000000\n";
+    let sent = micros(text).into_iter().map(|(sent, _)| sent).collect::<Vec<_>>();
+    assert_eq!(sent, [0, 0, 0, 0, 1000]);
+}
+
+#[test]
+fn a_ledger_with_any_timestamps_is_read() {
+    let text = format!(
+        "rtp_timestamp,handed,arrival\n{},0,1\n{},1000,2000\n9,2000,3000\n",
+        i64::MAX,
+        i64::MIN
+    );
+    assert_eq!(Trace::read(&text).map(|trace| trace.packets().len()), Ok(3));
+}
+
+#[test]
+fn a_short_ledger_stands_for_no_millions_of_lost_packets() {
+    let mut text = "rtp_timestamp,handed,arrival\n0,0,1\n".to_owned();
+    for packet in 0..1000 {
+        text += &format!("{},{packet}000,{packet}500\n", packet * 10_001 + 1);
+    }
+    let trace = Trace::read(&text).unwrap();
+    assert!(trace.packets().len() <= 10_000 + 17 * 1001, "{}", trace.packets().len());
+    assert_eq!(trace.packets().iter().filter(|packet| packet.delay.is_some()).count(), 1001);
+}
+
+#[test]
 fn what_is_no_record_is_refused_with_its_line_and_the_mend() {
     for (text, said) in [
         ("", "line 1: `` does not begin a record; write `delay_us every 1ms`"),

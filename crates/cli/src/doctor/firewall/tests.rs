@@ -127,6 +127,23 @@ fn a_chain_that_is_jumped_to_counts_where_it_is_jumped_to() {
 }
 
 #[test]
+fn a_chain_is_walked_once_however_often_it_is_jumped_to() {
+    // Ten ways on from each of fourteen chains: as many walks as there are ways would not end.
+    let mut rules = String::from(
+        "table inet filter {\n\tchain input {\n\t\ttype filter hook input \
+                                  priority 0; policy drop;\n\t\tjump x0\n\t}\n",
+    );
+    for chain in 0..14 {
+        let jump = format!("\t\tjump x{}\n", chain + 1).repeat(10);
+        rules += &format!("\tchain x{chain} {{\n{jump}\t}}\n");
+    }
+    let ends =
+        |with: &str| verdict(&Rules::Nft(format!("{rules}\tchain x14 {{\n\t\t{with}\n\t}}\n}}\n")));
+    assert_eq!(ends("udp dport 5004-5005 accept"), Verdict::Fine);
+    assert_eq!(ends("udp dport 5005 accept"), Verdict::Spoils);
+}
+
+#[test]
 fn what_depends_on_more_is_not_judged() {
     for rule in [
         "ip saddr 10.0.0.0/8 udp dport 5004-5005 accept",

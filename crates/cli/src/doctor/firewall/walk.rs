@@ -107,8 +107,14 @@ const DEEPEST: u32 = 16;
 pub(super) type Read = for<'a> fn(&'a str, Packet) -> Rule<'a>;
 
 /// What may become of the packet in a chain that the kernel sends it to.
-pub(super) fn fates(chains: &[Chain<'_>], begin: &Chain<'_>, packet: Packet, read: Read) -> Fates {
-    let mut fates = Walk { chains, table: begin.table, packet, read }.through(begin, 0);
+pub(super) fn fates<'a>(
+    chains: &'a [Chain<'a>],
+    begin: &'a Chain<'a>,
+    packet: Packet,
+    read: Read,
+) -> Fates {
+    let known = vec![None; chains.len()];
+    let mut fates = Walk { chains, known, table: begin.table, packet, read }.through(begin, 0);
     if fates.returned {
         let drops = begin.begins == Some(Policy::Drop);
         fates |= if drops { Fates::REFUSED } else { Fates::ACCEPTED };
@@ -118,13 +124,16 @@ pub(super) fn fates(chains: &[Chain<'_>], begin: &Chain<'_>, packet: Packet, rea
 
 struct Walk<'a> {
     chains: &'a [Chain<'a>],
+    /// What becomes of the packet in each, once that is known: one may be jumped to from many places,
+    /// and those again from many.
+    known: Vec<Option<Fates>>,
     table: &'a str,
     packet: Packet,
     read: Read,
 }
 
-impl Walk<'_> {
-    fn through(&self, chain: &Chain<'_>, depth: u32) -> Fates {
+impl<'a> Walk<'a> {
+    fn through(&mut self, chain: &'a Chain<'a>, depth: u32) -> Fates {
         let mut fates = Fates::NONE;
         for text in &chain.rules {
             let rule = (self.read)(text, self.packet);
@@ -146,7 +155,7 @@ impl Walk<'_> {
     }
 
     /// How it may end, and whether the next rule may follow.
-    fn then(&self, then: Then<'_>, depth: u32) -> (Fates, bool) {
+    fn then(&mut self, then: Then<'_>, depth: u32) -> (Fates, bool) {
         match then {
             Then::GoOn => (Fates::NONE, true),
             Then::Accept => (Fates::ACCEPTED, false),
@@ -161,12 +170,18 @@ impl Walk<'_> {
         }
     }
 
-    fn called(&self, name: &str, depth: u32) -> Fates {
-        let chain =
-            self.chains.iter().find(|chain| chain.table == self.table && chain.name == name);
-        match chain {
-            Some(chain) if depth < DEEPEST => self.through(chain, depth + 1),
-            _ => Fates { returned: true, ..Fates::EITHER },
+    fn called(&mut self, name: &str, depth: u32) -> Fates {
+        let unknown = Fates { returned: true, ..Fates::EITHER };
+        let mut chains = self.chains.iter().enumerate();
+        let of_table = chains.find(|(_, chain)| chain.table == self.table && chain.name == name);
+        let Some((index, chain)) = of_table.filter(|_| depth < DEEPEST) else { return unknown };
+        if let Some(fates) = self.known[index] {
+            return fates;
         }
+        // Whoever comes back here on the way goes in a circle.
+        self.known[index] = Some(unknown);
+        let fates = self.through(chain, depth + 1);
+        self.known[index] = Some(fates);
+        fates
     }
 }

@@ -1,0 +1,46 @@
+//! Text as an address of each kind: what is accepted reads the same when it is written again, is
+//! resolved without waiting where it says so, and what is refused is answered with what works.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tautline_engine::address::{Address, AddressError};
+
+fuzz_target!(|text: &str| {
+    let kinds: [fn(&str) -> Result<Address, String>; 4] =
+        [Address::to_send_to, Address::to_hear, Address::to_listen_at, Address::to_relay_to];
+    for read in kinds {
+        match read(text) {
+            Ok(address) => check(&address, read),
+            Err(why) => check_mend(&why, read),
+        }
+    }
+});
+
+fn check(address: &Address, read: fn(&str) -> Result<Address, String>) {
+    assert_eq!(read(&address.to_string()).as_ref(), Ok(address));
+    assert!(address.file().is_none() || address.may_wait(), "a disk may take long");
+    // A name would be asked of the system's resolver.
+    if address.may_wait() {
+        return;
+    }
+    match address.resolve() {
+        Ok(resolved) => {
+            assert_eq!(resolved.rtp.ip(), resolved.rtcp.ip());
+            assert_eq!(resolved.rtp.port().checked_add(1), Some(resolved.rtcp.port()));
+            assert!(resolved.rtp.port() > 0 && resolved.description.is_none());
+        }
+        Err(AddressError::Unusable(why)) => assert!(why.contains("; use one below"), "{why}"),
+        Err(AddressError::NotThere(why)) => panic!("{address} asks nobody, and yet: {why}"),
+    }
+}
+
+/// An address that is suggested can be used; what stands behind its `?` is as it was given.
+fn check_mend(why: &str, read: fn(&str) -> Result<Address, String>) {
+    assert!(!why.is_empty());
+    let Some((_, suggested)) = why.rsplit_once("; write rtp://") else { return };
+    let place = suggested.split('?').next().unwrap_or("");
+    if !place.contains("HOST") {
+        let suggested = format!("rtp://{place}");
+        assert!(read(&suggested).is_ok(), "{why}: {:?}", read(&suggested));
+    }
+}

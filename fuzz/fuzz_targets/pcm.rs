@@ -1,0 +1,59 @@
+//! Keys and values of `type tautline` as ALSA reads them from `asound.conf`, each line a key and what
+//! it is: what is accepted is within the bounds that the engine has, and reads the same in another
+//! order; what is refused is answered by one sentence with the PCM's name.
+#![no_main]
+
+// The plugin is a shared object whose only door is ALSA's; these two of its modules need none of it.
+#[path = "../../plugins/alsa-pcm/src/complaint.rs"]
+#[expect(dead_code, reason = "the plugin has more to complain of")]
+mod complaint;
+#[path = "../../plugins/alsa-pcm/src/keys.rs"]
+mod keys;
+
+use keys::{Latency, PERIODS, Value, read};
+use libfuzzer_sys::fuzz_target;
+use tautline_proto::device::Direction;
+use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE};
+use tautline_proto::time::Span;
+
+fuzz_target!(|text: &str| {
+    let mut pairs: Vec<(String, Value)> = text.lines().map(pair).collect();
+    for direction in [Direction::Playback, Direction::Capture] {
+        let wish = match read("x", &pairs, direction) {
+            Ok(wish) => wish,
+            Err(complaint) => {
+                assert_eq!(complaint.errno, libc::EINVAL);
+                assert!(complaint.sentence.starts_with("pcm.x: "), "{complaint:?}");
+                continue;
+            }
+        };
+        assert!((PERIODS.0..=PERIODS.1).contains(&wish.period.count()));
+        assert!((PTIME_RANGE.0..=PTIME_RANGE.1).contains(&wish.ptime), "{}", wish.ptime);
+        if let Latency::Kept(latency) = wish.latency {
+            assert!(latency > Span::ZERO && latency <= LONGEST_LINK_OFFSET, "{latency}");
+        }
+        // ALSA keeps each key once, in the order of its own choice.
+        let once = pairs
+            .iter()
+            .enumerate()
+            .all(|(at, (key, _))| pairs[..at].iter().all(|(before, _)| before != key));
+        pairs.reverse();
+        assert!(!once || read("x", &pairs, direction) == Ok(wish));
+    }
+});
+
+/// `key=text`, `key#integer`, `key~real`, `key{`.
+fn pair(line: &str) -> (String, Value) {
+    let at = line.find(['=', '#', '~', '{']).unwrap_or(line.len());
+    let (key, value) = line.split_at(at);
+    let mut chars = value.chars();
+    let sign = chars.next();
+    let text = chars.as_str();
+    let value = match sign {
+        Some('#') => Value::Number(text.parse().unwrap_or(i64::MIN)),
+        Some('~') => Value::Real(text.parse().unwrap_or(f64::NAN)),
+        Some('{') => Value::Other,
+        _ => Value::Text(text.to_owned()),
+    };
+    (key.to_owned(), value)
+}
