@@ -11,7 +11,9 @@ fuzz_target!(|text: &str| {
     for read in kinds {
         match read(text) {
             Ok(address) => check(&address, read),
-            Err(why) => check_mend(&why, read),
+            // Where the text says so itself, the suggestion cannot be told from it.
+            Err(why) if !text.contains("; write") => check_mend(&why, read),
+            Err(_) => {}
         }
     }
 });

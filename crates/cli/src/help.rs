@@ -41,9 +41,10 @@ macro_rules! recv_examples {
 pub(crate) const TAUT: &str = r#"Try it:
   taut demo
 
-From one machine to another:
+From one machine to another; the latency follows what the network needs:
   # On 10.0.0.2, first; without --until-bye it goes on until Ctrl-C:
-  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye
+  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye \
+      --latency auto
   # On 10.0.0.1:
   taut send --input file:song.flac --to rtp://10.0.0.2:5004
 

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, taut, words};
+use crate::common::report::Report;
 use crate::common::{Folder, PATIENT, beside, free_udp_ports};
 use crate::errors::is_refused;
 
@@ -76,7 +77,12 @@ fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
     send.within(&cable.left).run().well();
     let packets = [beside, away].map(|recv| {
         recv.signal("-INT");
-        recv.end().report().count("packets_received")
+        let ended = recv.end();
+        let report = Report(serde_json::from_str(&ended.out).expect("a report"));
+        let packets = report.count("packets_received");
+        // Whoever hears nothing has failed.
+        assert_eq!(ended.status, Some(i32::from(packets == 0)), "{ended:#?}");
+        packets
     });
     (packets[0], packets[1])
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::common::program::{Call, Ended, call, taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{Coding, Shape, Sound};
-use crate::common::{Folder, Lack, PATIENT, beside, loopback, skipped};
+use crate::common::{Folder, Lack, PATIENT, beside, loopback, skipped, sounding_at};
 use crate::errors::is_refused;
 
 /// A line of a shell in which `TAUT` is the built program.
@@ -86,24 +86,26 @@ fn what_sox_and_ffmpeg_write_into_a_pipe_is_read_to_its_end() {
 #[test]
 fn a_reader_who_leaves_ends_a_recording_in_peace() {
     let folder = Folder::new();
-    // Without an end of its own, and without a sender: it plays silence.
+    let address = loopback();
+    let _send = sounding_at(&address);
+    // Without an end of its own.
     let recv = "TAUT recv --rate 48000 --channels 2 --output file:- --report json --from";
-    let line = format!("{{ {recv} {}; echo $? > status; }} | head -c 20000 > begun", loopback());
+    let line = format!("{{ {recv} {address}; echo $? > status; }} | head -c 200000 > begun");
     let ended = shell(&folder, &line).run().well();
     assert_eq!(std::fs::read_to_string(folder.file("status")).unwrap(), "0\n", "{ended:#?}");
-    assert_eq!(std::fs::metadata(folder.file("begun")).unwrap().len(), 20_000);
+    assert_eq!(std::fs::metadata(folder.file("begun")).unwrap().len(), 200_000);
     assert!(!ended.said.concat().contains("ipe"), "{ended:#?}");
     assert!(ended.said.iter().any(|line| line.contains("\"role\": \"recv\"")), "{ended:#?}");
 }
 
 #[test]
 fn a_reader_who_reads_nothing_keeps_no_run_from_its_end() {
-    let folder = Folder::new();
+    let (folder, address) = (Folder::new(), loopback());
+    let _send = sounding_at(&address);
     // More than pipe and ring hold; the reader waits for the end of the run, and reads nothing.
     let recv = "TAUT recv --rate 48000 --channels 2 --output file:- --duration 2s --report none";
     let line = format!(
-        "mkfifo over; {{ {recv} --from {}; echo $? > status; echo > over; }} | cat over",
-        loopback()
+        "mkfifo over; {{ {recv} --from {address}; echo $? > status; echo > over; }} | cat over"
     );
     let ended = shell(&folder, &line).run().well();
     assert_eq!(std::fs::read_to_string(folder.file("status")).unwrap(), "0\n", "{ended:#?}");

@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use crate::common::program::{Running, call, ordinary, taut, words};
-use crate::common::{Folder, Lack, PATIENT, beside, free_udp_ports, loopback, skipped};
+use crate::common::{
+    Folder, Lack, PATIENT, beside, free_udp_ports, loopback, skipped, sounding_at,
+};
 
 /// `taut` whose answers nobody reads: its status, and what it said.
 fn unread(folder: &Folder, line: &str) -> (Option<i32>, String) {
@@ -105,9 +107,11 @@ const EACH: [&str; 3] = ["memory is not locked", "witness runs without", "thread
 #[test]
 fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
     let test = "all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again";
-    let recv = format!("recv --rate 48000 --channels 2 --output null: --from {}", loopback());
+    let address = loopback();
+    let _send = sounding_at(&address);
+    let recv = format!("recv --rate 48000 --channels 2 --output null: --from {address}");
     for line in ["send --input null: --to rtp://127.0.0.1:5004", &recv] {
-        let Some(text) = ordinary(test, &format!("{line} --duration 50ms")) else { return };
+        let Some(text) = ordinary(test, &format!("{line} --duration 200ms")) else { return };
         let ended = text.run().well();
         let said = ended.said.iter().filter(|line| line.as_str() == LACKS).count();
         assert_eq!(said, 1, "{ended:#?}");
@@ -117,7 +121,7 @@ fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
         }
         assert!(!ended.out.contains("priority"), "{ended:#?}");
         // Scripts have each by itself.
-        let json = ordinary(test, &format!("{line} --duration 50ms --report json")).unwrap();
+        let json = ordinary(test, &format!("{line} --duration 200ms --report json")).unwrap();
         let report = json.run().report();
         let refused = &report.0["host"]["refused"];
         for (field, sentence) in ["locked_memory", "witness_priority", "priority"].iter().zip(EACH)
@@ -127,7 +131,7 @@ fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
             assert!(!report.notes().contains(&told), "{:#}", report.0);
         }
         // Who keeps standard error quiet reads it in the report.
-        let quiet = ordinary(test, &format!("{line} --duration 50ms --quiet --report text"));
+        let quiet = ordinary(test, &format!("{line} --duration 200ms --quiet --report text"));
         let ended = quiet.unwrap().run().well();
         assert!(ended.said.is_empty(), "{ended:#?}");
         let note = LACKS.replace("taut: ", "note: ");
@@ -163,16 +167,18 @@ fn a_demo_of_three_ends_tells_once_what_the_user_lacks() {
 #[test]
 fn a_quiet_run_says_nothing_but_errors() {
     let folder = Folder::new();
-    let recv = format!("recv --rate 48000 --channels 2 --output null: --from {}", loopback());
-    // What would be noted: how long packets are, that nobody answers, that nothing came.
+    let address = loopback();
+    let _send = sounding_at(&address);
+    let recv = format!("recv --rate 48000 --channels 2 --output null: --from {address}");
+    // What would be noted: how long packets are, that nobody answers, what the latency is.
     let send = "send --input null: --rate 44100 --to rtp://127.0.0.1:5004";
     for line in [send, &recv] {
         for quiet in ["-q", "--quiet"] {
-            let line = format!("{line} --duration 50ms {quiet}");
+            let line = format!("{line} --duration 200ms {quiet}");
             let ended = taut(words(&line)).run().well();
             assert!(ended.said.is_empty() && ended.out.is_empty(), "{line}: {ended:#?}");
         }
-        let report = taut(words(&format!("{line} --duration 50ms -q --report json"))).run();
+        let report = taut(words(&format!("{line} --duration 200ms -q --report json"))).run();
         assert!(report.said.is_empty(), "{report:#?}");
         report.report();
     }

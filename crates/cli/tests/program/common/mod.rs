@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) use tautline_trial::{self as host, Lack, beside, skipped};
 use tempfile::TempDir;
 
+use program::{Running, taut, words};
+
 /// Rings and a latency that outlast a host that freezes for a tenth of a second: for what must be
 /// whole whenever it comes.
 pub(crate) const PATIENT: [&str; 7] =
@@ -63,6 +65,15 @@ pub(crate) fn free_udp_ports() -> u16 {
 /// `rtp://127.0.0.1:PORT` with UDP ports of the test's own.
 pub(crate) fn loopback() -> String {
     format!("rtp://127.0.0.1:{}", free_udp_ports())
+}
+
+/// A sender to this address that is under way, until it is dropped.
+pub(crate) fn sounding_at(address: &str) -> Running {
+    let onlooker = Onlooker::new();
+    let line = format!("send --input tone:440 --to {address} --to {}", onlooker.address());
+    let send = taut(words(&format!("{line} --report none"))).start();
+    onlooker.see(10);
+    send
 }
 
 /// A destination beside the receiver, by which a test sees how far a sender has come.
