@@ -83,6 +83,13 @@ fn l16_at_8000_and_11025_hz_is_heard_bit_for_bit_at_every_packet_time() {
 }
 
 #[test]
+fn l16_at_the_rates_between_is_heard_bit_for_bit() {
+    for rate in [16_000, 22_050, 24_000, 32_000] {
+        Way::of(Coding::L16, rate, "5ms").is_exact();
+    }
+}
+
+#[test]
 fn l24_is_heard_bit_for_bit_at_every_packet_time() {
     for ptime in ["1ms", "5ms", "20ms"] {
         Way::of(Coding::L24, 48_000, ptime).is_exact();

@@ -195,6 +195,12 @@ fn a_sender_with_nobody_listening_says_so_first_on_80_columns() {
         let lines: Vec<_> = ended.out.split(['\r', '\n']).collect();
         let told = lines.iter().rfind(|line| line.contains("nobody answers: send "));
         let told = told.unwrap_or_else(|| panic!("{to}: {lines:#?}"));
+        // The line before is taken away first.
+        let told = told.replace("\x1b[2K", "").replace("\x1b[1A", "");
+        assert!(
+            told.starts_with("nobody answers: send ") && told.chars().count() <= 80,
+            "{told:?}"
+        );
         assert!(told.contains(" packets, 0 missed, "), "{told:?}");
     }
 }
