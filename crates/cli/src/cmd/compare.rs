@@ -58,9 +58,9 @@ fn why(verdict: &Verdict, sent: &str, heard: &str) -> String {
                 "{heard} does not hold all of {sent}; the report of taut recv says what was lost"
             )
         }
-        (false, false) => format!(
-            "{heard} holds {sent}, but not bit for bit: a coding or a card of fewer bits was on the way"
-        ),
+        (false, false) => {
+            format!("{heard} holds {sent}, but {}", verdict.difference())
+        }
         (first, last) => {
             let missed = match (first, last) {
                 (true, true) => "begins later and ends earlier than",

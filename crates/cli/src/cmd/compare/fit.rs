@@ -1,13 +1,14 @@
 //! Frames that were heard between the sent ones, louder, upside down or in fewer bits: fitted window
 //! by window.
 
+use core::ops::Range;
 use std::rc::Rc;
 
 use tautline_dsp::fit::{Likeness, Nudge, nudge};
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
 use super::exact::Both;
-use super::pieces::{BLOCK, Line, Way};
+use super::pieces::{BLOCK, Line, Volume, Way};
 use super::seek::Likely;
 use super::sound::{itself_first, power};
 
@@ -45,14 +46,22 @@ const ABOUT: i64 = 8;
 const LIKELY: f64 = 0.5;
 /// A gain that changed by more than this is another gain.
 const SAME_GAIN: f64 = 0.12;
+/// A sample sticks out that is off by more than 8 times, 18 dB, what its window leaves in the mean: of
+/// noise one in 10^15 does, and a click is 32 times what it leaves of 1024 samples.
+const CLICK: f64 = 64.0;
+/// And by more than a quarter, −12 dB, of the peak of the sound about it: where a drum strikes all of
+/// what a resampler leaves is in few samples, too, and that is less.
+const CLICK_OF_PEAK: f64 = 1.0 / 16.0;
 
 /// What a window came to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Fitted {
     pub(super) line: Line,
     /// Energy of what was heard, and of what of it is left.
     pub(super) energy: f64,
     pub(super) rest: f64,
+    /// How loud each channel is, where it says so.
+    pub(super) volumes: Vec<Option<Volume>>,
 }
 
 /// Fits windows.
@@ -180,8 +189,12 @@ impl<'a> Fit<'a> {
         way: &Way,
     ) -> Option<Fitted> {
         let (mut energy, mut rest) = (0.0, 0.0);
-        for channel in 0..way.gains.len() {
+        let mut volumes = vec![None; way.gains.len()];
+        for (channel, volume) in volumes.iter_mut().enumerate() {
             if way.gains[channel] == 0.0 {
+                if self.sounds_again((at, count), line, (channel, way)) {
+                    return None;
+                }
                 continue;
             }
             let (good, alike) = self.blocks((at, count), line, (channel, way));
@@ -190,8 +203,67 @@ impl<'a> Fit<'a> {
             }
             energy += alike.energy();
             rest += alike.rest(way.gains[channel]);
+            let says = count >= LEAST && self.is_loud(&alike, count);
+            *volume = says.then(|| Volume::of(alike.gain()));
         }
-        Some(Fitted { line: *line, energy, rest })
+        Some(Fitted { line: *line, energy, rest, volumes })
+    }
+
+    /// Whether what a channel says is more than rounding.
+    fn is_loud(&self, alike: &Likeness, count: usize) -> bool {
+        alike.energy() > 100.0 * (self.floor + QUIET) * count as f64
+    }
+
+    /// Whether a channel that is taken to hold nothing of the sound holds it in some part of a window.
+    fn sounds_again(
+        &mut self,
+        (at, count): (usize, usize),
+        line: &Line,
+        (channel, way): (usize, &Way),
+    ) -> bool {
+        self.render(way.sources[channel], (line.place(at as f64), line.step), count);
+        let heard = &self.both.heard.channels[channel][at..at + count];
+        heard.chunks_exact(LEAST).zip(self.here.chunks_exact(LEAST)).any(|(heard, here)| {
+            let alike = Likeness::between(heard, here);
+            let left = alike.rest(alike.gain());
+            self.is_loud(&alike, LEAST) && left <= LEFT_OVER * alike.energy()
+        })
+    }
+
+    /// The frames among these, within a window, that stick out of what was sent along `line`, by
+    /// any channel, though all around them is it.
+    pub(super) fn clicks(
+        &mut self,
+        among: &Range<usize>,
+        (at, count): (usize, usize),
+        line: &Line,
+        way: &Way,
+    ) -> Vec<(usize, usize)> {
+        let mut all = Vec::new();
+        for channel in (0..way.gains.len()).filter(|channel| way.gains[*channel] != 0.0) {
+            self.render(way.sources[channel], (line.place(at as f64), line.step), count);
+            let heard = &self.both.heard.channels[channel][at..at + count];
+            let here = &self.here[..count];
+            // As loud as the window is, not the piece.
+            let alike = Likeness::between(heard, here);
+            let gain = if self.is_loud(&alike, count) { alike.gain() } else { way.gains[channel] };
+            let rest = |(heard, here): (&f32, &f32)| f64::from(*heard) - gain * f64::from(*here);
+            let least = CLICK * alike.rest(gain) / count as f64 + CLICK * (self.floor + QUIET);
+            for index in 0..count {
+                let off = rest((&heard[index], &here[index])).powi(2);
+                if off <= least || !among.contains(&(at + index)) {
+                    continue;
+                }
+                let near = index.saturating_sub(BLOCK / 2)..count.min(index + BLOCK / 2);
+                let peak = here[near].iter().fold(0.0_f32, |peak, sample| peak.max(sample.abs()));
+                if off > CLICK_OF_PEAK * (gain * f64::from(peak)).powi(2) {
+                    all.push((at + index, line.place((at + index) as f64).round() as usize));
+                }
+            }
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// How many frames from the first of a window on are what was sent along `line`, in whole blocks.
@@ -220,7 +292,7 @@ impl<'a> Fit<'a> {
         let good = count.min(good.count() * BLOCK);
         // As a whole it must be nearer, and as loud.
         let off = (all.gain() / gain - 1.0).abs() > SAME_GAIN;
-        let loud = all.energy() > 100.0 * spare * count as f64;
+        let loud = self.is_loud(&all, count);
         let left = all.rest(gain) > LEFT_OVER * all.energy() + spare * count as f64;
         let good = if good == count && (left || loud && off) { 0 } else { good };
         (good, all)
@@ -267,7 +339,8 @@ impl<'a> Fit<'a> {
         Some((line, Rc::new(way)))
     }
 
-    /// Learns what each channel of a window holds; `None` if not even the likely one does.
+    /// Learns what each channel of a window holds; `None` if not even the likely one does, or where
+    /// one is spoilt.
     fn learn(
         &mut self,
         (at, count): (usize, usize),
@@ -295,7 +368,9 @@ impl<'a> Fit<'a> {
                     .then_some((source, gain))
             });
             (way.sources[channel], way.gains[channel]) = found.unwrap_or((channel, 0.0));
-            if found.is_none() && channel == likely.channel {
+            // What is the sound in a part of the window is spoilt in the rest, not another.
+            let mut spoilt = || self.sounds_again((at, count), line, (channel, way));
+            if found.is_none() && (channel == likely.channel || spoilt()) {
                 return None;
             }
         }

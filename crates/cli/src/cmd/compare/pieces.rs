@@ -8,6 +8,8 @@ pub(super) const BLOCK: usize = 32;
 /// How far the loudness of what was resampled may be off, by what a resampler does to the highest
 /// tones.
 pub(super) const NO_GAIN: f64 = 0.006;
+/// From one window to another it may be off by more, 0.5 dB, as one may hold the highest tones only.
+const ANOTHER_GAIN: f64 = 1.06;
 
 /// Which sent channel each heard one holds, and how loud.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +31,44 @@ impl Way {
         let loud = self.gains.iter().all(|gain| (gain - 1.0).abs() < NO_GAIN);
         let straight = Self::straight(self.gains.len());
         loud.then(|| Rc::new(Self { sources: self.sources.clone(), ..straight }))
+    }
+}
+
+impl Way {
+    /// Whether both tell the same of every channel but how loud it is.
+    pub(super) fn leads_as(&self, other: &Self) -> bool {
+        let signs =
+            |way: &Self| way.gains.iter().map(|gain| gain.partial_cmp(&0.0)).collect::<Vec<_>>();
+        self.sources == other.sources && signs(self) == signs(other)
+    }
+}
+
+/// The least and the most by which some channel was heard louder than it was sent, window by window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Volume {
+    pub(super) least: f64,
+    pub(super) most: f64,
+}
+
+impl Volume {
+    pub(super) fn of(gain: f64) -> Self {
+        Self { least: gain.abs(), most: gain.abs() }
+    }
+
+    pub(super) fn and(self, other: Self) -> Self {
+        Self { least: self.least.min(other.least), most: self.most.max(other.most) }
+    }
+
+    /// Whether it changed on the way.
+    pub(super) fn changes(self) -> bool {
+        self.most > ANOTHER_GAIN * self.least
+    }
+}
+
+/// What is known of each channel, if it sounded; into it what is known of more frames.
+pub(super) fn take_volumes(volumes: &mut [Option<Volume>], more: &[Option<Volume>]) {
+    for (all, more) in volumes.iter_mut().zip(more) {
+        *all = all.map_or(*more, |all| Some(more.map_or(all, |more| all.and(more))));
     }
 }
 
@@ -88,6 +128,10 @@ pub(super) struct Piece {
     pub(super) to: f64,
     pub(super) kind: Kind,
     pub(super) way: Rc<Way>,
+    /// How loud each channel was, of what is alike.
+    pub(super) volumes: Vec<Option<Volume>>,
+    /// Heard frames of it that stick out, and the sent ones in whose place they are.
+    pub(super) clicks: Vec<(usize, usize)>,
 }
 
 impl Piece {
@@ -131,6 +175,8 @@ impl Piece {
     /// Takes in a piece that goes on from this one.
     fn take(&mut self, other: &Self) {
         (self.heard.end, self.to) = (other.heard.end, other.to);
+        take_volumes(&mut self.volumes, &other.volumes);
+        self.clicks.extend(&other.clicks);
         if let Kind::Alike { resampled, energy, rest } = &mut self.kind {
             let Kind::Alike { resampled: too, energy: more, rest: left } = other.kind else {
                 return;
@@ -156,7 +202,9 @@ pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
         let by_chance = last.is_resampled()
             && piece.heard.len() < CHANCE
             && pieces.get(index + 1).is_some_and(|next| !next.is_exact() && piece.goes_on(next));
-        if last.is_exact() == piece.is_exact() || (piece.is_exact() && by_chance) {
+        let alike = last.is_exact() == piece.is_exact() || (piece.is_exact() && by_chance);
+        // What another channel comes of, or none, is told.
+        if alike && last.way.leads_as(&piece.way) {
             last.take(piece);
         } else {
             all.push(piece.clone());

@@ -52,10 +52,10 @@ impl Coarse {
         found.into_iter().map(likely).collect()
     }
 
-    /// Where the heard frames about `from` may have been sent, among these sent ones or anywhere, by
-    /// the loudest channel.
+    /// Where the heard frames from `from` on may have been sent, among these sent ones or anywhere, by
+    /// the loudest channel. What lies before `from` may belong to another piece.
     pub(super) fn find_heard(&self, from: usize, among: Option<Range<usize>>) -> Vec<Likely> {
-        let first = from / TOGETHER;
+        let first = from.div_ceil(TOGETHER);
         // Of the last frames there are fewer.
         let length = LENGTH.min(self.heard.first().map_or(0, Vec::len).saturating_sub(first));
         let energy = |all: &Vec<f32>| all.get(first..first + length).map_or(0.0, power);

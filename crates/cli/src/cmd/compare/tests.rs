@@ -1,5 +1,7 @@
 //! How two recordings compare.
 
+mod spoilt;
+
 use tautline_dsp::resample::{Quality, Resampler, Step};
 use tautline_proto::units::Rate;
 
@@ -343,11 +345,79 @@ fn a_sound_in_fewer_bits_is_found_with_the_bits() {
 }
 
 #[test]
+fn what_is_not_bit_for_bit_is_laid_at_fewer_bits_only_where_there_are_fewer() {
+    let sent = noise(60_000);
+    let rounded = |sample: f32, bits: i32| (sample * 2_f32.powi(bits)).round() / 2_f32.powi(bits);
+    let sixteen = |sample| rounded(sample, 15);
+    let why = |heard: Sound| {
+        let verdict = verdict(&sent, &heard);
+        assert!(!verdict.is_whole() && !verdict.is_all_there() && !verdict.is_mixed(), "{verdict}");
+        why(&verdict, "sent.wav", "heard.wav")
+    };
+    assert_eq!(
+        why(sent.clone().with(sixteen)),
+        "heard.wav holds sent.wav, but not bit for bit: a coding or a card of fewer bits was on the \
+         way"
+    );
+    let quieter = sent.clone().with(|sample| rounded(sample * 0.995, 23));
+    assert_eq!(sent.bits(), quieter.bits());
+    assert_eq!(
+        why(quieter),
+        "heard.wav holds sent.wav, but 0.995 times as loud: a --volume or a mixer was on the way"
+    );
+    // As fine as what was sent, and another.
+    let other = sent.clone().with(|sample| sixteen(sample) + 1.0 / 8_388_608.0);
+    assert_eq!(sent.bits(), other.bits());
+    let told = why(other);
+    let differs =
+        told.strip_prefix("heard.wav holds sent.wav, but not bit for bit: what differs is ");
+    let decibels = differs.and_then(|differs| differs.split_once(" dB below it; "));
+    let (decibels, mend) = decibels.unwrap_or_else(|| panic!("{told}"));
+    assert!((80.0..100.0).contains(&decibels.parse::<f64>().unwrap()), "{told}");
+    assert_eq!(mend, "an effect, dither or a coding that loses something was on the way");
+}
+
+#[test]
 fn a_sound_is_found_behind_another() {
     let sent = noise(60_000);
     for heard in [sent.clone(), sent.resampled(-20.0)] {
         let verdict = verdict(&sent, &joined([&noise_of(200_000, 11), &heard]));
         assert!(verdict.is_all_there(), "{verdict}\n{verdict:?}");
         assert_eq!(verdict.begins, Some(200_300));
+    }
+}
+
+#[test]
+fn what_sounds_just_before_resampled_sound_is_no_piece_of_it() {
+    let sent = noise(30_000);
+    let resampled = sent.resampled(100.0);
+    for before in (1..64).step_by(9) {
+        let faint = noise_of(before, 7).with(|sample| sample / 64.0);
+        let verdict = verdict(&sent, &joined([&faint, &resampled]));
+        assert!(verdict.is_all_there(), "{before}: {verdict}\n{verdict:?}");
+    }
+}
+
+#[test]
+fn pieces_of_a_sound_in_any_order_are_judged() {
+    let sent = noise(60_000);
+    let ways = [sent.clone(), sent.resampled(100.0), sent.resampled(-300.0), noise_of(60_000, 7)];
+    let mut state = 1_u32;
+    let mut below = |limit: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        ((u64::from(state) * u64::from(limit)) >> 32) as usize
+    };
+    for _ in 0..200 {
+        let parts: Vec<_> = (0..1 + below(6))
+            .map(|_| {
+                let (way, from) = (below(4), below(50_000));
+                let longest = if below(3) == 0 { 50 } else { 9000 };
+                let part = ways[way].part(from..from + 1 + below(longest));
+                if below(5) == 0 { part.with(|_| 0.0) } else { part }
+            })
+            .collect();
+        // Its pieces lie one after the other, or it would end here.
+        let verdict = verdict(&sent, &joined(&parts));
+        assert!(!verdict.to_string().is_empty(), "{verdict:?}");
     }
 }

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use tautline_proto::units::Rate;
 
-use super::pieces::{BLOCK, Kind, NO_GAIN, Piece, Way, joined};
+use super::pieces::{BLOCK, Kind, NO_GAIN, Piece, Volume, Way, joined, take_volumes};
 use super::sound::{Bits, Sound};
 
 /// What stands where a sound is not as it was sent.
@@ -72,6 +72,8 @@ pub(crate) struct Verdict {
     pub(super) passages: Vec<Passage>,
     /// What each part came by, as often as that changed, and from which sent frame on.
     pub(super) ways: Vec<(usize, Way)>,
+    /// Between what each channel's volume changed along the sound.
+    pub(super) volumes: Vec<Option<Volume>>,
     /// The part of the energy that is left over of what is alike and was not resampled.
     pub(super) rest: Option<f64>,
     /// Bits that the samples of both need, where what was heard needs fewer.
@@ -104,6 +106,7 @@ impl Verdict {
             changes: changes(heard, &pieces),
             passages: passages(&pieces),
             ways: ways(&pieces),
+            volumes: volumes(&pieces),
             rest: (energy > 0.0).then(|| rest / energy),
             bits: coarser.then_some((before, after)),
             sounding,
@@ -126,6 +129,7 @@ impl Verdict {
         self.is_found()
             && self.there == self.sounding.len()
             && self.is_one_piece()
+            && self.volumes.iter().all(Option::is_none)
             && self.rest.is_none()
     }
 
@@ -156,6 +160,11 @@ fn is_whole_so_far(pieces: &[Piece], sounding: &Range<usize>) -> bool {
 /// What goes on from a resampled piece and is alike is resampled, too, though it may be too short or
 /// too quiet to tell.
 fn told_apart(mut pieces: Vec<Piece>) -> Vec<Piece> {
+    for piece in pieces.iter_mut().filter(|piece| is_on_frames(piece)) {
+        if let Kind::Alike { resampled, .. } = &mut piece.kind {
+            *resampled = false;
+        }
+    }
     let mut first = 0;
     while first < pieces.len() {
         let chain = pieces[first..].windows(2).take_while(|two| two[0].goes_on(&two[1])).count();
@@ -170,6 +179,16 @@ fn told_apart(mut pieces: Vec<Piece>) -> Vec<Piece> {
         first += chain.len();
     }
     pieces
+}
+
+/// How far off the frames, and by how much apart, the ends of what was not resampled may be found.
+const ON_FRAME: f64 = 0.02;
+
+/// Whether a piece lies on the frames, from its beginning to its end: a volume that changes within a
+/// window makes it look as if it lay a trifle beside them.
+fn is_on_frames(piece: &Piece) -> bool {
+    let (begins, ends) = (piece.from - piece.heard.start as f64, piece.to - piece.heard.end as f64);
+    (begins - ends).abs() < ON_FRAME && (begins - begins.round()).abs() < ON_FRAME
 }
 
 /// How many of these frames some pieces cover, and from the first to the last of them.
@@ -216,6 +235,9 @@ fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Change> {
                 }
             }
         }
+        let single =
+            |(_, at): &(usize, usize)| Change::Replaced { at: *at, frames: 1, by: Instead::Other };
+        all.extend(piece.clicks.iter().map(single));
         if !piece.is_exact() && !piece.is_resampled() && beside_exact(pieces, index) {
             let (at, frames) = (piece.from.round() as usize, piece.heard.len());
             all.push(Change::Replaced { at, frames, by: Instead::Same });
@@ -284,15 +306,47 @@ const TELLS: usize = 4800;
 fn ways(pieces: &[Piece]) -> Vec<(usize, Way)> {
     let mut all: Vec<(usize, Way)> = Vec::new();
     let alone = pieces.len() == 1;
-    for piece in pieces.iter().filter(|piece| alone || piece.heard.len() >= TELLS) {
-        let as_before = |(_, way): &(usize, Way)| {
-            let gains = way.gains.iter().zip(&piece.way.gains);
-            way.sources == piece.way.sources
+    let changed = |index: usize| {
+        let (piece, last) = (&pieces[index], index.checked_sub(1).map(|last| &pieces[last]));
+        piece.is_resampled()
+            && last.is_some_and(|last| last.goes_on(piece) && !last.way.leads_as(&piece.way))
+    };
+    for (index, piece) in pieces.iter().enumerate() {
+        if !alone && piece.heard.len() < TELLS && !changed(index) {
+            continue;
+        }
+        let way = as_told(piece);
+        let as_before = |(_, last): &(usize, Way)| {
+            let gains = last.gains.iter().zip(&way.gains);
+            last.sources == way.sources
                 && gains.clone().all(|(one, other)| (one - other).abs() <= NO_GAIN * one.abs())
         };
         if !all.last().is_some_and(as_before) {
-            all.push((piece.from.round() as usize, (*piece.way).clone()));
+            all.push((piece.from.round() as usize, way));
         }
+    }
+    all
+}
+
+/// What a piece came by. A volume that changes is told by itself.
+fn as_told(piece: &Piece) -> Way {
+    let mut way = (*piece.way).clone();
+    for (gain, volume) in way.gains.iter_mut().zip(&piece.volumes) {
+        if volume.is_some_and(Volume::changes) {
+            *gain = gain.signum();
+        }
+    }
+    way
+}
+
+/// Between what the volume of each channel changes within some piece.
+fn volumes(pieces: &[Piece]) -> Vec<Option<Volume>> {
+    let channels = pieces.first().map_or(0, |piece| piece.way.gains.len());
+    let mut all = vec![None; channels];
+    for piece in pieces {
+        let changed: Vec<_> =
+            piece.volumes.iter().map(|volume| volume.filter(|volume| volume.changes())).collect();
+        take_volumes(&mut all, &changed);
     }
     all
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::exact::{Both, PROBE, RUN};
 use super::fit::{Fit, LEAST, WINDOW};
-use super::pieces::{BLOCK, Kind, Line, Piece, Way};
+use super::pieces::{BLOCK, Kind, Line, Piece, Way, take_volumes};
 use super::seek::{Coarse, Likely, PATTERN};
 use super::sound::power;
 
@@ -119,7 +119,8 @@ impl<'a> Walk<'a> {
                 // Any channel may have been lost on the way.
                 (0..self.both.sent.channels.len()).find_map(|source| {
                     let likely = self.coarse.find_sent((source, from), end - from);
-                    likely.iter().find_map(|likely| self.acquire(likely, 1.0))
+                    let all = 0..self.both.heard.frames();
+                    likely.iter().find_map(|likely| self.acquire(likely, 1.0, &all))
                 })
             })
         })
@@ -158,25 +159,34 @@ impl<'a> Walk<'a> {
 
     /// Takes a piece, and before it the gap to the last if that is the same sound.
     fn push(&mut self, mut piece: Piece) {
-        if let Some(last) = self.pieces.last_mut() {
+        if let Some(mut last) = self.pieces.pop() {
+            let between = last.heard.end..piece.heard.start;
             last.meet(&mut piece);
+            if !last.is_exact() && last.heard.end > between.start {
+                let at = (between.start + between.len() / 2).saturating_sub(WINDOW / 2);
+                let window = (at, WINDOW.min(self.both.heard.frames() - at));
+                let clicks = self.clicks(&between, window, (&last.line(), &last.way));
+                last.clicks.extend(clicks);
+            }
+            self.pieces.push(last);
         }
         if let Some(gap) = self.pieces.last().and_then(|last| gap(last, &piece)) {
             let (line, way) =
                 (Line::whole(gap.from as i64 - gap.heard.start as i64), gap.way.clone());
-            let (mut energy, mut rest) = (0.0, 0.0);
+            let (mut energy, mut rest, mut volumes) = (0.0, 0.0, vec![None; way.gains.len()]);
             let whole = gap.heard.clone().step_by(WINDOW).all(|at| {
                 let count = WINDOW.min(gap.heard.end - at);
                 let held = self.fit.holds((at, count), &line, &way);
                 held.is_some_and(|held| {
                     (energy, rest) = (energy + held.energy, rest + held.rest);
+                    take_volumes(&mut volumes, &held.volumes);
                     true
                 })
             });
             let frames = gap.heard.len() * way.gains.len();
             if whole && rest <= SAME * energy + self.fit.floor() * frames as f64 {
-                self.pieces
-                    .push(Piece { kind: Kind::Alike { resampled: false, energy, rest }, ..gap });
+                let kind = Kind::Alike { resampled: false, energy, rest };
+                self.pieces.push(Piece { kind, volumes, ..gap });
             }
         }
         self.pieces.push(piece);
@@ -213,40 +223,41 @@ impl<'a> Walk<'a> {
                 return moved;
             }
         }
-        let found = self.on_line(at, line, way);
-        let found = found.or_else(|| if rests { None } else { self.near(at, line) });
+        let found = self.on_line(&heard, line, way);
+        let found = found.or_else(|| if rests { None } else { self.near(&heard, line) });
         if found.is_none() && !rests {
             rest.near = rest.patience;
             rest.patience = (2 * rest.patience).min(MOST_REST);
         }
-        found.or_else(|| self.anywhere(at, line, rest))
+        found.or_else(|| self.anywhere(&heard, line, rest))
     }
 
     /// Sound that is alike where it is expected.
-    fn on_line(&mut self, at: usize, line: &Line, way: &Way) -> Option<Seed> {
-        [at, at + WINDOW / 2].into_iter().find_map(|at| {
+    fn on_line(&mut self, within: &Range<usize>, line: &Line, way: &Way) -> Option<Seed> {
+        [within.start, within.start + WINDOW / 2].into_iter().find_map(|at| {
             let end = self.both.heard.frames().min(at + WINDOW);
             let channel = self.both.heard.loudest(at.min(end)..end);
             let sent = usize::try_from(line.nearest(at) + at as i64).ok()?;
             let likely = Likely { heard: at, sent, channel, source: way.sources[channel] };
-            self.acquire(&likely, line.step)
+            self.acquire(&likely, line.step, within)
         })
     }
 
     /// The same within reach. Where the piece before ended is known to a block.
-    fn near(&mut self, at: usize, line: &Line) -> Option<Seed> {
-        let at = at + 2 * BLOCK;
+    fn near(&mut self, within: &Range<usize>, line: &Line) -> Option<Seed> {
+        let at = within.start + 2 * BLOCK;
         let edge = |away: i64| {
             let place = line.nearest(at) + at as i64 + away;
             usize::try_from(place).unwrap_or(0).min(self.sounding.end)
         };
         let among = edge(-self.reach)..edge(self.reach);
         let likely = self.coarse.find_heard(at, Some(among));
-        likely.iter().find_map(|likely| self.acquire(likely, line.step))
+        likely.iter().find_map(|likely| self.acquire(likely, line.step, within))
     }
 
     /// Anything of the sound, as often as there is time for.
-    fn anywhere(&mut self, at: usize, line: &Line, rest: &mut Rest) -> Option<Seed> {
+    fn anywhere(&mut self, within: &Range<usize>, line: &Line, rest: &mut Rest) -> Option<Seed> {
+        let at = within.start;
         if at < rest.wide || self.searches == 0 {
             return None;
         }
@@ -254,7 +265,7 @@ impl<'a> Walk<'a> {
         let exact = exact.map(|(offset, way)| Seed::exact(at, offset, way.into()));
         let found = exact.or_else(|| {
             let likely = self.coarse.find_heard(at, None);
-            likely.iter().find_map(|likely| self.acquire(likely, line.step))
+            likely.iter().find_map(|likely| self.acquire(likely, line.step, within))
         });
         if found.is_none() {
             self.searches -= 1;
@@ -263,7 +274,11 @@ impl<'a> Walk<'a> {
         found
     }
 
-    fn acquire(&mut self, likely: &Likely, step: f64) -> Option<Seed> {
+    /// A seed within these heard frames: what lies beyond them belongs to another piece.
+    fn acquire(&mut self, likely: &Likely, step: f64, within: &Range<usize>) -> Option<Seed> {
+        if !within.contains(&likely.heard) {
+            return None;
+        }
         let (line, way) = self.fit.acquire(likely, step)?;
         Some(Seed { at: likely.heard, line, way, exact: false })
     }
@@ -278,14 +293,37 @@ impl<'a> Walk<'a> {
                 let heard = self.both.grow(&seed.way.sources, seed.at, (within, offset));
                 let place = |at: usize| seed.line.place(at as f64);
                 let (from, to) = (place(heard.start), place(heard.end));
-                Piece { heard, from, to, kind: Kind::Exact, way: seed.way.clone() }
+                Piece {
+                    heard,
+                    from,
+                    to,
+                    kind: Kind::Exact,
+                    way: seed.way.clone(),
+                    volumes: vec![None; seed.way.gains.len()],
+                    clicks: Vec::new(),
+                }
             }
             None => self.grow_alike(seed, within),
         }
     }
 
+    /// What sticks out of some frames of a piece. Where the sound begins and ends is known to a block:
+    /// the resampling of what is before it and after it is another's.
+    fn clicks(
+        &mut self,
+        among: &Range<usize>,
+        window: (usize, usize),
+        (line, way): (&Line, &Way),
+    ) -> Vec<(usize, usize)> {
+        let inner = self.sounding.start + BLOCK..self.sounding.end.saturating_sub(BLOCK);
+        let mut clicks = self.fit.clicks(among, window, line, way);
+        clicks.retain(|(_, sent)| inner.contains(sent));
+        clicks
+    }
+
     fn grow_alike(&mut self, seed: &Seed, within: Range<usize>) -> Piece {
         let (mut resampled, mut energy, mut rest) = (false, 0.0, 0.0);
+        let (mut volumes, mut clicks) = (vec![None; seed.way.gains.len()], Vec::new());
         let (mut last, mut end) = (seed.line, seed.at);
         let mut before = (last, end);
         while let count @ 1.. = self.room_after(end, &last, within.end) {
@@ -303,6 +341,9 @@ impl<'a> Walk<'a> {
             };
             (energy, rest) = (energy + fitted.energy, rest + fitted.rest);
             resampled |= fitted.line.offset().is_none();
+            take_volumes(&mut volumes, &fitted.volumes);
+            let window = (end, count);
+            clicks.extend(self.clicks(&(end..end + count), window, (&fitted.line, &seed.way)));
             (last, end) = (fitted.line, end + count);
             (self.progress)(end);
         }
@@ -317,11 +358,21 @@ impl<'a> Walk<'a> {
             };
             (energy, rest) = (energy + fitted.energy, rest + fitted.rest);
             resampled |= fitted.line.offset().is_none();
+            take_volumes(&mut volumes, &fitted.volumes);
+            let window = (start - count, count);
+            clicks.extend(self.fit.clicks(
+                &(start - count..start),
+                window,
+                &fitted.line,
+                &seed.way,
+            ));
             (first, start) = (fitted.line, start - count);
         }
         let (from, to) = (first.place(start as f64), last.place(end as f64));
         let kind = Kind::Alike { resampled, energy, rest };
-        Piece { heard: start..end, from, to, kind, way: seed.way.clone() }
+        clicks.sort_unstable();
+        clicks.retain(|(at, _)| (start..end).contains(at));
+        Piece { heard: start..end, from, to, kind, way: seed.way.clone(), volumes, clicks }
     }
 
     /// How many frames of a window that broke still belong to the piece, in whole blocks.
@@ -379,5 +430,7 @@ fn gap(last: &Piece, next: &Piece) -> Option<Piece> {
         to: next.from,
         kind: Kind::Exact,
         way: last.way.clone(),
+        volumes: Vec::new(),
+        clicks: Vec::new(),
     })
 }

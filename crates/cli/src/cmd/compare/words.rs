@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use super::pieces::Way;
+use super::pieces::{Volume, Way};
 use super::verdict::{Change, Instead, Passage, Verdict, is_straight};
 
 /// Changes, passages and ways that are told one by one.
@@ -12,6 +12,8 @@ const TOLD: usize = 8;
 const NOTHING: f64 = 1e-12;
 /// A gain that is none: less than the rounding of the figure that is shown.
 const NO_GAIN_DB: f64 = 0.05;
+/// A drift that is none: the same.
+const NO_PPM: f64 = 0.05;
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -33,6 +35,8 @@ impl fmt::Display for Verdict {
             _ => write!(f, ", from frame {} of what was sent on ({})", -at, self.seconds(-at))?,
         }
         self.write_ways(f)?;
+        self.write_volumes(f)?;
+        self.write_rest(f)?;
         self.write_passages(f)?;
         self.write_changes(f)?;
         self.write_ends(f)
@@ -43,6 +47,30 @@ impl Verdict {
     /// Whether it came by something that changes how loud it is, or which channel is which.
     pub(super) fn is_mixed(&self) -> bool {
         self.ways.iter().any(|(_, way)| !is_straight(way))
+            || self.volumes.iter().any(Option::is_some)
+    }
+
+    /// What sets apart what is all there, as loud and where it was, and not bit for bit; with what
+    /// makes it so.
+    pub(super) fn difference(&self) -> String {
+        if self.bits.is_some() {
+            return "not bit for bit: a coding or a card of fewer bits was on the way".to_owned();
+        }
+        let rest = self.rest.unwrap_or(0.0);
+        let gains = self.ways.iter().flat_map(|(_, way)| &way.gains);
+        let furthest = gains.copied().max_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()));
+        match furthest {
+            // It explains more of the difference than it leaves.
+            Some(gain) if (gain - 1.0).powi(2) > rest.max(NOTHING) => format!(
+                "{} times as loud: a --volume or a mixer was on the way",
+                (gain * 1e6).round() / 1e6
+            ),
+            _ => format!(
+                "not bit for bit: what differs is {:.0} dB below it; an effect, dither or a coding \
+                 that loses something was on the way",
+                -10.0 * rest.max(NOTHING).log10()
+            ),
+        }
     }
 
     fn seconds(&self, frames: i64) -> String {
@@ -74,12 +102,41 @@ impl Verdict {
                 write!(f, " from {} on", self.at(*from))?;
             }
         }
+        Ok(())
+    }
+
+    fn write_volumes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The true sign, as what is lost is told with it.
+        let db = |gain: f64| {
+            format!("{:.1}", 20.0 * gain.log10()).replace('-', "−").replace("−0.0", "0.0")
+        };
+        let between = |volume: &Volume| {
+            format!("its volume changes: between {} and {} dB", db(volume.least), db(volume.most))
+        };
+        let told: Vec<_> = self.volumes.iter().map(|volume| volume.as_ref().map(between)).collect();
+        let mut told = told.as_slice();
+        if let Some(Some(first)) = told.first()
+            && told.iter().all(|one| one.as_ref() == Some(first))
+        {
+            write!(f, "; {first}")?;
+            told = &[];
+        }
+        for (channel, told) in told.iter().enumerate() {
+            if let Some(told) = told {
+                write!(f, "; of channel {}, {told}", channel + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_rest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((sent, Some(heard))) = self.bits.filter(|_| self.rest.is_some()) {
             let sent = sent.map_or("float".to_owned(), |sent| sent.to_string());
             write!(f, "; in samples of {heard} bits instead of {sent}")?;
         }
         match self.rest {
-            Some(rest) if rest > NOTHING => {
+            // Of a volume that changes it would tell no more than that.
+            Some(rest) if rest > NOTHING && self.volumes.iter().all(Option::is_none) => {
                 write!(f, "; the rest that differs is {:.0} dB below it", -10.0 * rest.log10())
             }
             _ => Ok(()),
@@ -89,7 +146,12 @@ impl Verdict {
     fn write_passages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Passage { sent, ppm, ends } in self.passages.iter().take(TOLD) {
             let way = if *ppm < 0.0 { "slower" } else { "faster" };
-            write!(f, "; resampled, {:.1} ppm {way}, from {}", ppm.abs(), self.at(sent.start))?;
+            match ppm.abs() {
+                // Between the frames, and always as far.
+                ..NO_PPM => write!(f, "; resampled at the same rate")?,
+                ppm => write!(f, "; resampled, {ppm:.1} ppm {way}")?,
+            }
+            write!(f, ", from {}", self.at(sent.start))?;
             match ends {
                 true => write!(f, " to {}", self.at(sent.end))?,
                 false => f.write_str(" on")?,
