@@ -66,6 +66,7 @@ check: ## Format, lints, documentation, least Rust, licences, what real-time thr
 checks:
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets $(features) -- -D warnings
+	RUSTFLAGS="--cfg fuzzing -D warnings" cargo check --locked --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz-check
 	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --workspace $(features)
 	scripts/check-rust
 	scripts/check-deny
@@ -76,7 +77,7 @@ checks:
 	scripts/house
 
 .PHONY: bench
-bench: ## Measure speed and memory on this machine and print them as a table (8 minutes)
+bench: ## Measure speed and memory on this machine and print them as a table (12 minutes)
 	@scripts/setup test
 	scripts/bench
 

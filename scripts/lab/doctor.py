@@ -1,6 +1,8 @@
-"""Scenarios of what `taut doctor` sees of a kernel that is PREEMPT_RT, and that its word mends."""
+"""Scenarios of what the kernel grants, what `taut doctor` sees of it, and that its word mends."""
 
 import json
+import os
+import resource
 import subprocess
 
 from lab import guest
@@ -33,3 +35,21 @@ def the_doctor_knows_a_preempt_rt_kernel_and_mends_the_interrupts_of_its_network
         if finding["verdict"] != "fine" or words not in finding["what"]:
             raise Wrong(f"not ‘{words}’: {finding}")
     return f"{before['preemption']['what']}; {threads['what']}; mended: {after['what']}"
+
+
+@scenario("short", "all")
+def a_priority_up_to_95_which_debian_grants_with_jack_serves_the_stall_witness_too():
+    def become_nobody():
+        resource.setrlimit(resource.RLIMIT_RTPRIO, (95, 95))
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    send = [guest.taut, "send", "--input", "null:", "--to", "rtp://127.0.0.1:5004", "--duration", "200ms"]
+    run = subprocess.run(send + ["--report", "json"], capture_output=True, text=True, preexec_fn=become_nobody)
+    if run.returncode != 0:
+        raise Wrong(f"taut send ended with {run.returncode}: {run.stderr.strip()}")
+    host = json.loads(run.stdout)["host"]
+    refused = {field: why for field, why in host["refused"].items() if "priority" in field and why}
+    if refused:
+        raise Wrong(f"refused: {refused}")
+    return "both threads were granted what they asked for"

@@ -1,17 +1,20 @@
 """Scenarios of JACK's own tools, on a host that is never late."""
 
 import contextlib
+import json
 import re
 import shutil
 import signal
 import subprocess
 import time
 
-from lab import guest
+from lab import guest, scenarios
 from lab.guest import read, wait_until
 from lab.judge import Wrong, near
 from lab.scenarios import Skipped, scenario
 
+ADDRESS = "rtp://127.0.0.1:5980"
+SAYS_NOTHING = {"stdout": subprocess.DEVNULL}
 # 0.1 ms, in frames: what jack_iodelay may read beside what was configured.
 NEAR = 4.8
 CONFIGURED_MS = 5
@@ -33,20 +36,28 @@ def started(command, **more):
             program.communicate()
 
 
+@contextlib.contextmanager
+def server(period):
+    """A JACK without a card, in cycles of so many frames."""
+    if not shutil.which("jackd") or not shutil.which("jack_iodelay"):
+        mend = "apt-get install jackd2, and jack-example-tools where there is one"
+        raise Skipped("package", f"JACK is not installed: {mend}")
+    with started(["jackd", "-R", "-P", "70", "-d", "dummy", "-r", "48000", "-p", str(period)], **SAYS_NOTHING):
+        # It says much while there is no server yet.
+        wait = ["jack_wait", "--wait", "--timeout", "20"]
+        subprocess.run(wait, check=True, stderr=subprocess.STDOUT, **SAYS_NOTHING)
+        yield
+
+
 @scenario("all", "cards")
 def jack_iodelay_reads_the_latency_that_was_configured_within_a_tenth_of_a_millisecond():
-    if not shutil.which("jackd") or not shutil.which("jack_iodelay"):
-        raise Skipped("package", "JACK is not installed: apt-get install jackd2")
-    address, common = "rtp://127.0.0.1:5980", ["--channels", "1", "--latency", f"{CONFIGURED_MS}ms", "--no-witness"]
-    recv = [guest.taut, "recv", "--from", address, "--rate", "48000", "--output", "jack:hears?connect=jack_delay:in"]
-    send = [guest.taut, "send", "--input", "jack:sends?connect=jack_delay:out", "--to", address]
-    said = {"stdout": subprocess.DEVNULL}
-    with started(["jackd", "-R", "-P", "70", "-d", "dummy", "-r", "48000", "-p", "48"], **said):
-        # It says much while there is no server yet.
-        subprocess.run(["jack_wait", "--wait", "--timeout", "20"], check=True, stderr=subprocess.STDOUT, **said)
+    common = ["--channels", "1", "--latency", f"{CONFIGURED_MS}ms", "--no-witness"]
+    recv = [guest.taut, "recv", "--from", ADDRESS, "--rate", "48000", "--output", "jack:hears?connect=jack_delay:in"]
+    send = [guest.taut, "send", "--input", "jack:sends?connect=jack_delay:out", "--to", ADDRESS]
+    with server(48):
         with open(READ, "w") as out, started(["stdbuf", "-oL", "jack_iodelay"], stdout=out):
             wait_until(lambda: "new capture latency" in read(READ), "jack_iodelay says nothing")
-            with started([*recv, *common], **said), started([*send, *common], **said):
+            with started([*recv, *common], **SAYS_NOTHING), started([*send, *common], **SAYS_NOTHING):
                 wait_until(readings, "jack_iodelay hears nothing")
                 # Four a second; the first of them hold what was before there was a way.
                 time.sleep(5)
@@ -59,3 +70,27 @@ def jack_iodelay_reads_the_latency_that_was_configured_within_a_tenth_of_a_milli
 
 def readings():
     return [float(frames) for frames in re.findall(r"([0-9.]+) frames +[0-9.]+ ms total", read(READ))]
+
+
+@scenario("short", "all", each=("--latency 5.4ms --ptime 1334us", "as nobody chose"))
+def at_64_frames_no_packet_is_late_between_the_cards_of_one_server(case):
+    """The least latency leaves 67 us there. From card to card: what is not connected takes less."""
+    chosen = case.split() if case.startswith("--") else []
+    seconds, common = min(scenarios.seconds, 10), ["--channels", "1", "--quiet", "--report", "json"]
+    recv = [guest.taut, "recv", "--from", ADDRESS, "--output", "jack:hears?connect=system"]
+    send = [guest.taut, "send", "--input", "jack:sends?connect=system", "--to", ADDRESS, "--duration", f"{seconds}s"]
+    with server(64):
+        hears = subprocess.Popen([*recv, *common, *chosen[:2], "--until-bye"], stdout=subprocess.PIPE, text=True)
+        try:
+            sends = subprocess.run([*send, *common, *chosen], check=True, capture_output=True, text=True)
+            out, _ = hears.communicate(timeout=20)
+        finally:
+            hears.kill()
+            hears.wait()
+    promised, kept = [json.loads(said)["streams"][0] for said in (sends.stdout, out)]
+    packets = kept["counters"]
+    promised, kept = [end["latency"]["configured_ns"] for end in (promised, kept)]
+    told = f"{packets['late']} of {packets['packets_received']} late at {kept / 1e6:.1f} ms, {packets['xruns']} xruns"
+    if packets["late"] or packets["packets_received"] < 700 * seconds or kept != promised:
+        raise Wrong(f"{told}, {promised / 1e6:.1f} ms promised")
+    return told

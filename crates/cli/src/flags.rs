@@ -288,7 +288,7 @@ pub(crate) struct RunFlags {
     /// Take changes as lines on standard input while it runs, such as volume -6dB: see Changes
     #[arg(long)]
     pub(crate) control: bool,
-    /// Do without the threads that watch for stalls of the machine (2 % of each core)
+    /// Do without the threads that watch for stalls of the machine (1.1 % of a core in all)
     #[arg(long)]
     pub(crate) no_witness: bool,
 }

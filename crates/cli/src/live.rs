@@ -3,8 +3,8 @@
 use tautline_engine::run::{Peer, Progress};
 use tautline_proto::time::Span;
 
-/// A peer that maps clocks has done so by then.
-const ANSWER: Span = Span::from_secs(2);
+/// A peer that maps clocks has done so by then, after its first packets.
+pub(crate) const ANSWER: Span = Span::from_secs(2);
 
 /// Of the run with this name.
 pub(crate) fn line(name: &str, progress: &Progress<'_>) -> String {

@@ -15,6 +15,7 @@ use tautline_proto::time::Span;
 use crate::details::Details;
 use crate::failure::Failure;
 use crate::flags::{ReportKind, RunFlags};
+use crate::live::ANSWER;
 use crate::outcome;
 use crate::screen::{self, Answers, LiveLine};
 use crate::unheard::Unheard;
@@ -46,9 +47,6 @@ impl ReportFile {
         })
     }
 }
-
-/// A peer that maps clocks has done so by then, after its first packets.
-const ANSWER: Span = Span::from_secs(2);
 
 /// One run, shown.
 pub(crate) struct Show {

@@ -8,12 +8,11 @@ use tautline_engine::distribution::Distribution;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
 use tautline_proto::ledger::{Passage, Stage};
-use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::ExtensionIds;
 
 const HOUR: usize = 3_600_000;
 const WARM_UP: usize = 60_000;
@@ -51,13 +50,7 @@ impl Run {
             packet: Frames::new(48),
             payload_type: 96,
         };
-        let mut receiver = Receiver::new(ReceiverConfig {
-            format,
-            payload_types: PayloadTypes::ByConvention,
-            extensions: ExtensionIds::DEFAULT,
-            link_offset: LATENCY,
-            resampler: tautline_dsp::resample::Quality::default(),
-        });
+        let mut receiver = Receiver::new(ReceiverConfig::new(format, LATENCY));
         receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
         let identity = Identity { ssrc: SSRC, sequence: 0, timestamp: 0 };
         Self {

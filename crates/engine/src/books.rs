@@ -6,10 +6,9 @@ mod tests;
 
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::Word;
-use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::ledger::{Passage, Stage};
 use tautline_proto::placement::Basis;
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::Span;
 
 use crate::distribution::Distribution;
 use crate::rx::RxStatus;
@@ -35,13 +34,11 @@ pub(crate) struct Books {
     played_lately: Lately,
     heard_lately: Lately,
     worst: Vec<Passage>,
-    /// What went wrong, how often in all, and is not laid at anybody's door yet.
-    unjudged: (Faults, u64),
     /// How sure the mapping was as each packet was played.
     uncertainty: Distribution,
     pub(crate) clock: Option<ClockMapping>,
+    /// How the stream stands.
     pub(crate) status: Option<RxStatus>,
-    pub(crate) host_stalled: u64,
 }
 
 /// The newest latencies.
@@ -82,11 +79,9 @@ impl Books {
             played_lately: Lately::default(),
             heard_lately: Lately::default(),
             worst: Vec::with_capacity(WORST + 1),
-            unjudged: (Faults::NONE, 0),
             uncertainty: Distribution::default(),
             clock: None,
             status: None,
-            host_stalled: 0,
         }
     }
 
@@ -149,29 +144,6 @@ impl Books {
         self.measured.record(found.measured);
         self.heard_lately.take(found.measured);
         self.error.record(found.error);
-    }
-
-    /// Takes how the stream stands. What went wrong since the last time is laid at the host's door
-    /// as far as all its cores stalled at those very instants: `stalled` knows, but hears of a stall
-    /// only when the witness has run again, so each time is judged at the next.
-    pub(crate) fn stand(
-        &mut self,
-        status: RxStatus,
-        stalled: impl Fn(LocalTime, LocalTime) -> bool,
-    ) {
-        self.close(stalled);
-        let faults = |s: &RxStatus| s.counters.late + s.counters.lost + s.xruns;
-        let counted = self.status.replace(status).map_or(0, |before| faults(&before));
-        let count = faults(&status).saturating_sub(counted);
-        self.unjudged = (status.faults, count);
-    }
-
-    /// Judges what is not judged yet.
-    pub(crate) fn close(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
-        let (faults, count) = core::mem::replace(&mut self.unjudged, (Faults::NONE, 0));
-        let Harm { late, lost, starved, .. } = faults.harm_of(stalled);
-        // A packet that was lost and came late after all was noted twice, and is one.
-        self.host_stalled += [late, lost, starved].map(u64::from).iter().sum::<u64>().min(count);
     }
 
     /// The median latency of the newest packets, from the sound if it is heard.

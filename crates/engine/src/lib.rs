@@ -27,6 +27,7 @@ mod recv_office;
 mod redundancy;
 pub mod refused;
 mod repairable;
+mod repairers;
 pub mod report;
 pub mod run;
 mod rx;

@@ -14,7 +14,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::redundancy::Regulator;
 use tautline_proto::sender::Identity;
-use tautline_proto::stream::StreamFormat;
+use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::unannounced::tenths;
 
@@ -112,19 +112,38 @@ pub struct StreamPlan {
 }
 
 impl StreamPlan {
-    /// A receiver with room for what its latency may become.
+    /// At a latency that was chosen and a gain of one.
+    pub fn new(
+        address: String,
+        receiver: ReceiverConfig,
+        (link, control): (Box<dyn Link>, ControlSocket),
+    ) -> Self {
+        let (latency, loss_target) = (LatencyRule::Chosen, LossTarget::DEFAULT);
+        Self { address, receiver, latency, loss_target, link, control, gain: Gain::UNITY }
+    }
+
+    /// A receiver with room for what its latency may become, to which repairers are lent.
     pub(crate) fn receiver(&self) -> Receiver {
         let config = self.receiver;
         let room = match self.latency {
-            LatencyRule::Chosen => return Receiver::new(config),
+            LatencyRule::Chosen => return Receiver::without_repairer(config),
             LatencyRule::Sender => MOST_UNANNOUNCED,
             LatencyRule::Arrivals => MOST_AUTO,
         };
         let link_offset = config.link_offset.max(room);
-        let mut receiver = Receiver::new(ReceiverConfig { link_offset, ..config });
+        let roomy = ReceiverConfig { link_offset, ..config };
+        let mut receiver = Receiver::without_repairer(roomy);
         receiver.set_link_offset(config.link_offset);
         receiver
     }
+}
+
+/// Packets of so long that come within `held`; at least the shortest, which may come all the same, of
+/// three beats of the ordinary thread.
+pub(crate) fn packets_within(held: Span, ptime: Span) -> usize {
+    const LEAST: Span = Span::from_millis(60);
+    let within = |span: Span, ptime: Span| span.as_nanos() / ptime.as_nanos().max(1);
+    within(held, ptime).max(within(LEAST, PTIME_RANGE.0)).unsigned_abs() as usize
 }
 
 /// Room for a latency that follows the packets: by way of a satellite and Wi-Fi.
@@ -169,6 +188,22 @@ pub fn usual_latency(format: &StreamFormat, period: Frames) -> Span {
     DEFAULT_LATENCY.max(format.packing_age(period) + SPARE)
 }
 
+/// [`usual_latency`] of what comes from a graph, of JACK or PipeWire, in short cycles: what a receiver in
+/// another graph of such cycles makes of that, so that it has nothing to raise. Its card is in its
+/// latency, which a sender does not hear of, so one that takes the usual time is reckoned with; and cycles
+/// are short while that costs receivers whose device takes less hardly more than 2 ms.
+pub fn usual_latency_in_graph(format: &StreamFormat, cycle: Frames) -> Span {
+    let (usual, ring) = (usual_latency(format, cycle), Frames::new(GRAPH_RING * cycle.count()));
+    match format.rate.span_of(ring) {
+        ring if ring <= DEFAULT_LATENCY => kept_latency(usual, format.packing_age(cycle) + ring),
+        _ => usual,
+    }
+}
+
+/// Cycles that a block is written before its end is heard: the one it fills, and two to the card, as
+/// with `jackd` where nothing else is asked for.
+const GRAPH_RING: i64 = 3;
+
 /// The latency that is kept where a sender promises one: that, or, where the device here takes too
 /// long for it, the least that will do.
 pub fn kept_latency(promised: Span, least: Span) -> Span {
@@ -206,4 +241,50 @@ pub fn repair_latency(least: Span, budget: Span) -> Span {
 /// What `latency` leaves for repairs; nothing, or less, if it is too short for any.
 pub fn repair_time(least: Span, latency: Span) -> Span {
     latency - least - REPAIR_SPARE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_dsp::format::SampleFormat;
+    use tautline_proto::units::{Channels, Rate};
+
+    /// Packets of a millisecond, or as near as whole frames come, in a graph at `hertz`: what is promised
+    /// of such cycles, what is promised of any other device, and the least of a receiver in such a graph.
+    fn in_graph(hertz: u32, cycle: i64) -> [Span; 3] {
+        let rate = Rate::new(hertz).unwrap();
+        let packet = rate.frames_within(Span::from_millis(1));
+        let (channels, sample) = (Channels::STEREO, SampleFormat::L24);
+        let format = StreamFormat { rate, channels, sample, packet, payload_type: 97 };
+        let period = Frames::new(cycle);
+        let device = Settings { rate, channels, period, periods: 3 };
+        [
+            usual_latency_in_graph(&format, period),
+            usual_latency(&format, period),
+            least_latency(format.packing_age(period), &device),
+        ]
+    }
+
+    #[test]
+    fn what_a_graph_of_short_cycles_promises_another_of_them_keeps() {
+        for hertz in [44_100, 48_000, 88_200, 96_000, 192_000] {
+            // Three of them last 5 ms at most.
+            for cycle in (16..=hertz / 600).step_by(16) {
+                let [promised, usual, least] = in_graph(hertz, i64::from(cycle));
+                assert_eq!(kept_latency(promised, least), promised, "{cycle} frames at {hertz}");
+                let most = usual + Span::from_micros(2_100);
+                assert!(promised <= most, "{promised} for {cycle} frames at {hertz}");
+            }
+        }
+        assert_eq!(in_graph(48_000, 64)[0], Span::from_millis(7));
+        assert_eq!(in_graph(48_000, 48)[0], DEFAULT_LATENCY);
+    }
+
+    #[test]
+    fn long_cycles_of_a_graph_cost_other_receivers_nothing() {
+        for (hertz, cycle) in [(44_100, 96), (48_000, 128), (48_000, 1024), (96_000, 256)] {
+            let [promised, usual, _] = in_graph(hertz, cycle);
+            assert_eq!(promised, usual, "{cycle} frames at {hertz}");
+        }
+    }
 }

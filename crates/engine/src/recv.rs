@@ -60,7 +60,7 @@ impl RecvEngine {
             inputs.push(input);
         }
         let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
-        let (changes, succession, gains) =
+        let (changes, (succession, spares, gains)) =
             Changes::new(inputs.len(), plan.gain, plan.device, (wall, waiter));
         // Each stream may have an heir.
         let playing = 2 * inputs.len().max(1);
@@ -68,6 +68,7 @@ impl RecvEngine {
             passages: Passages::with_capacity(passages_of(&plan.device) * playing),
             inputs,
             succession,
+            spares,
             gains,
             select: plan.select,
             chosen: None,

@@ -13,6 +13,7 @@ use crate::ledger_file::LedgerFile;
 use crate::own::{BUSY, Own};
 use crate::plan::StreamPlan;
 use crate::recv_desk::{Desk, connect};
+use crate::repairers::{Spares, Store, repairers};
 use crate::report::Stream;
 use crate::run::Watch;
 use crate::rx::{Incoming, Succession};
@@ -30,6 +31,7 @@ pub(crate) struct Changes {
     gains: Producer<Gain>,
     coming: Producer<(usize, Incoming)>,
     gone: Consumer<Incoming>,
+    repairers: Store,
     /// The desks of streams that are to take the place given, oldest first.
     heirs: Vec<(usize, Desk)>,
     /// The reports of streams whose place was taken. Their sockets are closed: the same address may
@@ -49,10 +51,11 @@ impl Changes {
         gain: Gain,
         device: Settings,
         (wall, waiter): (WallClock, Waiter),
-    ) -> (Self, Succession, Consumer<Gain>) {
+    ) -> (Self, (Succession, Spares, Consumer<Gain>)) {
         let (gains, gains_out) = memory::ring(64);
         let (coming, coming_out) = memory::ring(WAITING);
         let (gone_in, gone) = memory::ring(WAITING);
+        let (repairers, spares) = repairers(places, places + WAITING);
         let changes = Self {
             requests: None,
             waiter,
@@ -63,11 +66,12 @@ impl Changes {
             gains,
             coming,
             gone,
+            repairers,
             heirs: Vec::new(),
             closed: Vec::new(),
             streams: places,
         };
-        (changes, Succession::new(places, coming_out, gone_in), gains_out)
+        (changes, (Succession::new(places, coming_out, gone_in), spares, gains_out))
     }
 
     /// The desks of streams that have no place yet.
@@ -83,6 +87,11 @@ impl Changes {
     /// The reports of streams that had a place.
     pub(crate) fn closed(self) -> Vec<Stream> {
         self.closed
+    }
+
+    /// Lays out repairers in place of those that were taken. Once a beat.
+    pub(crate) fn refill(&mut self) {
+        self.repairers.refill(self.streams);
     }
 
     /// Makes the changes that were asked for.

@@ -3,6 +3,7 @@
 
 mod need;
 mod promise;
+mod shape;
 mod succeeding;
 pub(crate) mod types;
 mod wishes;
@@ -20,7 +21,6 @@ use tautline_proto::faults::Faults;
 use tautline_proto::ledger::Passage;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::session::{Event, Session, SessionConfig};
-use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::{Announcement, Effective};
 
@@ -30,10 +30,10 @@ use crate::machine;
 use crate::own::Own;
 use crate::paths::Paths;
 use crate::pending::Pending;
-use crate::plan::{LatencyRule, StreamPlan, least_latency};
+use crate::plan::{LatencyRule, StreamPlan, least_latency, packets_within};
 use crate::recent::Recent;
 use crate::repairable::Repairable;
-use crate::run::{BEAT, RunError, Watch};
+use crate::run::{RunError, Watch};
 use crate::rx::{Command, Incoming, RxStatus, VOLUME_RAMP};
 use crate::session::{Audience, Talk};
 use crate::sound::{Found, Hearing, Measurement, PacketTap};
@@ -90,13 +90,8 @@ pub(crate) struct Desk {
     repairable: Repairable,
 }
 
-/// Lines that wait for the books: a quarter of a second of such packets, a dozen times what one beat
-/// brings, and of the shortest, which may come all the same, three times.
-fn lines(ptime: Span) -> usize {
-    let within = |span: Span, ptime: Span| span.as_nanos() / ptime.as_nanos().max(1);
-    let usual = within(Span::from_millis(250), ptime);
-    usual.max(within(BEAT.times(3), PTIME_RANGE.0)).unsigned_abs() as usize
-}
+/// What the lines hold that wait for the books: a dozen times what one beat brings.
+const LINES_HELD: Span = Span::from_millis(250);
 
 /// The two ends of one stream: the ordinary thread's and the device's.
 pub(crate) fn connect(
@@ -118,7 +113,7 @@ pub(crate) fn connect(
         host: host_clock(),
     });
     let (commands_in, commands) = memory::ring(64);
-    let (passages, passages_out) = memory::ring(lines(format.ptime()));
+    let (passages, passages_out) = memory::ring(packets_within(LINES_HELD, format.ptime()));
     // The newest says all.
     let (status, status_out) = memory::ring(8);
     let room = format.rate.frames_within(Span::from_millis(40));
@@ -187,7 +182,7 @@ pub(crate) fn connect(
 }
 
 /// How the stream stands, as its arrivals want to know it.
-fn standing(status: &RxStatus) -> Standing {
+pub(crate) fn standing(status: &RxStatus) -> Standing {
     Standing {
         late: status.counters.late,
         lost: status.counters.lost,
@@ -233,7 +228,7 @@ impl Desk {
     ) {
         self.measure(ledger, hearing);
         while let Ok(status) = self.status.pop() {
-            self.books.stand(status, |from, to| watch.witness.overlaps(from, to));
+            self.books.status = Some(status);
             self.arrivals.set_repair(status.repair);
             self.arrivals.stand(standing(&status), |from, to| watch.witness.overlaps(from, to));
             self.left = status.said_goodbye;
@@ -273,7 +268,6 @@ impl Desk {
         mut ledger: Option<&mut LedgerFile>,
         hearing: &Hearing,
     ) {
-        self.books.close(|from, to| watch.witness.overlaps(from, to));
         self.arrivals.finish(|from, to| watch.witness.overlaps(from, to));
         let Self { measurement, books, pending, number, .. } = self;
         if let Some(measurement) = measurement {

@@ -50,6 +50,7 @@ impl Office {
         }
         self.beat = self.watch.beat();
         self.changes.serve(&mut self.desks);
+        self.changes.refill();
         self.keep_books();
         let hearing = &self.hearing;
         self.changes.close_gone(&mut self.desks, &mut self.watch, self.ledger.as_mut(), hearing);

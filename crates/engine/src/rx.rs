@@ -26,6 +26,7 @@ use tautline_proto::units::{Channels, Ppm};
 
 use crate::lead::Lead;
 use crate::paths::Paths;
+use crate::repairers::Spares;
 use crate::select::{PATIENCE, Select};
 use crate::sound::{Mouth, PacketTap, Voices};
 pub(crate) use succession::Succession;
@@ -178,13 +179,10 @@ impl Incoming {
 
     /// Notes what was missed since `before`, as of `now`.
     fn miss(&mut self, before: &Counters, now: LocalTime) {
-        let counters = self.receiver.counters();
-        let more = |now: u64, before: u64| now.saturating_sub(before) as u32;
-        let lost = more(counters.lost, before.lost);
-        let unheard = more(counters.unheard, before.unheard);
-        if lost + unheard > 0 {
+        let missed = Harm::missed(before, self.receiver.counters());
+        if missed != Harm::default() {
             let age = self.receiver.placement().link_offset();
-            self.faults.add(now - age, now, Harm { lost, unheard, ..Harm::default() });
+            self.faults.add(now - age, now, missed);
         }
     }
 
@@ -320,6 +318,7 @@ impl Passages {
 pub(crate) struct Mixer {
     pub(crate) inputs: Vec<Incoming>,
     pub(crate) succession: Succession,
+    pub(crate) spares: Spares,
     /// Other gains of all that is heard.
     pub(crate) gains: Consumer<Gain>,
     pub(crate) select: Select,
@@ -369,12 +368,15 @@ impl Mixer {
 
     /// Reads every stream; when the last was read, or `woke` if nothing had arrived.
     fn read(&mut self, woke: LocalTime) -> LocalTime {
-        let (mouth, places) = (&self.mouth, self.inputs.len());
+        let (mouth, places, spares) = (&self.mouth, self.inputs.len(), &mut self.spares);
         let heirs = self.succession.heirs.iter_mut().flatten().map(|heir| &mut heir.input);
         self.inputs.iter_mut().chain(heirs).enumerate().fold(woke, |latest, (place, input)| {
             input.obey();
             let listens = mouth.as_ref().is_some_and(|mouth| mouth.may_be_found(place, places));
-            input.read(latest, listens)
+            spares.lend(&mut input.receiver);
+            let latest = input.read(latest, listens);
+            spares.take_back(&mut input.receiver);
+            latest
         })
     }
 

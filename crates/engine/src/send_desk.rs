@@ -24,7 +24,7 @@ use crate::ledger_file::LedgerFile;
 use crate::plan::{kept_latency, least_latency};
 use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
 use crate::run::{KnownClock, Peer, Progress, Watch};
-use crate::session::{Talk, author};
+use crate::session::Talk;
 use crate::twice::Twice;
 use crate::tx::{Command, TxStatus};
 
@@ -397,7 +397,7 @@ const STRANGERS: usize = 4;
 /// Takes what a receiver of this worth said. Under one name the hosts that packets go to are one
 /// receiver, and every other is another.
 fn hear(receivers: &mut Vec<Heard>, (host, worth): (Host, Worth), event: Event) {
-    let ssrc = author(&event);
+    let ssrc = event.ssrc();
     let known = receivers.iter().position(|heard| {
         let both = worth.min(heard.ask.worth()) == Worth::Destination;
         heard.ssrc == ssrc && (heard.host == host || both)

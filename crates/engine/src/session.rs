@@ -51,8 +51,8 @@ impl Talk {
             let stamp_error = arrival.stamp_uncertainty.min(arrival.read - arrival.arrival);
             let from = Host::from(arrival.source.ip());
             let mut concerns = heard.is_none();
-            let listen = |event| {
-                concerns |= heard == Some(author(&event));
+            let listen = |event: Event| {
+                concerns |= heard == Some(event.ssrc());
                 tell(from, event);
             };
             let arrived = (from, arrival.arrival);
@@ -105,18 +105,6 @@ fn send(socket: &mut ControlSocket, report: &[u8], told: &[SocketAddr]) {
         // again.
         let _ = socket.send_to(report, *destination);
     }
-}
-
-/// Whose report told it.
-pub(crate) fn author(event: &Event) -> u32 {
-    let (Event::Mapped { ssrc, .. }
-    | Event::Captured { ssrc, .. }
-    | Event::Announced { ssrc, .. }
-    | Event::Reception { ssrc, .. }
-    | Event::Effective { ssrc, .. }
-    | Event::Losses { ssrc, .. }
-    | Event::Left { ssrc }) = event;
-    *ssrc
 }
 
 /// Waits until a report arrives, one is due, or `until`.

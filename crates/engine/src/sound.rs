@@ -21,10 +21,10 @@ mod voices;
 use std::collections::VecDeque;
 
 use tautline_proto::ledger::Passage;
-use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 use tautline_proto::units::Rate;
 
+use crate::plan::packets_within;
 use between::WINDOW;
 use brought::Brought;
 pub use hearing::Ear;
@@ -82,8 +82,6 @@ pub struct Measurement {
 const REACH: Span = Span::from_millis(60);
 /// What the rings of a stream hold: the ordinary thread may be away that long.
 const HELD: Span = Span::from_millis(500);
-/// What they hold of packets that are shorter than was thought: three beats of that thread.
-const LEAST_HELD: Span = Span::from_millis(60);
 /// Packets brought are remembered for this long and the latency.
 const REMEMBERED: Span = Span::from_millis(500);
 
@@ -98,9 +96,7 @@ pub(crate) fn measurement(
     longest: Span,
     ptime: Span,
 ) -> (Measurement, PacketTap) {
-    // The shortest packets may come all the same.
-    let runs = marks(HELD, ptime).max(marks(LEAST_HELD, PTIME_RANGE.0));
-    let (writer, packets) = rings(rate.frames_within(HELD).as_len(), runs);
+    let (writer, packets) = rings(rate.frames_within(HELD).as_len(), packets_within(HELD, ptime));
     let measurement = Measurement {
         rate,
         place,
@@ -111,11 +107,6 @@ pub(crate) fn measurement(
         unfound: Unfound::default(),
     };
     (measurement, PacketTap(writer, channel))
-}
-
-/// Runs of so long within that time.
-fn marks(held: Span, each: Span) -> usize {
-    (held.as_nanos() / each.as_nanos().max(1)).unsigned_abs() as usize
 }
 
 impl Measurement {

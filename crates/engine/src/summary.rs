@@ -1,5 +1,8 @@
 //! From books to report.
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use tautline_proto::arrivals::Arrivals;
 use tautline_proto::cause::Late;
 use tautline_proto::depth::{self, Journal};
@@ -256,7 +259,7 @@ impl Received<'_> {
             concealed_frames: counted.concealed_frames,
             skipped_frames: counted.skipped_frames,
             resyncs: counted.resyncs,
-            host_stalled: self.books.host_stalled,
+            host_stalled: self.arrivals.host_stalled(),
             resampled_frames: counted.resampled_frames,
             early: counted.early,
             unheard: counted.unheard,

@@ -120,18 +120,10 @@ fn waterfall(out: &mut String, stream: &Stream) -> fmt::Result {
         let bar = if to > from { "█".repeat((to - from) as usize) } else { "▏".to_owned() };
         let mark = if Some(length) == widest { " ← widest" } else { "" };
         let indent = " ".repeat(from as usize);
-        let unsure = stage.uncertainty_ns;
-        let opt = |nanos: Option<i64>| {
-            nanos.map_or("–".to_owned(), |nanos| Known { nanos, unsure }.to_string())
-        };
-        writeln!(
-            out,
-            "  {:<8} {:>9} {:>9} {:>9}  {indent}{bar}{mark}",
-            stage.name,
-            opt(stage.summary.p50_ns),
-            opt(stage.summary.p99_ns),
-            opt(stage.summary.max_ns)
-        )?;
+        let Summary { p50_ns, p99_ns, max_ns, .. } = stage.summary;
+        let [p50, p99, max] = Known::row([p50_ns, p99_ns, max_ns], stage.uncertainty_ns)
+            .map(|known| known.map_or("–".to_owned(), |known| known.to_string()));
+        writeln!(out, "  {:<8} {p50:>9} {p99:>9} {max:>9}  {indent}{bar}{mark}", stage.name)?;
     }
     Ok(())
 }
@@ -273,7 +265,7 @@ fn worst(out: &mut String, stream: &Stream) -> fmt::Result {
         for (name, nanos) in &packet.stages {
             let stage = stream.stages.iter().find(|stage| stage.name == *name);
             let unsure = stage.and_then(|stage| stage.uncertainty_ns);
-            write!(out, "  {name} {}", Known { nanos: *nanos, unsure })?;
+            write!(out, "  {name} {}", Known::of(*nanos, unsure))?;
         }
         writeln!(out)?;
     }

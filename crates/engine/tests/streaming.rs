@@ -80,13 +80,19 @@ fn a_device_that_takes_longer_than_its_buffer_holds_is_told_with_the_latency_tha
     steady(|| {
         let slow = |process| Box::new(Slow(process)) as Box<dyn Process>;
         let (report, _) = Road::default().run(slow, |_| {});
-        // 1 ms in packets, 2 ms in the card's buffer and 30 ms behind it, 1 ms for the way.
-        let told = |note: &&String| note.contains("takes 32") || note.contains("takes 31.9");
+        let told = |note: &&String| note.contains("too little and most packets will be late");
         let note = report.notes.iter().find(told).unwrap_or_else(|| panic!("{:#?}", report.notes));
-        assert!(note.contains("so 20ms is too little and most packets will be late"), "{note}");
-        let enough = note.split("--latency ").nth(1).and_then(|rest| rest.split("ms").next());
-        let enough: f64 = enough.unwrap().parse().unwrap();
-        assert!((33.0..=34.0).contains(&enough), "{note}");
+        let millis = |after: &str| {
+            let number = note.split(after).nth(1).and_then(|rest| rest.split("ms").next());
+            number.and_then(|number| number.parse::<f64>().ok()).unwrap_or_else(|| panic!("{note}"))
+        };
+        // 2 ms in the card's buffer, less what its thread was late for that (0.16 ms were seen on a busy
+        // machine), and 30 ms behind it.
+        let takes = millis("the device here takes ");
+        assert!((30.0..=32.1).contains(&takes), "{note}");
+        // 1 ms in packets and 1 ms for the way, in whole tenths.
+        let enough = millis("--latency ");
+        assert!((takes + 1.9..=takes + 2.2).contains(&enough), "{note}");
     });
 }
 

@@ -14,6 +14,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::{now, sleep_until};
+use crate::limits::Limits;
 use crate::thread::{Granted, Scheduler, spawn};
 use stopped::WentOn;
 
@@ -151,8 +152,10 @@ impl StallWitness {
     /// Sees every freeze of 3 ms, and of shorter ones those that are due for it: two cores stand for
     /// all, each looked at 500 times a second.
     ///
-    /// Its threads run at `fifo:99`. Without the privilege they run as any thread, and a busy program
-    /// then looks like a stalled host: [`StallWitness::trust`] says so.
+    /// Its threads run at `fifo:99`, or where a limit forbids that as high as it leaves, which is
+    /// still above the threads that it bears witness of: Debian's jackd2 grants 95. Without the
+    /// privilege they run as any thread, and a busy program then looks like a stalled host:
+    /// [`StallWitness::trust`] says so.
     pub fn start() -> Self {
         Self::watching(&enough(usable_cores()), USUAL)
     }
@@ -164,8 +167,9 @@ impl StallWitness {
 
     fn watching(cores: &[usize], every: Span) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
+        let highest = highest();
         let watches: Vec<_> =
-            cores.iter().filter_map(|core| watch(*core, every, &stop).ok()).collect();
+            cores.iter().filter_map(|core| watch(*core, (every, highest), &stop).ok()).collect();
         let (book, went_on) = (StallBook::new(watches.len()), WentOn::listen());
         Self { book, watches, stop, went_on, stopped: None }
     }
@@ -249,14 +253,32 @@ impl fmt::Display for Trust {
     }
 }
 
-fn watch(core: usize, every: Span, stop: &Arc<AtomicBool>) -> std::io::Result<Watch> {
+/// The highest priority that threads of this process are granted; 99 where they are granted none.
+fn highest() -> Scheduler {
+    const TOP: Scheduler = Scheduler::Fifo(99);
+    let Some(limit @ 1..99) = Limits::read().priority.now else { return TOP };
+    // With CAP_SYS_NICE no limit counts.
+    match spawn("taut-stall", TOP, 0, || ()) {
+        Ok((thread, granted)) => {
+            // It does nothing that could panic.
+            let _ = thread.join();
+            if granted.is_granted() { TOP } else { Scheduler::Fifo(limit as u8) }
+        }
+        Err(_) => TOP,
+    }
+}
+
+fn watch(
+    core: usize,
+    (every, scheduler): (Span, Scheduler),
+    stop: &Arc<AtomicBool>,
+) -> std::io::Result<Watch> {
     let (mut noted, stalls) = RingBuffer::new(RING);
     let stop = Arc::clone(stop);
-    let (thread, granted) =
-        spawn(&format!("taut-stall-{core}"), Scheduler::Fifo(99), 0, move || {
-            pin_to(core);
-            look(&stop, every, &mut noted);
-        })?;
+    let (thread, granted) = spawn(&format!("taut-stall-{core}"), scheduler, 0, move || {
+        pin_to(core);
+        look(&stop, every, &mut noted);
+    })?;
     Ok(Watch { stalls, granted, thread: Some(thread) })
 }
 

@@ -63,8 +63,10 @@ pub struct Arrivals {
     fresh: Vec<Passage>,
     /// Late packets that wait for the witness's word.
     unjudged: Vec<Passage>,
-    /// Packets lost and unheard since the last time.
-    missed: [u64; 2],
+    /// Packets lost and unheard, and times that the device starved, since the last time.
+    missed: [u64; 3],
+    /// Times that the device starved while the whole host stood still.
+    starved_stalled: u64,
     standing: Standing,
 }
 
@@ -87,7 +89,8 @@ impl Arrivals {
             mapped: None,
             fresh: Vec::new(),
             unjudged: Vec::new(),
-            missed: [0; 2],
+            missed: [0; 3],
+            starved_stalled: 0,
             standing: Standing::default(),
             config,
         }
@@ -156,8 +159,9 @@ impl Arrivals {
         let lost = standing.lost.saturating_sub(before.lost);
         self.causes.lose(0, before.lost.saturating_sub(standing.lost));
         let unheard = standing.unheard.saturating_sub(before.unheard);
-        self.missed = [lost, unheard];
-        if standing.starved == before.starved {
+        let starved = standing.starved.saturating_sub(before.starved);
+        self.missed = [lost, unheard, starved];
+        if starved == 0 {
             // Where the device starved, no latency would have helped.
             for transit in self.fresh.iter().filter_map(Passage::transit) {
                 self.depth.observe(transit);
@@ -173,11 +177,12 @@ impl Arrivals {
         for passage in self.unjudged.drain(..) {
             self.causes.judge(&passage, &stalled);
         }
-        let [lost, unheard] = core::mem::take(&mut self.missed);
-        if lost + unheard > 0 {
+        let [lost, unheard, starved] = core::mem::take(&mut self.missed);
+        if lost + unheard + starved > 0 {
             let of_host = self.standing.faults.harm_of(stalled);
             self.causes.lose(lost.min(of_host.lost.into()), 0);
             self.causes.starve(unheard, unheard.min(of_host.unheard.into()));
+            self.starved_stalled += starved.min(of_host.starved.into());
         }
     }
 
@@ -222,6 +227,12 @@ impl Arrivals {
     pub fn gaps(&self) -> Gaps {
         let Standing { late, lost, dropped, .. } = self.standing;
         self.causes.gaps((late, lost), dropped)
+    }
+
+    /// What the host answers for of all that spoils sound: the packets at its door, and the times that
+    /// the device starved while it stood still.
+    pub fn host_stalled(&self) -> u64 {
+        self.gaps().host_stalled + self.starved_stalled
     }
 
     /// The latency that would have caught 99 of 100 of those that were late for this cause.

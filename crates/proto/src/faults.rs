@@ -3,6 +3,7 @@
 
 use core::ops::AddAssign;
 
+use crate::receiver::Counters;
 use crate::time::{LocalTime, Span};
 
 /// How often what went wrong.
@@ -16,6 +17,15 @@ pub struct Harm {
     pub unheard: u32,
     /// Times that the device starved.
     pub starved: u32,
+}
+
+impl Harm {
+    /// The packets that were lost and unheard between two counts.
+    pub fn missed(before: &Counters, after: &Counters) -> Self {
+        let more = |before: u64, after: u64| after.saturating_sub(before) as u32;
+        let lost = more(before.lost, after.lost);
+        Self { lost, unheard: more(before.unheard, after.unheard), ..Self::default() }
+    }
 }
 
 impl AddAssign for Harm {

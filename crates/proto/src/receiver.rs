@@ -65,7 +65,8 @@ pub struct Receiver {
     /// Whether the sender's clock has been known while this stream played.
     was_mapped: bool,
     turns: Turns,
-    repairer: Repairer,
+    /// `None` while nobody lends one: see [`Receiver::borrow_repairer`].
+    repairer: Option<Box<Repairer>>,
     tally: Tally,
     /// Of a sender that announces nothing.
     measuring: Option<Measuring>,
@@ -92,6 +93,11 @@ impl Receiver {
     /// A receiver with room for four times the link offset and a quarter second more. Allocates;
     /// nothing later does.
     pub fn new(config: ReceiverConfig) -> Self {
+        Self { repairer: Some(Box::default()), ..Self::without_repairer(config) }
+    }
+
+    /// The same, but for a repairer, which is lent to it: most streams never need one.
+    pub fn without_repairer(config: ReceiverConfig) -> Self {
         let rate = config.format.rate;
         let frames = rate.frames_within(config.link_offset.times(4) + Self::ROOM);
         let renderer = Renderer::new(rate, config.format.channels, frames, config.resampler);
@@ -108,7 +114,7 @@ impl Receiver {
             cards: Cards::Apart,
             was_mapped: false,
             turns: Turns::new(packets.unsigned_abs() as usize),
-            repairer: Repairer::new(),
+            repairer: None,
             tally: Tally::default(),
             measuring: None,
             counters: Counters::default(),
@@ -310,7 +316,7 @@ impl Receiver {
             Admission::Regular { sequence, media } => (sequence, media),
             Admission::Renumbered { sequence, media } => {
                 // What packets carry of others goes by the numbers.
-                self.repairer.reset();
+                self.reset_repairer();
                 (sequence, media)
             }
             Admission::Restarted { sequence, media, missed } => {
@@ -463,6 +469,6 @@ impl Receiver {
         self.phase = Phase::Waiting(Some(reason));
         self.renderer.clear();
         self.turns.clear();
-        self.repairer.reset();
+        self.reset_repairer();
     }
 }

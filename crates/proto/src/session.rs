@@ -124,6 +124,20 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Whose report told it.
+    pub const fn ssrc(&self) -> u32 {
+        let (Self::Mapped { ssrc, .. }
+        | Self::Captured { ssrc, .. }
+        | Self::Announced { ssrc, .. }
+        | Self::Reception { ssrc, .. }
+        | Self::Effective { ssrc, .. }
+        | Self::Losses { ssrc, .. }
+        | Self::Left { ssrc }) = self;
+        *ssrc
+    }
+}
+
 /// One end of a session.
 #[derive(Debug)]
 pub struct Session {

@@ -271,11 +271,16 @@ impl Source {
 
     /// Whether the packet's timestamp is where its number puts it.
     fn is_in_step(&self, packet: &Packet<'_>, rate: Rate) -> bool {
-        let sequence = self.sequence.peek(u32::from(packet.sequence)) + self.shift;
-        let media = MediaTime::from_frames(self.timestamp.peek(packet.timestamp));
+        let (sequence, media) = self.read(packet);
         let near = (sequence - self.newest.0).abs() <= Self::MAX_DROPOUT;
         let astray = media - self.media_of(sequence);
         near && astray.max(-astray) <= rate.frames_within(Self::JUMP)
+    }
+
+    /// The number and the time of its packet, without end.
+    fn read(&self, packet: &Packet<'_>) -> (i64, MediaTime) {
+        let sequence = self.sequence.peek(u32::from(packet.sequence)) + self.shift;
+        (sequence, MediaTime::from_frames(self.timestamp.peek(packet.timestamp)))
     }
 
     /// Judges a packet of its own.
@@ -286,8 +291,7 @@ impl Source {
         (from, arrival): (Endpoint, LocalTime),
         rate: Rate,
     ) -> Admission {
-        let sequence = self.sequence.peek(u32::from(packet.sequence)) + self.shift;
-        let media = MediaTime::from_frames(self.timestamp.peek(packet.timestamp));
+        let (sequence, media) = self.read(packet);
         let ahead = sequence - self.newest.0;
         let renumbered = !(-Self::MAX_MISORDER..=Self::MAX_DROPOUT).contains(&ahead);
         let jumped = self.strayed(ahead, media) > rate.frames_within(Self::JUMP);

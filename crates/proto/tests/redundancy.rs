@@ -233,3 +233,32 @@ fn the_first_packet_of_all_may_be_the_one_that_is_lost() {
         assert_eq!((wrong, counters.repaired, counters.lost), (0, 1, 0), "{layout:?}");
     }
 }
+
+#[test]
+fn who_borrows_a_repairer_repairs_from_the_first_packet_and_keeps_it_only_if_packets_carry_others()
+{
+    let format = format(SampleFormat::L24);
+    let config = ReceiverConfig::new(format, Span::from_millis(20));
+    let mut spare = Some(Box::default());
+    // By what it is sent, whether it has the spare one in the end, and what it repaired.
+    for (layout, keeps, repaired) in [
+        (Layout::NONE, false, 0),
+        (Layout::copies(1, 1), true, 1),
+        (Layout::copies(1, 1), false, 0),
+    ] {
+        let mut receiver = Receiver::without_repairer(config);
+        let mut sender = sender(format, layout);
+        for number in 0..10 {
+            let sent = send(&mut sender, number);
+            let lent = spare.is_some();
+            receiver.borrow_repairer(&mut spare);
+            if number != 0 {
+                receiver.handle(&sent[0], at(number + 1), at(number + 1));
+            }
+            receiver.return_repairer(&mut spare);
+            assert_eq!(lent && spare.is_none(), keeps && number == 1, "{layout:?}, {number}");
+        }
+        let counters = receiver.counters();
+        assert_eq!((counters.repaired, counters.damaged, counters.received), (repaired, 0, 9));
+    }
+}

@@ -4,7 +4,7 @@ use tautline_proto::arrivals::{Arrivals, ArrivalsConfig, Standing};
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
 use tautline_proto::faults::{Faults, Harm};
-use tautline_proto::receiver::Receiver;
+use tautline_proto::receiver::{Counters, Receiver};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::card::CardModel;
@@ -23,8 +23,8 @@ pub(crate) struct Desk {
     kept: Span,
     next: LocalTime,
     starved: u64,
-    /// Packets lost and unheard at the last look.
-    missed: [u64; 2],
+    /// As of the last look.
+    counted: Counters,
     stalls: Vec<(LocalTime, LocalTime)>,
 }
 
@@ -45,7 +45,15 @@ impl Desk {
         });
         let (follows, stalls) = (scenario.auto.is_some(), Vec::new());
         let kept = scenario.latency;
-        Self { arrivals, follows, kept, next: LocalTime::ZERO, starved: 0, missed: [0; 2], stalls }
+        Self {
+            arrivals,
+            follows,
+            kept,
+            next: LocalTime::ZERO,
+            starved: 0,
+            counted: Counters::default(),
+            stalls,
+        }
     }
 
     /// The whole host stood still.
@@ -81,12 +89,9 @@ impl Desk {
 
     fn stand(&mut self, receiver: &Receiver, (from, to): (LocalTime, LocalTime)) {
         let counters = receiver.counters();
-        let more = |now: u64, before: u64| now.saturating_sub(before) as u32;
-        let [lost, unheard] = [counters.lost, counters.unheard];
-        let [lost_before, unheard_before] = core::mem::replace(&mut self.missed, [lost, unheard]);
-        let (lost, unheard) = (more(lost, lost_before), more(unheard, unheard_before));
+        let before = core::mem::replace(&mut self.counted, *counters);
         let mut faults = Faults::NONE;
-        faults.add(from, to, Harm { lost, unheard, ..Harm::default() });
+        faults.add(from, to, Harm::missed(&before, counters));
         let standing = Standing {
             late: counters.late,
             lost: counters.lost,

@@ -14,14 +14,13 @@ use std::collections::{BTreeMap, VecDeque};
 use fastrand::Rng;
 use tautline_proto::asks::Limits;
 use tautline_proto::endpoint::{Arrived, Author, Endpoint};
-use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::redundancy::sizing::{Losses, Sizing};
 use tautline_proto::redundancy::{Bounds, Regulator};
 use tautline_proto::sender::{BlockTimes, Identity, Sender};
 use tautline_proto::session::{Event as Told, Receiving, Sending, Session, SessionConfig};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
-use tautline_proto::wire::rtp::ExtensionIds;
 
 use crate::arrivals::Desk;
 use crate::card::Card;
@@ -473,13 +472,10 @@ impl Host {
 impl Listener {
     fn new(model: &ReceiverModel, scenario: &Scenario, number: u32, rng: &mut Rng) -> Self {
         let raised = scenario.auto.is_some() || scenario.unannounced;
-        let mut receiver = Receiver::new(ReceiverConfig {
-            format: scenario.format,
-            payload_types: PayloadTypes::ByConvention,
-            extensions: ExtensionIds::DEFAULT,
-            link_offset: if raised { MOST_AUTO } else { scenario.latency },
-            resampler: tautline_dsp::resample::Quality::default(),
-        });
+        let mut receiver = Receiver::new(ReceiverConfig::new(
+            scenario.format,
+            if raised { MOST_AUTO } else { scenario.latency },
+        ));
         receiver.set_link_offset(scenario.latency);
         if scenario.unannounced {
             let card = &model.host.card;

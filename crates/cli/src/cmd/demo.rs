@@ -10,7 +10,7 @@ use tautline_audio::{DeviceSpec, Extras, Wanted};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::plan::{LatencyRule, LinkKind, SendPlan};
+use tautline_engine::plan::{LinkKind, SendPlan};
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::report::Report;
@@ -21,13 +21,11 @@ use tautline_engine::text;
 use tautline_io::pair::open_pair;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::asks::Limits;
-use tautline_proto::depth::LossTarget;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::ExtensionIds;
 
 use super::compare::{Verdict, compare};
 use super::stop_on_signals;
@@ -192,21 +190,14 @@ impl Receiver {
         let (link, control) = open_pair(&options)?;
         let (rtp, rtcp) = (link.local(), control.local());
         let plan = RecvPlan {
-            streams: vec![StreamPlan {
-                address: format!("rtp://{rtp}"),
-                receiver: ReceiverConfig {
-                    format: scene.format,
+            streams: vec![StreamPlan::new(
+                format!("rtp://{rtp}"),
+                ReceiverConfig {
                     payload_types: PayloadTypes::Exactly,
-                    extensions: ExtensionIds::DEFAULT,
-                    link_offset: scene.latency,
-                    resampler: tautline_dsp::resample::Quality::default(),
+                    ..ReceiverConfig::new(scene.format, scene.latency)
                 },
-                latency: LatencyRule::Chosen,
-                loss_target: LossTarget::DEFAULT,
-                link: Box::new(link),
-                control,
-                gain: Gain::UNITY,
-            }],
+                (Box::new(link), control),
+            )],
             select: Select::Mix,
             gain: Gain::UNITY,
             map: ChannelMap::identity(scene.format.channels.count()),

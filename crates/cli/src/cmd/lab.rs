@@ -85,6 +85,10 @@ fn delay(flags: &Delay) -> Result<(), Failure> {
         scheduler: flags.scheduler,
         channel: flags.channel as usize - 1,
     };
+    if flags.report != ReportKind::None {
+        let (output, input) = (&flags.output, &flags.input);
+        screen::tell(&format!("marks are played at {output} and listened for at {input}"));
+    }
     let mut report = measure((output.device, input.device), &options, &stop)?;
     report.notes.extend([&flags.output, &flags.input].into_iter().filter_map(at_ports));
     report.notes.extend(output.notes.take().into_iter().chain(input.notes.take()));

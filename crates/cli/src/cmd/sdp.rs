@@ -12,17 +12,12 @@ use tautline_proto::wire::sdp::{Description, Origin, Reference};
 use crate::failure::Failure;
 use crate::flags::Send;
 
-/// Writes the description of the stream to the first destination.
-pub(crate) fn write(
-    path: &Path,
-    plan: &SendPlan,
-    to: &[Resolved],
-    flags: &Send,
-) -> Result<(), Failure> {
-    let Some(first) = to.first() else { return Ok(()) };
+/// The description of the stream to the first destination.
+pub(crate) fn describe(plan: &SendPlan, to: &[Resolved], flags: &Send) -> Option<Description> {
+    let first = to.first()?;
     let multicast = first.rtp.ip().is_multicast();
     let own = source_address(first.rtp, &plan.udp).unwrap_or(Ipv4Addr::LOCALHOST.into());
-    let description = Description {
+    Some(Description {
         name: flags.input.to_string(),
         origin: Origin { session: u64::from(plan.identity.ssrc), version: 1, address: own },
         destination: first.rtp.ip(),
@@ -39,7 +34,11 @@ pub(crate) fn write(
         mediaclk_offset: Some(plan.identity.timestamp),
         reference: Reference::Local,
         extensions: if plan.stamps { ExtensionIds::DEFAULT } else { ExtensionIds::NONE },
-    };
+    })
+}
+
+/// Writes it, for receivers to read.
+pub(crate) fn write(path: &Path, description: &Description) -> Result<(), Failure> {
     std::fs::write(path, description.write()).map_err(|error| {
         Failure::open(format!("writing {}: {error}; is the folder there?", path.display()))
     })

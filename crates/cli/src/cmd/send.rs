@@ -5,7 +5,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::address::Resolved;
 use tautline_engine::control::requests;
-use tautline_engine::plan::{LinkKind, SendPlan, usual_latency};
+use tautline_engine::plan::{LinkKind, SendPlan, usual_latency, usual_latency_in_graph};
 use tautline_engine::send::{SendEngine, random_identity};
 use tautline_engine::too_long::{TooLong, datagram_bytes, fragmented, too_long};
 use tautline_engine::way;
@@ -71,11 +71,13 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         identity: random_identity()?,
         ledger: flags.running.ledger.clone(),
     };
-    if let Some(path) = &flags.sdp {
-        super::sdp::write(path, &plan, &to, flags)?;
-    }
+    let described = flags.sdp.as_ref().zip(super::sdp::describe(&plan, &to, flags));
     let opened_for = plan.udp.clone();
     let mut engine = SendEngine::open(plan, &options)?;
+    // Of sockets that cannot be opened there is no stream to describe.
+    if let Some((path, description)) = described {
+        super::sdp::write(path, &description)?;
+    }
     let mut show = Show::open("send", &flags.running)?;
     show.listen_to(opened.notes);
     tell_details(flags, &engine, (&format, &device), latency);
@@ -163,7 +165,11 @@ fn latency(
         ))),
         Some(Latency::Kept(latency)) => Ok(latency),
         None | Some(Latency::Auto) => {
-            let usual = usual_latency(format, device.period);
+            let usual = match flags.input {
+                DeviceSpec::Jack(_) | DeviceSpec::PipeWire(_) => usual_latency_in_graph,
+                _ => usual_latency,
+            };
+            let usual = usual(format, device.period);
             let repair = if budget.latency > Span::ZERO { budget.first } else { Span::ZERO };
             Ok((usual + repair).max(budget.latency))
         }

@@ -62,6 +62,18 @@ fn of_two_busy_udp_ports_the_one_that_was_given_is_named() {
     is_refused(&call, 3, &format!("127.0.0.1:{port}: "), &format!("holds UDP port {port}:"));
 }
 
+#[test]
+fn a_stream_that_cannot_be_sent_leaves_the_description_of_another_as_it_was() {
+    let folder = Folder::new();
+    let line = "--sdp stream.sdp --to rtp://239.69.77.3:5004?iface=nope0";
+    let call = send(line).in_folder(folder.path());
+    is_refused(&call, 3, "nope0: no such device", "`ip -brief address` lists");
+    assert!(!folder.file("stream.sdp").exists());
+    std::fs::write(folder.file("stream.sdp"), "another").unwrap();
+    is_refused(&call, 3, "nope0: no such device", "`ip -brief address` lists");
+    assert_eq!(std::fs::read_to_string(folder.file("stream.sdp")).unwrap(), "another");
+}
+
 /// Packets that a receiver beside the sender hears, and one on another machine.
 fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
     let folder = Folder::new();

@@ -1,11 +1,10 @@
 //! What arrivals say, on real sockets: the latency that follows them, and the cause of each gap.
 
 use std::fmt::Write;
-use std::time::Duration;
 
-use crate::common::beside;
 use crate::common::host::timed;
 use crate::common::lab::Lab;
+use crate::common::{Onlooker, beside};
 
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
 
@@ -53,12 +52,14 @@ fn what_a_network_holds_is_network_late_and_a_longer_latency_is_advised() {
 #[test]
 fn what_a_full_socket_drops_is_discarded_and_the_rest_is_the_receivers() {
     timed(|| {
-        let lab = Lab::straight();
+        let (lab, onlooker) = (Lab::straight(), Onlooker::new());
         let recv = lab.recv_to("null:", "--latency 20ms");
-        let send = lab.send("--input tone:997 --ptime 125us --latency 20ms --duration 5s");
-        std::thread::sleep(Duration::from_millis(1_500));
+        let send = "--input tone:997 --ptime 125us --latency 20ms --duration 5s";
+        let send = lab.send_call(send).and(["--to", &onlooker.address()]).start();
+        onlooker.hear(1_500);
         recv.signal("-STOP");
-        std::thread::sleep(Duration::from_secs(2));
+        // A moment more than the two seconds: a packet or two may be from before.
+        onlooker.hear(2_100);
         recv.signal("-CONT");
         send.end().well();
         let heard = recv.end().report();

@@ -69,6 +69,24 @@ fn jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured() {
 }
 
 #[test]
+fn at_64_frames_a_receiver_keeps_what_a_sender_promises_unasked() {
+    let test = "at_64_frames_a_receiver_keeps_what_a_sender_promises_unasked";
+    let _turn = beside();
+    let Some(server) = Server::start(test, 64) else { return };
+    let (onlooker, address) = (Onlooker::new(), loopback());
+    let output = server.device("hears", "system");
+    let recv = recv(&output, &format!("--from {address} --channels 1 --report json"));
+    let to = format!("--to {address} --to {} --channels 1 --report json", onlooker.address());
+    let send = send(&server.device("sends", "system"), &to);
+    // It is told of in a report, and what the device takes shows as it runs.
+    onlooker.hear(2000);
+    let ends = [send, recv].map(|end| end.ask("quit", "ok").end().report());
+    let [promised, kept] = [&ends[0], &ends[1]].map(|end| end.nanos("/latency/configured_ns"));
+    let raised = ends[1].notes().iter().any(|note| note.contains(" promises "));
+    assert!(promised == kept && !raised, "promised {promised}, kept {kept}: {:#}", ends[1].0);
+}
+
+#[test]
 fn ports_are_named_by_channel_and_tell_what_the_stream_takes() {
     let test = "ports_are_named_by_channel_and_tell_what_the_stream_takes";
     let _turn = beside();

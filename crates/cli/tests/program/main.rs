@@ -29,6 +29,7 @@ mod pcm;
 mod pipes;
 #[cfg(feature = "pipewire")]
 mod pipewire;
+mod pulseaudio;
 mod repair_budget;
 mod repaired;
 mod scripts;

@@ -471,6 +471,8 @@ fn lab_delay_is_nothing_where_two_nodes_are_linked_directly() {
         let test = "lab_delay_is_nothing_where_two_nodes_are_linked_directly";
         let Some(desktop) = Desktop::start(test) else { return };
         let lab = lab(&desktop, "pipewire:Marks", "pipewire:Ear", 10);
+        // A connection is agreed on with both nodes, which answer once both are run.
+        let lab = lab.wait_for("marks are played at pipewire:Marks");
         for (name, ports) in [("Marks", 2), ("Ear", 4)] {
             desktop.node(name, ports);
             desktop.runs(name);
@@ -482,8 +484,8 @@ fn lab_delay_is_nothing_where_two_nodes_are_linked_directly() {
 }
 
 #[test]
-fn what_is_played_to_an_rtp_sink_of_pipewire_is_heard_bit_for_bit_to_the_last_frame() {
-    let test = "what_is_played_to_an_rtp_sink_of_pipewire_is_heard_bit_for_bit_to_the_last_frame";
+fn what_is_played_to_an_rtp_sink_of_pipewire_is_heard_to_the_last_frame() {
+    let test = "what_is_played_to_an_rtp_sink_of_pipewire_is_heard_to_the_last_frame";
     let port = free_udp_ports();
     let sink = format!(
         "{{ name = libpipewire-module-rtp-sink args = {{ source.ip = 127.0.0.1 sap.ip = 127.0.0.1
@@ -502,12 +504,24 @@ fn what_is_played_to_an_rtp_sink_of_pipewire_is_heard_bit_for_bit_to_the_last_fr
     desktop.node("Abroad", 2);
     desktop.pw_cat("--playback --target Abroad sent.wav").run().well();
     recv.signal("-INT");
-    recv.end().report().missed_nothing();
-    Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
+    let report = recv.end().report();
+    if desktop.is_before([1, 4, 0]) {
+        report.missed_nothing();
+        return Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
+    }
+    // It leaves its packets to a timer and tells nothing of its clock, so that they are followed by
+    // resampling.
+    for counter in ["lost", "late", "unheard", "missing_frames"] {
+        assert_eq!(report.count(counter), 0, "{counter}: {:#}", report.0);
+    }
+    sent.write(&desktop.folder().join("sent.wav"));
+    let compared = desktop.taut("compare sent.wav heard.wav").run();
+    assert!(compared.frames_found() * 100 > sent.frames() * 98, "{compared:#?}");
 }
 
 /// Announces what is described in a file to an `rtp-source` of PipeWire that hears of streams so
-/// (RFC 2974 §6): later ones are told in their configuration.
+/// (RFC 2974 §6): later ones are told in their configuration, where the address of a host would stand
+/// for one UDP port of it alone (1.4.2 connects its socket with its own).
 fn announce(description: &std::path::Path, port: u16) {
     let mut packet = vec![0x20, 0, 0x12, 0x34, 127, 0, 0, 1];
     packet.extend(b"application/sdp\0");
@@ -522,7 +536,7 @@ fn an_rtp_source_of_pipewire_hears_packets_without_our_header_extension() {
     let (port, announcements) = (free_udp_ports(), free_udp_ports());
     let source = format!(
         "{{ name = libpipewire-module-rtp-source args = {{ sap.ip = 127.0.0.1 sap.port = {announcements}
-            source.ip = 127.0.0.1 source.port = {port} audio.format = S24BE sess.latency.msec = 300
+            source.ip = 0.0.0.0 source.port = {port} audio.format = S24BE sess.latency.msec = 300
             stream.props = {{ node.name = \"file:sent.wav\" media.class = Audio/Source }} }} }}"
     );
     let Some(desktop) = Desktop::with_modules(&source, test) else { return };

@@ -5,8 +5,9 @@ use std::process::Command;
 
 use crate::common::jack::Server;
 use crate::common::network::{Cable, Namespace};
-use crate::common::program::{Ended, call, taut, words};
-use crate::common::{Folder, Lack, Onlooker, beside, free_udp_ports, loopback, skipped};
+use crate::common::program::{Ended, Running, call, taut, words};
+use crate::common::sound::Sound;
+use crate::common::{Folder, Lack, Onlooker, PATIENT, beside, free_udp_ports, loopback, skipped};
 
 /// The report, of a run that may have failed.
 fn report(ended: &Ended) -> serde_json::Value {
@@ -16,6 +17,16 @@ fn report(ended: &Ended) -> serde_json::Value {
 /// The last line that it said.
 fn last(ended: &Ended) -> &str {
     ended.said.last().unwrap_or_else(|| panic!("nothing: {ended:#?}"))
+}
+
+/// Interrupts a receiver that has nothing to show for it, and its sender.
+fn fails(recv: Running, send: Running) -> Ended {
+    recv.signal("-INT");
+    let ended = recv.end();
+    send.signal("-INT");
+    send.end().well();
+    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    ended
 }
 
 /// `taut` on a terminal of 80 columns; `None`, and said loudly, where there is none to be had.
@@ -142,11 +153,7 @@ fn a_recording_that_finds_no_room_is_told_at_once_and_fails() {
     let send = taut(words(&format!("send --input tone:440 --to {address}"))).start();
     // While the stream goes on.
     let recv = recv.wait_for("file:heard.wav: File too large");
-    recv.signal("-INT");
-    let ended = recv.end();
-    send.signal("-INT");
-    send.end().well();
-    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    let ended = fails(recv, send);
     let told = last(&ended);
     assert!(told.contains("so nothing more is recorded; make room, or record elsewhere"), "{told}");
     let unwritten = report(&ended)["unwritten"].clone();
@@ -220,17 +227,43 @@ fn packets_of_another_payload_type_are_named_with_the_option_that_takes_them() {
         let send = format!("send --input tone:440 --to {address} --payload-type {theirs}");
         let send = taut(words(&send)).start();
         let recv = recv.wait_for(&format!("packets of payload type {theirs} came"));
-        recv.signal("-INT");
-        let ended = recv.end();
-        send.signal("-INT");
-        send.end().well();
-        assert_eq!(ended.status, Some(1), "{ended:#?}");
+        let ended = fails(recv, send);
         let told = last(&ended);
         for part in [&*format!("payload type {theirs} came"), "this end waits for", mend] {
             assert!(told.contains(part), "no {part:?} in {told:?}");
         }
         let report = report(&ended);
         assert!(report["streams"][0]["refused"].is_string(), "{report:#}");
+    }
+}
+
+#[test]
+fn a_coding_that_is_not_the_senders_is_refused_with_the_option_that_fits_and_never_heard() {
+    let _turn = beside();
+    for (ours, theirs) in [("l16", "l24"), ("f32", "l24"), ("l24", "l16"), ("l16", "f32")] {
+        let (folder, address) = (Folder::new(), loopback());
+        // A recording of nothing is taken back, but not what a link leads to.
+        std::fs::write(folder.file("kept.wav"), "").unwrap();
+        std::os::unix::fs::symlink("kept.wav", folder.file("heard.wav")).unwrap();
+        let recv = format!(
+            "recv --from {address} --output file:heard.wav --until-bye --report json --format {ours}"
+        );
+        let recv = taut(words(&recv)).and(PATIENT).in_folder(folder.path()).start().listening();
+        let send =
+            format!("send --input tone:440 --to {address} --format {theirs} --duration 500ms");
+        taut(words(&send)).and(PATIENT).run().well();
+        let ended = recv.end();
+        assert_eq!(ended.status, Some(1), "{ours} of {theirs}: {ended:#?}");
+        let told = format!(
+            "sends {theirs} and this end expects {ours}, so it is not played: set this end up for \
+             that, in taut by --format {theirs}"
+        );
+        assert!(last(&ended).ends_with(&told), "no {told:?}: {ended:#?}");
+        let report = report(&ended);
+        assert!(report["streams"][0]["refused"].is_string(), "{report:#}");
+        let heard = Sound::read(&folder.file("kept.wav"));
+        assert!(heard.frames() > 0, "{ours} of {theirs}: nothing was recorded");
+        heard.is_silent();
     }
 }
 
@@ -262,11 +295,7 @@ fn a_firewall_that_drops_everything_is_named_while_nothing_comes_and_at_the_end(
         let send = "send --input tone:440 --to rtp://10.77.0.2:6004";
         let send = taut(words(send)).within(&cable.left).start();
         let recv = recv.wait_for("nothing has come for 3s: the firewall here keeps it out");
-        recv.signal("-INT");
-        let ended = recv.end();
-        send.signal("-INT");
-        send.end().well();
-        assert_eq!(ended.status, Some(1), "{ended:#?}");
+        let ended = fails(recv, send);
         let told = last(&ended);
         let mend = "nft insert rule inet wall input udp dport '{ 6004, 6005 }' accept";
         for part in ["inet wall input drops UDP 6004 and 6005", mend, "`taut doctor`"] {
@@ -329,7 +358,8 @@ fn a_jack_server_that_needs_more_than_the_latency_is_told_before_a_packet_is_lat
     let recv = words(&format!("recv --from {address} --report json --output"));
     let recv = taut(recv).and([server.device("hears", "system")]).start().listening();
     let to = format!("--to {address} --to {}", onlooker.address());
-    let send = words(&format!("send {to} --report json --input"));
+    // Unasked it would reckon with the card of such a graph.
+    let send = words(&format!("send {to} --latency 6ms --report json --input"));
     let send = taut(send).and([server.device("sends", "system")]).start();
     let recv = recv.wait_for("promises 6ms but packets are up to 2ms old when they leave");
     let told = recv.said().last().cloned().unwrap_or_default();

@@ -1,22 +1,21 @@
 //! Under test: reports that say what is known, of streams that went wrong.
 
-use std::time::Duration;
-
-use crate::common::beside;
 use crate::common::lab::Lab;
+use crate::common::{Onlooker, beside};
 
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
 
 #[test]
 fn a_file_that_stood_still_reports_what_it_took_late_as_late() {
     let _turn = beside();
-    let lab = Lab::straight();
+    let (lab, onlooker) = (Lab::straight(), Onlooker::new());
     // At this latency there is room for all that comes meanwhile.
     let recv = lab.recv("--latency 100ms");
-    let send = lab.send(&format!("--input file:{RECORDING} --latency 100ms --duration 4s"));
-    std::thread::sleep(Duration::from_millis(2_000));
+    let send = format!("--input file:{RECORDING} --latency 100ms --duration 4s");
+    let send = lab.send_call(&send).and(["--to", &onlooker.address()]).start();
+    onlooker.hear(2_000);
     recv.signal("-STOP");
-    std::thread::sleep(Duration::from_millis(600));
+    onlooker.hear(600);
     recv.signal("-CONT");
     send.end().well();
     let heard = recv.end().report();

@@ -119,7 +119,9 @@ fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
         for sentence in EACH {
             assert!(!all.contains(sentence), "{sentence}: {ended:#?}");
         }
-        assert!(!ended.out.contains("priority"), "{ended:#?}");
+        // What a gap says of its cause is said with the gap: on a busy machine there may be one.
+        let gap = |line: &&str| !line.starts_with("  receiver late: ");
+        assert!(!ended.out.lines().filter(gap).any(|line| line.contains("priority")), "{ended:#?}");
         // Scripts have each by itself.
         let json = ordinary(test, &format!("{line} --duration 200ms --report json")).unwrap();
         let report = json.run().report();

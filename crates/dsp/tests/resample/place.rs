@@ -1,6 +1,7 @@
 //! Where each output frame lies.
 
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
 use crate::measure::{fit, sine, tolerance};
@@ -101,7 +102,14 @@ fn formula(quality: Quality, channels: usize, input: &[f32], place: u64, channel
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 200,
+        // Those that failed once are tried first.
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(
+            "tests/resample.proptest-regressions",
+        ))),
+        ..ProptestConfig::default()
+    })]
     #[test]
     fn whatever_the_pieces_it_gives_what_the_formula_says(
         quality in prop::sample::select(Quality::ALL.to_vec()),

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::plan::{LatencyRule, LinkKind, SendPlan};
+use tautline_engine::plan::{LinkKind, SendPlan};
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::report::Report;
@@ -20,13 +20,12 @@ use tautline_io::pair::open_pair;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::asks::Limits;
-use tautline_proto::depth::LossTarget;
 use tautline_proto::device::{Cycle, Settings, Side, Stop};
-use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::{ExtensionIds, STAMPED_HEADER_BYTES};
+use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
 
 use crate::lender::{Loan, lender};
 use crate::{Cost, FRAMES, SAMPLES, processor};
@@ -184,21 +183,11 @@ impl Ours {
 fn incoming() -> (StreamPlan, SocketAddr) {
     let (link, control) = open_pair(&receiving()).unwrap();
     let address = link.local();
-    let plan = StreamPlan {
-        address: address.to_string(),
-        receiver: ReceiverConfig {
-            format: FORMAT,
-            payload_types: PayloadTypes::ByConvention,
-            extensions: ExtensionIds::DEFAULT,
-            link_offset: LATENCY,
-            resampler: tautline_dsp::resample::Quality::default(),
-        },
-        latency: LatencyRule::Chosen,
-        loss_target: LossTarget::DEFAULT,
-        link: Box::new(link),
-        control,
-        gain: Gain::UNITY,
-    };
+    let plan = StreamPlan::new(
+        address.to_string(),
+        ReceiverConfig::new(FORMAT, LATENCY),
+        (Box::new(link), control),
+    );
     (plan, address)
 }
 

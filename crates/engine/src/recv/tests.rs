@@ -8,15 +8,13 @@ use tautline_dsp::map::ChannelMap;
 use tautline_io::pair::open_pair;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
-use tautline_proto::depth::LossTarget;
-use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
-use tautline_proto::wire::rtp::ExtensionIds;
 
 use super::*;
-use crate::plan::{LatencyRule, StreamPlan};
+use crate::plan::StreamPlan;
 use crate::select::Select;
 
 const OPTIONS: RunOptions =
@@ -25,27 +23,20 @@ const OPTIONS: RunOptions =
 fn stream() -> (SocketAddr, StreamPlan) {
     let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
     let (link, control) = open_pair(&options).unwrap();
-    let plan = StreamPlan {
-        address: link.local().to_string(),
-        receiver: ReceiverConfig {
-            format: StreamFormat {
+    let plan = StreamPlan::new(
+        link.local().to_string(),
+        ReceiverConfig::new(
+            StreamFormat {
                 rate: Rate::HZ_48000,
                 channels: Channels::STEREO,
                 sample: SampleFormat::L16,
                 packet: Frames::new(48),
                 payload_type: StreamFormat::default_payload_type(SampleFormat::L16),
             },
-            payload_types: PayloadTypes::ByConvention,
-            extensions: ExtensionIds::DEFAULT,
-            link_offset: Span::from_millis(5),
-            resampler: tautline_dsp::resample::Quality::default(),
-        },
-        latency: LatencyRule::Chosen,
-        loss_target: LossTarget::DEFAULT,
-        link: Box::new(link),
-        control,
-        gain: Gain::UNITY,
-    };
+            Span::from_millis(5),
+        ),
+        (Box::new(link), control),
+    );
     (plan.control.local(), plan)
 }
 

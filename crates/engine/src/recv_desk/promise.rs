@@ -7,7 +7,7 @@ use tautline_proto::servo::Servo;
 use tautline_proto::time::Span;
 use tautline_proto::wire::rtcp::Announcement;
 
-use super::Desk;
+use super::{Desk, shape};
 use crate::plan::{
     LatencyRule, enough_latency, kept_latency, least_latency, leaves_no_way, repair_latency,
 };
@@ -26,17 +26,7 @@ impl Desk {
         device: &Settings,
         watch: &mut Watch,
     ) -> bool {
-        let (theirs, ours) = (announcement.format, self.config.format);
-        if (theirs.rate, theirs.channels) != (ours.rate, ours.channels) {
-            let (hertz, channels) = (theirs.rate.hertz(), theirs.channels);
-            let refusal = format!(
-                "{} sends {hertz} Hz with {channels} channels and this end expects {} Hz with {}, so \
-                 it is not played: set this end up for that, in taut by --rate {hertz} --channels \
-                 {channels}",
-                self.address,
-                ours.rate.hertz(),
-                ours.channels
-            );
+        if let Some(refusal) = shape::refusal(&self.address, &announcement.format, &self.config) {
             watch.note(refusal.clone());
             self.refusal = Some(refusal);
             return self.commands.push(Command::Mute(true)).is_ok();

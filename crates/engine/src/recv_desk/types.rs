@@ -67,9 +67,8 @@ fn mend(other: u8, here: &StreamFormat) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tautline_dsp::resample::Quality;
+
     use tautline_proto::time::{Frames, Span};
-    use tautline_proto::wire::rtp::ExtensionIds;
 
     use super::*;
 
@@ -81,13 +80,8 @@ mod tests {
             packet: Frames::new(48),
             payload_type: wanted,
         };
-        let config = ReceiverConfig {
-            format,
-            payload_types,
-            extensions: ExtensionIds::DEFAULT,
-            link_offset: Span::from_millis(5),
-            resampler: Quality::default(),
-        };
+        let config = ReceiverConfig::new(format, Span::from_millis(5));
+        let config = ReceiverConfig { payload_types, ..config };
         sentence("rtp://h:5004", &config, OtherType { payload_type: other, packets: 730 })
     }
 

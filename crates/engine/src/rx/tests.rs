@@ -4,13 +4,16 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::repairers::repairers;
 use rtrb::RingBuffer;
 use tautline_dsp::format::SampleFormat;
 use tautline_io::link::{Arrival, TransmitStamp};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::redundancy::Layout;
+use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::units::Rate;
-use tautline_proto::wire::rtp::{ExtensionIds, HEADER_BYTES, Header};
+use tautline_proto::wire::rtp::{HEADER_BYTES, Header};
 
 const PACKET: usize = 48;
 const TICK: Span = Span::from_millis(1);
@@ -75,14 +78,11 @@ fn format() -> StreamFormat {
 
 fn incoming(queue: &Queue) -> Incoming {
     let config = ReceiverConfig {
-        format: format(),
         payload_types: PayloadTypes::Exactly,
-        extensions: ExtensionIds::NONE,
-        link_offset: LATENCY,
-        resampler: tautline_dsp::resample::Quality::default(),
+        ..ReceiverConfig::new(format(), LATENCY)
     };
     Incoming {
-        receiver: Receiver::new(config),
+        receiver: Receiver::without_repairer(config),
         link: Box::new(Fed(Arc::clone(queue))),
         number: 0,
         gain: Gain::UNITY,
@@ -110,6 +110,7 @@ impl World {
         let mixer = Mixer {
             inputs: queues.iter().map(incoming).collect(),
             succession: Succession::new(levels.len(), coming_out, gone_in),
+            spares: repairers(levels.len(), levels.len()).1,
             gains: RingBuffer::new(1).1,
             select,
             chosen: None,
@@ -230,6 +231,39 @@ fn two_streams_add_up_with_their_gains() {
     world.mixer.gain = Gain::from_db(20.0 * 2.0_f64.log10()).unwrap();
     world.play(13, &[0, 1]);
     assert!(world.play(10, &[0, 1]).iter().all(|sample| (sample - 1.0).abs() < 1e-6));
+}
+
+#[test]
+fn a_stream_whose_packets_carry_others_keeps_a_repairer_and_the_others_leave_theirs() {
+    // More streams than repairers wait.
+    let mut world = World::new(Select::Mix, &[0.0; 6]);
+    let waiting = world.mixer.spares.left();
+    assert!(waiting < 6);
+    // At the latency of the others a packet is due with the block that it comes with.
+    world.mixer.inputs[3].receiver.set_link_offset(LATENCY.times(2));
+    let mut sender = Sender::new(SenderConfig {
+        format: format(),
+        identity: Identity { ssrc: 9, sequence: 0, timestamp: 0 },
+        period: format().packet,
+        stamps: true,
+        wall_offset: Span::ZERO,
+        redundancy: Layout::copies(1, 1),
+    });
+    for tick in 0..20 {
+        let now = LocalTime::ZERO + TICK.times(i64::from(tick) + 1);
+        let times = BlockTimes { capture: now - TICK, taken: now, now };
+        let queue = &world.queues[3];
+        sender.push(&[0.5; PACKET], times, |packet| {
+            // The first packet that carries another carries one that was lost.
+            if ![1, 7].contains(&tick) {
+                queue.lock().unwrap().push_back((packet.datagram.to_vec(), now));
+            }
+        });
+        world.play(1, &[0, 1, 2, 4, 5]);
+    }
+    let repaired = world.mixer.inputs.iter().map(|input| input.receiver.counters().repaired);
+    assert_eq!(repaired.collect::<Vec<_>>(), [0, 0, 0, 2, 0, 0]);
+    assert_eq!(world.mixer.spares.left(), waiting - 1);
 }
 
 #[test]

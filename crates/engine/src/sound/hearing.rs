@@ -7,10 +7,11 @@ use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
+use super::REACH;
 use super::between::WINDOW;
 use super::rings::{Reader, Writer, rings};
 use super::voices::{Chorus, Mouth, voices};
-use super::{REACH, marks};
+use crate::plan::packets_within;
 
 /// What the rings hold: the ordinary thread may be away that long.
 pub(super) const HELD: Span = Span::from_secs(2);
@@ -47,7 +48,8 @@ pub(crate) struct Hearing {
 
 /// The hearing of a card, its ear, and what the mixer tells whose sound it is by.
 pub(crate) fn hearing(rate: Rate, channels: usize) -> (Hearing, Ear, Mouth) {
-    let (writer, heard) = rings(rate.frames_within(HELD).as_len(), marks(HELD, PTIME_RANGE.0));
+    let (writer, heard) =
+        rings(rate.frames_within(HELD).as_len(), packets_within(HELD, PTIME_RANGE.0));
     let (mouth, voices) = voices();
     let (sound, times) = (Vec::new(), VecDeque::new());
     (Hearing { rate, heard, voices, sound, times }, Ear { writer, channels }, mouth)

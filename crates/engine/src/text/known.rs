@@ -6,18 +6,48 @@ use super::Nanos;
 
 /// A length of time that may be off by so much, either way. One that is no longer than that is only
 /// known not to be longer than both together.
-pub(super) struct Known {
-    pub(super) nanos: i64,
-    pub(super) unsure: Option<i64>,
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Known {
+    Length(i64),
+    Limit(i64),
+}
+
+impl Known {
+    pub(super) fn of(nanos: i64, unsure: Option<i64>) -> Self {
+        match unsure {
+            Some(unsure) if nanos.abs() <= unsure => Self::Limit(nanos + unsure),
+            _ => Self::Length(nanos),
+        }
+    }
+
+    /// Lengths that rise, one beside the other. Where one is told as its limit, one after it that this
+    /// limit reaches is told as its own, or the row would seem to fall.
+    pub(super) fn row<const COLUMNS: usize>(
+        rising: [Option<i64>; COLUMNS],
+        unsure: Option<i64>,
+    ) -> [Option<Self>; COLUMNS] {
+        let mut reached = None;
+        rising.map(|nanos| {
+            let nanos = nanos?;
+            let known = match (Self::of(nanos, unsure), reached, unsure) {
+                (Self::Length(nanos), Some(limit), Some(unsure)) if nanos < limit => {
+                    Self::Limit(nanos + unsure)
+                }
+                (known, ..) => known,
+            };
+            if let Self::Limit(limit) = known {
+                reached = Some(limit);
+            }
+            Some(known)
+        })
+    }
 }
 
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.unsure {
-            Some(unsure) if self.nanos.abs() <= unsure => {
-                f.pad(&format!("≤{}", Nanos(self.nanos + unsure)))
-            }
-            _ => Nanos(self.nanos).fmt(f),
+        match *self {
+            Self::Limit(nanos) => f.pad(&format!("≤{}", Nanos(nanos))),
+            Self::Length(nanos) => Nanos(nanos).fmt(f),
         }
     }
 }
@@ -28,12 +58,49 @@ mod tests {
 
     #[test]
     fn what_lies_within_its_own_error_is_told_as_its_limit() {
-        let told = |nanos, unsure| Known { nanos, unsure }.to_string();
+        let told = |nanos, unsure| Known::of(nanos, unsure).to_string();
         assert_eq!(told(-9_200, Some(26_000)), "≤16.80us");
         assert_eq!(told(12_000, Some(26_000)), "≤38.00us");
         assert_eq!(told(120_000, Some(26_000)), "120.0us");
         // This cannot be, and is told.
         assert_eq!(told(-120_000, Some(26_000)), "-120.0us");
         assert_eq!(told(-9_200, None), "-9.200us");
+    }
+
+    #[test]
+    fn the_columns_of_a_row_never_fall() {
+        let told = |row: [i64; 3], unsure| {
+            let row = Known::row(row.map(Some), unsure);
+            row.map(|known| known.map_or_else(String::new, |known| known.to_string()))
+        };
+        // Through a relay of 1 ms.
+        let relayed = [1_050_000, 1_257_000, 27_830_000];
+        assert_eq!(told(relayed, Some(1_112_000)), ["≤2.162ms", "≤2.369ms", "27.83ms"]);
+        // The limit of the second reaches the third, which that of the first does not.
+        let close = [1_050_000, 1_257_000, 2_200_000];
+        assert_eq!(told(close, Some(1_112_000)), ["≤2.162ms", "≤2.369ms", "≤3.312ms"]);
+        assert_eq!(told(relayed, Some(900_000)), ["1.050ms", "1.257ms", "27.83ms"]);
+        assert_eq!(told(relayed, None), ["1.050ms", "1.257ms", "27.83ms"]);
+        let value = |nanos, unsure, known: Option<Known>| match known.unwrap() {
+            Known::Limit(limit) => {
+                assert_eq!(limit, nanos + unsure);
+                limit
+            }
+            Known::Length(length) => {
+                assert_eq!(length, nanos);
+                length
+            }
+        };
+        let steps = [-300, -100, -99, 0, 99, 100, 101, 150, 200, 201, 250, 300, 301, 500];
+        for (first, second, third) in
+            steps.iter().flat_map(|a| steps.iter().flat_map(move |b| steps.map(|c| (*a, *b, c))))
+        {
+            if first <= second && second <= third {
+                let row = [first, second, third];
+                let told = Known::row(row.map(Some), Some(100));
+                let told = [0, 1, 2].map(|column| value(row[column], 100, told[column]));
+                assert!(told.is_sorted(), "{row:?}: {told:?}");
+            }
+        }
     }
 }

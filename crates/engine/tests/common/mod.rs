@@ -12,7 +12,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::control::{Asker, RecvChange, SendChange, requests};
-use tautline_engine::plan::{LatencyRule, LinkKind, SendPlan};
+use tautline_engine::plan::{LinkKind, SendPlan};
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::report::Report;
@@ -25,15 +25,13 @@ use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_io::wire_thread::{Ringed, WireOptions};
 use tautline_proto::asks::Limits;
-use tautline_proto::depth::LossTarget;
 use tautline_proto::device::{
     Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, Word,
 };
-use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::ExtensionIds;
 
 /// Devices run at once, whatever else a busy machine has to do.
 const REALTIME: Scheduler = Scheduler::Fifo(60);
@@ -125,21 +123,11 @@ impl Road {
         } else {
             Box::new(direct)
         };
-        let plan = StreamPlan {
-            address: address.to_string(),
-            receiver: ReceiverConfig {
-                format: self.format(),
-                payload_types: PayloadTypes::ByConvention,
-                extensions: ExtensionIds::DEFAULT,
-                link_offset: self.latency,
-                resampler: tautline_dsp::resample::Quality::default(),
-            },
-            latency: LatencyRule::Chosen,
-            loss_target: LossTarget::DEFAULT,
-            link: (self.between)(link),
-            control,
-            gain: Gain::UNITY,
-        };
+        let plan = StreamPlan::new(
+            address.to_string(),
+            ReceiverConfig::new(self.format(), self.latency),
+            ((self.between)(link), control),
+        );
         (address, plan)
     }
 

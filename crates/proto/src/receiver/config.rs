@@ -36,9 +36,23 @@ pub struct ReceiverConfig {
     pub resampler: Quality,
 }
 
+impl ReceiverConfig {
+    /// Of a stream of which nothing else is said: payload types by convention, the extensions that
+    /// senders use who say nothing, the usual resampler.
+    pub fn new(format: StreamFormat, link_offset: Span) -> Self {
+        Self {
+            format,
+            payload_types: PayloadTypes::ByConvention,
+            extensions: ExtensionIds::DEFAULT,
+            link_offset,
+            resampler: Quality::default(),
+        }
+    }
+}
+
 impl PayloadTypes {
     /// The coding of `payload_type`, if it belongs to the stream.
-    pub(super) fn coding(self, payload_type: u8, format: &StreamFormat) -> Option<SampleFormat> {
+    pub fn coding(self, payload_type: u8, format: &StreamFormat) -> Option<SampleFormat> {
         // Static types 10 and 11 are L16 at 44.1 kHz, stereo and mono (RFC 3551 table 4); dynamic
         // ones begin at 96 (§3).
         let is_static = |channels| (format.rate, format.channels) == (Rate::HZ_44100, channels);

@@ -3,17 +3,38 @@
 use super::turns::Slot;
 use super::{Accepted, Phase, Receiver};
 use crate::playout::Placed;
+use crate::redundancy::Repairer;
 use crate::redundancy::sizing::Tally;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 use crate::wire::rtp::Packet;
 
 impl Receiver {
+    /// Takes the spare repairer, if it has none: to be lent before datagrams are handled, so that
+    /// nothing is lost of the first packet that carries others.
+    pub fn borrow_repairer(&mut self, spare: &mut Option<Box<Repairer>>) {
+        if self.repairer.is_none() {
+            self.repairer = spare.take();
+        }
+    }
+
+    /// Gives the repairer to whoever has no spare one, unless packets carry others: then it is kept.
+    pub fn return_repairer(&mut self, spare: &mut Option<Box<Repairer>>) {
+        if spare.is_none() {
+            *spare = self.repairer.take_if(|repairer| repairer.is_idle());
+        }
+    }
+
+    pub(super) fn reset_repairer(&mut self) {
+        self.repairer.iter_mut().for_each(|repairer| repairer.reset());
+    }
+
     /// How long after its own departure a packet may be rebuilt, by what packets carry, and how many
     /// in 10⁹ do not come by themselves.
     pub fn repair_budget(&self) -> (Span, u32) {
         let Tally { expected, missing, .. } = self.tally;
-        let window = Frames::new(self.repairer.window() as i64 * self.format.packet.count());
+        let window = self.repairer.as_ref().map_or(0, |repairer| repairer.window());
+        let window = Frames::new(window as i64 * self.format.packet.count());
         let share = u128::from(missing) * 1_000_000_000 / u128::from(expected.max(1));
         (self.format.rate.span_of(window), u32::try_from(share).unwrap_or(u32::MAX))
     }
@@ -28,6 +49,7 @@ impl Receiver {
         rebuilt: &mut dyn FnMut(Accepted<'_>),
     ) {
         let Self { repairer, renderer, turns, counters, phase, .. } = self;
+        let Some(repairer) = repairer else { return };
         let name = (came.sequence, packet.payload_type);
         if repairer.accept(name, packet.payload, packet.carried).is_err() {
             counters.damaged += 1;

@@ -77,6 +77,13 @@ struct Kept {
 
 const _: () = assert!(size_of::<Place>() <= 64);
 
+impl Kept {
+    /// The frame after its last.
+    fn end(&self) -> MediaTime {
+        self.media + Frames::new(self.frames.into())
+    }
+}
+
 impl From<&Slot> for Kept {
     fn from(slot: &Slot) -> Self {
         let &Slot { sequence, media, frames, capture, arrival, whole, repaired, .. } = slot;
@@ -174,7 +181,7 @@ impl Turns {
 
     /// Whether this packet came before.
     pub(super) fn has(&self, sequence: i64) -> bool {
-        self.came(sequence).is_some()
+        self.kept(sequence).is_some()
     }
 
     /// Ends the turns of those whose places are needed up to this packet: where so many come at once
@@ -246,10 +253,10 @@ impl Turns {
 
     /// How many of these frames lie between the next packet and the one before it, if both came.
     fn gap_before_next(&self, frames: &Range<MediaTime>) -> u64 {
-        let (Some(before), Some(next)) = (self.came(self.next - 1), self.came(self.next)) else {
+        let (Some(before), Some(next)) = (self.kept(self.next - 1), self.kept(self.next)) else {
             return 0;
         };
-        let from = (before.media + before.frames).max(frames.start);
+        let from = before.end().max(frames.start);
         (next.media.min(frames.end) - from).max(Frames::ZERO).as_len() as u64
     }
 
@@ -258,14 +265,18 @@ impl Turns {
     fn begin_of_missing(&self, source: &Source) -> MediaTime {
         let begin = self.follows.unwrap_or_else(|| source.media_of(self.next));
         let mut near = self.next + 1..=source.highest().min(self.next + Self::LOOK_AHEAD);
-        let after = near.find_map(|sequence| self.came(sequence));
-        after.map_or(begin, |slot| begin.min(slot.media - Frames::new(1)))
+        let after = near.find_map(|sequence| self.kept(sequence));
+        after.map_or(begin, |kept| begin.min(kept.media - Frames::new(1)))
     }
 
     /// The packet with this number, if it came.
     pub(super) fn came(&self, sequence: i64) -> Option<Slot> {
+        self.kept(sequence).map(Slot::from)
+    }
+
+    fn kept(&self, sequence: i64) -> Option<&Kept> {
         match &self.places[self.index(sequence)] {
-            Place::Came(kept) if kept.sequence == sequence => Some(kept.into()),
+            Place::Came(kept) if kept.sequence == sequence => Some(kept),
             _ => None,
         }
     }

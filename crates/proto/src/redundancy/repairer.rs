@@ -32,10 +32,11 @@ pub struct Repairer {
 pub struct Damaged;
 
 impl Repairer {
-    /// Allocates; nothing later does.
+    /// Allocates; nothing later does. The large parts are written, not merely reserved: their memory
+    /// is there when the first packet is kept. What was written is never read.
     pub fn new() -> Self {
         Self {
-            history: vec![0; NUMBERS * ROW].into(),
+            history: vec![u64::MAX; NUMBERS * ROW].into(),
             known: [false; NUMBERS],
             newest: None,
             kind: (0, 0),
@@ -43,8 +44,13 @@ impl Repairer {
             reach: 0,
             rebuilt: [0; NUMBERS],
             waiting: 0,
-            room: vec![0; super::LONGEST].into(),
+            room: vec![u8::MAX; super::LONGEST].into(),
         }
+    }
+
+    /// Whether no packet carried anything so far: whoever it works for can do without it.
+    pub const fn is_idle(&self) -> bool {
+        self.newest.is_none()
     }
 
     /// Forgets all: another source, or the same one anew.

@@ -7,6 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 
 /// Counts the allocations of each thread.
 struct Counting;
@@ -46,7 +47,10 @@ fn the_count_of_allocations_counts() {
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 300,
-        failure_persistence: None,
+        // Those that failed once are tried first.
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(
+            "tests/receiver_bounds.proptest-regressions",
+        ))),
         ..ProptestConfig::default()
     })]
     #[test]

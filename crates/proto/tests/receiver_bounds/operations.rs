@@ -1,6 +1,9 @@
 //! Bytes become operations on a receiver: whatever they are, it must keep its bounds. Shared by the
 //! property test beside it and the fuzz target `receiver`.
 
+#[path = "bytes.rs"]
+mod bytes;
+
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::Quality;
 use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
@@ -13,36 +16,7 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::ntp::NtpTime;
 use tautline_proto::wire::rtp::{ExtensionIds, Header, Instants, SenderStamps};
 
-/// Takes numbers from the front of the bytes; zeros when they have ended.
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else { return 0 };
-        self.0 = rest;
-        *first
-    }
-
-    fn short(&mut self) -> u16 {
-        u16::from_be_bytes([self.byte(), self.byte()])
-    }
-
-    fn word(&mut self) -> u32 {
-        u32::from(self.short()) << 16 | u32::from(self.short())
-    }
-
-    /// Small numbers, large ones and the very ends of the range.
-    fn long(&mut self) -> i64 {
-        match self.byte() % 6 {
-            0 => 0,
-            1 => i64::from(self.short() as i16),
-            2 => i64::from(self.word() as i32),
-            3 => i64::MAX - i64::from(self.byte() % 2),
-            4 => i64::MIN + i64::from(self.byte() % 2),
-            _ => (i64::from(self.word()) << 32) | i64::from(self.word()),
-        }
-    }
-}
+use bytes::Bytes;
 
 /// What the run is made of, and where it stands.
 struct Run {
@@ -109,7 +83,7 @@ impl Run {
             receiver,
             clock: ClockEstimator::new(),
             config,
-            now: LocalTime::from_nanos(bytes.long() / 2),
+            now: LocalTime::from_nanos(bytes.long(1) / 2),
             header,
             datagram: Vec::with_capacity(1 << 17),
             out: vec![0.0; MOST_FRAMES],
@@ -144,9 +118,9 @@ impl Run {
                 self.pull(frames, self.now, Frames::ZERO);
             }
             13 => {
-                let meets = LocalTime::from_nanos(bytes.long());
+                let meets = LocalTime::from_nanos(bytes.long(1));
                 let frames = usize::from(bytes.short()) * 2;
-                self.pull(frames, meets, Frames::new(bytes.long()));
+                self.pull(frames, meets, Frames::new(bytes.long(1)));
             }
             14 => self.learn(bytes),
             _ => self.now += Span::from_micros(i64::from(bytes.word())),
@@ -157,7 +131,7 @@ impl Run {
     fn packet(&mut self, bytes: &mut Bytes<'_>) {
         self.write(bytes);
         let arrival = match bytes.byte() {
-            0 => LocalTime::from_nanos(bytes.long()),
+            0 => LocalTime::from_nanos(bytes.long(1)),
             late => self.now + Span::from_micros(i64::from(late) * 20),
         };
         self.handle(arrival);
@@ -171,7 +145,7 @@ impl Run {
             0x30 => bytes.byte(),
             _ => self.receiver.format().payload_type,
         };
-        let capture = if kind & 0x80 == 0 { self.now.as_nanos() } else { bytes.long() };
+        let capture = if kind & 0x80 == 0 { self.now.as_nanos() } else { bytes.long(1) };
         self.header.stamps = (kind & 0x40 != 0).then(|| SenderStamps {
             capture: NtpTime::from_unix_nanos(capture),
             instants: (kind & 8 != 0).then(|| Instants {
@@ -255,7 +229,7 @@ impl Run {
         let lies = bytes.byte();
         let mut instant = |lie: u8, early: u8| match lies & lie {
             0 => self.now.as_nanos().saturating_sub(i64::from(early) * 10_000),
-            _ => bytes.long(),
+            _ => bytes.long(1),
         };
         let exchange = Exchange {
             asked: LocalTime::from_nanos(instant(1, 9)),
@@ -277,7 +251,7 @@ impl Run {
             }
             0 | 1 => {
                 let (offset, sure) =
-                    (Span::from_nanos(bytes.long()), Span::from_nanos(bytes.long()));
+                    (Span::from_nanos(bytes.long(1)), Span::from_nanos(bytes.long(1)));
                 self.receiver.set_clock(Author::of(ssrc), ClockMapping::known(offset, sure.abs()));
             }
             2 => {
@@ -285,9 +259,9 @@ impl Run {
                 let sure = Span::from_micros(i64::from(bytes.byte()));
                 self.receiver.set_clock(Author::of(ssrc), ClockMapping::known(Span::ZERO, sure));
             }
-            3 => self.receiver.set_link_offset(Span::from_nanos(bytes.long())),
+            3 => self.receiver.set_link_offset(Span::from_nanos(bytes.long(1))),
             4 => {
-                let wall = WallTime::from_unix_nanos(bytes.long());
+                let wall = WallTime::from_unix_nanos(bytes.long(1));
                 self.receiver.observe_report(Author::of(ssrc), bytes.word(), wall);
             }
             _ => self.receiver.say_goodbye(Author::of(ssrc)),

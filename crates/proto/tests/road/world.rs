@@ -5,12 +5,11 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{Choice, ClockId, ClockMapping};
 use tautline_proto::endpoint::{Arrived, Author, Endpoint};
 use tautline_proto::ledger::Passage;
-use tautline_proto::receiver::{PayloadTypes, PullTimes, Pulled, Receiver, ReceiverConfig};
+use tautline_proto::receiver::{PullTimes, Pulled, Receiver, ReceiverConfig};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
-use tautline_proto::wire::rtp::ExtensionIds;
 
 /// The sender's wall clock is this much ahead of the common clock.
 pub(crate) const WALL: Span = Span::from_secs(1_000_000_000);
@@ -119,13 +118,7 @@ impl World {
             packet: scene.packet,
             payload_type: StreamFormat::default_payload_type(scene.sample),
         };
-        let mut receiver = Receiver::new(ReceiverConfig {
-            format,
-            payload_types: PayloadTypes::ByConvention,
-            extensions: ExtensionIds::DEFAULT,
-            link_offset: scene.latency,
-            resampler: tautline_dsp::resample::Quality::default(),
-        });
+        let mut receiver = Receiver::new(ReceiverConfig::new(format, scene.latency));
         if scene.mapped {
             receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
         }

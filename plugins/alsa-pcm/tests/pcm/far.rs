@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::plan::{LatencyRule, RecvPlan, StreamPlan};
+use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::report::Report;
 use tautline_engine::run::RunOptions;
@@ -16,13 +16,11 @@ use tautline_io::pair::open_pair;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::card_clock::{CardClock, PlaybackRing};
-use tautline_proto::depth::LossTarget;
 use tautline_proto::device::{Cycle, Device, Ended, Process, Settings, Side, Stop};
-use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
-use tautline_proto::wire::rtp::ExtensionIds;
 
 const DEVICE: Settings = Settings {
     rate: Rate::HZ_48000,
@@ -102,21 +100,11 @@ impl Far {
             packet: Frames::new(48),
             payload_type: StreamFormat::default_payload_type(sample),
         };
-        let stream = StreamPlan {
-            address: port.to_string(),
-            receiver: ReceiverConfig {
-                format,
-                payload_types: PayloadTypes::ByConvention,
-                extensions: ExtensionIds::DEFAULT,
-                link_offset: latency,
-                resampler: tautline_dsp::resample::Quality::default(),
-            },
-            latency: LatencyRule::Chosen,
-            loss_target: LossTarget::DEFAULT,
-            link: Box::new(link),
-            control,
-            gain: Gain::UNITY,
-        };
+        let stream = StreamPlan::new(
+            port.to_string(),
+            ReceiverConfig::new(format, latency),
+            (Box::new(link), control),
+        );
         let engine = RecvEngine::new(RecvPlan {
             streams: vec![stream],
             select: Select::Mix,

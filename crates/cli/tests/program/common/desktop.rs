@@ -77,9 +77,10 @@ impl Desktop {
         Self::with(quantum, "", test)
     }
 
-    /// The same with more modules, in the words of its configuration.
+    /// The same with more modules, in the words of its configuration, and cycles of 1024 frames:
+    /// the `rtp-sink` of 1.4.2 holds no more than 1648 of them and drops the rest.
     pub(crate) fn with_modules(modules: &str, test: &str) -> Option<Self> {
-        Self::with(QUANTUM, modules, test)
+        Self::with(1024, modules, test)
     }
 
     fn with(quantum: usize, modules: &str, test: &str) -> Option<Self> {

@@ -12,6 +12,10 @@ use super::{Folder, Lack, skipped};
 /// Servers of one user share a data base, in which two that start at once can fail each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+/// Debian 13 has the tools in a package of their own.
+const MISSING: &str =
+    "JACK is not installed: apt-get install jackd2, and jack-example-tools where there is one";
+
 /// How often a server that does not come up is started, and for how many seconds it is waited for.
 const TRIES: (u32, u32) = (4, 10);
 
@@ -29,7 +33,7 @@ impl Server {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         for program in ["jackd", "jack_wait", "jack_lsp", "jack_iodelay", "jack_rec"] {
             if Command::new(program).arg("--help").output().is_err() {
-                skipped(Lack::Package, test, "JACK is not installed: apt-get install jackd2");
+                skipped(Lack::Package, test, MISSING);
                 return None;
             }
         }

@@ -55,11 +55,21 @@ pub(crate) fn free_udp_ports() -> u16 {
         let start = std::process::id().wrapping_mul(194) & !1;
         let port = (FIRST_PORT + (start.wrapping_add(number)) % PORTS) as u16;
         let bound = |port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port));
-        if bound(port).is_ok() && bound(port + 1).is_ok() {
+        // A program that another test starts at this moment has all that is open here until it is
+        // executed, and these sockets with it: the system lists them then, and others will do.
+        let free = bound(port).is_ok() && bound(port + 1).is_ok();
+        if free && ![port, port + 1].into_iter().any(is_open) {
             return port;
         }
     }
     panic!("no two neighbouring UDP ports are free");
+}
+
+/// Whether a UDP socket has this port, as /proc/net/udp lists them: `sl local_address …`, in hex.
+fn is_open(port: u16) -> bool {
+    let listed = std::fs::read_to_string("/proc/net/udp").unwrap();
+    let has = format!(":{port:04X}");
+    listed.lines().filter_map(|line| line.split_whitespace().nth(1)).any(|at| at.ends_with(&has))
 }
 
 /// `rtp://127.0.0.1:PORT` with UDP ports of the test's own.

@@ -275,6 +275,17 @@ impl Drop for Running {
 }
 
 impl Ended {
+    /// How many frames `taut compare` found of the sound that was sent.
+    #[track_caller]
+    pub(crate) fn frames_found(&self) -> usize {
+        let words: Vec<_> = self.out.split_whitespace().collect();
+        let found = words.windows(3).find_map(|words| match words {
+            [found, "of", _] | ["all", found, "frames,"] => found.parse().ok(),
+            _ => None,
+        });
+        found.unwrap_or_else(|| panic!("nothing was found: {self:#?}"))
+    }
+
     /// It did what it was asked for.
     #[track_caller]
     pub(crate) fn well(self) -> Self {

@@ -138,6 +138,17 @@ impl Sound {
         (0..self.frames()).find(|index| self.frame(*index).iter().any(|sample| *sample != 0))
     }
 
+    /// Holds nothing but silence; zeros of floats have a sign.
+    #[track_caller]
+    pub(crate) fn is_silent(&self) {
+        let loud = |sample: &i32| match self.shape.coding {
+            Coding::F32 => f32::from_bits(*sample as u32) != 0.0,
+            Coding::L16 | Coding::L24 => *sample != 0,
+        };
+        let first = self.samples.iter().position(loud);
+        assert_eq!(first, None, "sound, of {} samples", self.samples.len());
+    }
+
     /// This, with `other` taken away from frame `at` on.
     pub(crate) fn without(&self, other: &Self, at: usize) -> Self {
         let mut rest = self.clone();

@@ -1,0 +1,136 @@
+//! PulseAudio's RTP modules hear us and we hear them, from one network to the other.
+
+use std::process::{Command, Stdio};
+
+use crate::common::network::Cable;
+use crate::common::program::{Call, Running, call, taut, words};
+use crate::common::sound::{Coding, Shape, Sound};
+use crate::common::{Folder, Lack, PATIENT, beside, skipped};
+
+/// What PulseAudio sends of two channels, and the type that it gives it.
+const WIRE: &str = "--format l16 --rate 48000 --channels 2 --payload-type 127";
+const SHAPE: Shape = Shape { coding: Coding::L16, ..Shape::STEREO_24 };
+
+/// A PulseAudio of a test's own, in the right one of two networks. It has one sink, `out`, without
+/// hardware.
+struct Pulse {
+    // Ended before its folder goes.
+    server: Running,
+    cable: Cable,
+    folder: Folder,
+}
+
+impl Pulse {
+    /// One that has begun to work, with this module; `None`, and said loudly, where it cannot.
+    fn start(test: &str, module: &str) -> Option<Self> {
+        let mut asks = Command::new("pulseaudio");
+        let asks = asks.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+        if !asks.status().is_ok_and(|status| status.success()) {
+            skipped(Lack::Package, test, "PulseAudio is not installed: apt-get install pulseaudio");
+            return None;
+        }
+        let cable = Cable::lay(test)?;
+        let folder = Folder::new();
+        let socket = folder.file(SOCKET);
+        let socket =
+            format!("module-native-protocol-unix auth-anonymous=1 socket={}", socket.display());
+        let sink = "module-null-sink sink_name=out rate=48000 channels=2 format=s16le";
+        let server = "-n --daemonize=no --exit-idle-time=-1 --use-pid-file=no --log-target=stderr \
+                      --log-level=info --disable-shm";
+        let server =
+            call("pulseaudio", words(server)).and(["-L", &socket, "-L", sink, "-L", module]);
+        let server = server.in_folder(folder.path()).with("HOME", folder.path());
+        let server =
+            server.with("XDG_RUNTIME_DIR", folder.path()).with("XDG_CONFIG_HOME", folder.path());
+        let server = server.within(&cable.right).start().wait_for("Daemon startup complete");
+        Some(Self { server, cable, folder })
+    }
+
+    fn taut(&self, line: &str) -> Call {
+        taut(words(line)).in_folder(self.folder.path()).within(&self.cable.left)
+    }
+
+    /// One of PulseAudio's own programs.
+    fn client(&self, line: &str) -> Call {
+        let mut words = words(line);
+        let program = words.remove(0);
+        let server = format!("unix:{}", self.folder.file(SOCKET).display());
+        let client = call(&program, words).in_folder(self.folder.path());
+        client.with("PULSE_SERVER", server).with("HOME", self.folder.path())
+    }
+
+    /// Announces what `stream.sdp` describes to it (RFC 2974 §6). The reader of 16.1 wants lines that
+    /// end with a line feed alone; 17.0 listens at UDP port 37670, which is 9875 with its bytes swapped.
+    fn announce(&self) {
+        let description = std::fs::read_to_string(self.folder.file("stream.sdp")).unwrap();
+        let mut packet = vec![0x20, 0, 0x12, 0x34, 10, 77, 0, 1];
+        packet.extend(b"application/sdp\0");
+        packet.extend(description.replace('\r', "").bytes());
+        std::fs::write(self.folder.file("announcement"), packet).unwrap();
+        for port in [9875_u16, 9875_u16.swap_bytes()] {
+            let say = format!("cat announcement >/dev/udp/{}/{port}", self.cable.right.address);
+            let say = call("bash", ["-c", &say]).in_folder(self.folder.path());
+            // What listens at neither is refused at times.
+            say.within(&self.cable.left).run();
+        }
+    }
+}
+
+/// Where its programs find it, in its folder.
+const SOCKET: &str = "server";
+
+#[test]
+fn a_stream_of_ours_that_pulseaudio_hears_of_sounds_there() {
+    let test = "a_stream_of_ours_that_pulseaudio_hears_of_sounds_there";
+    let Some(mut pulse) = Pulse::start(test, "module-rtp-recv sink=out sap_address=10.77.0.2")
+    else {
+        return;
+    };
+    let _turn = beside();
+    let send =
+        format!("send --input tone:440 --to rtp://{}:5004 {WIRE}", pulse.cable.right.address);
+    pulse.taut(&format!("{send} --sdp stream.sdp --duration 1ms")).run().well();
+    pulse.announce();
+    pulse.server = pulse.server.wait_for("New session 'tone:440'");
+    let record = "parec --verbose --device=out.monitor --file-format=wav --format=s16le --rate=48000 \
+                  --channels=2 --latency-msec=20 heard.wav";
+    let record = pulse.client(record).start().wait_for("Stream successfully created");
+    pulse.taut(&format!("{send} --duration 4s --no-witness")).run().well();
+    record.signal("-INT");
+    record.end();
+    let heard = Sound::read(&pulse.folder.file("heard.wav"));
+    let tone: Vec<_> =
+        (0..heard.frames()).map(|at| heard.frame(at)[0]).filter(|s| *s != 0).collect();
+    assert!(tone.len() > 2 * 48_000, "{} frames sound", tone.len());
+    // It follows our card by resampling, 2 of 1000 at a time.
+    let rises = tone.windows(2).filter(|two| two[0] < 0 && two[1] > 0).count();
+    let hertz = rises * 48_000 / tone.len();
+    assert!((400..480).contains(&hertz), "{hertz} Hz");
+}
+
+#[test]
+fn what_pulseaudio_sends_is_heard_whole() {
+    let test = "what_pulseaudio_sends_is_heard_whole";
+    let module = "module-rtp-send source=out.monitor format=s16be channels=2 rate=48000 \
+                  destination_ip=10.77.0.1 port=5004";
+    let Some(pulse) = Pulse::start(test, module) else { return };
+    let _turn = beside();
+    // Between silences: what a stream begins with fades in, and its last packets are still to be
+    // heard when all is played.
+    let sent = Sound::noise(SHAPE, 2000, 21);
+    let mut played = Sound { shape: SHAPE, samples: vec![0; 48_000] };
+    played.samples.extend(&sent.samples);
+    played.samples.extend(vec![0; 2 * 48_000]);
+    sent.write(&pulse.folder.file("sent.wav"));
+    played.write(&pulse.folder.file("played.wav"));
+    let recv = "recv --from rtp://10.77.0.1:5004 --output file:heard.wav --report json";
+    let recv = pulse.taut(&format!("{recv} {WIRE}")).and(PATIENT).start().listening();
+    pulse.client("paplay --device=out played.wav").run().well();
+    recv.signal("-INT");
+    let report = recv.end().report();
+    assert_eq!(report.count("lost"), 0, "{:#}", report.0);
+    // It tells nothing of its clock, so that its packets are followed by resampling: of that, the
+    // frames of an edge are found in blocks.
+    let compared = pulse.taut("compare sent.wav heard.wav").run();
+    assert!(compared.frames_found() * 100 > sent.frames() * 98, "{compared:#?}");
+}
