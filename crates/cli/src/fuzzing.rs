@@ -2,7 +2,7 @@
 //! answer as text. Compiled for them alone.
 
 use std::ffi::OsString;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use clap::Parser;
 use tautline_dsp::format::SampleFormat;
@@ -13,7 +13,7 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
-use crate::cmd::{RecvLines, SendLines};
+use crate::cmd::{RecvLines, SendLines, Shape};
 use crate::control::{asked, next_line};
 use crate::doctor::{FirewallRules, USUAL, Verdict, judge_firewall};
 use crate::failure::Failure;
@@ -52,7 +52,9 @@ fn started() -> Option<RecvLines> {
         payload_type: 97,
     };
     let device = Settings { rate, channels, period: Frames::new(48), periods: 2 };
-    Some(RecvLines { flags: *flags, shape: Arc::new((format, device).into()) })
+    let shape = Shape::default();
+    shape.set(format, device);
+    Some(RecvLines { flags: *flags, shape })
 }
 
 fn answers(input: &mut &[u8], read: impl Fn(&str, &str) -> Answer) -> Vec<Answer> {

@@ -44,6 +44,11 @@ impl Recent {
         self.any() && self.looked - self.since < QUIET
     }
 
+    /// Whether what came still sounds, which it does for `latency`, or is likely to go on.
+    pub(crate) fn sounds(&self, latency: Span) -> bool {
+        self.any() && self.looked - self.since < QUIET.max(latency)
+    }
+
     /// How many whole seconds none has come of a stream that brought some; `None` below one.
     pub(crate) fn silent(&self) -> Option<Span> {
         let seconds = (self.looked - self.since).as_nanos() / SECOND.as_nanos();
@@ -83,6 +88,9 @@ mod tests {
             assert_eq!((recent.is_lively(), silent), (lively, seconds), "{millis} ms");
         }
         assert!(!recent.is_gone(at(63_010)) && recent.is_gone(at(63_011)));
+        recent.look(1, at(60_410));
+        let latencies = [Span::ZERO, Span::from_millis(400), Span::from_millis(401)];
+        assert_eq!(latencies.map(|latency| recent.sounds(latency)), [false, false, true]);
         recent.look(2, at(65_000));
         assert!(recent.is_lively() && recent.silent().is_none() && !recent.is_gone(at(65_000)));
     }

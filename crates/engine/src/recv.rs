@@ -10,6 +10,7 @@ use tautline_proto::device::{Device, Listener, Settings, Stop};
 use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::LocalTime;
 use tautline_proto::units::Channels;
+use tautline_proto::wire::rtcp::Announcement;
 
 use crate::control::{RecvChange, Requests};
 use crate::lead::Lead;
@@ -33,6 +34,22 @@ pub struct RecvEngine {
     ledger: Option<LedgerFile>,
     hearing: Hearing,
     ear: Option<Ear>,
+}
+
+/// How [`RecvEngine::run_as_announced`] ended.
+pub enum Ran {
+    /// As it was asked to.
+    Whole(Box<Report>),
+    /// Before anything was played, as the plan was laid out for another stream.
+    Another(Box<AnotherShape>),
+}
+
+/// The sender that is heard announces another shape than the plan was laid out for.
+pub struct AnotherShape {
+    /// What it says.
+    pub announcement: Announcement,
+    /// The changes that were listened to, for the next run.
+    pub requests: Option<Requests<RecvChange>>,
 }
 
 /// The longest block that is filled at once: more than any card's period.
@@ -122,12 +139,37 @@ impl RecvEngine {
 
     /// Runs until asked to stop, then reports.
     pub fn run(
-        mut self,
+        self,
         device: Box<dyn Device>,
         options: &RunOptions,
         stop: &Stop,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Report, RunError> {
+        self.run_until((device, options, stop), progress, |_| None).map(|(report, _)| report)
+    }
+
+    /// The same of a plan that was laid out as somebody announced of whom no packet had come: ends
+    /// as soon as packets come of a sender that announces another shape, before anything is played.
+    pub fn run_as_announced(
+        self,
+        device: Box<dyn Device>,
+        options: &RunOptions,
+        stop: &Stop,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<Ran, RunError> {
+        let ran = self.run_until((device, options, stop), progress, Office::another_shape)?;
+        Ok(match ran {
+            (_, Some(another)) => Ran::Another(Box::new(another)),
+            (report, None) => Ran::Whole(Box::new(report)),
+        })
+    }
+
+    fn run_until(
+        mut self,
+        (device, options, stop): (Box<dyn Device>, &RunOptions, &Stop),
+        progress: &mut dyn FnMut(&Progress<'_>),
+        disproved: impl Fn(&Office) -> Option<Announcement>,
+    ) -> Result<(Report, Option<AnotherShape>), RunError> {
         self.stop_listening_to_the_deaf();
         self.desks.iter_mut().for_each(|desk| desk.books.word = device.word());
         let mut watch = Watch::begin(options);
@@ -136,10 +178,14 @@ impl RecvEngine {
         let scheduler = running.granted.effective().to_string();
         let Self { desks, changes, hearing, device, ledger, .. } = self;
         let mut office = Office::open(desks, changes, (hearing, ledger), (device, watch));
-        let mut over = false;
+        let (mut over, mut another) = (false, None);
         while !office.watch.is_over(stop) && !running.is_over() {
             if !office.work() {
                 continue;
+            }
+            another = disproved(&office);
+            if another.is_some() {
+                break;
             }
             progress(&office.progress());
             over = self.until_bye && office.is_over();
@@ -153,7 +199,11 @@ impl RecvEngine {
         // Its last word: there is room for it now.
         drop(process);
         office.turn();
-        Ok(office.close(ended, scheduler, over))
+        let another = another.map(|announcement| {
+            let requests = office.take_requests();
+            AnotherShape { announcement, requests }
+        });
+        Ok((office.close(ended, scheduler, over), another))
     }
 }
 

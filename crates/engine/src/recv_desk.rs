@@ -291,6 +291,16 @@ impl Desk {
         self.left || self.recent.is_gone(now)
     }
 
+    /// Whether any of it was played.
+    pub(crate) fn has_played(&self) -> bool {
+        self.played
+    }
+
+    /// What the sender that is heard announces, where that is refused for its shape.
+    pub(crate) fn refused(&self) -> Option<Announcement> {
+        self.announced.filter(|_| self.heard.is_some() && self.refusal.is_some())
+    }
+
     fn measure(&mut self, mut ledger: Option<&mut LedgerFile>, hearing: &Hearing) {
         let Self { measurement, books, arrivals, pending, number, passages, .. } = self;
         if let Some(measurement) = measurement {
@@ -298,7 +308,8 @@ impl Desk {
         }
         // What comes before the sender says what it is is not counted: it may be noise here.
         let refused = self.refusal.is_some();
-        let fits = self.announced.is_some() && !refused;
+        // So may what somebody announced of whom no packet has come.
+        let fits = self.heard.is_some() && self.announced.is_some() && !refused;
         while let Ok(passage) = passages.pop() {
             if refused {
                 // What is not played says nothing.
@@ -330,9 +341,10 @@ impl Desk {
         }
     }
 
-    /// Whose reports alone count: the one's whose packets come.
+    /// Whose reports alone count: the one's whose packets come, or are still to be heard. Another that
+    /// follows is asked what it said as its first packet comes.
     fn speaker(&self) -> Option<u32> {
-        self.heard.filter(|_| self.recent.is_lively() && !self.left)
+        self.heard.filter(|_| self.recent.sounds(self.link_offset))
     }
 
     /// Takes what the session counted of the one that is heard, which it forgets with a goodbye.

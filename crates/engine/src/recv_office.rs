@@ -7,7 +7,9 @@ use tautline_io::clock::now;
 use tautline_proto::clock::ClockSource;
 use tautline_proto::device::Settings;
 use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::wire::rtcp::Announcement;
 
+use crate::control::{RecvChange, Requests};
 use crate::ledger_file::LedgerFile;
 use crate::machine;
 use crate::recent::Recent;
@@ -114,6 +116,18 @@ impl Office {
         let longest = self.desks.iter().map(|desk| desk.link_offset).max();
         let since = *self.quiet_since.get_or_insert(now);
         now - since > longest.unwrap_or(Span::ZERO) + Span::from_millis(100)
+    }
+
+    /// What the sender that is heard says of its stream, where that is of another shape than was laid
+    /// out and nothing was played yet.
+    pub(crate) fn another_shape(&self) -> Option<Announcement> {
+        let nothing_played = !self.desks.iter().any(Desk::has_played);
+        self.desks.iter().find_map(Desk::refused).filter(|_| nothing_played)
+    }
+
+    /// The changes that are listened to.
+    pub(crate) fn take_requests(&mut self) -> Option<Requests<RecvChange>> {
+        self.changes.requests.take()
     }
 
     pub(crate) fn progress(&self) -> Progress<'_> {

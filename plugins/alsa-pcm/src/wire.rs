@@ -6,7 +6,7 @@ use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
 use tautline_dsp::resample::Quality;
 use tautline_engine::address::{Address, AddressError, Resolved};
-use tautline_engine::learn::{Learnt, learn};
+use tautline_engine::learn::{Believe, Learnt, learn};
 use tautline_engine::plan::{
     DEFAULT_LATENCY, LatencyRule, RecvPlan, SendPlan, StreamPlan, kept_latency, least_latency,
     usual_latency,
@@ -91,8 +91,8 @@ fn hear_of(pair: Pair, until: LocalTime, silent: Option<LocalTime>) -> Option<An
         let now = now();
         now >= until || silent.is_some_and(|silent| !came && now >= silent)
     };
-    match learn(&mut [pair], given_up) {
-        Learnt::Announced(announcement) => Some(announcement),
+    match learn(&mut [pair], Believe::Anybody, given_up) {
+        Learnt::Announced { announcement, .. } => Some(announcement),
         Learnt::Unannounced | Learnt::Nothing => None,
     }
 }

@@ -1,14 +1,12 @@
 //! `taut recv`
 
-use std::sync::{Arc, OnceLock};
-
 use tautline_audio::{DeviceSpec, Extras};
 use tautline_engine::address::{Address, Resolved};
 use tautline_engine::control::{RecvChange, Requests, requests};
-use tautline_engine::learn::{Learnt, learn};
+use tautline_engine::learn::{Believe, Learnt, learn};
 use tautline_engine::plan::{RecvPlan, least_latency};
-use tautline_engine::recv::RecvEngine;
-use tautline_engine::run::RunError;
+use tautline_engine::recv::{Ran, RecvEngine};
+use tautline_engine::run::{Progress, RunError};
 use tautline_engine::too_long::datagram_bytes;
 use tautline_engine::way;
 use tautline_io::clock::now;
@@ -17,9 +15,10 @@ use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, StreamFormat};
 use tautline_proto::time::Span;
 use tautline_proto::wire::rtcp::Announcement;
+use tautline_proto::wire::sdp::Description;
 
 use super::layout::{Layout, check_fits, check_told, knows_shape, layout};
-use super::recv_changes::RecvLines;
+use super::recv_changes::{RecvLines, Shape};
 use super::streams::{check_alike, latency, stream};
 use super::{run_options, stop_on_signals, tell_stream};
 use crate::control;
@@ -50,78 +49,157 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         show.leave_output_to_the_sound();
     }
     show.wait_for(Unheard::at(from.iter().map(|(_, resolved)| resolved), now()));
-    let shape = Arc::<OnceLock<_>>::default();
-    let requests = match flags.running.control {
+    let shape = Shape::default();
+    let mut requests = match flags.running.control {
         true => Some(take_changes(flags, &shape, (show.answers(), stop.clone()))?),
         false => None,
     };
     let until = flags.running.duration.map(|duration| now() + duration);
     let over = || stop.is_requested() || until.is_some_and(|until| now() >= until);
-    let announced = announced(flags, &from, (&mut show, &over))?;
-    let Layout { format, device, map } = match announced {
-        Some(announced) => {
-            check_told(flags, &announced.format)?;
-            layout(flags, described, Some(announced.format))?
+    let mut settled = settle(flags, (&from, unheard), (&mut show, &over))?;
+    loop {
+        let Settled { layout: Layout { format, device, map }, announced, sends } = settled;
+        // What a sender says must not take all memory.
+        let promised = announced.map(|a| a.link_offset.min(LONGEST_LINK_OFFSET));
+        shape.set(format, device);
+        for (address, resolved) in &from {
+            check_alike(address, resolved, &format)?;
         }
-        None => {
-            // The sender does not say either, so it has as many channels as are assumed.
-            if !over() {
-                check_fits(&flags.output, &unheard)?;
+        let whose = if announced.is_some() { "as its sender announces" } else { "as is said here" };
+        tell_details(flags, (&format, &device), promised, whose);
+        let mut options = run_options(&flags.timing, &flags.running);
+        // What was spent on waiting for the sender is a part of it.
+        options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));
+        let stream = |(address, resolved): &(&Address, Resolved)| {
+            stream(flags, (address, resolved), promised, format, &device)
+        };
+        let plan = RecvPlan {
+            streams: from.iter().map(stream).collect::<Result<Vec<_>, Failure>>()?,
+            select: flags.select,
+            gain: flags.sound.volume,
+            map,
+            device,
+            until_bye: flags.until_bye,
+            ledger: flags.running.ledger.clone(),
+        };
+        let mut engine = RecvEngine::new(plan)?;
+        if let Some(requests) = requests.take() {
+            engine.listen(requests);
+        }
+        let extras = Extras { listener: engine.listener(), record_format: format.sample };
+        let opened =
+            tautline_audio::open_supervised(&flags.output, Direction::Playback, device, extras)?;
+        show.listen_to(opened.notes);
+        if knows_shape(flags, &from) {
+            tell_listening(flags);
+        }
+        let progress = &mut |progress: &Progress<'_>| {
+            opened.latency.set(progress.link_offset);
+            show.on_receiving(progress);
+        };
+        let ran = match sends {
+            true => Ran::Whole(Box::new(engine.run(opened.device, &options, &stop, progress)?)),
+            false => engine.run_as_announced(opened.device, &options, &stop, progress)?,
+        };
+        match ran {
+            Ran::Whole(mut report) => {
+                report.notes.extend(super::takes::take_back(&flags.output, &report.streams));
+                return show.end(*report);
             }
-            unheard
+            Ran::Another(another) => {
+                requests = another.requests;
+                let theirs = &another.announcement.format;
+                tell_another(flags, (&format, theirs), announced.is_some())?;
+                settled = Settled::by(flags, described, another.announcement)?;
+            }
         }
+    }
+}
+
+/// What is played, and who said so.
+struct Settled {
+    layout: Layout,
+    announced: Option<Announcement>,
+    /// Whether its packets come, so that nobody else can be meant; or whether it was said here.
+    sends: bool,
+}
+
+impl Settled {
+    /// As the sender announces whose packets come.
+    fn by(
+        flags: &Recv,
+        described: Option<&Description>,
+        announced: Announcement,
+    ) -> Result<Self, Failure> {
+        check_told(flags, &announced.format)?;
+        let layout = layout(flags, described, Some(announced.format))?;
+        Ok(Self { layout, announced: Some(announced), sends: true })
+    }
+}
+
+/// Settles what is played: by what is said here, or else by what a sender says of itself.
+fn settle(
+    flags: &Recv,
+    (from, unheard): (&[(&Address, Resolved)], Layout),
+    (show, over): (&mut Show, &dyn Fn() -> bool),
+) -> Result<Settled, Failure> {
+    let said = knows_shape(flags, from);
+    let described = from.iter().find_map(|(_, resolved)| resolved.description.as_ref());
+    let mut asked = (!said).then_some(Believe::Anybody);
+    while let Some(believe) = asked.take() {
+        let announced = announced(flags, from, believe, (&mut *show, over))?;
+        let Some((announced, sends)) = announced else { break };
+        match Settled::by(flags, described, announced) {
+            Ok(settled) => return Ok(Settled { sends, ..settled }),
+            Err(failure) if sends => return Err(failure),
+            // Before its packets come it may be anybody's word, which ends nothing.
+            Err(_) => asked = Some(Believe::Senders),
+        }
+    }
+    // The sender does not say either, so it has as many channels as are assumed.
+    if !over() {
+        check_fits(&flags.output, &unheard)?;
+    }
+    Ok(Settled { layout: unheard, announced: None, sends: said })
+}
+
+/// Says that the sender's stream is another than was laid out before its first packet. Fails where
+/// that cannot be taken back.
+fn tell_another(
+    flags: &Recv,
+    (laid_out, theirs): (&StreamFormat, &StreamFormat),
+    announced: bool,
+) -> Result<(), Failure> {
+    let shape = |format: &StreamFormat| {
+        format!("{} with {} channels in {}", format.rate, format.channels, format.sample.name())
     };
-    // What a sender says must not take all memory.
-    let promised = announced.map(|a| a.link_offset.min(LONGEST_LINK_OFFSET));
-    shape.get_or_init(|| (format, device));
-    for (address, resolved) in &from {
-        check_alike(address, resolved, &format)?;
-    }
-    let whose = if announced.is_some() { "as its sender announces" } else { "as is said here" };
-    tell_details(flags, (&format, &device), promised, whose);
-    let mut options = run_options(&flags.timing, &flags.running);
-    // What was spent on waiting for the sender is a part of it.
-    options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));
-    let streams = from
-        .iter()
-        .map(|(address, resolved)| stream(flags, (address, resolved), promised, format, &device))
-        .collect::<Result<Vec<_>, Failure>>()?;
-    let plan = RecvPlan {
-        streams,
-        select: flags.select,
-        gain: flags.sound.volume,
-        map,
-        device,
-        until_bye: flags.until_bye,
-        ledger: flags.running.ledger.clone(),
+    let (was, by) = match announced {
+        true => ("announced", " by somebody else"),
+        false => ("assumed", ""),
     };
-    let mut engine = RecvEngine::new(plan)?;
-    if let Some(requests) = requests {
-        engine.listen(requests);
+    let (laid_out, sent) = (shape(laid_out), shape(theirs));
+    if matches!(flags.output, DeviceSpec::Standard(_)) {
+        return Err(Failure::running(format!(
+            "standard output began with {laid_out}, as was {was}{by}, and the sender announces {sent}; \
+             start again with --rate {} --channels {}",
+            theirs.rate.hertz(),
+            theirs.channels
+        )));
     }
-    let extras = Extras { listener: engine.listener(), record_format: format.sample };
-    let opened =
-        tautline_audio::open_supervised(&flags.output, Direction::Playback, device, extras)?;
-    show.listen_to(opened.notes);
-    if knows_shape(flags, &from) {
-        tell_listening(flags);
-    }
-    let mut report = engine.run(opened.device, &options, &stop, &mut |progress| {
-        opened.latency.set(progress.link_offset);
-        show.on_receiving(progress);
-    })?;
-    report.notes.extend(super::takes::take_back(&flags.output, &report.streams));
-    show.end(report)
+    flags.running.voice().tell(&format!(
+        "{laid_out} was {was}{by}, and the sender announces {sent}: begun anew with that"
+    ));
+    Ok(())
 }
 
 /// Takes changes from here on: also while a sender is waited for.
 fn take_changes(
     flags: &Recv,
-    shape: &Arc<OnceLock<(StreamFormat, Settings)>>,
+    shape: &Shape,
     (answers, stop): (Answers, Stop),
 ) -> Result<Requests<RecvChange>, Failure> {
     let (asker, requests) = requests();
-    let lines = RecvLines { flags: flags.clone(), shape: Arc::clone(shape) };
+    let lines = RecvLines { flags: flags.clone(), shape: shape.clone() };
     control::listen(asker, (answers, stop), move |verb, rest| lines.read(verb, rest))?;
     Ok(requests)
 }
@@ -151,28 +229,28 @@ fn tell_details(
     ));
 }
 
-/// What the first sender says of its stream, where nobody said it here.
+/// What a sender says of its stream, and whether its packets come.
 fn announced(
     flags: &Recv,
     from: &[(&Address, Resolved)],
+    believe: Believe,
     (show, over): (&mut Show, &dyn Fn() -> bool),
-) -> Result<Option<Announcement>, Failure> {
-    if knows_shape(flags, from) {
-        return Ok(None);
-    }
+) -> Result<Option<(Announcement, bool)>, Failure> {
     let mut pairs = from
         .iter()
         .map(|(address, resolved)| Ok(open_pair(&way::reception(address, resolved))?))
         .collect::<Result<Vec<_>, Failure>>()?;
-    tell_listening(flags);
+    if believe == Believe::Anybody {
+        tell_listening(flags);
+    }
     let given_up = |any: bool| {
         if !any {
             show.still_unheard();
         }
         over()
     };
-    match learn(&mut pairs, given_up) {
-        Learnt::Announced(announcement) => Ok(Some(announcement)),
+    match learn(&mut pairs, believe, given_up) {
+        Learnt::Announced { announcement, sends } => Ok(Some((announcement, sends))),
         Learnt::Unannounced => {
             flags.running.voice().tell(
                 "the sender does not say what its stream is: 48000 Hz and 2 channels are assumed \

@@ -1,6 +1,6 @@
 //! What a line on standard input may change of `taut recv`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tautline_engine::address::Address;
 use tautline_engine::control::{RecvChange, Wanted};
@@ -12,11 +12,24 @@ use crate::control::nothing;
 use crate::failure::Failure;
 use crate::flags::{Latency, Recv, latency, parse};
 
+/// What is played and on what device, once that is known; another sender may change it.
+#[derive(Clone, Default)]
+pub(crate) struct Shape(Arc<Mutex<Option<(StreamFormat, Settings)>>>);
+
+impl Shape {
+    pub(crate) fn set(&self, format: StreamFormat, device: Settings) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((format, device));
+    }
+
+    fn get(&self) -> Option<(StreamFormat, Settings)> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Reads lines, knowing how the run was started.
 pub(crate) struct RecvLines {
     pub(crate) flags: Recv,
-    /// What is played and on what device, once that is known.
-    pub(crate) shape: Arc<OnceLock<(StreamFormat, Settings)>>,
+    pub(crate) shape: Shape,
 }
 
 impl RecvLines {
@@ -54,8 +67,8 @@ impl RecvLines {
             );
         };
         let plan = address.resolve().map_err(Failure::from).and_then(|resolved| {
-            check_alike(&address, &resolved, format)?;
-            stream(&self.flags, (&address, &resolved), None, *format, device)
+            check_alike(&address, &resolved, &format)?;
+            stream(&self.flags, (&address, &resolved), None, format, &device)
         });
         let plan = plan.map_err(|failure| failure.to_string())?;
         Ok(RecvChange::From(which, Box::new(plan)))

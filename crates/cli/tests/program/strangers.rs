@@ -3,8 +3,10 @@
 //! `crates/sim/tests` and `proto::asks` have it without a machine.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::redundancy::sizing::Tally;
@@ -123,6 +125,111 @@ fn a_stranger_under_the_senders_name_is_neither_heard_nor_believed() {
     let named = |note: &&str| note.contains("127.0.0.2") && note.contains("not played");
     assert_eq!(report.notes().iter().filter(|note| named(note)).count(), 1, "{:#}", report.0);
     Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+}
+
+/// What the stranger announces, under a name of its own, until this is dropped: every few
+/// milliseconds, as nobody else speaks so often.
+struct Announcing(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl Announcing {
+    fn to(port: u16) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let (until, by, [lie, _]) = (Arc::clone(&over), stranger(), lies(0x0BAD));
+        let announce = move || {
+            while !until.load(Ordering::Relaxed) {
+                // Nobody may listen yet.
+                let _ = by.send_to(&lie, ("127.0.0.1", port));
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        Self(over, Some(std::thread::spawn(announce)))
+    }
+}
+
+impl Drop for Announcing {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        self.1.take().map(JoinHandle::join);
+    }
+}
+
+/// How much of what was sent was not heard before its first sound. Asserts that its end, from a second
+/// after that on, when it is known that there is one clock, is what was sent.
+fn missing_before(heard: &Sound, sent: &Sound) -> Duration {
+    let sounds = |index: &usize| heard.frame(*index).iter().any(|sample| *sample != 0);
+    let first = heard.begins().expect("sound");
+    let end = (first..heard.frames()).rev().find(sounds).expect("sound") + 1;
+    let missing = sent.frames() - (end - first);
+    let settled = first + 48_000;
+    assert!(settled + 48_000 < end, "it sounds from {first} to {end}");
+    let differs = (settled..end).find(|at| heard.frame(*at) != sent.frame(at - first + missing));
+    assert_eq!(differs, None, "it sounds from {first} to {end}");
+    Duration::from_secs(missing as u64) / 48_000
+}
+
+#[test]
+fn a_stranger_that_announces_before_the_first_packet_spoils_at_most_its_first_tenths_of_a_second() {
+    let _turn = beside();
+    let folder = Folder::new();
+    let sent = Sound::noise(Shape::STEREO_24, 4000, 47);
+    sent.write(&folder.file("sent.wav"));
+    let to = free_udp_ports();
+    let recv = format!(
+        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json -v {RINGS}"
+    );
+    let recv = taut(words(&recv)).in_folder(folder.path()).start().listening();
+    let announcing = Announcing::to(to + 1);
+    let recv = recv.wait_for("44100 Hz");
+    let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
+    taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
+    drop(announcing);
+    let recv = recv.wait_for(
+        "44100 Hz with 1 channels in l16 was announced by somebody else, and the sender announces 48000 Hz \
+         with 2 channels in l24: begun anew with that",
+    );
+    let report = recv.end().report();
+    assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
+    let missing = missing_before(&Sound::read(&folder.file("heard.wav")), &sent);
+    assert!(missing < Duration::from_millis(500), "{missing:?}");
+}
+
+#[test]
+fn a_stranger_that_announces_beside_a_running_sender_is_not_believed() {
+    let _turn = beside();
+    let folder = Folder::new();
+    let sent = Sound::noise(Shape::STEREO_24, 5000, 48);
+    sent.write(&folder.file("sent.wav"));
+    let to = free_udp_ports();
+    let _announcing = Announcing::to(to + 1);
+    let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
+    let media = bound(to);
+    let send = taut(words(&send)).and(PATIENT).in_folder(folder.path()).start();
+    media.recv_from(&mut [0; 2048]).unwrap();
+    drop(media);
+    let recv = format!(
+        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json {RINGS}"
+    );
+    let report = taut(words(&recv)).in_folder(folder.path()).run().report();
+    send.end().well();
+    assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
+    missing_before(&Sound::read(&folder.file("heard.wav")), &sent);
+}
+
+#[test]
+fn standard_output_that_began_with_what_a_stranger_announced_ends_with_the_options_that_fit() {
+    let _turn = beside();
+    let to = free_udp_ports();
+    let recv = format!("recv --from rtp://127.0.0.1:{to} --output file:- -v {RINGS}");
+    let recv = taut(words(&recv)).start().listening();
+    let announcing = Announcing::to(to + 1);
+    let recv = recv.wait_for("44100 Hz");
+    let send = format!("send --input tone:440 --to rtp://127.0.0.1:{to} --duration 1s");
+    taut(words(&send)).and(PATIENT).run().well();
+    drop(announcing);
+    let ended = recv.end();
+    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    let mend = "start again with --rate 48000 --channels 2";
+    assert!(ended.said.iter().any(|line| line.ends_with(mend)), "{ended:#?}");
 }
 
 /// That of its stream every other packet is lost here, and that it needs so much latency.

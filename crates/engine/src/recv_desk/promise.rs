@@ -27,7 +27,10 @@ impl Desk {
         watch: &mut Watch,
     ) -> bool {
         if let Some(refusal) = shape::refusal(&self.address, &announcement.format, &self.config) {
-            watch.note(refusal.clone());
+            // Before its first packet it may be anybody's word.
+            if self.heard.is_some() {
+                watch.note(refusal.clone());
+            }
             self.refusal = Some(refusal);
             return self.commands.push(Command::Mute(true)).is_ok();
         }
