@@ -134,7 +134,7 @@ fn in_cycles_of_64_frames_sound_is_whole_and_when_it_was_promised() {
             (desktop.taut(&format!("{line} --report json")).start().listening(), address)
         };
         let send = |to: &str| {
-            let line = format!("send --input pipewire:Kitchen --to {to} --report none {timing}");
+            let line = format!("send --input pipewire:Kitchen --to {to} --report json {timing}");
             let send = desktop.taut(&line).start();
             let send = send.wait_for("Kitchen: the graph calls every 64 frames at 48000 Hz");
             desktop.node("Kitchen", 4);
@@ -164,23 +164,32 @@ fn in_cycles_of_64_frames_sound_is_whole_and_when_it_was_promised() {
                 skipped(Lack::Host, test, &why);
             }
         }
-        let (plays, address) = receive("pipewire:Stage");
-        let send = send(&address);
-        desktop.node("Stage", 2);
-        let nodes = ("pipewire:Marks?target=Kitchen", "pipewire:Ear?target=Stage");
-        let (measured, uncertainty) = delay(lab_with(quantum, &desktop, nodes, 3));
         // Less a cycle at each end, which stand for the card.
         let configured = (frames(latency) - 2 * quantum) as f64;
-        mostly(|| {
-            assert!(
-                (measured - configured).abs() <= uncertainty && uncertainty < 24.0,
-                "configured {configured}, measured {measured} ± {uncertainty}"
-            );
-        });
-        for running in [send, plays] {
-            running.signal("-INT");
-            running.end().well();
-        }
+        let is_right = |(measured, uncertainty): (f64, f64)| {
+            (measured - configured).abs() <= uncertainty && uncertainty < 24.0
+        };
+        let measure = |_| {
+            let (plays, address) = receive("pipewire:Stage");
+            let send = send(&address);
+            desktop.node("Stage", 2);
+            let nodes = ("pipewire:Marks?target=Kitchen", "pipewire:Ear?target=Stage");
+            let measured = delay(lab_with(quantum, &desktop, nodes, 3));
+            let ends = [send, plays].map(|running| {
+                running.signal("-INT");
+                running.end().report()
+            });
+            let let_out = ends.map(|report| report.count("skipped_frames"));
+            eprintln!("measured {measured:?} with {let_out:?} frames let out");
+            // A graph that lets cycles out may be late in the median, too (docs/latency.md).
+            (is_right(measured) || let_out == [0; 2]).then_some(measured)
+        };
+        let Some(measured) = (0..GRAPHS).find_map(measure) else {
+            let why =
+                format!("the graph let cycles out while each of {GRAPHS} delays was measured");
+            return skipped(Lack::Host, test, &why);
+        };
+        mostly(|| assert!(is_right(measured), "configured {configured}, measured {measured:?}"));
     });
 }
 

@@ -16,6 +16,9 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const MISSING: &str =
     "JACK is not installed: apt-get install jackd2, and jack-example-tools where there is one";
 
+/// Where the servers of this host are remembered: eight, those too that were killed.
+const REGISTRY: &str = "/dev/shm/jack-shm-registry";
+
 /// How often a server that does not come up is started, and for how many seconds it is waited for.
 const TRIES: (u32, u32) = (4, 10);
 
@@ -64,7 +67,7 @@ impl Server {
         }
         panic!(
             "`jackd {line}` does not come up, tried {tries} times for {seconds} s; if there are too \
-             many servers, eight were killed and are remembered: rm /dev/shm/jack-shm-registry"
+             many servers, eight were killed and are remembered: rm {REGISTRY}"
         );
     }
 
@@ -76,6 +79,12 @@ impl Server {
             running.signal("-TERM");
             running.end();
         }
+    }
+
+    /// Whether JACK thinks that there is one.
+    fn is_remembered(&self) -> bool {
+        let name = self.name.as_bytes();
+        std::fs::read(REGISTRY).is_ok_and(|book| book.windows(name.len()).any(|it| it == name))
     }
 
     /// Sends it a signal.
@@ -148,5 +157,10 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
+        // One that stood still for long does not end well; the next of its name takes its place.
+        if self.is_remembered() && !std::thread::panicking() {
+            self.restart(256);
+            self.stop();
+        }
     }
 }
