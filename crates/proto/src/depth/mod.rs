@@ -117,6 +117,8 @@ impl Depth {
     const MARGIN: Span = Span::from_micros(250);
     /// What the playout may be off by while its servo pulls it to where it should be.
     const SLACK: Span = Span::from_micros(50);
+    /// It does not fall before the shorter memory is full.
+    const KNOWN_FOR: Span = Span::from_secs(10);
     /// By how much less must do before it falls, at least: no wandering by microseconds. The band is
     /// an eighth of the spread; four bands less are taken at once,
     const BAND: Span = Span::from_micros(100);
@@ -254,11 +256,14 @@ impl Depth {
             return;
         }
         let (before, wanted) = (self.offset, self.rest(wanted));
-        (self.offset, self.course) = (wanted, Course::Resting);
+        // A tenth of a second has not seen much, and a cut is heard: what resampling can come down by
+        // is left to it.
+        let near = before - wanted <= Self::LONG_FALL.times(Self::PPM).divided(1_000_000);
+        let first = if near { before.max(wanted) } else { wanted };
+        (self.offset, self.course) = (first, Course::Resting);
         if self.journal.first.is_none() {
-            let first = Some(wanted);
-            self.journal =
-                Journal { before, first, least: wanted, greatest: wanted, ..self.journal };
+            let (least, greatest) = (first, first);
+            self.journal = Journal { before, first: Some(first), least, greatest, ..self.journal };
         }
     }
 
@@ -276,6 +281,10 @@ impl Depth {
     }
 
     fn fall(&mut self, wanted: Span, step: Span, quiet: bool) {
+        if self.passed - self.began < Self::KNOWN_FOR {
+            self.course = Course::Resting;
+            return;
+        }
         let (excess, band) = (self.offset - wanted, self.band(wanted));
         let since = match self.course {
             Course::Falling(since) => since,

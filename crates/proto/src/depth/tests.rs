@@ -5,12 +5,16 @@ use super::*;
 const TAKES: Span = Span::from_millis(2);
 
 fn depth() -> Depth {
+    depth_from(Span::from_millis(5))
+}
+
+fn depth_from(start: Span) -> Depth {
     Depth::new(DepthConfig {
         loss_target: LossTarget::DEFAULT,
         takes: TAKES,
         least: Span::from_millis(3),
         longest: Span::from_millis(400),
-        start: Span::from_millis(5),
+        start,
     })
 }
 
@@ -65,8 +69,8 @@ fn spikes(until: i64) -> impl Fn(i64) -> Span {
 
 #[test]
 fn a_quiet_wire_is_waited_for_as_long_as_it_takes_from_the_first_tenth_second_on() {
-    let mut depth = depth();
-    assert_eq!(depth.offset(), Span::from_millis(5));
+    let mut depth = depth_from(Span::from_millis(50));
+    assert_eq!(depth.offset(), Span::from_millis(50));
     let told = pass(&mut depth, (0, 1), false, wire);
     assert_eq!(told[0].0, 99, "{told:?}");
     let needed = micros(1_230) + TAKES;
@@ -74,8 +78,21 @@ fn a_quiet_wire_is_waited_for_as_long_as_it_takes_from_the_first_tenth_second_on
     assert!(depth.offset() <= needed + micros(130), "{told:?}");
     pass(&mut depth, (1, 120), false, wire);
     let Journal { before, rises, falls, least, greatest, .. } = *depth.journal();
-    assert_eq!(before, Span::from_millis(5), "what it began with");
+    assert_eq!(before, Span::from_millis(50), "what it began with");
     assert!(rises <= 2 && falls == 0 && greatest - least <= micros(60), "{:?}", depth.journal());
+}
+
+#[test]
+fn from_little_more_than_a_quiet_wire_takes_it_comes_down_without_a_step_after_ten_seconds() {
+    let mut depth = depth();
+    assert_eq!(pass(&mut depth, (0, 10), true, wire), []);
+    let told = pass(&mut depth, (10, 22), false, wire);
+    let steps = told.windows(2).map(|two| two[0].1 - two[1].1);
+    assert!(told[0].1 > micros(4_990) && steps.max() <= Some(micros(4)), "{told:?}");
+    let needed = micros(1_230) + TAKES;
+    assert!((needed..=needed + micros(130)).contains(&depth.offset()), "{:?}", depth.offset());
+    let Journal { first, falls, .. } = *depth.journal();
+    assert_eq!((first, falls), (Some(Span::from_millis(5)), 1));
 }
 
 #[test]
@@ -172,7 +189,7 @@ fn rare_events_are_waited_for_up_to_the_spread_again_once_they_are_over() {
 fn it_stays_between_the_least_that_works_and_the_longest_there_is_room_for() {
     for (transit, offset) in [(0, 3), (3_000, 400)] {
         let mut depth = depth();
-        pass(&mut depth, (0, 1), false, |_| Span::from_millis(transit));
+        pass(&mut depth, (0, 25), false, |_| Span::from_millis(transit));
         assert_eq!(depth.offset(), Span::from_millis(offset));
     }
 }
@@ -182,7 +199,7 @@ fn repair_gets_its_budget_where_more_is_lost_than_may_be() {
     let offset_with = |budget, lost| {
         let mut depth = depth();
         depth.set_repair(Span::from_millis(budget), lost);
-        pass(&mut depth, (0, 10), false, wire);
+        pass(&mut depth, (0, 25), false, wire);
         depth.offset()
     };
     let without = offset_with(0, 50_000_000);

@@ -421,3 +421,24 @@ fn pieces_of_a_sound_in_any_order_are_judged() {
         assert!(!verdict.to_string().is_empty(), "{verdict:?}");
     }
 }
+
+#[test]
+fn what_is_resampled_next_to_its_place_for_a_moment_is_not_missing() {
+    let sent = noise(192_000);
+    for (frames, away, there) in [(671, 0.02, true), (2500, 0.02, true), (671, 0.2, false)] {
+        let mut heard = sent.clone();
+        for (heard, sent) in heard.channels.iter_mut().zip(&sent.channels) {
+            let mut resampler = Resampler::new(Quality::default(), 1, frames);
+            let half = resampler.half();
+            resampler.reset();
+            resampler.pass(&sent[90_000 - half..90_000]);
+            resampler.push(&sent[90_000..90_000 + frames + 2 * half]);
+            resampler.set_fraction((away * 2.0_f64.powi(32)) as u32);
+            resampler.pull(&mut heard[90_000..90_000 + frames], Step::from_ppm(0.0));
+        }
+        let verdict = verdict(&sent, &heard);
+        let told = if there { "nearly the same" } else { "missing" };
+        is_told(&verdict, &[&format!("; {frames} {told}")]);
+        assert!(!verdict.is_whole() && (verdict.there == 192_000) == there, "{verdict:?}");
+    }
+}

@@ -5,7 +5,7 @@ use core::ops::Range;
 use std::rc::Rc;
 
 use super::exact::{Both, PROBE, RUN};
-use super::fit::{Fit, LEAST, WINDOW};
+use super::fit::{Fit, Fitted, LEAST, WINDOW};
 use super::pieces::{BLOCK, Kind, Line, Piece, Way, take_volumes};
 use super::seek::{Coarse, Likely, PATTERN};
 use super::sound::power;
@@ -27,6 +27,9 @@ const FIRST_REST: usize = 8 * WINDOW;
 /// A gap on the line of both its sides that leaves less than this of its energy, −40 dB, beside what
 /// rounding does, is the same sound: concealment does not come so near.
 const SAME: f64 = 1e-4;
+/// How far from that line what is resampled between may lie, in frames: a latency that follows
+/// arrivals begins to move by thousandths, and may come back at once.
+const BESIDE: f64 = 0.05;
 
 /// Where a piece is known from.
 struct Seed {
@@ -171,25 +174,42 @@ impl<'a> Walk<'a> {
             self.pieces.push(last);
         }
         if let Some(gap) = self.pieces.last().and_then(|last| gap(last, &piece)) {
-            let (line, way) =
-                (Line::whole(gap.from as i64 - gap.heard.start as i64), gap.way.clone());
-            let (mut energy, mut rest, mut volumes) = (0.0, 0.0, vec![None; way.gains.len()]);
-            let whole = gap.heard.clone().step_by(WINDOW).all(|at| {
-                let count = WINDOW.min(gap.heard.end - at);
-                let held = self.fit.holds((at, count), &line, &way);
-                held.is_some_and(|held| {
-                    (energy, rest) = (energy + held.energy, rest + held.rest);
-                    take_volumes(&mut volumes, &held.volumes);
-                    true
-                })
-            });
-            let frames = gap.heard.len() * way.gains.len();
-            if whole && rest <= SAME * energy + self.fit.floor() * frames as f64 {
-                let kind = Kind::Alike { resampled: false, energy, rest };
-                self.pieces.push(Piece { kind, volumes, ..gap });
-            }
+            let bridged = self.bridged(gap);
+            self.pieces.extend(bridged);
         }
         self.pieces.push(piece);
+    }
+
+    /// A gap on the line of both its sides, if it is the same sound: bit for bit but for what rounding
+    /// does, or resampled next to the line.
+    fn bridged(&mut self, gap: Piece) -> Option<Piece> {
+        let (line, way) = (gap.line(), gap.way.clone());
+        let floor = self.fit.floor() * way.gains.len() as f64;
+        let same =
+            |held: &Fitted, count: usize| held.rest <= SAME * held.energy + floor * count as f64;
+        let (mut energy, mut rest, mut resampled) = (0.0, 0.0, false);
+        let mut volumes = vec![None; way.gains.len()];
+        for at in gap.heard.clone().step_by(WINDOW) {
+            let count = WINDOW.min(gap.heard.end - at);
+            let held = self.fit.holds((at, count), &line, &way);
+            let held = match held.filter(|held| same(held, count)) {
+                Some(held) => held,
+                None => {
+                    let near = self.fit.window((at, count), &line, &way)?;
+                    let centre = (at + count / 2) as f64;
+                    let off = near.line.place(centre) - line.place(centre);
+                    if off.abs() > BESIDE || !same(&near, count) {
+                        return None;
+                    }
+                    resampled = true;
+                    near
+                }
+            };
+            (energy, rest) = (energy + held.energy, rest + held.rest);
+            take_volumes(&mut volumes, &held.volumes);
+        }
+        let kind = Kind::Alike { resampled, energy, rest };
+        Some(Piece { kind, volumes, ..gap })
     }
 
     /// The next piece, by any of its frames.
@@ -419,7 +439,7 @@ fn says(piece: &Piece) -> bool {
     piece.is_exact() || piece.heard.len() >= LEAST
 }
 
-/// What lies between two pieces on the same line.
+/// What lies between two pieces on the same line, of which nothing else is known yet.
 fn gap(last: &Piece, next: &Piece) -> Option<Piece> {
     let heard = last.heard.end..next.heard.start;
     let both = last.is_exact() && next.is_exact() && last.way == next.way;
