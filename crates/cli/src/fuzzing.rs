@@ -13,7 +13,7 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
-use crate::cmd::{RecvLines, SendLines, Shape};
+use crate::cmd::{RecvLines, SendLines};
 use crate::control::{asked, next_line};
 use crate::doctor::{FirewallRules, USUAL, Verdict, judge_firewall};
 use crate::failure::Failure;
@@ -52,9 +52,9 @@ fn started() -> Option<RecvLines> {
         payload_type: 97,
     };
     let device = Settings { rate, channels, period: Frames::new(48), periods: 2 };
-    let shape = Shape::default();
-    shape.set(format, device);
-    Some(RecvLines { flags: *flags, shape })
+    let lines = RecvLines { flags: *flags, shape: Default::default() };
+    lines.shape.set(format, device);
+    Some(lines)
 }
 
 fn answers(input: &mut &[u8], read: impl Fn(&str, &str) -> Answer) -> Vec<Answer> {

@@ -82,6 +82,11 @@ impl LiveLine {
         self.bar.suspend(write);
     }
 
+    /// From now on it shows a run that has just begun.
+    pub(crate) fn begin_anew(&self) {
+        self.next.set(Span::ZERO);
+    }
+
     pub(crate) fn show(&self, progress: &Progress<'_>) {
         if self.bar.is_hidden() || progress.elapsed < self.next.get() {
             return;

@@ -100,6 +100,14 @@ impl Show {
         self.line.answers()
     }
 
+    /// What was shown so far was of another stream, on another device.
+    pub(crate) fn begin_anew(&mut self, why: &str) {
+        self.tell(why);
+        self.line.begin_anew();
+        self.details = Details::default();
+        self.packets_since = None;
+    }
+
     /// From now on tells what this device has to say.
     pub(crate) fn listen_to(&mut self, device: Notes) {
         self.device = device;

@@ -10,6 +10,7 @@ pub mod address;
 mod books;
 pub mod control;
 pub mod distribution;
+pub mod doubt;
 mod json;
 mod lead;
 pub mod learn;

@@ -39,6 +39,11 @@ impl Recent {
         self.received > 0
     }
 
+    /// When the last was known to have come.
+    pub(crate) const fn last(&self) -> LocalTime {
+        self.since
+    }
+
     /// Whether they come.
     pub(crate) fn is_lively(&self) -> bool {
         self.any() && self.looked - self.since < QUIET

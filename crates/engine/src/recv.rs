@@ -13,6 +13,7 @@ use tautline_proto::units::Channels;
 use tautline_proto::wire::rtcp::Announcement;
 
 use crate::control::{RecvChange, Requests};
+use crate::doubt::{Another, Doubt, Ran};
 use crate::lead::Lead;
 use crate::ledger_file::LedgerFile;
 use crate::plan::RecvPlan;
@@ -34,22 +35,6 @@ pub struct RecvEngine {
     ledger: Option<LedgerFile>,
     hearing: Hearing,
     ear: Option<Ear>,
-}
-
-/// How [`RecvEngine::run_as_announced`] ended.
-pub enum Ran {
-    /// As it was asked to.
-    Whole(Box<Report>),
-    /// Before anything was played, as the plan was laid out for another stream.
-    Another(Box<AnotherShape>),
-}
-
-/// The sender that is heard announces another shape than the plan was laid out for.
-pub struct AnotherShape {
-    /// What it says.
-    pub announcement: Announcement,
-    /// The changes that were listened to, for the next run.
-    pub requests: Option<Requests<RecvChange>>,
 }
 
 /// The longest block that is filled at once: more than any card's period.
@@ -148,17 +133,16 @@ impl RecvEngine {
         self.run_until((device, options, stop), progress, |_| None).map(|(report, _)| report)
     }
 
-    /// The same of a plan that was laid out as somebody announced of whom no packet had come: ends
-    /// as soon as packets come of a sender that announces another shape, before anything is played.
+    /// The same of a plan that was laid out as a sender announced: ends where another stream comes.
     pub fn run_as_announced(
         self,
         device: Box<dyn Device>,
-        options: &RunOptions,
-        stop: &Stop,
+        (options, stop): (&RunOptions, &Stop),
+        doubt: &Doubt<'_>,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Ran, RunError> {
-        let ran = self.run_until((device, options, stop), progress, Office::another_shape)?;
-        Ok(match ran {
+        let another = |office: &mut Office| office.another(doubt);
+        Ok(match self.run_until((device, options, stop), progress, another)? {
             (_, Some(another)) => Ran::Another(Box::new(another)),
             (report, None) => Ran::Whole(Box::new(report)),
         })
@@ -168,8 +152,8 @@ impl RecvEngine {
         mut self,
         (device, options, stop): (Box<dyn Device>, &RunOptions, &Stop),
         progress: &mut dyn FnMut(&Progress<'_>),
-        disproved: impl Fn(&Office) -> Option<Announcement>,
-    ) -> Result<(Report, Option<AnotherShape>), RunError> {
+        disproved: impl Fn(&mut Office) -> Option<Option<Announcement>>,
+    ) -> Result<(Report, Option<Another>), RunError> {
         self.stop_listening_to_the_deaf();
         self.desks.iter_mut().for_each(|desk| desk.books.word = device.word());
         let mut watch = Watch::begin(options);
@@ -183,7 +167,7 @@ impl RecvEngine {
             if !office.work() {
                 continue;
             }
-            another = disproved(&office);
+            another = disproved(&mut office);
             if another.is_some() {
                 break;
             }
@@ -201,7 +185,7 @@ impl RecvEngine {
         office.turn();
         let another = another.map(|announcement| {
             let requests = office.take_requests();
-            AnotherShape { announcement, requests }
+            Another { announcement, requests }
         });
         Ok((office.close(ended, scheduler, over), another))
     }

@@ -26,6 +26,8 @@ pub(crate) struct Changes {
     pub(crate) waiter: Waiter,
     device: Settings,
     wall: WallClock,
+    /// Whether any was asked for.
+    pub(crate) made: bool,
     gain: Gain,
     muted: bool,
     gains: Producer<Gain>,
@@ -58,6 +60,7 @@ impl Changes {
         let (repairers, spares) = repairers(places, places + WAITING);
         let changes = Self {
             requests: None,
+            made: false,
             waiter,
             device,
             wall,
@@ -103,6 +106,7 @@ impl Changes {
     }
 
     fn change(&mut self, change: RecvChange, desks: &mut [Desk]) -> Answer {
+        self.made |= !matches!(change, RecvChange::Status);
         match change {
             RecvChange::Latency(which, latency) => {
                 let chosen = chosen(which, desks)?;

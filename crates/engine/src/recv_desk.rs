@@ -55,8 +55,9 @@ pub(crate) struct Desk {
     pub(crate) measurement: Option<Measurement>,
     pub(crate) books: Books,
     arrivals: Arrivals,
-    /// Whose packets are heard.
+    /// Whose packets are heard, and since when.
     heard: Option<u32>,
+    heard_since: LocalTime,
     /// When its packets came last. Where they do not go on coming, another sender may follow, and
     /// reports before its first packet.
     pub(crate) recent: Recent,
@@ -89,6 +90,13 @@ pub(crate) struct Desk {
     /// Whether packets had the time to be repaired.
     repairable: Repairable,
 }
+
+/// A sender whose packets come for so long is no stray packet;
+const SURE: Span = Span::from_millis(60);
+/// for so long it is the one that is meant.
+const SETTLED: Span = Span::from_secs(1);
+/// So many datagrams that are no packets are no stray ones.
+const STRAY: u64 = 8;
 
 /// What the lines hold that wait for the books: a dozen times what one beat brings.
 const LINES_HELD: Span = Span::from_millis(250);
@@ -161,6 +169,7 @@ pub(crate) fn connect(
         books: Books::new(),
         arrivals,
         heard: None,
+        heard_since: LocalTime::ZERO,
         refused_exchanges: 0,
         clock_steps: 0,
         recent: Recent::NONE,
@@ -291,14 +300,25 @@ impl Desk {
         self.left || self.recent.is_gone(now)
     }
 
-    /// Whether any of it was played.
-    pub(crate) fn has_played(&self) -> bool {
-        self.played
+    /// What the sender announces whose packets go on coming, where that is refused for its shape.
+    pub(crate) fn refused(&self) -> Option<Announcement> {
+        self.announced.filter(|_| self.refusal.is_some() && !self.left && self.is_heard_for(SURE))
     }
 
-    /// What the sender that is heard announces, where that is refused for its shape.
-    pub(crate) fn refused(&self) -> Option<Announcement> {
-        self.announced.filter(|_| self.heard.is_some() && self.refusal.is_some())
+    /// Whether a sender was heard long enough that nothing else is waited for.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.refusal.is_none() && self.is_heard_for(SETTLED)
+    }
+
+    /// Whether packets came for so long of the one that is heard.
+    fn is_heard_for(&self, long: Span) -> bool {
+        self.heard.is_some() && self.recent.last() - self.heard_since >= long
+    }
+
+    /// Whether datagrams come that are no packets of the expected shape, and nothing else does.
+    pub(crate) fn reads_nothing(&self) -> bool {
+        let invalid = self.books.status.map_or(0, |status| status.counters.invalid_total());
+        self.heard.is_none() && invalid >= STRAY
     }
 
     fn measure(&mut self, mut ledger: Option<&mut LedgerFile>, hearing: &Hearing) {
@@ -341,10 +361,9 @@ impl Desk {
         }
     }
 
-    /// Whose reports alone count: the one's whose packets come, or are still to be heard. Another that
-    /// follows is asked what it said as its first packet comes.
+    /// Who is answered alone: the one whose packets come.
     fn speaker(&self) -> Option<u32> {
-        self.heard.filter(|_| self.recent.sounds(self.link_offset))
+        self.heard.filter(|_| self.recent.is_lively() && !self.left)
     }
 
     /// Takes what the session counted of the one that is heard, which it forgets with a goodbye.
@@ -354,9 +373,11 @@ impl Desk {
         self.clock_steps = self.clock_steps.max(session.clock_steps(ssrc));
     }
 
-    /// Whether what `ssrc` says is of the stream that is heard, or may be before one is.
+    /// Whether what `ssrc` says is of the stream that is heard or still sounds, or may be before one is.
+    /// Another that follows is asked what it said as its first packet comes.
     fn concerns(&self, ssrc: u32) -> bool {
-        self.speaker().is_none_or(|speaker| speaker == ssrc)
+        let sounds = self.heard.filter(|_| self.recent.sounds(self.link_offset));
+        sounds.is_none_or(|heard| heard == ssrc)
     }
 
     fn take(&mut self, host: Host, event: Event, device: &Settings, watch: &mut Watch) {

@@ -10,6 +10,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::rtcp::Announcement;
 
 use crate::control::{RecvChange, Requests};
+use crate::doubt::Doubt;
 use crate::ledger_file::LedgerFile;
 use crate::machine;
 use crate::recent::Recent;
@@ -31,6 +32,8 @@ pub(crate) struct Office {
     beat: LocalTime,
     /// Since when all streams are over.
     quiet_since: Option<LocalTime>,
+    /// Whether it is past doubt that what it was laid out for is to be heard.
+    settled: bool,
 }
 
 impl Office {
@@ -41,7 +44,8 @@ impl Office {
         (device, watch): (Settings, Watch),
     ) -> Self {
         let beat = LocalTime::ZERO;
-        Self { desks, changes, hearing, ledger, device, watch, beat, quiet_since: None }
+        let (quiet_since, settled) = (None, false);
+        Self { desks, changes, hearing, ledger, device, watch, beat, quiet_since, settled }
     }
 
     /// Waits until there is something to do, and does it. Tells whether that was a beat.
@@ -118,11 +122,19 @@ impl Office {
         now - since > longest.unwrap_or(Span::ZERO) + Span::from_millis(100)
     }
 
-    /// What the sender that is heard says of its stream, where that is of another shape than was laid
-    /// out and nothing was played yet.
-    pub(crate) fn another_shape(&self) -> Option<Announcement> {
-        let nothing_played = !self.desks.iter().any(Desk::has_played);
-        self.desks.iter().find_map(Desk::refused).filter(|_| nothing_played)
+    /// What the run is to begin anew with, where it was laid out for another stream than comes.
+    pub(crate) fn another(&mut self, doubt: &Doubt<'_>) -> Option<Option<Announcement>> {
+        // What somebody changed, or a sender has filled, is not thrown away.
+        self.settled |= self.changes.made || self.desks.iter().any(Desk::is_settled);
+        if self.settled {
+            return None;
+        }
+        if let Some(theirs) = self.desks.iter().find_map(Desk::refused) {
+            self.settled = !(doubt.playable)(&theirs);
+            return (!self.settled).then_some(Some(theirs));
+        }
+        let read_nothing = doubt.hearsay && self.desks.iter().any(Desk::reads_nothing);
+        read_nothing.then_some(None)
     }
 
     /// The changes that are listened to.

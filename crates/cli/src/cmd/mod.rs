@@ -17,7 +17,7 @@ mod streams;
 mod takes;
 
 #[cfg(any(test, fuzzing))]
-pub(crate) use recv_changes::{RecvLines, Shape};
+pub(crate) use recv_changes::RecvLines;
 #[cfg(any(test, fuzzing))]
 pub(crate) use send_changes::SendLines;
 use tautline_audio::{DeviceSpec, FileFormat};

@@ -3,9 +3,10 @@
 use tautline_audio::{DeviceSpec, Extras};
 use tautline_engine::address::{Address, Resolved};
 use tautline_engine::control::{RecvChange, Requests, requests};
+use tautline_engine::doubt::{Doubt, Ran};
 use tautline_engine::learn::{Believe, Learnt, learn};
 use tautline_engine::plan::{RecvPlan, least_latency};
-use tautline_engine::recv::{Ran, RecvEngine};
+use tautline_engine::recv::RecvEngine;
 use tautline_engine::run::{Progress, RunError};
 use tautline_engine::too_long::datagram_bytes;
 use tautline_engine::way;
@@ -56,9 +57,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     };
     let until = flags.running.duration.map(|duration| now() + duration);
     let over = || stop.is_requested() || until.is_some_and(|until| now() >= until);
-    let mut settled = settle(flags, (&from, unheard), (&mut show, &over))?;
-    loop {
-        let Settled { layout: Layout { format, device, map }, announced, sends } = settled;
+    let mut settled = settle(flags, (&from, unheard), Believe::Anybody, (&mut show, &over))?;
+    for doubts in (0..=MOST_DOUBTS).rev() {
+        let Settled { layout: Layout { format, device, map }, announced, by } = settled;
         // What a sender says must not take all memory.
         let promised = announced.map(|a| a.link_offset.min(LONGEST_LINK_OFFSET));
         shape.set(format, device);
@@ -97,43 +98,82 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             opened.latency.set(progress.link_offset);
             show.on_receiving(progress);
         };
-        let ran = match sends {
-            true => Ran::Whole(Box::new(engine.run(opened.device, &options, &stop, progress)?)),
-            false => engine.run_as_announced(opened.device, &options, &stop, progress)?,
+        // What went to standard output cannot be taken back.
+        let again = doubts > 0 && !matches!(flags.output, DeviceSpec::Standard(_));
+        let ran = if by == By::User || !again {
+            Ran::Whole(Box::new(engine.run(opened.device, &options, &stop, progress)?))
+        } else {
+            let playable = |theirs: &_| Settled::heard(flags, described, *theirs).is_ok();
+            let doubt = Doubt { hearsay: by == By::Anybody, playable: &playable };
+            engine.run_as_announced(opened.device, (&options, &stop), &doubt, progress)?
         };
-        match ran {
+        let another = match ran {
             Ran::Whole(mut report) => {
                 report.notes.extend(super::takes::take_back(&flags.output, &report.streams));
                 return show.end(*report);
             }
-            Ran::Another(another) => {
-                requests = another.requests;
-                let theirs = &another.announcement.format;
-                tell_another(flags, (&format, theirs), announced.is_some())?;
-                settled = Settled::by(flags, described, another.announcement)?;
+            Ran::Another(another) => another,
+        };
+        requests = another.requests;
+        let laid_out = words(&format);
+        settled = match another.announcement {
+            Some(theirs) => {
+                let sent = words(&theirs.format);
+                show.begin_anew(&format!(
+                    "this was laid out for {laid_out} before a packet came, and the sender that is heard \
+                     announces {sent}: begun anew with that"
+                ));
+                Settled::heard(flags, described, theirs)?
             }
-        }
+            None => {
+                show.begin_anew(&format!(
+                    "this was laid out for {laid_out} before a packet came, and nothing can be read of \
+                     those that come: waiting for what their sender announces"
+                ));
+                let unheard = layout(flags, described, None)?;
+                settle(flags, (&from, unheard), Believe::Senders, (&mut show, &over))?
+            }
+        };
     }
+    Ok(())
+}
+
+/// How often a run may begin anew: whoever can make it do so more often could as well send the sound.
+const MOST_DOUBTS: u32 = 8;
+
+/// What a stream is, to be told.
+fn words(format: &StreamFormat) -> String {
+    format!("{} with {} channels in {}", format.rate, format.channels, format.sample.name())
+}
+
+/// Who says what is played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The command line or a description.
+    User,
+    /// A sender whose packets come, or nobody.
+    Sender,
+    /// Somebody of whom no packet has come.
+    Anybody,
 }
 
 /// What is played, and who said so.
 struct Settled {
     layout: Layout,
     announced: Option<Announcement>,
-    /// Whether its packets come, so that nobody else can be meant; or whether it was said here.
-    sends: bool,
+    by: By,
 }
 
 impl Settled {
     /// As the sender announces whose packets come.
-    fn by(
+    fn heard(
         flags: &Recv,
         described: Option<&Description>,
         announced: Announcement,
     ) -> Result<Self, Failure> {
         check_told(flags, &announced.format)?;
         let layout = layout(flags, described, Some(announced.format))?;
-        Ok(Self { layout, announced: Some(announced), sends: true })
+        Ok(Self { layout, announced: Some(announced), by: By::Sender })
     }
 }
 
@@ -141,16 +181,18 @@ impl Settled {
 fn settle(
     flags: &Recv,
     (from, unheard): (&[(&Address, Resolved)], Layout),
+    believe: Believe,
     (show, over): (&mut Show, &dyn Fn() -> bool),
 ) -> Result<Settled, Failure> {
     let said = knows_shape(flags, from);
     let described = from.iter().find_map(|(_, resolved)| resolved.description.as_ref());
-    let mut asked = (!said).then_some(Believe::Anybody);
+    let mut asked = (!said).then_some(believe);
     while let Some(believe) = asked.take() {
         let announced = announced(flags, from, believe, (&mut *show, over))?;
         let Some((announced, sends)) = announced else { break };
-        match Settled::by(flags, described, announced) {
-            Ok(settled) => return Ok(Settled { sends, ..settled }),
+        match Settled::heard(flags, described, announced) {
+            Ok(settled) if sends => return Ok(settled),
+            Ok(settled) => return Ok(Settled { by: By::Anybody, ..settled }),
             Err(failure) if sends => return Err(failure),
             // Before its packets come it may be anybody's word, which ends nothing.
             Err(_) => asked = Some(Believe::Senders),
@@ -160,36 +202,8 @@ fn settle(
     if !over() {
         check_fits(&flags.output, &unheard)?;
     }
-    Ok(Settled { layout: unheard, announced: None, sends: said })
-}
-
-/// Says that the sender's stream is another than was laid out before its first packet. Fails where
-/// that cannot be taken back.
-fn tell_another(
-    flags: &Recv,
-    (laid_out, theirs): (&StreamFormat, &StreamFormat),
-    announced: bool,
-) -> Result<(), Failure> {
-    let shape = |format: &StreamFormat| {
-        format!("{} with {} channels in {}", format.rate, format.channels, format.sample.name())
-    };
-    let (was, by) = match announced {
-        true => ("announced", " by somebody else"),
-        false => ("assumed", ""),
-    };
-    let (laid_out, sent) = (shape(laid_out), shape(theirs));
-    if matches!(flags.output, DeviceSpec::Standard(_)) {
-        return Err(Failure::running(format!(
-            "standard output began with {laid_out}, as was {was}{by}, and the sender announces {sent}; \
-             start again with --rate {} --channels {}",
-            theirs.rate.hertz(),
-            theirs.channels
-        )));
-    }
-    flags.running.voice().tell(&format!(
-        "{laid_out} was {was}{by}, and the sender announces {sent}: begun anew with that"
-    ));
-    Ok(())
+    let by = if said { By::User } else { By::Sender };
+    Ok(Settled { layout: unheard, announced: None, by })
 }
 
 /// Takes changes from here on: also while a sender is waited for.

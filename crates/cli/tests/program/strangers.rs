@@ -15,7 +15,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtcp::{Announcement, Compound, Effective, LossReport, Report};
 
-use crate::common::program::{taut, words};
+use crate::common::program::{Ended, taut, words};
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, beside, free_udp_ports};
 use crate::lies::{bound, hand_on};
@@ -34,18 +34,21 @@ fn written(report: &Report<'_>) -> Vec<u8> {
     buffer[..bytes].to_vec()
 }
 
-/// That the stream is another, and long in coming; and then that it is over.
-fn lies(ssrc: u32) -> [Vec<u8>; 2] {
+fn announced(hertz: u32, channels: u32, sample: SampleFormat) -> Announcement {
     let format = StreamFormat {
-        rate: Rate::new(44_100).unwrap(),
-        channels: Channels::MONO,
-        sample: SampleFormat::L16,
+        rate: Rate::new(hertz).unwrap(),
+        channels: Channels::new(channels).unwrap(),
+        sample,
         packet: Frames::new(48),
-        payload_type: 96,
+        payload_type: StreamFormat::default_payload_type(sample),
     };
     let (link_offset, packing_age) = (Span::from_millis(500), Span::from_millis(1));
-    let announcement =
-        Some(Announcement { link_offset, format, packing_age, host: None, card: None });
+    Announcement { link_offset, format, packing_age, host: None, card: None }
+}
+
+/// That the stream is another, and long in coming; and then that it is over.
+fn lies(ssrc: u32) -> [Vec<u8>; 2] {
+    let announcement = Some(announced(44_100, 1, SampleFormat::L16));
     let goodbye = Report { bye: true, ..Report::new(ssrc) };
     [written(&Report { announcement, ..Report::new(ssrc) }), written(&goodbye)]
 }
@@ -184,8 +187,8 @@ fn a_stranger_that_announces_before_the_first_packet_spoils_at_most_its_first_te
     taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
     drop(announcing);
     let recv = recv.wait_for(
-        "44100 Hz with 1 channels in l16 was announced by somebody else, and the sender announces 48000 Hz \
-         with 2 channels in l24: begun anew with that",
+        "this was laid out for 44100 Hz with 1 channels in l16 before a packet came, and the sender that is \
+         heard announces 48000 Hz with 2 channels in l24: begun anew with that",
     );
     let report = recv.end().report();
     assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
@@ -216,20 +219,75 @@ fn a_stranger_that_announces_beside_a_running_sender_is_not_believed() {
 }
 
 #[test]
-fn standard_output_that_began_with_what_a_stranger_announced_ends_with_the_options_that_fit() {
+fn standard_output_that_began_with_what_a_stranger_announced_is_told_the_options_that_fit() {
     let _turn = beside();
     let to = free_udp_ports();
-    let recv = format!("recv --from rtp://127.0.0.1:{to} --output file:- -v {RINGS}");
+    let recv = format!("recv --from rtp://127.0.0.1:{to} --output file:- --until-bye -v {RINGS}");
     let recv = taut(words(&recv)).start().listening();
     let announcing = Announcing::to(to + 1);
     let recv = recv.wait_for("44100 Hz");
     let send = format!("send --input tone:440 --to rtp://127.0.0.1:{to} --duration 1s");
     taut(words(&send)).and(PATIENT).run().well();
     drop(announcing);
-    let ended = recv.end();
-    assert_eq!(ended.status, Some(1), "{ended:#?}");
-    let mend = "start again with --rate 48000 --channels 2";
-    assert!(ended.said.iter().any(|line| line.ends_with(mend)), "{ended:#?}");
+    let Ended { status, said, .. } = recv.end();
+    let mend = "in taut by --rate 48000 --channels 2";
+    assert!(said.iter().any(|line| line.contains(mend)), "{said:#?}");
+    assert_eq!(status, Some(1), "{said:#?}");
+}
+
+#[test]
+fn a_stranger_whose_shape_cannot_be_read_into_is_not_waited_for() {
+    let _turn = beside();
+    let folder = Folder::new();
+    let sent = Sound::noise(Shape::STEREO_24, 6000, 49);
+    sent.write(&folder.file("sent.wav"));
+    let to = free_udp_ports();
+    let recv = format!(
+        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json -v {RINGS}"
+    );
+    let recv = taut(words(&recv)).in_folder(folder.path()).start().listening();
+    // No packet of 48 stereo frames of 24 bits divides by it.
+    let seven = written(&Report {
+        announcement: Some(announced(48_000, 7, SampleFormat::L24)),
+        ..Report::new(0x0BAD)
+    });
+    stranger().send_to(&seven, ("127.0.0.1", to + 1)).unwrap();
+    let recv = recv.wait_for("7 channels");
+    let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
+    taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
+    let recv = recv.wait_for("nothing can be read of those that come");
+    let report = recv.end().report();
+    assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
+    let missing = missing_before(&Sound::read(&folder.file("heard.wav")), &sent);
+    assert!(missing < Duration::from_millis(1500), "{missing:?}");
+}
+
+#[test]
+fn a_recording_in_progress_is_not_begun_anew_for_a_sender_of_another_shape() {
+    let _turn = beside();
+    let folder = Folder::new();
+    let [first, second] = [50, 51].map(|seed| Sound::noise(Shape::STEREO_24, 2000, seed));
+    first.write(&folder.file("first.wav"));
+    let to = free_udp_ports();
+    let recv = format!(
+        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --report json --duration 8s {RINGS}"
+    );
+    let recv = taut(words(&recv)).in_folder(folder.path()).start().listening();
+    let send = |input: &str| {
+        let line = format!("send --input file:{input} --to rtp://127.0.0.1:{to}");
+        taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well()
+    };
+    send("first.wav");
+    let mono = Shape { channels: 1, ..Shape::STEREO_24 };
+    Sound { shape: mono, ..second }.write(&folder.file("second.wav"));
+    send("second.wav");
+    let recv = recv.wait_for("so it is not played");
+    recv.end().report();
+    // The second may come in while the end of the first still sounds.
+    let heard = Sound::read(&folder.file("heard.wav"));
+    let begins = heard.begins().expect("sound");
+    let differs = (0..72_000).find(|at| heard.frame(begins + at) != first.frame(*at));
+    assert_eq!(differs, None);
 }
 
 /// That of its stream every other packet is lost here, and that it needs so much latency.

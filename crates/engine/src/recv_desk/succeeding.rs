@@ -21,11 +21,16 @@ impl Desk {
         self.recent.look(status.counters.received, status.at);
         let again = self.recent.is_lively() && !before;
         let heard = status.receiving.map(|receiving| receiving.ssrc);
-        let guarded = heard.filter(|_| !self.left).map(|ssrc| (ssrc, status.ways));
+        let guards = !self.left || self.recent.sounds(self.link_offset);
+        let guarded = heard.filter(|_| guards).map(|ssrc| (ssrc, status.ways));
         self.talk.session.set_heard(guarded);
         let another = heard != self.heard;
         if another {
-            self.heard = heard;
+            (self.heard, self.heard_since) = (heard, status.at);
+            // What another announced; the ring may be full, and the next report mends that.
+            if self.refusal.take().is_some() {
+                let _ = self.commands.push(Command::Mute(false));
+            }
             self.books.clock = None;
             self.announced = None;
             self.needs.forget(status.at);

@@ -189,8 +189,11 @@ impl<'a> Walk<'a> {
             |held: &Fitted, count: usize| held.rest <= SAME * held.energy + floor * count as f64;
         let (mut energy, mut rest, mut resampled) = (0.0, 0.0, false);
         let mut volumes = vec![None; way.gains.len()];
-        for at in gap.heard.clone().step_by(WINDOW) {
-            let count = WINDOW.min(gap.heard.end - at);
+        // Alike long, as a short one says too little to be fitted.
+        let windows = gap.heard.len().div_ceil(WINDOW);
+        let edge = |window: usize| gap.heard.start + gap.heard.len() * window / windows;
+        for window in 0..windows {
+            let (at, count) = (edge(window), edge(window + 1) - edge(window));
             let held = self.fit.holds((at, count), &line, &way);
             let held = match held.filter(|held| same(held, count)) {
                 Some(held) => held,
