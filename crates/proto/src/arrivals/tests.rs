@@ -18,7 +18,7 @@ fn arrivals() -> Arrivals {
         loss_target: LossTarget::DEFAULT,
         device: DEVICE,
         packing_age: Span::from_millis(1),
-        start: Span::from_millis(5),
+        start: Span::from_millis(50),
         longest: Span::from_millis(500),
     })
 }
@@ -150,11 +150,14 @@ fn a_stall_answers_for_the_losses_that_it_overlaps_and_for_no_other_of_their_win
 
 #[test]
 fn arrivals_by_another_clock_are_not_mixed_with_those_before() {
-    let mut arrivals = after_a_second();
-    for millis in 1_000..2_000 {
-        // The path's own delay is in what stands for the capture.
-        let unmapped = Passage { origin: None, ..packet(millis, 0) };
-        arrivals.enter(&unmapped);
+    let mut arrivals = arrivals();
+    for millis in 0..2_000 {
+        let passage = match millis < 1_000 {
+            true => Passage { late: false, ..packet(millis, 6_000) },
+            // The path's own delay is in what stands for the capture.
+            false => Passage { origin: None, ..packet(millis, 0) },
+        };
+        arrivals.enter(&passage);
         if millis % 20 == 19 {
             arrivals.poll(at(millis), false);
         }
