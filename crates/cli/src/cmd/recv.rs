@@ -58,7 +58,8 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let until = flags.running.duration.map(|duration| now() + duration);
     let over = || stop.is_requested() || until.is_some_and(|until| now() >= until);
     let mut settled = settle(flags, (&from, unheard), Believe::Anybody, (&mut show, &over))?;
-    for doubts in (0..=MOST_DOUBTS).rev() {
+    let mut begun = 0;
+    loop {
         let Settled { layout: Layout { format, device, map }, announced, by } = settled;
         // What a sender says must not take all memory.
         let promised = announced.map(|a| a.link_offset.min(LONGEST_LINK_OFFSET));
@@ -99,7 +100,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             show.on_receiving(progress);
         };
         // What went to standard output cannot be taken back.
-        let again = doubts > 0 && !matches!(flags.output, DeviceSpec::Standard(_));
+        let again = begun < MOST_ANEW && !matches!(flags.output, DeviceSpec::Standard(_));
         let ran = if by == By::User || !again {
             Ran::Whole(Box::new(engine.run(opened.device, &options, &stop, progress)?))
         } else {
@@ -114,36 +115,38 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             }
             Ran::Another(another) => another,
         };
+        begun += 1;
         requests = another.requests;
-        let laid_out = words(&format);
+        show.begin_anew(&anew(&format, another.announcement.as_ref()));
         settled = match another.announcement {
-            Some(theirs) => {
-                let sent = words(&theirs.format);
-                show.begin_anew(&format!(
-                    "this was laid out for {laid_out} before a packet came, and the sender that is heard \
-                     announces {sent}: begun anew with that"
-                ));
-                Settled::heard(flags, described, theirs)?
-            }
+            Some(theirs) => Settled::heard(flags, described, theirs)?,
             None => {
-                show.begin_anew(&format!(
-                    "this was laid out for {laid_out} before a packet came, and nothing can be read of \
-                     those that come: waiting for what their sender announces"
-                ));
                 let unheard = layout(flags, described, None)?;
                 settle(flags, (&from, unheard), Believe::Senders, (&mut show, &over))?
             }
         };
     }
-    Ok(())
 }
 
 /// How often a run may begin anew: whoever can make it do so more often could as well send the sound.
-const MOST_DOUBTS: u32 = 8;
+const MOST_ANEW: u32 = 8;
 
-/// What a stream is, to be told.
-fn words(format: &StreamFormat) -> String {
-    format!("{} with {} channels in {}", format.rate, format.channels, format.sample.name())
+/// Why it begins anew: it was laid out for one stream, and a sender announces another, or nothing can
+/// be read of what comes.
+fn anew(laid_out: &StreamFormat, theirs: Option<&Announcement>) -> String {
+    let words = |format: &StreamFormat| {
+        format!("{} with {} channels in {}", format.rate, format.channels, format.sample.name())
+    };
+    let laid_out = format!("this was laid out for {} before a packet came, and", words(laid_out));
+    match theirs {
+        Some(theirs) => format!(
+            "{laid_out} the sender that is heard announces {}: begun anew with that",
+            words(&theirs.format)
+        ),
+        None => format!(
+            "{laid_out} nothing can be read of those that come: waiting for what their sender announces"
+        ),
+    }
 }
 
 /// Who says what is played.

@@ -15,7 +15,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtcp::{Announcement, Compound, Effective, LossReport, Report};
 
-use crate::common::program::{Ended, taut, words};
+use crate::common::program::{Call, Ended, taut, words};
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, beside, free_udp_ports};
 use crate::lies::{bound, hand_on};
@@ -156,6 +156,13 @@ impl Drop for Announcing {
     }
 }
 
+/// A receiver that is told nothing of what comes to this UDP port, and records it.
+fn told_nothing(to: u16) -> Call {
+    taut(words(&format!(
+        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json -v {RINGS}"
+    )))
+}
+
 /// How much of what was sent was not heard before its first sound. Asserts that its end, from a second
 /// after that on, when it is known that there is one clock, is what was sent.
 fn missing_before(heard: &Sound, sent: &Sound) -> Duration {
@@ -177,10 +184,7 @@ fn a_stranger_that_announces_before_the_first_packet_spoils_at_most_its_first_te
     let sent = Sound::noise(Shape::STEREO_24, 4000, 47);
     sent.write(&folder.file("sent.wav"));
     let to = free_udp_ports();
-    let recv = format!(
-        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json -v {RINGS}"
-    );
-    let recv = taut(words(&recv)).in_folder(folder.path()).start().listening();
+    let recv = told_nothing(to).in_folder(folder.path()).start().listening();
     let announcing = Announcing::to(to + 1);
     let recv = recv.wait_for("44100 Hz");
     let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
@@ -209,10 +213,7 @@ fn a_stranger_that_announces_beside_a_running_sender_is_not_believed() {
     let send = taut(words(&send)).and(PATIENT).in_folder(folder.path()).start();
     media.recv_from(&mut [0; 2048]).unwrap();
     drop(media);
-    let recv = format!(
-        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json {RINGS}"
-    );
-    let report = taut(words(&recv)).in_folder(folder.path()).run().report();
+    let report = told_nothing(to).in_folder(folder.path()).run().report();
     send.end().well();
     assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
     missing_before(&Sound::read(&folder.file("heard.wav")), &sent);
@@ -242,10 +243,7 @@ fn a_stranger_whose_shape_cannot_be_read_into_is_not_waited_for() {
     let sent = Sound::noise(Shape::STEREO_24, 6000, 49);
     sent.write(&folder.file("sent.wav"));
     let to = free_udp_ports();
-    let recv = format!(
-        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json -v {RINGS}"
-    );
-    let recv = taut(words(&recv)).in_folder(folder.path()).start().listening();
+    let recv = told_nothing(to).in_folder(folder.path()).start().listening();
     // No packet of 48 stereo frames of 24 bits divides by it.
     let seven = written(&Report {
         announcement: Some(announced(48_000, 7, SampleFormat::L24)),

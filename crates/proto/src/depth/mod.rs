@@ -118,7 +118,7 @@ impl Depth {
     /// What the playout may be off by while its servo pulls it to where it should be.
     const SLACK: Span = Span::from_micros(50);
     /// It does not fall before the shorter memory is full.
-    const KNOWN_FOR: Span = Span::from_secs(10);
+    const KNOWN_FOR: Span = Self::RECENT.1.times(Self::RECENT.0 as i64);
     /// By how much less must do before it falls, at least: no wandering by microseconds. The band is
     /// an eighth of the spread; four bands less are taken at once,
     const BAND: Span = Span::from_micros(100);

@@ -32,9 +32,7 @@ impl Way {
         let straight = Self::straight(self.gains.len());
         loud.then(|| Rc::new(Self { sources: self.sources.clone(), ..straight }))
     }
-}
 
-impl Way {
     /// Whether both tell the same of every channel but how loud it is.
     pub(super) fn leads_as(&self, other: &Self) -> bool {
         let signs =
