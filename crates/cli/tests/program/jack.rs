@@ -18,14 +18,24 @@ fn recv(device: &str, rest: &str) -> Running {
     call.start().listening()
 }
 
-/// What `jack_iodelay` reads of the way from its output to its input, and what `taut lab delay` then
-/// makes of the same way, in frames.
-fn measured(server: &Server, latency: &str) -> (Vec<f64>, f64) {
+/// A way from the output of `jack_iodelay` to its input, in frames.
+struct Measured {
+    /// The median of what `jack_iodelay` reads.
+    by_iodelay: f64,
+    /// What `taut lab delay` then makes of the same way.
+    by_lab: f64,
+    /// Frames that the ends' devices left out, by their own word.
+    let_out: u64,
+    /// All of it.
+    evidence: String,
+}
+
+fn measured(server: &Server, latency: &str) -> Measured {
     let iodelay = server.client("jack_iodelay").listened_to().start();
     let mut iodelay = iodelay.wait_for("new capture latency");
     let address = loopback();
     let output = server.device("hears", "jack_delay:in");
-    let timing = format!("--channels 1 --latency {latency}");
+    let timing = format!("--channels 1 --latency {latency} --report json");
     let recv = recv(&output, &format!("--from {address} {timing}"));
     let input = server.device("sends", "jack_delay:out");
     let send = send(&input, &format!("--to {address} {timing}"));
@@ -35,17 +45,29 @@ fn measured(server: &Server, latency: &str) -> (Vec<f64>, f64) {
     }
     let readings =
         iodelay.said().filter_map(|line| line.split_once(" frames")?.0.trim().parse().ok());
-    let readings = readings.skip(16).collect();
+    let mut readings: Vec<f64> = readings.skip(16).collect();
+    readings.sort_by(f64::total_cmp);
     drop(iodelay);
     let (output, input) = (server.device("marks", "sends:"), server.device("ear", "hears:"));
     let lab = words("lab delay --channels 1 --settle 1s --duration 4s --report json --output");
     let lab = taut(lab).and([output]).and(words("--input")).and([input]).run().report();
     let nanos = lab.0["rows"][0]["measured"]["p50_ns"].as_f64();
-    let delay = nanos.unwrap_or_else(|| panic!("{:#}", lab.0)) * 48_000.0 / 1e9;
-    for running in [send, recv] {
-        running.ask("quit", "ok").end().well();
-    }
-    (readings, delay)
+    let by_lab = nanos.unwrap_or_else(|| panic!("{:#}", lab.0)) * 48_000.0 / 1e9;
+    let ends = [send, recv].map(|end| end.ask("quit", "ok").end().report());
+    let let_out = ends.iter().map(|end| end.count("skipped_frames")).sum();
+    let by_iodelay = readings[readings.len() / 2];
+    let evidence = format!(
+        "{latency}: {by_iodelay} by jack_iodelay, {by_lab} by taut, {let_out} let out: {readings:?} {:#}",
+        lab.0["rows"][0]
+    );
+    Measured { by_iodelay, by_lab, let_out, evidence }
+}
+
+/// The median of one of the figures.
+fn median(of: &[Measured], figure: impl Fn(&Measured) -> f64) -> f64 {
+    let mut figures: Vec<_> = of.iter().map(figure).collect();
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }
 
 #[test]
@@ -54,16 +76,26 @@ fn jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured() {
         let test = "jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured";
         let Some(server) = Server::start(test, 48) else { return };
         for millis in [5, 8] {
-            let (mut readings, delay) = measured(&server, &format!("{millis}ms"));
-            readings.sort_by(f64::total_cmp);
-            let (median, configured) = (readings[readings.len() / 2], f64::from(millis * 48));
-            println!("{median} frames of {configured}, {delay} by taut: {readings:?}");
-            // 0.1 ms; the host may freeze during some of them.
-            mostly(|| {
-                let told = format!("{median} of {configured}: {readings:?}");
-                assert!((median - configured).abs() <= 4.8, "{told}");
-                assert!((delay - median).abs() <= 4.8, "{delay}, and {median} by jack_iodelay");
-            });
+            // 0.1 ms.
+            let near = |one: f64, other: f64| (one - other).abs() <= 4.8;
+            let configured = f64::from(millis * 48);
+            let is_right = |all: &[Measured]| {
+                let by_iodelay = median(all, |one| one.by_iodelay);
+                near(by_iodelay, configured) && near(median(all, |one| one.by_lab), by_iodelay)
+            };
+            let measure = || {
+                let one = measured(&server, &format!("{millis}ms"));
+                println!("{}", one.evidence);
+                one
+            };
+            let mut all = vec![measure()];
+            // A server that lets cycles out takes up to 0.4 s of the way with each (docs/latency.md),
+            // and so a single median, too: the median of three, or of five, is to be right then. A way
+            // that is always off stays off.
+            while !is_right(&all) && all.len() < 5 && all.iter().any(|one| one.let_out > 0) {
+                all.extend([measure(), measure()]);
+            }
+            mostly(|| assert!(is_right(&all), "{configured} frames were configured"));
         }
     });
 }
