@@ -202,6 +202,29 @@ fn a_packet_that_comes_after_it_was_rebuilt_is_reordered_and_not_a_duplicate() {
 }
 
 #[test]
+fn the_repair_budget_is_that_of_the_last_packets_and_not_of_one_after_a_gap() {
+    let format = format(SampleFormat::L24);
+    let mut sender = sender(format, Layout::copies(1, 32));
+    let mut receiver = Receiver::new(ReceiverConfig::new(format, Span::from_millis(50)));
+    let mut budget = |sender: &mut Sender, numbers: core::ops::Range<i64>| {
+        for number in numbers {
+            for datagram in send(sender, number) {
+                receiver.handle(&datagram, at(number + 1), at(number + 1));
+            }
+        }
+        receiver.repair_budget().0
+    };
+    assert_eq!(budget(&mut sender, 0..100), Span::from_millis(32));
+    // What was lost with the card's frames is in no packet: parcels begin anew behind it.
+    sender.skip(Frames::new(PACKET), at(100), |_| {});
+    assert_eq!(budget(&mut sender, 101..106), Span::from_millis(32));
+    // A sender that carries less from now on is believed when it has done so for a while.
+    sender.set_redundancy(Layout::copies(1, 8));
+    assert_eq!(budget(&mut sender, 106..163), Span::from_millis(32));
+    assert_eq!(budget(&mut sender, 163..180), Span::from_millis(8));
+}
+
+#[test]
 fn damage_is_passed_over_and_counted_and_the_sound_is_played() {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::code(2, 6));

@@ -18,8 +18,8 @@ pub struct Repairer {
     /// Payload type and bytes of what is kept.
     kind: (u8, usize),
     equations: Equations,
-    /// How many packets before itself the newest parcel reaches.
-    reach: u8,
+    /// How many packets before itself a parcel of late reached the furthest, and which that was.
+    reach: (u8, i64),
     /// Rebuilt and not given back yet.
     rebuilt: [i64; NUMBERS],
     waiting: usize,
@@ -41,7 +41,7 @@ impl Repairer {
             newest: None,
             kind: (0, 0),
             equations: Equations::new(),
-            reach: 0,
+            reach: (0, 0),
             rebuilt: [0; NUMBERS],
             waiting: 0,
             room: vec![u8::MAX; super::LONGEST].into(),
@@ -57,7 +57,7 @@ impl Repairer {
     pub const fn reset(&mut self) {
         self.newest = None;
         self.waiting = 0;
-        self.reach = 0;
+        self.reach = (0, 0);
     }
 
     /// Takes a packet that came: its number without wrap-around, its payload type, its payload and
@@ -93,9 +93,10 @@ impl Repairer {
         answer
     }
 
-    /// How many packets after a packet may bring it back, by what the newest carries.
+    /// How many packets after a packet may bring it back, by what the last [`MOST_WINDOW`] carried:
+    /// after frames that the sender's card lost, parcels begin short and grow again.
     pub fn window(&self) -> usize {
-        self.reach.into()
+        self.reach.0.into()
     }
 
     /// A payload that was rebuilt, with its number. Ask until there is none.
@@ -137,9 +138,13 @@ impl Repairer {
         let parcel = carried.gather(room).ok_or(Damaged)?;
         let symbols = parcel::read(parcel, self.kind.1).ok_or(Damaged)?;
         let words = field_words(self.kind.1);
-        *reach = 0;
+        if carrier - reach.1 > MOST_WINDOW as i64 {
+            *reach = (0, carrier);
+        }
         for (symbol, bytes) in symbols {
-            *reach = (*reach).max(symbol.oldest);
+            if symbol.oldest >= reach.0 {
+                *reach = (symbol.oldest, carrier);
+            }
             let covered = symbol.covered(carrier);
             if covered.clone().all(|sequence| known[number(sequence)]) {
                 continue;
