@@ -3,7 +3,7 @@
 use crate::common::host::{mostly, timed};
 use crate::common::jack::Server;
 use crate::common::program::{Running, taut, words};
-use crate::common::{Lack, Onlooker, beside, loopback, skipped};
+use crate::common::{Lack, Onlooker, beside, loopback, median, skipped};
 use crate::errors::is_refused;
 
 /// `taut send` from this device.
@@ -45,8 +45,7 @@ fn measured(server: &Server, latency: &str) -> Measured {
     }
     let readings =
         iodelay.said().filter_map(|line| line.split_once(" frames")?.0.trim().parse().ok());
-    let mut readings: Vec<f64> = readings.skip(16).collect();
-    readings.sort_by(f64::total_cmp);
+    let readings: Vec<f64> = readings.skip(16).collect();
     drop(iodelay);
     let (output, input) = (server.device("marks", "sends:"), server.device("ear", "hears:"));
     let lab = words("lab delay --channels 1 --settle 1s --duration 4s --report json --output");
@@ -55,19 +54,12 @@ fn measured(server: &Server, latency: &str) -> Measured {
     let by_lab = nanos.unwrap_or_else(|| panic!("{:#}", lab.0)) * 48_000.0 / 1e9;
     let ends = [send, recv].map(|end| end.ask("quit", "ok").end().report());
     let let_out = ends.iter().map(|end| end.count("skipped_frames")).sum();
-    let by_iodelay = readings[readings.len() / 2];
+    let by_iodelay = median(readings.iter().copied());
     let evidence = format!(
         "{latency}: {by_iodelay} by jack_iodelay, {by_lab} by taut, {let_out} let out: {readings:?} {:#}",
         lab.0["rows"][0]
     );
     Measured { by_iodelay, by_lab, let_out, evidence }
-}
-
-/// The median of one of the figures.
-fn median(of: &[Measured], figure: impl Fn(&Measured) -> f64) -> f64 {
-    let mut figures: Vec<_> = of.iter().map(figure).collect();
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }
 
 #[test]
@@ -80,8 +72,9 @@ fn jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured() {
             let near = |one: f64, other: f64| (one - other).abs() <= 4.8;
             let configured = f64::from(millis * 48);
             let is_right = |all: &[Measured]| {
-                let by_iodelay = median(all, |one| one.by_iodelay);
-                near(by_iodelay, configured) && near(median(all, |one| one.by_lab), by_iodelay)
+                let by_iodelay = median(all.iter().map(|one| one.by_iodelay));
+                let by_lab = median(all.iter().map(|one| one.by_lab));
+                near(by_iodelay, configured) && near(by_lab, by_iodelay)
             };
             let measure = || {
                 let one = measured(&server, &format!("{millis}ms"));
@@ -89,9 +82,9 @@ fn jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured() {
                 one
             };
             let mut all = vec![measure()];
-            // A server that lets cycles out takes up to 0.4 s of the way with each (docs/latency.md),
-            // and so a single median, too: the median of three, or of five, is to be right then. A way
-            // that is always off stays off.
+            // An end may be out of place for up to 0.4 s after a cycle that the server let out
+            // (docs/latency.md), so a few of those spoil a median: that of three or five measurements
+            // is to be right then. A way that is always off stays off.
             while !is_right(&all) && all.len() < 5 && all.iter().any(|one| one.let_out > 0) {
                 all.extend([measure(), measure()]);
             }

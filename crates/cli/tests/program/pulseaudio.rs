@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use crate::common::network::Cable;
 use crate::common::program::{Call, Running, call, taut, words};
 use crate::common::sound::{Coding, Shape, Sound};
-use crate::common::{Folder, Lack, PATIENT, beside, skipped};
+use crate::common::{Folder, Lack, PATIENT, beside, median, skipped};
 
 /// What PulseAudio sends of two channels, and the type that it gives it.
 const WIRE: &str = "--format l16 --rate 48000 --channels 2 --payload-type 127";
@@ -105,10 +105,8 @@ fn a_stream_of_ours_that_pulseaudio_hears_of_sounds_there() {
     // It follows our card by resampling, 2 of 1000 at a time; where it had too little or too much, it
     // leaves sound out, which one period of the tone hears.
     let rises: Vec<_> = (1..tone.len()).filter(|at| tone[at - 1] < 0 && tone[*at] > 0).collect();
-    let mut periods: Vec<_> = rises.windows(2).map(|two| two[1] - two[0]).collect();
-    periods.sort_unstable();
-    let median = periods[periods.len() / 2];
-    assert!((107..=111).contains(&median), "{median} frames, of {} periods", periods.len());
+    let period = median(rises.windows(2).map(|two| two[1] - two[0]));
+    assert!((107..=111).contains(&period), "{period} frames, of {} periods", rises.len());
 }
 
 #[test]

@@ -47,6 +47,13 @@ impl Folder {
 const FIRST_PORT: u32 = 20_000;
 const PORTS: u32 = 10_000;
 
+/// The middle one of them; of an even number, the greater of the two there.
+pub(crate) fn median<T: Copy + PartialOrd>(values: impl IntoIterator<Item = T>) -> T {
+    let mut values: Vec<_> = values.into_iter().collect();
+    values.sort_by(|one, other| one.partial_cmp(other).expect("figures can be compared"));
+    values[values.len() / 2]
+}
+
 /// An even UDP port that is free together with the one above, given to one test only.
 pub(crate) fn free_udp_ports() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
