@@ -18,7 +18,8 @@ pub struct Repairer {
     /// Payload type and bytes of what is kept.
     kind: (u8, usize),
     equations: Equations,
-    /// How many packets before itself a parcel of late reached the furthest, and which that was.
+    /// How many packets before itself a parcel reached, and the number of the last that reached so
+    /// far.
     reach: (u8, i64),
     /// Rebuilt and not given back yet.
     rebuilt: [i64; NUMBERS],
@@ -93,8 +94,9 @@ impl Repairer {
         answer
     }
 
-    /// How many packets after a packet may bring it back, by what the last [`MOST_WINDOW`] carried:
-    /// after frames that the sender's card lost, parcels begin short and grow again.
+    /// How many packets after a packet may bring it back: as far as a parcel reached, until
+    /// [`MOST_WINDOW`] packets in a row reached less. After frames that the sender's card lost,
+    /// parcels begin short and grow again.
     pub fn window(&self) -> usize {
         self.reach.0.into()
     }
