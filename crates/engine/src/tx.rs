@@ -1,5 +1,8 @@
 //! The sending side of a device: volume, channel map, packets, link. Called once per period.
 
+#[cfg(test)]
+mod tests;
+
 use rtrb::{Consumer, Producer};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::{Gain, Volume};

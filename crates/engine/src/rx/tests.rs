@@ -225,6 +225,22 @@ fn the_mixer_says_whose_sound_the_sum_is() {
 }
 
 #[test]
+fn jitter_is_told_in_frames() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    let (status, mut told) = RingBuffer::new(1);
+    world.mixer.inputs[0].status = status;
+    for tick in 0..200 {
+        // Every second packet is half a millisecond quicker: RFC 3550 A.8 finds all of that.
+        let now = LocalTime::ZERO + TICK.times(tick + 1);
+        world.send(0, if tick % 2 == 0 { now } else { now - TICK.half() });
+        world.play(1, &[]);
+    }
+    world.mixer.inputs[0].tell(LocalTime::ZERO, (0, None), None);
+    let receiving = told.pop().unwrap().receiving.unwrap();
+    assert_eq!(receiving.jitter, 24);
+}
+
+#[test]
 fn two_streams_add_up_with_their_gains() {
     let mut world = World::new(Select::Mix, &[0.25, 0.5]);
     world.mixer.inputs[1].gain = Gain::from_db(20.0 * 0.5_f64.log10()).unwrap();
