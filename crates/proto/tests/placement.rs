@@ -1,0 +1,174 @@
+//! Under test: which frame is due when, and how sure that is, by what is known of the clocks.
+
+use tautline_proto::clock::{Choice, ClockMapping, Reading, WallTime};
+use tautline_proto::placement::{Basis, Cards, Due, Placement};
+use tautline_proto::time::{Frames, LocalTime, MediaPoint, MediaTime, Span};
+use tautline_proto::units::Rate;
+
+const RATE: Rate = Rate::HZ_48000;
+const OFFSET: Span = Span::from_millis(5);
+/// The sender's wall clock is ahead of ours by this.
+const WALL: Span = Span::from_secs(1_000_000);
+
+fn at(micros: i64) -> LocalTime {
+    LocalTime::from_nanos(2_000_000_000) + Span::from_micros(micros)
+}
+
+/// What the sender's wall clock shows then.
+fn wall(micros: i64) -> WallTime {
+    WallTime::of_local(at(micros), WALL)
+}
+
+fn frame(index: i64) -> MediaTime {
+    MediaTime::from_frames(index)
+}
+
+/// A placement that knows of a frame every millisecond when it was captured.
+fn captured(clock: Option<ClockMapping>) -> Placement {
+    let mut placement = Placement::new(RATE, OFFSET);
+    if let Some(clock) = clock {
+        placement.set_clock(clock);
+    }
+    for milli in 0..500 {
+        let reading = placement.observe_capture(frame(milli * 48), wall(milli * 1000));
+        assert_eq!(reading, Reading::Agreed);
+        placement.observe_arrival(frame(milli * 48), Frames::new(48), at(milli * 1000 + 3000));
+    }
+    placement
+}
+
+fn exchanged() -> ClockMapping {
+    ClockMapping::known(WALL, Span::from_micros(80))
+}
+
+fn same_host() -> ClockMapping {
+    Choice::default().same_host(WALL, at(0)).expect("the first mapping")
+}
+
+fn nanos_of(point: MediaPoint, from: MediaPoint) -> i64 {
+    ((point - from).as_f64() * 1e9 / f64::from(RATE.hertz())).round() as i64
+}
+
+#[test]
+fn a_frame_is_due_the_link_offset_after_its_capture() {
+    let mut placement = captured(Some(exchanged()));
+    assert_eq!(placement.link_offset(), OFFSET);
+    let captured = placement.capture(frame(480)).expect("the clock is mapped");
+    assert!((captured - at(10_000)).abs() <= Span::from_nanos(10), "{captured:?}");
+    for offset in [OFFSET, Span::from_millis(9)] {
+        placement.set_link_offset(offset);
+        let presentation = placement.presentation(frame(480)).expect("the clock is mapped");
+        assert_eq!(presentation, captured + offset);
+        let due = placement.due(presentation).expect("the clock is mapped");
+        let away = nanos_of(due.point, MediaPoint { frame: frame(480), fraction: 0 });
+        assert!(away.abs() <= 1, "{away} ns");
+        assert_eq!((due.basis, due.cards), (Basis::Clock, Cards::Apart));
+        assert_eq!(due.uncertainty, Span::from_micros(80));
+    }
+    assert_eq!(placement.local(wall(77)), Some(at(77)));
+}
+
+#[test]
+fn without_a_clock_the_fastest_arrival_stands_in_for_the_last_frame() {
+    let placement = captured(None);
+    assert_eq!((placement.capture(frame(480)), placement.local(wall(0))), (None, None));
+    // The packet's last frame left at the earliest when it was captured: 1 ms after the first, and
+    // the packet came 3 ms after that.
+    let presentation = placement.presentation(frame(480)).expect("packets came");
+    let away = presentation - (at(10_000 + 2000) + OFFSET);
+    assert!(away.abs() < Span::from_micros(1), "{away}");
+    let due = placement.due(presentation).expect("packets came");
+    let away = nanos_of(due.point, MediaPoint { frame: frame(480), fraction: 0 });
+    assert!(away.abs() <= 1, "{away} ns");
+    assert_eq!((due.basis, due.precision), (Basis::Arrival, None));
+}
+
+#[test]
+fn what_is_forgotten_of_a_stream_is_not_the_clock() {
+    let mut placement = captured(Some(exchanged()));
+    placement.forget_stream();
+    assert_eq!((placement.presentation(frame(0)), placement.due(at(0))), (None, None));
+    assert_eq!(placement.local(wall(5)), Some(at(5)));
+    placement.observe_capture(frame(0), wall(0));
+    let presentation = placement.presentation(frame(0)).expect("one is enough");
+    assert_eq!(presentation, at(0) + OFFSET);
+    placement.forget_all();
+    assert_eq!((placement.local(wall(5)), placement.presentation(frame(0))), (None, None));
+    assert_eq!(placement.link_offset(), OFFSET);
+}
+
+#[test]
+fn a_card_that_runs_fast_is_told_by_its_captures_and_by_its_arrivals() {
+    for mapped in [true, false] {
+        let mut placement = Placement::new(RATE, OFFSET);
+        if mapped {
+            // Only a mapping that was measured says how fast a clock runs.
+            placement.set_clock(same_host());
+        }
+        assert_eq!(placement.card_rate(), None);
+        for milli in 0..60_000 {
+            // A frame fast in ten thousand: 100 ppm.
+            let media = frame(milli * 48 + milli * 48 / 10_000);
+            placement.observe_capture(media, wall(milli * 1000));
+            placement.observe_arrival(media, Frames::new(48), at(milli * 1000 + 3000));
+        }
+        let rate = placement.card_rate().expect("a minute was seen").as_f64();
+        assert!((rate - 100.0).abs() < 2.0, "mapped {mapped}: {rate}");
+    }
+}
+
+#[test]
+fn cards_of_one_clock_go_by_the_newest_frame_alone() {
+    let mut placement = captured(Some(same_host()));
+    let due = |placement: &Placement, micros| placement.due(at(micros)).expect("mapped");
+    assert_eq!(due(&placement, 500_000).cards, Cards::Apart);
+    placement.set_one_clock(true);
+    // The newest word is 40 us beside the line; what comes after it of earlier frames is nothing new.
+    placement.observe_capture(frame(24_000), wall(500_040));
+    placement.observe_capture(frame(23_952), wall(499_000));
+    placement.observe_capture(frame(24_000), wall(500_010));
+    let Due { point, cards, basis, uncertainty, precision } = due(&placement, 505_040);
+    let newest = MediaPoint { frame: frame(24_000), fraction: 0 };
+    assert!(nanos_of(point, newest).abs() < 30, "{point:?}");
+    assert_eq!((cards, basis, uncertainty), (Cards::OneClock, Basis::Clock, Span::ZERO));
+    assert_eq!(precision, Some(Span::ZERO));
+    // For a second nothing need be heard of it.
+    assert_eq!(due(&placement, 1_505_000).cards, Cards::OneClock);
+    assert_eq!(due(&placement, 1_505_100).cards, Cards::Unseen);
+    // Another host has another clock, whatever the cards are.
+    placement.set_clock(exchanged());
+    assert_eq!(due(&placement, 505_040).cards, Cards::Apart);
+}
+
+#[test]
+fn a_timeline_that_jumps_back_is_the_newest_once_it_is_believed() {
+    let mut placement = captured(Some(same_host()));
+    placement.set_one_clock(true);
+    let readings = [0, 1].map(|milli| {
+        // The sender counts from the start again.
+        placement.observe_capture(frame(milli * 48), wall(600_000 + milli * 1000))
+    });
+    assert_eq!(readings, [Reading::Doubted, Reading::Jumped]);
+    let due = placement.due(at(606_000)).expect("mapped");
+    assert!(nanos_of(due.point, MediaPoint { frame: frame(48), fraction: 0 }).abs() < 30);
+}
+
+#[test]
+fn what_nobody_can_tell_apart_is_the_uncertainty_and_a_frame() {
+    let due = |basis, micros| Due {
+        point: MediaPoint { frame: frame(0), fraction: 0 },
+        uncertainty: Span::from_micros(micros),
+        precision: None,
+        basis,
+        cards: Cards::Apart,
+    };
+    let frame = RATE.frame_length();
+    let tolerance = |basis, micros| due(basis, micros).tolerance(frame) - frame.frames(1);
+    assert_eq!(tolerance(Basis::Clock, 80), Span::from_micros(80));
+    assert_eq!(tolerance(Basis::Arrival, 80), Span::from_micros(1080));
+    // In the long run: an eighth of it, four milliseconds at most, and two frames.
+    let strays = |basis, micros| due(basis, micros).strays(frame) - frame.frames(2);
+    assert_eq!(strays(Basis::Clock, 80), Span::from_micros(10));
+    assert_eq!(strays(Basis::Clock, 100_000), Span::from_millis(4));
+    assert_eq!(strays(Basis::Arrival, 80), Span::from_micros(330));
+}
