@@ -208,6 +208,8 @@ proptest! {
                 Step::Sample(sample) => {
                     let payload_type = StreamFormat::default_payload_type(sample);
                     prop_assert!(sender.set_sample(sample, payload_type));
+                    let format = sender.format();
+                    prop_assert_eq!((format.sample, format.payload_type), (sample, payload_type));
                 }
             }
             let open = Frames::from_len(model.frames.len() - model.open);
@@ -271,4 +273,25 @@ fn nothing_is_repaired_across_frames_that_the_card_lost() {
     }
     // A parcel's packets follow each other: the first after the gap begins anew.
     assert_eq!(carries, [false, true, true, true, false, true, true, true]);
+}
+
+#[test]
+fn what_packets_carry_changes_with_the_next_one() {
+    let mut sender = Sender::new(config(format(40, SampleFormat::L16), Layout::NONE));
+    let mut carried = Vec::new();
+    for number in 0..6 {
+        let now = LocalTime::from_nanos(1_000_000 * number);
+        if number == 2 {
+            sender.set_redundancy(Layout::copies(1, 2));
+            assert_eq!(sender.redundancy(), Layout::copies(1, 2));
+        }
+        if number == 5 {
+            sender.set_redundancy(Layout::NONE);
+        }
+        let times = BlockTimes { capture: now - Span::from_micros(900), taken: now, now };
+        sender.push(&[0.25; 80], times, |packet| {
+            carried.push(Packet::parse(packet.datagram).expect("a packet").carried.is_some());
+        });
+    }
+    assert_eq!(carried, [false, false, false, true, true, false]);
 }

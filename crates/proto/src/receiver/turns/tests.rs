@@ -1,0 +1,279 @@
+use super::*;
+use crate::clock::ClockMapping;
+use crate::endpoint::Endpoint;
+use crate::units::Rate;
+use crate::wire::rtp::{HEADER_BYTES, Header, Packet};
+
+const PACKET: i64 = 48;
+
+fn media(frame: i64) -> MediaTime {
+    MediaTime::from_frames(frame)
+}
+
+fn slot(sequence: i64, first: i64, frames: i64) -> Slot {
+    Slot {
+        sequence,
+        media: media(first),
+        frames: Frames::new(frames),
+        capture: None,
+        instants: None,
+        arrival: LocalTime::ZERO,
+        read: LocalTime::ZERO,
+        whole: true,
+        repaired: false,
+    }
+}
+
+/// A packet of the usual length at its usual place.
+fn usual(sequence: i64) -> Slot {
+    slot(sequence, sequence * PACKET, PACKET)
+}
+
+/// A source that was heard to have sent these: number, first frame, frames.
+fn source(sent: &[(i64, i64, i64)]) -> Source {
+    let mut source: Option<Source> = None;
+    for &(sequence, first, frames) in sent {
+        let header = Header {
+            sequence: sequence as u16,
+            timestamp: first as u32,
+            ssrc: 1,
+            marker: false,
+            payload_type: 96,
+            stamps: None,
+        };
+        let mut datagram = [0; HEADER_BYTES + 2];
+        header.write(&mut datagram);
+        let packet = Packet::parse(&datagram).unwrap();
+        let arrived = (Endpoint::UNKNOWN, LocalTime::ZERO);
+        let frames = Frames::new(frames);
+        let source = source.get_or_insert_with(|| Source::begin(&packet, frames, arrived));
+        source.admit(&packet, frames, arrived, Rate::HZ_48000);
+    }
+    source.unwrap()
+}
+
+/// A source that has sent as many packets of the usual length.
+fn after(packets: i64) -> Source {
+    let sent: Vec<_> = (0..packets).map(|number| (number, number * PACKET, PACKET)).collect();
+    source(&sent)
+}
+
+/// Ends the turns of a block: the numbers told of, and what was counted.
+fn take(turns: &mut Turns, source: &Source, frames: Range<i64>) -> (Vec<i64>, u64, u64) {
+    let mut told = Vec::new();
+    let frames = media(frames.start)..media(frames.end);
+    let Taken { lost, skipped } = turns.take(&frames, source, |slot| told.push(slot.sequence));
+    (told, lost, skipped)
+}
+
+#[test]
+fn each_packet_has_its_turn_when_its_first_frame_is_played() {
+    let mut turns = Turns::new(16);
+    let source = after(5);
+    for sequence in [0, 1, 2, 4] {
+        assert!(!turns.keep(&usual(sequence)));
+    }
+    assert_eq!(take(&mut turns, &source, 0..48), (vec![0], 0, 0));
+    assert_eq!(take(&mut turns, &source, 48..49), (vec![1], 0, 0), "its first frame is enough");
+    assert_eq!(take(&mut turns, &source, 49..96), (vec![], 0, 0));
+    assert_eq!(take(&mut turns, &source, 96..144), (vec![2], 0, 0));
+    assert_eq!(take(&mut turns, &source, 144..145), (vec![], 1, 0), "the fourth did not come");
+    assert!(turns.has(2) && !turns.has(3));
+    assert!(turns.keep(&usual(3)), "and comes now");
+    assert_eq!(take(&mut turns, &source, 145..192), (vec![], 0, 0), "nobody is told of it");
+    assert_eq!(take(&mut turns, &source, 192..500), (vec![4], 0, 0));
+    assert_eq!(take(&mut turns, &source, 500..1000), (vec![], 0, 0), "nothing was sent after it");
+}
+
+#[test]
+fn nobody_is_told_of_packets_that_came_in_part_or_were_rebuilt() {
+    let mut turns = Turns::new(16);
+    turns.keep(&Slot { whole: false, ..usual(0) });
+    turns.keep(&Slot { repaired: true, ..usual(1) });
+    turns.keep(&usual(2));
+    assert_eq!(take(&mut turns, &after(3), 0..144), (vec![2], 0, 0));
+}
+
+#[test]
+fn what_a_sender_leaves_out_between_two_packets_is_skipped_and_not_lost() {
+    let mut turns = Turns::new(16);
+    let sent = [(0, 0, 48), (1, 48, 48), (2, 196, 48)];
+    sent.iter().for_each(|&(sequence, first, frames)| {
+        turns.keep(&slot(sequence, first, frames));
+    });
+    let source = source(&sent);
+    assert_eq!(take(&mut turns, &source, 0..100), (vec![0, 1], 0, 4));
+    assert_eq!(take(&mut turns, &source, 100..190), (vec![], 0, 90));
+    assert_eq!(take(&mut turns, &source, 190..300), (vec![2], 0, 6));
+    // What one of the two would have told is not known where it is missing.
+    let mut turns = Turns::new(16);
+    turns.keep(&slot(0, 0, 48));
+    turns.keep(&slot(2, 196, 48));
+    assert_eq!(take(&mut turns, &source, 0..300), (vec![0, 2], 1, 0));
+}
+
+#[test]
+fn a_packet_that_is_missing_begins_where_the_one_before_it_ended() {
+    // The third is longer than all others.
+    let sent = [(0, 0, 48), (1, 48, 48), (2, 96, 96), (3, 192, 48)];
+    let mut turns = Turns::new(16);
+    for &(sequence, first, frames) in &sent[..2] {
+        turns.keep(&slot(sequence, first, frames));
+    }
+    let source = source(&sent);
+    assert_eq!(take(&mut turns, &source, 0..96), (vec![0, 1], 0, 0));
+    assert_eq!(take(&mut turns, &source, 96..97), (vec![], 1, 0));
+    // The one after it is thought to follow at the length of the newest, and came.
+    turns.keep(&slot(3, 192, 48));
+    assert_eq!(take(&mut turns, &source, 97..192), (vec![], 0, 0));
+    assert_eq!(take(&mut turns, &source, 192..193), (vec![3], 0, 0));
+}
+
+#[test]
+fn a_packet_that_is_missing_begins_before_the_next_that_came() {
+    // By the newest, packets are long; those that were lost were short.
+    let sent = [(0, 0, 10), (1, 10, 10), (2, 20, 10), (3, 30, 100)];
+    let source = source(&sent);
+    let mut turns = Turns::new(16);
+    turns.keep(&slot(0, 0, 10));
+    turns.keep(&slot(3, 30, 100));
+    assert_eq!(take(&mut turns, &source, 0..10), (vec![0], 0, 0));
+    assert_eq!(take(&mut turns, &source, 10..29), (vec![], 1, 0));
+    assert_eq!(take(&mut turns, &source, 29..30), (vec![], 1, 0), "not where the newest would end");
+    assert_eq!(take(&mut turns, &source, 30..31), (vec![3], 0, 0));
+}
+
+#[test]
+fn where_nothing_tells_otherwise_packets_are_as_long_as_the_newest() {
+    let source = source(&[(0, 0, 48), (5, 240, 48)]);
+    let mut turns = Turns::new(16);
+    turns.begin(3);
+    assert_eq!(take(&mut turns, &source, 0..144), (vec![], 0, 0));
+    assert_eq!(take(&mut turns, &source, 144..145), (vec![], 1, 0));
+    assert_eq!(take(&mut turns, &source, 145..1000), (vec![], 2, 0), "up to the newest");
+}
+
+#[test]
+fn the_first_turn_may_move_back_and_never_on() {
+    let mut turns = Turns::new(16);
+    turns.begin(2);
+    turns.begin_no_later(3);
+    turns.begin_no_later(1);
+    for sequence in 0..4 {
+        turns.keep(&usual(sequence));
+    }
+    assert_eq!(take(&mut turns, &after(4), 0..192), (vec![1, 2, 3], 0, 0));
+}
+
+#[test]
+fn turns_are_ended_for_packets_that_need_their_places() {
+    let mut turns = Turns::new(5);
+    turns.keep(&usual(0));
+    turns.keep(&Slot { repaired: true, ..usual(1) });
+    turns.keep(&Slot { whole: false, ..usual(2) });
+    // The fourth did not come.
+    turns.keep(&usual(4));
+    let ended = |given_up: GivenUp| (given_up.lost, given_up.unheard);
+    assert_eq!(ended(turns.make_room(7)), (0, 0), "there are eight places");
+    assert_eq!(ended(turns.make_room(8)), (0, 1));
+    assert_eq!(ended(turns.make_room(8)), (0, 0));
+    assert_eq!(ended(turns.make_room(12)), (1, 1));
+    // Those between an outage of hours and its end are nobody's: eight that were waited for, no more.
+    assert_eq!(ended(turns.make_room(1_000_000)), (8, 0));
+    assert_eq!(ended(turns.make_room(i64::MIN)), (0, 0));
+}
+
+#[test]
+fn a_turn_after_one_that_was_ended_begins_where_that_packet_did() {
+    let sent: Vec<_> = (0..12).map(|n| (n, 1000 + n * 10, 10)).collect();
+    let source = source(&sent);
+    let mut turns = Turns::new(8);
+    turns.keep(&slot(3, 1030, 10));
+    turns.begin(3);
+    turns.make_room(11);
+    // Packet 4 is missing: it begins where the third ended, and not where the first of all did.
+    assert_eq!(take(&mut turns, &source, 1039..1040), (vec![], 0, 0));
+    assert_eq!(take(&mut turns, &source, 1040..1041), (vec![], 1, 0));
+}
+
+#[test]
+fn a_place_belongs_to_one_number() {
+    let mut turns = Turns::new(8);
+    turns.keep(&usual(3));
+    assert!(turns.has(3) && !turns.has(11) && turns.came(11).is_none());
+    turns.keep(&usual(11));
+    assert!(!turns.has(3) && turns.has(11));
+    turns.clear();
+    assert!(!turns.has(11));
+    // What was lost under another number was not lost.
+    let source = after(3);
+    turns.begin(0);
+    assert_eq!(take(&mut turns, &source, 0..48), (vec![], 1, 0));
+    assert!(!turns.keep(&usual(8)));
+}
+
+#[test]
+fn what_is_kept_of_a_packet_is_what_came() {
+    let capture = WallTime::from_unix_nanos(1_700_000_000_000_000_123);
+    let micros = Span::from_micros;
+    let instants = Instants { taken: micros(11), packed: micros(22), handed: micros(33) };
+    let arrival = LocalTime::from_nanos(987_654_321);
+    let came = Slot {
+        capture: Some(capture),
+        instants: Some(instants),
+        arrival,
+        read: arrival + micros(44),
+        ..slot(7, 70, 10)
+    };
+    let mut turns = Turns::new(8);
+    turns.keep(&came);
+    let kept = turns.came(7).unwrap();
+    assert_eq!((kept.sequence, kept.media, kept.frames), (7, media(70), Frames::new(10)));
+    assert_eq!((kept.capture, kept.instants), (came.capture, came.instants));
+    assert_eq!((kept.arrival, kept.read), (came.arrival, came.read));
+    assert!(kept.whole && !kept.repaired);
+    // What no field holds is the most that it holds.
+    let slow = Slot { read: arrival + Span::from_secs(9), ..came };
+    turns.keep(&slow);
+    let most = arrival + Span::from_nanos(u32::MAX.into());
+    assert_eq!(turns.came(7).unwrap().read, most);
+}
+
+#[test]
+fn the_passage_of_a_packet_tells_each_instant_on_this_hosts_clock() {
+    let (wall, ahead) = (WallTime::from_unix_nanos, Span::from_secs(50));
+    let mut placement = Placement::new(Rate::HZ_48000, Span::from_millis(5));
+    let micros = Span::from_micros;
+    let instants = Instants { taken: micros(10), packed: micros(20), handed: micros(30) };
+    let arrival = LocalTime::from_nanos(2_000_000);
+    let read = arrival + micros(5);
+    let capture = Some(wall(50_001_000_000));
+    let came = Slot { capture, instants: Some(instants), arrival, read, ..slot(1, 48, 48) };
+    let (now, dac) = (arrival + Span::from_millis(1), arrival + Span::from_millis(4));
+    let unmapped = came.passage(&placement, now, dac);
+    assert_eq!((unmapped.reference, unmapped.origin), (None, None));
+    placement.set_clock(ClockMapping::known(ahead, Span::ZERO));
+    let captured = LocalTime::from_nanos(1_000_000);
+    let passage = came.passage(&placement, now, dac);
+    let origin = passage.origin.unwrap();
+    let sender = origin.sender.unwrap();
+    assert_eq!((passage.reference, origin.capture), (Some(captured), captured));
+    assert_eq!(sender.taken, captured + micros(10));
+    assert_eq!((sender.packed, sender.handed), (captured + micros(20), captured + micros(30)));
+    assert_eq!((passage.arrival, passage.read), (arrival, read));
+    assert_eq!((passage.taken, passage.written, passage.dac), (now, now, dac));
+    assert_eq!((passage.media, passage.resample, passage.late), (media(48), Span::ZERO, false));
+    assert!(Slot { whole: false, ..came }.passage(&placement, now, dac).late);
+    // Without its own word, the placement's for its first frame.
+    let silent = Slot { capture: None, ..came };
+    placement.observe_capture(media(0), wall(50_000_000_000));
+    let presumed = silent.passage(&placement, now, dac);
+    assert_eq!(presumed.reference, Some(captured));
+    // Where nobody tells, what stands in is when it is presented, less the latency.
+    let mut arrivals = Placement::new(Rate::HZ_48000, Span::from_millis(5));
+    arrivals.observe_arrival(media(48), Frames::new(48), arrival);
+    let stands_in = silent.passage(&arrivals, now, dac);
+    let presented = arrivals.presentation(media(48)).unwrap();
+    assert_eq!(stands_in.reference, Some(presented - Span::from_millis(5)));
+    assert_eq!(stands_in.origin, None);
+}
