@@ -152,11 +152,12 @@ proptest! {
     fn a_code_brings_back_at_once_whatever_its_equations_tell(
         (symbols, window) in (1..4_usize, 2..24_usize),
         first in prop::sample::select(&[-40_i64, 0, 65_500][..]),
-        bytes in 1..70_usize,
+        kinds in kinds(),
         outages in prop::collection::vec((4..20_usize, 1..9_usize), 1..20),
         delayed in prop::collection::vec((any::<prop::sample::Index>(), 1..4_usize), 0..8),
     ) {
-        let sent = sent(Layout::code(symbols, window), first, &[(96, bytes, 150)]);
+        let kinds: Vec<_> = kinds.iter().map(|k| (k.payload_type, k.bytes, k.packets)).collect();
+        let sent = sent(Layout::code(symbols, window), first, &kinds);
         let mut came: Vec<_> = comes(&outages).take(sent.len()).collect();
         let mut order: Vec<_> = (0..sent.len()).collect();
         for (delayed, packets) in &delayed {
@@ -175,6 +176,8 @@ proptest! {
 /// What the symbols that came tell, by the definition of the code and schoolbook elimination.
 #[derive(Default)]
 struct Equations {
+    /// Payload type and length of the newest packet, and its number.
+    newest: Option<((u8, usize), i64)>,
     known: BTreeMap<i64, Vec<u8>>,
     /// Factors of payloads, and what they add up to.
     sums: Vec<(BTreeMap<i64, u8>, Vec<u8>)>,
@@ -183,9 +186,17 @@ struct Equations {
 impl Equations {
     /// What this packet brings back: all that no packet before it did.
     fn told_by(&mut self, packet: &Sent) -> BTreeMap<i64, Vec<u8>> {
-        if self.known.is_empty() && packet.parcel.is_empty() {
-            return BTreeMap::new();
+        let kind = (packet.payload_type, packet.payload.len());
+        match self.newest {
+            None if packet.parcel.is_empty() => return BTreeMap::new(),
+            Some((other, newest)) if other != kind && packet.sequence < newest => {
+                return BTreeMap::new();
+            }
+            Some((other, _)) if other != kind => *self = Self::default(),
+            _ => {}
         }
+        let newest = self.newest.map_or(packet.sequence, |(_, newest)| newest.max(packet.sequence));
+        self.newest = Some((kind, newest));
         self.known.insert(packet.sequence, packet.payload.clone());
         let [count, rest @ ..] = &packet.parcel[..] else { return self.solve() };
         let (headers, sums) = rest.split_at(usize::from(*count) * 3);
