@@ -87,7 +87,7 @@ struct Kind {
 }
 
 fn kinds() -> impl Strategy<Value = Vec<Kind>> {
-    let kind = (96..99_u8, 1..70_usize, 1..200_usize)
+    let kind = (96..99_u8, 1..70_usize, 1..400_usize)
         .prop_map(|(payload_type, bytes, packets)| Kind { payload_type, bytes, packets });
     prop::collection::vec(kind, 1..4)
 }
@@ -97,6 +97,11 @@ fn kinds() -> impl Strategy<Value = Vec<Kind>> {
 fn outages() -> impl Strategy<Value = Vec<(usize, usize)>> {
     let down = prop_oneof![6 => 1..3_usize, 3 => 3..20_usize, 1 => 100..300_usize];
     prop::collection::vec((0..30_usize, down), 1..30)
+}
+
+/// Mostly as long as a code may bridge; now and then longer than there are numbers.
+fn short_or_long() -> impl Strategy<Value = usize> {
+    prop_oneof![20 => 1..9_usize, 1 => 110..150_usize]
 }
 
 /// Whether each packet comes.
@@ -153,7 +158,7 @@ proptest! {
         (symbols, window) in (1..4_usize, 2..24_usize),
         first in prop::sample::select(&[-40_i64, 0, 65_500][..]),
         kinds in kinds(),
-        outages in prop::collection::vec((4..20_usize, 1..9_usize), 1..20),
+        outages in prop::collection::vec((2..20_usize, short_or_long()), 1..40),
         delayed in prop::collection::vec((any::<prop::sample::Index>(), 1..4_usize), 0..8),
     ) {
         let kinds: Vec<_> = kinds.iter().map(|k| (k.payload_type, k.bytes, k.packets)).collect();
