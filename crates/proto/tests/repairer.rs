@@ -381,3 +381,23 @@ fn what_is_older_than_any_window_is_neither_kept_nor_asked() {
     assert_eq!(reaches(&mut repairer, newest - 64), 0);
     assert_eq!(reaches(&mut repairer, newest - 63), 1);
 }
+
+#[test]
+fn more_equations_than_there_is_room_for_spoil_nothing() {
+    for (symbols, packets) in [(6, 8), (12, 16)] {
+        let sent = sent(Layout::code(symbols, 64), 0, &[(96, 8, 600)]);
+        // Of the first packets one in so many comes, and tells something of as many new unknowns less
+        // two: nothing is solved, and there are 96 equations before the first number comes again.
+        let comes = |at: usize| at >= 400 || at.is_multiple_of(packets);
+        let burst = 500..520;
+        let mut repairer = Repairer::new();
+        let mut rebuilt = BTreeMap::new();
+        for packet in (0..600).filter(|at| comes(*at) && !burst.contains(at)) {
+            rebuilt.extend(sent[packet].reach(&mut repairer).expect("whole"));
+        }
+        let whole =
+            |(sequence, payload): (&i64, &Vec<u8>)| *payload == sent[*sequence as usize].payload;
+        assert!(rebuilt.iter().all(whole));
+        assert!(burst.clone().all(|lost| rebuilt.contains_key(&(lost as i64))), "{symbols}");
+    }
+}
