@@ -330,14 +330,20 @@ fn a_packet_of_before_a_change_of_coding_is_passed_over() {
 }
 
 #[test]
-fn the_window_is_as_far_as_the_newest_parcel_reaches() {
+fn the_window_is_as_far_as_a_parcel_of_late_reaches() {
     let mut repairer = Repairer::new();
     let data = [1, 2, 3, 4];
     assert_eq!(repairer.window(), 0);
     let far = Sent::bare(20, 96, 4).carrying(&[([9, 1, 0], &data), ([4, 1, 0], &data)]);
     far.reach(&mut repairer).expect("whole");
     assert_eq!(repairer.window(), 9);
-    let near = Sent::bare(21, 96, 4).carrying(&[([2, 1, 0], &data), ([5, 2, 130], &data)]);
+    for sequence in 21..=84 {
+        let near =
+            Sent::bare(sequence, 96, 4).carrying(&[([2, 1, 0], &data), ([5, 2, 130], &data)]);
+        near.reach(&mut repairer).expect("whole");
+        assert_eq!(repairer.window(), 9, "{sequence}");
+    }
+    let near = Sent::bare(85, 96, 4).carrying(&[([5, 2, 130], &data), ([2, 1, 0], &data)]);
     near.reach(&mut repairer).expect("whole");
     assert_eq!(repairer.window(), 5);
     repairer.reset();
