@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use tautline_dsp::format::SampleFormat;
+use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::playout::{Placed, Playout};
 use tautline_proto::time::{Frames, MediaTime};
 use tautline_proto::units::{Channels, Rate};
@@ -98,8 +98,12 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Both channels of each sample, on the wire.
-fn payload(samples: &[i16]) -> Vec<u8> {
-    samples.iter().flat_map(|s| [*s, -*s]).flat_map(i16::to_be_bytes).collect()
+fn payload(coding: SampleFormat, samples: &[i16]) -> Vec<u8> {
+    let both: Vec<_> =
+        samples.iter().flat_map(|s| [*s, -*s]).map(|s| f32::from(s) / 32_768.0).collect();
+    let mut bytes = vec![0; both.len() * coding.bytes()];
+    encode(coding, &both, &mut bytes);
+    bytes
 }
 
 fn check_block(
@@ -140,7 +144,8 @@ fn play(start: i64, steps: &[Step]) -> Result<(), TestCaseError> {
             Step::Place(ahead, count) => {
                 let samples = model.samples(count);
                 let first = MediaTime::from_frames(at + ahead);
-                let placed = playout.place(first, SampleFormat::L16, &payload(&samples));
+                let coding = if count % 2 == 0 { SampleFormat::L16 } else { SampleFormat::L24 };
+                let placed = playout.place(first, coding, &payload(coding, &samples));
                 prop_assert_eq!(placed, model.place(at + ahead, &samples));
             }
             Step::Pull(count) => {
@@ -166,6 +171,11 @@ fn play(start: i64, steps: &[Step]) -> Result<(), TestCaseError> {
             (cursor..cursor + model.capacity).take_while(|f| model.frames.contains_key(f)).count()
         });
         prop_assert_eq!(playout.ready(), Frames::from_len(ready));
+        for ahead in (0..capacity + 100).step_by(33).chain([capacity - 1, capacity]) {
+            let held = |cursor| ahead < capacity && model.frames.contains_key(&(cursor + ahead));
+            let there = model.cursor.is_some_and(held);
+            prop_assert_eq!(playout.has(Frames::new(ahead)), there, "{} ahead", ahead);
+        }
     }
     Ok(())
 }
@@ -185,4 +195,24 @@ proptest! {
 fn a_block_longer_than_the_buffer_plays_what_there_is_and_then_silence() {
     let steps = [Step::Place(0, 300), Step::Move(0), Step::Pull(5000), Step::Pull(300)];
     play(100, &steps).unwrap();
+}
+
+#[test]
+fn what_is_missing_after_the_end_of_a_source_is_its_silence() {
+    for ends in [false, true] {
+        let mut playout = Playout::new(Rate::HZ_48000, Channels::STEREO, Frames::new(4800));
+        let sound: Vec<_> = (0..2400).map(|at| (at % 97 * 300) as i16).collect();
+        let begin = MediaTime::from_frames(0);
+        playout.move_to(begin);
+        playout.place(begin, SampleFormat::L16, &payload(SampleFormat::L16, &sound));
+        let mut out = vec![0.0; 2400 * 2];
+        assert_eq!(playout.pull(&mut out), Frames::ZERO);
+        if ends {
+            playout.end();
+        }
+        let mut tail = vec![0.0; 480 * 2];
+        assert_eq!(playout.pull(&mut tail), Frames::new(480));
+        let sounds = tail[FADE * 2..].iter().any(|sample| *sample != 0.0);
+        assert_eq!((sounds, playout.concealed() > 0), (!ends, !ends));
+    }
 }
