@@ -8,6 +8,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy, Regulator};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
+use tautline_proto::wire::rtp::PACK;
 
 use crate::failure::Failure;
 use crate::flags::{Latency, Send};
@@ -109,7 +110,7 @@ pub(crate) fn regulator(flags: &Send, to: &[Resolved], budget: Span) -> Regulato
     let most_bytes = whole.fold(ETHERNET, usize::min);
     // The engine keeps to what the destinations are worth, which may change.
     let most_asked = flags.redundancy_limit.unwrap_or(Limits::GROUP_SYMBOLS);
-    let bounds = Bounds { budget, stamps: !flags.no_stamps, most_bytes, most_asked };
+    let bounds = Bounds { wire: PACK, budget, stamps: !flags.no_stamps, most_bytes, most_asked };
     Regulator::new(flags.redundancy.amount, bounds)
 }
 

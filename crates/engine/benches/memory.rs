@@ -13,6 +13,7 @@ use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::PACK;
 
 const HOUR: usize = 3_600_000;
 const WARM_UP: usize = 60_000;
@@ -55,6 +56,7 @@ impl Run {
         let identity = Identity { ssrc: SSRC, sequence: 0, timestamp: 0 };
         Self {
             sender: Sender::new(SenderConfig {
+                wire: PACK,
                 format,
                 identity,
                 period: format.packet,

@@ -11,6 +11,7 @@ use tautline_io::udp::UdpOptions;
 use tautline_proto::asks::Limits;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
+use tautline_proto::packet::Pack;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::redundancy::Regulator;
 use tautline_proto::sender::Identity;
@@ -65,6 +66,8 @@ pub struct SendPlan {
     pub udp: UdpOptions,
     /// Who makes the system calls.
     pub link: LinkKind,
+    /// How its packets look.
+    pub wire: &'static dyn Pack,
     /// What the stream is.
     pub format: StreamFormat,
     /// The latency it promises.
@@ -124,7 +127,7 @@ impl StreamPlan {
 
     /// A receiver with room for what its latency may become, to which repairers are lent.
     pub(crate) fn receiver(&self) -> Receiver {
-        let config = self.receiver;
+        let config = self.receiver.clone();
         let room = match self.latency {
             LatencyRule::Chosen => return Receiver::without_repairer(config),
             LatencyRule::Sender => MOST_UNANNOUNCED,

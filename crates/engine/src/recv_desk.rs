@@ -156,6 +156,7 @@ pub(crate) fn connect(
         start: stream.receiver.link_offset,
         longest,
     });
+    let link_offset = stream.receiver.link_offset;
     let desk = Desk {
         address: stream.address,
         own: Own { gain: stream.gain, muted: false },
@@ -182,7 +183,7 @@ pub(crate) fn connect(
         played: false,
         number,
         pending: Pending::default(),
-        link_offset: stream.receiver.link_offset,
+        link_offset,
         longest,
         left: false,
         repairable: Repairable::default(),

@@ -210,7 +210,7 @@ impl Incoming {
         let receiver = &self.receiver;
         let rate = receiver.format().rate;
         let receiving = receiver.source().map(|source| Receiving {
-            ssrc: source.ssrc(),
+            ssrc: source.stream().ssrc(),
             expected: source.expected(),
             received: source.received(),
             highest_sequence: source.highest_carried(),

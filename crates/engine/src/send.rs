@@ -79,6 +79,7 @@ impl SendEngine {
             host: host_clock(),
         });
         let sender = Sender::new(SenderConfig {
+            wire: plan.wire,
             format: plan.format,
             identity: plan.identity,
             period: plan.device.period,

@@ -12,7 +12,7 @@ use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::units::Ppm;
-use tautline_proto::wire::rtp::Invalid;
+use tautline_proto::wire::Invalid;
 use tautline_proto::wrap;
 
 use crate::books::Books;

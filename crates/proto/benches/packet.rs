@@ -15,7 +15,7 @@ use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::{ExtensionIds, NtpTime};
+use tautline_proto::wire::rtp::{NtpTime, PACK, RtpUnpack};
 
 const FRAMES: i64 = 48;
 const SAMPLES: usize = 2 * FRAMES as usize;
@@ -45,6 +45,7 @@ fn block() -> Vec<f32> {
 
 fn sender(sample: SampleFormat, stamps: bool) -> Sender {
     Sender::new(SenderConfig {
+        wire: PACK,
         format: stream(sample),
         identity: Identity { ssrc: SSRC, sequence: 65_000, timestamp: u32::MAX - 5_000 },
         period: Frames::new(FRAMES),
@@ -97,7 +98,7 @@ fn receiver_of(sample: SampleFormat, mapped: bool, resampler: Quality) -> Receiv
     let mut receiver = Receiver::new(ReceiverConfig {
         format: stream(sample),
         payload_types: PayloadTypes::ByConvention,
-        extensions: ExtensionIds::DEFAULT,
+        wire: RtpUnpack::usual(),
         link_offset: LATENCY,
         resampler,
     });

@@ -24,6 +24,7 @@ pub mod device;
 pub mod endpoint;
 pub mod faults;
 pub mod ledger;
+pub mod packet;
 pub mod placement;
 pub mod playout;
 pub mod receiver;

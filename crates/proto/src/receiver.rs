@@ -15,6 +15,7 @@ mod turns;
 use crate::clock::{ClockId, ClockMapping, Reading, WallTime};
 use crate::endpoint::{Arrived, Author, Endpoint};
 use crate::ledger::Passage;
+use crate::packet::MediaPacket;
 use crate::placement::{Basis, Cards, Placement};
 use crate::playout::Placed;
 use crate::redundancy::Repairer;
@@ -24,8 +25,8 @@ use crate::source::{Admission, Source};
 use crate::stream::StreamFormat;
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::units::Rate;
+use crate::wire::Invalid;
 use crate::wire::rtcp::LossReport;
-use crate::wire::rtp::{Invalid, Packet};
 
 pub use config::{PayloadTypes, ReceiverConfig};
 use need::Measuring;
@@ -157,7 +158,7 @@ impl Receiver {
     pub fn losses(&self) -> Option<LossReport> {
         let Counters { repaired, lost, .. } = self.counters;
         self.source.as_ref().map(|s| LossReport {
-            ssrc: s.ssrc(),
+            ssrc: s.stream().ssrc(),
             tally: self.tally,
             repaired,
             lost,
@@ -264,7 +265,10 @@ impl Receiver {
         arrived: &Arrived,
         rebuilt: &mut dyn FnMut(Accepted<'_>),
     ) -> Received<'a> {
-        match Packet::parse_with(datagram, self.config.extensions)
+        match self
+            .config
+            .wire
+            .unpack(datagram)
             .and_then(|packet| self.measure(&packet).map(|measure| (packet, measure)))
         {
             Ok((packet, measure)) => self.admit(packet, measure, arrived, rebuilt),
@@ -281,15 +285,16 @@ impl Receiver {
     /// Checks the packet against the stream's format. Its payload type may give it another coding:
     /// another source's, which holds once that one is heard, and that of the source heard where
     /// each payload type says its own, so that a sender may change it (RFC 3550 §5.1).
-    fn measure(&self, packet: &Packet<'_>) -> Result<(Frames, StreamFormat), Invalid> {
+    fn measure(&self, packet: &MediaPacket<'_>) -> Result<(Frames, StreamFormat), Invalid> {
         let mut format = self.format;
-        let unsettled = self.source.as_ref().is_none_or(|s| s.ssrc() != packet.ssrc);
+        let unsettled = self.source.as_ref().is_none_or(|s| s.stream() != packet.head.stream);
         let changes = unsettled || self.config.payload_types == PayloadTypes::ByConvention;
-        if changes && packet.payload_type != format.payload_type {
-            let sample = self.config.payload_types.coding(packet.payload_type, &self.config.format);
+        let coding = packet.head.coding;
+        if changes && coding != format.payload_type {
+            let sample = self.config.payload_types.coding(coding, &self.config.format);
             if let Some(sample) = sample {
                 format.sample = sample;
-                format.payload_type = packet.payload_type;
+                format.payload_type = coding;
             }
         }
         let frames = packet.frames(&format, Frames::new(self.renderer.capacity().count() / 2))?;
@@ -298,21 +303,22 @@ impl Receiver {
 
     fn admit<'a>(
         &mut self,
-        packet: Packet<'a>,
+        packet: MediaPacket<'a>,
         (frames, format): (Frames, StreamFormat),
         &Arrived { from, at: arrival, read }: &Arrived,
         rebuilt: &mut dyn FnMut(Accepted<'_>),
     ) -> Received<'a> {
         let arrived = (from, arrival);
         if self.source.is_none() {
-            self.source = Some(Source::begin(&packet, frames, arrived));
+            self.source = Some(Source::begin(&packet.head, frames, arrived));
             self.format = format;
             self.apply_clock();
         }
         let Some(source) = &mut self.source else { return Received::Doubted };
         let mut newest = (source.received() > 0).then(|| source.highest());
         let end = source.end();
-        let (sequence, media) = match source.admit(&packet, frames, arrived, self.format.rate) {
+        let (sequence, media) = match source.admit(&packet.head, frames, arrived, self.format.rate)
+        {
             Admission::Regular { sequence, media } => (sequence, media),
             Admission::Renumbered { sequence, media } => {
                 // What packets carry of others goes by the numbers.
@@ -342,7 +348,7 @@ impl Receiver {
             }
             Admission::Foreign => {
                 self.counters.foreign += 1;
-                let poses = packet.ssrc == source.ssrc();
+                let poses = packet.head.stream == source.stream();
                 if poses || self.stranger.is_none_or(|before| !before.poses) {
                     self.stranger = Some(Stranger { from, poses });
                 }
@@ -364,8 +370,7 @@ impl Receiver {
         self.tally.came(newest.map(|newest| sequence - newest));
         let follows = newest.is_some_and(|newest| sequence == newest + 1);
         self.settle_tail(if follows { media - end } else { Frames::ZERO });
-        let capture =
-            packet.sender.map(|stamps| WallTime::from_unix_nanos(stamps.capture.to_unix_nanos()));
+        let capture = packet.head.capture;
         self.place_in_time(media, frames, arrival, capture);
         self.measure_length(frames);
         self.order(sequence);
@@ -381,7 +386,7 @@ impl Receiver {
             media,
             frames,
             capture,
-            instants: packet.sender.and_then(|stamps| stamps.instants),
+            instants: packet.head.instants,
             arrival,
             read,
             whole: placed == Placed::Whole,

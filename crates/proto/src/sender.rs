@@ -11,11 +11,11 @@ use tautline_dsp::format::{self, SampleFormat};
 
 use crate::clock::WallTime;
 use crate::ledger::Departure;
+use crate::packet::{Instants, Pack, PacketHead, StreamId};
 use crate::redundancy::{ETHERNET, Encoder, LONGEST, Layout, Repeats};
 use crate::stream::{MOST_DATAGRAM_BYTES, Outgoing, PTIME_RANGE, StreamFormat};
 use crate::time::{Frames, LocalTime, MediaTime, Span};
-use crate::wire::rtp::{self, Header, Instants, NtpTime, SenderStamps};
-use crate::wrap;
+use crate::wrap::Wrapped;
 
 /// The random identity of a stream (RFC 3550 §5.1, §8.1), drawn by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct Identity {
 /// How a sender works.
 #[derive(Debug, Clone, Copy)]
 pub struct SenderConfig {
+    /// How its packets look.
+    pub wire: &'static dyn Pack,
     /// What the stream is.
     pub format: StreamFormat,
     /// Who it is.
@@ -86,7 +88,7 @@ pub struct Sender {
     first: (LocalTime, LocalTime),
     /// Media time of the next frame to be pushed.
     media: MediaTime,
-    sequence: i64,
+    number: i64,
     marker: bool,
     state: SenderState,
 }
@@ -98,8 +100,7 @@ impl Sender {
     /// A sender whose first frame has media time zero, with room for packets of the longest time in
     /// the widest coding. Allocates; nothing later does.
     pub fn new(config: SenderConfig) -> Self {
-        let header_bytes =
-            if config.stamps { rtp::STAMPED_HEADER_BYTES } else { rtp::HEADER_BYTES };
+        let header_bytes = config.wire.head_bytes(config.stamps, 0);
         let longest = StreamFormat {
             packet: config.format.rate.frames_within(PTIME_RANGE.1),
             sample: SampleFormat::F32,
@@ -117,7 +118,7 @@ impl Sender {
             filled: Frames::ZERO,
             first: (LocalTime::ZERO, LocalTime::ZERO),
             media: MediaTime::ZERO,
-            sequence: i64::from(config.identity.sequence),
+            number: i64::from(config.identity.sequence),
             marker: true,
             state: SenderState::default(),
             config,
@@ -177,7 +178,8 @@ impl Sender {
 
     /// The RTP timestamp of `media`.
     pub const fn rtp_timestamp(&self, media: MediaTime) -> u32 {
-        self.config.identity.timestamp.wrapping_add(wrap::rtp_timestamp(media.as_frames()))
+        let begins = Wrapped { value: self.config.identity.timestamp, bits: 32 };
+        begins.plus(media.as_frames()).value
     }
 
     /// Frames that would complete the packet being filled; none if none is.
@@ -262,40 +264,37 @@ impl Sender {
         let media = self.media - self.filled;
         let payload_bytes = self.filled.as_len() * self.config.format.frame_bytes();
         let due = capture + self.config.format.packing_age(self.config.period);
-        let header = Header {
-            sequence: wrap::rtp_sequence(self.sequence),
-            timestamp: self.rtp_timestamp(media),
-            ssrc: self.config.identity.ssrc,
-            marker: self.marker,
-            payload_type,
-            stamps: self.config.stamps.then(|| SenderStamps {
-                capture: NtpTime::from_unix_nanos(
-                    WallTime::of_local(capture, self.config.wall_offset).as_unix_nanos(),
-                ),
-                instants: Some(Instants {
-                    taken: taken - capture,
-                    packed: now - capture,
-                    handed: Span::ZERO,
-                }),
+        let SenderConfig { wire, stamps, identity, wall_offset, .. } = self.config;
+        let head = PacketHead {
+            stream: StreamId::from(identity.ssrc),
+            number: Wrapped::of(self.number, wire.number_bits()),
+            media: Wrapped { value: self.rtp_timestamp(media), bits: 32 },
+            begins: self.marker,
+            coding: payload_type,
+            capture: stamps.then(|| WallTime::of_local(capture, wall_offset)),
+            instants: stamps.then(|| Instants {
+                taken: taken - capture,
+                packed: now - capture,
+                handed: Span::ZERO,
             }),
         };
         let payload = &self.buffer[HEADER_ROOM..HEADER_ROOM + payload_bytes];
         let most = self.encoder.layout().most_bytes().saturating_sub(payload_bytes);
-        let most = header.parcel_within(most);
-        let name = (self.sequence, payload_type);
+        let most = wire.carried_within(stamps, most);
+        let name = (self.number, payload_type);
         let parcel = self.encoder.write(name, payload, (&mut self.parcel, most));
-        let start = HEADER_ROOM - header.bytes_with(parcel);
-        header.write_with(&self.parcel[..parcel], &mut self.buffer[start..]);
+        let start = HEADER_ROOM - wire.head_bytes(stamps, parcel);
+        let packed = wire.pack(&head, &self.parcel[..parcel], &mut self.buffer[start..]);
         // What a program made in one block is there before its time: by less than a period.
         let ahead = rate.span_of(self.filled.max(self.config.period));
         debug_assert!(capture <= taken + ahead, "captured after it was taken");
-        self.sequence += 1;
+        self.number += 1;
         self.filled = Frames::ZERO;
         self.marker = false;
         self.state.packets += 1;
         self.state.octets += payload_bytes as u64;
         self.state.reference = Some((media, capture));
         let instants = Departure { media, capture, taken, packed: now, due, handed: now };
-        (start..HEADER_ROOM + payload_bytes, instants, header.handed_at_with(parcel))
+        (start..HEADER_ROOM + payload_bytes, instants, packed.handed_at)
     }
 }

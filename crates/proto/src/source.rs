@@ -2,10 +2,10 @@
 //! wrap-around, the places it sends from, and the doubt that a packet which does not fit must overcome.
 
 use crate::endpoint::{Author, Endpoint, Ways};
+use crate::packet::{PacketHead, StreamId};
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::units::Rate;
-use crate::wire::rtp::Packet;
-use crate::wrap::{SequenceUnwrapper, TimestampUnwrapper, rtp_timestamp};
+use crate::wrap::{Unwrapper, Wrapped};
 
 /// Whether a packet belongs to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,14 +44,14 @@ pub enum Admission {
 /// One synchronisation source.
 #[derive(Debug, Clone)]
 pub struct Source {
-    ssrc: u32,
+    stream: StreamId,
     ways: Ways,
     /// The places that another took over from without a goodbye.
     before: Option<Ways>,
-    sequence: SequenceUnwrapper,
+    number: Unwrapper,
     /// What numbers are ahead of those that packets carry, since these began anew.
     shift: i64,
-    timestamp: TimestampUnwrapper,
+    timeline: Unwrapper,
     first_sequence: i64,
     /// The earliest frame seen.
     begin: MediaTime,
@@ -64,7 +64,7 @@ pub struct Source {
     received: u64,
     heard: LocalTime,
     /// Sequence number and timestamp that would confirm the doubted packet.
-    doubt: Option<(u32, u16, u32)>,
+    doubt: Option<(StreamId, Wrapped, Wrapped)>,
     stamped: bool,
     /// Whether the last packet had the marker, and whether it alone did.
     marked: bool,
@@ -95,15 +95,15 @@ impl Source {
 
     /// Begins with its first packet.
     pub fn begin(
-        packet: &Packet<'_>,
+        packet: &PacketHead,
         frames: Frames,
         (from, arrival): (Endpoint, LocalTime),
     ) -> Self {
-        let sequence = SequenceUnwrapper::starting_at(u32::from(packet.sequence));
-        let timestamp = TimestampUnwrapper::starting_at(packet.timestamp);
-        let newest = (sequence.highest(), MediaTime::from_frames(timestamp.highest()), frames);
+        let number = Unwrapper::starting_at(packet.number);
+        let timeline = Unwrapper::starting_at(packet.media);
+        let newest = (number.highest(), MediaTime::from_frames(timeline.highest()), frames);
         Self {
-            ssrc: packet.ssrc,
+            stream: packet.stream,
             ways: Ways::only(from),
             before: None,
             first_sequence: newest.0,
@@ -111,14 +111,14 @@ impl Source {
             newest,
             reached: None,
             lengths: (frames, frames),
-            sequence,
+            number,
             shift: 0,
-            timestamp,
+            timeline,
             received: 0,
             heard: arrival,
             doubt: None,
-            stamped: packet.sender.is_some(),
-            marked: packet.marker,
+            stamped: packet.capture.is_some(),
+            marked: packet.begins,
             begins_anew: true,
             said_goodbye: false,
             transit: None,
@@ -127,8 +127,8 @@ impl Source {
     }
 
     /// Its identity.
-    pub const fn ssrc(&self) -> u32 {
-        self.ssrc
+    pub const fn stream(&self) -> StreamId {
+        self.stream
     }
 
     /// From where its packets come.
@@ -138,7 +138,7 @@ impl Source {
 
     /// Whether this is what its own host says of it.
     pub fn is_told_by(&self, author: Author) -> bool {
-        author.ssrc == self.ssrc && self.ways.are_of(author.host)
+        StreamId::from(author.ssrc) == self.stream && self.ways.are_of(author.host)
     }
 
     /// Whether its packets carry the capture time.
@@ -183,9 +183,15 @@ impl Source {
         self.newest.1 + Frames::new(packets * self.newest.2.count())
     }
 
+    /// The number, as packets carry it, of one that begins there, if all are as long as the newest.
+    fn number_at(&self, media: MediaTime) -> i64 {
+        let packets = (media - self.newest.1).count() / self.newest.2.count().max(1);
+        self.newest.0 - self.shift + packets
+    }
+
     /// A frame of this timestamp, nearest to the newest.
     pub fn media_near(&self, rtp_timestamp: u32) -> MediaTime {
-        MediaTime::from_frames(self.timestamp.peek(rtp_timestamp))
+        MediaTime::from_frames(self.timeline.peek(rtp_timestamp))
     }
 
     /// Packets expected so far (RFC 3550 A.3).
@@ -216,12 +222,12 @@ impl Source {
     /// Judges a packet. Restarts itself where the packet says so.
     pub fn admit(
         &mut self,
-        packet: &Packet<'_>,
+        packet: &PacketHead,
         frames: Frames,
         (from, arrival): (Endpoint, LocalTime),
         rate: Rate,
     ) -> Admission {
-        if packet.ssrc != self.ssrc {
+        if packet.stream != self.stream {
             return if self.is_silent(arrival) {
                 self.restart(packet, frames, (from, arrival), 0)
             } else {
@@ -247,7 +253,7 @@ impl Source {
     /// came from `from` is a packet of this source; `None` if a stranger sent it.
     fn ways_from(
         &self,
-        packet: &Packet<'_>,
+        packet: &PacketHead,
         (from, arrival): (Endpoint, LocalTime),
         rate: Rate,
     ) -> Option<(Ways, Option<Ways>)> {
@@ -270,7 +276,7 @@ impl Source {
     }
 
     /// Whether the packet's timestamp is where its number puts it.
-    fn is_in_step(&self, packet: &Packet<'_>, rate: Rate) -> bool {
+    fn is_in_step(&self, packet: &PacketHead, rate: Rate) -> bool {
         let (sequence, media) = self.read(packet);
         let near = (sequence - self.newest.0).abs() <= Self::MAX_DROPOUT;
         let astray = media - self.media_of(sequence);
@@ -278,15 +284,20 @@ impl Source {
     }
 
     /// The number and the time of its packet, without end.
-    fn read(&self, packet: &Packet<'_>) -> (i64, MediaTime) {
-        let sequence = self.sequence.peek(u32::from(packet.sequence)) + self.shift;
-        (sequence, MediaTime::from_frames(self.timestamp.peek(packet.timestamp)))
+    fn read(&self, packet: &PacketHead) -> (i64, MediaTime) {
+        let media = MediaTime::from_frames(self.timeline.peek(packet.media.value));
+        let near = match packet.number.bits {
+            16.. => self.number,
+            // So few come round within a short outage: the time tells which of them it is.
+            _ => self.number.going_on_from(self.number_at(media)),
+        };
+        (near.peek(packet.number.value) + self.shift, media)
     }
 
     /// Judges a packet of its own.
     fn admit_own(
         &mut self,
-        packet: &Packet<'_>,
+        packet: &PacketHead,
         frames: Frames,
         (from, arrival): (Endpoint, LocalTime),
         rate: Rate,
@@ -313,7 +324,8 @@ impl Source {
             let missed = missed.saturating_sub(self.repeats());
             let reached = passed.then(|| self.reached.unwrap_or(self.end()).max(self.end()));
             let restarted = self.restart(packet, frames, (from, arrival), missed);
-            self.reached = reached.map(|frame| self.media_near(rtp_timestamp(frame.as_frames())));
+            self.reached =
+                reached.map(|frame| self.media_near(Wrapped::of(frame.as_frames(), 32).value));
             return restarted;
         }
         self.doubt = None;
@@ -334,15 +346,15 @@ impl Source {
     /// right to the frame is no chance.
     fn renumber(
         &mut self,
-        packet: &Packet<'_>,
+        packet: &PacketHead,
         (media, frames): (MediaTime, Frames),
         between: i64,
         arrival: LocalTime,
         rate: Rate,
     ) -> Admission {
         let sequence = self.newest.0 + 1 + between;
-        self.sequence = SequenceUnwrapper::starting_at(u32::from(packet.sequence));
-        self.shift = sequence - self.sequence.highest();
+        self.number = Unwrapper::starting_at(packet.number);
+        self.shift = sequence - self.number.highest();
         self.doubt = None;
         self.accept(packet, (sequence, media, frames), arrival, rate);
         Admission::Renumbered { sequence, media }
@@ -354,7 +366,7 @@ impl Source {
     /// were numbered, and the time that passed must bear it out.
     fn missed(
         &self,
-        packet: &Packet<'_>,
+        packet: &PacketHead,
         (media, frames): (MediaTime, Frames),
         arrival: LocalTime,
         rate: Rate,
@@ -364,8 +376,8 @@ impl Source {
             return 0;
         }
         let most = between.count() / length;
-        let last = SequenceUnwrapper::going_on_from(self.newest.0 - self.shift + most);
-        let missed = last.peek(u32::from(packet.sequence)) - 1 + self.shift - self.newest.0;
+        let last = self.number.going_on_from(self.newest.0 - self.shift + most);
+        let missed = last.peek(packet.number.value) - 1 + self.shift - self.newest.0;
         let skipped = between - Frames::new(missed * length);
         let (told, passed) = (rate.span_of(between), arrival - self.heard);
         let borne_out = (told - passed).abs() <= Self::UNSURE + passed.abs().divided(1000)
@@ -377,7 +389,7 @@ impl Source {
     /// Whether a packet was sent before the newest, if its number and its timestamp both say so: as
     /// many packets lie between as are as long as those seen. Where the sender's card dropped some
     /// frames, they are fewer. Where that leaves too many numbers open, they say nothing.
-    fn passed(&self, packet: &Packet<'_>, media: MediaTime) -> bool {
+    fn passed(&self, packet: &PacketHead, media: MediaTime) -> bool {
         let (back, (shortest, longest)) = ((self.newest.1 - media).count(), self.lengths);
         if back <= 0 || shortest <= Frames::ZERO {
             return false;
@@ -385,8 +397,8 @@ impl Source {
         let (most, least) = (back / shortest.count() + 1, back / longest.count());
         let least = least - (least / 16).min(Self::MAX_MISORDER);
         let newest = self.newest.0 - self.shift;
-        let middle = SequenceUnwrapper::going_on_from(newest - (most + least) / 2);
-        let packets = newest - middle.peek(u32::from(packet.sequence));
+        let middle = self.number.going_on_from(newest - (most + least) / 2);
+        let packets = newest - middle.peek(packet.number.value);
         most - least <= 2 * Self::MAX_MISORDER && (least..=most).contains(&packets)
     }
 
@@ -412,16 +424,17 @@ impl Source {
 
     fn accept(
         &mut self,
-        packet: &Packet<'_>,
+        packet: &PacketHead,
         (sequence, media, frames): (i64, MediaTime, Frames),
         arrival: LocalTime,
         rate: Rate,
     ) {
-        self.sequence.extend(u32::from(packet.sequence));
-        self.timestamp.extend(packet.timestamp);
-        self.stamped |= packet.sender.is_some();
-        self.begins_anew = packet.marker && !self.marked;
-        self.marked = packet.marker;
+        let carried = sequence - self.shift;
+        self.number = self.number.going_on_from(self.number.highest().max(carried));
+        self.timeline.extend(packet.media.value);
+        self.stamped |= packet.capture.is_some();
+        self.begins_anew = packet.begins && !self.marked;
+        self.marked = packet.begins;
         self.received += 1;
         self.begin = self.begin.min(media);
         self.lengths = (self.lengths.0.min(frames), self.lengths.1.max(frames));
@@ -439,16 +452,16 @@ impl Source {
     }
 
     /// A packet that begins a run of sound needs no second to confirm it.
-    fn confirmed(&mut self, packet: &Packet<'_>, frames: Frames) -> bool {
-        let this = (packet.ssrc, packet.sequence, packet.timestamp);
-        let next = packet.timestamp.wrapping_add(frames.count() as u32);
-        let follower = (packet.ssrc, packet.sequence.wrapping_add(1), next);
-        self.doubt.replace(follower) == Some(this) || (packet.marker && !self.marked)
+    fn confirmed(&mut self, packet: &PacketHead, frames: Frames) -> bool {
+        let this = (packet.stream, packet.number, packet.media);
+        let next = packet.media.plus(frames.count());
+        let follower = (packet.stream, packet.number.plus(1), next);
+        self.doubt.replace(follower) == Some(this) || (packet.begins && !self.marked)
     }
 
     fn restart(
         &mut self,
-        packet: &Packet<'_>,
+        packet: &PacketHead,
         frames: Frames,
         arrived: (Endpoint, LocalTime),
         missed: u64,

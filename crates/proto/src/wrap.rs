@@ -1,38 +1,61 @@
-//! The one home of wrap-around: 16-bit sequence numbers and 32-bit RTP timestamps are extended to
-//! 64-bit counts here and cut back here; nothing else in the project compares wrapped numbers.
+//! The one home of wrap-around: what counts packets and frames on a wire, in 8, 16 or 32 bits, is
+//! extended to 64-bit counts here and cut back here; nothing else in the project compares wrapped
+//! numbers.
 
-/// Extends a counter of `BITS` bits, seen in nearly the right order, to 64 bits.
+/// A count as it stands on a wire: its lowest bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wrapped {
+    /// The bits.
+    pub value: u32,
+    /// How many there are, 32 at most.
+    pub bits: u32,
+}
+
+impl Wrapped {
+    /// A count of 64 bits, cut to so many.
+    pub const fn of(extended: i64, bits: u32) -> Self {
+        Self { value: (extended & ((1 << bits) - 1)) as u32, bits }
+    }
+
+    /// The same so many later.
+    #[must_use]
+    pub const fn plus(self, more: i64) -> Self {
+        Self::of(self.value as i64 + more, self.bits)
+    }
+
+    /// How many values there are.
+    const fn range(self) -> i64 {
+        1 << self.bits
+    }
+}
+
+/// Extends a counter of so many bits, seen in nearly the right order, to 64 bits.
 ///
 /// A value is taken to be the one nearest to the highest value accepted so far, so it may run
 /// behind or ahead by up to half the counter's range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unwrapper<const BITS: u32> {
+pub struct Unwrapper {
     highest: i64,
+    bits: u32,
 }
 
-/// Extends RTP sequence numbers (RFC 3550 §5.1).
-pub type SequenceUnwrapper = Unwrapper<16>;
-/// Extends RTP timestamps (RFC 3550 §5.1).
-pub type TimestampUnwrapper = Unwrapper<32>;
-
-impl<const BITS: u32> Unwrapper<BITS> {
-    const RANGE: i64 = 1 << BITS;
-
+impl Unwrapper {
     /// Starts at `first`, which is taken as it is.
-    pub const fn starting_at(first: u32) -> Self {
-        Self { highest: first as i64 & (Self::RANGE - 1) }
+    pub const fn starting_at(first: Wrapped) -> Self {
+        Self { highest: first.value as i64 & (first.range() - 1), bits: first.bits }
     }
 
-    /// Goes on from `highest`, which is extended already.
-    pub const fn going_on_from(highest: i64) -> Self {
-        Self { highest }
+    /// The same counter as if `highest`, which is extended already, had been the highest.
+    #[must_use]
+    pub const fn going_on_from(self, highest: i64) -> Self {
+        Self { highest, bits: self.bits }
     }
 
     /// The extended value nearest to the highest seen. Changes nothing.
     pub const fn peek(&self, wrapped: u32) -> i64 {
-        let difference = (wrapped as i64 - self.highest) & (Self::RANGE - 1);
-        let signed =
-            if difference >= Self::RANGE / 2 { difference - Self::RANGE } else { difference };
+        let range = 1 << self.bits;
+        let difference = (wrapped as i64 - self.highest) & (range - 1);
+        let signed = if difference >= range / 2 { difference - range } else { difference };
         self.highest + signed
     }
 
@@ -54,9 +77,4 @@ impl<const BITS: u32> Unwrapper<BITS> {
 /// The RTP timestamp of a 64-bit frame count: its low 32 bits.
 pub const fn rtp_timestamp(extended: i64) -> u32 {
     extended as u32
-}
-
-/// The RTP sequence number of a 64-bit packet count: its low 16 bits.
-pub const fn rtp_sequence(extended: i64) -> u16 {
-    extended as u16
 }

@@ -9,7 +9,7 @@ use tautline_proto::sender::*;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::{ExtensionIds, Packet};
+use tautline_proto::wire::rtp::{ExtensionIds, PACK, Packet, RtpUnpack};
 
 const PACKET: i64 = 48;
 
@@ -25,6 +25,7 @@ fn format(sample: SampleFormat) -> StreamFormat {
 
 fn sender(format: StreamFormat, redundancy: Layout) -> Sender {
     Sender::new(SenderConfig {
+        wire: PACK,
         format,
         identity: Identity { ssrc: 1, sequence: 65_530, timestamp: u32::MAX - 500 },
         period: Frames::new(PACKET),
@@ -60,7 +61,7 @@ fn play(layout: Layout, count: i64, loses: impl Fn(i64) -> bool) -> (u64, Counte
     let mut receiver = Receiver::new(ReceiverConfig {
         format,
         payload_types: PayloadTypes::Exactly,
-        extensions: ExtensionIds::DEFAULT,
+        wire: RtpUnpack::usual(),
         link_offset: Span::from_millis(20),
         resampler: Quality::Balanced,
     });
@@ -161,7 +162,7 @@ fn a_change_of_coding_begins_anew_and_repairs_on_both_sides_of_it() {
     let mut receiver = Receiver::new(ReceiverConfig {
         format,
         payload_types: PayloadTypes::ByConvention,
-        extensions: ExtensionIds::DEFAULT,
+        wire: RtpUnpack::usual(),
         link_offset: Span::from_millis(20),
         resampler: Quality::Balanced,
     });
@@ -188,7 +189,7 @@ fn a_packet_that_comes_after_it_was_rebuilt_is_reordered_and_not_a_duplicate() {
     let mut receiver = Receiver::new(ReceiverConfig {
         format,
         payload_types: PayloadTypes::Exactly,
-        extensions: ExtensionIds::DEFAULT,
+        wire: RtpUnpack::usual(),
         link_offset: Span::from_millis(20),
         resampler: Quality::Balanced,
     });
@@ -231,7 +232,7 @@ fn damage_is_passed_over_and_counted_and_the_sound_is_played() {
     let mut receiver = Receiver::new(ReceiverConfig {
         format,
         payload_types: PayloadTypes::Exactly,
-        extensions: ExtensionIds::DEFAULT,
+        wire: RtpUnpack::usual(),
         link_offset: Span::from_millis(20),
         resampler: Quality::Balanced,
     });
@@ -269,7 +270,7 @@ fn who_borrows_a_repairer_repairs_from_the_first_packet_and_keeps_it_only_if_pac
         (Layout::copies(1, 1), true, 1),
         (Layout::copies(1, 1), false, 0),
     ] {
-        let mut receiver = Receiver::without_repairer(config);
+        let mut receiver = Receiver::without_repairer(config.clone());
         let mut sender = sender(format, layout);
         for number in 0..10 {
             let sent = send(&mut sender, number);

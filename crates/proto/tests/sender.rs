@@ -5,12 +5,13 @@ use proptest::prelude::*;
 use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::clock::WallTime;
 use tautline_proto::ledger::Departure;
+use tautline_proto::packet::Instants;
 use tautline_proto::redundancy::{ETHERNET, Layout};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig, SenderState};
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing, StreamFormat};
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::{Instants, NtpTime, Packet};
+use tautline_proto::wire::rtp::{NtpTime, PACK, Packet};
 
 const IDENTITY: Identity = Identity { ssrc: 77, sequence: 65_530, timestamp: u32::MAX - 90 };
 const WALL: Span = Span::from_secs(1_700_000_000);
@@ -118,6 +119,7 @@ fn format(packet: i64, sample: SampleFormat) -> StreamFormat {
 
 fn config(format: StreamFormat, redundancy: Layout) -> SenderConfig {
     SenderConfig {
+        wire: PACK,
         format,
         identity: IDENTITY,
         period: PERIOD,

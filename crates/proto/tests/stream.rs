@@ -6,6 +6,7 @@ use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::PACK;
 
 fn format(rate: Rate, packet: i64) -> StreamFormat {
     StreamFormat {
@@ -20,6 +21,7 @@ fn format(rate: Rate, packet: i64) -> StreamFormat {
 /// The greatest age seen over every phase of packet and period, by playing them out.
 fn oldest(format: StreamFormat, period: i64) -> Span {
     let mut sender = Sender::new(SenderConfig {
+        wire: PACK,
         format,
         identity: Identity { ssrc: 1, sequence: 0, timestamp: 0 },
         period: Frames::new(period),

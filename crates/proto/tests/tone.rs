@@ -13,7 +13,7 @@ use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
-use tautline_proto::wire::rtp::ExtensionIds;
+use tautline_proto::wire::rtp::{PACK, RtpUnpack};
 
 const RATE: Rate = Rate::HZ_48000;
 const PERIOD: Frames = Frames::new(48);
@@ -39,6 +39,7 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
         payload_type: StreamFormat::default_payload_type(SampleFormat::F32),
     };
     let mut sender = Sender::new(SenderConfig {
+        wire: PACK,
         format,
         identity: IDENTITY,
         period: PERIOD,
@@ -49,7 +50,7 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
     let mut receiver = Receiver::new(ReceiverConfig {
         format,
         payload_types: PayloadTypes::Exactly,
-        extensions: ExtensionIds::DEFAULT,
+        wire: RtpUnpack::usual(),
         link_offset: LATENCY,
         resampler: quality,
     });

@@ -4,6 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::packet::{Instants, Unpack};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -71,7 +72,8 @@ fn rtp_allocates_nothing() {
     let count = allocations(|| {
         header.write(&mut datagram);
         let packet = Packet::parse(&datagram).unwrap();
-        assert_eq!(packet.frames(&format, Frames::new(1)), Ok(Frames::new(1)));
+        let unpacked = RtpUnpack::default().unpack(&datagram).unwrap();
+        assert_eq!(unpacked.frames(&format, Frames::new(1)), Ok(Frames::new(1)));
         assert_eq!(packet.sender, Some(stamps));
         for len in 0..datagram.len() {
             let _whatever = Packet::parse(&datagram[..len]);

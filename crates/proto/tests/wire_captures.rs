@@ -2,11 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "what the tests share may fail them, too")]
 
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::packet::Unpack;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtcp::{Compound, Item};
-use tautline_proto::wire::rtp::Packet;
+use tautline_proto::wire::rtp::{Packet, RtpUnpack};
 use tautline_proto::wire::sdp::Description;
 
 const GSTREAMER_L24: &[u8] = include_bytes!("data/gstreamer-l24.pcap");
@@ -48,7 +49,8 @@ fn sound(pcap: &[u8], udp_port: u16, format: &StreamFormat) -> (usize, Vec<u8>) 
     let mut expected: Option<(u16, u32)> = None;
     for (_, datagram) in datagrams(pcap).into_iter().filter(|(port, _)| *port == udp_port) {
         let packet = Packet::parse(datagram).unwrap();
-        let frames = packet.frames(format, format.packet).unwrap();
+        let unpacked = RtpUnpack::default().unpack(datagram).unwrap();
+        let frames = unpacked.frames(format, format.packet).unwrap();
         let (sequence, timestamp) = expected.unwrap_or((packet.sequence, packet.timestamp));
         assert_eq!((packet.sequence, packet.timestamp), (sequence, timestamp), "packet {count}");
         assert_eq!(packet.sender, None);

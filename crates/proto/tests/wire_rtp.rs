@@ -2,9 +2,11 @@
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::packet::{Instants, Unpack};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::Invalid;
 use tautline_proto::wire::ntp::{CompactNtp, CompactSpan};
 use tautline_proto::wire::rtp::*;
 
@@ -89,7 +91,8 @@ fn every_field_is_found_behind_sources_extension_and_padding() {
     assert_eq!(packet.payload_type, 97);
     assert_eq!(packet.payload, [0x7F, 0xFF, 0x80, 0x00]);
     assert_eq!(packet.sender, None);
-    assert_eq!(packet.frames(&l16_stereo(), Frames::new(1)), Ok(Frames::new(1)));
+    let unpacked = RtpUnpack::default().unpack(&EVERYTHING).unwrap();
+    assert_eq!(unpacked.frames(&l16_stereo(), Frames::new(1)), Ok(Frames::new(1)));
 }
 
 #[test]
@@ -132,7 +135,7 @@ fn what_does_not_fit_the_stream_is_refused_with_figures() {
     let frames = |payload: &[u8], longest| {
         let mut bytes = with_payload(payload);
         bytes[0] = 0x80;
-        Packet::parse(&bytes).unwrap().frames(&l16_stereo(), Frames::new(longest))
+        RtpUnpack::default().unpack(&bytes).unwrap().frames(&l16_stereo(), Frames::new(longest))
     };
     assert_eq!(frames(&[0; 8], 2), Ok(Frames::new(2)));
     assert_eq!(frames(&[], 2), Err(Invalid::Empty));
@@ -141,7 +144,7 @@ fn what_does_not_fit_the_stream_is_refused_with_figures() {
     let oversized = Invalid::Oversized { frames: Frames::new(3), longest: Frames::new(2) };
     assert_eq!(frames(&[0; 12], 2), Err(oversized));
     let other = StreamFormat { payload_type: 96, ..l16_stereo() };
-    let packet = Packet::parse(&EVERYTHING).unwrap();
+    let packet = RtpUnpack::default().unpack(&EVERYTHING).unwrap();
     assert_eq!(packet.frames(&other, Frames::new(9)), Err(Invalid::PayloadType { got: 97 }));
 }
 

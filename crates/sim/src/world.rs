@@ -21,6 +21,7 @@ use tautline_proto::sender::{BlockTimes, Identity, Sender};
 use tautline_proto::session::{Event as Told, Receiving, Sending, Session, SessionConfig};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
+use tautline_proto::wire::rtp::PACK;
 
 use crate::arrivals::Desk;
 use crate::card::Card;
@@ -109,6 +110,7 @@ impl World {
         };
         let mtu = scenario.receivers.iter().map(paths).min().unwrap_or(1500);
         let bounds = Bounds {
+            wire: PACK,
             budget: scenario.budget,
             stamps: scenario.stamps,
             most_bytes: mtu.saturating_sub(28),
@@ -392,7 +394,7 @@ impl World {
         let listener = &mut self.listeners[number];
         let local = listener.host.local(self.now);
         let receiver = &mut listener.receiver;
-        let heard = receiver.source().map(|source| (source.ssrc(), *source.ways()));
+        let heard = receiver.source().map(|source| (source.stream().ssrc(), *source.ways()));
         listener.host.session.set_heard(heard);
         // What the paths carry, the other end wrote.
         let _whole =
@@ -408,7 +410,7 @@ impl World {
             });
         if let Some(source) = listener.receiver.source() {
             listener.host.session.set_receiving(Receiving {
-                ssrc: source.ssrc(),
+                ssrc: source.stream().ssrc(),
                 expected: source.expected(),
                 received: source.received(),
                 highest_sequence: source.highest_carried(),

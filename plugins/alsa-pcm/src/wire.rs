@@ -28,7 +28,7 @@ use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtcp::Announcement;
-use tautline_proto::wire::rtp::ExtensionIds;
+use tautline_proto::wire::rtp::{PACK, RtpUnpack};
 
 use crate::complaint::Complaint;
 use crate::keys::{Latency, PERIODS, Wish};
@@ -263,6 +263,7 @@ pub(crate) fn send_plan(reached: &Reached, device: &Settings) -> Result<SendPlan
     udp.batch = 2 * (device.period.as_len() / format.packet.as_len().max(1) + 2).max(4);
     udp.transmit_stamp_every = (packets / 20).max(1);
     Ok(SendPlan {
+        wire: PACK,
         address: wish.address.to_string(),
         reports_to: vec![resolved.rtcp],
         udp,
@@ -349,7 +350,7 @@ pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan
             Some(_) => PayloadTypes::Exactly,
             None => PayloadTypes::ByConvention,
         },
-        extensions: described.map_or(ExtensionIds::DEFAULT, |described| described.extensions),
+        wire: described.map_or_else(RtpUnpack::usual, |d| RtpUnpack::with(d.extensions)),
         link_offset,
         resampler: Quality::default(),
     };

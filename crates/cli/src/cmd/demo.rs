@@ -26,6 +26,7 @@ use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::PACK;
 
 use super::compare::{Verdict, compare};
 use super::stop_on_signals;
@@ -240,6 +241,7 @@ fn send(
     let mut udp = UdpOptions::sender(receivers.iter().map(|receiver| receiver.rtp).collect());
     udp.transmit_stamp_every = 50;
     let plan = SendPlan {
+        wire: PACK,
         address: receivers.iter().map(|r| format!("rtp://{}", r.rtp)).collect::<Vec<_>>().join(" "),
         reports_to: receivers.iter().map(|receiver| receiver.rtcp).collect(),
         udp,

@@ -16,6 +16,7 @@ use tautline_proto::redundancy::ETHERNET;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
+use tautline_proto::wire::rtp::PACK;
 
 use super::send_changes::{SendLines, refuse_loss};
 use super::{device_settings, run_options, settled, stop_on_signals, tell_stream};
@@ -50,6 +51,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     let options = run_options(&flags.timing, &flags.running);
     let opened = open_source(flags, device)?;
     let plan = SendPlan {
+        wire: PACK,
         address: flags.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
         reports_to: to.iter().map(|to| to.rtcp).collect(),
         udp,

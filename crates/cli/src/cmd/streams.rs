@@ -13,7 +13,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
-use tautline_proto::wire::rtp::ExtensionIds;
+use tautline_proto::wire::rtp::RtpUnpack;
 
 use crate::failure::Failure;
 use crate::flags::{Latency, LinkFlag, Recv};
@@ -60,7 +60,7 @@ pub(super) fn stream(
     let receiver = ReceiverConfig {
         format,
         payload_types,
-        extensions: described.map_or(ExtensionIds::DEFAULT, |d| d.extensions),
+        wire: described.map_or_else(RtpUnpack::usual, |d| RtpUnpack::with(d.extensions)),
         link_offset,
         resampler: flags.resampler,
     };

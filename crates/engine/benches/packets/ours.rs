@@ -25,7 +25,7 @@ use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
+use tautline_proto::wire::rtp::{PACK, STAMPED_HEADER_BYTES};
 
 use crate::lender::{Loan, lender};
 use crate::{Cost, FRAMES, SAMPLES, processor};
@@ -212,6 +212,7 @@ fn receive(streams: Vec<StreamPlan>, stop: Stop) -> (Loan, JoinHandle<Report>) {
 fn send(to: SocketAddr, stop: Stop) -> (Loan, JoinHandle<Report>) {
     let control = SocketAddr::new(to.ip(), to.port() + 1);
     let plan = SendPlan {
+        wire: PACK,
         address: to.to_string(),
         reports_to: vec![control],
         udp: sending(to),

@@ -13,7 +13,7 @@ use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::units::Rate;
-use tautline_proto::wire::rtp::{HEADER_BYTES, Header};
+use tautline_proto::wire::rtp::{HEADER_BYTES, Header, PACK};
 
 const PACKET: usize = 48;
 const TICK: Span = Span::from_millis(1);
@@ -258,6 +258,7 @@ fn a_stream_whose_packets_carry_others_keeps_a_repairer_and_the_others_leave_the
     // At the latency of the others a packet is due with the block that it comes with.
     world.mixer.inputs[3].receiver.set_link_offset(LATENCY.times(2));
     let mut sender = Sender::new(SenderConfig {
+        wire: PACK,
         format: format(),
         identity: Identity { ssrc: 9, sequence: 0, timestamp: 0 },
         period: format().packet,

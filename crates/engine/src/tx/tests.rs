@@ -8,7 +8,7 @@ use tautline_proto::device::{Direction, Side};
 use tautline_proto::sender::{Identity, SenderConfig};
 use tautline_proto::stream::{Outgoing, StreamFormat};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::Packet;
+use tautline_proto::wire::rtp::{PACK, Packet};
 
 use super::*;
 
@@ -66,6 +66,7 @@ impl World {
     fn new(map: ChannelMap) -> Self {
         let sample = SampleFormat::F32;
         let sender = Sender::new(SenderConfig {
+            wire: PACK,
             format: StreamFormat {
                 rate: Rate::HZ_48000,
                 channels: Channels::new(map.outputs() as u32).unwrap(),

@@ -32,6 +32,7 @@ use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::PACK;
 
 /// Devices run at once, whatever else a busy machine has to do.
 const REALTIME: Scheduler = Scheduler::Fifo(60);
@@ -138,6 +139,7 @@ impl Road {
         // For changes: the longest packets, many of the shortest, and more destinations.
         (udp.datagram_bytes, udp.batch, udp.most_destinations) = (8_000, 64, 4);
         SendPlan {
+            wire: PACK,
             address: to.to_string(),
             reports_to: vec![report_to],
             udp,

@@ -1,12 +1,15 @@
 //! How a receiver works.
 
+use std::sync::Arc;
+
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::Quality;
 
+use crate::packet::Unpack;
 use crate::stream::StreamFormat;
 use crate::time::Span;
 use crate::units::{Channels, Rate};
-use crate::wire::rtp::ExtensionIds;
+use crate::wire::rtp::RtpUnpack;
 
 /// Which payload types belong to the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,14 +25,14 @@ pub enum PayloadTypes {
 }
 
 /// How a receiver works.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ReceiverConfig {
     /// What the stream is. The packet length is a hint: packets of any length are taken.
     pub format: StreamFormat,
     /// Which payload types are taken.
     pub payload_types: PayloadTypes,
-    /// Where the sender's instants are in the header.
-    pub extensions: ExtensionIds,
+    /// How its packets look.
+    pub wire: Arc<dyn Unpack>,
     /// Capture to presentation.
     pub link_offset: Span,
     /// How frames are resampled where the card's clock is not the sender's.
@@ -37,13 +40,13 @@ pub struct ReceiverConfig {
 }
 
 impl ReceiverConfig {
-    /// Of a stream of which nothing else is said: payload types by convention, the extensions that
-    /// senders use who say nothing, the usual resampler.
+    /// Of a stream of which nothing else is said: RTP with payload types by convention and the
+    /// extensions that senders use who say nothing, the usual resampler.
     pub fn new(format: StreamFormat, link_offset: Span) -> Self {
         Self {
             format,
             payload_types: PayloadTypes::ByConvention,
-            extensions: ExtensionIds::DEFAULT,
+            wire: RtpUnpack::usual(),
             link_offset,
             resampler: Quality::default(),
         }

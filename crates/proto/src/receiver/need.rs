@@ -80,7 +80,7 @@ impl Receiver {
 
     fn ask(&mut self, observe: impl FnOnce(&mut Unannounced, Span) -> Option<Need>) {
         let (Some(measuring), Some(source)) = (&mut self.measuring, &self.source) else { return };
-        if measuring.announced == Some(source.ssrc()) {
+        if measuring.announced == Some(source.stream().ssrc()) {
             return;
         }
         let told = measuring.need.map_or(Span::ZERO, |need| need.latency);

@@ -6,7 +6,7 @@ use crate::clock::ClockId;
 use crate::endpoint::Endpoint;
 use crate::ledger::Passage;
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime};
-use crate::wire::rtp::Invalid;
+use crate::wire::Invalid;
 
 /// Why the playout was laid anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,12 +2,12 @@
 
 use super::turns::Slot;
 use super::{Accepted, Phase, Receiver};
+use crate::packet::MediaPacket;
 use crate::playout::Placed;
 use crate::redundancy::Repairer;
 use crate::redundancy::sizing::Tally;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
-use crate::wire::rtp::Packet;
 
 impl Receiver {
     /// Takes the spare repairer, if it has none: to be lent before datagrams are handled, so that
@@ -43,14 +43,14 @@ impl Receiver {
     /// after its turn is of no use, and counted nowhere.
     pub(super) fn repair(
         &mut self,
-        packet: &Packet<'_>,
+        packet: &MediaPacket<'_>,
         came: &Slot,
         format: &StreamFormat,
         rebuilt: &mut dyn FnMut(Accepted<'_>),
     ) {
         let Self { repairer, renderer, turns, counters, phase, .. } = self;
         let Some(repairer) = repairer else { return };
-        let name = (came.sequence, packet.payload_type);
+        let name = (came.sequence, packet.head.coding);
         if repairer.accept(name, packet.payload, packet.carried).is_err() {
             counters.damaged += 1;
         }

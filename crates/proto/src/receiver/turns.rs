@@ -8,10 +8,10 @@ use core::ops::Range;
 
 use crate::clock::WallTime;
 use crate::ledger::{Origin, Passage, SenderInstants};
+use crate::packet::Instants;
 use crate::placement::Placement;
 use crate::source::Source;
 use crate::time::{Frames, LocalTime, MediaTime, Span};
-use crate::wire::rtp::Instants;
 
 /// What is kept of a packet.
 #[derive(Debug, Clone, Copy)]

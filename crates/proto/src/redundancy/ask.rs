@@ -6,9 +6,9 @@ use core::str::FromStr;
 use super::layout::Layout;
 use super::sizing::{self, Losses};
 use super::{MOST_PAYLOAD, MOST_SYMBOLS, MOST_WINDOW, parcel};
+use crate::packet::Pack;
 use crate::stream::StreamFormat;
 use crate::time::Span;
-use crate::wire::rtp::{HEADER_BYTES, Header, NtpTime, SenderStamps};
 
 /// How much redundancy is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,6 +61,8 @@ impl fmt::Display for Redundancy {
 /// What redundancy must keep to in one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
+    /// How packets look.
+    pub wire: &'static dyn Pack,
     /// Time after a packet's own departure in which it may still be repaired.
     pub budget: Span,
     /// Whether packets carry the sender's instants.
@@ -84,30 +86,18 @@ impl Bounds {
         if payload > MOST_PAYLOAD {
             return 0;
         }
-        let most = self.most_bytes.saturating_sub(payload).max(HEADER_BYTES);
-        let room = self.header().parcel_within(most);
+        let most = self.most_bytes.saturating_sub(payload);
+        let room = self.wire.carried_within(self.stamps, most);
         (1..=MOST_SYMBOLS).take_while(|n| parcel::bytes(*n, payload) <= room).count()
     }
 
     /// What a layout costs: bytes of UDP payload on top for each packet.
     pub fn cost(&self, format: &StreamFormat, layout: &Layout) -> usize {
-        let (header, payload) = (self.header(), format.payload_bytes());
+        let payload = format.payload_bytes();
+        let head = |parcel| self.wire.head_bytes(self.stamps, parcel);
         let parcel = parcel::bytes(layout.reaches().len(), payload);
-        let again = layout.repeat().map_or(0, |_| header.bytes() + payload);
-        header.bytes_with(parcel) - header.bytes() + again
-    }
-
-    /// Of any packet: its length is that of all.
-    fn header(&self) -> Header {
-        let stamps = SenderStamps { capture: NtpTime::from_bits(0), instants: None };
-        Header {
-            sequence: 0,
-            timestamp: 0,
-            ssrc: 0,
-            marker: false,
-            payload_type: 0,
-            stamps: self.stamps.then_some(stamps),
-        }
+        let again = layout.repeat().map_or(0, |_| head(0) + payload);
+        head(parcel) - head(0) + again
     }
 }
 

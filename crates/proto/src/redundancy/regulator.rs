@@ -6,6 +6,7 @@ use super::sizing::Losses;
 use crate::asks::Limits;
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
+use crate::wire::rtp;
 
 /// Decides what the packets of one stream carry.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +27,7 @@ impl Regulator {
     pub const OFF: Self = Self::new(
         Redundancy::Off,
         Bounds {
+            wire: rtp::PACK,
             budget: Span::ZERO,
             stamps: true,
             most_bytes: super::ETHERNET,

@@ -4,7 +4,7 @@ use super::encoder::field_words;
 use super::equations::{Equations, NUMBERS};
 use super::parcel;
 use super::{MOST_PAYLOAD, MOST_WINDOW, ROW, field};
-use crate::wire::rtp::Carried;
+use crate::packet::Carried;
 
 /// Rebuilds lost packets of one source from what others carry. It does nothing, and costs nothing,
 /// until a packet carries something.

@@ -3,7 +3,10 @@
 //! Big-endian ends here: what leaves this module is in the program's own types, and a length that
 //! lies is found here or never.
 
+mod invalid;
 pub mod ntp;
 pub mod rtcp;
 pub mod rtp;
 pub mod sdp;
+
+pub use invalid::Invalid;

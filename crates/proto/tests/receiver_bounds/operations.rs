@@ -8,13 +8,14 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::Quality;
 use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
 use tautline_proto::endpoint::Author;
+use tautline_proto::packet::Instants;
 use tautline_proto::placement::Due;
 use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::ntp::NtpTime;
-use tautline_proto::wire::rtp::{ExtensionIds, Header, Instants, SenderStamps};
+use tautline_proto::wire::rtp::{Header, RtpUnpack, SenderStamps};
 
 use bytes::Bytes;
 
@@ -65,7 +66,7 @@ impl Run {
         let config = ReceiverConfig {
             format,
             payload_types: types[usize::from(bytes.byte()) % 3],
-            extensions: ExtensionIds::DEFAULT,
+            wire: RtpUnpack::usual(),
             link_offset: Span::from_millis(i64::from(bytes.byte() % 101)),
             resampler: Quality::ALL[usize::from(bytes.byte()) % 3],
         };
@@ -77,7 +78,7 @@ impl Run {
             payload_type: format.payload_type,
             stamps: None,
         };
-        let mut receiver = Receiver::new(config);
+        let mut receiver = Receiver::new(config.clone());
         receiver.measure_unannounced(Span::from_millis(2), true);
         Self {
             receiver,

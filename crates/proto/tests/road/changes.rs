@@ -5,7 +5,7 @@ use tautline_proto::endpoint::Author;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::Packet;
+use tautline_proto::wrap::Wrapped;
 
 use crate::world::{Chance, SSRC, Scene, World, perfect, sample};
 
@@ -95,8 +95,7 @@ fn no_packet_is_older_when_it_leaves_than_its_format_says() {
             let age = format.packing_age(Frames::new(period));
             for block in 0..1 + chance.below(40) {
                 world.period(|datagram| {
-                    let packet = Packet::parse(&datagram.bytes).expect("a packet");
-                    let instants = packet.sender.and_then(|s| s.instants).expect("stamps");
+                    let instants = datagram.head().instants.expect("stamps");
                     // The first block ends what was begun before.
                     assert!(block == 0 || instants.packed <= age, "{period}, {instants:?}, {age}");
                     vec![datagram]
@@ -111,24 +110,23 @@ fn no_packet_is_older_when_it_leaves_than_its_format_says() {
 fn numbers_and_time_go_on_across_a_change_and_the_marker_is_not_set() {
     let mut world = World::new(Scene { latency: PATIENT, ..Scene::default() });
     let mut chance = Chance(7);
-    let mut next: Option<(u16, u32)> = None;
+    let mut next: Option<(Wrapped, Wrapped)> = None;
     for _ in 0..300 {
         world.sender.set_packet(Frames::new(6 + i64::from(chance.below(900))));
         set_sample(&mut world, CODINGS[chance.below(3) as usize]);
         for _ in 0..1 + chance.below(12) {
             world.period(|datagram| {
-                let packet = Packet::parse(&datagram.bytes).expect("a packet");
+                let head = datagram.head();
                 let coding = CODINGS
                     .into_iter()
-                    .find(|s| StreamFormat::default_payload_type(*s) == packet.payload_type)
+                    .find(|s| StreamFormat::default_payload_type(*s) == head.coding)
                     .expect("a payload type of ours");
-                let frames = (packet.payload.len() / coding.bytes() / 2) as u32;
-                assert_eq!(packet.marker, next.is_none());
+                let frames = datagram.payload().len() / coding.bytes() / 2;
+                assert_eq!(head.begins, next.is_none());
                 if let Some(due) = next {
-                    assert_eq!((packet.sequence, packet.timestamp), due);
+                    assert_eq!((head.number, head.media), due);
                 }
-                let sequence = packet.sequence.wrapping_add(1);
-                next = Some((sequence, packet.timestamp.wrapping_add(frames)));
+                next = Some((head.number.plus(1), head.media.plus(frames as i64)));
                 vec![datagram]
             });
         }

@@ -1,28 +1,29 @@
 //! Under test: the whole road, with packets of changing length, as other people's senders cut them.
 
-use tautline_proto::time::Span;
-use tautline_proto::wire::ntp::NtpTime;
-use tautline_proto::wire::rtp::{Header, Packet, SenderStamps};
+use tautline_proto::packet::PacketHead;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::Rate;
+use tautline_proto::wrap::Wrapped;
 
 use crate::world::{Chance, Datagram, Scene, World};
 
 /// Cuts the sound of fixed packets into others of `sizes` frames, numbered on their own.
 struct Recut {
-    sequence: u16,
     pending: Vec<u8>,
-    first: Option<Header>,
+    next: Option<PacketHead>,
 }
 
 impl Recut {
     fn new() -> Self {
-        Self { sequence: 65_500, pending: vec![], first: None }
+        Self { pending: vec![], next: None }
     }
 
     /// Takes one packet; gives those of the next sizes that are complete.
     fn cut(&mut self, datagram: &Datagram, mut size: impl FnMut() -> usize) -> Vec<Datagram> {
-        let packet = Packet::parse(&datagram.bytes).expect("the sender writes packets");
-        self.first.get_or_insert_with(|| header_of(&packet));
-        self.pending.extend_from_slice(packet.payload);
+        let first = datagram.head();
+        let number = Wrapped::of(65_500, first.number.bits);
+        let next = self.next.get_or_insert(PacketHead { number, ..first });
+        self.pending.extend(datagram.payload());
         let mut cut = vec![];
         // Stereo L24: six bytes a frame.
         loop {
@@ -30,38 +31,23 @@ impl Recut {
             if self.pending.len() < frames * 6 {
                 return cut;
             }
-            let header = self.first.as_mut().expect("set above");
-            header.sequence = self.sequence;
-            let mut bytes = vec![0; header.bytes()];
-            header.write(&mut bytes);
-            bytes.extend(self.pending.drain(..frames * 6));
-            *header = later(*header, frames);
-            self.sequence = self.sequence.wrapping_add(1);
-            cut.push(Datagram { bytes, ..datagram.clone() });
+            let payload: Vec<_> = self.pending.drain(..frames * 6).collect();
+            cut.push(datagram.clone().with(*next, &payload));
+            *next = later(*next, frames);
         }
     }
 }
 
-fn header_of(packet: &Packet<'_>) -> Header {
-    Header {
-        sequence: packet.sequence,
-        timestamp: packet.timestamp,
-        ssrc: packet.ssrc,
-        marker: packet.marker,
-        payload_type: packet.payload_type,
-        stamps: packet.sender,
+/// The head of a packet that begins `frames` later, at 48 kHz.
+fn later(head: PacketHead, frames: usize) -> PacketHead {
+    let span = Rate::HZ_48000.span_of(Frames::from_len(frames));
+    PacketHead {
+        number: head.number.plus(1),
+        media: head.media.plus(frames as i64),
+        capture: head.capture.map(|capture| capture + span),
+        begins: false,
+        ..head
     }
-}
-
-/// The header of a packet that begins `frames` later, at 48 kHz.
-fn later(header: Header, frames: usize) -> Header {
-    let nanos = frames as i64 * 1_000_000_000 / 48_000;
-    let stamps = header.stamps.map(|stamps| SenderStamps {
-        capture: NtpTime::from_unix_nanos(stamps.capture.to_unix_nanos() + nanos),
-        ..stamps
-    });
-    let timestamp = header.timestamp.wrapping_add(frames as u32);
-    Header { timestamp, stamps, marker: false, ..header }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 mod changes;
 mod clocks;
 mod faults;
+mod form;
+mod headers;
 mod lengths;
 mod replays;
 mod sound;

@@ -123,7 +123,7 @@ fn after_a_skip(latency: Span, marked: bool) -> (u64, u64, u64) {
         }
         world.period(|mut datagram| {
             if !marked {
-                datagram.bytes[1] &= 0x7F;
+                datagram = datagram.saying(|head| head.begins = false);
             }
             if [50, 150].contains(&datagram.number) { vec![] } else { vec![datagram] }
         });

@@ -38,14 +38,11 @@ fn forged(datagram: &Datagram) -> Datagram {
 }
 
 /// A forged packet so many packets ahead of time.
-fn ahead(mut datagram: Datagram, packets: u16) -> Datagram {
-    let number = |bytes: &[u8]| u16::from_be_bytes([bytes[2], bytes[3]]);
-    let stamp = u32::from_be_bytes(datagram.bytes[4..8].try_into().expect("four bytes"));
-    let sequence = number(&datagram.bytes).wrapping_add(packets);
-    datagram.bytes[2..4].copy_from_slice(&sequence.to_be_bytes());
-    let stamp = stamp.wrapping_add(48 * u32::from(packets));
-    datagram.bytes[4..8].copy_from_slice(&stamp.to_be_bytes());
-    datagram
+fn ahead(datagram: Datagram, packets: u16) -> Datagram {
+    datagram.saying(|head| {
+        head.number = head.number.plus(packets.into());
+        head.media = head.media.plus(48 * i64::from(packets));
+    })
 }
 
 #[test]

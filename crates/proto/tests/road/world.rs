@@ -5,11 +5,14 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{Choice, ClockId, ClockMapping};
 use tautline_proto::endpoint::{Arrived, Author, Endpoint};
 use tautline_proto::ledger::Passage;
+use tautline_proto::packet::PacketHead;
 use tautline_proto::receiver::{PullTimes, Pulled, Receiver, ReceiverConfig};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
+
+use crate::form::{PACK, unpack};
 
 /// The sender's wall clock is this much ahead of the common clock.
 pub(crate) const WALL: Span = Span::from_secs(1_000_000_000);
@@ -109,6 +112,33 @@ pub(crate) fn sample(index: i64) -> f32 {
     value / 32_768.0
 }
 
+impl Datagram {
+    /// What it says of itself.
+    pub(crate) fn head(&self) -> PacketHead {
+        unpack().unpack(&self.bytes).expect("the sender writes packets").head
+    }
+
+    /// Its audio.
+    pub(crate) fn payload(&self) -> Vec<u8> {
+        unpack().unpack(&self.bytes).expect("the sender writes packets").payload.to_vec()
+    }
+
+    /// The same with other audio, after a head that says something else.
+    pub(crate) fn with(self, head: PacketHead, payload: &[u8]) -> Self {
+        let mut bytes = vec![0; PACK.head_bytes(head.capture.is_some(), 0)];
+        PACK.pack(&head, &[], &mut bytes);
+        bytes.extend(payload);
+        Self { bytes, ..self }
+    }
+
+    /// The same, saying something else of itself.
+    pub(crate) fn saying(self, change: impl FnOnce(&mut PacketHead)) -> Self {
+        let (mut head, payload) = (self.head(), self.payload());
+        change(&mut head);
+        self.with(head, &payload)
+    }
+}
+
 impl World {
     pub(crate) fn new(scene: Scene) -> Self {
         let format = StreamFormat {
@@ -118,7 +148,10 @@ impl World {
             packet: scene.packet,
             payload_type: StreamFormat::default_payload_type(scene.sample),
         };
-        let mut receiver = Receiver::new(ReceiverConfig::new(format, scene.latency));
+        let mut receiver = Receiver::new(ReceiverConfig {
+            wire: unpack(),
+            ..ReceiverConfig::new(format, scene.latency)
+        });
         if scene.mapped {
             receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
         }
@@ -295,6 +328,7 @@ fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Sender {
     // Both counters wrap within the first packets of every scenario.
     let identity = Identity { ssrc, sequence: 65_530, timestamp: u32::MAX - 500 };
     Sender::new(SenderConfig {
+        wire: PACK,
         format,
         identity,
         period: scene.period,

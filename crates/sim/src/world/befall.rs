@@ -4,6 +4,7 @@ use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::session::{Session, SessionConfig};
 use tautline_proto::time::Span;
+use tautline_proto::wire::rtp::PACK;
 use tautline_proto::wrap;
 
 use super::World;
@@ -13,6 +14,7 @@ use crate::scenario::Scenario;
 /// A sender of the scenario's stream under this name.
 pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> Sender {
     Sender::new(SenderConfig {
+        wire: PACK,
         format: scenario.format,
         identity,
         period: scenario.sender.card.period,

@@ -20,6 +20,7 @@ use tautline_proto::redundancy::Regulator;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
+use tautline_proto::wire::rtp::PACK;
 
 const PERIOD: usize = 48;
 const DEVICE: Settings = Settings {
@@ -79,6 +80,7 @@ pub(crate) fn send(port: u16, link_offset: Span, impulses: Vec<f32>) -> Vec<Loca
     let to = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let sample = SampleFormat::L24;
     let plan = SendPlan {
+        wire: PACK,
         address: port.to_string(),
         reports_to: vec![to(port + 1)],
         udp: UdpOptions::sender(vec![to(port)]),

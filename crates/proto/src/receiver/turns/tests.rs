@@ -1,8 +1,9 @@
 use super::*;
 use crate::clock::ClockMapping;
 use crate::endpoint::Endpoint;
+use crate::packet::{PacketHead, StreamId};
 use crate::units::Rate;
-use crate::wire::rtp::{HEADER_BYTES, Header, Packet};
+use crate::wrap::Wrapped;
 
 const PACKET: i64 = 48;
 
@@ -33,21 +34,19 @@ fn usual(sequence: i64) -> Slot {
 fn source(sent: &[(i64, i64, i64)]) -> Source {
     let mut source: Option<Source> = None;
     for &(sequence, first, frames) in sent {
-        let header = Header {
-            sequence: sequence as u16,
-            timestamp: first as u32,
-            ssrc: 1,
-            marker: false,
-            payload_type: 96,
-            stamps: None,
+        let head = PacketHead {
+            stream: StreamId(1),
+            number: Wrapped::of(sequence, 16),
+            media: Wrapped::of(first, 32),
+            begins: false,
+            coding: 96,
+            capture: None,
+            instants: None,
         };
-        let mut datagram = [0; HEADER_BYTES + 2];
-        header.write(&mut datagram);
-        let packet = Packet::parse(&datagram).unwrap();
         let arrived = (Endpoint::UNKNOWN, LocalTime::ZERO);
         let frames = Frames::new(frames);
-        let source = source.get_or_insert_with(|| Source::begin(&packet, frames, arrived));
-        source.admit(&packet, frames, arrived, Rate::HZ_48000);
+        let source = source.get_or_insert_with(|| Source::begin(&head, frames, arrived));
+        source.admit(&head, frames, arrived, Rate::HZ_48000);
     }
     source.unwrap()
 }

@@ -16,7 +16,13 @@ fn format(channels: u32, packet: i64) -> StreamFormat {
 }
 
 fn within(millis: i64) -> Bounds {
-    Bounds { budget: Span::from_millis(millis), stamps: true, most_bytes: ETHERNET, most_asked: 24 }
+    Bounds {
+        wire: crate::wire::rtp::PACK,
+        budget: Span::from_millis(millis),
+        stamps: true,
+        most_bytes: ETHERNET,
+        most_asked: 24,
+    }
 }
 
 #[test]

@@ -1,0 +1,175 @@
+//! A media packet: all that sender and receiver know of one, whatever wire form carries it.
+//!
+//! Headers, identifiers and the order of bytes are known to whoever writes and reads them ([`Pack`],
+//! [`Unpack`]: [`crate::wire`] has them) and nowhere else. What a form reads is a view into the datagram; nothing here allocates.
+
+use core::fmt::Debug;
+
+use crate::clock::WallTime;
+use crate::stream::StreamFormat;
+use crate::time::{Frames, Span};
+use crate::wire::Invalid;
+use crate::wrap::Wrapped;
+
+/// Which stream of its session a packet belongs to: of RTP, the synchronisation source
+/// (RFC 3550 §3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamId(pub u64);
+
+impl StreamId {
+    /// The synchronisation source that it stands for in a session of RTP.
+    pub const fn ssrc(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+impl From<u32> for StreamId {
+    fn from(ssrc: u32) -> Self {
+        Self(ssrc.into())
+    }
+}
+
+/// The instants inside the sender as lengths of time since the capture of the packet's first frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Instants {
+    /// The block that holds the first frame reached the program.
+    pub taken: Span,
+    /// Packet complete.
+    pub packed: Span,
+    /// Handed to the kernel. Zero until the link fills it in ([`Packed::handed_at`]).
+    pub handed: Span,
+}
+
+/// What a packet says of itself, beside its audio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketHead {
+    /// The stream.
+    pub stream: StreamId,
+    /// Counts packets.
+    pub number: Wrapped,
+    /// Counts frames: where the stream began, plus the media time of the packet's first frame.
+    pub media: Wrapped,
+    /// Whether it says that it is the first after a pause (of RTP: the marker, RFC 3551 §4.1).
+    pub begins: bool,
+    /// What stands for the coding of the audio: of RTP, the payload type (RFC 3551 §6).
+    pub coding: u8,
+    /// When the first frame met the ADC, on the sender's wall clock, if it says so.
+    pub capture: Option<WallTime>,
+    /// The sender's further instants, if it tells them; only beside the first.
+    pub instants: Option<Instants>,
+}
+
+/// What a packet carries of earlier ones: a view into the datagram, where it may lie in pieces.
+#[derive(Debug, Clone, Copy)]
+pub struct Carried<'a> {
+    rest: &'a [u8],
+    next: NextPiece,
+}
+
+/// The next piece, and the rest after it: which begins with a piece, or is empty.
+pub type NextPiece = for<'b> fn(&'b [u8]) -> Option<(&'b [u8], &'b [u8])>;
+
+impl<'a> Carried<'a> {
+    /// In one piece.
+    pub fn whole(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, next: |bytes| (!bytes.is_empty()).then_some((bytes, &[])) }
+    }
+
+    /// In pieces, as `next` finds them.
+    pub fn in_pieces(rest: &'a [u8], next: NextPiece) -> Self {
+        Self { rest, next }
+    }
+
+    /// Puts it together in `room`; `None` if it does not fit.
+    pub fn gather<'b>(&self, room: &'b mut [u8]) -> Option<&'b [u8]> {
+        let (mut rest, mut len) = (self.rest, 0);
+        while let Some((piece, after)) = (self.next)(rest) {
+            room.get_mut(len..len + piece.len())?.copy_from_slice(piece);
+            (rest, len) = (after, len + piece.len());
+        }
+        Some(&room[..len])
+    }
+}
+
+/// By where it lies.
+impl PartialEq for Carried<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.rest == other.rest
+    }
+}
+
+impl Eq for Carried<'_> {}
+
+/// One packet that came, found whole: a view into the datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MediaPacket<'a> {
+    /// What it says of itself.
+    pub head: PacketHead,
+    /// The audio.
+    pub payload: &'a [u8],
+    /// What it carries of earlier packets, if anything.
+    pub carried: Option<Carried<'a>>,
+}
+
+impl MediaPacket<'_> {
+    /// How many frames of `format` the packet carries, or why it is none of the stream. More than
+    /// `longest` frames are refused.
+    pub fn frames(&self, format: &StreamFormat, longest: Frames) -> Result<Frames, Invalid> {
+        if self.head.coding != format.payload_type {
+            return Err(Invalid::PayloadType { got: self.head.coding });
+        }
+        let (payload_bytes, frame_bytes) = (self.payload.len(), format.frame_bytes());
+        if payload_bytes == 0 {
+            return Err(Invalid::Empty);
+        }
+        if !payload_bytes.is_multiple_of(frame_bytes) {
+            return Err(Invalid::PartialFrame { payload_bytes, frame_bytes });
+        }
+        let frames = Frames::from_len(payload_bytes / frame_bytes);
+        if frames > longest { Err(Invalid::Oversized { frames, longest }) } else { Ok(frames) }
+    }
+}
+
+/// A header as it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packed {
+    /// Bytes that it took.
+    pub bytes: usize,
+    /// Where in it a big-endian `u32` wants the nanoseconds from capture to the hand-over to the
+    /// kernel, which the link writes at the last moment.
+    pub handed_at: Option<usize>,
+}
+
+/// How packets are written: what stands before the audio.
+pub trait Pack: Debug + Sync {
+    /// The word for it in reports.
+    fn name(&self) -> &'static str;
+
+    /// Bits of the count of packets: it wraps around beyond.
+    fn number_bits(&self) -> u32;
+
+    /// Bytes before the audio, with or without the sender's instants, and with so many bytes of
+    /// earlier packets.
+    fn head_bytes(&self, stamps: bool, carried: usize) -> usize;
+
+    /// The most bytes of earlier packets with which no more than `most` stand before the audio.
+    fn carried_within(&self, stamps: bool, most: usize) -> usize;
+
+    /// Writes what stands before the audio to the start of `room`, which is at least as long as
+    /// [`Self::head_bytes`] says.
+    fn pack(&self, head: &PacketHead, carried: &[u8], room: &mut [u8]) -> Packed;
+}
+
+impl PartialEq for dyn Pack {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for dyn Pack {}
+
+/// How packets are read.
+pub trait Unpack: Debug + Send + Sync {
+    /// Reads a datagram. What it does not know it passes over.
+    fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid>;
+}
