@@ -1,0 +1,116 @@
+//! A wire form that no program speaks: packets are counted in one byte, everything else is
+//! little-endian and at another place than in RTP, and nothing answers beside it.
+
+use std::sync::Arc;
+
+use tautline_proto::clock::WallTime;
+use tautline_proto::packet::{
+    Carried, Instants, MediaPacket, Pack, Packed, PacketHead, StreamId, Unpack,
+};
+use tautline_proto::time::Span;
+use tautline_proto::wire::Invalid;
+use tautline_proto::wrap::Wrapped;
+
+pub(crate) const PACK: &dyn Pack = &Bytes;
+
+/// By how much numbers differ that begin anew: far off, a little ahead and a little behind.
+pub(crate) const ANEW: [u16; 3] = [128, 50, 250];
+
+/// How its packets are read.
+pub(crate) fn unpack() -> Arc<dyn Unpack> {
+    Arc::new(Bytes)
+}
+
+/// | byte | is |
+/// |---|---|
+/// | 0 | 1 if it begins a run of sound, and 2 if the sender's instants follow |
+/// | 1 | the number |
+/// | 2, 6 | the media time, the stream, four bytes each |
+/// | 10 | the coding |
+/// | 11 | how many bytes it carries of earlier packets, two bytes |
+/// | 13 | the capture in nanoseconds, eight bytes; taken, packed and handed, four bytes each |
+///
+/// Then come what it carries and the audio.
+#[derive(Debug)]
+struct Bytes;
+
+const FIXED: usize = 13;
+const STAMPS: usize = 8 + 3 * 4;
+
+impl Pack for Bytes {
+    fn name(&self) -> &'static str {
+        "bytes"
+    }
+
+    fn number_bits(&self) -> u32 {
+        8
+    }
+
+    fn head_bytes(&self, stamps: bool, carried: usize) -> usize {
+        FIXED + if stamps { STAMPS } else { 0 } + carried
+    }
+
+    fn carried_within(&self, stamps: bool, most: usize) -> usize {
+        most.saturating_sub(self.head_bytes(stamps, 0))
+    }
+
+    fn pack(&self, head: &PacketHead, carried: &[u8], room: &mut [u8]) -> Packed {
+        let mut bytes = vec![
+            u8::from(head.begins) | u8::from(head.capture.is_some()) << 1,
+            head.number.value as u8,
+        ];
+        bytes.extend(head.media.value.to_le_bytes());
+        bytes.extend((head.stream.0 as u32).to_le_bytes());
+        bytes.push(head.coding);
+        bytes.extend((carried.len() as u16).to_le_bytes());
+        if let Some(capture) = head.capture {
+            bytes.extend(capture.as_unix_nanos().to_le_bytes());
+            let instants = head.instants.unwrap_or_default();
+            for span in [instants.taken, instants.packed] {
+                bytes.extend((span.as_nanos() as u32).to_le_bytes());
+            }
+            bytes.extend([0; 4]);
+        }
+        bytes.extend(carried);
+        room[..bytes.len()].copy_from_slice(&bytes);
+        // The hand-over is written big-endian, and read by nobody here.
+        let handed_at = head.capture.map(|_| FIXED + STAMPS - 4);
+        Packed { bytes: bytes.len(), handed_at }
+    }
+}
+
+impl Unpack for Bytes {
+    fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid> {
+        let truncated = Invalid::Truncated { len: datagram.len() };
+        let (fixed, mut rest) = datagram.split_first_chunk::<FIXED>().ok_or(truncated)?;
+        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| fixed[at + byte]));
+        let (mut capture, mut instants) = (None, None);
+        if fixed[0] & 2 != 0 {
+            let (stamps, after) = rest.split_first_chunk::<STAMPS>().ok_or(truncated)?;
+            let (first, spans) = stamps.split_first_chunk().ok_or(truncated)?;
+            capture = Some(WallTime::from_unix_nanos(i64::from_le_bytes(*first)));
+            let spans = [0, 4].map(|at: usize| {
+                let bytes = [0, 1, 2, 3].map(|byte| spans[at + byte]);
+                Span::from_nanos(u32::from_le_bytes(bytes).into())
+            });
+            let [taken, packed] = spans;
+            instants = Some(Instants { taken, packed, handed: Span::ZERO });
+            rest = after;
+        }
+        let carried = usize::from(u16::from_le_bytes([fixed[11], fixed[12]]));
+        let (carried, payload) = rest.split_at_checked(carried).ok_or(truncated)?;
+        Ok(MediaPacket {
+            head: PacketHead {
+                stream: StreamId::from(word(6)),
+                number: Wrapped { value: fixed[1].into(), bits: 8 },
+                media: Wrapped { value: word(2), bits: 32 },
+                begins: fixed[0] & 1 != 0,
+                coding: fixed[10],
+                capture,
+                instants,
+            },
+            payload,
+            carried: (!carried.is_empty()).then(|| Carried::whole(carried)),
+        })
+    }
+}

@@ -1,0 +1,21 @@
+//! Every scenario of the road over another wire form than RTP: nothing that the machines decide
+//! rests on how a header looks.
+
+mod form;
+
+#[path = "../road/changes.rs"]
+mod changes;
+#[path = "../road/clocks.rs"]
+mod clocks;
+#[path = "../road/faults.rs"]
+mod faults;
+#[path = "../road/lengths.rs"]
+mod lengths;
+#[path = "../road/replays.rs"]
+mod replays;
+#[path = "../road/sound.rs"]
+mod sound;
+#[path = "../road/strangers.rs"]
+mod strangers;
+#[path = "../road/world.rs"]
+mod world;
