@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tautline_io::qdisc::read;
+use tautline_io::network::qdisc::read;
 
 /// Of the kernel's headers, a message and its attribute with a name of no letters.
 const LEAST: usize = 16 + 20 + 4;

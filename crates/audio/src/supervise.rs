@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use tautline_io::realtime;
+use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{
     Cycle, Device, DeviceError, Direction, Ended, Flow, Process, Settings, Side, Stop, Word,

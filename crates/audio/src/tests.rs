@@ -61,7 +61,7 @@ struct Each<F>(F);
 
 impl<F: FnMut(&mut Cycle<'_>) -> Flow + Send> Process for Each<F> {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
-        let _permit = tautline_io::realtime::permit("a test takes notes");
+        let _permit = tautline_io::thread::realtime::permit("a test takes notes");
         (self.0)(cycle)
     }
 }
@@ -85,7 +85,7 @@ impl Ear {
 
 impl Listener for Ear {
     fn heard(&mut self, meets: LocalTime, _: LocalTime, samples: &[f32]) {
-        let _permit = tautline_io::realtime::permit("a test takes notes");
+        let _permit = tautline_io::thread::realtime::permit("a test takes notes");
         self.0.lock().unwrap().push((meets, samples.to_vec()));
     }
 }

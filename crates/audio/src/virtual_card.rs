@@ -16,7 +16,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tautline_io::realtime;
+use tautline_io::thread::realtime;
 use tautline_proto::card_clock::{CaptureRing, CardClock, PlaybackRing};
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{

@@ -14,7 +14,7 @@ struct Each<F>(F);
 
 impl<F: FnMut(&mut Cycle<'_>) -> Flow + Send> Process for Each<F> {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
-        let _permit = tautline_io::realtime::permit("a test takes notes");
+        let _permit = tautline_io::thread::realtime::permit("a test takes notes");
         (self.0)(cycle)
     }
 }

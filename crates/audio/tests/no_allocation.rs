@@ -79,7 +79,7 @@ impl Process for Outlast {
         self.calls += 1;
         if self.calls == 2 {
             // Uncontended, and outside what is counted.
-            let _permit = tautline_io::realtime::permit("a test is set up");
+            let _permit = tautline_io::thread::realtime::permit("a test is set up");
             self.supervision =
                 self.given.lock().unwrap_or_else(|poison| poison.into_inner()).take();
             self.first = ASKED.get();
@@ -89,7 +89,7 @@ impl Process for Outlast {
             return Flow::Continue;
         }
         let asked = ASKED.get() - self.first;
-        let _permit = tautline_io::realtime::permit("a test takes notes");
+        let _permit = tautline_io::thread::realtime::permit("a test takes notes");
         *self.asked.lock().unwrap_or_else(|poison| poison.into_inner()) = Some(asked);
         Flow::Finished
     }

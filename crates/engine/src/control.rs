@@ -5,7 +5,7 @@ use std::sync::mpsc;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
-use tautline_io::destinations::Destinations;
+use tautline_io::link::destinations::Destinations;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::time::Span;
 

@@ -5,7 +5,7 @@ mod tests;
 
 use tautline_dsp::gain::Volume;
 use tautline_io::clock::{WallClock, now};
-use tautline_io::waiter::Waiter;
+use tautline_io::control::waiter::Waiter;
 use tautline_proto::device::{Device, Listener, Settings, Stop};
 use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::LocalTime;

@@ -4,8 +4,8 @@
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::{WallClock, now};
-use tautline_io::memory;
-use tautline_io::waiter::Waiter;
+use tautline_io::control::waiter::Waiter;
+use tautline_io::thread::memory;
 use tautline_proto::device::Settings;
 
 use crate::control::{Answer, RecvChange, Requests};

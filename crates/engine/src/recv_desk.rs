@@ -10,10 +10,10 @@ mod wishes;
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::{Gain, Volume};
+use tautline_io::clock::host::host_clock;
 use tautline_io::clock::{WallClock, now};
-use tautline_io::host::host_clock;
-use tautline_io::memory;
-use tautline_io::waiter::Waiter;
+use tautline_io::control::waiter::Waiter;
+use tautline_io::thread::memory;
 use tautline_proto::arrivals::{Arrivals, ArrivalsConfig, Standing};
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::{Author, Host};

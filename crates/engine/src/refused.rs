@@ -1,8 +1,8 @@
 //! What the system does not let a run have: it goes on without.
 
 use serde::Serialize;
-use tautline_io::memory::LockRefused;
-use tautline_io::stall::Trust;
+use tautline_io::thread::memory::LockRefused;
+use tautline_io::thread::stall::Trust;
 use tautline_io::thread::{Granted, Scheduler};
 
 /// What was asked of the system and refused, each in a sentence with its own mend; `None` where it was

@@ -2,7 +2,7 @@
 //! mix, laid out ahead by the ordinary thread, and a stream takes one when its first such packet comes.
 
 use rtrb::{Consumer, Producer};
-use tautline_io::memory;
+use tautline_io::thread::memory;
 use tautline_proto::receiver::Receiver;
 use tautline_proto::redundancy::Repairer;
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use tautline_io::clock::now;
-use tautline_io::memory;
-use tautline_io::stall::StallWitness;
+use tautline_io::thread::memory;
+use tautline_io::thread::stall::StallWitness;
 use tautline_io::thread::{self, Granted, Scheduler};
 use tautline_io::udp::OpenError;
 use tautline_proto::clock::ClockMapping;

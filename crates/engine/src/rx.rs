@@ -10,7 +10,7 @@ use tautline_dsp::gain::{Gain, Volume};
 use tautline_dsp::map::ChannelMap;
 use tautline_io::clock::now;
 use tautline_io::link::{Link, LinkCounters};
-use tautline_io::realtime;
+use tautline_io::thread::realtime;
 use tautline_proto::clock::{ClockId, ClockMapping, WallTime};
 use tautline_proto::device::{Cycle, Flow, Process, Side};
 use tautline_proto::endpoint::{Arrived, Author, Endpoint, Ways};

@@ -4,11 +4,11 @@
 use std::net::SocketAddr;
 
 use tautline_dsp::gain::Volume;
+use tautline_io::clock::host::host_clock;
 use tautline_io::clock::{WallClock, now, sleep_until};
-use tautline_io::host::host_clock;
-use tautline_io::memory;
-use tautline_io::pair::open_pair;
-use tautline_io::wire_thread::{Ringed, WireOptions};
+use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::thread::memory;
+use tautline_io::udp::pair::open_pair;
 use tautline_proto::device::{Device, Stop};
 use tautline_proto::sender::{Identity, Sender, SenderConfig};
 use tautline_proto::session::{Session, SessionConfig};

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
+use tautline_io::clock::kept::kept_clock;
 use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
-use tautline_io::kept::kept_clock;
 use tautline_proto::endpoint::Host;
 use tautline_proto::session::{Event, Session};
 use tautline_proto::time::{LocalTime, Span};

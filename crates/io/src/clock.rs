@@ -1,5 +1,9 @@
 //! The machine's clocks: the monotonic one that everything runs on, and the wall clock for RTCP.
 
+pub mod host;
+pub mod kept;
+pub mod timer;
+
 use core::mem::MaybeUninit;
 
 use tautline_proto::time::{LocalTime, Span};

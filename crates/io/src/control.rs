@@ -1,14 +1,16 @@
 //! A plain datagram socket for RTCP, which the session's ordinary thread waits on.
 
+pub mod waiter;
+
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 
 use crate::clock::{now, timespec};
-use crate::incoming::Incoming;
 use crate::link::{Arrival, LinkCounters};
-use crate::open::{OpenError, UdpOptions, open, send_groups_by};
-use crate::socket::Socket;
+use crate::udp::incoming::Incoming;
+use crate::udp::open::{OpenError, UdpOptions, open, send_groups_by};
+use crate::udp::socket::Socket;
 use tautline_proto::time::LocalTime;
 
 /// Reports come a few a second.
@@ -87,7 +89,7 @@ impl AsRawFd for ControlSocket {
 }
 
 /// Waits until one of `sockets` has something to read (true) or `until` has come (false). Blocks:
-/// for ordinary threads. For many there is [`crate::waiter`].
+/// for ordinary threads. For many there is [`crate::control::waiter`].
 pub fn wait(sockets: &[&ControlSocket], until: LocalTime) -> bool {
     let mut polled: Vec<_> = sockets.iter().map(|socket| readable(socket.as_raw_fd())).collect();
     poll(&mut polled, until)

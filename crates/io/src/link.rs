@@ -1,13 +1,18 @@
 //! What every link to the network can do, whether the device's thread makes the system calls itself
 //! ([`DirectUdp`](crate::udp::DirectUdp)) or a wire thread does
-//! ([`Ringed`](crate::wire_thread::Ringed)).
+//! ([`Ringed`](crate::link::ringed::Ringed)).
+
+pub mod destinations;
+pub(crate) mod ring;
+pub mod ringed;
+pub(crate) mod shared;
 
 use std::net::SocketAddr;
 
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 
-use crate::destinations::Destinations;
+use crate::link::destinations::Destinations;
 
 /// One datagram that arrived.
 #[derive(Debug, Clone, Copy)]

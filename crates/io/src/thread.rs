@@ -1,6 +1,11 @@
 //! Threads that keep time: scheduling class, timer slack, a stack that is in memory before it is
 //! needed.
 
+pub mod limits;
+pub mod memory;
+pub mod realtime;
+pub mod stall;
+
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::str::FromStr;

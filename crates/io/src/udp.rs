@@ -1,5 +1,17 @@
 //! RTP's usual way: UDP, the system calls made on the caller's own thread.
 
+pub(crate) mod address;
+pub(crate) mod fixed;
+pub mod forks;
+pub(crate) mod incoming;
+pub(crate) mod open;
+pub mod pair;
+pub(crate) mod receive_batch;
+pub(crate) mod send_batch;
+pub(crate) mod socket;
+pub(crate) mod timestamp;
+pub(crate) mod transmit;
+
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -7,19 +19,19 @@ use rtrb::Producer;
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 
-pub use crate::address::interface_label;
 use crate::clock::now;
-use crate::destinations::Destinations;
-use crate::incoming::Incoming;
+use crate::link::destinations::Destinations;
 use crate::link::{Arrival, Link, LinkCounters, TransmitStamp};
-use crate::open::open;
-pub use crate::open::{
+pub use crate::udp::address::interface_label;
+use crate::udp::incoming::Incoming;
+use crate::udp::open::open;
+pub use crate::udp::open::{
     DSCP_MEDIA, FragmentPolicy, OpenError, UdpOptions, check_destinations, header_bytes, path_mtu,
     source_address,
 };
-use crate::send_batch::SendBatch;
-use crate::socket::Socket;
-use crate::transmit::TransmitSampler;
+use crate::udp::send_batch::SendBatch;
+use crate::udp::socket::Socket;
+use crate::udp::transmit::TransmitSampler;
 
 /// A UDP link whose every call is the caller's own: [`Link::flush`] is one `sendmmsg` and
 /// [`Link::receive`] one `recvmmsg` that does not wait (another only after a full batch).

@@ -1,12 +1,12 @@
 //! Locked memory, in a process of its own as it is the whole process that is locked.
 #![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
 
-use tautline_io::memory::lock;
-use tautline_io::pair::open_pair;
-use tautline_io::stall::StallWitness;
+use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::thread::Scheduler;
+use tautline_io::thread::memory::lock;
+use tautline_io::thread::stall::StallWitness;
+use tautline_io::udp::pair::open_pair;
 use tautline_io::udp::{DirectUdp, UdpOptions};
-use tautline_io::wire_thread::{Ringed, WireOptions};
 use tautline_trial::{Lack, skipped};
 
 /// Kilobytes that `/proc/self/status` gives for `name`.

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
+use tautline_io::clock::host::host_clock;
 use tautline_io::clock::{now, sleep_until};
-use tautline_io::host::host_clock;
-use tautline_io::realtime;
+use tautline_io::thread::realtime;
 use tautline_proto::card_clock::{CardClock, CardRing};
 use tautline_proto::clock::{ClockId, HostClock};
 use tautline_proto::device::{

@@ -4,8 +4,8 @@ use core::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use alsa_sys::{SND_PCM_STREAM_PLAYBACK, snd_config_t, snd_pcm_stream_t, snd_pcm_t};
-use tautline_io::forks::leave_sockets;
-use tautline_io::timer::Timer;
+use tautline_io::clock::timer::Timer;
+use tautline_io::udp::forks::leave_sockets;
 use tautline_proto::device::Direction;
 
 use crate::complaint::Complaint;

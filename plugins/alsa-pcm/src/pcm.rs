@@ -11,8 +11,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use alsa_sys::{SND_PCM_STATE_DRAINING, SND_PCM_STATE_RUNNING};
 use tautline_dsp::card::CardFormat;
+use tautline_io::clock::timer::Timer;
 use tautline_io::clock::{now, sleep_until};
-use tautline_io::timer::Timer;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};

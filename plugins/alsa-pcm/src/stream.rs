@@ -12,7 +12,7 @@ use rtrb::Consumer;
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::run::{Progress, RunOptions};
 use tautline_engine::send::SendEngine;
-use tautline_io::memory;
+use tautline_io::thread::memory;
 use tautline_io::thread::{Scheduler, without_signals};
 use tautline_proto::card_clock::CardClock;
 use tautline_proto::device::{Direction, Settings, Stop};

@@ -1,7 +1,8 @@
 //! A PCM as a device: one loop, whichever way the sound goes.
 
-use tautline_io::host::host_clock;
-use tautline_io::{clock, realtime};
+use tautline_io::clock;
+use tautline_io::clock::host::host_clock;
+use tautline_io::thread::realtime;
 use tautline_proto::clock::{ClockId, HostClock};
 use tautline_proto::device::{
     Cycle, Device, Direction, Ended, Flow, Process, Settings, Side, Stop,

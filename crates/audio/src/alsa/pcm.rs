@@ -9,7 +9,8 @@ use ::alsa::direct::pcm::Status;
 use ::alsa::pcm::{PCM, State};
 use ::alsa::poll::{poll, pollfd};
 use tautline_dsp::card::{self, CardFormat};
-use tautline_io::{clock, realtime};
+use tautline_io::clock;
+use tautline_io::thread::realtime;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 

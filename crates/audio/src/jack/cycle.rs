@@ -2,7 +2,7 @@
 //!
 //! It knows nothing of the library, so that it can be tested and sanitized without a server.
 
-use tautline_io::realtime;
+use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
 use tautline_proto::time::{Frames, LocalTime, Span};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tautline_io::clock::now;
-use tautline_io::realtime;
+use tautline_io::thread::realtime;
 use tautline_proto::device::Flow;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use pipewire::buffer::Buffer;
 use pipewire::stream::StreamRef;
 use tautline_io::clock::now;
-use tautline_io::realtime;
+use tautline_io::thread::realtime;
 use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
 use tautline_proto::time::{Frames, LocalTime, Span};
 

@@ -166,7 +166,7 @@ struct Takes(Arc<Mutex<Vec<Span>>>);
 
 impl Listener for Takes {
     fn heard(&mut self, meets: LocalTime, taken: LocalTime, _: &[f32]) {
-        let _permit = tautline_io::realtime::permit("a test takes notes");
+        let _permit = tautline_io::thread::realtime::permit("a test takes notes");
         self.0.lock().unwrap().push((taken - meets).max(Span::ZERO));
     }
 }

@@ -11,7 +11,7 @@ use tautline_engine::run::{Progress, RunError};
 use tautline_engine::too_long::datagram_bytes;
 use tautline_engine::way;
 use tautline_io::clock::now;
-use tautline_io::pair::open_pair;
+use tautline_io::udp::pair::open_pair;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, StreamFormat};
 use tautline_proto::time::Span;

@@ -9,7 +9,7 @@ use tautline_engine::plan::{LinkKind, SendPlan, usual_latency, usual_latency_in_
 use tautline_engine::send::{SendEngine, random_identity};
 use tautline_engine::too_long::{TooLong, datagram_bytes, fragmented, too_long};
 use tautline_engine::way;
-use tautline_io::destinations::Destinations;
+use tautline_io::link::destinations::Destinations;
 use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::redundancy::ETHERNET;

@@ -6,7 +6,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_engine::address::{Address, Resolved};
 use tautline_engine::control::{Destined, SendChange};
 use tautline_engine::way;
-use tautline_io::destinations::Destinations;
+use tautline_io::link::destinations::Destinations;
 use tautline_io::udp::{UdpOptions, check_destinations};
 
 use crate::control::nothing;

@@ -7,8 +7,8 @@ use tautline_engine::plan::{
 };
 use tautline_engine::way;
 use tautline_io::link::Link;
-use tautline_io::pair::open_pair;
-use tautline_io::wire_thread::{Ringed, WireOptions};
+use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::udp::pair::open_pair;
 use tautline_proto::device::Settings;
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;

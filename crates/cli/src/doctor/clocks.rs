@@ -1,7 +1,7 @@
 //! Whether time is read quickly, timers are fine, and clocks of several machines agree.
 
-use tautline_io::kept::{HardwareClock, KernelClock, hardware_clocks, kept_clock};
-use tautline_io::limits::{timer_resolution, timer_slack};
+use tautline_io::clock::kept::{HardwareClock, KernelClock, hardware_clocks, kept_clock};
+use tautline_io::thread::limits::{timer_resolution, timer_slack};
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_proto::clock::{ClockSource, KeptClock};
 use tautline_proto::time::Span;

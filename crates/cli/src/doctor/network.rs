@@ -1,7 +1,7 @@
 //! How packets leave and arrive: interfaces, their queues, and how they gather packets.
 
-use tautline_io::ethtool::{Moderation, moderation};
-use tautline_io::qdisc::{Place, QueueDiscipline, queue_disciplines};
+use tautline_io::network::ethtool::{Moderation, moderation};
+use tautline_io::network::qdisc::{Place, QueueDiscipline, queue_disciplines};
 use tautline_proto::time::Span;
 
 use super::interface::Interface;

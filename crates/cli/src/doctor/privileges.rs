@@ -1,7 +1,7 @@
 //! Whether threads that keep time may run before all others, and memory may stay in memory.
 
-use tautline_io::limits::{Limit, Limits};
-use tautline_io::memory::{LockRefused, lock};
+use tautline_io::thread::limits::{Limit, Limits};
+use tautline_io::thread::memory::{LockRefused, lock};
 use tautline_io::thread::{Granted, Scheduler, spawn};
 use tautline_proto::time::Span;
 

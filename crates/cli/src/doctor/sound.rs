@@ -1,7 +1,7 @@
 //! Sound cards and servers: whether they may be used, and what they keep for themselves.
 
 use tautline_audio::pipewire::{Graph, graph};
-use tautline_io::limits::may_use;
+use tautline_io::thread::limits::may_use;
 use tautline_proto::time::Span;
 
 use super::ask::run;

@@ -1,7 +1,7 @@
 //! Whether the machine runs at all.
 
 use tautline_io::clock::{now, sleep_until};
-use tautline_io::stall::{Stall, StallWitness};
+use tautline_io::thread::stall::{Stall, StallWitness};
 use tautline_proto::time::Span;
 
 use super::root::Root;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use rtrb::{Consumer, Producer};
-use tautline_io::memory;
+use tautline_io::thread::memory;
 use tautline_proto::time::LocalTime;
 
 /// Whose sound a mix is.

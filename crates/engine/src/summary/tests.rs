@@ -2,7 +2,7 @@
 
 use super::*;
 use tautline_io::link::LinkCounters;
-use tautline_io::stall::{Stall, StallBook};
+use tautline_io::thread::stall::{Stall, StallBook};
 use tautline_proto::arrivals::ArrivalsConfig;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;

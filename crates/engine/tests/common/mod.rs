@@ -20,10 +20,10 @@ use tautline_engine::run::RunOptions;
 use tautline_engine::select::Select;
 use tautline_engine::send::{SendEngine, random_identity};
 use tautline_io::link::Link;
-use tautline_io::pair::open_pair;
+use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
-use tautline_io::wire_thread::{Ringed, WireOptions};
+use tautline_io::udp::pair::open_pair;
 use tautline_proto::asks::Limits;
 use tautline_proto::device::{
     Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, Word,

@@ -3,11 +3,11 @@
 use crate::common::{collect, departure, outgoing, sender_to};
 use rtrb::Consumer;
 use tautline_io::clock::now;
-use tautline_io::destinations::Destinations;
 use tautline_io::link::Link;
+use tautline_io::link::destinations::Destinations;
+use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::{DirectUdp, UdpOptions};
-use tautline_io::wire_thread::{Ringed, WireOptions};
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};

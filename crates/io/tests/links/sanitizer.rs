@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use crate::common::{collect, outgoing, sender_to};
 use tautline_io::link::Link;
-use tautline_io::realtime::{permit, scope};
+use tautline_io::thread::realtime::{permit, scope};
 use tautline_io::udp::{DirectUdp, UdpOptions};
 
 /// Set in the child: what to do under the sanitizer's eyes.

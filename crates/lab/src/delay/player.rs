@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::timecode::Marker;
-use tautline_io::memory;
+use tautline_io::thread::memory;
 use tautline_proto::device::{Cycle, Flow, Process, Settings};
 use tautline_proto::time::Frames;
 use tautline_proto::units::Rate;

@@ -101,7 +101,7 @@ impl Pcm {
 #[cfg(test)]
 mod tests {
     use tautline_dsp::card::CardFormat;
-    use tautline_io::timer::Timer;
+    use tautline_io::clock::timer::Timer;
     use tautline_proto::units::{Channels, Rate};
 
     use super::*;

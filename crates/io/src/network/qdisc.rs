@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::socket::checked;
+use crate::udp::socket::checked;
 
 /// One queue discipline.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use crate::address::{STORAGE_LEN, decode};
-use crate::fixed::Fixed;
-use crate::realtime::permit;
-use crate::socket::{Socket, errno};
-use crate::timestamp::{Ancillary, CONTROL_WORDS, ancillary};
+use crate::thread::realtime::permit;
+use crate::udp::address::{STORAGE_LEN, decode};
+use crate::udp::fixed::Fixed;
+use crate::udp::socket::{Socket, errno};
+use crate::udp::timestamp::{Ancillary, CONTROL_WORDS, ancillary};
 
 /// Room for a batch of arrivals.
 pub(crate) struct ReceiveBatch {

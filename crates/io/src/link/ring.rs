@@ -3,7 +3,7 @@
 
 use rtrb::{Consumer, Producer};
 
-use crate::memory;
+use crate::thread::memory;
 
 /// A ring that holds at least `capacity` bytes.
 pub(crate) fn bytes(capacity: usize) -> (ByteWriter, ByteReader) {

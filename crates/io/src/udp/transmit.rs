@@ -9,10 +9,10 @@ use tautline_proto::ledger::Departure;
 
 use crate::clock::now;
 use crate::link::TransmitStamp;
-use crate::realtime::permit;
-use crate::send_batch::SendBatch;
-use crate::socket::Socket;
-use crate::timestamp::{self, CONTROL_WORDS, StampClock, ancillary};
+use crate::thread::realtime::permit;
+use crate::udp::send_batch::SendBatch;
+use crate::udp::socket::Socket;
+use crate::udp::timestamp::{self, CONTROL_WORDS, StampClock, ancillary};
 
 /// Samples whose stamps may be outstanding; an older one is forgotten.
 const OUTSTANDING: usize = 64;

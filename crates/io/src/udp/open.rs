@@ -3,10 +3,10 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::address::{RawAddress, interface_index, interface_name};
-use crate::limits::{Limit, Limits};
-use crate::socket::Socket;
-use crate::timestamp;
+use crate::thread::limits::{Limit, Limits};
+use crate::udp::address::{RawAddress, interface_index, interface_name};
+use crate::udp::socket::Socket;
+use crate::udp::timestamp;
 
 /// Whether a datagram longer than the path's MTU may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -6,10 +6,10 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::now;
 use crate::link::{Arrival, LinkCounters};
-use crate::open::UdpOptions;
-use crate::receive_batch::{ReceiveBatch, Received};
-use crate::socket::Socket;
-use crate::timestamp::StampClock;
+use crate::udp::open::UdpOptions;
+use crate::udp::receive_batch::{ReceiveBatch, Received};
+use crate::udp::socket::Socket;
+use crate::udp::timestamp::StampClock;
 
 /// Full batches that one [`Incoming::receive`] fetches at most, so that a flood cannot hold a
 /// real-time thread for ever.

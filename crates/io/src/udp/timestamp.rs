@@ -12,7 +12,7 @@ use std::io;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::{BRACKETS, Bracket, nanos_of};
-use crate::socket::Socket;
+use crate::udp::socket::Socket;
 
 /// Age at which the offset is read again: a step spoils the stamps of this long at most.
 const REFRESH_AFTER: Span = Span::from_millis(10);

@@ -19,14 +19,14 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::now;
 use crate::control::poll;
-use crate::destinations::Destinations;
+use crate::link::destinations::Destinations;
+use crate::link::ring::{ByteReader, ByteWriter};
+use crate::link::shared::SharedCounters;
 use crate::link::{Arrival, Link, LinkCounters, TransmitStamp};
-use crate::memory;
-use crate::realtime::{permit, scope};
-use crate::ring::{ByteReader, ByteWriter};
-use crate::shared::SharedCounters;
-use crate::socket::checked;
+use crate::thread::memory;
+use crate::thread::realtime::{permit, scope};
 use crate::thread::{Granted, Scheduler, spawn};
+use crate::udp::socket::checked;
 use crate::udp::{DirectUdp, OpenError, UdpOptions};
 
 /// Stack of the wire thread: its deepest call is a system call over preallocated memory.
@@ -116,8 +116,8 @@ impl Ringed {
         let (landing, arrivals) = memory::ring(slots);
         let (left, stamps) = memory::ring(STAMPS);
         let (destinations, redirected) = memory::ring(CHANGES);
-        let (packet_bytes, outgoing_bytes) = crate::ring::bytes(ring_bytes);
-        let (landing_bytes, arrival_bytes) = crate::ring::bytes(ring_bytes);
+        let (packet_bytes, outgoing_bytes) = crate::link::ring::bytes(ring_bytes);
+        let (landing_bytes, arrival_bytes) = crate::link::ring::bytes(ring_bytes);
         let mut thread = WireThread {
             direct,
             outgoing,

@@ -61,7 +61,7 @@ impl Waiter {
 mod tests {
     use super::*;
     use crate::clock::now;
-    use crate::open::UdpOptions;
+    use crate::udp::open::UdpOptions;
     use tautline_proto::time::Span;
 
     fn socket() -> ControlSocket {

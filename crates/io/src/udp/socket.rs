@@ -5,8 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::address::{RawAddress, STORAGE_LEN, decode};
-use crate::forks;
+use crate::udp::address::{RawAddress, STORAGE_LEN, decode};
+use crate::udp::forks;
 
 /// A non-blocking datagram socket.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::{now, sleep_until};
-use crate::limits::Limits;
+use crate::thread::limits::Limits;
 use crate::thread::{Granted, Scheduler, spawn};
 use stopped::WentOn;
 
