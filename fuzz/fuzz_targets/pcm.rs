@@ -10,9 +10,10 @@ mod complaint;
 #[path = "../../plugins/alsa-pcm/src/keys.rs"]
 mod keys;
 
-use keys::{Latency, PERIODS, Value, read};
+use keys::{PERIODS, Value, read};
 use libfuzzer_sys::fuzz_target;
 use tautline_proto::device::Direction;
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE};
 use tautline_proto::time::Span;
 
@@ -29,7 +30,7 @@ fuzz_target!(|text: &str| {
         };
         assert!((PERIODS.0..=PERIODS.1).contains(&wish.period.count()));
         assert!((PTIME_RANGE.0..=PTIME_RANGE.1).contains(&wish.ptime), "{}", wish.ptime);
-        if let Latency::Kept(latency) = wish.latency {
+        if let LatencyRule::Chosen(latency) = wish.latency {
             assert!(latency > Span::ZERO && latency <= LONGEST_LINK_OFFSET, "{latency}");
         }
         // ALSA keeps each key once, in the order of its own choice.

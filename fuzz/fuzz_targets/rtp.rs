@@ -7,7 +7,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::{ExtensionIds, Header, Packet};
+use tautline_proto::wire::rtp::{ExtensionIds, Header, Packet, RtpUnpack};
 
 fuzz_target!(|datagram: &[u8]| {
     let ids = ExtensionIds { capture: Some(14), instants: Some(14), redundancy: Some(14) };
@@ -15,7 +15,7 @@ fuzz_target!(|datagram: &[u8]| {
         assert_eq!(Packet::parse_with(datagram, ids), Packet::parse_any(datagram, ids));
     }
     let Ok(packet) = Packet::parse(datagram) else { return };
-    check_frames(&packet);
+    check_frames(datagram, packet.payload_type);
     let header = Header {
         sequence: packet.sequence,
         timestamp: packet.timestamp,
@@ -45,13 +45,14 @@ fn check_carried(packet: &Packet<'_>, header: &Header) {
     assert_eq!((read.payload, read.sender), (packet.payload, packet.sender));
 }
 
-fn check_frames(packet: &Packet<'_>) {
+fn check_frames(datagram: &[u8], payload_type: u8) {
+    let packet = RtpUnpack::usual().unpack(datagram).expect("the same reader reads it");
     let format = StreamFormat {
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample: SampleFormat::L24,
         packet: Frames::new(48),
-        payload_type: packet.payload_type,
+        payload_type,
     };
     if let Ok(frames) = packet.frames(&format, Frames::new(192)) {
         assert!((1..=192).contains(&frames.count()));

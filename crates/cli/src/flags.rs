@@ -15,6 +15,7 @@ use tautline_engine::address::Address;
 use tautline_engine::select::Select;
 use tautline_io::thread::Scheduler;
 use tautline_proto::depth::LossTarget;
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
@@ -221,15 +222,6 @@ pub(crate) struct StreamFlags {
     pub(crate) payload_type: Option<u8>,
 }
 
-/// What `--latency` says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Latency {
-    /// This one.
-    Kept(Span),
-    /// Whatever the packets' arrivals ask for.
-    Auto,
-}
-
 /// When.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Timing")]
@@ -238,7 +230,7 @@ pub(crate) struct Timing {
     /// packets' arrivals ask for, send: at the receiver that needs the most [default: 5ms or what
     /// ptime and period need; recv: the sender's, or if it announces none what its packets need]
     #[arg(long, value_name = "TIME|auto", allow_hyphen_values = true, value_parser = latency)]
-    pub(crate) latency: Option<Latency>,
+    pub(crate) latency: Option<LatencyRule>,
     /// Frames that the device takes at a time: 48 are 1ms at 48000 Hz
     #[arg(long, value_name = "FRAMES", default_value_t = 48,
           value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -322,7 +314,7 @@ pub(crate) struct Devices {
 pub(crate) struct Doctor {
     /// The latency that is to be kept, by which everything is judged; auto is judged as 5ms
     #[arg(long, value_name = "TIME|auto", default_value = "5ms", value_parser = latency)]
-    pub(crate) latency: Latency,
+    pub(crate) latency: LatencyRule,
     /// Sound in one packet
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
     pub(crate) ptime: Span,
@@ -436,11 +428,11 @@ pub(crate) fn span(text: &str) -> Result<Span, String> {
 }
 
 /// Reads a length of time, or `auto`.
-pub(crate) fn latency(text: &str) -> Result<Latency, String> {
+pub(crate) fn latency(text: &str) -> Result<LatencyRule, String> {
     if text == "auto" {
-        return Ok(Latency::Auto);
+        return Ok(LatencyRule::Auto);
     }
-    span(text).map(Latency::Kept).map_err(|error| format!("{error}, or auto"))
+    span(text).map(LatencyRule::Chosen).map_err(|error| format!("{error}, or auto"))
 }
 
 fn rate(text: &str) -> Result<Rate, String> {

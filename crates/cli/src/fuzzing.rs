@@ -7,8 +7,9 @@ use std::sync::OnceLock;
 use clap::Parser;
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::address::Address;
-use tautline_engine::control::{RecvChange, SendChange, Wanted};
+use tautline_engine::control::{RecvChange, SendChange};
 use tautline_proto::device::Settings;
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -88,10 +89,17 @@ fn mute(muted: bool) -> &'static str {
     if muted { "mute" } else { "unmute" }
 }
 
+fn latency_words(rule: LatencyRule) -> String {
+    match rule {
+        LatencyRule::Chosen(latency) => nanos(latency),
+        LatencyRule::Usual => "promised".into(),
+        LatencyRule::Auto => "auto".into(),
+    }
+}
+
 fn send_words(change: SendChange) -> String {
     match change {
-        SendChange::Latency(None) => "latency auto".into(),
-        SendChange::Latency(Some(latency)) => format!("latency {}", nanos(latency)),
+        SendChange::Latency(rule) => format!("latency {}", latency_words(rule)),
         SendChange::Ptime(ptime) => format!("ptime {}", nanos(ptime)),
         SendChange::Format(sample) => format!("format {}", sample.name()),
         SendChange::Volume(gain) => format!("volume {gain}"),
@@ -106,12 +114,7 @@ fn recv_words(change: &RecvChange, rest: &str) -> String {
     let of = |which: &Option<usize>| which.map_or(String::new(), |which| format!(" {}", which + 1));
     match change {
         RecvChange::Latency(which, wanted) => {
-            let wanted = match wanted {
-                Wanted::Chosen(latency) => nanos(*latency),
-                Wanted::Promised => "promised".into(),
-                Wanted::Auto => "auto".into(),
-            };
-            format!("latency{} {wanted}", of(which))
+            format!("latency{} {}", of(which), latency_words(*wanted))
         }
         RecvChange::Volume(which, gain) => format!("volume{} {gain}", of(which)),
         RecvChange::Mute(which, muted) => format!("{}{}", mute(*muted), of(which)),

@@ -1,17 +1,18 @@
 //! `--redundancy` and what it comes to for one stream.
 
 use tautline_engine::address::Resolved;
-use tautline_engine::plan::{least_latency, repair_latency, repair_time};
 use tautline_io::udp::{UdpOptions, header_bytes, path_mtu};
 use tautline_proto::asks::Limits;
 use tautline_proto::device::Settings;
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::latency::{least_latency, repair_latency, repair_time};
 use tautline_proto::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy, Regulator};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::wire::rtp::PACK;
 
 use crate::failure::Failure;
-use crate::flags::{Latency, Send};
+use crate::flags::Send;
 
 /// The time to repair that is taken where neither it nor a latency is given.
 const USUAL_BUDGET: Span = Span::from_millis(10);
@@ -35,8 +36,8 @@ pub(crate) fn budget(
     let least = least_latency(format.packing_age(device.period), device);
     let (ptime, amount) = (format.ptime(), flags.redundancy.amount);
     let kept = match flags.timing.latency {
-        Some(Latency::Kept(latency)) => Some(latency),
-        Some(Latency::Auto) | None => None,
+        Some(LatencyRule::Chosen(latency)) => Some(latency),
+        Some(LatencyRule::Auto | LatencyRule::Usual) | None => None,
     };
     let asked = flags.redundancy_budget.or_else(|| kept.is_none().then_some(USUAL_BUDGET));
     let leaves = kept.map(|latency| repair_time(least, latency));
@@ -63,7 +64,7 @@ pub(crate) fn budget(
 
 /// How far receivers can move what is sent.
 pub(crate) fn limits(flags: &Send) -> Result<Limits, Failure> {
-    let fixed = flags.timing.latency != Some(Latency::Auto);
+    let fixed = flags.timing.latency != Some(LatencyRule::Auto);
     if let Some(limit) = flags.latency_limit.filter(|_| fixed && !flags.running.control) {
         return Err(Failure::usage(format!(
             "--latency-limit {limit} says how much latency receivers may ask for and nothing follows \

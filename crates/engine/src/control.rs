@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_io::link::destinations::Destinations;
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::time::Span;
 
@@ -62,8 +63,8 @@ impl<C> Requests<C> {
 /// What may be changed while sending.
 #[derive(Debug, Clone)]
 pub enum SendChange {
-    /// The latency that is promised; `None` is what the receiver needs that needs the most.
-    Latency(Option<Span>),
+    /// Who says what latency is promised.
+    Latency(LatencyRule),
     /// Sound in one packet.
     Ptime(Span),
     /// Coding of samples.
@@ -83,8 +84,8 @@ pub enum SendChange {
 /// What may be changed while receiving. Streams are counted from 0 in the order of the plan;
 /// `None` is all of them.
 pub enum RecvChange {
-    /// The latency.
-    Latency(Option<usize>, Wanted),
+    /// Who says what the latency is.
+    Latency(Option<usize>, LatencyRule),
     /// Gain of one stream in the mix, or of the mix.
     Volume(Option<usize>, Gain),
     /// Whether one stream, or the mix, is silenced.
@@ -93,17 +94,6 @@ pub enum RecvChange {
     From(Option<usize>, Box<StreamPlan>),
     /// Nothing: how it stands.
     Status,
-}
-
-/// Which latency is wanted of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// This one.
-    Chosen(Span),
-    /// What its sender promises.
-    Promised,
-    /// What the arrivals of its packets ask for.
-    Auto,
 }
 
 /// Another set of destinations.

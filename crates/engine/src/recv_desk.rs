@@ -30,7 +30,7 @@ use crate::machine;
 use crate::own::Own;
 use crate::paths::Paths;
 use crate::pending::Pending;
-use crate::plan::{LatencyRule, StreamPlan, least_latency, packets_within};
+use crate::plan::{StreamPlan, packets_within};
 use crate::recent::Recent;
 use crate::repairable::Repairable;
 use crate::run::{RunError, Watch};
@@ -39,6 +39,7 @@ use crate::session::{Audience, Talk};
 use crate::sound::{Found, Hearing, Measurement, PacketTap};
 use crate::summary;
 use need::Needs;
+use tautline_proto::latency::{LatencyRule, least_latency};
 
 /// What the ordinary thread holds of one stream.
 pub(crate) struct Desk {
@@ -127,7 +128,7 @@ pub(crate) fn connect(
     let room = format.rate.frames_within(Span::from_millis(40));
     let room = vec![0.0; format.channels.samples_in(room)].into_boxed_slice();
     let ring = least_latency(Span::ZERO, device);
-    receiver.measure_unannounced(ring, stream.latency == LatencyRule::Sender);
+    receiver.measure_unannounced(ring, stream.latency == LatencyRule::Usual);
     let longest = receiver.longest_link_offset();
     let (measurement, tap) = heard.unzip();
     let input = Incoming {
@@ -256,14 +257,14 @@ impl Desk {
 
     /// The latency that is kept, if it follows the packets.
     pub(crate) fn auto(&self) -> Option<Span> {
-        (self.rule == LatencyRule::Arrivals).then_some(self.link_offset)
+        (self.rule == LatencyRule::Auto).then_some(self.link_offset)
     }
 
     /// Follows what arrivals ask for, where nobody else says what the latency is.
     fn adapt(&mut self) {
         let quiet = self.books.status.is_some_and(|status| status.quiet);
         let offset = self.arrivals.poll(now(), quiet);
-        let follows = self.rule == LatencyRule::Arrivals && offset != self.link_offset;
+        let follows = self.rule == LatencyRule::Auto && offset != self.link_offset;
         // Where the ring is full, at the next turn.
         if follows && self.commands.push(Command::LinkOffset(offset)).is_ok() {
             self.link_offset = offset;

@@ -8,11 +8,11 @@ use tautline_proto::redundancy::{Bounds, MOST_SYMBOLS, MOST_WINDOW, Redundancy};
 use tautline_proto::time::Span;
 
 use crate::control::Answer;
-use crate::plan::{repair_latency, repair_time};
 use crate::report;
 use crate::run::Watch;
 use crate::send_desk::{Desk, Promise};
 use crate::tx::Command;
+use tautline_proto::latency::{repair_latency, repair_time};
 
 impl Promise {
     /// What redundancy keeps to: the budget is what is asked for, as far as the latency leaves it and

@@ -10,6 +10,7 @@ use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::thread::memory;
 use tautline_io::udp::pair::open_pair;
 use tautline_proto::device::{Device, Stop};
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::sender::{Identity, Sender, SenderConfig};
 use tautline_proto::session::{Session, SessionConfig};
 use tautline_proto::stream::PTIME_RANGE;
@@ -112,7 +113,7 @@ impl SendEngine {
                 address: plan.address,
                 format: plan.format,
                 link_offset: plan.link_offset,
-                as_needed: plan.latency_as_needed,
+                as_needed: plan.latency == LatencyRule::Auto,
                 packing_age,
                 identity: plan.identity,
                 gain: plan.gain,

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
+use tautline_proto::latency::{LatencyRule, usual_latency};
 use tautline_proto::session::Session;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
@@ -30,8 +31,12 @@ impl Desk {
     /// Makes one change, or says why it cannot be made.
     pub(crate) fn change(&mut self, change: SendChange, watch: &mut Watch) -> Answer {
         match change {
-            SendChange::Latency(Some(latency)) => self.set_latency(latency, watch),
-            SendChange::Latency(None) => {
+            SendChange::Latency(LatencyRule::Chosen(latency)) => self.set_latency(latency, watch),
+            SendChange::Latency(LatencyRule::Usual) => {
+                let usual = usual_latency(&self.plan.format, self.plan.device.period);
+                self.set_latency(usual, watch)
+            }
+            SendChange::Latency(LatencyRule::Auto) => {
                 self.plan.as_needed = true;
                 Ok("latency auto".into())
             }

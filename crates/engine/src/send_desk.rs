@@ -21,12 +21,12 @@ use crate::control::Destined;
 use crate::distribution::Distribution;
 use crate::ledger_file::LedgerFile;
 
-use crate::plan::{kept_latency, least_latency};
 use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
 use crate::run::{KnownClock, Peer, Progress, Watch};
 use crate::session::Talk;
 use crate::twice::Twice;
 use crate::tx::{Command, TxStatus};
+use tautline_proto::latency::{kept_latency, least_latency};
 
 /// Receivers remembered for the report.
 pub(crate) const RECEIVERS: usize = 64;

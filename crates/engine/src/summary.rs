@@ -17,7 +17,6 @@ use tautline_proto::wrap;
 
 use crate::books::Books;
 use crate::distribution::Distribution;
-use crate::plan::{LatencyRule, repair_latency};
 use crate::recv_desk::types;
 use crate::report::{
     Auto, Clock, Counters, CurvePoint, Gaps, InvalidCount, Latency, NotFound, Repair, StageSummary,
@@ -25,6 +24,7 @@ use crate::report::{
 };
 use crate::rx::RxStatus;
 use crate::text::Nanos;
+use tautline_proto::latency::{LatencyRule, repair_latency};
 
 /// A canonical name that nobody else has (RFC 7022 §4.2, short-term persistent).
 pub(crate) fn cname(random: &[u8; 16]) -> String {
@@ -184,7 +184,7 @@ impl Received<'_> {
             loss_target: Some(f64::from(self.arrivals.loss_target().parts()) / 1e9),
             advised_ns: self.arrivals.advised().map(Span::as_nanos),
             curve: self.arrivals.curve().iter().map(curve_point).collect(),
-            auto: (self.rule == LatencyRule::Arrivals).then(|| self.auto()),
+            auto: (self.rule == LatencyRule::Auto).then(|| self.auto()),
         }
     }
 
@@ -320,7 +320,7 @@ impl Received<'_> {
                 self.address, status.counters.foreign, other.from.host
             ));
         }
-        if self.rule == LatencyRule::Arrivals {
+        if self.rule == LatencyRule::Auto {
             notes.extend(self.told_auto());
         }
         if status.counters.late > status.counters.received / 2 {

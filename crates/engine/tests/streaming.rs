@@ -11,12 +11,13 @@ use std::sync::OnceLock;
 use common::Road;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
-use tautline_engine::control::{Asker, Destined, RecvChange, SendChange, Wanted};
+use tautline_engine::control::{Asker, Destined, RecvChange, SendChange};
 use tautline_engine::plan::LinkKind;
 use tautline_engine::report::{Report, Stream};
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use tautline_proto::device::{Cycle, Flow, Process};
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::Span;
 use tautline_trial::steady;
@@ -305,12 +306,14 @@ fn ask_sender(asker: &Asker<SendChange>) {
         reports_to: vec![SocketAddr::new(elsewhere.ip(), elsewhere.port() + 1)],
     };
     asker.ask(SendChange::To(Box::new(destined))).unwrap();
-    assert!(asker.ask(SendChange::Latency(Some(Span::from_micros(1)))).is_err());
+    assert!(asker.ask(SendChange::Latency(LatencyRule::Chosen(Span::from_micros(1)))).is_err());
 }
 
 fn ask_receiver(asker: &Asker<RecvChange>) {
     for millis in [20, 60, 35, 50] {
-        asker.ask(RecvChange::Latency(None, Wanted::Chosen(Span::from_millis(millis)))).unwrap();
+        asker
+            .ask(RecvChange::Latency(None, LatencyRule::Chosen(Span::from_millis(millis))))
+            .unwrap();
         asker.ask(RecvChange::Mute(Some(0), millis == 60)).unwrap();
         asker.ask(RecvChange::Mute(None, millis == 20)).unwrap();
     }

@@ -23,6 +23,7 @@ pub mod depth;
 pub mod device;
 pub mod endpoint;
 pub mod faults;
+pub mod latency;
 pub mod ledger;
 pub mod packet;
 pub mod placement;

@@ -137,7 +137,7 @@ proptest! {
             (a.payload_type, a.payload.len()) == (b.payload_type, b.payload.len())
         };
         // Until a packet carries something, none is kept.
-        let idle = sent.iter().zip(&came).position(|(packet, came)| *came && packet.parcel != []);
+        let idle = sent.iter().zip(&came).position(|(packet, came)| *came && !packet.parcel.is_empty());
         let idle = idle.unwrap_or(sent.len());
         let mut wanted = BTreeMap::new();
         for (at, carrier) in sent.iter().enumerate().filter(|(at, _)| came[*at]) {

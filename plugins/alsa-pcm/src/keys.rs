@@ -7,6 +7,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_engine::address::Address;
 use tautline_engine::plan::LinkKind;
 use tautline_proto::device::Direction;
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE, packet_frames};
 use tautline_proto::text::{SpanError, parse_span};
 use tautline_proto::time::{Frames, Span};
@@ -24,21 +25,11 @@ pub(crate) enum Value {
     Other,
 }
 
-/// Which latency is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Latency {
-    /// The usual one, or the sender's.
-    Usual,
-    Kept(Span),
-    /// What the packets ask for.
-    Auto,
-}
-
 /// A PCM as it is configured.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wish {
     pub(crate) address: Address,
-    pub(crate) latency: Latency,
+    pub(crate) latency: LatencyRule,
     pub(crate) ptime: Span,
     pub(crate) format: SampleFormat,
     pub(crate) rate: Option<Rate>,
@@ -70,7 +61,7 @@ const OF_AVTP: [&str; 8] = [
 struct Gathered {
     to: Option<String>,
     from: Option<String>,
-    latency: Latency,
+    latency: LatencyRule,
     ptime: Span,
     format: SampleFormat,
     rate: Option<Rate>,
@@ -89,7 +80,7 @@ pub(crate) fn read(
     let mut gathered = Gathered {
         to: None,
         from: None,
-        latency: Latency::Usual,
+        latency: LatencyRule::Usual,
         ptime: Span::from_millis(1),
         format: SampleFormat::L24,
         rate: None,
@@ -249,9 +240,9 @@ fn span(key: &str, text: &str, (least, most): (Span, Span)) -> Result<Span, Stri
     }
 }
 
-fn latency(text: &str) -> Result<Latency, String> {
+fn latency(text: &str) -> Result<LatencyRule, String> {
     if text == "auto" {
-        return Ok(Latency::Auto);
+        return Ok(LatencyRule::Auto);
     }
     let latency = span("latency", text, (Span::from_micros(1), LONGEST_LINK_OFFSET))?;
     if latency <= Span::ZERO || latency > LONGEST_LINK_OFFSET {
@@ -259,7 +250,7 @@ fn latency(text: &str) -> Result<Latency, String> {
             "a latency of {latency} cannot be kept; use one up to {LONGEST_LINK_OFFSET}, or auto"
         ));
     }
-    Ok(Latency::Kept(latency))
+    Ok(LatencyRule::Chosen(latency))
 }
 
 fn format(text: &str) -> Result<SampleFormat, String> {
@@ -311,7 +302,7 @@ mod tests {
             ("pacing", "ringed"),
         ];
         let wish = read("x", &keys(&all), Direction::Playback).unwrap();
-        assert_eq!(wish.latency, Latency::Kept(Span::from_millis(5)));
+        assert_eq!(wish.latency, LatencyRule::Chosen(Span::from_millis(5)));
         assert_eq!((wish.ptime, wish.format), (Span::from_micros(125), SampleFormat::L16));
         assert_eq!(wish.rate.map(Rate::hertz), Some(96_000));
         assert_eq!(wish.channels.map(Channels::count), Some(8));

@@ -7,10 +7,7 @@ use tautline_dsp::map::ChannelMap;
 use tautline_dsp::resample::Quality;
 use tautline_engine::address::{Address, AddressError, Resolved};
 use tautline_engine::learn::{Believe, Learnt, learn};
-use tautline_engine::plan::{
-    DEFAULT_LATENCY, LatencyRule, RecvPlan, SendPlan, StreamPlan, kept_latency, least_latency,
-    usual_latency,
-};
+use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan};
 use tautline_engine::select::Select;
 use tautline_engine::send::random_identity;
 use tautline_engine::too_long::datagram_bytes;
@@ -22,6 +19,9 @@ use tautline_io::udp::pair::open_pair;
 use tautline_proto::asks::Limits;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::{Direction, Settings};
+use tautline_proto::latency::{
+    DEFAULT_LATENCY, LatencyRule, kept_latency, least_latency, usual_latency,
+};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::redundancy::{ETHERNET, Regulator};
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
@@ -31,7 +31,7 @@ use tautline_proto::wire::rtcp::Announcement;
 use tautline_proto::wire::rtp::{PACK, RtpUnpack};
 
 use crate::complaint::Complaint;
-use crate::keys::{Latency, PERIODS, Wish};
+use crate::keys::{PERIODS, Wish};
 
 /// An application is kept waiting for a name no longer than this when it opens a PCM, and for a
 /// sender's announcement no longer than until [`OPEN`] is over: an `open` that takes a second is one
@@ -270,7 +270,7 @@ pub(crate) fn send_plan(reached: &Reached, device: &Settings) -> Result<SendPlan
         link: wish.link,
         format,
         link_offset: promised(wish, &format, device)?,
-        latency_as_needed: wish.latency == Latency::Auto,
+        latency: wish.latency,
         stamps: true,
         gain: Gain::UNITY,
         map: ChannelMap::identity(device.channels.count()),
@@ -291,14 +291,14 @@ fn written(least: Span) -> Span {
 fn promised(wish: &Wish, format: &StreamFormat, device: &Settings) -> Result<Span, Complaint> {
     let least = format.packing_age(device.period);
     match wish.latency {
-        Latency::Kept(latency) if latency < least => Err(Complaint::unusable(format!(
+        LatencyRule::Chosen(latency) if latency < least => Err(Complaint::unusable(format!(
             "latency {latency} is less than the {least} that packets of {} take; use {} or more, \
              or a shorter ptime",
             format.ptime(),
             written(least)
         ))),
-        Latency::Kept(latency) => Ok(latency),
-        Latency::Usual | Latency::Auto => Ok(usual_latency(format, device.period)),
+        LatencyRule::Chosen(latency) => Ok(latency),
+        LatencyRule::Usual | LatencyRule::Auto => Ok(usual_latency(format, device.period)),
     }
 }
 
@@ -323,7 +323,7 @@ fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<S
     let promised = promised.or(reached.announced.map(|announced| announced.link_offset));
     let least = least_latency(format.ptime(), device);
     match reached.wish.latency {
-        Latency::Kept(latency) if latency < least => Err(Complaint::unusable(format!(
+        LatencyRule::Chosen(latency) if latency < least => Err(Complaint::unusable(format!(
             "latency {latency} is less than packets of {} and {} periods of {} frames take; use {} \
              or more, or packets of a shorter ptime",
             format.ptime(),
@@ -331,8 +331,8 @@ fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<S
             device.period,
             written(least)
         ))),
-        Latency::Kept(latency) => Ok(latency),
-        Latency::Usual | Latency::Auto => {
+        LatencyRule::Chosen(latency) => Ok(latency),
+        LatencyRule::Usual | LatencyRule::Auto => {
             Ok(kept_latency(promised.unwrap_or(DEFAULT_LATENCY), least))
         }
     }
@@ -358,11 +358,7 @@ pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan
     let stream = StreamPlan {
         address: wish.address.to_string(),
         receiver,
-        latency: match wish.latency {
-            Latency::Usual => LatencyRule::Sender,
-            Latency::Kept(_) => LatencyRule::Chosen,
-            Latency::Auto => LatencyRule::Arrivals,
-        },
+        latency: wish.latency,
         loss_target: LossTarget::DEFAULT,
         link: Box::new(link),
         control,

@@ -22,6 +22,7 @@ use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::open_pair;
 use tautline_proto::asks::Limits;
 use tautline_proto::device::{Direction, Settings, Stop};
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
@@ -248,7 +249,7 @@ fn send(
         link: LinkKind::Auto,
         format: scene.format,
         link_offset: scene.latency,
-        latency_as_needed: false,
+        latency: LatencyRule::Chosen(scene.latency),
         stamps: true,
         redundancy: tautline_proto::redundancy::Regulator::OFF,
         repair_budget: None,

@@ -3,13 +3,14 @@
 use std::io::IsTerminal;
 
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::Span;
 
 use crate::doctor::show::{Counts, json, lines, page};
 use crate::doctor::{Asked, examine};
 use crate::failure::Failure;
-use crate::flags::{Doctor, Latency, ReportKind};
+use crate::flags::{Doctor, ReportKind};
 use crate::screen;
 
 /// What `--latency auto` is judged by: the default of `taut send`.
@@ -17,8 +18,8 @@ const USUAL: Span = Span::from_millis(5);
 
 pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
     let latency = match flags.latency {
-        Latency::Kept(span) => span,
-        Latency::Auto => USUAL,
+        LatencyRule::Chosen(span) => span,
+        LatencyRule::Auto | LatencyRule::Usual => USUAL,
     };
     let packet = packet_frames(flags.rate, flags.ptime)
         .map_err(|error| Failure::usage(error.to_string()))?;

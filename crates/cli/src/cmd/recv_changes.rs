@@ -3,14 +3,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tautline_engine::address::Address;
-use tautline_engine::control::{RecvChange, Wanted};
+use tautline_engine::control::RecvChange;
 use tautline_proto::device::Settings;
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::StreamFormat;
 
 use super::streams::{check_alike, stream};
 use crate::control::nothing;
 use crate::failure::Failure;
-use crate::flags::{Latency, Recv, latency, parse};
+use crate::flags::{Recv, latency, parse};
 
 /// What is played and on what device, once that is known; another sender may change it.
 #[derive(Clone, Default)]
@@ -75,19 +76,16 @@ impl RecvLines {
     }
 }
 
-fn wanted(text: &str) -> Result<Wanted, String> {
+fn wanted(text: &str) -> Result<LatencyRule, String> {
     if text.is_empty() {
         return Err(
             "latency wants a time; write latency 8ms, latency auto or latency promised".into()
         );
     }
     if text == "promised" {
-        return Ok(Wanted::Promised);
+        return Ok(LatencyRule::Usual);
     }
-    match latency(text).map_err(|error| format!("{error}, or promised"))? {
-        Latency::Kept(latency) => Ok(Wanted::Chosen(latency)),
-        Latency::Auto => Ok(Wanted::Auto),
-    }
+    latency(text).map_err(|error| format!("{error}, or promised"))
 }
 
 /// The number of a stream, if one comes first, and what follows it.

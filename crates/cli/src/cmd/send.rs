@@ -5,13 +5,14 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::address::Resolved;
 use tautline_engine::control::requests;
-use tautline_engine::plan::{LinkKind, SendPlan, usual_latency, usual_latency_in_graph};
+use tautline_engine::plan::{LinkKind, SendPlan};
 use tautline_engine::send::{SendEngine, random_identity};
 use tautline_engine::too_long::{TooLong, datagram_bytes, fragmented, too_long};
 use tautline_engine::way;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::{Direction, Settings};
+use tautline_proto::latency::{LatencyRule, usual_latency, usual_latency_in_graph};
 use tautline_proto::redundancy::ETHERNET;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
@@ -22,7 +23,7 @@ use super::send_changes::{SendLines, refuse_loss};
 use super::{device_settings, run_options, settled, stop_on_signals, tell_stream};
 use crate::control;
 use crate::failure::Failure;
-use crate::flags::{Fragment, Latency, LinkFlag, Send};
+use crate::flags::{Fragment, LinkFlag, Send};
 use crate::redundancy::{self, Budget};
 use crate::show::Show;
 
@@ -62,7 +63,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         },
         format,
         link_offset: latency,
-        latency_as_needed: flags.timing.latency == Some(Latency::Auto),
+        latency: flags.timing.latency.unwrap_or_default(),
         stamps: !flags.no_stamps,
         redundancy: regulator,
         repair_budget: budget.asked,
@@ -159,14 +160,14 @@ fn latency(
 ) -> Result<Span, Failure> {
     let least = format.packing_age(device.period);
     match flags.timing.latency {
-        Some(Latency::Kept(latency)) if latency < least => Err(Failure::usage(format!(
+        Some(LatencyRule::Chosen(latency)) if latency < least => Err(Failure::usage(format!(
             "--latency {latency} is less than the {least} that packets of {} take at a period of \
              {} frames; use --latency {least} or more, a shorter --ptime or a shorter --period",
             format.ptime(),
             device.period
         ))),
-        Some(Latency::Kept(latency)) => Ok(latency),
-        None | Some(Latency::Auto) => {
+        Some(LatencyRule::Chosen(latency)) => Ok(latency),
+        None | Some(LatencyRule::Auto | LatencyRule::Usual) => {
             let usual = match flags.input {
                 DeviceSpec::Jack(_) | DeviceSpec::PipeWire(_) => usual_latency_in_graph,
                 _ => usual_latency,

@@ -11,7 +11,7 @@ use tautline_io::udp::{UdpOptions, check_destinations};
 
 use crate::control::nothing;
 use crate::failure::Failure;
-use crate::flags::{Coding, Latency, latency, parse, span};
+use crate::flags::{Coding, latency, parse, span};
 
 /// Reads lines, knowing how the run was started.
 pub(crate) struct SendLines {
@@ -29,10 +29,7 @@ impl SendLines {
             "latency" if rest.is_empty() => {
                 Err("latency wants a time; write latency 8ms or latency auto".into())
             }
-            "latency" => Ok(SendChange::Latency(match latency(rest)? {
-                Latency::Kept(latency) => Some(latency),
-                Latency::Auto => None,
-            })),
+            "latency" => Ok(SendChange::Latency(latency(rest)?)),
             "ptime" => Ok(SendChange::Ptime(span(rest)?)),
             "format" => self.coding(rest).map(SendChange::Format),
             "redundancy" => Ok(SendChange::Redundancy(parse(rest)?)),

@@ -2,21 +2,22 @@
 
 use tautline_audio::DeviceSpec;
 use tautline_engine::address::{Address, Resolved};
-use tautline_engine::plan::{
-    DEFAULT_LATENCY, LatencyRule, StreamPlan, enough_latency, kept_latency, least_latency,
-};
+use tautline_engine::plan::StreamPlan;
 use tautline_engine::way;
 use tautline_io::link::Link;
 use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::udp::pair::open_pair;
 use tautline_proto::device::Settings;
+use tautline_proto::latency::{
+    DEFAULT_LATENCY, LatencyRule, enough_latency, kept_latency, least_latency,
+};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::wire::rtp::RtpUnpack;
 
 use crate::failure::Failure;
-use crate::flags::{Latency, LinkFlag, Recv};
+use crate::flags::{LinkFlag, Recv};
 
 /// All streams of one device have its rate and channels.
 pub(super) fn check_alike(
@@ -81,11 +82,7 @@ pub(super) fn stream(
     Ok(StreamPlan {
         address: address.to_string(),
         receiver,
-        latency: match flags.timing.latency {
-            None => LatencyRule::Sender,
-            Some(Latency::Kept(_)) => LatencyRule::Chosen,
-            Some(Latency::Auto) => LatencyRule::Arrivals,
-        },
+        latency: flags.timing.latency.unwrap_or_default(),
         loss_target: flags.loss_target,
         link,
         control,
@@ -103,7 +100,7 @@ pub(super) fn latency(
 ) -> Result<Span, Failure> {
     let least = least_latency(format.ptime(), device);
     match flags.timing.latency {
-        Some(Latency::Kept(latency)) if latency < least => Err(Failure::usage(format!(
+        Some(LatencyRule::Chosen(latency)) if latency < least => Err(Failure::usage(format!(
             "--latency {latency} is less than packets of {} and {} periods of {} frames take; use \
              --latency {} or more, shorter packets at the sender or a shorter {}",
             format.ptime(),
@@ -115,7 +112,9 @@ pub(super) fn latency(
                 _ => "--period",
             }
         ))),
-        Some(Latency::Kept(latency)) => Ok(latency),
-        None | Some(Latency::Auto) => Ok(kept_latency(promised.unwrap_or(DEFAULT_LATENCY), least)),
+        Some(LatencyRule::Chosen(latency)) => Ok(latency),
+        None | Some(LatencyRule::Auto | LatencyRule::Usual) => {
+            Ok(kept_latency(promised.unwrap_or(DEFAULT_LATENCY), least))
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! Whether packets are carried whole, and kept until they are read.
 
-use tautline_engine::plan::least_latency;
 use tautline_engine::too_long::datagram_bytes;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::device::Settings;
+use tautline_proto::latency::least_latency;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 

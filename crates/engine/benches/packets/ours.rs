@@ -21,6 +21,7 @@ use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::open_pair;
 use tautline_proto::asks::Limits;
 use tautline_proto::device::{Cycle, Settings, Side, Stop};
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -219,7 +220,7 @@ fn send(to: SocketAddr, stop: Stop) -> (Loan, JoinHandle<Report>) {
         link: LinkKind::Direct,
         format: FORMAT,
         link_offset: LATENCY,
-        latency_as_needed: false,
+        latency: LatencyRule::Usual,
         stamps: true,
         redundancy: tautline_proto::redundancy::Regulator::OFF,
         repair_budget: None,

@@ -5,9 +5,9 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::unannounced::Need;
 
 use super::Desk;
-use crate::plan::LatencyRule;
 use crate::run::Watch;
 use crate::rx::RxStatus;
+use tautline_proto::latency::LatencyRule;
 
 /// What is known of it.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +56,7 @@ impl Desk {
         self.needs.newest = status.need;
         let Some(need) = status.need else { return };
         self.arrivals.announce(need.packet);
-        if self.rule == LatencyRule::Sender {
+        if self.rule == LatencyRule::Usual {
             self.link_offset = need.latency.min(self.longest);
         }
     }
@@ -84,16 +84,16 @@ impl Desk {
              here takes {ring}"
         );
         match self.rule {
-            LatencyRule::Arrivals => None,
-            LatencyRule::Chosen => Some(format!(
+            LatencyRule::Auto => None,
+            LatencyRule::Chosen(_) => Some(format!(
                 "{why}, so {} is too little and packets are late; use --latency {latency} or more",
                 self.link_offset
             )),
-            LatencyRule::Sender if latency > longest => Some(format!(
+            LatencyRule::Usual if latency > longest => Some(format!(
                 "{why}, which wants {latency}, and this end has room for {longest}; it runs at that: \
                  give --latency {latency} for more"
             )),
-            LatencyRule::Sender => Some(format!("{why}, so it runs at {latency}")),
+            LatencyRule::Usual => Some(format!("{why}, so it runs at {latency}")),
         }
     }
 }

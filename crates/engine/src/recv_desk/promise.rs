@@ -8,11 +8,11 @@ use tautline_proto::time::Span;
 use tautline_proto::wire::rtcp::Announcement;
 
 use super::{Desk, shape};
-use crate::plan::{
-    LatencyRule, enough_latency, kept_latency, least_latency, leaves_no_way, repair_latency,
-};
 use crate::run::Watch;
 use crate::rx::{Command, RxStatus};
+use tautline_proto::latency::{
+    LatencyRule, enough_latency, kept_latency, least_latency, leaves_no_way, repair_latency,
+};
 
 /// A lead that is longer than was reckoned with by less than this is none: clocks, rounding.
 const WORTH_TELLING: Span = Span::from_micros(250);
@@ -39,9 +39,9 @@ impl Desk {
         let promised = announcement.link_offset;
         self.arrivals.announce(announcement.packing_age);
         let wanted = match self.rule {
-            LatencyRule::Chosen => self.link_offset,
-            LatencyRule::Sender => kept_latency(promised, least),
-            LatencyRule::Arrivals => self.arrivals.start_at(promised),
+            LatencyRule::Chosen(_) => self.link_offset,
+            LatencyRule::Usual => kept_latency(promised, least),
+            LatencyRule::Auto => self.arrivals.start_at(promised),
         };
         self.note_latency(&announcement, least, wanted, watch);
         self.link_offset = wanted.min(self.longest);
@@ -79,7 +79,7 @@ impl Desk {
     /// Says once if the latency here has no time for all that packets carry.
     pub(super) fn note_repair(&mut self, watch: &mut Watch) {
         let takes = self.arrivals.repair_takes().filter(|_| self.announced.is_some());
-        let takes = takes.filter(|_| self.rule != LatencyRule::Arrivals);
+        let takes = takes.filter(|_| self.rule != LatencyRule::Auto);
         let short = takes.filter(|takes| *takes > self.link_offset);
         let (Some(takes), true) = (short, self.repairable.turns_short(now(), short.is_some()))
         else {
@@ -120,8 +120,8 @@ impl Desk {
         let Announcement { packing_age, link_offset, .. } = announcement;
         let (device, address) = (least - *packing_age, &self.address);
         let short = match self.rule {
-            LatencyRule::Chosen => leaves_no_way(wanted, least),
-            LatencyRule::Sender | LatencyRule::Arrivals => wanted < least,
+            LatencyRule::Chosen(_) => leaves_no_way(wanted, least),
+            LatencyRule::Usual | LatencyRule::Auto => wanted < least,
         };
         if short {
             let (enough, most) = (enough_latency(least), if wanted < least { "most " } else { "" });
@@ -130,7 +130,7 @@ impl Desk {
                  takes {device}, so {wanted} is too little and {most}packets will be late; use \
                  --latency {enough} or more, or shorter periods at both ends"
             ));
-        } else if self.rule == LatencyRule::Sender && wanted > *link_offset {
+        } else if self.rule == LatencyRule::Usual && wanted > *link_offset {
             watch.note(format!(
                 "{address} promises {link_offset} but packets are up to {packing_age} old when they \
                  leave and the device here takes {device}; it runs at {wanted}"

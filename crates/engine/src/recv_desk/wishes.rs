@@ -3,39 +3,39 @@
 use tautline_proto::device::Settings;
 
 use super::Desk;
-use crate::control::{Answer, Wanted};
+use crate::control::Answer;
 use crate::own::{BUSY, Own};
-use crate::plan::{LatencyRule, kept_latency};
 use crate::rx::Command;
+use tautline_proto::latency::{LatencyRule, kept_latency};
 
 impl Desk {
     /// Another latency, at once. Answers with the latency that it then has.
-    pub(crate) fn set_latency(&mut self, wanted: Wanted, device: &Settings) -> Answer {
+    pub(crate) fn set_latency(&mut self, wanted: LatencyRule, device: &Settings) -> Answer {
         let packing_age = self.announced.map(|announced| announced.packing_age);
         let packing_age = packing_age.or(self.needs.packet());
         let least = self.least(packing_age.unwrap_or(self.config.format.ptime()), device);
         let promised = self.announced.map_or(self.link_offset, |announced| announced.link_offset);
         let (rule, link_offset) = match wanted {
-            Wanted::Chosen(latency) if latency < least => {
+            LatencyRule::Chosen(latency) if latency < least => {
                 return Err(format!(
                     "{latency} is less than the {least} that the packets of {} and the device here \
                      take; use {least} or more",
                     self.address
                 ));
             }
-            Wanted::Chosen(latency) if latency > self.longest => {
+            LatencyRule::Chosen(latency) if latency > self.longest => {
                 return Err(format!(
                     "this run has room for {}; start taut again with --latency {latency} for more",
                     self.longest
                 ));
             }
-            Wanted::Chosen(latency) => (LatencyRule::Chosen, latency),
-            Wanted::Promised => {
-                (LatencyRule::Sender, kept_latency(promised, least).min(self.longest))
+            LatencyRule::Chosen(latency) => (wanted, latency),
+            LatencyRule::Usual => {
+                (LatencyRule::Usual, kept_latency(promised, least).min(self.longest))
             }
-            Wanted::Auto => (LatencyRule::Arrivals, self.arrivals.start_at(self.link_offset)),
+            LatencyRule::Auto => (LatencyRule::Auto, self.arrivals.start_at(self.link_offset)),
         };
-        let raises = rule == LatencyRule::Sender;
+        let raises = rule == LatencyRule::Usual;
         self.commands.push(Command::Raises(raises)).map_err(|_| BUSY)?;
         self.commands.push(Command::LinkOffset(link_offset)).map_err(|_| BUSY)?;
         (self.rule, self.link_offset) = (rule, link_offset);
@@ -56,7 +56,7 @@ impl Desk {
         (self.own, self.rule) = (other.own, other.rule);
         self.books.word = other.books.word;
         let link_offset = other.link_offset.min(self.longest);
-        if self.rule != LatencyRule::Sender
+        if self.rule != LatencyRule::Usual
             && self.commands.push(Command::Raises(false)).is_ok()
             && self.commands.push(Command::LinkOffset(link_offset)).is_ok()
         {

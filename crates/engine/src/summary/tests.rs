@@ -7,6 +7,7 @@ use tautline_proto::arrivals::ArrivalsConfig;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
 use tautline_proto::faults::{Faults, Harm};
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::receiver;
 use tautline_proto::time::{Frames, LocalTime, MediaTime};
 use tautline_proto::units::{Channels, Rate};
@@ -133,7 +134,7 @@ impl Desk {
             address: "rtp://127.0.0.1:5004",
             config: &self.config,
             link_offset: self.config.link_offset,
-            rule: LatencyRule::Chosen,
+            rule: LatencyRule::Chosen(Span::from_millis(5)),
             books: &self.books,
             arrivals: &self.arrivals,
             invalid_reports: 0,

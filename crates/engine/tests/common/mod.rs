@@ -28,6 +28,7 @@ use tautline_proto::asks::Limits;
 use tautline_proto::device::{
     Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, Word,
 };
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -146,7 +147,7 @@ impl Road {
             link: self.link,
             format: self.format(),
             link_offset: self.latency,
-            latency_as_needed: false,
+            latency: LatencyRule::Usual,
             stamps: true,
             redundancy: tautline_proto::redundancy::Regulator::OFF,
             repair_budget: None,

@@ -16,6 +16,7 @@ use tautline_io::udp::UdpOptions;
 use tautline_proto::asks::Limits;
 use tautline_proto::card_clock::{CaptureRing, CardClock};
 use tautline_proto::device::{Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop};
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Regulator;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -93,7 +94,7 @@ pub(crate) fn send(port: u16, link_offset: Span, impulses: Vec<f32>) -> Vec<Loca
             payload_type: StreamFormat::default_payload_type(sample),
         },
         link_offset,
-        latency_as_needed: false,
+        latency: LatencyRule::Chosen(link_offset),
         stamps: true,
         redundancy: Regulator::OFF,
         repair_budget: None,
