@@ -7,6 +7,7 @@ use tautline_proto::device::Stop;
 
 use crate::failure::Failure;
 use crate::screen::Answers;
+use crate::words::{cannot_change, changed};
 
 /// The longest line that is read: a few times sixteen addresses.
 const LONGEST: u64 = 8192;
@@ -28,7 +29,7 @@ pub(crate) fn listen<C: Send + 'static>(
                     stop.request();
                     Ok("quit".into())
                 }
-                _ => read(verb, rest).and_then(|change| asker.ask(change)),
+                _ => read(verb, rest).and_then(|change| in_words(&asker.ask(change))),
             };
             answers.say(&words_of(line.trim(), answer));
         }
@@ -45,8 +46,12 @@ pub(crate) fn asked(line: &str) -> Option<(&str, &str)> {
     (!line.is_empty() && !line.starts_with('#')).then_some((verb, rest.trim()))
 }
 
+fn in_words(answer: &Answer) -> Result<String, String> {
+    answer.as_ref().map(changed).map_err(cannot_change)
+}
+
 /// `ok` and what it came to, or `error` with the line and the reason.
-fn words_of(line: &str, answer: Answer) -> String {
+fn words_of(line: &str, answer: Result<String, String>) -> String {
     match answer {
         Ok(state) => format!("ok {state}"),
         Err(why) => format!("error {line}: {why}"),

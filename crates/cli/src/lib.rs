@@ -20,6 +20,7 @@ mod screen;
 mod show;
 mod unheard;
 mod voice;
+mod words;
 
 use std::process::ExitCode;
 

@@ -173,7 +173,7 @@ impl Books {
     /// sender is gone.
     pub(crate) fn basis(&self) -> Option<Basis> {
         match (self.promised.count(), self.unmapped) {
-            (0, 0) => self.status.and_then(|status| status.basis),
+            (0, 0) => self.status.and_then(|status| status.stream.basis),
             (0, _) => Some(Basis::Arrival),
             _ => Some(Basis::Clock),
         }

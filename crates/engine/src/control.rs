@@ -7,17 +7,129 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_io::link::destinations::Destinations;
 use tautline_proto::latency::LatencyRule;
+use tautline_proto::receiving::LatencyRefused;
 use tautline_proto::redundancy::Redundancy;
+use tautline_proto::sending::SendRefused;
 use tautline_proto::time::Span;
 
+pub use crate::fader::Fader;
 use crate::plan::StreamPlan;
+use crate::run::RunError;
 
 /// Changes that are made in one beat: the device's thread takes them once per period, which may be as
 /// long as five beats.
 const AT_ONCE: usize = 8;
 
-/// What is answered: what it came to, or why it cannot be, with the mend.
-pub type Answer = Result<String, String>;
+/// What is answered: what it came to, or why it cannot be.
+pub type Answer = Result<Changed, CannotChange>;
+
+/// What a change came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Changed {
+    /// A sender's latency.
+    Latency(LatencyRule),
+    /// The latencies that streams then have.
+    Latencies(Vec<Span>),
+    /// Sound in one packet.
+    Ptime(Span),
+    /// Coding of samples.
+    Format(SampleFormat),
+    /// A gain, and whether that is withheld.
+    Volume(Fader),
+    /// What packets carry, and the time in which they may be repaired.
+    Redundancy(Redundancy, Span),
+    /// Where packets go from now on, as it was given.
+    To(String),
+    /// Another stream, heard when its sound is there.
+    From(String),
+    /// How a sender stands.
+    Sending(SendStanding),
+    /// How a receiver stands.
+    Receiving(ReceiveStanding),
+}
+
+/// How a sender stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SendStanding {
+    /// What is promised.
+    pub latency: Span,
+    /// Whether that is what the receiver asks for that needs the most.
+    pub auto: bool,
+    /// Sound in one packet.
+    pub ptime: Span,
+    /// Coding of samples.
+    pub format: SampleFormat,
+    /// What packets carry of earlier ones,
+    pub redundancy: Redundancy,
+    /// and the time in which they may be repaired.
+    pub repair_budget: Span,
+    /// Gain before packing.
+    pub volume: Fader,
+    /// Where packets go, as it was given.
+    pub address: String,
+}
+
+/// How a receiver stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReceiveStanding {
+    /// Gain of the mix.
+    pub volume: Fader,
+    /// Each stream.
+    pub streams: Vec<StreamStanding>,
+}
+
+/// How a received stream stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamStanding {
+    /// The latency that is kept.
+    pub latency: Span,
+    /// Whether it follows the packets.
+    pub auto: bool,
+    /// Gain in the mix.
+    pub volume: Fader,
+    /// From where, as it was given.
+    pub address: String,
+    /// From where another is waited for that is to take its place.
+    pub waits_for: Option<String>,
+}
+
+/// Why a change cannot be made.
+#[derive(Debug)]
+pub enum CannotChange {
+    /// The run is over.
+    Over,
+    /// The device's thread has not taken what was said before.
+    Busy,
+    /// A sender's policy refuses it.
+    Sending(SendRefused),
+    /// A received stream's policy refuses its latency.
+    Latency {
+        /// From where, as it was given.
+        address: String,
+        /// Why.
+        refused: LatencyRefused,
+    },
+    /// There is no such stream.
+    NoStream {
+        /// Which was asked for, counted from 0.
+        asked: usize,
+        /// How many there are.
+        streams: usize,
+    },
+    /// There are several, and it was not said which is meant.
+    WhichStream,
+    /// Another stream cannot be opened.
+    Open(RunError),
+}
+
+impl From<SendRefused> for CannotChange {
+    fn from(refused: SendRefused) -> Self {
+        match refused {
+            SendRefused::Busy => Self::Busy,
+            refused => Self::Sending(refused),
+        }
+    }
+}
 
 /// A change that waits to be made.
 struct Request<C> {
@@ -43,9 +155,8 @@ impl<C> Asker<C> {
     /// Asks for a change and waits for the answer: a beat of the run at most, 20 ms.
     pub fn ask(&self, change: C) -> Answer {
         let (answer, answered) = mpsc::channel();
-        let over = || "the run is over; start taut again".to_owned();
-        self.0.send(Request { change, answer }).map_err(|_| over())?;
-        answered.recv().map_err(|_| over())?
+        self.0.send(Request { change, answer }).map_err(|_| CannotChange::Over)?;
+        answered.recv().map_err(|_| CannotChange::Over)?
     }
 }
 

@@ -14,6 +14,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::Pack;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
+use tautline_proto::receiving::receiver_with_room;
 use tautline_proto::redundancy::Regulator;
 use tautline_proto::sender::Identity;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
@@ -117,17 +118,7 @@ impl StreamPlan {
 
     /// A receiver with room for what its latency may become, to which repairers are lent.
     pub(crate) fn receiver(&self) -> Receiver {
-        let config = self.receiver.clone();
-        let room = match self.latency {
-            LatencyRule::Chosen(_) => return Receiver::without_repairer(config),
-            LatencyRule::Usual => MOST_UNANNOUNCED,
-            LatencyRule::Auto => MOST_AUTO,
-        };
-        let link_offset = config.link_offset.max(room);
-        let roomy = ReceiverConfig { link_offset, ..config };
-        let mut receiver = Receiver::without_repairer(roomy);
-        receiver.set_link_offset(config.link_offset);
-        receiver
+        receiver_with_room(self.receiver.clone(), self.latency)
     }
 }
 
@@ -138,12 +129,6 @@ pub(crate) fn packets_within(held: Span, ptime: Span) -> usize {
     let within = |span: Span, ptime: Span| span.as_nanos() / ptime.as_nanos().max(1);
     within(held, ptime).max(within(LEAST, PTIME_RANGE.0)).unsigned_abs() as usize
 }
-
-/// Room for a latency that follows the packets: by way of a satellite and Wi-Fi.
-const MOST_AUTO: Span = Span::from_millis(400);
-/// The same for one that packets raise whose sender announces nothing: packets of 20 ms, four at a
-/// time.
-const MOST_UNANNOUNCED: Span = Span::from_millis(100);
 
 /// What to receive and how.
 pub struct RecvPlan {

@@ -30,7 +30,6 @@ pub struct RecvEngine {
     desks: Vec<Desk>,
     changes: Changes,
     mixer: Mixer,
-    device: Settings,
     until_bye: bool,
     ledger: Option<LedgerFile>,
     hearing: Hearing,
@@ -91,7 +90,6 @@ impl RecvEngine {
             desks,
             changes,
             mixer,
-            device: plan.device,
             until_bye: plan.until_bye,
             ledger,
             hearing,
@@ -160,8 +158,8 @@ impl RecvEngine {
         let running = Running::start(device, Box::new(self.mixer), options.scheduler, stop)?;
         watch.refused.note_priority(&running.granted);
         let scheduler = running.granted.effective().to_string();
-        let Self { desks, changes, hearing, device, ledger, .. } = self;
-        let mut office = Office::open(desks, changes, (hearing, ledger), (device, watch));
+        let Self { desks, changes, hearing, ledger, .. } = self;
+        let mut office = Office::open(desks, changes, (hearing, ledger), watch);
         let (mut over, mut another) = (false, None);
         while !office.watch.is_over(stop) && !running.is_over() {
             if !office.work() {

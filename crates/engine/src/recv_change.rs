@@ -8,9 +8,11 @@ use tautline_io::control::waiter::Waiter;
 use tautline_io::thread::memory;
 use tautline_proto::device::Settings;
 
-use crate::control::{Answer, RecvChange, Requests};
+use crate::control::{
+    Answer, CannotChange, Changed, ReceiveStanding, RecvChange, Requests, StreamStanding,
+};
+use crate::fader::Fader;
 use crate::ledger_file::LedgerFile;
-use crate::own::{BUSY, Own};
 use crate::plan::StreamPlan;
 use crate::recv_desk::{Desk, connect};
 use crate::repairers::{Spares, Store, repairers};
@@ -28,8 +30,7 @@ pub(crate) struct Changes {
     wall: WallClock,
     /// Whether any was asked for.
     pub(crate) made: bool,
-    gain: Gain,
-    muted: bool,
+    fader: Fader,
     gains: Producer<Gain>,
     coming: Producer<(usize, Incoming)>,
     gone: Consumer<Incoming>,
@@ -64,8 +65,7 @@ impl Changes {
             waiter,
             device,
             wall,
-            gain,
-            muted: false,
+            fader: Fader { gain, muted: false },
             gains,
             coming,
             gone,
@@ -111,49 +111,44 @@ impl Changes {
             RecvChange::Latency(which, latency) => {
                 let chosen = chosen(which, desks)?;
                 // All or none: the first that refuses is the first that is asked.
-                let states = chosen.iter_mut().map(|desk| desk.set_latency(latency, &self.device));
-                let states = states.collect::<Result<Vec<_>, _>>()?;
-                Ok(format!("latency {}", states.join(", ")))
+                let latencies = chosen.iter_mut().map(|desk| desk.set_latency(latency));
+                Ok(Changed::Latencies(latencies.collect::<Result<_, _>>()?))
             }
-            RecvChange::Volume(None, gain) => self.set_gain(gain, self.muted),
-            RecvChange::Mute(None, muted) => self.set_gain(self.gain, muted),
+            RecvChange::Volume(None, gain) => self.set_gain(gain, self.fader.muted),
+            RecvChange::Mute(None, muted) => self.set_gain(self.fader.gain, muted),
             RecvChange::Volume(Some(which), gain) => {
-                one(which, desks)?.set_gain(|own| own.gain = gain)
+                one(which, desks)?.set_gain(|own| own.gain = gain).map(Changed::Volume)
             }
             RecvChange::Mute(Some(which), muted) => {
-                one(which, desks)?.set_gain(|own| own.muted = muted)
+                one(which, desks)?.set_gain(|own| own.muted = muted).map(Changed::Volume)
             }
             RecvChange::From(which, plan) => self.replace(which, *plan, desks),
-            RecvChange::Status => Ok(self.status_line(desks)),
+            RecvChange::Status => Ok(Changed::Receiving(self.standing(desks))),
         }
     }
 
     fn set_gain(&mut self, gain: Gain, muted: bool) -> Answer {
-        let wanted = if muted { Gain::SILENCE } else { gain };
-        self.gains.push(wanted).map_err(|_| BUSY)?;
-        (self.gain, self.muted) = (gain, muted);
-        Ok(format!("volume {}", Own { gain, muted }))
+        let own = Fader { gain, muted };
+        self.gains.push(own.wanted()).map_err(|_| CannotChange::Busy)?;
+        self.fader = own;
+        Ok(Changed::Volume(own))
     }
 
     fn replace(&mut self, which: Option<usize>, plan: StreamPlan, desks: &mut [Desk]) -> Answer {
         let place = match which {
             Some(which) => which,
             None if desks.len() == 1 => 0,
-            None => {
-                return Err("several streams are heard; write from N ADDRESS, N being the \
-                            how-many-th --from is to be another"
-                    .into());
-            }
+            None => return Err(CannotChange::WhichStream),
         };
-        let own = one(place, desks)?.own;
+        let own = one(place, desks)?.fader;
         if self.coming.is_full() {
-            return Err(BUSY.into());
+            return Err(CannotChange::Busy);
         }
         let address = plan.address.clone();
         let receiver = plan.receiver();
         let new = (self.streams, self.wall, &self.device, &self.waiter);
         let (mut desk, mut input) =
-            connect(plan, receiver, None, new).map_err(|error| error.to_string())?;
+            connect(plan, receiver, None, new).map_err(CannotChange::Open)?;
         self.streams += 1;
         // It is faded in when the other is faded out.
         input.await_turn(own.wanted());
@@ -161,7 +156,7 @@ impl Changes {
         // There is room: asked for above.
         let _ = self.coming.push((place, input));
         self.heirs.push((place, desk));
-        Ok(format!("from {address}, heard when its sound is there"))
+        Ok(Changed::From(address))
     }
 
     /// Closes the streams that the device's thread gave back; those that took their places are
@@ -189,43 +184,38 @@ impl Changes {
             };
             let (_, mut desk) = self.heirs.remove(heir);
             let old = &mut desks[place];
-            input.tell_last(now(), old.books.status.map_or(0, |status| status.xruns));
-            old.converse(&self.device, watch);
-            old.turn((&self.device, watch), ledger.as_deref_mut(), hearing);
+            input.tell_last(now(), old.books.status.map_or(0, |status| status.stream.xruns));
+            old.converse(watch);
+            old.turn(watch, ledger.as_deref_mut(), hearing);
             old.finish(watch, ledger.as_deref_mut(), hearing);
             // The ear stays with the place.
             desk.measurement = old.measurement.take();
-            self.closed.push(core::mem::replace(old, desk).report(&mut watch.notes));
+            self.closed.push(core::mem::replace(old, desk).report(watch));
         }
     }
 
-    /// How it stands, in the words that change it.
-    fn status_line(&self, desks: &[Desk]) -> String {
-        let all = Own { gain: self.gain, muted: self.muted };
+    /// How it stands.
+    fn standing(&self, desks: &[Desk]) -> ReceiveStanding {
         let streams = (0..).zip(desks).map(|(place, desk)| {
             let heir = self.heirs.iter().rfind(|(wanted, _)| *wanted == place);
-            let heir = heir.map(|(_, heir)| format!(", waiting for {}", heir.address));
-            desk.status_line() + &heir.unwrap_or_default()
-        });
-        let streams = streams.collect::<Vec<_>>();
-        match &streams[..] {
-            [only] => format!("status mix volume {all}, {only}"),
-            several => {
-                let numbered = several.iter().zip(1..).map(|(one, n)| format!("; {n}: {one}"));
-                format!("status mix volume {all}{}", numbered.collect::<String>())
+            StreamStanding {
+                latency: desk.policy.link_offset(),
+                auto: desk.policy.auto().is_some(),
+                volume: desk.fader,
+                address: desk.address.clone(),
+                waits_for: heir.map(|(_, heir)| heir.address.clone()),
             }
-        }
+        });
+        ReceiveStanding { volume: self.fader, streams: streams.collect() }
     }
 }
 
-fn one(which: usize, desks: &mut [Desk]) -> Result<&mut Desk, String> {
-    let count = desks.len();
-    desks.get_mut(which).ok_or_else(|| {
-        format!("there is no stream {}; write a number from 1 to {count}, or none", which + 1)
-    })
+fn one(which: usize, desks: &mut [Desk]) -> Result<&mut Desk, CannotChange> {
+    let streams = desks.len();
+    desks.get_mut(which).ok_or(CannotChange::NoStream { asked: which, streams })
 }
 
-fn chosen(which: Option<usize>, desks: &mut [Desk]) -> Result<&mut [Desk], String> {
+fn chosen(which: Option<usize>, desks: &mut [Desk]) -> Result<&mut [Desk], CannotChange> {
     match which {
         None => Ok(desks),
         Some(which) => Ok(core::slice::from_mut(one(which, desks)?)),

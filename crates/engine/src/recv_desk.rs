@@ -1,12 +1,5 @@
-//! What the ordinary thread holds of one received stream: it hears the peer, tells the device's
-//! thread, keeps the books and measures.
-
-mod need;
-mod promise;
-mod shape;
-mod succeeding;
-pub(crate) mod types;
-mod wishes;
+//! What the ordinary thread holds of one received stream: its policy, its conversation, its books and
+//! its measurement.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::{Gain, Volume};
@@ -14,40 +7,38 @@ use tautline_io::clock::host::host_clock;
 use tautline_io::clock::{WallClock, now};
 use tautline_io::control::waiter::Waiter;
 use tautline_io::thread::memory;
-use tautline_proto::arrivals::{Arrivals, ArrivalsConfig, Standing};
 use tautline_proto::device::Settings;
-use tautline_proto::endpoint::{Author, Host};
 use tautline_proto::faults::Faults;
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::ledger::Passage;
-use tautline_proto::receiver::{Receiver, ReceiverConfig};
-use tautline_proto::session::{Event, Session, SessionConfig};
+use tautline_proto::policy::Context;
+use tautline_proto::receiver::{ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::receiving::{LatencyRefused, ReceiveNote, ReceivePolicy, ReceivePolicyConfig};
+use tautline_proto::session::{Session, SessionConfig};
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::wire::rtcp::{Announcement, Effective};
 
 use crate::books::Books;
+use crate::control::CannotChange;
+use crate::fader::Fader;
 use crate::ledger_file::LedgerFile;
 use crate::machine;
-use crate::own::Own;
+use crate::note::Note;
 use crate::paths::Paths;
 use crate::pending::Pending;
 use crate::plan::{StreamPlan, packets_within};
-use crate::recent::Recent;
-use crate::repairable::Repairable;
 use crate::run::{RunError, Watch};
 use crate::rx::{Command, Incoming, RxStatus, VOLUME_RAMP};
 use crate::session::{Audience, Talk};
 use crate::sound::{Found, Hearing, Measurement, PacketTap};
 use crate::summary;
-use need::Needs;
-use tautline_proto::latency::{LatencyRule, least_latency};
 
 /// What the ordinary thread holds of one stream.
 pub(crate) struct Desk {
     pub(crate) address: String,
     /// Its gain in the mix.
-    pub(crate) own: Own,
+    pub(crate) fader: Fader,
     config: ReceiverConfig,
-    rule: LatencyRule,
+    pub(crate) policy: ReceivePolicy,
     pub(crate) talk: Talk,
     commands: Producer<Command>,
     passages: Consumer<Passage>,
@@ -55,49 +46,14 @@ pub(crate) struct Desk {
     /// Where the card can be heard.
     pub(crate) measurement: Option<Measurement>,
     pub(crate) books: Books,
-    arrivals: Arrivals,
-    /// Whose packets are heard, and since when.
-    heard: Option<u32>,
-    heard_since: LocalTime,
-    /// When its packets came last. Where they do not go on coming, another sender may follow, and
-    /// reports before its first packet.
-    pub(crate) recent: Recent,
     /// Answers about a sender's clock that were not believed, and its steps: of the worst of those
     /// that were heard.
     refused_exchanges: u32,
     clock_steps: u32,
-    announced: Option<Announcement>,
-    /// What the device takes from a wake-up to the end of its block, where it turned out to be more
-    /// than its own buffer.
-    takes: Span,
-    /// What its packets need, where it announces nothing.
-    needs: Needs,
-    /// Hosts that were named for sending under the name of the one heard.
-    strangers: Vec<Host>,
-    /// The payload type that people were told of, of packets that are not taken for theirs.
-    other_type_told: Option<u8>,
-    /// Why it is not played: it is of another shape.
-    refusal: Option<String>,
-    /// Whether any of it was played.
-    played: bool,
     /// The how many-th it is, for the ledger.
     pub(crate) number: usize,
     pending: Pending,
-    pub(crate) link_offset: Span,
-    /// The longest latency there is room for.
-    longest: Span,
-    /// Whether the sender said goodbye and no other followed.
-    pub(crate) left: bool,
-    /// Whether packets had the time to be repaired.
-    repairable: Repairable,
 }
-
-/// A sender whose packets come for so long is no stray packet;
-const SURE: Span = Span::from_millis(60);
-/// for so long it is the one that is meant.
-const SETTLED: Span = Span::from_secs(1);
-/// So many datagrams that are no packets are no stray ones.
-const STRAY: u64 = 8;
 
 /// What the lines hold that wait for the books: a dozen times what one beat brings.
 const LINES_HELD: Span = Span::from_millis(250);
@@ -127,9 +83,16 @@ pub(crate) fn connect(
     let (status, status_out) = memory::ring(8);
     let room = format.rate.frames_within(Span::from_millis(40));
     let room = vec![0.0; format.channels.samples_in(room)].into_boxed_slice();
-    let ring = least_latency(Span::ZERO, device);
-    receiver.measure_unannounced(ring, stream.latency == LatencyRule::Usual);
-    let longest = receiver.longest_link_offset();
+    let config = ReceivePolicyConfig {
+        format,
+        payload_types: stream.receiver.payload_types,
+        latency: stream.latency,
+        link_offset: stream.receiver.link_offset,
+        longest: receiver.longest_link_offset(),
+        loss_target: stream.loss_target,
+        device: *device,
+    };
+    let policy = ReceivePolicy::new(config, &mut receiver);
     let (measurement, tap) = heard.unzip();
     let input = Incoming {
         receiver,
@@ -145,63 +108,27 @@ pub(crate) fn connect(
         silent_since: LocalTime::NEVER,
         loud: LocalTime::ZERO,
         alive: false,
-        muted: false,
         faults: Faults::NONE,
         unbooked: 0,
         paths: Paths::default(),
     };
-    let arrivals = Arrivals::new(ArrivalsConfig {
-        loss_target: stream.loss_target,
-        device: *device,
-        packing_age: format.ptime(),
-        start: stream.receiver.link_offset,
-        longest,
-    });
-    let link_offset = stream.receiver.link_offset;
     let desk = Desk {
         address: stream.address,
-        own: Own { gain: stream.gain, muted: false },
+        fader: Fader { gain: stream.gain, muted: false },
         config: stream.receiver,
-        rule: stream.latency,
+        policy,
         talk: Talk::new(session, stream.control, Audience::Whoever(None)),
         commands: commands_in,
         passages: passages_out,
         status: status_out,
         measurement,
         books: Books::new(),
-        arrivals,
-        heard: None,
-        heard_since: LocalTime::ZERO,
         refused_exchanges: 0,
         clock_steps: 0,
-        recent: Recent::NONE,
-        announced: None,
-        takes: Span::ZERO,
-        needs: Needs::of(ring, LocalTime::ZERO),
-        strangers: Vec::new(),
-        other_type_told: None,
-        refusal: None,
-        played: false,
         number,
         pending: Pending::default(),
-        link_offset,
-        longest,
-        left: false,
-        repairable: Repairable::default(),
     };
     Ok((desk, input))
-}
-
-/// How the stream stands, as its arrivals want to know it.
-pub(crate) fn standing(status: &RxStatus) -> Standing {
-    Standing {
-        late: status.counters.late,
-        lost: status.counters.lost,
-        starved: status.xruns,
-        dropped: status.link.kernel_drops + status.link.ring_drops,
-        unheard: status.counters.unheard,
-        faults: status.faults,
-    }
 }
 
 /// Enters one packet into the books, and into the ledger if one is written.
@@ -218,56 +145,60 @@ fn book(
 }
 
 impl Desk {
+    /// Lets the policy decide, with all that it has at hand.
+    fn decide<T>(
+        &mut self,
+        decide: impl FnOnce(&mut ReceivePolicy, &mut Context<'_, ReceiveCommand>) -> T,
+    ) -> T {
+        let Self { policy, talk, commands, books, .. } = self;
+        let mut context = Context {
+            now: now(),
+            session: Some(&mut talk.session),
+            command: &mut |command| commands.push(Command::Receive(command)).is_ok(),
+        };
+        let decided = decide(policy, &mut context);
+        books.clock = policy.clock();
+        decided
+    }
+
     /// Hears the peer and answers: where it said something, or a report is due.
-    pub(crate) fn converse(&mut self, device: &Settings, watch: &mut Watch) {
+    pub(crate) fn converse(&mut self, watch: &mut Watch) {
         let mut events = Vec::new();
-        self.talk.hear(self.speaker(), |from, event| events.push((from, event)));
+        self.talk.hear(self.policy.speaker(), |from, event| events.push((from, event)));
         self.count_lies();
-        for (from, event) in events {
-            self.take(from, event, device, watch);
+        self.decide(|policy, context| {
+            for (from, event) in events {
+                policy.hear(from, event, context);
+            }
+        });
+        if let Some(receiving) = self.policy.receiving(self.books.recent()) {
+            self.talk.session.set_receiving(receiving);
         }
-        self.tell();
         self.talk.speak();
+        self.note(watch);
     }
 
     /// One beat: empties the rings and keeps the books.
     pub(crate) fn turn(
         &mut self,
-        (device, watch): (&Settings, &mut Watch),
+        watch: &mut Watch,
         ledger: Option<&mut LedgerFile>,
         hearing: &Hearing,
     ) {
         self.measure(ledger, hearing);
         while let Ok(status) = self.status.pop() {
             self.books.status = Some(status);
-            self.arrivals.set_repair(status.repair);
-            self.arrivals.stand(standing(&status), |from, to| watch.witness.overlaps(from, to));
-            self.left = status.said_goodbye;
-            self.follow_source(&status, device, watch);
-            self.follow_device(&status, device, watch);
-            self.follow_need(&status);
-            self.note_stranger(&status, watch);
-            self.note_other_type(&status, watch);
-            self.note_reach(&status, watch);
+            let stalled = |from, to| watch.witness.overlaps(from, to);
+            self.decide(|policy, context| policy.follow(&status.stream, stalled, context));
         }
-        self.adapt();
-        self.note_need(watch);
-        self.note_repair(watch);
+        self.decide(ReceivePolicy::poll);
+        self.note(watch);
     }
 
-    /// The latency that is kept, if it follows the packets.
-    pub(crate) fn auto(&self) -> Option<Span> {
-        (self.rule == LatencyRule::Auto).then_some(self.link_offset)
-    }
-
-    /// Follows what arrivals ask for, where nobody else says what the latency is.
-    fn adapt(&mut self) {
-        let quiet = self.books.status.is_some_and(|status| status.quiet);
-        let offset = self.arrivals.poll(now(), quiet);
-        let follows = self.rule == LatencyRule::Auto && offset != self.link_offset;
-        // Where the ring is full, at the next turn.
-        if follows && self.commands.push(Command::LinkOffset(offset)).is_ok() {
-            self.link_offset = offset;
+    /// Tells what the policy has to tell.
+    fn note(&mut self, watch: &mut Watch) {
+        for note in self.policy.notes() {
+            watch.note(&Note::Receiving { address: &self.address, note });
         }
     }
 
@@ -275,11 +206,12 @@ impl Desk {
     /// peer is told goodbye.
     pub(crate) fn finish(
         &mut self,
-        watch: &Watch,
+        watch: &mut Watch,
         mut ledger: Option<&mut LedgerFile>,
         hearing: &Hearing,
     ) {
-        self.arrivals.finish(|from, to| watch.witness.overlaps(from, to));
+        self.policy.finish(|from, to| watch.witness.overlaps(from, to));
+        self.note(watch);
         let Self { measurement, books, pending, number, .. } = self;
         if let Some(measurement) = measurement {
             measurement.finish(hearing, &mut |found| {
@@ -296,50 +228,16 @@ impl Desk {
         self.talk.leave();
     }
 
-    /// Whether the stream is over: its sender said goodbye, or was heard and is silent for so long
-    /// that its goodbye must have been lost.
-    pub(crate) fn is_over(&self, now: LocalTime) -> bool {
-        self.left || self.recent.is_gone(now)
-    }
-
-    /// What the sender announces whose packets go on coming, where that is refused for its shape.
-    pub(crate) fn refused(&self) -> Option<Announcement> {
-        self.announced.filter(|_| self.refusal.is_some() && !self.left && self.is_heard_for(SURE))
-    }
-
-    /// Whether a sender was heard long enough that nothing else is waited for.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.refusal.is_none() && self.is_heard_for(SETTLED)
-    }
-
-    /// Whether packets came for so long of the one that is heard.
-    fn is_heard_for(&self, long: Span) -> bool {
-        self.heard.is_some() && self.recent.last() - self.heard_since >= long
-    }
-
-    /// Whether datagrams come that are no packets of the expected shape, and nothing else does.
-    pub(crate) fn reads_nothing(&self) -> bool {
-        let invalid = self.books.status.map_or(0, |status| status.counters.invalid_total());
-        self.heard.is_none() && invalid >= STRAY
-    }
-
     fn measure(&mut self, mut ledger: Option<&mut LedgerFile>, hearing: &Hearing) {
-        let Self { measurement, books, arrivals, pending, number, passages, .. } = self;
+        let Self { measurement, books, policy, pending, number, passages, .. } = self;
         if let Some(measurement) = measurement {
             measurement.listen();
         }
-        // What comes before the sender says what it is is not counted: it may be noise here.
-        let refused = self.refusal.is_some();
-        // So may what somebody announced of whom no packet has come.
-        let fits = self.heard.is_some() && self.announced.is_some() && !refused;
         while let Ok(passage) = passages.pop() {
-            if refused {
-                // What is not played says nothing.
+            if !policy.take(&passage) {
                 continue;
             }
-            self.played |= fits && !passage.late;
             books.promise(&passage);
-            arrivals.enter(&passage);
             let may_be_found = match measurement {
                 Some(measurement) if !passage.late => measurement.expect(&passage, hearing),
                 _ => false,
@@ -363,86 +261,62 @@ impl Desk {
         }
     }
 
-    /// Who is answered alone: the one whose packets come.
-    fn speaker(&self) -> Option<u32> {
-        self.heard.filter(|_| self.recent.is_lively() && !self.left)
-    }
-
     /// Takes what the session counted of the one that is heard, which it forgets with a goodbye.
     fn count_lies(&mut self) {
-        let (Some(ssrc), session) = (self.heard, &self.talk.session) else { return };
+        let (Some(ssrc), session) = (self.policy.heard(), &self.talk.session) else { return };
         self.refused_exchanges = self.refused_exchanges.max(session.refused_exchanges(ssrc));
         self.clock_steps = self.clock_steps.max(session.clock_steps(ssrc));
     }
 
-    /// Whether what `ssrc` says is of the stream that is heard or still sounds, or may be before one is.
-    /// Another that follows is asked what it said as its first packet comes.
-    fn concerns(&self, ssrc: u32) -> bool {
-        let sounds = self.heard.filter(|_| self.recent.sounds(self.link_offset));
-        sounds.is_none_or(|heard| heard == ssrc)
+    /// Another rule for the latency, at once. Answers with the latency that it then has.
+    pub(crate) fn set_latency(&mut self, rule: LatencyRule) -> Result<Span, CannotChange> {
+        let set = self.decide(|policy, context| policy.set_latency(rule, context));
+        set.map_err(|refused| match refused {
+            LatencyRefused::Busy => CannotChange::Busy,
+            refused => CannotChange::Latency { address: self.address.clone(), refused },
+        })
     }
 
-    fn take(&mut self, host: Host, event: Event, device: &Settings, watch: &mut Watch) {
-        let author = |ssrc| Author { ssrc, host };
-        let command = match event {
-            Event::Mapped { ssrc, mapping } => {
-                if self.concerns(ssrc) {
-                    self.books.clock = Some(mapping);
-                }
-                Command::Clock(author(ssrc), mapping)
-            }
-            Event::Captured { ssrc, rtp_timestamp, wall } => {
-                Command::Captured(author(ssrc), rtp_timestamp, wall)
-            }
-            Event::Left { ssrc } => Command::Left(author(ssrc)),
-            Event::Announced { ssrc, announcement } => {
-                if self.concerns(ssrc) {
-                    self.heed((author(ssrc), announcement), device, watch);
-                }
-                return;
-            }
-            Event::Reception { .. } | Event::Effective { .. } | Event::Losses { .. } => return,
-        };
-        // The device's thread empties this ring each period; if it does not run, nothing is lost
-        // that the next report does not bring again.
-        let _ = self.commands.push(command);
+    /// Another gain in the mix.
+    pub(crate) fn set_gain(
+        &mut self,
+        change: impl FnOnce(&mut Fader),
+    ) -> Result<Fader, CannotChange> {
+        let mut own = self.fader;
+        change(&mut own);
+        self.commands.push(Command::Gain(own.wanted())).map_err(|_| CannotChange::Busy)?;
+        self.fader = own;
+        Ok(own)
     }
 
-    /// Tells the session how the stream arrives.
-    fn tell(&mut self) {
-        let Some(mut receiving) = self.books.status.and_then(|status| status.receiving) else {
-            return;
-        };
-        let (recent, needed) = (self.books.recent(), self.arrivals.needed());
-        let played = self.books.clock.filter(|_| self.refusal.is_none());
-        // Where all is late nothing is played, and what is needed is to be known the more.
-        let told = played.filter(|_| recent.or(needed).is_some());
-        receiving.effective = told.map(|clock| Effective {
-            ssrc: receiving.ssrc,
-            configured: self.link_offset,
-            effective: recent.unwrap_or(Span::ZERO),
-            uncertainty: clock.uncertainty,
-            needed,
-        });
-        self.talk.session.set_receiving(receiving);
+    /// Takes the place of `other`: what was chosen there is kept here.
+    pub(crate) fn inherit(&mut self, other: &Self) {
+        self.fader = other.fader;
+        self.books.word = other.books.word;
+        self.decide(|policy, context| policy.inherit(&other.policy, context));
     }
 
-    pub(crate) fn report(&self, notes: &mut Vec<String>) -> crate::report::Stream {
-        notes.extend(self.untold_need());
+    pub(crate) fn report(&self, watch: &mut Watch) -> crate::report::Stream {
+        let (policy, address) = (&self.policy, &self.address);
+        let refusal = policy.refusal().map(|refusal| ReceiveNote::Refused(*refusal));
+        let wrong_type = policy.wrong_type().map(ReceiveNote::WrongType);
+        let in_words = |note: &ReceiveNote| watch.words(&Note::Receiving { address, note });
         let stream = summary::Received {
-            address: &self.address,
+            address,
             config: &self.config,
-            link_offset: self.link_offset,
-            rule: self.rule,
+            link_offset: policy.link_offset(),
+            rule: policy.rule(),
             books: &self.books,
-            arrivals: &self.arrivals,
+            arrivals: policy.arrivals(),
             invalid_reports: self.talk.invalid,
             foreign_reports: self.talk.session.foreign(),
             refused_exchanges: self.refused_exchanges,
             clock_steps: self.clock_steps,
-            refusal: self.refusal.as_ref().filter(|_| !self.played),
-            announced: self.announced.map(|announced| announced.format),
+            refusal: refusal.as_ref().and_then(in_words),
+            wrong_type: wrong_type.as_ref().and_then(in_words),
+            announced: policy.announced().map(|announced| announced.format),
         };
-        stream.report(notes)
+        stream.note(watch);
+        stream.report()
     }
 }

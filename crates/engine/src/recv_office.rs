@@ -5,7 +5,6 @@
 
 use tautline_io::clock::now;
 use tautline_proto::clock::ClockSource;
-use tautline_proto::device::Settings;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::rtcp::Announcement;
 
@@ -13,12 +12,13 @@ use crate::control::{RecvChange, Requests};
 use crate::doubt::Doubt;
 use crate::ledger_file::LedgerFile;
 use crate::machine;
-use crate::recent::Recent;
+use crate::note::Note;
 use crate::recv_change::Changes;
 use crate::recv_desk::Desk;
 use crate::report::{End, Report, Stream};
 use crate::run::{KnownClock, Peer, Progress, Watch};
 use crate::sound::Hearing;
+use tautline_proto::receiving::recent::Recent;
 
 /// What the ordinary thread of a receiver works with.
 pub(crate) struct Office {
@@ -26,7 +26,6 @@ pub(crate) struct Office {
     changes: Changes,
     hearing: Hearing,
     ledger: Option<LedgerFile>,
-    device: Settings,
     pub(crate) watch: Watch,
     /// When the rings are emptied next.
     beat: LocalTime,
@@ -41,11 +40,11 @@ impl Office {
         desks: Vec<Desk>,
         changes: Changes,
         (hearing, ledger): (Hearing, Option<LedgerFile>),
-        (device, watch): (Settings, Watch),
+        watch: Watch,
     ) -> Self {
         let beat = LocalTime::ZERO;
         let (quiet_since, settled) = (None, false);
-        Self { desks, changes, hearing, ledger, device, watch, beat, quiet_since, settled }
+        Self { desks, changes, hearing, ledger, watch, beat, quiet_since, settled }
     }
 
     /// Waits until there is something to do, and does it. Tells whether that was a beat.
@@ -69,11 +68,11 @@ impl Office {
         let due = self.all().map(|desk| desk.talk.session.deadline());
         let speaking = self.changes.waiter.wait(due.fold(until, LocalTime::min));
         let (now, mut conversing) = (now(), 0);
-        let Self { desks, changes, device, watch, .. } = self;
+        let Self { desks, changes, watch, .. } = self;
         for desk in desks.iter_mut().chain(changes.heirs_mut()) {
             let spoken_to = speaking.binary_search(&(desk.number as u64)).is_ok();
             if spoken_to || desk.talk.session.deadline() <= now {
-                desk.converse(device, watch);
+                desk.converse(watch);
                 conversing += 1;
             }
         }
@@ -81,25 +80,25 @@ impl Office {
     }
 
     fn keep_books(&mut self) {
-        let Self { desks, changes, hearing, ledger, watch, device, .. } = self;
+        let Self { desks, changes, hearing, ledger, watch, .. } = self;
         watch.look();
         // Before the books' lines: what was heard by now has its line there.
         hearing.listen();
         for desk in desks.iter_mut().chain(changes.heirs_mut()) {
-            desk.turn((device, watch), ledger.as_mut(), hearing);
+            desk.turn(watch, ledger.as_mut(), hearing);
         }
         hearing.forget();
         // The sound goes on without it.
         if let Some(flaw) = ledger.as_ref().and_then(LedgerFile::flaw) {
-            watch.note(flaw);
+            watch.note(&Note::Unwritten(&flaw));
         }
     }
 
     /// Everything once, for every desk.
     pub(crate) fn turn(&mut self) {
-        let Self { desks, changes, device, watch, .. } = self;
+        let Self { desks, changes, watch, .. } = self;
         for desk in desks.iter_mut().chain(changes.heirs_mut()) {
-            desk.converse(device, watch);
+            desk.converse(watch);
         }
         self.keep_books();
     }
@@ -112,12 +111,12 @@ impl Office {
     /// Whether every stream has ended and was heard to its end.
     pub(crate) fn is_over(&mut self) -> bool {
         let now = now();
-        if !self.all().all(|desk| desk.is_over(now)) {
+        if !self.all().all(|desk| desk.policy.is_over(now)) {
             self.quiet_since = None;
             return false;
         }
         // The last frames are heard one latency after the last packet was captured.
-        let longest = self.desks.iter().map(|desk| desk.link_offset).max();
+        let longest = self.desks.iter().map(|desk| desk.policy.link_offset()).max();
         let since = *self.quiet_since.get_or_insert(now);
         now - since > longest.unwrap_or(Span::ZERO) + Span::from_millis(100)
     }
@@ -125,15 +124,16 @@ impl Office {
     /// What the run is to begin anew with, where it was laid out for another stream than comes.
     pub(crate) fn another(&mut self, doubt: &Doubt<'_>) -> Option<Option<Announcement>> {
         // What somebody changed, or a sender has filled, is not thrown away.
-        self.settled |= self.changes.made || self.desks.iter().any(Desk::is_settled);
+        self.settled |= self.changes.made || self.desks.iter().any(|desk| desk.policy.is_settled());
         if self.settled {
             return None;
         }
-        if let Some(theirs) = self.desks.iter().find_map(Desk::refused) {
+        if let Some(theirs) = self.desks.iter().find_map(|desk| desk.policy.refused()) {
             self.settled = !(doubt.playable)(&theirs);
             return (!self.settled).then_some(Some(theirs));
         }
-        let read_nothing = doubt.hearsay && self.desks.iter().any(Desk::reads_nothing);
+        let read_nothing =
+            doubt.hearsay && self.desks.iter().any(|desk| desk.policy.reads_nothing());
         read_nothing.then_some(None)
     }
 
@@ -148,22 +148,22 @@ impl Office {
         let mut progress = Progress { elapsed, notes, refused, ..Progress::default() };
         let mut seen = false;
         for desk in &self.desks {
-            progress.link_offset = progress.link_offset.max(desk.link_offset);
+            progress.link_offset = progress.link_offset.max(desk.policy.link_offset());
             let Some(status) = &desk.books.status else { continue };
             seen = true;
-            progress.packets += status.counters.received;
-            progress.missed += status.counters.lost + status.counters.late;
-            progress.late += status.counters.late;
-            progress.resyncs += status.counters.resyncs;
-            progress.xruns = status.xruns;
+            progress.packets += status.stream.counters.received;
+            progress.missed += status.stream.counters.lost + status.stream.counters.late;
+            progress.late += status.stream.counters.late;
+            progress.resyncs += status.stream.counters.resyncs;
+            progress.xruns = status.stream.xruns;
             progress.known = progress.known.or(desk.books.clock.as_ref().map(KnownClock::of));
-            progress.auto = progress.auto.or(desk.auto());
+            progress.auto = progress.auto.or(desk.policy.auto());
             let (latency, heard) = desk.books.latency();
             if let (None, Some(median), Some(clock)) =
                 (progress.latency, latency.median(), desk.books.clock)
             {
                 // The sound is placed on whole frames.
-                let rounding = status.format.rate.span_of(Frames::new(1)).half();
+                let rounding = status.stream.format.rate.span_of(Frames::new(1)).half();
                 progress.latency = Some((median, clock.uncertainty + rounding));
                 progress.heard = heard;
                 let kept = matches!(clock.source, ClockSource::System | ClockSource::Ptp);
@@ -178,7 +178,8 @@ impl Office {
 
     /// How it stands with the senders.
     fn peer(&self) -> Peer {
-        let sounded = self.desks.iter().map(|desk| &desk.recent).filter(|recent| recent.any());
+        let sounded =
+            self.desks.iter().map(|desk| desk.policy.recent()).filter(|recent| recent.any());
         let silences = sounded.clone().filter_map(Recent::silent);
         match (sounded.count(), silences.clone().min()) {
             (0, _) => Peer::Awaited,
@@ -190,14 +191,15 @@ impl Office {
     /// Says goodbye to all, and reports. `over`: it ended as all streams had.
     pub(crate) fn close(mut self, ended: LocalTime, scheduler: String, over: bool) -> Report {
         for desk in &mut self.desks {
-            desk.finish(&self.watch, self.ledger.as_mut(), &self.hearing);
+            desk.finish(&mut self.watch, self.ledger.as_mut(), &self.hearing);
         }
         let Self { desks, changes, ledger, mut watch, .. } = self;
         let unwritten: Vec<_> = ledger.and_then(LedgerFile::finish).into_iter().collect();
-        unwritten.iter().for_each(|flaw| watch.note(flaw.clone()));
+        unwritten.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
         let playing = desks.iter().map(|desk| {
-            let ended = over.then_some(if desk.left { End::Goodbye } else { End::Silence });
-            Stream { ended, ..desk.report(&mut watch.notes) }
+            let ended =
+                over.then_some(if desk.policy.has_left() { End::Goodbye } else { End::Silence });
+            Stream { ended, ..desk.report(&mut watch) }
         });
         let mut streams: Vec<_> = playing.collect();
         streams.extend(changes.closed());

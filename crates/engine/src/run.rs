@@ -13,6 +13,7 @@ use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::{Device, DeviceError, Ended, Process, Stop};
 use tautline_proto::time::{LocalTime, Span};
 
+use crate::note::{Note, Words};
 use crate::refused::Refused;
 
 /// How a run is run, whichever way the sound goes.
@@ -26,6 +27,8 @@ pub struct RunOptions {
     pub witness: bool,
     /// Whether all memory of the process is locked: not in somebody else's.
     pub lock_memory: bool,
+    /// Puts what people are to know into words.
+    pub words: Words,
 }
 
 /// A run that could not begin, or that failed.
@@ -118,6 +121,7 @@ pub(crate) struct Watch {
     pub(crate) refused: Refused,
     pub(crate) began: LocalTime,
     ends: LocalTime,
+    words: Words,
 }
 
 impl Watch {
@@ -129,7 +133,7 @@ impl Watch {
         let witness = if options.witness { StallWitness::start() } else { StallWitness::idle() };
         refused.note_witness(&witness.trust());
         let (notes, began, ends) = (Vec::new(), LocalTime::ZERO, LocalTime::NEVER);
-        let mut watch = Self { witness, notes, refused, began, ends };
+        let mut watch = Self { witness, notes, refused, began, ends, words: options.words };
         watch.start(options);
         watch
     }
@@ -148,11 +152,7 @@ impl Watch {
     pub(crate) fn look(&mut self) {
         self.witness.poll();
         if let Some(stopped) = self.witness.take_stopped() {
-            let seconds = stopped.length().as_nanos() as f64 / 1e9;
-            self.note(format!(
-                "this program was stopped for {seconds:.2} s (SIGSTOP, Ctrl-Z): what it missed then is \
-                 laid at its own door"
-            ));
+            self.note(&Note::Stopped(stopped.length()));
         }
     }
 
@@ -161,11 +161,17 @@ impl Watch {
         (now() + BEAT).min(self.ends)
     }
 
-    /// Notes a sentence once, and no more of them than anybody reads: a peer may go on and on.
-    pub(crate) fn note(&mut self, sentence: String) {
+    /// Notes a matter once, and no more of them than anybody reads: a peer may go on and on.
+    pub(crate) fn note(&mut self, note: &Note<'_>) {
+        let Some(sentence) = self.words(note) else { return };
         if self.notes.len() < MOST_NOTES && !self.notes.contains(&sentence) {
             self.notes.push(sentence);
         }
+    }
+
+    /// What is to be told of it, in the words of whoever runs this.
+    pub(crate) fn words(&self, note: &Note<'_>) -> Option<String> {
+        (self.words)(note)
     }
 }
 

@@ -11,18 +11,16 @@ use tautline_dsp::map::ChannelMap;
 use tautline_io::clock::now;
 use tautline_io::link::{Link, LinkCounters};
 use tautline_io::thread::realtime;
-use tautline_proto::clock::{ClockId, ClockMapping, WallTime};
+use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Flow, Process, Side};
-use tautline_proto::endpoint::{Arrived, Author, Endpoint, Ways};
+use tautline_proto::endpoint::{Arrived, Endpoint};
 use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::ledger::Passage;
-use tautline_proto::placement::Basis;
-use tautline_proto::receiver::{Accepted, Counters, OtherType, PullTimes, Receiver, Stranger};
-use tautline_proto::session::Receiving;
-use tautline_proto::stream::StreamFormat;
+use tautline_proto::receiver::{
+    Accepted, Counters, PullTimes, ReceiveCommand, Receiver, StreamStatus,
+};
 use tautline_proto::time::{Frames, LocalTime, Span};
-use tautline_proto::unannounced::Need;
-use tautline_proto::units::{Channels, Ppm};
+use tautline_proto::units::Channels;
 
 use crate::lead::Lead;
 use crate::paths::Paths;
@@ -34,66 +32,20 @@ pub(crate) use succession::Succession;
 /// What the ordinary thread hands down.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Command {
-    /// A newer mapping of the sender's clock.
-    Clock(Author, ClockMapping),
-    /// What sets the pace of the sender's card.
-    Card(Author, Option<ClockId>),
-    /// The pair of a sender report.
-    Captured(Author, u32, WallTime),
-    /// Another latency.
-    LinkOffset(Span),
-    /// What the device takes, as it turned out.
-    Ring(Span),
-    /// The sender says what its stream is: its packets are not measured.
-    Announced(u32),
-    /// Whether packets whose sender announces nothing raise the latency.
-    Raises(bool),
+    /// For the receiver.
+    Receive(ReceiveCommand),
     /// Another gain of this stream.
     Gain(Gain),
-    /// The sender left.
-    Left(Author),
-    /// The stream is of a kind that would be noise here, or is not any more.
-    Mute(bool),
 }
 
 /// How one stream stands, told to the ordinary thread now and then.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RxStatus {
-    pub(crate) at: LocalTime,
-    pub(crate) counters: Counters,
+    pub(crate) stream: StreamStatus,
     pub(crate) link: LinkCounters,
-    pub(crate) receiving: Option<Receiving>,
-    /// From where the stream heard comes.
-    pub(crate) ways: Ways,
-    /// Who else sends here.
-    pub(crate) stranger: Option<Stranger>,
-    pub(crate) format: StreamFormat,
-    pub(crate) basis: Option<Basis>,
-    pub(crate) xruns: u64,
-    pub(crate) said_goodbye: bool,
-    /// When packets were late or lost or the device starved since the last status.
-    pub(crate) faults: Faults,
     /// Passages that found the ring full: the books lack them.
     pub(crate) unbooked: u64,
-    /// By how much the sender's card runs faster than our clock.
-    pub(crate) card: Option<Ppm>,
-    /// Packets that were sent, by the numbers of those that came.
-    pub(crate) expected: u64,
-    /// See [`Receiver::repair_budget`].
-    pub(crate) repair: (Span, u32),
     pub(crate) paths: Paths,
-    /// Whether its sound is in a pause.
-    pub(crate) quiet: bool,
-    /// How much faster the card runs than the sender's, while frames are resampled.
-    pub(crate) drift: Option<Ppm>,
-    /// Whether it runs too far off the sender's to be followed.
-    pub(crate) out_of_reach: bool,
-    /// See [`Receiver::need`].
-    pub(crate) need: Option<Need>,
-    /// See [`Lead::kept`].
-    pub(crate) lead: Option<Span>,
-    /// See [`Receiver::other_type`].
-    pub(crate) other_type: Option<OtherType>,
 }
 
 /// One stream on its way to the device.
@@ -115,7 +67,6 @@ pub(crate) struct Incoming {
     /// When a frame was last heard in it that was no pause.
     pub(crate) loud: LocalTime,
     pub(crate) alive: bool,
-    pub(crate) muted: bool,
     pub(crate) faults: Faults,
     pub(crate) unbooked: u64,
     pub(crate) paths: Paths,
@@ -125,18 +76,8 @@ impl Incoming {
     fn obey(&mut self) {
         while let Ok(command) = self.commands.pop() {
             match command {
-                Command::Clock(author, clock) => self.receiver.set_clock(author, clock),
-                Command::Card(author, card) => self.receiver.set_card(author, card),
-                Command::Captured(author, timestamp, wall) => {
-                    self.receiver.observe_report(author, timestamp, wall);
-                }
-                Command::Ring(ring) => self.receiver.set_ring(ring),
-                Command::LinkOffset(link_offset) => self.receiver.set_link_offset(link_offset),
-                Command::Announced(ssrc) => self.receiver.hear_announcement(ssrc),
-                Command::Raises(raises) => self.receiver.set_raises(raises),
+                Command::Receive(command) => self.receiver.obey(command),
                 Command::Gain(gain) => self.gain = gain,
-                Command::Left(author) => self.receiver.say_goodbye(author),
-                Command::Mute(muted) => self.muted = muted,
             }
         }
     }
@@ -206,42 +147,17 @@ impl Incoming {
         at - self.loud >= PAUSE_LENGTH
     }
 
-    fn tell(&mut self, at: LocalTime, (xruns, lead): (u64, Option<Span>), basis: Option<Basis>) {
-        let receiver = &self.receiver;
-        let rate = receiver.format().rate;
-        let receiving = receiver.source().map(|source| Receiving {
-            ssrc: source.stream().ssrc(),
-            expected: source.expected(),
-            received: source.received(),
-            highest_sequence: source.highest_carried(),
-            jitter: rate.frames_nearest(source.jitter()).count() as u32,
-            effective: None,
-            losses: receiver.losses(),
-        });
-        let status = RxStatus {
-            at,
-            counters: *receiver.counters(),
-            link: self.link.counters(),
-            receiving,
-            ways: receiver.source().map(|source| *source.ways()).unwrap_or_default(),
-            stranger: receiver.stranger(),
-            format: *receiver.format(),
-            basis,
+    fn tell(&mut self, at: LocalTime, xruns: u64, lead: Option<Span>) {
+        let link = self.link.counters();
+        let stream = StreamStatus {
             xruns,
-            said_goodbye: receiver.source().is_some_and(|source| source.said_goodbye()),
+            dropped: link.kernel_drops + link.ring_drops,
             faults: self.faults,
-            unbooked: self.unbooked,
-            card: receiver.placement().card_rate(),
-            expected: receiver.tally().expected,
-            repair: receiver.repair_budget(),
-            paths: self.paths,
             quiet: self.is_quiet(at),
-            drift: receiver.drift(),
-            out_of_reach: receiver.is_out_of_reach(),
-            need: receiver.need(),
             lead,
-            other_type: receiver.other_type(),
+            ..self.receiver.status(at)
         };
+        let status = RxStatus { stream, link, unbooked: self.unbooked, paths: self.paths };
         // The newest status is in the next one too, so a full ring loses nothing: when something
         // went wrong is kept until it is told.
         if self.status.push(status).is_ok() {
@@ -257,13 +173,12 @@ impl Incoming {
 
     /// The last word of a stream that the mix has given back.
     pub(crate) fn tell_last(&mut self, at: LocalTime, xruns: u64) {
-        let basis = self.receiver.placement().due(at).map(|due| due.basis);
-        self.tell(at, (xruns, None), basis);
+        self.tell(at, xruns, None);
     }
 
     /// The gain that the stream is to have now.
     fn target(&self) -> Gain {
-        if self.muted { Gain::SILENCE } else { self.gain }
+        if self.receiver.is_muted() { Gain::SILENCE } else { self.gain }
     }
 
     /// Whether anything is heard of a block with these gains.
@@ -447,8 +362,7 @@ impl Mixer {
         self.told = at;
         let heirs = self.succession.heirs.iter_mut().flatten().map(|heir| &mut heir.input);
         for input in self.inputs.iter_mut().chain(heirs) {
-            let basis = input.receiver.placement().due(at).map(|due| due.basis);
-            input.tell(at, (self.xruns, self.lead.kept()), basis);
+            input.tell(at, self.xruns, self.lead.kept());
         }
     }
 }

@@ -10,21 +10,24 @@ use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::thread::memory;
 use tautline_io::udp::pair::open_pair;
 use tautline_proto::device::{Device, Stop};
-use tautline_proto::latency::LatencyRule;
 use tautline_proto::sender::{Identity, Sender, SenderConfig};
+use tautline_proto::sending::{PRELUDE, SendPolicy, SendPolicyConfig};
 use tautline_proto::session::{Session, SessionConfig};
 use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::control::{Requests, SendChange};
 use crate::distribution::Distribution;
+use crate::fader::Fader;
 use crate::ledger_file::LedgerFile;
 use crate::machine;
+use crate::note::Note;
 use crate::plan::SendPlan;
 use crate::report::Report;
 use crate::run::{Progress, RunError, RunOptions, Running, Watch};
 use crate::rx::VOLUME_RAMP;
-use crate::send_desk::{Coming, Desk, Promise, RECEIVERS};
+use crate::send_change::destinations;
+use crate::send_desk::{Desk, networks};
 use crate::session::{Audience, Talk, wait_for};
 use crate::summary::cname;
 use crate::tx::{Transmitter, TxStatus};
@@ -48,10 +51,6 @@ pub struct SendEngine {
     requests: Option<Requests<SendChange>>,
     local: (SocketAddr, SocketAddr),
 }
-
-/// Reports exchanged before the first packet: receivers that are there already then know our clock
-/// and have opened their devices when it comes.
-pub(crate) const PRELUDE: Span = Span::from_millis(100);
 
 impl SendEngine {
     /// Opens the sockets and lays out all that the run will need.
@@ -104,30 +103,34 @@ impl SendEngine {
             clock: None,
             told: LocalTime::ZERO,
         };
-        let packing_age = plan.format.packing_age(plan.device.period);
         // The longest packet may still be asked for.
+        let packing_age = plan.format.packing_age(plan.device.period);
         let drain = if ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
+        let policy = SendPolicy::new(SendPolicyConfig {
+            wire: plan.wire,
+            format: plan.format,
+            timestamp: plan.identity.timestamp,
+            link_offset: plan.link_offset,
+            latency: plan.latency,
+            device: plan.device,
+            stamps: plan.stamps,
+            spaced: ringed,
+            redundancy: plan.redundancy,
+            repair_budget: plan.repair_budget,
+            limits: plan.limits,
+            destinations: destinations(&plan.udp),
+            by_two_networks: networks(&plan.udp).is_some(),
+            most_bytes: plan.udp.datagram_bytes,
+        });
         let desk = Desk {
+            address: plan.address,
+            policy,
+            identity: plan.identity,
+            fader: Fader { gain: plan.gain, muted: false },
+            udp: plan.udp,
+            destined: None,
             talk: Talk::new(session, control, Audience::Everyone(plan.reports_to)),
-            plan: Promise {
-                address: plan.address,
-                format: plan.format,
-                link_offset: plan.link_offset,
-                as_needed: plan.latency == LatencyRule::Auto,
-                packing_age,
-                identity: plan.identity,
-                gain: plan.gain,
-                muted: false,
-                stamps: plan.stamps,
-                redundancy: plan.redundancy,
-                repair_budget: plan.repair_budget,
-                limits: plan.limits,
-                device: plan.device,
-                udp: plan.udp,
-                ringed,
-            },
             commands,
-            coming: Coming::default(),
             departures,
             departed: None,
             stamps,
@@ -136,8 +139,6 @@ impl SendEngine {
             stages: Default::default(),
             lateness: Distribution::default(),
             transmit: Distribution::default(),
-            receivers: Vec::with_capacity(RECEIVERS),
-            limited: false,
             ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
         };
         Ok(Self { transmitter, desk, drain, requests: None, local })
@@ -164,8 +165,7 @@ impl SendEngine {
         let Self { transmitter, mut desk, drain, requests, .. } = self;
         let mut watch = Watch::begin(options);
         desk.last.clock = device.clock();
-        desk.note_latency(&mut watch);
-        desk.note_repair(&mut watch);
+        desk.note(&mut watch);
         let prelude = now() + PRELUDE;
         // The first report goes out before anything is waited for: it is what others answer.
         desk.turn(&mut watch);
@@ -197,7 +197,7 @@ impl SendEngine {
         desk.note_refusals(&mut watch);
         let stream = desk.report();
         let unwritten: Vec<_> = desk.ledger.and_then(LedgerFile::finish).into_iter().collect();
-        unwritten.iter().for_each(|flaw| watch.note(flaw.clone()));
+        unwritten.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
         Ok(Report {
             schema: 1,
             role: "send",

@@ -1,72 +1,47 @@
-//! What the ordinary thread does for a stream that is sent: reports, and the books of departures.
+//! What the ordinary thread holds of a stream that is sent: its policy, its conversation, and what is
+//! counted of departures.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
 use tautline_io::link::{LinkCounters, TransmitStamp};
 use tautline_io::udp::UdpOptions;
-use tautline_proto::asks::{self, Ask, Limits, Worth};
 use tautline_proto::clock::ClockMapping;
-use tautline_proto::device::Settings;
-use tautline_proto::endpoint::Host;
 use tautline_proto::ledger::Departure;
-use tautline_proto::redundancy::{Redundancy, Regulator};
+use tautline_proto::policy::Context;
+use tautline_proto::redundancy::Redundancy;
 use tautline_proto::sender::Identity;
-use tautline_proto::session::{Event, Sending};
+use tautline_proto::sending::{KnownReceiver, SendCommand, SendPolicy};
+use tautline_proto::session::Event;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
-use tautline_proto::wire::rtcp::{Effective, LossReport, ReportBlock};
+use tautline_proto::wire::rtcp::LossReport;
 
 use crate::control::Destined;
 use crate::distribution::Distribution;
+use crate::fader::Fader;
 use crate::ledger_file::LedgerFile;
-
-use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
+use crate::note::Note;
+use crate::report::{self, Counters, Latency, RemoteReceiver, StageSummary, Stream};
 use crate::run::{KnownClock, Peer, Progress, Watch};
 use crate::session::Talk;
-use crate::twice::Twice;
 use crate::tx::{Command, TxStatus};
-use tautline_proto::latency::{kept_latency, least_latency};
-
-/// Receivers remembered for the report.
-pub(crate) const RECEIVERS: usize = 64;
 
 /// A receiver has reported by then: reports of ours follow each other within half a second.
 const ANSWER: Span = Span::from_secs(2);
 
-/// A receiver that says nothing for so long is gone: twice the time between the reports of one that
-/// keeps to RFC 3550 (§6.2: 5 s, and half as much again by chance).
-const FALLEN_SILENT: Span = Span::from_secs(15);
-
-/// More latency by this much is told at once, less with the next report.
-const NEWS: Span = Span::from_micros(200);
-
-/// What a receiver of ours said of itself.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Heard {
-    pub(crate) ssrc: u32,
-    /// Where it said it last.
-    pub(crate) host: Host,
-    pub(crate) ask: Ask,
-    block: Option<ReportBlock>,
-    effective: Option<Effective>,
-    clock: Option<ClockMapping>,
-    /// When it said something last.
-    said: LocalTime,
-    /// Whether it said goodbye.
-    left: bool,
-    lacked: Option<LossReport>,
-    /// Whether it gets what goes by two networks by both.
-    twice: Twice,
-}
-
 /// What the ordinary thread holds.
 pub(crate) struct Desk {
-    pub(crate) plan: Promise,
+    pub(crate) address: String,
+    pub(crate) policy: SendPolicy,
+    pub(crate) identity: Identity,
+    pub(crate) fader: Fader,
+    /// What the link was opened for, with the present destinations.
+    pub(crate) udp: UdpOptions,
+    /// Where packets are to go soon.
+    pub(crate) destined: Option<Destined>,
     pub(crate) talk: Talk,
     pub(crate) commands: Producer<Command>,
-    /// What receivers were told of and is taken up later.
-    pub(crate) coming: Coming,
     pub(crate) departures: Consumer<Departure>,
     /// The newest packet that left.
     pub(crate) departed: Option<MediaTime>,
@@ -76,215 +51,84 @@ pub(crate) struct Desk {
     pub(crate) stages: [Distribution; 3],
     pub(crate) lateness: Distribution,
     pub(crate) transmit: Distribution,
-    pub(crate) receivers: Vec<Heard>,
-    /// Whether it was said that losses ask for more than receivers may ask for.
-    pub(crate) limited: bool,
     pub(crate) ledger: Option<LedgerFile>,
 }
 
-/// Changes that receivers are told of before they are made, and when that is.
-#[derive(Default)]
-pub(crate) struct Coming {
-    pub(crate) packet: Option<(LocalTime, Frames)>,
-    pub(crate) destined: Option<(LocalTime, Destined)>,
-    /// Until when reports follow each other fast, for receivers that are new.
-    pub(crate) greets_until: Option<LocalTime>,
-}
-
-/// What of the plan outlives its set-up.
-pub(crate) struct Promise {
-    pub(crate) address: String,
-    pub(crate) format: StreamFormat,
-    pub(crate) link_offset: Span,
-    /// Whether that is what the receiver asks for that needs the most.
-    pub(crate) as_needed: bool,
-    pub(crate) packing_age: Span,
-    pub(crate) identity: Identity,
-    pub(crate) gain: Gain,
-    pub(crate) muted: bool,
-    pub(crate) stamps: bool,
-    pub(crate) redundancy: Regulator,
-    /// See [`crate::plan::SendPlan::repair_budget`].
-    pub(crate) repair_budget: Option<Span>,
-    pub(crate) limits: Limits,
-    pub(crate) device: Settings,
-    /// What the link was opened for, with the present destinations.
-    pub(crate) udp: UdpOptions,
-    pub(crate) ringed: bool,
-}
-
-impl Promise {
-    /// The least latency of a receiver whose device runs as ours does.
-    pub(crate) fn likewise(&self) -> Span {
-        least_latency(self.packing_age, &self.device)
-    }
-
-    /// Where packets go: hosts and groups.
-    pub(crate) fn destinations(&self) -> impl Iterator<Item = Host> {
-        let also = self.udp.also.iter().flat_map(|also| &also.destinations);
-        self.udp.destinations.iter().chain(also).map(|to| to.ip().into())
-    }
-
-    /// Whether packets go to a group.
-    pub(crate) fn to_group(&self) -> bool {
-        self.destinations().any(|to| to.is_group())
-    }
-
+impl Desk {
     /// The two networks that everything goes by, if it does.
     fn networks(&self) -> Option<(&str, &str)> {
-        self.udp.interface.as_deref().zip(self.udp.also.as_deref()?.interface.as_deref())
+        networks(&self.udp)
     }
-}
 
-impl Desk {
-    /// Says so if a receiver like this end could not keep the latency that is promised.
-    pub(crate) fn note_latency(&self, watch: &mut Watch) {
-        let Promise { link_offset, packing_age, .. } = self.plan;
-        let likewise = self.plan.likewise();
-        let kept = kept_latency(link_offset, likewise);
-        if kept > link_offset {
-            watch.note(format!(
-                "packets are up to {packing_age} old when they leave, so a receiver with the periods \
-                 of this end keeps {kept} and not the {link_offset} that are promised; use --latency \
-                 {kept}, or shorter periods"
-            ));
+    /// Lets the policy decide, with all that it has at hand.
+    pub(crate) fn decide<T>(
+        &mut self,
+        decide: impl FnOnce(&mut SendPolicy, &mut Context<'_, SendCommand>) -> T,
+    ) -> T {
+        let Self { policy, talk, commands, .. } = self;
+        let mut context = Context {
+            now: now(),
+            session: Some(&mut talk.session),
+            command: &mut |command| commands.push(Command::Send(command)).is_ok(),
+        };
+        decide(policy, &mut context)
+    }
+
+    /// Tells what the policy has to tell.
+    pub(crate) fn note(&mut self, watch: &mut Watch) {
+        let (address, networks) = (&self.address, networks(&self.udp));
+        for note in self.policy.notes() {
+            watch.note(&Note::Sending { address, networks, note });
         }
     }
 
-    /// Says so if what goes by two networks comes by one.
-    fn note_networks(&self, watch: &mut Watch) {
-        let Some((one, other)) = self.plan.networks() else { return };
-        for heard in self.believed().filter(|heard| heard.twice.comes_once()) {
-            watch.note(format!(
-                "receiver {:08x} gets by one network only what goes by {one} and {other}: is there a \
-                 way to it from both? Until then nothing is bridged that the one loses",
-                heard.ssrc
-            ));
-        }
-    }
-
-    /// Says what the kernel refused to send by one of two networks.
-    fn note_refused_network(&self, watch: &mut Watch) {
-        let LinkCounters { sent, send_errors, last_error, also, .. } = self.last.link;
-        let Some((one, other)) = self.plan.networks() else { return };
-        let by_one = (sent.saturating_sub(also.0), send_errors.saturating_sub(also.1));
-        for (network, (sent, refused)) in [(one, by_one), (other, also)] {
-            if refused > 0 {
-                let answer = std::io::Error::from_raw_os_error(last_error);
-                watch.note(format!(
-                    "the system refused {refused} of {} packets by {network}: {answer}; is there a way \
-                     to the address from there?",
-                    sent + refused
-                ));
+    /// Says what the kernel refused to send, and that nobody answered.
+    pub(crate) fn note_refusals(&self, watch: &mut Watch) {
+        let LinkCounters { sent, send_errors, last_error: errno, also, .. } = self.last.link;
+        if let Some((one, other)) = self.networks() {
+            let by_one = (sent.saturating_sub(also.0), send_errors.saturating_sub(also.1));
+            for (network, (sent, refused)) in [(one, by_one), (other, also)] {
+                if refused > 0 {
+                    let (network, of) = (Some(network), sent + refused);
+                    watch.note(&Note::SystemRefused { network, refused, of, errno });
+                }
             }
         }
-    }
-
-    /// Says so if the kernel refused most of what was sent.
-    pub(crate) fn note_refusals(&self, watch: &mut Watch) {
-        self.note_refused_network(watch);
-        let LinkCounters { sent, send_errors, last_error, .. } = self.last.link;
-        if self.believed().next().is_none() && send_errors <= sent && sent > 0 {
-            let mend = match self.plan.stamps {
-                true => "; PipeWire's rtp-source is silent then unless --no-stamps is given here",
-                false => "",
-            };
-            watch.note(format!(
-                "no receiver has answered from {}: either nobody listens there, or it is no taut and \
-                 sends no RTCP back{mend}",
-                self.plan.address
-            ));
+        if self.policy.believed().next().is_none() && send_errors <= sent && sent > 0 {
+            let (address, stamps) = (&self.address, self.policy.stamps());
+            watch.note(&Note::NobodyAnswers { address, stamps });
         }
         if send_errors > sent {
-            let answer = std::io::Error::from_raw_os_error(last_error);
-            watch.note(format!(
-                "the system refused {send_errors} of {} packets: {answer}; is the address right, and \
-                 a way to it?",
-                send_errors + sent
-            ));
+            let (refused, of) = (send_errors, send_errors + sent);
+            watch.note(&Note::SystemRefused { network: None, refused, of, errno });
         }
     }
 
     pub(crate) fn turn(&mut self, watch: &mut Watch) {
         watch.look();
-        let (receivers, plan) = (&mut self.receivers, &self.plan);
-        self.talk.hear(None, |from, event| {
-            hear(receivers, (from, Worth::of(from, plan.destinations())), event);
-        });
+        let policy = &mut self.policy;
+        self.talk.hear(None, |from, event: Event| policy.hear(from, &event, now()));
         while let Ok(departure) = self.departures.pop() {
             self.enter(&departure);
         }
         while let Ok(stamp) = self.stamps.pop() {
             self.transmit.record(stamp.left - stamp.handed);
         }
-        let clock = self.last.clock;
         while let Ok(status) = self.status.pop() {
             self.last = status;
         }
-        if self.last.clock != clock {
-            // Whoever goes by the same clock, or did, is to know at once.
-            self.talk.session.hasten();
-        }
         // The sound goes on without it.
         if let Some(flaw) = self.ledger.as_ref().and_then(LedgerFile::flaw) {
-            watch.note(flaw);
+            watch.note(&Note::Unwritten(&flaw));
         }
-        self.note_networks(watch);
-        self.take_up();
-        self.regulate(watch);
-        self.promise_what_is_needed(watch);
-        self.note_strangers(watch);
-        self.talk.session.set_sending(Sending {
-            format: self.plan.format,
-            link_offset: self.plan.link_offset,
-            packing_age: self.plan.packing_age,
-            card: self.last.clock,
-            timestamp: self.plan.identity.timestamp,
-            state: self.last.state,
+        let TxStatus { state, clock, .. } = self.last;
+        self.decide(|policy, context| {
+            policy.follow(state, clock, context);
+            policy.poll(context);
         });
+        self.go_to_destinations();
+        self.note(watch);
         self.talk.speak();
-    }
-
-    /// Receivers whose word counts.
-    pub(crate) fn believed(&self) -> impl Iterator<Item = &Heard> {
-        self.receivers.iter().filter(|heard| heard.ask.worth() > Worth::Stranger)
-    }
-
-    /// Promises what the receiver asks for that needs the most: so all stay in step.
-    fn promise_what_is_needed(&mut self, watch: &mut Watch) {
-        if !self.plan.as_needed {
-            return;
-        }
-        let (now, limit) = (now(), self.plan.limits.latency(self.plan.to_group()));
-        let asks = self.receivers.iter().map(|receiver| &receiver.ask);
-        let Some(needed) = asks::latency(asks, limit, now) else { return };
-        let beyond = |heard: &&Heard| heard.ask.needs(now).is_some_and(|needs| needs > limit);
-        if let Some(heard) = self.receivers.iter().find(beyond) {
-            watch.note(format!(
-                "the receiver at {} asks for more latency than the {limit} that receivers may ask for; \
-                 give a longer --latency-limit if it is to have it",
-                heard.host
-            ));
-        }
-        let needed = needed.max(self.plan.packing_age);
-        if needed - self.plan.link_offset > NEWS {
-            // Packets are late there meanwhile.
-            self.talk.session.hasten();
-        }
-        self.plan.link_offset = needed;
-    }
-
-    /// Says who reports on packets that do not go there, where what is said would count.
-    fn note_strangers(&self, watch: &mut Watch) {
-        let auto = self.plan.as_needed || self.plan.redundancy.asked() == Redundancy::Auto;
-        let stranger = |heard: &&Heard| heard.ask.worth() == Worth::Stranger;
-        for heard in self.receivers.iter().filter(stranger).take(if auto { STRANGERS } else { 0 }) {
-            watch.note(format!(
-                "{} reports on this stream and nothing is sent there, so what it asks for does not \
-                 count; if it is a receiver with several addresses, send to this one",
-                heard.host
-            ));
-        }
     }
 
     fn enter(&mut self, departure: &Departure) {
@@ -298,7 +142,7 @@ impl Desk {
         spans.into_iter().zip(&mut self.stages).for_each(|(span, stage)| stage.record(span));
         self.lateness.record(handed - due);
         if let Some(ledger) = &mut self.ledger {
-            let start = self.plan.identity.timestamp;
+            let start = self.identity.timestamp;
             let media = tautline_proto::wrap::rtp_timestamp(media.as_frames());
             ledger.sent(start.wrapping_add(media), departure);
         }
@@ -306,12 +150,13 @@ impl Desk {
 
     pub(crate) fn progress<'a>(&self, watch: &'a Watch) -> Progress<'a> {
         // Of the one that hears it last.
-        let here = self.believed().filter(|receiver| !receiver.left);
+        let here = self.policy.believed().filter(|receiver| !receiver.has_left());
         let effective = here
             .filter_map(|receiver| receiver.effective)
             .max_by_key(|effective| effective.effective);
+        let elapsed = now() - watch.began;
         Progress {
-            elapsed: now() - watch.began,
+            elapsed,
             packets: self.last.state.packets,
             missed: self.last.link.send_errors + self.last.link.dropped,
             xruns: self.last.xruns,
@@ -319,11 +164,15 @@ impl Desk {
             late: 0,
             resyncs: 0,
             clock: None,
-            known: self.believed().find_map(|heard| heard.clock.as_ref()).map(KnownClock::of),
+            known: self
+                .policy
+                .believed()
+                .find_map(|known| known.clock.as_ref())
+                .map(KnownClock::of),
             heard: false,
-            auto: self.plan.as_needed.then_some(self.plan.link_offset),
-            link_offset: self.plan.link_offset,
-            peer: self.peer(now() - watch.began, now()),
+            auto: self.policy.auto(),
+            link_offset: self.policy.link_offset(),
+            peer: self.peer(elapsed, now()),
             notes: &watch.notes,
             refused: Some(&watch.refused),
         }
@@ -331,8 +180,7 @@ impl Desk {
 
     /// How it stands with the receivers, so long after the beginning.
     fn peer(&self, elapsed: Span, now: LocalTime) -> Peer {
-        let answers = |heard: &&Heard| !heard.left && now - heard.said < FALLEN_SILENT;
-        match self.believed().any(|heard| answers(&heard)) {
+        match self.policy.believed().any(|known| known.is_here(now)) {
             true => Peer::Here,
             false if elapsed < ANSWER => Peer::Unknown,
             false => Peer::Nobody,
@@ -340,11 +188,11 @@ impl Desk {
     }
 
     pub(crate) fn report(&self) -> Stream {
-        let Promise { address, format, link_offset, .. } = &self.plan;
+        let (format, as_needed) = (self.policy.format(), self.policy.is_as_needed());
         let names = ["capture", "pack", "send"];
         let counted = &self.last;
         Stream {
-            address: address.clone(),
+            address: self.address.clone(),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
             format: format.sample.name(),
@@ -352,7 +200,7 @@ impl Desk {
             ended: None,
             ptime_ns: format.ptime().as_nanos(),
             latency: Latency {
-                configured_ns: link_offset.as_nanos(),
+                configured_ns: self.policy.link_offset().as_nanos(),
                 basis: "clock",
                 ..Latency::unmeasured("receivers")
             },
@@ -373,7 +221,7 @@ impl Desk {
                 ..Counters::default()
             },
             gaps: None,
-            redundancy: self.told_redundancy(),
+            redundancy: self.redundancy(),
             repair: None,
             paths: Vec::new(),
             invalid: Vec::new(),
@@ -381,96 +229,61 @@ impl Desk {
             clock: None,
             worst: Vec::new(),
             receivers: self
-                .receivers
-                .iter()
-                .map(|heard| remote(heard, format, self.plan.as_needed))
+                .policy
+                .receivers()
+                .map(|known| remote(known, &format, as_needed))
                 .collect(),
             transmit: (self.transmit.count() > 0).then(|| self.transmit.summary()),
             lateness: Some(self.lateness.summary()),
         }
     }
-}
 
-/// Strangers that are named; a flood of them is one matter.
-const STRANGERS: usize = 4;
+    /// What packets carry of earlier ones, if that is asked for.
+    fn redundancy(&self) -> Option<report::Redundancy> {
+        let (asked, layout) = (self.policy.redundancy(), self.policy.layout());
+        let bounds = self.policy.reckoned_with();
+        (asked != Redundancy::Off).then(|| report::Redundancy {
+            asked: asked.to_string(),
+            budget_ns: bounds.budget.as_nanos(),
+            symbols: layout.reaches().len(),
+            window: layout.window(),
+            repeated: layout.repeat().is_some(),
+            bytes: bounds.cost(&self.policy.format(), &layout),
+        })
+    }
 
-/// Takes what a receiver of this worth said. Under one name the hosts that packets go to are one
-/// receiver, and every other is another.
-fn hear(receivers: &mut Vec<Heard>, (host, worth): (Host, Worth), event: Event) {
-    let ssrc = event.ssrc();
-    let known = receivers.iter().position(|heard| {
-        let both = worth.min(heard.ask.worth()) == Worth::Destination;
-        heard.ssrc == ssrc && (heard.host == host || both)
-    });
-    let Some(index) = known.or_else(|| make_room(receivers, ssrc, (host, worth))) else {
-        return;
-    };
-    let heard = &mut receivers[index];
-    heard.host = host;
-    heard.ask.set_worth(worth);
-    heard.said = now();
-    heard.left = matches!(event, Event::Left { .. });
-    match event {
-        Event::Mapped { mapping, .. } => heard.clock = Some(mapping),
-        Event::Reception { block, .. } => {
-            heard.block = Some(block);
-            heard.twice.hear(&block);
-        }
-        Event::Effective { effective, .. } => {
-            heard.effective = Some(effective).filter(|told| told.effective > Span::ZERO);
-            heard.ask.need(effective.needed, now());
-        }
-        Event::Losses { losses, .. } => {
-            heard.ask.lack(losses.tally, now());
-            heard.lacked = Some(losses);
-        }
-        // What it lost is not taken back.
-        Event::Left { .. } => heard.ask.leave(),
-        Event::Captured { .. } | Event::Announced { .. } => {}
+    /// Another gain.
+    pub(crate) fn set_gain(&mut self, gain: Gain, muted: bool) -> Result<Fader, ()> {
+        let own = Fader { gain, muted };
+        self.commands.push(Command::Gain(own.wanted())).map_err(drop)?;
+        self.fader = own;
+        Ok(own)
     }
 }
 
-/// A place for another receiver: where all are taken, that of one whose word is worth less.
-fn make_room(receivers: &mut Vec<Heard>, ssrc: u32, (host, worth): (Host, Worth)) -> Option<usize> {
-    let new = Heard {
-        ssrc,
-        host,
-        ask: Ask::default(),
-        block: None,
-        effective: None,
-        clock: None,
-        said: LocalTime::ZERO,
-        left: false,
-        lacked: None,
-        twice: Twice::default(),
-    };
-    if receivers.len() < RECEIVERS {
-        receivers.push(new);
-        return Some(receivers.len() - 1);
-    }
-    let index = receivers.iter().position(|heard| heard.ask.worth() < worth)?;
-    receivers[index] = new;
-    Some(index)
+/// The two networks that everything goes by, if it does.
+pub(crate) fn networks(udp: &UdpOptions) -> Option<(&str, &str)> {
+    udp.interface.as_deref().zip(udp.also.as_deref()?.interface.as_deref())
 }
 
-fn remote(heard: &Heard, format: &StreamFormat, as_needed: bool) -> RemoteReceiver {
-    let jitter = heard.block.map_or(0, |block| i64::from(block.jitter));
-    let standard = heard.block.map_or(0, |block| i64::from(block.cumulative_lost));
+fn remote(known: &KnownReceiver, format: &StreamFormat, as_needed: bool) -> RemoteReceiver {
+    let jitter = known.block.map_or(0, |block| i64::from(block.jitter));
+    let standard = known.block.map_or(0, |block| i64::from(block.cumulative_lost));
     RemoteReceiver {
-        ssrc: heard.ssrc,
-        address: heard.host.to_string(),
-        believed: heard.ask.worth() > Worth::Stranger,
-        asked_ns: heard.ask.longest().filter(|_| as_needed).map(Span::as_nanos),
+        ssrc: known.ssrc,
+        address: known.host.to_string(),
+        believed: known.is_believed(),
+        asked_ns: known.ask.longest().filter(|_| as_needed).map(Span::as_nanos),
         // The standard report takes off what came twice, as it does over two networks.
-        lost: heard.lacked.map_or(standard, |LossReport { tally, .. }| {
+        lost: known.lacked.map_or(standard, |LossReport { tally, .. }| {
             i64::try_from(tally.missing.saturating_add(tally.beyond)).unwrap_or(i64::MAX)
         }),
         jitter_ns: format.rate.span_of(Frames::new(jitter)).as_nanos(),
-        effective_ns: heard.effective.map(|effective| effective.effective.as_nanos()),
-        uncertainty_ns: heard.effective.map(|effective| effective.uncertainty.as_nanos()),
-        repaired: heard.lacked.map(|losses| losses.repaired),
-        unrepaired: heard.lacked.map(|losses| losses.lost),
-        round_trip_ns: heard
+        effective_ns: known.effective.map(|effective| effective.effective.as_nanos()),
+        uncertainty_ns: known.effective.map(|effective| effective.uncertainty.as_nanos()),
+        repaired: known.lacked.map(|losses| losses.repaired),
+        unrepaired: known.lacked.map(|losses| losses.lost),
+        round_trip_ns: known
             .clock
             .as_ref()
             .and_then(ClockMapping::known_round_trip)
@@ -480,10 +293,17 @@ fn remote(heard: &Heard, format: &StreamFormat, as_needed: bool) -> RemoteReceiv
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use tautline_dsp::format::SampleFormat;
+    use tautline_proto::device::Settings;
+    use tautline_proto::endpoint::Host;
+    use tautline_proto::latency::LatencyRule;
+    use tautline_proto::redundancy::Regulator;
     use tautline_proto::redundancy::sizing::Tally;
+    use tautline_proto::sending::SendPolicyConfig;
     use tautline_proto::units::{Channels, Rate};
+    use tautline_proto::wire::rtp::PACK;
+
+    use super::*;
 
     #[test]
     fn what_a_receiver_missed_in_an_outage_is_lost_for_its_sender_too() {
@@ -494,13 +314,29 @@ mod tests {
             packet: Frames::new(48),
             payload_type: 97,
         };
+        let (rate, channels, period) = (format.rate, format.channels, format.packet);
+        let mut policy = SendPolicy::new(SendPolicyConfig {
+            wire: PACK,
+            format,
+            timestamp: 0,
+            link_offset: Span::from_millis(5),
+            latency: LatencyRule::Usual,
+            device: Settings { rate, channels, period, periods: 2 },
+            stamps: true,
+            spaced: false,
+            redundancy: Regulator::OFF,
+            repair_budget: None,
+            limits: Default::default(),
+            destinations: vec![Host::UNKNOWN],
+            by_two_networks: false,
+            most_bytes: 1472,
+        });
         let tally = Tally { expected: 20_000, missing: 5, runs: 4, beyond: 10_012 };
         let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012 };
-        let mut receivers = Vec::new();
         // It is not taken back when the receiver leaves.
         for event in [Event::Losses { ssrc: 2, losses }, Event::Left { ssrc: 2 }] {
-            hear(&mut receivers, (Host::UNKNOWN, Worth::Destination), event);
-            let told = remote(&receivers[0], &format, false);
+            policy.hear(Host::UNKNOWN, &event, LocalTime::ZERO);
+            let told = remote(policy.receivers().next().unwrap(), &format, false);
             let lost = (told.lost, told.repaired, told.unrepaired);
             assert_eq!(lost, (10_017, Some(5), Some(10_012)), "{event:?}");
         }

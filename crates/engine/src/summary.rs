@@ -9,6 +9,7 @@ use tautline_proto::depth::{self, Journal};
 use tautline_proto::ledger::{Passage, Stage};
 use tautline_proto::placement::Basis;
 use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::receiving::{ReceiveNote, WrongType};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::units::Ppm;
@@ -17,13 +18,13 @@ use tautline_proto::wrap;
 
 use crate::books::Books;
 use crate::distribution::Distribution;
-use crate::recv_desk::types;
+use crate::note::Note;
 use crate::report::{
     Auto, Clock, Counters, CurvePoint, Gaps, InvalidCount, Latency, NotFound, Repair, StageSummary,
     Stream, WorstPacket,
 };
+use crate::run::Watch;
 use crate::rx::RxStatus;
-use crate::text::Nanos;
 use tautline_proto::latency::{LatencyRule, repair_latency};
 
 /// A canonical name that nobody else has (RFC 7022 §4.2, short-term persistent).
@@ -45,16 +46,17 @@ pub(crate) struct Received<'a> {
     /// Answers about the sender's clock that were not believed, and how often it was stepped.
     pub(crate) refused_exchanges: u32,
     pub(crate) clock_steps: u32,
-    /// Why none of it was played, if so: its shape is another.
-    pub(crate) refusal: Option<&'a String>,
+    /// Why none of it was played, if so, in words: its shape is another,
+    pub(crate) refusal: Option<String>,
+    /// or all that came had another payload type.
+    pub(crate) wrong_type: Option<String>,
     /// What the sender says that it is.
     pub(crate) announced: Option<StreamFormat>,
 }
 
 impl Received<'_> {
-    pub(crate) fn report(&self, notes: &mut Vec<String>) -> Stream {
-        self.note(notes);
-        match self.refusal {
+    pub(crate) fn report(&self) -> Stream {
+        match &self.refusal {
             Some(refusal) => self.refused(refusal),
             None => self.played(),
         }
@@ -91,13 +93,13 @@ impl Received<'_> {
     }
 
     fn played(&self) -> Stream {
-        let format = self.books.status.map_or(self.config.format, |status| status.format);
+        let format = self.books.status.map_or(self.config.format, |status| status.stream.format);
         Stream {
             address: self.address.to_owned(),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
             format: format.sample.name(),
-            refused: self.other_type(),
+            refused: self.wrong_type.clone(),
             ended: None,
             ptime_ns: format.ptime().as_nanos(),
             latency: self.latency(format),
@@ -109,15 +111,15 @@ impl Received<'_> {
             paths: self
                 .books
                 .status
-                .map_or_else(Vec::new, |status| status.paths.report(status.expected)),
+                .map_or_else(Vec::new, |status| status.paths.report(status.stream.expected)),
             invalid: self.invalid(),
-            drift_ppm: self.books.status.and_then(|s| s.drift).map(Ppm::as_f64),
+            drift_ppm: self.books.status.and_then(|s| s.stream.drift).map(Ppm::as_f64),
             clock: self.books.clock.map(|clock| Clock {
                 offset_ns: clock.offset().as_nanos(),
                 uncertainty_ns: clock.uncertainty.as_nanos(),
                 round_trip_ns: clock.known_round_trip().map(Span::as_nanos),
                 rate_ppm: clock.rate().map(Ppm::as_f64),
-                card_ppm: self.books.status.and_then(|s| s.card).map(Ppm::as_f64),
+                card_ppm: self.books.status.and_then(|s| s.stream.card).map(Ppm::as_f64),
                 source: clock.source.name(),
             }),
             worst: self.books.worst().iter().map(worst).collect(),
@@ -139,9 +141,10 @@ impl Received<'_> {
 
     /// Packets that are not among those whose latency is told.
     fn not_found(&self) -> NotFound {
-        let Some(RxStatus { counters: counted, unbooked, .. }) = self.books.status else {
+        let Some(RxStatus { stream, unbooked, .. }) = self.books.status else {
             return NotFound::default();
         };
+        let counted = stream.counters;
         let (played, unfound) = (self.books.promised(), self.books.unfound);
         let found = self.books.latency().0.count();
         let untold = played.saturating_sub(found + unfound.total());
@@ -221,7 +224,7 @@ impl Received<'_> {
     }
 
     fn repair(&self) -> Option<Repair> {
-        let (window, _) = self.books.status?.repair;
+        let (window, _) = self.books.status?.stream.repair;
         let takes = self.arrivals.repair_takes()?;
         let needs = repair_latency(takes - window, window);
         Some(Repair { window_ns: window.as_nanos(), needs_ns: needs.as_nanos() })
@@ -229,14 +232,14 @@ impl Received<'_> {
 
     /// What is counted of packets whether they are played or not.
     fn came(&self, status: &RxStatus) -> Counters {
-        let counted = &status.counters;
+        let counted = &status.stream.counters;
         Counters {
             packets_received: counted.received,
             reordered: counted.reordered,
             duplicate: counted.duplicate,
             damaged: counted.damaged,
             invalid: counted.invalid_total() + status.link.truncated + self.invalid_reports,
-            xruns: status.xruns,
+            xruns: status.stream.xruns,
             doubted: counted.doubted,
             doubted_reports: counted.doubted_reports,
             refused_exchanges: self.refused_exchanges.into(),
@@ -250,7 +253,7 @@ impl Received<'_> {
 
     fn counters(&self) -> Counters {
         let Some(status) = &self.books.status else { return Counters::default() };
-        let counted = &status.counters;
+        let counted = &status.stream.counters;
         Counters {
             lost: counted.lost,
             late: counted.late,
@@ -270,7 +273,7 @@ impl Received<'_> {
 
     fn invalid(&self) -> Vec<InvalidCount> {
         let Some(status) = &self.books.status else { return Vec::new() };
-        let packets = Invalid::NAMES.into_iter().zip(status.counters.invalid);
+        let packets = Invalid::NAMES.into_iter().zip(status.stream.counters.invalid);
         packets
             .chain([("too-long", status.link.truncated), ("report", self.invalid_reports)])
             .filter(|(_, count)| *count > 0)
@@ -278,76 +281,38 @@ impl Received<'_> {
             .collect()
     }
 
-    /// Why nothing was played, where all that came had another payload type.
-    fn other_type(&self) -> Option<String> {
-        let nothing = |status: &&RxStatus| status.counters.received == 0;
-        let came = self.books.status.as_ref().filter(nothing)?.other_type;
-        let came = came.filter(|came| came.packets >= types::FEW)?;
-        Some(types::sentence(self.address, self.config, came))
-    }
-
-    /// What became of a latency that follows arrivals, in a sentence.
-    fn told_auto(&self) -> Option<String> {
-        let Journal { before, first, least, greatest, rises, falls, .. } = *self.arrivals.journal();
-        let (address, first) = (self.address, Nanos(first?.as_nanos()));
-        let before = Nanos(before.as_nanos());
-        let (least, greatest) = (Nanos(least.as_nanos()), Nanos(greatest.as_nanos()));
-        let last = Nanos(self.link_offset.as_nanos());
-        Some(format!(
-            "{address}: the latency followed the packets: {before} until they were measured, {first} \
-             then and {last} at the end, since then between {least} and {greatest}; it rose {} and \
-             fell {}",
-            times(rises),
-            times(falls)
-        ))
-    }
-
-    fn note(&self, notes: &mut Vec<String>) {
-        let Some(status) = &self.books.status else { return };
-        if status.counters.received == 0 {
-            return;
-        }
-        if self.refusal.is_some() {
+    /// Says what a reader should know before believing the figures.
+    pub(crate) fn note(&self, watch: &mut Watch) {
+        let Some(RxStatus { stream: status, .. }) = &self.books.status else { return };
+        let (counted, address) = (&status.counters, self.address);
+        if counted.received == 0 || self.refusal.is_some() {
             return;
         }
         let other = status.stranger.filter(|stranger| !stranger.poses);
-        if let Some(other) =
-            other.filter(|_| status.counters.foreign > status.counters.received / 10)
-        {
-            notes.push(format!(
-                "{}: {} packets of another sender, at {}, came to the same UDP port and were not \
-                 played; give each sender a --from of its own, or name the one to hear by ?source=",
-                self.address, status.counters.foreign, other.from.host
-            ));
+        if let Some(other) = other.filter(|_| counted.foreign > counted.received / 10) {
+            let (packets, host) = (counted.foreign, other.from.host);
+            watch.note(&Note::AnotherSender { address, packets, host });
         }
-        if self.rule == LatencyRule::Auto {
-            notes.extend(self.told_auto());
+        let journal = self.arrivals.journal();
+        if let (LatencyRule::Auto, Some(first)) = (self.rule, journal.first) {
+            watch.note(&Note::Followed { address, journal, first, last: self.link_offset });
         }
-        if status.counters.late > status.counters.received / 2 {
-            notes.push(format!(
-                "{}: most packets came after their turn; use a longer --latency (the worst packets \
-                 above are late by what their device stage is below zero)",
-                self.address
-            ));
+        if counted.late > counted.received / 2 {
+            watch.note(&Note::MostlyLate { address });
         }
         if self.books.basis() == Some(Basis::Arrival) {
-            notes.push(format!(
-                "{}: the sender's clock is not known (no RTCP answer), so the sound was placed by \
-                 the fastest arrivals and its latency is not measured",
-                self.address
-            ));
+            watch.note(&Note::PlacedByArrival { address });
         }
         // A pause here and there says nothing, and is nothing to worry about.
         let unfound = self.books.unfound.total();
-        if unfound > status.counters.received / 10 && self.books.latency().1 {
-            notes.push(format!(
-                "{} of {} packets were not found in what the card played, so the latency is that of \
-                 the others: silence, a glitch, or a mix",
-                unfound, status.counters.received
-            ));
+        if unfound > counted.received / 10 && self.books.latency().1 {
+            watch.note(&Note::NotFound { packets: unfound, of: counted.received });
         }
-        let came = status.other_type.filter(|came| came.packets > status.counters.received);
-        notes.extend(came.map(|came| types::sentence(self.address, self.config, came)));
+        if let Some(came) = status.other_type.filter(|came| came.packets > counted.received) {
+            let ReceiverConfig { payload_types, format, .. } = *self.config;
+            let note = &ReceiveNote::WrongType(WrongType { came, payload_types, format });
+            watch.note(&Note::Receiving { address, note });
+        }
     }
 }
 
@@ -356,17 +321,8 @@ const BETWEEN_CLOCKS: [&str; 2] = ["sender", "wire"];
 
 /// Packets that did not come, by the numbers of those that did.
 fn missing(status: &RxStatus) -> u64 {
-    let losses = status.receiving.and_then(|receiving| receiving.losses);
+    let losses = status.stream.receiving.and_then(|receiving| receiving.losses);
     losses.map_or(0, |losses| losses.tally.missing + losses.tally.beyond)
-}
-
-fn times(count: u64) -> String {
-    match count {
-        0 => "not once".into(),
-        1 => "once".into(),
-        2 => "twice".into(),
-        more => format!("{more} times"),
-    }
 }
 
 fn curve_point(point: &depth::CurvePoint) -> CurvePoint {

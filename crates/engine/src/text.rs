@@ -273,7 +273,7 @@ fn worst(out: &mut String, stream: &Stream) -> fmt::Result {
 }
 
 /// A length of time with three digits that matter: `5.00ms`, `20.8us`.
-pub(crate) struct Nanos(pub(crate) i64);
+pub struct Nanos(pub i64);
 
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,8 +10,12 @@ use tautline_proto::wire::rtp::{HEADER_BYTES, STAMPED_HEADER_BYTES};
 /// Packets that the path to a destination does not carry whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TooLong {
-    /// The words for that.
-    pub what: String,
+    /// How long they are with all headers, in bytes;
+    pub bytes: usize,
+    /// what the path carries whole, in bytes;
+    pub mtu: usize,
+    /// and where to.
+    pub to: SocketAddr,
     /// IP fragments of each.
     pub fragments: usize,
     /// The longest packet time that the path carries whole.
@@ -36,21 +40,12 @@ pub fn too_long(
         let overhead = headers + bytes - format.payload_bytes();
         let fits = mtu.saturating_sub(overhead) / format.frame_bytes().max(1);
         (whole > mtu).then(|| TooLong {
-            what: format!(
-                "packets of {whole} bytes are longer than the {mtu} that the path to {to} carries \
-                 whole"
-            ),
+            bytes: whole,
+            mtu,
+            to,
             // A fragment's payload is a multiple of eight bytes (RFC 791 §3.2).
             fragments: (whole - 20).div_ceil((mtu - 20) / 8 * 8),
             shorter: format.rate.span_of(Frames::from_len(fits)),
         })
     })
-}
-
-/// The words for packets that go in fragments.
-pub fn fragmented(TooLong { what, fragments, shorter }: &TooLong, ptime: Span) -> String {
-    format!(
-        "{what}: each goes as {fragments} IP fragments, one lost fragment loses {ptime}, and some \
-         switches drop them; --ptime {shorter} or less avoids it"
-    )
 }

@@ -4,7 +4,6 @@
 mod tests;
 
 use rtrb::{Consumer, Producer};
-use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::{Gain, Volume};
 use tautline_dsp::map::ChannelMap;
 use tautline_io::clock::now;
@@ -13,8 +12,8 @@ use tautline_io::link::{Link, LinkCounters, TransmitStamp};
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Flow, Process};
-use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Sender, SenderState};
+use tautline_proto::sending::SendCommand;
 use tautline_proto::time::{Frames, LocalTime, Span};
 
 /// What the ordinary thread hands down.
@@ -23,12 +22,8 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 pub(crate) enum Command {
     /// Another gain.
     Gain(Gain),
-    /// Another packet length.
-    Packet(Frames),
-    /// Another coding and its payload type.
-    Sample(SampleFormat, u8),
-    /// Other things that packets carry.
-    Redundancy(Layout),
+    /// For the sender.
+    Send(SendCommand),
     /// Other destinations.
     Destinations(Destinations),
 }
@@ -72,14 +67,8 @@ impl Transmitter {
         while let Ok(command) = self.commands.pop() {
             match command {
                 Command::Gain(gain) => self.gain = gain,
-                // Whoever asked made sure that such packets and destinations fit.
-                Command::Packet(packet) => {
-                    self.sender.set_packet(packet);
-                }
-                Command::Sample(sample, payload_type) => {
-                    self.sender.set_sample(sample, payload_type);
-                }
-                Command::Redundancy(layout) => self.sender.set_redundancy(layout),
+                Command::Send(command) => self.sender.obey(command),
+                // Whoever asked made sure that so many fit.
                 Command::Destinations(destinations) => {
                     self.link.set_destinations(&destinations);
                 }

@@ -22,6 +22,23 @@ pub enum LatencyRule {
     Auto,
 }
 
+impl LatencyRule {
+    /// Room for a latency that follows the packets: by way of a satellite and Wi-Fi.
+    const MOST_AUTO: Span = Span::from_millis(400);
+    /// The same for one that packets raise whose sender announces nothing: packets of 20 ms, four at a
+    /// time.
+    const MOST_UNANNOUNCED: Span = Span::from_millis(100);
+
+    /// The longest latency that a receiver is given room for that begins with `link_offset`.
+    pub fn room(self, link_offset: Span) -> Span {
+        match self {
+            Self::Chosen(_) => link_offset,
+            Self::Usual => link_offset.max(Self::MOST_UNANNOUNCED),
+            Self::Auto => link_offset.max(Self::MOST_AUTO),
+        }
+    }
+}
+
 /// The least latency at which a receiver can play: a packet is up to `packing_age` old when it
 /// leaves, and a block is written one ring of the device before its last frame is heard.
 pub fn least_latency(packing_age: Span, device: &Settings) -> Span {

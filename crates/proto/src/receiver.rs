@@ -10,6 +10,7 @@ mod others;
 mod outcome;
 mod pull;
 mod repair;
+mod status;
 mod turns;
 
 use crate::clock::{ClockId, ClockMapping, Reading, WallTime};
@@ -33,6 +34,7 @@ use need::Measuring;
 pub use others::OtherType;
 use others::OtherTypes;
 pub use outcome::{Accepted, Counters, PullTimes, Pulled, Received, Resync, Stranger};
+pub use status::{ReceiveCommand, StreamStatus};
 use turns::{Slot, Turns};
 
 /// Whether frames are being given out.
@@ -79,6 +81,8 @@ pub struct Receiver {
     counters: Counters,
     stranger: Option<Stranger>,
     others: OtherTypes,
+    /// See [`Self::is_muted`].
+    muted: bool,
 }
 
 /// The longest latency that a renderer has room for.
@@ -121,6 +125,7 @@ impl Receiver {
             counters: Counters::default(),
             stranger: None,
             others: OtherTypes::new(),
+            muted: false,
             format: config.format,
             source: None,
             clock: None,

@@ -26,3 +26,4 @@ mod shared;
 mod stream;
 mod track;
 mod wire;
+mod words;

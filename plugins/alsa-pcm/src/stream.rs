@@ -24,6 +24,7 @@ use crate::ends::{Feeder, Giver};
 use crate::shared::Shared;
 use crate::track::Track;
 use crate::wire::{Reached, recv_plan, send_plan};
+use crate::words::words;
 
 /// The application's end of what holds its sound.
 pub(crate) enum Held {
@@ -56,12 +57,8 @@ const OPTIONS: RunOptions = RunOptions {
     duration: None,
     witness: false,
     lock_memory: false,
+    words,
 };
-
-/// How the engine's note begins that the system sent less than it was given; a sender knows when it
-/// ends. Of its other notes none is for whoever plays: that nobody answers is no fault of a host that
-/// speaks RTP alone.
-const REFUSED: &str = "the system refused";
 
 /// The device's thread begins within the engine's prelude of 100 ms; on a host that freezes a good
 /// deal later.
@@ -93,8 +90,8 @@ impl Stream {
                 let run = move || {
                     let tell = &mut |progress: &Progress<'_>| follow(&told, progress, promise);
                     let report = engine.run(card, &OPTIONS, &asked, tell)?;
-                    let refused = |note: &&String| note.starts_with(REFUSED);
-                    tell_all(&notes, report.notes.iter().filter(refused));
+                    // A sender knows when it ends what the system refused.
+                    tell_all(&notes, report.notes.iter());
                     Ok(())
                 };
                 (spawn(run)?, Held::Playing(track))
@@ -168,8 +165,6 @@ fn follow(shared: &Shared, progress: &Progress<'_>, promise: Span) {
 /// Tells what the engine notes after the first `said` notes, such as that what is sent is not what
 /// the application records; how many there are by now.
 fn speak(to: &Sender<String>, notes: &[String], said: usize) -> usize {
-    // Among them is not what the system refused: whoever runs somebody else's program did not ask for
-    // its threads to be real-time ones.
     tell_all(to, notes.iter().skip(said));
     notes.len()
 }

@@ -36,6 +36,7 @@ use crate::failure::Failure;
 use crate::flags::Demo;
 use crate::screen::{self, LiveLine};
 use crate::voice::Voice;
+use crate::words::words;
 
 /// Made by `assets/make-recording`.
 static RECORDING: &[u8] = include_bytes!("../../../../assets/recording.flac");
@@ -159,8 +160,13 @@ fn scene(flags: &Demo, recording: &Path) -> Result<Scene, Failure> {
         )));
     }
     let duration = flags.seconds.map(|seconds| Span::from_secs(i64::from(seconds)));
-    let options =
-        RunOptions { scheduler: flags.scheduler, duration, witness: true, lock_memory: true };
+    let options = RunOptions {
+        scheduler: flags.scheduler,
+        duration,
+        witness: true,
+        lock_memory: true,
+        words,
+    };
     Ok(Scene { format, device, latency, options })
 }
 

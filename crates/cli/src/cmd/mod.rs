@@ -30,6 +30,7 @@ use tautline_proto::units::{Channels, Rate};
 use crate::failure::Failure;
 use crate::flags::{RunFlags, Timing};
 use crate::voice::Voice;
+use crate::words::words;
 
 /// The device as the flags ask for it; a file that is read says its own rate and channels.
 fn device_settings(
@@ -72,6 +73,7 @@ fn run_options(timing: &Timing, flags: &RunFlags) -> RunOptions {
         duration: flags.duration,
         witness: !flags.no_witness,
         lock_memory: true,
+        words,
     }
 }
 

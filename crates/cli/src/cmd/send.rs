@@ -7,7 +7,7 @@ use tautline_engine::address::Resolved;
 use tautline_engine::control::requests;
 use tautline_engine::plan::{LinkKind, SendPlan};
 use tautline_engine::send::{SendEngine, random_identity};
-use tautline_engine::too_long::{TooLong, datagram_bytes, fragmented, too_long};
+use tautline_engine::too_long::{datagram_bytes, too_long};
 use tautline_engine::way;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
@@ -26,6 +26,7 @@ use crate::failure::Failure;
 use crate::flags::{Fragment, LinkFlag, Send};
 use crate::redundancy::{self, Budget};
 use crate::show::Show;
+use crate::words::{fragments, longer};
 
 pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     refuse_two_readers(flags)?;
@@ -196,7 +197,8 @@ fn sockets(flags: &Send, to: &[Resolved], format: &StreamFormat) -> Result<UdpOp
     };
     let allowed = flags.fragment == Fragment::Allow && bytes <= MOST_DATAGRAM_BYTES;
     match too_long(to.iter().map(|to| to.rtp), bytes, format).next() {
-        Some(TooLong { what, shorter, .. }) if !allowed => {
+        Some(too_long) if !allowed => {
+            let (what, shorter) = (longer(&too_long), too_long.shorter);
             Err(Failure::usage(format!("{what}; use --ptime {shorter} or less")))
         }
         _ => redundancy::by_networks(&flags.redundancy.paths, udp),
@@ -253,6 +255,6 @@ fn tell_of_packets(flags: &Send, to: &[Resolved], format: &StreamFormat) {
     }
     let bytes = datagram_bytes(format, !flags.no_stamps);
     for long in too_long(to.iter().map(|to| to.rtp), bytes, format) {
-        voice.tell(&fragmented(&long, ptime));
+        voice.tell(&fragments(&long, ptime));
     }
 }

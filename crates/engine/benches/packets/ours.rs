@@ -55,8 +55,13 @@ const FORMAT: StreamFormat = StreamFormat {
     payload_type: StreamFormat::default_payload_type(SampleFormat::L16),
 };
 
-const OPTIONS: RunOptions =
-    RunOptions { scheduler: Scheduler::Other, duration: None, witness: false, lock_memory: true };
+const OPTIONS: RunOptions = RunOptions {
+    scheduler: Scheduler::Other,
+    duration: None,
+    witness: false,
+    lock_memory: true,
+    words: |note| Some(format!("{note:?}")),
+};
 
 /// What `taut send` asks of a socket for this format.
 pub(crate) fn sending(to: SocketAddr) -> UdpOptions {

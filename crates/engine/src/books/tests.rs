@@ -30,7 +30,11 @@ fn passage(total: Option<Span>) -> Passage {
 #[test]
 fn a_clock_that_was_known_while_packets_were_played_stays_known_of_them() {
     let mut books = Books::new();
-    let with = |basis| Some(RxStatus { basis: Some(basis), ..status(990) });
+    let with = |basis| {
+        let mut status = status(990);
+        status.stream.basis = Some(basis);
+        Some(status)
+    };
     books.status = with(Basis::Clock);
     books.promise(&passage(Some(Span::from_millis(20))));
     // The sender is gone, and in ten seconds its clock is as good as unknown.

@@ -17,8 +17,13 @@ use super::*;
 use crate::plan::StreamPlan;
 use crate::select::Select;
 
-const OPTIONS: RunOptions =
-    RunOptions { scheduler: Scheduler::Other, duration: None, witness: false, lock_memory: false };
+const OPTIONS: RunOptions = RunOptions {
+    scheduler: Scheduler::Other,
+    duration: None,
+    witness: false,
+    lock_memory: false,
+    words: |note| Some(format!("{note:?}")),
+};
 
 fn stream() -> (SocketAddr, StreamPlan) {
     let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
@@ -58,9 +63,9 @@ fn a_report_is_heard_by_the_one_desk_that_it_is_for() {
         until_bye: false,
         ledger: None,
     });
-    let RecvEngine { desks, changes, hearing, device, .. } = engine.unwrap();
+    let RecvEngine { desks, changes, hearing, .. } = engine.unwrap();
     let watch = Watch::begin(&OPTIONS);
-    let mut office = Office::open(desks, changes, (hearing, None), (device, watch));
+    let mut office = Office::open(desks, changes, (hearing, None), watch);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
     for told in [7, 41] {
         peer.send_to(b"no report, but heard", reports_to[told]).unwrap();

@@ -12,6 +12,7 @@ use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::Outgoing;
+use tautline_proto::stream::StreamFormat;
 use tautline_proto::units::Rate;
 use tautline_proto::wire::rtp::{HEADER_BYTES, Header, PACK};
 
@@ -95,7 +96,6 @@ fn incoming(queue: &Queue) -> Incoming {
         silent_since: LocalTime::NEVER,
         loud: LocalTime::ZERO,
         alive: false,
-        muted: false,
         faults: Faults::NONE,
         unbooked: 0,
         paths: Paths::default(),
@@ -235,8 +235,8 @@ fn jitter_is_told_in_frames() {
         world.send(0, if tick % 2 == 0 { now } else { now - TICK.half() });
         world.play(1, &[]);
     }
-    world.mixer.inputs[0].tell(LocalTime::ZERO, (0, None), None);
-    let receiving = told.pop().unwrap().receiving.unwrap();
+    world.mixer.inputs[0].tell(LocalTime::ZERO, 0, None);
+    let receiving = told.pop().unwrap().stream.receiving.unwrap();
     assert_eq!(receiving.jitter, 24);
 }
 

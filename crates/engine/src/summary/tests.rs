@@ -8,11 +8,9 @@ use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
 use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::receiver;
+use tautline_proto::receiver::Receiver;
 use tautline_proto::time::{Frames, LocalTime, MediaTime};
 use tautline_proto::units::{Channels, Rate};
-
-use crate::recv_desk::standing;
 
 fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_millis(millis)
@@ -31,42 +29,26 @@ fn format() -> StreamFormat {
 
 /// A stream as of an instant, of which nothing went wrong.
 pub(crate) fn status(millis: i64) -> RxStatus {
+    let receiver = Receiver::without_repairer(ReceiverConfig::new(format(), Span::from_millis(5)));
     RxStatus {
-        at: at(millis),
-        counters: receiver::Counters::default(),
+        stream: receiver.status(at(millis)),
         link: LinkCounters::default(),
-        receiving: None,
-        ways: Default::default(),
-        stranger: None,
-        format: format(),
-        basis: None,
-        xruns: 0,
-        said_goodbye: false,
-        faults: Faults::NONE,
         unbooked: 0,
-        card: None,
-        expected: 0,
-        repair: (Span::ZERO, 0),
         paths: crate::paths::Paths::default(),
-        quiet: false,
-        drift: None,
-        out_of_reach: false,
-        need: None,
-        lead: None,
-        other_type: None,
     }
 }
 
 /// The same 10 ms later, all that went wrong meanwhile told from when to when.
 fn later(before: &RxStatus, faults: &[(i64, i64, Harm)]) -> RxStatus {
-    let mut status = RxStatus { at: before.at + Span::from_millis(10), ..*before };
-    status.faults = Faults::NONE;
+    let mut status = *before;
+    status.stream.at += Span::from_millis(10);
+    status.stream.faults = Faults::NONE;
     for (from, to, harm) in faults {
-        status.faults.add(at(*from), at(*to), *harm);
-        status.counters.late += u64::from(harm.late);
-        status.counters.lost += u64::from(harm.lost);
-        status.counters.unheard += u64::from(harm.unheard);
-        status.xruns += u64::from(harm.starved);
+        status.stream.faults.add(at(*from), at(*to), *harm);
+        status.stream.counters.late += u64::from(harm.late);
+        status.stream.counters.lost += u64::from(harm.lost);
+        status.stream.counters.unheard += u64::from(harm.unheard);
+        status.stream.xruns += u64::from(harm.starved);
     }
     status
 }
@@ -124,7 +106,7 @@ impl Desk {
 
     fn look(&mut self, status: RxStatus, witness: &StallBook) {
         self.books.status = Some(status);
-        self.arrivals.stand(standing(&status), |from, to| witness.overlaps(from, to));
+        self.arrivals.stand(status.stream.standing(), |from, to| witness.overlaps(from, to));
     }
 
     /// What is told in the end.
@@ -142,9 +124,10 @@ impl Desk {
             refused_exchanges: 0,
             clock_steps: 0,
             refusal: None,
+            wrong_type: None,
             announced: None,
         };
-        received.report(&mut Vec::new())
+        received.report()
     }
 }
 
@@ -173,7 +156,7 @@ fn the_doors_and_the_counters_tell_one_figure_for_the_host() {
     // One that was lost comes late after all.
     desk.arrivals.enter(&late(993, 1_005));
     let mut last = later(&next, &[(993, 1_005, Harm { late: 1, ..Harm::default() })]);
-    last.counters.lost -= 1;
+    last.stream.counters.lost -= 1;
     desk.look(last, &witness);
     let told = desk.report(&witness);
     let (counted, gaps) = (told.counters, told.gaps.unwrap());
@@ -224,7 +207,7 @@ fn a_lost_packet_that_comes_late_is_one_fault() {
     desk.look(next, &witness);
     desk.arrivals.enter(&late(995, 1_005));
     let mut last = later(&next, &[(995, 1_005, Harm { late: 1, ..Harm::default() })]);
-    last.counters.lost = 0;
+    last.stream.counters.lost = 0;
     desk.look(last, &witness);
     assert_eq!(desk.report(&witness).counters.host_stalled, 1);
 }

@@ -3,8 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use rtrb::RingBuffer;
+use tautline_dsp::format::SampleFormat;
 use tautline_io::link::Arrival;
 use tautline_proto::device::{Direction, Side};
+use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{Identity, SenderConfig};
 use tautline_proto::stream::{Outgoing, StreamFormat};
 use tautline_proto::units::{Channels, Rate};
@@ -177,8 +179,10 @@ fn channels_are_mapped_and_the_volume_is_applied() {
 #[test]
 fn commands_are_obeyed_and_the_session_is_told() {
     let mut world = World::new(ChannelMap::identity(2));
-    for command in [Command::Packet(Frames::new(24)), Command::Sample(SampleFormat::L16, 96)] {
-        assert!(world.commands.push(command).is_ok());
+    for command in
+        [SendCommand::Packet(Frames::new(24)), SendCommand::Sample(SampleFormat::L16, 96)]
+    {
+        assert!(world.commands.push(Command::Send(command)).is_ok());
     }
     let stamp = TransmitStamp {
         media: tautline_proto::time::MediaTime::ZERO,

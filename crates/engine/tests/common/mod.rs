@@ -12,6 +12,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::control::{Asker, RecvChange, SendChange, requests};
+use tautline_engine::note::Note;
 use tautline_engine::plan::{LinkKind, SendPlan};
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::recv::RecvEngine;
@@ -28,8 +29,9 @@ use tautline_proto::asks::Limits;
 use tautline_proto::device::{
     Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, Word,
 };
-use tautline_proto::latency::LatencyRule;
+use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::receiving::ReceiveNote;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -112,7 +114,7 @@ impl Road {
     }
 
     fn options(&self, duration: Option<Span>) -> RunOptions {
-        RunOptions { scheduler: REALTIME, duration, witness: false, lock_memory: true }
+        RunOptions { scheduler: REALTIME, duration, witness: false, lock_memory: true, words }
     }
 
     pub(crate) fn stream(&self) -> (SocketAddr, StreamPlan) {
@@ -285,4 +287,21 @@ impl Process for Noise {
     fn finish(&mut self) {
         self.process.finish();
     }
+}
+
+/// What a note says, as far as these tests read it.
+fn words(note: &Note<'_>) -> Option<String> {
+    if let Note::Receiving {
+        note: ReceiveNote::TooShort { packing_age, device, latency }, ..
+    } = note
+    {
+        let least = *packing_age + *device;
+        let most = if *latency < least { "most " } else { "" };
+        return Some(format!(
+            "the device here takes {device}, so {latency} is too little and {most}packets will be \
+             late; use --latency {}",
+            enough_latency(least)
+        ));
+    }
+    Some(format!("{note:?}"))
 }

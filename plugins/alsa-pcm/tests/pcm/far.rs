@@ -125,6 +125,7 @@ impl Far {
                 duration: None,
                 witness: false,
                 lock_memory: false,
+                words: |note| Some(format!("{note:?}")),
             };
             engine.run(card, &options, &asked, &mut |_| {}).unwrap()
         });

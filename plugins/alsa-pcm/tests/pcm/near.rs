@@ -35,6 +35,7 @@ const OPTIONS: RunOptions = RunOptions {
     duration: None,
     witness: false,
     lock_memory: false,
+    words: |note| Some(format!("{note:?}")),
 };
 
 /// Hears one impulse after the other.

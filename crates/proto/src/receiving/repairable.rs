@@ -1,10 +1,10 @@
 //! Whether the latency of a stream has long been too short for what its packets carry.
 
-use tautline_proto::time::{LocalTime, Span};
+use crate::time::{LocalTime, Span};
 
 /// Tells once that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Repairable {
+pub(super) enum Repairable {
     /// It was not when last seen.
     #[default]
     InTime,
@@ -20,7 +20,7 @@ impl Repairable {
     const PATIENCE: Span = Span::from_secs(1);
 
     /// Takes whether the latency is too short at `now`, and says whether that is to be told.
-    pub(crate) fn turns_short(&mut self, now: LocalTime, short: bool) -> bool {
+    pub(super) fn turns_short(&mut self, now: LocalTime, short: bool) -> bool {
         let next = match *self {
             Self::Told => Self::Told,
             _ if !short => Self::InTime,

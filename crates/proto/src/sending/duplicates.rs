@@ -1,22 +1,22 @@
 //! Whether what goes out by two networks comes in by both: a receiver's report counts what comes
 //! twice as received twice (RFC 3550 §6.4.1, A.3).
 
-use tautline_proto::wire::rtcp::ReportBlock;
+use crate::wire::rtcp::ReportBlock;
 
 /// What one receiver's reports say of it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Twice {
+pub(super) struct Duplicates {
     /// From where on packets are counted.
     since: Option<(u32, i32)>,
     once: bool,
 }
 
-impl Twice {
+impl Duplicates {
     /// Fewer packets than this say little.
     const ENOUGH: u32 = 2000;
 
     /// Takes a report.
-    pub(crate) fn hear(&mut self, block: &ReportBlock) {
+    pub(super) fn hear(&mut self, block: &ReportBlock) {
         let (highest, lost) = (block.highest_sequence, block.cumulative_lost);
         let (from, lost_before) = *self.since.get_or_insert((highest, lost));
         let sent = highest.wrapping_sub(from);
@@ -31,7 +31,7 @@ impl Twice {
     }
 
     /// Whether it lately got fewer than a quarter of the packets twice.
-    pub(crate) const fn comes_once(&self) -> bool {
+    pub(super) const fn comes_once(&self) -> bool {
         self.once
     }
 }
@@ -39,12 +39,12 @@ impl Twice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tautline_proto::wire::ntp::{CompactNtp, CompactSpan};
+    use crate::wire::ntp::{CompactNtp, CompactSpan};
 
     /// A receiver that gets so many of a hundred packets twice, and its report after each hundred.
-    fn told(twice: &mut Twice, reports: u32, of_hundred: i32, from: (u32, i32)) {
+    fn told(duplicates: &mut Duplicates, reports: u32, of_hundred: i32, from: (u32, i32)) {
         for report in 0..=reports {
-            twice.hear(&ReportBlock {
+            duplicates.hear(&ReportBlock {
                 ssrc: 1,
                 fraction_lost: 0,
                 cumulative_lost: (from.1 - of_hundred * report as i32).max(-(1 << 23)),
@@ -60,18 +60,18 @@ mod tests {
     fn what_comes_once_is_told_from_what_comes_twice() {
         // All twice, with a tenth lost on each way, with two in five, and none at all.
         for (of_hundred, once) in [(100, false), (80, false), (40, false), (10, true), (0, true)] {
-            let mut twice = Twice::default();
-            told(&mut twice, 19, of_hundred, (u32::MAX - 700, 5));
-            assert!(!twice.comes_once(), "{of_hundred}: before there is enough");
-            told(&mut twice, 45, of_hundred, (u32::MAX - 700, 5));
-            assert_eq!(twice.comes_once(), once, "{of_hundred}");
+            let mut duplicates = Duplicates::default();
+            told(&mut duplicates, 19, of_hundred, (u32::MAX - 700, 5));
+            assert!(!duplicates.comes_once(), "{of_hundred}: before there is enough");
+            told(&mut duplicates, 45, of_hundred, (u32::MAX - 700, 5));
+            assert_eq!(duplicates.comes_once(), once, "{of_hundred}");
         }
     }
 
     #[test]
     fn a_count_at_its_end_says_nothing() {
-        let mut twice = Twice::default();
-        told(&mut twice, 100, 100, (0, 3000 - (1 << 23)));
-        assert!(!twice.comes_once());
+        let mut duplicates = Duplicates::default();
+        told(&mut duplicates, 100, 100, (0, 3000 - (1 << 23)));
+        assert!(!duplicates.comes_once());
     }
 }

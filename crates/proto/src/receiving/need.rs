@@ -1,13 +1,10 @@
 //! What packets need of the latency whose sender announces nothing, and what people are told of it.
 
-use tautline_io::clock::now;
-use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::unannounced::Need;
-
-use super::Desk;
-use crate::run::Watch;
-use crate::rx::RxStatus;
-use tautline_proto::latency::LatencyRule;
+use super::{ReceiveNote, ReceivePolicy};
+use crate::latency::LatencyRule;
+use crate::receiver::StreamStatus;
+use crate::time::{LocalTime, Span};
+use crate::unannounced::Need;
 
 /// What is known of it.
 #[derive(Debug, Clone, Copy)]
@@ -47,9 +44,9 @@ impl Needs {
     }
 }
 
-impl Desk {
+impl ReceivePolicy {
     /// Follows what the device's thread made of the latency.
-    pub(super) fn follow_need(&mut self, status: &RxStatus) {
+    pub(super) fn follow_need(&mut self, status: &StreamStatus) {
         if self.announced.is_some() || status.need == self.needs.newest {
             return;
         }
@@ -57,43 +54,29 @@ impl Desk {
         let Some(need) = status.need else { return };
         self.arrivals.announce(need.packet);
         if self.rule == LatencyRule::Usual {
-            self.link_offset = need.latency.min(self.longest);
+            self.link_offset = need.latency.min(self.config.longest);
         }
     }
 
     /// Says what packets need, and what is done about it.
-    pub(super) fn note_need(&mut self, watch: &mut Watch) {
-        if now() - self.needs.since >= Needs::PATIENCE {
+    pub(super) fn note_need(&mut self, now: LocalTime) {
+        if now - self.needs.since >= Needs::PATIENCE {
             let note = self.untold_need();
             self.needs.told = self.needs.newest;
-            note.into_iter().for_each(|note| watch.note(note));
+            note.into_iter().for_each(|note| self.notes.note(note));
         }
     }
 
     /// What is to be said of it that was not said yet.
-    pub(super) fn untold_need(&self) -> Option<String> {
+    pub(super) fn untold_need(&self) -> Option<ReceiveNote> {
         let fresh = self.announced.is_none() && self.needs.newest != self.needs.told;
-        let Need { latency, packet, apart } = self.needs.newest.filter(|_| fresh)?;
-        let (address, longest, ring) = (&self.address, self.longest, self.needs.ring);
-        let apart = match apart {
-            Span::ZERO => String::new(),
-            apart => format!(" and come up to {apart} late"),
-        };
-        let why = format!(
-            "{address}: the sender announces nothing; its packets hold {packet}{apart} and the device \
-             here takes {ring}"
-        );
-        match self.rule {
-            LatencyRule::Auto => None,
-            LatencyRule::Chosen(_) => Some(format!(
-                "{why}, so {} is too little and packets are late; use --latency {latency} or more",
-                self.link_offset
-            )),
-            LatencyRule::Usual if latency > longest => Some(format!(
-                "{why}, which wants {latency}, and this end has room for {longest}; it runs at that: \
-                 give --latency {latency} for more"
-            )),
-            LatencyRule::Usual => Some(format!("{why}, so it runs at {latency}")),
-        }
+        let need = self.needs.newest.filter(|_| fresh && self.rule != LatencyRule::Auto)?;
+        Some(ReceiveNote::Needs {
+            need,
+            device: self.needs.ring,
+            latency: self.link_offset,
+            longest: self.config.longest,
+            rule: self.rule,
+        })
     }
 }

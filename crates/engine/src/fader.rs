@@ -3,24 +3,22 @@
 use tautline_dsp::gain::Gain;
 
 /// The gain of one stream or of all, and whether that is withheld.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Own {
-    pub(crate) gain: Gain,
-    pub(crate) muted: bool,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fader {
+    /// The gain.
+    pub gain: Gain,
+    /// Whether it is withheld.
+    pub muted: bool,
 }
 
-impl Own {
+impl Fader {
     pub(crate) fn wanted(self) -> Gain {
         if self.muted { Gain::SILENCE } else { self.gain }
     }
 }
 
-impl core::fmt::Display for Own {
+impl core::fmt::Display for Fader {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{}{}", self.gain, if self.muted { " muted" } else { "" })
     }
 }
-
-/// The device's thread has not taken what was said before.
-pub(crate) const BUSY: &str =
-    "the device takes no changes at the moment; say it again once it runs";

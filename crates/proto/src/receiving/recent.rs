@@ -1,6 +1,6 @@
 //! Whether packets of a stream go on coming, by the instants that are handed in alone.
 
-use tautline_proto::time::{LocalTime, Span};
+use crate::time::{LocalTime, Span};
 
 /// A sender without packets for so long may be followed by another: as long as the receiver machine
 /// waits, and a report of its status.
@@ -13,7 +13,7 @@ const SECOND: Span = Span::from_secs(1);
 
 /// When packets of one stream came last.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Recent {
+pub struct Recent {
     received: u64,
     /// When that was first known.
     since: LocalTime,
@@ -23,11 +23,10 @@ pub(crate) struct Recent {
 
 impl Recent {
     /// None has come yet.
-    pub(crate) const NONE: Self =
-        Self { received: 0, since: LocalTime::ZERO, looked: LocalTime::ZERO };
+    pub const NONE: Self = Self { received: 0, since: LocalTime::ZERO, looked: LocalTime::ZERO };
 
     /// So many had come by `at`.
-    pub(crate) fn look(&mut self, received: u64, at: LocalTime) {
+    pub fn look(&mut self, received: u64, at: LocalTime) {
         if received != self.received {
             (self.received, self.since) = (received, at);
         }
@@ -35,33 +34,33 @@ impl Recent {
     }
 
     /// Whether any has come at all.
-    pub(crate) const fn any(&self) -> bool {
+    pub const fn any(&self) -> bool {
         self.received > 0
     }
 
     /// When the last was known to have come.
-    pub(crate) const fn last(&self) -> LocalTime {
+    pub const fn last(&self) -> LocalTime {
         self.since
     }
 
     /// Whether they come.
-    pub(crate) fn is_lively(&self) -> bool {
+    pub fn is_lively(&self) -> bool {
         self.any() && self.looked - self.since < QUIET
     }
 
     /// Whether what came still sounds, which it does for `latency`, or is likely to go on.
-    pub(crate) fn sounds(&self, latency: Span) -> bool {
+    pub fn sounds(&self, latency: Span) -> bool {
         self.any() && self.looked - self.since < QUIET.max(latency)
     }
 
     /// How many whole seconds none has come of a stream that brought some; `None` below one.
-    pub(crate) fn silent(&self) -> Option<Span> {
+    pub fn silent(&self) -> Option<Span> {
         let seconds = (self.looked - self.since).as_nanos() / SECOND.as_nanos();
         (self.any() && seconds > 0).then(|| SECOND.times(seconds))
     }
 
     /// Whether the stream brought some and none for so long that no more will come.
-    pub(crate) fn is_gone(&self, now: LocalTime) -> bool {
+    pub fn is_gone(&self, now: LocalTime) -> bool {
         self.any() && now - self.since > GONE
     }
 }

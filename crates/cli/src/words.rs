@@ -1,0 +1,114 @@
+//! What the engine has to tell, in the words of the command line: what is, and the option that mends it.
+
+mod changes;
+mod receiving;
+mod sending;
+
+use tautline_engine::note::Note;
+use tautline_engine::text::Nanos;
+use tautline_engine::too_long::TooLong;
+use tautline_proto::depth::Journal;
+use tautline_proto::time::Span;
+
+pub(crate) use changes::{cannot_change, changed};
+
+/// Every note is told.
+pub(crate) fn words(note: &Note<'_>) -> Option<String> {
+    Some(match note {
+        Note::Sending { address, networks, note } => sending::words(address, *networks, note),
+        Note::Receiving { address, note } => receiving::words(address, note),
+        Note::Fragments { too_long, ptime } => fragments(too_long, *ptime),
+        Note::SystemRefused { network, refused, of, errno } => {
+            let answer = std::io::Error::from_raw_os_error(*errno);
+            match network {
+                Some(network) => format!(
+                    "the system refused {refused} of {of} packets by {network}: {answer}; is there a \
+                     way to the address from there?"
+                ),
+                None => format!(
+                    "the system refused {refused} of {of} packets: {answer}; is the address right, \
+                     and a way to it?"
+                ),
+            }
+        }
+        Note::NobodyAnswers { address, stamps } => {
+            let mend = match stamps {
+                true => "; PipeWire's rtp-source is silent then unless --no-stamps is given here",
+                false => "",
+            };
+            format!(
+                "no receiver has answered from {address}: either nobody listens there, or it is no \
+                 taut and sends no RTCP back{mend}"
+            )
+        }
+        Note::Stopped(length) => {
+            let seconds = length.as_nanos() as f64 / 1e9;
+            format!(
+                "this program was stopped for {seconds:.2} s (SIGSTOP, Ctrl-Z): what it missed then \
+                 is laid at its own door"
+            )
+        }
+        Note::Unwritten(flaw) => (*flaw).to_owned(),
+        Note::AnotherSender { address, packets, host } => format!(
+            "{address}: {packets} packets of another sender, at {host}, came to the same UDP port \
+             and were not played; give each sender a --from of its own, or name the one to hear by \
+             ?source="
+        ),
+        Note::Followed { address, journal, first, last } => {
+            followed(address, journal, [*first, *last])
+        }
+        Note::MostlyLate { address } => format!(
+            "{address}: most packets came after their turn; use a longer --latency (the worst \
+             packets above are late by what their device stage is below zero)"
+        ),
+        Note::PlacedByArrival { address } => format!(
+            "{address}: the sender's clock is not known (no RTCP answer), so the sound was placed by \
+             the fastest arrivals and its latency is not measured"
+        ),
+        Note::NotFound { packets, of } => format!(
+            "{packets} of {of} packets were not found in what the card played, so the latency is \
+             that of the others: silence, a glitch, or a mix"
+        ),
+    })
+}
+
+/// Packets that go in fragments.
+pub(crate) fn fragments(too_long: &TooLong, ptime: Span) -> String {
+    let TooLong { fragments, shorter, .. } = too_long;
+    format!(
+        "{}: each goes as {fragments} IP fragments, one lost fragment loses {ptime}, and some \
+         switches drop them; --ptime {shorter} or less avoids it",
+        longer(too_long)
+    )
+}
+
+/// Packets that are longer than the path carries whole.
+pub(crate) fn longer(TooLong { bytes, mtu, to, .. }: &TooLong) -> String {
+    format!(
+        "packets of {bytes} bytes are longer than the {mtu} that the path to {to} carries whole"
+    )
+}
+
+/// What became of a latency that followed its packets.
+fn followed(address: &str, journal: &Journal, span: [Span; 2]) -> String {
+    let nanos = |span: Span| Nanos(span.as_nanos());
+    let Journal { before, least, greatest, rises, falls, .. } = *journal;
+    let [before, least, greatest] = [before, least, greatest].map(nanos);
+    let [first, last] = span.map(nanos);
+    format!(
+        "{address}: the latency followed the packets: {before} until they were measured, {first} \
+         then and {last} at the end, since then between {least} and {greatest}; it rose {} and \
+         fell {}",
+        times(rises),
+        times(falls)
+    )
+}
+
+fn times(count: u64) -> String {
+    match count {
+        0 => "not once".into(),
+        1 => "once".into(),
+        2 => "twice".into(),
+        more => format!("{more} times"),
+    }
+}

@@ -1,0 +1,139 @@
+//! What a change came to, in the words that ask for it, or why it cannot be made.
+
+use tautline_engine::control::{
+    CannotChange, Changed, ReceiveStanding, SendStanding, StreamStanding,
+};
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::receiving::LatencyRefused;
+use tautline_proto::redundancy::Redundancy;
+use tautline_proto::sending::SendRefused;
+use tautline_proto::time::Span;
+
+use super::sending::no_repair;
+
+/// What it came to.
+pub(crate) fn changed(changed: &Changed) -> String {
+    match changed {
+        Changed::Latency(LatencyRule::Auto) => "latency auto".into(),
+        Changed::Latency(LatencyRule::Usual) => "latency usual".into(),
+        Changed::Latency(LatencyRule::Chosen(latency)) => format!("latency {latency}"),
+        Changed::Latencies(latencies) => {
+            let each: Vec<String> = latencies.iter().map(ToString::to_string).collect();
+            format!("latency {}", each.join(", "))
+        }
+        Changed::Ptime(ptime) => format!("ptime {ptime}"),
+        Changed::Format(sample) => format!("format {}", sample.name()),
+        Changed::Volume(fader) => format!("volume {fader}"),
+        Changed::Redundancy(asked, budget) => format!("redundancy {}", within(*asked, *budget)),
+        Changed::To(address) => format!("to {address}"),
+        Changed::From(address) => format!("from {address}, heard when its sound is there"),
+        Changed::Sending(standing) => format!("status {}", sending(standing)),
+        Changed::Receiving(standing) => format!("status {}", receiving(standing)),
+    }
+}
+
+fn within(asked: Redundancy, budget: Span) -> String {
+    match asked {
+        Redundancy::Off => "off".into(),
+        asked => format!("{asked} within {budget}"),
+    }
+}
+
+fn latency(latency: Span, auto: bool) -> String {
+    format!("latency {}{latency}", if auto { "auto, now " } else { "" })
+}
+
+fn sending(standing: &SendStanding) -> String {
+    format!(
+        "{}, ptime {}, format {}, redundancy {}, volume {}, to {}",
+        latency(standing.latency, standing.auto),
+        standing.ptime,
+        standing.format.name(),
+        within(standing.redundancy, standing.repair_budget),
+        standing.volume,
+        standing.address
+    )
+}
+
+fn receiving(standing: &ReceiveStanding) -> String {
+    let streams: Vec<String> = standing.streams.iter().map(stream).collect();
+    let mix = format!("mix volume {}", standing.volume);
+    match &streams[..] {
+        [only] => format!("{mix}, {only}"),
+        several => {
+            let numbered = several.iter().zip(1..).map(|(one, n)| format!("; {n}: {one}"));
+            format!("{mix}{}", numbered.collect::<String>())
+        }
+    }
+}
+
+fn stream(standing: &StreamStanding) -> String {
+    let waits = standing.waits_for.as_ref().map(|address| format!(", waiting for {address}"));
+    format!(
+        "{}, stream volume {}, from {}{}",
+        latency(standing.latency, standing.auto),
+        standing.volume,
+        standing.address,
+        waits.unwrap_or_default()
+    )
+}
+
+/// Why it cannot be made, with the mend.
+pub(crate) fn cannot_change(why: &CannotChange) -> String {
+    match why {
+        CannotChange::Over => "the run is over; start taut again".into(),
+        CannotChange::Busy => {
+            "the device takes no changes at the moment; say it again once it runs".into()
+        }
+        CannotChange::Sending(refused) => send_refused(refused),
+        CannotChange::Latency { address, refused } => latency_refused(address, refused),
+        CannotChange::NoStream { asked, streams } => {
+            format!("there is no stream {}; write a number from 1 to {streams}, or none", asked + 1)
+        }
+        CannotChange::WhichStream => {
+            "several streams are heard; write from N ADDRESS, N being the how-many-th --from is to \
+             be another"
+                .into()
+        }
+        CannotChange::Open(error) => error.to_string(),
+    }
+}
+
+fn latency_refused(address: &str, refused: &LatencyRefused) -> String {
+    match refused {
+        LatencyRefused::TooShort { asked, least } => format!(
+            "{asked} is less than the {least} that the packets of {address} and the device here \
+             take; use {least} or more"
+        ),
+        LatencyRefused::TooLong { asked, longest } => format!(
+            "this run has room for {longest}; start taut again with --latency {asked} for more"
+        ),
+        LatencyRefused::Busy => cannot_change(&CannotChange::Busy),
+    }
+}
+
+fn send_refused(refused: &SendRefused) -> String {
+    match refused {
+        SendRefused::TooShort { asked, least, ptime, period } => format!(
+            "{asked} is less than the {least} that packets of {ptime} take at a period of {period} \
+             frames; use {least} or more, or a shorter ptime first"
+        ),
+        SendRefused::Ptime(error) => error.to_string(),
+        SendRefused::TooOld { ptime, packing_age, promised } => format!(
+            "packets of {ptime} are up to {packing_age} old when they leave and {promised} is \
+             promised; raise the latency first"
+        ),
+        SendRefused::TooLarge { bytes, most, fits, sample } => format!(
+            "packets of {bytes} bytes are longer than the {most} that this run was set up for; use \
+             a ptime of {fits} or less with {}",
+            sample.name()
+        ),
+        SendRefused::NoStamps => {
+            "it travels in a header extension, and --no-stamps leaves those out; start taut again \
+             without --no-stamps"
+                .into()
+        }
+        SendRefused::NoRepair(why) => no_repair(why),
+        SendRefused::Busy => cannot_change(&CannotChange::Busy),
+    }
+}

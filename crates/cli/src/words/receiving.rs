@@ -1,0 +1,148 @@
+//! Of a stream that is received.
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::latency::{LatencyRule, enough_latency};
+use tautline_proto::receiver::{OtherType, PayloadTypes};
+use tautline_proto::receiving::{ReceiveNote, Refusal, WrongType};
+use tautline_proto::servo::Servo;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::Span;
+use tautline_proto::unannounced::Need;
+use tautline_proto::units::{Channels, Rate};
+
+pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
+    match note {
+        ReceiveNote::Refused(refusal) => refused(address, refusal),
+        ReceiveNote::WrongType(wrong) => wrong_type(address, wrong),
+        ReceiveNote::Needs { need, device, latency, longest, rule } => {
+            let Need { latency: needed, packet, apart } = need;
+            let apart = match *apart {
+                Span::ZERO => String::new(),
+                apart => format!(" and come up to {apart} late"),
+            };
+            let why = format!(
+                "{address}: the sender announces nothing; its packets hold {packet}{apart} and the \
+                 device here takes {device}"
+            );
+            match rule {
+                LatencyRule::Chosen(_) => format!(
+                    "{why}, so {latency} is too little and packets are late; use --latency {needed} \
+                     or more"
+                ),
+                _ if needed > longest => format!(
+                    "{why}, which wants {needed}, and this end has room for {longest}; it runs at \
+                     that: give --latency {needed} for more"
+                ),
+                _ => format!("{why}, so it runs at {needed}"),
+            }
+        }
+        ReceiveNote::TooShort { packing_age, device, latency } => {
+            let least = *packing_age + *device;
+            let most = if *latency < least { "most " } else { "" };
+            format!(
+                "{address}: packets are up to {packing_age} old when they leave and the device here \
+                 takes {device}, so {latency} is too little and {most}packets will be late; use \
+                 --latency {} or more, or shorter periods at both ends",
+                enough_latency(least)
+            )
+        }
+        ReceiveNote::Raised { promised, packing_age, device, kept } => format!(
+            "{address} promises {promised} but packets are up to {packing_age} old when they leave \
+             and the device here takes {device}; it runs at {kept}"
+        ),
+        ReceiveNote::NoRoom { wanted, longest } => format!(
+            "{address} wants {wanted} but this end has room for {longest}; it runs at that: give \
+             --latency {wanted} for more"
+        ),
+        ReceiveNote::RepairShort { window, latency, enough } => format!(
+            "{address}: what packets carry repairs others up to {window} after they left, and a \
+             latency of {latency} has no time for all of that; use --latency {enough} or more, or a \
+             shorter --redundancy-budget at the sender"
+        ),
+        ReceiveNote::OutOfReach => format!(
+            "{address}: the card runs more than {:.0} ppm off the sender's: resampling follows no \
+             further, so the sound jumps now and then; no two cards that are sound run so far apart: \
+             check the rates of both",
+            Servo::reach().as_f64()
+        ),
+        ReceiveNote::Posing { ssrc, own, other } => format!(
+            "{address}: packets under the name of its sender (SSRC {ssrc:08x}, at {own}) come from \
+             {other} as well, and are not played: end what sends them there, or keep it off this \
+             network"
+        ),
+    }
+}
+
+/// Why a stream of another shape is not played.
+fn refused(address: &str, refusal: &Refusal) -> String {
+    let Refusal { theirs, ours, coding, payload_types } = refusal;
+    let (mut sends, mut expects, mut options) = (Vec::new(), Vec::new(), Vec::new());
+    if refusal.is_of_another_shape() {
+        let (hertz, channels) = (theirs.rate.hertz(), theirs.channels);
+        sends.push(format!("{hertz} Hz with {channels} channels"));
+        expects.push(format!("{} Hz with {}", ours.rate.hertz(), ours.channels));
+        options.push(format!("--rate {hertz} --channels {channels}"));
+    }
+    if let Some(coding) = coding {
+        let name = theirs.sample.name();
+        sends.push(name.to_owned());
+        expects.push(coding.name().to_owned());
+        options.push(format!("--format {name}"));
+    }
+    // A description goes before options.
+    let described = match payload_types {
+        PayloadTypes::Exactly if coding.is_some() => ", or by the sender's new .sdp if one is used",
+        _ => "",
+    };
+    format!(
+        "{address} sends {} and this end expects {}, so it is not played: set this end up for that, \
+         in taut by {}{described}",
+        sends.join(" in "),
+        expects.join(" in "),
+        options.join(" ")
+    )
+}
+
+/// What came with another payload type, why it is not played, and the mend.
+fn wrong_type(address: &str, wrong: &WrongType) -> String {
+    let WrongType { came: OtherType { payload_type: other, packets }, payload_types, format } =
+        wrong;
+    let waits = match payload_types {
+        PayloadTypes::Exactly => format!("this end waits for {}", format.payload_type),
+        PayloadTypes::Any => "this end waits for 96 to 127".to_owned(),
+        PayloadTypes::ByConvention => "this end waits for 96, 97 and 98".to_owned(),
+    };
+    format!(
+        "{address}: {packets} packets of payload type {other} came and {waits}, so they are not \
+         played; {}",
+        mend(*other, format)
+    )
+}
+
+/// What to do about a stream of this payload type.
+fn mend(other: u8, here: &StreamFormat) -> String {
+    // RFC 3551 table 4.
+    let l16 = |channels: Channels| {
+        let fits = (here.rate, here.channels) == (Rate::HZ_44100, channels);
+        let rest = format!("--format l16 --rate 44100 --channels {channels}");
+        match fits && here.sample == SampleFormat::L16 {
+            true => format!("use --payload-type {other}"),
+            false => format!("it is L16 at 44100 Hz: use --payload-type {other} {rest}"),
+        }
+    };
+    match other {
+        10 => l16(Channels::STEREO),
+        11 => l16(Channels::MONO),
+        0..96 => "that is a coding that taut does not play: have the sender send L16 or L24".into(),
+        _ => {
+            let coding = here.sample.name();
+            format!(
+                "use --payload-type {other} (with --format where that is not {coding}), or the \
+                 sender's .sdp"
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! Of a stream that is sent.
+
+use tautline_proto::redundancy::MOST_WINDOW;
+use tautline_proto::sending::{NoRepair, SendNote};
+
+pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNote) -> String {
+    match note {
+        SendNote::TooShort { packing_age, promised, kept } => format!(
+            "packets are up to {packing_age} old when they leave, so a receiver with the periods \
+             of this end keeps {kept} and not the {promised} that are promised; use --latency \
+             {kept}, or shorter periods"
+        ),
+        SendNote::ComesOnce { ssrc } => {
+            let (one, other) = networks.unwrap_or((address, address));
+            format!(
+                "receiver {ssrc:08x} gets by one network only what goes by {one} and {other}: is \
+                 there a way to it from both? Until then nothing is bridged that the one loses"
+            )
+        }
+        SendNote::AsksBeyond { host, limit } => format!(
+            "the receiver at {host} asks for more latency than the {limit} that receivers may ask \
+             for; give a longer --latency-limit if it is to have it"
+        ),
+        SendNote::Stranger { host } => format!(
+            "{host} reports on this stream and nothing is sent there, so what it asks for does not \
+             count; if it is a receiver with several addresses, send to this one"
+        ),
+        SendNote::SentAtOnce { ptime } => format!(
+            "the packets of a period leave at once, as the device's thread sends them: start with \
+             --link ringed for packets of {ptime} that are spaced evenly"
+        ),
+        SendNote::NewPayloadType { sample, payload_type } => format!(
+            "packets of {} have the payload type {payload_type}: receivers that were given a .sdp \
+             or a --payload-type refuse them until they are given the new one",
+            sample.name()
+        ),
+        SendNote::ShortReach { reach, wanted } => format!(
+            "packets are repaired within {reach}, the time of {MOST_WINDOW} packets, and not the \
+             {wanted} of --redundancy-budget; a longer ptime has more"
+        ),
+        SendNote::LessRepair { budget, wanted, latency, enough } => format!(
+            "packets are repaired within {budget}, which is what a latency of {latency} leaves, and \
+             not the {wanted} of --redundancy-budget; use a latency of {enough} for all of it"
+        ),
+        SendNote::NoRepair(why) => no_repair(why),
+        SendNote::MoreSymbols { wanted, got } => format!(
+            "the losses that receivers report ask for {wanted} symbols in each packet and get \
+             {got}; give --redundancy-limit {wanted} for all of them"
+        ),
+    }
+}
+
+/// Why nothing can be repaired.
+pub(super) fn no_repair(why: &NoRepair) -> String {
+    match why {
+        NoRepair::Budget { budget, ptime } => format!(
+            "a budget of {budget} holds no packet of {ptime}; start taut again with a longer \
+             --redundancy-budget, or use a shorter ptime first"
+        ),
+        NoRepair::Latency { latency, asked, enough, ptime } => format!(
+            "a latency of {latency} leaves no time for redundancy {asked}, which repairs by packets \
+             that come later; use a latency of {enough} or more, or a ptime below {ptime}"
+        ),
+    }
+}

@@ -1,0 +1,158 @@
+//! How a receiver stands, and what it is told: the values that pass between the device's thread and the
+//! ordinary one.
+
+use super::{Counters, OtherType, Receiver, Stranger};
+use crate::arrivals::Standing;
+use crate::clock::{ClockId, ClockMapping, WallTime};
+use crate::endpoint::{Author, Ways};
+use crate::faults::Faults;
+use crate::placement::Basis;
+use crate::session::Receiving;
+use crate::stream::StreamFormat;
+use crate::time::{LocalTime, Span};
+use crate::unannounced::Need;
+use crate::units::Ppm;
+
+/// What the ordinary thread tells a receiver.
+#[derive(Debug, Clone, Copy)]
+pub enum ReceiveCommand {
+    /// A newer mapping of the sender's clock.
+    Clock(Author, ClockMapping),
+    /// What sets the pace of the sender's card.
+    Card(Author, Option<ClockId>),
+    /// The pair of a sender report.
+    Captured(Author, u32, WallTime),
+    /// Another latency.
+    LinkOffset(Span),
+    /// What the device takes, as it turned out.
+    Ring(Span),
+    /// The sender says what its stream is: its packets are not measured.
+    Announced(u32),
+    /// Whether packets whose sender announces nothing raise the latency.
+    Raises(bool),
+    /// The sender left.
+    Left(Author),
+    /// The stream is of a kind that would be noise here, or is not any more.
+    Mute(bool),
+}
+
+/// How one received stream stands: what its receiver knows, and below what its device does. Counts are
+/// totals.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamStatus {
+    /// As of then.
+    pub at: LocalTime,
+    /// What was counted.
+    pub counters: Counters,
+    /// For the reports.
+    pub receiving: Option<Receiving>,
+    /// From where the stream heard comes.
+    pub ways: Ways,
+    /// Who else sends here.
+    pub stranger: Option<Stranger>,
+    /// What its packets were last.
+    pub format: StreamFormat,
+    /// What the last block was placed by.
+    pub basis: Option<Basis>,
+    /// Whether its sender said goodbye and none followed.
+    pub said_goodbye: bool,
+    /// By how much the sender's card runs faster than our clock.
+    pub card: Option<Ppm>,
+    /// Packets that were sent, by the numbers of those that came.
+    pub expected: u64,
+    /// See [`Receiver::repair_budget`].
+    pub repair: (Span, u32),
+    /// How much faster the card runs than the sender's, while frames are resampled.
+    pub drift: Option<Ppm>,
+    /// Whether it runs too far off the sender's to be followed.
+    pub out_of_reach: bool,
+    /// See [`Receiver::need`].
+    pub need: Option<Need>,
+    /// See [`Receiver::other_type`].
+    pub other_type: Option<OtherType>,
+    /// Times that the device starved.
+    pub xruns: u64,
+    /// Datagrams that found a buffer of this host full.
+    pub dropped: u64,
+    /// When packets were late or lost or the device starved since the last status.
+    pub faults: Faults,
+    /// Whether its sound is in a pause.
+    pub quiet: bool,
+    /// From a wake-up of the device to the DAC of the block it asks for, once that is known.
+    pub lead: Option<Span>,
+}
+
+impl StreamStatus {
+    /// What arrivals want to know of it.
+    pub fn standing(&self) -> Standing {
+        Standing {
+            late: self.counters.late,
+            lost: self.counters.lost,
+            starved: self.xruns,
+            dropped: self.dropped,
+            unheard: self.counters.unheard,
+            faults: self.faults,
+        }
+    }
+}
+
+impl Receiver {
+    /// Does as it is told.
+    pub fn obey(&mut self, command: ReceiveCommand) {
+        match command {
+            ReceiveCommand::Clock(author, clock) => self.set_clock(author, clock),
+            ReceiveCommand::Card(author, card) => self.set_card(author, card),
+            ReceiveCommand::Captured(author, timestamp, wall) => {
+                self.observe_report(author, timestamp, wall);
+            }
+            ReceiveCommand::Ring(ring) => self.set_ring(ring),
+            ReceiveCommand::LinkOffset(link_offset) => self.set_link_offset(link_offset),
+            ReceiveCommand::Announced(ssrc) => self.hear_announcement(ssrc),
+            ReceiveCommand::Raises(raises) => self.set_raises(raises),
+            ReceiveCommand::Left(author) => self.say_goodbye(author),
+            ReceiveCommand::Mute(muted) => self.muted = muted,
+        }
+    }
+
+    /// Whether what it gives is not to be heard: its sender says that it is of another kind.
+    pub const fn is_muted(&self) -> bool {
+        self.muted
+    }
+
+    /// How the stream stands, as far as the receiver knows it: of the device nothing.
+    pub fn status(&self, at: LocalTime) -> StreamStatus {
+        let rate = self.format.rate;
+        let source = self.source.as_ref();
+        let receiving = source.map(|source| Receiving {
+            ssrc: source.stream().ssrc(),
+            expected: source.expected(),
+            received: source.received(),
+            highest_sequence: source.highest_carried(),
+            jitter: rate.frames_nearest(source.jitter()).count() as u32,
+            effective: None,
+            losses: self.losses(),
+        });
+        StreamStatus {
+            at,
+            counters: self.counters,
+            receiving,
+            ways: source.map(|source| *source.ways()).unwrap_or_default(),
+            stranger: self.stranger(),
+            format: self.format,
+            basis: self.placement.due(at).map(|due| due.basis),
+            said_goodbye: source.is_some_and(|source| source.said_goodbye()),
+            card: self.placement.card_rate(),
+            expected: self.tally.expected,
+            repair: self.repair_budget(),
+            drift: self.drift(),
+            out_of_reach: self.is_out_of_reach(),
+            need: self.need(),
+            other_type: self.other_type(),
+            xruns: 0,
+            dropped: 0,
+            faults: Faults::NONE,
+            quiet: false,
+            lead: None,
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! What is decided about one stream that is received: whom it is heard from, at what latency, whether it
+//! can be played here, when it is over, and what people are to know of it.
+//!
+//! For an ordinary thread: [`ReceivePolicy::hear`] what the other end said, [`ReceivePolicy::follow`]
+//! what the device's thread saw, [`ReceivePolicy::take`] each packet whose turn came, and
+//! [`ReceivePolicy::poll`] once a beat. It tells the device's thread by [`ReceiveCommand`]s.
+
+mod hearsay;
+mod need;
+mod note;
+mod promise;
+pub mod recent;
+mod repairable;
+mod shape;
+mod succession;
+#[cfg(test)]
+mod tests;
+mod wish;
+
+use crate::arrivals::{Arrivals, ArrivalsConfig};
+use crate::clock::ClockMapping;
+use crate::depth::LossTarget;
+use crate::device::Settings;
+use crate::endpoint::{Author, Host};
+use crate::latency::{LatencyRule, least_latency};
+use crate::ledger::Passage;
+use crate::policy::{Context, Notes};
+use crate::receiver::{PayloadTypes, ReceiveCommand, Receiver, ReceiverConfig, StreamStatus};
+use crate::session::{Event, Receiving};
+use crate::stream::StreamFormat;
+use crate::time::{LocalTime, Span};
+use crate::wire::rtcp::{Announcement, Effective};
+
+pub use hearsay::{Believe, Hearsay};
+use need::Needs;
+pub use note::{ReceiveNote, Refusal, WrongType};
+use recent::Recent;
+use repairable::Repairable;
+pub use wish::LatencyRefused;
+
+/// A sender whose packets come for so long is no stray packet;
+const SURE: Span = Span::from_millis(60);
+/// for so long it is the one that is meant.
+const SETTLED: Span = Span::from_secs(1);
+/// So many datagrams that are no packets are no stray ones.
+const STRAY: u64 = 8;
+
+/// What is settled before a stream is heard.
+#[derive(Debug, Clone, Copy)]
+pub struct ReceivePolicyConfig {
+    /// What the stream is.
+    pub format: StreamFormat,
+    /// Which payload types are taken for it.
+    pub payload_types: PayloadTypes,
+    /// Who says what its latency is.
+    pub latency: LatencyRule,
+    /// The latency to begin with.
+    pub link_offset: Span,
+    /// The longest that its receiver has room for.
+    pub longest: Span,
+    /// The share of packets that may come too late for the latency that is advised, or kept where
+    /// arrivals say it.
+    pub loss_target: LossTarget,
+    /// How the device runs that plays it.
+    pub device: Settings,
+}
+
+/// The decisions about one stream that is received.
+#[derive(Debug)]
+pub struct ReceivePolicy {
+    config: ReceivePolicyConfig,
+    rule: LatencyRule,
+    link_offset: Span,
+    arrivals: Arrivals,
+    /// Whose packets are heard, and since when.
+    heard: Option<u32>,
+    heard_since: LocalTime,
+    /// When its packets came last. Where they do not go on coming, another sender may follow, and
+    /// reports before its first packet.
+    recent: Recent,
+    /// How to read the clock of the one that is heard.
+    clock: Option<ClockMapping>,
+    announced: Option<Announcement>,
+    /// What the device takes from a wake-up to the end of its block, where it turned out to be more
+    /// than its own buffer.
+    takes: Span,
+    /// What its packets need, where it announces nothing.
+    needs: Needs,
+    /// Hosts that were named for sending under the name of the one heard.
+    strangers: Vec<Host>,
+    /// The payload type that people were told of, of packets that are not taken for theirs.
+    other_type_told: Option<u8>,
+    /// Why it is not played: it is of another shape.
+    refusal: Option<Refusal>,
+    /// Whether any of it was played.
+    played: bool,
+    /// Whether the sender said goodbye and no other followed.
+    left: bool,
+    /// Whether packets had the time to be repaired.
+    repairable: Repairable,
+    /// As of the newest status.
+    status: Option<StreamStatus>,
+    notes: Notes<ReceiveNote>,
+}
+
+type ReceiveContext<'a> = Context<'a, ReceiveCommand>;
+
+/// A receiver with room for what its latency may become by such a rule, without a repairer of its own:
+/// [`Receiver::borrow_repairer`].
+pub fn receiver_with_room(config: ReceiverConfig, rule: LatencyRule) -> Receiver {
+    let link_offset = rule.room(config.link_offset);
+    let wanted = config.link_offset;
+    let mut receiver = Receiver::without_repairer(ReceiverConfig { link_offset, ..config });
+    receiver.set_link_offset(wanted);
+    receiver
+}
+
+impl ReceivePolicy {
+    /// Nothing was heard yet. Packets that nobody announces are measured by `receiver`.
+    pub fn new(config: ReceivePolicyConfig, receiver: &mut Receiver) -> Self {
+        let ring = least_latency(Span::ZERO, &config.device);
+        receiver.measure_unannounced(ring, config.latency == LatencyRule::Usual);
+        let arrivals = Arrivals::new(ArrivalsConfig {
+            loss_target: config.loss_target,
+            device: config.device,
+            packing_age: config.format.ptime(),
+            start: config.link_offset,
+            longest: config.longest,
+        });
+        Self {
+            rule: config.latency,
+            link_offset: config.link_offset,
+            arrivals,
+            heard: None,
+            heard_since: LocalTime::ZERO,
+            recent: Recent::NONE,
+            clock: None,
+            announced: None,
+            takes: Span::ZERO,
+            needs: Needs::of(ring, LocalTime::ZERO),
+            strangers: Vec::new(),
+            other_type_told: None,
+            refusal: None,
+            played: false,
+            left: false,
+            repairable: Repairable::default(),
+            status: None,
+            notes: Notes::new(),
+            config,
+        }
+    }
+
+    /// Takes what `host` said in the conversation.
+    pub fn hear(&mut self, host: Host, event: Event, context: &mut ReceiveContext<'_>) {
+        let author = |ssrc| Author { ssrc, host };
+        let command = match event {
+            Event::Mapped { ssrc, mapping } => {
+                if self.concerns(ssrc) {
+                    self.clock = Some(mapping);
+                }
+                ReceiveCommand::Clock(author(ssrc), mapping)
+            }
+            Event::Captured { ssrc, rtp_timestamp, wall } => {
+                ReceiveCommand::Captured(author(ssrc), rtp_timestamp, wall)
+            }
+            Event::Left { ssrc } => ReceiveCommand::Left(author(ssrc)),
+            Event::Announced { ssrc, announcement } => {
+                if self.concerns(ssrc) {
+                    self.heed(author(ssrc), announcement, context);
+                }
+                return;
+            }
+            Event::Reception { .. } | Event::Effective { .. } | Event::Losses { .. } => return,
+        };
+        // Where there is no room for it, nothing is lost that the next report does not bring again.
+        (context.command)(command);
+    }
+
+    /// Takes how the stream stands by the device's thread. `stalled` tells whether the whole host stood
+    /// still at some time from one instant to another.
+    pub fn follow(
+        &mut self,
+        status: &StreamStatus,
+        stalled: impl Fn(LocalTime, LocalTime) -> bool,
+        context: &mut ReceiveContext<'_>,
+    ) {
+        self.status = Some(*status);
+        self.arrivals.set_repair(status.repair);
+        self.arrivals.stand(status.standing(), stalled);
+        self.left = status.said_goodbye;
+        self.follow_source(status, context);
+        self.follow_device(status, context);
+        self.follow_need(status);
+        self.note_stranger(status);
+        self.note_other_type(status);
+        if status.out_of_reach {
+            self.notes.note(ReceiveNote::OutOfReach);
+        }
+    }
+
+    /// Takes a packet whose turn came, or was over. False where what the stream brings is not played and
+    /// says nothing.
+    pub fn take(&mut self, passage: &Passage) -> bool {
+        // What comes before the sender says what it is is not counted: it may be noise here. So may
+        // what somebody announced of whom no packet has come.
+        if self.refusal.is_some() {
+            return false;
+        }
+        let fits = self.heard.is_some() && self.announced.is_some();
+        self.played |= fits && !passage.late;
+        self.arrivals.enter(passage);
+        true
+    }
+
+    /// Keeps the latency that arrivals ask for, where they say it, and notes what has become plain.
+    pub fn poll(&mut self, context: &mut ReceiveContext<'_>) {
+        let quiet = self.status.is_some_and(|status| status.quiet);
+        let offset = self.arrivals.poll(context.now, quiet);
+        let follows = self.rule == LatencyRule::Auto && offset != self.link_offset;
+        if follows && (context.command)(ReceiveCommand::LinkOffset(offset)) {
+            self.link_offset = offset;
+        }
+        self.note_need(context.now);
+        self.note_repair(context.now);
+    }
+
+    /// Nothing more comes: what waits for the witness's word is judged.
+    pub fn finish(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
+        self.arrivals.finish(stalled);
+        if let Some(need) = self.untold_need() {
+            self.notes.note(need);
+        }
+    }
+
+    /// How the stream arrives, for the reports. `effective` is the latency that was lately reached.
+    pub fn receiving(&self, effective: Option<Span>) -> Option<Receiving> {
+        let mut receiving = self.status?.receiving?;
+        let needed = self.arrivals.needed();
+        let played = self.clock.filter(|_| self.refusal.is_none());
+        // Where all is late nothing is played, and what is needed is to be known the more.
+        let told = played.filter(|_| effective.or(needed).is_some());
+        receiving.effective = told.map(|clock| Effective {
+            ssrc: receiving.ssrc,
+            configured: self.link_offset,
+            effective: effective.unwrap_or(Span::ZERO),
+            uncertainty: clock.uncertainty,
+            needed,
+        });
+        Some(receiving)
+    }
+
+    /// Who is answered alone: the one whose packets come.
+    pub fn speaker(&self) -> Option<u32> {
+        self.heard.filter(|_| self.recent.is_lively() && !self.left)
+    }
+
+    /// Whose packets are heard, or were last.
+    pub const fn heard(&self) -> Option<u32> {
+        self.heard
+    }
+
+    /// How to read the clock of the one that is heard.
+    pub const fn clock(&self) -> Option<ClockMapping> {
+        self.clock
+    }
+
+    /// The latency that is kept.
+    pub const fn link_offset(&self) -> Span {
+        self.link_offset
+    }
+
+    /// Who says what it is.
+    pub const fn rule(&self) -> LatencyRule {
+        self.rule
+    }
+
+    /// The latency that is kept, where it follows the packets.
+    pub fn auto(&self) -> Option<Span> {
+        (self.rule == LatencyRule::Auto).then_some(self.link_offset)
+    }
+
+    /// What the arrivals of its packets say.
+    pub const fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
+    }
+
+    /// What its sender says that it is.
+    pub const fn announced(&self) -> Option<Announcement> {
+        self.announced
+    }
+
+    /// When packets came last.
+    pub const fn recent(&self) -> &Recent {
+        &self.recent
+    }
+
+    /// Why none of it was played, if so: its shape is another.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        self.refusal.as_ref().filter(|_| !self.played)
+    }
+
+    /// Why nothing was played, where all that came had another payload type.
+    pub fn wrong_type(&self) -> Option<WrongType> {
+        let nothing = |status: &StreamStatus| status.counters.received == 0;
+        self.status.filter(nothing).and_then(|status| self.wrong_type_of(&status))
+    }
+
+    /// What people are to know, since it was last asked for.
+    pub fn notes(&mut self) -> &[ReceiveNote] {
+        self.notes.take_new()
+    }
+
+    /// Whether its sender said goodbye and none followed.
+    pub const fn has_left(&self) -> bool {
+        self.left
+    }
+
+    /// Whether the stream is over: its sender said goodbye, or was heard and is silent for so long
+    /// that its goodbye must have been lost.
+    pub fn is_over(&self, now: LocalTime) -> bool {
+        self.left || self.recent.is_gone(now)
+    }
+
+    /// What the sender announces whose packets go on coming, where that is refused for its shape.
+    pub fn refused(&self) -> Option<Announcement> {
+        self.announced.filter(|_| self.refusal.is_some() && !self.left && self.is_heard_for(SURE))
+    }
+
+    /// Whether a sender was heard long enough that nothing else is waited for.
+    pub fn is_settled(&self) -> bool {
+        self.refusal.is_none() && self.is_heard_for(SETTLED)
+    }
+
+    /// Whether packets came for so long of the one that is heard.
+    fn is_heard_for(&self, long: Span) -> bool {
+        self.heard.is_some() && self.recent.last() - self.heard_since >= long
+    }
+
+    /// Whether datagrams come that are no packets of the expected shape, and nothing else does.
+    pub fn reads_nothing(&self) -> bool {
+        let invalid = self.status.map_or(0, |status| status.counters.invalid_total());
+        self.heard.is_none() && invalid >= STRAY
+    }
+}

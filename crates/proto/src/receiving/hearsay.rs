@@ -1,0 +1,109 @@
+//! What a stream is, by hearsay: who announces what, who sends, and who is believed of them.
+
+use crate::endpoint::Author;
+use crate::wire::rtcp::Announcement;
+
+/// Whom to believe while no packet has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Believe {
+    /// Who speaks first.
+    Anybody,
+    /// Only who sends.
+    Senders,
+}
+
+/// Who speaks and who sends. A flood of either fills what there is room for, and is not believed.
+#[derive(Debug, Default)]
+pub struct Hearsay {
+    announced: Vec<(Author, Announcement)>,
+    senders: Vec<Author>,
+}
+
+impl Hearsay {
+    const MOST: usize = 64;
+
+    /// The newest word of each counts.
+    pub fn announced(&mut self, author: Author, announcement: Announcement) {
+        let known = self.announced.iter().position(|(other, _)| *other == author);
+        match known {
+            Some(known) => self.announced[known].1 = announcement,
+            None if self.announced.len() < Self::MOST => {
+                self.announced.push((author, announcement));
+            }
+            None => {}
+        }
+    }
+
+    /// Packets come from this one.
+    pub fn sends(&mut self, author: Author) {
+        if self.senders.len() < Self::MOST && !self.senders.contains(&author) {
+            self.senders.push(author);
+        }
+    }
+
+    /// What is believed by now, and whether whoever says it sends.
+    pub fn believed(&self, believe: Believe) -> Option<(Announcement, bool)> {
+        // Whose packets came first is heard, so it is asked first.
+        let word = |of: &Author| self.announced.iter().find(|(author, _)| author == of);
+        let sender = self.senders.iter().find_map(word).map(|(_, said)| (*said, true));
+        let anybody = self.senders.is_empty() && believe == Believe::Anybody;
+        let first = self.announced.first().filter(|_| anybody);
+        sender.or(first.map(|(_, said)| (*said, false)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use tautline_dsp::format::SampleFormat;
+
+    use super::*;
+    use crate::stream::StreamFormat;
+    use crate::time::{Frames, Span};
+    use crate::units::{Channels, Rate};
+
+    fn says(hertz: u32) -> Announcement {
+        let format = StreamFormat {
+            rate: Rate::new(hertz).unwrap(),
+            channels: Channels::STEREO,
+            sample: SampleFormat::L24,
+            packet: Frames::new(48),
+            payload_type: 97,
+        };
+        let (link_offset, packing_age) = (Span::from_millis(5), Span::from_millis(1));
+        Announcement { link_offset, format, packing_age, host: None, card: None }
+    }
+
+    fn author(last: u8, ssrc: u32) -> Author {
+        Author { ssrc, host: IpAddr::from(Ipv4Addr::new(192, 0, 2, last)).into() }
+    }
+
+    #[test]
+    fn who_sends_is_believed_whoever_spoke_before() {
+        let (own, stranger, posing) = (author(1, 7), author(2, 8), author(2, 7));
+        let mut hearsay = Hearsay::default();
+        assert_eq!(hearsay.believed(Believe::Anybody), None);
+        hearsay.announced(stranger, says(44_100));
+        hearsay.announced(posing, says(44_100));
+        assert_eq!(hearsay.believed(Believe::Anybody), Some((says(44_100), false)));
+        assert_eq!(hearsay.believed(Believe::Senders), None);
+        hearsay.sends(own);
+        assert_eq!(hearsay.believed(Believe::Anybody), None, "who sends has not spoken yet");
+        hearsay.announced(own, says(32_000));
+        hearsay.announced(own, says(48_000));
+        for believe in [Believe::Anybody, Believe::Senders] {
+            assert_eq!(hearsay.believed(believe), Some((says(48_000), true)));
+        }
+    }
+
+    #[test]
+    fn a_flood_takes_no_more_room_than_there_is() {
+        let mut hearsay = Hearsay::default();
+        for ssrc in 0..1000 {
+            hearsay.announced(author(2, ssrc), says(44_100));
+            hearsay.sends(author(3, ssrc));
+        }
+        assert_eq!((hearsay.announced.len(), hearsay.senders.len()), (64, 64));
+    }
+}

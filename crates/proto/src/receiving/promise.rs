@@ -1,0 +1,107 @@
+//! What a sender promises against what works here: what is followed, and what people are told where
+//! the two differ.
+
+use super::{ReceiveContext, ReceiveNote, ReceivePolicy, shape};
+use crate::latency::{LatencyRule, kept_latency, least_latency, leaves_no_way, repair_latency};
+use crate::receiver::{ReceiveCommand, StreamStatus};
+use crate::time::{LocalTime, Span};
+use crate::wire::rtcp::Announcement;
+
+/// A lead that is longer than was reckoned with by less than this is none: clocks, rounding.
+const WORTH_TELLING: Span = Span::from_micros(250);
+
+impl ReceivePolicy {
+    /// What the sender says of its stream against what was set up here. Tells whether the device's
+    /// thread took it; if not, the next report says it again.
+    pub(super) fn keep_promise(
+        &mut self,
+        announcement: Announcement,
+        context: &mut ReceiveContext<'_>,
+    ) -> bool {
+        let (ours, types) = (&self.config.format, self.config.payload_types);
+        if let Some(refusal) = shape::refusal(&announcement.format, ours, types) {
+            // Before its first packet it may be anybody's word.
+            if self.heard.is_some() {
+                self.notes.note(ReceiveNote::Refused(refusal));
+            }
+            self.refusal = Some(refusal);
+            return (context.command)(ReceiveCommand::Mute(true));
+        }
+        self.refusal = None;
+        let least = self.least(announcement.packing_age);
+        let promised = announcement.link_offset;
+        self.arrivals.announce(announcement.packing_age);
+        let wanted = match self.rule {
+            LatencyRule::Chosen(_) => self.link_offset,
+            LatencyRule::Usual => kept_latency(promised, least),
+            LatencyRule::Auto => self.arrivals.start_at(promised),
+        };
+        self.note_latency(&announcement, least, wanted);
+        self.link_offset = wanted.min(self.config.longest);
+        (context.command)(ReceiveCommand::Mute(false))
+            && (context.command)(ReceiveCommand::LinkOffset(self.link_offset))
+    }
+
+    /// The least latency at which packets so old when they leave can be played here.
+    pub(super) fn least(&self, packing_age: Span) -> Span {
+        packing_age + self.ring().max(self.takes)
+    }
+
+    /// The device's own buffer.
+    fn ring(&self) -> Span {
+        least_latency(Span::ZERO, &self.config.device)
+    }
+
+    /// Takes what the device says of itself now that it runs, and what that comes to.
+    pub(super) fn follow_device(
+        &mut self,
+        status: &StreamStatus,
+        context: &mut ReceiveContext<'_>,
+    ) {
+        let Some(lead) = status.lead else { return };
+        let device = &self.config.device;
+        let takes = lead + device.rate.span_of(device.period);
+        if takes <= self.least(Span::ZERO) + WORTH_TELLING
+            || !(context.command)(ReceiveCommand::Ring(takes))
+        {
+            return;
+        }
+        self.takes = takes;
+        self.needs.set_ring(takes);
+        self.arrivals.set_beyond(takes - self.ring());
+        if let Some(announcement) = self.announced {
+            // What cannot be handed down now, the next report brings again.
+            self.announced = self.keep_promise(announcement, context).then_some(announcement);
+        }
+    }
+
+    /// Says once if the latency here has no time for all that packets carry.
+    pub(super) fn note_repair(&mut self, now: LocalTime) {
+        let takes = self.arrivals.repair_takes().filter(|_| self.announced.is_some());
+        let takes = takes.filter(|_| self.rule != LatencyRule::Auto);
+        let short = takes.filter(|takes| *takes > self.link_offset);
+        let told = self.repairable.turns_short(now, short.is_some());
+        let Some(takes) = short.filter(|_| told) else { return };
+        let (window, _) = self.status.map_or((Span::ZERO, 0), |status| status.repair);
+        let enough = repair_latency(takes - window, window);
+        self.notes.note(ReceiveNote::RepairShort { window, latency: self.link_offset, enough });
+    }
+
+    /// Says what stands between the latency that is wanted and one that works.
+    fn note_latency(&mut self, announcement: &Announcement, least: Span, wanted: Span) {
+        let Announcement { packing_age, link_offset: promised, .. } = *announcement;
+        let (device, longest) = (least - packing_age, self.config.longest);
+        let short = match self.rule {
+            LatencyRule::Chosen(_) => leaves_no_way(wanted, least),
+            LatencyRule::Usual | LatencyRule::Auto => wanted < least,
+        };
+        if short {
+            self.notes.note(ReceiveNote::TooShort { packing_age, device, latency: wanted });
+        } else if self.rule == LatencyRule::Usual && wanted > promised {
+            self.notes.note(ReceiveNote::Raised { promised, packing_age, device, kept: wanted });
+        }
+        if wanted > longest {
+            self.notes.note(ReceiveNote::NoRoom { wanted, longest });
+        }
+    }
+}

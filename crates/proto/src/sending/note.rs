@@ -1,0 +1,100 @@
+//! What people are to know of a stream that is sent, without the words for it.
+
+use tautline_dsp::format::SampleFormat;
+
+use crate::endpoint::Host;
+use crate::redundancy::Redundancy;
+use crate::time::Span;
+
+/// One matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendNote {
+    /// A receiver like this end cannot keep what is promised.
+    TooShort {
+        /// How old packets are at most when they leave.
+        packing_age: Span,
+        /// What is promised.
+        promised: Span,
+        /// What such a receiver keeps.
+        kept: Span,
+    },
+    /// A receiver gets by one network what goes by two.
+    ComesOnce {
+        /// Its name.
+        ssrc: u32,
+    },
+    /// A receiver asks for more latency than receivers may ask for.
+    AsksBeyond {
+        /// The receiver's.
+        host: Host,
+        /// What they may ask for.
+        limit: Span,
+    },
+    /// Somebody reports on this stream to whom nothing is sent, so what is asked for does not count.
+    Stranger {
+        /// Theirs.
+        host: Host,
+    },
+    /// The packets of a period leave at once.
+    SentAtOnce {
+        /// Sound in one packet.
+        ptime: Span,
+    },
+    /// Packets have another payload type from now on.
+    NewPayloadType {
+        /// For this coding,
+        sample: SampleFormat,
+        /// this one.
+        payload_type: u8,
+    },
+    /// Packets are repaired in less time than is asked for, as they reach no further.
+    ShortReach {
+        /// The time of the packets that may repair one.
+        reach: Span,
+        /// What is asked for.
+        wanted: Span,
+    },
+    /// Packets are repaired in less time than is asked for, as the latency leaves no more.
+    LessRepair {
+        /// What the latency leaves.
+        budget: Span,
+        /// What is asked for.
+        wanted: Span,
+        /// The latency that is promised.
+        latency: Span,
+        /// The latency that leaves all of it.
+        enough: Span,
+    },
+    /// Nothing can be repaired.
+    NoRepair(NoRepair),
+    /// Losses ask for more symbols than receivers may ask for.
+    MoreSymbols {
+        /// What they ask for.
+        wanted: usize,
+        /// What packets carry.
+        got: usize,
+    },
+}
+
+/// Why nothing can be repaired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoRepair {
+    /// The budget holds no packet.
+    Budget {
+        /// What it is.
+        budget: Span,
+        /// Sound in one packet.
+        ptime: Span,
+    },
+    /// The latency leaves no time for it.
+    Latency {
+        /// What is promised.
+        latency: Span,
+        /// What was asked for.
+        asked: Redundancy,
+        /// The latency that leaves time for one packet.
+        enough: Span,
+        /// Sound in one packet.
+        ptime: Span,
+    },
+}

@@ -1,0 +1,127 @@
+//! What packets carry of earlier ones: as it is asked for, or as receivers lose.
+
+use super::{NoRepair, SendCommand, SendContext, SendNote, SendPolicy, SendRefused};
+use crate::asks;
+use crate::latency::{repair_latency, repair_time};
+use crate::redundancy::sizing::Losses;
+use crate::redundancy::{Bounds, Layout, MOST_SYMBOLS, MOST_WINDOW, Redundancy};
+use crate::time::{LocalTime, Span};
+
+impl SendPolicy {
+    /// What redundancy keeps to: the budget is what is asked for, as far as the latency leaves it and
+    /// packets reach.
+    pub fn bounds(&self) -> Bounds {
+        let config = &self.config;
+        let bounds = config.redundancy.bounds();
+        let leaves = repair_time(self.likewise(), config.link_offset);
+        let budget = match config.repair_budget {
+            // Receivers ask for what they need, repairs included: less latency is no reason.
+            _ if self.is_as_needed() => config.repair_budget.unwrap_or(bounds.budget),
+            Some(asked) => asked.min(leaves),
+            None => leaves,
+        };
+        let most_asked = config.limits.symbols(self.goes_to_group());
+        Bounds { budget: budget.min(self.reach()).max(Span::ZERO), most_asked, ..bounds }
+    }
+
+    /// What is asked for.
+    pub const fn redundancy(&self) -> Redundancy {
+        self.config.redundancy.asked()
+    }
+
+    /// What packets carry.
+    pub fn layout(&self) -> Layout {
+        self.config.redundancy.layout()
+    }
+
+    /// The bounds that what packets carry was reckoned with.
+    pub const fn reckoned_with(&self) -> Bounds {
+        self.config.redundancy.bounds()
+    }
+
+    /// The longest budget that packets of this length can use.
+    fn reach(&self) -> Span {
+        self.config.format.ptime().times(MOST_WINDOW as i64)
+    }
+
+    /// Says so if packets are repaired in less time than is asked for, or not at all.
+    pub(super) fn note_repair(&mut self) {
+        let (asked, ptime) = (self.redundancy(), self.config.format.ptime());
+        let (budget, reach) = (self.bounds().budget, self.reach());
+        if asked == Redundancy::Off {
+            return;
+        }
+        if budget < ptime {
+            return self.notes.note(SendNote::NoRepair(self.no_repair(asked)));
+        }
+        let wanted = self.config.repair_budget.filter(|wanted| *wanted > budget);
+        let Some(wanted) = wanted else { return };
+        self.notes.note(if budget == reach {
+            SendNote::ShortReach { reach, wanted }
+        } else {
+            let enough = repair_latency(self.likewise(), wanted.min(reach));
+            SendNote::LessRepair { budget, wanted, latency: self.config.link_offset, enough }
+        });
+    }
+
+    /// Why nothing can be repaired.
+    fn no_repair(&self, asked: Redundancy) -> NoRepair {
+        let ptime = self.config.format.ptime();
+        match self.config.repair_budget {
+            Some(budget) if budget < ptime => NoRepair::Budget { budget, ptime },
+            _ => NoRepair::Latency {
+                latency: self.config.link_offset,
+                asked,
+                enough: repair_latency(self.likewise(), ptime),
+                ptime,
+            },
+        }
+    }
+
+    /// Lets packets carry what is asked for, or what the receiver needs that loses most.
+    pub(super) fn regulate(&mut self, context: &mut SendContext<'_>) {
+        let losses = asks::losses(self.receivers.asks(), context.now);
+        let mut regulator = self.config.redundancy;
+        regulator.keep_to(self.bounds());
+        let layout = regulator.poll(context.now, &self.config.format, losses);
+        // Where there is no room for it, at the next turn.
+        if layout.is_none_or(|layout| (context.command)(SendCommand::Redundancy(layout))) {
+            self.config.redundancy = regulator;
+        }
+        self.note_limit(losses, context.now);
+    }
+
+    /// Says so if losses ask for more than receivers may ask for.
+    fn note_limit(&mut self, losses: Losses, now: LocalTime) {
+        let (format, bounds) = (self.config.format, self.bounds());
+        let carried = self.layout().reaches().len();
+        let reported = self.receivers.asks().any(|ask| ask.losses(now).is_some());
+        if self.limited || !reported || carried < bounds.most_asked.into() {
+            return;
+        }
+        let unbounded = Bounds { most_asked: MOST_SYMBOLS as u8, ..bounds };
+        let asked = self.redundancy();
+        let symbols = |bounds| asked.layout(&format, bounds, losses).reaches().len();
+        let (wanted, got) = (symbols(&unbounded), symbols(&bounds));
+        if wanted > got {
+            self.limited = true;
+            self.notes.note(SendNote::MoreSymbols { wanted, got });
+        }
+    }
+
+    /// Asks for another amount of redundancy.
+    pub fn set_redundancy(&mut self, asked: Redundancy) -> Result<(), SendRefused> {
+        let bounds = self.bounds();
+        if asked != Redundancy::Off {
+            if !self.config.stamps {
+                return Err(SendRefused::NoStamps);
+            }
+            if bounds.window(&self.config.format) == 0 {
+                return Err(SendRefused::NoRepair(self.no_repair(asked)));
+            }
+        }
+        self.config.redundancy.set(asked, bounds);
+        self.note_repair();
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! What the engine has to tell, in words for whoever runs the application that opened the PCM: what is,
+//! and the key of the PCM that mends it.
+
+use tautline_engine::note::Note;
+use tautline_proto::latency::{LatencyRule, enough_latency};
+use tautline_proto::receiving::{ReceiveNote, Refusal, WrongType};
+
+/// What is for them. That nobody answers is no fault of a host that speaks RTP alone, and threads that
+/// are not real-time ones nobody asked for who runs somebody else's program.
+pub(crate) fn words(note: &Note<'_>) -> Option<String> {
+    match note {
+        Note::SystemRefused { refused, of, errno, .. } => {
+            let answer = std::io::Error::from_raw_os_error(*errno);
+            Some(format!(
+                "the system refused {refused} of {of} packets: {answer}; is the address right, and a \
+                 way to it?"
+            ))
+        }
+        Note::Receiving { address, note } => Some(receiving(address, note)),
+        _ => None,
+    }
+}
+
+fn receiving(address: &str, note: &ReceiveNote) -> String {
+    match note {
+        ReceiveNote::Refused(refusal) => refused(address, refusal),
+        ReceiveNote::WrongType(WrongType { came, .. }) => format!(
+            "{} packets of payload type {} came from {address}, and the PCM does not take those for \
+             its stream; give it the sender's .sdp as address",
+            came.packets, came.payload_type
+        ),
+        ReceiveNote::Needs { need, device, latency, longest, rule } => {
+            let why = format!(
+                "the sender at {address} announces nothing; its packets hold {} and the PCM's card \
+                 takes {device}",
+                need.packet
+            );
+            match rule {
+                LatencyRule::Chosen(_) => format!(
+                    "{why}, so {latency} is too little and packets are late; write latency {} or \
+                     more",
+                    need.latency
+                ),
+                _ if need.latency > *longest => format!(
+                    "{why}, which wants {}, and there is room for {longest}; write latency {} for \
+                     more",
+                    need.latency, need.latency
+                ),
+                _ => format!("{why}, so it runs at {}", need.latency),
+            }
+        }
+        ReceiveNote::TooShort { packing_age, device, latency } => format!(
+            "packets of {address} are up to {packing_age} old when they leave and the PCM's card \
+             takes {device}, so {latency} is too little and packets will be late; write latency {} \
+             or more, or a shorter period",
+            enough_latency(*packing_age + *device)
+        ),
+        ReceiveNote::Raised { promised, packing_age, device, kept } => format!(
+            "{address} promises {promised} but packets are up to {packing_age} old when they leave \
+             and the PCM's card takes {device}; it runs at {kept}"
+        ),
+        ReceiveNote::NoRoom { wanted, longest } => format!(
+            "{address} wants {wanted} and there is room for {longest}, at which it runs; write \
+             latency {wanted} for more"
+        ),
+        ReceiveNote::RepairShort { window, latency, enough } => format!(
+            "packets of {address} repair others up to {window} after they left, and a latency of \
+             {latency} has no time for all of that; write latency {enough} or more"
+        ),
+        ReceiveNote::OutOfReach => format!(
+            "the application takes frames at a rate that is too far off that of the sender at \
+             {address}: the sound jumps now and then; check the rates of both"
+        ),
+        ReceiveNote::Posing { own, other, .. } => format!(
+            "packets under the name of the sender of {address}, at {own}, come from {other} as well \
+             and are not played: end what sends them there"
+        ),
+    }
+}
+
+fn refused(address: &str, refusal: &Refusal) -> String {
+    let Refusal { theirs, ours, .. } = refusal;
+    let shape = |format: &tautline_proto::stream::StreamFormat| {
+        let (hertz, channels) = (format.rate.hertz(), format.channels);
+        format!("{hertz} Hz with {channels} channels in {}", format.sample.name())
+    };
+    format!(
+        "{address} sends {} and the PCM is set up for {}, so it is silent; write rate {}, channels {} \
+         and format {}, or leave them out, and use plug: for another rate",
+        shape(theirs),
+        shape(ours),
+        theirs.rate.hertz(),
+        theirs.channels,
+        theirs.sample.name()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_dsp::format::SampleFormat;
+    use tautline_proto::receiver::PayloadTypes;
+    use tautline_proto::stream::StreamFormat;
+    use tautline_proto::time::{Frames, Span};
+    use tautline_proto::unannounced::Need;
+    use tautline_proto::units::{Channels, Rate};
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_told_in_words_of_the_command_line() {
+        let format = StreamFormat {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            sample: SampleFormat::L24,
+            packet: Frames::new(48),
+            payload_type: 97,
+        };
+        let millis = Span::from_millis;
+        let need = Need { latency: millis(20), packet: millis(10), apart: Span::ZERO };
+        let needs = |rule| ReceiveNote::Needs {
+            need,
+            device: millis(2),
+            latency: millis(5),
+            longest: millis(15),
+            rule,
+        };
+        let theirs = StreamFormat { rate: Rate::HZ_44100, ..format };
+        let refusal = Refusal {
+            theirs,
+            ours: format,
+            coding: None,
+            payload_types: PayloadTypes::ByConvention,
+        };
+        let (packing_age, device) = (millis(2), millis(2));
+        let notes = [
+            ReceiveNote::Refused(refusal),
+            needs(LatencyRule::Usual),
+            needs(LatencyRule::Chosen(millis(5))),
+            ReceiveNote::TooShort { packing_age, device, latency: millis(3) },
+            ReceiveNote::Raised { promised: millis(3), packing_age, device, kept: millis(5) },
+            ReceiveNote::NoRoom { wanted: millis(900), longest: millis(400) },
+            ReceiveNote::RepairShort { window: millis(8), latency: millis(5), enough: millis(13) },
+            ReceiveNote::OutOfReach,
+        ];
+        for note in notes {
+            let told = words(&Note::Receiving { address: "rtp://h:5004", note: &note }).unwrap();
+            assert!(told.contains("rtp://h:5004"), "{told}");
+            assert!(!told.contains(" --") && !told.contains("taut "), "{told}");
+        }
+        let refused = words(&Note::Receiving { address: "a", note: &notes[0] }).unwrap();
+        assert!(refused.contains("write rate 44100, channels 2 and format l24"), "{refused}");
+    }
+}
