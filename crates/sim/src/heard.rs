@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use tautline_proto::cause::Gaps;
 use tautline_proto::depth::{CurvePoint, Journal};
 use tautline_proto::receiver::{Counters, Resync};
+use tautline_proto::receiving::ReceiveNote;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
 
@@ -43,6 +44,8 @@ pub struct Heard {
     pub curve: Vec<CurvePoint>,
     /// The latency advised; `None` before the first packet.
     pub advised: Option<Span>,
+    /// What people were to know.
+    pub notes: Vec<ReceiveNote>,
     /// What became of the link offset that arrivals ask for, kept or not.
     pub journal: Journal,
     /// Frames of silence that the card played since its program was late.

@@ -6,7 +6,7 @@
 //! ([`preset`]), each with where its figures come from, or recorded ([`trace`]).
 #![forbid(unsafe_code)]
 
-mod arrivals;
+mod beat;
 pub mod card;
 pub mod clock;
 pub mod fault;

@@ -3,6 +3,7 @@
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockId, HostClock};
 use tautline_proto::depth::LossTarget;
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -80,6 +81,8 @@ pub struct Scenario {
     pub format: StreamFormat,
     /// The link offset.
     pub latency: Span,
+    /// Who says what latency is promised.
+    pub promises: LatencyRule,
     /// What is asked for that packets carry of earlier ones.
     pub redundancy: Redundancy,
     /// Time after a packet's own departure in which it may still be repaired.
@@ -190,6 +193,7 @@ impl Scenario {
             seed,
             format,
             latency: Span::from_millis(5),
+            promises: LatencyRule::Usual,
             redundancy: Redundancy::Off,
             budget: Span::ZERO,
             sender: HostModel::IDEAL,

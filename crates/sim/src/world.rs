@@ -13,17 +13,20 @@ use std::collections::{BTreeMap, VecDeque};
 
 use fastrand::Rng;
 use tautline_proto::asks::Limits;
-use tautline_proto::endpoint::{Arrived, Author, Endpoint};
-use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
-use tautline_proto::redundancy::sizing::{Losses, Sizing};
+use tautline_proto::device::Settings;
+use tautline_proto::endpoint::{Arrived, Endpoint};
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::policy::Context;
+use tautline_proto::receiver::{PullTimes, Receiver};
 use tautline_proto::redundancy::{Bounds, Regulator};
 use tautline_proto::sender::{BlockTimes, Identity, Sender};
-use tautline_proto::session::{Event as Told, Receiving, Sending, Session, SessionConfig};
-use tautline_proto::stream::Outgoing;
+use tautline_proto::sending::{SendPolicy, SendPolicyConfig};
+use tautline_proto::session::{Session, SessionConfig};
+use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::wire::rtp::PACK;
 
-use crate::arrivals::Desk;
+use crate::beat::{BEAT, Ordinary};
 use crate::card::Card;
 use crate::clock::{SimClock, TrueTime};
 use crate::fault::{Fault, Intruding, Lie, Timeline, home};
@@ -61,7 +64,7 @@ struct Listener {
     back: Path,
     receiver: Receiver,
     arrived: VecDeque<(Vec<u8>, Endpoint, LocalTime)>,
-    desk: Desk,
+    ordinary: Ordinary,
     heard: Heard,
 }
 
@@ -73,9 +76,9 @@ pub struct World {
     scenario: Scenario,
     host: Host,
     sender: Sender,
-    regulator: Regulator,
-    /// The losses that each receiver reports.
-    sizings: BTreeMap<u32, Sizing>,
+    policy: SendPolicy,
+    /// When the sender's ordinary thread runs next.
+    looks: LocalTime,
     listeners: Vec<Listener>,
     identity: Identity,
     /// From where its packets come, by each network.
@@ -105,17 +108,6 @@ impl World {
         let host = Host::new(&scenario.sender, &scenario, IDENTITY.ssrc, &mut rng);
         let wall = host.wall;
         let sender = sender_of(&scenario, IDENTITY, wall);
-        let paths = |model: &ReceiverModel| {
-            model.also_there.iter().fold(model.there.mtu, |least, also| least.min(also.mtu))
-        };
-        let mtu = scenario.receivers.iter().map(paths).min().unwrap_or(1500);
-        let bounds = Bounds {
-            wire: PACK,
-            budget: scenario.budget,
-            stamps: scenario.stamps,
-            most_bytes: mtu.saturating_sub(28),
-            most_asked: Limits::SYMBOLS,
-        };
         let listeners = scenario
             .receivers
             .iter()
@@ -129,8 +121,8 @@ impl World {
             block: Vec::new(),
             host,
             sender,
-            regulator: Regulator::new(scenario.redundancy, bounds),
-            sizings: BTreeMap::new(),
+            policy: SendPolicy::new(promised(&scenario, IDENTITY)),
+            looks: LocalTime::ZERO,
             listeners,
             identity: IDENTITY,
             places: home(),
@@ -153,9 +145,8 @@ impl World {
     }
 
     fn begin(&mut self) {
-        self.regulate();
+        self.decide();
         if self.scenario.reports {
-            self.set_sending();
             self.at(TrueTime::ZERO, Event::Speak);
         }
         for number in 0..self.listeners.len() {
@@ -241,7 +232,10 @@ impl World {
             self.carry(&packet, self.places);
         }
         self.intrude(times);
-        self.set_sending();
+        if local >= self.looks {
+            self.looks = local + BEAT;
+            self.decide();
+        }
         let wakes = self.host.card.capture_wake(self.now);
         let wakes = self.host.freezes.end_of(wakes);
         self.at(wakes, Event::Capture);
@@ -273,18 +267,19 @@ impl World {
             let arrived = Arrived { from, at, read: woke };
             let receiver = &mut listener.receiver;
             if let Some(passage) = receiver.handle_telling(&bytes, &arrived, &mut |_| {}).late() {
-                listener.desk.arrivals.enter(&passage);
+                listener.ordinary.take(&passage);
             }
         }
         let (_, meets, skipped) = listener.host.card.play(*now);
         let mut out = vec![0.0; listener.host.card.model.period.as_len() * channels];
         let times = PullTimes { now: woke, meets: listener.host.local(meets), skipped, clock };
         let resampled = listener.receiver.counters().resampled_frames;
-        let Listener { receiver, desk, heard, .. } = listener;
-        let pulled = receiver.pull(&mut out, times, |passage| desk.arrivals.enter(&passage));
+        let Listener { receiver, ordinary, heard, host, .. } = listener;
+        let pulled = receiver.pull(&mut out, times, |passage| ordinary.take(&passage));
         heard.digest(&out);
         let offset = receiver.placement().link_offset();
-        desk.look(receiver, (*now, woke), skipped > Frames::ZERO, heard);
+        let starved = skipped > Frames::ZERO;
+        ordinary.look((receiver, &mut host.session), (*now, woke), starved, heard);
         listener.heard.starved += skipped;
         let lacked =
             listener.receiver.counters().missing_frames - listener.heard.counters.missing_frames;
@@ -309,39 +304,35 @@ impl World {
     }
 
     fn next_play(&mut self, number: usize) {
-        let Listener { host, desk, .. } = &mut self.listeners[number];
+        let Listener { host, ordinary, .. } = &mut self.listeners[number];
         let due = host.card.playback_wake(self.now);
         let wakes = host.freezes.end_of(due);
         if wakes > due && self.scenario.witness {
-            desk.stall(host.local(due), host.local(wakes));
+            ordinary.stall(host.local(due), host.local(wakes));
         }
         self.at(wakes, Event::Play(number));
     }
 
-    fn set_sending(&mut self) {
-        let Scenario { format, latency, .. } = self.scenario;
-        self.host.session.set_sending(Sending {
-            format,
-            link_offset: latency,
-            packing_age: format.packing_age(self.scenario.sender.card.period),
-            card: self.scenario.sender.pace,
-            timestamp: self.identity.timestamp,
-            state: self.sender.state(),
-        });
-    }
-
-    /// Lets packets carry what suits the losses that are reported.
-    fn regulate(&mut self) {
+    /// The sender's ordinary thread decides what is to be decided.
+    fn decide(&mut self) {
         let now = self.host.local(self.now);
-        let reported = self.sizings.values().map(Sizing::losses);
-        let losses = reported.reduce(Losses::worse).unwrap_or(Losses::UNKNOWN);
-        if let Some(layout) = self.regulator.poll(now, &self.scenario.format, losses) {
-            self.sender.set_redundancy(layout);
-        }
+        let Self { policy, sender, host, scenario, .. } = self;
+        let state = sender.state();
+        let mut context = Context {
+            now,
+            session: scenario.reports.then_some(&mut host.session),
+            command: &mut |command| {
+                sender.obey(command);
+                true
+            },
+        };
+        policy.follow(state, scenario.sender.pace, &mut context);
+        policy.poll(&mut context);
     }
 
     fn speak(&mut self) {
         let mut buffer = [0; 1400];
+        self.decide();
         let local = self.host.local(self.now);
         if let Some(bytes) = self.host.session.poll(local, &mut buffer) {
             self.tamper(&mut buffer[..bytes]);
@@ -390,49 +381,63 @@ impl World {
 
     fn report_to(&mut self, number: usize, bytes: &[u8]) {
         let host = self.places[0].host;
-        let author = |ssrc| Author { ssrc, host };
         let listener = &mut self.listeners[number];
         let local = listener.host.local(self.now);
-        let receiver = &mut listener.receiver;
-        let heard = receiver.source().map(|source| (source.stream().ssrc(), *source.ways()));
-        listener.host.session.set_heard(heard);
+        let Listener { ordinary, receiver, host: Host { session, .. }, .. } = listener;
+        let mut events = Vec::new();
         // What the paths carry, the other end wrote.
-        let _whole =
-            listener.host.session.handle(bytes, (host, local), Span::ZERO, |told| match told {
-                Told::Mapped { ssrc, mapping } => receiver.set_clock(author(ssrc), mapping),
-                Told::Announced { ssrc, announcement } => {
-                    receiver.set_card(author(ssrc), announcement.card);
-                }
-                Told::Captured { ssrc, rtp_timestamp, wall } => {
-                    receiver.observe_report(author(ssrc), rtp_timestamp, wall);
-                }
-                _ => {}
-            });
-        if let Some(source) = listener.receiver.source() {
-            listener.host.session.set_receiving(Receiving {
-                ssrc: source.stream().ssrc(),
-                expected: source.expected(),
-                received: source.received(),
-                highest_sequence: source.highest_carried(),
-                jitter: 0,
-                effective: None,
-                losses: listener.receiver.losses(),
-            });
-        }
+        let _whole = session.handle(bytes, (host, local), Span::ZERO, |told| events.push(told));
+        ordinary.hear((host, events), receiver, session, local);
         self.next_answer(number);
     }
 
     fn report_from(&mut self, bytes: &[u8]) {
         let local = self.host.local(self.now);
-        let sizings = &mut self.sizings;
-        let _whole =
-            self.host.session.handle(bytes, (Endpoint::UNKNOWN.host, local), Span::ZERO, |told| {
-                if let Told::Losses { ssrc, losses } = told {
-                    sizings.entry(ssrc).or_default().observe(local, losses.tally);
-                }
-            });
-        self.regulate();
+        let Self { policy, host, .. } = self;
+        let from = Endpoint::UNKNOWN.host;
+        let _whole = host.session.handle(bytes, (from, local), Span::ZERO, |told| {
+            policy.hear(from, &told, local);
+        });
+        self.decide();
         self.speak_again();
+    }
+}
+
+/// What the scenario's sender promises and carries to begin with.
+fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
+    let paths = |model: &ReceiverModel| {
+        model.also_there.iter().fold(model.there.mtu, |least, also| least.min(also.mtu))
+    };
+    let mtu = scenario.receivers.iter().map(paths).min().unwrap_or(1500);
+    let bounds = Bounds {
+        wire: PACK,
+        budget: scenario.budget,
+        stamps: scenario.stamps,
+        most_bytes: mtu.saturating_sub(28),
+        most_asked: Limits::SYMBOLS,
+    };
+    let card = &scenario.sender.card;
+    SendPolicyConfig {
+        wire: PACK,
+        format: scenario.format,
+        timestamp: identity.timestamp,
+        link_offset: scenario.latency,
+        latency: scenario.promises,
+        device: Settings {
+            rate: scenario.format.rate,
+            channels: scenario.format.channels,
+            period: card.period,
+            periods: card.periods as u32,
+        },
+        stamps: scenario.stamps,
+        spaced: true,
+        redundancy: Regulator::new(scenario.redundancy, bounds),
+        repair_budget: Some(scenario.budget),
+        limits: Limits::default(),
+        destinations: vec![Endpoint::UNKNOWN.host],
+        by_two_networks: false,
+        // Paths carry fragments.
+        most_bytes: MOST_DATAGRAM_BYTES,
     }
 }
 
@@ -473,25 +478,14 @@ impl Host {
 
 impl Listener {
     fn new(model: &ReceiverModel, scenario: &Scenario, number: u32, rng: &mut Rng) -> Self {
-        let raised = scenario.auto.is_some() || scenario.unannounced;
-        let mut receiver = Receiver::new(ReceiverConfig::new(
-            scenario.format,
-            if raised { MOST_AUTO } else { scenario.latency },
-        ));
-        receiver.set_link_offset(scenario.latency);
-        if scenario.unannounced {
-            let card = &model.host.card;
-            let ring = Frames::new(card.period.count() * card.periods);
-            receiver.measure_unannounced(scenario.format.rate.span_of(ring), true);
-        }
-        let longest = receiver.longest_link_offset();
+        let (ordinary, receiver) = Ordinary::new(scenario, &model.host.card);
         let host = Host::new(&model.host, scenario, number, rng);
         Self {
             there: Path::new(model.there.clone(), rng.u64(..)),
             back: Path::new(model.back.clone(), rng.u64(..)),
             also_there: model.also_there.clone().map(|path| Path::new(path, rng.u64(..))),
             arrived: VecDeque::new(),
-            desk: Desk::new(scenario, &model.host.card, longest),
+            ordinary,
             heard: Heard::by(format!(
                 "{}, seed {}, receiver {number}",
                 scenario.network, scenario.seed
@@ -501,9 +495,21 @@ impl Listener {
         }
     }
 
+    /// Keeps another latency.
+    fn choose(&mut self, rule: LatencyRule) {
+        let Self { ordinary, receiver, .. } = self;
+        let mut command = |command| {
+            receiver.obey(command);
+            true
+        };
+        let mut context = Context { now: LocalTime::ZERO, session: None, command: &mut command };
+        let kept = ordinary.policy.set_latency(rule, &mut context);
+        assert!(kept.is_ok(), "{kept:?}");
+    }
+
     /// The last word.
     fn finish(mut self) -> Heard {
-        self.desk.finish(&self.receiver, &mut self.heard);
+        self.ordinary.finish(&mut self.receiver, &mut self.heard);
         self.heard
     }
 }
@@ -518,9 +524,6 @@ fn handed(packet: Outgoing<'_>, at: LocalTime) -> Vec<u8> {
     }
     datagram
 }
-
-/// Room for a latency that packets raise.
-const MOST_AUTO: Span = Span::from_millis(400);
 
 /// Plays so much time of `scenario` and tells what each receiver heard.
 pub fn play(scenario: Scenario, span: Span) -> Vec<Heard> {

@@ -20,7 +20,7 @@ fn a_coding_that_changes_is_not_heard() {
     world.run(Span::from_secs(2));
     for change in 0..500 {
         let sample = if change % 2 == 0 { SampleFormat::F32 } else { SampleFormat::L24 };
-        world.change(Change::Sample(sample));
+        world.change(Change::Sample(sample)).unwrap();
         world.run(Span::from_micros(50_013));
     }
     let heard = &world.finish()[0];

@@ -13,7 +13,7 @@ fn a_latency_that_changes_leaves_no_gap() {
     world.run(Span::from_secs(2));
     let changes = [8, 5, 40, 12, 60, 6, 25, 4];
     for millis in changes {
-        world.change(Change::Latency(Span::from_millis(millis)));
+        world.change(Change::Latency(Span::from_millis(millis))).unwrap();
         world.run(Span::from_secs(2));
     }
     let heard = &world.finish()[0];

@@ -14,7 +14,7 @@ fn a_packet_time_that_changes_is_not_heard() {
     world.run(Span::from_secs(2));
     for round in 0..6 {
         for packet in [6, 960, 72, 7, 480, 50, 48] {
-            world.change(Change::Packet(Frames::new(packet)));
+            world.change(Change::Packet(Frames::new(packet))).unwrap();
             // Never a whole number of packets.
             world.run(Span::from_micros(700_007 + 1_301 * round));
         }

@@ -17,7 +17,7 @@ fn redundancy_that_changes_is_not_heard() {
     for _ in 0..20 {
         for asked in ["red:1", "code:2", "off", "red:3", "code:1"] {
             let asked: Redundancy = asked.parse().unwrap();
-            world.change(Change::Redundancy(asked));
+            world.change(Change::Redundancy(asked)).unwrap();
             world.run(Span::from_micros(211_003));
         }
     }

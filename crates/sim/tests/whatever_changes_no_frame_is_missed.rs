@@ -4,6 +4,7 @@
 use fastrand::Rng;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::redundancy::Redundancy;
+use tautline_proto::sending::SendRefused;
 use tautline_proto::time::{Frames, Span};
 use tautline_sim::link::PathModel;
 use tautline_sim::scenario::Scenario;
@@ -33,7 +34,10 @@ fn whatever_changes_no_frame_is_missed() {
         world.run(Span::from_secs(1));
         for _ in 0..60 {
             let change = any(&mut rng);
-            world.change(change);
+            // A budget that holds no packet of the present length repairs nothing, and is refused.
+            let refused = world.change(change).err();
+            let no_repair = |refused| matches!(refused, SendRefused::NoRepair(_));
+            assert!(refused.is_none_or(no_repair), "{change:?}: {refused:?}");
             world.run(Span::from_micros(rng.i64(1..300_000)));
             let heard = world.heard().next().unwrap();
             let told = format!("ideal path, seed {seed}, after {change:?}: {heard}");

@@ -2,12 +2,13 @@
 
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::sending::SendPolicy;
 use tautline_proto::session::{Session, SessionConfig};
 use tautline_proto::time::Span;
 use tautline_proto::wire::rtp::PACK;
 use tautline_proto::wrap;
 
-use super::World;
+use super::{World, promised};
 use crate::fault::{Fault, Intruding, STRANGE};
 use crate::scenario::Scenario;
 
@@ -60,6 +61,8 @@ impl World {
             };
             self.timeline.begin(self.identity.timestamp, first);
             self.sender = sender_of(&self.scenario, self.identity, self.host.wall);
+            self.policy = SendPolicy::new(promised(&self.scenario, self.identity));
+            self.decide();
         }
     }
 

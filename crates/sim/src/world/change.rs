@@ -1,8 +1,10 @@
 //! Changes of a stream while it is sent and received, as people ask for them.
 
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::policy::Context;
 use tautline_proto::redundancy::Redundancy;
-use tautline_proto::stream::StreamFormat;
+use tautline_proto::sending::SendRefused;
 use tautline_proto::time::{Frames, Span};
 
 use super::World;
@@ -21,34 +23,37 @@ pub enum Change {
 }
 
 impl World {
-    /// Makes a change now.
+    /// Asks for a change now. Refused is what the sender's policy refuses.
     ///
     /// # Panics
-    /// If no packet can be as is asked for.
-    pub fn change(&mut self, change: Change) {
-        match change {
+    /// If a receiver's policy refuses a latency.
+    pub fn change(&mut self, change: Change) -> Result<(), SendRefused> {
+        let now = self.host.local(self.now);
+        let Self { policy, sender, host, scenario, .. } = self;
+        let mut context = Context {
+            now,
+            session: scenario.reports.then_some(&mut host.session),
+            command: &mut |command| {
+                sender.obey(command);
+                true
+            },
+        };
+        let changed = match change {
             Change::Packet(packet) => {
-                assert!(self.sender.set_packet(packet), "{change:?}");
-                self.scenario.format.packet = packet;
+                policy.set_ptime(scenario.format.rate.span_of(packet), &mut context)
             }
-            Change::Sample(sample) => {
-                let payload_type = StreamFormat::default_payload_type(sample);
-                assert!(self.sender.set_sample(sample, payload_type), "{change:?}");
-                let format = self.scenario.format;
-                self.scenario.format = StreamFormat { sample, payload_type, ..format };
-            }
-            Change::Redundancy(asked) => {
-                let bounds = self.regulator.bounds();
-                self.regulator.set(asked, bounds);
-            }
+            Change::Sample(sample) => policy.set_sample(sample, &mut context),
+            Change::Redundancy(asked) => policy.set_redundancy(asked),
             Change::Latency(latency) => {
-                self.scenario.latency = latency;
+                let chosen = LatencyRule::Chosen(latency);
                 for listener in &mut self.listeners {
-                    listener.receiver.set_link_offset(latency);
+                    listener.choose(chosen);
                 }
+                policy.set_latency(chosen, &mut context)
             }
-        }
-        self.regulate();
-        self.set_sending();
+        };
+        scenario.format = policy.format();
+        self.decide();
+        changed
     }
 }

@@ -1,0 +1,177 @@
+//! What the ordinary thread of a receiver does, at the beat of a real one: it hears the other end, looks
+//! how the stream stands, and lets the policy decide.
+
+use tautline_proto::depth::LossTarget;
+use tautline_proto::device::Settings;
+use tautline_proto::endpoint::Host;
+use tautline_proto::faults::{Faults, Harm};
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::ledger::Passage;
+use tautline_proto::policy::Context;
+use tautline_proto::receiver::{Counters, Receiver, ReceiverConfig, StreamStatus};
+use tautline_proto::receiving::{ReceivePolicy, ReceivePolicyConfig, receiver_with_room};
+use tautline_proto::redundancy::Repairer;
+use tautline_proto::session::{Event, Session};
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::card::CardModel;
+use crate::clock::TrueTime;
+use crate::heard::Heard;
+use crate::scenario::Scenario;
+
+/// From one look of the ordinary thread to the next.
+pub(crate) const BEAT: Span = Span::from_millis(20);
+
+/// The ordinary thread of one receiver.
+pub(crate) struct Ordinary {
+    pub(crate) policy: ReceivePolicy,
+    /// Whether the two ends talk.
+    talks: bool,
+    /// The link offset at the last look.
+    kept: Span,
+    next: LocalTime,
+    starved: u64,
+    /// As of the last look.
+    counted: Counters,
+    stalls: Vec<(LocalTime, LocalTime)>,
+}
+
+/// Who says what the latency is.
+fn rule(scenario: &Scenario) -> LatencyRule {
+    match scenario.auto {
+        Some(_) => LatencyRule::Auto,
+        None if scenario.unannounced => LatencyRule::Usual,
+        None => LatencyRule::Chosen(scenario.latency),
+    }
+}
+
+impl Ordinary {
+    /// The ordinary thread, and the receiver that it sees to.
+    pub(crate) fn new(scenario: &Scenario, card: &CardModel) -> (Self, Receiver) {
+        let device = Settings {
+            rate: scenario.format.rate,
+            channels: scenario.format.channels,
+            period: card.period,
+            periods: card.periods as u32,
+        };
+        let latency = rule(scenario);
+        let config = ReceiverConfig::new(scenario.format, scenario.latency);
+        let payload_types = config.payload_types;
+        let mut receiver = receiver_with_room(config, latency);
+        receiver.borrow_repairer(&mut Some(Box::<Repairer>::default()));
+        let config = ReceivePolicyConfig {
+            format: scenario.format,
+            payload_types,
+            latency,
+            link_offset: scenario.latency,
+            longest: receiver.longest_link_offset(),
+            loss_target: scenario.auto.unwrap_or(LossTarget::DEFAULT),
+            device,
+        };
+        let ordinary = Self {
+            policy: ReceivePolicy::new(config, &mut receiver),
+            talks: scenario.reports,
+            kept: scenario.latency,
+            next: LocalTime::ZERO,
+            starved: 0,
+            counted: Counters::default(),
+            stalls: Vec::new(),
+        };
+        (ordinary, receiver)
+    }
+
+    /// The whole host stood still.
+    pub(crate) fn stall(&mut self, from: LocalTime, to: LocalTime) {
+        self.stalls.push((from, to));
+    }
+
+    /// A packet whose turn came, or was over.
+    pub(crate) fn take(&mut self, passage: &Passage) {
+        self.policy.take(passage);
+    }
+
+    /// Hears what `host` said, and makes of it what the next report tells.
+    pub(crate) fn hear(
+        &mut self,
+        told: (Host, Vec<Event>),
+        receiver: &mut Receiver,
+        session: &mut Session,
+        now: LocalTime,
+    ) {
+        let mut context = Context {
+            now,
+            session: Some(session),
+            command: &mut |command| {
+                receiver.obey(command);
+                true
+            },
+        };
+        for event in told.1 {
+            self.policy.hear(told.0, event, &mut context);
+        }
+        if let Some(receiving) = self.policy.receiving(None) {
+            session.set_receiving(receiving);
+        }
+    }
+
+    /// The card woke, having played silence of its own if it `starved`: now and then the ordinary
+    /// thread runs.
+    pub(crate) fn look(
+        &mut self,
+        (receiver, session): (&mut Receiver, &mut Session),
+        (now, woke): (TrueTime, LocalTime),
+        starved: bool,
+        heard: &mut Heard,
+    ) {
+        self.starved += u64::from(starved);
+        if woke < self.next {
+            return;
+        }
+        self.next = woke + BEAT;
+        let since = woke - BEAT - receiver.placement().link_offset();
+        let status = self.status(receiver, (since, woke));
+        let (policy, stalls) = (&mut self.policy, &self.stalls);
+        let mut context = Context {
+            now: woke,
+            session: self.talks.then_some(session),
+            command: &mut |command| {
+                receiver.obey(command);
+                true
+            },
+        };
+        policy.follow(&status, |from, to| overlaps(stalls, from, to), &mut context);
+        policy.poll(&mut context);
+        let kept = receiver.placement().link_offset();
+        if kept != core::mem::replace(&mut self.kept, kept) {
+            heard.offsets.push((now, kept));
+        }
+    }
+
+    /// How the stream stands, with what went wrong since the last look between the two instants.
+    fn status(&mut self, receiver: &Receiver, (from, to): (LocalTime, LocalTime)) -> StreamStatus {
+        let counters = receiver.counters();
+        let before = core::mem::replace(&mut self.counted, *counters);
+        let mut faults = Faults::NONE;
+        faults.add(from, to, Harm::missed(&before, counters));
+        StreamStatus { xruns: self.starved, faults, ..receiver.status(to) }
+    }
+
+    /// The last word.
+    pub(crate) fn finish(&mut self, receiver: &mut Receiver, heard: &mut Heard) {
+        let status = self.status(receiver, (self.next, self.next));
+        let (policy, stalls) = (&mut self.policy, &self.stalls);
+        let mut context = Context { now: self.next, session: None, command: &mut |_| true };
+        policy.follow(&status, |from, to| overlaps(stalls, from, to), &mut context);
+        policy.finish(|from, to| overlaps(stalls, from, to));
+        let arrivals = policy.arrivals();
+        heard.gaps = arrivals.gaps();
+        heard.curve = arrivals.curve();
+        heard.advised = arrivals.advised();
+        heard.journal = *arrivals.journal();
+        heard.notes = policy.notes().to_vec();
+    }
+}
+
+fn overlaps(stalls: &[(LocalTime, LocalTime)], from: LocalTime, to: LocalTime) -> bool {
+    stalls.iter().rev().any(|stall| stall.0 <= to && from <= stall.1)
+}
