@@ -1,5 +1,7 @@
 //! The receiving side of a device: read, place, mix, volume. Called once per period.
 
+#[cfg(test)]
+mod cost;
 mod succession;
 #[cfg(test)]
 mod tests;
