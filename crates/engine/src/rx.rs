@@ -7,7 +7,6 @@ mod succession;
 mod tests;
 
 use rtrb::{Consumer, Producer};
-use tautline_dsp::format;
 use tautline_dsp::gain::{Gain, Volume};
 use tautline_dsp::map::ChannelMap;
 use tautline_io::clock::now;
@@ -19,7 +18,7 @@ use tautline_proto::endpoint::{Arrived, Author, Endpoint, Ways};
 use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::ledger::Passage;
 use tautline_proto::placement::Basis;
-use tautline_proto::receiver::{Accepted, Counters, OtherType, PullTimes, Receiver, Stranger};
+use tautline_proto::receiver::{Brought, Counters, OtherType, PullTimes, Receiver, Stranger};
 use tautline_proto::session::Receiving;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -108,7 +107,7 @@ pub(crate) struct Incoming {
     pub(crate) volume: Volume,
     /// Whether it is selected.
     pub(crate) gate: Volume,
-    pub(crate) tap: Option<(PacketTap, Box<[f32]>)>,
+    pub(crate) tap: Option<PacketTap>,
     pub(crate) commands: Consumer<Command>,
     pub(crate) passages: Producer<Passage>,
     pub(crate) status: Producer<RxStatus>,
@@ -153,19 +152,14 @@ impl Incoming {
             latest = latest.max(arrival.read);
             let channels = receiver.format().channels.count();
             let mut tap = tap.as_mut().filter(|_| listens);
-            let mut bring = |packet: Accepted<'_>| {
-                let Some((tap, room)) = &mut tap else { return };
-                let samples = (packet.payload.len() / packet.sample.bytes()).min(room.len());
-                let bytes = samples * packet.sample.bytes();
-                format::decode(packet.sample, &packet.payload[..bytes], &mut room[..samples]);
-                tap.brought(packet.media, channels, &room[..samples]);
+            let mut bring = |packet: Brought<'_>| {
+                if let Some(tap) = &mut tap {
+                    tap.brought_in_parts(packet.media, channels, packet.parts);
+                }
             };
             let from = Endpoint::new(arrival.source, arrival.interface);
             let arrived = Arrived { from, at: arrival.arrival, read: arrival.read };
             let received = receiver.handle_telling(arrival.datagram, &arrived, &mut bring);
-            if let Some(packet) = received.accepted() {
-                bring(packet);
-            }
             paths.count(arrival.interface, &received);
             if let Some(passage) = received.late() {
                 // Whatever held it up did so while it was on its way.

@@ -122,6 +122,15 @@ impl Playout {
         }
     }
 
+    /// The samples of these frames as they lie: the second part goes on where the ring begins anew.
+    pub fn samples(&self, first: MediaTime, frames: Frames) -> [&[f32]; 2] {
+        let (start, frames) = (self.slot(first), frames.as_len().min(self.filled.len()));
+        let (channels, before_wrap) =
+            (self.channels.count(), frames.min(self.filled.len() - start));
+        let head = &self.samples[start * channels..(start + before_wrap) * channels];
+        [head, &self.samples[..(frames - before_wrap) * channels]]
+    }
+
     /// Whether the frame so many after the cursor is there.
     pub fn has(&self, ahead: Frames) -> bool {
         let there = |cursor: MediaTime| self.filled[self.slot(cursor + ahead)] == 1;

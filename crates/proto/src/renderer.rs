@@ -105,6 +105,11 @@ impl Renderer {
         self.playout.place(first, coding, payload)
     }
 
+    /// See [`Playout::samples`].
+    pub(crate) fn samples(&self, first: MediaTime, frames: Frames) -> [&[f32]; 2] {
+        self.playout.samples(first, frames)
+    }
+
     /// Begins a stream at `due`.
     pub(crate) fn begin(&mut self, due: MediaPoint) {
         self.servo.land();

@@ -160,7 +160,6 @@ fn stream(number: usize) -> (Desk, Incoming) {
         measurement,
         heard: 0,
     };
-    let room = vec![0.0; 40 * SAMPLES].into_boxed_slice();
     let incoming = Incoming {
         receiver,
         link: Box::new(Memory(arrived)),
@@ -168,7 +167,7 @@ fn stream(number: usize) -> (Desk, Incoming) {
         gain: Gain::UNITY,
         volume: Volume::over(Gain::UNITY, VOLUME_RAMP),
         gate: Volume::new(Gain::UNITY),
-        tap: Some((tap, room)),
+        tap: Some(tap),
         commands: commands_out,
         passages,
         status,
