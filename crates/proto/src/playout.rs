@@ -42,6 +42,9 @@ pub struct Playout {
     /// The next frame that will be asked for; before the first pull, the first that may come.
     cursor: Option<MediaTime>,
     concealer: Concealer,
+    /// Frames before the cursor that were given out as they lie, and that the concealer is told of once
+    /// it needs them: most are never needed.
+    passed: usize,
 }
 
 impl Playout {
@@ -60,6 +63,7 @@ impl Playout {
             history: Frames::from_len(ring) - frames,
             cursor: None,
             concealer: Concealer::new(channels.count(), rate.hertz()),
+            passed: 0,
         }
     }
 
@@ -170,7 +174,11 @@ impl Playout {
         if !tail.is_empty() {
             missing += self.read(0, tail);
         }
-        self.move_to(cursor + frames);
+        self.advance(cursor, cursor + frames);
+        // What the concealer learns from must not be overwritten before it is told.
+        if self.history.as_len() < self.concealer.learns_from() {
+            self.tell_concealer(self.slot(cursor + frames));
+        }
         missing
     }
 
@@ -178,17 +186,22 @@ impl Playout {
     fn read(&mut self, start: usize, out: &mut [f32]) -> usize {
         let channels = self.channels.count();
         let frames = out.len() / channels;
-        let filled = &self.filled[start..start + frames];
         let (mut at, mut missing) = (0, 0);
         while at < frames {
-            let kind = filled[at];
-            let run = run_of(kind, &filled[at..]);
+            let filled = &self.filled[start + at..start + frames];
+            let kind = filled[0];
+            let run = run_of(kind, filled);
             let part = &mut out[at * channels..(at + run) * channels];
             if kind == 1 {
                 let from = (start + at) * channels;
                 part.copy_from_slice(&self.samples[from..from + run * channels]);
-                self.concealer.sound(part);
+                if self.concealer.is_transparent() {
+                    self.passed += run;
+                } else {
+                    self.concealer.sound(part);
+                }
             } else {
+                self.tell_concealer(start + at);
                 self.concealer.conceal(part);
                 missing += run;
             }
@@ -197,24 +210,42 @@ impl Playout {
         missing
     }
 
+    /// Tells the concealer of what passed up to this slot, as far back as it learns from.
+    fn tell_concealer(&mut self, end: usize) {
+        let passed = core::mem::take(&mut self.passed).min(self.concealer.learns_from());
+        if passed == 0 {
+            return;
+        }
+        let (channels, begin) = (self.channels.count(), end.wrapping_sub(passed) & self.mask);
+        let before_wrap = passed.min(self.filled.len() - begin);
+        self.concealer.passed(&self.samples[begin * channels..(begin + before_wrap) * channels]);
+        self.concealer.passed(&self.samples[..(passed - before_wrap) * channels]);
+    }
+
     /// Moves the cursor to `next`. Frames that fall out of the history behind it are forgotten; so
     /// are, on the way back, those at the far end for which there is no room any more: they lie in
     /// the same slots.
     pub fn move_to(&mut self, next: MediaTime) {
         if let Some(cursor) = self.cursor.filter(|cursor| *cursor != next) {
-            let moved = (next - cursor).count().unsigned_abs() as usize;
-            if moved >= self.filled.len() {
-                self.filled.fill(0);
-            } else {
-                self.forget(cursor.min(next) - self.history, moved);
-            }
+            self.tell_concealer(self.slot(cursor));
+            self.advance(cursor, next);
+        }
+        self.cursor = Some(next);
+    }
+
+    fn advance(&mut self, cursor: MediaTime, next: MediaTime) {
+        let moved = (next - cursor).count().unsigned_abs() as usize;
+        if moved >= self.filled.len() {
+            self.filled.fill(0);
+        } else {
+            self.forget(cursor.min(next) - self.history, moved);
         }
         self.cursor = Some(next);
     }
 
     /// Moves the cursor to `next` with fades: what comes does not follow what was.
     pub fn jump_to(&mut self, next: MediaTime) {
-        self.concealer.cut();
+        self.cut();
         self.move_to(next);
     }
 
@@ -230,9 +261,16 @@ impl Playout {
     /// Forgets every frame and the cursor: another stream begins. It fades over from what was, so
     /// the change makes no click.
     pub fn clear(&mut self) {
-        self.concealer.cut();
+        self.cut();
         self.filled.fill(0);
         self.cursor = None;
+    }
+
+    fn cut(&mut self) {
+        if let Some(cursor) = self.cursor {
+            self.tell_concealer(self.slot(cursor));
+        }
+        self.concealer.cut();
     }
 
     fn slot(&self, media: MediaTime) -> usize {
