@@ -47,7 +47,7 @@ impl<At> Writer<At> {
         if self.marks.slots() == 0 || self.samples.slots() < frames {
             return;
         }
-        for part in parts {
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
             // There was room a moment ago, and nobody else writes.
             let Ok(mut chunk) = self.samples.write_chunk(part.len() / channels) else { return };
             let (head, tail) = chunk.as_mut_slices();
