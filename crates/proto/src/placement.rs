@@ -123,6 +123,11 @@ impl Placement {
         self.one_clock = one_clock;
     }
 
+    /// Whether they are said to.
+    pub const fn one_clock(&self) -> bool {
+        self.one_clock
+    }
+
     /// Takes the sender's word for when `media` was captured.
     pub fn observe_capture(&mut self, media: MediaTime, wall: WallTime) -> Reading {
         let reading = self.media_clock.observe(media, wall);

@@ -166,14 +166,16 @@ impl Renderer {
     }
 
     /// Chooses the step for a block of `frames`, after the card played `skipped` frames of its own.
-    pub(crate) fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames) {
+    /// What it is told is true of the blocks that follow, up to `next` frames in all, if that
+    /// [holds](Self::holds).
+    pub(crate) fn steer(&mut self, due: &Due, skipped: Frames, (frames, next): (Frames, Frames)) {
         let Some(place) = self.place() else { return };
         if due.cards == Cards::Unseen {
             // What is due is a guess by now, and the place still what it was.
             self.step = Step::ONE;
             return;
         }
-        self.step = self.servo.step(&Observation {
+        let observed = Observation {
             due: due.point,
             place,
             tolerance: due.tolerance(self.frame),
@@ -183,10 +185,21 @@ impl Renderer {
             frames,
             skipped,
             one_clock: due.cards != Cards::Apart,
-        });
+        };
+        self.step = self.servo.step_until(&observed, next);
         if self.servo.copies() && place.fraction > 0 {
             self.resampler.set_fraction(0);
         }
+    }
+
+    /// Whether the step that was chosen last does for the blocks after, unless something happens.
+    pub(crate) fn holds(&self) -> bool {
+        self.servo.holds() && !self.moved
+    }
+
+    /// A block goes by it.
+    pub(crate) fn hold(&mut self, frames: Frames) {
+        self.servo.pass(frames);
     }
 
     /// What is due is to be reached, whether or not the clocks can tell it from what is played.

@@ -7,10 +7,13 @@ use crate::ledger::Passage;
 use crate::placement::{Basis, Cards, Due};
 use crate::renderer::Rendered;
 use crate::source::Source;
-use crate::time::{Frames, MediaPoint, MediaTime};
+use crate::time::{Frames, MediaPoint, MediaTime, Span};
 use crate::units::Ppm;
 
 impl Receiver {
+    /// How often it is looked at what is due, at the least.
+    const LOOK: Span = Span::from_millis(5);
+
     /// Fills `out` with what is due to meet the DAC at `times.meets`, and tells `passage` of every
     /// packet whose first frame was taken for it.
     pub fn pull(
@@ -20,12 +23,7 @@ impl Receiver {
         passage: impl FnMut(Passage),
     ) -> Pulled {
         let frames = self.format.channels.frames_in(out.len());
-        self.placement.set_one_clock(times.clock.is_some_and(|clock| self.shares_clock(clock)));
-        let due = self.placement.due(times.meets);
-        let resync = match (due, self.renderer.place()) {
-            (Some(due), Some(_)) => self.steer(&due, times.skipped, frames),
-            _ => None,
-        };
+        let resync = self.keep_to_what_is_due(&times, frames);
         let Some(rendered) = self.renderer.pull(out) else {
             return Pulled { media: None, missing: frames, resync };
         };
@@ -36,10 +34,28 @@ impl Receiver {
         Pulled { media: Some(rendered.start), missing: rendered.missing, resync }
     }
 
-    /// Brings the place to what is due, or close enough, and chooses the step for `frames` from there.
-    fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames) -> Option<Resync> {
-        let resync = self.approach(due, skipped);
-        self.renderer.steer(due, skipped, frames);
+    /// Looks at what is due, and brings the place there, or close enough. Where nothing happened since
+    /// it was looked at and the sound goes on by the same step, that is done every [`Self::LOOK`]: cards
+    /// that drift apart by 500 ppm get 2.5 µs further in that time.
+    fn keep_to_what_is_due(&mut self, times: &PullTimes, frames: Frames) -> Option<Resync> {
+        let one_clock = times.clock.is_some_and(|clock| self.shares_clock(clock));
+        let same = self.placement.one_clock() == one_clock && times.skipped == Frames::ZERO;
+        let goes_on = self.phase == Phase::Playing && !self.caught_up && self.renderer.holds();
+        if same && goes_on && frames <= self.unlooked {
+            self.unlooked = self.unlooked - frames;
+            self.renderer.hold(frames);
+            return None;
+        }
+        self.placement.set_one_clock(one_clock);
+        let due = self.placement.due(times.meets)?;
+        self.renderer.place()?;
+        let resync = self.approach(&due, times.skipped);
+        // Whole blocks of this length, the one that comes among them.
+        let (block, look) = (frames.count().max(1), self.format.rate.frames_within(Self::LOOK));
+        let next = if self.renderer.holds() { (look.count() / block).max(1) } else { 1 };
+        let next = Frames::new(next.saturating_mul(block));
+        self.renderer.steer(&due, times.skipped, (frames, next));
+        self.unlooked = next - frames;
         resync
     }
 
