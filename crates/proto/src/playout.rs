@@ -45,6 +45,8 @@ pub struct Playout {
     /// Frames before the cursor that were given out as they lie, and that the concealer is told of once
     /// it needs them: most are never needed.
     passed: usize,
+    /// Whether it must be told at once, as the frames behind the cursor are fewer than it learns from.
+    tells_at_once: bool,
 }
 
 impl Playout {
@@ -55,14 +57,17 @@ impl Playout {
     pub fn new(rate: Rate, channels: Channels, frames: Frames) -> Self {
         let frames = Frames::new(frames.count().max(4));
         let ring = (frames.as_len() + frames.as_len() / 4).next_power_of_two();
+        let history = Frames::from_len(ring) - frames;
+        let concealer = Concealer::new(channels.count(), rate.hertz());
         Self {
             channels,
             samples: vec![f32::NAN; ring * channels.count()].into(),
             filled: vec![0; ring].into(),
             mask: ring - 1,
-            history: Frames::from_len(ring) - frames,
+            history,
             cursor: None,
-            concealer: Concealer::new(channels.count(), rate.hertz()),
+            tells_at_once: history.as_len() < concealer.learns_from(),
+            concealer,
             passed: 0,
         }
     }
@@ -175,8 +180,7 @@ impl Playout {
             missing += self.read(0, tail);
         }
         self.advance(cursor, cursor + frames);
-        // What the concealer learns from must not be overwritten before it is told.
-        if self.history.as_len() < self.concealer.learns_from() {
+        if self.tells_at_once {
             self.tell_concealer(self.slot(cursor + frames));
         }
         missing

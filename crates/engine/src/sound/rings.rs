@@ -43,11 +43,14 @@ impl<At> Writer<At> {
         parts: [&[f32]; 2],
     ) {
         let channels = channels.max(1);
-        let frames = parts.iter().map(|part| part.len() / channels).sum();
+        let frames = (parts[0].len() + parts[1].len()) / channels;
         if self.marks.slots() == 0 || self.samples.slots() < frames {
             return;
         }
-        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+        for part in parts {
+            if part.is_empty() {
+                continue;
+            }
             // There was room a moment ago, and nobody else writes.
             let Ok(mut chunk) = self.samples.write_chunk(part.len() / channels) else { return };
             let (head, tail) = chunk.as_mut_slices();
