@@ -59,8 +59,9 @@ pub struct Receiver {
     phase: Phase,
     /// What was due before now was given up since the last block, as the device stood still.
     caught_up: bool,
-    /// Frames that may be given out before it is looked again at what is due.
-    unlooked: Frames,
+    /// Frames that may be given out before it is looked again at what is due, and when the next of them
+    /// meets the DAC, if the device goes on as it does.
+    unlooked: (Frames, LocalTime),
     /// What the last block was placed by.
     basis: Option<Basis>,
     /// How the cards stood to each other then.
@@ -113,7 +114,7 @@ impl Receiver {
             renderer,
             phase: Phase::Waiting(None),
             caught_up: false,
-            unlooked: Frames::ZERO,
+            unlooked: (Frames::ZERO, LocalTime::ZERO),
             basis: None,
             cards: Cards::Apart,
             was_mapped: false,
@@ -200,7 +201,6 @@ impl Receiver {
         let Some(source) = &self.source else { return };
         if let Some((_, clock)) = self.clock.filter(|(author, _)| source.is_told_by(*author)) {
             self.placement.set_clock(clock);
-            self.unlooked = Frames::ZERO;
         }
     }
 
@@ -226,7 +226,6 @@ impl Receiver {
             self.renderer.retarget(moved);
         }
         self.placement.set_link_offset(link_offset);
-        self.unlooked = Frames::ZERO;
     }
 
     /// The sender `author` left: another may follow at once.
@@ -492,7 +491,6 @@ impl Receiver {
             self.counters.resyncs += 1;
         }
         self.phase = Phase::Waiting(Some(reason));
-        self.unlooked = Frames::ZERO;
         self.renderer.clear();
         self.turns.clear();
         self.reset_repairer();

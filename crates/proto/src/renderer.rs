@@ -54,6 +54,8 @@ impl Renderer {
     /// What is due moves back by this on purpose, since packets come later: it is jumped to, as they
     /// are late meanwhile. Following takes a second for a fifth of a millisecond.
     const AT_ONCE: Span = Span::from_micros(200);
+    /// A quarter of what is followed.
+    const NEAR: Span = Span::from_micros(250);
     /// Frames rendered at once.
     const PIECE: usize = 512;
 
@@ -195,6 +197,17 @@ impl Renderer {
     /// Whether the step that was chosen last does for the blocks after, unless something happens.
     pub(crate) fn holds(&self) -> bool {
         self.servo.holds() && !self.moved
+    }
+
+    /// How long so many frames last, of a block's length.
+    pub(crate) fn length(&self, frames: Frames) -> Span {
+        self.frame.frames(u32::try_from(frames.count()).unwrap_or(u32::MAX))
+    }
+
+    /// Whether the place is so near to `due` that neither need be looked at for a while.
+    pub(crate) fn is_near(&self, due: &Due) -> bool {
+        let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
+        self.frame.times(away).abs() <= Self::NEAR
     }
 
     /// A block goes by it.

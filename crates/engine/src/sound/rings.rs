@@ -1,6 +1,7 @@
 //! Runs of samples from a device's thread to the ordinary one, wait-free.
 
 use rtrb::{Consumer, Producer, RingBuffer};
+use tautline_dsp::channel::pick;
 
 /// A run of frames whose first sample is in the sample ring beside it.
 #[derive(Debug, Clone, Copy)]
@@ -60,19 +61,6 @@ impl<At> Writer<At> {
             chunk.commit_all();
         }
         let _ = self.marks.push(Mark { at, frames: frames as u32 });
-    }
-}
-
-/// Takes one channel out of as many frames.
-fn pick(from: &[f32], (channels, channel): (usize, usize), to: &mut [f32]) {
-    match (channels, channel) {
-        (1, _) => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
-        (2, 0) => to.iter_mut().zip(from.as_chunks().0).for_each(|(to, &[left, _])| *to = left),
-        (2, 1) => to.iter_mut().zip(from.as_chunks().0).for_each(|(to, &[_, right])| *to = right),
-        _ => {
-            let picked = from.iter().skip(channel).step_by(channels);
-            to.iter_mut().zip(picked).for_each(|(to, from)| *to = *from);
-        }
     }
 }
 

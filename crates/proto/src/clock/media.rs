@@ -29,6 +29,8 @@ pub struct MediaClock {
     /// before: the variance of readings, whatever the line.
     jitter: (f64, f64),
     doubt: Option<Span>,
+    /// How far what is read of the line has moved since that was last asked, in nanoseconds.
+    moved: f64,
 }
 
 impl MediaClock {
@@ -55,6 +57,7 @@ impl MediaClock {
             newest: MediaTime::ZERO,
             jitter: (0.0, 0.0),
             doubt: None,
+            moved: 0.0,
         }
     }
 
@@ -78,7 +81,7 @@ impl MediaClock {
                 let differs = (error - before) * (error - before) / 2.0;
                 self.jitter = (error, variance + (differs - variance) * weight.max(1.0 / 32.0));
                 let noise = self.jitter.1.max(Self::JITTER * Self::JITTER);
-                line.correct(error, noise, (weight, Self::JUDGED.max(since as f64)));
+                self.moved += line.correct(error, noise, (weight, Self::JUDGED.max(since as f64)));
                 self.newest = media;
             }
             return Reading::Agreed;
@@ -99,12 +102,23 @@ impl MediaClock {
     fn begin(&mut self, media: MediaTime, wall: WallTime) {
         let at = self.rate.span_of(media - MediaTime::ZERO).as_nanos();
         self.line = Some(Line::through(at, wall.as_unix_nanos(), Self::JITTER, Self::BELIEF));
-        self.newest = media;
+        (self.newest, self.moved) = (media, f64::INFINITY);
     }
 
     /// What the wall clock gains on the media clock: asked for less often than the line is read.
     fn gains(&self) -> Slope {
         self.line.as_ref().map_or(Slope::NONE, |line| Slope::new(line.rate()))
+    }
+
+    /// How far what the line says of the last second has moved since that was asked; without end
+    /// where it began anew.
+    pub fn moved(&self) -> Span {
+        Span::from_nanos(self.moved as i64)
+    }
+
+    /// What it says from now on is known.
+    pub fn settle(&mut self) {
+        self.moved = 0.0;
     }
 
     /// When `media` was captured, by the sender's wall clock.
