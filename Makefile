@@ -78,7 +78,7 @@ checks:
 
 .PHONY: bench
 bench: ## Measure speed and memory on this machine and print them as a table (12 minutes)
-	@scripts/setup test
+	@scripts/setup bench
 	scripts/bench
 
 .PHONY: fuzz

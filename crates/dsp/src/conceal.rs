@@ -155,6 +155,21 @@ impl Concealer {
         self.remember(samples);
     }
 
+    /// These frames were sound and passed as they are, while [`Self::is_transparent`]: what
+    /// [`Self::sound`] would have done, for whoever keeps frames himself and tells of them once they
+    /// are needed. Of more than [`Self::learns_from`] the newest say as much.
+    pub fn passed(&mut self, samples: &[f32]) {
+        if samples.len() >= self.held.len() {
+            self.state = State::Sound;
+        }
+        self.remember(samples);
+    }
+
+    /// The most frames before a hole that anything is learnt from.
+    pub const fn learns_from(&self) -> usize {
+        self.history.room()
+    }
+
     /// There is no sound for these frames: overwrites them with what it would have become.
     pub fn conceal(&mut self, samples: &mut [f32]) {
         let channels = self.held.len();

@@ -56,10 +56,14 @@ pub fn decode(format: SampleFormat, bytes: &[u8], out: &mut [f32]) {
             }
         }
         SampleFormat::L24 => {
-            for (sample, &[high, middle, low]) in out.iter_mut().zip(bytes.as_chunks::<3>().0) {
-                // In the upper three bytes the sign needs no extending; 256 goes into the scale.
-                let wide = i32::from_be_bytes([high, middle, low, 0]);
-                *sample = wide as f32 * (1.0 / (FULL_24 * 256.0));
+            let count = out.len().min(bytes.len() / 3);
+            let (whole, rest) = bytes[..3 * count].as_chunks::<{ 3 * LANES }>();
+            let (out_whole, out_rest) = out[..count].as_chunks_mut::<LANES>();
+            for (out, coded) in out_whole.iter_mut().zip(whole) {
+                *out = load_24(coded).map(scaled_24);
+            }
+            for (sample, &[high, middle, low]) in out_rest.iter_mut().zip(rest.as_chunks::<3>().0) {
+                *sample = scaled_24(i32::from_be_bytes([high, middle, low, 0]));
             }
         }
         SampleFormat::F32 => {
@@ -119,6 +123,25 @@ pub(crate) fn round(sample: f32, full: f32) -> i32 {
     // All ones if negative: two's complement without a branch.
     let sign = scaled.to_bits() as i32 >> 31;
     (away ^ sign).wrapping_sub(sign)
+}
+
+/// A step in the upper three bytes, where the sign needs no extending; what is below is not part of it.
+/// 256 goes into the scale.
+#[inline]
+fn scaled_24(wide: i32) -> f32 {
+    (wide & !0xFF) as f32 * (1.0 / (FULL_24 * 256.0))
+}
+
+/// Steps in the upper three bytes, read four bytes at a time, of which the last is the next step's:
+/// half the instructions of three single ones.
+#[inline]
+fn load_24(coded: &[u8; 3 * LANES]) -> [i32; LANES] {
+    let four =
+        |at: usize| i32::from_be_bytes([coded[at], coded[at + 1], coded[at + 2], coded[at + 3]]);
+    core::array::from_fn(|lane| match lane {
+        ..15 => four(3 * lane),
+        _ => four(3 * LANES - 4) << 8,
+    })
 }
 
 /// Stores steps one after the other. Four bytes at a time, the last of which the next step overwrites,

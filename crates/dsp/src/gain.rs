@@ -52,6 +52,7 @@ impl Gain {
     }
 
     /// Multiplies `samples`. At unity the memory is not touched.
+    #[inline]
     pub fn apply(self, samples: &mut [f32]) {
         if self == Self::UNITY {
             return;
@@ -148,7 +149,17 @@ impl Volume {
     /// Applies `target` to a block of interleaved frames of `channels` samples. If it differs from
     /// the gain before, a ramp begins, whose last frame has the target exactly; one that is on its
     /// way to another goes over to it from where it is. An empty block changes nothing.
+    #[inline]
     pub fn apply(&mut self, target: Gain, channels: usize, samples: &mut [f32]) {
+        // Nearly every block.
+        if self.ramp.is_none() && self.current == target {
+            return target.apply(samples);
+        }
+        self.lead(target, channels, samples);
+    }
+
+    /// Leads from the gain before to `target`.
+    fn lead(&mut self, target: Gain, channels: usize, samples: &mut [f32]) {
         let frames = samples.len() / channels.max(1);
         if frames == 0 {
             return;

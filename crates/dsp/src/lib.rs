@@ -4,6 +4,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod card;
+pub mod channel;
 pub mod conceal;
 pub mod fit;
 pub mod format;

@@ -24,7 +24,8 @@ mod step;
 
 use core::fmt;
 
-use kernel::{Kernel, MAX_TAPS};
+use crate::channel::pick;
+use kernel::{BALANCED_TAPS, BEST_TAPS, Kernel, LOW_DELAY_TAPS};
 pub use quality::{Quality, QualityError};
 pub use step::Step;
 
@@ -47,8 +48,6 @@ pub struct Resampler {
     /// before the place.
     passed: Box<[f32]>,
     has_passed: bool,
-    /// The kernel at the fraction in hand.
-    weights: [f32; MAX_TAPS],
 }
 
 impl fmt::Debug for Resampler {
@@ -87,7 +86,6 @@ impl Resampler {
             end: half,
             passed: vec![0.0; channels * half].into(),
             has_passed: false,
-            weights: [0.0; MAX_TAPS],
         }
     }
 
@@ -134,10 +132,7 @@ impl Resampler {
             let count = part.len() / self.channels;
             let from = self.make_room(count);
             for (channel, frames) in self.frames.chunks_exact_mut(self.capacity).enumerate() {
-                let room = frames.iter_mut().skip(from);
-                for (kept, frame) in room.zip(part.chunks_exact(self.channels)) {
-                    *kept = frame[channel];
-                }
+                pick(part, (self.channels, channel), &mut frames[from..from + count]);
             }
         }
     }
@@ -244,14 +239,23 @@ impl Resampler {
     }
 
     fn interpolate(&mut self, out: &mut [f32], step: Step) {
-        let taps = self.kernel.taps();
+        match self.kernel.taps() {
+            LOW_DELAY_TAPS => self.interpolate_by::<LOW_DELAY_TAPS>(out, step),
+            BALANCED_TAPS => self.interpolate_by::<BALANCED_TAPS>(out, step),
+            _ => self.interpolate_by::<BEST_TAPS>(out, step),
+        }
+    }
+
+    /// By a kernel of so many taps: loops of a length that the compiler knows take half the
+    /// instructions.
+    fn interpolate_by<const TAPS: usize>(&mut self, out: &mut [f32], step: Step) {
         for frame in out.chunks_exact_mut(self.channels) {
-            let weights = &mut self.weights[..taps];
-            self.kernel.at(self.fraction, weights);
-            let first = self.place + 1 - self.kernel.half();
+            let weights = self.kernel.at::<TAPS>(self.fraction);
+            let first = self.place + 1 - TAPS / 2;
             let channels = self.frames.chunks_exact(self.capacity);
             for (sample, frames) in frame.iter_mut().zip(channels) {
-                *sample = product(weights, &frames[first..first + taps]);
+                let Some(frames) = frames[first..].first_chunk() else { continue };
+                *sample = product::<TAPS>(&weights, frames);
             }
             let moved = u64::from(self.fraction) + step.bits();
             self.place += (moved >> 32) as usize;
@@ -262,7 +266,8 @@ impl Resampler {
 
 /// The sum of the products. Eight sums side by side are what a compiler makes vectors of, and round
 /// less than one.
-fn product(weights: &[f32], frames: &[f32]) -> f32 {
+#[inline]
+fn product<const TAPS: usize>(weights: &[f32; TAPS], frames: &[f32; TAPS]) -> f32 {
     let (weights, _) = weights.as_chunks::<8>();
     let (frames, _) = frames.as_chunks::<8>();
     let mut sums = [0.0_f32; 8];

@@ -81,8 +81,6 @@ pub(crate) fn connect(
     let (passages, passages_out) = memory::ring(packets_within(LINES_HELD, format.ptime()));
     // The newest says all.
     let (status, status_out) = memory::ring(8);
-    let room = format.rate.frames_within(Span::from_millis(40));
-    let room = vec![0.0; format.channels.samples_in(room)].into_boxed_slice();
     let config = ReceivePolicyConfig {
         format,
         payload_types: stream.receiver.payload_types,
@@ -101,7 +99,7 @@ pub(crate) fn connect(
         gain: stream.gain,
         volume: Volume::over(stream.gain, VOLUME_RAMP),
         gate: Volume::new(Gain::UNITY),
-        tap: tap.map(|tap| (tap, room)),
+        tap,
         commands,
         passages,
         status,

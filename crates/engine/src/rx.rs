@@ -1,11 +1,12 @@
 //! The receiving side of a device: read, place, mix, volume. Called once per period.
 
+#[cfg(test)]
+mod cost;
 mod succession;
 #[cfg(test)]
 mod tests;
 
 use rtrb::{Consumer, Producer};
-use tautline_dsp::format;
 use tautline_dsp::gain::{Gain, Volume};
 use tautline_dsp::map::ChannelMap;
 use tautline_io::clock::now;
@@ -17,7 +18,7 @@ use tautline_proto::endpoint::{Arrived, Endpoint};
 use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::ledger::Passage;
 use tautline_proto::receiver::{
-    Accepted, Counters, PullTimes, ReceiveCommand, Receiver, StreamStatus,
+    Brought, Counters, PullTimes, ReceiveCommand, Receiver, StreamStatus,
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Channels;
@@ -58,7 +59,7 @@ pub(crate) struct Incoming {
     pub(crate) volume: Volume,
     /// Whether it is selected.
     pub(crate) gate: Volume,
-    pub(crate) tap: Option<(PacketTap, Box<[f32]>)>,
+    pub(crate) tap: Option<PacketTap>,
     pub(crate) commands: Consumer<Command>,
     pub(crate) passages: Producer<Passage>,
     pub(crate) status: Producer<RxStatus>,
@@ -92,19 +93,14 @@ impl Incoming {
             latest = latest.max(arrival.read);
             let channels = receiver.format().channels.count();
             let mut tap = tap.as_mut().filter(|_| listens);
-            let mut bring = |packet: Accepted<'_>| {
-                let Some((tap, room)) = &mut tap else { return };
-                let samples = (packet.payload.len() / packet.sample.bytes()).min(room.len());
-                let bytes = samples * packet.sample.bytes();
-                format::decode(packet.sample, &packet.payload[..bytes], &mut room[..samples]);
-                tap.brought(packet.media, channels, &room[..samples]);
+            let mut bring = |packet: Brought<'_>| {
+                if let Some(tap) = &mut tap {
+                    tap.brought_in_parts(packet.media, channels, packet.parts);
+                }
             };
             let from = Endpoint::new(arrival.source, arrival.interface);
             let arrived = Arrived { from, at: arrival.arrival, read: arrival.read };
             let received = receiver.handle_telling(arrival.datagram, &arrived, &mut bring);
-            if let Some(packet) = received.accepted() {
-                bring(packet);
-            }
             paths.count(arrival.interface, &received);
             if let Some(passage) = received.late() {
                 // Whatever held it up did so while it was on its way.

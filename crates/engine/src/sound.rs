@@ -39,9 +39,20 @@ pub(crate) struct PacketTap(Writer<MediaTime>, usize);
 
 impl PacketTap {
     /// `samples` are the packet's, interleaved, from `media` on.
+    #[cfg(test)]
     pub(crate) fn brought(&mut self, media: MediaTime, channels: usize, samples: &[f32]) {
+        self.brought_in_parts(media, channels, [samples, &[]]);
+    }
+
+    /// The same where they lie in two parts of whole frames.
+    pub(crate) fn brought_in_parts(
+        &mut self,
+        media: MediaTime,
+        channels: usize,
+        parts: [&[f32]; 2],
+    ) {
         let channel = self.1.min(channels.saturating_sub(1));
-        self.0.write(media, channels, channel, samples);
+        self.0.write_parts(media, (channels, channel), parts);
     }
 }
 

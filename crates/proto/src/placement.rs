@@ -83,6 +83,8 @@ pub struct Placement {
     newest: Option<(MediaTime, WallTime)>,
     /// Whether the card here and the sender's go by one clock.
     one_clock: bool,
+    /// Whether what is due may be quite another than when it was last asked.
+    anew: bool,
 }
 
 impl Placement {
@@ -100,6 +102,7 @@ impl Placement {
             arrivals: Floor::new(),
             newest: None,
             one_clock: false,
+            anew: true,
         }
     }
 
@@ -111,16 +114,31 @@ impl Placement {
     /// Changes the latency; the playout follows at its next period.
     pub fn set_link_offset(&mut self, link_offset: Span) {
         self.link_offset = link_offset;
+        self.anew = true;
     }
 
     /// Takes a newer mapping of the sender's clock.
     pub fn set_clock(&mut self, clock: ClockMapping) {
         self.clock = Some(clock);
+        self.anew = true;
     }
 
     /// Says whether the card here and the sender's go by one clock.
     pub fn set_one_clock(&mut self, one_clock: bool) {
+        self.anew |= self.one_clock != one_clock;
         self.one_clock = one_clock;
+    }
+
+    /// How far what is due may have moved since [`Self::settle`], beside what passing time moves it by;
+    /// without end where it was found anew, or by other means.
+    pub fn moved(&self) -> Span {
+        if self.anew { Span::MAX } else { self.media_clock.moved() }
+    }
+
+    /// What is due is known now.
+    pub fn settle(&mut self) {
+        self.anew = false;
+        self.media_clock.settle();
     }
 
     /// Takes the sender's word for when `media` was captured.
@@ -139,7 +157,7 @@ impl Placement {
 
     /// Takes the arrival of a packet of `frames` whose first frame is `media`.
     pub fn observe_arrival(&mut self, media: MediaTime, frames: Frames, arrival: LocalTime) {
-        self.arrivals.observe(self.sent(media + frames), arrival);
+        self.anew |= self.arrivals.observe(self.sent(media + frames), arrival);
     }
 
     /// Forgets what it knew of the stream, but not of the sender's clock: after a restart.
@@ -147,6 +165,7 @@ impl Placement {
         self.media_clock.reset();
         self.arrivals = Floor::new();
         self.newest = None;
+        self.anew = true;
     }
 
     /// Forgets all but the settings: another sender.

@@ -42,6 +42,11 @@ pub struct Playout {
     /// The next frame that will be asked for; before the first pull, the first that may come.
     cursor: Option<MediaTime>,
     concealer: Concealer,
+    /// Frames before the cursor that were given out as they lie, and that the concealer is told of once
+    /// it needs them: most are never needed.
+    passed: usize,
+    /// Whether it must be told at once, as the frames behind the cursor are fewer than it learns from.
+    tells_at_once: bool,
 }
 
 impl Playout {
@@ -52,14 +57,18 @@ impl Playout {
     pub fn new(rate: Rate, channels: Channels, frames: Frames) -> Self {
         let frames = Frames::new(frames.count().max(4));
         let ring = (frames.as_len() + frames.as_len() / 4).next_power_of_two();
+        let history = Frames::from_len(ring) - frames;
+        let concealer = Concealer::new(channels.count(), rate.hertz());
         Self {
             channels,
             samples: vec![f32::NAN; ring * channels.count()].into(),
             filled: vec![0; ring].into(),
             mask: ring - 1,
-            history: Frames::from_len(ring) - frames,
+            history,
             cursor: None,
-            concealer: Concealer::new(channels.count(), rate.hertz()),
+            tells_at_once: history.as_len() < concealer.learns_from(),
+            concealer,
+            passed: 0,
         }
     }
 
@@ -122,6 +131,15 @@ impl Playout {
         }
     }
 
+    /// The samples of these frames as they lie: the second part goes on where the ring begins anew.
+    pub fn samples(&self, first: MediaTime, frames: Frames) -> [&[f32]; 2] {
+        let (start, frames) = (self.slot(first), frames.as_len().min(self.filled.len()));
+        let (channels, before_wrap) =
+            (self.channels.count(), frames.min(self.filled.len() - start));
+        let head = &self.samples[start * channels..(start + before_wrap) * channels];
+        [head, &self.samples[..(frames - before_wrap) * channels]]
+    }
+
     /// Whether the frame so many after the cursor is there.
     pub fn has(&self, ahead: Frames) -> bool {
         let there = |cursor: MediaTime| self.filled[self.slot(cursor + ahead)] == 1;
@@ -161,7 +179,10 @@ impl Playout {
         if !tail.is_empty() {
             missing += self.read(0, tail);
         }
-        self.move_to(cursor + frames);
+        self.advance(cursor, cursor + frames);
+        if self.tells_at_once {
+            self.tell_concealer(self.slot(cursor + frames));
+        }
         missing
     }
 
@@ -169,17 +190,22 @@ impl Playout {
     fn read(&mut self, start: usize, out: &mut [f32]) -> usize {
         let channels = self.channels.count();
         let frames = out.len() / channels;
-        let filled = &self.filled[start..start + frames];
         let (mut at, mut missing) = (0, 0);
         while at < frames {
-            let kind = filled[at];
-            let run = run_of(kind, &filled[at..]);
+            let filled = &self.filled[start + at..start + frames];
+            let kind = filled[0];
+            let run = run_of(kind, filled);
             let part = &mut out[at * channels..(at + run) * channels];
             if kind == 1 {
                 let from = (start + at) * channels;
                 part.copy_from_slice(&self.samples[from..from + run * channels]);
-                self.concealer.sound(part);
+                if self.concealer.is_transparent() {
+                    self.passed += run;
+                } else {
+                    self.concealer.sound(part);
+                }
             } else {
+                self.tell_concealer(start + at);
                 self.concealer.conceal(part);
                 missing += run;
             }
@@ -188,24 +214,42 @@ impl Playout {
         missing
     }
 
+    /// Tells the concealer of what passed up to this slot, as far back as it learns from.
+    fn tell_concealer(&mut self, end: usize) {
+        let passed = core::mem::take(&mut self.passed).min(self.concealer.learns_from());
+        if passed == 0 {
+            return;
+        }
+        let (channels, begin) = (self.channels.count(), end.wrapping_sub(passed) & self.mask);
+        let before_wrap = passed.min(self.filled.len() - begin);
+        self.concealer.passed(&self.samples[begin * channels..(begin + before_wrap) * channels]);
+        self.concealer.passed(&self.samples[..(passed - before_wrap) * channels]);
+    }
+
     /// Moves the cursor to `next`. Frames that fall out of the history behind it are forgotten; so
     /// are, on the way back, those at the far end for which there is no room any more: they lie in
     /// the same slots.
     pub fn move_to(&mut self, next: MediaTime) {
         if let Some(cursor) = self.cursor.filter(|cursor| *cursor != next) {
-            let moved = (next - cursor).count().unsigned_abs() as usize;
-            if moved >= self.filled.len() {
-                self.filled.fill(0);
-            } else {
-                self.forget(cursor.min(next) - self.history, moved);
-            }
+            self.tell_concealer(self.slot(cursor));
+            self.advance(cursor, next);
+        }
+        self.cursor = Some(next);
+    }
+
+    fn advance(&mut self, cursor: MediaTime, next: MediaTime) {
+        let moved = (next - cursor).count().unsigned_abs() as usize;
+        if moved >= self.filled.len() {
+            self.filled.fill(0);
+        } else {
+            self.forget(cursor.min(next) - self.history, moved);
         }
         self.cursor = Some(next);
     }
 
     /// Moves the cursor to `next` with fades: what comes does not follow what was.
     pub fn jump_to(&mut self, next: MediaTime) {
-        self.concealer.cut();
+        self.cut();
         self.move_to(next);
     }
 
@@ -221,9 +265,16 @@ impl Playout {
     /// Forgets every frame and the cursor: another stream begins. It fades over from what was, so
     /// the change makes no click.
     pub fn clear(&mut self) {
-        self.concealer.cut();
+        self.cut();
         self.filled.fill(0);
         self.cursor = None;
+    }
+
+    fn cut(&mut self) {
+        if let Some(cursor) = self.cursor {
+            self.tell_concealer(self.slot(cursor));
+        }
+        self.concealer.cut();
     }
 
     fn slot(&self, media: MediaTime) -> usize {

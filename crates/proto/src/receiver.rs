@@ -33,7 +33,7 @@ pub use config::{PayloadTypes, ReceiverConfig};
 use need::Measuring;
 pub use others::OtherType;
 use others::OtherTypes;
-pub use outcome::{Accepted, Counters, PullTimes, Pulled, Received, Resync, Stranger};
+pub use outcome::{Accepted, Brought, Counters, PullTimes, Pulled, Received, Resync, Stranger};
 pub use status::{ReceiveCommand, StreamStatus};
 use turns::{Slot, Turns};
 
@@ -61,6 +61,9 @@ pub struct Receiver {
     phase: Phase,
     /// What was due before now was given up since the last block, as the device stood still.
     caught_up: bool,
+    /// Frames that may be given out before it is looked again at what is due, and when the next of them
+    /// meets the DAC, if the device goes on as it does.
+    unlooked: (Frames, LocalTime),
     /// What the last block was placed by.
     basis: Option<Basis>,
     /// How the cards stood to each other then.
@@ -115,6 +118,7 @@ impl Receiver {
             renderer,
             phase: Phase::Waiting(None),
             caught_up: false,
+            unlooked: (Frames::ZERO, LocalTime::ZERO),
             basis: None,
             cards: Cards::Apart,
             was_mapped: false,
@@ -262,13 +266,13 @@ impl Receiver {
         self.handle_telling(datagram, &arrived, &mut |_| {})
     }
 
-    /// Takes one datagram; tells `rebuilt` of every packet that it brought back, and that will be
-    /// played.
+    /// Takes one datagram; tells `brought` of what will be played of it, and of every packet that it
+    /// brought back.
     pub fn handle_telling<'a>(
         &mut self,
         datagram: &'a [u8],
         arrived: &Arrived,
-        rebuilt: &mut dyn FnMut(Accepted<'_>),
+        brought: &mut dyn FnMut(Brought<'_>),
     ) -> Received<'a> {
         match self
             .config
@@ -276,7 +280,7 @@ impl Receiver {
             .unpack(datagram)
             .and_then(|packet| self.measure(&packet).map(|measure| (packet, measure)))
         {
-            Ok((packet, measure)) => self.admit(packet, measure, arrived, rebuilt),
+            Ok((packet, measure)) => self.admit(packet, measure, arrived, brought),
             Err(reason) => {
                 self.counters.invalid[reason.index()] += 1;
                 if let Invalid::PayloadType { got } = reason {
@@ -311,7 +315,7 @@ impl Receiver {
         packet: MediaPacket<'a>,
         (frames, format): (Frames, StreamFormat),
         &Arrived { from, at: arrival, read }: &Arrived,
-        rebuilt: &mut dyn FnMut(Accepted<'_>),
+        brought: &mut dyn FnMut(Brought<'_>),
     ) -> Received<'a> {
         let arrived = (from, arrival);
         if self.source.is_none() {
@@ -366,7 +370,7 @@ impl Receiver {
                 // It may still bring others back.
                 self.counters.reordered += 1;
                 self.tally.came(newest.map(|newest| sequence - newest));
-                self.repair(&packet, &Slot { media, frames, ..before }, &format, rebuilt);
+                self.repair(&packet, &Slot { media, frames, ..before }, &format, brought);
             } else {
                 self.counters.duplicate += 1;
             }
@@ -401,9 +405,9 @@ impl Receiver {
         self.counters.lost += given_up.lost;
         self.counters.unheard += given_up.unheard;
         self.counters.lost -= u64::from(self.turns.keep(&slot));
-        self.repair(&packet, &slot, &format, rebuilt);
+        self.repair(&packet, &slot, &format, brought);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
-        self.settle(placed, accepted, &slot)
+        self.settle(placed, accepted, &slot, brought)
     }
 
     /// Finds the packet's place among the turns.
@@ -432,7 +436,22 @@ impl Receiver {
         true
     }
 
-    fn settle<'a>(&mut self, placed: Placed, accepted: Accepted<'a>, slot: &Slot) -> Received<'a> {
+    fn settle<'a>(
+        &mut self,
+        placed: Placed,
+        accepted: Accepted<'a>,
+        slot: &Slot,
+        brought: &mut dyn FnMut(Brought<'_>),
+    ) -> Received<'a> {
+        let late = match placed {
+            Placed::Whole => Some(Frames::ZERO),
+            Placed::Partly { late } => Some(late),
+            Placed::Late | Placed::Beyond { .. } => None,
+        };
+        if let Some(late) = late {
+            let (media, frames) = (slot.media + late, slot.frames - late);
+            brought(Brought { media, parts: self.renderer.samples(media, frames) });
+        }
         match placed {
             Placed::Whole => Received::Placed(accepted),
             Placed::Partly { .. } => Received::Partly(accepted, self.late(slot)),

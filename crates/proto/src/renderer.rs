@@ -54,6 +54,8 @@ impl Renderer {
     /// What is due moves back by this on purpose, since packets come later: it is jumped to, as they
     /// are late meanwhile. Following takes a second for a fifth of a millisecond.
     const AT_ONCE: Span = Span::from_micros(200);
+    /// A quarter of what is followed.
+    const NEAR: Span = Span::from_micros(250);
     /// Frames rendered at once.
     const PIECE: usize = 512;
 
@@ -103,6 +105,11 @@ impl Renderer {
         payload: &[u8],
     ) -> Placed {
         self.playout.place(first, coding, payload)
+    }
+
+    /// See [`Playout::samples`].
+    pub(crate) fn samples(&self, first: MediaTime, frames: Frames) -> [&[f32]; 2] {
+        self.playout.samples(first, frames)
     }
 
     /// Begins a stream at `due`.
@@ -161,14 +168,16 @@ impl Renderer {
     }
 
     /// Chooses the step for a block of `frames`, after the card played `skipped` frames of its own.
-    pub(crate) fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames) {
+    /// What it is told is true of the blocks that follow, up to `next` frames in all, if that
+    /// [holds](Self::holds).
+    pub(crate) fn steer(&mut self, due: &Due, skipped: Frames, (frames, next): (Frames, Frames)) {
         let Some(place) = self.place() else { return };
         if due.cards == Cards::Unseen {
             // What is due is a guess by now, and the place still what it was.
             self.step = Step::ONE;
             return;
         }
-        self.step = self.servo.step(&Observation {
+        let observed = Observation {
             due: due.point,
             place,
             tolerance: due.tolerance(self.frame),
@@ -178,10 +187,32 @@ impl Renderer {
             frames,
             skipped,
             one_clock: due.cards != Cards::Apart,
-        });
+        };
+        self.step = self.servo.step_until(&observed, next);
         if self.servo.copies() && place.fraction > 0 {
             self.resampler.set_fraction(0);
         }
+    }
+
+    /// Whether the step that was chosen last does for the blocks after, unless something happens.
+    pub(crate) fn holds(&self) -> bool {
+        self.servo.holds() && !self.moved
+    }
+
+    /// How long so many frames last, of a block's length.
+    pub(crate) fn length(&self, frames: Frames) -> Span {
+        self.frame.frames(u32::try_from(frames.count()).unwrap_or(u32::MAX))
+    }
+
+    /// Whether the place is so near to `due` that neither need be looked at for a while.
+    pub(crate) fn is_near(&self, due: &Due) -> bool {
+        let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
+        self.frame.times(away).abs() <= Self::NEAR
+    }
+
+    /// A block goes by it.
+    pub(crate) fn hold(&mut self, frames: Frames) {
+        self.servo.pass(frames);
     }
 
     /// What is due is to be reached, whether or not the clocks can tell it from what is played.

@@ -158,13 +158,20 @@ impl Servo {
 
     /// The step for the coming block.
     pub fn step(&mut self, observed: &Observation) -> Step {
+        self.step_until(observed, observed.frames)
+    }
+
+    /// The step for the coming block and for those that follow it until the next observation, which is
+    /// meant to come after so many frames of the card in all. Each of those blocks is to be told of by
+    /// [`Servo::pass`], and there are none while the place goes a set way ([`Servo::holds`]).
+    pub fn step_until(&mut self, observed: &Observation, next: Frames) -> Step {
         let Observation { due, place, tolerance, strays, frames, skipped, one_clock, .. } =
             *observed;
         self.drift.observe(due, skipped, self.frame);
         self.drift.pass(frames);
         let error = (due - place).as_f64() * self.frame;
         let tolerance = tolerance.as_nanos() as f64 / 1e9;
-        let seconds = frames.count() as f64 * self.frame;
+        let seconds = next.count() as f64 * self.frame;
         if core::mem::replace(&mut self.one_clock, one_clock) != one_clock {
             // What was due until now was found in another way.
             self.watch = Watch::NEW;
@@ -195,6 +202,17 @@ impl Servo {
                 Step::from_ppm((self.drift.rate + pull) * 1e6)
             }
         }
+    }
+
+    /// Whether the step stays right for some blocks: not while the place goes a set way, which ends
+    /// with one of them.
+    pub fn holds(&self) -> bool {
+        matches!(self.mode, Mode::Copying | Mode::Following)
+    }
+
+    /// A block of so many frames goes by the step of the one before.
+    pub fn pass(&mut self, frames: Frames) {
+        self.drift.pass(frames);
     }
 
     /// Has the place corrected, by whole frames, if that is due: by resampling where the latency leaves

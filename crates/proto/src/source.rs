@@ -234,6 +234,9 @@ impl Source {
                 Admission::Foreign
             };
         }
+        if let Some(regular) = self.admit_next(packet, frames, (from, arrival), rate) {
+            return regular;
+        }
         let Some((ways, before)) = self.ways_from(packet, (from, arrival), rate) else {
             return Admission::Foreign;
         };
@@ -242,6 +245,30 @@ impl Source {
             (self.ways, self.before) = (ways, before);
         }
         admission
+    }
+
+    /// Admits the packet that nearly every one is: the next by its number and its timestamp, as long
+    /// as the one before, from the place from which the first came. All other questions have their
+    /// answers then.
+    fn admit_next(
+        &mut self,
+        packet: &PacketHead,
+        frames: Frames,
+        (from, arrival): (Endpoint, LocalTime),
+        rate: Rate,
+    ) -> Option<Admission> {
+        let (sequence, media) = (self.newest.0 + 1, self.end());
+        let next = packet.number.bits >= 16
+            && self.number.peek(packet.number.value) + self.shift == sequence
+            && MediaTime::from_frames(self.timeline.peek(packet.media.value)) == media
+            && frames == self.newest.2
+            && self.ways.first() == Some(from);
+        if !next {
+            return None;
+        }
+        self.doubt = None;
+        self.accept(packet, (sequence, media, frames), arrival, rate);
+        Some(Admission::Regular { sequence, media })
     }
 
     /// Whether another may follow it at once.

@@ -23,6 +23,11 @@ impl History {
         self.known
     }
 
+    /// Frames that there is room for.
+    pub(super) const fn room(&self) -> usize {
+        self.samples.len() / self.channels
+    }
+
     /// Nothing that comes follows what is known.
     pub(super) fn forget(&mut self) {
         self.known = 0;

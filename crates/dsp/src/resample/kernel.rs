@@ -12,8 +12,10 @@ const PHASES: usize = 1 << PHASE_BITS;
 /// Bits of a fraction below those of its phase.
 const BELOW_BITS: u32 = 32 - PHASE_BITS;
 
-/// Input frames that the longest kernel weighs.
-pub(super) const MAX_TAPS: usize = 2 * BEST.half;
+/// Input frames that the kernels weigh.
+pub(super) const LOW_DELAY_TAPS: usize = 2 * LOW_DELAY.half;
+pub(super) const BALANCED_TAPS: usize = 2 * BALANCED.half;
+pub(super) const BEST_TAPS: usize = 2 * BEST.half;
 
 /// A window of cosines over −`half` to `half` frames, 1 in the middle:
 /// Σ cosines\[m\] × cos(π m distance / half).
@@ -118,16 +120,16 @@ impl Kernel {
         2 * self.half
     }
 
-    /// Writes the kernel at `fraction`, in 2^-32 frames, to `weights`, as many as [`Self::taps`].
-    pub(super) fn at(&self, fraction: u32, weights: &mut [f32]) {
+    /// The kernel at `fraction`, in 2^-32 frames; `TAPS` are as many as [`Self::taps`].
+    #[inline]
+    pub(super) fn at<const TAPS: usize>(&self, fraction: u32) -> [f32; TAPS] {
         let phase = (fraction >> BELOW_BITS) as usize;
         // 22 bits, so exact.
         let below = (fraction & ((1 << BELOW_BITS) - 1)) as f32 / (1_u32 << BELOW_BITS) as f32;
-        let (row, next) =
-            self.rows[phase * self.taps()..(phase + 2) * self.taps()].split_at(self.taps());
-        for ((weight, row), next) in weights.iter_mut().zip(row).zip(next) {
-            *weight = row + below * (next - row);
-        }
+        let rows = &self.rows[phase * TAPS..(phase + 2) * TAPS];
+        let (row, next) = (rows.first_chunk::<TAPS>(), rows.last_chunk::<TAPS>());
+        let (Some(row), Some(next)) = (row, next) else { return [0.0; TAPS] };
+        core::array::from_fn(|tap| row[tap] + below * (next[tap] - row[tap]))
     }
 }
 
@@ -135,12 +137,20 @@ impl Kernel {
 mod tests {
     use super::*;
 
+    fn weights(quality: Quality, fraction: u32) -> Vec<f32> {
+        let kernel = Kernel::of(quality);
+        match quality {
+            Quality::LowDelay => kernel.at::<LOW_DELAY_TAPS>(fraction).into(),
+            Quality::Balanced => kernel.at::<BALANCED_TAPS>(fraction).into(),
+            Quality::Best => kernel.at::<BEST_TAPS>(fraction).into(),
+        }
+    }
+
     #[test]
     fn a_kernel_is_one_at_its_place_and_zero_at_all_other_frames() {
         for quality in Quality::ALL {
             let kernel = Kernel::of(quality);
-            let mut weights = vec![9.0; kernel.taps()];
-            kernel.at(0, &mut weights);
+            let weights = weights(quality, 0);
             for (tap, weight) in weights.iter().enumerate() {
                 let expected = if tap == kernel.half() - 1 { 1.0 } else { 0.0 };
                 assert_eq!(*weight, expected, "{quality}, tap {tap}");
@@ -151,11 +161,9 @@ mod tests {
     #[test]
     fn a_kernel_is_the_same_from_both_sides() {
         for quality in Quality::ALL {
-            let kernel = Kernel::of(quality);
-            let (mut one, mut other) = (vec![0.0; kernel.taps()], vec![0.0; kernel.taps()]);
             for fraction in [1, 1 << 21, 1 << 30, (1 << 30) + 12345, 1 << 31] {
-                kernel.at(fraction, &mut one);
-                kernel.at(fraction.wrapping_neg(), &mut other);
+                let one = weights(quality, fraction);
+                let mut other = weights(quality, fraction.wrapping_neg());
                 other.reverse();
                 for (one, other) in one.iter().zip(&other) {
                     assert!((one - other).abs() < 1e-7, "{quality}, {fraction}: {one} {other}");

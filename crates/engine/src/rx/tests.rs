@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use crate::repairers::repairers;
 use rtrb::RingBuffer;
-use tautline_dsp::format::SampleFormat;
+use tautline_dsp::format::{self, SampleFormat};
 use tautline_io::link::{Arrival, TransmitStamp};
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::redundancy::Layout;

@@ -1,6 +1,7 @@
 //! Runs of samples from a device's thread to the ordinary one, wait-free.
 
 use rtrb::{Consumer, Producer, RingBuffer};
+use tautline_dsp::channel::pick;
 
 /// A run of frames whose first sample is in the sample ring beside it.
 #[derive(Debug, Clone, Copy)]
@@ -32,16 +33,34 @@ pub fn rings<At>(samples: usize, marks: usize) -> (Writer<At>, Reader<At>) {
 impl<At> Writer<At> {
     /// Writes one channel of a run, or nothing where there is no room. Wait-free.
     pub fn write(&mut self, at: At, channels: usize, channel: usize, samples: &[f32]) {
-        let frames = samples.len() / channels.max(1);
-        let picked = samples.iter().skip(channel).step_by(channels.max(1)).copied().take(frames);
-        if self.marks.slots() == 0 {
+        self.write_parts(at, (channels, channel), [samples, &[]]);
+    }
+
+    /// The same of a run in two parts of whole frames.
+    pub(crate) fn write_parts(
+        &mut self,
+        at: At,
+        (channels, channel): (usize, usize),
+        parts: [&[f32]; 2],
+    ) {
+        let channels = channels.max(1);
+        let frames = (parts[0].len() + parts[1].len()) / channels;
+        if self.marks.slots() == 0 || self.samples.slots() < frames {
             return;
         }
-        let Ok(chunk) = self.samples.write_chunk_uninit(frames) else { return };
-        if chunk.fill_from_iter(picked) == frames {
+        for part in parts {
+            if part.is_empty() {
+                continue;
+            }
             // There was room a moment ago, and nobody else writes.
-            let _ = self.marks.push(Mark { at, frames: frames as u32 });
+            let Ok(mut chunk) = self.samples.write_chunk(part.len() / channels) else { return };
+            let (head, tail) = chunk.as_mut_slices();
+            let (to_head, to_tail) = part.split_at(head.len() * channels);
+            pick(to_head, (channels, channel), head);
+            pick(to_tail, (channels, channel), tail);
+            chunk.commit_all();
         }
+        let _ = self.marks.push(Mark { at, frames: frames as u32 });
     }
 }
 

@@ -72,14 +72,15 @@ impl Floor {
         Span::from_nanos((2.0 * self.spread) as i64)
     }
 
-    /// Takes the arrival of what left at `sent`, by the sender.
-    pub(crate) fn observe(&mut self, sent: WallTime, arrival: LocalTime) {
+    /// Takes the arrival of what left at `sent`, by the sender. Whether the mapping is another now.
+    pub(crate) fn observe(&mut self, sent: WallTime, arrival: LocalTime) -> bool {
         let (first, second) = (sent.as_unix_nanos(), arrival.as_nanos());
         let Some(mut line) = self.line else {
             *self = Self::new();
             self.line = Some(Line::through(first, second, Self::LEAST_ODD, Self::BELIEF));
             self.round.opened = second;
-            return self.read(Span::ZERO);
+            self.read(Span::ZERO);
+            return true;
         };
         let error = line.error(first, second);
         if self.is_left_behind(error, arrival) {
@@ -87,16 +88,19 @@ impl Floor {
             return self.observe(sent, arrival);
         }
         let sought = self.rounds < Self::SOUGHT;
-        if self.round.take(&mut line, (first, second), error, sought) {
+        let moved = self.round.take(&mut line, (first, second), error, sought);
+        if moved {
             self.line = Some(line);
             self.read(Span::ZERO);
         }
         let share = if sought { 16.0 } else { 256.0 };
         self.spread += (error.max(0.0) - self.spread) / share;
         let round = Span::from_nanos(second.saturating_sub(self.round.opened));
-        if round >= Self::ROUND && self.round.count >= Self::LEAST {
+        let closes = round >= Self::ROUND && self.round.count >= Self::LEAST;
+        if closes {
             self.close(second);
         }
+        moved || closes
     }
 
     fn is_left_behind(&mut self, error: f64, arrival: LocalTime) -> bool {

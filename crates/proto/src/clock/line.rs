@@ -131,8 +131,8 @@ impl Line {
 
     /// Takes a reading that is `error` above the line as it is now, with this variance. Readings of
     /// the last `judged` nanoseconds tell whether the rate has become another; this one stands for
-    /// the share `weight` of them.
-    pub(crate) fn correct(&mut self, error: f64, noise: f64, (weight, judged): (f64, f64)) {
+    /// the share `weight` of them. Tells how far what is read of the line within a second moved by it.
+    pub(crate) fn correct(&mut self, error: f64, noise: f64, (weight, judged): (f64, f64)) -> f64 {
         let deviation = (self.variance[0] + noise).sqrt();
         self.bias += (error / deviation - self.bias) * weight;
         if self.bias.abs() > Self::LEANS {
@@ -147,6 +147,7 @@ impl Line {
         self.rate += rate_gain * error;
         self.variance =
             [offset * (1.0 - gain), both * (1.0 - gain), (rate - rate_gain * both).max(0.0)];
+        ((gain + rate_gain * 1e9) * error).abs()
     }
 
     /// The rate is not relied on any more beyond this deviation.

@@ -23,15 +23,14 @@ pub struct MediaClock {
     rate: Rate,
     /// Media time at the nominal rate in nanoseconds, against wall clock.
     line: Option<Line>,
-    /// The line as it is read: a frame, its instant, what the wall clock gains on the media clock
-    /// and the other way round.
-    reference: Option<(MediaTime, WallTime)>,
-    gains: Slope,
-    loses: Slope,
+    /// The newest frame read, where the line is kept.
+    newest: MediaTime,
     /// The last error, and the mean of half the squares of what errors differ by from the one
     /// before: the variance of readings, whatever the line.
     jitter: (f64, f64),
     doubt: Option<Span>,
+    /// How far what is read of the line has moved since that was last asked, in nanoseconds.
+    moved: f64,
 }
 
 impl MediaClock {
@@ -55,11 +54,10 @@ impl MediaClock {
         Self {
             rate,
             line: None,
-            reference: None,
-            gains: Slope::NONE,
-            loses: Slope::NONE,
+            newest: MediaTime::ZERO,
             jitter: (0.0, 0.0),
             doubt: None,
+            moved: 0.0,
         }
     }
 
@@ -83,8 +81,8 @@ impl MediaClock {
                 let differs = (error - before) * (error - before) / 2.0;
                 self.jitter = (error, variance + (differs - variance) * weight.max(1.0 / 32.0));
                 let noise = self.jitter.1.max(Self::JITTER * Self::JITTER);
-                line.correct(error, noise, (weight, Self::JUDGED.max(since as f64)));
-                self.read(media);
+                self.moved += line.correct(error, noise, (weight, Self::JUDGED.max(since as f64)));
+                self.newest = media;
             }
             return Reading::Agreed;
         }
@@ -104,44 +102,53 @@ impl MediaClock {
     fn begin(&mut self, media: MediaTime, wall: WallTime) {
         let at = self.rate.span_of(media - MediaTime::ZERO).as_nanos();
         self.line = Some(Line::through(at, wall.as_unix_nanos(), Self::JITTER, Self::BELIEF));
-        self.read(media);
+        (self.newest, self.moved) = (media, f64::INFINITY);
     }
 
-    /// Lays the reference at `media`, where the line is now.
-    fn read(&mut self, media: MediaTime) {
-        let Some(line) = &self.line else { return };
-        self.reference = Some((media, WallTime::from_unix_nanos(line.second())));
-        self.gains = Slope::new(line.rate());
-        self.loses = self.gains.inverse();
+    /// What the wall clock gains on the media clock: asked for less often than the line is read.
+    fn gains(&self) -> Slope {
+        self.line.as_ref().map_or(Slope::NONE, |line| Slope::new(line.rate()))
+    }
+
+    /// How far what the line says of the last second has moved since that was asked; without end
+    /// where it began anew.
+    pub fn moved(&self) -> Span {
+        Span::from_nanos(self.moved as i64)
+    }
+
+    /// What it says from now on is known.
+    pub fn settle(&mut self) {
+        self.moved = 0.0;
     }
 
     /// When `media` was captured, by the sender's wall clock.
     pub fn wall(&self, media: MediaTime) -> Option<WallTime> {
-        let (frame, wall) = self.reference?;
+        let (frame, wall) = self.reference()?;
         let since = self.rate.span_of(media - frame);
-        Some(wall + since + Span::from_nanos(self.gains.over(since.as_nanos())))
+        Some(wall + since + Span::from_nanos(self.gains().over(since.as_nanos())))
     }
 
     /// A frame, and how long at the nominal rate after it the card captured what it captured at
     /// `wall`.
     pub fn media(&self, wall: WallTime) -> Option<(MediaTime, Span)> {
-        let (frame, at) = self.reference?;
+        let (frame, at) = self.reference()?;
         Some((frame, self.nominal(wall - at)))
     }
 
     /// How long what takes so long by the sender's wall clock is at the card's nominal rate.
     pub fn nominal(&self, span: Span) -> Span {
-        span + Span::from_nanos(self.loses.over(span.as_nanos()))
+        span + Span::from_nanos(self.gains().inverse().over(span.as_nanos()))
     }
 
     /// The newest frame read, and its instant by the line.
-    pub const fn reference(&self) -> Option<(MediaTime, WallTime)> {
-        self.reference
+    pub fn reference(&self) -> Option<(MediaTime, WallTime)> {
+        let line = self.line.as_ref()?;
+        Some((self.newest, WallTime::from_unix_nanos(line.second())))
     }
 
     /// By how much the sender's card runs faster than its clock; `None` before the first reading.
     pub fn card_rate(&self) -> Option<Ppm> {
-        self.reference.map(|_| Ppm::from_f64(self.loses.as_f64() * 1e6))
+        self.line.map(|_| Ppm::from_f64(self.gains().inverse().as_f64() * 1e6))
     }
 
     /// Forgets the line.

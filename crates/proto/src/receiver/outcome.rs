@@ -102,15 +102,7 @@ pub enum Received<'a> {
     Invalid(Invalid),
 }
 
-impl<'a> Received<'a> {
-    /// What of it will be played.
-    pub const fn accepted(&self) -> Option<Accepted<'a>> {
-        match self {
-            Self::Placed(accepted) | Self::Partly(accepted, _) => Some(*accepted),
-            _ => None,
-        }
-    }
-
+impl Received<'_> {
     /// Its ledger, if it came too late, be it wholly or in part.
     pub const fn late(&self) -> Option<Passage> {
         match self {
@@ -129,6 +121,15 @@ pub struct Accepted<'a> {
     pub payload: &'a [u8],
     /// The coding of its audio.
     pub sample: SampleFormat,
+}
+
+/// What of a packet will be played.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Brought<'a> {
+    /// Its first frame.
+    pub media: MediaTime,
+    /// Its interleaved samples, in two parts where the playout's ring begins anew.
+    pub parts: [&'a [f32]; 2],
 }
 
 /// When a block is asked for and when it will be heard.

@@ -7,10 +7,15 @@ use crate::ledger::Passage;
 use crate::placement::{Basis, Cards, Due};
 use crate::renderer::Rendered;
 use crate::source::Source;
-use crate::time::{Frames, MediaPoint, MediaTime};
+use crate::time::{Frames, MediaPoint, MediaTime, Span};
 use crate::units::Ppm;
 
 impl Receiver {
+    /// How often it is looked at what is due, at the least.
+    const LOOK: Span = Span::from_millis(5);
+    /// What is due may move so far, and so may the device's instants, before it is looked at.
+    const LITTLE: Span = Span::from_micros(100);
+
     /// Fills `out` with what is due to meet the DAC at `times.meets`, and tells `passage` of every
     /// packet whose first frame was taken for it.
     pub fn pull(
@@ -20,12 +25,7 @@ impl Receiver {
         passage: impl FnMut(Passage),
     ) -> Pulled {
         let frames = self.format.channels.frames_in(out.len());
-        self.placement.set_one_clock(times.clock.is_some_and(|clock| self.shares_clock(clock)));
-        let due = self.placement.due(times.meets);
-        let resync = match (due, self.renderer.place()) {
-            (Some(due), Some(_)) => self.steer(&due, times.skipped, frames),
-            _ => None,
-        };
+        let resync = self.keep_to_what_is_due(&times, frames);
         let Some(rendered) = self.renderer.pull(out) else {
             return Pulled { media: None, missing: frames, resync };
         };
@@ -36,11 +36,36 @@ impl Receiver {
         Pulled { media: Some(rendered.start), missing: rendered.missing, resync }
     }
 
-    /// Brings the place to what is due, or close enough, and chooses the step for `frames` from there.
-    fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames) -> Option<Resync> {
-        let resync = self.approach(due, skipped);
-        self.renderer.steer(due, skipped, frames);
+    /// Looks at what is due, and brings the place there, or close enough: every [`Self::LOOK`] where the
+    /// place is [near](Renderer::is_near) and the sound goes on by the same step, else before each block.
+    /// Cards that drift apart by 500 ppm get 2.5 µs further in that time; what moves what is due by more
+    /// than [`Self::LITTLE`] is looked at at once.
+    fn keep_to_what_is_due(&mut self, times: &PullTimes, frames: Frames) -> Option<Resync> {
+        self.placement.set_one_clock(times.clock.is_some_and(|clock| self.shares_clock(clock)));
+        let (left, meets) = self.unlooked;
+        let in_step = frames <= left && (times.meets - meets).abs() <= Self::LITTLE;
+        if in_step && times.skipped == Frames::ZERO && self.goes_on() {
+            self.unlooked = (left - frames, meets + self.renderer.length(frames));
+            self.renderer.hold(frames);
+            return None;
+        }
+        let due = self.placement.due(times.meets)?;
+        self.renderer.place()?;
+        self.placement.settle();
+        let resync = self.approach(&due, times.skipped);
+        let (block, look) = (frames.count().max(1), self.format.rate.frames_within(Self::LOOK));
+        let holds = self.renderer.holds() && self.renderer.is_near(&due);
+        let blocks = if holds && due.cards == Cards::Apart { look.count() / block } else { 1 };
+        let next = Frames::new(blocks.max(1).saturating_mul(block));
+        self.renderer.steer(&due, times.skipped, (frames, next));
+        self.unlooked = (next - frames, times.meets + self.format.rate.span_of(frames));
         resync
+    }
+
+    /// Whether nothing happened that what is due must be looked at for.
+    fn goes_on(&self) -> bool {
+        let playing = self.phase == Phase::Playing && !self.caught_up;
+        playing && self.renderer.holds() && self.placement.moved() <= Self::LITTLE
     }
 
     fn approach(&mut self, due: &Due, skipped: Frames) -> Option<Resync> {

@@ -1,7 +1,7 @@
 //! Packets that did not come, rebuilt from what others carry ([`crate::redundancy`]).
 
 use super::turns::Slot;
-use super::{Accepted, Phase, Receiver};
+use super::{Brought, Phase, Receiver};
 use crate::packet::MediaPacket;
 use crate::playout::Placed;
 use crate::redundancy::Repairer;
@@ -46,7 +46,7 @@ impl Receiver {
         packet: &MediaPacket<'_>,
         came: &Slot,
         format: &StreamFormat,
-        rebuilt: &mut dyn FnMut(Accepted<'_>),
+        brought: &mut dyn FnMut(Brought<'_>),
     ) {
         let Self { repairer, renderer, turns, counters, phase, .. } = self;
         let Some(repairer) = repairer else { return };
@@ -69,7 +69,7 @@ impl Receiver {
             let slot = Slot { sequence, media, repaired: true, whole: true, ..*came };
             counters.lost -= u64::from(turns.keep(&slot));
             counters.repaired += 1;
-            rebuilt(Accepted { media, payload, sample: format.sample });
+            brought(Brought { media, parts: renderer.samples(media, came.frames) });
         }
     }
 }

@@ -229,14 +229,16 @@ impl Turns {
     ) -> Taken {
         let mut taken = Taken::default();
         while self.next <= source.highest() {
-            taken.skipped += self.gap_before_next(frames);
-            let (begin, length) = match self.came(self.next) {
-                Some(slot) if slot.media >= frames.end => break,
-                Some(slot) => {
-                    if slot.whole && !slot.repaired {
-                        tell(&slot);
+            let (begin, length) = match self.kept(self.next) {
+                Some(kept) => {
+                    taken.skipped += self.gap_before(kept, frames);
+                    if kept.media >= frames.end {
+                        break;
                     }
-                    (slot.media, slot.frames)
+                    if kept.whole && !kept.repaired {
+                        tell(&Slot::from(kept));
+                    }
+                    (kept.media, Frames::new(kept.frames.into()))
                 }
                 None => match self.begin_of_missing(source) {
                     begin if begin >= frames.end => break,
@@ -254,11 +256,9 @@ impl Turns {
         taken
     }
 
-    /// How many of these frames lie between the next packet and the one before it, if both came.
-    fn gap_before_next(&self, frames: &Range<MediaTime>) -> u64 {
-        let (Some(before), Some(next)) = (self.kept(self.next - 1), self.kept(self.next)) else {
-            return 0;
-        };
+    /// How many of these frames lie between a packet and the one before it, if that came.
+    fn gap_before(&self, next: &Kept, frames: &Range<MediaTime>) -> u64 {
+        let Some(before) = self.kept(next.sequence - 1) else { return 0 };
         let from = before.end().max(frames.start);
         (next.media.min(frames.end) - from).max(Frames::ZERO).as_len() as u64
     }

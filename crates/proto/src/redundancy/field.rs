@@ -96,13 +96,14 @@ pub(super) fn scale(row: &mut [u64], factor: u8) {
 /// Puts `bytes` into the row, and zeros behind them.
 pub(super) fn load(row: &mut [u64], bytes: &[u8]) {
     let (words, rest) = bytes.as_chunks::<8>();
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    let words = words.iter().chain((!rest.is_empty()).then_some(&last));
-    let mut places = row.iter_mut();
-    places.by_ref().zip(words).for_each(|(place, word)| *place = u64::from_le_bytes(*word));
-    let written = bytes.len().div_ceil(8);
-    row.iter_mut().skip(written).for_each(|place| *place = 0);
+    let (whole, behind) = row.split_at_mut(words.len().min(row.len()));
+    whole.iter_mut().zip(words).for_each(|(place, word)| *place = u64::from_le_bytes(*word));
+    behind.fill(0);
+    if let (Some(place), false) = (behind.first_mut(), rest.is_empty()) {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        *place = u64::from_le_bytes(last);
+    }
 }
 
 /// Takes `bytes` out of the row.

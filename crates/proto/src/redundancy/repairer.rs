@@ -169,6 +169,9 @@ impl Repairer {
 
     /// Keeps what the equations tell by now.
     fn collect(&mut self, newest: i64) {
+        if self.equations.is_empty() {
+            return;
+        }
         let mut payload = [0; ROW];
         while let Some(solved) = self.equations.solved(&mut payload) {
             let behind = (number(newest) + NUMBERS - solved) % NUMBERS;

@@ -1,0 +1,34 @@
+//! One channel of interleaved frames.
+
+/// Takes `channel` of frames of `channels` samples, as many as both slices hold.
+#[inline]
+pub fn pick(from: &[f32], (channels, channel): (usize, usize), to: &mut [f32]) {
+    match (channels, channel) {
+        (1, _) => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
+        (2, 0) => to.iter_mut().zip(from.as_chunks().0).for_each(|(to, &[left, _])| *to = left),
+        (2, 1) => to.iter_mut().zip(from.as_chunks().0).for_each(|(to, &[_, right])| *to = right),
+        _ => {
+            let frames = from.chunks_exact(channels.max(1));
+            to.iter_mut().zip(frames).for_each(|(to, frame)| *to = frame[channel]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_of_any_number_is_what_each_frame_has_there() {
+        for channels in 1..5 {
+            let from: Vec<f32> = (0..channels * 7).map(|at| at as f32).collect();
+            for channel in 0..channels {
+                let mut to = [-1.0; 9];
+                pick(&from, (channels, channel), &mut to);
+                let wanted: Vec<f32> = (0..7).map(|at| (at * channels + channel) as f32).collect();
+                assert_eq!(to[..7], wanted, "{channel} of {channels}");
+                assert_eq!(to[7..], [-1.0; 2], "no frame is there");
+            }
+        }
+    }
+}
