@@ -5,7 +5,7 @@ use core::fmt;
 use clap::error::ErrorKind;
 use tautline_engine::address::AddressError;
 use tautline_engine::run::RunError;
-use tautline_io::udp::OpenError;
+use tautline_io::link::OpenError;
 use tautline_proto::device::DeviceError;
 
 /// What ended a command before it was done.

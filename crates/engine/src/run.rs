@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use tautline_io::clock::now;
+use tautline_io::link::OpenError;
 use tautline_io::thread::memory;
 use tautline_io::thread::stall::StallWitness;
 use tautline_io::thread::{self, Granted, Scheduler};
-use tautline_io::udp::OpenError;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::{Device, DeviceError, Ended, Process, Stop};
 use tautline_proto::time::{LocalTime, Span};

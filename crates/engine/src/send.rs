@@ -63,7 +63,10 @@ impl SendEngine {
         direct.record_departures(departures_in);
         let ringed = plan.link.is_ringed(plan.format.packet, plan.device.period);
         let link: Box<dyn tautline_io::link::Link> = if ringed {
-            Box::new(Ringed::start(direct, WireOptions::below(options.scheduler, &plan.udp))?)
+            Box::new(Ringed::start(
+                direct,
+                WireOptions::below(options.scheduler, plan.udp.ring_packets()),
+            )?)
         } else {
             Box::new(direct)
         };

@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 
 use crate::clock::{now, timespec};
-use crate::link::{Arrival, LinkCounters};
+use crate::link::{Arrival, LinkCounters, OpenError};
 use crate::udp::incoming::Incoming;
-use crate::udp::open::{OpenError, UdpOptions, open, send_groups_by};
+use crate::udp::open::{UdpOptions, open, send_groups_by};
 use crate::udp::socket::Socket;
 use tautline_proto::time::LocalTime;
 

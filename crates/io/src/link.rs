@@ -1,5 +1,5 @@
-//! What every link to the network can do, whether the device's thread makes the system calls itself
-//! ([`DirectUdp`](crate::udp::DirectUdp)) or a wire thread does
+//! What every link to the network can do, whatever it goes by, and whether the device's thread makes
+//! the system calls itself, as of [`DirectUdp`](crate::udp::DirectUdp), or a wire thread does
 //! ([`Ringed`](crate::link::ringed::Ringed)).
 
 pub mod destinations;
@@ -8,6 +8,7 @@ pub mod ringed;
 pub(crate) mod shared;
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
@@ -79,6 +80,29 @@ pub struct LinkCounters {
     pub departures_lost: u64,
 }
 
+/// A link that could not be opened: one sentence and the mend.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{tried}: {answer}; {mend}")]
+pub struct OpenError {
+    /// What was tried, with the address.
+    pub tried: String,
+    /// What the system answered.
+    pub answer: String,
+    /// What to do next.
+    pub mend: String,
+    /// The system's error number, 0 if it was not the system that refused.
+    pub errno: i32,
+}
+
+impl OpenError {
+    pub(crate) fn new(tried: String, error: &std::io::Error, mend: impl Into<String>) -> Self {
+        let errno = error.raw_os_error().unwrap_or(0);
+        let text = error.to_string();
+        let answer = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
+        Self { tried, answer, mend: mend.into(), errno }
+    }
+}
+
 /// A link to the network. All methods are real-time: bounded work, no allocation, lock or blocking
 /// call.
 pub trait Link: Send {
@@ -103,4 +127,14 @@ pub trait Link: Send {
 
     /// What was counted so far.
     fn counters(&self) -> LinkCounters;
+}
+
+/// A link that a wire thread can run: one with a descriptor that becomes readable when a datagram or
+/// a transmit stamp has arrived.
+pub trait Pollable: Link + AsFd {
+    /// The largest datagram in bytes that it was opened for.
+    fn datagram_bytes(&self) -> usize;
+
+    /// Whether it takes no packet before the next [`Link::flush`].
+    fn is_full(&self) -> bool;
 }

@@ -13,7 +13,7 @@ pub(crate) mod timestamp;
 pub(crate) mod transmit;
 
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rtrb::Producer;
 use tautline_proto::ledger::Departure;
@@ -21,12 +21,12 @@ use tautline_proto::stream::Outgoing;
 
 use crate::clock::now;
 use crate::link::destinations::Destinations;
-use crate::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
 pub use crate::udp::address::interface_label;
 use crate::udp::incoming::Incoming;
 use crate::udp::open::open;
 pub use crate::udp::open::{
-    DSCP_MEDIA, FragmentPolicy, OpenError, UdpOptions, check_destinations, header_bytes, path_mtu,
+    DSCP_MEDIA, FragmentPolicy, UdpOptions, check_destinations, header_bytes, path_mtu,
     source_address,
 };
 use crate::udp::send_batch::SendBatch;
@@ -75,11 +75,6 @@ impl DirectUdp {
         self.local
     }
 
-    /// The largest datagram in bytes that the link was opened for.
-    pub const fn datagram_bytes(&self) -> usize {
-        self.outgoing.datagram_bytes()
-    }
-
     /// Gives the link the ring into which it puts the instants of each packet once it is handed
     /// over.
     pub fn record_departures(&mut self, ring: Producer<Departure>) {
@@ -93,17 +88,23 @@ impl DirectUdp {
             |name| self.socket.option(libc::SOL_SOCKET, name).map_or(0, |n| n.max(0) as usize);
         (bytes(libc::SO_RCVBUF), bytes(libc::SO_SNDBUF))
     }
+}
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.outgoing.is_full()
+impl AsFd for DirectUdp {
+    /// For waiting on the socket in a poll of the caller's own. Reading it by other means loses
+    /// what is read to the link.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
-impl AsRawFd for DirectUdp {
-    /// For waiting on the socket in a poll of the caller's own. Reading it by other means loses
-    /// what is read to the link.
-    fn as_raw_fd(&self) -> RawFd {
-        self.socket.fd()
+impl Pollable for DirectUdp {
+    fn datagram_bytes(&self) -> usize {
+        self.outgoing.datagram_bytes()
+    }
+
+    fn is_full(&self) -> bool {
+        self.outgoing.is_full()
     }
 }
 

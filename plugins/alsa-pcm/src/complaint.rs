@@ -5,7 +5,7 @@ use core::ffi::c_int;
 
 use tautline_engine::address::AddressError;
 use tautline_engine::run::RunError;
-use tautline_io::udp::OpenError;
+use tautline_io::link::OpenError;
 
 /// Why not.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -73,7 +73,7 @@ pub(super) fn stream(
     ));
     let link: Box<dyn Link> = match flags.link {
         LinkFlag::Ringed => {
-            let wire = WireOptions::below(flags.timing.scheduler, &options);
+            let wire = WireOptions::below(flags.timing.scheduler, options.ring_packets());
             Box::new(Ringed::start(direct, wire)?)
         }
         LinkFlag::Auto | LinkFlag::Direct => Box::new(direct),

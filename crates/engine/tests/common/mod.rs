@@ -119,7 +119,7 @@ impl Road {
         let (direct, control) = open_pair(&options).unwrap();
         let address = direct.local();
         let link: Box<dyn Link> = if self.ringed_receiver {
-            let wire = WireOptions::below(REALTIME, &options);
+            let wire = WireOptions::below(REALTIME, options.ring_packets());
             Box::new(Ringed::start(direct, wire).unwrap())
         } else {
             Box::new(direct)

@@ -1,8 +1,9 @@
 //! RTP and RTCP on two UDP ports, the one above the other.
 
 use crate::control::ControlSocket;
+use crate::link::OpenError;
 use crate::udp::DirectUdp;
-use crate::udp::open::{OpenError, UdpOptions, open};
+use crate::udp::open::{UdpOptions, open};
 
 /// Pairs of UDP ports that are tried before giving up: each fails only if somebody holds one.
 const TRIES: usize = 64;

@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
+use crate::system::errno;
 use crate::thread::realtime::permit;
 use crate::udp::address::{STORAGE_LEN, decode};
 use crate::udp::fixed::Fixed;
-use crate::udp::socket::{Socket, errno};
+use crate::udp::socket::Socket;
 use crate::udp::timestamp::{Ancillary, CONTROL_WORDS, ancillary};
 
 /// Room for a batch of arrivals.

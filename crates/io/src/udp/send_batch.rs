@@ -6,10 +6,11 @@ use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::LocalTime;
 
+use crate::system::errno;
 use crate::thread::realtime::permit;
 use crate::udp::address::RawAddress;
 use crate::udp::fixed::Fixed;
-use crate::udp::socket::{Socket, errno};
+use crate::udp::socket::Socket;
 
 /// How the batch was taken by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -6,3 +6,4 @@ mod ringed;
 #[cfg(tautline_rtsan)]
 mod sanitizer;
 mod udp;
+mod unix;

@@ -28,7 +28,7 @@ fn recording_sender(to: std::net::SocketAddr) -> (Ringed, Consumer<Departure>) {
     let mut direct = DirectUdp::open(&options).unwrap();
     let (ring, departures) = rtrb::RingBuffer::new(64);
     direct.record_departures(ring);
-    let wire = WireOptions::below(Scheduler::Fifo(50), &options);
+    let wire = WireOptions::below(Scheduler::Fifo(50), options.ring_packets());
     (Ringed::start(direct, wire).unwrap(), departures)
 }
 

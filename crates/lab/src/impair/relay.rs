@@ -8,9 +8,10 @@ use std::thread::JoinHandle;
 use tautline_engine::distribution::Distribution;
 use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
+use tautline_io::link::OpenError;
 use tautline_io::thread::{Granted, Scheduler, spawn};
+use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::open_plain_pair;
-use tautline_io::udp::{OpenError, UdpOptions};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_sim::link::PathModel;
 
