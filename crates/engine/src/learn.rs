@@ -9,7 +9,7 @@ use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
 use tautline_io::link::Link;
 use tautline_io::udp::DirectUdp;
-use tautline_proto::endpoint::{Author, Host};
+use tautline_proto::endpoint::Author;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::{Announcement, Compound, Item};
 use tautline_proto::wire::rtp::{ExtensionIds, Packet};
@@ -59,7 +59,7 @@ pub fn learn(
         for (media, control) in pairs.iter_mut() {
             control.receive(&mut |arrival| {
                 let Ok(compound) = Compound::parse(arrival.datagram) else { return };
-                let host = arrival.source.ip().into();
+                let host = arrival.source.host();
                 compound.visit(|ssrc, item| {
                     if let Item::Announcement(announcement) = item {
                         hearsay.announced(Author { ssrc, host }, announcement);
@@ -67,7 +67,7 @@ pub fn learn(
                 });
             });
             media.receive(&mut |arrival| {
-                let host: Host = arrival.source.ip().into();
+                let host = arrival.source.host();
                 if let Ok(packet) = Packet::parse_with(arrival.datagram, ExtensionIds::NONE) {
                     hearsay.sends(Author { ssrc: packet.ssrc, host });
                 }

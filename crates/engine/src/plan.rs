@@ -1,6 +1,5 @@
 //! What is to be sent or received, and how: everything that is settled before a run.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tautline_dsp::gain::Gain;
@@ -11,6 +10,7 @@ use tautline_io::udp::UdpOptions;
 use tautline_proto::asks::Limits;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::packet::Pack;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::redundancy::Regulator;
@@ -61,7 +61,7 @@ pub struct SendPlan {
     /// As they were given, for the report.
     pub address: String,
     /// Where reports go: the RTCP address of each destination.
-    pub reports_to: Vec<SocketAddr>,
+    pub reports_to: Vec<Endpoint>,
     /// The sockets; holds the destinations of the packets.
     pub udp: UdpOptions,
     /// Who makes the system calls.

@@ -13,7 +13,7 @@ use tautline_io::link::{Link, LinkCounters};
 use tautline_io::thread::realtime;
 use tautline_proto::clock::{ClockId, ClockMapping, WallTime};
 use tautline_proto::device::{Cycle, Flow, Process, Side};
-use tautline_proto::endpoint::{Arrived, Author, Endpoint, Ways};
+use tautline_proto::endpoint::{Arrived, Author, Ways};
 use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::ledger::Passage;
 use tautline_proto::placement::Basis;
@@ -158,13 +158,12 @@ impl Incoming {
                 format::decode(packet.sample, &packet.payload[..bytes], &mut room[..samples]);
                 tap.brought(packet.media, channels, &room[..samples]);
             };
-            let from = Endpoint::new(arrival.source, arrival.interface);
-            let arrived = Arrived { from, at: arrival.arrival, read: arrival.read };
+            let arrived = Arrived { from: arrival.source, at: arrival.arrival, read: arrival.read };
             let received = receiver.handle_telling(arrival.datagram, &arrived, &mut bring);
             if let Some(packet) = received.accepted() {
                 bring(packet);
             }
-            paths.count(arrival.interface, &received);
+            paths.count(arrival.source.network(), &received);
             if let Some(passage) = received.late() {
                 // Whatever held it up did so while it was on its way.
                 let age = receiver.placement().link_offset();

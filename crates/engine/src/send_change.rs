@@ -1,11 +1,10 @@
 //! Changes of a stream while it is sent: checked here, told to the receivers, and handed to the
 //! device's thread, which makes them at the next packet that may have them.
 
-use std::net::SocketAddr;
-
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::session::Session;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
@@ -115,7 +114,7 @@ impl Desk {
             } else if let Audience::Everyone(told) = &mut self.talk.audience {
                 let before = core::mem::replace(told, destined.reports_to);
                 let gone = before.into_iter().filter(|one| !told.contains(one));
-                let gone: Vec<SocketAddr> = gone.collect();
+                let gone: Vec<Endpoint> = gone.collect();
                 self.talk.leave_those(&gone);
             }
         }
@@ -146,11 +145,12 @@ impl Desk {
     }
 
     fn set_destinations(&mut self, destined: Destined, watch: &mut Watch) -> Answer {
-        self.plan.udp.destinations = destined.destinations.iter().collect();
+        let to = destined.destinations.iter();
+        self.plan.udp.destinations = to.filter_map(|to| to.socket_address()).collect();
         self.plan.address = destined.address.clone();
         if let Audience::Everyone(told) = &mut self.talk.audience {
             let new = destined.reports_to.iter().filter(|one| !told.contains(one));
-            let new: Vec<SocketAddr> = new.copied().collect();
+            let new: Vec<Endpoint> = new.copied().collect();
             told.extend(new);
         }
         // As at the beginning: receivers then know our clock when the first packet comes.

@@ -1,20 +1,18 @@
 //! RTCP on real sockets: the session machine, its socket, and where the peer's reports come from.
 
-use std::net::SocketAddr;
-
 use tautline_io::clock::kept::kept_clock;
 use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
-use tautline_proto::endpoint::Host;
+use tautline_proto::endpoint::{Endpoint, Host};
 use tautline_proto::session::{Event, Session};
 use tautline_proto::time::{LocalTime, Span};
 
 /// Who is told.
 pub(crate) enum Audience {
     /// All of these: a sender's destinations.
-    Everyone(Vec<SocketAddr>),
+    Everyone(Vec<Endpoint>),
     /// Whoever the last valid report came from: a receiver's sender.
-    Whoever(Option<SocketAddr>),
+    Whoever(Option<Endpoint>),
 }
 
 /// One session on its socket.
@@ -49,7 +47,7 @@ impl Talk {
         }
         socket.receive(&mut |arrival| {
             let stamp_error = arrival.stamp_uncertainty.min(arrival.read - arrival.arrival);
-            let from = Host::from(arrival.source.ip());
+            let from = arrival.source.host();
             let mut concerns = heard.is_none();
             let listen = |event: Event| {
                 concerns |= heard == Some(event.ssrc());
@@ -83,7 +81,7 @@ impl Talk {
     }
 
     /// Says goodbye to those whom nothing is sent to any more.
-    pub(crate) fn leave_those(&mut self, gone: &[SocketAddr]) {
+    pub(crate) fn leave_those(&mut self, gone: &[Endpoint]) {
         let mut buffer = [0; REPORT_BYTES];
         if let Some(bytes) = self.session.leave(now(), &mut buffer).filter(|_| !gone.is_empty()) {
             send(&mut self.socket, &buffer[..bytes], gone);
@@ -99,7 +97,7 @@ impl Talk {
     }
 }
 
-fn send(socket: &mut ControlSocket, report: &[u8], told: &[SocketAddr]) {
+fn send(socket: &mut ControlSocket, report: &[u8], told: &[Endpoint]) {
     for destination in told {
         // Nobody listens there yet, or not any more: the socket counts it, the next report tries
         // again.

@@ -317,7 +317,9 @@ impl Received<'_> {
             notes.push(format!(
                 "{}: {} packets of another sender, at {}, came to the same UDP port and were not \
                  played; give each sender a --from of its own, or name the one to hear by ?source=",
-                self.address, status.counters.foreign, other.from.host
+                self.address,
+                status.counters.foreign,
+                other.from.host()
             ));
         }
         if self.rule == LatencyRule::Arrivals {

@@ -302,7 +302,7 @@ fn ask_sender(asker: &Asker<SendChange>) {
     let destined = Destined {
         address: elsewhere.to_string(),
         destinations: Destinations::new(&[elsewhere]).unwrap(),
-        reports_to: vec![SocketAddr::new(elsewhere.ip(), elsewhere.port() + 1)],
+        reports_to: vec![SocketAddr::new(elsewhere.ip(), elsewhere.port() + 1).into()],
     };
     asker.ask(SendChange::To(Box::new(destined))).unwrap();
     assert!(asker.ask(SendChange::Latency(Some(Span::from_micros(1)))).is_err());

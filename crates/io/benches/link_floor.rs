@@ -121,7 +121,7 @@ impl Sending {
                 self.bare.slot(packet).copy_from_slice(&self.payload);
             }
             black_box(at);
-            self.bare.send(self.bare_socket.as_raw_fd());
+            self.bare.send(self.bare_socket.as_fd().as_raw_fd());
             total += processor() - start;
             empty(&self.sink);
         }

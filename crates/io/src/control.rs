@@ -11,6 +11,7 @@ use crate::link::{Arrival, LinkCounters, OpenError};
 use crate::udp::incoming::Incoming;
 use crate::udp::open::{UdpOptions, open, send_groups_by};
 use crate::udp::socket::Socket;
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::LocalTime;
 
 /// Reports come a few a second.
@@ -46,7 +47,10 @@ impl ControlSocket {
 
     /// Sends one datagram, to a group by every network it was opened for. A refusal is counted and
     /// returned; the next may succeed.
-    pub fn send_to(&mut self, datagram: &[u8], destination: SocketAddr) -> io::Result<()> {
+    pub fn send_to(&mut self, datagram: &[u8], to: impl Into<Endpoint>) -> io::Result<()> {
+        let Some(destination) = to.into().socket_address() else {
+            return self.count(Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT)));
+        };
         if self.ways.is_empty() || !destination.ip().is_multicast() {
             let answer = self.socket.send_to(datagram, destination);
             return self.count(answer);

@@ -7,9 +7,9 @@ pub(crate) mod ring;
 pub mod ringed;
 pub(crate) mod shared;
 
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 
@@ -20,8 +20,8 @@ use crate::link::destinations::Destinations;
 pub struct Arrival<'a> {
     /// Its bytes; only the first part if [`Self::truncated`].
     pub datagram: &'a [u8],
-    /// Who sent it.
-    pub source: SocketAddr,
+    /// Who sent it, and by which interface it came where the kernel says that.
+    pub source: Endpoint,
     /// When the kernel took it from the network (its software stamp, mapped to the monotonic
     /// clock). Never after [`Self::read`], and equal to it where the kernel gave no stamp.
     pub arrival: LocalTime,
@@ -32,8 +32,6 @@ pub struct Arrival<'a> {
     pub read: LocalTime,
     /// Whether it was longer than the link was opened for and has been cut.
     pub truncated: bool,
-    /// The index of the network interface by which it came; 0 where the kernel did not say.
-    pub interface: u32,
 }
 
 /// When one sampled packet left the kernel's network stack.
@@ -112,9 +110,9 @@ pub trait Link: Send {
     /// Sends the batch in one system call (direct), or hands it to the wire thread (ringed).
     fn flush(&mut self);
 
-    /// Sends everything from now on to these destinations instead, of the family that the link was
-    /// opened for. False if there is no room for so many, or the link sends nowhere: it keeps to
-    /// those it has.
+    /// Sends everything from now on to these destinations instead, of the kind that the link was
+    /// opened for. False if there is no room for so many, one is of another kind, or the link sends
+    /// nowhere: it keeps to those it has.
     fn set_destinations(&mut self, _destinations: &Destinations) -> bool {
         false
     }

@@ -148,9 +148,12 @@ impl Link for DirectUdp {
         if self.also.is_some() {
             return false;
         }
+        if destinations.iter().any(|to| to.socket_address().is_none()) {
+            return false;
+        }
         // What was queued goes where it was meant to go.
         self.flush();
-        self.outgoing.set_destinations(destinations.iter())
+        self.outgoing.set_destinations(destinations.iter().filter_map(|to| to.socket_address()))
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {

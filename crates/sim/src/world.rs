@@ -389,7 +389,7 @@ impl World {
     }
 
     fn report_to(&mut self, number: usize, bytes: &[u8]) {
-        let host = self.places[0].host;
+        let host = self.places[0].host();
         let author = |ssrc| Author { ssrc, host };
         let listener = &mut self.listeners[number];
         let local = listener.host.local(self.now);
@@ -425,12 +425,16 @@ impl World {
     fn report_from(&mut self, bytes: &[u8]) {
         let local = self.host.local(self.now);
         let sizings = &mut self.sizings;
-        let _whole =
-            self.host.session.handle(bytes, (Endpoint::UNKNOWN.host, local), Span::ZERO, |told| {
+        let _whole = self.host.session.handle(
+            bytes,
+            (Endpoint::UNKNOWN.host(), local),
+            Span::ZERO,
+            |told| {
                 if let Told::Losses { ssrc, losses } = told {
                     sizings.entry(ssrc).or_default().observe(local, losses.tally);
                 }
-            });
+            },
+        );
         self.regulate();
         self.speak_again();
     }

@@ -265,7 +265,7 @@ pub(crate) fn send_plan(reached: &Reached, device: &Settings) -> Result<SendPlan
     Ok(SendPlan {
         wire: PACK,
         address: wish.address.to_string(),
-        reports_to: vec![resolved.rtcp],
+        reports_to: vec![resolved.rtcp.into()],
         udp,
         link: wish.link,
         format,

@@ -243,7 +243,7 @@ fn send(
     let plan = SendPlan {
         wire: PACK,
         address: receivers.iter().map(|r| format!("rtp://{}", r.rtp)).collect::<Vec<_>>().join(" "),
-        reports_to: receivers.iter().map(|receiver| receiver.rtcp).collect(),
+        reports_to: receivers.iter().map(|receiver| receiver.rtcp.into()).collect(),
         udp,
         link: LinkKind::Auto,
         format: scene.format,

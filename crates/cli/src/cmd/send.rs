@@ -53,7 +53,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     let plan = SendPlan {
         wire: PACK,
         address: flags.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
-        reports_to: to.iter().map(|to| to.rtcp).collect(),
+        reports_to: to.iter().map(|to| to.rtcp.into()).collect(),
         udp,
         link: match flags.link {
             LinkFlag::Auto => LinkKind::Auto,

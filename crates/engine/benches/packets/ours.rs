@@ -214,7 +214,7 @@ fn send(to: SocketAddr, stop: Stop) -> (Loan, JoinHandle<Report>) {
     let plan = SendPlan {
         wire: PACK,
         address: to.to_string(),
-        reports_to: vec![control],
+        reports_to: vec![control.into()],
         udp: sending(to),
         link: LinkKind::Direct,
         format: FORMAT,

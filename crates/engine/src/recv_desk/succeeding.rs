@@ -46,7 +46,7 @@ impl Desk {
         let (Some(ssrc), Some(first)) = (self.heard, status.ways.first()) else { return };
         let session = &self.talk.session;
         let (mapping, announcement) = (session.mapping(ssrc), session.announcement(ssrc));
-        let author = Author { ssrc, host: first.host };
+        let author = Author { ssrc, host: first.host() };
         // First, so that the clock of its card is known with the mapping.
         if let Some(announcement) = announcement {
             self.heed((author, announcement), device, watch);
@@ -77,7 +77,7 @@ impl Desk {
     pub(super) fn note_stranger(&mut self, status: &RxStatus, watch: &mut Watch) {
         let Some(stranger) = status.stranger.filter(|stranger| stranger.poses) else { return };
         let (Some(ssrc), Some(own)) = (self.heard, status.ways.first()) else { return };
-        let host = stranger.from.host;
+        let host = stranger.from.host();
         if self.strangers.contains(&host) || self.strangers.len() == MOST_STRANGERS {
             return;
         }
@@ -85,7 +85,8 @@ impl Desk {
         watch.note(format!(
             "{}: packets under the name of its sender (SSRC {ssrc:08x}, at {}) come from {host} as \
              well, and are not played: end what sends them there, or keep it off this network",
-            self.address, own.host
+            self.address,
+            own.host()
         ));
     }
 }

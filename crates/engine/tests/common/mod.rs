@@ -141,7 +141,7 @@ impl Road {
         SendPlan {
             wire: PACK,
             address: to.to_string(),
-            reports_to: vec![report_to],
+            reports_to: vec![report_to.into()],
             udp,
             link: self.link,
             format: self.format(),

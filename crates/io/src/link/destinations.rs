@@ -1,11 +1,11 @@
 //! Where packets go, as a value that can be handed to a real-time thread.
 
-use std::net::SocketAddr;
+use tautline_proto::endpoint::Endpoint;
 
 /// A set of destinations of one size, however many it holds: handing it over allocates nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destinations {
-    all: [Option<SocketAddr>; Self::MOST],
+    all: [Option<Endpoint>; Self::MOST],
 }
 
 impl Destinations {
@@ -13,17 +13,17 @@ impl Destinations {
     pub const MOST: usize = 16;
 
     /// The destinations of `all`, or `None` if they are more than [`Destinations::MOST`].
-    pub fn new(all: &[SocketAddr]) -> Option<Self> {
+    pub fn new<T: Copy + Into<Endpoint>>(all: &[T]) -> Option<Self> {
         if all.len() > Self::MOST {
             return None;
         }
         let mut set = Self { all: [None; Self::MOST] };
-        set.all.iter_mut().zip(all).for_each(|(slot, one)| *slot = Some(*one));
+        set.all.iter_mut().zip(all).for_each(|(slot, one)| *slot = Some((*one).into()));
         Some(set)
     }
 
     /// Each of them.
-    pub fn iter(&self) -> impl Iterator<Item = SocketAddr> + Clone + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = Endpoint> + Clone + '_ {
         self.all.iter().map_while(|one| *one)
     }
 }

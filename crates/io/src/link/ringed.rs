@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use rtrb::{Consumer, Producer};
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
@@ -85,12 +86,11 @@ struct Header {
 #[derive(Clone, Copy)]
 struct Landed {
     len: usize,
-    source: std::net::SocketAddr,
+    source: Endpoint,
     arrival: LocalTime,
     stamp_uncertainty: Span,
     read: LocalTime,
     truncated: bool,
-    interface: u32,
 }
 
 impl Ringed {
@@ -190,7 +190,6 @@ impl Link for Ringed {
                     stamp_uncertainty: landed.stamp_uncertainty,
                     read: landed.read,
                     truncated: landed.truncated,
-                    interface: landed.interface,
                 });
             });
         }
@@ -351,7 +350,6 @@ impl Landing {
             stamp_uncertainty: arrival.stamp_uncertainty,
             read: arrival.read,
             truncated: arrival.truncated,
-            interface: arrival.interface,
         };
         let fits = !self.headers.is_full() && self.bytes.write(arrival.datagram);
         let taken = fits && self.headers.push(landed).is_ok();

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::now;
@@ -85,12 +86,11 @@ fn place<'a>(
     let (arrival, stamp_uncertainty) = stamp.unwrap_or((read, Span::MAX));
     Some(Arrival {
         datagram: message.datagram,
-        source: message.source?,
+        source: Endpoint::new(message.source?, message.told.interface),
         arrival,
         stamp_uncertainty,
         read,
         truncated: message.truncated,
-        interface: message.told.interface,
     })
 }
 

@@ -1,7 +1,6 @@
 //! A link that goes by no network: datagrams between two sockets of this machine's own file system,
 //! without a name. What a wire thread asks of a link is asked of this one too.
 
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 
@@ -10,6 +9,7 @@ use tautline_io::clock::now;
 use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::link::{Arrival, Link, LinkCounters, Pollable, TransmitStamp};
 use tautline_io::thread::Scheduler;
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::Span;
 
@@ -56,12 +56,11 @@ impl Link for Unix {
             let read = now();
             deliver(Arrival {
                 datagram: &room[..len],
-                source: SocketAddr::from(([0; 4], 0)),
+                source: Endpoint::Connection(1),
                 arrival: read,
                 stamp_uncertainty: Span::MAX,
                 read,
                 truncated: false,
-                interface: 0,
             });
         }
     }

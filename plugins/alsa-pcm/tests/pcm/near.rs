@@ -82,7 +82,7 @@ pub(crate) fn send(port: u16, link_offset: Span, impulses: Vec<f32>) -> Vec<Loca
     let plan = SendPlan {
         wire: PACK,
         address: port.to_string(),
-        reports_to: vec![to(port + 1)],
+        reports_to: vec![to(port + 1).into()],
         udp: UdpOptions::sender(vec![to(port)]),
         link: LinkKind::Auto,
         format: StreamFormat {
