@@ -33,7 +33,7 @@ impl ControlSocket {
         let socket = open(options)?;
         Ok(Self {
             local: socket.local().unwrap_or(options.bind),
-            incoming: Incoming::new(options, options.batch.min(BATCH)),
+            incoming: Incoming::new(options, options.batch.min(BATCH), 0),
             counters: LinkCounters::default(),
             ways: options.group_ways()?,
             socket,
@@ -77,7 +77,7 @@ impl ControlSocket {
 
     /// Delivers every datagram that has arrived, oldest first. Does not wait.
     pub fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
-        self.incoming.receive(&self.socket, &mut self.counters, deliver);
+        self.incoming.receive(&self.socket, &mut self.counters, None, deliver);
     }
 
     /// What was counted so far.

@@ -2,9 +2,11 @@
 //! the system calls itself, as of [`DirectUdp`](crate::udp::DirectUdp), or a wire thread does
 //! ([`Ringed`](crate::link::ringed::Ringed)).
 
+pub(crate) mod batch;
 pub mod destinations;
 pub(crate) mod ring;
 pub mod ringed;
+pub mod seal;
 pub(crate) mod shared;
 
 use std::os::fd::AsFd;
@@ -67,6 +69,9 @@ pub struct LinkCounters {
     pub truncated: u64,
     /// Datagrams not delivered since they came from another than the source asked for.
     pub foreign: u64,
+    /// Datagrams not delivered since they were not sealed as the link's
+    /// [`Seal`](crate::link::seal::Seal) opens them.
+    pub unopened: u64,
     /// Datagrams delivered for which the kernel gave no usable stamp.
     pub unstamped: u64,
     /// Datagrams that the kernel dropped since the socket's buffer was full (`SO_RXQ_OVFL`). Known

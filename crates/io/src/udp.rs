@@ -5,9 +5,9 @@ pub(crate) mod fixed;
 pub mod forks;
 pub(crate) mod incoming;
 pub(crate) mod open;
+pub(crate) mod outlet;
 pub mod pair;
 pub(crate) mod receive_batch;
-pub(crate) mod send_batch;
 pub(crate) mod socket;
 pub(crate) mod timestamp;
 pub(crate) mod transmit;
@@ -20,7 +20,9 @@ use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 
 use crate::clock::now;
+use crate::link::batch::Batch;
 use crate::link::destinations::Destinations;
+use crate::link::seal::{Seal, room};
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
 pub use crate::udp::address::interface_label;
 use crate::udp::incoming::Incoming;
@@ -29,8 +31,7 @@ pub use crate::udp::open::{
     DSCP_MEDIA, FragmentPolicy, UdpOptions, check_destinations, header_bytes, path_mtu,
     source_address,
 };
-use crate::udp::send_batch::SendBatch;
-use crate::udp::socket::Socket;
+use crate::udp::outlet::{Outlet, Sent};
 use crate::udp::transmit::TransmitSampler;
 
 /// A UDP link whose every call is the caller's own: [`Link::flush`] is one `sendmmsg` and
@@ -38,36 +39,56 @@ use crate::udp::transmit::TransmitSampler;
 ///
 /// The kernel's socket queue is the queue, and its stamp the arrival time.
 pub struct DirectUdp {
-    socket: Socket,
     local: SocketAddr,
-    outgoing: SendBatch,
+    batch: Batch,
+    outlet: Outlet,
+    /// The second network, by which everything goes too.
+    also: Option<Box<Outlet>>,
+    seal: Option<Box<dyn Seal>>,
     incoming: Incoming,
     departures: Option<Producer<Departure>>,
     counters: LinkCounters,
     sampler: TransmitSampler,
-    /// The second network, by which everything goes too.
-    also: Option<Box<DirectUdp>>,
 }
 
 impl DirectUdp {
-    /// Opens the socket and lays out everything that will ever be needed.
+    /// Opens the socket and lays out everything that will ever be needed. Datagrams go and come as
+    /// they are.
     pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
-        let socket = open(options)?;
-        let local = socket.local().unwrap_or(options.bind);
+        Self::open_sealed(options, None)
+    }
+
+    /// The same with a seal on every datagram, if there is one: what is sent is longer by its room.
+    pub fn open_sealed(
+        options: &UdpOptions,
+        seal: Option<Box<dyn Seal>>,
+    ) -> Result<Self, OpenError> {
+        let seal_room = room(seal.as_deref());
+        let capacity = if options.sends() { options.batch } else { 1 };
+        let outlet = |options: &UdpOptions| {
+            let to = (&options.destinations[..], options.most_destinations);
+            Ok(Outlet::new(open(options)?, capacity, to))
+        };
+        let first = outlet(options)?;
         Ok(Self {
-            local,
-            outgoing: SendBatch::new(
-                if options.sends() { options.batch } else { 1 },
-                options.datagram_bytes,
-                (&options.destinations, options.most_destinations),
-            ),
-            incoming: Incoming::new(options, options.batch),
+            local: first.socket.local().unwrap_or(options.bind),
+            batch: Batch::new(capacity, options.datagram_bytes, seal_room),
+            also: options.also.as_deref().map(outlet).transpose()?.map(Box::new),
+            outlet: first,
+            seal,
+            incoming: Incoming::new(options, options.batch, seal_room),
             departures: None,
             counters: LinkCounters::default(),
             sampler: TransmitSampler::every(options.transmit_stamp_every),
-            also: options.also.as_deref().map(Self::open).transpose()?.map(Box::new),
-            socket,
         })
+    }
+
+    fn count(&mut self, outcome: Sent) {
+        self.counters.sent += outcome.sent;
+        self.counters.send_errors += outcome.refused;
+        if outcome.last_error != 0 {
+            self.counters.last_error = outcome.last_error;
+        }
     }
 
     /// The address that the socket is bound to.
@@ -84,8 +105,9 @@ impl DirectUdp {
     /// The bytes that the kernel gave the receive and the send buffer, its own book-keeping
     /// included.
     pub fn buffers(&self) -> (usize, usize) {
-        let bytes =
-            |name| self.socket.option(libc::SOL_SOCKET, name).map_or(0, |n| n.max(0) as usize);
+        let bytes = |name| {
+            self.outlet.socket.option(libc::SOL_SOCKET, name).map_or(0, |n| n.max(0) as usize)
+        };
         (bytes(libc::SO_RCVBUF), bytes(libc::SO_SNDBUF))
     }
 }
@@ -94,53 +116,50 @@ impl AsFd for DirectUdp {
     /// For waiting on the socket in a poll of the caller's own. Reading it by other means loses
     /// what is read to the link.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.outlet.socket.as_fd()
     }
 }
 
 impl Pollable for DirectUdp {
     fn datagram_bytes(&self) -> usize {
-        self.outgoing.datagram_bytes()
+        self.batch.datagram_bytes()
     }
 
     fn is_full(&self) -> bool {
-        self.outgoing.is_full()
+        self.batch.is_full()
     }
 }
 
 impl Link for DirectUdp {
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
-        if let Some(also) = &mut self.also {
-            also.queue(packet);
-        }
-        let taken = self.outgoing.queue(packet);
+        let taken = self.outlet.sends() && self.batch.queue(packet);
         self.counters.dropped += u64::from(!taken);
         taken
     }
 
     fn flush(&mut self) {
-        if self.outgoing.queued() == 0 {
+        if self.batch.queued() == 0 {
             return;
         }
-        if let Some(also) = &mut self.also {
-            also.flush();
+        self.batch.finish(now(), self.seal.as_deref_mut());
+        self.sampler.choose(&self.batch, &mut self.outlet);
+        let outcome = self.outlet.send(&self.batch);
+        self.count(outcome);
+        if outcome.last_error != 0 {
+            self.sampler.start_over(&self.outlet.socket);
         }
-        let handed = now();
-        self.outgoing.stamp(handed);
-        self.sampler.choose(&mut self.outgoing);
-        let outcome = self.outgoing.send(&self.socket);
+        if let Some(also) = &mut self.also {
+            let outcome = also.send(&self.batch);
+            self.counters.also.0 += outcome.sent;
+            self.counters.also.1 += outcome.refused;
+            self.count(outcome);
+        }
         if let Some(ring) = &mut self.departures {
-            for departure in self.outgoing.departures() {
+            for departure in self.batch.departures() {
                 self.counters.departures_lost += u64::from(ring.push(departure).is_err());
             }
         }
-        self.outgoing.clear();
-        self.counters.sent += outcome.sent;
-        if outcome.last_error != 0 {
-            self.counters.send_errors += outcome.refused;
-            self.counters.last_error = outcome.last_error;
-            self.sampler.start_over(&self.socket);
-        }
+        self.batch.clear();
     }
 
     fn set_destinations(&mut self, destinations: &Destinations) -> bool {
@@ -153,28 +172,19 @@ impl Link for DirectUdp {
         }
         // What was queued goes where it was meant to go.
         self.flush();
-        self.outgoing.set_destinations(destinations.iter().filter_map(|to| to.socket_address()))
+        self.outlet.set_destinations(destinations.iter().filter_map(|to| to.socket_address()))
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
-        self.incoming.receive(&self.socket, &mut self.counters, deliver);
+        let (socket, seal) = (&self.outlet.socket, self.seal.as_deref_mut());
+        self.incoming.receive(socket, &mut self.counters, seal, deliver);
     }
 
     fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
-        self.sampler.collect(&self.socket, &mut self.incoming.clock, deliver);
+        self.sampler.collect(&self.outlet.socket, &mut self.incoming.clock, deliver);
     }
 
     fn counters(&self) -> LinkCounters {
-        let mut counters = self.counters;
-        if let Some(also) = &self.also {
-            let others = also.counters();
-            counters.also = (others.sent, others.send_errors);
-            counters.sent += others.sent;
-            counters.send_errors += others.send_errors;
-            counters.dropped += others.dropped;
-            counters.last_error =
-                if others.last_error == 0 { counters.last_error } else { others.last_error };
-        }
-        counters
+        self.counters
     }
 }

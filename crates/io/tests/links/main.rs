@@ -5,5 +5,6 @@ mod common;
 mod ringed;
 #[cfg(tautline_rtsan)]
 mod sanitizer;
+mod seal;
 mod udp;
 mod unix;
