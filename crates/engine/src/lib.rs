@@ -15,6 +15,7 @@ mod json;
 mod lead;
 pub mod learn;
 mod ledger_file;
+mod link_news;
 mod machine;
 mod own;
 mod paths;

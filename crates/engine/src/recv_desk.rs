@@ -13,6 +13,7 @@ use tautline_dsp::gain::{Gain, Volume};
 use tautline_io::clock::host::host_clock;
 use tautline_io::clock::{WallClock, now};
 use tautline_io::control::waiter::Waiter;
+use tautline_io::link::told::telling;
 use tautline_io::thread::memory;
 use tautline_proto::arrivals::{Arrivals, ArrivalsConfig, Standing};
 use tautline_proto::device::Settings;
@@ -26,6 +27,7 @@ use tautline_proto::wire::rtcp::{Announcement, Effective};
 
 use crate::books::Books;
 use crate::ledger_file::LedgerFile;
+use crate::link_news::LinkNews;
 use crate::machine;
 use crate::own::Own;
 use crate::paths::Paths;
@@ -89,6 +91,7 @@ pub(crate) struct Desk {
     pub(crate) left: bool,
     /// Whether packets had the time to be repaired.
     repairable: Repairable,
+    news: LinkNews,
 }
 
 /// A sender whose packets come for so long is no stray packet;
@@ -103,7 +106,7 @@ const LINES_HELD: Span = Span::from_millis(250);
 
 /// The two ends of one stream: the ordinary thread's and the device's.
 pub(crate) fn connect(
-    stream: StreamPlan,
+    mut stream: StreamPlan,
     mut receiver: Receiver,
     heard: Option<(Measurement, PacketTap)>,
     (number, wall, device, waiter): (usize, WallClock, &Settings, &Waiter),
@@ -122,6 +125,9 @@ pub(crate) fn connect(
     });
     let (commands_in, commands) = memory::ring(64);
     let (passages, passages_out) = memory::ring(packets_within(LINES_HELD, format.ptime()));
+    // A receiver's link hands over no packets.
+    let (teller, told) = telling(1);
+    stream.link.tell(teller);
     // The newest says all.
     let (status, status_out) = memory::ring(8);
     let room = format.rate.frames_within(Span::from_millis(40));
@@ -187,6 +193,7 @@ pub(crate) fn connect(
         longest,
         left: false,
         repairable: Repairable::default(),
+        news: LinkNews::of(told.events),
     };
     Ok((desk, input))
 }
@@ -249,6 +256,8 @@ impl Desk {
             self.note_other_type(&status, watch);
             self.note_reach(&status, watch);
         }
+        self.news.hear(&self.address, |note| watch.note(note));
+        self.news.error(&self.address, 0).into_iter().for_each(|error| watch.note(error));
         self.adapt();
         self.note_need(watch);
         self.note_repair(watch);

@@ -7,6 +7,7 @@ use tautline_dsp::gain::Volume;
 use tautline_io::clock::host::host_clock;
 use tautline_io::clock::{WallClock, now, sleep_until};
 use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::told::telling;
 use tautline_io::thread::memory;
 use tautline_io::udp::pair::open_pair;
 use tautline_proto::device::{Device, Stop};
@@ -18,6 +19,7 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::control::{Requests, SendChange};
 use crate::distribution::Distribution;
 use crate::ledger_file::LedgerFile;
+use crate::link_news::LinkNews;
 use crate::machine;
 use crate::plan::SendPlan;
 use crate::report::Report;
@@ -56,13 +58,12 @@ impl SendEngine {
     /// Opens the sockets and lays out all that the run will need.
     pub fn open(plan: SendPlan, options: &RunOptions) -> Result<Self, RunError> {
         let wall = WallClock::frozen();
-        let (mut direct, control) = open_pair(&plan.udp)?;
+        let (direct, control) = open_pair(&plan.udp)?;
         let local = (direct.local(), control.local());
         // A quarter of a second of the shortest packets: a dozen times what one beat brings.
-        let (departures_in, departures) = memory::ring(2048);
-        direct.record_departures(departures_in);
+        let (teller, told) = telling(2048);
         let ringed = plan.link.is_ringed(plan.format.packet, plan.device.period);
-        let link: Box<dyn tautline_io::link::Link> = if ringed {
+        let mut link: Box<dyn tautline_io::link::Link> = if ringed {
             Box::new(Ringed::start(
                 direct,
                 WireOptions::below(options.scheduler, plan.udp.ring_packets()),
@@ -70,6 +71,7 @@ impl SendEngine {
         } else {
             Box::new(direct)
         };
+        link.tell(teller);
         let (status_in, status) = memory::ring(64);
         let (commands, commanded) = memory::ring(64);
         let (stamps_in, stamps) = memory::ring(256);
@@ -130,7 +132,8 @@ impl SendEngine {
             },
             commands,
             coming: Coming::default(),
-            departures,
+            departures: told.departures,
+            news: LinkNews::of(told.events),
             departed: None,
             stamps,
             status,

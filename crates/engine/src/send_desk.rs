@@ -20,6 +20,7 @@ use tautline_proto::wire::rtcp::{Effective, LossReport, ReportBlock};
 use crate::control::Destined;
 use crate::distribution::Distribution;
 use crate::ledger_file::LedgerFile;
+use crate::link_news::LinkNews;
 
 use crate::plan::{kept_latency, least_latency};
 use crate::report::{Counters, Latency, RemoteReceiver, StageSummary, Stream};
@@ -68,6 +69,7 @@ pub(crate) struct Desk {
     /// What receivers were told of and is taken up later.
     pub(crate) coming: Coming,
     pub(crate) departures: Consumer<Departure>,
+    pub(crate) news: LinkNews,
     /// The newest packet that left.
     pub(crate) departed: Option<MediaTime>,
     pub(crate) stamps: Consumer<TransmitStamp>,
@@ -183,6 +185,8 @@ impl Desk {
     /// Says so if the kernel refused most of what was sent.
     pub(crate) fn note_refusals(&self, watch: &mut Watch) {
         self.note_refused_network(watch);
+        let error = self.news.error(&self.plan.address, self.last.link.send_errors);
+        error.into_iter().for_each(|error| watch.note(error));
         let LinkCounters { sent, send_errors, last_error, .. } = self.last.link;
         if self.believed().next().is_none() && send_errors <= sent && sent > 0 {
             let mend = match self.plan.stamps {
@@ -217,6 +221,7 @@ impl Desk {
         while let Ok(stamp) = self.stamps.pop() {
             self.transmit.record(stamp.left - stamp.handed);
         }
+        self.news.hear(&self.plan.address, |note| watch.note(note));
         let clock = self.last.clock;
         while let Ok(status) = self.status.pop() {
             self.last = status;

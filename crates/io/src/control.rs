@@ -77,7 +77,10 @@ impl ControlSocket {
 
     /// Delivers every datagram that has arrived, oldest first. Does not wait.
     pub fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
-        self.incoming.receive(&self.socket, &mut self.counters, None, deliver);
+        let errno = self.incoming.receive(&self.socket, &mut self.counters, None, deliver);
+        if errno != 0 {
+            self.counters.last_error = errno;
+        }
     }
 
     /// What was counted so far.

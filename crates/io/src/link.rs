@@ -8,6 +8,7 @@ pub(crate) mod ring;
 pub mod ringed;
 pub mod seal;
 pub(crate) mod shared;
+pub mod told;
 
 use std::os::fd::AsFd;
 
@@ -16,6 +17,7 @@ use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 
 use crate::link::destinations::Destinations;
+use crate::link::told::Teller;
 
 /// One datagram that arrived.
 #[derive(Debug, Clone, Copy)]
@@ -106,9 +108,13 @@ impl OpenError {
     }
 }
 
-/// A link to the network. All methods are real-time: bounded work, no allocation, lock or blocking
-/// call.
+/// A link to the network. All methods but [`Link::tell`] are real-time: bounded work, no allocation,
+/// lock or blocking call.
 pub trait Link: Send {
+    /// Gives the link its end of what it tells the ordinary thread: before the first packet, and
+    /// once. A link to which nothing happens that the counters do not hold tells nothing.
+    fn tell(&mut self, _teller: Teller) {}
+
     /// Copies a finished packet into the next batch. False if there was no room (counted).
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool;
 

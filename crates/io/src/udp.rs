@@ -15,14 +15,13 @@ pub(crate) mod transmit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rtrb::Producer;
-use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 
 use crate::clock::now;
 use crate::link::batch::Batch;
 use crate::link::destinations::Destinations;
 use crate::link::seal::{Seal, room};
+use crate::link::told::{LinkEvent, Teller};
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
 pub use crate::udp::address::interface_label;
 use crate::udp::incoming::Incoming;
@@ -46,7 +45,9 @@ pub struct DirectUdp {
     also: Option<Box<Outlet>>,
     seal: Option<Box<dyn Seal>>,
     incoming: Incoming,
-    departures: Option<Producer<Departure>>,
+    teller: Option<Teller>,
+    /// The `errno` that was told last.
+    failed: i32,
     counters: LinkCounters,
     sampler: TransmitSampler,
 }
@@ -77,7 +78,8 @@ impl DirectUdp {
             outlet: first,
             seal,
             incoming: Incoming::new(options, options.batch, seal_room),
-            departures: None,
+            teller: None,
+            failed: 0,
             counters: LinkCounters::default(),
             sampler: TransmitSampler::every(options.transmit_stamp_every),
         })
@@ -86,20 +88,24 @@ impl DirectUdp {
     fn count(&mut self, outcome: Sent) {
         self.counters.sent += outcome.sent;
         self.counters.send_errors += outcome.refused;
-        if outcome.last_error != 0 {
-            self.counters.last_error = outcome.last_error;
+        self.fail(outcome.last_error);
+    }
+
+    /// A system call failed, if `errno` is not 0. That the same goes on is no news.
+    fn fail(&mut self, errno: i32) {
+        if errno == 0 {
+            return;
+        }
+        self.counters.last_error = errno;
+        if let Some(teller) = self.teller.as_mut().filter(|_| self.failed != errno) {
+            self.failed = errno;
+            teller.event(LinkEvent::Error(errno));
         }
     }
 
     /// The address that the socket is bound to.
     pub const fn local(&self) -> SocketAddr {
         self.local
-    }
-
-    /// Gives the link the ring into which it puts the instants of each packet once it is handed
-    /// over.
-    pub fn record_departures(&mut self, ring: Producer<Departure>) {
-        self.departures = Some(ring);
     }
 
     /// The bytes that the kernel gave the receive and the send buffer, its own book-keeping
@@ -131,6 +137,10 @@ impl Pollable for DirectUdp {
 }
 
 impl Link for DirectUdp {
+    fn tell(&mut self, teller: Teller) {
+        self.teller = Some(teller);
+    }
+
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
         let taken = self.outlet.sends() && self.batch.queue(packet);
         self.counters.dropped += u64::from(!taken);
@@ -154,9 +164,9 @@ impl Link for DirectUdp {
             self.counters.also.1 += outcome.refused;
             self.count(outcome);
         }
-        if let Some(ring) = &mut self.departures {
+        if let Some(teller) = &mut self.teller {
             for departure in self.batch.departures() {
-                self.counters.departures_lost += u64::from(ring.push(departure).is_err());
+                self.counters.departures_lost += u64::from(!teller.departure(departure));
             }
         }
         self.batch.clear();
@@ -177,7 +187,8 @@ impl Link for DirectUdp {
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
         let (socket, seal) = (&self.outlet.socket, self.seal.as_deref_mut());
-        self.incoming.receive(socket, &mut self.counters, seal, deliver);
+        let errno = self.incoming.receive(socket, &mut self.counters, seal, deliver);
+        self.fail(errno);
     }
 
     fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {

@@ -23,6 +23,7 @@ use crate::control::poll;
 use crate::link::destinations::Destinations;
 use crate::link::ring::{ByteReader, ByteWriter};
 use crate::link::shared::SharedCounters;
+use crate::link::told::Teller;
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
 use crate::system::checked;
 use crate::thread::memory;
@@ -65,6 +66,7 @@ pub struct Ringed {
     arrival_bytes: ByteReader,
     stamps: Consumer<TransmitStamp>,
     destinations: Producer<Destinations>,
+    tellers: Producer<Teller>,
     bell: Arc<Bell>,
     datagram_bytes: usize,
     dropped: u64,
@@ -94,8 +96,7 @@ struct Landed {
 }
 
 impl Ringed {
-    /// Moves `link` to a wire thread. A departure ring, if it is to have one, is given to `link`
-    /// before.
+    /// Moves `link` to a wire thread.
     pub fn start<L: Pollable + 'static>(link: L, wire: WireOptions) -> Result<Self, OpenError> {
         let cannot = |error: std::io::Error| OpenError {
             tried: "starting the wire thread".into(),
@@ -113,6 +114,7 @@ impl Ringed {
         let (landing, arrivals) = memory::ring(slots);
         let (left, stamps) = memory::ring(STAMPS);
         let (destinations, redirected) = memory::ring(CHANGES);
+        let (tellers, given) = memory::ring(1);
         let (packet_bytes, outgoing_bytes) = crate::link::ring::bytes(ring_bytes);
         let (landing_bytes, arrival_bytes) = crate::link::ring::bytes(ring_bytes);
         let mut thread = WireThread {
@@ -123,6 +125,7 @@ impl Ringed {
             landing: Landing { headers: landing, bytes: landing_bytes, dropped: 0 },
             left,
             redirected,
+            given,
             bell: Arc::clone(&bell),
             counters: Arc::clone(&counters),
         };
@@ -136,6 +139,7 @@ impl Ringed {
             arrival_bytes,
             stamps,
             destinations,
+            tellers,
             bell,
             datagram_bytes,
             dropped: 0,
@@ -153,6 +157,12 @@ impl Ringed {
 }
 
 impl Link for Ringed {
+    fn tell(&mut self, teller: Teller) {
+        // There is room for the one that there is.
+        let _ = self.tellers.push(teller);
+        self.bell.ring();
+    }
+
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
         let len = packet.datagram.len();
         let header = Header { len, instants: packet.instants, handed_at: packet.handed_at };
@@ -261,6 +271,7 @@ struct WireThread<L> {
     landing: Landing,
     left: Producer<TransmitStamp>,
     redirected: Consumer<Destinations>,
+    given: Consumer<Teller>,
     bell: Arc<Bell>,
     counters: Arc<SharedCounters>,
 }
@@ -305,7 +316,10 @@ impl<L: Pollable> WireThread<L> {
         while let Ok(destinations) = self.redirected.pop() {
             self.link.set_destinations(&destinations);
         }
+        self.take_teller();
         while let Ok(header) = self.outgoing.peek().copied() {
+            // Given before this packet was queued: it is there by now.
+            self.take_teller();
             if header.instants.due > now() {
                 next = header.instants.due;
                 break;
@@ -322,6 +336,12 @@ impl<L: Pollable> WireThread<L> {
         }
         self.link.flush();
         next
+    }
+
+    fn take_teller(&mut self) {
+        if let Ok(teller) = self.given.pop() {
+            self.link.tell(teller);
+        }
     }
 
     fn fetch(&mut self) {

@@ -36,21 +36,22 @@ impl Incoming {
         }
     }
 
-    /// Delivers what has arrived, opened by `seal` if there is one.
+    /// Delivers what has arrived, opened by `seal` if there is one. Returns the `errno` of an error that
+    /// an earlier datagram left, 0 if there was none: each is reported once and then gone.
     pub(crate) fn receive(
         &mut self,
         socket: &Socket,
         counters: &mut LinkCounters,
         mut seal: Option<&mut (dyn Seal + '_)>,
         deliver: &mut dyn FnMut(Arrival<'_>),
-    ) {
+    ) -> i32 {
+        let mut left = 0;
         for _ in 0..RECEIVE_ROUNDS {
             let count = match self.batch.receive(socket) {
                 Ok(count) => count,
-                Err(libc::EAGAIN) => return,
-                // An error left by an earlier datagram is reported once and then gone.
+                Err(libc::EAGAIN) => break,
                 Err(error) => {
-                    counters.last_error = error;
+                    left = error;
                     continue;
                 }
             };
@@ -90,9 +91,10 @@ impl Incoming {
             }
             self.batch.rearm(count);
             if count < self.batch.capacity() {
-                return;
+                break;
             }
         }
+        left
     }
 }
 

@@ -7,6 +7,7 @@ use tautline_io::clock::now;
 use tautline_io::link::Link;
 use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::link::seal::Seal;
+use tautline_io::link::told::{Told, telling};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::{DirectUdp, UdpOptions};
 use tautline_proto::stream::Outgoing;
@@ -105,8 +106,8 @@ fn what_was_sealed_is_opened_before_anybody_reads_it_and_holds_the_hand_over() {
     let mut receiver = sealed(&receiver_options());
     let options = UdpOptions::sender(vec![receiver.local()]);
     let mut direct = sealed(&options);
-    let (ring, mut departures) = rtrb::RingBuffer::new(4);
-    direct.record_departures(ring);
+    let (teller, Told { mut departures, .. }) = telling(4);
+    direct.tell(teller);
     let wire = WireOptions::below(Scheduler::Other, options.ring_packets());
     let mut sender = Ringed::start(direct, wire).unwrap();
     stamped(&mut sender, 7);

@@ -8,6 +8,7 @@ use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Destinations;
+use tautline_io::link::told::{LinkEvent, Told, telling};
 use tautline_io::udp::pair::open_pair;
 use tautline_io::udp::{DirectUdp, FragmentPolicy, UdpOptions, interface_label, path_mtu};
 use tautline_proto::stream::Outgoing;
@@ -121,8 +122,8 @@ fn a_datagram_that_is_too_long_arrives_cut_and_counted() {
 fn the_hand_over_is_written_into_the_packet_and_recorded() {
     let mut receiver = receiver();
     let mut sender = sender_to(receiver.local());
-    let (ring, mut departures) = rtrb::RingBuffer::new(4);
-    sender.record_departures(ring);
+    let (teller, Told { mut departures, .. }) = telling(4);
+    sender.tell(teller);
     let capture = now() - Span::from_millis(3);
     for handed_at in [Some(2), Some(7), None] {
         let mut datagram = [0xAA; 10];
@@ -156,8 +157,8 @@ fn a_hand_over_longer_than_the_field_saturates() {
 #[test]
 fn departures_beyond_the_ring_are_counted() {
     let mut sender = sender_to(receiver().local());
-    let (ring, _departures) = rtrb::RingBuffer::new(1);
-    sender.record_departures(ring);
+    let (teller, _told) = telling(1);
+    sender.tell(teller);
     sender.queue(&outgoing(&mut [0]));
     sender.queue(&outgoing(&mut [0]));
     sender.flush();
@@ -318,6 +319,24 @@ fn a_datagram_beyond_the_mtu_goes_in_fragments_or_not_at_all() {
         assert_eq!((never.sent, never.send_errors, never.last_error), (1, 1, libc::EMSGSIZE));
     };
     std::thread::spawn(test).join().unwrap();
+}
+
+#[test]
+fn an_error_is_told_and_that_the_same_goes_on_is_no_news() {
+    // More than any UDP datagram holds.
+    let datagram_bytes = 70_000;
+    let to = receiver().local();
+    let options = UdpOptions { datagram_bytes, ..UdpOptions::sender(vec![to]) };
+    let mut sender = DirectUdp::open(&options).unwrap();
+    let (teller, mut told) = telling(4);
+    sender.tell(teller);
+    for len in [1, datagram_bytes, datagram_bytes] {
+        sender.queue(&outgoing(&mut vec![0; len]));
+        sender.flush();
+    }
+    assert_eq!(sender.counters().send_errors, 2);
+    assert_eq!(told.events.pop().unwrap(), LinkEvent::Error(libc::EMSGSIZE));
+    assert!(told.events.pop().is_err());
 }
 
 #[test]

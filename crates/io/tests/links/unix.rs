@@ -7,6 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use crate::common::{collect, departure, outgoing};
 use tautline_io::clock::now;
 use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::told::{LinkEvent, Teller, telling};
 use tautline_io::link::{Arrival, Link, LinkCounters, Pollable, TransmitStamp};
 use tautline_io::thread::Scheduler;
 use tautline_proto::endpoint::Endpoint;
@@ -21,6 +22,7 @@ struct Unix {
     queued: Vec<Vec<u8>>,
     stamps: Vec<TransmitStamp>,
     counters: LinkCounters,
+    teller: Option<Teller>,
 }
 
 fn pair() -> [Unix; 2] {
@@ -28,11 +30,18 @@ fn pair() -> [Unix; 2] {
     [one, other].map(|socket| {
         socket.set_nonblocking(true).unwrap();
         let (queued, stamps) = (Vec::new(), Vec::new());
-        Unix { socket, queued, stamps, counters: LinkCounters::default() }
+        Unix { socket, queued, stamps, counters: LinkCounters::default(), teller: None }
     })
 }
 
+const FAR: Endpoint = Endpoint::Connection(1);
+
 impl Link for Unix {
+    fn tell(&mut self, mut teller: Teller) {
+        teller.event(LinkEvent::Connected(FAR));
+        self.teller = Some(teller);
+    }
+
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
         assert!(!self.is_full(), "whoever queues has asked");
         self.queued.push(packet.datagram.to_vec());
@@ -44,8 +53,15 @@ impl Link for Unix {
 
     fn flush(&mut self) {
         for datagram in self.queued.drain(..) {
-            self.socket.send(&datagram).unwrap();
-            self.counters.sent += 1;
+            match self.socket.send(&datagram) {
+                Ok(_) => self.counters.sent += 1,
+                Err(error) => {
+                    let errno = error.raw_os_error().unwrap();
+                    let teller = self.teller.as_mut().unwrap();
+                    teller.event(LinkEvent::Error(errno));
+                    teller.event(LinkEvent::Lost(FAR));
+                }
+            }
         }
     }
 
@@ -56,7 +72,7 @@ impl Link for Unix {
             let read = now();
             deliver(Arrival {
                 datagram: &room[..len],
-                source: Endpoint::Connection(1),
+                source: FAR,
                 arrival: read,
                 stamp_uncertainty: Span::MAX,
                 read,
@@ -124,4 +140,19 @@ fn a_wire_thread_runs_a_link_that_is_no_udp() {
         sender.transmit_stamps(&mut |_| stamps += 1);
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn what_befalls_a_link_on_a_wire_thread_is_told_past_the_devices_thread() {
+    let [sender, receiver] = pair();
+    let mut sender = ringed(sender);
+    let (teller, mut told) = telling(4);
+    sender.tell(teller);
+    let mut next = || std::iter::repeat_with(|| told.events.pop().ok()).flatten().next().unwrap();
+    assert_eq!(next(), LinkEvent::Connected(FAR));
+    drop(receiver);
+    sender.queue(&outgoing(&mut [1]));
+    sender.flush();
+    assert_eq!(next(), LinkEvent::Error(libc::ECONNREFUSED));
+    assert_eq!(next(), LinkEvent::Lost(FAR));
 }
