@@ -95,7 +95,6 @@ impl From<OpenError> for Failure {
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {
-            RunError::Link(error) => error.into(),
             RunError::Ledger { .. } => Self::open(error.to_string()),
             RunError::Device(_) | RunError::System(..) => Self::running(error.to_string()),
         }

@@ -114,9 +114,11 @@ pub(crate) fn connect(
     let format = stream.receiver.format;
     let random =
         machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
-    waiter
-        .add(&stream.control, number as u64)
-        .map_err(|error| RunError::System("waiting for reports", error))?;
+    if let Some(control) = &stream.control {
+        waiter
+            .add(&**control, number as u64)
+            .map_err(|error| RunError::System("waiting for reports", error))?;
+    }
     let session = Session::new(SessionConfig {
         ssrc: u32::from_ne_bytes([random[0], random[1], random[2], random[3]]),
         cname: summary::cname(&random),

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use tautline_io::clock::now;
-use tautline_io::link::OpenError;
 use tautline_io::thread::memory;
 use tautline_io::thread::stall::StallWitness;
 use tautline_io::thread::{self, Granted, Scheduler};
@@ -31,9 +30,6 @@ pub struct RunOptions {
 /// A run that could not begin, or that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A link could not be opened.
-    #[error(transparent)]
-    Link(#[from] OpenError),
     /// The device went and did not come back.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -1,15 +1,11 @@
 //! Captures and sends: from one device to one stream with any number of destinations, and the
 //! report of it.
 
-use std::net::SocketAddr;
-
 use tautline_dsp::gain::Volume;
 use tautline_io::clock::host::host_clock;
 use tautline_io::clock::{WallClock, now, sleep_until};
-use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::link::told::telling;
 use tautline_io::thread::memory;
-use tautline_io::udp::pair::open_pair;
 use tautline_proto::device::{Device, Stop};
 use tautline_proto::sender::{Identity, Sender, SenderConfig};
 use tautline_proto::session::{Session, SessionConfig};
@@ -47,7 +43,6 @@ pub struct SendEngine {
     /// How long after the last block packets may still wait for their departure.
     drain: Span,
     requests: Option<Requests<SendChange>>,
-    local: (SocketAddr, SocketAddr),
 }
 
 /// Reports exchanged before the first packet: receivers that are there already then know our clock
@@ -55,22 +50,12 @@ pub struct SendEngine {
 pub(crate) const PRELUDE: Span = Span::from_millis(100);
 
 impl SendEngine {
-    /// Opens the sockets and lays out all that the run will need.
-    pub fn open(plan: SendPlan, options: &RunOptions) -> Result<Self, RunError> {
+    /// Lays out all that the run will need.
+    pub fn new(plan: SendPlan) -> Result<Self, RunError> {
         let wall = WallClock::frozen();
-        let (direct, control) = open_pair(&plan.udp)?;
-        let local = (direct.local(), control.local());
         // A quarter of a second of the shortest packets: a dozen times what one beat brings.
         let (teller, told) = telling(2048);
-        let ringed = plan.link.is_ringed(plan.format.packet, plan.device.period);
-        let mut link: Box<dyn tautline_io::link::Link> = if ringed {
-            Box::new(Ringed::start(
-                direct,
-                WireOptions::below(options.scheduler, plan.udp.ring_packets()),
-            )?)
-        } else {
-            Box::new(direct)
-        };
+        let mut link = plan.link;
         link.tell(teller);
         let (status_in, status) = memory::ring(64);
         let (commands, commanded) = memory::ring(64);
@@ -110,9 +95,9 @@ impl SendEngine {
         };
         let packing_age = plan.format.packing_age(plan.device.period);
         // The longest packet may still be asked for.
-        let drain = if ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
+        let drain = if plan.outbound.ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
         let desk = Desk {
-            talk: Talk::new(session, control, Audience::Everyone(plan.reports_to)),
+            talk: Talk::new(session, plan.control, Audience::Everyone(plan.reports_to)),
             plan: Promise {
                 address: plan.address,
                 format: plan.format,
@@ -127,8 +112,7 @@ impl SendEngine {
                 repair_budget: plan.repair_budget,
                 limits: plan.limits,
                 device: plan.device,
-                udp: plan.udp,
-                ringed,
+                outbound: plan.outbound,
             },
             commands,
             coming: Coming::default(),
@@ -145,12 +129,7 @@ impl SendEngine {
             limited: false,
             ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
         };
-        Ok(Self { transmitter, desk, drain, requests: None, local })
-    }
-
-    /// Where packets and where reports leave from.
-    pub const fn local(&self) -> (SocketAddr, SocketAddr) {
-        self.local
+        Ok(Self { transmitter, desk, drain, requests: None })
     }
 
     /// Makes the changes that are asked for while it runs.

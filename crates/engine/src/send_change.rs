@@ -83,7 +83,7 @@ impl Desk {
             self.coming.packet = None;
         }
         (self.plan.format, self.plan.packing_age) = (format, age);
-        if !self.plan.ringed && self.plan.device.period > packet {
+        if !self.plan.outbound.ringed && self.plan.device.period > packet {
             watch.note(format!(
                 "the packets of a period leave at once, as the device's thread sends them: start \
                  with --link ringed for packets of {} that are spaced evenly",
@@ -145,8 +145,7 @@ impl Desk {
     }
 
     fn set_destinations(&mut self, destined: Destined, watch: &mut Watch) -> Answer {
-        let to = destined.destinations.iter();
-        self.plan.udp.destinations = to.filter_map(|to| to.socket_address()).collect();
+        self.plan.outbound.destinations = destined.destinations.iter().collect();
         self.plan.address = destined.address.clone();
         if let Audience::Everyone(told) = &mut self.talk.audience {
             let new = destined.reports_to.iter().filter(|one| !told.contains(one));
@@ -183,7 +182,7 @@ impl Desk {
 
     fn check_size(&self, format: &StreamFormat) -> Result<(), String> {
         let (bytes, most) =
-            (datagram_bytes(format, self.plan.stamps), self.plan.udp.datagram_bytes);
+            (datagram_bytes(format, self.plan.stamps), self.plan.outbound.datagram_bytes);
         if bytes <= most {
             return Ok(());
         }
@@ -200,7 +199,8 @@ impl Desk {
     fn note_fragments(&self, watch: &mut Watch) {
         let format = &self.plan.format;
         let bytes = datagram_bytes(format, self.plan.stamps);
-        for long in too_long(self.plan.udp.destinations.iter().copied(), bytes, format) {
+        let to = self.plan.outbound.destinations.iter().filter_map(Endpoint::socket_address);
+        for long in too_long(to, bytes, format) {
             watch.note(fragmented(&long, format.ptime()));
         }
     }

@@ -3,12 +3,12 @@
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
+use tautline_io::link::destinations::Outbound;
 use tautline_io::link::{LinkCounters, TransmitStamp};
-use tautline_io::udp::UdpOptions;
 use tautline_proto::asks::{self, Ask, Limits, Worth};
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::Settings;
-use tautline_proto::endpoint::Host;
+use tautline_proto::endpoint::{Endpoint, Host};
 use tautline_proto::ledger::Departure;
 use tautline_proto::redundancy::{Redundancy, Regulator};
 use tautline_proto::sender::Identity;
@@ -111,8 +111,7 @@ pub(crate) struct Promise {
     pub(crate) limits: Limits,
     pub(crate) device: Settings,
     /// What the link was opened for, with the present destinations.
-    pub(crate) udp: UdpOptions,
-    pub(crate) ringed: bool,
+    pub(crate) outbound: Outbound,
 }
 
 impl Promise {
@@ -123,8 +122,7 @@ impl Promise {
 
     /// Where packets go: hosts and groups.
     pub(crate) fn destinations(&self) -> impl Iterator<Item = Host> {
-        let also = self.udp.also.iter().flat_map(|also| &also.destinations);
-        self.udp.destinations.iter().chain(also).map(|to| to.ip().into())
+        self.outbound.destinations.iter().map(Endpoint::host)
     }
 
     /// Whether packets go to a group.
@@ -134,7 +132,7 @@ impl Promise {
 
     /// The two networks that everything goes by, if it does.
     fn networks(&self) -> Option<(&str, &str)> {
-        self.udp.interface.as_deref().zip(self.udp.also.as_deref()?.interface.as_deref())
+        self.outbound.networks.as_ref().map(|(one, other)| (one.as_str(), other.as_str()))
     }
 }
 
@@ -188,7 +186,8 @@ impl Desk {
         let error = self.news.error(&self.plan.address, self.last.link.send_errors);
         error.into_iter().for_each(|error| watch.note(error));
         let LinkCounters { sent, send_errors, last_error, .. } = self.last.link;
-        if self.believed().next().is_none() && send_errors <= sent && sent > 0 {
+        let asked = self.talk.control.is_some();
+        if asked && self.believed().next().is_none() && send_errors <= sent && sent > 0 {
             let mend = match self.plan.stamps {
                 true => "; PipeWire's rtp-source is silent then unless --no-stamps is given here",
                 false => "",
@@ -339,7 +338,8 @@ impl Desk {
         let answers = |heard: &&Heard| !heard.left && now - heard.said < FALLEN_SILENT;
         match self.believed().any(|heard| answers(&heard)) {
             true => Peer::Here,
-            false if elapsed < ANSWER => Peer::Unknown,
+            // Nor can anybody without a control channel.
+            false if elapsed < ANSWER || self.talk.control.is_none() => Peer::Unknown,
             false => Peer::Nobody,
         }
     }

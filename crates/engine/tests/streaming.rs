@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its road has failed")]
 
 mod common;
+mod memory_link;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::OnceLock;

@@ -46,9 +46,6 @@ impl From<OpenError> for Complaint {
 
 impl From<RunError> for Complaint {
     fn from(error: RunError) -> Self {
-        match error {
-            RunError::Link(error) => error.into(),
-            other => Self { errno: libc::EIO, sentence: other.to_string() },
-        }
+        Self { errno: libc::EIO, sentence: error.to_string() }
     }
 }

@@ -6,9 +6,7 @@ use tautline_engine::plan::{
     DEFAULT_LATENCY, LatencyRule, StreamPlan, enough_latency, kept_latency, least_latency,
 };
 use tautline_engine::way;
-use tautline_io::link::Link;
-use tautline_io::link::ringed::{Ringed, WireOptions};
-use tautline_io::udp::pair::open_pair;
+use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::device::Settings;
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;
@@ -65,19 +63,15 @@ pub(super) fn stream(
         resampler: flags.resampler,
     };
     let options = way::receiving((address, resolved), &format);
-    let (direct, control) = open_pair(&options)?;
-    flags.running.voice().detail(&format!(
-        "sockets: RTP is heard at {}, RTCP at {}, for {address}",
-        direct.local(),
-        control.local()
-    ));
-    let link: Box<dyn Link> = match flags.link {
-        LinkFlag::Ringed => {
-            let wire = WireOptions::below(flags.timing.scheduler, options.ring_packets());
-            Box::new(Ringed::start(direct, wire)?)
-        }
-        LinkFlag::Auto | LinkFlag::Direct => Box::new(direct),
+    let device = match flags.link {
+        LinkFlag::Ringed => Some(flags.timing.scheduler),
+        LinkFlag::Auto | LinkFlag::Direct => None,
     };
+    let OpenedStream { link, control, local: (rtp, rtcp), .. } = open_stream(&options, device)?;
+    flags
+        .running
+        .voice()
+        .detail(&format!("sockets: RTP is heard at {rtp}, RTCP at {rtcp}, for {address}"));
     Ok(StreamPlan {
         address: address.to_string(),
         receiver,

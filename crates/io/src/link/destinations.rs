@@ -1,8 +1,9 @@
-//! Where packets go, as a value that can be handed to a real-time thread.
+//! Where packets go.
 
 use tautline_proto::endpoint::Endpoint;
 
-/// A set of destinations of one size, however many it holds: handing it over allocates nothing.
+/// A set of destinations of one size, however many it holds, so that it can be handed to a real-time
+/// thread: that allocates nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destinations {
     all: [Option<Endpoint>; Self::MOST],
@@ -26,4 +27,17 @@ impl Destinations {
     pub fn iter(&self) -> impl Iterator<Item = Endpoint> + Clone + '_ {
         self.all.iter().map_while(|one| *one)
     }
+}
+
+/// What a link that sends was opened for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outbound {
+    /// Where every packet goes, by whichever network.
+    pub destinations: Vec<Endpoint>,
+    /// The two networks by which everything goes, if it does.
+    pub networks: Option<(String, String)>,
+    /// The largest datagram in bytes.
+    pub datagram_bytes: usize,
+    /// Whether a wire thread spaces packets by their departure times.
+    pub ringed: bool,
 }

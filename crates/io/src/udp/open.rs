@@ -3,7 +3,10 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use tautline_proto::endpoint::Endpoint;
+
 use crate::link::OpenError;
+use crate::link::destinations::Outbound;
 use crate::thread::limits::{Limit, Limits};
 use crate::udp::address::{RawAddress, interface_index, interface_name};
 use crate::udp::socket::Socket;
@@ -99,6 +102,21 @@ impl UdpOptions {
             None => {}
         }
         options
+    }
+
+    /// What a link opened with these is told to be for.
+    pub(crate) fn outbound(&self, ringed: bool) -> Outbound {
+        let mut destinations: Vec<Endpoint> = Vec::new();
+        let also = self.also.iter().flat_map(|also| &also.destinations);
+        for to in self.destinations.iter().chain(also) {
+            let to = Endpoint::from(*to);
+            if !destinations.contains(&to) {
+                destinations.push(to);
+            }
+        }
+        let other = self.also.as_ref().and_then(|also| also.interface.clone());
+        let networks = self.interface.clone().zip(other);
+        Outbound { destinations, networks, datagram_bytes: self.datagram_bytes, ringed }
     }
 
     /// Packets that wait at a wire thread at most: a quarter of a second of them.
