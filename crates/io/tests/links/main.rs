@@ -6,5 +6,6 @@ mod ringed;
 #[cfg(tautline_rtsan)]
 mod sanitizer;
 mod seal;
+mod told;
 mod udp;
 mod unix;

@@ -8,7 +8,7 @@ use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Destinations;
-use tautline_io::link::told::{LinkEvent, Told, telling};
+use tautline_io::link::told::{Told, telling};
 use tautline_io::udp::pair::open_pair;
 use tautline_io::udp::{DirectUdp, FragmentPolicy, UdpOptions, interface_label, path_mtu};
 use tautline_proto::stream::Outgoing;
@@ -319,24 +319,6 @@ fn a_datagram_beyond_the_mtu_goes_in_fragments_or_not_at_all() {
         assert_eq!((never.sent, never.send_errors, never.last_error), (1, 1, libc::EMSGSIZE));
     };
     std::thread::spawn(test).join().unwrap();
-}
-
-#[test]
-fn an_error_is_told_and_that_the_same_goes_on_is_no_news() {
-    // More than any UDP datagram holds.
-    let datagram_bytes = 70_000;
-    let to = receiver().local();
-    let options = UdpOptions { datagram_bytes, ..UdpOptions::sender(vec![to]) };
-    let mut sender = DirectUdp::open(&options).unwrap();
-    let (teller, mut told) = telling(4);
-    sender.tell(teller);
-    for len in [1, datagram_bytes, datagram_bytes] {
-        sender.queue(&outgoing(&mut vec![0; len]));
-        sender.flush();
-    }
-    assert_eq!(sender.counters().send_errors, 2);
-    assert_eq!(told.events.pop().unwrap(), LinkEvent::Error(libc::EMSGSIZE));
-    assert!(told.events.pop().is_err());
 }
 
 #[test]
