@@ -5,7 +5,7 @@ use core::fmt;
 use clap::error::ErrorKind;
 use tautline_engine::address::AddressError;
 use tautline_engine::run::RunError;
-use tautline_io::udp::OpenError;
+use tautline_io::link::OpenError;
 use tautline_proto::device::DeviceError;
 
 /// What ended a command before it was done.
@@ -95,7 +95,6 @@ impl From<OpenError> for Failure {
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {
-            RunError::Link(error) => error.into(),
             RunError::Ledger { .. } => Self::open(error.to_string()),
             RunError::Device(_) | RunError::System(..) => Self::running(error.to_string()),
         }

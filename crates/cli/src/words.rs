@@ -31,6 +31,15 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
                 ),
             }
         }
+        Note::LinkFound { address, place } => format!("{address}: {place} is connected again"),
+        Note::LinkLost { address, place } => format!(
+            "{address}: {place} is not connected any more; does the other end run, and is the way to \
+             it whole?"
+        ),
+        Note::LinkError { address, errno } => {
+            let answer = std::io::Error::from_raw_os_error(*errno);
+            format!("{address}: the system answered {answer}; is the network there?")
+        }
         Note::NobodyAnswers { address, stamps } => {
             let mend = match stamps {
                 true => "; PipeWire's rtp-source is silent then unless --no-stamps is given here",

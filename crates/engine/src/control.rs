@@ -1,11 +1,11 @@
 //! Changes while a run goes on: asked for on one thread, made and answered on the run's own.
 
-use std::net::SocketAddr;
 use std::sync::mpsc;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_io::link::destinations::Destinations;
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::receiving::LatencyRefused;
 use tautline_proto::redundancy::Redundancy;
@@ -215,5 +215,5 @@ pub struct Destined {
     /// Where packets go.
     pub destinations: Destinations,
     /// Where reports go: the RTCP address of each.
-    pub reports_to: Vec<SocketAddr>,
+    pub reports_to: Vec<Endpoint>,
 }

@@ -6,10 +6,10 @@
 //! shape follow. Once packets come, only who sends them says what they are.
 
 use tautline_io::clock::now;
-use tautline_io::control::{ControlSocket, wait};
-use tautline_io::link::Link;
-use tautline_io::udp::DirectUdp;
-use tautline_proto::endpoint::{Author, Host};
+use tautline_io::control::{Control, wait};
+use tautline_io::link::Arrival;
+use tautline_io::udp::pair::OpenedStream;
+use tautline_proto::endpoint::Author;
 pub use tautline_proto::receiving::Believe;
 use tautline_proto::receiving::Hearsay;
 use tautline_proto::time::{LocalTime, Span};
@@ -37,30 +37,34 @@ pub enum Learnt {
 const PATIENCE: Span = Span::from_secs(1);
 const BEAT: Span = Span::from_millis(20);
 
-/// Listens at all of `pairs` until a sender says what its stream is, or `given_up` says so, of which
+/// Listens at all that is `opened` until a sender says what its stream is, or `given_up` says so, of which
 /// it is told whether any packet has come. What comes meanwhile is dropped.
 pub fn learn(
-    pairs: &mut [(DirectUdp, ControlSocket)],
+    opened: &mut [OpenedStream],
     believe: Believe,
     mut given_up: impl FnMut(bool) -> bool,
 ) -> Learnt {
     let mut hearsay = Hearsay::default();
     let mut packets_since: Option<LocalTime> = None;
     while !given_up(packets_since.is_some()) {
-        let sockets: Vec<&ControlSocket> = pairs.iter().map(|(_, control)| control).collect();
-        wait(&sockets, now() + BEAT);
-        for (media, control) in pairs.iter_mut() {
-            control.receive(&mut |arrival| {
+        let channels: Vec<&dyn Control> =
+            opened.iter().filter_map(|opened| opened.control.as_deref()).collect();
+        wait(&channels, now() + BEAT);
+        for OpenedStream { link, control, .. } in opened.iter_mut() {
+            let mut hear = |arrival: Arrival<'_>| {
                 let Ok(compound) = Compound::parse(arrival.datagram) else { return };
-                let host = arrival.source.ip().into();
+                let host = arrival.source.host();
                 compound.visit(|ssrc, item| {
                     if let Item::Announcement(announcement) = item {
                         hearsay.announced(Author { ssrc, host }, announcement);
                     }
                 });
-            });
-            media.receive(&mut |arrival| {
-                let host: Host = arrival.source.ip().into();
+            };
+            if let Some(control) = control {
+                control.receive(&mut hear);
+            }
+            link.receive(&mut |arrival| {
+                let host = arrival.source.host();
                 if let Ok(packet) = Packet::parse_with(arrival.datagram, ExtensionIds::NONE) {
                     hearsay.sends(Author { ssrc: packet.ssrc, host });
                 }

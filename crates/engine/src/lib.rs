@@ -16,6 +16,7 @@ mod json;
 mod lead;
 pub mod learn;
 mod ledger_file;
+mod link_news;
 mod machine;
 pub mod note;
 mod paths;

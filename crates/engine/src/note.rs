@@ -1,7 +1,7 @@
 //! What people are to know of a run, without the words for it: whoever runs the engine has those.
 
 use tautline_proto::depth::Journal;
-use tautline_proto::endpoint::Host;
+use tautline_proto::endpoint::{Endpoint, Host};
 use tautline_proto::receiving::ReceiveNote;
 use tautline_proto::sending::SendNote;
 use tautline_proto::time::Span;
@@ -47,6 +47,27 @@ pub enum Note<'a> {
         /// of so many.
         of: u64,
         /// What it answered last: an `errno`.
+        errno: i32,
+    },
+    /// The other end of a link is not connected any more.
+    LinkLost {
+        /// The stream's address, as it was given.
+        address: &'a str,
+        /// The other end.
+        place: Endpoint,
+    },
+    /// It is connected again.
+    LinkFound {
+        /// The stream's address, as it was given.
+        address: &'a str,
+        /// The other end.
+        place: Endpoint,
+    },
+    /// A link failed at something that no count tells of.
+    LinkError {
+        /// The stream's address, as it was given.
+        address: &'a str,
+        /// What the system answered first: an `errno`.
         errno: i32,
     },
     /// No receiver has answered.

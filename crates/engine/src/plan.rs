@@ -1,16 +1,17 @@
 //! What is to be sent or received, and how: everything that is settled before a run.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
-use tautline_io::control::ControlSocket;
+use tautline_io::control::Control;
 use tautline_io::link::Link;
-use tautline_io::udp::UdpOptions;
+use tautline_io::link::destinations::Outbound;
+use tautline_io::thread::Scheduler;
 use tautline_proto::asks::Limits;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::Pack;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
@@ -35,13 +36,20 @@ pub enum LinkKind {
 }
 
 impl LinkKind {
-    /// Whether a wire thread is to be used for packets of this length at this period.
-    pub fn is_ringed(self, packet: Frames, period: Frames) -> bool {
-        match self {
+    /// Whether a wire thread is to be used for packets of this length at this period: then it runs
+    /// below the device's thread, which `device` schedules.
+    pub fn wire_below(
+        self,
+        device: Scheduler,
+        packet: Frames,
+        period: Frames,
+    ) -> Option<Scheduler> {
+        let ringed = match self {
             Self::Auto => period > packet,
             Self::Direct => false,
             Self::Ringed => true,
-        }
+        };
+        ringed.then_some(device)
     }
 }
 
@@ -49,12 +57,15 @@ impl LinkKind {
 pub struct SendPlan {
     /// As they were given, for the report.
     pub address: String,
-    /// Where reports go: the RTCP address of each destination.
-    pub reports_to: Vec<SocketAddr>,
-    /// The sockets; holds the destinations of the packets.
-    pub udp: UdpOptions,
-    /// Who makes the system calls.
-    pub link: LinkKind,
+    /// Where reports go: the control address of each destination.
+    pub reports_to: Vec<Endpoint>,
+    /// By what its packets leave.
+    pub link: Box<dyn Link>,
+    /// What that was opened for.
+    pub outbound: Outbound,
+    /// By what reports are exchanged; without it nobody says how the stream arrives, nor learns its
+    /// sender's clock.
+    pub control: Option<Box<dyn Control>>,
     /// How its packets look.
     pub wire: &'static dyn Pack,
     /// What the stream is.
@@ -98,8 +109,8 @@ pub struct StreamPlan {
     pub loss_target: LossTarget,
     /// Where its packets arrive.
     pub link: Box<dyn Link>,
-    /// Where its reports arrive.
-    pub control: ControlSocket,
+    /// By what reports are exchanged, if they are.
+    pub control: Option<Box<dyn Control>>,
     /// Its gain in the mix.
     pub gain: Gain,
 }
@@ -109,7 +120,8 @@ impl StreamPlan {
     pub fn new(
         address: String,
         receiver: ReceiverConfig,
-        (link, control): (Box<dyn Link>, ControlSocket),
+        link: Box<dyn Link>,
+        control: Option<Box<dyn Control>>,
     ) -> Self {
         let latency = LatencyRule::Chosen(receiver.link_offset);
         let loss_target = LossTarget::DEFAULT;

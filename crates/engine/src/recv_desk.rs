@@ -6,6 +6,7 @@ use tautline_dsp::gain::{Gain, Volume};
 use tautline_io::clock::host::host_clock;
 use tautline_io::clock::{WallClock, now};
 use tautline_io::control::waiter::Waiter;
+use tautline_io::link::told::telling;
 use tautline_io::thread::memory;
 use tautline_proto::device::Settings;
 use tautline_proto::faults::Faults;
@@ -21,6 +22,7 @@ use crate::books::Books;
 use crate::control::CannotChange;
 use crate::fader::Fader;
 use crate::ledger_file::LedgerFile;
+use crate::link_news::LinkNews;
 use crate::machine;
 use crate::note::Note;
 use crate::paths::Paths;
@@ -53,6 +55,7 @@ pub(crate) struct Desk {
     /// The how many-th it is, for the ledger.
     pub(crate) number: usize,
     pending: Pending,
+    news: LinkNews,
 }
 
 /// What the lines hold that wait for the books: a dozen times what one beat brings.
@@ -60,7 +63,7 @@ const LINES_HELD: Span = Span::from_millis(250);
 
 /// The two ends of one stream: the ordinary thread's and the device's.
 pub(crate) fn connect(
-    stream: StreamPlan,
+    mut stream: StreamPlan,
     mut receiver: Receiver,
     heard: Option<(Measurement, PacketTap)>,
     (number, wall, device, waiter): (usize, WallClock, &Settings, &Waiter),
@@ -68,9 +71,11 @@ pub(crate) fn connect(
     let format = stream.receiver.format;
     let random =
         machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
-    waiter
-        .add(&stream.control, number as u64)
-        .map_err(|error| RunError::System("waiting for reports", error))?;
+    if let Some(control) = &stream.control {
+        waiter
+            .add(&**control, number as u64)
+            .map_err(|error| RunError::System("waiting for reports", error))?;
+    }
     let session = Session::new(SessionConfig {
         ssrc: u32::from_ne_bytes([random[0], random[1], random[2], random[3]]),
         cname: summary::cname(&random),
@@ -79,6 +84,9 @@ pub(crate) fn connect(
     });
     let (commands_in, commands) = memory::ring(64);
     let (passages, passages_out) = memory::ring(packets_within(LINES_HELD, format.ptime()));
+    // A receiver's link hands over no packets.
+    let (teller, told) = telling(1);
+    stream.link.tell(teller);
     // The newest says all.
     let (status, status_out) = memory::ring(8);
     let config = ReceivePolicyConfig {
@@ -125,6 +133,7 @@ pub(crate) fn connect(
         clock_steps: 0,
         number,
         pending: Pending::default(),
+        news: LinkNews::of(told.events),
     };
     Ok((desk, input))
 }
@@ -190,6 +199,10 @@ impl Desk {
             self.decide(|policy, context| policy.follow(&status.stream, stalled, context));
         }
         self.decide(ReceivePolicy::poll);
+        self.news.hear(&self.address, |note| watch.note(note));
+        if let Some(error) = self.news.error(&self.address, 0) {
+            watch.note(&error);
+        }
         self.note(watch);
     }
 

@@ -8,7 +8,6 @@ use tautline_io::clock::now;
 use tautline_io::thread::memory;
 use tautline_io::thread::stall::StallWitness;
 use tautline_io::thread::{self, Granted, Scheduler};
-use tautline_io::udp::OpenError;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::{Device, DeviceError, Ended, Process, Stop};
 use tautline_proto::time::{LocalTime, Span};
@@ -34,9 +33,6 @@ pub struct RunOptions {
 /// A run that could not begin, or that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A link could not be opened.
-    #[error(transparent)]
-    Link(#[from] OpenError),
     /// The device went and did not come back.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -14,7 +14,7 @@ use tautline_io::link::{Link, LinkCounters};
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Flow, Process, Side};
-use tautline_proto::endpoint::{Arrived, Endpoint};
+use tautline_proto::endpoint::Arrived;
 use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::ledger::Passage;
 use tautline_proto::receiver::{
@@ -98,10 +98,9 @@ impl Incoming {
                     tap.brought_in_parts(packet.media, channels, packet.parts);
                 }
             };
-            let from = Endpoint::new(arrival.source, arrival.interface);
-            let arrived = Arrived { from, at: arrival.arrival, read: arrival.read };
+            let arrived = Arrived { from: arrival.source, at: arrival.arrival, read: arrival.read };
             let received = receiver.handle_telling(arrival.datagram, &arrived, &mut bring);
-            paths.count(arrival.interface, &received);
+            paths.count(arrival.source.network(), &received);
             if let Some(passage) = received.late() {
                 // Whatever held it up did so while it was on its way.
                 let age = receiver.placement().link_offset();

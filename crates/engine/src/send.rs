@@ -1,14 +1,11 @@
 //! Captures and sends: from one device to one stream with any number of destinations, and the
 //! report of it.
 
-use std::net::SocketAddr;
-
 use tautline_dsp::gain::Volume;
 use tautline_io::clock::host::host_clock;
 use tautline_io::clock::{WallClock, now, sleep_until};
-use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::told::telling;
 use tautline_io::thread::memory;
-use tautline_io::udp::pair::open_pair;
 use tautline_proto::device::{Device, Stop};
 use tautline_proto::sender::{Identity, Sender, SenderConfig};
 use tautline_proto::sending::{PRELUDE, SendPolicy, SendPolicyConfig};
@@ -20,14 +17,15 @@ use crate::control::{Requests, SendChange};
 use crate::distribution::Distribution;
 use crate::fader::Fader;
 use crate::ledger_file::LedgerFile;
+use crate::link_news::LinkNews;
 use crate::machine;
 use crate::note::Note;
 use crate::plan::SendPlan;
 use crate::report::Report;
 use crate::run::{Progress, RunError, RunOptions, Running, Watch};
 use crate::rx::VOLUME_RAMP;
-use crate::send_change::destinations;
-use crate::send_desk::{Desk, networks};
+use crate::send_change::hosts;
+use crate::send_desk::Desk;
 use crate::session::{Audience, Talk, wait_for};
 use crate::summary::cname;
 use crate::tx::{Transmitter, TxStatus};
@@ -49,24 +47,16 @@ pub struct SendEngine {
     /// How long after the last block packets may still wait for their departure.
     drain: Span,
     requests: Option<Requests<SendChange>>,
-    local: (SocketAddr, SocketAddr),
 }
 
 impl SendEngine {
-    /// Opens the sockets and lays out all that the run will need.
-    pub fn open(plan: SendPlan, options: &RunOptions) -> Result<Self, RunError> {
+    /// Lays out all that the run will need.
+    pub fn new(plan: SendPlan) -> Result<Self, RunError> {
         let wall = WallClock::frozen();
-        let (mut direct, control) = open_pair(&plan.udp)?;
-        let local = (direct.local(), control.local());
         // A quarter of a second of the shortest packets: a dozen times what one beat brings.
-        let (departures_in, departures) = memory::ring(2048);
-        direct.record_departures(departures_in);
-        let ringed = plan.link.is_ringed(plan.format.packet, plan.device.period);
-        let link: Box<dyn tautline_io::link::Link> = if ringed {
-            Box::new(Ringed::start(direct, WireOptions::below(options.scheduler, &plan.udp))?)
-        } else {
-            Box::new(direct)
-        };
+        let (teller, told) = telling(2048);
+        let mut link = plan.link;
+        link.tell(teller);
         let (status_in, status) = memory::ring(64);
         let (commands, commanded) = memory::ring(64);
         let (stamps_in, stamps) = memory::ring(256);
@@ -105,7 +95,7 @@ impl SendEngine {
         };
         // The longest packet may still be asked for.
         let packing_age = plan.format.packing_age(plan.device.period);
-        let drain = if ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
+        let drain = if plan.outbound.ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
         let policy = SendPolicy::new(SendPolicyConfig {
             wire: plan.wire,
             format: plan.format,
@@ -114,24 +104,25 @@ impl SendEngine {
             latency: plan.latency,
             device: plan.device,
             stamps: plan.stamps,
-            spaced: ringed,
+            spaced: plan.outbound.ringed,
             redundancy: plan.redundancy,
             repair_budget: plan.repair_budget,
             limits: plan.limits,
-            destinations: destinations(&plan.udp),
-            by_two_networks: networks(&plan.udp).is_some(),
-            most_bytes: plan.udp.datagram_bytes,
+            destinations: hosts(&plan.outbound),
+            by_two_networks: plan.outbound.networks.is_some(),
+            most_bytes: plan.outbound.datagram_bytes,
         });
         let desk = Desk {
             address: plan.address,
             policy,
             identity: plan.identity,
             fader: Fader { gain: plan.gain, muted: false },
-            udp: plan.udp,
+            outbound: plan.outbound,
             destined: None,
-            talk: Talk::new(session, control, Audience::Everyone(plan.reports_to)),
+            talk: Talk::new(session, plan.control, Audience::Everyone(plan.reports_to)),
             commands,
-            departures,
+            departures: told.departures,
+            news: LinkNews::of(told.events),
             departed: None,
             stamps,
             status,
@@ -141,12 +132,7 @@ impl SendEngine {
             transmit: Distribution::default(),
             ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
         };
-        Ok(Self { transmitter, desk, drain, requests: None, local })
-    }
-
-    /// Where packets and where reports leave from.
-    pub const fn local(&self) -> (SocketAddr, SocketAddr) {
-        self.local
+        Ok(Self { transmitter, desk, drain, requests: None })
     }
 
     /// Makes the changes that are asked for while it runs.

@@ -1,10 +1,9 @@
 //! Changes of a stream while it is sent: the policy decides; here is what needs sockets.
 
-use std::net::SocketAddr;
-
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
-use tautline_proto::endpoint::Host;
+use tautline_io::link::destinations::Outbound;
+use tautline_proto::endpoint::{Endpoint, Host};
 
 use crate::control::{Answer, CannotChange, Changed, Destined, SendChange, SendStanding};
 use crate::note::Note;
@@ -50,14 +49,14 @@ impl Desk {
     }
 
     fn set_destinations(&mut self, destined: Destined, watch: &mut Watch) -> Changed {
-        self.udp.destinations = destined.destinations.iter().collect();
+        self.outbound.destinations = destined.destinations.iter().collect();
         self.address.clone_from(&destined.address);
         if let Audience::Everyone(told) = &mut self.talk.audience {
             let new = destined.reports_to.iter().filter(|one| !told.contains(one));
-            let new: Vec<SocketAddr> = new.copied().collect();
+            let new: Vec<Endpoint> = new.copied().collect();
             told.extend(new);
         }
-        self.policy.set_destinations(destinations(&self.udp), now());
+        self.policy.set_destinations(hosts(&self.outbound), now());
         self.destined = Some(destined);
         self.note_fragments(watch);
         Changed::To(self.address.clone())
@@ -78,7 +77,7 @@ impl Desk {
         if let Audience::Everyone(told) = &mut self.talk.audience {
             let before = core::mem::replace(told, destined.reports_to);
             let gone = before.into_iter().filter(|one| !told.contains(one));
-            let gone: Vec<SocketAddr> = gone.collect();
+            let gone: Vec<Endpoint> = gone.collect();
             self.talk.leave_those(&gone);
         }
     }
@@ -101,14 +100,14 @@ impl Desk {
     fn note_fragments(&self, watch: &mut Watch) {
         let format = self.policy.format();
         let bytes = datagram_bytes(&format, self.policy.stamps());
-        for too_long in too_long(self.udp.destinations.iter().copied(), bytes, &format) {
+        let to = self.outbound.destinations.iter().filter_map(Endpoint::socket_address);
+        for too_long in too_long(to, bytes, &format) {
             watch.note(&Note::Fragments { too_long: &too_long, ptime: format.ptime() });
         }
     }
 }
 
-/// Where packets go by such sockets: hosts and groups.
-pub(crate) fn destinations(udp: &tautline_io::udp::UdpOptions) -> Vec<Host> {
-    let also = udp.also.iter().flat_map(|also| &also.destinations);
-    udp.destinations.iter().chain(also).map(|to| to.ip().into()).collect()
+/// Where packets go: hosts and groups.
+pub(crate) fn hosts(outbound: &Outbound) -> Vec<Host> {
+    outbound.destinations.iter().map(Endpoint::host).collect()
 }

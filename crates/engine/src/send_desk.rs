@@ -4,8 +4,8 @@
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
+use tautline_io::link::destinations::Outbound;
 use tautline_io::link::{LinkCounters, TransmitStamp};
-use tautline_io::udp::UdpOptions;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::ledger::Departure;
 use tautline_proto::policy::Context;
@@ -21,6 +21,7 @@ use crate::control::Destined;
 use crate::distribution::Distribution;
 use crate::fader::Fader;
 use crate::ledger_file::LedgerFile;
+use crate::link_news::LinkNews;
 use crate::note::Note;
 use crate::report::{self, Counters, Latency, RemoteReceiver, StageSummary, Stream};
 use crate::run::{KnownClock, Peer, Progress, Watch};
@@ -37,12 +38,13 @@ pub(crate) struct Desk {
     pub(crate) identity: Identity,
     pub(crate) fader: Fader,
     /// What the link was opened for, with the present destinations.
-    pub(crate) udp: UdpOptions,
+    pub(crate) outbound: Outbound,
     /// Where packets are to go soon.
     pub(crate) destined: Option<Destined>,
     pub(crate) talk: Talk,
     pub(crate) commands: Producer<Command>,
     pub(crate) departures: Consumer<Departure>,
+    pub(crate) news: LinkNews,
     /// The newest packet that left.
     pub(crate) departed: Option<MediaTime>,
     pub(crate) stamps: Consumer<TransmitStamp>,
@@ -57,7 +59,7 @@ pub(crate) struct Desk {
 impl Desk {
     /// The two networks that everything goes by, if it does.
     fn networks(&self) -> Option<(&str, &str)> {
-        networks(&self.udp)
+        networks(&self.outbound)
     }
 
     /// Lets the policy decide, with all that it has at hand.
@@ -76,7 +78,7 @@ impl Desk {
 
     /// Tells what the policy has to tell.
     pub(crate) fn note(&mut self, watch: &mut Watch) {
-        let (address, networks) = (&self.address, networks(&self.udp));
+        let (address, networks) = (&self.address, networks(&self.outbound));
         for note in self.policy.notes() {
             watch.note(&Note::Sending { address, networks, note });
         }
@@ -94,7 +96,11 @@ impl Desk {
                 }
             }
         }
-        if self.policy.believed().next().is_none() && send_errors <= sent && sent > 0 {
+        if let Some(error) = self.news.error(&self.address, send_errors) {
+            watch.note(&error);
+        }
+        let asked = self.talk.control.is_some() && sent > 0;
+        if asked && self.policy.believed().next().is_none() && send_errors <= sent {
             let (address, stamps) = (&self.address, self.policy.stamps());
             watch.note(&Note::NobodyAnswers { address, stamps });
         }
@@ -114,6 +120,7 @@ impl Desk {
         while let Ok(stamp) = self.stamps.pop() {
             self.transmit.record(stamp.left - stamp.handed);
         }
+        self.news.hear(&self.address, |note| watch.note(note));
         while let Ok(status) = self.status.pop() {
             self.last = status;
         }
@@ -182,7 +189,8 @@ impl Desk {
     fn peer(&self, elapsed: Span, now: LocalTime) -> Peer {
         match self.policy.believed().any(|known| known.is_here(now)) {
             true => Peer::Here,
-            false if elapsed < ANSWER => Peer::Unknown,
+            // Nor can anybody without a control channel.
+            false if elapsed < ANSWER || self.talk.control.is_none() => Peer::Unknown,
             false => Peer::Nobody,
         }
     }
@@ -262,8 +270,8 @@ impl Desk {
 }
 
 /// The two networks that everything goes by, if it does.
-pub(crate) fn networks(udp: &UdpOptions) -> Option<(&str, &str)> {
-    udp.interface.as_deref().zip(udp.also.as_deref()?.interface.as_deref())
+fn networks(outbound: &Outbound) -> Option<(&str, &str)> {
+    outbound.networks.as_ref().map(|(one, other)| (one.as_str(), other.as_str()))
 }
 
 fn remote(known: &KnownReceiver, format: &StreamFormat, as_needed: bool) -> RemoteReceiver {

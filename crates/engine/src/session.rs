@@ -1,26 +1,25 @@
-//! RTCP on real sockets: the session machine, its socket, and where the peer's reports come from.
-
-use std::net::SocketAddr;
+//! Reports on a control channel, if there is one: the session machine, its channel, and where the
+//! peer's reports come from.
 
 use tautline_io::clock::kept::kept_clock;
 use tautline_io::clock::now;
-use tautline_io::control::{ControlSocket, wait};
-use tautline_proto::endpoint::Host;
+use tautline_io::control::{Control, wait};
+use tautline_proto::endpoint::{Endpoint, Host};
 use tautline_proto::session::{Event, Session};
 use tautline_proto::time::{LocalTime, Span};
 
 /// Who is told.
 pub(crate) enum Audience {
     /// All of these: a sender's destinations.
-    Everyone(Vec<SocketAddr>),
+    Everyone(Vec<Endpoint>),
     /// Whoever the last valid report came from: a receiver's sender.
-    Whoever(Option<SocketAddr>),
+    Whoever(Option<Endpoint>),
 }
 
-/// One session on its socket.
+/// One session on its control channel. Without one it hears nothing and nobody hears it.
 pub(crate) struct Talk {
     pub(crate) session: Session,
-    pub(crate) socket: ControlSocket,
+    pub(crate) control: Option<Box<dyn Control>>,
     pub(crate) audience: Audience,
     /// Datagrams that were no reports.
     pub(crate) invalid: u64,
@@ -35,21 +34,26 @@ const KERNEL: Span = Span::from_secs(1);
 const REPORT_BYTES: usize = 1400;
 
 impl Talk {
-    pub(crate) fn new(session: Session, socket: ControlSocket, audience: Audience) -> Self {
-        Self { session, socket, audience, invalid: 0, ask_kernel: LocalTime::ZERO }
+    pub(crate) fn new(
+        session: Session,
+        control: Option<Box<dyn Control>>,
+        audience: Audience,
+    ) -> Self {
+        Self { session, control, audience, invalid: 0, ask_kernel: LocalTime::ZERO }
     }
 
     /// Takes what arrived and tells of it, and which host said it. Once the packets of `heard` are
     /// heard, no other peer's reports say whom to answer.
     pub(crate) fn hear(&mut self, heard: Option<u32>, mut tell: impl FnMut(Host, Event)) {
-        let Self { session, socket, audience, invalid, ask_kernel } = self;
+        let Self { session, control, audience, invalid, ask_kernel } = self;
         if now() >= *ask_kernel {
             *ask_kernel = now() + KERNEL;
             session.set_kept(kept_clock());
         }
-        socket.receive(&mut |arrival| {
+        let Some(control) = control else { return };
+        control.receive(&mut |arrival| {
             let stamp_error = arrival.stamp_uncertainty.min(arrival.read - arrival.arrival);
-            let from = Host::from(arrival.source.ip());
+            let from = arrival.source.host();
             let mut concerns = heard.is_none();
             let listen = |event: Event| {
                 concerns |= heard == Some(event.ssrc());
@@ -83,10 +87,10 @@ impl Talk {
     }
 
     /// Says goodbye to those whom nothing is sent to any more.
-    pub(crate) fn leave_those(&mut self, gone: &[SocketAddr]) {
+    pub(crate) fn leave_those(&mut self, gone: &[Endpoint]) {
         let mut buffer = [0; REPORT_BYTES];
         if let Some(bytes) = self.session.leave(now(), &mut buffer).filter(|_| !gone.is_empty()) {
-            send(&mut self.socket, &buffer[..bytes], gone);
+            send(self.control.as_deref_mut(), &buffer[..bytes], gone);
         }
     }
 
@@ -95,19 +99,21 @@ impl Talk {
             Audience::Everyone(all) => all.as_slice(),
             Audience::Whoever(peer) => peer.as_slice(),
         };
-        send(&mut self.socket, report, told);
+        send(self.control.as_deref_mut(), report, told);
     }
 }
 
-fn send(socket: &mut ControlSocket, report: &[u8], told: &[SocketAddr]) {
+fn send(control: Option<&mut (dyn Control + '_)>, report: &[u8], told: &[Endpoint]) {
+    let Some(control) = control else { return };
     for destination in told {
-        // Nobody listens there yet, or not any more: the socket counts it, the next report tries
+        // Nobody listens there yet, or not any more: the channel counts it, the next report tries
         // again.
-        let _ = socket.send_to(report, *destination);
+        let _ = control.send(report, *destination);
     }
 }
 
 /// Waits until a report arrives, one is due, or `until`.
 pub(crate) fn wait_for(talk: &Talk, until: LocalTime) {
-    wait(&[&talk.socket], until.min(talk.session.deadline()));
+    let channels: Vec<&dyn Control> = talk.control.as_deref().into_iter().collect();
+    wait(&channels, until.min(talk.session.deadline()));
 }

@@ -290,7 +290,7 @@ impl Received<'_> {
         }
         let other = status.stranger.filter(|stranger| !stranger.poses);
         if let Some(other) = other.filter(|_| counted.foreign > counted.received / 10) {
-            let (packets, host) = (counted.foreign, other.from.host);
+            let (packets, host) = (counted.foreign, other.from.host());
             watch.note(&Note::AnotherSender { address, packets, host });
         }
         let journal = self.arrivals.journal();

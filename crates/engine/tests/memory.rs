@@ -11,7 +11,7 @@ use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::select::Select;
 use tautline_io::udp::UdpOptions;
-use tautline_io::udp::pair::open_pair;
+use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::device::Settings;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::{StreamFormat, packet_frames};
@@ -52,10 +52,10 @@ const DEVICE: Settings = Settings {
 
 fn stream(ptime: Span) -> StreamPlan {
     let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
-    let (link, control) = open_pair(&options).unwrap();
+    let OpenedStream { link, control, local, .. } = open_stream(&options, None).unwrap();
     let sample = SampleFormat::L16;
     StreamPlan::new(
-        link.local().to_string(),
+        local.0.to_string(),
         ReceiverConfig::new(
             StreamFormat {
                 rate: Rate::HZ_48000,
@@ -66,7 +66,8 @@ fn stream(ptime: Span) -> StreamPlan {
             },
             Span::from_millis(20),
         ),
-        (Box::new(link), control),
+        link,
+        control,
     )
 }
 

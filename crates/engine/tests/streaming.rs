@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its road has failed")]
 
 mod common;
+mod memory_link;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::OnceLock;
@@ -303,7 +304,7 @@ fn ask_sender(asker: &Asker<SendChange>) {
     let destined = Destined {
         address: elsewhere.to_string(),
         destinations: Destinations::new(&[elsewhere]).unwrap(),
-        reports_to: vec![SocketAddr::new(elsewhere.ip(), elsewhere.port() + 1)],
+        reports_to: vec![SocketAddr::new(elsewhere.ip(), elsewhere.port() + 1).into()],
     };
     asker.ask(SendChange::To(Box::new(destined))).unwrap();
     assert!(asker.ask(SendChange::Latency(LatencyRule::Chosen(Span::from_micros(1)))).is_err());

@@ -8,7 +8,7 @@
 
 use std::hint::black_box;
 use std::net::UdpSocket;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use tautline_io::clock::now;
 use tautline_io::link::Link;
@@ -121,7 +121,7 @@ impl Sending {
                 self.bare.slot(packet).copy_from_slice(&self.payload);
             }
             black_box(at);
-            self.bare.send(self.bare_socket.as_raw_fd());
+            self.bare.send(self.bare_socket.as_fd().as_raw_fd());
             total += processor() - start;
             empty(&self.sink);
         }
@@ -176,7 +176,7 @@ impl Receiving {
             let start = processor();
             let mut count = 0;
             loop {
-                let got = self.bare.receive(self.link.as_raw_fd());
+                let got = self.bare.receive(self.link.as_fd().as_raw_fd());
                 if got == 0 {
                     break;
                 }

@@ -1,97 +1,34 @@
-//! A plain datagram socket for RTCP, which the session's ordinary thread waits on.
+//! The control channel beside a link, which the session's ordinary thread waits on. RTCP over UDP is
+//! one.
 
+mod socket;
 pub mod waiter;
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
-use crate::clock::{now, timespec};
-use crate::link::{Arrival, LinkCounters};
-use crate::udp::incoming::Incoming;
-use crate::udp::open::{OpenError, UdpOptions, open, send_groups_by};
-use crate::udp::socket::Socket;
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::LocalTime;
 
-/// Reports come a few a second.
-const BATCH: usize = 4;
+use crate::clock::{now, timespec};
+use crate::link::Arrival;
+pub use socket::ControlSocket;
 
-/// A socket for RTCP. Sends do not block; arrivals carry kernel stamps.
-pub struct ControlSocket {
-    socket: Socket,
-    local: SocketAddr,
-    incoming: Incoming,
-    counters: LinkCounters,
-    /// Interfaces by each of which what goes to a group is sent; none for the one it was opened with.
-    ways: Vec<u32>,
-}
-
-impl ControlSocket {
-    /// Opens a socket with the addresses, groups and marks of `options`.
-    pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
-        let socket = open(options)?;
-        Ok(Self {
-            local: socket.local().unwrap_or(options.bind),
-            incoming: Incoming::new(options, options.batch.min(BATCH)),
-            counters: LinkCounters::default(),
-            ways: options.group_ways()?,
-            socket,
-        })
-    }
-
-    /// The address that the socket is bound to.
-    pub const fn local(&self) -> SocketAddr {
-        self.local
-    }
-
-    /// Sends one datagram, to a group by every network it was opened for. A refusal is counted and
-    /// returned; the next may succeed.
-    pub fn send_to(&mut self, datagram: &[u8], destination: SocketAddr) -> io::Result<()> {
-        if self.ways.is_empty() || !destination.ip().is_multicast() {
-            let answer = self.socket.send_to(datagram, destination);
-            return self.count(answer);
-        }
-        let mut all = Ok(());
-        for way in 0..self.ways.len() {
-            let by = send_groups_by(&self.socket, destination.is_ipv4(), self.ways[way]);
-            let answer = by.and_then(|()| self.socket.send_to(datagram, destination));
-            all = self.count(answer).and(all);
-        }
-        all
-    }
-
-    fn count(&mut self, answer: io::Result<()>) -> io::Result<()> {
-        match &answer {
-            Ok(()) => self.counters.sent += 1,
-            Err(error) => {
-                self.counters.send_errors += 1;
-                self.counters.last_error = error.raw_os_error().unwrap_or(0);
-            }
-        }
-        answer
-    }
+/// Carries datagrams between the ordinary threads of two ends, a few a second. Its descriptor becomes
+/// readable when one has arrived; nothing blocks.
+pub trait Control: Send + AsFd {
+    /// Sends one datagram. A refusal is counted and returned; the next may succeed.
+    fn send(&mut self, datagram: &[u8], to: Endpoint) -> io::Result<()>;
 
     /// Delivers every datagram that has arrived, oldest first. Does not wait.
-    pub fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
-        self.incoming.receive(&self.socket, &mut self.counters, deliver);
-    }
-
-    /// What was counted so far.
-    pub const fn counters(&self) -> LinkCounters {
-        self.counters
-    }
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>));
 }
 
-impl AsRawFd for ControlSocket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.socket.fd()
-    }
-}
-
-/// Waits until one of `sockets` has something to read (true) or `until` has come (false). Blocks:
+/// Waits until one of `channels` has something to read (true) or `until` has come (false). Blocks:
 /// for ordinary threads. For many there is [`crate::control::waiter`].
-pub fn wait(sockets: &[&ControlSocket], until: LocalTime) -> bool {
-    let mut polled: Vec<_> = sockets.iter().map(|socket| readable(socket.as_raw_fd())).collect();
+pub fn wait<T: AsFd + ?Sized>(channels: &[&T], until: LocalTime) -> bool {
+    let readable = |channel: &&T| readable(channel.as_fd().as_raw_fd());
+    let mut polled: Vec<_> = channels.iter().map(readable).collect();
     poll(&mut polled, until)
 }
 

@@ -7,5 +7,6 @@ pub mod clock;
 pub mod control;
 pub mod link;
 pub mod network;
+mod system;
 pub mod thread;
 pub mod udp;

@@ -1,26 +1,31 @@
-//! What every link to the network can do, whether the device's thread makes the system calls itself
-//! ([`DirectUdp`](crate::udp::DirectUdp)) or a wire thread does
+//! What every link to the network can do, whatever it goes by, and whether the device's thread makes
+//! the system calls itself, as of [`DirectUdp`](crate::udp::DirectUdp), or a wire thread does
 //! ([`Ringed`](crate::link::ringed::Ringed)).
 
+pub(crate) mod batch;
 pub mod destinations;
 pub(crate) mod ring;
 pub mod ringed;
+pub mod seal;
 pub(crate) mod shared;
+pub mod told;
 
-use std::net::SocketAddr;
+use std::os::fd::AsFd;
 
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 
 use crate::link::destinations::Destinations;
+use crate::link::told::Teller;
 
 /// One datagram that arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
     /// Its bytes; only the first part if [`Self::truncated`].
     pub datagram: &'a [u8],
-    /// Who sent it.
-    pub source: SocketAddr,
+    /// Who sent it, and by which interface it came where the kernel says that.
+    pub source: Endpoint,
     /// When the kernel took it from the network (its software stamp, mapped to the monotonic
     /// clock). Never after [`Self::read`], and equal to it where the kernel gave no stamp.
     pub arrival: LocalTime,
@@ -31,8 +36,6 @@ pub struct Arrival<'a> {
     pub read: LocalTime,
     /// Whether it was longer than the link was opened for and has been cut.
     pub truncated: bool,
-    /// The index of the network interface by which it came; 0 where the kernel did not say.
-    pub interface: u32,
 }
 
 /// When one sampled packet left the kernel's network stack.
@@ -68,6 +71,9 @@ pub struct LinkCounters {
     pub truncated: u64,
     /// Datagrams not delivered since they came from another than the source asked for.
     pub foreign: u64,
+    /// Datagrams not delivered since they were not sealed as the link's
+    /// [`Seal`](crate::link::seal::Seal) opens them.
+    pub unopened: u64,
     /// Datagrams delivered for which the kernel gave no usable stamp.
     pub unstamped: u64,
     /// Datagrams that the kernel dropped since the socket's buffer was full (`SO_RXQ_OVFL`). Known
@@ -79,18 +85,45 @@ pub struct LinkCounters {
     pub departures_lost: u64,
 }
 
-/// A link to the network. All methods are real-time: bounded work, no allocation, lock or blocking
-/// call.
+/// A link that could not be opened: one sentence and the mend.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{tried}: {answer}; {mend}")]
+pub struct OpenError {
+    /// What was tried, with the address.
+    pub tried: String,
+    /// What the system answered.
+    pub answer: String,
+    /// What to do next.
+    pub mend: String,
+    /// The system's error number, 0 if it was not the system that refused.
+    pub errno: i32,
+}
+
+impl OpenError {
+    pub(crate) fn new(tried: String, error: &std::io::Error, mend: impl Into<String>) -> Self {
+        let errno = error.raw_os_error().unwrap_or(0);
+        let text = error.to_string();
+        let answer = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
+        Self { tried, answer, mend: mend.into(), errno }
+    }
+}
+
+/// A link to the network. All methods but [`Link::tell`] are real-time: bounded work, no allocation,
+/// lock or blocking call.
 pub trait Link: Send {
+    /// Gives the link its end of what it tells the ordinary thread: before the first packet, and
+    /// once. A link to which nothing happens that the counters do not hold tells nothing.
+    fn tell(&mut self, _teller: Teller) {}
+
     /// Copies a finished packet into the next batch. False if there was no room (counted).
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool;
 
     /// Sends the batch in one system call (direct), or hands it to the wire thread (ringed).
     fn flush(&mut self);
 
-    /// Sends everything from now on to these destinations instead, of the family that the link was
-    /// opened for. False if there is no room for so many, or the link sends nowhere: it keeps to
-    /// those it has.
+    /// Sends everything from now on to these destinations instead, of the kind that the link was
+    /// opened for. False if there is no room for so many, one is of another kind, or the link sends
+    /// nowhere: it keeps to those it has.
     fn set_destinations(&mut self, _destinations: &Destinations) -> bool {
         false
     }
@@ -103,4 +136,14 @@ pub trait Link: Send {
 
     /// What was counted so far.
     fn counters(&self) -> LinkCounters;
+}
+
+/// A link that a wire thread can run: one with a descriptor that becomes readable when a datagram or
+/// a transmit stamp has arrived.
+pub trait Pollable: Link + AsFd {
+    /// The largest datagram in bytes that it was opened for.
+    fn datagram_bytes(&self) -> usize;
+
+    /// Whether it takes no packet before the next [`Link::flush`].
+    fn is_full(&self) -> bool;
 }

@@ -5,32 +5,32 @@ pub(crate) mod fixed;
 pub mod forks;
 pub(crate) mod incoming;
 pub(crate) mod open;
+pub(crate) mod outlet;
 pub mod pair;
 pub(crate) mod receive_batch;
-pub(crate) mod send_batch;
 pub(crate) mod socket;
 pub(crate) mod timestamp;
 pub(crate) mod transmit;
 
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
-use rtrb::Producer;
-use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 
 use crate::clock::now;
+use crate::link::batch::Batch;
 use crate::link::destinations::Destinations;
-use crate::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use crate::link::seal::{Seal, room};
+use crate::link::told::{LinkEvent, Teller};
+use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
 pub use crate::udp::address::interface_label;
 use crate::udp::incoming::Incoming;
 use crate::udp::open::open;
 pub use crate::udp::open::{
-    DSCP_MEDIA, FragmentPolicy, OpenError, UdpOptions, check_destinations, header_bytes, path_mtu,
+    DSCP_MEDIA, FragmentPolicy, UdpOptions, check_destinations, header_bytes, path_mtu,
     source_address,
 };
-use crate::udp::send_batch::SendBatch;
-use crate::udp::socket::Socket;
+use crate::udp::outlet::{Outlet, Sent};
 use crate::udp::transmit::TransmitSampler;
 
 /// A UDP link whose every call is the caller's own: [`Link::flush`] is one `sendmmsg` and
@@ -38,36 +38,69 @@ use crate::udp::transmit::TransmitSampler;
 ///
 /// The kernel's socket queue is the queue, and its stamp the arrival time.
 pub struct DirectUdp {
-    socket: Socket,
     local: SocketAddr,
-    outgoing: SendBatch,
+    batch: Batch,
+    outlet: Outlet,
+    /// The second network, by which everything goes too.
+    also: Option<Box<Outlet>>,
+    seal: Option<Box<dyn Seal>>,
     incoming: Incoming,
-    departures: Option<Producer<Departure>>,
+    teller: Option<Teller>,
+    /// The `errno` that was told last.
+    failed: i32,
     counters: LinkCounters,
     sampler: TransmitSampler,
-    /// The second network, by which everything goes too.
-    also: Option<Box<DirectUdp>>,
 }
 
 impl DirectUdp {
-    /// Opens the socket and lays out everything that will ever be needed.
+    /// Opens the socket and lays out everything that will ever be needed. Datagrams go and come as
+    /// they are.
     pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
-        let socket = open(options)?;
-        let local = socket.local().unwrap_or(options.bind);
+        Self::open_sealed(options, None)
+    }
+
+    /// The same with a seal on every datagram, if there is one: what is sent is longer by its room.
+    pub fn open_sealed(
+        options: &UdpOptions,
+        seal: Option<Box<dyn Seal>>,
+    ) -> Result<Self, OpenError> {
+        let seal_room = room(seal.as_deref());
+        let capacity = if options.sends() { options.batch } else { 1 };
+        let outlet = |options: &UdpOptions| {
+            let to = (&options.destinations[..], options.most_destinations);
+            Ok(Outlet::new(open(options)?, capacity, to))
+        };
+        let first = outlet(options)?;
         Ok(Self {
-            local,
-            outgoing: SendBatch::new(
-                if options.sends() { options.batch } else { 1 },
-                options.datagram_bytes,
-                (&options.destinations, options.most_destinations),
-            ),
-            incoming: Incoming::new(options, options.batch),
-            departures: None,
+            local: first.socket.local().unwrap_or(options.bind),
+            batch: Batch::new(capacity, options.datagram_bytes, seal_room),
+            also: options.also.as_deref().map(outlet).transpose()?.map(Box::new),
+            outlet: first,
+            seal,
+            incoming: Incoming::new(options, options.batch, seal_room),
+            teller: None,
+            failed: 0,
             counters: LinkCounters::default(),
             sampler: TransmitSampler::every(options.transmit_stamp_every),
-            also: options.also.as_deref().map(Self::open).transpose()?.map(Box::new),
-            socket,
         })
+    }
+
+    fn count(&mut self, outcome: Sent) {
+        self.counters.sent += outcome.sent;
+        self.counters.send_errors += outcome.refused;
+        self.fail(outcome.last_error);
+    }
+
+    /// A system call failed, if `errno` is not 0. That the same goes on is no news.
+    fn fail(&mut self, errno: i32) {
+        if errno == 0 {
+            return;
+        }
+        self.counters.last_error = errno;
+        if let Some(teller) = self.teller.as_mut().filter(|_| self.failed != errno) {
+            self.failed = errno;
+            teller.event(LinkEvent::Error(errno));
+        }
     }
 
     /// The address that the socket is bound to.
@@ -75,71 +108,68 @@ impl DirectUdp {
         self.local
     }
 
-    /// The largest datagram in bytes that the link was opened for.
-    pub const fn datagram_bytes(&self) -> usize {
-        self.outgoing.datagram_bytes()
-    }
-
-    /// Gives the link the ring into which it puts the instants of each packet once it is handed
-    /// over.
-    pub fn record_departures(&mut self, ring: Producer<Departure>) {
-        self.departures = Some(ring);
-    }
-
     /// The bytes that the kernel gave the receive and the send buffer, its own book-keeping
     /// included.
     pub fn buffers(&self) -> (usize, usize) {
-        let bytes =
-            |name| self.socket.option(libc::SOL_SOCKET, name).map_or(0, |n| n.max(0) as usize);
+        let bytes = |name| {
+            self.outlet.socket.option(libc::SOL_SOCKET, name).map_or(0, |n| n.max(0) as usize)
+        };
         (bytes(libc::SO_RCVBUF), bytes(libc::SO_SNDBUF))
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.outgoing.is_full()
     }
 }
 
-impl AsRawFd for DirectUdp {
+impl AsFd for DirectUdp {
     /// For waiting on the socket in a poll of the caller's own. Reading it by other means loses
     /// what is read to the link.
-    fn as_raw_fd(&self) -> RawFd {
-        self.socket.fd()
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.outlet.socket.as_fd()
+    }
+}
+
+impl Pollable for DirectUdp {
+    fn datagram_bytes(&self) -> usize {
+        self.batch.datagram_bytes()
+    }
+
+    fn is_full(&self) -> bool {
+        self.batch.is_full()
     }
 }
 
 impl Link for DirectUdp {
+    fn tell(&mut self, teller: Teller) {
+        self.teller = Some(teller);
+    }
+
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
-        if let Some(also) = &mut self.also {
-            also.queue(packet);
-        }
-        let taken = self.outgoing.queue(packet);
+        let taken = self.outlet.sends() && self.batch.queue(packet);
         self.counters.dropped += u64::from(!taken);
         taken
     }
 
     fn flush(&mut self) {
-        if self.outgoing.queued() == 0 {
+        if self.batch.queued() == 0 {
             return;
         }
-        if let Some(also) = &mut self.also {
-            also.flush();
+        self.batch.finish(now(), self.seal.as_deref_mut());
+        self.sampler.choose(&self.batch, &mut self.outlet);
+        let outcome = self.outlet.send(&self.batch);
+        self.count(outcome);
+        if outcome.last_error != 0 {
+            self.sampler.start_over(&self.outlet.socket);
         }
-        let handed = now();
-        self.outgoing.stamp(handed);
-        self.sampler.choose(&mut self.outgoing);
-        let outcome = self.outgoing.send(&self.socket);
-        if let Some(ring) = &mut self.departures {
-            for departure in self.outgoing.departures() {
-                self.counters.departures_lost += u64::from(ring.push(departure).is_err());
+        if let Some(also) = &mut self.also {
+            let outcome = also.send(&self.batch);
+            self.counters.also.0 += outcome.sent;
+            self.counters.also.1 += outcome.refused;
+            self.count(outcome);
+        }
+        if let Some(teller) = &mut self.teller {
+            for departure in self.batch.departures() {
+                self.counters.departures_lost += u64::from(!teller.departure(departure));
             }
         }
-        self.outgoing.clear();
-        self.counters.sent += outcome.sent;
-        if outcome.last_error != 0 {
-            self.counters.send_errors += outcome.refused;
-            self.counters.last_error = outcome.last_error;
-            self.sampler.start_over(&self.socket);
-        }
+        self.batch.clear();
     }
 
     fn set_destinations(&mut self, destinations: &Destinations) -> bool {
@@ -147,30 +177,25 @@ impl Link for DirectUdp {
         if self.also.is_some() {
             return false;
         }
+        if destinations.iter().any(|to| to.socket_address().is_none()) {
+            return false;
+        }
         // What was queued goes where it was meant to go.
         self.flush();
-        self.outgoing.set_destinations(destinations.iter())
+        self.outlet.set_destinations(destinations.iter().filter_map(|to| to.socket_address()))
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
-        self.incoming.receive(&self.socket, &mut self.counters, deliver);
+        let (socket, seal) = (&self.outlet.socket, self.seal.as_deref_mut());
+        let errno = self.incoming.receive(socket, &mut self.counters, seal, deliver);
+        self.fail(errno);
     }
 
     fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
-        self.sampler.collect(&self.socket, &mut self.incoming.clock, deliver);
+        self.sampler.collect(&self.outlet.socket, &mut self.incoming.clock, deliver);
     }
 
     fn counters(&self) -> LinkCounters {
-        let mut counters = self.counters;
-        if let Some(also) = &self.also {
-            let others = also.counters();
-            counters.also = (others.sent, others.send_errors);
-            counters.sent += others.sent;
-            counters.send_errors += others.send_errors;
-            counters.dropped += others.dropped;
-            counters.last_error =
-                if others.last_error == 0 { counters.last_error } else { others.last_error };
-        }
-        counters
+        self.counters
     }
 }

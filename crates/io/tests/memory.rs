@@ -24,7 +24,7 @@ fn a_process_with_links_and_locked_memory_stays_small() {
     }
     let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
     let (direct, control) = open_pair(&options).unwrap();
-    let wire = WireOptions::below(Scheduler::Fifo(70), &options);
+    let wire = WireOptions::below(Scheduler::Fifo(70), options.ring_packets());
     let ringed = Ringed::start(DirectUdp::open(&options).unwrap(), wire).unwrap();
     let witness = StallWitness::start();
     assert!(status("VmLck") > 0);

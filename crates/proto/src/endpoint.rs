@@ -1,68 +1,150 @@
-//! Where datagrams come from: values that say whether two came from the same place, and no more. The
-//! name of a source is known to every member of a group and proves nothing; its address is what
-//! others on the network cannot write without forging it.
+//! Where datagrams come from and go to. The name of a source is known to every member of a group and
+//! proves nothing; its address is what others on the network cannot write without forging it.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::time::LocalTime;
 
-/// A host as its network names it: by an IP address.
+/// A host as its network names it: by the address, without what tells its senders apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Host(IpAddr);
+pub struct Host(Name);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Name {
+    Ip(IpAddr),
+    Ethernet([u8; 6]),
+    Connection(u64),
+    Memory(u64),
+}
+
+/// The lowest bit of an Ethernet address's first byte marks a group (IEEE 802 §8.2.2).
+const ETHERNET_GROUP: u8 = 1;
 
 impl Host {
     /// Where nobody says which it is.
-    pub const UNKNOWN: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    pub const UNKNOWN: Self = Self(Name::Ip(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
 
     /// Whether it is no host but a group that any number of hosts are in.
     pub const fn is_group(&self) -> bool {
-        self.0.is_multicast()
+        match self.0 {
+            Name::Ip(address) => address.is_multicast(),
+            Name::Ethernet(address) => address[0] & ETHERNET_GROUP != 0,
+            Name::Connection(_) | Name::Memory(_) => false,
+        }
     }
 }
 
 impl From<IpAddr> for Host {
     /// An IPv4 address that a socket of IPv6 gives is the same host.
     fn from(address: IpAddr) -> Self {
-        Self(address.to_canonical())
+        Self(Name::Ip(address.to_canonical()))
     }
 }
 
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self.0 {
+            Name::Ip(address) => address.fmt(f),
+            Name::Ethernet([a, b, c, d, e, last]) => {
+                write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{last:02x}")
+            }
+            Name::Connection(number) => write!(f, "connection {number}"),
+            Name::Memory(number) => write!(f, "memory {number}"),
+        }
     }
 }
 
-/// A sending place of a host, and the network by which it is heard.
+/// A place that datagrams come from or go to, on whatever network.
 #[derive(Debug, Clone, Copy)]
-pub struct Endpoint {
-    /// The host.
-    pub host: Host,
-    /// What the host's senders are told apart by: the UDP port.
-    port: u16,
-    /// The local interface by which it is heard; 0 where nobody says which.
-    network: u32,
+pub enum Endpoint {
+    /// By IP.
+    Ip {
+        /// Address and UDP port.
+        address: SocketAddr,
+        /// The local interface by which it is heard; 0 where nobody says which.
+        network: u32,
+    },
+    /// By Ethernet alone.
+    Ethernet {
+        /// The address (EUI-48).
+        address: [u8; 6],
+        /// The local interface by which it is heard or reached.
+        network: u32,
+    },
+    /// The far end of a connection, by the number that the link gave it.
+    Connection(u64),
+    /// Memory that is shared with something on this machine, by its number.
+    Memory(u64),
 }
 
 impl Endpoint {
     /// Where nobody says which it is.
-    pub const UNKNOWN: Self = Self { host: Host::UNKNOWN, port: 0, network: 0 };
+    pub const UNKNOWN: Self =
+        Self::Ip { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), network: 0 };
 
     /// The place with this address, heard by the interface with this index.
-    pub fn new(address: SocketAddr, network: u32) -> Self {
-        Self { host: address.ip().into(), port: address.port(), network }
+    pub const fn new(address: SocketAddr, network: u32) -> Self {
+        Self::Ip { address, network }
+    }
+
+    /// The host.
+    pub fn host(&self) -> Host {
+        match *self {
+            Self::Ip { address, .. } => address.ip().into(),
+            Self::Ethernet { address, .. } => Host(Name::Ethernet(address)),
+            Self::Connection(number) => Host(Name::Connection(number)),
+            Self::Memory(number) => Host(Name::Memory(number)),
+        }
+    }
+
+    /// The index of the local interface by which it is heard; 0 where nobody says which, or there is
+    /// none.
+    pub const fn network(&self) -> u32 {
+        match *self {
+            Self::Ip { network, .. } | Self::Ethernet { network, .. } => network,
+            Self::Connection(_) | Self::Memory(_) => 0,
+        }
+    }
+
+    /// Its IP address and UDP port, if it is reached by them.
+    pub const fn socket_address(&self) -> Option<SocketAddr> {
+        match *self {
+            Self::Ip { address, .. } => Some(address),
+            Self::Ethernet { .. } | Self::Connection(_) | Self::Memory(_) => None,
+        }
+    }
+
+    /// What the host's senders are told apart by: the UDP port.
+    fn port(&self) -> Option<u16> {
+        self.socket_address().map(|address| address.port())
+    }
+}
+
+impl From<SocketAddr> for Endpoint {
+    /// By whichever network.
+    fn from(address: SocketAddr) -> Self {
+        Self::new(address, 0)
     }
 }
 
 /// The same place is the same by whichever network it is heard.
 impl PartialEq for Endpoint {
     fn eq(&self, other: &Self) -> bool {
-        (self.host, self.port) == (other.host, other.port)
+        (self.host(), self.port()) == (other.host(), other.port())
     }
 }
 
 impl Eq for Endpoint {}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip { address, .. } => address.fmt(f),
+            other => other.host().fmt(f),
+        }
+    }
+}
 
 /// A source as its host speaks for it: another host that takes its name is another author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,13 +202,13 @@ impl Ways {
 
     /// Whether it is one of the hosts from which packets come.
     pub fn are_of(&self, host: Host) -> bool {
-        self.places().any(|place| place.host == host)
+        self.places().any(|place| place.host() == host)
     }
 
     /// The same with a place on a network by which nothing came so far, if this is one.
     #[must_use]
     pub fn with(mut self, from: Endpoint) -> Option<Self> {
-        let known = self.places().any(|place| place.network == from.network);
+        let known = self.places().any(|place| place.network() == from.network());
         let free = self.0.iter_mut().find(|place| place.is_none()).filter(|_| !known)?;
         *free = Some(from);
         Some(self)
@@ -159,5 +241,26 @@ mod tests {
     fn an_address_of_either_family_is_one_host() {
         assert_eq!(place("[::ffff:10.0.0.1]:7", 1), place("10.0.0.1:7", 1));
         assert!(Host::from("239.1.2.3".parse::<IpAddr>().unwrap()).is_group());
+    }
+
+    #[test]
+    fn places_that_are_reached_by_different_means_are_different() {
+        let all = [
+            place("10.0.0.1:7", 1),
+            Endpoint::Ethernet { address: [0, 1, 2, 3, 4, 5], network: 1 },
+            Endpoint::Ethernet { address: [1, 1, 2, 3, 4, 5], network: 1 },
+            Endpoint::Connection(1),
+            Endpoint::Connection(2),
+            Endpoint::Memory(1),
+        ];
+        for (index, one) in all.iter().enumerate() {
+            let same = all.iter().filter(|other| *other == one && other.host() == one.host());
+            assert_eq!(same.count(), 1, "{one}");
+            assert_eq!(one.host().is_group(), index == 2, "{one}");
+        }
+        assert_eq!(all[1], Endpoint::Ethernet { address: [0, 1, 2, 3, 4, 5], network: 9 });
+        let written = all.map(|one| one.to_string());
+        let names = ["10.0.0.1:7", "00:01:02:03:04:05", "01:01:02:03:04:05"];
+        assert_eq!(written[..3], names);
     }
 }

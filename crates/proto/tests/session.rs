@@ -569,19 +569,19 @@ fn once_a_source_is_heard_no_other_host_speaks_for_it() {
     };
     let (truth, lie, goodbye) = (write(5, false), write(500, false), write(500, true));
     // Before, whoever may be it, and each is another.
-    assert_eq!(told(&mut listener, own.host, &truth, now).len(), 1);
-    assert_eq!(told(&mut listener, other.host, &lie, now).len(), 1);
+    assert_eq!(told(&mut listener, own.host(), &truth, now).len(), 1);
+    assert_eq!(told(&mut listener, other.host(), &lie, now).len(), 1);
     listener.set_heard(Some((SENDER, Ways::only(own))));
     assert_eq!(listener.announcement(SENDER), Some(announcement(5)), "of the one that is heard");
     for forged in [&lie, &goodbye] {
-        assert_eq!(told(&mut listener, other.host, forged, now), []);
+        assert_eq!(told(&mut listener, other.host(), forged, now), []);
     }
     assert_eq!((listener.foreign(), listener.announcement(SENDER)), (2, Some(announcement(5))));
     // By a second network it speaks as one.
     let both = Ways::only(own).with(Endpoint::new("10.1.0.1:5004".parse().unwrap(), 2)).unwrap();
     listener.set_heard(Some((SENDER, both)));
     let more = write(7, false);
-    let by_the_other = address("10.1.0.1:5005").host;
+    let by_the_other = address("10.1.0.1:5005").host();
     assert_eq!(told(&mut listener, by_the_other, &more, now).len(), 1);
     assert_eq!(listener.announcement(SENDER), Some(announcement(7)));
     // A stranger may say what it likes of itself.
@@ -589,7 +589,7 @@ fn once_a_source_is_heard_no_other_host_speaks_for_it() {
     own_name.bye = true;
     let mut buffer = [0; 1400];
     let written = own_name.write(&mut buffer).unwrap();
-    let left = told(&mut listener, other.host, &buffer[..written], now);
+    let left = told(&mut listener, other.host(), &buffer[..written], now);
     assert_eq!(left, [Event::Left { ssrc: 0x99 }]);
 }
 

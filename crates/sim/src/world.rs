@@ -380,7 +380,7 @@ impl World {
     }
 
     fn report_to(&mut self, number: usize, bytes: &[u8]) {
-        let host = self.places[0].host;
+        let host = self.places[0].host();
         let listener = &mut self.listeners[number];
         let local = listener.host.local(self.now);
         let Listener { ordinary, receiver, host: Host { session, .. }, .. } = listener;
@@ -394,7 +394,7 @@ impl World {
     fn report_from(&mut self, bytes: &[u8]) {
         let local = self.host.local(self.now);
         let Self { policy, host, .. } = self;
-        let from = Endpoint::UNKNOWN.host;
+        let from = Endpoint::UNKNOWN.host();
         let _whole = host.session.handle(bytes, (from, local), Span::ZERO, |told| {
             policy.hear(from, &told, local);
         });
@@ -434,7 +434,7 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         redundancy: Regulator::new(scenario.redundancy, bounds),
         repair_budget: Some(scenario.budget),
         limits: Limits::default(),
-        destinations: vec![Endpoint::UNKNOWN.host],
+        destinations: vec![Endpoint::UNKNOWN.host()],
         by_two_networks: false,
         // Paths carry fragments.
         most_bytes: MOST_DATAGRAM_BYTES,

@@ -5,7 +5,7 @@ use core::ffi::c_int;
 
 use tautline_engine::address::AddressError;
 use tautline_engine::run::RunError;
-use tautline_io::udp::OpenError;
+use tautline_io::link::OpenError;
 
 /// Why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,9 +46,6 @@ impl From<OpenError> for Complaint {
 
 impl From<RunError> for Complaint {
     fn from(error: RunError) -> Self {
-        match error {
-            RunError::Link(error) => error.into(),
-            other => Self { errno: libc::EIO, sentence: other.to_string() },
-        }
+        Self { errno: libc::EIO, sentence: error.to_string() }
     }
 }

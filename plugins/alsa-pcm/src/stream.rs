@@ -83,10 +83,10 @@ impl Stream {
                 let track = Arc::new(Track::new(shape.room, channels));
                 let end = End::ToWire(Feeder::new(Arc::clone(&track)));
                 let card = card(shape, end, &shared, started);
-                let plan = send_plan(reached, &device)?;
+                let plan = without_signals(|| send_plan(reached, &device, OPTIONS.scheduler))?;
                 shared.set_latency(plan.link_offset.as_nanos());
                 let (told, asked, promise) = (Arc::clone(&shared), stop.clone(), plan.link_offset);
-                let engine = without_signals(|| SendEngine::open(plan, &OPTIONS))?;
+                let engine = without_signals(|| SendEngine::new(plan))?;
                 let run = move || {
                     let tell = &mut |progress: &Progress<'_>| follow(&told, progress, promise);
                     let report = engine.run(card, &OPTIONS, &asked, tell)?;

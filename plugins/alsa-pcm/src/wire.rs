@@ -13,9 +13,9 @@ use tautline_engine::send::random_identity;
 use tautline_engine::too_long::datagram_bytes;
 use tautline_engine::way;
 use tautline_io::clock::now;
-use tautline_io::thread::without_signals;
+use tautline_io::thread::{Scheduler, without_signals};
 use tautline_io::udp::UdpOptions;
-use tautline_io::udp::pair::open_pair;
+use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::asks::Limits;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::{Direction, Settings};
@@ -64,16 +64,16 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
     let mut announced = None;
     match direction {
         Direction::Playback => {
-            open_pair(&sending(&wish, &resolved)?)?;
+            open_stream(&sending(&wish, &resolved)?, None)?;
         }
         Direction::Capture => {
-            let pair = open_pair(&way::reception(&wish.address, &resolved))?;
+            let opened = open_stream(&way::reception(&wish.address, &resolved), None)?;
             let described = resolved.description.as_ref();
             wish.rate = wish.rate.or(described.map(|described| described.rate));
             wish.channels = wish.channels.or(described.map(|described| described.channels));
             if described.is_none() {
                 let known = wish.rate.is_some() && wish.channels.is_some();
-                announced = hear_of(pair, until, known.then_some(now() + SILENT));
+                announced = hear_of(opened, until, known.then_some(now() + SILENT));
                 if let Some(announced) = &announced {
                     settle_with(&mut wish, &announced.format)?;
                 }
@@ -83,15 +83,17 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
     Ok(Reached { wish, resolved, announced })
 }
 
-type Pair = (tautline_io::udp::DirectUdp, tautline_io::control::ControlSocket);
-
 /// What the sender announces until then; no longer than until `silent` if nothing comes at all.
-fn hear_of(pair: Pair, until: LocalTime, silent: Option<LocalTime>) -> Option<Announcement> {
+fn hear_of(
+    opened: OpenedStream,
+    until: LocalTime,
+    silent: Option<LocalTime>,
+) -> Option<Announcement> {
     let given_up = |came: bool| {
         let now = now();
         now >= until || silent.is_some_and(|silent| !came && now >= silent)
     };
-    match learn(&mut [pair], Believe::Anybody, given_up) {
+    match learn(&mut [opened], Believe::Anybody, given_up) {
         Learnt::Announced { announcement, .. } => Some(announcement),
         Learnt::Unannounced | Learnt::Nothing => None,
     }
@@ -251,8 +253,12 @@ pub(crate) fn longest_period(
     }
 }
 
-/// What is sent.
-pub(crate) fn send_plan(reached: &Reached, device: &Settings) -> Result<SendPlan, Complaint> {
+/// What is sent, from a device's thread that runs as `scheduler` says. Opens its sockets.
+pub(crate) fn send_plan(
+    reached: &Reached,
+    device: &Settings,
+    scheduler: Scheduler,
+) -> Result<SendPlan, Complaint> {
     let Reached { wish, resolved, .. } = reached;
     let format = format(wish, device)?;
     let bytes = carried(&format)?;
@@ -262,14 +268,18 @@ pub(crate) fn send_plan(reached: &Reached, device: &Settings) -> Result<SendPlan
     udp.packets_per_second = packets;
     udp.batch = 2 * (device.period.as_len() / format.packet.as_len().max(1) + 2).max(4);
     udp.transmit_stamp_every = (packets / 20).max(1);
+    let link_offset = promised(wish, &format, device)?;
+    let wire_below = wish.link.wire_below(scheduler, format.packet, device.period);
+    let OpenedStream { link, control, outbound, .. } = open_stream(&udp, wire_below)?;
     Ok(SendPlan {
         wire: PACK,
         address: wish.address.to_string(),
-        reports_to: vec![resolved.rtcp],
-        udp,
-        link: wish.link,
+        reports_to: vec![resolved.rtcp.into()],
+        link,
+        outbound,
+        control,
         format,
-        link_offset: promised(wish, &format, device)?,
+        link_offset,
         latency: wish.latency,
         stamps: true,
         gain: Gain::UNITY,
@@ -338,7 +348,7 @@ fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<S
     }
 }
 
-/// What is heard.
+/// What is heard. Opens its sockets.
 pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan, Complaint> {
     let Reached { wish, resolved, .. } = reached;
     let described = resolved.description.as_ref();
@@ -354,13 +364,14 @@ pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan
         link_offset,
         resampler: Quality::default(),
     };
-    let (link, control) = open_pair(&way::receiving((&wish.address, resolved), &format))?;
+    let options = way::receiving((&wish.address, resolved), &format);
+    let OpenedStream { link, control, .. } = open_stream(&options, None)?;
     let stream = StreamPlan {
         address: wish.address.to_string(),
         receiver,
         latency: wish.latency,
         loss_target: LossTarget::DEFAULT,
-        link: Box::new(link),
+        link,
         control,
         gain: wish.address.gain,
     };

@@ -10,8 +10,7 @@ use tautline_audio::{DeviceSpec, Extras, Wanted};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::plan::{LinkKind, SendPlan};
-use tautline_engine::plan::{RecvPlan, StreamPlan};
+use tautline_engine::plan::{LinkKind, RecvPlan, SendPlan, StreamPlan};
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::report::Report;
 use tautline_engine::run::{Progress, RunError, RunOptions};
@@ -19,7 +18,7 @@ use tautline_engine::select::Select;
 use tautline_engine::send::{SendEngine, random_identity};
 use tautline_engine::text;
 use tautline_io::udp::UdpOptions;
-use tautline_io::udp::pair::open_pair;
+use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::asks::Limits;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::latency::LatencyRule;
@@ -195,8 +194,7 @@ impl Receiver {
         mut part: Part,
     ) -> Result<Self, Failure> {
         let options = UdpOptions::receiver(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
-        let (link, control) = open_pair(&options)?;
-        let (rtp, rtcp) = (link.local(), control.local());
+        let OpenedStream { link, control, local: (rtp, rtcp), .. } = open_stream(&options, None)?;
         let plan = RecvPlan {
             streams: vec![StreamPlan::new(
                 format!("rtp://{rtp}"),
@@ -204,7 +202,8 @@ impl Receiver {
                     payload_types: PayloadTypes::Exactly,
                     ..ReceiverConfig::new(scene.format, scene.latency)
                 },
-                (Box::new(link), control),
+                link,
+                control,
             )],
             select: Select::Mix,
             gain: Gain::UNITY,
@@ -247,12 +246,16 @@ fn send(
     let device = tautline_audio::open(&spec, Direction::Capture, scene.device, extras)?.device;
     let mut udp = UdpOptions::sender(receivers.iter().map(|receiver| receiver.rtp).collect());
     udp.transmit_stamp_every = 50;
+    let (packet, period) = (scene.format.packet, scene.device.period);
+    let wire_below = LinkKind::Auto.wire_below(scene.options.scheduler, packet, period);
+    let OpenedStream { link, control, outbound, .. } = open_stream(&udp, wire_below)?;
     let plan = SendPlan {
         wire: PACK,
         address: receivers.iter().map(|r| format!("rtp://{}", r.rtp)).collect::<Vec<_>>().join(" "),
-        reports_to: receivers.iter().map(|receiver| receiver.rtcp).collect(),
-        udp,
-        link: LinkKind::Auto,
+        reports_to: receivers.iter().map(|receiver| receiver.rtcp.into()).collect(),
+        link,
+        outbound,
+        control,
         format: scene.format,
         link_offset: scene.latency,
         latency: LatencyRule::Chosen(scene.latency),
@@ -266,7 +269,7 @@ fn send(
         identity: random_identity()?,
         ledger: None,
     };
-    let engine = SendEngine::open(plan, &scene.options)?;
+    let engine = SendEngine::new(plan)?;
     Ok(engine.run(device, &scene.options, stop, &mut |progress| part.on(progress))?)
 }
 

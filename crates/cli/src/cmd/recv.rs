@@ -11,7 +11,7 @@ use tautline_engine::run::{Progress, RunError};
 use tautline_engine::too_long::datagram_bytes;
 use tautline_engine::way;
 use tautline_io::clock::now;
-use tautline_io::udp::pair::open_pair;
+use tautline_io::udp::pair::open_stream;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::latency::least_latency;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, StreamFormat};
@@ -254,9 +254,9 @@ fn announced(
     believe: Believe,
     (show, over): (&mut Show, &dyn Fn() -> bool),
 ) -> Result<Option<(Announcement, bool)>, Failure> {
-    let mut pairs = from
+    let mut opened = from
         .iter()
-        .map(|(address, resolved)| Ok(open_pair(&way::reception(address, resolved))?))
+        .map(|(address, resolved)| Ok(open_stream(&way::reception(address, resolved), None)?))
         .collect::<Result<Vec<_>, Failure>>()?;
     if believe == Believe::Anybody {
         tell_listening(flags);
@@ -267,7 +267,7 @@ fn announced(
         }
         over()
     };
-    match learn(&mut pairs, believe, given_up) {
+    match learn(&mut opened, believe, given_up) {
         Learnt::Announced { announcement, sends } => Ok(Some((announcement, sends))),
         Learnt::Unannounced => {
             flags.running.voice().tell(

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tautline_engine::address::Resolved;
 use tautline_engine::plan::SendPlan;
-use tautline_io::udp::source_address;
+use tautline_io::udp::{UdpOptions, source_address};
 use tautline_proto::wire::rtp::ExtensionIds;
 use tautline_proto::wire::sdp::{Description, Origin, Reference};
 
@@ -13,17 +13,22 @@ use crate::failure::Failure;
 use crate::flags::Send;
 
 /// The description of the stream to the first destination.
-pub(crate) fn describe(plan: &SendPlan, to: &[Resolved], flags: &Send) -> Option<Description> {
+pub(crate) fn describe(
+    plan: &SendPlan,
+    udp: &UdpOptions,
+    to: &[Resolved],
+    flags: &Send,
+) -> Option<Description> {
     let first = to.first()?;
     let multicast = first.rtp.ip().is_multicast();
-    let own = source_address(first.rtp, &plan.udp).unwrap_or(Ipv4Addr::LOCALHOST.into());
+    let own = source_address(first.rtp, udp).unwrap_or(Ipv4Addr::LOCALHOST.into());
     Some(Description {
         name: flags.input.to_string(),
         origin: Origin { session: u64::from(plan.identity.ssrc), version: 1, address: own },
         destination: first.rtp.ip(),
         rtp_port: first.rtp.port(),
         rtcp_port: first.rtcp.port(),
-        ttl: multicast.then_some(plan.udp.ttl),
+        ttl: multicast.then_some(udp.ttl),
         sources: if multicast { vec![own] } else { Vec::new() },
         rate: plan.format.rate,
         channels: plan.format.channels,

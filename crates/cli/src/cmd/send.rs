@@ -1,5 +1,7 @@
 //! `taut send`
 
+use std::net::SocketAddr;
+
 use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened, Wanted};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
@@ -10,6 +12,7 @@ use tautline_engine::send::{SendEngine, random_identity};
 use tautline_engine::too_long::{datagram_bytes, too_long};
 use tautline_engine::way;
 use tautline_io::link::destinations::Destinations;
+use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::latency::{LatencyRule, usual_latency, usual_latency_in_graph};
@@ -52,16 +55,20 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     }
     let options = run_options(&flags.timing, &flags.running);
     let opened = open_source(flags, device)?;
+    let link = match flags.link {
+        LinkFlag::Auto => LinkKind::Auto,
+        LinkFlag::Direct => LinkKind::Direct,
+        LinkFlag::Ringed => LinkKind::Ringed,
+    };
+    let wire_below = link.wire_below(options.scheduler, format.packet, device.period);
+    let OpenedStream { link, control, outbound, local } = open_stream(&udp, wire_below)?;
     let plan = SendPlan {
         wire: PACK,
         address: flags.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
-        reports_to: to.iter().map(|to| to.rtcp).collect(),
-        udp,
-        link: match flags.link {
-            LinkFlag::Auto => LinkKind::Auto,
-            LinkFlag::Direct => LinkKind::Direct,
-            LinkFlag::Ringed => LinkKind::Ringed,
-        },
+        reports_to: to.iter().map(|to| to.rtcp.into()).collect(),
+        link,
+        outbound,
+        control,
         format,
         link_offset: latency,
         latency: flags.timing.latency.unwrap_or_default(),
@@ -75,16 +82,15 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         identity: random_identity()?,
         ledger: flags.running.ledger.clone(),
     };
-    let described = flags.sdp.as_ref().zip(super::sdp::describe(&plan, &to, flags));
-    let opened_for = plan.udp.clone();
-    let mut engine = SendEngine::open(plan, &options)?;
+    let described = flags.sdp.as_ref().zip(super::sdp::describe(&plan, &udp, &to, flags));
+    let mut engine = SendEngine::new(plan)?;
     // Of sockets that cannot be opened there is no stream to describe.
     if let Some((path, description)) = described {
         super::sdp::write(path, &description)?;
     }
     let mut show = Show::open("send", &flags.running)?;
     show.listen_to(opened.notes);
-    tell_details(flags, &engine, (&format, &device), latency);
+    tell_details(flags, local, (&format, &device), latency);
     tell_of_packets(flags, &to, &format);
     redundancy::tell(flags, &regulator, &format);
     let stop = stop_on_signals()?;
@@ -92,7 +98,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         let (asker, requests) = requests();
         engine.listen(requests);
         let needs = file.map(|file| file.coding.exact_format());
-        let lines = SendLines { udp: opened_for, input: flags.input.clone(), needs };
+        let lines = SendLines { udp, input: flags.input.clone(), needs };
         control::listen(asker, (show.answers(), stop.clone()), move |verb, rest| {
             lines.read(verb, rest)
         })?;
@@ -229,11 +235,11 @@ fn make_room(udp: &mut UdpOptions, flags: &Send, format: &StreamFormat, period: 
 /// Says what was decided.
 fn tell_details(
     flags: &Send,
-    engine: &SendEngine,
+    (rtp, rtcp): (SocketAddr, SocketAddr),
     (format, device): (&StreamFormat, &Settings),
     latency: Span,
 ) {
-    let (voice, (rtp, rtcp)) = (flags.running.voice(), engine.local());
+    let voice = flags.running.voice();
     let to = flags.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     voice.detail(&format!("sockets: RTP leaves from {rtp}, RTCP from {rtcp}, to {to}"));
     tell_stream(voice, (&flags.input, device), format, datagram_bytes(format, !flags.no_stamps));

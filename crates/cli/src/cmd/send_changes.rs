@@ -84,7 +84,7 @@ impl SendLines {
         Ok(SendChange::To(Box::new(Destined {
             address: addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
             destinations,
-            reports_to: resolved.iter().map(|to| to.rtcp).collect(),
+            reports_to: resolved.iter().map(|to| to.rtcp.into()).collect(),
         })))
     }
 }

@@ -4,9 +4,7 @@ use tautline_audio::DeviceSpec;
 use tautline_engine::address::{Address, Resolved};
 use tautline_engine::plan::StreamPlan;
 use tautline_engine::way;
-use tautline_io::link::Link;
-use tautline_io::link::ringed::{Ringed, WireOptions};
-use tautline_io::udp::pair::open_pair;
+use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::device::Settings;
 use tautline_proto::latency::{
     DEFAULT_LATENCY, LatencyRule, enough_latency, kept_latency, least_latency,
@@ -66,19 +64,15 @@ pub(super) fn stream(
         resampler: flags.resampler,
     };
     let options = way::receiving((address, resolved), &format);
-    let (direct, control) = open_pair(&options)?;
-    flags.running.voice().detail(&format!(
-        "sockets: RTP is heard at {}, RTCP at {}, for {address}",
-        direct.local(),
-        control.local()
-    ));
-    let link: Box<dyn Link> = match flags.link {
-        LinkFlag::Ringed => {
-            let wire = WireOptions::below(flags.timing.scheduler, &options);
-            Box::new(Ringed::start(direct, wire)?)
-        }
-        LinkFlag::Auto | LinkFlag::Direct => Box::new(direct),
+    let device = match flags.link {
+        LinkFlag::Ringed => Some(flags.timing.scheduler),
+        LinkFlag::Auto | LinkFlag::Direct => None,
     };
+    let OpenedStream { link, control, local: (rtp, rtcp), .. } = open_stream(&options, device)?;
+    flags
+        .running
+        .voice()
+        .detail(&format!("sockets: RTP is heard at {rtp}, RTCP at {rtcp}, for {address}"));
     Ok(StreamPlan {
         address: address.to_string(),
         receiver,

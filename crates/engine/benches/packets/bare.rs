@@ -2,7 +2,7 @@
 //! around them.
 
 use std::hint::black_box;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use tautline_dsp::format::{SampleFormat, decode, encode};
 use tautline_io::clock::{WallClock, now};
@@ -107,8 +107,9 @@ impl Outgoing {
         encode(SampleFormat::L16, block, &mut self.datagram[STAMPED_HEADER_BYTES..]);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: one message is laid out, and what it points to lives in boxes of its own.
-        let sent =
-            unsafe { libc::sendmmsg(self.socket.as_raw_fd(), &raw mut *self.message, 1, flags) };
+        let sent = unsafe {
+            libc::sendmmsg(self.socket.as_fd().as_raw_fd(), &raw mut *self.message, 1, flags)
+        };
         assert_eq!(sent, 1);
     }
 }
@@ -158,7 +159,7 @@ impl Incoming {
     }
 
     fn receive(&mut self, played: &mut [f32; SAMPLES]) {
-        let count = fetch(self.socket.as_raw_fd(), &mut self.messages);
+        let count = fetch(self.socket.as_fd().as_raw_fd(), &mut self.messages);
         assert_eq!(count, 1);
         black_box(now());
         for index in 0..count {

@@ -8,8 +8,7 @@ use std::thread::JoinHandle;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::plan::{LinkKind, SendPlan};
-use tautline_engine::plan::{RecvPlan, StreamPlan};
+use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan};
 use tautline_engine::recv::RecvEngine;
 use tautline_engine::report::Report;
 use tautline_engine::run::RunOptions;
@@ -18,7 +17,7 @@ use tautline_engine::send::{SendEngine, random_identity};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
-use tautline_io::udp::pair::open_pair;
+use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::asks::Limits;
 use tautline_proto::device::{Cycle, Settings, Side, Stop};
 use tautline_proto::latency::LatencyRule;
@@ -187,13 +186,10 @@ impl Ours {
 }
 
 fn incoming() -> (StreamPlan, SocketAddr) {
-    let (link, control) = open_pair(&receiving()).unwrap();
-    let address = link.local();
-    let plan = StreamPlan::new(
-        address.to_string(),
-        ReceiverConfig::new(FORMAT, LATENCY),
-        (Box::new(link), control),
-    );
+    let OpenedStream { link, control, local, .. } = open_stream(&receiving(), None).unwrap();
+    let address = local.0;
+    let plan =
+        StreamPlan::new(address.to_string(), ReceiverConfig::new(FORMAT, LATENCY), link, control);
     (plan, address)
 }
 
@@ -217,12 +213,15 @@ fn receive(streams: Vec<StreamPlan>, stop: Stop) -> (Loan, JoinHandle<Report>) {
 
 fn send(to: SocketAddr, stop: Stop) -> (Loan, JoinHandle<Report>) {
     let control = SocketAddr::new(to.ip(), to.port() + 1);
+    let reports_to = vec![control.into()];
+    let OpenedStream { link, control, outbound, .. } = open_stream(&sending(to), None).unwrap();
     let plan = SendPlan {
         wire: PACK,
         address: to.to_string(),
-        reports_to: vec![control],
-        udp: sending(to),
-        link: LinkKind::Direct,
+        reports_to,
+        link,
+        outbound,
+        control,
         format: FORMAT,
         link_offset: LATENCY,
         latency: LatencyRule::Usual,
@@ -236,7 +235,7 @@ fn send(to: SocketAddr, stop: Stop) -> (Loan, JoinHandle<Report>) {
         identity: random_identity().unwrap(),
         ledger: None,
     };
-    let engine = SendEngine::open(plan, &OPTIONS).unwrap();
+    let engine = SendEngine::new(plan).unwrap();
     let (device, loan) = lender(DEVICE);
     let running = std::thread::spawn(move || {
         engine.run(Box::new(device), &OPTIONS, &stop, &mut |_| {}).unwrap()

@@ -7,7 +7,7 @@ use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
-use tautline_io::udp::pair::open_pair;
+use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
@@ -27,9 +27,9 @@ const OPTIONS: RunOptions = RunOptions {
 
 fn stream() -> (SocketAddr, StreamPlan) {
     let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
-    let (link, control) = open_pair(&options).unwrap();
+    let OpenedStream { link, control, local, .. } = open_stream(&options, None).unwrap();
     let plan = StreamPlan::new(
-        link.local().to_string(),
+        local.0.to_string(),
         ReceiverConfig::new(
             StreamFormat {
                 rate: Rate::HZ_48000,
@@ -40,9 +40,10 @@ fn stream() -> (SocketAddr, StreamPlan) {
             },
             Span::from_millis(5),
         ),
-        (Box::new(link), control),
+        link,
+        control,
     );
-    (plan.control.local(), plan)
+    (local.1, plan)
 }
 
 #[test]

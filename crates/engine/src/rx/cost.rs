@@ -17,7 +17,7 @@ use rtrb::RingBuffer;
 use tautline_dsp::format::SampleFormat;
 use tautline_io::link::{Arrival, TransmitStamp};
 use tautline_proto::clock::{ClockEstimator, Exchange, WallTime};
-use tautline_proto::endpoint::Author;
+use tautline_proto::endpoint::{Author, Endpoint};
 use tautline_proto::placement::Basis;
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::redundancy::Layout;
@@ -74,12 +74,11 @@ impl Link for Memory {
         for (datagram, arrival) in self.0.lock().unwrap().iter() {
             deliver(Arrival {
                 datagram,
-                source: SOURCE.into(),
+                source: Endpoint::new(SOURCE.into(), 1),
                 arrival: *arrival,
                 stamp_uncertainty: Span::ZERO,
                 read: *arrival,
                 truncated: false,
-                interface: 1,
             });
         }
     }

@@ -1,6 +1,7 @@
 //! The mixer on links that a test feeds, by a clock that the test is.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use super::*;
@@ -38,12 +39,11 @@ impl Link for Fed {
         for (datagram, arrival) in self.0.lock().unwrap().drain(..) {
             deliver(Arrival {
                 datagram: &datagram,
-                source: ([127, 0, 0, 1], 5004).into(),
+                source: SocketAddr::from(([127, 0, 0, 1], 5004)).into(),
                 arrival,
                 stamp_uncertainty: Span::ZERO,
                 read: arrival,
                 truncated: false,
-                interface: 0,
             });
         }
     }

@@ -21,10 +21,10 @@ use tautline_engine::run::RunOptions;
 use tautline_engine::select::Select;
 use tautline_engine::send::{SendEngine, random_identity};
 use tautline_io::link::Link;
-use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::destinations::Outbound;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
-use tautline_io::udp::pair::open_pair;
+use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::asks::Limits;
 use tautline_proto::device::{
     Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, Word,
@@ -119,18 +119,14 @@ impl Road {
 
     pub(crate) fn stream(&self) -> (SocketAddr, StreamPlan) {
         let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
-        let (direct, control) = open_pair(&options).unwrap();
-        let address = direct.local();
-        let link: Box<dyn Link> = if self.ringed_receiver {
-            let wire = WireOptions::below(REALTIME, &options);
-            Box::new(Ringed::start(direct, wire).unwrap())
-        } else {
-            Box::new(direct)
-        };
+        let device = self.ringed_receiver.then_some(REALTIME);
+        let OpenedStream { link, control, local, .. } = open_stream(&options, device).unwrap();
+        let address = local.0;
         let plan = StreamPlan::new(
             address.to_string(),
             ReceiverConfig::new(self.format(), self.latency),
-            ((self.between)(link), control),
+            (self.between)(link),
+            control,
         );
         (address, plan)
     }
@@ -141,12 +137,27 @@ impl Road {
         udp.transmit_stamp_every = 10;
         // For changes: the longest packets, many of the shortest, and more destinations.
         (udp.datagram_bytes, udp.batch, udp.most_destinations) = (8_000, 64, 4);
+        let (packet, period) = (self.format().packet, Frames::new(self.period));
+        let device = self.link.wire_below(REALTIME, packet, period);
+        let OpenedStream { link, control, outbound, .. } = open_stream(&udp, device).unwrap();
+        let reports_to = vec![report_to.into()];
+        SendPlan { reports_to, control, ..self.sender_by(link, outbound, to.to_string()) }
+    }
+
+    /// A sender without a control channel.
+    pub(crate) fn sender_by(
+        &self,
+        link: Box<dyn Link>,
+        outbound: Outbound,
+        address: String,
+    ) -> SendPlan {
         SendPlan {
             wire: PACK,
-            address: to.to_string(),
-            reports_to: vec![report_to],
-            udp,
-            link: self.link,
+            address,
+            reports_to: Vec::new(),
+            link,
+            outbound,
+            control: None,
             format: self.format(),
             link_offset: self.latency,
             latency: LatencyRule::Usual,
@@ -171,6 +182,29 @@ impl Road {
     ) -> (Report, Vec<Report>) {
         let (addresses, streams): (Vec<_>, Vec<_>) =
             (0..self.streams).map(|_| self.stream()).unzip();
+        let receiver = self.receive(streams, plays);
+        let (sent, reports) = mpsc::channel();
+        for (seed, address) in addresses.iter().enumerate() {
+            let (road, address, sent) = (self.clone(), *address, sent.clone());
+            thread::spawn(move || {
+                for sender in 0..road.senders {
+                    // Whoever waits for it sees that it is missing.
+                    let _ = sent.send(road.send(road.sender(address), seed + 100 * sender));
+                }
+            });
+        }
+        drop(sent);
+        meanwhile(addresses[0]);
+        let reports = reports.iter().collect();
+        (receiver.join().unwrap(), reports)
+    }
+
+    /// Receives these streams on a thread of its own.
+    pub(crate) fn receive(
+        &self,
+        streams: Vec<StreamPlan>,
+        plays: impl FnOnce(Box<dyn Process>) -> Box<dyn Process> + Send + 'static,
+    ) -> thread::JoinHandle<Report> {
         let mut engine = RecvEngine::new(RecvPlan {
             streams,
             select: Select::Mix,
@@ -192,28 +226,13 @@ impl Road {
         let opened = open_paced(&card, Direction::Playback, self.device(), extras, pace).unwrap();
         let device = Box::new(Wrapped(opened.device, Some(plays)));
         let options = self.options(Some(Span::from_secs(20)));
-        let receiver = thread::spawn(move || {
-            engine.run(device, &options, &Stop::default(), &mut |_| {}).unwrap()
-        });
-        let (sent, reports) = mpsc::channel();
-        for (seed, address) in addresses.iter().enumerate() {
-            let (road, address, sent) = (self.clone(), *address, sent.clone());
-            thread::spawn(move || {
-                for sender in 0..road.senders {
-                    // Whoever waits for it sees that it is missing.
-                    let _ = sent.send(road.send(address, seed + 100 * sender));
-                }
-            });
-        }
-        drop(sent);
-        meanwhile(addresses[0]);
-        let reports = reports.iter().collect();
-        (receiver.join().unwrap(), reports)
+        thread::spawn(move || engine.run(device, &options, &Stop::default(), &mut |_| {}).unwrap())
     }
 
-    fn send(&self, to: SocketAddr, seed: usize) -> Report {
+    /// Sends as `plan` says, for as long as the road lasts.
+    pub(crate) fn send(&self, plan: SendPlan, seed: usize) -> Report {
         let options = self.options(Some(self.lasts));
-        let mut engine = SendEngine::open(self.sender(to), &options).unwrap();
+        let mut engine = SendEngine::new(plan).unwrap();
         let (asker, asked) = requests();
         engine.listen(asked);
         let asks = self.asks_sender;

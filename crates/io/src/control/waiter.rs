@@ -1,11 +1,11 @@
 //! Waits for many sockets at once, at a price that does not grow with their number.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use tautline_proto::time::LocalTime;
 
-use crate::control::{ControlSocket, poll, readable};
+use crate::control::{poll, readable};
 
 /// Knows which of many sockets have something to read (epoll(7)). A socket that is closed is
 /// forgotten.
@@ -29,13 +29,13 @@ impl Waiter {
         Ok(Self { epoll: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// Waits for `socket`, too, and calls it by `number`.
-    pub fn add(&self, socket: &ControlSocket, number: u64) -> io::Result<()> {
+    /// Waits for `channel`, too, and calls it by `number`.
+    pub fn add<T: AsFd + ?Sized>(&self, channel: &T, number: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number };
         let fd = self.epoll.as_raw_fd();
+        let channel = channel.as_fd().as_raw_fd();
         // SAFETY: the event is read during the call alone.
-        let answer =
-            unsafe { libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, socket.as_raw_fd(), &raw mut event) };
+        let answer = unsafe { libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, channel, &raw mut event) };
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
@@ -61,6 +61,7 @@ impl Waiter {
 mod tests {
     use super::*;
     use crate::clock::now;
+    use crate::control::ControlSocket;
     use crate::udp::open::UdpOptions;
     use tautline_proto::time::Span;
 

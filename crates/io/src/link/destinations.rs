@@ -1,11 +1,12 @@
-//! Where packets go, as a value that can be handed to a real-time thread.
+//! Where packets go.
 
-use std::net::SocketAddr;
+use tautline_proto::endpoint::Endpoint;
 
-/// A set of destinations of one size, however many it holds: handing it over allocates nothing.
+/// A set of destinations of one size, however many it holds, so that it can be handed to a real-time
+/// thread: that allocates nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destinations {
-    all: [Option<SocketAddr>; Self::MOST],
+    all: [Option<Endpoint>; Self::MOST],
 }
 
 impl Destinations {
@@ -13,17 +14,30 @@ impl Destinations {
     pub const MOST: usize = 16;
 
     /// The destinations of `all`, or `None` if they are more than [`Destinations::MOST`].
-    pub fn new(all: &[SocketAddr]) -> Option<Self> {
+    pub fn new<T: Copy + Into<Endpoint>>(all: &[T]) -> Option<Self> {
         if all.len() > Self::MOST {
             return None;
         }
         let mut set = Self { all: [None; Self::MOST] };
-        set.all.iter_mut().zip(all).for_each(|(slot, one)| *slot = Some(*one));
+        set.all.iter_mut().zip(all).for_each(|(slot, one)| *slot = Some((*one).into()));
         Some(set)
     }
 
     /// Each of them.
-    pub fn iter(&self) -> impl Iterator<Item = SocketAddr> + Clone + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = Endpoint> + Clone + '_ {
         self.all.iter().map_while(|one| *one)
     }
+}
+
+/// What a link that sends was opened for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outbound {
+    /// Where every packet goes, by whichever network.
+    pub destinations: Vec<Endpoint>,
+    /// The two networks by which everything goes, if it does.
+    pub networks: Option<(String, String)>,
+    /// The largest datagram in bytes.
+    pub datagram_bytes: usize,
+    /// Whether a wire thread spaces packets by their departure times.
+    pub ringed: bool,
 }

@@ -1,6 +1,6 @@
-//! A link whose system calls are made by a thread of its own, the *wire thread*: for periods that
-//! hold several packets, which it spaces by their departure times, and for device threads that
-//! belong to someone else.
+//! Any link, its system calls made by a thread of its own, the *wire thread*: for periods that hold
+//! several packets, which it spaces by their departure times, and for device threads that belong to
+//! someone else.
 //!
 //! Between the two threads are wait-free rings, one pair each way: descriptions of packets, and
 //! their bytes. The wire thread waits in `ppoll` for whichever comes first: the next departure, a
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use rtrb::{Consumer, Producer};
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
@@ -22,12 +23,12 @@ use crate::control::poll;
 use crate::link::destinations::Destinations;
 use crate::link::ring::{ByteReader, ByteWriter};
 use crate::link::shared::SharedCounters;
-use crate::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use crate::link::told::Teller;
+use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
+use crate::system::checked;
 use crate::thread::memory;
 use crate::thread::realtime::{permit, scope};
 use crate::thread::{Granted, Scheduler, spawn};
-use crate::udp::socket::checked;
-use crate::udp::{DirectUdp, OpenError, UdpOptions};
 
 /// Stack of the wire thread: its deepest call is a system call over preallocated memory.
 const STACK_BYTES: usize = 128 << 10;
@@ -50,16 +51,14 @@ pub struct WireOptions {
 }
 
 impl WireOptions {
-    /// A thread one priority below `device`, with room for a quarter of a second of `udp`'s
-    /// packets each way.
-    pub fn below(device: Scheduler, udp: &UdpOptions) -> Self {
-        let quarter = udp.packets_per_second as usize / 4;
-        Self { scheduler: device.one_below(), ring_packets: quarter.max(2 * udp.batch).max(64) }
+    /// A thread one priority below `device`, with room for so many packets each way.
+    pub fn below(device: Scheduler, ring_packets: usize) -> Self {
+        Self { scheduler: device.one_below(), ring_packets }
     }
 }
 
-/// A [`DirectUdp`] on a wire thread. Dropping it stops and joins the thread; packets whose time has
-/// not come then are not sent.
+/// A [`Pollable`] link on a wire thread. Dropping it stops and joins the thread; packets whose time
+/// has not come then are not sent. What the device's thread holds of it is the same for every link.
 pub struct Ringed {
     packets: Producer<Header>,
     packet_bytes: ByteWriter,
@@ -67,6 +66,7 @@ pub struct Ringed {
     arrival_bytes: ByteReader,
     stamps: Consumer<TransmitStamp>,
     destinations: Producer<Destinations>,
+    tellers: Producer<Teller>,
     bell: Arc<Bell>,
     datagram_bytes: usize,
     dropped: u64,
@@ -88,18 +88,16 @@ struct Header {
 #[derive(Clone, Copy)]
 struct Landed {
     len: usize,
-    source: std::net::SocketAddr,
+    source: Endpoint,
     arrival: LocalTime,
     stamp_uncertainty: Span,
     read: LocalTime,
     truncated: bool,
-    interface: u32,
 }
 
 impl Ringed {
-    /// Moves `direct` to a wire thread. A departure ring, if it is to have one, is given to `direct`
-    /// before.
-    pub fn start(direct: DirectUdp, wire: WireOptions) -> Result<Self, OpenError> {
+    /// Moves `link` to a wire thread.
+    pub fn start<L: Pollable + 'static>(link: L, wire: WireOptions) -> Result<Self, OpenError> {
         let cannot = |error: std::io::Error| OpenError {
             tried: "starting the wire thread".into(),
             errno: error.raw_os_error().unwrap_or(0),
@@ -109,23 +107,25 @@ impl Ringed {
         let bell = Arc::new(Bell::new().map_err(cannot)?);
         let counters = Arc::new(SharedCounters::default());
         let slots = wire.ring_packets.max(1);
-        let datagram_bytes = direct.datagram_bytes();
+        let datagram_bytes = link.datagram_bytes();
         // Longer datagrams than a frame of Ethernet holds carry more time and are fewer.
         let ring_bytes = slots * datagram_bytes.min(ETHERNET) + 4 * datagram_bytes;
         let (packets, outgoing) = memory::ring(slots);
         let (landing, arrivals) = memory::ring(slots);
         let (left, stamps) = memory::ring(STAMPS);
         let (destinations, redirected) = memory::ring(CHANGES);
+        let (tellers, given) = memory::ring(1);
         let (packet_bytes, outgoing_bytes) = crate::link::ring::bytes(ring_bytes);
         let (landing_bytes, arrival_bytes) = crate::link::ring::bytes(ring_bytes);
         let mut thread = WireThread {
-            direct,
+            link,
             outgoing,
             outgoing_bytes,
             scratch: vec![0; datagram_bytes].into_boxed_slice(),
             landing: Landing { headers: landing, bytes: landing_bytes, dropped: 0 },
             left,
             redirected,
+            given,
             bell: Arc::clone(&bell),
             counters: Arc::clone(&counters),
         };
@@ -139,6 +139,7 @@ impl Ringed {
             arrival_bytes,
             stamps,
             destinations,
+            tellers,
             bell,
             datagram_bytes,
             dropped: 0,
@@ -156,6 +157,12 @@ impl Ringed {
 }
 
 impl Link for Ringed {
+    fn tell(&mut self, teller: Teller) {
+        // There is room for the one that there is.
+        let _ = self.tellers.push(teller);
+        self.bell.ring();
+    }
+
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
         let len = packet.datagram.len();
         let header = Header { len, instants: packet.instants, handed_at: packet.handed_at };
@@ -193,7 +200,6 @@ impl Link for Ringed {
                     stamp_uncertainty: landed.stamp_uncertainty,
                     read: landed.read,
                     truncated: landed.truncated,
-                    interface: landed.interface,
                 });
             });
         }
@@ -257,14 +263,15 @@ impl Bell {
     }
 }
 
-struct WireThread {
-    direct: DirectUdp,
+struct WireThread<L> {
+    link: L,
     outgoing: Consumer<Header>,
     outgoing_bytes: ByteReader,
     scratch: Box<[u8]>,
     landing: Landing,
     left: Producer<TransmitStamp>,
     redirected: Consumer<Destinations>,
+    given: Consumer<Teller>,
     bell: Arc<Bell>,
     counters: Arc<SharedCounters>,
 }
@@ -276,11 +283,12 @@ struct Landing {
     dropped: u64,
 }
 
-impl WireThread {
+impl<L: Pollable> WireThread<L> {
     fn run(&mut self) {
         let _scope = scope();
         let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut polled = [wanted(self.bell.event.as_raw_fd()), wanted(self.direct.as_raw_fd())];
+        let mut polled =
+            [wanted(self.bell.event.as_raw_fd()), wanted(self.link.as_fd().as_raw_fd())];
         loop {
             let next = self.depart();
             // Before the wait: what was sent and fetched must not stay unknown until the next event.
@@ -306,39 +314,48 @@ impl WireThread {
     fn depart(&mut self) -> LocalTime {
         let mut next = LocalTime::NEVER;
         while let Ok(destinations) = self.redirected.pop() {
-            self.direct.set_destinations(&destinations);
+            self.link.set_destinations(&destinations);
         }
+        self.take_teller();
         while let Ok(header) = self.outgoing.peek().copied() {
+            // Given before this packet was queued: it is there by now.
+            self.take_teller();
             if header.instants.due > now() {
                 next = header.instants.due;
                 break;
             }
-            if self.direct.is_full() {
-                self.direct.flush();
+            if self.link.is_full() {
+                self.link.flush();
             }
             let datagram = &mut self.scratch[..header.len];
             self.outgoing_bytes.read(header.len, |bytes| datagram.copy_from_slice(bytes));
             let (instants, handed_at) = (header.instants, header.handed_at);
-            self.direct.queue(&Outgoing { datagram, instants, handed_at });
+            self.link.queue(&Outgoing { datagram, instants, handed_at });
             // The slot that was peeked at; only this thread takes any.
             let _ = self.outgoing.pop();
         }
-        self.direct.flush();
+        self.link.flush();
         next
+    }
+
+    fn take_teller(&mut self) {
+        if let Ok(teller) = self.given.pop() {
+            self.link.tell(teller);
+        }
     }
 
     fn fetch(&mut self) {
         let landing = &mut self.landing;
-        self.direct.receive(&mut |arrival| landing.put(&arrival));
+        self.link.receive(&mut |arrival| landing.put(&arrival));
         let left = &mut self.left;
         // Stamps are samples: what does not fit is no loss.
-        self.direct.transmit_stamps(&mut |stamp| {
+        self.link.transmit_stamps(&mut |stamp| {
             let _ = left.push(stamp);
         });
     }
 
     fn publish(&self) {
-        let mut counters = self.direct.counters();
+        let mut counters = self.link.counters();
         counters.ring_drops = self.landing.dropped;
         self.counters.store(&counters);
     }
@@ -353,7 +370,6 @@ impl Landing {
             stamp_uncertainty: arrival.stamp_uncertainty,
             read: arrival.read,
             truncated: arrival.truncated,
-            interface: arrival.interface,
         };
         let fits = !self.headers.is_full() && self.bytes.write(arrival.datagram);
         let taken = fits && self.headers.push(landed).is_ok();

@@ -8,7 +8,7 @@ use crate::link::LinkCounters;
 /// order between them is promised.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCounters {
-    totals: [AtomicU64; 12],
+    totals: [AtomicU64; 13],
     last_error: AtomicI32,
 }
 
@@ -28,6 +28,7 @@ impl SharedCounters {
             received,
             truncated,
             foreign,
+            unopened,
             unstamped,
             kernel_drops,
             ring_drops,
@@ -44,6 +45,7 @@ impl SharedCounters {
             received,
             truncated,
             foreign,
+            unopened,
             unstamped,
             kernel_drops,
             ring_drops,
@@ -53,7 +55,7 @@ impl SharedCounters {
 }
 
 /// Every total, in the order in which `load` takes them.
-const fn totals(counters: &LinkCounters) -> [u64; 12] {
+const fn totals(counters: &LinkCounters) -> [u64; 13] {
     [
         counters.sent,
         counters.send_errors,
@@ -61,6 +63,7 @@ const fn totals(counters: &LinkCounters) -> [u64; 12] {
         counters.received,
         counters.truncated,
         counters.foreign,
+        counters.unopened,
         counters.unstamped,
         counters.kernel_drops,
         counters.ring_drops,
@@ -89,6 +92,7 @@ mod tests {
             ring_drops: 10,
             departures_lost: 11,
             also: (12, 13),
+            unopened: 14,
         };
         let shared = SharedCounters::default();
         shared.store(&counters);

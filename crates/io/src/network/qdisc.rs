@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::udp::socket::checked;
+use crate::system::checked;
 
 /// One queue discipline.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,9 +2,11 @@
 
 use std::net::IpAddr;
 
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::time::Span;
 
 use crate::clock::now;
+use crate::link::seal::Seal;
 use crate::link::{Arrival, LinkCounters};
 use crate::udp::open::UdpOptions;
 use crate::udp::receive_batch::{ReceiveBatch, Received};
@@ -24,29 +26,32 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// Fetches up to `batch` of them by one system call.
-    pub(crate) fn new(options: &UdpOptions, batch: usize) -> Self {
+    /// Fetches up to `batch` of them by one system call, each longer by the room to seal it.
+    pub(crate) fn new(options: &UdpOptions, batch: usize, seal_room: usize) -> Self {
         Self {
-            batch: ReceiveBatch::new(batch, options.datagram_bytes),
+            batch: ReceiveBatch::new(batch, options.datagram_bytes + seal_room),
             clock: StampClock::new(now()),
             source: options.source_filter,
             overflow: 0,
         }
     }
 
+    /// Delivers what has arrived, opened by `seal` if there is one. Returns the `errno` of an error that
+    /// an earlier datagram left, 0 if there was none: each is reported once and then gone.
     pub(crate) fn receive(
         &mut self,
         socket: &Socket,
         counters: &mut LinkCounters,
+        mut seal: Option<&mut (dyn Seal + '_)>,
         deliver: &mut dyn FnMut(Arrival<'_>),
-    ) {
+    ) -> i32 {
+        let mut left = 0;
         for _ in 0..RECEIVE_ROUNDS {
             let count = match self.batch.receive(socket) {
                 Ok(count) => count,
-                Err(libc::EAGAIN) => return,
-                // An error left by an earlier datagram is reported once and then gone.
+                Err(libc::EAGAIN) => break,
                 Err(error) => {
-                    counters.last_error = error;
+                    left = error;
                     continue;
                 }
             };
@@ -59,39 +64,38 @@ impl Incoming {
                     counters.foreign += 1;
                     continue;
                 }
-                if let Some(arrival) = place(&message, &mut self.clock, read) {
-                    count_arrival(&arrival, counters);
-                    deliver(arrival);
-                }
                 if let Some(overflow) = message.told.overflow {
                     counters.kernel_drops += u64::from(overflow.wrapping_sub(self.overflow));
                     self.overflow = overflow;
                 }
+                let Received { datagram, told, truncated, source: Some(source) } = message else {
+                    continue;
+                };
+                let datagram = match &mut seal {
+                    None => datagram,
+                    Some(seal) => {
+                        let Some(opened) = seal.open(datagram) else {
+                            counters.unopened += 1;
+                            continue;
+                        };
+                        opened
+                    }
+                };
+                let stamp = told.stamp.and_then(|stamp| self.clock.localise(stamp, read));
+                let (arrival, stamp_uncertainty) = stamp.unwrap_or((read, Span::MAX));
+                let source = Endpoint::new(source, told.interface);
+                let arrival =
+                    Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated };
+                count_arrival(&arrival, counters);
+                deliver(arrival);
             }
             self.batch.rearm(count);
             if count < self.batch.capacity() {
-                return;
+                break;
             }
         }
+        left
     }
-}
-
-fn place<'a>(
-    message: &Received<'a>,
-    clock: &mut StampClock,
-    read: LocalTime,
-) -> Option<Arrival<'a>> {
-    let stamp = message.told.stamp.and_then(|stamp| clock.localise(stamp, read));
-    let (arrival, stamp_uncertainty) = stamp.unwrap_or((read, Span::MAX));
-    Some(Arrival {
-        datagram: message.datagram,
-        source: message.source?,
-        arrival,
-        stamp_uncertainty,
-        read,
-        truncated: message.truncated,
-        interface: message.told.interface,
-    })
 }
 
 fn count_arrival(arrival: &Arrival<'_>, counters: &mut LinkCounters) {

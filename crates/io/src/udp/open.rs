@@ -3,6 +3,10 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use tautline_proto::endpoint::Endpoint;
+
+use crate::link::OpenError;
+use crate::link::destinations::Outbound;
 use crate::thread::limits::{Limit, Limits};
 use crate::udp::address::{RawAddress, interface_index, interface_name};
 use crate::udp::socket::Socket;
@@ -100,6 +104,26 @@ impl UdpOptions {
         options
     }
 
+    /// What a link opened with these is told to be for.
+    pub(crate) fn outbound(&self, ringed: bool) -> Outbound {
+        let mut destinations: Vec<Endpoint> = Vec::new();
+        let also = self.also.iter().flat_map(|also| &also.destinations);
+        for to in self.destinations.iter().chain(also) {
+            let to = Endpoint::from(*to);
+            if !destinations.contains(&to) {
+                destinations.push(to);
+            }
+        }
+        let other = self.also.as_ref().and_then(|also| also.interface.clone());
+        let networks = self.interface.clone().zip(other);
+        Outbound { destinations, networks, datagram_bytes: self.datagram_bytes, ringed }
+    }
+
+    /// Packets that wait at a wire thread at most: a quarter of a second of them.
+    pub fn ring_packets(&self) -> usize {
+        (self.packets_per_second as usize / 4).max(2 * self.batch).max(64)
+    }
+
     /// The interfaces by which everything to a group goes, if there are several.
     pub(crate) fn group_ways(&self) -> Result<Vec<u32>, OpenError> {
         if !self.sends_to_groups() || self.also_heard_at.is_empty() {
@@ -124,9 +148,8 @@ impl UdpOptions {
     /// bytes, headers and `struct skb_shared_info` (together under 512), and 256 for its
     /// `struct sk_buff`.
     pub fn buffer_bytes(&self) -> usize {
-        let packets = (self.packets_per_second as usize / 4).max(2 * self.batch).max(64);
         let packet = (self.datagram_bytes + 512).next_power_of_two() + 256;
-        packets.saturating_mul(packet).min(64 << 20)
+        self.ring_packets().saturating_mul(packet).min(64 << 20)
     }
 }
 
@@ -155,29 +178,6 @@ impl Default for UdpOptions {
             fragment: FragmentPolicy::Allow,
             transmit_stamp_every: 0,
         }
-    }
-}
-
-/// A link that could not be opened: one sentence and the mend.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{tried}: {answer}; {mend}")]
-pub struct OpenError {
-    /// What was tried, with the address.
-    pub tried: String,
-    /// What the system answered.
-    pub answer: String,
-    /// What to do next.
-    pub mend: String,
-    /// The system's error number, 0 if it was not the system that refused.
-    pub errno: i32,
-}
-
-impl OpenError {
-    fn new(tried: String, error: &io::Error, mend: impl Into<String>) -> Self {
-        let errno = error.raw_os_error().unwrap_or(0);
-        let text = error.to_string();
-        let answer = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
-        Self { tried, answer, mend: mend.into(), errno }
     }
 }
 

@@ -1,11 +1,48 @@
 //! RTP and RTCP on two UDP ports, the one above the other.
 
-use crate::control::ControlSocket;
+use std::net::SocketAddr;
+
+use crate::control::{Control, ControlSocket};
+use crate::link::destinations::Outbound;
+use crate::link::ringed::{Ringed, WireOptions};
+use crate::link::{Link, OpenError};
+use crate::thread::Scheduler;
 use crate::udp::DirectUdp;
-use crate::udp::open::{OpenError, UdpOptions, open};
+use crate::udp::open::{UdpOptions, open};
 
 /// Pairs of UDP ports that are tried before giving up: each fails only if somebody holds one.
 const TRIES: usize = 64;
+
+/// A link for RTP that was opened, and the control channel for its RTCP.
+pub struct OpenedStream {
+    /// The link.
+    pub link: Box<dyn Link>,
+    /// The control channel.
+    pub control: Option<Box<dyn Control>>,
+    /// What the link was opened for, if it is to send.
+    pub outbound: Outbound,
+    /// The addresses that the two are bound to.
+    pub local: (SocketAddr, SocketAddr),
+}
+
+/// Opens what a stream takes, to be sent or received: as [`open_pair`] does, on the thread that will
+/// call it, or on a wire thread below one that runs as `device` says.
+pub fn open_stream(
+    options: &UdpOptions,
+    device: Option<Scheduler>,
+) -> Result<OpenedStream, OpenError> {
+    let (direct, control) = open_pair(options)?;
+    let local = (direct.local(), control.local());
+    let outbound = options.outbound(device.is_some());
+    let link: Box<dyn Link> = match device {
+        Some(device) => {
+            let wire = WireOptions::below(device, options.ring_packets());
+            Box::new(Ringed::start(direct, wire)?)
+        }
+        None => Box::new(direct),
+    };
+    Ok(OpenedStream { link, control: Some(Box::new(control)), outbound, local })
+}
 
 /// Opens a link for RTP and a socket for RTCP on the UDP port above (RFC 3550 §11). For UDP port 0
 /// a free pair is found whose first is even.

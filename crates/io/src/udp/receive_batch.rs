@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
+use crate::system::errno;
 use crate::thread::realtime::permit;
 use crate::udp::address::{STORAGE_LEN, decode};
 use crate::udp::fixed::Fixed;
-use crate::udp::socket::{Socket, errno};
+use crate::udp::socket::Socket;
 use crate::udp::timestamp::{Ancillary, CONTROL_WORDS, ancillary};
 
 /// Room for a batch of arrivals.
@@ -24,7 +25,7 @@ unsafe impl Send for ReceiveBatch {}
 
 /// One message of the batch.
 pub(crate) struct Received<'a> {
-    pub(crate) datagram: &'a [u8],
+    pub(crate) datagram: &'a mut [u8],
     pub(crate) source: Option<SocketAddr>,
     pub(crate) told: Ancillary,
     pub(crate) truncated: bool,
@@ -92,14 +93,14 @@ impl ReceiveBatch {
     }
 
     /// The message at `index`, which must be one of those that [`Self::receive`] counted last.
-    pub(crate) fn message(&self, index: usize) -> Received<'_> {
+    pub(crate) fn message(&mut self, index: usize) -> Received<'_> {
         // SAFETY: the kernel has filled the message; `at` yields places inside the arrays; the
-        // length is cut to the slot, and nothing writes while `self` is borrowed.
+        // length is cut to the slot, and nobody else reads or writes while `self` is borrowed.
         unsafe {
             let message = &*self.messages.at(index);
             let len = (message.msg_len as usize).min(self.datagram_bytes);
             Received {
-                datagram: core::slice::from_raw_parts(
+                datagram: core::slice::from_raw_parts_mut(
                     self.bytes.at(index * self.datagram_bytes),
                     len,
                 ),

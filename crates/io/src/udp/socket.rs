@@ -3,8 +3,9 @@
 use core::mem::MaybeUninit;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use crate::system::checked;
 use crate::udp::address::{RawAddress, STORAGE_LEN, decode};
 use crate::udp::forks;
 
@@ -41,6 +42,12 @@ unsafe impl Plain for libc::sockaddr_storage {}
 impl Drop for Socket {
     fn drop(&mut self) {
         forks::forget(self.fd());
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
@@ -156,15 +163,4 @@ impl Socket {
         };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
-}
-
-/// The answer of a system call that returns −1 with `errno` when it fails.
-pub(crate) fn checked(answer: libc::c_int) -> io::Result<libc::c_int> {
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
-}
-
-/// The `errno` of the system call that failed last on this thread.
-pub(crate) fn errno() -> libc::c_int {
-    // SAFETY: the location is valid for the life of the thread.
-    unsafe { *libc::__errno_location() }
 }

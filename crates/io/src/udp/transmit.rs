@@ -9,8 +9,9 @@ use tautline_proto::ledger::Departure;
 
 use crate::clock::now;
 use crate::link::TransmitStamp;
+use crate::link::batch::Batch;
 use crate::thread::realtime::permit;
-use crate::udp::send_batch::SendBatch;
+use crate::udp::outlet::Outlet;
 use crate::udp::socket::Socket;
 use crate::udp::timestamp::{self, CONTROL_WORDS, StampClock, ancillary};
 
@@ -49,12 +50,12 @@ impl TransmitSampler {
     }
 
     /// Marks the packets of a batch that are to be stamped, and no others.
-    pub(crate) fn choose(&mut self, batch: &mut SendBatch) {
+    pub(crate) fn choose(&mut self, batch: &Batch, outlet: &mut Outlet) {
         if self.every == 0 {
             return;
         }
         if self.marked {
-            batch.clear_samples();
+            outlet.clear_samples();
             self.marked = false;
         }
         for packet in 0..batch.queued() {
@@ -63,7 +64,7 @@ impl TransmitSampler {
                 continue;
             }
             self.until_next = self.every - 1;
-            batch.sample(packet);
+            outlet.sample(packet);
             self.marked = true;
             self.samples[self.next_id as usize % OUTSTANDING] =
                 Some((self.next_id, batch.departure(packet)));

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use tautline_io::clock::now;
 use tautline_io::link::Link;
 use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
@@ -12,7 +13,7 @@ use tautline_proto::time::{LocalTime, MediaTime, Span};
 /// An arrival that outlives its batch.
 pub(crate) struct Got {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) source: SocketAddr,
+    pub(crate) source: Endpoint,
     pub(crate) arrival: LocalTime,
     pub(crate) uncertainty: Span,
     pub(crate) read: LocalTime,

@@ -5,4 +5,7 @@ mod common;
 mod ringed;
 #[cfg(tautline_rtsan)]
 mod sanitizer;
+mod seal;
+mod told;
 mod udp;
+mod unix;

@@ -6,6 +6,7 @@ use tautline_io::clock::now;
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::told::{Told, telling};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::{DirectUdp, UdpOptions};
 use tautline_proto::ledger::Departure;
@@ -26,9 +27,9 @@ fn ringed(options: &UdpOptions, ring_packets: usize) -> (Ringed, std::net::Socke
 fn recording_sender(to: std::net::SocketAddr) -> (Ringed, Consumer<Departure>) {
     let options = UdpOptions::sender(vec![to]);
     let mut direct = DirectUdp::open(&options).unwrap();
-    let (ring, departures) = rtrb::RingBuffer::new(64);
-    direct.record_departures(ring);
-    let wire = WireOptions::below(Scheduler::Fifo(50), &options);
+    let (teller, Told { departures, .. }) = telling(64);
+    direct.tell(teller);
+    let wire = WireOptions::below(Scheduler::Fifo(50), options.ring_packets());
     (Ringed::start(direct, wire).unwrap(), departures)
 }
 
@@ -93,7 +94,7 @@ fn arrivals_come_through_the_ring_in_order_with_their_stamps() {
     let got = collect(&mut receiver, 30);
     for (number, got) in got.iter().enumerate() {
         assert_eq!(got.bytes, vec![number as u8; number + 1]);
-        assert_eq!(got.source.port(), sender.local().port());
+        assert_eq!(got.source.socket_address().unwrap().port(), sender.local().port());
         assert!(before <= got.arrival + got.uncertainty && got.arrival <= got.read);
     }
     assert_eq!(receiver.counters().ring_drops, 0);

@@ -8,6 +8,7 @@ use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Destinations;
+use tautline_io::link::told::{Told, telling};
 use tautline_io::udp::pair::open_pair;
 use tautline_io::udp::{DirectUdp, FragmentPolicy, UdpOptions, interface_label, path_mtu};
 use tautline_proto::stream::Outgoing;
@@ -30,7 +31,7 @@ fn a_packet_arrives_with_its_stamps_in_order() {
         sender.flush();
         let got = collect(&mut receiver, 1);
         assert_eq!(got[0].bytes, [1, 2, 3]);
-        assert_eq!(got[0].source.port(), sender.local().port());
+        assert_eq!(got[0].source.socket_address().unwrap().port(), sender.local().port());
         assert!(got[0].uncertainty < Span::from_millis(1), "{}", got[0].uncertainty);
         assert!(got[0].arrival + got[0].uncertainty >= before);
         assert!(got[0].arrival <= got[0].read && got[0].read <= now());
@@ -68,7 +69,7 @@ fn two_networks_get_every_packet_and_each_arrival_says_by_which_it_came() {
     for receiver in [&mut first, &mut second] {
         let mut came = None;
         while came.is_none() {
-            receiver.receive(&mut |a| came = Some((a.datagram.to_vec(), a.interface)));
+            receiver.receive(&mut |a| came = Some((a.datagram.to_vec(), a.source.network())));
         }
         let (bytes, interface) = came.unwrap();
         assert_eq!((&bytes[..], &interface_label(interface)[..]), (&[1, 2, 3][..], "lo"));
@@ -121,8 +122,8 @@ fn a_datagram_that_is_too_long_arrives_cut_and_counted() {
 fn the_hand_over_is_written_into_the_packet_and_recorded() {
     let mut receiver = receiver();
     let mut sender = sender_to(receiver.local());
-    let (ring, mut departures) = rtrb::RingBuffer::new(4);
-    sender.record_departures(ring);
+    let (teller, Told { mut departures, .. }) = telling(4);
+    sender.tell(teller);
     let capture = now() - Span::from_millis(3);
     for handed_at in [Some(2), Some(7), None] {
         let mut datagram = [0xAA; 10];
@@ -156,8 +157,8 @@ fn a_hand_over_longer_than_the_field_saturates() {
 #[test]
 fn departures_beyond_the_ring_are_counted() {
     let mut sender = sender_to(receiver().local());
-    let (ring, _departures) = rtrb::RingBuffer::new(1);
-    sender.record_departures(ring);
+    let (teller, _told) = telling(1);
+    sender.tell(teller);
     sender.queue(&outgoing(&mut [0]));
     sender.queue(&outgoing(&mut [0]));
     sender.flush();

@@ -8,9 +8,11 @@ use std::thread::JoinHandle;
 use tautline_engine::distribution::Distribution;
 use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
+use tautline_io::link::OpenError;
 use tautline_io::thread::{Granted, Scheduler, spawn};
+use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::open_plain_pair;
-use tautline_io::udp::{OpenError, UdpOptions};
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_sim::link::PathModel;
 
@@ -80,11 +82,12 @@ impl Relay {
         let (onward_media, onward_control) = open_plain_pair(&options.onward)?;
         let address = media.local();
         let start = now();
+        let above = SocketAddr::new(options.to.ip(), options.to.port().saturating_add(1));
         let stop = Arc::new(AtomicBool::new(false));
         let worker = Worker {
             sockets: [media, control, onward_media, onward_control],
             sender: [None; 2],
-            to: [options.to, SocketAddr::new(options.to.ip(), options.to.port().saturating_add(1))],
+            to: [options.to, above].map(Endpoint::from),
             impairer: Impairer::new(
                 options.there.clone(),
                 options.back.clone(),
@@ -154,8 +157,8 @@ struct Worker {
     /// To the sender, RTP and RTCP; onward, RTP and RTCP.
     sockets: [ControlSocket; 4],
     /// Who sent last, by RTP and by RTCP: who is answered.
-    sender: [Option<SocketAddr>; 2],
-    to: [SocketAddr; 2],
+    sender: [Option<Endpoint>; 2],
+    to: [Endpoint; 2],
     impairer: Impairer,
     lateness: Distribution,
     /// Datagrams that came back before anybody had sent.

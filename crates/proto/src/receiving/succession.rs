@@ -53,7 +53,7 @@ impl ReceivePolicy {
         let (Some(ssrc), Some(first)) = (self.heard, status.ways.first()) else { return };
         let Some(session) = &context.session else { return };
         let (mapping, announcement) = (session.mapping(ssrc), session.announcement(ssrc));
-        let author = Author { ssrc, host: first.host };
+        let author = Author { ssrc, host: first.host() };
         // First, so that the clock of its card is known with the mapping.
         if let Some(announcement) = announcement {
             self.heed(author, announcement, context);
@@ -84,11 +84,11 @@ impl ReceivePolicy {
     pub(super) fn note_stranger(&mut self, status: &StreamStatus) {
         let Some(stranger) = status.stranger.filter(|stranger| stranger.poses) else { return };
         let (Some(ssrc), Some(own)) = (self.heard, status.ways.first()) else { return };
-        let other = stranger.from.host;
+        let other = stranger.from.host();
         if self.strangers.contains(&other) || self.strangers.len() == MOST_STRANGERS {
             return;
         }
         self.strangers.push(other);
-        self.notes.note(ReceiveNote::Posing { ssrc, own: own.host, other });
+        self.notes.note(ReceiveNote::Posing { ssrc, own: own.host(), other });
     }
 }

@@ -138,7 +138,7 @@ fn only_the_senders_own_host_says_goodbye_for_it() {
         world.period(perfect);
     }
     let say_goodbye = |world: &mut World, from: Endpoint| {
-        world.receiver.say_goodbye(Author { ssrc: SSRC, host: from.host });
+        world.receiver.say_goodbye(Author { ssrc: SSRC, host: from.host() });
         world.receiver.source().is_some_and(|source| source.said_goodbye())
     };
     assert!(!say_goodbye(&mut world, stranger()));
@@ -154,7 +154,7 @@ fn only_the_senders_own_host_tells_its_clock() {
     let mut world = world();
     let mapping =
         |millis| ClockMapping::known(WALL + Span::from_millis(millis), Span::from_micros(10));
-    let author = |from: Endpoint| Author { ssrc: SSRC, host: from.host };
+    let author = |from: Endpoint| Author { ssrc: SSRC, host: from.host() };
     world.receiver.set_clock(author(place(1, 1)), mapping(0));
     for _ in 0..2 {
         world.period(perfect);

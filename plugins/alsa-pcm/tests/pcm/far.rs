@@ -14,7 +14,7 @@ use tautline_engine::select::Select;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
-use tautline_io::udp::pair::open_pair;
+use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::card_clock::{CardClock, PlaybackRing};
 use tautline_proto::device::{Cycle, Device, Ended, Process, Settings, Side, Stop};
 use tautline_proto::receiver::ReceiverConfig;
@@ -90,8 +90,8 @@ impl Far {
     /// A receiver of mono in 24 bits that keeps this latency, whatever it is promised.
     pub(crate) fn listen(latency: Span) -> Self {
         let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
-        let (link, control) = open_pair(&options).unwrap();
-        let port = link.local().port();
+        let OpenedStream { link, control, local, .. } = open_stream(&options, None).unwrap();
+        let port = local.0.port();
         let sample = tautline_dsp::format::SampleFormat::L24;
         let format = StreamFormat {
             rate: DEVICE.rate,
@@ -100,11 +100,8 @@ impl Far {
             packet: Frames::new(48),
             payload_type: StreamFormat::default_payload_type(sample),
         };
-        let stream = StreamPlan::new(
-            port.to_string(),
-            ReceiverConfig::new(format, latency),
-            (Box::new(link), control),
-        );
+        let stream =
+            StreamPlan::new(port.to_string(), ReceiverConfig::new(format, latency), link, control);
         let engine = RecvEngine::new(RecvPlan {
             streams: vec![stream],
             select: Select::Mix,

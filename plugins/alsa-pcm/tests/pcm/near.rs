@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::plan::{LinkKind, SendPlan};
+use tautline_engine::plan::SendPlan;
 use tautline_engine::run::RunOptions;
 use tautline_engine::send::{SendEngine, random_identity};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
+use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::asks::Limits;
 use tautline_proto::card_clock::{CaptureRing, CardClock};
 use tautline_proto::device::{Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop};
@@ -81,12 +82,15 @@ impl Device for Card {
 pub(crate) fn send(port: u16, link_offset: Span, impulses: Vec<f32>) -> Vec<LocalTime> {
     let to = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let sample = SampleFormat::L24;
+    let udp = UdpOptions::sender(vec![to(port)]);
+    let OpenedStream { link, control, outbound, .. } = open_stream(&udp, None).unwrap();
     let plan = SendPlan {
         wire: PACK,
         address: port.to_string(),
-        reports_to: vec![to(port + 1)],
-        udp: UdpOptions::sender(vec![to(port)]),
-        link: LinkKind::Auto,
+        reports_to: vec![to(port + 1).into()],
+        link,
+        outbound,
+        control,
         format: StreamFormat {
             rate: DEVICE.rate,
             channels: DEVICE.channels,
@@ -108,7 +112,7 @@ pub(crate) fn send(port: u16, link_offset: Span, impulses: Vec<f32>) -> Vec<Loca
     };
     let met = Arc::<Mutex<Vec<LocalTime>>>::default();
     let card = Box::new(Card { impulses, met: Arc::clone(&met) });
-    let engine = SendEngine::open(plan, &OPTIONS).unwrap();
+    let engine = SendEngine::new(plan).unwrap();
     engine.run(card, &OPTIONS, &Stop::default(), &mut |_| {}).unwrap();
     std::mem::take(&mut *met.lock().unwrap())
 }

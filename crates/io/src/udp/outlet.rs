@@ -1,15 +1,13 @@
-//! The kernel's arrays for `sendmmsg`, laid out once and used for ever.
+//! A socket that sends, with the kernel's arrays for `sendmmsg`, laid out once and used for ever.
 
 use std::net::SocketAddr;
 
-use tautline_proto::ledger::Departure;
-use tautline_proto::stream::Outgoing;
-use tautline_proto::time::LocalTime;
-
+use crate::link::batch::Batch;
+use crate::system::errno;
 use crate::thread::realtime::permit;
 use crate::udp::address::RawAddress;
 use crate::udp::fixed::Fixed;
-use crate::udp::socket::{Socket, errno};
+use crate::udp::socket::Socket;
 
 /// How the batch was taken by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,76 +17,59 @@ pub(crate) struct Sent {
     pub(crate) last_error: i32,
 }
 
-/// Packets to be sent, each to every destination.
-pub(crate) struct SendBatch {
-    bytes: Fixed<u8>,
+/// By which the packets of a batch leave, each to every destination.
+pub(crate) struct Outlet {
+    pub(crate) socket: Socket,
     vectors: Fixed<libc::iovec>,
     messages: Fixed<libc::mmsghdr>,
     names: Fixed<libc::sockaddr_storage>,
     sample_request: Fixed<u64>,
-    packets: Box<[Queued]>,
-    queued: usize,
-    datagram_bytes: usize,
+    capacity: usize,
     destinations: usize,
     /// Destinations that there is room for.
     most: usize,
 }
 
-// SAFETY: the raw pointers lead into arrays that the batch alone owns.
-unsafe impl Send for SendBatch {}
+// SAFETY: the raw pointers lead into arrays that the outlet alone owns, but for those to packets,
+// which are written anew before each use.
+unsafe impl Send for Outlet {}
 
-#[derive(Clone, Copy)]
-struct Queued {
-    instants: Departure,
-    handed_at: Option<usize>,
-    len: usize,
-}
-
-const NOTHING: Queued = Queued {
-    instants: Departure {
-        media: tautline_proto::time::MediaTime::ZERO,
-        capture: LocalTime::ZERO,
-        taken: LocalTime::ZERO,
-        packed: LocalTime::ZERO,
-        due: LocalTime::ZERO,
-        handed: LocalTime::ZERO,
-    },
-    handed_at: None,
-    len: 0,
-};
-
-impl SendBatch {
-    /// Room for `capacity` packets, each to all of `destinations` or to `most` that take their place.
+impl Outlet {
+    /// Room for batches of `capacity` packets, each to all of `destinations` or to `most` that take
+    /// their place.
     pub(crate) fn new(
+        socket: Socket,
         capacity: usize,
-        datagram_bytes: usize,
         (destinations, most): (&[SocketAddr], usize),
     ) -> Self {
         let (most, capacity) = (most.max(destinations.len()), capacity.max(1));
-        let mut batch = Self {
-            bytes: Fixed::zeroed(capacity * datagram_bytes.max(1)),
+        let mut outlet = Self {
+            socket,
             vectors: Fixed::zeroed(capacity),
             messages: Fixed::zeroed(capacity * most),
             names: Fixed::zeroed(most),
             sample_request: sample_request(),
-            packets: vec![NOTHING; capacity].into_boxed_slice(),
-            queued: 0,
-            datagram_bytes,
+            capacity,
             destinations: 0,
             most,
         };
-        batch.set_destinations(destinations.iter().copied());
-        batch
+        outlet.set_destinations(destinations.iter().copied());
+        outlet
     }
 
-    /// Lays the batch, which is empty, out for these destinations; false, and nothing changes, if
-    /// there is no room for so many.
+    /// Whether there is anywhere to send to.
+    pub(crate) const fn sends(&self) -> bool {
+        self.destinations > 0
+    }
+
+    /// Sends the batches from now on to these destinations; false, and nothing changes, if there is
+    /// no room for so many.
     pub(crate) fn set_destinations(
         &mut self,
         destinations: impl Iterator<Item = SocketAddr> + Clone,
     ) -> bool {
         let count = destinations.clone().count();
-        if count > self.most || self.queued > 0 {
+        if count > self.most {
             return false;
         }
         self.destinations = count;
@@ -96,7 +77,7 @@ impl SendBatch {
             let raw = RawAddress::from(destination);
             // SAFETY: `at` yields a place inside the array.
             unsafe { self.names.at(index).write(raw.storage) };
-            for packet in 0..self.packets.len() {
+            for packet in 0..self.capacity {
                 self.lay_out(packet, (index, raw.len));
             }
         }
@@ -106,9 +87,8 @@ impl SendBatch {
     fn lay_out(&self, packet: usize, (destination, length): (usize, libc::socklen_t)) {
         let vector = self.vectors.at(packet);
         let message = self.messages.at(packet * self.destinations + destination);
-        // SAFETY: `at` yields places inside arrays that live and stay as long as the batch.
+        // SAFETY: `at` yields places inside arrays that live and stay as long as the outlet.
         unsafe {
-            (*vector).iov_base = self.bytes.at(packet * self.datagram_bytes).cast();
             let header = &raw mut (*message).msg_hdr;
             (*header).msg_name = self.names.at(destination).cast();
             (*header).msg_namelen = length;
@@ -120,56 +100,6 @@ impl SendBatch {
         }
     }
 
-    pub(crate) const fn datagram_bytes(&self) -> usize {
-        self.datagram_bytes
-    }
-
-    pub(crate) const fn queued(&self) -> usize {
-        self.queued
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.queued == self.packets.len()
-    }
-
-    /// Copies a packet in; false if there is no room or nowhere to send it.
-    pub(crate) fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
-        let len = packet.datagram.len();
-        if self.is_full() || self.destinations == 0 || len == 0 || len > self.datagram_bytes {
-            return false;
-        }
-        // SAFETY: `queued` is below the capacity and `len` within the slot, so both places are
-        // inside their arrays; the source is another allocation.
-        unsafe {
-            let slot = self.bytes.at(self.queued * self.datagram_bytes);
-            core::ptr::copy_nonoverlapping(packet.datagram.as_ptr(), slot, len);
-            (*self.vectors.at(self.queued)).iov_len = len;
-        }
-        self.packets[self.queued] =
-            Queued { instants: packet.instants, handed_at: packet.handed_at, len };
-        self.queued += 1;
-        true
-    }
-
-    /// Writes the hand-over into every packet that wants it.
-    pub(crate) fn stamp(&mut self, handed: LocalTime) {
-        for (index, packet) in self.packets[..self.queued].iter_mut().enumerate() {
-            packet.instants.handed = handed;
-            let Some(offset) = packet.handed_at.filter(|&at| at + 4 <= packet.len) else {
-                continue;
-            };
-            let since = (handed - packet.instants.capture).as_nanos();
-            let field = u32::try_from(since.max(0)).unwrap_or(u32::MAX).to_be_bytes();
-            // SAFETY: `offset + 4` is within the packet, which is within its slot.
-            unsafe {
-                self.bytes
-                    .at(index * self.datagram_bytes + offset)
-                    .cast::<[u8; 4]>()
-                    .write_unaligned(field);
-            }
-        }
-    }
-
     /// Asks for a transmit stamp of the packet's first datagram, in this batch and those after.
     pub(crate) fn sample(&mut self, packet: usize) {
         let start = self.sample_request.at(0).cast();
@@ -178,7 +108,7 @@ impl SendBatch {
 
     /// Asks for no transmit stamps any more.
     pub(crate) fn clear_samples(&mut self) {
-        for packet in 0..self.packets.len() {
+        for packet in 0..self.capacity {
             self.set_control(packet, core::ptr::null_mut(), 0);
         }
     }
@@ -188,36 +118,32 @@ impl SendBatch {
             return;
         }
         let message = self.messages.at(packet * self.destinations);
-        // SAFETY: `at` yields a place inside the array; the request lives as long as the batch.
+        // SAFETY: `at` yields a place inside the array; the request lives as long as the outlet.
         unsafe {
             (*message).msg_hdr.msg_control = start;
             (*message).msg_hdr.msg_controllen = len;
         }
     }
 
-    /// The instants of the queued packet at `index`.
-    pub(crate) fn departure(&self, index: usize) -> Departure {
-        self.packets[index].instants
-    }
-
-    /// The instants of the queued packets.
-    pub(crate) fn departures(&self) -> impl Iterator<Item = Departure> + '_ {
-        self.packets[..self.queued].iter().map(|packet| packet.instants)
-    }
-
-    /// Empties the batch.
-    pub(crate) const fn clear(&mut self) {
-        self.queued = 0;
-    }
-
     /// Hands everything to the kernel. A datagram that the kernel refuses is
     /// left out and the rest goes on, unless the kernel has no room at all.
-    pub(crate) fn send(&mut self, socket: &Socket) -> Sent {
-        let total = self.queued * self.destinations;
+    pub(crate) fn send(&mut self, batch: &Batch) -> Sent {
+        let queued = batch.queued().min(self.capacity);
+        for packet in 0..queued {
+            let datagram = batch.datagram(packet);
+            let vector = self.vectors.at(packet);
+            // SAFETY: `at` yields a place inside the array. The kernel only reads what the vector
+            // leads to, and no more than the batch is borrowed for.
+            unsafe {
+                (*vector).iov_base = datagram.as_ptr().cast_mut().cast();
+                (*vector).iov_len = datagram.len();
+            }
+        }
+        let total = queued * self.destinations;
         let mut outcome = Sent::default();
         let mut next = 0;
         while next < total {
-            let answer = self.hand_over(socket, next, total - next);
+            let answer = self.hand_over(next, total - next);
             if answer > 0 {
                 outcome.sent += answer as u64;
                 next += answer as usize;
@@ -243,21 +169,21 @@ impl SendBatch {
     ///
     /// One alone, as most are, goes by `sendto`: of the arrays of `sendmmsg` the kernel first makes
     /// copies, which takes a tenth of what a datagram costs.
-    fn hand_over(&self, socket: &Socket, next: usize, count: usize) -> isize {
+    fn hand_over(&self, next: usize, count: usize) -> isize {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let message = self.messages.at(next);
         let _permit = permit("the socket is non-blocking");
         // SAFETY: `count` laid-out messages begin at `next`, each of one vector and a name, and all
-        // they point to lives.
+        // they point to lives: the packets, as `send` has just written where they are.
         unsafe {
             let header = &(*message).msg_hdr;
             if count == 1 && header.msg_controllen == 0 {
                 let (bytes, len) = ((*header.msg_iov).iov_base, (*header.msg_iov).iov_len);
                 let (name, name_len) = (header.msg_name.cast(), header.msg_namelen);
-                let sent = libc::sendto(socket.fd(), bytes, len, flags, name, name_len);
+                let sent = libc::sendto(self.socket.fd(), bytes, len, flags, name, name_len);
                 return if sent < 0 { sent } else { 1 };
             }
-            libc::sendmmsg(socket.fd(), message, count as libc::c_uint, flags) as isize
+            libc::sendmmsg(self.socket.fd(), message, count as libc::c_uint, flags) as isize
         }
     }
 }

@@ -1,0 +1,75 @@
+//! What befalls a link, and what people are to know of it.
+
+use rtrb::Consumer;
+use tautline_io::link::told::LinkEvent;
+use tautline_proto::endpoint::Endpoint;
+
+use crate::note::Note;
+
+/// What has befallen one link so far.
+pub(crate) struct LinkNews {
+    events: Consumer<LinkEvent>,
+    /// The place that was lost last, while it is not reached again.
+    lost: Option<Endpoint>,
+    /// The first `errno` that was told.
+    error: Option<i32>,
+}
+
+impl LinkNews {
+    pub(crate) const fn of(events: Consumer<LinkEvent>) -> Self {
+        Self { events, lost: None, error: None }
+    }
+
+    /// Hears what was told, and tells what people are to know of connections.
+    pub(crate) fn hear(&mut self, address: &str, mut note: impl FnMut(&Note<'_>)) {
+        while let Ok(event) = self.events.pop() {
+            match event {
+                LinkEvent::Connected(place) => {
+                    if self.lost.take().is_some() {
+                        note(&Note::LinkFound { address, place });
+                    }
+                }
+                LinkEvent::Lost(place) => {
+                    self.lost = Some(place);
+                    note(&Note::LinkLost { address, place });
+                }
+                LinkEvent::Error(errno) => {
+                    self.error.get_or_insert(errno);
+                }
+            }
+        }
+    }
+
+    /// The first error. Datagrams that the system refused are counted and told with
+    /// their number, so it is for links that `counted` none.
+    pub(crate) fn error<'a>(&self, address: &'a str, counted: u64) -> Option<Note<'a>> {
+        let errno = self.error.filter(|_| counted == 0)?;
+        Some(Note::LinkError { address, errno })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_is_lost_and_found_is_told_and_the_first_is_not() {
+        let (mut link, events) = rtrb::RingBuffer::new(8);
+        let (mut news, mut told) = (LinkNews::of(events), Vec::new());
+        let far = Endpoint::Connection(7);
+        for event in [LinkEvent::Connected(far), LinkEvent::Error(5), LinkEvent::Error(6)] {
+            link.push(event).unwrap();
+        }
+        news.hear("here", |note| told.push(format!("{note:?}")));
+        assert!(told.is_empty(), "{told:?}");
+        for event in [LinkEvent::Lost(far), LinkEvent::Connected(far), LinkEvent::Connected(far)] {
+            link.push(event).unwrap();
+        }
+        news.hear("here", |note| told.push(format!("{note:?}")));
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("LinkLost"), "{told:?}");
+        assert!(told[1].starts_with("LinkFound"), "{told:?}");
+        assert!(matches!(news.error("here", 0), Some(Note::LinkError { errno: 5, .. })));
+        assert!(news.error("here", 1).is_none(), "told with the count");
+    }
+}

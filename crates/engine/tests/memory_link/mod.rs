@@ -1,0 +1,170 @@
+//! A link that goes by no network: two ends share memory, and nothing else passes between them. So
+//! nobody exchanges reports either.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::common::Road;
+use rtrb::{Consumer, Producer, RingBuffer};
+use tautline_engine::plan::StreamPlan;
+use tautline_io::clock::now;
+use tautline_io::link::destinations::Outbound;
+use tautline_io::link::told::{LinkEvent, Teller};
+use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_proto::device::{Cycle, Flow, Process};
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::stream::Outgoing;
+use tautline_proto::time::Span;
+use tautline_trial::steady;
+
+/// The other end, as each names it.
+const FAR: Endpoint = Endpoint::Memory(1);
+/// The packet with which the sending end loses the other, and the one with which it has it again:
+/// packets go on meanwhile.
+const LOST: u64 = 100;
+const AGAIN: u64 = 200;
+const LONGEST: usize = 1472;
+
+type Slot = (usize, [u8; LONGEST]);
+
+/// The end that sends.
+struct Sending {
+    slots: Producer<Slot>,
+    teller: Option<Teller>,
+    counters: LinkCounters,
+}
+
+/// The end that receives.
+struct Receiving {
+    slots: Consumer<Slot>,
+    counters: LinkCounters,
+}
+
+/// Both ends, with room for so many packets between them.
+fn memory_link(packets: usize) -> (Sending, Receiving) {
+    let (near, far) = RingBuffer::new(packets);
+    let counters = LinkCounters::default();
+    (Sending { slots: near, teller: None, counters }, Receiving { slots: far, counters })
+}
+
+impl Link for Sending {
+    fn tell(&mut self, mut teller: Teller) {
+        teller.event(LinkEvent::Connected(FAR));
+        self.teller = Some(teller);
+    }
+
+    fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
+        let mut slot = (packet.datagram.len(), [0; LONGEST]);
+        slot.1[..slot.0].copy_from_slice(packet.datagram);
+        let mut departure = packet.instants;
+        departure.handed = now();
+        if let Some(at) = packet.handed_at {
+            let since = (departure.handed - departure.capture).as_nanos();
+            slot.1[at..at + 4].copy_from_slice(&u32::try_from(since).unwrap().to_be_bytes());
+        }
+        let taken = self.slots.push(slot).is_ok();
+        self.counters.sent += u64::from(taken);
+        self.counters.dropped += u64::from(!taken);
+        if let Some(teller) = &mut self.teller {
+            teller.departure(departure);
+            match self.counters.sent {
+                LOST => teller.event(LinkEvent::Lost(FAR)),
+                AGAIN => teller.event(LinkEvent::Connected(FAR)),
+                _ => {}
+            }
+        }
+        taken
+    }
+
+    fn flush(&mut self) {}
+
+    fn receive(&mut self, _: &mut dyn FnMut(Arrival<'_>)) {}
+
+    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
+
+    fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+}
+
+impl Link for Receiving {
+    fn queue(&mut self, _: &Outgoing<'_>) -> bool {
+        false
+    }
+
+    fn flush(&mut self) {}
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        for _ in 0..self.slots.slots() {
+            let Ok((len, bytes)) = self.slots.pop() else { return };
+            self.counters.received += 1;
+            let read = now();
+            deliver(Arrival {
+                datagram: &bytes[..len],
+                source: FAR,
+                arrival: read,
+                stamp_uncertainty: Span::ZERO,
+                read,
+                truncated: false,
+            });
+        }
+    }
+
+    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
+
+    fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+}
+
+/// Counts the blocks that a card is given sound to play in.
+struct Loud(Box<dyn Process>, Arc<AtomicU64>);
+
+impl Process for Loud {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let flow = self.0.process(cycle);
+        let loud = cycle.playback.samples.iter().any(|sample| sample.abs() > 0.01);
+        self.1.fetch_add(u64::from(loud), Ordering::Relaxed);
+        flow
+    }
+
+    fn finish(&mut self) {
+        self.0.finish();
+    }
+}
+
+#[test]
+fn sound_goes_by_a_link_of_memory_without_any_control_channel() {
+    steady(|| {
+        let road = Road::default();
+        let (near, far) = memory_link(512);
+        let config = ReceiverConfig::new(road.format(), road.latency);
+        let stream = StreamPlan::new(FAR.to_string(), config, Box::new(far), None);
+        let loud = Arc::<AtomicU64>::default();
+        let counted = Arc::clone(&loud);
+        let plays = move |process| Box::new(Loud(process, counted)) as Box<dyn Process>;
+        let receiver = road.receive(vec![stream], plays);
+        let outbound = Outbound {
+            destinations: vec![FAR],
+            networks: None,
+            datagram_bytes: LONGEST,
+            ringed: false,
+        };
+        let sent = road.send(road.sender_by(Box::new(near), outbound, FAR.to_string()), 0);
+        let report = receiver.join().unwrap();
+        let (to, from) = (&sent.streams[0], &report.streams[0]);
+        let packets = to.counters.packets_sent;
+        assert!(packets > 1_000, "{sent:#?}");
+        assert_eq!(from.counters.packets_received, packets, "{report:#?}");
+        assert_eq!((from.counters.lost, from.counters.late), (0, 0), "{report:#?}");
+        // A block is as long as a packet.
+        let loud = loud.load(Ordering::Relaxed);
+        assert!((packets - 10..=packets + 10).contains(&loud), "{loud} of {packets} were heard");
+        // Nobody can answer, and that is no news; that the other end was lost is, and told once.
+        let told = |part: &str| sent.notes.iter().filter(|note| note.contains(part)).count();
+        assert_eq!(told("answer"), 0, "{:?}", sent.notes);
+        assert_eq!(told("memory 1 is not connected any more"), 1, "{:?}", sent.notes);
+        assert_eq!(told("memory 1 is connected again"), 1, "{:?}", sent.notes);
+    });
+}

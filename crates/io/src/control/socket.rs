@@ -1,0 +1,103 @@
+//! A plain datagram socket for RTCP.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::control::Control;
+use crate::link::{Arrival, LinkCounters, OpenError};
+use crate::udp::incoming::Incoming;
+use crate::udp::open::{UdpOptions, open, send_groups_by};
+use crate::udp::socket::Socket;
+use tautline_proto::endpoint::Endpoint;
+
+/// Reports come a few a second.
+const BATCH: usize = 4;
+
+/// A socket for RTCP. Sends do not block; arrivals carry kernel stamps.
+pub struct ControlSocket {
+    socket: Socket,
+    local: SocketAddr,
+    incoming: Incoming,
+    counters: LinkCounters,
+    /// Interfaces by each of which what goes to a group is sent; none for the one it was opened with.
+    ways: Vec<u32>,
+}
+
+impl ControlSocket {
+    /// Opens a socket with the addresses, groups and marks of `options`.
+    pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
+        let socket = open(options)?;
+        Ok(Self {
+            local: socket.local().unwrap_or(options.bind),
+            incoming: Incoming::new(options, options.batch.min(BATCH), 0),
+            counters: LinkCounters::default(),
+            ways: options.group_ways()?,
+            socket,
+        })
+    }
+
+    /// The address that the socket is bound to.
+    pub const fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Sends one datagram, to a group by every network it was opened for. A refusal is counted and
+    /// returned; the next may succeed.
+    pub fn send_to(&mut self, datagram: &[u8], to: impl Into<Endpoint>) -> io::Result<()> {
+        let Some(destination) = to.into().socket_address() else {
+            return self.count(Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT)));
+        };
+        if self.ways.is_empty() || !destination.ip().is_multicast() {
+            let answer = self.socket.send_to(datagram, destination);
+            return self.count(answer);
+        }
+        let mut all = Ok(());
+        for way in 0..self.ways.len() {
+            let by = send_groups_by(&self.socket, destination.is_ipv4(), self.ways[way]);
+            let answer = by.and_then(|()| self.socket.send_to(datagram, destination));
+            all = self.count(answer).and(all);
+        }
+        all
+    }
+
+    fn count(&mut self, answer: io::Result<()>) -> io::Result<()> {
+        match &answer {
+            Ok(()) => self.counters.sent += 1,
+            Err(error) => {
+                self.counters.send_errors += 1;
+                self.counters.last_error = error.raw_os_error().unwrap_or(0);
+            }
+        }
+        answer
+    }
+
+    /// Delivers every datagram that has arrived, oldest first. Does not wait.
+    pub fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        let errno = self.incoming.receive(&self.socket, &mut self.counters, None, deliver);
+        if errno != 0 {
+            self.counters.last_error = errno;
+        }
+    }
+
+    /// What was counted so far.
+    pub const fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+}
+
+impl AsFd for ControlSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Control for ControlSocket {
+    fn send(&mut self, datagram: &[u8], to: Endpoint) -> io::Result<()> {
+        self.send_to(datagram, to)
+    }
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        self.receive(deliver);
+    }
+}

@@ -1,0 +1,25 @@
+//! What is done to a finished datagram just before it leaves, and undone before it is read.
+
+/// Seals datagrams that leave by a link, and opens those that arrive. A link without one sends and
+/// hands on datagrams as they are.
+///
+/// A packet is sealed once, after the instant of its hand-over was written into it, wherever it goes
+/// and by however many networks: the same bytes are sent to all. Both calls are real-time: bounded
+/// work, no allocation, lock or blocking call.
+pub trait Seal: Send {
+    /// The most bytes by which it lengthens a datagram: the link leaves that much room.
+    fn room(&self) -> usize;
+
+    /// Seals the first `len` bytes of `bytes`, behind which there is room; the length of what it
+    /// made.
+    fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize;
+
+    /// The datagram that was sealed to `bytes`, or `None` if they are none: then nobody sees them,
+    /// and the link counts them ([`LinkCounters::unopened`](crate::link::LinkCounters::unopened)).
+    fn open<'a>(&mut self, bytes: &'a mut [u8]) -> Option<&'a [u8]>;
+}
+
+/// The room that `seal` asks for.
+pub(crate) fn room(seal: Option<&dyn Seal>) -> usize {
+    seal.map_or(0, Seal::room)
+}

@@ -1,0 +1,140 @@
+//! What is done to datagrams just before they leave is done once.
+
+use std::net::{SocketAddr, UdpSocket};
+
+use crate::common::{collect, departure, outgoing, sender_to};
+use tautline_io::clock::now;
+use tautline_io::link::Link;
+use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::seal::Seal;
+use tautline_io::link::told::{Told, telling};
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_proto::stream::Outgoing;
+use tautline_proto::time::{LocalTime, Span};
+
+/// Turns every bit, and writes behind that how many datagrams it has sealed by then.
+#[derive(Default)]
+struct Counting(u32);
+
+const ROOM: usize = 4;
+
+impl Seal for Counting {
+    fn room(&self) -> usize {
+        ROOM
+    }
+
+    fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize {
+        self.0 += 1;
+        bytes[..len].iter_mut().for_each(|byte| *byte = !*byte);
+        bytes[len..len + ROOM].copy_from_slice(&self.0.to_be_bytes());
+        len + ROOM
+    }
+
+    fn open<'a>(&mut self, bytes: &'a mut [u8]) -> Option<&'a [u8]> {
+        let (inside, number) = bytes.split_last_chunk_mut::<ROOM>()?;
+        self.0 += 1;
+        if u32::from_be_bytes(*number) != self.0 {
+            return None;
+        }
+        inside.iter_mut().for_each(|byte| *byte = !*byte);
+        Some(inside)
+    }
+}
+
+fn sealed(options: &UdpOptions) -> DirectUdp {
+    DirectUdp::open_sealed(options, Some(Box::<Counting>::default())).unwrap()
+}
+
+fn receiver_options() -> UdpOptions {
+    UdpOptions::receiver("127.0.0.1:0".parse().unwrap())
+}
+
+/// Sockets that see what is on the wire.
+fn wires<const COUNT: usize>() -> [(UdpSocket, SocketAddr); COUNT] {
+    [(); COUNT].map(|()| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+        let address = socket.local_addr().unwrap();
+        (socket, address)
+    })
+}
+
+fn read(socket: &UdpSocket) -> Vec<u8> {
+    let mut room = [0; 2000];
+    let len = socket.recv(&mut room).unwrap();
+    room[..len].to_vec()
+}
+
+/// A packet that wants the hand-over in its first four bytes, and is due at once.
+fn stamped(link: &mut impl Link, number: u8) {
+    let mut datagram = [number; 8];
+    let instants = departure(now() - Span::from_millis(1), LocalTime::ZERO);
+    assert!(link.queue(&Outgoing { datagram: &mut datagram, instants, handed_at: Some(0) }));
+}
+
+#[test]
+fn a_packet_is_finished_and_sealed_once_for_all_destinations_and_both_networks() {
+    let all = wires::<5>();
+    let to = |range: core::ops::Range<usize>| all[range].iter().map(|(_, to)| *to).collect();
+    let by_loopback = |destinations| UdpOptions {
+        interface: Some("lo".into()),
+        ..UdpOptions::sender(destinations)
+    };
+    let also = Some(Box::new(by_loopback(to(3..5))));
+    let mut sender = sealed(&UdpOptions { also, ..by_loopback(to(0..3)) });
+    for batch in 0..4u8 {
+        for number in 0..3 {
+            stamped(&mut sender, 3 * batch + number);
+        }
+        sender.flush();
+    }
+    for number in 0..12u8 {
+        let first = read(&all[0].0);
+        assert_eq!(first[4..8], [!number; 4]);
+        assert_eq!(first[8..], u32::from(number + 1).to_be_bytes(), "sealed more than once");
+        for (socket, to) in &all[1..] {
+            assert_eq!(read(socket), first, "the same bytes go to {to}");
+        }
+    }
+    assert_eq!(sender.counters().sent, 60);
+    assert_eq!(sender.counters().also, (24, 0));
+}
+
+#[test]
+fn what_was_sealed_is_opened_before_anybody_reads_it_and_holds_the_hand_over() {
+    let mut receiver = sealed(&receiver_options());
+    let options = UdpOptions::sender(vec![receiver.local()]);
+    let mut direct = sealed(&options);
+    let (teller, Told { mut departures, .. }) = telling(4);
+    direct.tell(teller);
+    let wire = WireOptions::below(Scheduler::Other, options.ring_packets());
+    let mut sender = Ringed::start(direct, wire).unwrap();
+    stamped(&mut sender, 7);
+    // As long as the link was opened for: the seal has room of its own.
+    assert!(sender.queue(&outgoing(&mut [9; 1472])));
+    sender.flush();
+    let got = collect(&mut receiver, 2);
+    // Told a moment after they have left.
+    let left = std::iter::repeat_with(|| departures.pop().ok()).flatten().next().unwrap();
+    let field = u32::try_from((left.handed - left.capture).as_nanos()).unwrap().to_be_bytes();
+    assert_eq!((&got[0].bytes[..4], &got[0].bytes[4..]), (&field[..], &[7; 4][..]));
+    assert_eq!(got[1].bytes, [9; 1472]);
+    assert!(!got[1].truncated);
+}
+
+#[test]
+fn what_does_not_open_is_dropped_and_counted() {
+    let mut receiver = sealed(&receiver_options());
+    let to = receiver.local();
+    let mut stranger = sender_to(to);
+    stranger.queue(&outgoing(&mut [1]));
+    stranger.queue(&outgoing(&mut [0, 0, 0, 0, 1, 2]));
+    stranger.flush();
+    let mut forged = [!5, !5, 0, 0, 0, 2];
+    stranger.queue(&outgoing(&mut forged));
+    stranger.flush();
+    let got = collect(&mut receiver, 1);
+    assert_eq!(got[0].bytes, [5, 5]);
+    assert_eq!((receiver.counters().unopened, receiver.counters().received), (2, 1));
+}

@@ -1,0 +1,25 @@
+//! What a link tells the ordinary thread.
+
+use crate::common::outgoing;
+use tautline_io::link::Link;
+use tautline_io::link::told::{LinkEvent, telling};
+use tautline_io::udp::{DirectUdp, UdpOptions};
+
+#[test]
+fn an_error_is_told_and_that_the_same_goes_on_is_no_news() {
+    // More than any UDP datagram holds.
+    let datagram_bytes = 70_000;
+    let receiver = DirectUdp::open(&UdpOptions::receiver("127.0.0.1:0".parse().unwrap())).unwrap();
+    let to = vec![receiver.local()];
+    let options = UdpOptions { datagram_bytes, ..UdpOptions::sender(to) };
+    let mut sender = DirectUdp::open(&options).unwrap();
+    let (teller, mut told) = telling(4);
+    sender.tell(teller);
+    for len in [1, datagram_bytes, datagram_bytes] {
+        sender.queue(&outgoing(&mut vec![0; len]));
+        sender.flush();
+    }
+    assert_eq!(sender.counters().send_errors, 2);
+    assert_eq!(told.events.pop().unwrap(), LinkEvent::Error(libc::EMSGSIZE));
+    assert!(told.events.pop().is_err());
+}

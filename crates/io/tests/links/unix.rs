@@ -1,0 +1,158 @@
+//! A link that goes by no network: datagrams between two sockets of this machine's own file system,
+//! without a name. What a wire thread asks of a link is asked of this one too.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
+
+use crate::common::{collect, departure, outgoing};
+use tautline_io::clock::now;
+use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::told::{LinkEvent, Teller, telling};
+use tautline_io::link::{Arrival, Link, LinkCounters, Pollable, TransmitStamp};
+use tautline_io::thread::Scheduler;
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::stream::Outgoing;
+use tautline_proto::time::Span;
+
+const LONGEST: usize = 64;
+const BATCH: usize = 4;
+
+struct Unix {
+    socket: UnixDatagram,
+    queued: Vec<Vec<u8>>,
+    stamps: Vec<TransmitStamp>,
+    counters: LinkCounters,
+    teller: Option<Teller>,
+}
+
+fn pair() -> [Unix; 2] {
+    let (one, other) = UnixDatagram::pair().unwrap();
+    [one, other].map(|socket| {
+        socket.set_nonblocking(true).unwrap();
+        let (queued, stamps) = (Vec::new(), Vec::new());
+        Unix { socket, queued, stamps, counters: LinkCounters::default(), teller: None }
+    })
+}
+
+const FAR: Endpoint = Endpoint::Connection(1);
+
+impl Link for Unix {
+    fn tell(&mut self, mut teller: Teller) {
+        teller.event(LinkEvent::Connected(FAR));
+        self.teller = Some(teller);
+    }
+
+    fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
+        assert!(!self.is_full(), "whoever queues has asked");
+        self.queued.push(packet.datagram.to_vec());
+        let (media, handed) = (packet.instants.media, now());
+        let uncertainty = Span::ZERO;
+        self.stamps.push(TransmitStamp { media, handed, left: handed, uncertainty });
+        true
+    }
+
+    fn flush(&mut self) {
+        for datagram in self.queued.drain(..) {
+            match self.socket.send(&datagram) {
+                Ok(_) => self.counters.sent += 1,
+                Err(error) => {
+                    let errno = error.raw_os_error().unwrap();
+                    let teller = self.teller.as_mut().unwrap();
+                    teller.event(LinkEvent::Error(errno));
+                    teller.event(LinkEvent::Lost(FAR));
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        let mut room = [0; LONGEST];
+        while let Ok(len) = self.socket.recv(&mut room) {
+            self.counters.received += 1;
+            let read = now();
+            deliver(Arrival {
+                datagram: &room[..len],
+                source: FAR,
+                arrival: read,
+                stamp_uncertainty: Span::MAX,
+                read,
+                truncated: false,
+            });
+        }
+    }
+
+    fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
+        self.stamps.drain(..).for_each(deliver);
+    }
+
+    fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+}
+
+impl AsFd for Unix {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Pollable for Unix {
+    fn datagram_bytes(&self) -> usize {
+        LONGEST
+    }
+
+    fn is_full(&self) -> bool {
+        self.queued.len() == BATCH
+    }
+}
+
+fn ringed(link: Unix) -> Ringed {
+    let wire = WireOptions { scheduler: Scheduler::Other, ring_packets: 32 };
+    Ringed::start(link, wire).unwrap()
+}
+
+#[test]
+fn a_wire_thread_runs_a_link_that_is_no_udp() {
+    let [mut sender, mut receiver] = pair().map(ringed);
+    let start = now() + Span::from_millis(2);
+    // Of the first dozen more are due at once than a batch holds.
+    for number in 0..16u8 {
+        let due = start + Span::from_millis(i64::from(number.saturating_sub(12)));
+        let (instants, handed_at) = (departure(start, due), None);
+        assert!(sender.queue(&Outgoing { datagram: &mut [number; 3], instants, handed_at }));
+    }
+    assert!(!sender.queue(&outgoing(&mut [0; LONGEST + 1])), "longer than the link was opened for");
+    sender.flush();
+    let got = collect(&mut receiver, 16);
+    assert!(got.iter().enumerate().all(|(number, got)| got.bytes == [number as u8; 3]));
+    assert!(got[15].read >= start + Span::from_millis(3), "the last left before its time");
+    assert_eq!(sender.counters().dropped, 1);
+    // Counted a moment after they have left and come.
+    while (sender.counters().sent, receiver.counters().received) != (16, 16) {
+        std::thread::yield_now();
+    }
+    let mut stamps = 0;
+    // Fetched as something arrives at the wire thread, which nothing does at a sender's; so the other
+    // end says something.
+    while stamps < 16 {
+        receiver.queue(&outgoing(&mut [1]));
+        receiver.flush();
+        sender.transmit_stamps(&mut |_| stamps += 1);
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_befalls_a_link_on_a_wire_thread_is_told_past_the_devices_thread() {
+    let [sender, receiver] = pair();
+    let mut sender = ringed(sender);
+    let (teller, mut told) = telling(4);
+    sender.tell(teller);
+    let mut next = || std::iter::repeat_with(|| told.events.pop().ok()).flatten().next().unwrap();
+    assert_eq!(next(), LinkEvent::Connected(FAR));
+    drop(receiver);
+    sender.queue(&outgoing(&mut [1]));
+    sender.flush();
+    assert_eq!(next(), LinkEvent::Error(libc::ECONNREFUSED));
+    assert_eq!(next(), LinkEvent::Lost(FAR));
+}
