@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tautline_engine::address::{Address, AddressError};
+use tautline_engine::plan::address::{Address, AddressError};
 
 fuzz_target!(|text: &str| {
     let kinds: [fn(&str) -> Result<Address, String>; 4] =

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use clap::error::ErrorKind;
-use tautline_engine::address::AddressError;
-use tautline_engine::run::RunError;
+use tautline_engine::plan::address::AddressError;
+use tautline_engine::watching::run::RunError;
 use tautline_io::link::OpenError;
 use tautline_proto::device::DeviceError;
 

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use clap::Parser;
 use tautline_dsp::format::SampleFormat;
-use tautline_engine::address::Address;
 use tautline_engine::control::{RecvChange, SendChange};
+use tautline_engine::plan::address::Address;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::StreamFormat;

@@ -1,6 +1,6 @@
 //! The line that shows how a run goes, in words: what matters most comes first, as terminals cut it.
 
-use tautline_engine::run::{Peer, Progress};
+use tautline_engine::watching::run::{Peer, Progress};
 use tautline_proto::time::Span;
 
 /// A peer that maps clocks has done so by then, after its first packets.

@@ -1,6 +1,6 @@
 //! `--redundancy` and what it comes to for one stream.
 
-use tautline_engine::address::Resolved;
+use tautline_engine::plan::address::Resolved;
 use tautline_io::udp::{UdpOptions, header_bytes, path_mtu};
 use tautline_proto::asks::Limits;
 use tautline_proto::device::Settings;

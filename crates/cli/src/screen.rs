@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tautline_engine::run::Progress;
+use tautline_engine::watching::run::Progress;
 use tautline_proto::time::Span;
 
 use crate::failure::Failure;
@@ -132,7 +132,7 @@ mod tests {
     use std::sync::{Arc, Mutex, PoisonError};
 
     use indicatif::TermLike;
-    use tautline_engine::run::Peer;
+    use tautline_engine::watching::run::Peer;
 
     use super::*;
 

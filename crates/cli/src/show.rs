@@ -6,9 +6,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tautline_audio::Notes;
-use tautline_engine::report::Report;
-use tautline_engine::run::{Peer, Progress};
-use tautline_engine::text;
+use tautline_engine::watching::report::Report;
+use tautline_engine::watching::run::{Peer, Progress};
+use tautline_engine::watching::text;
 use tautline_io::clock::now;
 use tautline_proto::time::Span;
 

@@ -2,7 +2,7 @@
 
 use std::thread::JoinHandle;
 
-use tautline_engine::address::Resolved;
+use tautline_engine::plan::address::Resolved;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::doctor::{Awaited, firewall_keeps_out};

@@ -4,9 +4,9 @@ mod changes;
 mod receiving;
 mod sending;
 
-use tautline_engine::note::Note;
-use tautline_engine::text::Nanos;
-use tautline_engine::too_long::TooLong;
+use tautline_engine::plan::too_long::TooLong;
+use tautline_engine::watching::note::Note;
+use tautline_engine::watching::text::Nanos;
 use tautline_proto::depth::Journal;
 use tautline_proto::time::Span;
 

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
 use tautline_dsp::format::SampleFormat;
-use tautline_engine::distribution::Distribution;
+use tautline_engine::watching::distribution::Distribution;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
 use tautline_proto::ledger::{Passage, Stage};

@@ -14,7 +14,7 @@ use tautline_proto::time::Span;
 
 pub use crate::fader::Fader;
 use crate::plan::StreamPlan;
-use crate::run::RunError;
+use crate::watching::run::RunError;
 
 /// Changes that are made in one beat: the device's thread takes them once per period, which may be as
 /// long as five beats.

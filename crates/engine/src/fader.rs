@@ -2,6 +2,10 @@
 
 use tautline_dsp::gain::Gain;
 
+/// Frames over which a change of gain is spread: 10 ms at 48 kHz, in which a fade to silence bends a
+/// tone less than its own curve does.
+pub(crate) const VOLUME_RAMP: usize = 480;
+
 /// The gain of one stream or of all, and whether that is withheld.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fader {

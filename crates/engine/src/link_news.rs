@@ -4,7 +4,7 @@ use rtrb::Consumer;
 use tautline_io::link::told::LinkEvent;
 use tautline_proto::endpoint::Endpoint;
 
-use crate::note::Note;
+use crate::watching::note::Note;
 
 /// What has befallen one link so far.
 pub(crate) struct LinkNews {

@@ -1,5 +1,10 @@
 //! What is to be sent or received, and how: everything that is settled before a run.
 
+pub mod address;
+pub mod select;
+pub mod sockets;
+pub mod too_long;
+
 use std::path::PathBuf;
 
 use tautline_dsp::gain::Gain;
@@ -21,7 +26,7 @@ use tautline_proto::sender::Identity;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 
-use crate::select::Select;
+use crate::plan::select::Select;
 
 /// Who makes the system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

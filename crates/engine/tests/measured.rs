@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use common::{Between, Road};
 use tautline_engine::plan::LinkKind;
-use tautline_engine::report::{Latency, Report, Stream};
+use tautline_engine::watching::report::{Latency, Report, Stream};
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;

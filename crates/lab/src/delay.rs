@@ -12,7 +12,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use tautline_engine::run::{RunError, Running};
+use tautline_engine::watching::run::{RunError, Running};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_proto::device::{Device, Stop};

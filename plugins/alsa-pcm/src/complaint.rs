@@ -3,8 +3,8 @@
 
 use core::ffi::c_int;
 
-use tautline_engine::address::AddressError;
-use tautline_engine::run::RunError;
+use tautline_engine::plan::address::AddressError;
+use tautline_engine::watching::run::RunError;
 use tautline_io::link::OpenError;
 
 /// Why not.

@@ -4,8 +4,8 @@ use std::net::Ipv6Addr;
 use std::path::Path;
 
 use tautline_dsp::format::SampleFormat;
-use tautline_engine::address::Address;
 use tautline_engine::plan::LinkKind;
+use tautline_engine::plan::address::Address;
 use tautline_proto::device::Direction;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE, packet_frames};

@@ -9,9 +9,9 @@ use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use rtrb::Consumer;
-use tautline_engine::recv::RecvEngine;
-use tautline_engine::run::{Progress, RunOptions};
-use tautline_engine::send::SendEngine;
+use tautline_engine::receiving::RecvEngine;
+use tautline_engine::sending::SendEngine;
+use tautline_engine::watching::run::{Progress, RunOptions};
 use tautline_io::thread::memory;
 use tautline_io::thread::{Scheduler, without_signals};
 use tautline_proto::card_clock::CardClock;

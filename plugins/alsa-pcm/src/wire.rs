@@ -5,13 +5,13 @@ use std::sync::mpsc;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
 use tautline_dsp::resample::Quality;
-use tautline_engine::address::{Address, AddressError, Resolved};
-use tautline_engine::learn::{Believe, Learnt, learn};
+use tautline_engine::plan::address::{Address, AddressError, Resolved};
+use tautline_engine::plan::select::Select;
+use tautline_engine::plan::sockets;
+use tautline_engine::plan::too_long::datagram_bytes;
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan};
-use tautline_engine::select::Select;
-use tautline_engine::send::random_identity;
-use tautline_engine::too_long::datagram_bytes;
-use tautline_engine::way;
+use tautline_engine::receiving::learn::{Believe, Learnt, learn};
+use tautline_engine::sending::random_identity;
 use tautline_io::clock::now;
 use tautline_io::thread::{Scheduler, without_signals};
 use tautline_io::udp::UdpOptions;
@@ -67,7 +67,7 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
             open_stream(&sending(&wish, &resolved)?, None)?;
         }
         Direction::Capture => {
-            let opened = open_stream(&way::reception(&wish.address, &resolved), None)?;
+            let opened = open_stream(&sockets::reception(&wish.address, &resolved), None)?;
             let described = resolved.description.as_ref();
             wish.rate = wish.rate.or(described.map(|described| described.rate));
             wish.channels = wish.channels.or(described.map(|described| described.channels));
@@ -155,7 +155,7 @@ fn unanswered(address: &Address) -> Complaint {
 /// The socket that sends, but for what depends on the stream.
 fn sending(wish: &Wish, resolved: &Resolved) -> Result<UdpOptions, Complaint> {
     let mut udp = UdpOptions::sender(vec![resolved.rtp]);
-    way::set(&mut udp, core::slice::from_ref(&wish.address), core::slice::from_ref(resolved))?;
+    sockets::set(&mut udp, core::slice::from_ref(&wish.address), core::slice::from_ref(resolved))?;
     Ok(udp)
 }
 
@@ -364,7 +364,7 @@ pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan
         link_offset,
         resampler: Quality::default(),
     };
-    let options = way::receiving((&wish.address, resolved), &format);
+    let options = sockets::receiving((&wish.address, resolved), &format);
     let OpenedStream { link, control, .. } = open_stream(&options, None)?;
     let stream = StreamPlan {
         address: wish.address.to_string(),

@@ -1,7 +1,7 @@
 //! What the engine has to tell, in words for whoever runs the application that opened the PCM: what is,
 //! and the key of the PCM that mends it.
 
-use tautline_engine::note::Note;
+use tautline_engine::watching::note::Note;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receiving::{ReceiveNote, Refusal, WrongType};
 

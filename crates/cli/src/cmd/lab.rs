@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tautline_audio::{DeviceSpec, Extras};
 use tautline_dsp::format::SampleFormat;
-use tautline_engine::address::Resolved;
+use tautline_engine::plan::address::Resolved;
 use tautline_io::clock::now;
 use tautline_io::udp::UdpOptions;
 use tautline_lab::EXPERIMENTS;

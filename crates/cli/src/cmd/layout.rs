@@ -3,7 +3,7 @@
 use tautline_audio::{ChannelsOffered, DeviceSpec};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::address::{Address, Resolved};
+use tautline_engine::plan::address::{Address, Resolved};
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::units::Channels;

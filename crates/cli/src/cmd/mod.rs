@@ -21,7 +21,7 @@ pub(crate) use recv_changes::RecvLines;
 #[cfg(any(test, fuzzing))]
 pub(crate) use send_changes::SendLines;
 use tautline_audio::{DeviceSpec, FileFormat};
-use tautline_engine::run::RunOptions;
+use tautline_engine::watching::run::RunOptions;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Frames;

@@ -1,15 +1,15 @@
 //! `taut recv`
 
 use tautline_audio::{DeviceSpec, Extras};
-use tautline_engine::address::{Address, Resolved};
 use tautline_engine::control::{RecvChange, Requests, requests};
-use tautline_engine::doubt::{Doubt, Ran};
-use tautline_engine::learn::{Believe, Learnt, learn};
 use tautline_engine::plan::RecvPlan;
-use tautline_engine::recv::RecvEngine;
-use tautline_engine::run::{Progress, RunError};
-use tautline_engine::too_long::datagram_bytes;
-use tautline_engine::way;
+use tautline_engine::plan::address::{Address, Resolved};
+use tautline_engine::plan::sockets;
+use tautline_engine::plan::too_long::datagram_bytes;
+use tautline_engine::receiving::RecvEngine;
+use tautline_engine::receiving::doubt::{Doubt, Ran};
+use tautline_engine::receiving::learn::{Believe, Learnt, learn};
+use tautline_engine::watching::run::{Progress, RunError};
 use tautline_io::clock::now;
 use tautline_io::udp::pair::open_stream;
 use tautline_proto::device::{Direction, Settings, Stop};
@@ -256,7 +256,7 @@ fn announced(
 ) -> Result<Option<(Announcement, bool)>, Failure> {
     let mut opened = from
         .iter()
-        .map(|(address, resolved)| Ok(open_stream(&way::reception(address, resolved), None)?))
+        .map(|(address, resolved)| Ok(open_stream(&sockets::reception(address, resolved), None)?))
         .collect::<Result<Vec<_>, Failure>>()?;
     if believe == Believe::Anybody {
         tell_listening(flags);

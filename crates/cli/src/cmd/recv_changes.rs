@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tautline_engine::address::Address;
 use tautline_engine::control::RecvChange;
+use tautline_engine::plan::address::Address;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::StreamFormat;

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use tautline_engine::address::Resolved;
 use tautline_engine::plan::SendPlan;
+use tautline_engine::plan::address::Resolved;
 use tautline_io::udp::{UdpOptions, source_address};
 use tautline_proto::wire::rtp::ExtensionIds;
 use tautline_proto::wire::sdp::{Description, Origin, Reference};

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened, Wanted};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::address::Resolved;
 use tautline_engine::control::requests;
+use tautline_engine::plan::address::Resolved;
+use tautline_engine::plan::sockets;
+use tautline_engine::plan::too_long::{datagram_bytes, too_long};
 use tautline_engine::plan::{LinkKind, SendPlan};
-use tautline_engine::send::{SendEngine, random_identity};
-use tautline_engine::too_long::{datagram_bytes, too_long};
-use tautline_engine::way;
+use tautline_engine::sending::{SendEngine, random_identity};
 use tautline_io::link::destinations::Destinations;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
@@ -190,7 +190,7 @@ fn sockets(flags: &Send, to: &[Resolved], format: &StreamFormat) -> Result<UdpOp
     let bytes = datagram_bytes(format, !flags.no_stamps);
     let mut udp = UdpOptions::sender(to.iter().map(|to| to.rtp).collect());
     let packets = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
-    way::set(&mut udp, &flags.to, to)?;
+    sockets::set(&mut udp, &flags.to, to)?;
     udp.dscp = flags.dscp;
     // Room for what packets carry of others, and for those that are sent twice.
     udp.datagram_bytes = bytes.max(ETHERNET);

@@ -3,9 +3,9 @@
 use clap::ValueEnum;
 use tautline_audio::DeviceSpec;
 use tautline_dsp::format::SampleFormat;
-use tautline_engine::address::{Address, Resolved};
 use tautline_engine::control::{Destined, SendChange};
-use tautline_engine::way;
+use tautline_engine::plan::address::{Address, Resolved};
+use tautline_engine::plan::sockets;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::udp::{UdpOptions, check_destinations};
 
@@ -66,7 +66,7 @@ impl SendLines {
         let resolved: Vec<Resolved> =
             resolved.collect::<Result<_, _>>().map_err(|failure| failure.to_string())?;
         let mut udp = self.udp.clone();
-        way::set(&mut udp, &addresses, &resolved).map_err(|failure| failure.to_string())?;
+        sockets::set(&mut udp, &addresses, &resolved).map_err(|failure| failure.to_string())?;
         let ways = |udp: &UdpOptions| (udp.interface.clone(), udp.ttl, udp.loopback);
         if ways(&udp) != ways(&self.udp) {
             return Err(

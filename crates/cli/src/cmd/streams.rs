@@ -1,9 +1,9 @@
 //! What `taut recv` lays out for each stream it hears: sockets, format, latency.
 
 use tautline_audio::DeviceSpec;
-use tautline_engine::address::{Address, Resolved};
 use tautline_engine::plan::StreamPlan;
-use tautline_engine::way;
+use tautline_engine::plan::address::{Address, Resolved};
+use tautline_engine::plan::sockets;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::device::Settings;
 use tautline_proto::latency::{
@@ -63,7 +63,7 @@ pub(super) fn stream(
         link_offset,
         resampler: flags.resampler,
     };
-    let options = way::receiving((address, resolved), &format);
+    let options = sockets::receiving((address, resolved), &format);
     let device = match flags.link {
         LinkFlag::Ringed => Some(flags.timing.scheduler),
         LinkFlag::Auto | LinkFlag::Direct => None,

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use tautline_audio::DeviceSpec;
-use tautline_engine::report::Stream;
+use tautline_engine::watching::report::Stream;
 
 use crate::failure::Failure;
 

@@ -1,6 +1,6 @@
 //! Whether packets are carried whole, and kept until they are read.
 
-use tautline_engine::too_long::datagram_bytes;
+use tautline_engine::plan::too_long::datagram_bytes;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::least_latency;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use tautline_audio::DeviceSpec;
-use tautline_engine::address::Address;
+use tautline_engine::plan::address::Address;
 use tautline_io::thread::Scheduler;
 use tautline_lab::impair::{BitRate, Held, Outage, Share};
 use tautline_proto::time::Span;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use tautline_dsp::timecode::{NUMBERS, SPACING};
-use tautline_engine::distribution::Distribution;
+use tautline_engine::watching::distribution::Distribution;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 

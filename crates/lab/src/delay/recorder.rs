@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tautline_dsp::timecode::{Finder, Found, SPACING};
-use tautline_engine::sound::rings::{Reader, Writer, rings};
+use tautline_engine::watching::sound::rings::{Reader, Writer, rings};
 use tautline_proto::device::{Cycle, Flow, Process, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;

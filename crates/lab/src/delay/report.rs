@@ -3,7 +3,7 @@
 use core::fmt;
 
 use serde::Serialize;
-use tautline_engine::distribution::Summary;
+use tautline_engine::watching::distribution::Summary;
 use tautline_proto::device::Settings;
 use tautline_proto::time::Span;
 

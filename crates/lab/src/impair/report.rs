@@ -3,7 +3,7 @@
 use core::fmt;
 
 use serde::Serialize;
-use tautline_engine::distribution::{Distribution, Summary};
+use tautline_engine::watching::distribution::{Distribution, Summary};
 use tautline_proto::time::Span;
 
 use super::{Counters, UNPUNCTUAL};

@@ -6,11 +6,11 @@ use std::thread::JoinHandle;
 
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
+use tautline_engine::plan::select::Select;
 use tautline_engine::plan::{RecvPlan, StreamPlan};
-use tautline_engine::recv::RecvEngine;
-use tautline_engine::report::Report;
-use tautline_engine::run::RunOptions;
-use tautline_engine::select::Select;
+use tautline_engine::receiving::RecvEngine;
+use tautline_engine::watching::report::Report;
+use tautline_engine::watching::run::RunOptions;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;

@@ -1,0 +1,124 @@
+//! Reports on a control channel, if there is one: the session machine, its channel, and where the
+//! peer's reports come from.
+
+use tautline_io::clock::kept::kept_clock;
+use tautline_io::clock::now;
+use tautline_io::control::{Control, wait};
+use tautline_proto::endpoint::{Endpoint, Host};
+use tautline_proto::session::{Event, Session};
+use tautline_proto::time::{LocalTime, Span};
+
+/// Who is told.
+pub(crate) enum Audience {
+    /// All of these: a sender's destinations.
+    Everyone(Vec<Endpoint>),
+    /// Whoever the last valid report came from: a receiver's sender.
+    Whoever(Option<Endpoint>),
+}
+
+/// One session on its control channel. Without one it hears nothing and nobody hears it.
+pub(crate) struct Talk {
+    pub(crate) session: Session,
+    pub(crate) control: Option<Box<dyn Control>>,
+    pub(crate) audience: Audience,
+    /// Datagrams that were no reports.
+    pub(crate) invalid: u64,
+    /// When the kernel is asked again how the system clock is kept.
+    ask_kernel: LocalTime,
+}
+
+/// The kernel is asked this often: its word grows worse by 500 ppm until something sets it.
+const KERNEL: Span = Span::from_secs(1);
+
+/// The largest report that is written: fits an Ethernet frame with IPv6.
+const REPORT_BYTES: usize = 1400;
+
+impl Talk {
+    pub(crate) fn new(
+        session: Session,
+        control: Option<Box<dyn Control>>,
+        audience: Audience,
+    ) -> Self {
+        Self { session, control, audience, invalid: 0, ask_kernel: LocalTime::ZERO }
+    }
+
+    /// Takes what arrived and tells of it, and which host said it. Once the packets of `heard` are
+    /// heard, no other peer's reports say whom to answer.
+    pub(crate) fn hear(&mut self, heard: Option<u32>, mut tell: impl FnMut(Host, Event)) {
+        let Self { session, control, audience, invalid, ask_kernel } = self;
+        if now() >= *ask_kernel {
+            *ask_kernel = now() + KERNEL;
+            session.set_kept(kept_clock());
+        }
+        let Some(control) = control else { return };
+        control.receive(&mut |arrival| {
+            let stamp_error = arrival.stamp_uncertainty.min(arrival.read - arrival.arrival);
+            let from = arrival.source.host();
+            let mut concerns = heard.is_none();
+            let listen = |event: Event| {
+                concerns |= heard == Some(event.ssrc());
+                tell(from, event);
+            };
+            let arrived = (from, arrival.arrival);
+            match session.handle(arrival.datagram, arrived, stamp_error, listen) {
+                Ok(()) => match audience {
+                    Audience::Whoever(peer) if concerns => *peer = Some(arrival.source),
+                    _ => {}
+                },
+                Err(_) => *invalid += 1,
+            }
+        });
+    }
+
+    /// Sends the report that is due, if one is.
+    pub(crate) fn speak(&mut self) {
+        let mut buffer = [0; REPORT_BYTES];
+        if let Some(bytes) = self.session.poll(now(), &mut buffer) {
+            self.send(&buffer[..bytes]);
+        }
+    }
+
+    /// Says goodbye.
+    pub(crate) fn leave(&mut self) {
+        let mut buffer = [0; REPORT_BYTES];
+        if let Some(bytes) = self.session.leave(now(), &mut buffer) {
+            self.send(&buffer[..bytes]);
+        }
+    }
+
+    /// Says goodbye to those whom nothing is sent to any more.
+    pub(crate) fn leave_those(&mut self, gone: &[Endpoint]) {
+        let mut buffer = [0; REPORT_BYTES];
+        if let Some(bytes) = self.session.leave(now(), &mut buffer).filter(|_| !gone.is_empty()) {
+            send(self.control.as_deref_mut(), &buffer[..bytes], gone);
+        }
+    }
+
+    fn send(&mut self, report: &[u8]) {
+        let told = match &self.audience {
+            Audience::Everyone(all) => all.as_slice(),
+            Audience::Whoever(peer) => peer.as_slice(),
+        };
+        send(self.control.as_deref_mut(), report, told);
+    }
+}
+
+fn send(control: Option<&mut (dyn Control + '_)>, report: &[u8], told: &[Endpoint]) {
+    let Some(control) = control else { return };
+    for destination in told {
+        // Nobody listens there yet, or not any more: the channel counts it, the next report tries
+        // again.
+        let _ = control.send(report, *destination);
+    }
+}
+
+/// A canonical name that nobody else has (RFC 7022 §4.2, short-term persistent).
+pub(crate) fn cname(random: &[u8; 16]) -> String {
+    random[4..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Waits until a report arrives, one is due, or `until`.
+pub(crate) fn wait_for(talk: &Talk, until: LocalTime) {
+    let channels: Vec<&dyn Control> = talk.control.as_deref().into_iter().collect();
+    wait(&channels, until.min(talk.session.deadline()));
+}

@@ -1,0 +1,211 @@
+//! Receives and plays: from links and control sockets to one device, and the report of it.
+
+mod change;
+pub mod doubt;
+mod lead;
+pub mod learn;
+mod mixer;
+mod paths;
+mod pending;
+mod repairers;
+mod statistics;
+mod stream;
+mod streams;
+mod summary;
+
+#[cfg(test)]
+mod tests;
+
+use tautline_dsp::gain::Volume;
+use tautline_io::clock::{WallClock, now};
+use tautline_io::control::waiter::Waiter;
+use tautline_proto::device::{Device, Listener, Settings, Stop};
+use tautline_proto::stream::PTIME_RANGE;
+use tautline_proto::time::LocalTime;
+use tautline_proto::units::Channels;
+use tautline_proto::wire::rtcp::Announcement;
+
+use crate::control::{RecvChange, Requests};
+use crate::fader::VOLUME_RAMP;
+use crate::plan::RecvPlan;
+use crate::receiving::change::Changes;
+use crate::receiving::doubt::{Another, Doubt, Ran};
+use crate::receiving::lead::Lead;
+use crate::receiving::mixer::{Mixer, Passages};
+use crate::receiving::stream::{Desk, connect};
+use crate::receiving::streams::Office;
+use crate::watching::ledger_file::LedgerFile;
+use crate::watching::report::Report;
+use crate::watching::run::{Progress, RunError, RunOptions, Running, Watch};
+use crate::watching::sound::{Ear, Hearing, hearing, measurement};
+
+/// A receiver with everything but its device, which may want the [`RecvEngine::listener`] first.
+pub struct RecvEngine {
+    desks: Vec<Desk>,
+    changes: Changes,
+    mixer: Mixer,
+    until_bye: bool,
+    ledger: Option<LedgerFile>,
+    hearing: Hearing,
+    ear: Option<Ear>,
+}
+
+/// The longest block that is filled at once: more than any card's period.
+const BLOCK: usize = 4096;
+
+impl RecvEngine {
+    /// Lays out all that the run will need.
+    pub fn new(plan: RecvPlan) -> Result<Self, RunError> {
+        let first = plan.streams.first().map(|stream| stream.receiver.format);
+        let channels = first.map_or(Channels::STEREO, |format| format.channels);
+        let rate = first.map_or(plan.device.rate, |format| format.rate);
+        let (hearing, ear, mouth) = hearing(rate, plan.device.channels.count());
+        let wall = WallClock::frozen();
+        let waiter =
+            Waiter::new().map_err(|error| RunError::System("waiting for reports", error))?;
+        let (mut desks, mut inputs) = (Vec::new(), Vec::new());
+        let heard_channel = plan.map.source_of(0).unwrap_or(0);
+        for (number, stream) in plan.streams.into_iter().enumerate() {
+            let receiver = stream.receiver();
+            let (longest, ptime) = (receiver.longest_link_offset(), receiver.format().ptime());
+            let heard = measurement(rate, number, heard_channel, longest, ptime);
+            let new = (number, wall, &plan.device, &waiter);
+            let (desk, input) = connect(stream, receiver, Some(heard), new)?;
+            desks.push(desk);
+            inputs.push(input);
+        }
+        let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
+        let (changes, (succession, spares, gains)) =
+            Changes::new(inputs.len(), plan.gain, plan.device, (wall, waiter));
+        // Each stream may have an heir.
+        let playing = 2 * inputs.len().max(1);
+        let mixer = Mixer {
+            passages: Passages::with_capacity(passages_of(&plan.device) * playing),
+            inputs,
+            succession,
+            spares,
+            gains,
+            select: plan.select,
+            chosen: None,
+            volume: Volume::over(plan.gain, VOLUME_RAMP),
+            gain: plan.gain,
+            map: plan.map,
+            channels,
+            one: block.clone(),
+            sum: block,
+            mouth: Some(mouth),
+            xruns: 0,
+            lead: Lead::NONE,
+            woke: now(),
+            told: LocalTime::ZERO,
+        };
+        let ledger = plan.ledger.as_deref().map(LedgerFile::create).transpose()?;
+        Ok(Self {
+            desks,
+            changes,
+            mixer,
+            until_bye: plan.until_bye,
+            ledger,
+            hearing,
+            ear: Some(ear),
+        })
+    }
+
+    /// Makes the changes that are asked for while it runs.
+    pub fn listen(&mut self, requests: Requests<RecvChange>) {
+        self.changes.requests = Some(requests);
+    }
+
+    /// The ear of the measurement, for a card that can listen to itself. Once.
+    pub fn listener(&mut self) -> Option<Box<dyn Listener>> {
+        self.ear.take().map(|ear| Box::new(ear) as Box<dyn Listener>)
+    }
+
+    /// Measures nothing where nobody took the ear: packets that wait to be found in the sound would
+    /// only become more.
+    fn stop_listening_to_the_deaf(&mut self) {
+        self.ear = None;
+        if !self.hearing.is_deaf() {
+            return;
+        }
+        self.mixer.mouth = None;
+        for (desk, input) in self.desks.iter_mut().zip(&mut self.mixer.inputs) {
+            (desk.measurement, input.tap) = (None, None);
+        }
+    }
+
+    /// Runs until asked to stop, then reports.
+    pub fn run(
+        self,
+        device: Box<dyn Device>,
+        options: &RunOptions,
+        stop: &Stop,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<Report, RunError> {
+        self.run_until((device, options, stop), progress, |_| None).map(|(report, _)| report)
+    }
+
+    /// The same of a plan that was laid out as a sender announced: ends where another stream comes.
+    pub fn run_as_announced(
+        self,
+        device: Box<dyn Device>,
+        (options, stop): (&RunOptions, &Stop),
+        doubt: &Doubt<'_>,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<Ran, RunError> {
+        let another = |office: &mut Office| office.another(doubt);
+        Ok(match self.run_until((device, options, stop), progress, another)? {
+            (_, Some(another)) => Ran::Another(Box::new(another)),
+            (report, None) => Ran::Whole(Box::new(report)),
+        })
+    }
+
+    fn run_until(
+        mut self,
+        (device, options, stop): (Box<dyn Device>, &RunOptions, &Stop),
+        progress: &mut dyn FnMut(&Progress<'_>),
+        disproved: impl Fn(&mut Office) -> Option<Option<Announcement>>,
+    ) -> Result<(Report, Option<Another>), RunError> {
+        self.stop_listening_to_the_deaf();
+        self.desks.iter_mut().for_each(|desk| desk.books.word = device.word());
+        let mut watch = Watch::begin(options);
+        let running = Running::start(device, Box::new(self.mixer), options.scheduler, stop)?;
+        watch.refused.note_priority(&running.granted);
+        let scheduler = running.granted.effective().to_string();
+        let Self { desks, changes, hearing, ledger, .. } = self;
+        let mut office = Office::open(desks, changes, (hearing, ledger), watch);
+        let (mut over, mut another) = (false, None);
+        while !office.watch.is_over(stop) && !running.is_over() {
+            if !office.work() {
+                continue;
+            }
+            another = disproved(&mut office);
+            if another.is_some() {
+                break;
+            }
+            progress(&office.progress());
+            over = self.until_bye && office.is_over();
+            if over {
+                break;
+            }
+        }
+        let ended = now();
+        let process = running.end()?;
+        office.turn();
+        // Its last word: there is room for it now.
+        drop(process);
+        office.turn();
+        let another = another.map(|announcement| {
+            let requests = office.take_requests();
+            Another { announcement, requests }
+        });
+        Ok((office.close(ended, scheduler, over), another))
+    }
+}
+
+/// The most packets of one stream whose turn comes in one period: the shortest there are, and as
+/// many again that a skip brings.
+fn passages_of(device: &Settings) -> usize {
+    let shortest = device.rate.frames_within(PTIME_RANGE.0).count().max(1);
+    2 * (device.period.count() / shortest + 64).unsigned_abs() as usize
+}

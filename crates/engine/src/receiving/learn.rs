@@ -1,0 +1,82 @@
+//! Learns what a stream is from its sender, before a device is opened for it.
+//!
+//! Reports come before the first packet, so that a device can be open when it comes; and anybody on
+//! the network can write them. As long as no packet has come, the first announcement is taken for
+//! want of a better one: [`crate::receiving::RecvEngine::run_as_announced`] ends where packets of another
+//! shape follow. Once packets come, only who sends them says what they are.
+
+use tautline_io::clock::now;
+use tautline_io::control::{Control, wait};
+use tautline_io::link::Arrival;
+use tautline_io::udp::pair::OpenedStream;
+use tautline_proto::endpoint::Author;
+pub use tautline_proto::receiving::Believe;
+use tautline_proto::receiving::Hearsay;
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::wire::rtcp::{Announcement, Compound, Item};
+use tautline_proto::wire::rtp::{ExtensionIds, Packet};
+
+/// What was learnt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Learnt {
+    /// A sender announced its stream and the latency it promises.
+    Announced {
+        /// What it said.
+        announcement: Announcement,
+        /// Whether packets come from it, or it may yet be anybody.
+        sends: bool,
+    },
+    /// Packets come, and nobody says what they are.
+    Unannounced,
+    /// Nothing came until it was given up.
+    Nothing,
+}
+
+/// Reports follow each other within half a second; a sender whose packets came for twice as long
+/// announces nothing.
+const PATIENCE: Span = Span::from_secs(1);
+const BEAT: Span = Span::from_millis(20);
+
+/// Listens at all that is `opened` until a sender says what its stream is, or `given_up` says so, of which
+/// it is told whether any packet has come. What comes meanwhile is dropped.
+pub fn learn(
+    opened: &mut [OpenedStream],
+    believe: Believe,
+    mut given_up: impl FnMut(bool) -> bool,
+) -> Learnt {
+    let mut hearsay = Hearsay::default();
+    let mut packets_since: Option<LocalTime> = None;
+    while !given_up(packets_since.is_some()) {
+        let channels: Vec<&dyn Control> =
+            opened.iter().filter_map(|opened| opened.control.as_deref()).collect();
+        wait(&channels, now() + BEAT);
+        for OpenedStream { link, control, .. } in opened.iter_mut() {
+            let mut hear = |arrival: Arrival<'_>| {
+                let Ok(compound) = Compound::parse(arrival.datagram) else { return };
+                let host = arrival.source.host();
+                compound.visit(|ssrc, item| {
+                    if let Item::Announcement(announcement) = item {
+                        hearsay.announced(Author { ssrc, host }, announcement);
+                    }
+                });
+            };
+            if let Some(control) = control {
+                control.receive(&mut hear);
+            }
+            link.receive(&mut |arrival| {
+                let host = arrival.source.host();
+                if let Ok(packet) = Packet::parse_with(arrival.datagram, ExtensionIds::NONE) {
+                    hearsay.sends(Author { ssrc: packet.ssrc, host });
+                }
+                packets_since.get_or_insert(arrival.read);
+            });
+        }
+        if let Some((announcement, sends)) = hearsay.believed(believe) {
+            return Learnt::Announced { announcement, sends };
+        }
+        if packets_since.is_some_and(|since| now() - since > PATIENCE) {
+            return Learnt::Unannounced;
+        }
+    }
+    Learnt::Nothing
+}

@@ -1,0 +1,390 @@
+//! The receiving side of a device: read, place, mix, volume. Called once per period.
+
+#[cfg(test)]
+mod cost;
+mod succession;
+#[cfg(test)]
+mod tests;
+
+use rtrb::{Consumer, Producer};
+use tautline_dsp::gain::{Gain, Volume};
+use tautline_dsp::map::ChannelMap;
+use tautline_io::clock::now;
+use tautline_io::link::{Link, LinkCounters};
+use tautline_io::thread::realtime;
+use tautline_proto::clock::ClockId;
+use tautline_proto::device::{Cycle, Flow, Process, Side};
+use tautline_proto::endpoint::Arrived;
+use tautline_proto::faults::{Faults, Harm};
+use tautline_proto::ledger::Passage;
+use tautline_proto::receiver::{
+    Brought, Counters, PullTimes, ReceiveCommand, Receiver, StreamStatus,
+};
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::Channels;
+
+use crate::fader::VOLUME_RAMP;
+use crate::plan::select::{PATIENCE, Select};
+use crate::receiving::lead::Lead;
+use crate::receiving::paths::Paths;
+use crate::receiving::repairers::Spares;
+use crate::watching::sound::{Mouth, PacketTap, Voices};
+pub(crate) use succession::Succession;
+
+/// What the ordinary thread hands down.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Command {
+    /// For the receiver.
+    Receive(ReceiveCommand),
+    /// Another gain of this stream.
+    Gain(Gain),
+}
+
+/// How one stream stands, told to the ordinary thread now and then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RxStatus {
+    pub(crate) stream: StreamStatus,
+    pub(crate) link: LinkCounters,
+    /// Passages that found the ring full: the books lack them.
+    pub(crate) unbooked: u64,
+    pub(crate) paths: Paths,
+}
+
+/// One stream on its way to the device.
+pub(crate) struct Incoming {
+    pub(crate) receiver: Receiver,
+    pub(crate) link: Box<dyn Link>,
+    /// The how many-th stream it is, for the ordinary thread.
+    pub(crate) number: usize,
+    pub(crate) gain: Gain,
+    pub(crate) volume: Volume,
+    /// Whether it is selected.
+    pub(crate) gate: Volume,
+    pub(crate) tap: Option<PacketTap>,
+    pub(crate) commands: Consumer<Command>,
+    pub(crate) passages: Producer<Passage>,
+    pub(crate) status: Producer<RxStatus>,
+    /// Since when it brings nothing; `NEVER` before it brought anything.
+    pub(crate) silent_since: LocalTime,
+    /// When a frame was last heard in it that was no pause.
+    pub(crate) loud: LocalTime,
+    pub(crate) alive: bool,
+    pub(crate) faults: Faults,
+    pub(crate) unbooked: u64,
+    pub(crate) paths: Paths,
+}
+
+impl Incoming {
+    fn obey(&mut self) {
+        while let Ok(command) = self.commands.pop() {
+            match command {
+                Command::Receive(command) => self.receiver.obey(command),
+                Command::Gain(gain) => self.gain = gain,
+            }
+        }
+    }
+
+    /// Reads what has arrived, and tells the measurement of it if that `listens`; when it was read,
+    /// or `woke` if nothing had arrived.
+    fn read(&mut self, woke: LocalTime, listens: bool) -> LocalTime {
+        let Self { receiver, link, tap, passages, faults, unbooked, paths, .. } = self;
+        let mut latest = woke;
+        let before = *receiver.counters();
+        link.receive(&mut |arrival| {
+            latest = latest.max(arrival.read);
+            let channels = receiver.format().channels.count();
+            let mut tap = tap.as_mut().filter(|_| listens);
+            let mut bring = |packet: Brought<'_>| {
+                if let Some(tap) = &mut tap {
+                    tap.brought_in_parts(packet.media, channels, packet.parts);
+                }
+            };
+            let arrived = Arrived { from: arrival.source, at: arrival.arrival, read: arrival.read };
+            let received = receiver.handle_telling(arrival.datagram, &arrived, &mut bring);
+            paths.count(arrival.source.network(), &received);
+            if let Some(passage) = received.late() {
+                // Whatever held it up did so while it was on its way.
+                let age = receiver.placement().link_offset();
+                let captured = passage.origin.map_or(passage.arrival - age, |o| o.capture);
+                faults.add(captured, passage.read, Harm { late: 1, ..Harm::default() });
+                *unbooked += u64::from(passages.push(passage).is_err());
+            }
+        });
+        self.miss(&before, latest);
+        latest
+    }
+
+    /// Notes what was missed since `before`, as of `now`.
+    fn miss(&mut self, before: &Counters, now: LocalTime) {
+        let missed = Harm::missed(before, self.receiver.counters());
+        if missed != Harm::default() {
+            let age = self.receiver.placement().link_offset();
+            self.faults.add(now - age, now, missed);
+        }
+    }
+
+    /// Takes the block's frames into `out`, and says by `alive` whether there were any.
+    fn pull(&mut self, out: &mut [f32], times: PullTimes, passages: &mut Passages, index: usize) {
+        let frames = self.receiver.format().channels.frames_in(out.len());
+        let before = *self.receiver.counters();
+        let pulled = self.receiver.pull(out, times, |passage| passages.push(index, passage));
+        self.miss(&before, times.now);
+        if out.iter().any(|sample| sample.abs() > PAUSE) {
+            self.loud = times.now;
+        }
+        if pulled.media.is_some() && pulled.missing < frames {
+            self.silent_since = times.now;
+        }
+        self.alive = !self.silent_since.is_never() && times.now - self.silent_since < PATIENCE;
+    }
+
+    /// Whether its sound has been in a pause for a while.
+    fn is_quiet(&self, at: LocalTime) -> bool {
+        at - self.loud >= PAUSE_LENGTH
+    }
+
+    fn tell(&mut self, at: LocalTime, xruns: u64, lead: Option<Span>) {
+        let link = self.link.counters();
+        let stream = StreamStatus {
+            xruns,
+            dropped: link.kernel_drops + link.ring_drops,
+            faults: self.faults,
+            quiet: self.is_quiet(at),
+            lead,
+            ..self.receiver.status(at)
+        };
+        let status = RxStatus { stream, link, unbooked: self.unbooked, paths: self.paths };
+        // The newest status is in the next one too, so a full ring loses nothing: when something
+        // went wrong is kept until it is told.
+        if self.status.push(status).is_ok() {
+            self.faults = Faults::NONE;
+        }
+    }
+
+    /// Begins in silence, to be led to `gain` when its turn comes.
+    pub(crate) fn await_turn(&mut self, gain: Gain) {
+        self.gain = gain;
+        self.volume = Volume::over(Gain::SILENCE, VOLUME_RAMP);
+    }
+
+    /// The last word of a stream that the mix has given back.
+    pub(crate) fn tell_last(&mut self, at: LocalTime, xruns: u64) {
+        self.tell(at, xruns, None);
+    }
+
+    /// The gain that the stream is to have now.
+    fn target(&self) -> Gain {
+        if self.receiver.is_muted() { Gain::SILENCE } else { self.gain }
+    }
+
+    /// Whether anything is heard of a block with these gains.
+    fn is_audible(&self, gate: Gain, gain: Gain) -> bool {
+        let silent = |volume: &Volume, to| volume.current() == Gain::SILENCE && to == Gain::SILENCE;
+        !silent(&self.gate, gate) && !silent(&self.volume, gain)
+    }
+
+    /// Gives a block of its sound these gains, or leads it there.
+    fn shape(&mut self, block: &mut [f32], gate: Gain, gain: Gain) {
+        let channels = self.receiver.format().channels.count();
+        self.gate.apply(gate, channels, block);
+        self.volume.apply(gain, channels, block);
+    }
+}
+
+/// Passages of one period, kept until it is written: only then is the `render` stage over.
+pub(crate) struct Passages {
+    kept: Vec<(usize, Passage)>,
+}
+
+impl Passages {
+    pub(crate) fn with_capacity(most: usize) -> Self {
+        Self { kept: Vec::with_capacity(most) }
+    }
+
+    fn push(&mut self, index: usize, passage: Passage) {
+        if self.kept.len() < self.kept.capacity() {
+            self.kept.push((index, passage));
+        }
+    }
+
+    fn written(&mut self, at: LocalTime, inputs: &mut [Incoming], succession: &mut Succession) {
+        for (index, passage) in &mut self.kept {
+            passage.written = at;
+            // Heirs count on after those whose places they are to take.
+            let places = inputs.len();
+            let input = match index.checked_sub(places) {
+                None => Some(&mut inputs[*index]),
+                Some(heir) => succession.heirs[heir].as_mut().map(|heir| &mut heir.input),
+            };
+            let Some(input) = input else { continue };
+            // A full ring costs the books a line; the ordinary thread empties it 50 times a second.
+            let full = input.passages.push(*passage).is_err();
+            input.unbooked += u64::from(full);
+        }
+        self.kept.clear();
+    }
+}
+
+/// All streams of one playback device.
+pub(crate) struct Mixer {
+    pub(crate) inputs: Vec<Incoming>,
+    pub(crate) succession: Succession,
+    pub(crate) spares: Spares,
+    /// Other gains of all that is heard.
+    pub(crate) gains: Consumer<Gain>,
+    pub(crate) select: Select,
+    pub(crate) chosen: Option<usize>,
+    pub(crate) volume: Volume,
+    pub(crate) gain: Gain,
+    pub(crate) map: ChannelMap,
+    /// Samples per frame of the streams.
+    pub(crate) channels: Channels,
+    /// Room for a block of one stream, and for the sum of all.
+    pub(crate) one: Box<[f32]>,
+    pub(crate) sum: Box<[f32]>,
+    pub(crate) passages: Passages,
+    /// Says whose sound the sum is, where a card listens.
+    pub(crate) mouth: Option<Mouth>,
+    pub(crate) xruns: u64,
+    pub(crate) lead: Lead,
+    /// When the device woke last.
+    pub(crate) woke: LocalTime,
+    pub(crate) told: LocalTime,
+}
+
+/// No sample of a pause is larger: -60 dB of full scale.
+const PAUSE: f32 = 0.001;
+/// A pause is told once it has lasted so long: what lasts as long goes on for longer, mostly, and a
+/// jump in it takes 30 ms to be made.
+const PAUSE_LENGTH: Span = Span::from_millis(50);
+
+/// The ordinary thread is told this often.
+const TELL_EVERY: Span = Span::from_millis(10);
+
+fn gate(hears: bool) -> Gain {
+    if hears { Gain::UNITY } else { Gain::SILENCE }
+}
+
+impl Mixer {
+    fn obey(&mut self) {
+        while let Ok(gain) = self.gains.pop() {
+            self.gain = gain;
+        }
+        self.succession.settle(&mut self.inputs);
+    }
+
+    /// Reads every stream; when the last was read, or `woke` if nothing had arrived.
+    fn read(&mut self, woke: LocalTime) -> LocalTime {
+        let (mouth, places, spares) = (&self.mouth, self.inputs.len(), &mut self.spares);
+        let heirs = self.succession.heirs.iter_mut().flatten().map(|heir| &mut heir.input);
+        self.inputs.iter_mut().chain(heirs).enumerate().fold(woke, |latest, (place, input)| {
+            input.obey();
+            let listens = mouth.as_ref().is_some_and(|mouth| mouth.may_be_found(place, places));
+            spares.lend(&mut input.receiver);
+            let latest = input.read(latest, listens);
+            spares.take_back(&mut input.receiver);
+            latest
+        })
+    }
+
+    /// Fills a block that is no longer than the room for it. The first stream goes straight to where
+    /// the sum is wanted, which is the block itself unless channels are mapped.
+    fn fill(&mut self, out: &mut [f32], times: PullTimes) {
+        let channels = self.channels.count();
+        let samples = out.len() / self.map.outputs() * channels;
+        let mapped = !self.map.is_identity(channels);
+        let one = &mut self.one[..samples];
+        let sum = if mapped { &mut self.sum[..samples] } else { &mut *out };
+        let alone = self.inputs.len() == 1;
+        if self.inputs.is_empty() {
+            sum.fill(0.0);
+        }
+        let (mut voices, listens) = (Voices::Nobody, self.mouth.is_some());
+        for (index, input) in self.inputs.iter_mut().enumerate() {
+            let block = if index == 0 { &mut *sum } else { &mut *one };
+            input.pull(block, times, &mut self.passages, index);
+            let crossing = self.succession.is_crossing(index);
+            let gain = if crossing { Gain::SILENCE } else { input.target() };
+            let gate = gate(alone || self.select.hears(index, self.chosen));
+            let audible = input.is_audible(gate, gain);
+            input.shape(block, gate, gain);
+            if listens && audible {
+                voices = voices.with(index, block);
+            }
+            if index > 0 && audible {
+                sum.iter_mut().zip(&*one).for_each(|(sum, one)| *sum += one);
+            }
+        }
+        for (index, heir) in self.succession.heirs.iter_mut().enumerate() {
+            let Some(heir) = heir else { continue };
+            let gate = gate(alone || self.select.hears(index, self.chosen));
+            let place = self.inputs.len() + index;
+            heir.pull(one, times, &mut self.passages, (place, gate));
+            if listens {
+                voices = voices.with(place, one);
+            }
+            sum.iter_mut().zip(&*one).for_each(|(sum, one)| *sum += one);
+        }
+        if let Some(mouth) = &mut self.mouth {
+            mouth.say(times.meets, voices);
+        }
+        self.chosen = self.select.choose(self.inputs.iter().map(|i| i.alive), self.chosen);
+        self.volume.apply(self.gain, channels, sum);
+        if mapped {
+            self.map.apply(channels, &self.sum[..samples], out);
+        }
+    }
+
+    fn play(&mut self, side: &mut Side<'_>, now: LocalTime, clock: Option<ClockId>) {
+        let outputs = self.map.outputs();
+        let rate = self.inputs.first().map(|input| input.receiver.format().rate);
+        let longest = self.sum.len() / self.channels.count() * outputs;
+        let (now, mut meets, mut skipped) = (self.read(now), side.meets, side.skipped);
+        for block in side.samples.chunks_mut(longest) {
+            self.fill(block, PullTimes { now, meets, skipped, clock });
+            let frames = Frames::from_len(block.len() / outputs);
+            meets += rate.map_or(Span::ZERO, |rate| rate.span_of(frames));
+            skipped = Frames::ZERO;
+        }
+    }
+}
+
+impl Mixer {
+    fn tell(&mut self, at: LocalTime) {
+        self.told = at;
+        let heirs = self.succession.heirs.iter_mut().flatten().map(|heir| &mut heir.input);
+        for input in self.inputs.iter_mut().chain(heirs) {
+            input.tell(at, self.xruns, self.lead.kept());
+        }
+    }
+}
+
+impl Process for Mixer {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let _realtime = realtime::scope();
+        self.obey();
+        self.xruns += u64::from(cycle.xruns);
+        if cycle.xruns > 0 {
+            for input in &mut self.inputs {
+                let harm = Harm { starved: cycle.xruns, ..Harm::default() };
+                input.faults.add(self.woke, cycle.now, harm);
+            }
+        }
+        self.woke = cycle.now;
+        self.lead.wake(cycle.playback.meets - cycle.now);
+        self.play(&mut cycle.playback, cycle.now, cycle.clock);
+        let written = now();
+        self.passages.written(written, &mut self.inputs, &mut self.succession);
+        if written - self.told >= TELL_EVERY {
+            self.tell(written);
+        }
+        Flow::Continue
+    }
+}
+
+impl Drop for Mixer {
+    /// The last word: what happened since the one before must not stay unknown.
+    fn drop(&mut self) {
+        self.tell(now());
+    }
+}

@@ -1,0 +1,355 @@
+//! A period of the mixer with everything on that a stream can have: the sender's instants, its clock
+//! mapped by exchanges, the measurement, what `--redundancy auto` carries, the books.
+//!
+//! As tests these prove that all of it is at work. `scripts/bench` runs them under callgrind, twice,
+//! with numbers of periods that [`PERIODS`] gives: the difference is what periods of the steady state
+//! cost in [`Mixer::process`], to the instruction and the same at each run, since links, clocks and
+//! the ordinary thread are the test's own.
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::receiving::repairers::repairers;
+use crate::watching::sound::{Hearing, Measurement, hearing, measurement};
+use rtrb::RingBuffer;
+use tautline_dsp::format::SampleFormat;
+use tautline_io::link::{Arrival, TransmitStamp};
+use tautline_proto::clock::{ClockEstimator, Exchange, WallTime};
+use tautline_proto::endpoint::{Author, Endpoint};
+use tautline_proto::placement::Basis;
+use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::redundancy::Layout;
+use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::stream::{Outgoing, StreamFormat};
+use tautline_proto::units::Rate;
+use tautline_proto::wire::rtp::PACK;
+
+/// How many periods are played, where another number than a test's is wanted.
+const PERIODS: &str = "TAUTLINE_PERIODS";
+/// How many streams, where more than one is wanted.
+const STREAMS: &str = "TAUTLINE_STREAMS";
+
+const FRAMES: usize = 48;
+const SAMPLES: usize = 2 * FRAMES;
+const PACKET: Span = Span::from_millis(1);
+const LATENCY: Span = Span::from_millis(5);
+/// From the last frame of a packet to its arrival.
+const PATH: Span = Span::from_micros(100);
+/// From a wake-up to the DAC: what two periods of the device hold.
+const RING: Span = Span::from_millis(2);
+/// The sender's wall clock less ours.
+const WALL: Span = Span::from_secs(1_000_000_000);
+const SOURCE: ([u8; 4], u16) = ([127, 0, 0, 1], 5004);
+/// The ordinary thread's beat, in periods.
+const BEAT: u32 = 20;
+/// So many periods lie between two words of the mixer's ([`TELL_EVERY`]) and two exchanges.
+const TOLD: u32 = 10;
+const EXCHANGED: u32 = 500;
+/// Packets that carry others at the beginning: `--redundancy auto` of which nothing is known yet.
+const UNSURE: u32 = 200;
+
+/// What makes a difference.
+struct Scene {
+    /// By how much the card runs faster than the sender's, in nanoseconds a period.
+    drift: i64,
+    /// What packets carry from [`UNSURE`] on.
+    carried: Layout,
+}
+
+type Queue = Arc<Mutex<Vec<(Vec<u8>, LocalTime)>>>;
+
+/// A link in memory: what came before the device woke is there.
+struct Memory(Queue);
+
+impl Link for Memory {
+    fn queue(&mut self, _: &Outgoing<'_>) -> bool {
+        false
+    }
+
+    fn flush(&mut self) {}
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        for (datagram, arrival) in self.0.lock().unwrap().iter() {
+            deliver(Arrival {
+                datagram,
+                source: Endpoint::new(SOURCE.into(), 1),
+                arrival: *arrival,
+                stamp_uncertainty: Span::ZERO,
+                read: *arrival,
+                truncated: false,
+            });
+        }
+    }
+
+    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
+
+    fn counters(&self) -> LinkCounters {
+        LinkCounters::default()
+    }
+}
+
+/// The ordinary thread's end of one stream.
+struct Desk {
+    ssrc: u32,
+    arrived: Queue,
+    clock: ClockEstimator,
+    commands: Producer<Command>,
+    passages: Consumer<Passage>,
+    status: Consumer<RxStatus>,
+    measurement: Measurement,
+    heard: u64,
+}
+
+struct World {
+    mixer: Mixer,
+    hearing: Hearing,
+    desks: Vec<Desk>,
+    /// Sends what all streams are but for their names: a hundred senders would be in the caches.
+    sender: Sender,
+    /// Sent and not yet arrived.
+    under_way: VecDeque<(Vec<u8>, LocalTime)>,
+    captured: LocalTime,
+    woken: LocalTime,
+    block: [f32; SAMPLES],
+    scene: Scene,
+    period: u32,
+}
+
+const FORMAT: StreamFormat = StreamFormat {
+    rate: Rate::HZ_48000,
+    channels: Channels::STEREO,
+    sample: SampleFormat::L24,
+    packet: Frames::new(FRAMES as i64),
+    payload_type: StreamFormat::default_payload_type(SampleFormat::L24),
+};
+
+fn sender() -> Sender {
+    Sender::new(SenderConfig {
+        wire: PACK,
+        format: FORMAT,
+        identity: Identity { ssrc: 0, sequence: 65_000, timestamp: u32::MAX - 5_000 },
+        period: FORMAT.packet,
+        stamps: true,
+        wall_offset: WALL,
+        redundancy: Layout::copies(1, 2),
+    })
+}
+
+fn stream(number: usize) -> (Desk, Incoming) {
+    let config = ReceiverConfig {
+        payload_types: PayloadTypes::ByConvention,
+        ..ReceiverConfig::new(FORMAT, LATENCY)
+    };
+    let mut receiver = Receiver::without_repairer(config);
+    receiver.measure_unannounced(RING, false);
+    let ssrc = number as u32 + 1;
+    let longest = receiver.longest_link_offset();
+    let (measurement, tap) = measurement(FORMAT.rate, number, 0, longest, PACKET);
+    let (commands, commands_out) = RingBuffer::new(64);
+    let (passages, passages_out) = RingBuffer::new(256);
+    let (status, status_out) = RingBuffer::new(8);
+    let arrived = Queue::default();
+    let desk = Desk {
+        ssrc,
+        arrived: Arc::clone(&arrived),
+        clock: ClockEstimator::new(),
+        commands,
+        passages: passages_out,
+        status: status_out,
+        measurement,
+        heard: 0,
+    };
+    let incoming = Incoming {
+        receiver,
+        link: Box::new(Memory(arrived)),
+        number,
+        gain: Gain::UNITY,
+        volume: Volume::over(Gain::UNITY, VOLUME_RAMP),
+        gate: Volume::new(Gain::UNITY),
+        tap: Some(tap),
+        commands: commands_out,
+        passages,
+        status,
+        silent_since: LocalTime::NEVER,
+        loud: LocalTime::ZERO,
+        alive: false,
+        faults: Faults::NONE,
+        unbooked: 0,
+        paths: Paths::default(),
+    };
+    (desk, incoming)
+}
+
+impl Desk {
+    /// This and nothing else has arrived.
+    fn bring<'a>(&self, packets: impl Iterator<Item = &'a (Vec<u8>, LocalTime)>) {
+        let mut arrived = self.arrived.lock().unwrap();
+        arrived.clear();
+        for (datagram, at) in packets {
+            let mut datagram = datagram.clone();
+            datagram[8..12].copy_from_slice(&self.ssrc.to_be_bytes());
+            arrived.push((datagram, *at));
+        }
+    }
+
+    fn exchange(&mut self, now: LocalTime) {
+        let there = WallTime::of_local(now - PATH, WALL);
+        let exchange = Exchange {
+            asked: now - PATH.times(2),
+            peer_received: there,
+            peer_answered: there,
+            answered: now,
+            reading_error: Span::ZERO,
+        };
+        let mapping = self.clock.observe(exchange).unwrap();
+        self.tell(Command::Receive(ReceiveCommand::Clock(self.author(), mapping)));
+    }
+
+    fn author(&self) -> Author {
+        Author { ssrc: self.ssrc, host: core::net::IpAddr::from(SOURCE.0).into() }
+    }
+
+    fn tell(&mut self, command: Command) {
+        self.commands.push(command).unwrap_or_else(|_| panic!("the ring is full"));
+    }
+
+    /// The ordinary thread's beat.
+    fn beat(&mut self) {
+        self.measurement.listen();
+        while self.passages.pop().is_ok() {
+            self.heard += 1;
+        }
+        while self.status.pop().is_ok() {}
+    }
+}
+
+impl World {
+    fn new(streams: usize, scene: Scene) -> Self {
+        let (mut desks, inputs): (Vec<Desk>, Vec<Incoming>) = (0..streams).map(stream).unzip();
+        desks
+            .iter_mut()
+            .for_each(|desk| desk.tell(Command::Receive(ReceiveCommand::Announced(desk.ssrc))));
+        let (hearing, ear, mouth) = hearing(FORMAT.rate, 2);
+        drop(ear);
+        let room = vec![0.0; 4096 * 2].into_boxed_slice();
+        let mixer = Mixer {
+            inputs,
+            succession: Succession::new(streams, RingBuffer::new(1).1, RingBuffer::new(1).0),
+            spares: repairers(streams, 2 * streams).1,
+            gains: RingBuffer::new(1).1,
+            select: Select::Mix,
+            chosen: None,
+            volume: Volume::over(Gain::UNITY, VOLUME_RAMP),
+            gain: Gain::UNITY,
+            map: ChannelMap::identity(2),
+            channels: Channels::STEREO,
+            one: room.clone(),
+            sum: room,
+            passages: Passages::with_capacity(256 * streams),
+            mouth: Some(mouth),
+            xruns: 0,
+            lead: Lead::NONE,
+            woke: LocalTime::ZERO,
+            told: LocalTime::ZERO,
+        };
+        let begin = LocalTime::ZERO + Span::from_secs(10);
+        Self {
+            mixer,
+            hearing,
+            desks,
+            sender: sender(),
+            under_way: VecDeque::new(),
+            captured: begin,
+            woken: begin + PACKET,
+            block: core::array::from_fn(|index| (index as f32 * 0.37).sin() * 0.5),
+            scene,
+            period: 0,
+        }
+    }
+
+    fn period(&mut self) {
+        let now = self.woken;
+        self.woken += PACKET - Span::from_nanos(self.scene.drift);
+        if self.period.is_multiple_of(EXCHANGED) {
+            self.desks.iter_mut().for_each(|desk| desk.exchange(now));
+        }
+        if self.period == UNSURE {
+            self.sender.set_redundancy(self.scene.carried);
+        }
+        self.send(now);
+        // By the clock of the machine it would be told at another moment in each run.
+        let tells = self.period.is_multiple_of(TOLD);
+        self.mixer.told = if tells { LocalTime::ZERO } else { LocalTime::NEVER };
+        let (mut samples, meets) = ([0.0; SAMPLES], now + RING);
+        let (uncertainty, skipped) = (Span::ZERO, Frames::ZERO);
+        let playback = Side { samples: &mut samples, meets, uncertainty, skipped };
+        let mut cycle = Cycle { now, capture: Side::absent(), playback, xruns: 0, clock: None };
+        // As a device calls it, which does not know what it calls.
+        let process: &mut dyn Process = &mut self.mixer;
+        black_box(process).process(&mut cycle);
+        black_box(&samples);
+        self.period += 1;
+        if self.period.is_multiple_of(BEAT) {
+            self.hearing.listen();
+            self.desks.iter_mut().for_each(Desk::beat);
+        }
+    }
+
+    /// What is complete by `now` leaves, and what has arrived by then is there.
+    fn send(&mut self, now: LocalTime) {
+        while self.captured + PACKET <= now {
+            let (capture, taken, under_way) =
+                (self.captured, self.captured + PACKET, &mut self.under_way);
+            let times = BlockTimes { capture, taken, now: taken };
+            self.sender.push(&self.block, times, |packet| {
+                under_way.push_back((packet.datagram.to_vec(), taken + PATH));
+            });
+            self.captured = taken;
+        }
+        let here = self.under_way.partition_point(|(_, at)| *at <= now);
+        self.desks.iter().for_each(|desk| desk.bring(self.under_way.iter().take(here)));
+        self.under_way.drain(..here);
+    }
+}
+
+fn wanted(name: &str, otherwise: u32) -> u32 {
+    std::env::var(name).map_or(otherwise, |number| number.parse().unwrap())
+}
+
+/// Plays a scene; what the last stream counted.
+fn play(scene: Scene) -> (Counters, u32) {
+    let (periods, streams) = (wanted(PERIODS, 4000), wanted(STREAMS, 1));
+    let mut world = World::new(streams as usize, scene);
+    (0..periods).for_each(|_| world.period());
+    let (input, desk) = (world.mixer.inputs.last().unwrap(), world.desks.last().unwrap());
+    let counters = *input.receiver.counters();
+    let kept = (counters.lost, counters.late, counters.duplicate, counters.resyncs, input.unbooked);
+    assert_eq!(kept, (0, 0, 0, 0, 0), "{counters:?}");
+    assert_eq!(counters.missing_frames, 0, "{counters:?}");
+    assert!(desk.heard + 50 > counters.received, "{} of {counters:?}", desk.heard);
+    let basis = input.receiver.placement().due(world.woken).map(|due| due.basis);
+    assert_eq!(basis, Some(Basis::Clock));
+    (counters, periods)
+}
+
+#[test]
+fn a_stream_with_everything_on_is_copied_where_the_cards_run_alike() {
+    let (counters, _) = play(Scene { drift: 0, carried: Layout::NONE });
+    assert_eq!(counters.resampled_frames, 0);
+}
+
+#[test]
+fn a_stream_with_everything_on_whose_packets_carry_others_is_copied() {
+    let (counters, _) = play(Scene { drift: 0, carried: Layout::copies(1, 2) });
+    assert_eq!(counters.resampled_frames, 0);
+}
+
+#[test]
+fn a_stream_with_everything_on_is_resampled_where_the_card_runs_50_ppm_faster() {
+    let (counters, periods) = play(Scene { drift: 50, carried: Layout::NONE });
+    // It is copied until the two are further apart than the clocks can tell: no more than 3 s.
+    let least = u64::from(periods.saturating_sub(3000)) * FRAMES as u64;
+    assert!(counters.resampled_frames >= least, "{counters:?}");
+}

@@ -1,0 +1,207 @@
+//! The books of one received stream, kept by the ordinary thread from what the device's thread
+//! tells it.
+
+#[cfg(test)]
+mod tests;
+
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::device::Word;
+use tautline_proto::ledger::{Passage, Stage};
+use tautline_proto::placement::Basis;
+use tautline_proto::time::Span;
+
+use crate::receiving::mixer::RxStatus;
+use crate::watching::distribution::Distribution;
+use crate::watching::sound::{Found, Unfound};
+
+/// The stages of a packet's way as distributions, and its worst packets.
+pub(crate) struct Books {
+    stages: [Distribution; Stage::ALL.len()],
+    /// All before the arrival, where the sender's instants are unknown.
+    sender: Distribution,
+    /// Capture to DAC by the books.
+    promised: Distribution,
+    /// Whose word the latter end is.
+    pub(crate) word: Word,
+    /// Packets that were played while their capture was not known.
+    pub(crate) unmapped: u64,
+    /// Packets that were looked for in the sound and not found.
+    pub(crate) unfound: Unfound,
+    /// Capture to DAC by the sound.
+    measured: Distribution,
+    /// The latter less the former.
+    error: Distribution,
+    played_lately: Lately,
+    heard_lately: Lately,
+    worst: Vec<Passage>,
+    /// How sure the mapping was as each packet was played.
+    uncertainty: Distribution,
+    pub(crate) clock: Option<ClockMapping>,
+    /// How the stream stands.
+    pub(crate) status: Option<RxStatus>,
+}
+
+/// The newest latencies.
+#[derive(Default)]
+struct Lately {
+    spans: [Span; 31],
+    count: usize,
+}
+
+impl Lately {
+    fn take(&mut self, span: Span) {
+        self.spans[self.count % self.spans.len()] = span;
+        self.count += 1;
+    }
+
+    fn median(&self) -> Option<Span> {
+        let mut spans = self.spans;
+        let known = &mut spans[..self.count.min(self.spans.len())];
+        known.sort_unstable();
+        known.get(known.len().checked_sub(1)? / 2).copied()
+    }
+}
+
+/// Packets kept for the list of the worst.
+const WORST: usize = 10;
+
+impl Books {
+    pub(crate) fn new() -> Self {
+        Self {
+            stages: Default::default(),
+            sender: Distribution::default(),
+            promised: Distribution::default(),
+            word: Word::default(),
+            unmapped: 0,
+            unfound: Unfound::default(),
+            measured: Distribution::default(),
+            error: Distribution::default(),
+            played_lately: Lately::default(),
+            heard_lately: Lately::default(),
+            worst: Vec::with_capacity(WORST + 1),
+            uncertainty: Distribution::default(),
+            clock: None,
+            status: None,
+        }
+    }
+
+    /// Takes the device's word for when one packet will be heard.
+    pub(crate) fn promise(&mut self, passage: &Passage) {
+        if passage.late {
+            return;
+        }
+        let Some(total) = passage.total() else {
+            self.unmapped += 1;
+            return;
+        };
+        self.promised.record(total);
+        self.played_lately.take(total);
+        if let Some(clock) = &self.clock {
+            self.uncertainty.record(clock.uncertainty);
+        }
+    }
+
+    /// Enters one packet, once it is known when it was heard: `heard` is then its end instead of
+    /// what was promised, so that the stages add up to what is measured. A late one was not heard,
+    /// and is no more than one of the worst.
+    pub(crate) fn enter(&mut self, passage: &Passage, heard: Option<&Found>) {
+        let mut passage = *passage;
+        if let (Some(found), Some(origin)) = (heard, passage.origin) {
+            passage.dac = origin.capture + found.measured;
+        }
+        let passage = &passage;
+        if passage.late {
+            return self.rank(passage);
+        }
+        for (stage, distribution) in Stage::ALL.into_iter().zip(&mut self.stages) {
+            if let Some(span) = passage.stage(stage) {
+                distribution.record(span);
+            }
+        }
+        if let Some(span) = passage.sender_stage() {
+            self.sender.record(span);
+        }
+        self.rank(passage);
+    }
+
+    /// Keeps the packets that were late by the most, and those that came closest to it: that waited
+    /// least.
+    fn rank(&mut self, passage: &Passage) {
+        let waited = |p: &Passage| {
+            let stage = if p.late { Stage::Device } else { Stage::Buffer };
+            p.stage(stage).unwrap_or(Span::ZERO).as_nanos() - i64::from(p.late)
+        };
+        if self.worst.len() == WORST && waited(passage) >= waited(&self.worst[WORST - 1]) {
+            return;
+        }
+        let at = self.worst.partition_point(|kept| waited(kept) <= waited(passage));
+        self.worst.insert(at, *passage);
+        self.worst.truncate(WORST);
+    }
+
+    /// Enters one packet that was found in the sound.
+    pub(crate) fn found(&mut self, found: Found) {
+        self.measured.record(found.measured);
+        self.heard_lately.take(found.measured);
+        self.error.record(found.error);
+    }
+
+    /// The median latency of the newest packets, from the sound if it is heard.
+    pub(crate) fn recent(&self) -> Option<Span> {
+        let recent = if self.is_heard() { &self.heard_lately } else { &self.played_lately };
+        recent.median()
+    }
+
+    /// The latency from the sound, and whether it is: where no card can listen, or where so few
+    /// packets were found that they say nothing of the others (a tone repeats itself), from the
+    /// books.
+    pub(crate) fn latency(&self) -> (&Distribution, bool) {
+        if self.is_heard() { (&self.measured, true) } else { (&self.promised, false) }
+    }
+
+    /// Packets that were played and whose capture is known.
+    pub(crate) fn promised(&self) -> u64 {
+        self.promised.count()
+    }
+
+    /// Whose word the latency is.
+    pub(crate) fn by(&self) -> &'static str {
+        if self.is_heard() { "sound" } else { self.word.name() }
+    }
+
+    /// What packets were placed by. A sender's clock that was known stays known of them when the
+    /// sender is gone.
+    pub(crate) fn basis(&self) -> Option<Basis> {
+        match (self.promised.count(), self.unmapped) {
+            (0, 0) => self.status.and_then(|status| status.stream.basis),
+            (0, _) => Some(Basis::Arrival),
+            _ => Some(Basis::Clock),
+        }
+    }
+
+    /// Whether one packet in ten at least was found in the sound.
+    fn is_heard(&self) -> bool {
+        let found = self.measured.count();
+        found > 0 && 10 * found >= self.promised.count()
+    }
+
+    /// How sure the clocks were while packets were played.
+    pub(crate) fn uncertainty(&self) -> &Distribution {
+        &self.uncertainty
+    }
+
+    pub(crate) fn error(&self) -> &Distribution {
+        &self.error
+    }
+
+    /// The stages that are known, in the order of travel, with their names.
+    pub(crate) fn stages(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
+        let sender = [("sender", &self.sender)].into_iter();
+        let stages = Stage::ALL.into_iter().map(Stage::name).zip(&self.stages);
+        sender.chain(stages).filter(|(_, distribution)| distribution.count() > 0)
+    }
+
+    pub(crate) fn worst(&self) -> &[Passage] {
+        &self.worst
+    }
+}

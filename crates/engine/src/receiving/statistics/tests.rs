@@ -1,0 +1,76 @@
+//! What is known of packets, and by whose word.
+
+use super::*;
+use tautline_proto::time::{LocalTime, MediaTime};
+
+use crate::receiving::summary::tests::status;
+
+fn at(millis: i64) -> LocalTime {
+    LocalTime::ZERO + Span::from_millis(millis)
+}
+
+/// A packet that was played so long after it was captured, if that is known.
+fn passage(total: Option<Span>) -> Passage {
+    let (arrival, dac) = (at(1_000), at(1_010));
+    let capture = total.map(|total| dac - total);
+    Passage {
+        media: MediaTime::ZERO,
+        origin: capture.map(|capture| tautline_proto::ledger::Origin { capture, sender: None }),
+        reference: capture,
+        arrival,
+        read: arrival,
+        taken: arrival,
+        written: arrival,
+        resample: Span::ZERO,
+        dac,
+        late: false,
+    }
+}
+
+#[test]
+fn a_clock_that_was_known_while_packets_were_played_stays_known_of_them() {
+    let mut books = Books::new();
+    let with = |basis| {
+        let mut status = status(990);
+        status.stream.basis = Some(basis);
+        Some(status)
+    };
+    books.status = with(Basis::Clock);
+    books.promise(&passage(Some(Span::from_millis(20))));
+    // The sender is gone, and in ten seconds its clock is as good as unknown.
+    books.status = with(Basis::Arrival);
+    assert_eq!(books.basis(), Some(Basis::Clock));
+}
+
+#[test]
+fn packets_whose_capture_nobody_knows_are_counted_beside_the_latency() {
+    let mut books = Books::new();
+    (0..3).for_each(|_| books.promise(&passage(None)));
+    assert_eq!((books.basis(), books.unmapped), (Some(Basis::Arrival), 3));
+    assert_eq!(books.latency().0.count(), 0);
+}
+
+#[test]
+fn a_latency_is_the_devices_word_or_when_it_was_due_unless_it_is_heard() {
+    for word in [Word::Device, Word::Due] {
+        let mut books = Books::new();
+        books.word = word;
+        books.promise(&passage(Some(Span::from_millis(20))));
+        assert_eq!(books.by(), word.name());
+        let (media, measured) = (MediaTime::ZERO, Span::from_millis(20));
+        books.found(Found { media, measured, error: Span::ZERO });
+        assert_eq!(books.by(), "sound");
+    }
+}
+
+#[test]
+fn the_recent_latency_is_that_of_the_newest_packets() {
+    let mut books = Books::new();
+    assert_eq!(books.recent(), None);
+    for millis in (0..1_000).map(|_| 5).chain((0..31).map(|_| 20)) {
+        let (media, measured) = (MediaTime::ZERO, Span::from_millis(millis));
+        books.found(Found { media, measured, error: Span::ZERO });
+    }
+    assert_eq!(books.recent(), Some(Span::from_millis(20)));
+    assert_eq!(books.latency().0.median(), Some(Span::from_millis(5)));
+}

@@ -1,0 +1,335 @@
+//! What the ordinary thread holds of one received stream: its policy, its conversation, its books and
+//! its measurement.
+
+use rtrb::{Consumer, Producer};
+use tautline_dsp::gain::{Gain, Volume};
+use tautline_io::clock::host::host_clock;
+use tautline_io::clock::{WallClock, now};
+use tautline_io::control::waiter::Waiter;
+use tautline_io::link::told::telling;
+use tautline_io::thread::memory;
+use tautline_proto::device::Settings;
+use tautline_proto::faults::Faults;
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::ledger::Passage;
+use tautline_proto::policy::Context;
+use tautline_proto::receiver::{ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::receiving::{LatencyRefused, ReceiveNote, ReceivePolicy, ReceivePolicyConfig};
+use tautline_proto::session::{Session, SessionConfig};
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::control::CannotChange;
+use crate::conversation::cname;
+use crate::conversation::{Audience, Talk};
+use crate::fader::Fader;
+use crate::fader::VOLUME_RAMP;
+use crate::link_news::LinkNews;
+use crate::plan::{StreamPlan, packets_within};
+use crate::receiving::mixer::{Command, Incoming, RxStatus};
+use crate::receiving::paths::Paths;
+use crate::receiving::pending::Pending;
+use crate::receiving::statistics::Books;
+use crate::receiving::summary;
+use crate::watching::ledger_file::LedgerFile;
+use crate::watching::machine;
+use crate::watching::note::Note;
+use crate::watching::run::{RunError, Watch};
+use crate::watching::sound::{Found, Hearing, Measurement, PacketTap};
+
+/// What the ordinary thread holds of one stream.
+pub(crate) struct Desk {
+    pub(crate) address: String,
+    /// Its gain in the mix.
+    pub(crate) fader: Fader,
+    config: ReceiverConfig,
+    pub(crate) policy: ReceivePolicy,
+    pub(crate) talk: Talk,
+    commands: Producer<Command>,
+    passages: Consumer<Passage>,
+    status: Consumer<RxStatus>,
+    /// Where the card can be heard.
+    pub(crate) measurement: Option<Measurement>,
+    pub(crate) books: Books,
+    /// Answers about a sender's clock that were not believed, and its steps: of the worst of those
+    /// that were heard.
+    refused_exchanges: u32,
+    clock_steps: u32,
+    /// The how many-th it is, for the ledger.
+    pub(crate) number: usize,
+    pending: Pending,
+    news: LinkNews,
+}
+
+/// What the lines hold that wait for the books: a dozen times what one beat brings.
+const LINES_HELD: Span = Span::from_millis(250);
+
+/// The two ends of one stream: the ordinary thread's and the device's.
+pub(crate) fn connect(
+    mut stream: StreamPlan,
+    mut receiver: Receiver,
+    heard: Option<(Measurement, PacketTap)>,
+    (number, wall, device, waiter): (usize, WallClock, &Settings, &Waiter),
+) -> Result<(Desk, Incoming), RunError> {
+    let format = stream.receiver.format;
+    let random =
+        machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
+    if let Some(control) = &stream.control {
+        waiter
+            .add(&**control, number as u64)
+            .map_err(|error| RunError::System("waiting for reports", error))?;
+    }
+    let session = Session::new(SessionConfig {
+        ssrc: u32::from_ne_bytes([random[0], random[1], random[2], random[3]]),
+        cname: cname(&random),
+        wall_offset: wall.offset(),
+        host: host_clock(),
+    });
+    let (commands_in, commands) = memory::ring(64);
+    let (passages, passages_out) = memory::ring(packets_within(LINES_HELD, format.ptime()));
+    // A receiver's link hands over no packets.
+    let (teller, told) = telling(1);
+    stream.link.tell(teller);
+    // The newest says all.
+    let (status, status_out) = memory::ring(8);
+    let config = ReceivePolicyConfig {
+        format,
+        payload_types: stream.receiver.payload_types,
+        latency: stream.latency,
+        link_offset: stream.receiver.link_offset,
+        longest: receiver.longest_link_offset(),
+        loss_target: stream.loss_target,
+        device: *device,
+    };
+    let policy = ReceivePolicy::new(config, &mut receiver);
+    let (measurement, tap) = heard.unzip();
+    let input = Incoming {
+        receiver,
+        link: stream.link,
+        number,
+        gain: stream.gain,
+        volume: Volume::over(stream.gain, VOLUME_RAMP),
+        gate: Volume::new(Gain::UNITY),
+        tap,
+        commands,
+        passages,
+        status,
+        silent_since: LocalTime::NEVER,
+        loud: LocalTime::ZERO,
+        alive: false,
+        faults: Faults::NONE,
+        unbooked: 0,
+        paths: Paths::default(),
+    };
+    let desk = Desk {
+        address: stream.address,
+        fader: Fader { gain: stream.gain, muted: false },
+        config: stream.receiver,
+        policy,
+        talk: Talk::new(session, stream.control, Audience::Whoever(None)),
+        commands: commands_in,
+        passages: passages_out,
+        status: status_out,
+        measurement,
+        books: Books::new(),
+        refused_exchanges: 0,
+        clock_steps: 0,
+        number,
+        pending: Pending::default(),
+        news: LinkNews::of(told.events),
+    };
+    Ok((desk, input))
+}
+
+/// Enters one packet into the books, and into the ledger if one is written.
+fn book(
+    books: &mut Books,
+    ledger: Option<&mut LedgerFile>,
+    stream: usize,
+    (passage, found): (&Passage, Option<&Found>),
+) {
+    books.enter(passage, found);
+    if let Some(ledger) = ledger {
+        ledger.passage(stream, passage, found.map(|found| found.measured));
+    }
+}
+
+impl Desk {
+    /// Lets the policy decide, with all that it has at hand.
+    fn decide<T>(
+        &mut self,
+        decide: impl FnOnce(&mut ReceivePolicy, &mut Context<'_, ReceiveCommand>) -> T,
+    ) -> T {
+        let Self { policy, talk, commands, books, .. } = self;
+        let mut context = Context {
+            now: now(),
+            session: Some(&mut talk.session),
+            command: &mut |command| commands.push(Command::Receive(command)).is_ok(),
+        };
+        let decided = decide(policy, &mut context);
+        books.clock = policy.clock();
+        decided
+    }
+
+    /// Hears the peer and answers: where it said something, or a report is due.
+    pub(crate) fn converse(&mut self, watch: &mut Watch) {
+        let mut events = Vec::new();
+        self.talk.hear(self.policy.speaker(), |from, event| events.push((from, event)));
+        self.count_lies();
+        self.decide(|policy, context| {
+            for (from, event) in events {
+                policy.hear(from, event, context);
+            }
+        });
+        if let Some(receiving) = self.policy.receiving(self.books.recent()) {
+            self.talk.session.set_receiving(receiving);
+        }
+        self.talk.speak();
+        self.note(watch);
+    }
+
+    /// One beat: empties the rings and keeps the books.
+    pub(crate) fn turn(
+        &mut self,
+        watch: &mut Watch,
+        ledger: Option<&mut LedgerFile>,
+        hearing: &Hearing,
+    ) {
+        self.measure(ledger, hearing);
+        while let Ok(status) = self.status.pop() {
+            self.books.status = Some(status);
+            let stalled = |from, to| watch.witness.overlaps(from, to);
+            self.decide(|policy, context| policy.follow(&status.stream, stalled, context));
+        }
+        self.decide(ReceivePolicy::poll);
+        self.news.hear(&self.address, |note| watch.note(note));
+        if let Some(error) = self.news.error(&self.address, 0) {
+            watch.note(&error);
+        }
+        self.note(watch);
+    }
+
+    /// Tells what the policy has to tell.
+    fn note(&mut self, watch: &mut Watch) {
+        for note in self.policy.notes() {
+            watch.note(&Note::Receiving { address: &self.address, note });
+        }
+    }
+
+    /// The last round, when the device has stopped: what is still to be found is found, and the
+    /// peer is told goodbye.
+    pub(crate) fn finish(
+        &mut self,
+        watch: &mut Watch,
+        mut ledger: Option<&mut LedgerFile>,
+        hearing: &Hearing,
+    ) {
+        self.policy.finish(|from, to| watch.witness.overlaps(from, to));
+        self.note(watch);
+        let Self { measurement, books, pending, number, .. } = self;
+        if let Some(measurement) = measurement {
+            measurement.finish(hearing, &mut |found| {
+                books.found(found);
+                pending.found(found, |passage, found| {
+                    book(books, ledger.as_deref_mut(), *number, (passage, found));
+                });
+            });
+            books.unfound.add(measurement.take_unfound());
+        }
+        pending.finish(|passage, found| {
+            book(books, ledger.as_deref_mut(), *number, (passage, found));
+        });
+        self.talk.leave();
+    }
+
+    fn measure(&mut self, mut ledger: Option<&mut LedgerFile>, hearing: &Hearing) {
+        let Self { measurement, books, policy, pending, number, passages, .. } = self;
+        if let Some(measurement) = measurement {
+            measurement.listen();
+        }
+        while let Ok(passage) = passages.pop() {
+            if !policy.take(&passage) {
+                continue;
+            }
+            books.promise(&passage);
+            let may_be_found = match measurement {
+                Some(measurement) if !passage.late => measurement.expect(&passage, hearing),
+                _ => false,
+            };
+            if may_be_found {
+                pending.push(passage, |passage, found| {
+                    book(books, ledger.as_deref_mut(), *number, (passage, found));
+                });
+            } else {
+                book(books, ledger.as_deref_mut(), *number, (&passage, None));
+            }
+        }
+        if let Some(measurement) = measurement {
+            measurement.search(hearing, &mut |found| {
+                books.found(found);
+                pending.found(found, |passage, found| {
+                    book(books, ledger.as_deref_mut(), *number, (passage, found));
+                });
+            });
+            books.unfound.add(measurement.take_unfound());
+        }
+    }
+
+    /// Takes what the session counted of the one that is heard, which it forgets with a goodbye.
+    fn count_lies(&mut self) {
+        let (Some(ssrc), session) = (self.policy.heard(), &self.talk.session) else { return };
+        self.refused_exchanges = self.refused_exchanges.max(session.refused_exchanges(ssrc));
+        self.clock_steps = self.clock_steps.max(session.clock_steps(ssrc));
+    }
+
+    /// Another rule for the latency, at once. Answers with the latency that it then has.
+    pub(crate) fn set_latency(&mut self, rule: LatencyRule) -> Result<Span, CannotChange> {
+        let set = self.decide(|policy, context| policy.set_latency(rule, context));
+        set.map_err(|refused| match refused {
+            LatencyRefused::Busy => CannotChange::Busy,
+            refused => CannotChange::Latency { address: self.address.clone(), refused },
+        })
+    }
+
+    /// Another gain in the mix.
+    pub(crate) fn set_gain(
+        &mut self,
+        change: impl FnOnce(&mut Fader),
+    ) -> Result<Fader, CannotChange> {
+        let mut own = self.fader;
+        change(&mut own);
+        self.commands.push(Command::Gain(own.wanted())).map_err(|_| CannotChange::Busy)?;
+        self.fader = own;
+        Ok(own)
+    }
+
+    /// Takes the place of `other`: what was chosen there is kept here.
+    pub(crate) fn inherit(&mut self, other: &Self) {
+        self.fader = other.fader;
+        self.books.word = other.books.word;
+        self.decide(|policy, context| policy.inherit(&other.policy, context));
+    }
+
+    pub(crate) fn report(&self, watch: &mut Watch) -> crate::watching::report::Stream {
+        let (policy, address) = (&self.policy, &self.address);
+        let refusal = policy.refusal().map(|refusal| ReceiveNote::Refused(*refusal));
+        let wrong_type = policy.wrong_type().map(ReceiveNote::WrongType);
+        let in_words = |note: &ReceiveNote| watch.words(&Note::Receiving { address, note });
+        let stream = summary::Received {
+            address,
+            config: &self.config,
+            link_offset: policy.link_offset(),
+            rule: policy.rule(),
+            books: &self.books,
+            arrivals: policy.arrivals(),
+            invalid_reports: self.talk.invalid,
+            foreign_reports: self.talk.session.foreign(),
+            refused_exchanges: self.refused_exchanges,
+            clock_steps: self.clock_steps,
+            refusal: refusal.as_ref().and_then(in_words),
+            wrong_type: wrong_type.as_ref().and_then(in_words),
+            announced: policy.announced().map(|announced| announced.format),
+        };
+        stream.note(watch);
+        stream.report()
+    }
+}

@@ -1,0 +1,338 @@
+//! From books to report.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use tautline_proto::arrivals::Arrivals;
+use tautline_proto::cause::Late;
+use tautline_proto::depth::{self, Journal};
+use tautline_proto::ledger::{Passage, Stage};
+use tautline_proto::placement::Basis;
+use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::receiving::{ReceiveNote, WrongType};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::Span;
+use tautline_proto::units::Ppm;
+use tautline_proto::wire::Invalid;
+use tautline_proto::wrap;
+
+use crate::receiving::mixer::RxStatus;
+use crate::receiving::statistics::Books;
+use crate::watching::distribution::Distribution;
+use crate::watching::note::Note;
+use crate::watching::report::{
+    Auto, Clock, Counters, CurvePoint, Gaps, InvalidCount, Latency, NotFound, Repair, StageSummary,
+    Stream, WorstPacket,
+};
+use crate::watching::run::Watch;
+use tautline_proto::latency::{LatencyRule, repair_latency};
+
+/// What a report of a received stream is made from.
+pub(crate) struct Received<'a> {
+    pub(crate) address: &'a str,
+    pub(crate) config: &'a ReceiverConfig,
+    pub(crate) link_offset: Span,
+    pub(crate) rule: LatencyRule,
+    pub(crate) books: &'a Books,
+    pub(crate) arrivals: &'a Arrivals,
+    pub(crate) invalid_reports: u64,
+    /// Reports in the sender's name from another host.
+    pub(crate) foreign_reports: u64,
+    /// Answers about the sender's clock that were not believed, and how often it was stepped.
+    pub(crate) refused_exchanges: u32,
+    pub(crate) clock_steps: u32,
+    /// Why none of it was played, if so, in words: its shape is another,
+    pub(crate) refusal: Option<String>,
+    /// or all that came had another payload type.
+    pub(crate) wrong_type: Option<String>,
+    /// What the sender says that it is.
+    pub(crate) announced: Option<StreamFormat>,
+}
+
+impl Received<'_> {
+    pub(crate) fn report(&self) -> Stream {
+        match &self.refusal {
+            Some(refusal) => self.refused(refusal),
+            None => self.played(),
+        }
+    }
+
+    /// A stream of which nothing was played: what is known of it. As its timeline runs at another rate
+    /// than was expected, all that is reckoned by that means nothing.
+    fn refused(&self, refusal: &str) -> Stream {
+        let played = self.played();
+        let counted = self.books.status.as_ref();
+        let format = self.announced.unwrap_or(self.config.format);
+        Stream {
+            rate: format.rate.hertz(),
+            channels: format.channels.count(),
+            format: format.sample.name(),
+            ptime_ns: format.ptime().as_nanos(),
+            refused: Some(refusal.to_owned()),
+            latency: Latency {
+                configured_ns: self.link_offset.as_nanos(),
+                ..Latency::unmeasured("none")
+            },
+            stages: Vec::new(),
+            counters: counted.map_or_else(Counters::default, |status| Counters {
+                lost: missing(status),
+                ..self.came(status)
+            }),
+            gaps: None,
+            repair: None,
+            drift_ppm: None,
+            clock: played.clock.map(|clock| Clock { card_ppm: None, ..clock }),
+            worst: Vec::new(),
+            ..played
+        }
+    }
+
+    fn played(&self) -> Stream {
+        let format = self.books.status.map_or(self.config.format, |status| status.stream.format);
+        Stream {
+            address: self.address.to_owned(),
+            rate: format.rate.hertz(),
+            channels: format.channels.count(),
+            format: format.sample.name(),
+            refused: self.wrong_type.clone(),
+            ended: None,
+            ptime_ns: format.ptime().as_nanos(),
+            latency: self.latency(format),
+            stages: self.stages(),
+            counters: self.counters(),
+            gaps: Some(self.gaps()),
+            redundancy: None,
+            repair: self.repair(),
+            paths: self
+                .books
+                .status
+                .map_or_else(Vec::new, |status| status.paths.report(status.stream.expected)),
+            invalid: self.invalid(),
+            drift_ppm: self.books.status.and_then(|s| s.stream.drift).map(Ppm::as_f64),
+            clock: self.books.clock.map(|clock| Clock {
+                offset_ns: clock.offset().as_nanos(),
+                uncertainty_ns: clock.uncertainty.as_nanos(),
+                round_trip_ns: clock.known_round_trip().map(Span::as_nanos),
+                rate_ppm: clock.rate().map(Ppm::as_f64),
+                card_ppm: self.books.status.and_then(|s| s.stream.card).map(Ppm::as_f64),
+                source: clock.source.name(),
+            }),
+            worst: self.books.worst().iter().map(worst).collect(),
+            receivers: Vec::new(),
+            transmit: None,
+            lateness: None,
+        }
+    }
+
+    fn stages(&self) -> Vec<StageSummary> {
+        let unsure = self.books.uncertainty().summary().p50_ns;
+        let stage = |(name, distribution): (&'static str, &Distribution)| StageSummary {
+            name,
+            summary: distribution.summary(),
+            uncertainty_ns: unsure.filter(|_| BETWEEN_CLOCKS.contains(&name)),
+        };
+        self.books.stages().map(stage).collect()
+    }
+
+    /// Packets that are not among those whose latency is told.
+    fn not_found(&self) -> NotFound {
+        let Some(RxStatus { stream, unbooked, .. }) = self.books.status else {
+            return NotFound::default();
+        };
+        let counted = stream.counters;
+        let (played, unfound) = (self.books.promised(), self.books.unfound);
+        let found = self.books.latency().0.count();
+        let untold = played.saturating_sub(found + unfound.total());
+        let told = played + self.books.unmapped + counted.late + counted.unheard + unbooked;
+        NotFound {
+            lost: counted.lost,
+            late: counted.late,
+            unheard: counted.unheard,
+            repaired: counted.repaired,
+            unplayed: counted.received.saturating_sub(counted.duplicate + told),
+            no_clock: self.books.unmapped,
+            unbooked,
+            silent: unfound.silent,
+            repeats: unfound.repeats,
+            unlike: unfound.unlike,
+            untold: unfound.untold + untold,
+        }
+    }
+
+    fn latency(&self, format: StreamFormat) -> Latency {
+        let (latency, _) = self.books.latency();
+        let basis = self.books.basis();
+        let unsure = self.books.uncertainty().summary();
+        // The sound is placed on whole frames.
+        let rounding = format.rate.span_of(tautline_proto::time::Frames::new(1)).half();
+        Latency {
+            configured_ns: self.link_offset.as_nanos(),
+            measured: latency.summary(),
+            by: (latency.count() > 0).then(|| self.books.by()),
+            not_found: self.not_found(),
+            measured_from: self.books.by(),
+            uncertainty_ns: unsure.p50_ns.map(|nanos| nanos + rounding.as_nanos()),
+            uncertainty_max_ns: unsure.max_ns.map(|nanos| nanos + rounding.as_nanos()),
+            books_error: self.books.error().summary(),
+            basis: match basis {
+                Some(Basis::Clock) => "clock",
+                Some(Basis::Arrival) => "arrival",
+                None => "none",
+            },
+            loss_target: Some(f64::from(self.arrivals.loss_target().parts()) / 1e9),
+            advised_ns: self.arrivals.advised().map(Span::as_nanos),
+            curve: self.arrivals.curve().iter().map(curve_point).collect(),
+            auto: (self.rule == LatencyRule::Auto).then(|| self.auto()),
+        }
+    }
+
+    fn auto(&self) -> Auto {
+        let Journal { before, first, least, greatest, rises, falls, largest_step } =
+            *self.arrivals.journal();
+        Auto {
+            before_ns: first.map(|_| before.as_nanos()),
+            first_ns: first.map(Span::as_nanos),
+            last_ns: self.link_offset.as_nanos(),
+            least_ns: least.as_nanos(),
+            greatest_ns: greatest.as_nanos(),
+            changes: rises + falls,
+            rises,
+            falls,
+            largest_step_ns: largest_step.as_nanos(),
+        }
+    }
+
+    fn gaps(&self) -> Gaps {
+        let gaps = self.arrivals.gaps();
+        let would_catch = |cause| self.arrivals.would_catch(cause).map(Span::as_nanos);
+        Gaps {
+            late_sender: gaps.late_sender,
+            late_network: gaps.late_network,
+            late_receiver: gaps.late_receiver,
+            host_stalled: gaps.host_stalled,
+            lost: gaps.lost,
+            discarded: gaps.discarded,
+            sender_needs_ns: would_catch(Late::Sender),
+            network_needs_ns: would_catch(Late::Network),
+            receiver_needs_ns: would_catch(Late::Receiver),
+        }
+    }
+
+    fn repair(&self) -> Option<Repair> {
+        let (window, _) = self.books.status?.stream.repair;
+        let takes = self.arrivals.repair_takes()?;
+        let needs = repair_latency(takes - window, window);
+        Some(Repair { window_ns: window.as_nanos(), needs_ns: needs.as_nanos() })
+    }
+
+    /// What is counted of packets whether they are played or not.
+    fn came(&self, status: &RxStatus) -> Counters {
+        let counted = &status.stream.counters;
+        Counters {
+            packets_received: counted.received,
+            reordered: counted.reordered,
+            duplicate: counted.duplicate,
+            damaged: counted.damaged,
+            invalid: counted.invalid_total() + status.link.truncated + self.invalid_reports,
+            xruns: status.stream.xruns,
+            doubted: counted.doubted,
+            doubted_reports: counted.doubted_reports,
+            refused_exchanges: self.refused_exchanges.into(),
+            clock_steps: self.clock_steps.into(),
+            foreign: counted.foreign + status.link.foreign,
+            foreign_reports: self.foreign_reports,
+            socket_drops: status.link.kernel_drops + status.link.ring_drops,
+            ..Counters::default()
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        let Some(status) = &self.books.status else { return Counters::default() };
+        let counted = &status.stream.counters;
+        Counters {
+            lost: counted.lost,
+            late: counted.late,
+            repaired: counted.repaired,
+            missing_frames: counted.missing_frames,
+            concealed_frames: counted.concealed_frames,
+            skipped_frames: counted.skipped_frames,
+            resyncs: counted.resyncs,
+            host_stalled: self.arrivals.host_stalled(),
+            resampled_frames: counted.resampled_frames,
+            early: counted.early,
+            unheard: counted.unheard,
+            unbooked: status.unbooked,
+            ..self.came(status)
+        }
+    }
+
+    fn invalid(&self) -> Vec<InvalidCount> {
+        let Some(status) = &self.books.status else { return Vec::new() };
+        let packets = Invalid::NAMES.into_iter().zip(status.stream.counters.invalid);
+        packets
+            .chain([("too-long", status.link.truncated), ("report", self.invalid_reports)])
+            .filter(|(_, count)| *count > 0)
+            .map(|(reason, count)| InvalidCount { reason, count })
+            .collect()
+    }
+
+    /// Says what a reader should know before believing the figures.
+    pub(crate) fn note(&self, watch: &mut Watch) {
+        let Some(RxStatus { stream: status, .. }) = &self.books.status else { return };
+        let (counted, address) = (&status.counters, self.address);
+        if counted.received == 0 || self.refusal.is_some() {
+            return;
+        }
+        let other = status.stranger.filter(|stranger| !stranger.poses);
+        if let Some(other) = other.filter(|_| counted.foreign > counted.received / 10) {
+            let (packets, host) = (counted.foreign, other.from.host());
+            watch.note(&Note::AnotherSender { address, packets, host });
+        }
+        let journal = self.arrivals.journal();
+        if let (LatencyRule::Auto, Some(first)) = (self.rule, journal.first) {
+            watch.note(&Note::Followed { address, journal, first, last: self.link_offset });
+        }
+        if counted.late > counted.received / 2 {
+            watch.note(&Note::MostlyLate { address });
+        }
+        if self.books.basis() == Some(Basis::Arrival) {
+            watch.note(&Note::PlacedByArrival { address });
+        }
+        // A pause here and there says nothing, and is nothing to worry about.
+        let unfound = self.books.unfound.total();
+        if unfound > counted.received / 10 && self.books.latency().1 {
+            watch.note(&Note::NotFound { packets: unfound, of: counted.received });
+        }
+        if let Some(came) = status.other_type.filter(|came| came.packets > counted.received) {
+            let ReceiverConfig { payload_types, format, .. } = *self.config;
+            let note = &ReceiveNote::WrongType(WrongType { came, payload_types, format });
+            watch.note(&Note::Receiving { address, note });
+        }
+    }
+}
+
+/// The stages that begin on the sender's clock and end on ours.
+const BETWEEN_CLOCKS: [&str; 2] = ["sender", "wire"];
+
+/// Packets that did not come, by the numbers of those that did.
+fn missing(status: &RxStatus) -> u64 {
+    let losses = status.stream.receiving.and_then(|receiving| receiving.losses);
+    losses.map_or(0, |losses| losses.tally.missing + losses.tally.beyond)
+}
+
+fn curve_point(point: &depth::CurvePoint) -> CurvePoint {
+    let late_share = point.late as f64 / point.of.max(1) as f64;
+    CurvePoint { latency_ns: point.latency.as_nanos(), late_share }
+}
+
+fn worst(passage: &Passage) -> WorstPacket {
+    let stages = Stage::ALL
+        .into_iter()
+        .filter_map(|stage| passage.stage(stage).map(|span| (stage.name(), span.as_nanos())));
+    let sender = passage.sender_stage().map(|span| ("sender", span.as_nanos()));
+    WorstPacket {
+        rtp_timestamp: wrap::rtp_timestamp(passage.media.as_frames()),
+        total_ns: passage.total().map(Span::as_nanos),
+        stages: sender.into_iter().chain(stages).collect(),
+    }
+}

@@ -1,0 +1,76 @@
+//! Many streams at one device, without a device: who does what on the ordinary thread.
+
+use std::net::{SocketAddr, UdpSocket};
+
+use tautline_dsp::format::SampleFormat;
+use tautline_dsp::gain::Gain;
+use tautline_dsp::map::ChannelMap;
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::UdpOptions;
+use tautline_io::udp::pair::{OpenedStream, open_stream};
+use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::Rate;
+
+use super::*;
+use crate::plan::StreamPlan;
+use crate::plan::select::Select;
+
+const OPTIONS: RunOptions = RunOptions {
+    scheduler: Scheduler::Other,
+    duration: None,
+    witness: false,
+    lock_memory: false,
+    words: |note| Some(format!("{note:?}")),
+};
+
+fn stream() -> (SocketAddr, StreamPlan) {
+    let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
+    let OpenedStream { link, control, local, .. } = open_stream(&options, None).unwrap();
+    let plan = StreamPlan::new(
+        local.0.to_string(),
+        ReceiverConfig::new(
+            StreamFormat {
+                rate: Rate::HZ_48000,
+                channels: Channels::STEREO,
+                sample: SampleFormat::L16,
+                packet: Frames::new(48),
+                payload_type: StreamFormat::default_payload_type(SampleFormat::L16),
+            },
+            Span::from_millis(5),
+        ),
+        link,
+        control,
+    );
+    (local.1, plan)
+}
+
+#[test]
+fn a_report_is_heard_by_the_one_desk_that_it_is_for() {
+    let (reports_to, streams): (Vec<_>, Vec<_>) = (0..50).map(|_| stream()).unzip();
+    let device = Settings {
+        rate: Rate::HZ_48000,
+        channels: Channels::STEREO,
+        period: Frames::new(48),
+        periods: 2,
+    };
+    let engine = RecvEngine::new(RecvPlan {
+        streams,
+        select: Select::Mix,
+        gain: Gain::UNITY,
+        map: ChannelMap::identity(2),
+        device,
+        until_bye: false,
+        ledger: None,
+    });
+    let RecvEngine { desks, changes, hearing, .. } = engine.unwrap();
+    let watch = Watch::begin(&OPTIONS);
+    let mut office = Office::open(desks, changes, (hearing, None), watch);
+    let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for told in [7, 41] {
+        peer.send_to(b"no report, but heard", reports_to[told]).unwrap();
+        assert_eq!(office.converse_until(now() + Span::from_secs(10)), 1, "of 50");
+    }
+    assert_eq!(office.converse_until(now()), 0, "nobody said anything");
+}

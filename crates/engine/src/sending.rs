@@ -1,0 +1,201 @@
+//! Captures and sends: from one device to one stream with any number of destinations, and the
+//! report of it.
+
+mod change;
+mod stream;
+mod transmitter;
+
+use tautline_dsp::gain::Volume;
+use tautline_io::clock::host::host_clock;
+use tautline_io::clock::{WallClock, now, sleep_until};
+use tautline_io::link::told::telling;
+use tautline_io::thread::memory;
+use tautline_proto::device::{Device, Stop};
+use tautline_proto::sender::{Identity, Sender, SenderConfig};
+use tautline_proto::sending::{PRELUDE, SendPolicy, SendPolicyConfig};
+use tautline_proto::session::{Session, SessionConfig};
+use tautline_proto::stream::PTIME_RANGE;
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::control::{Requests, SendChange};
+use crate::conversation::cname;
+use crate::conversation::{Audience, Talk, wait_for};
+use crate::fader::Fader;
+use crate::fader::VOLUME_RAMP;
+use crate::link_news::LinkNews;
+use crate::plan::SendPlan;
+use crate::sending::change::hosts;
+use crate::sending::stream::Desk;
+use crate::sending::transmitter::{Transmitter, TxStatus};
+use crate::watching::distribution::Distribution;
+use crate::watching::ledger_file::LedgerFile;
+use crate::watching::machine;
+use crate::watching::note::Note;
+use crate::watching::report::Report;
+use crate::watching::run::{Progress, RunError, RunOptions, Running, Watch};
+
+/// A random identity for a stream.
+pub fn random_identity() -> Result<Identity, RunError> {
+    let random =
+        machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
+    let word = |at: usize| {
+        u32::from_ne_bytes([random[at], random[at + 1], random[at + 2], random[at + 3]])
+    };
+    Ok(Identity { ssrc: word(0), sequence: word(4) as u16, timestamp: word(8) })
+}
+
+/// A sender that is ready to run.
+pub struct SendEngine {
+    transmitter: Transmitter,
+    desk: Desk,
+    /// How long after the last block packets may still wait for their departure.
+    drain: Span,
+    requests: Option<Requests<SendChange>>,
+}
+
+impl SendEngine {
+    /// Lays out all that the run will need.
+    pub fn new(plan: SendPlan) -> Result<Self, RunError> {
+        let wall = WallClock::frozen();
+        // A quarter of a second of the shortest packets: a dozen times what one beat brings.
+        let (teller, told) = telling(2048);
+        let mut link = plan.link;
+        link.tell(teller);
+        let (status_in, status) = memory::ring(64);
+        let (commands, commanded) = memory::ring(64);
+        let (stamps_in, stamps) = memory::ring(256);
+        let random =
+            machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
+        let session = Session::new(SessionConfig {
+            ssrc: plan.identity.ssrc,
+            cname: cname(&random),
+            wall_offset: wall.offset(),
+            host: host_clock(),
+        });
+        let sender = Sender::new(SenderConfig {
+            wire: plan.wire,
+            format: plan.format,
+            identity: plan.identity,
+            period: plan.device.period,
+            stamps: plan.stamps,
+            wall_offset: wall.offset(),
+            redundancy: plan.redundancy.layout(),
+        });
+        let block = plan.map.outputs() * plan.device.period.as_len().max(4096);
+        let transmitter = Transmitter {
+            sender,
+            link,
+            volume: Volume::over(plan.gain, VOLUME_RAMP),
+            gain: plan.gain,
+            map: plan.map,
+            channels: plan.device.channels.count(),
+            mapped: vec![0.0; block].into(),
+            commands: commanded,
+            status: status_in,
+            stamps: stamps_in,
+            xruns: 0,
+            clock: None,
+            told: LocalTime::ZERO,
+        };
+        // The longest packet may still be asked for.
+        let packing_age = plan.format.packing_age(plan.device.period);
+        let drain = if plan.outbound.ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
+        let policy = SendPolicy::new(SendPolicyConfig {
+            wire: plan.wire,
+            format: plan.format,
+            timestamp: plan.identity.timestamp,
+            link_offset: plan.link_offset,
+            latency: plan.latency,
+            device: plan.device,
+            stamps: plan.stamps,
+            spaced: plan.outbound.ringed,
+            redundancy: plan.redundancy,
+            repair_budget: plan.repair_budget,
+            limits: plan.limits,
+            destinations: hosts(&plan.outbound),
+            by_two_networks: plan.outbound.networks.is_some(),
+            most_bytes: plan.outbound.datagram_bytes,
+        });
+        let desk = Desk {
+            address: plan.address,
+            policy,
+            identity: plan.identity,
+            fader: Fader { gain: plan.gain, muted: false },
+            outbound: plan.outbound,
+            destined: None,
+            talk: Talk::new(session, plan.control, Audience::Everyone(plan.reports_to)),
+            commands,
+            departures: told.departures,
+            news: LinkNews::of(told.events),
+            departed: None,
+            stamps,
+            status,
+            last: TxStatus::default(),
+            stages: Default::default(),
+            lateness: Distribution::default(),
+            transmit: Distribution::default(),
+            ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
+        };
+        Ok(Self { transmitter, desk, drain, requests: None })
+    }
+
+    /// Makes the changes that are asked for while it runs.
+    pub fn listen(&mut self, requests: Requests<SendChange>) {
+        self.requests = Some(requests);
+    }
+
+    /// Runs until the device's source ends or somebody asks to stop, then reports.
+    pub fn run(
+        self,
+        device: Box<dyn Device>,
+        options: &RunOptions,
+        stop: &Stop,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<Report, RunError> {
+        let Self { transmitter, mut desk, drain, requests, .. } = self;
+        let mut watch = Watch::begin(options);
+        desk.last.clock = device.clock();
+        desk.note(&mut watch);
+        let prelude = now() + PRELUDE;
+        // The first report goes out before anything is waited for: it is what others answer.
+        desk.turn(&mut watch);
+        while now() < prelude && !stop.is_requested() {
+            wait_for(&desk.talk, prelude);
+            desk.turn(&mut watch);
+        }
+        watch.start(options);
+        let running = Running::start(device, Box::new(transmitter), options.scheduler, stop)?;
+        watch.refused.note_priority(&running.granted);
+        let scheduler = running.granted.effective().to_string();
+        while !watch.is_over(stop) && !running.is_over() {
+            wait_for(&desk.talk, watch.beat());
+            if let Some(requests) = &requests {
+                requests.serve(|change| desk.change(change, &mut watch));
+            }
+            desk.turn(&mut watch);
+            progress(&desk.progress(&watch));
+        }
+        let ended = now();
+        let process = running.end()?;
+        // What the wire thread still spaces goes out before the link goes.
+        sleep_until(now() + drain + drain);
+        desk.turn(&mut watch);
+        // Its last word: there is room for it now.
+        drop(process);
+        desk.turn(&mut watch);
+        desk.talk.leave();
+        desk.note_refusals(&mut watch);
+        let stream = desk.report();
+        let unwritten: Vec<_> = desk.ledger.and_then(LedgerFile::finish).into_iter().collect();
+        unwritten.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
+        Ok(Report {
+            schema: 1,
+            role: "send",
+            duration_ns: (ended - watch.began).as_nanos(),
+            streams: vec![stream],
+            host: machine::host(scheduler, watch.witness.book().total(), watch.refused),
+            unwritten,
+            notes: watch.notes,
+        })
+    }
+}

@@ -1,0 +1,113 @@
+//! Changes of a stream while it is sent: the policy decides; here is what needs sockets.
+
+use tautline_dsp::gain::Gain;
+use tautline_io::clock::now;
+use tautline_io::link::destinations::Outbound;
+use tautline_proto::endpoint::{Endpoint, Host};
+
+use crate::control::{Answer, CannotChange, Changed, Destined, SendChange, SendStanding};
+use crate::conversation::Audience;
+use crate::plan::too_long::{datagram_bytes, too_long};
+use crate::sending::stream::Desk;
+use crate::sending::transmitter::Command;
+use crate::watching::note::Note;
+use crate::watching::run::Watch;
+
+impl Desk {
+    /// Makes one change, or says why it cannot be made.
+    pub(crate) fn change(&mut self, change: SendChange, watch: &mut Watch) -> Answer {
+        let changed = match change {
+            SendChange::Latency(rule) => {
+                self.decide(|policy, context| policy.set_latency(rule, context))?;
+                Changed::Latency(rule)
+            }
+            SendChange::Ptime(ptime) => {
+                self.decide(|policy, context| policy.set_ptime(ptime, context))?;
+                self.note_fragments(watch);
+                Changed::Ptime(self.policy.format().ptime())
+            }
+            SendChange::Format(sample) => {
+                self.decide(|policy, context| policy.set_sample(sample, context))?;
+                self.note_fragments(watch);
+                Changed::Format(sample)
+            }
+            SendChange::Volume(gain) => self.set_volume(gain, self.fader.muted)?,
+            SendChange::Mute(muted) => self.set_volume(self.fader.gain, muted)?,
+            SendChange::Redundancy(asked) => {
+                self.policy.set_redundancy(asked)?;
+                Changed::Redundancy(asked, self.policy.bounds().budget)
+            }
+            SendChange::To(destined) => self.set_destinations(*destined, watch),
+            SendChange::Status => Changed::Sending(self.standing()),
+        };
+        self.note(watch);
+        Ok(changed)
+    }
+
+    fn set_volume(&mut self, gain: Gain, muted: bool) -> Result<Changed, CannotChange> {
+        self.set_gain(gain, muted).map(Changed::Volume).map_err(|()| CannotChange::Busy)
+    }
+
+    fn set_destinations(&mut self, destined: Destined, watch: &mut Watch) -> Changed {
+        self.outbound.destinations = destined.destinations.iter().collect();
+        self.address.clone_from(&destined.address);
+        if let Audience::Everyone(told) = &mut self.talk.audience {
+            let new = destined.reports_to.iter().filter(|one| !told.contains(one));
+            let new: Vec<Endpoint> = new.copied().collect();
+            told.extend(new);
+        }
+        self.policy.set_destinations(hosts(&self.outbound), now());
+        self.destined = Some(destined);
+        self.note_fragments(watch);
+        Changed::To(self.address.clone())
+    }
+
+    /// Sends to the destinations that were set last, once receivers there know our clock.
+    pub(crate) fn go_to_destinations(&mut self) {
+        if !self.policy.destinations_due(now()) {
+            return;
+        }
+        let Some(destined) = self.destined.take() else { return };
+        if self.commands.push(Command::Destinations(destined.destinations)).is_err() {
+            // Where the ring is full, at the next turn.
+            self.destined = Some(destined);
+            return;
+        }
+        self.policy.destinations_taken();
+        if let Audience::Everyone(told) = &mut self.talk.audience {
+            let before = core::mem::replace(told, destined.reports_to);
+            let gone = before.into_iter().filter(|one| !told.contains(one));
+            let gone: Vec<Endpoint> = gone.collect();
+            self.talk.leave_those(&gone);
+        }
+    }
+
+    /// How it stands.
+    fn standing(&self) -> SendStanding {
+        let policy = &self.policy;
+        SendStanding {
+            latency: policy.link_offset(),
+            auto: policy.is_as_needed(),
+            ptime: policy.format().ptime(),
+            format: policy.format().sample,
+            redundancy: policy.redundancy(),
+            repair_budget: policy.bounds().budget,
+            volume: self.fader,
+            address: self.address.clone(),
+        }
+    }
+
+    fn note_fragments(&self, watch: &mut Watch) {
+        let format = self.policy.format();
+        let bytes = datagram_bytes(&format, self.policy.stamps());
+        let to = self.outbound.destinations.iter().filter_map(Endpoint::socket_address);
+        for too_long in too_long(to, bytes, &format) {
+            watch.note(&Note::Fragments { too_long: &too_long, ptime: format.ptime() });
+        }
+    }
+}
+
+/// Where packets go: hosts and groups.
+pub(crate) fn hosts(outbound: &Outbound) -> Vec<Host> {
+    outbound.destinations.iter().map(Endpoint::host).collect()
+}

@@ -1,0 +1,352 @@
+//! What the ordinary thread holds of a stream that is sent: its policy, its conversation, and what is
+//! counted of departures.
+
+use rtrb::{Consumer, Producer};
+use tautline_dsp::gain::Gain;
+use tautline_io::clock::now;
+use tautline_io::link::destinations::Outbound;
+use tautline_io::link::{LinkCounters, TransmitStamp};
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::ledger::Departure;
+use tautline_proto::policy::Context;
+use tautline_proto::redundancy::Redundancy;
+use tautline_proto::sender::Identity;
+use tautline_proto::sending::{KnownReceiver, SendCommand, SendPolicy};
+use tautline_proto::session::Event;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
+use tautline_proto::wire::rtcp::LossReport;
+
+use crate::control::Destined;
+use crate::conversation::Talk;
+use crate::fader::Fader;
+use crate::link_news::LinkNews;
+use crate::sending::transmitter::{Command, TxStatus};
+use crate::watching::distribution::Distribution;
+use crate::watching::ledger_file::LedgerFile;
+use crate::watching::note::Note;
+use crate::watching::report::{self, Counters, Latency, RemoteReceiver, StageSummary, Stream};
+use crate::watching::run::{KnownClock, Peer, Progress, Watch};
+
+/// A receiver has reported by then: reports of ours follow each other within half a second.
+const ANSWER: Span = Span::from_secs(2);
+
+/// What the ordinary thread holds.
+pub(crate) struct Desk {
+    pub(crate) address: String,
+    pub(crate) policy: SendPolicy,
+    pub(crate) identity: Identity,
+    pub(crate) fader: Fader,
+    /// What the link was opened for, with the present destinations.
+    pub(crate) outbound: Outbound,
+    /// Where packets are to go soon.
+    pub(crate) destined: Option<Destined>,
+    pub(crate) talk: Talk,
+    pub(crate) commands: Producer<Command>,
+    pub(crate) departures: Consumer<Departure>,
+    pub(crate) news: LinkNews,
+    /// The newest packet that left.
+    pub(crate) departed: Option<MediaTime>,
+    pub(crate) stamps: Consumer<TransmitStamp>,
+    pub(crate) status: Consumer<TxStatus>,
+    pub(crate) last: TxStatus,
+    pub(crate) stages: [Distribution; 3],
+    pub(crate) lateness: Distribution,
+    pub(crate) transmit: Distribution,
+    pub(crate) ledger: Option<LedgerFile>,
+}
+
+impl Desk {
+    /// The two networks that everything goes by, if it does.
+    fn networks(&self) -> Option<(&str, &str)> {
+        networks(&self.outbound)
+    }
+
+    /// Lets the policy decide, with all that it has at hand.
+    pub(crate) fn decide<T>(
+        &mut self,
+        decide: impl FnOnce(&mut SendPolicy, &mut Context<'_, SendCommand>) -> T,
+    ) -> T {
+        let Self { policy, talk, commands, .. } = self;
+        let mut context = Context {
+            now: now(),
+            session: Some(&mut talk.session),
+            command: &mut |command| commands.push(Command::Send(command)).is_ok(),
+        };
+        decide(policy, &mut context)
+    }
+
+    /// Tells what the policy has to tell.
+    pub(crate) fn note(&mut self, watch: &mut Watch) {
+        let (address, networks) = (&self.address, networks(&self.outbound));
+        for note in self.policy.notes() {
+            watch.note(&Note::Sending { address, networks, note });
+        }
+    }
+
+    /// Says what the kernel refused to send, and that nobody answered.
+    pub(crate) fn note_refusals(&self, watch: &mut Watch) {
+        let LinkCounters { sent, send_errors, last_error: errno, also, .. } = self.last.link;
+        if let Some((one, other)) = self.networks() {
+            let by_one = (sent.saturating_sub(also.0), send_errors.saturating_sub(also.1));
+            for (network, (sent, refused)) in [(one, by_one), (other, also)] {
+                if refused > 0 {
+                    let (network, of) = (Some(network), sent + refused);
+                    watch.note(&Note::SystemRefused { network, refused, of, errno });
+                }
+            }
+        }
+        if let Some(error) = self.news.error(&self.address, send_errors) {
+            watch.note(&error);
+        }
+        let asked = self.talk.control.is_some() && sent > 0;
+        if asked && self.policy.believed().next().is_none() && send_errors <= sent {
+            let (address, stamps) = (&self.address, self.policy.stamps());
+            watch.note(&Note::NobodyAnswers { address, stamps });
+        }
+        if send_errors > sent {
+            let (refused, of) = (send_errors, send_errors + sent);
+            watch.note(&Note::SystemRefused { network: None, refused, of, errno });
+        }
+    }
+
+    pub(crate) fn turn(&mut self, watch: &mut Watch) {
+        watch.look();
+        let policy = &mut self.policy;
+        self.talk.hear(None, |from, event: Event| policy.hear(from, &event, now()));
+        while let Ok(departure) = self.departures.pop() {
+            self.enter(&departure);
+        }
+        while let Ok(stamp) = self.stamps.pop() {
+            self.transmit.record(stamp.left - stamp.handed);
+        }
+        self.news.hear(&self.address, |note| watch.note(note));
+        while let Ok(status) = self.status.pop() {
+            self.last = status;
+        }
+        // The sound goes on without it.
+        if let Some(flaw) = self.ledger.as_ref().and_then(LedgerFile::flaw) {
+            watch.note(&Note::Unwritten(&flaw));
+        }
+        let TxStatus { state, clock, .. } = self.last;
+        self.decide(|policy, context| {
+            policy.follow(state, clock, context);
+            policy.poll(context);
+        });
+        self.go_to_destinations();
+        self.note(watch);
+        self.talk.speak();
+    }
+
+    fn enter(&mut self, departure: &Departure) {
+        // One that is sent again was entered when it left first.
+        if self.departed.is_some_and(|newest| departure.media <= newest) {
+            return;
+        }
+        self.departed = Some(departure.media);
+        let Departure { media, capture, taken, packed, due, handed } = *departure;
+        let spans = [taken - capture, packed - taken, handed - packed];
+        spans.into_iter().zip(&mut self.stages).for_each(|(span, stage)| stage.record(span));
+        self.lateness.record(handed - due);
+        if let Some(ledger) = &mut self.ledger {
+            let start = self.identity.timestamp;
+            let media = tautline_proto::wrap::rtp_timestamp(media.as_frames());
+            ledger.sent(start.wrapping_add(media), departure);
+        }
+    }
+
+    pub(crate) fn progress<'a>(&self, watch: &'a Watch) -> Progress<'a> {
+        // Of the one that hears it last.
+        let here = self.policy.believed().filter(|receiver| !receiver.has_left());
+        let effective = here
+            .filter_map(|receiver| receiver.effective)
+            .max_by_key(|effective| effective.effective);
+        let elapsed = now() - watch.began;
+        Progress {
+            elapsed,
+            packets: self.last.state.packets,
+            missed: self.last.link.send_errors + self.last.link.dropped,
+            xruns: self.last.xruns,
+            latency: effective.map(|effective| (effective.effective, effective.uncertainty)),
+            late: 0,
+            resyncs: 0,
+            clock: None,
+            known: self
+                .policy
+                .believed()
+                .find_map(|known| known.clock.as_ref())
+                .map(KnownClock::of),
+            heard: false,
+            auto: self.policy.auto(),
+            link_offset: self.policy.link_offset(),
+            peer: self.peer(elapsed, now()),
+            notes: &watch.notes,
+            refused: Some(&watch.refused),
+        }
+    }
+
+    /// How it stands with the receivers, so long after the beginning.
+    fn peer(&self, elapsed: Span, now: LocalTime) -> Peer {
+        match self.policy.believed().any(|known| known.is_here(now)) {
+            true => Peer::Here,
+            // Nor can anybody without a control channel.
+            false if elapsed < ANSWER || self.talk.control.is_none() => Peer::Unknown,
+            false => Peer::Nobody,
+        }
+    }
+
+    pub(crate) fn report(&self) -> Stream {
+        let (format, as_needed) = (self.policy.format(), self.policy.is_as_needed());
+        let names = ["capture", "pack", "send"];
+        let counted = &self.last;
+        Stream {
+            address: self.address.clone(),
+            rate: format.rate.hertz(),
+            channels: format.channels.count(),
+            format: format.sample.name(),
+            refused: None,
+            ended: None,
+            ptime_ns: format.ptime().as_nanos(),
+            latency: Latency {
+                configured_ns: self.policy.link_offset().as_nanos(),
+                basis: "clock",
+                ..Latency::unmeasured("receivers")
+            },
+            stages: names
+                .into_iter()
+                .zip(&self.stages)
+                .map(|(name, stage)| StageSummary {
+                    name,
+                    summary: stage.summary(),
+                    uncertainty_ns: None,
+                })
+                .collect(),
+            counters: Counters {
+                packets_sent: counted.state.packets,
+                invalid: self.talk.invalid,
+                xruns: counted.xruns,
+                send_errors: counted.link.send_errors + counted.link.dropped,
+                ..Counters::default()
+            },
+            gaps: None,
+            redundancy: self.redundancy(),
+            repair: None,
+            paths: Vec::new(),
+            invalid: Vec::new(),
+            drift_ppm: None,
+            clock: None,
+            worst: Vec::new(),
+            receivers: self
+                .policy
+                .receivers()
+                .map(|known| remote(known, &format, as_needed))
+                .collect(),
+            transmit: (self.transmit.count() > 0).then(|| self.transmit.summary()),
+            lateness: Some(self.lateness.summary()),
+        }
+    }
+
+    /// What packets carry of earlier ones, if that is asked for.
+    fn redundancy(&self) -> Option<report::Redundancy> {
+        let (asked, layout) = (self.policy.redundancy(), self.policy.layout());
+        let bounds = self.policy.reckoned_with();
+        (asked != Redundancy::Off).then(|| report::Redundancy {
+            asked: asked.to_string(),
+            budget_ns: bounds.budget.as_nanos(),
+            symbols: layout.reaches().len(),
+            window: layout.window(),
+            repeated: layout.repeat().is_some(),
+            bytes: bounds.cost(&self.policy.format(), &layout),
+        })
+    }
+
+    /// Another gain.
+    pub(crate) fn set_gain(&mut self, gain: Gain, muted: bool) -> Result<Fader, ()> {
+        let own = Fader { gain, muted };
+        self.commands.push(Command::Gain(own.wanted())).map_err(drop)?;
+        self.fader = own;
+        Ok(own)
+    }
+}
+
+/// The two networks that everything goes by, if it does.
+fn networks(outbound: &Outbound) -> Option<(&str, &str)> {
+    outbound.networks.as_ref().map(|(one, other)| (one.as_str(), other.as_str()))
+}
+
+fn remote(known: &KnownReceiver, format: &StreamFormat, as_needed: bool) -> RemoteReceiver {
+    let jitter = known.block.map_or(0, |block| i64::from(block.jitter));
+    let standard = known.block.map_or(0, |block| i64::from(block.cumulative_lost));
+    RemoteReceiver {
+        ssrc: known.ssrc,
+        address: known.host.to_string(),
+        believed: known.is_believed(),
+        asked_ns: known.ask.longest().filter(|_| as_needed).map(Span::as_nanos),
+        // The standard report takes off what came twice, as it does over two networks.
+        lost: known.lacked.map_or(standard, |LossReport { tally, .. }| {
+            i64::try_from(tally.missing.saturating_add(tally.beyond)).unwrap_or(i64::MAX)
+        }),
+        jitter_ns: format.rate.span_of(Frames::new(jitter)).as_nanos(),
+        effective_ns: known.effective.map(|effective| effective.effective.as_nanos()),
+        uncertainty_ns: known.effective.map(|effective| effective.uncertainty.as_nanos()),
+        repaired: known.lacked.map(|losses| losses.repaired),
+        unrepaired: known.lacked.map(|losses| losses.lost),
+        round_trip_ns: known
+            .clock
+            .as_ref()
+            .and_then(ClockMapping::known_round_trip)
+            .map(Span::as_nanos),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_dsp::format::SampleFormat;
+    use tautline_proto::device::Settings;
+    use tautline_proto::endpoint::Host;
+    use tautline_proto::latency::LatencyRule;
+    use tautline_proto::redundancy::Regulator;
+    use tautline_proto::redundancy::sizing::Tally;
+    use tautline_proto::sending::SendPolicyConfig;
+    use tautline_proto::units::{Channels, Rate};
+    use tautline_proto::wire::rtp::PACK;
+
+    use super::*;
+
+    #[test]
+    fn what_a_receiver_missed_in_an_outage_is_lost_for_its_sender_too() {
+        let format = StreamFormat {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            sample: SampleFormat::L24,
+            packet: Frames::new(48),
+            payload_type: 97,
+        };
+        let (rate, channels, period) = (format.rate, format.channels, format.packet);
+        let mut policy = SendPolicy::new(SendPolicyConfig {
+            wire: PACK,
+            format,
+            timestamp: 0,
+            link_offset: Span::from_millis(5),
+            latency: LatencyRule::Usual,
+            device: Settings { rate, channels, period, periods: 2 },
+            stamps: true,
+            spaced: false,
+            redundancy: Regulator::OFF,
+            repair_budget: None,
+            limits: Default::default(),
+            destinations: vec![Host::UNKNOWN],
+            by_two_networks: false,
+            most_bytes: 1472,
+        });
+        let tally = Tally { expected: 20_000, missing: 5, runs: 4, beyond: 10_012 };
+        let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012 };
+        // It is not taken back when the receiver leaves.
+        for event in [Event::Losses { ssrc: 2, losses }, Event::Left { ssrc: 2 }] {
+            policy.hear(Host::UNKNOWN, &event, LocalTime::ZERO);
+            let told = remote(policy.receivers().next().unwrap(), &format, false);
+            let lost = (told.lost, told.repaired, told.unrepaired);
+            assert_eq!(lost, (10_017, Some(5), Some(10_012)), "{event:?}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What the reports say of the machine, read from `/proc`; and the randomness of identities.
+
+use std::fs;
+use std::io::Read;
+
+use crate::watching::refused::Refused;
+use crate::watching::report::Host;
+
+/// What is known before and after a run.
+pub(crate) fn host(scheduler: String, stalls: u64, refused: Refused) -> Host {
+    Host {
+        kernel: line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
+        scheduler,
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        stalls,
+        cpu_ns: processor_time().unwrap_or(0),
+        peak_bytes: peak_memory().unwrap_or(0),
+        refused,
+    }
+}
+
+fn line(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// User and system time of the process (proc_pid_stat(5), fields 14 and 15), in ticks of 10 ms:
+/// `sysconf(_SC_CLK_TCK)` is 100 on every Linux that this runs on.
+fn processor_time() -> Option<i64> {
+    const TICK_NANOS: i64 = 10_000_000;
+    let stat = line("/proc/self/stat")?;
+    // The second field is a name in brackets and may hold spaces.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index)?.parse::<i64>().ok();
+    Some((ticks(11)? + ticks(12)?) * TICK_NANOS)
+}
+
+/// `VmHWM` of proc_pid_status(5).
+fn peak_memory() -> Option<u64> {
+    let status = line("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    peak.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Random bytes of the kernel's, for identities that must not collide (RFC 3550 §8.1).
+pub(crate) fn random() -> std::io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}

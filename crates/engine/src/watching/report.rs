@@ -1,0 +1,423 @@
+//! The report, as JSON has it. Names are fixed: scripts rely on them.
+
+use serde::Serialize;
+
+use crate::watching::distribution::{Distribution, Summary};
+use crate::watching::json::json;
+use crate::watching::refused::Refused;
+
+/// What happened in one run.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Version of these names.
+    pub schema: u32,
+    /// `send` or `recv`.
+    pub role: &'static str,
+    /// From the first period to the last.
+    pub duration_ns: i64,
+    /// One for each `--from`; one for all `--to`.
+    pub streams: Vec<Stream>,
+    /// The machine.
+    pub host: Host,
+    /// What was to be written and is not whole, such as a ledger or a recording on a full disk: a
+    /// sentence each, also among the notes.
+    pub unwritten: Vec<String>,
+    /// What a reader should know before believing the figures, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// How a stream ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum End {
+    /// Its sender said goodbye.
+    Goodbye,
+    /// Its sender fell silent and said nothing.
+    Silence,
+}
+
+/// One stream.
+#[derive(Debug, Clone, Serialize)]
+pub struct Stream {
+    /// As it was given.
+    pub address: String,
+    /// Frames per second.
+    pub rate: u32,
+    /// Samples per frame.
+    pub channels: usize,
+    /// `l16`, `l24` or `f32`.
+    pub format: &'static str,
+    /// Why none of it was played, in a sentence with the mend: it is of another rate, has other
+    /// channels or comes with another payload type than this end was set up for. Absent where
+    /// something was, and at a sender.
+    pub refused: Option<String>,
+    /// How it ended, where the run ended with it (`--until-bye`).
+    pub ended: Option<End>,
+    /// Audio time in one packet.
+    pub ptime_ns: i64,
+    /// Capture to DAC.
+    pub latency: Latency,
+    /// In the order of travel.
+    pub stages: Vec<StageSummary>,
+    /// What was counted.
+    pub counters: Counters,
+    /// Every packet that was not there at its turn, at one door; absent at a sender.
+    pub gaps: Option<Gaps>,
+    /// What its packets carry of earlier ones, at the end; absent at a receiver, and where nothing
+    /// is asked for.
+    pub redundancy: Option<Redundancy>,
+    /// What its packets carry of others, at the end; absent at a sender, and where they carry nothing.
+    pub repair: Option<Repair>,
+    /// What each network brought, of a stream that came by several.
+    pub paths: Vec<Path>,
+    /// Datagrams that were no packet, by reason; reasons that did not occur are left out.
+    pub invalid: Vec<InvalidCount>,
+    /// How much faster the card runs than the sender's, in parts per million, as the resampler last
+    /// made up for it; absent where frames are played as they came.
+    pub drift_ppm: Option<f64>,
+    /// The peer's clock against ours.
+    pub clock: Option<Clock>,
+    /// Packets that came closest to being late, each with its stages in nanoseconds.
+    pub worst: Vec<WorstPacket>,
+    /// What receivers said of the stream, if it is a sender's.
+    pub receivers: Vec<RemoteReceiver>,
+    /// Handed to the kernel → given to the network driver, of sampled packets.
+    pub transmit: Option<Summary>,
+    /// Departure against its schedule, if it is a sender's.
+    pub lateness: Option<Summary>,
+}
+
+/// Capture to DAC.
+#[derive(Debug, Clone, Serialize)]
+pub struct Latency {
+    /// The link offset.
+    pub configured_ns: i64,
+    /// What it came to.
+    pub measured: Summary,
+    /// Whose word its end is: `sound` where each packet was found in what the device heard itself
+    /// play, `device` where the device's word is taken, `due` where there is no converter and each
+    /// counts when it was due. Its beginning is always the sender's stamp. Absent where no packet has
+    /// one.
+    pub by: Option<&'static str>,
+    /// Packets that it says nothing of.
+    pub not_found: NotFound,
+    /// As `by`, by which name it came first; `receivers` at a sender.
+    pub measured_from: &'static str,
+    /// How far the measured median may be from the truth, either way; absent where clocks are not
+    /// mapped.
+    pub uncertainty_ns: Option<i64>,
+    /// The same at its greatest, as for the least and the greatest of the measured figures.
+    pub uncertainty_max_ns: Option<i64>,
+    /// What the sound says less what the books promised.
+    pub books_error: Summary,
+    /// What the presentation times rest on: `clock` or `arrival`.
+    pub basis: &'static str,
+    /// The share of packets that may be late at the latency advised.
+    pub loss_target: Option<f64>,
+    /// The least latency, in tenths of a millisecond, at which no more than that would have been
+    /// late.
+    pub advised_ns: Option<i64>,
+    /// What would have been late at other latencies, in rising order, at the worst phase between
+    /// packets and periods.
+    pub curve: Vec<CurvePoint>,
+    /// What became of the latency where it followed the packets' arrivals.
+    pub auto: Option<Auto>,
+}
+
+impl Latency {
+    /// Of a stream that nobody here measures.
+    pub(crate) fn unmeasured(measured_from: &'static str) -> Self {
+        let nothing = Distribution::default().summary();
+        Self {
+            configured_ns: 0,
+            measured: nothing,
+            by: None,
+            not_found: NotFound::default(),
+            measured_from,
+            uncertainty_ns: None,
+            uncertainty_max_ns: None,
+            books_error: nothing,
+            basis: "none",
+            loss_target: None,
+            advised_ns: None,
+            curve: Vec::new(),
+            auto: None,
+        }
+    }
+}
+
+/// Packets that are not in the distribution of the latency, by what kept them out. Where that is by the
+/// sound, these and those in it are all that came or were lost, but for duplicates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct NotFound {
+    /// They never came.
+    pub lost: u64,
+    /// They came after their turn.
+    pub late: u64,
+    /// The device played silence of its own at their turn.
+    pub unheard: u64,
+    /// They were rebuilt, and heard at their turn.
+    pub repaired: u64,
+    /// They came and were not played: too far ahead, given up at a resync, rebuilt before they came, or
+    /// waiting at the end.
+    pub unplayed: u64,
+    /// Nobody knew by our clock when they were captured.
+    pub no_clock: u64,
+    /// The books had no room for their line.
+    pub unbooked: u64,
+    /// There was silence where they were due, which is found anywhere.
+    pub silent: u64,
+    /// Their sound is found at several places, as that of a tone.
+    pub repeats: u64,
+    /// There was other sound where they were due: a glitch, or several streams at once.
+    pub unlike: u64,
+    /// The device told of no sound at that time.
+    pub untold: u64,
+}
+
+impl NotFound {
+    /// Each with its words, in the order of travel.
+    pub const fn each(&self) -> [(&'static str, u64); 11] {
+        [
+            ("lost", self.lost),
+            ("late", self.late),
+            ("repaired", self.repaired),
+            ("not played", self.unplayed),
+            ("of no known capture", self.no_clock),
+            ("not booked", self.unbooked),
+            ("unheard", self.unheard),
+            ("in silence", self.silent),
+            ("of sound that repeats itself", self.repeats),
+            ("in other sound", self.unlike),
+            ("of which the device told no sound", self.untold),
+        ]
+    }
+}
+
+/// What would have been late at one latency.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct CurvePoint {
+    /// The link offset.
+    pub latency_ns: i64,
+    /// Of the packets that came.
+    pub late_share: f64,
+}
+
+/// What became of a latency that followed the packets' arrivals.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Auto {
+    /// Until something was measured; absent where nothing was.
+    pub before_ns: Option<i64>,
+    /// As soon as something was measured; absent where nothing was.
+    pub first_ns: Option<i64>,
+    /// At the end.
+    pub last_ns: i64,
+    /// Since something was measured.
+    pub least_ns: i64,
+    /// Since something was measured.
+    pub greatest_ns: i64,
+    /// How often it rose and fell.
+    pub changes: u64,
+    /// How often it rose.
+    pub rises: u64,
+    /// How often it fell.
+    pub falls: u64,
+    /// The largest step that was made at once; all else was resampled.
+    pub largest_step_ns: i64,
+}
+
+/// Every packet that was not heard at its turn, at one door. The sum of the first six is that of the
+/// counters `late`, `lost` and `unheard`.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[expect(missing_docs, reason = "the glossary has a line for each")]
+pub struct Gaps {
+    pub late_sender: u64,
+    pub late_network: u64,
+    pub late_receiver: u64,
+    pub host_stalled: u64,
+    pub lost: u64,
+    pub discarded: u64,
+    /// The latency that would have caught 99 % of what its sender sent late.
+    pub sender_needs_ns: Option<i64>,
+    /// The latency that would have caught 99 % of what was late on the way.
+    pub network_needs_ns: Option<i64>,
+    /// The latency that would have caught 99 % of what was late here, where that is because the
+    /// device takes so much of the latency that there is no time for the way.
+    pub receiver_needs_ns: Option<i64>,
+}
+
+/// One stage.
+#[derive(Debug, Clone, Serialize)]
+pub struct StageSummary {
+    /// See the glossary.
+    pub name: &'static str,
+    /// Its length.
+    pub summary: Summary,
+    /// How far its median may be from the truth, either way, where its ends are on two clocks.
+    pub uncertainty_ns: Option<i64>,
+}
+
+/// What was counted. Names are those of the interface.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[expect(missing_docs, reason = "the glossary has a line for each")]
+pub struct Counters {
+    pub packets_sent: u64,
+    pub packets_received: u64,
+    pub lost: u64,
+    pub late: u64,
+    pub reordered: u64,
+    pub duplicate: u64,
+    pub repaired: u64,
+    pub invalid: u64,
+    pub missing_frames: u64,
+    pub concealed_frames: u64,
+    pub skipped_frames: u64,
+    pub xruns: u64,
+    pub resyncs: u64,
+    pub host_stalled: u64,
+    pub resampled_frames: u64,
+    pub early: u64,
+    pub foreign: u64,
+    pub foreign_reports: u64,
+    pub doubted: u64,
+    pub doubted_reports: u64,
+    pub refused_exchanges: u64,
+    pub clock_steps: u64,
+    pub unbooked: u64,
+    pub unheard: u64,
+    pub damaged: u64,
+    pub socket_drops: u64,
+    pub send_errors: u64,
+}
+
+/// What one network brought of a stream.
+#[derive(Debug, Clone, Serialize)]
+pub struct Path {
+    /// Its interface here.
+    pub interface: String,
+    /// Packets it brought.
+    pub received: u64,
+    /// Of those, packets that no other network had brought before.
+    pub first: u64,
+    /// Packets it did not bring.
+    pub lost: u64,
+}
+
+/// What packets carry of earlier ones.
+#[derive(Debug, Clone, Serialize)]
+pub struct Redundancy {
+    /// As it was asked for.
+    pub asked: String,
+    /// Time after its own departure in which a packet may still be repaired.
+    pub budget_ns: i64,
+    /// Repair symbols in each packet; a copy of another packet is one.
+    pub symbols: usize,
+    /// Packets after a packet that may bring it back.
+    pub window: usize,
+    /// Whether every packet is sent again whole instead.
+    pub repeated: bool,
+    /// Bytes of UDP payload on top for each packet.
+    pub bytes: usize,
+}
+
+/// What packets that came carry of others.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Repair {
+    /// Time after its own departure in which a packet may be repaired.
+    pub window_ns: i64,
+    /// The least latency that leaves all of that here.
+    pub needs_ns: i64,
+}
+
+/// One reason for which datagrams were no packets.
+#[derive(Debug, Clone, Serialize)]
+pub struct InvalidCount {
+    /// Its name.
+    pub reason: &'static str,
+    /// How many.
+    pub count: u64,
+}
+
+/// The peer's clock against ours.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Clock {
+    /// Peer's wall clock less our monotonic clock.
+    pub offset_ns: i64,
+    /// How far that may be from the truth, either way.
+    pub uncertainty_ns: i64,
+    /// The round trip of the exchange it rests on; absent where it rests on none, and below what the
+    /// stamps of an exchange can tell.
+    pub round_trip_ns: Option<i64>,
+    /// By how much it runs faster than ours, in ppm.
+    pub rate_ppm: Option<f64>,
+    /// By how much the peer's sound card runs faster than our clock, in ppm, if known.
+    pub card_ppm: Option<f64>,
+    /// What this rests on: `rtcp` for exchanges of reports, `system` or `ptp` where both system clocks
+    /// are synchronised and surer, `host` where both ends run on one machine and read one clock.
+    pub source: &'static str,
+}
+
+/// A packet with the length of each known stage.
+#[derive(Debug, Clone, Serialize)]
+pub struct WorstPacket {
+    /// Its first frame as an RTP timestamp.
+    pub rtp_timestamp: u32,
+    /// Capture to DAC, if known.
+    pub total_ns: Option<i64>,
+    /// Name and length, in the order of travel.
+    pub stages: Vec<(&'static str, i64)>,
+}
+
+/// What one receiver said of our stream.
+#[derive(Debug, Clone, Serialize)]
+pub struct RemoteReceiver {
+    /// Its synchronisation source.
+    pub ssrc: u32,
+    /// The host it reports from.
+    pub address: String,
+    /// Whether what it asks for counts: packets go to its host, or to a group.
+    pub believed: bool,
+    /// The longest latency it asked for, where the latency follows what receivers ask for.
+    pub asked_ns: Option<i64>,
+    /// Packets it missed, by its own count.
+    pub lost: i64,
+    /// Of those, rebuilt in time from what other packets carried, if it says so.
+    pub repaired: Option<u64>,
+    /// Packets that neither came nor were rebuilt in time, if it says so.
+    pub unrepaired: Option<u64>,
+    /// Interarrival jitter.
+    pub jitter_ns: i64,
+    /// The latency it reaches, if it says so.
+    pub effective_ns: Option<i64>,
+    /// How sure it is.
+    pub uncertainty_ns: Option<i64>,
+    /// Round trip to it; absent where it is not known, and below what the stamps of an exchange can
+    /// tell.
+    pub round_trip_ns: Option<i64>,
+}
+
+/// The machine.
+#[derive(Debug, Clone, Serialize)]
+pub struct Host {
+    /// Its version.
+    pub kernel: String,
+    /// How the device's thread ran.
+    pub scheduler: String,
+    /// Processors.
+    pub cpus: usize,
+    /// Times that all processors stalled at once for more than a millisecond.
+    pub stalls: u64,
+    /// Processor time of the whole program, in nanoseconds.
+    pub cpu_ns: i64,
+    /// Most memory it held, in bytes.
+    pub peak_bytes: u64,
+    /// What it did not let the run have.
+    pub refused: Refused,
+}
+
+impl Report {
+    /// As JSON, indented but for what there are many of, ending in a line feed.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        json(self)
+    }
+}

@@ -1,0 +1,330 @@
+//! The report for people: one screen, widest stage first seen.
+
+mod arrivals;
+mod known;
+mod latency;
+mod redundancy;
+
+use core::fmt::{self, Write};
+
+use crate::watching::distribution::Summary;
+use crate::watching::report::{Counters, Report, Stream};
+use known::Known;
+
+/// Renders a report.
+pub fn render(report: &Report) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_report(&mut out, report);
+    out
+}
+
+fn write_report(out: &mut String, report: &Report) -> fmt::Result {
+    for stream in &report.streams {
+        head(out, stream)?;
+        latency::latency(out, stream, report.role)?;
+        clock(out, stream)?;
+        waterfall(out, stream)?;
+        counters(out, stream, report)?;
+        if let Some(carried) = &stream.redundancy {
+            redundancy::redundancy(out, carried, stream.ptime_ns)?;
+        }
+        let repairs = redundancy::Repairs::of(stream);
+        repairs.tell(out)?;
+        if let Some(gaps) = &stream.gaps {
+            arrivals::gaps(out, gaps, &repairs)?;
+        }
+        arrivals::curve(out, &stream.latency, stream.counters.packets_received)?;
+        receivers(out, stream)?;
+        worst(out, stream)?;
+    }
+    let host = &report.host;
+    let seconds = report.duration_ns as f64 / 1e9;
+    writeln!(
+        out,
+        "host: Linux {}, {} cpus, {}; {:.1} s, cpu {}, memory {:.1} MB; stalls: {}",
+        host.kernel,
+        host.cpus,
+        host.scheduler,
+        seconds,
+        processor(host.cpu_ns as f64 / 1e9, seconds),
+        host.peak_bytes as f64 / 1e6,
+        host.stalls
+    )?;
+    report.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+}
+
+/// The processor's share of a run; what went before, such as waiting for a sender, is all there is
+/// of a short one.
+fn processor(busy: f64, seconds: f64) -> String {
+    match seconds >= 1.0 {
+        true => format!("{:.1} % of a core", busy / seconds * 100.0),
+        false => format!("{busy:.2} s"),
+    }
+}
+
+fn head(out: &mut String, stream: &Stream) -> fmt::Result {
+    writeln!(
+        out,
+        "{}: {} {} Hz, {} channel{}, {} per packet",
+        stream.address,
+        stream.format,
+        stream.rate,
+        stream.channels,
+        if stream.channels == 1 { "" } else { "s" },
+        Nanos(stream.ptime_ns)
+    )
+}
+
+/// How the sender's clock is known, and what it and the sender's card run at.
+fn clock(out: &mut String, stream: &Stream) -> fmt::Result {
+    let Some(clock) = &stream.clock else { return Ok(()) };
+    let known = Nanos(clock.uncertainty_ns);
+    write!(out, "sender's clock: ")?;
+    match clock.source {
+        "rtcp" => write!(out, "known to ± {known} by RTCP")?,
+        "ptp" => write!(out, "known to ± {known} by PTP at both ends")?,
+        "host" => write!(out, "this machine's, which both ends read")?,
+        _ => write!(out, "known to ± {known} by the synchronised system clocks of both ends")?,
+    }
+    if let Some(round_trip) = clock.round_trip_ns {
+        write!(out, ", round trip {}", Nanos(round_trip))?;
+    }
+    if let Some(rate) = clock.rate_ppm.filter(|_| clock.source != "host") {
+        write!(out, "; runs at {rate:+.2} ppm")?;
+    }
+    if let Some(card) = clock.card_ppm {
+        write!(out, ", its card at {card:+.2} ppm")?;
+    }
+    writeln!(out)
+}
+
+/// Characters of the longest bar.
+const BAR: i64 = 40;
+
+/// Stages one under the other, each bar beginning where the one before ended; the widest is marked.
+fn waterfall(out: &mut String, stream: &Stream) -> fmt::Result {
+    let median = |summary: &Summary| summary.p50_ns.unwrap_or(0);
+    let total: i64 = stream.stages.iter().map(|stage| median(&stage.summary).max(0)).sum();
+    let widest = stream.stages.iter().map(|stage| median(&stage.summary)).max();
+    if !stream.stages.is_empty() {
+        writeln!(out, "  {:<8} {:>9} {:>9} {:>9}", "stage", "p50", "p99", "max")?;
+    }
+    let mut before = 0;
+    for stage in &stream.stages {
+        let length = median(&stage.summary);
+        let columns = |nanos: i64| (nanos.max(0) * BAR + total / 2) / total.max(1);
+        let from = columns(before);
+        before += length.max(0);
+        let to = columns(before);
+        let bar = if to > from { "█".repeat((to - from) as usize) } else { "▏".to_owned() };
+        let mark = if Some(length) == widest { " ← widest" } else { "" };
+        let indent = " ".repeat(from as usize);
+        let Summary { p50_ns, p99_ns, max_ns, .. } = stage.summary;
+        let [p50, p99, max] = Known::row([p50_ns, p99_ns, max_ns], stage.uncertainty_ns)
+            .map(|known| known.map_or("–".to_owned(), |known| known.to_string()));
+        writeln!(out, "  {:<8} {p50:>9} {p99:>9} {max:>9}  {indent}{bar}{mark}", stage.name)?;
+    }
+    Ok(())
+}
+
+fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
+    let c = &stream.counters;
+    if report.role == "send" {
+        write!(out, "packets: {} sent", c.packets_sent)?;
+    } else if stream.refused.is_some() {
+        write!(out, "packets: {} received, {} lost, none played", c.packets_received, c.lost)?;
+    } else {
+        write!(out, "packets: {} received, {} lost, {} late", c.packets_received, c.lost, c.late)?;
+    }
+    others(out, c)?;
+    writeln!(out)?;
+    if let Some(drift) = stream.drift_ppm {
+        let way = if drift < 0.0 { "slower" } else { "faster" };
+        writeln!(
+            out,
+            "card: {:.1} ppm {way} than the sender's, made up for by resampling",
+            drift.abs()
+        )?;
+    }
+    for path in &stream.paths {
+        writeln!(
+            out,
+            "  by {}: {} received, {} of them first, {} lost",
+            path.interface, path.received, path.first, path.lost
+        )?;
+    }
+    for invalid in &stream.invalid {
+        writeln!(out, "  invalid: {} × {}", invalid.count, invalid.reason)?;
+    }
+    let spans = [
+        ("departures: behind schedule", stream.lateness),
+        ("driver: after the hand-over, sampled", stream.transmit),
+    ];
+    spans.into_iter().try_for_each(|(name, summary)| spread(out, name, summary))
+}
+
+/// What else was counted, if it was.
+fn others(out: &mut String, c: &Counters) -> fmt::Result {
+    let rest = [
+        ("reordered", c.reordered),
+        ("duplicate", c.duplicate),
+        ("repaired", c.repaired),
+        ("damaged", c.damaged),
+        ("early", c.early),
+        ("invalid", c.invalid),
+        ("foreign", c.foreign),
+        ("foreign reports", c.foreign_reports),
+        ("doubted", c.doubted),
+        ("reports doubted", c.doubted_reports),
+        ("exchanges refused", c.refused_exchanges),
+        ("clock steps", c.clock_steps),
+        ("not booked", c.unbooked),
+        ("unheard", c.unheard),
+        ("dropped by a full socket", c.socket_drops),
+        ("send errors", c.send_errors),
+        ("xruns", c.xruns),
+        ("resyncs", c.resyncs),
+        ("frames missing", c.missing_frames),
+        ("of them concealed", c.concealed_frames),
+        ("frames the sender's card did not deliver", c.skipped_frames),
+        ("frames resampled", c.resampled_frames),
+        ("of all these the host's", c.host_stalled),
+    ];
+    for (name, count) in rest.into_iter().filter(|(_, count)| *count > 0) {
+        let name = if count == 1 { singular(name) } else { name };
+        write!(out, ", {count} {name}")?;
+    }
+    Ok(())
+}
+
+/// The name of one of what the name is of.
+fn singular(name: &'static str) -> &'static str {
+    match name {
+        "xruns" => "xrun",
+        "resyncs" => "resync",
+        "send errors" => "send error",
+        "foreign reports" => "foreign report",
+        "reports doubted" => "report doubted",
+        "exchanges refused" => "exchange refused",
+        "clock steps" => "clock step",
+        "frames missing" => "frame missing",
+        "frames the sender's card did not deliver" => "frame the sender's card did not deliver",
+        "frames resampled" => "frame resampled",
+        "of all these the host's" => "of these the host's",
+        other => other,
+    }
+}
+
+/// One line of a distribution, if anything was counted.
+fn spread(out: &mut String, name: &str, summary: Option<Summary>) -> fmt::Result {
+    let Some(Summary { p50_ns: Some(p50), p99_ns, max_ns, .. }) = summary else { return Ok(()) };
+    write!(out, "{name} p50 {}", Nanos(p50))?;
+    for (name, value) in [("p99", p99_ns), ("max", max_ns)] {
+        if let Some(value) = value {
+            write!(out, ", {name} {}", Nanos(value))?;
+        }
+    }
+    writeln!(out)
+}
+
+fn receivers(out: &mut String, stream: &Stream) -> fmt::Result {
+    for receiver in &stream.receivers {
+        let (ssrc, address, lost) = (receiver.ssrc, &receiver.address, receiver.lost);
+        let stranger =
+            if receiver.believed { "" } else { ", where nothing is sent to and no word counts" };
+        write!(out, "receiver {ssrc:08x} at {address}{stranger}: {lost} lost")?;
+        if let Some(asked) = receiver.asked_ns {
+            write!(out, ", asked for {}", Nanos(asked))?;
+        }
+        if let Some(repaired) = receiver.repaired.filter(|repaired| *repaired > 0) {
+            let rest = receiver.unrepaired.unwrap_or(0);
+            write!(out, ", {repaired} repaired and {rest} not")?;
+        }
+        if let Some(effective) = receiver.effective_ns {
+            write!(out, ", plays after {}", Nanos(effective))?;
+        }
+        if let Some(uncertainty) = receiver.uncertainty_ns {
+            write!(out, " ± {}", Nanos(uncertainty))?;
+        }
+        if let Some(round_trip) = receiver.round_trip_ns {
+            write!(out, ", round trip {}", Nanos(round_trip))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn worst(out: &mut String, stream: &Stream) -> fmt::Result {
+    if stream.worst.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "latest, or closest to it, worst first:")?;
+    for packet in &stream.worst {
+        write!(out, "  {:>10}", packet.rtp_timestamp)?;
+        for (name, nanos) in &packet.stages {
+            let stage = stream.stages.iter().find(|stage| stage.name == *name);
+            let unsure = stage.and_then(|stage| stage.uncertainty_ns);
+            write!(out, "  {name} {}", Known::of(*nanos, unsure))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// A length of time with three digits that matter: `5.00ms`, `20.8us`.
+pub struct Nanos(pub i64);
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, unit) = match self.0.unsigned_abs() {
+            0..1_000 => return f.pad(&format!("{}ns", self.0)),
+            1_000..1_000_000 => (self.0 as f64 / 1e3, "us"),
+            1_000_000..1_000_000_000 => (self.0 as f64 / 1e6, "ms"),
+            _ => (self.0 as f64 / 1e9, "s"),
+        };
+        let digits = match value.abs() {
+            v if v < 10.0 => 3,
+            v if v < 100.0 => 2,
+            _ => 1,
+        };
+        f.pad(&format!("{value:.digits$}{unit}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(counted: &Counters) -> String {
+        let mut out = String::new();
+        others(&mut out, counted).unwrap();
+        out
+    }
+
+    #[test]
+    fn what_a_sender_says_of_its_clock_and_is_not_so_is_told_by_name() {
+        let counted = Counters {
+            doubted_reports: 1,
+            refused_exchanges: 11,
+            clock_steps: 1,
+            ..Counters::default()
+        };
+        assert_eq!(told(&counted), ", 1 report doubted, 11 exchanges refused, 1 clock step");
+    }
+
+    #[test]
+    fn frames_that_the_senders_card_skipped_are_told_with_their_cause() {
+        let counted = Counters {
+            missing_frames: 432,
+            concealed_frames: 430,
+            skipped_frames: 432,
+            ..Counters::default()
+        };
+        assert_eq!(
+            told(&counted),
+            ", 432 frames missing, 430 of them concealed, 432 frames the sender's card did not \
+             deliver"
+        );
+    }
+}

@@ -1,0 +1,195 @@
+//! What the arrivals say, for people: the latency that would do, and the mend of what was missed.
+
+use core::fmt::{self, Write};
+
+use super::Nanos;
+use super::redundancy::Repairs;
+use crate::watching::report::{CurvePoint, Gaps, Latency};
+
+/// Fewer packets than this say little of rare events.
+const WORTH_TELLING: u64 = 1_000;
+
+/// The share at most of each row after the first.
+const SHARES: [f64; 9] = [0.5, 0.2, 0.1, 0.02, 0.01, 0.001, 0.0001, 0.00001, 0.0];
+
+/// What would have been late at other latencies, around the knee.
+pub(super) fn curve(out: &mut String, latency: &Latency, packets: u64) -> fmt::Result {
+    let (Some(advised), Some(target)) = (latency.advised_ns, latency.loss_target) else {
+        return Ok(());
+    };
+    if packets < WORTH_TELLING {
+        return Ok(());
+    }
+    writeln!(out, "  latency   would have been late")?;
+    for CurvePoint { latency_ns, late_share } in rows(&latency.curve) {
+        writeln!(out, "  {:>7}   {}", Nanos(latency_ns), Share(late_share))?;
+    }
+    // The curve is of packets that came by themselves.
+    let bare = latency.curve.iter().find(|point| point.late_share <= target);
+    let waits = bare.is_some_and(|bare| bare.latency_ns < advised);
+    let repairs = if waits { ", with time for repairs" } else { "" };
+    let (latency, target) = (Nanos(advised), Share(target));
+    writeln!(out, "--latency {latency} would have been late for {target} or less{repairs}")
+}
+
+/// The first point of the curve, and the first below each share.
+fn rows(curve: &[CurvePoint]) -> impl Iterator<Item = CurvePoint> {
+    let below = |share: f64| curve.iter().find(move |point| point.late_share <= share);
+    let mut rows: Vec<CurvePoint> =
+        curve.first().into_iter().chain(SHARES.into_iter().filter_map(below)).copied().collect();
+    rows.dedup_by_key(|point| point.latency_ns);
+    rows.into_iter()
+}
+
+/// Each gap at its door, and the mend of what was missed most.
+pub(super) fn gaps(out: &mut String, gaps: &Gaps, repairs: &Repairs) -> fmt::Result {
+    let doors = [
+        ("network late", gaps.late_network),
+        ("sender late", gaps.late_sender),
+        ("receiver late", gaps.late_receiver),
+        ("lost", gaps.lost),
+        ("discarded", gaps.discarded),
+        ("host stalled", gaps.host_stalled),
+    ];
+    let told: Vec<String> = doors
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    let Some((most, _)) = doors.iter().rev().max_by_key(|(_, count)| *count) else { return Ok(()) };
+    if told.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "gaps: {}", told.join(", "))?;
+    writeln!(out, "  {most}: {}", mend(most, gaps, repairs))
+}
+
+fn mend(most: &str, gaps: &Gaps, repairs: &Repairs) -> String {
+    let would = |needs: Option<i64>| {
+        needs.map_or("a longer latency helps".to_owned(), |needs| {
+            format!("a latency of {} would have caught 99 % of them", Nanos(needs))
+        })
+    };
+    match most {
+        "network late" => would(gaps.network_needs_ns),
+        "sender late" => format!(
+            "its program ran late: give it real-time priority, or a longer --period there; {}",
+            would(gaps.sender_needs_ns)
+        ),
+        "receiver late" if gaps.receiver_needs_ns.is_some() => format!(
+            "the buffer of the device here takes so much of the latency that there is no time for \
+             the way; {}, or use a shorter period or fewer of them",
+            would(gaps.receiver_needs_ns)
+        ),
+        "receiver late" => {
+            "they were here in time and this program did not run: give it real-time \
+                            priority, or more --periods"
+                .to_owned()
+        }
+        "lost" => repairs.mend(),
+        "discarded" => "this program did not read for so long that the socket was full: give it \
+                        real-time priority, or more --periods"
+            .to_owned(),
+        _ => "nothing ran on this machine meanwhile: more --periods, at as much more latency, \
+              outlast it"
+            .to_owned(),
+    }
+}
+
+/// A share as people say it: `2 %`, `0.013 %`, `none`.
+struct Share(f64);
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = self.0 * 100.0;
+        match percent {
+            0.0 => f.pad("none"),
+            p if p >= 10.0 => write!(f, "{p:.0} %"),
+            // Two digits that matter.
+            p => {
+                let digits = (1 - p.log10().floor() as i32).clamp(1, 9) as usize;
+                let text = format!("{p:.digits$}");
+                write!(f, "{} %", text.trim_end_matches('0').trim_end_matches('.'))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve_of(points: &[(i64, f64)]) -> Vec<CurvePoint> {
+        let point =
+            |&(millis, late_share)| CurvePoint { latency_ns: millis * 1_000_000, late_share };
+        points.iter().map(point).collect()
+    }
+
+    #[test]
+    fn rows_stand_where_the_share_falls_and_nowhere_else() {
+        let curve = curve_of(&[
+            (3, 1.0),
+            (4, 0.15),
+            (5, 0.12),
+            (6, 0.008),
+            (7, 0.0005),
+            (8, 0.0004),
+            (9, 0.00005),
+            (40, 0.0),
+        ]);
+        let rows: Vec<i64> = rows(&curve).map(|point| point.latency_ns / 1_000_000).collect();
+        assert_eq!(rows, [3, 4, 6, 7, 9, 40]);
+    }
+
+    #[test]
+    fn shares_are_said_in_two_digits() {
+        for (share, said) in [
+            (1.0, "100 %"),
+            (0.123, "12 %"),
+            (0.02, "2 %"),
+            (0.00013, "0.013 %"),
+            (0.0001, "0.01 %"),
+            (0.0, "none"),
+        ] {
+            assert_eq!(Share(share).to_string(), said);
+        }
+    }
+
+    #[test]
+    fn what_was_missed_most_gets_its_mend() {
+        let all = Gaps {
+            late_sender: 3,
+            late_network: 41,
+            host_stalled: 2,
+            network_needs_ns: Some(7_200_000),
+            ..Gaps::default()
+        };
+        let mut out = String::new();
+        let none = Repairs::default();
+        gaps(&mut out, &all, &none).unwrap();
+        assert_eq!(
+            out,
+            "gaps: network late 41, sender late 3, host stalled 2\n  network late: a latency of \
+             7.200ms would have caught 99 % of them\n"
+        );
+        out.clear();
+        gaps(&mut out, &Gaps { lost: 1, ..Gaps::default() }, &none).unwrap();
+        assert!(out.contains("use --redundancy at the sender"), "{out}");
+        out.clear();
+        let mut late = Gaps { late_receiver: 9, ..Gaps::default() };
+        gaps(&mut out, &late, &none).unwrap();
+        assert!(out.ends_with(
+            "this program did not run: give it real-time priority, or more --periods\n"
+        ));
+        out.clear();
+        late.receiver_needs_ns = Some(44_100_000);
+        gaps(&mut out, &late, &none).unwrap();
+        assert!(
+            out.contains("no time for the way; a latency of 44.10ms would have caught"),
+            "{out}"
+        );
+        out.clear();
+        gaps(&mut out, &Gaps::default(), &none).unwrap();
+        assert_eq!(out, "");
+    }
+}

@@ -1,0 +1,138 @@
+//! What packets carry of others, and what that brought back, for people.
+
+use core::fmt::{self, Write};
+
+use super::Nanos;
+use crate::watching::report::{Counters, Redundancy, Repair, Stream};
+
+/// What became of lost packets that others could bring back.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Repairs {
+    /// Packets brought back.
+    repaired: u64,
+    /// Those that were not.
+    lost: u64,
+    /// What packets carried at the end.
+    repair: Option<Repair>,
+    configured_ns: i64,
+}
+
+impl Repairs {
+    pub(super) fn of(stream: &Stream) -> Self {
+        let Counters { repaired, lost, .. } = stream.counters;
+        let configured_ns = stream.latency.configured_ns;
+        Self { repaired, lost, repair: stream.repair, configured_ns }
+    }
+
+    /// The latency that would do, if what is configured does not.
+    fn needs(&self) -> Option<Nanos> {
+        let needs = self.repair.map(|repair| repair.needs_ns);
+        needs.filter(|needs| *needs > self.configured_ns).map(Nanos)
+    }
+
+    /// In a line, if there is anything to tell.
+    pub(super) fn tell(&self, out: &mut String) -> fmt::Result {
+        if self.repaired == 0 && self.repair.is_none() {
+            return Ok(());
+        }
+        write!(out, "redundancy: {} repaired and {} not", self.repaired, self.lost)?;
+        if let Some(Repair { window_ns, .. }) = self.repair {
+            write!(out, ", within {} of their departure", Nanos(window_ns))?;
+        }
+        if let Some(needs) = self.needs() {
+            write!(out, "; --latency {needs} has time for all of it")?;
+        }
+        writeln!(out)
+    }
+
+    /// The mend of what was lost all the same.
+    pub(super) fn mend(&self) -> String {
+        match (self.needs(), self.repair) {
+            (Some(needs), _) => format!(
+                "{} has no time for all that packets carry: --latency {needs} has",
+                Nanos(self.configured_ns)
+            ),
+            (None, None) if self.repaired == 0 => {
+                "no latency brings them back: use --redundancy at the sender".to_owned()
+            }
+            _ => {
+                "more than packets carry can bring back: use a longer --redundancy-budget, with as \
+                  much more --latency, or more symbols (--redundancy code:N) at the sender"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+/// What packets carry of earlier ones, at their sender.
+pub(super) fn redundancy(out: &mut String, carried: &Redundancy, ptime_ns: i64) -> fmt::Result {
+    let Redundancy { asked, budget_ns, symbols, window, repeated, bytes } = carried;
+    write!(out, "redundancy: {asked} within {}: ", Nanos(*budget_ns))?;
+    if *repeated {
+        write!(out, "each packet whole again, {window} packets later")?;
+    } else if *symbols == 0 {
+        return writeln!(out, "nothing is carried");
+    } else {
+        let s = if *symbols == 1 { "" } else { "s" };
+        write!(out, "{symbols} symbol{s} in each packet, of up to {window} packets before it")?;
+    }
+    let rate = *bytes as f64 * 8e6 / ptime_ns.max(1) as f64;
+    writeln!(out, ", {bytes} bytes on top for each ({rate:.0} kbit/s)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arrivals::gaps;
+    use super::*;
+    use crate::watching::report::Gaps;
+
+    #[test]
+    fn what_is_lost_in_spite_of_redundancy_is_mended_by_latency_first_and_by_more_of_it_then() {
+        let repair = Some(Repair { window_ns: 16_000_000, needs_ns: 20_000_000 });
+        let repairs = Repairs { repaired: 7, lost: 2, repair, configured_ns: 6_000_000 };
+        let told = |repairs: Repairs| {
+            let mut out = String::new();
+            repairs.tell(&mut out).unwrap();
+            gaps(&mut out, &Gaps { lost: 2, ..Gaps::default() }, &repairs).unwrap();
+            out
+        };
+        assert_eq!(
+            told(repairs),
+            "redundancy: 7 repaired and 2 not, within 16.00ms of their departure; --latency 20.00ms \
+             has time for all of it\ngaps: lost 2\n  lost: 6.000ms has no time for all that packets \
+             carry: --latency 20.00ms has\n"
+        );
+        let ample = told(Repairs { configured_ns: 20_000_000, ..repairs });
+        assert!(ample.contains("use a longer --redundancy-budget"), "{ample}");
+        assert!(!ample.contains("no time") && !ample.contains("no latency"), "{ample}");
+        let ended = told(Repairs { repair: None, ..repairs });
+        assert!(ended.contains("use a longer --redundancy-budget"), "{ended}");
+        assert_eq!(told(Repairs::default()).lines().count(), 2);
+    }
+
+    #[test]
+    fn what_packets_carry_is_told_with_its_price() {
+        let told = |carried: Redundancy| {
+            let mut out = String::new();
+            redundancy(&mut out, &carried, 1_000_000).unwrap();
+            out
+        };
+        let carried = Redundancy {
+            asked: "auto".into(),
+            budget_ns: 10_000_000,
+            symbols: 2,
+            window: 9,
+            repeated: false,
+            bytes: 600,
+        };
+        assert_eq!(
+            told(carried.clone()),
+            "redundancy: auto within 10.00ms: 2 symbols in each packet, of up to 9 packets before it, \
+             600 bytes on top for each (4800 kbit/s)\n"
+        );
+        let nothing = Redundancy { symbols: 0, window: 0, bytes: 0, ..carried.clone() };
+        assert_eq!(told(nothing), "redundancy: auto within 10.00ms: nothing is carried\n");
+        let again = told(Redundancy { symbols: 0, repeated: true, ..carried });
+        assert!(again.contains("whole again, 9 packets later, 600 bytes"), "{again}");
+    }
+}
