@@ -17,7 +17,7 @@ pub(crate) enum Audience {
 }
 
 /// One session on its control channel. Without one it hears nothing and nobody hears it.
-pub(crate) struct Talk {
+pub(crate) struct Conversation {
     pub(crate) session: Session,
     pub(crate) control: Option<Box<dyn Control>>,
     pub(crate) audience: Audience,
@@ -33,7 +33,7 @@ const KERNEL: Span = Span::from_secs(1);
 /// The largest report that is written: fits an Ethernet frame with IPv6.
 const REPORT_BYTES: usize = 1400;
 
-impl Talk {
+impl Conversation {
     pub(crate) fn new(
         session: Session,
         control: Option<Box<dyn Control>>,
@@ -118,7 +118,7 @@ pub(crate) fn cname(random: &[u8; 16]) -> String {
 }
 
 /// Waits until a report arrives, one is due, or `until`.
-pub(crate) fn wait_for(talk: &Talk, until: LocalTime) {
-    let channels: Vec<&dyn Control> = talk.control.as_deref().into_iter().collect();
-    wait(&channels, until.min(talk.session.deadline()));
+pub(crate) fn wait_for(conversation: &Conversation, until: LocalTime) {
+    let channels: Vec<&dyn Control> = conversation.control.as_deref().into_iter().collect();
+    wait(&channels, until.min(conversation.session.deadline()));
 }

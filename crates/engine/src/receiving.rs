@@ -32,8 +32,8 @@ use crate::receiving::change::Changes;
 use crate::receiving::doubt::{Another, Doubt, Ran};
 use crate::receiving::lead::Lead;
 use crate::receiving::mixer::{Mixer, Passages};
-use crate::receiving::stream::{Desk, connect};
-use crate::receiving::streams::Office;
+use crate::receiving::stream::{ReceivedStream, connect};
+use crate::receiving::streams::ReceivedStreams;
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::report::Report;
 use crate::watching::run::{Progress, RunError, RunOptions, Running, Watch};
@@ -41,7 +41,7 @@ use crate::watching::sound::{Ear, Hearing, hearing, measurement};
 
 /// A receiver with everything but its device, which may want the [`RecvEngine::listener`] first.
 pub struct RecvEngine {
-    desks: Vec<Desk>,
+    streams: Vec<ReceivedStream>,
     changes: Changes,
     mixer: Mixer,
     until_bye: bool,
@@ -63,15 +63,15 @@ impl RecvEngine {
         let wall = WallClock::frozen();
         let waiter =
             Waiter::new().map_err(|error| RunError::System("waiting for reports", error))?;
-        let (mut desks, mut inputs) = (Vec::new(), Vec::new());
+        let (mut streams, mut inputs) = (Vec::new(), Vec::new());
         let heard_channel = plan.map.source_of(0).unwrap_or(0);
         for (number, stream) in plan.streams.into_iter().enumerate() {
             let receiver = stream.receiver();
             let (longest, ptime) = (receiver.longest_link_offset(), receiver.format().ptime());
             let heard = measurement(rate, number, heard_channel, longest, ptime);
             let new = (number, wall, &plan.device, &waiter);
-            let (desk, input) = connect(stream, receiver, Some(heard), new)?;
-            desks.push(desk);
+            let (received, input) = connect(stream, receiver, Some(heard), new)?;
+            streams.push(received);
             inputs.push(input);
         }
         let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
@@ -101,7 +101,7 @@ impl RecvEngine {
         };
         let ledger = plan.ledger.as_deref().map(LedgerFile::create).transpose()?;
         Ok(Self {
-            desks,
+            streams,
             changes,
             mixer,
             until_bye: plan.until_bye,
@@ -129,8 +129,8 @@ impl RecvEngine {
             return;
         }
         self.mixer.mouth = None;
-        for (desk, input) in self.desks.iter_mut().zip(&mut self.mixer.inputs) {
-            (desk.measurement, input.tap) = (None, None);
+        for (received, input) in self.streams.iter_mut().zip(&mut self.mixer.inputs) {
+            (received.measurement, input.tap) = (None, None);
         }
     }
 
@@ -153,7 +153,7 @@ impl RecvEngine {
         doubt: &Doubt<'_>,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Ran, RunError> {
-        let another = |office: &mut Office| office.another(doubt);
+        let another = |received: &mut ReceivedStreams| received.another(doubt);
         Ok(match self.run_until((device, options, stop), progress, another)? {
             (_, Some(another)) => Ran::Another(Box::new(another)),
             (report, None) => Ran::Whole(Box::new(report)),
@@ -164,42 +164,42 @@ impl RecvEngine {
         mut self,
         (device, options, stop): (Box<dyn Device>, &RunOptions, &Stop),
         progress: &mut dyn FnMut(&Progress<'_>),
-        disproved: impl Fn(&mut Office) -> Option<Option<Announcement>>,
+        disproved: impl Fn(&mut ReceivedStreams) -> Option<Option<Announcement>>,
     ) -> Result<(Report, Option<Another>), RunError> {
         self.stop_listening_to_the_deaf();
-        self.desks.iter_mut().for_each(|desk| desk.books.word = device.word());
+        self.streams.iter_mut().for_each(|received| received.statistics.word = device.word());
         let mut watch = Watch::begin(options);
         let running = Running::start(device, Box::new(self.mixer), options.scheduler, stop)?;
         watch.refused.note_priority(&running.granted);
         let scheduler = running.granted.effective().to_string();
-        let Self { desks, changes, hearing, ledger, .. } = self;
-        let mut office = Office::open(desks, changes, (hearing, ledger), watch);
+        let Self { streams, changes, hearing, ledger, .. } = self;
+        let mut received = ReceivedStreams::open(streams, changes, (hearing, ledger), watch);
         let (mut over, mut another) = (false, None);
-        while !office.watch.is_over(stop) && !running.is_over() {
-            if !office.work() {
+        while !received.watch.is_over(stop) && !running.is_over() {
+            if !received.work() {
                 continue;
             }
-            another = disproved(&mut office);
+            another = disproved(&mut received);
             if another.is_some() {
                 break;
             }
-            progress(&office.progress());
-            over = self.until_bye && office.is_over();
+            progress(&received.progress());
+            over = self.until_bye && received.is_over();
             if over {
                 break;
             }
         }
         let ended = now();
         let process = running.end()?;
-        office.turn();
+        received.turn();
         // Its last word: there is room for it now.
         drop(process);
-        office.turn();
+        received.turn();
         let another = another.map(|announcement| {
-            let requests = office.take_requests();
+            let requests = received.take_requests();
             Another { announcement, requests }
         });
-        Ok((office.close(ended, scheduler, over), another))
+        Ok((received.close(ended, scheduler, over), another))
     }
 }
 

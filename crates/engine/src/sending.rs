@@ -19,13 +19,13 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::control::{Requests, SendChange};
 use crate::conversation::cname;
-use crate::conversation::{Audience, Talk, wait_for};
+use crate::conversation::{Audience, Conversation, wait_for};
 use crate::fader::Fader;
 use crate::fader::VOLUME_RAMP;
 use crate::link_news::LinkNews;
 use crate::plan::SendPlan;
 use crate::sending::change::hosts;
-use crate::sending::stream::Desk;
+use crate::sending::stream::SentStream;
 use crate::sending::transmitter::{Transmitter, TxStatus};
 use crate::watching::distribution::Distribution;
 use crate::watching::ledger_file::LedgerFile;
@@ -47,7 +47,7 @@ pub fn random_identity() -> Result<Identity, RunError> {
 /// A sender that is ready to run.
 pub struct SendEngine {
     transmitter: Transmitter,
-    desk: Desk,
+    stream: SentStream,
     /// How long after the last block packets may still wait for their departure.
     drain: Span,
     requests: Option<Requests<SendChange>>,
@@ -116,14 +116,18 @@ impl SendEngine {
             by_two_networks: plan.outbound.networks.is_some(),
             most_bytes: plan.outbound.datagram_bytes,
         });
-        let desk = Desk {
+        let stream = SentStream {
             address: plan.address,
             policy,
             identity: plan.identity,
             fader: Fader { gain: plan.gain, muted: false },
             outbound: plan.outbound,
             destined: None,
-            talk: Talk::new(session, plan.control, Audience::Everyone(plan.reports_to)),
+            conversation: Conversation::new(
+                session,
+                plan.control,
+                Audience::Everyone(plan.reports_to),
+            ),
             commands,
             departures: told.departures,
             news: LinkNews::of(told.events),
@@ -136,7 +140,7 @@ impl SendEngine {
             transmit: Distribution::default(),
             ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
         };
-        Ok(Self { transmitter, desk, drain, requests: None })
+        Ok(Self { transmitter, stream, drain, requests: None })
     }
 
     /// Makes the changes that are asked for while it runs.
@@ -152,47 +156,47 @@ impl SendEngine {
         stop: &Stop,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Report, RunError> {
-        let Self { transmitter, mut desk, drain, requests, .. } = self;
+        let Self { transmitter, mut stream, drain, requests, .. } = self;
         let mut watch = Watch::begin(options);
-        desk.last.clock = device.clock();
-        desk.note(&mut watch);
+        stream.last.clock = device.clock();
+        stream.note(&mut watch);
         let prelude = now() + PRELUDE;
         // The first report goes out before anything is waited for: it is what others answer.
-        desk.turn(&mut watch);
+        stream.turn(&mut watch);
         while now() < prelude && !stop.is_requested() {
-            wait_for(&desk.talk, prelude);
-            desk.turn(&mut watch);
+            wait_for(&stream.conversation, prelude);
+            stream.turn(&mut watch);
         }
         watch.start(options);
         let running = Running::start(device, Box::new(transmitter), options.scheduler, stop)?;
         watch.refused.note_priority(&running.granted);
         let scheduler = running.granted.effective().to_string();
         while !watch.is_over(stop) && !running.is_over() {
-            wait_for(&desk.talk, watch.beat());
+            wait_for(&stream.conversation, watch.beat());
             if let Some(requests) = &requests {
-                requests.serve(|change| desk.change(change, &mut watch));
+                requests.serve(|change| stream.change(change, &mut watch));
             }
-            desk.turn(&mut watch);
-            progress(&desk.progress(&watch));
+            stream.turn(&mut watch);
+            progress(&stream.progress(&watch));
         }
         let ended = now();
         let process = running.end()?;
         // What the wire thread still spaces goes out before the link goes.
         sleep_until(now() + drain + drain);
-        desk.turn(&mut watch);
+        stream.turn(&mut watch);
         // Its last word: there is room for it now.
         drop(process);
-        desk.turn(&mut watch);
-        desk.talk.leave();
-        desk.note_refusals(&mut watch);
-        let stream = desk.report();
-        let unwritten: Vec<_> = desk.ledger.and_then(LedgerFile::finish).into_iter().collect();
+        stream.turn(&mut watch);
+        stream.conversation.leave();
+        stream.note_refusals(&mut watch);
+        let report = stream.report();
+        let unwritten: Vec<_> = stream.ledger.and_then(LedgerFile::finish).into_iter().collect();
         unwritten.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
         Ok(Report {
             schema: 1,
             role: "send",
             duration_ns: (ended - watch.began).as_nanos(),
-            streams: vec![stream],
+            streams: vec![report],
             host: machine::host(scheduler, watch.witness.book().total(), watch.refused),
             unwritten,
             notes: watch.notes,

@@ -1,4 +1,4 @@
-//! Changes of what is received while it plays, as far as they concern more than one stream's desk:
+//! Changes of what is received while it plays, as far as they concern more than one stream's received:
 //! the gain of all, and streams that take the place of others.
 
 use rtrb::{Consumer, Producer};
@@ -13,9 +13,9 @@ use crate::control::{
 };
 use crate::fader::Fader;
 use crate::plan::StreamPlan;
-use crate::receiving::mixer::{Incoming, Succession};
+use crate::receiving::mixer::{MixerInput, Succession};
 use crate::receiving::repairers::{Spares, Store, repairers};
-use crate::receiving::stream::{Desk, connect};
+use crate::receiving::stream::{ReceivedStream, connect};
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::report::Stream;
 use crate::watching::run::Watch;
@@ -32,16 +32,16 @@ pub(crate) struct Changes {
     pub(crate) made: bool,
     fader: Fader,
     gains: Producer<Gain>,
-    coming: Producer<(usize, Incoming)>,
-    gone: Consumer<Incoming>,
+    coming: Producer<(usize, MixerInput)>,
+    gone: Consumer<MixerInput>,
     repairers: Store,
-    /// The desks of streams that are to take the place given, oldest first.
-    heirs: Vec<(usize, Desk)>,
+    /// The streams of streams that are to take the place given, oldest first.
+    heirs: Vec<(usize, ReceivedStream)>,
     /// The reports of streams whose place was taken. Their sockets are closed: the same address may
     /// be heard again.
     closed: Vec<Stream>,
     /// Streams that there have been.
-    streams: usize,
+    count: usize,
 }
 
 /// Streams that may wait to be taken in or closed.
@@ -72,19 +72,19 @@ impl Changes {
             repairers,
             heirs: Vec::new(),
             closed: Vec::new(),
-            streams: places,
+            count: places,
         };
         (changes, (Succession::new(places, coming_out, gone_in), spares, gains_out))
     }
 
-    /// The desks of streams that have no place yet.
-    pub(crate) fn heirs(&self) -> impl Iterator<Item = &Desk> + Clone {
-        self.heirs.iter().map(|(_, desk)| desk)
+    /// The streams of streams that have no place yet.
+    pub(crate) fn heirs(&self) -> impl Iterator<Item = &ReceivedStream> + Clone {
+        self.heirs.iter().map(|(_, received)| received)
     }
 
     /// The same, to be worked on.
-    pub(crate) fn heirs_mut(&mut self) -> impl Iterator<Item = &mut Desk> {
-        self.heirs.iter_mut().map(|(_, desk)| desk)
+    pub(crate) fn heirs_mut(&mut self) -> impl Iterator<Item = &mut ReceivedStream> {
+        self.heirs.iter_mut().map(|(_, received)| received)
     }
 
     /// The reports of streams that had a place.
@@ -94,36 +94,36 @@ impl Changes {
 
     /// Lays out repairers in place of those that were taken. Once a beat.
     pub(crate) fn refill(&mut self) {
-        self.repairers.refill(self.streams);
+        self.repairers.refill(self.count);
     }
 
     /// Makes the changes that were asked for.
-    pub(crate) fn serve(&mut self, desks: &mut [Desk]) {
+    pub(crate) fn serve(&mut self, streams: &mut [ReceivedStream]) {
         if let Some(requests) = self.requests.take() {
-            requests.serve(|change| self.change(change, desks));
+            requests.serve(|change| self.change(change, streams));
             self.requests = Some(requests);
         }
     }
 
-    fn change(&mut self, change: RecvChange, desks: &mut [Desk]) -> Answer {
+    fn change(&mut self, change: RecvChange, streams: &mut [ReceivedStream]) -> Answer {
         self.made |= !matches!(change, RecvChange::Status);
         match change {
             RecvChange::Latency(which, latency) => {
-                let chosen = chosen(which, desks)?;
+                let chosen = chosen(which, streams)?;
                 // All or none: the first that refuses is the first that is asked.
-                let latencies = chosen.iter_mut().map(|desk| desk.set_latency(latency));
+                let latencies = chosen.iter_mut().map(|received| received.set_latency(latency));
                 Ok(Changed::Latencies(latencies.collect::<Result<_, _>>()?))
             }
             RecvChange::Volume(None, gain) => self.set_gain(gain, self.fader.muted),
             RecvChange::Mute(None, muted) => self.set_gain(self.fader.gain, muted),
             RecvChange::Volume(Some(which), gain) => {
-                one(which, desks)?.set_gain(|own| own.gain = gain).map(Changed::Volume)
+                one(which, streams)?.set_gain(|own| own.gain = gain).map(Changed::Volume)
             }
             RecvChange::Mute(Some(which), muted) => {
-                one(which, desks)?.set_gain(|own| own.muted = muted).map(Changed::Volume)
+                one(which, streams)?.set_gain(|own| own.muted = muted).map(Changed::Volume)
             }
-            RecvChange::From(which, plan) => self.replace(which, *plan, desks),
-            RecvChange::Status => Ok(Changed::Receiving(self.standing(desks))),
+            RecvChange::From(which, plan) => self.replace(which, *plan, streams),
+            RecvChange::Status => Ok(Changed::Receiving(self.standing(streams))),
         }
     }
 
@@ -134,28 +134,33 @@ impl Changes {
         Ok(Changed::Volume(own))
     }
 
-    fn replace(&mut self, which: Option<usize>, plan: StreamPlan, desks: &mut [Desk]) -> Answer {
+    fn replace(
+        &mut self,
+        which: Option<usize>,
+        plan: StreamPlan,
+        streams: &mut [ReceivedStream],
+    ) -> Answer {
         let place = match which {
             Some(which) => which,
-            None if desks.len() == 1 => 0,
+            None if streams.len() == 1 => 0,
             None => return Err(CannotChange::WhichStream),
         };
-        let own = one(place, desks)?.fader;
+        let own = one(place, streams)?.fader;
         if self.coming.is_full() {
             return Err(CannotChange::Busy);
         }
         let address = plan.address.clone();
         let receiver = plan.receiver();
-        let new = (self.streams, self.wall, &self.device, &self.waiter);
-        let (mut desk, mut input) =
+        let new = (self.count, self.wall, &self.device, &self.waiter);
+        let (mut received, mut input) =
             connect(plan, receiver, None, new).map_err(CannotChange::Open)?;
-        self.streams += 1;
+        self.count += 1;
         // It is faded in when the other is faded out.
         input.await_turn(own.wanted());
-        desk.inherit(&desks[place]);
+        received.inherit(&streams[place]);
         // There is room: asked for above.
         let _ = self.coming.push((place, input));
-        self.heirs.push((place, desk));
+        self.heirs.push((place, received));
         Ok(Changed::From(address))
     }
 
@@ -163,61 +168,66 @@ impl Changes {
     /// heard from now on.
     pub(crate) fn close_gone(
         &mut self,
-        desks: &mut [Desk],
+        streams: &mut [ReceivedStream],
         watch: &mut Watch,
         mut ledger: Option<&mut LedgerFile>,
         hearing: &Hearing,
     ) {
         while let Ok(mut input) = self.gone.pop() {
             // Its last word: there is room for it now, and nobody else to say it.
-            let waiting = self.heirs.iter().position(|(_, desk)| desk.number == input.number);
+            let waiting =
+                self.heirs.iter().position(|(_, received)| received.number == input.number);
             if let Some(waiting) = waiting {
-                let (_, mut desk) = self.heirs.remove(waiting);
-                desk.talk.leave();
+                let (_, mut received) = self.heirs.remove(waiting);
+                received.conversation.leave();
                 continue;
             }
-            let Some(place) = desks.iter().position(|desk| desk.number == input.number) else {
+            let Some(place) = streams.iter().position(|received| received.number == input.number)
+            else {
                 continue;
             };
             let Some(heir) = self.heirs.iter().position(|(wanted, _)| *wanted == place) else {
                 continue;
             };
-            let (_, mut desk) = self.heirs.remove(heir);
-            let old = &mut desks[place];
-            input.tell_last(now(), old.books.status.map_or(0, |status| status.stream.xruns));
+            let (_, mut received) = self.heirs.remove(heir);
+            let old = &mut streams[place];
+            input.tell_last(now(), old.statistics.status.map_or(0, |status| status.stream.xruns));
             old.converse(watch);
             old.turn(watch, ledger.as_deref_mut(), hearing);
             old.finish(watch, ledger.as_deref_mut(), hearing);
             // The ear stays with the place.
-            desk.measurement = old.measurement.take();
-            self.closed.push(core::mem::replace(old, desk).report(watch));
+            received.measurement = old.measurement.take();
+            self.closed.push(core::mem::replace(old, received).report(watch));
         }
     }
 
     /// How it stands.
-    fn standing(&self, desks: &[Desk]) -> ReceiveStanding {
-        let streams = (0..).zip(desks).map(|(place, desk)| {
+    fn standing(&self, streams: &[ReceivedStream]) -> ReceiveStanding {
+        let standing = (0..).zip(streams).map(|(place, received)| {
             let heir = self.heirs.iter().rfind(|(wanted, _)| *wanted == place);
             StreamStanding {
-                latency: desk.policy.link_offset(),
-                auto: desk.policy.auto().is_some(),
-                volume: desk.fader,
-                address: desk.address.clone(),
+                latency: received.policy.link_offset(),
+                auto: received.policy.auto().is_some(),
+                volume: received.fader,
+                address: received.address.clone(),
                 waits_for: heir.map(|(_, heir)| heir.address.clone()),
             }
         });
-        ReceiveStanding { volume: self.fader, streams: streams.collect() }
+        ReceiveStanding { volume: self.fader, streams: standing.collect() }
     }
 }
 
-fn one(which: usize, desks: &mut [Desk]) -> Result<&mut Desk, CannotChange> {
-    let streams = desks.len();
-    desks.get_mut(which).ok_or(CannotChange::NoStream { asked: which, streams })
+fn one(which: usize, streams: &mut [ReceivedStream]) -> Result<&mut ReceivedStream, CannotChange> {
+    let count = streams.len();
+    streams.get_mut(which).ok_or(CannotChange::NoStream { asked: which, streams: count })
 }
 
-fn chosen(which: Option<usize>, desks: &mut [Desk]) -> Result<&mut [Desk], CannotChange> {
+fn chosen(
+    which: Option<usize>,
+    streams: &mut [ReceivedStream],
+) -> Result<&mut [ReceivedStream], CannotChange> {
     match which {
-        None => Ok(desks),
-        Some(which) => Ok(core::slice::from_mut(one(which, desks)?)),
+        None => Ok(streams),
+        Some(which) => Ok(core::slice::from_mut(one(which, streams)?)),
     }
 }

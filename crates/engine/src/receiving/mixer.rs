@@ -45,13 +45,13 @@ pub(crate) enum Command {
 pub(crate) struct RxStatus {
     pub(crate) stream: StreamStatus,
     pub(crate) link: LinkCounters,
-    /// Passages that found the ring full: the books lack them.
+    /// Passages that found the ring full: the statistics lack them.
     pub(crate) unbooked: u64,
     pub(crate) paths: Paths,
 }
 
 /// One stream on its way to the device.
-pub(crate) struct Incoming {
+pub(crate) struct MixerInput {
     pub(crate) receiver: Receiver,
     pub(crate) link: Box<dyn Link>,
     /// The how many-th stream it is, for the ordinary thread.
@@ -74,7 +74,7 @@ pub(crate) struct Incoming {
     pub(crate) paths: Paths,
 }
 
-impl Incoming {
+impl MixerInput {
     fn obey(&mut self) {
         while let Ok(command) = self.commands.pop() {
             match command {
@@ -207,7 +207,7 @@ impl Passages {
         }
     }
 
-    fn written(&mut self, at: LocalTime, inputs: &mut [Incoming], succession: &mut Succession) {
+    fn written(&mut self, at: LocalTime, inputs: &mut [MixerInput], succession: &mut Succession) {
         for (index, passage) in &mut self.kept {
             passage.written = at;
             // Heirs count on after those whose places they are to take.
@@ -217,7 +217,7 @@ impl Passages {
                 Some(heir) => succession.heirs[heir].as_mut().map(|heir| &mut heir.input),
             };
             let Some(input) = input else { continue };
-            // A full ring costs the books a line; the ordinary thread empties it 50 times a second.
+            // A full ring costs the statistics a line; the ordinary thread empties it 50 times a second.
             let full = input.passages.push(*passage).is_err();
             input.unbooked += u64::from(full);
         }
@@ -227,7 +227,7 @@ impl Passages {
 
 /// All streams of one playback device.
 pub(crate) struct Mixer {
-    pub(crate) inputs: Vec<Incoming>,
+    pub(crate) inputs: Vec<MixerInput>,
     pub(crate) succession: Succession,
     pub(crate) spares: Spares,
     /// Other gains of all that is heard.

@@ -1,4 +1,4 @@
-//! The books of one received stream, kept by the ordinary thread from what the device's thread
+//! The statistics of one received stream, kept by the ordinary thread from what the device's thread
 //! tells it.
 
 #[cfg(test)]
@@ -15,11 +15,11 @@ use crate::watching::distribution::Distribution;
 use crate::watching::sound::{Found, Unfound};
 
 /// The stages of a packet's way as distributions, and its worst packets.
-pub(crate) struct Books {
+pub(crate) struct Statistics {
     stages: [Distribution; Stage::ALL.len()],
     /// All before the arrival, where the sender's instants are unknown.
     sender: Distribution,
-    /// Capture to DAC by the books.
+    /// Capture to DAC by the statistics.
     promised: Distribution,
     /// Whose word the latter end is.
     pub(crate) word: Word,
@@ -65,7 +65,7 @@ impl Lately {
 /// Packets kept for the list of the worst.
 const WORST: usize = 10;
 
-impl Books {
+impl Statistics {
     pub(crate) fn new() -> Self {
         Self {
             stages: Default::default(),
@@ -154,7 +154,7 @@ impl Books {
 
     /// The latency from the sound, and whether it is: where no card can listen, or where so few
     /// packets were found that they say nothing of the others (a tone repeats itself), from the
-    /// books.
+    /// statistics.
     pub(crate) fn latency(&self) -> (&Distribution, bool) {
         if self.is_heard() { (&self.measured, true) } else { (&self.promised, false) }
     }

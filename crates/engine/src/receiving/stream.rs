@@ -1,4 +1,4 @@
-//! What the ordinary thread holds of one received stream: its policy, its conversation, its books and
+//! What the ordinary thread holds of one received stream: its policy, its conversation, its statistics and
 //! its measurement.
 
 use rtrb::{Consumer, Producer};
@@ -20,15 +20,15 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::control::CannotChange;
 use crate::conversation::cname;
-use crate::conversation::{Audience, Talk};
+use crate::conversation::{Audience, Conversation};
 use crate::fader::Fader;
 use crate::fader::VOLUME_RAMP;
 use crate::link_news::LinkNews;
 use crate::plan::{StreamPlan, packets_within};
-use crate::receiving::mixer::{Command, Incoming, RxStatus};
+use crate::receiving::mixer::{Command, MixerInput, RxStatus};
 use crate::receiving::paths::Paths;
 use crate::receiving::pending::Pending;
-use crate::receiving::statistics::Books;
+use crate::receiving::statistics::Statistics;
 use crate::receiving::summary;
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::machine;
@@ -37,19 +37,19 @@ use crate::watching::run::{RunError, Watch};
 use crate::watching::sound::{Found, Hearing, Measurement, PacketTap};
 
 /// What the ordinary thread holds of one stream.
-pub(crate) struct Desk {
+pub(crate) struct ReceivedStream {
     pub(crate) address: String,
     /// Its gain in the mix.
     pub(crate) fader: Fader,
     config: ReceiverConfig,
     pub(crate) policy: ReceivePolicy,
-    pub(crate) talk: Talk,
+    pub(crate) conversation: Conversation,
     commands: Producer<Command>,
     passages: Consumer<Passage>,
     status: Consumer<RxStatus>,
     /// Where the card can be heard.
     pub(crate) measurement: Option<Measurement>,
-    pub(crate) books: Books,
+    pub(crate) statistics: Statistics,
     /// Answers about a sender's clock that were not believed, and its steps: of the worst of those
     /// that were heard.
     refused_exchanges: u32,
@@ -60,7 +60,7 @@ pub(crate) struct Desk {
     news: LinkNews,
 }
 
-/// What the lines hold that wait for the books: a dozen times what one beat brings.
+/// What the lines hold that wait for the statistics: a dozen times what one beat brings.
 const LINES_HELD: Span = Span::from_millis(250);
 
 /// The two ends of one stream: the ordinary thread's and the device's.
@@ -69,7 +69,7 @@ pub(crate) fn connect(
     mut receiver: Receiver,
     heard: Option<(Measurement, PacketTap)>,
     (number, wall, device, waiter): (usize, WallClock, &Settings, &Waiter),
-) -> Result<(Desk, Incoming), RunError> {
+) -> Result<(ReceivedStream, MixerInput), RunError> {
     let format = stream.receiver.format;
     let random =
         machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
@@ -102,7 +102,7 @@ pub(crate) fn connect(
     };
     let policy = ReceivePolicy::new(config, &mut receiver);
     let (measurement, tap) = heard.unzip();
-    let input = Incoming {
+    let input = MixerInput {
         receiver,
         link: stream.link,
         number,
@@ -120,74 +120,74 @@ pub(crate) fn connect(
         unbooked: 0,
         paths: Paths::default(),
     };
-    let desk = Desk {
+    let received = ReceivedStream {
         address: stream.address,
         fader: Fader { gain: stream.gain, muted: false },
         config: stream.receiver,
         policy,
-        talk: Talk::new(session, stream.control, Audience::Whoever(None)),
+        conversation: Conversation::new(session, stream.control, Audience::Whoever(None)),
         commands: commands_in,
         passages: passages_out,
         status: status_out,
         measurement,
-        books: Books::new(),
+        statistics: Statistics::new(),
         refused_exchanges: 0,
         clock_steps: 0,
         number,
         pending: Pending::default(),
         news: LinkNews::of(told.events),
     };
-    Ok((desk, input))
+    Ok((received, input))
 }
 
-/// Enters one packet into the books, and into the ledger if one is written.
+/// Enters one packet into the statistics, and into the ledger if one is written.
 fn book(
-    books: &mut Books,
+    statistics: &mut Statistics,
     ledger: Option<&mut LedgerFile>,
     stream: usize,
     (passage, found): (&Passage, Option<&Found>),
 ) {
-    books.enter(passage, found);
+    statistics.enter(passage, found);
     if let Some(ledger) = ledger {
         ledger.passage(stream, passage, found.map(|found| found.measured));
     }
 }
 
-impl Desk {
+impl ReceivedStream {
     /// Lets the policy decide, with all that it has at hand.
     fn decide<T>(
         &mut self,
         decide: impl FnOnce(&mut ReceivePolicy, &mut Context<'_, ReceiveCommand>) -> T,
     ) -> T {
-        let Self { policy, talk, commands, books, .. } = self;
+        let Self { policy, conversation, commands, statistics, .. } = self;
         let mut context = Context {
             now: now(),
-            session: Some(&mut talk.session),
+            session: Some(&mut conversation.session),
             command: &mut |command| commands.push(Command::Receive(command)).is_ok(),
         };
         let decided = decide(policy, &mut context);
-        books.clock = policy.clock();
+        statistics.clock = policy.clock();
         decided
     }
 
     /// Hears the peer and answers: where it said something, or a report is due.
     pub(crate) fn converse(&mut self, watch: &mut Watch) {
         let mut events = Vec::new();
-        self.talk.hear(self.policy.speaker(), |from, event| events.push((from, event)));
+        self.conversation.hear(self.policy.speaker(), |from, event| events.push((from, event)));
         self.count_lies();
         self.decide(|policy, context| {
             for (from, event) in events {
                 policy.hear(from, event, context);
             }
         });
-        if let Some(receiving) = self.policy.receiving(self.books.recent()) {
-            self.talk.session.set_receiving(receiving);
+        if let Some(receiving) = self.policy.receiving(self.statistics.recent()) {
+            self.conversation.session.set_receiving(receiving);
         }
-        self.talk.speak();
+        self.conversation.speak();
         self.note(watch);
     }
 
-    /// One beat: empties the rings and keeps the books.
+    /// One beat: empties the rings and keeps the statistics.
     pub(crate) fn turn(
         &mut self,
         watch: &mut Watch,
@@ -196,7 +196,7 @@ impl Desk {
     ) {
         self.measure(ledger, hearing);
         while let Ok(status) = self.status.pop() {
-            self.books.status = Some(status);
+            self.statistics.status = Some(status);
             let stalled = |from, to| watch.witness.overlaps(from, to);
             self.decide(|policy, context| policy.follow(&status.stream, stalled, context));
         }
@@ -225,24 +225,24 @@ impl Desk {
     ) {
         self.policy.finish(|from, to| watch.witness.overlaps(from, to));
         self.note(watch);
-        let Self { measurement, books, pending, number, .. } = self;
+        let Self { measurement, statistics, pending, number, .. } = self;
         if let Some(measurement) = measurement {
             measurement.finish(hearing, &mut |found| {
-                books.found(found);
+                statistics.found(found);
                 pending.found(found, |passage, found| {
-                    book(books, ledger.as_deref_mut(), *number, (passage, found));
+                    book(statistics, ledger.as_deref_mut(), *number, (passage, found));
                 });
             });
-            books.unfound.add(measurement.take_unfound());
+            statistics.unfound.add(measurement.take_unfound());
         }
         pending.finish(|passage, found| {
-            book(books, ledger.as_deref_mut(), *number, (passage, found));
+            book(statistics, ledger.as_deref_mut(), *number, (passage, found));
         });
-        self.talk.leave();
+        self.conversation.leave();
     }
 
     fn measure(&mut self, mut ledger: Option<&mut LedgerFile>, hearing: &Hearing) {
-        let Self { measurement, books, policy, pending, number, passages, .. } = self;
+        let Self { measurement, statistics, policy, pending, number, passages, .. } = self;
         if let Some(measurement) = measurement {
             measurement.listen();
         }
@@ -250,33 +250,35 @@ impl Desk {
             if !policy.take(&passage) {
                 continue;
             }
-            books.promise(&passage);
+            statistics.promise(&passage);
             let may_be_found = match measurement {
                 Some(measurement) if !passage.late => measurement.expect(&passage, hearing),
                 _ => false,
             };
             if may_be_found {
                 pending.push(passage, |passage, found| {
-                    book(books, ledger.as_deref_mut(), *number, (passage, found));
+                    book(statistics, ledger.as_deref_mut(), *number, (passage, found));
                 });
             } else {
-                book(books, ledger.as_deref_mut(), *number, (&passage, None));
+                book(statistics, ledger.as_deref_mut(), *number, (&passage, None));
             }
         }
         if let Some(measurement) = measurement {
             measurement.search(hearing, &mut |found| {
-                books.found(found);
+                statistics.found(found);
                 pending.found(found, |passage, found| {
-                    book(books, ledger.as_deref_mut(), *number, (passage, found));
+                    book(statistics, ledger.as_deref_mut(), *number, (passage, found));
                 });
             });
-            books.unfound.add(measurement.take_unfound());
+            statistics.unfound.add(measurement.take_unfound());
         }
     }
 
     /// Takes what the session counted of the one that is heard, which it forgets with a goodbye.
     fn count_lies(&mut self) {
-        let (Some(ssrc), session) = (self.policy.heard(), &self.talk.session) else { return };
+        let (Some(ssrc), session) = (self.policy.heard(), &self.conversation.session) else {
+            return;
+        };
         self.refused_exchanges = self.refused_exchanges.max(session.refused_exchanges(ssrc));
         self.clock_steps = self.clock_steps.max(session.clock_steps(ssrc));
     }
@@ -305,7 +307,7 @@ impl Desk {
     /// Takes the place of `other`: what was chosen there is kept here.
     pub(crate) fn inherit(&mut self, other: &Self) {
         self.fader = other.fader;
-        self.books.word = other.books.word;
+        self.statistics.word = other.statistics.word;
         self.decide(|policy, context| policy.inherit(&other.policy, context));
     }
 
@@ -319,10 +321,10 @@ impl Desk {
             config: &self.config,
             link_offset: policy.link_offset(),
             rule: policy.rule(),
-            books: &self.books,
+            statistics: &self.statistics,
             arrivals: policy.arrivals(),
-            invalid_reports: self.talk.invalid,
-            foreign_reports: self.talk.session.foreign(),
+            invalid_reports: self.conversation.invalid,
+            foreign_reports: self.conversation.session.foreign(),
             refused_exchanges: self.refused_exchanges,
             clock_steps: self.clock_steps,
             refusal: refusal.as_ref().and_then(in_words),

@@ -1,6 +1,6 @@
-//! The desks of all streams that are received, and when each is seen to.
+//! The streams of all streams that are received, and when each is seen to.
 //!
-//! A desk converses when its peer said something or its own report is due, whoever else has news; the
+//! A received converses when its peer said something or its own report is due, whoever else has news; the
 //! rings of all are emptied once a beat. So what a stream costs does not depend on how many there are.
 
 use tautline_io::clock::now;
@@ -11,7 +11,7 @@ use tautline_proto::wire::rtcp::Announcement;
 use crate::control::{RecvChange, Requests};
 use crate::receiving::change::Changes;
 use crate::receiving::doubt::Doubt;
-use crate::receiving::stream::Desk;
+use crate::receiving::stream::ReceivedStream;
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::machine;
 use crate::watching::note::Note;
@@ -21,8 +21,8 @@ use crate::watching::sound::Hearing;
 use tautline_proto::receiving::recent::Recent;
 
 /// What the ordinary thread of a receiver works with.
-pub(crate) struct Office {
-    desks: Vec<Desk>,
+pub(crate) struct ReceivedStreams {
+    streams: Vec<ReceivedStream>,
     changes: Changes,
     hearing: Hearing,
     ledger: Option<LedgerFile>,
@@ -35,16 +35,16 @@ pub(crate) struct Office {
     settled: bool,
 }
 
-impl Office {
+impl ReceivedStreams {
     pub(crate) fn open(
-        desks: Vec<Desk>,
+        streams: Vec<ReceivedStream>,
         changes: Changes,
         (hearing, ledger): (Hearing, Option<LedgerFile>),
         watch: Watch,
     ) -> Self {
         let beat = LocalTime::ZERO;
         let (quiet_since, settled) = (None, false);
-        Self { desks, changes, hearing, ledger, watch, beat, quiet_since, settled }
+        Self { streams, changes, hearing, ledger, watch, beat, quiet_since, settled }
     }
 
     /// Waits until there is something to do, and does it. Tells whether that was a beat.
@@ -54,25 +54,25 @@ impl Office {
             return false;
         }
         self.beat = self.watch.beat();
-        self.changes.serve(&mut self.desks);
+        self.changes.serve(&mut self.streams);
         self.changes.refill();
         self.keep_books();
         let hearing = &self.hearing;
-        self.changes.close_gone(&mut self.desks, &mut self.watch, self.ledger.as_mut(), hearing);
+        self.changes.close_gone(&mut self.streams, &mut self.watch, self.ledger.as_mut(), hearing);
         true
     }
 
-    /// Waits until a peer says something, a report is due, or `until`, and lets the desks hear and
+    /// Waits until a peer says something, a report is due, or `until`, and lets the streams hear and
     /// speak that this concerns: how many that were.
     pub(crate) fn converse_until(&mut self, until: LocalTime) -> usize {
-        let due = self.all().map(|desk| desk.talk.session.deadline());
+        let due = self.all().map(|received| received.conversation.session.deadline());
         let speaking = self.changes.waiter.wait(due.fold(until, LocalTime::min));
         let (now, mut conversing) = (now(), 0);
-        let Self { desks, changes, watch, .. } = self;
-        for desk in desks.iter_mut().chain(changes.heirs_mut()) {
-            let spoken_to = speaking.binary_search(&(desk.number as u64)).is_ok();
-            if spoken_to || desk.talk.session.deadline() <= now {
-                desk.converse(watch);
+        let Self { streams, changes, watch, .. } = self;
+        for received in streams.iter_mut().chain(changes.heirs_mut()) {
+            let spoken_to = speaking.binary_search(&(received.number as u64)).is_ok();
+            if spoken_to || received.conversation.session.deadline() <= now {
+                received.converse(watch);
                 conversing += 1;
             }
         }
@@ -80,12 +80,12 @@ impl Office {
     }
 
     fn keep_books(&mut self) {
-        let Self { desks, changes, hearing, ledger, watch, .. } = self;
+        let Self { streams, changes, hearing, ledger, watch, .. } = self;
         watch.look();
-        // Before the books' lines: what was heard by now has its line there.
+        // Before the statistics' lines: what was heard by now has its line there.
         hearing.listen();
-        for desk in desks.iter_mut().chain(changes.heirs_mut()) {
-            desk.turn(watch, ledger.as_mut(), hearing);
+        for received in streams.iter_mut().chain(changes.heirs_mut()) {
+            received.turn(watch, ledger.as_mut(), hearing);
         }
         hearing.forget();
         // The sound goes on without it.
@@ -94,29 +94,29 @@ impl Office {
         }
     }
 
-    /// Everything once, for every desk.
+    /// Everything once, for every received.
     pub(crate) fn turn(&mut self) {
-        let Self { desks, changes, watch, .. } = self;
-        for desk in desks.iter_mut().chain(changes.heirs_mut()) {
-            desk.converse(watch);
+        let Self { streams, changes, watch, .. } = self;
+        for received in streams.iter_mut().chain(changes.heirs_mut()) {
+            received.converse(watch);
         }
         self.keep_books();
     }
 
-    /// The desks of streams that have a place, and of those that are to have one.
-    fn all(&self) -> impl Iterator<Item = &Desk> {
-        self.desks.iter().chain(self.changes.heirs())
+    /// The streams of streams that have a place, and of those that are to have one.
+    fn all(&self) -> impl Iterator<Item = &ReceivedStream> {
+        self.streams.iter().chain(self.changes.heirs())
     }
 
     /// Whether every stream has ended and was heard to its end.
     pub(crate) fn is_over(&mut self) -> bool {
         let now = now();
-        if !self.all().all(|desk| desk.policy.is_over(now)) {
+        if !self.all().all(|received| received.policy.is_over(now)) {
             self.quiet_since = None;
             return false;
         }
         // The last frames are heard one latency after the last packet was captured.
-        let longest = self.desks.iter().map(|desk| desk.policy.link_offset()).max();
+        let longest = self.streams.iter().map(|received| received.policy.link_offset()).max();
         let since = *self.quiet_since.get_or_insert(now);
         now - since > longest.unwrap_or(Span::ZERO) + Span::from_millis(100)
     }
@@ -124,16 +124,17 @@ impl Office {
     /// What the run is to begin anew with, where it was laid out for another stream than comes.
     pub(crate) fn another(&mut self, doubt: &Doubt<'_>) -> Option<Option<Announcement>> {
         // What somebody changed, or a sender has filled, is not thrown away.
-        self.settled |= self.changes.made || self.desks.iter().any(|desk| desk.policy.is_settled());
+        self.settled |=
+            self.changes.made || self.streams.iter().any(|received| received.policy.is_settled());
         if self.settled {
             return None;
         }
-        if let Some(theirs) = self.desks.iter().find_map(|desk| desk.policy.refused()) {
+        if let Some(theirs) = self.streams.iter().find_map(|received| received.policy.refused()) {
             self.settled = !(doubt.playable)(&theirs);
             return (!self.settled).then_some(Some(theirs));
         }
         let read_nothing =
-            doubt.hearsay && self.desks.iter().any(|desk| desk.policy.reads_nothing());
+            doubt.hearsay && self.streams.iter().any(|received| received.policy.reads_nothing());
         read_nothing.then_some(None)
     }
 
@@ -147,20 +148,21 @@ impl Office {
         let (notes, refused) = (&self.watch.notes, Some(&self.watch.refused));
         let mut progress = Progress { elapsed, notes, refused, ..Progress::default() };
         let mut seen = false;
-        for desk in &self.desks {
-            progress.link_offset = progress.link_offset.max(desk.policy.link_offset());
-            let Some(status) = &desk.books.status else { continue };
+        for received in &self.streams {
+            progress.link_offset = progress.link_offset.max(received.policy.link_offset());
+            let Some(status) = &received.statistics.status else { continue };
             seen = true;
             progress.packets += status.stream.counters.received;
             progress.missed += status.stream.counters.lost + status.stream.counters.late;
             progress.late += status.stream.counters.late;
             progress.resyncs += status.stream.counters.resyncs;
             progress.xruns = status.stream.xruns;
-            progress.known = progress.known.or(desk.books.clock.as_ref().map(KnownClock::of));
-            progress.auto = progress.auto.or(desk.policy.auto());
-            let (latency, heard) = desk.books.latency();
+            progress.known =
+                progress.known.or(received.statistics.clock.as_ref().map(KnownClock::of));
+            progress.auto = progress.auto.or(received.policy.auto());
+            let (latency, heard) = received.statistics.latency();
             if let (None, Some(median), Some(clock)) =
-                (progress.latency, latency.median(), desk.books.clock)
+                (progress.latency, latency.median(), received.statistics.clock)
             {
                 // The sound is placed on whole frames.
                 let rounding = status.stream.format.rate.span_of(Frames::new(1)).half();
@@ -178,8 +180,11 @@ impl Office {
 
     /// How it stands with the senders.
     fn peer(&self) -> Peer {
-        let sounded =
-            self.desks.iter().map(|desk| desk.policy.recent()).filter(|recent| recent.any());
+        let sounded = self
+            .streams
+            .iter()
+            .map(|received| received.policy.recent())
+            .filter(|recent| recent.any());
         let silences = sounded.clone().filter_map(Recent::silent);
         match (sounded.count(), silences.clone().min()) {
             (0, _) => Peer::Awaited,
@@ -190,24 +195,27 @@ impl Office {
 
     /// Says goodbye to all, and reports. `over`: it ended as all streams had.
     pub(crate) fn close(mut self, ended: LocalTime, scheduler: String, over: bool) -> Report {
-        for desk in &mut self.desks {
-            desk.finish(&mut self.watch, self.ledger.as_mut(), &self.hearing);
+        for received in &mut self.streams {
+            received.finish(&mut self.watch, self.ledger.as_mut(), &self.hearing);
         }
-        let Self { desks, changes, ledger, mut watch, .. } = self;
+        let Self { streams, changes, ledger, mut watch, .. } = self;
         let unwritten: Vec<_> = ledger.and_then(LedgerFile::finish).into_iter().collect();
         unwritten.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
-        let playing = desks.iter().map(|desk| {
-            let ended =
-                over.then_some(if desk.policy.has_left() { End::Goodbye } else { End::Silence });
-            Stream { ended, ..desk.report(&mut watch) }
+        let playing = streams.iter().map(|received| {
+            let ended = over.then_some(if received.policy.has_left() {
+                End::Goodbye
+            } else {
+                End::Silence
+            });
+            Stream { ended, ..received.report(&mut watch) }
         });
-        let mut streams: Vec<_> = playing.collect();
-        streams.extend(changes.closed());
+        let mut reports: Vec<_> = playing.collect();
+        reports.extend(changes.closed());
         Report {
             schema: 1,
             role: "recv",
             duration_ns: (ended - watch.began).as_nanos(),
-            streams,
+            streams: reports,
             host: machine::host(scheduler, watch.witness.book().total(), watch.refused),
             unwritten,
             notes: watch.notes,

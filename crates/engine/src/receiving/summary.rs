@@ -1,4 +1,4 @@
-//! From books to report.
+//! From statistics to report.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -17,7 +17,7 @@ use tautline_proto::wire::Invalid;
 use tautline_proto::wrap;
 
 use crate::receiving::mixer::RxStatus;
-use crate::receiving::statistics::Books;
+use crate::receiving::statistics::Statistics;
 use crate::watching::distribution::Distribution;
 use crate::watching::note::Note;
 use crate::watching::report::{
@@ -33,7 +33,7 @@ pub(crate) struct Received<'a> {
     pub(crate) config: &'a ReceiverConfig,
     pub(crate) link_offset: Span,
     pub(crate) rule: LatencyRule,
-    pub(crate) books: &'a Books,
+    pub(crate) statistics: &'a Statistics,
     pub(crate) arrivals: &'a Arrivals,
     pub(crate) invalid_reports: u64,
     /// Reports in the sender's name from another host.
@@ -61,7 +61,7 @@ impl Received<'_> {
     /// than was expected, all that is reckoned by that means nothing.
     fn refused(&self, refusal: &str) -> Stream {
         let played = self.played();
-        let counted = self.books.status.as_ref();
+        let counted = self.statistics.status.as_ref();
         let format = self.announced.unwrap_or(self.config.format);
         Stream {
             rate: format.rate.hertz(),
@@ -88,7 +88,8 @@ impl Received<'_> {
     }
 
     fn played(&self) -> Stream {
-        let format = self.books.status.map_or(self.config.format, |status| status.stream.format);
+        let format =
+            self.statistics.status.map_or(self.config.format, |status| status.stream.format);
         Stream {
             address: self.address.to_owned(),
             rate: format.rate.hertz(),
@@ -104,20 +105,20 @@ impl Received<'_> {
             redundancy: None,
             repair: self.repair(),
             paths: self
-                .books
+                .statistics
                 .status
                 .map_or_else(Vec::new, |status| status.paths.report(status.stream.expected)),
             invalid: self.invalid(),
-            drift_ppm: self.books.status.and_then(|s| s.stream.drift).map(Ppm::as_f64),
-            clock: self.books.clock.map(|clock| Clock {
+            drift_ppm: self.statistics.status.and_then(|s| s.stream.drift).map(Ppm::as_f64),
+            clock: self.statistics.clock.map(|clock| Clock {
                 offset_ns: clock.offset().as_nanos(),
                 uncertainty_ns: clock.uncertainty.as_nanos(),
                 round_trip_ns: clock.known_round_trip().map(Span::as_nanos),
                 rate_ppm: clock.rate().map(Ppm::as_f64),
-                card_ppm: self.books.status.and_then(|s| s.stream.card).map(Ppm::as_f64),
+                card_ppm: self.statistics.status.and_then(|s| s.stream.card).map(Ppm::as_f64),
                 source: clock.source.name(),
             }),
-            worst: self.books.worst().iter().map(worst).collect(),
+            worst: self.statistics.worst().iter().map(worst).collect(),
             receivers: Vec::new(),
             transmit: None,
             lateness: None,
@@ -125,32 +126,32 @@ impl Received<'_> {
     }
 
     fn stages(&self) -> Vec<StageSummary> {
-        let unsure = self.books.uncertainty().summary().p50_ns;
+        let unsure = self.statistics.uncertainty().summary().p50_ns;
         let stage = |(name, distribution): (&'static str, &Distribution)| StageSummary {
             name,
             summary: distribution.summary(),
             uncertainty_ns: unsure.filter(|_| BETWEEN_CLOCKS.contains(&name)),
         };
-        self.books.stages().map(stage).collect()
+        self.statistics.stages().map(stage).collect()
     }
 
     /// Packets that are not among those whose latency is told.
     fn not_found(&self) -> NotFound {
-        let Some(RxStatus { stream, unbooked, .. }) = self.books.status else {
+        let Some(RxStatus { stream, unbooked, .. }) = self.statistics.status else {
             return NotFound::default();
         };
         let counted = stream.counters;
-        let (played, unfound) = (self.books.promised(), self.books.unfound);
-        let found = self.books.latency().0.count();
+        let (played, unfound) = (self.statistics.promised(), self.statistics.unfound);
+        let found = self.statistics.latency().0.count();
         let untold = played.saturating_sub(found + unfound.total());
-        let told = played + self.books.unmapped + counted.late + counted.unheard + unbooked;
+        let told = played + self.statistics.unmapped + counted.late + counted.unheard + unbooked;
         NotFound {
             lost: counted.lost,
             late: counted.late,
             unheard: counted.unheard,
             repaired: counted.repaired,
             unplayed: counted.received.saturating_sub(counted.duplicate + told),
-            no_clock: self.books.unmapped,
+            no_clock: self.statistics.unmapped,
             unbooked,
             silent: unfound.silent,
             repeats: unfound.repeats,
@@ -160,20 +161,20 @@ impl Received<'_> {
     }
 
     fn latency(&self, format: StreamFormat) -> Latency {
-        let (latency, _) = self.books.latency();
-        let basis = self.books.basis();
-        let unsure = self.books.uncertainty().summary();
+        let (latency, _) = self.statistics.latency();
+        let basis = self.statistics.basis();
+        let unsure = self.statistics.uncertainty().summary();
         // The sound is placed on whole frames.
         let rounding = format.rate.span_of(tautline_proto::time::Frames::new(1)).half();
         Latency {
             configured_ns: self.link_offset.as_nanos(),
             measured: latency.summary(),
-            by: (latency.count() > 0).then(|| self.books.by()),
+            by: (latency.count() > 0).then(|| self.statistics.by()),
             not_found: self.not_found(),
-            measured_from: self.books.by(),
+            measured_from: self.statistics.by(),
             uncertainty_ns: unsure.p50_ns.map(|nanos| nanos + rounding.as_nanos()),
             uncertainty_max_ns: unsure.max_ns.map(|nanos| nanos + rounding.as_nanos()),
-            books_error: self.books.error().summary(),
+            books_error: self.statistics.error().summary(),
             basis: match basis {
                 Some(Basis::Clock) => "clock",
                 Some(Basis::Arrival) => "arrival",
@@ -219,7 +220,7 @@ impl Received<'_> {
     }
 
     fn repair(&self) -> Option<Repair> {
-        let (window, _) = self.books.status?.stream.repair;
+        let (window, _) = self.statistics.status?.stream.repair;
         let takes = self.arrivals.repair_takes()?;
         let needs = repair_latency(takes - window, window);
         Some(Repair { window_ns: window.as_nanos(), needs_ns: needs.as_nanos() })
@@ -247,7 +248,7 @@ impl Received<'_> {
     }
 
     fn counters(&self) -> Counters {
-        let Some(status) = &self.books.status else { return Counters::default() };
+        let Some(status) = &self.statistics.status else { return Counters::default() };
         let counted = &status.stream.counters;
         Counters {
             lost: counted.lost,
@@ -267,7 +268,7 @@ impl Received<'_> {
     }
 
     fn invalid(&self) -> Vec<InvalidCount> {
-        let Some(status) = &self.books.status else { return Vec::new() };
+        let Some(status) = &self.statistics.status else { return Vec::new() };
         let packets = Invalid::NAMES.into_iter().zip(status.stream.counters.invalid);
         packets
             .chain([("too-long", status.link.truncated), ("report", self.invalid_reports)])
@@ -278,7 +279,7 @@ impl Received<'_> {
 
     /// Says what a reader should know before believing the figures.
     pub(crate) fn note(&self, watch: &mut Watch) {
-        let Some(RxStatus { stream: status, .. }) = &self.books.status else { return };
+        let Some(RxStatus { stream: status, .. }) = &self.statistics.status else { return };
         let (counted, address) = (&status.counters, self.address);
         if counted.received == 0 || self.refusal.is_some() {
             return;
@@ -295,12 +296,12 @@ impl Received<'_> {
         if counted.late > counted.received / 2 {
             watch.note(&Note::MostlyLate { address });
         }
-        if self.books.basis() == Some(Basis::Arrival) {
+        if self.statistics.basis() == Some(Basis::Arrival) {
             watch.note(&Note::PlacedByArrival { address });
         }
         // A pause here and there says nothing, and is nothing to worry about.
-        let unfound = self.books.unfound.total();
-        if unfound > counted.received / 10 && self.books.latency().1 {
+        let unfound = self.statistics.unfound.total();
+        if unfound > counted.received / 10 && self.statistics.latency().1 {
             watch.note(&Note::NotFound { packets: unfound, of: counted.received });
         }
         if let Some(came) = status.other_type.filter(|came| came.packets > counted.received) {

@@ -64,13 +64,13 @@ fn a_report_is_heard_by_the_one_desk_that_it_is_for() {
         until_bye: false,
         ledger: None,
     });
-    let RecvEngine { desks, changes, hearing, .. } = engine.unwrap();
+    let RecvEngine { streams, changes, hearing, .. } = engine.unwrap();
     let watch = Watch::begin(&OPTIONS);
-    let mut office = Office::open(desks, changes, (hearing, None), watch);
+    let mut received = ReceivedStreams::open(streams, changes, (hearing, None), watch);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
     for told in [7, 41] {
         peer.send_to(b"no report, but heard", reports_to[told]).unwrap();
-        assert_eq!(office.converse_until(now() + Span::from_secs(10)), 1, "of 50");
+        assert_eq!(received.converse_until(now() + Span::from_secs(10)), 1, "of 50");
     }
-    assert_eq!(office.converse_until(now()), 0, "nobody said anything");
+    assert_eq!(received.converse_until(now()), 0, "nobody said anything");
 }

@@ -8,12 +8,12 @@ use tautline_proto::endpoint::{Endpoint, Host};
 use crate::control::{Answer, CannotChange, Changed, Destined, SendChange, SendStanding};
 use crate::conversation::Audience;
 use crate::plan::too_long::{datagram_bytes, too_long};
-use crate::sending::stream::Desk;
+use crate::sending::stream::SentStream;
 use crate::sending::transmitter::Command;
 use crate::watching::note::Note;
 use crate::watching::run::Watch;
 
-impl Desk {
+impl SentStream {
     /// Makes one change, or says why it cannot be made.
     pub(crate) fn change(&mut self, change: SendChange, watch: &mut Watch) -> Answer {
         let changed = match change {
@@ -51,7 +51,7 @@ impl Desk {
     fn set_destinations(&mut self, destined: Destined, watch: &mut Watch) -> Changed {
         self.outbound.destinations = destined.destinations.iter().collect();
         self.address.clone_from(&destined.address);
-        if let Audience::Everyone(told) = &mut self.talk.audience {
+        if let Audience::Everyone(told) = &mut self.conversation.audience {
             let new = destined.reports_to.iter().filter(|one| !told.contains(one));
             let new: Vec<Endpoint> = new.copied().collect();
             told.extend(new);
@@ -74,11 +74,11 @@ impl Desk {
             return;
         }
         self.policy.destinations_taken();
-        if let Audience::Everyone(told) = &mut self.talk.audience {
+        if let Audience::Everyone(told) = &mut self.conversation.audience {
             let before = core::mem::replace(told, destined.reports_to);
             let gone = before.into_iter().filter(|one| !told.contains(one));
             let gone: Vec<Endpoint> = gone.collect();
-            self.talk.leave_those(&gone);
+            self.conversation.leave_those(&gone);
         }
     }
 

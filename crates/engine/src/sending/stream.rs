@@ -18,7 +18,7 @@ use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::wire::rtcp::LossReport;
 
 use crate::control::Destined;
-use crate::conversation::Talk;
+use crate::conversation::Conversation;
 use crate::fader::Fader;
 use crate::link_news::LinkNews;
 use crate::sending::transmitter::{Command, TxStatus};
@@ -32,7 +32,7 @@ use crate::watching::run::{KnownClock, Peer, Progress, Watch};
 const ANSWER: Span = Span::from_secs(2);
 
 /// What the ordinary thread holds.
-pub(crate) struct Desk {
+pub(crate) struct SentStream {
     pub(crate) address: String,
     pub(crate) policy: SendPolicy,
     pub(crate) identity: Identity,
@@ -41,7 +41,7 @@ pub(crate) struct Desk {
     pub(crate) outbound: Outbound,
     /// Where packets are to go soon.
     pub(crate) destined: Option<Destined>,
-    pub(crate) talk: Talk,
+    pub(crate) conversation: Conversation,
     pub(crate) commands: Producer<Command>,
     pub(crate) departures: Consumer<Departure>,
     pub(crate) news: LinkNews,
@@ -56,7 +56,7 @@ pub(crate) struct Desk {
     pub(crate) ledger: Option<LedgerFile>,
 }
 
-impl Desk {
+impl SentStream {
     /// The two networks that everything goes by, if it does.
     fn networks(&self) -> Option<(&str, &str)> {
         networks(&self.outbound)
@@ -67,10 +67,10 @@ impl Desk {
         &mut self,
         decide: impl FnOnce(&mut SendPolicy, &mut Context<'_, SendCommand>) -> T,
     ) -> T {
-        let Self { policy, talk, commands, .. } = self;
+        let Self { policy, conversation, commands, .. } = self;
         let mut context = Context {
             now: now(),
-            session: Some(&mut talk.session),
+            session: Some(&mut conversation.session),
             command: &mut |command| commands.push(Command::Send(command)).is_ok(),
         };
         decide(policy, &mut context)
@@ -99,7 +99,7 @@ impl Desk {
         if let Some(error) = self.news.error(&self.address, send_errors) {
             watch.note(&error);
         }
-        let asked = self.talk.control.is_some() && sent > 0;
+        let asked = self.conversation.control.is_some() && sent > 0;
         if asked && self.policy.believed().next().is_none() && send_errors <= sent {
             let (address, stamps) = (&self.address, self.policy.stamps());
             watch.note(&Note::NobodyAnswers { address, stamps });
@@ -113,7 +113,7 @@ impl Desk {
     pub(crate) fn turn(&mut self, watch: &mut Watch) {
         watch.look();
         let policy = &mut self.policy;
-        self.talk.hear(None, |from, event: Event| policy.hear(from, &event, now()));
+        self.conversation.hear(None, |from, event: Event| policy.hear(from, &event, now()));
         while let Ok(departure) = self.departures.pop() {
             self.enter(&departure);
         }
@@ -135,7 +135,7 @@ impl Desk {
         });
         self.go_to_destinations();
         self.note(watch);
-        self.talk.speak();
+        self.conversation.speak();
     }
 
     fn enter(&mut self, departure: &Departure) {
@@ -190,7 +190,7 @@ impl Desk {
         match self.policy.believed().any(|known| known.is_here(now)) {
             true => Peer::Here,
             // Nor can anybody without a control channel.
-            false if elapsed < ANSWER || self.talk.control.is_none() => Peer::Unknown,
+            false if elapsed < ANSWER || self.conversation.control.is_none() => Peer::Unknown,
             false => Peer::Nobody,
         }
     }
@@ -223,7 +223,7 @@ impl Desk {
                 .collect(),
             counters: Counters {
                 packets_sent: counted.state.packets,
-                invalid: self.talk.invalid,
+                invalid: self.conversation.invalid,
                 xruns: counted.xruns,
                 send_errors: counted.link.send_errors + counted.link.dropped,
                 ..Counters::default()

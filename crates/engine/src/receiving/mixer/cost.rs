@@ -1,5 +1,5 @@
 //! A period of the mixer with everything on that a stream can have: the sender's instants, its clock
-//! mapped by exchanges, the measurement, what `--redundancy auto` carries, the books.
+//! mapped by exchanges, the measurement, what `--redundancy auto` carries, the statistics.
 //!
 //! As tests these prove that all of it is at work. `scripts/bench` runs them under callgrind, twice,
 //! with numbers of periods that [`PERIODS`] gives: the difference is what periods of the steady state
@@ -137,7 +137,7 @@ fn sender() -> Sender {
     })
 }
 
-fn stream(number: usize) -> (Desk, Incoming) {
+fn stream(number: usize) -> (Desk, MixerInput) {
     let config = ReceiverConfig {
         payload_types: PayloadTypes::ByConvention,
         ..ReceiverConfig::new(FORMAT, LATENCY)
@@ -161,7 +161,7 @@ fn stream(number: usize) -> (Desk, Incoming) {
         measurement,
         heard: 0,
     };
-    let incoming = Incoming {
+    let incoming = MixerInput {
         receiver,
         link: Box::new(Memory(arrived)),
         number,
@@ -227,7 +227,7 @@ impl Desk {
 
 impl World {
     fn new(streams: usize, scene: Scene) -> Self {
-        let (mut desks, inputs): (Vec<Desk>, Vec<Incoming>) = (0..streams).map(stream).unzip();
+        let (mut desks, inputs): (Vec<Desk>, Vec<MixerInput>) = (0..streams).map(stream).unzip();
         desks
             .iter_mut()
             .for_each(|desk| desk.tell(Command::Receive(ReceiveCommand::Announced(desk.ssrc))));

@@ -7,11 +7,11 @@ use tautline_proto::placement::Basis;
 use tautline_proto::receiver::PullTimes;
 use tautline_proto::time::{LocalTime, Span};
 
-use super::{Incoming, Passages};
+use super::{MixerInput, Passages};
 
 /// A stream that is to take the place of another.
 pub(crate) struct Heir {
-    pub(crate) input: Incoming,
+    pub(crate) input: MixerInput,
     /// Since when it brings sound; `NEVER` before.
     sounds_since: LocalTime,
     /// Whether the sound crosses over to it.
@@ -22,9 +22,9 @@ pub(crate) struct Heir {
 pub(crate) struct Succession {
     pub(crate) heirs: Box<[Option<Heir>]>,
     /// Streams that are to take a place: its index, and the stream.
-    coming: Consumer<(usize, Incoming)>,
+    coming: Consumer<(usize, MixerInput)>,
     /// Streams that are not heard any more, for the ordinary thread to close.
-    gone: Producer<Incoming>,
+    gone: Producer<MixerInput>,
 }
 
 /// How long an heir that sounds waits for its sender's clock: a sender that answers at all does so
@@ -35,8 +35,8 @@ impl Succession {
     /// The end of the device's thread, for so many places.
     pub(crate) fn new(
         places: usize,
-        coming: Consumer<(usize, Incoming)>,
-        gone: Producer<Incoming>,
+        coming: Consumer<(usize, MixerInput)>,
+        gone: Producer<MixerInput>,
     ) -> Self {
         Self { heirs: (0..places).map(|_| None).collect(), coming, gone }
     }
@@ -49,7 +49,7 @@ impl Succession {
 
     /// Puts heirs to whom the sound has crossed over in their places, and takes in new ones. To be
     /// called between blocks.
-    pub(crate) fn settle(&mut self, inputs: &mut [Incoming]) {
+    pub(crate) fn settle(&mut self, inputs: &mut [MixerInput]) {
         for (slot, input) in self.heirs.iter_mut().zip(inputs.iter_mut()) {
             let over = input.volume.current() == Gain::SILENCE && !self.gone.is_full();
             if let Some(mut heir) = slot.take_if(|heir| heir.crossing && over) {

@@ -59,8 +59,8 @@ impl Link for Fed {
 struct World {
     mixer: Mixer,
     queues: Vec<Queue>,
-    coming: Producer<(usize, Incoming)>,
-    gone: Consumer<Incoming>,
+    coming: Producer<(usize, MixerInput)>,
+    gone: Consumer<MixerInput>,
     levels: Vec<f32>,
     tick: u32,
     played: Vec<f32>,
@@ -77,12 +77,12 @@ fn format() -> StreamFormat {
     }
 }
 
-fn incoming(queue: &Queue) -> Incoming {
+fn incoming(queue: &Queue) -> MixerInput {
     let config = ReceiverConfig {
         payload_types: PayloadTypes::Exactly,
         ..ReceiverConfig::new(format(), LATENCY)
     };
-    Incoming {
+    MixerInput {
         receiver: Receiver::without_repairer(config),
         link: Box::new(Fed(Arc::clone(queue))),
         number: 0,
@@ -363,7 +363,7 @@ fn a_block_longer_than_the_room_is_filled_in_pieces() {
 /// Longer than an heir waits for its sender's clock, in ticks.
 const WAITED: u32 = 1_200;
 
-fn numbers(gone: &mut Consumer<Incoming>) -> Vec<usize> {
+fn numbers(gone: &mut Consumer<MixerInput>) -> Vec<usize> {
     core::iter::from_fn(|| gone.pop().ok()).map(|input| input.number).collect()
 }
 

@@ -29,48 +29,48 @@ fn passage(total: Option<Span>) -> Passage {
 
 #[test]
 fn a_clock_that_was_known_while_packets_were_played_stays_known_of_them() {
-    let mut books = Books::new();
+    let mut statistics = Statistics::new();
     let with = |basis| {
         let mut status = status(990);
         status.stream.basis = Some(basis);
         Some(status)
     };
-    books.status = with(Basis::Clock);
-    books.promise(&passage(Some(Span::from_millis(20))));
+    statistics.status = with(Basis::Clock);
+    statistics.promise(&passage(Some(Span::from_millis(20))));
     // The sender is gone, and in ten seconds its clock is as good as unknown.
-    books.status = with(Basis::Arrival);
-    assert_eq!(books.basis(), Some(Basis::Clock));
+    statistics.status = with(Basis::Arrival);
+    assert_eq!(statistics.basis(), Some(Basis::Clock));
 }
 
 #[test]
 fn packets_whose_capture_nobody_knows_are_counted_beside_the_latency() {
-    let mut books = Books::new();
-    (0..3).for_each(|_| books.promise(&passage(None)));
-    assert_eq!((books.basis(), books.unmapped), (Some(Basis::Arrival), 3));
-    assert_eq!(books.latency().0.count(), 0);
+    let mut statistics = Statistics::new();
+    (0..3).for_each(|_| statistics.promise(&passage(None)));
+    assert_eq!((statistics.basis(), statistics.unmapped), (Some(Basis::Arrival), 3));
+    assert_eq!(statistics.latency().0.count(), 0);
 }
 
 #[test]
 fn a_latency_is_the_devices_word_or_when_it_was_due_unless_it_is_heard() {
     for word in [Word::Device, Word::Due] {
-        let mut books = Books::new();
-        books.word = word;
-        books.promise(&passage(Some(Span::from_millis(20))));
-        assert_eq!(books.by(), word.name());
+        let mut statistics = Statistics::new();
+        statistics.word = word;
+        statistics.promise(&passage(Some(Span::from_millis(20))));
+        assert_eq!(statistics.by(), word.name());
         let (media, measured) = (MediaTime::ZERO, Span::from_millis(20));
-        books.found(Found { media, measured, error: Span::ZERO });
-        assert_eq!(books.by(), "sound");
+        statistics.found(Found { media, measured, error: Span::ZERO });
+        assert_eq!(statistics.by(), "sound");
     }
 }
 
 #[test]
 fn the_recent_latency_is_that_of_the_newest_packets() {
-    let mut books = Books::new();
-    assert_eq!(books.recent(), None);
+    let mut statistics = Statistics::new();
+    assert_eq!(statistics.recent(), None);
     for millis in (0..1_000).map(|_| 5).chain((0..31).map(|_| 20)) {
         let (media, measured) = (MediaTime::ZERO, Span::from_millis(millis));
-        books.found(Found { media, measured, error: Span::ZERO });
+        statistics.found(Found { media, measured, error: Span::ZERO });
     }
-    assert_eq!(books.recent(), Some(Span::from_millis(20)));
-    assert_eq!(books.latency().0.median(), Some(Span::from_millis(5)));
+    assert_eq!(statistics.recent(), Some(Span::from_millis(20)));
+    assert_eq!(statistics.latency().0.median(), Some(Span::from_millis(5)));
 }

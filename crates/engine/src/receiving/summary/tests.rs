@@ -82,7 +82,7 @@ fn stalled(from: i64, to: i64) -> StallBook {
 /// What the ordinary thread knows of a stream.
 struct Desk {
     config: ReceiverConfig,
-    books: Books,
+    statistics: Statistics,
     arrivals: Arrivals,
 }
 
@@ -101,11 +101,11 @@ impl Desk {
             start: config.link_offset,
             longest: Span::from_millis(500),
         });
-        Self { config, books: Books::new(), arrivals }
+        Self { config, statistics: Statistics::new(), arrivals }
     }
 
     fn look(&mut self, status: RxStatus, witness: &StallBook) {
-        self.books.status = Some(status);
+        self.statistics.status = Some(status);
         self.arrivals.stand(status.stream.standing(), |from, to| witness.overlaps(from, to));
     }
 
@@ -117,7 +117,7 @@ impl Desk {
             config: &self.config,
             link_offset: self.config.link_offset,
             rule: LatencyRule::Chosen(Span::from_millis(5)),
-            books: &self.books,
+            statistics: &self.statistics,
             arrivals: &self.arrivals,
             invalid_reports: 0,
             foreign_reports: 0,
