@@ -93,6 +93,10 @@ fuzz: ## Run every fuzz target for FUZZ_SECONDS (60)
 	        -timeout=5 -rss_limit_mb=512 -malloc_limit_mb=256; \
 	done
 
+.PHONY: fuzz-kept
+fuzz-kept: ## Run every fuzz target for 10 s, from the inputs that are kept in the tree
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=10
+
 .PHONY: man
 man: release ## Write man pages and shell completions to target/man and target/completions
 	$(taut) man --out $(target)/man
