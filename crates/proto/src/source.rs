@@ -81,8 +81,7 @@ impl Source {
     /// Numbers this far behind likewise. RFC 3550 A.1 has 100; at 0.125 ms a packet that is 12 ms
     /// of reordering, so it is as wide as the dropout here.
     const MAX_MISORDER: i64 = 3000;
-    /// A source that was silent this long may be followed by another at once: two of the longest
-    /// packets.
+    /// A source silent for so long, two of the longest packets, may be followed by another at once.
     const SILENT: Span = Span::from_millis(40);
     /// A source that was silent this long may go on from another place, as one does that moved: longer
     /// than the pauses of a busy host, and little enough to miss.
@@ -234,8 +233,8 @@ impl Source {
                 Admission::Foreign
             };
         }
-        if let Some(regular) = self.admit_next(packet, frames, (from, arrival), rate) {
-            return regular;
+        if let Some(next) = self.admit_next(packet, frames, (from, arrival), rate) {
+            return next;
         }
         let Some((ways, before)) = self.ways_from(packet, (from, arrival), rate) else {
             return Admission::Foreign;
@@ -247,9 +246,7 @@ impl Source {
         admission
     }
 
-    /// Admits the packet that nearly every one is: the next by its number and its timestamp, as long
-    /// as the one before, from the place from which the first came. All other questions have their
-    /// answers then.
+    /// Admits what nearly every packet is: the next, as long as the one before, from the first place.
     fn admit_next(
         &mut self,
         packet: &PacketHead,
@@ -258,17 +255,14 @@ impl Source {
         rate: Rate,
     ) -> Option<Admission> {
         let (sequence, media) = (self.newest.0 + 1, self.end());
-        let next = packet.number.bits >= 16
-            && self.number.peek(packet.number.value) + self.shift == sequence
-            && MediaTime::from_frames(self.timeline.peek(packet.media.value)) == media
-            && frames == self.newest.2
-            && self.ways.first() == Some(from);
-        if !next {
-            return None;
-        }
-        self.doubt = None;
-        self.accept(packet, (sequence, media, frames), arrival, rate);
-        Some(Admission::Regular { sequence, media })
+        let next = (frames, self.ways.first()) == (self.newest.2, Some(from))
+            && packet.number.bits >= 16
+            && self.read(packet) == (sequence, media);
+        next.then(|| {
+            self.doubt = None;
+            self.accept(packet, (sequence, media, frames), arrival, rate);
+            Admission::Regular { sequence, media }
+        })
     }
 
     /// Whether another may follow it at once.

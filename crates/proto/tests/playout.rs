@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use tautline_dsp::conceal::Concealer;
 use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::playout::{Placed, Playout};
 use tautline_proto::time::{Frames, MediaTime};
@@ -214,5 +215,38 @@ fn what_is_missing_after_the_end_of_a_source_is_its_silence() {
         assert_eq!(playout.pull(&mut tail), Frames::new(480));
         let sounds = tail[FADE * 2..].iter().any(|sample| *sample != 0.0);
         assert_eq!((sounds, playout.concealed() > 0), (!ends, !ends));
+    }
+}
+
+#[test]
+fn a_hole_is_concealed_as_if_each_frame_had_been_learnt_when_it_was_played() {
+    const BLOCK: usize = 50;
+    // Behind the cursor lie more frames than are learnt from, and fewer.
+    for room in [4000, 100] {
+        let mut playout = Playout::new(Rate::HZ_48000, Channels::MONO, Frames::new(room));
+        let mut concealer = Concealer::new(1, 48_000);
+        playout.move_to(MediaTime::ZERO);
+        for block in 0..1000_usize {
+            let first = block * BLOCK;
+            let tone = |frame: usize| (frame as f32 * 0.05).sin() * 0.5;
+            let mut expected: [f32; BLOCK] = core::array::from_fn(|at| tone(first + at));
+            let lost = block % 97 < 2 || block % 211 < 40 || block == 500;
+            if lost {
+                concealer.conceal(&mut expected);
+            } else {
+                let bytes: Vec<u8> =
+                    expected.iter().flat_map(|sample| sample.to_be_bytes()).collect();
+                playout.place(MediaTime::from_frames(first as i64), SampleFormat::F32, &bytes);
+                concealer.sound(&mut expected);
+            }
+            let mut heard = [0.0; BLOCK];
+            playout.pull(&mut heard);
+            assert_eq!(heard.map(f32::to_bits), expected.map(f32::to_bits), "block {block}");
+            if block % 301 == 300 {
+                // Where nothing moves the next sound is cross-faded all the same.
+                playout.jump_to(MediaTime::from_frames((first + BLOCK) as i64));
+                concealer.cut();
+            }
+        }
     }
 }

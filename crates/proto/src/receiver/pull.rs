@@ -37,7 +37,7 @@ impl Receiver {
     }
 
     /// Looks at what is due, and brings the place there, or close enough: every [`Self::LOOK`] where the
-    /// place is [near](Renderer::is_near) and the sound goes on by the same step, else before each block.
+    /// place is near it and the sound goes on by the same step, else before each block.
     /// Cards that drift apart by 500 ppm get 2.5 µs further in that time; what moves what is due by more
     /// than [`Self::LITTLE`] is looked at at once.
     fn keep_to_what_is_due(&mut self, times: &PullTimes, frames: Frames) -> Option<Resync> {
