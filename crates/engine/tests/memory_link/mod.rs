@@ -158,9 +158,10 @@ fn sound_goes_by_a_link_of_memory_without_any_control_channel() {
         assert!(packets > 1_000, "{sent:#?}");
         assert_eq!(from.counters.packets_received, packets, "{report:#?}");
         assert_eq!((from.counters.lost, from.counters.late), (0, 0), "{report:#?}");
-        // A block is as long as a packet.
+        // A block is as long as a packet, and lies across two. Without a goodbye the last sound is
+        // concealed for 50 more.
         let loud = loud.load(Ordering::Relaxed);
-        assert!((packets - 10..=packets + 10).contains(&loud), "{loud} of {packets} were heard");
+        assert!((packets - 10..=packets + 60).contains(&loud), "{loud} of {packets} were heard");
         // Nobody can answer, and that is no news; that the other end was lost is, and told once.
         let told = |part: &str| sent.notes.iter().filter(|note| note.contains(part)).count();
         assert_eq!(told("answer"), 0, "{:?}", sent.notes);

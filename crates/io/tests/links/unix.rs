@@ -10,6 +10,7 @@ use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::link::told::{LinkEvent, Teller, telling};
 use tautline_io::link::{Arrival, Link, LinkCounters, Pollable, TransmitStamp};
 use tautline_io::thread::Scheduler;
+use tautline_io::thread::realtime::permit;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::Span;
@@ -19,7 +20,8 @@ const BATCH: usize = 4;
 
 struct Unix {
     socket: UnixDatagram,
-    queued: Vec<Vec<u8>>,
+    /// With their lengths. There is room: nothing is allocated on the wire thread.
+    queued: Vec<(usize, [u8; LONGEST])>,
     stamps: Vec<TransmitStamp>,
     counters: LinkCounters,
     teller: Option<Teller>,
@@ -29,7 +31,7 @@ fn pair() -> [Unix; 2] {
     let (one, other) = UnixDatagram::pair().unwrap();
     [one, other].map(|socket| {
         socket.set_nonblocking(true).unwrap();
-        let (queued, stamps) = (Vec::new(), Vec::new());
+        let (queued, stamps) = (Vec::with_capacity(BATCH), Vec::with_capacity(64));
         Unix { socket, queued, stamps, counters: LinkCounters::default(), teller: None }
     })
 }
@@ -44,7 +46,9 @@ impl Link for Unix {
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
         assert!(!self.is_full(), "whoever queues has asked");
-        self.queued.push(packet.datagram.to_vec());
+        let mut queued = (packet.datagram.len(), [0; LONGEST]);
+        queued.1[..queued.0].copy_from_slice(packet.datagram);
+        self.queued.push(queued);
         let (media, handed) = (packet.instants.media, now());
         let uncertainty = Span::ZERO;
         self.stamps.push(TransmitStamp { media, handed, left: handed, uncertainty });
@@ -52,8 +56,9 @@ impl Link for Unix {
     }
 
     fn flush(&mut self) {
-        for datagram in self.queued.drain(..) {
-            match self.socket.send(&datagram) {
+        let _permit = permit("the socket is non-blocking");
+        for (len, datagram) in self.queued.drain(..) {
+            match self.socket.send(&datagram[..len]) {
                 Ok(_) => self.counters.sent += 1,
                 Err(error) => {
                     let errno = error.raw_os_error().unwrap();
@@ -67,7 +72,11 @@ impl Link for Unix {
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
         let mut room = [0; LONGEST];
-        while let Ok(len) = self.socket.recv(&mut room) {
+        let permitted = |room: &mut [u8]| {
+            let _permit = permit("the socket is non-blocking");
+            self.socket.recv(room)
+        };
+        while let Ok(len) = permitted(&mut room) {
             self.counters.received += 1;
             let read = now();
             deliver(Arrival {
