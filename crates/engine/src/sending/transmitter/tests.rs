@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use rtrb::RingBuffer;
 use tautline_dsp::format::SampleFormat;
 use tautline_io::link::Arrival;
+use tautline_io::thread::realtime::permit;
 use tautline_proto::device::{Direction, Side};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{Identity, SenderConfig};
@@ -26,13 +27,17 @@ struct Sent {
 /// A link that keeps what is sent.
 struct Kept(Arc<Mutex<Sent>>);
 
+const NOTES: &str = "a test takes notes";
+
 impl Link for Kept {
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
+        let _permit = permit(NOTES);
         self.0.lock().unwrap().queued.push(packet.datagram.to_vec());
         true
     }
 
     fn flush(&mut self) {
+        let _permit = permit(NOTES);
         let sent = &mut *self.0.lock().unwrap();
         sent.flushed.append(&mut sent.queued);
     }
@@ -40,10 +45,12 @@ impl Link for Kept {
     fn receive(&mut self, _: &mut dyn FnMut(Arrival<'_>)) {}
 
     fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
+        let _permit = permit(NOTES);
         self.0.lock().unwrap().stamps.drain(..).for_each(deliver);
     }
 
     fn counters(&self) -> LinkCounters {
+        let _permit = permit(NOTES);
         LinkCounters { sent: self.0.lock().unwrap().flushed.len() as u64, ..Default::default() }
     }
 }
