@@ -16,7 +16,7 @@ mod pace;
 mod ports;
 mod processing;
 mod signals;
-mod spec;
+pub(crate) mod spec;
 
 use std::ffi::CString;
 use std::sync::atomic::Ordering;
@@ -34,9 +34,11 @@ use self::cycle::Adaptor;
 use self::library::{Library, SERVER_FAILED, VERSION_ERROR};
 use self::spec::Connect;
 pub use self::spec::JackSpec;
-use crate::callback::Watch;
-use crate::description::Offers;
-use crate::{DeviceDescription, Notes, StreamLatency, Way, spawn_error};
+use crate::toolbox::callback::Watch;
+use crate::toolbox::description::{DeviceDescription, Offers, Way};
+use crate::toolbox::notes::Notes;
+use crate::toolbox::stream_latency::StreamLatency;
+use crate::toolbox::thread::spawn_error;
 
 /// A server takes a client in within milliseconds; an open is to take a second at most.
 const PATIENCE: Duration = Duration::from_secs(1);

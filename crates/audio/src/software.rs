@@ -1,20 +1,107 @@
 //! Devices without hardware: virtual cards, files, tones, silence. Each is the card of
-//! [`crate::virtual_card`] with another source or sink.
+//! [`virtual_card`] with another source or sink.
+
+pub(crate) mod convert;
+pub(crate) mod file;
+pub mod pace;
+pub(crate) mod recorder;
+mod ring;
+pub(crate) mod source;
+pub(crate) mod spec;
+pub(crate) mod standard;
+pub(crate) mod virtual_card;
+mod wav;
 
 use std::path::Path;
 use std::sync::PoisonError;
 
+use tautline_dsp::format::SampleFormat;
 use tautline_dsp::signal::{Frequency, Sine};
 use tautline_proto::card_clock::CardRing;
-use tautline_proto::device::{Device, DeviceError, Direction, Settings};
+use tautline_proto::device::{Device, DeviceError, Direction, Listener, Settings};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Ppm, Rate};
 
-use crate::pace::{HostPace, Pace};
-use crate::recorder::Recorder;
-use crate::source::{FileSource, Source};
-use crate::virtual_card::{Dock, Ends, Parts, VirtualCard, gone};
-use crate::{DeviceSpec, Extras, Notes};
+use self::convert::Wanted;
+use self::file::{FileFormat, FileReader};
+use self::pace::{HostPace, Pace};
+use self::recorder::Recorder;
+use self::source::{FileSource, Source};
+use self::spec::SoftwareSpec;
+use self::virtual_card::{Dock, Ends, Parts, VirtualCard, gone};
+use crate::toolbox::description::{DeviceDescription, Offers, Way};
+use crate::toolbox::notes::Notes;
+
+/// What a device without hardware can be given besides its settings.
+pub struct Extras {
+    /// Hears what a card plays.
+    pub listener: Option<Box<dyn Listener>>,
+    /// How samples are coded in a file that is written.
+    pub record_format: SampleFormat,
+}
+
+impl Default for Extras {
+    fn default() -> Self {
+        Self { listener: None, record_format: SampleFormat::L24 }
+    }
+}
+
+/// How the device would run: as wanted, but for what a virtual card says in its name.
+pub(crate) fn settle(
+    spec: &SoftwareSpec,
+    direction: Direction,
+    wanted: Settings,
+) -> Result<Settings, DeviceError> {
+    match spec {
+        SoftwareSpec::Virtual(_) => Ok(parts(spec, direction, wanted).settings),
+        SoftwareSpec::Tone(_) if direction == Direction::Playback => {
+            Err(not_played_to(&spec.to_string()))
+        }
+        _ => Ok(wanted),
+    }
+}
+
+/// What is in the file, or comes on standard input, if it is one of them: which is waited for.
+pub(crate) fn probe(
+    spec: &SoftwareSpec,
+    wanted: Wanted,
+) -> Result<Option<FileFormat>, DeviceError> {
+    match spec {
+        SoftwareSpec::File(path) => {
+            FileReader::open_for(path, wanted).map(|reader| Some(reader.format()))
+        }
+        SoftwareSpec::Standard(input) => input.look(wanted).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The kinds that there are.
+pub(crate) fn list() -> Vec<DeviceDescription> {
+    const BOTH: &[Direction] = &[Direction::Capture, Direction::Playback];
+    let device = |name: &str, directions: &[Direction], says: &str| DeviceDescription {
+        name: name.to_owned(),
+        ways: directions
+            .iter()
+            .map(|&direction| Way { direction, offers: Offers::Anything })
+            .collect(),
+        says: says.to_owned(),
+    };
+    vec![
+        device(
+            "virtual:",
+            BOTH,
+            "a card without hardware, strict as a real one: virtual:?ppm=50&record=out.wav",
+        ),
+        device(
+            "file:PATH",
+            BOTH,
+            "a WAV or FLAC file, written as WAV; waits a second for a late program; file:- is \
+             standard input or output",
+        ),
+        device("tone:HZ", &BOTH[..1], "a sine at -18 dBFS"),
+        device("null:", BOTH, "silence in, nothing out"),
+    ]
+}
 
 /// The card that `parts` describe, back with the ends that it left at `dock`.
 pub(crate) fn reopen_card(parts: &Parts, dock: &Dock) -> Result<Box<dyn Device>, DeviceError> {
@@ -27,7 +114,7 @@ pub(crate) fn reopen_card(parts: &Parts, dock: &Dock) -> Result<Box<dyn Device>,
 
 /// The card that `spec` names, which must be one without hardware.
 pub(crate) fn open_card(
-    spec: &DeviceSpec,
+    spec: &SoftwareSpec,
     (direction, wanted): (Direction, Settings),
     extras: Extras,
     notes: &Notes,
@@ -44,7 +131,7 @@ fn check_there(parts: &Parts) -> Result<(), DeviceError> {
 }
 
 /// What the card that `spec` names is made of.
-pub(crate) fn parts(spec: &DeviceSpec, direction: Direction, wanted: Settings) -> Parts {
+pub(crate) fn parts(spec: &SoftwareSpec, direction: Direction, wanted: Settings) -> Parts {
     let mut parts = Parts {
         name: spec.to_string(),
         direction,
@@ -54,14 +141,14 @@ pub(crate) fn parts(spec: &DeviceSpec, direction: Direction, wanted: Settings) -
         patience: Frames::ZERO,
     };
     match spec {
-        DeviceSpec::Virtual(options) => {
+        SoftwareSpec::Virtual(options) => {
             parts.error = options.error;
             parts.fault = options.fault.clone();
             parts.settings.period = options.period.unwrap_or(wanted.period);
             parts.settings.periods = options.periods.unwrap_or(wanted.periods);
         }
         // A file is no real card: it waits for a program that is late, and loses nothing.
-        DeviceSpec::File(_) | DeviceSpec::Standard(_) => {
+        SoftwareSpec::File(_) | SoftwareSpec::Standard(_) => {
             parts.patience = wanted.rate.frames_within(CardRing::PATIENCE);
         }
         _ => {}
@@ -72,7 +159,7 @@ pub(crate) fn parts(spec: &DeviceSpec, direction: Direction, wanted: Settings) -
 }
 
 fn ends(
-    spec: &DeviceSpec,
+    spec: &SoftwareSpec,
     parts: &Parts,
     extras: Extras,
     notes: &Notes,
@@ -83,27 +170,27 @@ fn ends(
     let tone = |frequency| tone(&parts.name, frequency, settings.rate);
     let mut ends = Ends { listener: extras.listener, ..Ends::silent() };
     match (spec, parts.direction) {
-        (DeviceSpec::Virtual(options), Direction::Capture) => {
+        (SoftwareSpec::Virtual(options), Direction::Capture) => {
             ends.source = match (&options.source, options.tone) {
                 (Some(path), _) => read(path)?,
                 (None, Some(frequency)) => tone(frequency)?,
                 (None, None) => Source::Silence,
             };
         }
-        (DeviceSpec::Virtual(options), Direction::Playback) => {
+        (SoftwareSpec::Virtual(options), Direction::Playback) => {
             ends.recorder = options.record.as_deref().map(write).transpose()?;
         }
-        (DeviceSpec::File(path), Direction::Capture) => ends.source = read(path)?,
-        (DeviceSpec::File(path), Direction::Playback) => ends.recorder = Some(write(path)?),
-        (DeviceSpec::Standard(input), Direction::Capture) => {
+        (SoftwareSpec::File(path), Direction::Capture) => ends.source = read(path)?,
+        (SoftwareSpec::File(path), Direction::Playback) => ends.recorder = Some(write(path)?),
+        (SoftwareSpec::Standard(input), Direction::Capture) => {
             ends.source = Source::File(FileSource::open_standard(input, settings, notes)?);
         }
-        (DeviceSpec::Standard(_), Direction::Playback) => {
+        (SoftwareSpec::Standard(_), Direction::Playback) => {
             let format = extras.record_format;
             ends.recorder = Some(Recorder::on_standard_output(settings, format, notes)?);
         }
-        (DeviceSpec::Tone(frequency), Direction::Capture) => ends.source = tone(*frequency)?,
-        (DeviceSpec::Tone(_), Direction::Playback) => {
+        (SoftwareSpec::Tone(frequency), Direction::Capture) => ends.source = tone(*frequency)?,
+        (SoftwareSpec::Tone(_), Direction::Playback) => {
             return Err(not_played_to(&parts.name));
         }
         // Null, and what other modules open.
@@ -113,7 +200,7 @@ fn ends(
 }
 
 /// A tone is no output.
-pub(crate) fn not_played_to(name: &str) -> DeviceError {
+fn not_played_to(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
         answer: "a tone can be heard but not played to".to_owned(),

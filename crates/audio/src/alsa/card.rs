@@ -9,11 +9,11 @@ use tautline_proto::device::{
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-use super::Wakeup;
 use super::pace::Pace;
 use super::pcm::{Pcm, Reading, Trouble, hush};
 use super::refuse::Losses;
-use crate::notes::Occasion;
+use super::spec::Wakeup;
+use crate::toolbox::notes::Occasion;
 
 /// How long a card may be silent before it counts as gone: a host may freeze for a tenth of that.
 const SILENT: Span = Span::from_millis(500);
@@ -223,7 +223,8 @@ impl Device for Card {
 mod tests {
     use tautline_proto::units::{Channels, Rate};
 
-    use super::super::{AlsaSpec, params};
+    use super::super::params;
+    use super::super::spec::AlsaSpec;
     use super::*;
 
     /// Notes of each block what came before it and where it ends; of a few, as it may not allocate.
@@ -254,7 +255,8 @@ mod tests {
             coding
         };
         let pcm = Pcm::new((alsa, false), (Direction::Capture, settings), coding).unwrap();
-        let losses = (Losses::new(&spec), crate::Notes::default().prepare(String::new()));
+        let losses =
+            (Losses::new(&spec), crate::toolbox::notes::Notes::default().prepare(String::new()));
         let mut card = Card::new(pcm, (Direction::Capture, settings), Wakeup::Card, losses);
         let (stop, mut heard) = (Stop::default(), Heard(Vec::with_capacity(8)));
         card.start(&stop).unwrap();

@@ -9,8 +9,8 @@ use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
 
-use super::Wakeup;
 use super::pcm::Reading;
+use super::spec::Wakeup;
 
 /// A stamp this far from the present is by another clock.
 const FAR: Span = Span::from_secs(2);

@@ -8,8 +8,9 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use super::pace::Pace;
+use super::params;
 use super::pcm::{Access, Pcm, Reading};
-use super::{AlsaSpec, Wakeup, params};
+use super::spec::{AlsaSpec, Wakeup};
 
 fn settings() -> Settings {
     let (rate, channels, period) = (Rate::HZ_48000, Channels::STEREO, Frames::new(48));

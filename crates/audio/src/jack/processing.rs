@@ -18,7 +18,7 @@ use super::cycle_clock::{Told, Trouble};
 use super::library::{Library, RawClient, RawPort};
 use super::ports::Port;
 use super::signals::Signals;
-use crate::callback::Held;
+use crate::toolbox::callback::Held;
 
 /// What the process thread alone touches while the client is active.
 pub(super) struct Processing {

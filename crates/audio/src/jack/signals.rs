@@ -6,7 +6,7 @@ use std::time::Duration;
 use tautline_proto::time::{Frames, Span};
 
 use super::latency::{Latency, Ways};
-use crate::callback::Seat;
+use crate::toolbox::callback::Seat;
 
 /// What the server's threads and ours tell each other.
 #[derive(Default)]

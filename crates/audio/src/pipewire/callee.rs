@@ -12,7 +12,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::course::{Course, Place, Report};
 use super::priority::Priority;
-use crate::callback::{Held, Seat};
+use crate::toolbox::callback::{Held, Seat};
 
 /// Frames that the process is given at a time, at the most: what it has room for.
 const LONGEST: usize = 4096;

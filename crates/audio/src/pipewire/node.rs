@@ -14,10 +14,12 @@ use tautline_proto::device::{Device, DeviceError, Direction, Ended, Process, Set
 use tautline_proto::time::Span;
 
 use super::callee::{Callee, Shared, report};
+use super::pods;
 use super::server::{Found, Purpose, Server, Survey};
-use super::{PipeWireSpec, Shape, pods};
-use crate::callback::Watch;
-use crate::{Notes, StreamLatency};
+use super::spec::{PipeWireSpec, Shape};
+use crate::toolbox::callback::Watch;
+use crate::toolbox::notes::Notes;
+use crate::toolbox::stream_latency::StreamLatency;
 
 /// How long a node may take to be in the graph.
 const PATIENCE: Duration = Duration::from_millis(500);

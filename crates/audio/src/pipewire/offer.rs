@@ -3,9 +3,10 @@
 use tautline_proto::device::{DeviceError, Direction, Settings};
 use tautline_proto::units::{Channels, Rate};
 
+use super::graph::Graph;
 use super::server::{Found, Purpose, Server, Survey};
-use super::{Graph, PipeWireSpec, Shape};
-use crate::description::{DeviceDescription, Offers, Way};
+use super::spec::{PipeWireSpec, Shape};
+use crate::toolbox::description::{DeviceDescription, Offers, Way};
 
 /// One period is played while the next is filled.
 const PERIODS: u32 = 2;

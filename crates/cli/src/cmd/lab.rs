@@ -4,7 +4,7 @@ use core::fmt::Display;
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 
-use tautline_audio::{DeviceSpec, Extras};
+use tautline_audio::{DeviceSpec, Extras, SoftwareSpec};
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::address::Resolved;
 use tautline_io::clock::now;
@@ -56,7 +56,7 @@ fn delay(flags: &Delay) -> Result<(), Failure> {
         )));
     }
     for spec in [&flags.output, &flags.input] {
-        if matches!(spec, DeviceSpec::Standard(_)) {
+        if matches!(spec, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
             return Err(Failure::usage(
                 "file:- is for taut send and taut recv: a delay is measured between two devices; \
                  taut devices lists them",

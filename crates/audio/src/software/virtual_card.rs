@@ -25,9 +25,9 @@ use tautline_proto::device::{
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
 
-use crate::pace::{HostPace, Pace};
-use crate::recorder::Recorder;
-use crate::source::{Filled, Source};
+use super::pace::{HostPace, Pace};
+use super::recorder::Recorder;
+use super::source::{Filled, Source};
 
 /// How soon a full recorder is asked again.
 const ROOM_IN: Span = Span::from_millis(5);
@@ -99,7 +99,7 @@ pub(crate) struct Parts {
 }
 
 /// The card.
-pub struct VirtualCard {
+pub(crate) struct VirtualCard {
     parts: Parts,
     /// What makes it go, and what it says then: composed before the run, because that allocates.
     loss: Option<(Arc<Fault>, DeviceError)>,
@@ -132,7 +132,7 @@ impl VirtualCard {
     }
 
     /// A card that plays to nobody and hears nothing: a clock to go on by.
-    pub fn timer(direction: Direction, settings: Settings) -> Self {
+    pub(crate) fn timer(direction: Direction, settings: Settings) -> Self {
         let name = "timer".to_owned();
         let (error, patience) = (Ppm::ZERO, Frames::ZERO);
         let parts = Parts { name, direction, settings, error, fault: None, patience };

@@ -11,10 +11,11 @@ use tautline_dsp::signal::Sine;
 use tautline_proto::device::{DeviceError, Settings};
 use tautline_proto::time::Frames;
 
-use crate::file::{FileReader, tried};
-use crate::notes::Notes;
-use crate::standard::StandardInput;
-use crate::{STACK, ring_samples, spawn_error};
+use super::file::{FileReader, tried};
+use super::ring::ring_samples;
+use super::standard::StandardInput;
+use crate::toolbox::notes::Notes;
+use crate::toolbox::thread::{STACK, spawn_error};
 
 /// How long the decoder leaves a full ring alone.
 const PATIENCE: Duration = Duration::from_millis(20);
