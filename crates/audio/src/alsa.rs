@@ -5,14 +5,16 @@
 //! [`tautline_proto::card_line`], or by a timer where a PCM has no card behind it.
 //! The mixer is nobody's business here: volumes stay as they are.
 
-use tautline_proto::device::{Device, DeviceError, Direction, Settings};
+use tautline_proto::device::{Device, DeviceError, Direction, Directions, Settings};
 
+use self::end::End;
 pub use self::spec::AlsaSpec;
 use crate::toolbox::description::{ChannelsOffered, DeviceDescription};
 use crate::toolbox::notes::Notes;
 
 mod card;
 mod configured;
+mod end;
 mod list;
 mod open;
 mod pace;
@@ -26,11 +28,13 @@ mod tests;
 /// How the device would run: as wanted, or not at all.
 pub(crate) fn settle(
     spec: &AlsaSpec,
-    direction: Direction,
+    directions: Directions,
     wanted: Settings,
 ) -> Result<Settings, DeviceError> {
-    let pcm = spec.open(direction)?;
-    params::narrow(spec, &pcm, wanted)?;
+    for direction in directions.each() {
+        let pcm = spec.open(direction)?;
+        params::narrow(spec, &pcm, wanted)?;
+    }
     Ok(wanted)
 }
 
@@ -45,10 +49,21 @@ pub(crate) fn channels(spec: &AlsaSpec, direction: Direction) -> Option<Channels
 /// Opens it.
 pub(crate) fn open(
     spec: &AlsaSpec,
-    direction: Direction,
+    directions: Directions,
     settings: Settings,
     notes: &Notes,
 ) -> Result<Box<dyn Device>, DeviceError> {
+    let ends = directions.each().map(|direction| end(spec, direction, settings));
+    let ends = ends.collect::<Result<Vec<_>, _>>()?;
+    let timed = notes.prepare(format!(
+        "{spec}: there is no card behind it that sets the pace: a timer of this machine does"
+    ));
+    let says = (refuse::Losses::new(spec), timed);
+    Ok(Box::new(card::Card::new(ends, settings, spec.wakeup, says)))
+}
+
+/// Opens one direction of it.
+fn end(spec: &AlsaSpec, direction: Direction, settings: Settings) -> Result<End, DeviceError> {
     let pcm = spec.open(direction)?;
     let coding = {
         let (params, coding) = params::narrow(spec, &pcm, settings)?;
@@ -57,11 +72,7 @@ pub(crate) fn open(
     };
     let pcm = pcm::Pcm::new((pcm, spec.is_card()), (direction, settings), coding)
         .map_err(|error| params::unusable(spec, error))?;
-    let timed = notes.prepare(format!(
-        "{spec}: there is no card behind it that sets the pace: a timer of this machine does"
-    ));
-    let says = (refuse::Losses::new(spec), timed);
-    Ok(Box::new(card::Card::new(pcm, (direction, settings), spec.wakeup, says)))
+    Ok(End::new(direction, pcm))
 }
 
 /// Those that are here.

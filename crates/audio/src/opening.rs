@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tautline_proto::device::{Device, DeviceError, Direction, Settings};
+use tautline_proto::device::{Device, DeviceError, Direction, Directions, Settings};
 
 use crate::software::convert::Wanted;
 use crate::software::file::FileFormat;
@@ -39,17 +39,19 @@ pub struct Opened {
 
 /// How the device that `spec` names would run if it were asked for `wanted`: a server of sound has
 /// a rate and a period of its own, a virtual card may say its period in its name. An error if it
-/// cannot be asked. [`open`] takes what this says.
+/// cannot be asked. [`open`] takes what this says. For both directions the settings are those of
+/// either side.
 pub fn settle(
     spec: &DeviceSpec,
-    direction: Direction,
+    directions: impl Into<Directions>,
     wanted: Settings,
 ) -> Result<Settings, DeviceError> {
+    let directions = directions.into();
     match spec {
-        DeviceSpec::Alsa(card) => alsa::settle(card, direction, wanted),
-        DeviceSpec::Jack(client) => jack::settle(client, direction, wanted),
-        DeviceSpec::PipeWire(node) => pipewire::settle(node, direction, wanted),
-        DeviceSpec::Software(card) => software::settle(card, direction, wanted),
+        DeviceSpec::Alsa(card) => alsa::settle(card, directions, wanted),
+        DeviceSpec::Jack(client) => jack::settle(client, directions, wanted),
+        DeviceSpec::PipeWire(node) => pipewire::settle(node, one(spec, directions)?, wanted),
+        DeviceSpec::Software(card) => software::settle(card, directions, wanted),
     }
 }
 
@@ -72,15 +74,16 @@ pub fn channels(spec: &DeviceSpec, direction: Direction) -> Option<ChannelsOffer
 }
 
 /// Opens the device that `spec` names, as [`settle`] says that it would run. A file of another rate
-/// or with other channels is refused.
+/// or with other channels is refused. For [`Directions::Both`] it is one device, which calls its
+/// process once a period with both sides of the cycle; what cannot go both ways is refused.
 pub fn open(
     spec: &DeviceSpec,
-    direction: Direction,
+    directions: impl Into<Directions>,
     wanted: Settings,
     extras: Extras,
 ) -> Result<Opened, DeviceError> {
     let (notes, latency) = (Notes::default(), StreamLatency::default());
-    let device = open_alone(spec, (direction, wanted), extras, (&notes, &latency))?;
+    let device = open_alone(spec, (directions.into(), wanted), extras, (&notes, &latency))?;
     Ok(Opened { device, notes, supervision: Supervision::default(), latency })
 }
 
@@ -88,7 +91,7 @@ pub fn open(
 /// own clock.
 pub fn open_paced(
     spec: &DeviceSpec,
-    direction: Direction,
+    directions: impl Into<Directions>,
     wanted: Settings,
     extras: Extras,
     pace: Box<dyn Pace>,
@@ -101,7 +104,7 @@ pub fn open_paced(
         });
     };
     let notes = Notes::default();
-    let card = software::open_card(card, (direction, wanted), extras, &notes)?.paced(pace);
+    let card = software::open_card(card, (directions.into(), wanted), extras, &notes)?.paced(pace);
     let (supervision, latency) = Default::default();
     Ok(Opened { device: Box::new(card), notes, supervision, latency })
 }
@@ -116,12 +119,12 @@ pub fn open_supervised(
     let (notes, latency) = (Notes::default(), StreamLatency::default());
     let (device, again): (Box<dyn Device>, Opener) = if let DeviceSpec::Software(spec) = spec {
         let dock = Dock::default();
-        let card = software::open_card(spec, (direction, wanted), extras, &notes)?;
+        let card = software::open_card(spec, (direction.into(), wanted), extras, &notes)?;
         let card = card.docked(Arc::clone(&dock));
-        let parts = software::parts(spec, direction, wanted);
+        let parts = software::parts(spec, direction.into(), wanted);
         (Box::new(card), Box::new(move || software::reopen_card(&parts, &dock)))
     } else {
-        let device = open_alone(spec, (direction, wanted), extras, (&notes, &latency))?;
+        let device = open_alone(spec, (direction.into(), wanted), extras, (&notes, &latency))?;
         (device, open_again(spec, direction, wanted, (&notes, &latency)))
     };
     let timer = Box::new(VirtualCard::timer(direction, device.settings()));
@@ -133,16 +136,18 @@ pub fn open_supervised(
 /// The device that `spec` names. What is no file takes nothing of `extras`.
 fn open_alone(
     spec: &DeviceSpec,
-    (direction, settings): (Direction, Settings),
+    (directions, settings): (Directions, Settings),
     extras: Extras,
     (notes, latency): (&Notes, &StreamLatency),
 ) -> Result<Box<dyn Device>, DeviceError> {
     match spec {
-        DeviceSpec::Alsa(card) => alsa::open(card, direction, settings, notes),
-        DeviceSpec::Jack(client) => jack::open(client, direction, settings, (notes, latency)),
-        DeviceSpec::PipeWire(node) => pipewire::open(node, direction, settings, (notes, latency)),
+        DeviceSpec::Alsa(card) => alsa::open(card, directions, settings, notes),
+        DeviceSpec::Jack(client) => jack::open(client, directions, settings, (notes, latency)),
+        DeviceSpec::PipeWire(node) => {
+            pipewire::open(node, one(spec, directions)?, settings, (notes, latency))
+        }
         DeviceSpec::Software(card) => {
-            Ok(Box::new(software::open_card(card, (direction, settings), extras, notes)?))
+            Ok(Box::new(software::open_card(card, (directions, settings), extras, notes)?))
         }
     }
 }
@@ -156,6 +161,18 @@ fn open_again(
 ) -> Opener {
     let (spec, notes, latency) = (spec.clone(), notes.clone(), latency.clone());
     Box::new(move || {
-        open_alone(&spec, (direction, settings), Extras::default(), (&notes, &latency))
+        open_alone(&spec, (direction.into(), settings), Extras::default(), (&notes, &latency))
     })
+}
+
+/// The only direction of what goes one way at a time.
+fn one(spec: &DeviceSpec, directions: Directions) -> Result<Direction, DeviceError> {
+    match directions {
+        Directions::One(direction) => Ok(direction),
+        Directions::Both => Err(DeviceError {
+            tried: spec.to_string(),
+            answer: "a node of PipeWire goes one way".to_owned(),
+            mend: "name two of them, one for each way".to_owned(),
+        }),
+    }
 }

@@ -1,7 +1,9 @@
 //! Devices without hardware: virtual cards, files, tones, silence. Each is the card of
 //! [`virtual_card`] with another source or sink.
 
+mod cable;
 pub(crate) mod convert;
+mod duplex;
 pub(crate) mod file;
 pub mod pace;
 pub(crate) mod recorder;
@@ -18,10 +20,11 @@ use std::sync::PoisonError;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::signal::{Frequency, Sine};
 use tautline_proto::card_clock::CardRing;
-use tautline_proto::device::{Device, DeviceError, Direction, Listener, Settings};
+use tautline_proto::device::{Device, DeviceError, Direction, Directions, Listener, Settings};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Ppm, Rate};
 
+use self::cable::Cable;
 use self::convert::Wanted;
 use self::file::{FileFormat, FileReader};
 use self::pace::{HostPace, Pace};
@@ -49,13 +52,16 @@ impl Default for Extras {
 /// How the device would run: as wanted, but for what a virtual card says in its name.
 pub(crate) fn settle(
     spec: &SoftwareSpec,
-    direction: Direction,
+    directions: Directions,
     wanted: Settings,
 ) -> Result<Settings, DeviceError> {
     match spec {
-        SoftwareSpec::Virtual(_) => Ok(parts(spec, direction, wanted).settings),
-        SoftwareSpec::Tone(_) if direction == Direction::Playback => {
+        SoftwareSpec::Virtual(_) => Ok(parts(spec, directions, wanted).settings),
+        SoftwareSpec::Tone(_) if directions.has(Direction::Playback) => {
             Err(not_played_to(&spec.to_string()))
+        }
+        SoftwareSpec::File(_) | SoftwareSpec::Standard(_) if directions == Directions::Both => {
+            Err(one_way(&spec.to_string()))
         }
         _ => Ok(wanted),
     }
@@ -115,11 +121,11 @@ pub(crate) fn reopen_card(parts: &Parts, dock: &Dock) -> Result<Box<dyn Device>,
 /// The card that `spec` names, which must be one without hardware.
 pub(crate) fn open_card(
     spec: &SoftwareSpec,
-    (direction, wanted): (Direction, Settings),
+    (directions, wanted): (Directions, Settings),
     extras: Extras,
     notes: &Notes,
 ) -> Result<VirtualCard, DeviceError> {
-    let parts = parts(spec, direction, wanted);
+    let parts = parts(spec, directions, wanted);
     check_there(&parts)?;
     let ends = ends(spec, &parts, extras, notes)?;
     Ok(VirtualCard::new(parts, ends, Box::new(HostPace)))
@@ -131,10 +137,10 @@ fn check_there(parts: &Parts) -> Result<(), DeviceError> {
 }
 
 /// What the card that `spec` names is made of.
-pub(crate) fn parts(spec: &SoftwareSpec, direction: Direction, wanted: Settings) -> Parts {
+pub(crate) fn parts(spec: &SoftwareSpec, directions: Directions, wanted: Settings) -> Parts {
     let mut parts = Parts {
         name: spec.to_string(),
-        direction,
+        directions,
         settings: wanted,
         error: Ppm::ZERO,
         fault: None,
@@ -168,35 +174,62 @@ fn ends(
     let read = |path: &Path| FileSource::open(path, settings, notes).map(Source::File);
     let write = |path: &Path| Recorder::create(path, settings, extras.record_format, notes);
     let tone = |frequency| tone(&parts.name, frequency, settings.rate);
+    let captures = parts.directions.has(Direction::Capture);
+    let plays = parts.directions.has(Direction::Playback);
     let mut ends = Ends { listener: extras.listener, ..Ends::silent() };
-    match (spec, parts.direction) {
-        (SoftwareSpec::Virtual(options), Direction::Capture) => {
-            ends.source = match (&options.source, options.tone) {
-                (Some(path), _) => read(path)?,
-                (None, Some(frequency)) => tone(frequency)?,
-                (None, None) => Source::Silence,
-            };
+    match spec {
+        SoftwareSpec::Virtual(options) => {
+            if options.loopback.is_some() && !(captures && plays) {
+                return Err(half_a_cable(&parts.name));
+            }
+            if captures {
+                ends.source = match (options.loopback, &options.source, options.tone) {
+                    (Some(length), ..) => Source::Cable(Cable::new(length, settings)),
+                    (None, Some(path), _) => read(path)?,
+                    (None, None, Some(frequency)) => tone(frequency)?,
+                    (None, None, None) => Source::Silence,
+                };
+            }
+            if plays {
+                ends.recorder = options.record.as_deref().map(write).transpose()?;
+            }
         }
-        (SoftwareSpec::Virtual(options), Direction::Playback) => {
-            ends.recorder = options.record.as_deref().map(write).transpose()?;
+        SoftwareSpec::File(_) | SoftwareSpec::Standard(_) if captures && plays => {
+            return Err(one_way(&parts.name));
         }
-        (SoftwareSpec::File(path), Direction::Capture) => ends.source = read(path)?,
-        (SoftwareSpec::File(path), Direction::Playback) => ends.recorder = Some(write(path)?),
-        (SoftwareSpec::Standard(input), Direction::Capture) => {
+        SoftwareSpec::File(path) if captures => ends.source = read(path)?,
+        SoftwareSpec::File(path) => ends.recorder = Some(write(path)?),
+        SoftwareSpec::Standard(input) if captures => {
             ends.source = Source::File(FileSource::open_standard(input, settings, notes)?);
         }
-        (SoftwareSpec::Standard(_), Direction::Playback) => {
+        SoftwareSpec::Standard(_) => {
             let format = extras.record_format;
             ends.recorder = Some(Recorder::on_standard_output(settings, format, notes)?);
         }
-        (SoftwareSpec::Tone(frequency), Direction::Capture) => ends.source = tone(*frequency)?,
-        (SoftwareSpec::Tone(_), Direction::Playback) => {
-            return Err(not_played_to(&parts.name));
-        }
-        // Null, and what other modules open.
-        _ => {}
+        SoftwareSpec::Tone(_) if plays => return Err(not_played_to(&parts.name)),
+        SoftwareSpec::Tone(frequency) => ends.source = tone(*frequency)?,
+        SoftwareSpec::Null => {}
     }
     Ok(ends)
+}
+
+/// A file is read or written.
+fn one_way(name: &str) -> DeviceError {
+    DeviceError {
+        tried: name.to_owned(),
+        answer: "a file is read or written, not both at once".to_owned(),
+        mend: "use virtual:?source=PATH&record=PATH, which does both".to_owned(),
+    }
+}
+
+/// A cable joins two sides of one card.
+fn half_a_cable(name: &str) -> DeviceError {
+    DeviceError {
+        tried: name.to_owned(),
+        answer: "loopback joins its output to its input, and only one of them is used".to_owned(),
+        mend: "name it as --output and as --input of taut lab delay, or leave loopback out"
+            .to_owned(),
+    }
 }
 
 /// A tone is no output.

@@ -39,6 +39,18 @@ impl DeviceSpec {
         }
         self
     }
+
+    /// Whether both name the same device with the same options: what one of them plays to is what the
+    /// other captures from. A device by two names is two.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Alsa(one), Self::Alsa(other)) => one == other,
+            (Self::Jack(one), Self::Jack(other)) => one == other,
+            (Self::PipeWire(one), Self::PipeWire(other)) => one == other,
+            (Self::Software(one), Self::Software(other)) => one.is_same(other),
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for DeviceSpec {
@@ -153,8 +165,20 @@ mod tests {
             assert!(answer.contains("use ") || answer.contains("name a "), "{answer}");
         }
         assert!(refused("virtual:?pmp=5").contains(OPTIONS));
-        for option in ["ppm=x", "ppm=inf", "period=0", "periods=1", "gone=2", "back=1s", "record="]
-        {
+        let both = refused("virtual:?loopback=48&tone=440");
+        assert!(both.ends_with("leave loopback out, or the other"), "{both}");
+        for option in [
+            "loopback=x",
+            "loopback=-1",
+            "loopback=99999",
+            "ppm=x",
+            "ppm=inf",
+            "period=0",
+            "periods=1",
+            "gone=2",
+            "back=1s",
+            "record=",
+        ] {
             assert!(refused(&format!("virtual:?{option}")).starts_with("virtual:?"));
         }
     }

@@ -15,7 +15,8 @@ use super::standard::StandardInput;
 use super::virtual_card::Fault;
 
 /// The options of `virtual:`, for people.
-pub(crate) const OPTIONS: &str = "ppm, period, periods, tone, source, record, gone and back";
+pub(crate) const OPTIONS: &str =
+    "ppm, period, periods, tone, source, record, loopback, gone and back";
 
 /// Which device, and how.
 #[derive(Debug, Clone)]
@@ -33,7 +34,7 @@ pub enum SoftwareSpec {
 }
 
 /// The options of `virtual:`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct CardOptions {
     /// `ppm=50`: how fast the card's clock runs.
     pub error: Ppm,
@@ -47,6 +48,8 @@ pub struct CardOptions {
     pub source: Option<PathBuf>,
     /// `record=out.wav`: what it plays is written there.
     pub record: Option<PathBuf>,
+    /// `loopback=48`: what it plays is captured so many frames later. For both directions at once.
+    pub loopback: Option<Frames>,
     /// `gone=2s&back=1s`, for tests: it goes once, 2 s into its run, and can be opened 1 s later.
     /// Shared by all clones, because it is one card that goes.
     pub fault: Option<Arc<Fault>>,
@@ -68,6 +71,17 @@ impl fmt::Display for SoftwareSpec {
 }
 
 impl SoftwareSpec {
+    /// Whether both name the same device with the same options.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Virtual(one), Self::Virtual(other)) => one == other,
+            (Self::File(one), Self::File(other)) => one == other,
+            (Self::Tone(one), Self::Tone(other)) => one == other,
+            (Self::Standard(_), Self::Standard(_)) | (Self::Null, Self::Null) => true,
+            _ => false,
+        }
+    }
+
     /// What `given` names, which begins with the kind of the device; `None` if that is no kind of
     /// these.
     pub(crate) fn named(given: &str) -> Option<Result<Self, DeviceError>> {
@@ -127,6 +141,13 @@ fn card_options(given: &str, rest: &str) -> Result<CardOptions, DeviceError> {
             "tone" => options.tone = Some(parsed(given, value, "give hertz, such as tone=440")?),
             "source" => options.source = Some(path(given, key, value)?),
             "record" => options.record = Some(path(given, key, value)?),
+            "loopback" => {
+                let mend = "give a number of frames, such as loopback=48";
+                let frames: u32 = parsed(given, value, mend)?;
+                let frames = Some(frames).filter(|frames| *frames <= MOST);
+                let frames = frames.ok_or_else(|| error(given, "no cable is as long", mend))?;
+                options.loopback = Some(Frames::new(i64::from(frames)));
+            }
             "gone" => fault.0 = Some(span(given, value)?),
             "back" => fault.1 = Some(span(given, value)?),
             _ => {
@@ -134,6 +155,10 @@ fn card_options(given: &str, rest: &str) -> Result<CardOptions, DeviceError> {
                 return Err(error(given, &answer, &format!("it has {OPTIONS}")));
             }
         }
+    }
+    if options.loopback.is_some() && (options.source.is_some() || options.tone.is_some()) {
+        let mend = "leave loopback out, or the other";
+        return Err(error(given, "it captures what it plays or something else", mend));
     }
     options.fault = match fault {
         (Some(after), away) => Some(Arc::new(Fault::new(after, away.unwrap_or(Span::MAX)))),

@@ -181,7 +181,7 @@ fn what_listens_to_a_card_listens_to_the_one_that_comes_back() {
     let fault = Arc::new(Fault::new(Span::ZERO, Span::ZERO));
     let parts = Parts {
         name: "virtual:".to_owned(),
-        direction: Direction::Playback,
+        directions: Direction::Playback.into(),
         settings: settings(48, 2),
         error: Ppm::ZERO,
         fault: Some(fault),

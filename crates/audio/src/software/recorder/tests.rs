@@ -154,7 +154,7 @@ fn a_patient_card_waits_for_its_disk_too() {
     let (recorder, scribe) = stepped(&path, SampleFormat::F32, 96 * 50);
     let parts = Parts {
         name: "file:".to_owned(),
-        direction: Direction::Playback,
+        directions: Direction::Playback.into(),
         settings,
         error: Ppm::ZERO,
         fault: None,
