@@ -15,7 +15,6 @@ mod notified;
 mod pace;
 mod ports;
 mod processing;
-mod sides;
 mod signals;
 pub(crate) mod spec;
 
@@ -35,12 +34,12 @@ use self::clerk::{Clerk, Failed};
 use self::client::{Client, Refused};
 use self::cycle::Adaptor;
 use self::library::{Library, SERVER_FAILED, VERSION_ERROR};
-use self::sides::Sides;
 use self::spec::Connect;
 pub use self::spec::JackSpec;
 use crate::toolbox::callback::Watch;
 use crate::toolbox::description::{DeviceDescription, Offers, Way};
 use crate::toolbox::notes::Notes;
+use crate::toolbox::sides::Sides;
 use crate::toolbox::stream_latency::StreamLatency;
 use crate::toolbox::thread::spawn_error;
 

@@ -3,6 +3,8 @@
 pub(crate) mod callback;
 pub(crate) mod description;
 pub(crate) mod notes;
+pub(crate) mod ports;
+pub(crate) mod sides;
 pub(crate) mod stream_latency;
 pub(crate) mod supervise;
 pub(crate) mod thread;

@@ -21,8 +21,8 @@ use super::notified::{
 };
 use super::ports::{Port, card_latency, counterparts, named, port_flag, ways};
 use super::processing::{Processing, called};
-use super::sides::Sides;
 use super::signals::Signals;
+use crate::toolbox::sides::Sides;
 
 /// What the server said when it took nobody in: `jack_status_t`.
 #[derive(Debug, Clone, Copy)]

@@ -9,17 +9,8 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::cycle_clock::{CycleClock, Told, Trouble};
 use super::latency::Latency;
-use super::sides::Sides;
-
-/// The samples of one cycle, port by port; a port for each channel, all of one length. A server may
-/// have no buffer for one, as PipeWire's has none while a port comes or goes.
-pub(crate) trait Ports {
-    /// What came in at this channel's port; silence if `None`.
-    fn heard(&self, channel: usize) -> Option<&[f32]>;
-
-    /// What goes out at this channel's port, if anything can.
-    fn played(&mut self, channel: usize) -> Option<&mut [f32]>;
-}
+use crate::toolbox::ports::{Ports, interleave, lay_out, part};
+use crate::toolbox::sides::Sides;
 
 /// A wake-up, as the callback finds it.
 #[derive(Debug, Clone, Copy)]
@@ -152,36 +143,6 @@ impl Adaptor {
                 }
             }
         }
-    }
-}
-
-/// The first of a block, all of one that is empty.
-fn part(block: &mut [f32], samples: usize) -> &mut [f32] {
-    let samples = samples.min(block.len());
-    &mut block[..samples]
-}
-
-fn interleave(ports: &impl Ports, channels: usize, from: usize, block: &mut [f32]) {
-    if block.is_empty() {
-        return;
-    }
-    for channel in 0..channels {
-        let samples = block.iter_mut().skip(channel).step_by(channels);
-        match ports.heard(channel) {
-            Some(heard) => samples.zip(&heard[from..]).for_each(|(sample, heard)| *sample = *heard),
-            None => samples.for_each(|sample| *sample = 0.0),
-        }
-    }
-}
-
-fn lay_out(block: &[f32], channels: usize, from: usize, ports: &mut impl Ports) {
-    if block.is_empty() {
-        return;
-    }
-    for channel in 0..channels {
-        let Some(out) = ports.played(channel) else { continue };
-        let samples = block.iter().skip(channel).step_by(channels);
-        samples.zip(&mut out[from..]).for_each(|(sample, out)| *out = *sample);
     }
 }
 

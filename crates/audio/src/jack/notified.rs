@@ -12,8 +12,8 @@ use tautline_proto::units::Rate;
 
 use super::library::{LatencyRange, Library, RawClient};
 use super::ports::{Port, card_latency, mode, ways};
-use super::sides::Sides;
 use super::signals::Signals;
+use crate::toolbox::sides::Sides;
 
 /// What the server's other threads see.
 pub(super) struct Notified {

@@ -13,13 +13,14 @@ use tautline_proto::device::{Direction, Flow};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-use super::cycle::{Adaptor, Ports, Woken};
+use super::cycle::{Adaptor, Woken};
 use super::cycle_clock::{Told, Trouble};
 use super::library::{Library, RawClient, RawPort};
 use super::ports::Port;
-use super::sides::Sides;
 use super::signals::Signals;
 use crate::toolbox::callback::Held;
+use crate::toolbox::ports::Ports;
+use crate::toolbox::sides::Sides;
 
 /// What the process thread alone touches while the client is active.
 pub(super) struct Processing {

@@ -7,8 +7,8 @@ use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, Span};
 
 use super::latency::{Latency, Ways};
-use super::sides::Sides;
 use crate::toolbox::callback::Seat;
+use crate::toolbox::sides::Sides;
 
 /// Between our ports of a direction and the converter.
 #[derive(Default)]

@@ -1,8 +1,8 @@
-//! Something of each direction of a client.
+//! Something of each direction of a device.
 
 use tautline_proto::device::Direction;
 
-/// One for what is captured and one for what is played. Of a direction in which a client does not go
+/// One for what is captured and one for what is played. Of a direction in which a device does not go
 /// it is never asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Sides<T> {
