@@ -50,7 +50,7 @@ pub fn settle(
     match spec {
         DeviceSpec::Alsa(card) => alsa::settle(card, directions, wanted),
         DeviceSpec::Jack(client) => jack::settle(client, directions, wanted),
-        DeviceSpec::PipeWire(node) => pipewire::settle(node, one(spec, directions)?, wanted),
+        DeviceSpec::PipeWire(node) => pipewire::settle(node, directions, wanted),
         DeviceSpec::Software(card) => software::settle(card, directions, wanted),
     }
 }
@@ -143,9 +143,7 @@ fn open_alone(
     match spec {
         DeviceSpec::Alsa(card) => alsa::open(card, directions, settings, notes),
         DeviceSpec::Jack(client) => jack::open(client, directions, settings, (notes, latency)),
-        DeviceSpec::PipeWire(node) => {
-            pipewire::open(node, one(spec, directions)?, settings, (notes, latency))
-        }
+        DeviceSpec::PipeWire(node) => pipewire::open(node, directions, settings, (notes, latency)),
         DeviceSpec::Software(card) => {
             Ok(Box::new(software::open_card(card, (directions, settings), extras, notes)?))
         }
@@ -163,16 +161,4 @@ fn open_again(
     Box::new(move || {
         open_alone(&spec, (direction.into(), settings), Extras::default(), (&notes, &latency))
     })
-}
-
-/// The only direction of what goes one way at a time.
-fn one(spec: &DeviceSpec, directions: Directions) -> Result<Direction, DeviceError> {
-    match directions {
-        Directions::One(direction) => Ok(direction),
-        Directions::Both => Err(DeviceError {
-            tried: spec.to_string(),
-            answer: "a node of PipeWire goes one way".to_owned(),
-            mend: "name two of them, one for each way".to_owned(),
-        }),
-    }
 }

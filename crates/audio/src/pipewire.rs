@@ -5,7 +5,7 @@
 //! `course` decides where a block lies in time. What needs the library is behind the feature
 //! `pipewire`; without it every name is understood and answered with what is missing.
 
-use tautline_proto::device::{Device, DeviceError, Direction, Settings};
+use tautline_proto::device::{Device, DeviceError, Directions, Settings};
 
 pub use self::spec::PipeWireSpec;
 use crate::toolbox::description::DeviceDescription;
@@ -16,7 +16,11 @@ use crate::toolbox::stream_latency::StreamLatency;
 mod callee;
 #[cfg(any(feature = "pipewire", test))]
 mod course;
+#[cfg(feature = "pipewire")]
+mod filter;
 mod graph;
+#[cfg(feature = "pipewire")]
+mod held;
 #[cfg(feature = "pipewire")]
 mod library;
 #[cfg(feature = "pipewire")]
@@ -32,6 +36,8 @@ mod server;
 pub(crate) mod spec;
 #[cfg(feature = "pipewire")]
 mod time;
+#[cfg(feature = "pipewire")]
+mod wired;
 
 pub use graph::Graph;
 
@@ -40,21 +46,21 @@ pub use graph::Graph;
 #[cfg(feature = "pipewire")]
 pub(crate) fn settle(
     spec: &PipeWireSpec,
-    direction: Direction,
+    directions: Directions,
     wanted: Settings,
 ) -> Result<Settings, DeviceError> {
-    offer::settle(spec, direction, wanted)
+    offer::settle(spec, directions, wanted)
 }
 
 /// Opens it.
 #[cfg(feature = "pipewire")]
 pub(crate) fn open(
     spec: &PipeWireSpec,
-    direction: Direction,
+    directions: Directions,
     settings: Settings,
     (notes, latency): (&Notes, &StreamLatency),
 ) -> Result<Box<dyn Device>, DeviceError> {
-    Ok(Box::new(node::Node::open(spec, direction, settings, (notes, latency))?))
+    Ok(Box::new(node::Node::open(spec, directions, settings, (notes, latency))?))
 }
 
 /// Those that are here.
@@ -73,7 +79,7 @@ pub fn graph() -> Option<Graph> {
 #[cfg(not(feature = "pipewire"))]
 pub(crate) fn settle(
     spec: &PipeWireSpec,
-    _direction: Direction,
+    _directions: Directions,
     _wanted: Settings,
 ) -> Result<Settings, DeviceError> {
     Err(left_out(spec))
@@ -83,7 +89,7 @@ pub(crate) fn settle(
 #[cfg(not(feature = "pipewire"))]
 pub(crate) fn open(
     spec: &PipeWireSpec,
-    _direction: Direction,
+    _directions: Directions,
     _settings: Settings,
     _told: (&Notes, &StreamLatency),
 ) -> Result<Box<dyn Device>, DeviceError> {
