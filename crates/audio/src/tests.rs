@@ -1,6 +1,7 @@
 //! Whole cards in virtual time, and files.
 
 mod cards;
+mod duplex;
 mod files;
 mod supervision;
 
