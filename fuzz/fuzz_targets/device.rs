@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tautline_audio::DeviceSpec;
+use tautline_audio::{DeviceSpec, SoftwareSpec};
 
 fuzz_target!(|text: &str| {
     let spec: DeviceSpec = match text.parse() {
@@ -18,7 +18,7 @@ fuzz_target!(|text: &str| {
     let again: DeviceSpec = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
     assert_eq!(again.to_string(), name);
     assert_eq!(name.split(':').next(), text.split(':').next());
-    if let DeviceSpec::Virtual(options) = &spec {
+    if let DeviceSpec::Software(SoftwareSpec::Virtual(options)) = &spec {
         assert!(options.period.is_none_or(|period| (1..=1 << 16).contains(&period.count())));
         assert!(options.periods.is_none_or(|periods| (2..=1 << 16).contains(&periods)));
     }

@@ -16,7 +16,7 @@ mod pace;
 mod ports;
 mod processing;
 mod signals;
-mod spec;
+pub(crate) mod spec;
 
 use std::ffi::CString;
 use std::sync::atomic::Ordering;
@@ -24,7 +24,9 @@ use std::time::Duration;
 
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::clock::ClockId;
-use tautline_proto::device::{Device, DeviceError, Direction, Ended, Process, Settings, Stop};
+use tautline_proto::device::{
+    Device, DeviceError, Direction, Directions, Ended, Process, Settings, Stop,
+};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
@@ -34,9 +36,12 @@ use self::cycle::Adaptor;
 use self::library::{Library, SERVER_FAILED, VERSION_ERROR};
 use self::spec::Connect;
 pub use self::spec::JackSpec;
-use crate::callback::Watch;
-use crate::description::Offers;
-use crate::{DeviceDescription, Notes, StreamLatency, Way, spawn_error};
+use crate::toolbox::callback::Watch;
+use crate::toolbox::description::{DeviceDescription, Offers, Way};
+use crate::toolbox::notes::Notes;
+use crate::toolbox::sides::Sides;
+use crate::toolbox::stream_latency::StreamLatency;
+use crate::toolbox::thread::spawn_error;
 
 /// A server takes a client in within milliseconds; an open is to take a second at most.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -51,24 +56,24 @@ const STALLED: &str = "see whether it was stopped (ps, state T), and end it or l
 /// How the device would run: the server says.
 pub(crate) fn settle(
     spec: &JackSpec,
-    direction: Direction,
+    directions: Directions,
     wanted: Settings,
 ) -> Result<Settings, DeviceError> {
     let asked = spec.clone();
     let work = move |client: &mut Client| settings(&asked, client, wanted.channels);
-    Ok(enter(spec, direction, PATIENCE, work)?.1)
+    Ok(enter(spec, directions, PATIENCE, work)?.1)
 }
 
 /// Opens it. A server whose buffer is not the period that was settled is taken all the same.
 pub(crate) fn open(
     spec: &JackSpec,
-    direction: Direction,
+    directions: Directions,
     settled: Settings,
     (notes, latency): (&Notes, &StreamLatency),
 ) -> Result<Box<dyn Device>, DeviceError> {
     let mut device = JackDevice {
         spec: spec.clone(),
-        direction,
+        directions,
         settings: settled,
         notes: notes.clone(),
         latency: latency.clone(),
@@ -85,10 +90,11 @@ pub(crate) fn open(
 pub(crate) fn list() -> Vec<DeviceDescription> {
     let spec = JackSpec::named("taut");
     let look = |client: &mut Client| {
-        let ports = [Direction::Capture, Direction::Playback].map(|way| client.physical(way).len());
+        let ports = [Direction::Capture, Direction::Playback]
+            .map(|way| client.counterparts(way, true).len());
         Ok((client.rate(), Frames::new(i64::from(client.buffer())), ports))
     };
-    let found = enter(&spec, Direction::Capture, LIST_PATIENCE, look);
+    let found = enter(&spec, Direction::Capture.into(), LIST_PATIENCE, look);
     let Ok((_, (hertz, period, [inputs, outputs]))) = found else { return Vec::new() };
     let way = |direction| Way {
         direction,
@@ -112,7 +118,7 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
 /// Becomes a client of the server and works with it, if the server answers soon enough.
 fn enter<T: Send + 'static>(
     spec: &JackSpec,
-    direction: Direction,
+    directions: Directions,
     patience: Duration,
     work: impl FnOnce(&mut Client) -> Result<T, DeviceError> + Send + 'static,
 ) -> Result<(Clerk, T), DeviceError> {
@@ -130,7 +136,7 @@ fn enter<T: Send + 'static>(
     };
     let name = text(&spec.client)?;
     let server = spec.server.as_deref().map(text).transpose()?;
-    let open = move || Client::open(library, &name, server.as_deref(), direction);
+    let open = move || Client::open(library, &name, server.as_deref(), directions);
     Clerk::begin(spec.server.as_deref(), patience, open, work).map_err(|failed| match failed {
         Failed::Work(error) => error,
         Failed::Refused(refused) => not_taken_in(spec, refused),
@@ -176,12 +182,21 @@ fn settings(spec: &JackSpec, client: &Client, channels: Channels) -> Result<Sett
     })?;
     let period = Frames::new(i64::from(client.buffer().max(1)));
     // What the card takes, rounded up to whole periods, and the one that is being filled.
-    let card = client.card_latency().count();
+    let card = client.card_latency(last(client.directions())).count();
     let periods = (card + period.count() - 1) / period.count() + 1;
     Ok(Settings { rate, channels, period, periods: u32::try_from(periods.max(2)).unwrap_or(2) })
 }
 
-/// The device's ports, one for each channel.
+/// The direction that the buffer of a device is told by: a block that is played has all of it before
+/// itself.
+fn last(directions: Directions) -> Direction {
+    match directions {
+        Directions::One(direction) => direction,
+        Directions::Both => Direction::Playback,
+    }
+}
+
+/// The device's ports of a direction, one for each channel.
 fn add_ports(
     spec: &JackSpec,
     client: &mut Client,
@@ -193,7 +208,7 @@ fn add_ports(
             Direction::Capture => format!("in_{channel}"),
             Direction::Playback => format!("out_{channel}"),
         };
-        let added = CString::new(name).is_ok_and(|name| client.add_port(&name));
+        let added = CString::new(name).is_ok_and(|name| client.add_port(direction, &name));
         if !added {
             return Err(spec.error(
                 format!("the JACK server has no room for port {channel}"),
@@ -215,14 +230,15 @@ fn other_rate(spec: &JackSpec, was: Rate, hertz: u32) -> DeviceError {
 fn counterparts(
     spec: &JackSpec,
     client: &Client,
+    direction: Direction,
     channels: Channels,
     notes: &Notes,
 ) -> Vec<String> {
     let mut counterparts = match &spec.connect {
         Connect::Nothing => Vec::new(),
-        Connect::Card => client.counterparts(true),
+        Connect::Card => client.counterparts(direction, true),
         Connect::To(begin) => {
-            let mut all = client.counterparts(false);
+            let mut all = client.counterparts(direction, false);
             all.retain(|name| name.starts_with(begin.as_str()));
             all
         }
@@ -239,9 +255,15 @@ fn counterparts(
 }
 
 /// Connects them.
-fn connect(spec: &JackSpec, client: &Client, counterparts: &[String], notes: &Notes) {
+fn connect(
+    spec: &JackSpec,
+    client: &Client,
+    direction: Direction,
+    counterparts: &[String],
+    notes: &Notes,
+) {
     for (channel, counterpart) in counterparts.iter().enumerate() {
-        if !client.connect(channel, counterpart) {
+        if !client.connect(direction, channel, counterpart) {
             notes.add(format!(
                 "{}: the JACK server did not connect channel {} with {counterpart}; connect it \
                  by hand: jack_connect",
@@ -255,7 +277,7 @@ fn connect(spec: &JackSpec, client: &Client, counterparts: &[String], notes: &No
 /// The device.
 struct JackDevice {
     spec: JackSpec,
-    direction: Direction,
+    directions: Directions,
     settings: Settings,
     notes: Notes,
     latency: StreamLatency,
@@ -271,16 +293,18 @@ struct JackDevice {
 impl JackDevice {
     /// A client with its ports, not yet running.
     fn enter(&self) -> Result<Clerk, DeviceError> {
-        let (spec, direction, wanted) = (self.spec.clone(), self.direction, self.settings);
+        let (spec, directions, wanted) = (self.spec.clone(), self.directions, self.settings);
         let work = move |client: &mut Client| {
             let found = settings(&spec, client, wanted.channels)?;
             if found.rate != wanted.rate {
                 return Err(other_rate(&spec, wanted.rate, found.rate.hertz()));
             }
-            add_ports(&spec, client, direction, wanted.channels)?;
-            Ok((client.name(), found, client.card_latency()))
+            for direction in directions.each() {
+                add_ports(&spec, client, direction, wanted.channels)?;
+            }
+            Ok((client.name(), found, client.card_latency(last(directions))))
         };
-        let (clerk, (name, found, card)) = enter(&self.spec, direction, PATIENCE, work)?;
+        let (clerk, (name, found, card)) = enter(&self.spec, directions, PATIENCE, work)?;
         self.notes.add(format!(
             "{}: the client ‘{name}’ of a JACK server at {}, {} frames a period, {card} frames to \
              the card",
@@ -369,12 +393,19 @@ impl Device for JackDevice {
         };
         clerk.signals().seat.give(process);
         let (spec, notes, settings) = (self.spec.clone(), self.notes.clone(), self.settings);
-        let adaptor = Adaptor::new(self.direction, settings).by(self.pace);
+        let adaptor = Adaptor::new(self.directions, settings).by(self.pace);
         let adaptor = if spec.at_ports { adaptor.at_ports() } else { adaptor };
+        let directions = self.directions;
         clerk.ask(move |client| {
-            let counterparts = counterparts(&spec, client, settings.channels, &notes);
+            let counterparts = Sides::each(|direction| match directions.has(direction) {
+                true => counterparts(&spec, client, direction, settings.channels, &notes),
+                false => Vec::new(),
+            });
             if client.run(adaptor, settings.rate, &counterparts) {
-                connect(&spec, client, &counterparts, &notes);
+                for direction in directions.each() {
+                    let counterparts = counterparts.of(direction);
+                    connect(&spec, client, direction, counterparts, &notes);
+                }
             } else {
                 client.signals().refused.store(true, Ordering::Relaxed);
             }

@@ -1,20 +1,113 @@
 //! Devices without hardware: virtual cards, files, tones, silence. Each is the card of
-//! [`crate::virtual_card`] with another source or sink.
+//! [`virtual_card`] with another source or sink.
+
+mod cable;
+pub(crate) mod convert;
+mod duplex;
+pub(crate) mod file;
+pub mod pace;
+pub(crate) mod recorder;
+mod ring;
+pub(crate) mod source;
+pub(crate) mod spec;
+pub(crate) mod standard;
+pub(crate) mod virtual_card;
+mod wav;
 
 use std::path::Path;
 use std::sync::PoisonError;
 
+use tautline_dsp::format::SampleFormat;
 use tautline_dsp::signal::{Frequency, Sine};
 use tautline_proto::card_clock::CardRing;
-use tautline_proto::device::{Device, DeviceError, Direction, Settings};
+use tautline_proto::device::{Device, DeviceError, Direction, Directions, Listener, Settings};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Ppm, Rate};
 
-use crate::pace::{HostPace, Pace};
-use crate::recorder::Recorder;
-use crate::source::{FileSource, Source};
-use crate::virtual_card::{Dock, Ends, Parts, VirtualCard, gone};
-use crate::{DeviceSpec, Extras, Notes};
+use self::cable::Cable;
+use self::convert::Wanted;
+use self::file::{FileFormat, FileReader};
+use self::pace::{HostPace, Pace};
+use self::recorder::Recorder;
+use self::source::{FileSource, Source};
+use self::spec::SoftwareSpec;
+use self::virtual_card::{Dock, Ends, Parts, VirtualCard, gone};
+use crate::toolbox::description::{DeviceDescription, Offers, Way};
+use crate::toolbox::notes::Notes;
+
+/// What a device without hardware can be given besides its settings.
+pub struct Extras {
+    /// Hears what a card plays.
+    pub listener: Option<Box<dyn Listener>>,
+    /// How samples are coded in a file that is written.
+    pub record_format: SampleFormat,
+}
+
+impl Default for Extras {
+    fn default() -> Self {
+        Self { listener: None, record_format: SampleFormat::L24 }
+    }
+}
+
+/// How the device would run: as wanted, but for what a virtual card says in its name.
+pub(crate) fn settle(
+    spec: &SoftwareSpec,
+    directions: Directions,
+    wanted: Settings,
+) -> Result<Settings, DeviceError> {
+    match spec {
+        SoftwareSpec::Virtual(_) => Ok(parts(spec, directions, wanted).settings),
+        SoftwareSpec::Tone(_) if directions.has(Direction::Playback) => {
+            Err(not_played_to(&spec.to_string()))
+        }
+        SoftwareSpec::File(_) | SoftwareSpec::Standard(_) if directions == Directions::Both => {
+            Err(one_way(&spec.to_string()))
+        }
+        _ => Ok(wanted),
+    }
+}
+
+/// What is in the file, or comes on standard input, if it is one of them: which is waited for.
+pub(crate) fn probe(
+    spec: &SoftwareSpec,
+    wanted: Wanted,
+) -> Result<Option<FileFormat>, DeviceError> {
+    match spec {
+        SoftwareSpec::File(path) => {
+            FileReader::open_for(path, wanted).map(|reader| Some(reader.format()))
+        }
+        SoftwareSpec::Standard(input) => input.look(wanted).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The kinds that there are.
+pub(crate) fn list() -> Vec<DeviceDescription> {
+    const BOTH: &[Direction] = &[Direction::Capture, Direction::Playback];
+    let device = |name: &str, directions: &[Direction], says: &str| DeviceDescription {
+        name: name.to_owned(),
+        ways: directions
+            .iter()
+            .map(|&direction| Way { direction, offers: Offers::Anything })
+            .collect(),
+        says: says.to_owned(),
+    };
+    vec![
+        device(
+            "virtual:",
+            BOTH,
+            "a card without hardware, strict as a real one: virtual:?ppm=50&record=out.wav",
+        ),
+        device(
+            "file:PATH",
+            BOTH,
+            "a WAV or FLAC file, written as WAV; waits a second for a late program; file:- is \
+             standard input or output",
+        ),
+        device("tone:HZ", &BOTH[..1], "a sine at -18 dBFS"),
+        device("null:", BOTH, "silence in, nothing out"),
+    ]
+}
 
 /// The card that `parts` describe, back with the ends that it left at `dock`.
 pub(crate) fn reopen_card(parts: &Parts, dock: &Dock) -> Result<Box<dyn Device>, DeviceError> {
@@ -27,12 +120,12 @@ pub(crate) fn reopen_card(parts: &Parts, dock: &Dock) -> Result<Box<dyn Device>,
 
 /// The card that `spec` names, which must be one without hardware.
 pub(crate) fn open_card(
-    spec: &DeviceSpec,
-    (direction, wanted): (Direction, Settings),
+    spec: &SoftwareSpec,
+    (directions, wanted): (Directions, Settings),
     extras: Extras,
     notes: &Notes,
 ) -> Result<VirtualCard, DeviceError> {
-    let parts = parts(spec, direction, wanted);
+    let parts = parts(spec, directions, wanted);
     check_there(&parts)?;
     let ends = ends(spec, &parts, extras, notes)?;
     Ok(VirtualCard::new(parts, ends, Box::new(HostPace)))
@@ -44,24 +137,24 @@ fn check_there(parts: &Parts) -> Result<(), DeviceError> {
 }
 
 /// What the card that `spec` names is made of.
-pub(crate) fn parts(spec: &DeviceSpec, direction: Direction, wanted: Settings) -> Parts {
+pub(crate) fn parts(spec: &SoftwareSpec, directions: Directions, wanted: Settings) -> Parts {
     let mut parts = Parts {
         name: spec.to_string(),
-        direction,
+        directions,
         settings: wanted,
         error: Ppm::ZERO,
         fault: None,
         patience: Frames::ZERO,
     };
     match spec {
-        DeviceSpec::Virtual(options) => {
+        SoftwareSpec::Virtual(options) => {
             parts.error = options.error;
             parts.fault = options.fault.clone();
             parts.settings.period = options.period.unwrap_or(wanted.period);
             parts.settings.periods = options.periods.unwrap_or(wanted.periods);
         }
         // A file is no real card: it waits for a program that is late, and loses nothing.
-        DeviceSpec::File(_) | DeviceSpec::Standard(_) => {
+        SoftwareSpec::File(_) | SoftwareSpec::Standard(_) => {
             parts.patience = wanted.rate.frames_within(CardRing::PATIENCE);
         }
         _ => {}
@@ -72,7 +165,7 @@ pub(crate) fn parts(spec: &DeviceSpec, direction: Direction, wanted: Settings) -
 }
 
 fn ends(
-    spec: &DeviceSpec,
+    spec: &SoftwareSpec,
     parts: &Parts,
     extras: Extras,
     notes: &Notes,
@@ -81,39 +174,66 @@ fn ends(
     let read = |path: &Path| FileSource::open(path, settings, notes).map(Source::File);
     let write = |path: &Path| Recorder::create(path, settings, extras.record_format, notes);
     let tone = |frequency| tone(&parts.name, frequency, settings.rate);
+    let captures = parts.directions.has(Direction::Capture);
+    let plays = parts.directions.has(Direction::Playback);
     let mut ends = Ends { listener: extras.listener, ..Ends::silent() };
-    match (spec, parts.direction) {
-        (DeviceSpec::Virtual(options), Direction::Capture) => {
-            ends.source = match (&options.source, options.tone) {
-                (Some(path), _) => read(path)?,
-                (None, Some(frequency)) => tone(frequency)?,
-                (None, None) => Source::Silence,
-            };
+    match spec {
+        SoftwareSpec::Virtual(options) => {
+            if options.loopback.is_some() && !(captures && plays) {
+                return Err(half_a_cable(&parts.name));
+            }
+            if captures {
+                ends.source = match (options.loopback, &options.source, options.tone) {
+                    (Some(length), ..) => Source::Cable(Cable::new(length, settings)),
+                    (None, Some(path), _) => read(path)?,
+                    (None, None, Some(frequency)) => tone(frequency)?,
+                    (None, None, None) => Source::Silence,
+                };
+            }
+            if plays {
+                ends.recorder = options.record.as_deref().map(write).transpose()?;
+            }
         }
-        (DeviceSpec::Virtual(options), Direction::Playback) => {
-            ends.recorder = options.record.as_deref().map(write).transpose()?;
+        SoftwareSpec::File(_) | SoftwareSpec::Standard(_) if captures && plays => {
+            return Err(one_way(&parts.name));
         }
-        (DeviceSpec::File(path), Direction::Capture) => ends.source = read(path)?,
-        (DeviceSpec::File(path), Direction::Playback) => ends.recorder = Some(write(path)?),
-        (DeviceSpec::Standard(input), Direction::Capture) => {
+        SoftwareSpec::File(path) if captures => ends.source = read(path)?,
+        SoftwareSpec::File(path) => ends.recorder = Some(write(path)?),
+        SoftwareSpec::Standard(input) if captures => {
             ends.source = Source::File(FileSource::open_standard(input, settings, notes)?);
         }
-        (DeviceSpec::Standard(_), Direction::Playback) => {
+        SoftwareSpec::Standard(_) => {
             let format = extras.record_format;
             ends.recorder = Some(Recorder::on_standard_output(settings, format, notes)?);
         }
-        (DeviceSpec::Tone(frequency), Direction::Capture) => ends.source = tone(*frequency)?,
-        (DeviceSpec::Tone(_), Direction::Playback) => {
-            return Err(not_played_to(&parts.name));
-        }
-        // Null, and what other modules open.
-        _ => {}
+        SoftwareSpec::Tone(_) if plays => return Err(not_played_to(&parts.name)),
+        SoftwareSpec::Tone(frequency) => ends.source = tone(*frequency)?,
+        SoftwareSpec::Null => {}
     }
     Ok(ends)
 }
 
+/// A file is read or written.
+fn one_way(name: &str) -> DeviceError {
+    DeviceError {
+        tried: name.to_owned(),
+        answer: "a file is read or written, not both at once".to_owned(),
+        mend: "use virtual:?source=PATH&record=PATH, which does both".to_owned(),
+    }
+}
+
+/// A cable joins two sides of one card.
+fn half_a_cable(name: &str) -> DeviceError {
+    DeviceError {
+        tried: name.to_owned(),
+        answer: "loopback joins its output to its input, and only one of them is used".to_owned(),
+        mend: "name it as --output and as --input of taut lab delay, or leave loopback out"
+            .to_owned(),
+    }
+}
+
 /// A tone is no output.
-pub(crate) fn not_played_to(name: &str) -> DeviceError {
+fn not_played_to(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
         answer: "a tone can be heard but not played to".to_owned(),

@@ -1,25 +1,17 @@
 //! Devices as people name them: `virtual:?ppm=50`, `file:song.wav`, `tone:440`, `null:`.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
 
-use tautline_dsp::signal::Frequency;
 use tautline_proto::device::DeviceError;
-use tautline_proto::time::{Frames, Span};
-use tautline_proto::units::Ppm;
 
-use crate::alsa::AlsaSpec;
-use crate::jack::JackSpec;
-use crate::pipewire::PipeWireSpec;
-use crate::standard::StandardInput;
-use crate::virtual_card::Fault;
+use crate::alsa::spec::AlsaSpec;
+use crate::jack::spec::JackSpec;
+use crate::pipewire::spec::PipeWireSpec;
+use crate::software::spec::SoftwareSpec;
 
 /// The devices of this build, for people.
 const KINDS: &str = "alsa:PCM, jack:CLIENT, pipewire:NODE, file:PATH, virtual:, tone:HZ or null:";
-/// The options of `virtual:`, for people.
-const OPTIONS: &str = "ppm, period, periods, tone, source, record, gone and back";
 
 /// Which device, and how.
 #[derive(Debug, Clone)]
@@ -30,36 +22,8 @@ pub enum DeviceSpec {
     Jack(JackSpec),
     /// A node of PipeWire.
     PipeWire(PipeWireSpec),
-    /// A paced card without hardware.
-    Virtual(CardOptions),
-    /// A file to be played into the program, or one that what is played is written to.
-    File(PathBuf),
-    /// `file:-`: what is piped into the program, or what is played as a WAV on standard output.
-    Standard(StandardInput),
-    /// A test tone.
-    Tone(Frequency),
-    /// Silence in, nothing out.
-    Null,
-}
-
-/// The options of `virtual:`.
-#[derive(Debug, Clone, Default)]
-pub struct CardOptions {
-    /// `ppm=50`: how fast the card's clock runs.
-    pub error: Ppm,
-    /// `period=48`: frames per wake-up.
-    pub period: Option<Frames>,
-    /// `periods=2`: periods in its ring.
-    pub periods: Option<u32>,
-    /// `tone=440`: what it captures, silence otherwise.
-    pub tone: Option<Frequency>,
-    /// `source=song.wav`: captures this file instead.
-    pub source: Option<PathBuf>,
-    /// `record=out.wav`: what it plays is written there.
-    pub record: Option<PathBuf>,
-    /// `gone=2s&back=1s`, for tests: it goes once, 2 s into its run, and can be opened 1 s later.
-    /// Shared by all clones, because it is one card that goes.
-    pub fault: Option<Arc<Fault>>,
+    /// A card without hardware: a virtual one, a file, a tone, or nothing.
+    Software(SoftwareSpec),
 }
 
 impl DeviceSpec {
@@ -75,6 +39,18 @@ impl DeviceSpec {
         }
         self
     }
+
+    /// Whether both name the same device with the same options: what one of them plays to is what the
+    /// other captures from. A device by two names is two.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Alsa(one), Self::Alsa(other)) => one == other,
+            (Self::Jack(one), Self::Jack(other)) => one == other,
+            (Self::PipeWire(one), Self::PipeWire(other)) => one == other,
+            (Self::Software(one), Self::Software(other)) => one.is_same(other),
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for DeviceSpec {
@@ -84,13 +60,7 @@ impl fmt::Display for DeviceSpec {
             Self::Alsa(card) => card.fmt(f),
             Self::Jack(client) => client.fmt(f),
             Self::PipeWire(node) => node.fmt(f),
-            Self::Virtual(_) => f.write_str("virtual:"),
-            Self::File(path) => write!(f, "file:{}", path.display()),
-            Self::Standard(_) => f.write_str("file:-"),
-            Self::Tone(frequency) => {
-                write!(f, "tone:{}", f64::from(frequency.as_millihertz()) / 1000.0)
-            }
-            Self::Null => f.write_str("null:"),
+            Self::Software(card) => card.fmt(f),
         }
     }
 }
@@ -99,31 +69,24 @@ impl FromStr for DeviceSpec {
     type Err = DeviceError;
 
     fn from_str(given: &str) -> Result<Self, DeviceError> {
-        let refuse = |answer: &str, mend: &str| error(given, answer, mend);
+        let refuse = |answer: &str, mend: String| {
+            Err(DeviceError { tried: given.to_owned(), answer: answer.to_owned(), mend })
+        };
         let named = given.split_once(':').filter(|(kind, _)| !kind.contains(['/', '.']));
         let Some((kind, rest)) = named else {
-            return Err(refuse("this names no kind of device", &meant(given)));
+            return refuse("this names no kind of device", meant(given));
         };
         match kind {
-            "virtual" => card_options(given, rest).map(Self::Virtual),
-            "file" if rest.is_empty() => {
-                Err(refuse("the path is missing", "name a file, such as file:song.wav"))
-            }
-            "file" if rest == "-" => Ok(Self::Standard(StandardInput::default())),
-            "file" => Ok(Self::File(rest.into())),
-            "tone" => {
-                let frequency = parsed(given, rest, "name a frequency in hertz, such as tone:440")?;
-                Ok(Self::Tone(frequency))
-            }
-            "null" if rest.is_empty() => Ok(Self::Null),
-            "null" => Err(refuse("null: has no options", "use null:")),
             "alsa" => rest.parse().map(Self::Alsa),
             "jack" => rest.parse().map(Self::Jack),
             "pipewire" => rest.parse().map(Self::PipeWire),
-            _ => {
-                let answer = format!("there is no kind of device called ‘{kind}’");
-                Err(refuse(&answer, &format!("use {KINDS}")))
-            }
+            _ => match SoftwareSpec::named(given) {
+                Some(card) => card.map(Self::Software),
+                None => {
+                    let answer = format!("there is no kind of device called ‘{kind}’");
+                    refuse(&answer, format!("use {KINDS}"))
+                }
+            },
         }
     }
 }
@@ -140,98 +103,15 @@ fn meant(given: &str) -> String {
     }
 }
 
-fn error(given: &str, answer: &str, mend: &str) -> DeviceError {
-    DeviceError { tried: given.to_owned(), answer: answer.to_owned(), mend: mend.to_owned() }
-}
-
-fn parsed<T: FromStr>(given: &str, text: &str, mend: &str) -> Result<T, DeviceError> {
-    text.parse().map_err(|_| error(given, &format!("‘{text}’ cannot be understood"), mend))
-}
-
-fn card_options(given: &str, rest: &str) -> Result<CardOptions, DeviceError> {
-    let mut options = CardOptions::default();
-    let mut fault = (None, None);
-    let query = match rest.strip_prefix('?') {
-        Some(query) => query,
-        None if rest.is_empty() => return Ok(options),
-        None => {
-            return Err(error(given, "virtual: has no names", "use virtual: or virtual:?ppm=50"));
-        }
-    };
-    for option in query.split('&').filter(|option| !option.is_empty()) {
-        let (key, value) = option.split_once('=').unwrap_or((option, ""));
-        let whole = "give a whole number from 1, such as period=48&periods=2";
-        let positive = || {
-            let number: u32 = parsed(given, value, whole)?;
-            // A card plays one period while the program writes another.
-            let least = if key == "periods" { 2 } else { 1 };
-            (least..=MOST).contains(&number).then_some(number).ok_or_else(|| {
-                let mend = format!("use {least} to {MOST}");
-                error(given, &format!("{key} cannot be {number}"), &mend)
-            })
-        };
-        match key {
-            "ppm" => options.error = ppm(given, value)?,
-            "period" => options.period = Some(Frames::new(i64::from(positive()?))),
-            "periods" => options.periods = Some(positive()?),
-            "tone" => options.tone = Some(parsed(given, value, "give hertz, such as tone=440")?),
-            "source" => options.source = Some(path(given, key, value)?),
-            "record" => options.record = Some(path(given, key, value)?),
-            "gone" => fault.0 = Some(span(given, value)?),
-            "back" => fault.1 = Some(span(given, value)?),
-            _ => {
-                let answer = format!("virtual: has no option ‘{key}’");
-                return Err(error(given, &answer, &format!("it has {OPTIONS}")));
-            }
-        }
-    }
-    options.fault = match fault {
-        (Some(after), away) => Some(Arc::new(Fault::new(after, away.unwrap_or(Span::MAX)))),
-        (None, Some(_)) => return Err(error(given, "back without gone", "add gone=2s")),
-        (None, None) => None,
-    };
-    Ok(options)
-}
-
-/// The most frames of a period and periods of a ring; far beyond use, near enough for memory.
-const MOST: u32 = 65_536;
-
-fn path(given: &str, key: &str, value: &str) -> Result<PathBuf, DeviceError> {
-    if value.is_empty() {
-        let mend = format!("name one, such as {key}=song.wav");
-        return Err(error(given, &format!("{key} names no file"), &mend));
-    }
-    Ok(value.into())
-}
-
-fn ppm(given: &str, value: &str) -> Result<Ppm, DeviceError> {
-    let mend = "give parts per million between -100000 and 100000, such as ppm=50";
-    let ppm: f64 = parsed(given, value, mend)?;
-    if ppm.abs() <= 100_000.0 {
-        Ok(Ppm::from_f64(ppm))
-    } else {
-        Err(error(given, &format!("no clock is off by {ppm} ppm"), mend))
-    }
-}
-
-/// A length of time with its unit.
-fn span(given: &str, value: &str) -> Result<Span, DeviceError> {
-    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
-    let (number, unit) = value.split_at(digits);
-    let make: Option<fn(i64) -> Span> = match unit {
-        "s" => Some(Span::from_secs),
-        "ms" => Some(Span::from_millis),
-        "us" => Some(Span::from_micros),
-        _ => None,
-    };
-    make.zip(number.parse().ok()).map(|(make, number)| make(number)).ok_or_else(|| {
-        error(given, &format!("‘{value}’ is no length of time"), "give one such as 2s or 500ms")
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use tautline_proto::time::Frames;
+    use tautline_proto::units::Ppm;
+
     use super::*;
+    use crate::software::spec::OPTIONS;
 
     fn refused(text: &str) -> String {
         text.parse::<DeviceSpec>().expect_err(text).to_string()
@@ -240,21 +120,27 @@ mod tests {
     #[test]
     fn the_options_of_a_virtual_card_are_read() {
         let text = "virtual:?ppm=-50.5&period=12&periods=3&tone=440&record=a b.wav&gone=2s&back=1s";
-        let Ok(DeviceSpec::Virtual(options)) = text.parse() else { panic!("{text}") };
+        let Ok(DeviceSpec::Software(SoftwareSpec::Virtual(options))) = text.parse() else {
+            panic!("{text}")
+        };
         assert_eq!(options.error, Ppm::from_f64(-50.5));
         assert_eq!((options.period, options.periods), (Some(Frames::new(12)), Some(3)));
         assert_eq!(options.tone, "440".parse().ok());
         assert_eq!(options.record, Some("a b.wav".into()));
         assert!(options.fault.is_some());
-        assert!(matches!("virtual:".parse(), Ok(DeviceSpec::Virtual(_))));
+        assert!(matches!("virtual:".parse(), Ok(DeviceSpec::Software(SoftwareSpec::Virtual(_)))));
     }
 
     #[test]
     fn a_path_may_hold_anything() {
-        let Ok(DeviceSpec::File(path)) = "file:/a:b?c=d.wav".parse() else { panic!() };
+        let Ok(DeviceSpec::Software(SoftwareSpec::File(path))) = "file:/a:b?c=d.wav".parse() else {
+            panic!()
+        };
         assert_eq!(path, PathBuf::from("/a:b?c=d.wav"));
-        assert!(matches!("file:-".parse(), Ok(DeviceSpec::Standard(_))));
-        let Ok(DeviceSpec::File(path)) = "file:./-".parse() else { panic!() };
+        assert!(matches!("file:-".parse(), Ok(DeviceSpec::Software(SoftwareSpec::Standard(_)))));
+        let Ok(DeviceSpec::Software(SoftwareSpec::File(path))) = "file:./-".parse() else {
+            panic!()
+        };
         assert_eq!(path, PathBuf::from("./-"));
     }
 
@@ -279,8 +165,20 @@ mod tests {
             assert!(answer.contains("use ") || answer.contains("name a "), "{answer}");
         }
         assert!(refused("virtual:?pmp=5").contains(OPTIONS));
-        for option in ["ppm=x", "ppm=inf", "period=0", "periods=1", "gone=2", "back=1s", "record="]
-        {
+        let both = refused("virtual:?loopback=48&tone=440");
+        assert!(both.ends_with("leave loopback out, or the other"), "{both}");
+        for option in [
+            "loopback=x",
+            "loopback=-1",
+            "loopback=99999",
+            "ppm=x",
+            "ppm=inf",
+            "period=0",
+            "periods=1",
+            "gone=2",
+            "back=1s",
+            "record=",
+        ] {
             assert!(refused(&format!("virtual:?{option}")).starts_with("virtual:?"));
         }
     }

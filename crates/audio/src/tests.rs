@@ -1,6 +1,7 @@
 //! Whole cards in virtual time, and files.
 
 mod cards;
+mod duplex;
 mod files;
 mod supervision;
 
@@ -14,7 +15,7 @@ use tautline_proto::device::{Cycle, Flow, Listener, Process, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
-use crate::pace::Pace;
+use crate::software::pace::Pace;
 
 /// Stereo at 48 kHz.
 fn settings(period: i64, periods: u32) -> Settings {

@@ -9,7 +9,9 @@ use std::sync::mpsc::{self, Sender};
 use tautline_audio::{DeviceSpec, Extras, open, settle};
 use tautline_dsp::card::{self, CardFormat};
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::device::{Cycle, DeviceError, Direction, Ended, Flow, Process, Settings, Stop};
+use tautline_proto::device::{
+    Cycle, DeviceError, Direction, Directions, Ended, Flow, Process, Settings, Stop,
+};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_trial::{Lack, skipped};
@@ -47,6 +49,14 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
             file("in"),
         );
     }
+    text += &format!(
+        "pcm.both-out {{ type file format raw slave.pcm {{ type null }} file \"{}\" }}\n\
+         pcm.both-in {{ type file format raw slave.pcm {{ type null }} \
+         file \"/dev/null\" infile \"{}\" }}\n\
+         pcm.both {{ type asym playback.pcm \"both-out\" capture.pcm \"both-in\" }}\n",
+        folder.join("both-out.raw").display(),
+        folder.join("both-in.raw").display(),
+    );
     let path = folder.join("asound.conf");
     fs::write(&path, text).expect("a file");
     // SAFETY: the tests of this program wait here before they read the environment, and nothing
@@ -343,4 +353,66 @@ fn a_list_names_the_pcms_of_a_configuration_and_opens_none() {
     assert!(named("alsa:nothing") && named("alsa:itself") && named("alsa:never"), "{listed:?}");
     assert!(!named("alsa:asks"), "it needs arguments");
     assert!(!untouched.exists(), "opening a PCM of type file makes the file");
+}
+
+/// Plays the pattern and hears, in one and the same cycle; tells at the end, because that allocates.
+struct BothWays {
+    left: usize,
+    sound: Box<dyn Iterator<Item = f32> + Send>,
+    heard: Vec<f32>,
+    /// When each block met, or meets, the two converters.
+    meets: Vec<[LocalTime; 2]>,
+    skipped: Frames,
+    teller: Sender<(Vec<f32>, Vec<[LocalTime; 2]>, Frames)>,
+}
+
+impl Process for BothWays {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        self.heard.extend_from_slice(cycle.capture.samples);
+        cycle.playback.samples.fill_with(|| self.sound.next().unwrap_or_default());
+        self.meets.push([cycle.capture.meets, cycle.playback.meets]);
+        self.skipped += cycle.capture.skipped + cycle.playback.skipped;
+        self.left -= 1;
+        if self.left == 0 { Flow::Finished } else { Flow::Continue }
+    }
+}
+
+impl Drop for BothWays {
+    fn drop(&mut self) {
+        let told = (std::mem::take(&mut self.heard), std::mem::take(&mut self.meets), self.skipped);
+        // Nobody listens to a run that failed.
+        let _ = self.teller.send(told);
+    }
+}
+
+#[test]
+fn a_pcm_that_goes_both_ways_is_one_device_with_both_sides_in_each_cycle() {
+    let (bytes, expected) = coded(CardFormat::S16, 100 * 48 * 2);
+    let spec = spec("alsa:both?format=S16_LE");
+    fs::write(FOLDER.join("both-in.raw"), &bytes).unwrap();
+    let (teller, told) = mpsc::channel();
+    let process = BothWays {
+        left: 100,
+        sound: Box::new(pattern()),
+        heard: Vec::with_capacity(100 * 48 * 2),
+        meets: Vec::with_capacity(100),
+        skipped: Frames::ZERO,
+        teller,
+    };
+    let settled = settle(&spec, Directions::Both, settings()).unwrap();
+    let mut opened = open(&spec, Directions::Both, settled, extras()).unwrap();
+    let (process, ended) = opened.device.run(Box::new(process), &Stop::default());
+    assert!(matches!(ended, Ended::Finished), "{ended:?}");
+    drop((process, opened));
+    let (heard, meets, skipped) = told.recv().unwrap();
+    assert!(heard == expected);
+    let written = fs::read(FOLDER.join("both-out.raw")).unwrap();
+    // A buffer of silence goes before the first block.
+    let silence = 2 * 48 * 2 * CardFormat::S16.bytes();
+    assert!(written[silence..] == bytes && written[..silence].iter().all(|&byte| byte == 0));
+    assert_eq!(skipped, Frames::ZERO);
+    for [captured, played] in meets {
+        // Had a host frozen between the starts of the two, it would be later or sooner.
+        assert!(played > captured, "{}", played - captured);
+    }
 }

@@ -12,7 +12,7 @@ use tautline_audio::{DeviceSpec, Extras, Offers, list, open, settle};
 use tautline_dsp::card::{self, CardFormat};
 use tautline_dsp::format::SampleFormat;
 use tautline_io::clock;
-use tautline_proto::device::{Cycle, Direction, Ended, Flow, Process, Settings, Stop};
+use tautline_proto::device::{Cycle, Direction, Directions, Ended, Flow, Process, Settings, Stop};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_trial::{Lack, skipped};
@@ -155,6 +155,89 @@ fn a_card_tells_when_sound_met_it_on_one_line() {
     // Its position moves in steps of 4 ms; a line through its readings is soon surer than that.
     let last = blocks.last().expect("blocks").unsure;
     assert!(last < Span::from_millis(1), "{last}");
+}
+
+/// Plays back what it captured in the same cycle.
+struct Echo {
+    /// From the ADC to the DAC, cycle by cycle.
+    held: Sender<Span>,
+}
+
+impl Process for Echo {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        cycle.playback.samples.copy_from_slice(cycle.capture.samples);
+        let _ = self.held.send(cycle.playback.meets - cycle.capture.meets);
+        Flow::Continue
+    }
+}
+
+/// A cycle with both its sides.
+struct Both {
+    played: LocalTime,
+    heard: LocalTime,
+    samples: Vec<f32>,
+    unsure: Span,
+    xruns: u32,
+}
+
+/// Plays the pattern, and hears what comes back.
+struct PlaysAndHears {
+    sound: Box<dyn Iterator<Item = f32> + Send>,
+    cycles: Sender<Both>,
+    left: usize,
+}
+
+impl Process for PlaysAndHears {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        cycle.playback.samples.fill_with(|| self.sound.next().unwrap_or_default());
+        let _ = self.cycles.send(Both {
+            played: cycle.playback.meets,
+            heard: cycle.capture.meets,
+            samples: cycle.capture.samples.to_vec(),
+            unsure: cycle.capture.uncertainty + cycle.playback.uncertainty,
+            xruns: cycle.xruns,
+        });
+        self.left -= 1;
+        if self.left == 0 { Flow::Finished } else { Flow::Continue }
+    }
+}
+
+#[test]
+fn a_card_that_goes_both_ways_hears_an_echo_as_late_as_the_echo_says() {
+    if no_card("a_card_that_goes_both_ways_hears_an_echo_as_late_as_the_echo_says") {
+        return;
+    }
+    let (stop, format) = (Stop::default(), CardFormat::S16);
+    let (held, holds) = mpsc::channel();
+    let mut echo = open(&end(1, 7, format), Directions::Both, SETTINGS, extras()).expect("an end");
+    let asked = stop.clone();
+    let echo = thread::spawn(move || echo.device.run(Box::new(Echo { held }), &asked).1);
+    holds.recv().expect("a cycle");
+    let (cycles, told) = mpsc::channel();
+    let process = PlaysAndHears { sound: Box::new(pattern()), cycles, left: 2 * PLAYED };
+    let mut card = open(&end(0, 7, format), Directions::Both, SETTINGS, extras()).expect("an end");
+    let (process, ended) = card.device.run(Box::new(process), &Stop::default());
+    assert!(matches!(ended, Ended::Finished), "{ended:?}");
+    drop(process);
+    stop.request();
+    let ended = echo.join().expect("a thread");
+    assert!(matches!(ended, Ended::Stopped), "{ended:?}");
+    let cycles: Vec<Both> = told.iter().collect();
+    assert_eq!(cycles.iter().map(|cycle| cycle.xruns).sum::<u32>(), 0);
+    let heard: Vec<f32> = cycles.iter().flat_map(|cycle| cycle.samples.iter().copied()).collect();
+    let played = coded(format, 2 * PLAYED * 480 * 2);
+    let begin = heard.windows(64).position(|some| *some == played[..64]).expect("the beginning");
+    let sound = &heard[begin..];
+    assert!(sound.len() > PLAYED * 480 * 2 && *sound == played[..sound.len()], "bit for bit");
+    // In the last cycle all lines are as sure as they become.
+    let late = (begin / 2) as i64;
+    let (cycle, frame) = (late as usize / 480, late % 480);
+    let last = cycles.len() - 1;
+    let played = cycles[last - cycle - 1].played;
+    let heard = cycles[last - 1].heard + SETTINGS.rate.span_of(Frames::new(frame));
+    let held = holds.iter().last().expect("cycles");
+    let off = (heard - played - held).abs();
+    assert!(off <= cycles[last].unsure + cycles[last].unsure, "{off}, {}", heard - played);
 }
 
 /// What a block was told of what came before it.

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use tautline_audio::{DeviceSpec, Extras, Supervision, open, open_supervised};
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::device::{Cycle, Direction, Flow, Listener, Process, Settings, Stop};
+use tautline_proto::device::{
+    Cycle, Direction, Directions, Flow, Listener, Process, Settings, Stop,
+};
 use tautline_proto::time::{Frames, LocalTime};
 use tautline_proto::units::{Channels, Rate};
 
@@ -96,14 +98,15 @@ impl Process for Outlast {
 }
 
 /// Between two periods that are 198 apart, while the device is `spec`.
-fn asked(spec: &str, direction: Direction) -> Option<u64> {
+fn asked(spec: &str, directions: impl Into<Directions>) -> Option<u64> {
     let spec: DeviceSpec = spec.parse().expect("the tests know how to write one");
     // Short periods over a small file, so that a stall of the host is starvation as well.
     let period = Frames::new(2);
     let settings =
         Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 2 };
     let extras = Extras { listener: Some(Box::new(Deaf)), record_format: SampleFormat::L24 };
-    let opened = open(&spec, direction, settings, extras).expect("virtual devices are always here");
+    let opened =
+        open(&spec, directions, settings, extras).expect("virtual devices are always here");
     let mut device = opened.device;
     let counted = Arc::new(Mutex::new(None));
     let count = Count { calls: 0, first: 0, asked: Arc::clone(&counted) };
@@ -124,6 +127,13 @@ fn a_card_that_hears_a_tone_or_a_file_does_not_allocate_per_period() {
     assert_eq!(asked("tone:440", Direction::Capture), Some(0));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/pattern24.flac");
     assert_eq!(asked(&format!("file:{}", path.display()), Direction::Capture), Some(0));
+}
+
+#[test]
+fn a_card_that_goes_both_ways_does_not_allocate_per_period() {
+    for spec in ["null:", "virtual:?loopback=5", "virtual:?tone=440"] {
+        assert_eq!(asked(spec, Directions::Both), Some(0), "{spec}");
+    }
 }
 
 #[test]

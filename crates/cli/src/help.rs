@@ -124,7 +124,7 @@ pub(crate) fn impair() -> String {
 pub(crate) const DELAY: &str = r#"From the DAC of one device to the ADC of another, by both devices' own word for
 when a frame met it: through a cable, or through whatever carries the sound. At
 the ports of a jack: client or a pipewire: node, whatever lies beyond them.
-  # A cable from the output of a card to its input:
+  # A cable from the output of a card to its input: one device, named twice:
   taut lab delay --output alsa:hw:0 --input alsa:hw:0 --duration 10s
   # From a virtual cable into `taut send --input alsa:hw:Loopback,1,0` and out
   # of `taut recv --output alsa:hw:Loopback,0,1` into another:

@@ -5,9 +5,13 @@
 //! computed from that absolute count in 128-bit integers, so a card that runs for years is as exact
 //! as one that has just started.
 
+mod duplex;
+
 use crate::device::{Direction, Settings, Side};
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::{Ppm, Rate};
+
+pub use duplex::DuplexRing;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 /// [`Ppm::from_millionths`] counts 10⁻¹².

@@ -22,6 +22,34 @@ pub enum Direction {
     Playback,
 }
 
+/// The directions for which a device is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Directions {
+    /// One of them.
+    One(Direction),
+    /// Both (duplex): one clock, one process, one wake-up for the two sides of a [`Cycle`].
+    Both,
+}
+
+impl Directions {
+    /// Whether this is one of them.
+    pub fn has(self, direction: Direction) -> bool {
+        self == Self::Both || self == Self::One(direction)
+    }
+
+    /// Each of them.
+    pub fn each(self) -> impl Iterator<Item = Direction> {
+        let both = [Direction::Capture, Direction::Playback];
+        both.into_iter().filter(move |direction| self.has(*direction))
+    }
+}
+
+impl From<Direction> for Directions {
+    fn from(direction: Direction) -> Self {
+        Self::One(direction)
+    }
+}
+
 /// How a device runs. What a device was asked for and what it gave may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
@@ -71,7 +99,9 @@ impl Side<'_> {
     }
 }
 
-/// One wake-up of a device.
+/// One wake-up of a device. A device that was opened for both directions has a block on either side,
+/// of one length, each with its own instant: what was captured has met the ADC when what is played
+/// for it is still to meet the DAC.
 #[derive(Debug)]
 pub struct Cycle<'a> {
     /// When the device's thread woke.

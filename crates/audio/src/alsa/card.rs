@@ -1,4 +1,4 @@
-//! A PCM as a device: one loop, whichever way the sound goes.
+//! A card as a device: one loop, whichever way the sound goes, or both.
 
 use tautline_io::clock;
 use tautline_io::clock::host::host_clock;
@@ -9,11 +9,11 @@ use tautline_proto::device::{
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-use super::Wakeup;
-use super::pace::Pace;
-use super::pcm::{Pcm, Reading, Trouble, hush};
+use super::end::End;
+use super::pcm::{Trouble, hush};
 use super::refuse::Losses;
-use crate::notes::Occasion;
+use super::spec::Wakeup;
+use crate::toolbox::notes::Occasion;
 
 /// How long a card may be silent before it counts as gone: a host may freeze for a tenth of that.
 const SILENT: Span = Span::from_millis(500);
@@ -24,14 +24,12 @@ const VAIN: u32 = 20;
 
 /// The device.
 pub(super) struct Card {
-    pcm: Pcm,
-    direction: Direction,
+    /// Of each direction in which it goes; what captures first.
+    ends: Vec<End>,
     settings: Settings,
     wakeup: Wakeup,
-    pace: Pace,
     /// That of the timer which sets the pace where no card does: the host's.
     timer: Option<ClockId>,
-    block: Box<[f32]>,
     losses: Losses,
     /// It was found that there is no card.
     timed: Occasion,
@@ -41,17 +39,21 @@ pub(super) struct Card {
 }
 
 impl Card {
+    /// Of these ends, which have the same settings. Two of them start and stop as one where they can.
     pub(super) fn new(
-        pcm: Pcm,
-        (direction, settings): (Direction, Settings),
+        mut ends: Vec<End>,
+        settings: Settings,
         wakeup: Wakeup,
         (losses, timed): (Losses, Occasion),
     ) -> Self {
-        let block = vec![0.0; settings.channels.samples_in(settings.period)].into();
-        let pace = Pace::new(direction, settings);
+        if let [capture, playback] = &mut ends[..] {
+            playback.pace.go_beside_capture();
+            // Else they start one after the other: each end's own stamps tell its instants.
+            let _linked = capture.pcm.link(&playback.pcm);
+        }
         let timer = host_clock().map(HostClock::id);
         let (starts, xruns) = (0, 0);
-        Self { pcm, direction, settings, wakeup, pace, timer, block, losses, timed, starts, xruns }
+        Self { ends, settings, wakeup, timer, losses, timed, starts, xruns }
     }
 
     /// Starts, or starts again after an xrun.
@@ -65,9 +67,11 @@ impl Card {
                 return Err(self.gone(Trouble::Stopped));
             }
             let began = clock::now();
-            match self.pcm.start(&mut self.block) {
+            match self.start_ends() {
                 Ok(()) => {
-                    self.pace.start(began, self.pcm.read(false).ok());
+                    for end in &mut self.ends {
+                        end.pace.start(began, end.pcm.read(false).ok());
+                    }
                     return Ok(());
                 }
                 Err(Trouble::Suspended) => self.awake(stop)?,
@@ -77,6 +81,15 @@ impl Card {
         }
     }
 
+    /// From whatever state they are in. Each step is taken at all ends before the next, because ends
+    /// that are linked take it together: to prepare the one would empty the other again.
+    fn start_ends(&mut self) -> Result<(), Trouble> {
+        self.ends.iter().try_for_each(|end| end.pcm.stop())?;
+        self.ends.iter().try_for_each(|end| end.pcm.prepare())?;
+        self.ends.iter_mut().try_for_each(End::prime)?;
+        self.ends.iter().try_for_each(|end| end.pcm.start())
+    }
+
     /// Waits until the card is awake.
     fn awake(&mut self, stop: &Stop) -> Result<(), Ended> {
         let (between, times) = ASLEEP;
@@ -84,7 +97,7 @@ impl Card {
             if stop.is_requested() {
                 return Err(Ended::Stopped);
             }
-            if self.pcm.resume() {
+            if self.ends.iter().all(|end| end.pcm.resume()) {
                 return Ok(());
             }
             clock::sleep_until(clock::now() + between);
@@ -97,43 +110,59 @@ impl Card {
         Ended::Gone(self.losses.take(trouble))
     }
 
-    /// Waits until a period is ready and says where the card is then.
-    fn wait(&mut self, stop: &Stop) -> Result<Reading, Result<Trouble, Ended>> {
+    /// Waits until a period is ready at each end.
+    fn wait(&mut self, stop: &Stop) -> Result<(), Result<Trouble, Ended>> {
         let limit = clock::now() + SILENT.max(self.span(8));
-        loop {
-            let woke = self.sleep(limit);
-            if stop.is_requested() {
-                return Err(Err(Ended::Stopped));
-            }
-            let reading = {
-                let _realtime = realtime::scope();
-                self.pcm.read(woke)
-            };
-            match reading {
-                Ok(reading) if self.pace.is_ready(&reading) => return Ok(reading),
-                Ok(reading) => self.pace.not_yet(&reading),
-                Err(Trouble::NotReady) => {}
-                Err(trouble) => return Err(Ok(trouble)),
-            }
-            let now = clock::now();
-            if now > limit {
-                return Err(Err(self.gone(Trouble::NotReady)));
-            }
-            if woke {
-                // It said that there is something, and there is not.
-                clock::sleep_until(now + self.span(1).divided(8));
+        self.ends.iter_mut().for_each(|end| end.ready = None);
+        let mut woke = false;
+        for at in 0..self.ends.len() {
+            // What woke this thread for one end is as a rule the interrupt of the other, too.
+            let mut is_next = at > 0;
+            loop {
+                let next = std::mem::take(&mut is_next);
+                woke = if next { woke } else { self.sleep(at, limit) };
+                if stop.is_requested() {
+                    return Err(Err(Ended::Stopped));
+                }
+                if self.look(at, woke)? {
+                    break;
+                }
+                let now = clock::now();
+                if now > limit {
+                    return Err(Err(self.gone(Trouble::NotReady)));
+                }
+                if woke && !next {
+                    // It said that there is something, and there is not.
+                    clock::sleep_until(now + self.span(1).divided(8));
+                }
             }
         }
+        Ok(())
     }
 
-    /// Sleeps until the card wakes this thread, a period at most; whether it did.
-    fn sleep(&mut self, limit: LocalTime) -> bool {
-        if let Some(wakes) = self.pace.wakes(self.wakeup) {
-            clock::sleep_until(wakes.min(limit).min(clock::now() + self.span(2)));
+    /// Whether a period is ready at this end.
+    fn look(&mut self, at: usize, woke: bool) -> Result<bool, Result<Trouble, Ended>> {
+        let _realtime = realtime::scope();
+        let end = &mut self.ends[at];
+        match end.pcm.read(woke) {
+            Ok(reading) if end.pace.is_ready(&reading) => end.ready = Some(reading),
+            Ok(reading) => end.pace.not_yet(&reading),
+            Err(Trouble::NotReady) => {}
+            Err(trouble) => return Err(Ok(trouble)),
+        }
+        Ok(end.ready.is_some())
+    }
+
+    /// Sleeps until the card wakes this thread for this end, a period at most; whether it did.
+    fn sleep(&mut self, at: usize, limit: LocalTime) -> bool {
+        let (one, two) = (self.span(1), self.span(2));
+        let end = &mut self.ends[at];
+        if let Some(wakes) = end.pace.wakes(self.wakeup) {
+            clock::sleep_until(wakes.min(limit).min(clock::now() + two));
             return false;
         }
         // A healthy card wakes it earlier. One that does not is to see whether it is to stop.
-        self.pcm.wait(self.span(1).max(Span::from_millis(1)))
+        end.pcm.wait(one.max(Span::from_millis(1)))
     }
 
     /// So many periods.
@@ -142,31 +171,30 @@ impl Card {
     }
 
     /// One period.
-    fn cycle(&mut self, reading: &Reading, process: &mut dyn Process) -> Result<Flow, Trouble> {
+    fn cycle(&mut self, process: &mut dyn Process) -> Result<Flow, Trouble> {
         let _realtime = realtime::scope();
-        match self.direction {
-            // First of all: a block that cannot be had is none.
-            Direction::Capture => self.pcm.transfer(&mut self.block)?,
-            Direction::Playback => self.block.fill(0.0),
+        // First of all: a block that cannot be had is none.
+        self.ends.iter_mut().try_for_each(End::take)?;
+        let (mut capture, mut playback) = (Side::absent(), Side::absent());
+        let (mut now, mut xruns, mut timed) = (LocalTime::ZERO, 0, true);
+        for end in &mut self.ends {
+            let Some(reading) = end.ready else { return Err(Trouble::NotReady) };
+            let met = end.pace.begin(&reading);
+            now = now.max(reading.now);
+            xruns = met.xruns.max(xruns);
+            timed &= end.pace.is_timed();
+            match end.direction {
+                Direction::Capture => capture = end.side(met),
+                Direction::Playback => playback = end.side(met),
+            }
         }
-        let met = self.pace.begin(reading);
-        if self.pace.is_timed() {
+        if timed {
             self.timed.arises();
         }
-        let side = Side {
-            samples: &mut self.block,
-            meets: met.meets,
-            uncertainty: met.uncertainty,
-            skipped: met.skipped,
-        };
-        let xruns = std::mem::take(&mut self.xruns) + met.xruns;
-        let clock = self.timer.filter(|_| self.pace.is_timed());
-        let mut cycle = Cycle::one_way(self.direction, reading.now, side, xruns).by(clock);
-        let flow = process.process(&mut cycle);
-        if self.direction == Direction::Playback {
-            self.pcm.transfer(&mut self.block)?;
-        }
-        self.pace.finish(reading);
+        let xruns = std::mem::take(&mut self.xruns) + xruns;
+        let clock = self.timer.filter(|_| timed);
+        let flow = process.process(&mut Cycle { now, capture, playback, xruns, clock });
+        self.ends.iter_mut().try_for_each(End::give)?;
         self.starts = 0;
         Ok(flow)
     }
@@ -175,7 +203,7 @@ impl Card {
         self.start(stop)?;
         loop {
             let cycle = match self.wait(stop) {
-                Ok(reading) => self.cycle(&reading, process),
+                Ok(()) => self.cycle(process),
                 Err(trouble) => Err(trouble?),
             };
             match cycle {
@@ -200,7 +228,8 @@ impl Card {
 
     /// Waits until what was written last has been heard.
     fn play_out(&self) {
-        if let (Direction::Playback, Some(end)) = (self.direction, self.pace.end()) {
+        let plays = self.ends.iter().find(|end| end.direction == Direction::Playback);
+        if let Some(end) = plays.and_then(|end| end.pace.end()) {
             let longest = self.span(i64::from(self.settings.periods) + 1);
             clock::sleep_until(end.min(clock::now() + longest));
         }
@@ -223,7 +252,9 @@ impl Device for Card {
 mod tests {
     use tautline_proto::units::{Channels, Rate};
 
-    use super::super::{AlsaSpec, params};
+    use super::super::params;
+    use super::super::pcm::Pcm;
+    use super::super::spec::AlsaSpec;
     use super::*;
 
     /// Notes of each block what came before it and where it ends; of a few, as it may not allocate.
@@ -254,21 +285,27 @@ mod tests {
             coding
         };
         let pcm = Pcm::new((alsa, false), (Direction::Capture, settings), coding).unwrap();
-        let losses = (Losses::new(&spec), crate::Notes::default().prepare(String::new()));
-        let mut card = Card::new(pcm, (Direction::Capture, settings), Wakeup::Card, losses);
+        let losses =
+            (Losses::new(&spec), crate::toolbox::notes::Notes::default().prepare(String::new()));
+        let ends = vec![End::new(Direction::Capture, pcm)];
+        let mut card = Card::new(ends, settings, Wakeup::Card, losses);
         let (stop, mut heard) = (Stop::default(), Heard(Vec::with_capacity(8)));
         card.start(&stop).unwrap();
-        let reading = card.wait(&stop).unwrap();
-        card.cycle(&reading, &mut heard).unwrap();
-        let end = card.pace.end();
+        card.wait(&stop).unwrap();
+        card.cycle(&mut heard).unwrap();
+        let end = card.ends[0].pace.end();
         // It says where it is, and stops before the block is taken.
-        let reading = card.wait(&stop).unwrap();
-        card.pcm.halt();
-        assert_eq!(card.cycle(&reading, &mut heard), Err(Trouble::Stopped));
-        assert_eq!((heard.0.len(), card.pace.end()), (1, end), "nothing of it was heard or booked");
+        card.wait(&stop).unwrap();
+        card.ends[0].pcm.halt();
+        assert_eq!(card.cycle(&mut heard), Err(Trouble::Stopped));
+        assert_eq!(
+            (heard.0.len(), card.ends[0].pace.end()),
+            (1, end),
+            "nothing of it was heard or booked"
+        );
         card.start(&stop).unwrap();
-        let reading = card.wait(&stop).unwrap();
-        card.cycle(&reading, &mut heard).unwrap();
+        card.wait(&stop).unwrap();
+        card.cycle(&mut heard).unwrap();
         let [(_, first), (skipped, second)] = heard.0[..] else { panic!("{:?}", heard.0) };
         let apart = Rate::HZ_48000.frames_nearest(second - first) - Frames::new(48);
         assert!(skipped > Frames::ZERO && skipped == apart, "{skipped} of {apart}");

@@ -6,8 +6,9 @@ use ::alsa::{Card, Output, ValueOr};
 use tautline_proto::device::Direction;
 use tautline_proto::time::Frames;
 
-use super::{AlsaSpec, configured, params};
-use crate::description::{DeviceDescription, Offers, Way};
+use super::spec::AlsaSpec;
+use super::{configured, params};
+use crate::toolbox::description::{DeviceDescription, Offers, Way};
 
 /// All of them. Each is opened for a moment: what it offers nobody else knows.
 pub(super) fn cards() -> Vec<DeviceDescription> {

@@ -9,8 +9,8 @@ use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
 
-use super::Wakeup;
 use super::pcm::Reading;
+use super::spec::Wakeup;
 
 /// A stamp this far from the present is by another clock.
 const FAR: Span = Span::from_secs(2);
@@ -32,6 +32,8 @@ pub(super) struct Pace {
     line: CardLine,
     /// In the place of a card.
     timer: Option<CardRing>,
+    /// It plays beside an end that captures, and wakes with that: a period after the start.
+    beside_capture: bool,
     started: LocalTime,
     /// Frames that went to or from the PCM since it was started, silence included.
     moved: i64,
@@ -47,10 +49,16 @@ impl Pace {
             settings,
             line,
             timer: None,
+            beside_capture: false,
             started: LocalTime::ZERO,
             moved: 0,
             ready: LocalTime::ZERO,
         }
+    }
+
+    /// From now on the program is woken when a period was captured.
+    pub(super) fn go_beside_capture(&mut self) {
+        self.beside_capture = self.direction == Direction::Playback;
     }
 
     fn buffer(&self) -> i64 {
@@ -84,7 +92,9 @@ impl Pace {
     /// A timer paces the PCM from now on.
     fn take_over(&mut self, now: LocalTime) {
         self.line.restart();
-        let clock = CardClock::new(now, self.settings.rate, Ppm::ZERO);
+        let Settings { rate, period, .. } = self.settings;
+        let begins = if self.beside_capture { now + rate.span_of(period) } else { now };
+        let clock = CardClock::new(begins, rate, Ppm::ZERO);
         self.timer = Some(CardRing::new(self.direction, clock, &self.settings));
     }
 

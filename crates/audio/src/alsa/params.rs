@@ -6,9 +6,9 @@ use tautline_dsp::card::CardFormat;
 use tautline_proto::device::{DeviceError, Settings};
 use tautline_proto::units::{Channels, Rate};
 
-use super::AlsaSpec;
 use super::pcm::Access;
 use super::refuse::{CONFIGURED, refusal, sentence};
+use super::spec::AlsaSpec;
 
 /// What was agreed on beside the settings.
 pub(super) type Coding = (CardFormat, Access);

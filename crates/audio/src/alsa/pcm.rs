@@ -112,20 +112,36 @@ impl Pcm {
         Ok(Self { shared, unasked, pcm, direction, settings, format, access, polled, copied })
     }
 
-    /// Starts it, from whatever state it is in. What plays begins with a whole buffer of silence,
-    /// for which `block` is used.
-    pub(super) fn start(&mut self, block: &mut [f32]) -> Result<(), Trouble> {
+    pub(super) fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Has `other` start and stop with this one from now on, at the same instant; whether that can be
+    /// done.
+    pub(super) fn link(&self, other: &Self) -> bool {
+        self.pcm.link(&other.pcm).is_ok()
+    }
+
+    /// Stops it where it runs.
+    pub(super) fn stop(&self) -> Result<(), Trouble> {
         if matches!(foreign(|| self.pcm.state_raw()), RUNNING | DRAINING | PAUSED) {
             foreign(|| self.pcm.drop())?;
         }
-        foreign(|| self.pcm.prepare())?;
-        if self.direction == Direction::Playback {
-            block.fill(0.0);
-            for _ in 0..self.settings.periods {
-                self.transfer(block)?;
-            }
-        }
-        // Some plugins start by themselves.
+        Ok(())
+    }
+
+    /// Makes it ready to be started, with an empty buffer: those that it is linked with, too.
+    pub(super) fn prepare(&self) -> Result<(), Trouble> {
+        Ok(foreign(|| self.pcm.prepare())?)
+    }
+
+    /// Writes `block` until the buffer is full.
+    pub(super) fn fill(&mut self, block: &mut [f32]) -> Result<(), Trouble> {
+        (0..self.settings.periods).try_for_each(|_| self.transfer(block))
+    }
+
+    /// Starts it. Some plugins start by themselves, and what is linked with another that was started.
+    pub(super) fn start(&self) -> Result<(), Trouble> {
         if foreign(|| self.pcm.state_raw()) != RUNNING {
             foreign(|| self.pcm.start())?;
         }

@@ -9,8 +9,8 @@ use std::path::Path;
 use ::alsa::Card;
 use tautline_proto::device::{DeviceError, Direction};
 
-use super::AlsaSpec;
 use super::pcm::Trouble;
+use super::spec::AlsaSpec;
 
 /// An error about `spec`.
 pub(super) fn refusal(spec: &AlsaSpec, answer: String, mend: String) -> DeviceError {

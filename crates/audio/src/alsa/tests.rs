@@ -8,8 +8,9 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use super::pace::Pace;
+use super::params;
 use super::pcm::{Access, Pcm, Reading};
-use super::{AlsaSpec, Wakeup, params};
+use super::spec::{AlsaSpec, Wakeup};
 
 fn settings() -> Settings {
     let (rate, channels, period) = (Rate::HZ_48000, Channels::STEREO, Frames::new(48));
@@ -39,6 +40,26 @@ fn what_swallows_its_buffer_at_once_is_paced_by_a_timer() {
     let mut pace = Pace::new(Direction::Capture, settings());
     pace.start(at(0), Some(reading(20, 0, 96, 0)));
     assert_eq!(pace.wakes(Wakeup::Card), Some(at(1000)));
+}
+
+#[test]
+fn both_ends_of_what_has_no_card_wake_together_and_lie_a_buffer_apart() {
+    let [mut captures, mut plays] =
+        [Direction::Capture, Direction::Playback].map(|direction| Pace::new(direction, settings()));
+    plays.go_beside_capture();
+    captures.start(at(0), Some(reading(20, 0, 96, 0)));
+    plays.start(at(0), Some(reading(20, 0, 96, 0)));
+    for period in 0..10 {
+        let due = at(1000 * (period + 1));
+        assert_eq!([&captures, &plays].map(|end| end.wakes(Wakeup::Card)), [Some(due); 2]);
+        let woken = reading(1000 * (period + 1), 0, 96, 0);
+        let blocks = [&mut captures, &mut plays].map(|end| end.begin(&woken));
+        assert_eq!(blocks.map(|block| block.meets), [at(1000 * period), at(1000 * (period + 2))]);
+        assert_eq!(blocks.map(|block| block.skipped), [Frames::ZERO; 2]);
+        for end in [&mut captures, &mut plays] {
+            end.finish(&woken);
+        }
+    }
 }
 
 #[test]
@@ -131,7 +152,9 @@ fn blocks_that_are_copied_come_out_bit_for_bit() {
     let coding = (CardFormat::S16, Access::Copied);
     let mut copied = Pcm::new((alsa, false), (direction, settings), coding).unwrap();
     let mut block = [0.0; 96];
-    copied.start(&mut block).unwrap();
+    copied.prepare().unwrap();
+    copied.fill(&mut block).unwrap();
+    copied.start().unwrap();
     let values: Vec<i16> = (0..96).map(|n| n * 331 - 16_000).collect();
     for (sample, &value) in block.iter_mut().zip(&values) {
         *sample = f32::from(value) / 32_768.0;

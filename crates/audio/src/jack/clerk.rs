@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::client::{Client, Refused};
 use super::signals::Signals;
-use crate::STACK;
+use crate::toolbox::thread::STACK;
 
 /// A server that lives closes a client within milliseconds.
 const CLOSING: Duration = Duration::from_millis(250);

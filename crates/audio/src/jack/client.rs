@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString, c_int};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use tautline_proto::device::Direction;
+use tautline_proto::device::{Direction, Directions};
 use tautline_proto::time::Frames;
 use tautline_proto::units::Rate;
 
@@ -22,6 +22,7 @@ use super::notified::{
 use super::ports::{Port, card_latency, counterparts, named, port_flag, ways};
 use super::processing::{Processing, called};
 use super::signals::Signals;
+use crate::toolbox::sides::Sides;
 
 /// What the server said when it took nobody in: `jack_status_t`.
 #[derive(Debug, Clone, Copy)]
@@ -31,8 +32,8 @@ pub(crate) struct Refused(pub(crate) c_int);
 pub(crate) struct Client {
     library: &'static Library,
     raw: NonNull<RawClient>,
-    direction: Direction,
-    ports: Vec<Port>,
+    directions: Directions,
+    ports: Sides<Vec<Port>>,
     signals: Arc<Signals>,
     /// Given to the library as long as the client is open.
     processing: Option<NonNull<Processing>>,
@@ -50,7 +51,7 @@ impl Client {
         library: &'static Library,
         name: &CStr,
         server: Option<&CStr>,
-        direction: Direction,
+        directions: Directions,
     ) -> Result<Self, Refused> {
         let mut status = 0;
         // SAFETY: the texts end in zeros, the status can be written, and the server's name is the
@@ -69,8 +70,8 @@ impl Client {
         Ok(Self {
             library,
             raw,
-            direction,
-            ports: Vec::new(),
+            directions,
+            ports: Sides::default(),
             signals,
             processing: None,
             notified: None,
@@ -108,35 +109,36 @@ impl Client {
         Arc::clone(&self.signals)
     }
 
-    /// What the card takes in this client's direction.
-    pub(crate) fn card_latency(&self) -> Frames {
-        card_latency(self.library, self.raw, self.direction)
+    /// In which this client goes.
+    pub(crate) fn directions(&self) -> Directions {
+        self.directions
     }
 
-    /// The names of the ports that ours can be connected to: of the card's, or of all.
-    pub(crate) fn counterparts(&self, physical: bool) -> Vec<String> {
-        counterparts(self.library, self.raw, self.direction, physical)
+    /// What the card takes in a direction.
+    pub(crate) fn card_latency(&self, direction: Direction) -> Frames {
+        card_latency(self.library, self.raw, direction)
     }
 
-    /// The names of the card's ports to capture from, or to play to.
-    pub(crate) fn physical(&self, direction: Direction) -> Vec<String> {
-        counterparts(self.library, self.raw, direction, true)
+    /// The names of the ports that ours of a direction can be connected to: of the card's, or of all.
+    pub(crate) fn counterparts(&self, direction: Direction, physical: bool) -> Vec<String> {
+        counterparts(self.library, self.raw, direction, physical)
     }
 
-    /// Adds a port of this client's direction; whether the server took it.
-    pub(crate) fn add_port(&mut self, name: &CStr) -> bool {
-        let flag = port_flag(self.direction);
+    /// Adds a port of a direction; whether the server took it.
+    pub(crate) fn add_port(&mut self, direction: Direction, name: &CStr) -> bool {
+        let flag = port_flag(direction);
         // SAFETY: the client is open and the texts end in zeros.
         let port = unsafe {
             (self.library.port_register)(self.raw.as_ptr(), name.as_ptr(), AUDIO.as_ptr(), flag, 0)
         };
-        self.ports.extend(NonNull::new(port).map(Port));
+        self.ports.of_mut(direction).extend(NonNull::new(port).map(Port));
         !port.is_null()
     }
 
     /// Connects the port of a channel; whether the server did. Only while the client runs.
-    pub(crate) fn connect(&self, channel: usize, counterpart: &str) -> bool {
-        let Some((port, counterpart)) = self.ports.get(channel).zip(CString::new(counterpart).ok())
+    pub(crate) fn connect(&self, direction: Direction, channel: usize, counterpart: &str) -> bool {
+        let counterpart = CString::new(counterpart).ok();
+        let Some((port, counterpart)) = self.ports.of(direction).get(channel).zip(counterpart)
         else {
             return false;
         };
@@ -147,7 +149,7 @@ impl Client {
             if own.is_null() {
                 return false;
             }
-            let (from, to) = match self.direction {
+            let (from, to) = match direction {
                 Direction::Capture => (counterpart.as_ptr(), own),
                 Direction::Playback => (own, counterpart.as_ptr()),
             };
@@ -164,15 +166,23 @@ impl Client {
 
     /// Calls what sits in the seat from now on, in every cycle; whether the server takes this. Once.
     /// The first instants are those of ports that are connected to these.
-    pub(crate) fn run(&mut self, adaptor: Adaptor, rate: Rate, counterparts: &[String]) -> bool {
+    pub(crate) fn run(
+        &mut self,
+        adaptor: Adaptor,
+        rate: Rate,
+        counterparts: &Sides<Vec<String>>,
+    ) -> bool {
         let (library, raw) = (self.library, self.raw);
-        let leads_to = ways(library, named(library, raw, counterparts), self.direction);
-        self.signals.begin(leads_to, self.card_latency());
-        let ports: Box<[Port]> = self.ports.as_slice().into();
+        for direction in self.directions.each() {
+            let leads_to =
+                ways(library, named(library, raw, counterparts.of(direction)), direction);
+            self.signals.begin(direction, leads_to, self.card_latency(direction));
+        }
+        let ports = Sides::<Box<[Port]>>::each(|way| self.ports.of(way).as_slice().into());
         let notified = Notified {
             library,
             client: raw,
-            direction: self.direction,
+            directions: self.directions,
             rate,
             ports: ports.clone(),
             signals: Arc::clone(&self.signals),

@@ -4,21 +4,13 @@
 
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
-use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
+use tautline_proto::device::{Cycle, Direction, Directions, Flow, Process, Settings, Side};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::cycle_clock::{CycleClock, Told, Trouble};
 use super::latency::Latency;
-
-/// The samples of one cycle, port by port; a port for each channel, all of one length. A server may
-/// have no buffer for one, as PipeWire's has none while a port comes or goes.
-pub(crate) trait Ports {
-    /// What came in at this channel's port; silence if `None`.
-    fn heard(&self, channel: usize) -> Option<&[f32]>;
-
-    /// What goes out at this channel's port, if anything can.
-    fn played(&mut self, channel: usize) -> Option<&mut [f32]>;
-}
+use crate::toolbox::ports::{Ports, interleave, lay_out, part};
+use crate::toolbox::sides::Sides;
 
 /// A wake-up, as the callback finds it.
 #[derive(Debug, Clone, Copy)]
@@ -30,32 +22,34 @@ pub(crate) struct Woken {
     /// How far the server's clock was misread, either way.
     pub(crate) uncertainty: Span,
     pub(crate) xruns: u32,
-    pub(crate) latency: Latency,
+    pub(crate) latency: Sides<Latency>,
 }
 
 /// Calls a process with what a cycle brings.
 pub(crate) struct Adaptor {
-    direction: Direction,
+    directions: Directions,
     settings: Settings,
     clock: CycleClock,
     /// What sets the server's pace.
     pace: Option<ClockId>,
     /// What lies between the ports and a converter counts.
     to_converter: bool,
-    /// One period, interleaved: longer cycles are taken in parts.
-    block: Box<[f32]>,
+    /// One period each, interleaved: longer cycles are taken in parts.
+    blocks: Sides<Box<[f32]>>,
 }
 
 impl Adaptor {
-    pub(crate) fn new(direction: Direction, settings: Settings) -> Self {
+    pub(crate) fn new(directions: impl Into<Directions>, settings: Settings) -> Self {
+        let directions = directions.into();
         let samples = settings.channels.samples_in(settings.period);
+        let room = |direction| if directions.has(direction) { samples } else { 0 };
         Self {
-            direction,
+            directions,
             settings,
             clock: CycleClock::new(settings.rate),
             pace: None,
             to_converter: true,
-            block: vec![0.0; samples].into(),
+            blocks: Sides::each(|direction| vec![0.0; room(direction)].into()),
         }
     }
 
@@ -80,45 +74,39 @@ impl Adaptor {
         let Settings { rate, channels, period, .. } = self.settings;
         let Woken { now, told, .. } = woken;
         let begun = self.clock.begin(told);
-        // Sound that a program made has no past: a block longer than a period gets one.
-        let least = match self.direction {
-            Direction::Capture => told.frames - period,
-            Direction::Playback => Frames::ZERO,
-        };
-        let latency =
-            if self.to_converter { woken.latency } else { Latency::of_card(Frames::ZERO) };
-        let away = rate.span_of(latency.counted.max(least));
-        let spread = rate.span_of(latency.spread);
-        let meets = match self.direction {
-            // Nothing is heard before it was there.
-            Direction::Capture => begun.at.min(now) - away,
-            Direction::Playback => begun.at + away,
-        };
         // Frames that were left out without a word are one xrun.
         let silent = begun.skipped > Frames::ZERO && told.trouble == Trouble::None;
         let (mut skipped, mut xruns) = (begun.skipped, woken.xruns.max(silent.into()));
-        let uncertainty = woken.uncertainty + begun.uncertainty + spread;
+        let met = Sides::each(|direction| self.met(&woken, begun.at, direction));
         let (frames, count) = (told.frames.as_len(), channels.count());
         let mut from = 0;
         while from < frames {
             let to = frames.min(from + period.as_len());
-            let block = &mut self.block[..(to - from) * count];
-            match self.direction {
-                Direction::Capture => interleave(ports, count, from, block),
-                Direction::Playback => block.fill(0.0),
-            }
-            let side = Side {
-                samples: block,
-                meets: meets + rate.span_of(Frames::from_len(from)),
-                uncertainty,
-                skipped: std::mem::take(&mut skipped),
+            let samples = (to - from) * count;
+            let skipped = std::mem::take(&mut skipped);
+            let (directions, blocks) = (self.directions, &mut self.blocks);
+            let side = |direction, samples| {
+                if !directions.has(direction) {
+                    return Side::absent();
+                }
+                let (meets, spread) = *met.of(direction);
+                let meets = meets + rate.span_of(Frames::from_len(from));
+                let uncertainty = woken.uncertainty + begun.uncertainty + spread;
+                Side { samples, meets, uncertainty, skipped }
             };
-            let xruns = std::mem::take(&mut xruns);
-            let cycle = Cycle::one_way(self.direction, now, side, xruns);
-            let flow = process.process(&mut cycle.by(self.pace));
-            if self.direction == Direction::Playback {
-                lay_out(&self.block[..(to - from) * count], count, from, ports);
-            }
+            let heard = part(&mut blocks.capture, samples);
+            interleave(ports, count, from, heard);
+            let played = part(&mut blocks.playback, samples);
+            played.fill(0.0);
+            let mut cycle = Cycle {
+                now,
+                capture: side(Direction::Capture, heard),
+                playback: side(Direction::Playback, played),
+                xruns: std::mem::take(&mut xruns),
+                clock: self.pace,
+            };
+            let flow = process.process(&mut cycle);
+            lay_out(part(&mut self.blocks.playback, samples), count, from, ports);
             from = to;
             if flow == Flow::Finished {
                 self.silence(ports, from);
@@ -128,33 +116,33 @@ impl Adaptor {
         Flow::Continue
     }
 
+    /// When the first frame of a cycle that began at `began` meets the converter of a direction, and
+    /// by how much that differs from port to port.
+    fn met(&self, woken: &Woken, began: LocalTime, direction: Direction) -> (LocalTime, Span) {
+        let Settings { rate, period, .. } = self.settings;
+        let ports = Latency::of_card(Frames::ZERO);
+        let latency = if self.to_converter { *woken.latency.of(direction) } else { ports };
+        let meets = match direction {
+            Direction::Capture => {
+                // Sound that a program made has no past: a block longer than a period gets one.
+                let away = latency.counted.max(woken.told.frames - period);
+                // Nothing is heard before it was there.
+                began.min(woken.now) - rate.span_of(away)
+            }
+            Direction::Playback => began + rate.span_of(latency.counted.max(Frames::ZERO)),
+        };
+        (meets, rate.span_of(latency.spread))
+    }
+
     /// Nothing is played from `from` frames into the cycle on.
     pub(crate) fn silence(&self, ports: &mut impl Ports, from: usize) {
-        if self.direction == Direction::Playback {
+        if self.directions.has(Direction::Playback) {
             for channel in 0..self.settings.channels.count() {
                 if let Some(out) = ports.played(channel) {
                     out[from..].fill(0.0);
                 }
             }
         }
-    }
-}
-
-fn interleave(ports: &impl Ports, channels: usize, from: usize, block: &mut [f32]) {
-    for channel in 0..channels {
-        let samples = block.iter_mut().skip(channel).step_by(channels);
-        match ports.heard(channel) {
-            Some(heard) => samples.zip(&heard[from..]).for_each(|(sample, heard)| *sample = *heard),
-            None => samples.for_each(|sample| *sample = 0.0),
-        }
-    }
-}
-
-fn lay_out(block: &[f32], channels: usize, from: usize, ports: &mut impl Ports) {
-    for channel in 0..channels {
-        let Some(out) = ports.played(channel) else { continue };
-        let samples = block.iter().skip(channel).step_by(channels);
-        samples.zip(&mut out[from..]).for_each(|(sample, out)| *out = *sample);
     }
 }
 
@@ -199,7 +187,7 @@ mod tests {
             told: Told { began, woke: began, count, frames, trouble: Trouble::None },
             uncertainty: Span::from_micros(10),
             xruns: 0,
-            latency: Latency { counted: Frames::new(72), spread: Frames::new(24) },
+            latency: Sides::each(|_| Latency { counted: Frames::new(72), spread: Frames::new(24) }),
         }
     }
 
@@ -257,6 +245,40 @@ mod tests {
         assert_eq!(ports.0[0][..3], [1000.0, 1002.0, 1004.0]);
         assert_eq!(ports.0[1][..3], [1001.0, 1003.0, 1005.0]);
         assert_eq!(meets(&seen), [Span::from_micros(1500)]);
+    }
+
+    #[test]
+    fn a_client_of_both_directions_has_both_sides_in_one_cycle() {
+        /// Doubles what it hears.
+        struct Doubles(Vec<[LocalTime; 2]>, Vec<Frames>);
+        impl Process for Doubles {
+            fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+                let (heard, played) = (&cycle.capture, &mut cycle.playback);
+                for (sample, heard) in played.samples.iter_mut().zip(heard.samples.iter()) {
+                    *sample += 2.0 * heard;
+                }
+                self.0.push([heard.meets, played.meets]);
+                self.1.push(heard.skipped + played.skipped);
+                Flow::Continue
+            }
+        }
+        let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
+        let settings = Settings { rate, channels, period: Frames::new(48), periods: 2 };
+        let mut adaptor = Adaptor::new(Directions::Both, settings);
+        let mut process = Doubles(Vec::with_capacity(8), Vec::with_capacity(8));
+        let mut ports = buffers(128);
+        let mut woken = woken(FIRST, 128);
+        woken.latency.capture.counted = Frames::new(240);
+        adaptor.cycle(&mut process, woken, &mut ports);
+        for (channel, port) in (0..).zip(&ports.0) {
+            let expected: Vec<f32> = (0..128).map(|n| (2 * (n + 1000 * channel)) as f32).collect();
+            assert_eq!(*port, expected);
+        }
+        // 5 ms from the ADC, 1.5 ms to the DAC, and a period from each part to the next.
+        let met = |part: i64| START - Span::from_millis(5) + Span::from_millis(part);
+        let meets = |part: i64| START + Span::from_micros(1500) + Span::from_millis(part);
+        assert_eq!(process.0, [0, 1, 2].map(|part| [met(part), meets(part)]));
+        assert_eq!(process.1, [Frames::ZERO; 3]);
     }
 
     #[test]

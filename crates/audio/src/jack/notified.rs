@@ -7,39 +7,53 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tautline_proto::device::Direction;
+use tautline_proto::device::{Direction, Directions};
 use tautline_proto::units::Rate;
 
 use super::library::{LatencyRange, Library, RawClient};
 use super::ports::{Port, card_latency, mode, ways};
 use super::signals::Signals;
+use crate::toolbox::sides::Sides;
 
 /// What the server's other threads see.
 pub(super) struct Notified {
     pub(super) library: &'static Library,
     pub(super) client: NonNull<RawClient>,
-    pub(super) direction: Direction,
+    pub(super) directions: Directions,
     pub(super) rate: Rate,
-    pub(super) ports: Box<[Port]>,
+    pub(super) ports: Sides<Box<[Port]>>,
     pub(super) signals: Arc<Signals>,
 }
 
 impl Notified {
     fn answer_latency(&self, asked: c_int) {
-        if asked == mode(self.direction) {
-            let connected = self.ports.iter().filter(|port| {
-                // SAFETY: the port is one of an open client.
-                unsafe { (self.library.port_connected)(port.0.as_ptr()) > 0 }
-            });
-            let ways = ways(self.library, connected.copied(), self.direction);
-            let card = card_latency(self.library, self.client, self.direction);
-            return self.signals.follow(ways, card);
+        for direction in self.directions.each() {
+            if asked == mode(direction) {
+                self.follow(direction);
+            } else {
+                self.tell(direction, asked);
+            }
         }
+    }
+
+    /// What leads to our ports of this direction, or away from them, may be another now.
+    fn follow(&self, direction: Direction) {
+        let connected = self.ports.of(direction).iter().filter(|port| {
+            // SAFETY: the port is one of an open client.
+            unsafe { (self.library.port_connected)(port.0.as_ptr()) > 0 }
+        });
+        let ways = ways(self.library, connected.copied(), direction);
+        let card = card_latency(self.library, self.client, direction);
+        self.signals.follow(direction, ways, card);
+    }
+
+    /// Says at our ports of this direction what lies on our side of them.
+    fn tell(&self, direction: Direction, asked: c_int) {
         let stream = self.rate.frames_nearest(self.signals.stream());
-        let rest = (stream - self.signals.latency().counted).count();
+        let rest = (stream - self.signals.latency(direction).counted).count();
         let rest = rest.clamp(0, i64::from(u32::MAX)) as u32;
         let mut range = LatencyRange { min: rest, max: rest };
-        for port in &self.ports {
+        for port in self.ports.of(direction) {
             // SAFETY: the port is one of an open client, and the range can be read.
             unsafe {
                 (self.library.port_set_latency_range)(port.0.as_ptr(), asked, &mut range);

@@ -9,23 +9,25 @@ use std::sync::atomic::Ordering;
 
 use tautline_io::clock::now;
 use tautline_io::thread::realtime;
-use tautline_proto::device::Flow;
+use tautline_proto::device::{Direction, Flow};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-use super::cycle::{Adaptor, Ports, Woken};
+use super::cycle::{Adaptor, Woken};
 use super::cycle_clock::{Told, Trouble};
 use super::library::{Library, RawClient, RawPort};
 use super::ports::Port;
 use super::signals::Signals;
-use crate::callback::Held;
+use crate::toolbox::callback::Held;
+use crate::toolbox::ports::Ports;
+use crate::toolbox::sides::Sides;
 
 /// What the process thread alone touches while the client is active.
 pub(super) struct Processing {
     pub(super) library: &'static Library,
     pub(super) client: NonNull<RawClient>,
     pub(super) rate: Rate,
-    pub(super) ports: Box<[Port]>,
+    pub(super) ports: Sides<Box<[Port]>>,
     pub(super) adaptor: Adaptor,
     pub(super) signals: Arc<Signals>,
 }
@@ -64,7 +66,7 @@ impl Processing {
             // Two readings of whole microseconds.
             uncertainty: times.reading + Span::from_micros(1),
             xruns,
-            latency: signals.latency(),
+            latency: Sides::each(|direction| signals.latency(direction)),
         };
         let flow = self.adaptor.cycle(process, woken, &mut buffers);
         if flow == Flow::Finished {
@@ -140,28 +142,29 @@ struct Times {
 struct Buffers<'a> {
     /// `jack_port_get_buffer`
     buffer_of: unsafe extern "C" fn(*mut RawPort, u32) -> *mut f32,
-    ports: &'a [Port],
+    ports: &'a Sides<Box<[Port]>>,
     frames: u32,
 }
 
 impl Buffers<'_> {
     /// `None` where the server has none.
-    fn at(&self, channel: usize) -> Option<NonNull<f32>> {
+    fn at(&self, direction: Direction, channel: usize) -> Option<NonNull<f32>> {
+        let port = self.ports.of(direction).get(channel)?;
         // SAFETY: the port is one of an open client, in whose process callback we are.
-        NonNull::new(unsafe { (self.buffer_of)(self.ports[channel].0.as_ptr(), self.frames) })
+        NonNull::new(unsafe { (self.buffer_of)(port.0.as_ptr(), self.frames) })
     }
 }
 
 impl Ports for Buffers<'_> {
     fn heard(&self, channel: usize) -> Option<&[f32]> {
-        let buffer = self.at(channel)?.as_ptr();
+        let buffer = self.at(Direction::Capture, channel)?.as_ptr();
         // SAFETY: the buffer of an input port holds so many samples for the length of the callback,
         // and nobody writes to it meanwhile.
         Some(unsafe { std::slice::from_raw_parts(buffer, self.frames as usize) })
     }
 
     fn played(&mut self, channel: usize) -> Option<&mut [f32]> {
-        let buffer = self.at(channel)?.as_ptr();
+        let buffer = self.at(Direction::Playback, channel)?.as_ptr();
         // SAFETY: the buffer of an output port has room for so many samples for the length of the
         // callback, and is this port's alone.
         Some(unsafe { std::slice::from_raw_parts_mut(buffer, self.frames as usize) })
@@ -188,7 +191,7 @@ mod tests {
         extern "C" fn null(_: *mut RawPort, _: u32) -> *mut f32 {
             std::ptr::null_mut()
         }
-        let ports = [Port(NonNull::dangling())];
+        let ports = Sides::each(|_| [Port(NonNull::dangling())].into());
         let mut buffers = Buffers { buffer_of: null, ports: &ports, frames: 48 };
         assert_eq!(buffers.heard(0), None);
         assert_eq!(buffers.played(0), None);

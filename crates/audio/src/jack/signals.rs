@@ -3,10 +3,36 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, Span};
 
 use super::latency::{Latency, Ways};
-use crate::callback::Seat;
+use crate::toolbox::callback::Seat;
+use crate::toolbox::sides::Sides;
+
+/// Between our ports of a direction and the converter.
+#[derive(Default)]
+struct Way {
+    /// What counts in the upper half, the spread in the lower.
+    latency: AtomicU64,
+    /// What the card took when that was worked out.
+    card: AtomicU32,
+}
+
+impl Way {
+    fn latency(&self) -> Latency {
+        let both = self.latency.load(Ordering::Relaxed);
+        let frames = |half: u64| Frames::new((half & u64::from(u32::MAX)) as i64);
+        Latency { counted: frames(both >> 32), spread: frames(both) }
+    }
+
+    /// Notes it; whether it is another.
+    fn set(&self, latency: Latency) -> bool {
+        let half = |frames: Frames| u64::from(frames.count() as u32);
+        let both = half(latency.counted) << 32 | half(latency.spread);
+        self.latency.swap(both, Ordering::Relaxed) != both
+    }
+}
 
 /// What the server's threads and ours tell each other.
 #[derive(Default)]
@@ -30,10 +56,7 @@ pub(crate) struct Signals {
     pub(crate) buffer: AtomicU32,
     pub(crate) rate: AtomicU32,
     pub(super) xruns: AtomicU32,
-    /// Of our ports: what counts in the upper half, the spread in the lower.
-    latency: AtomicU64,
-    /// What the card took when that was worked out.
-    card: AtomicU32,
+    ways: Sides<Way>,
     /// What the stream takes from converter to converter, in nanoseconds; 0 if nobody knows.
     stream: AtomicI64,
     /// What our ports say of themselves is to be asked for again.
@@ -41,28 +64,25 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    pub(super) fn latency(&self) -> Latency {
-        let both = self.latency.load(Ordering::Relaxed);
-        let frames = |half: u64| Frames::new((half & u64::from(u32::MAX)) as i64);
-        Latency { counted: frames(both >> 32), spread: frames(both) }
+    pub(super) fn latency(&self, direction: Direction) -> Latency {
+        self.ways.of(direction).latency()
     }
 
     /// Before the client runs: the card's, or what leads to the ports that it will be connected to.
-    pub(super) fn begin(&self, ways: Option<Ways>, card: Frames) {
-        self.set_latency(Latency::of_card(card).follow(ways, card, card));
-        self.card.store(card.count() as u32, Ordering::Relaxed);
+    pub(super) fn begin(&self, direction: Direction, ways: Option<Ways>, card: Frames) {
+        self.set_latency(direction, Latency::of_card(card).follow(ways, card, card));
+        self.ways.of(direction).card.store(card.count() as u32, Ordering::Relaxed);
     }
 
     /// After a change of the graph. One thread at a time.
-    pub(super) fn follow(&self, ways: Option<Ways>, card: Frames) {
-        let was = self.card.swap(card.count() as u32, Ordering::Relaxed);
-        self.set_latency(self.latency().follow(ways, Frames::new(i64::from(was)), card));
+    pub(super) fn follow(&self, direction: Direction, ways: Option<Ways>, card: Frames) {
+        let way = self.ways.of(direction);
+        let was = Frames::new(i64::from(way.card.swap(card.count() as u32, Ordering::Relaxed)));
+        self.set_latency(direction, way.latency().follow(ways, was, card));
     }
 
-    fn set_latency(&self, latency: Latency) {
-        let half = |frames: Frames| u64::from(frames.count() as u32);
-        let both = half(latency.counted) << 32 | half(latency.spread);
-        if self.latency.swap(both, Ordering::Relaxed) != both {
+    fn set_latency(&self, direction: Direction, latency: Latency) {
+        if self.ways.of(direction).set(latency) {
             self.stale.store(true, Ordering::Relaxed);
         }
     }

@@ -12,10 +12,10 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::course::{Course, Place, Report};
 use super::priority::Priority;
-use crate::callback::{Held, Seat};
+use crate::toolbox::callback::{Held, Seat};
 
 /// Frames that the process is given at a time, at the most: what it has room for.
-const LONGEST: usize = 4096;
+pub(super) const LONGEST: usize = 4096;
 /// Of one sample.
 const BYTES: usize = size_of::<f32>();
 
@@ -49,6 +49,25 @@ impl Shared {
         self.priority.take_from_this_thread();
         self.over.store(false, Ordering::Relaxed);
         self.seat.give(process);
+    }
+
+    /// The graph's thread gets that priority.
+    pub(super) fn give_priority(&self) {
+        self.priority.give_to_this_thread();
+    }
+
+    /// The process said that it has finished.
+    pub(super) fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// What this cycle's report and course say of the pace of the graph.
+    pub(super) fn tell(&self, course: &Course, report: Report) {
+        if let Some(quantum) = course.quantum() {
+            let pace = quantum << 32 | u64::from(report.hertz);
+            self.pace.store(pace, Ordering::Relaxed);
+            self.way.store(course.way().as_nanos(), Ordering::Relaxed);
+        }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -98,7 +117,7 @@ impl Callee {
         let mut held = shared.seat.hold();
         let process = held.as_mut().and_then(Held::process);
         if process.is_some() && !std::mem::replace(&mut self.begun, true) {
-            shared.priority.give_to_this_thread();
+            shared.give_priority();
         }
         let _realtime = realtime::scope();
         let called = process.filter(|_| !shared.is_over()).zip(report);
@@ -113,18 +132,14 @@ impl Callee {
                 Direction::Playback => self.play(process, &mut buffer, report, now),
             };
             if flow == Flow::Finished {
-                shared.over.store(true, Ordering::Relaxed);
+                shared.end();
             }
             // Of what is to be played only as much is asked for as the cycle takes.
             if flow == Flow::Finished || self.direction == Direction::Playback {
                 break;
             }
         }
-        if let Some(quantum) = self.course.quantum() {
-            let pace = quantum << 32 | u64::from(report.hertz);
-            shared.pace.store(pace, Ordering::Relaxed);
-            shared.way.store(self.course.way().as_nanos(), Ordering::Relaxed);
-        }
+        shared.tell(&self.course, report);
     }
 
     /// Nobody is there to hear it, or to play.
@@ -228,7 +243,12 @@ fn fill(buffer: &mut Buffer<'_>, stride: usize, size: usize, write: impl FnOnce(
 }
 
 /// The `index`th piece of a block.
-fn side(samples: &mut [f32], settings: Settings, place: Place, index: usize) -> Side<'_> {
+pub(super) fn side(
+    samples: &mut [f32],
+    settings: Settings,
+    place: Place,
+    index: usize,
+) -> Side<'_> {
     let before = Frames::from_len(index * LONGEST);
     let skipped = if index == 0 { place.skipped } else { Frames::ZERO };
     let meets = place.meets + settings.rate.span_of(before);

@@ -80,6 +80,8 @@ functions! {
     pw_stream_new pw_stream_add_listener pw_stream_connect pw_stream_update_params
     pw_stream_get_state pw_stream_get_time_n pw_stream_dequeue_buffer pw_stream_queue_buffer
     pw_stream_disconnect pw_stream_destroy
+    pw_filter_new pw_filter_add_listener pw_filter_add_port pw_filter_connect
+    pw_filter_get_dsp_buffer pw_filter_disconnect pw_filter_destroy
 }
 
 /// Loads the library, once; it stays. Nothing of it is called before. `name` is the device's.

@@ -1,11 +1,12 @@
 //! What a running server offers: asked anew each time, and without making anything there.
 
-use tautline_proto::device::{DeviceError, Direction, Settings};
+use tautline_proto::device::{DeviceError, Direction, Directions, Settings};
 use tautline_proto::units::{Channels, Rate};
 
+use super::graph::Graph;
 use super::server::{Found, Purpose, Server, Survey};
-use super::{Graph, PipeWireSpec, Shape};
-use crate::description::{DeviceDescription, Offers, Way};
+use super::spec::{PipeWireSpec, Shape};
+use crate::toolbox::description::{DeviceDescription, Offers, Way};
 
 /// One period is played while the next is filled.
 const PERIODS: u32 = 2;
@@ -14,12 +15,17 @@ const PERIODS: u32 = 2;
 /// graph that says nothing of itself grants shows when it runs.
 pub(super) fn settle(
     spec: &PipeWireSpec,
-    direction: Direction,
+    directions: Directions,
     wanted: Settings,
 ) -> Result<Settings, DeviceError> {
     let survey = survey(&spec.to_string())?;
-    if let Shape::Stream(Some(target)) = &spec.shape {
-        survey.find(target, direction)?;
+    match (&spec.shape, directions) {
+        (Shape::Stream(Some(target)), Directions::One(direction)) => {
+            survey.find(target, direction)?;
+        }
+        (Shape::Stream(_), Directions::Both) => return Err(not_both_ways(spec)),
+        (Shape::Device, Directions::Both) => unconverted(spec, survey.graph.as_ref(), wanted)?,
+        (_, Directions::One(_)) => {}
     }
     let period = match survey.graph {
         Some(_) if spec.force => wanted.period,
@@ -27,6 +33,37 @@ pub(super) fn settle(
         None => wanted.period,
     };
     Ok(Settings { period, periods: PERIODS, ..wanted })
+}
+
+/// A stream goes one way.
+fn not_both_ways(spec: &PipeWireSpec) -> DeviceError {
+    DeviceError {
+        tried: spec.to_string(),
+        answer: "a node that goes both ways is connected port by port".to_owned(),
+        mend:
+            "leave as=stream and target out, and connect it: pw-link; or name two nodes, one for \
+               each way"
+                .to_owned(),
+    }
+}
+
+/// Ports carry what the graph carries: nothing converts for them.
+fn unconverted(
+    spec: &PipeWireSpec,
+    graph: Option<&Graph>,
+    wanted: Settings,
+) -> Result<(), DeviceError> {
+    let Some(graph) = graph.filter(|graph| graph.rate != wanted.rate.hertz()) else {
+        return Ok(());
+    };
+    Err(DeviceError {
+        tried: spec.to_string(),
+        answer: format!(
+            "the graph runs at {} Hz, and for a node that goes both ways nothing converts to {}",
+            graph.rate, wanted.rate
+        ),
+        mend: format!("use --rate {}, or name two nodes, one for each way", graph.rate),
+    })
 }
 
 pub(super) fn graph() -> Option<Graph> {

@@ -17,7 +17,8 @@ use pipewire::registry::GlobalObject;
 use pipewire::types::ObjectType;
 use tautline_proto::device::{DeviceError, Direction};
 
-use super::{Graph, library};
+use super::graph::Graph;
+use super::library;
 
 /// How long a server may take to answer: one that is there does in a millisecond.
 const PATIENCE: Duration = Duration::from_millis(400);

@@ -10,15 +10,22 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
 
 use super::{Ear, Folder, Scripted, each, floats, pattern, settings, spec, write_wav};
-use crate::file::FileReader;
-use crate::recorder::Recorder;
-use crate::source::{FileSource, Source};
-use crate::virtual_card::{Ends, Fault, Parts, VirtualCard};
+use crate::software::file::FileReader;
+use crate::software::recorder::Recorder;
+use crate::software::source::{FileSource, Source};
+use crate::software::virtual_card::{Ends, Fault, Parts, VirtualCard};
 use crate::{DeviceSpec, Extras, Notes, open_paced};
 
 fn parts(direction: Direction, settings: Settings) -> Parts {
     let name = "virtual:".to_owned();
-    Parts { name, direction, settings, error: Ppm::ZERO, fault: None, patience: Frames::ZERO }
+    Parts {
+        name,
+        directions: direction.into(),
+        settings,
+        error: Ppm::ZERO,
+        fault: None,
+        patience: Frames::ZERO,
+    }
 }
 
 fn span(frames: i64) -> Span {

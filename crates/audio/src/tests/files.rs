@@ -7,8 +7,8 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{DeviceError, Direction};
 
 use super::{Folder, floats, pattern, settings, spec, write_wav};
-use crate::file::{Coding, FileReader, Flaws};
-use crate::{DeviceSpec, Extras, FileFormat, open};
+use crate::software::file::{Coding, FileReader, Flaws};
+use crate::{DeviceSpec, Extras, FileFormat, SoftwareSpec, open};
 
 fn read(path: &Path) -> (Vec<f32>, Flaws) {
     let mut reader = FileReader::open(path).unwrap();
@@ -33,7 +33,12 @@ fn extras() -> Extras {
 
 /// Why `path` cannot be captured from as 48 kHz stereo.
 fn refused(path: &Path, direction: Direction) -> String {
-    match open(&DeviceSpec::File(path.into()), direction, settings(48, 2), extras()) {
+    match open(
+        &DeviceSpec::Software(SoftwareSpec::File(path.into())),
+        direction,
+        settings(48, 2),
+        extras(),
+    ) {
         Err(error) => error.to_string(),
         Ok(_) => panic!("{} was opened", path.display()),
     }

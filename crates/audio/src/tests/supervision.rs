@@ -11,9 +11,9 @@ use tautline_proto::device::{
 use tautline_proto::time::{LocalTime, Span};
 
 use super::{Ear, Scripted, each, settings};
-use crate::notes::Notes;
-use crate::supervise::{Opener, Supervised};
-use crate::virtual_card::{Dock, Ends, Fault, Parts, VirtualCard, gone};
+use crate::software::virtual_card::{Dock, Ends, Fault, Parts, VirtualCard, gone};
+use crate::toolbox::notes::Notes;
+use crate::toolbox::supervise::{Opener, Remedy, Supervised};
 use tautline_proto::units::Ppm;
 
 /// Keeps 85 ms for a host that freezes.
@@ -49,8 +49,9 @@ impl Device for Brief {
 }
 
 fn supervised(device: Brief, open: Opener, notes: &Notes) -> (Supervised, crate::Supervision) {
-    let retry = Duration::from_millis(1);
-    Supervised::new(Box::new(device), Direction::Capture, open, retry, notes).unwrap()
+    let timer = Box::new(VirtualCard::timer(Direction::Capture, device.settings()));
+    let remedy = Remedy { timer, open, retry: Duration::from_millis(1) };
+    Supervised::new(Box::new(device), Direction::Capture, remedy, notes).unwrap()
 }
 
 /// Opens what comes through the channel; while there is nothing, there is no device.
@@ -180,7 +181,7 @@ fn what_listens_to_a_card_listens_to_the_one_that_comes_back() {
     let fault = Arc::new(Fault::new(Span::ZERO, Span::ZERO));
     let parts = Parts {
         name: "virtual:".to_owned(),
-        direction: Direction::Playback,
+        directions: Direction::Playback.into(),
         settings: settings(48, 2),
         error: Ppm::ZERO,
         fault: Some(fault),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 
 use indicatif::{MultiProgress, ProgressBar};
-use tautline_audio::{DeviceSpec, Extras, Wanted};
+use tautline_audio::{DeviceSpec, Extras, SoftwareSpec, Wanted};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
@@ -131,7 +131,10 @@ impl Part {
 }
 
 fn scene(flags: &Demo, recording: &Path) -> Result<Scene, Failure> {
-    let file = tautline_audio::probe(&DeviceSpec::File(recording.into()), Wanted::default())?;
+    let file = tautline_audio::probe(
+        &DeviceSpec::Software(SoftwareSpec::File(recording.into())),
+        Wanted::default(),
+    )?;
     let device = Settings {
         rate: file.map_or(Rate::HZ_48000, |file| file.rate),
         channels: file.map_or(Channels::STEREO, |file| file.channels),
@@ -215,7 +218,7 @@ impl Receiver {
         let mut engine = RecvEngine::new(plan)?;
         let played = out.join(format!("{name}.wav"));
         let extras = Extras { listener: engine.listener(), record_format: scene.format.sample };
-        let spec = DeviceSpec::File(played.clone());
+        let spec = DeviceSpec::Software(SoftwareSpec::File(played.clone()));
         let device = tautline_audio::open(&spec, Direction::Playback, scene.device, extras)?.device;
         let stop = Stop::default();
         let (asked, options) = (stop.clone(), RunOptions { duration: None, ..scene.options });
@@ -241,7 +244,7 @@ fn send(
     stop: &Stop,
     mut part: Part,
 ) -> Result<Report, Failure> {
-    let spec = DeviceSpec::File(recording.into());
+    let spec = DeviceSpec::Software(SoftwareSpec::File(recording.into()));
     let extras = Extras { listener: None, record_format: scene.format.sample };
     let device = tautline_audio::open(&spec, Direction::Capture, scene.device, extras)?.device;
     let mut udp = UdpOptions::sender(receivers.iter().map(|receiver| receiver.rtp).collect());

@@ -4,15 +4,14 @@ use core::fmt::Display;
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 
-use tautline_audio::{DeviceSpec, Extras};
-use tautline_dsp::format::SampleFormat;
+use tautline_audio::{DeviceSpec, Extras, Opened, SoftwareSpec};
 use tautline_engine::plan::address::Resolved;
 use tautline_io::clock::now;
 use tautline_io::udp::UdpOptions;
 use tautline_lab::EXPERIMENTS;
-use tautline_lab::delay::{DelayOptions, measure};
+use tautline_lab::delay::{DelayOptions, measure, measure_both_ways};
 use tautline_lab::impair::{Changes, Relay, RelayOptions};
-use tautline_proto::device::{Direction, Settings};
+use tautline_proto::device::{Direction, Directions, Settings};
 use tautline_proto::time::{Frames, Span};
 use tautline_sim::link::PathModel;
 use tautline_sim::trace::Trace;
@@ -47,6 +46,24 @@ fn at_ports(spec: &DeviceSpec) -> Option<String> {
     ))
 }
 
+/// Opens a device whose sound is measured: at its ports, if it has some.
+fn open_measured(
+    spec: &DeviceSpec,
+    directions: impl Into<Directions>,
+    wanted: Settings,
+) -> Result<Opened, Failure> {
+    let (spec, directions) = (&spec.clone().at_ports(), directions.into());
+    let settings = settled(spec, directions, wanted, Some(wanted.rate))?;
+    Ok(tautline_audio::open(spec, directions, settings, Extras::default())?)
+}
+
+fn tell_devices(flags: &Delay) {
+    if flags.report != ReportKind::None {
+        let (output, input) = (&flags.output, &flags.input);
+        screen::tell(&format!("marks are played at {output} and listened for at {input}"));
+    }
+}
+
 fn delay(flags: &Delay) -> Result<(), Failure> {
     let (channel, channels) = (flags.channel, flags.channels);
     if channel as usize > channels.count() {
@@ -56,7 +73,7 @@ fn delay(flags: &Delay) -> Result<(), Failure> {
         )));
     }
     for spec in [&flags.output, &flags.input] {
-        if matches!(spec, DeviceSpec::Standard(_)) {
+        if matches!(spec, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
             return Err(Failure::usage(
                 "file:- is for taut send and taut recv: a delay is measured between two devices; \
                  taut devices lists them",
@@ -70,14 +87,6 @@ fn delay(flags: &Delay) -> Result<(), Failure> {
         period: Frames::new(i64::from(flags.period)),
         periods: flags.periods,
     };
-    let open = |spec: &DeviceSpec, direction| {
-        let spec = &spec.clone().at_ports();
-        let settings = settled(spec, direction, wanted, Some(flags.rate))?;
-        let extras = Extras { listener: None, record_format: SampleFormat::L24 };
-        Ok::<_, Failure>(tautline_audio::open(spec, direction, settings, extras)?)
-    };
-    let output = open(&flags.output, Direction::Playback)?;
-    let input = open(&flags.input, Direction::Capture)?;
     let options = DelayOptions {
         configured: flags.configured,
         settle: flags.settle,
@@ -85,13 +94,22 @@ fn delay(flags: &Delay) -> Result<(), Failure> {
         scheduler: flags.scheduler,
         channel: flags.channel as usize - 1,
     };
-    if flags.report != ReportKind::None {
-        let (output, input) = (&flags.output, &flags.input);
-        screen::tell(&format!("marks are played at {output} and listened for at {input}"));
-    }
-    let mut report = measure((output.device, input.device), &options, &stop)?;
-    report.notes.extend([&flags.output, &flags.input].into_iter().filter_map(at_ports));
-    report.notes.extend(output.notes.take().into_iter().chain(input.notes.take()));
+    let report = if flags.output.is_same(&flags.input) {
+        let device = open_measured(&flags.output, Directions::Both, wanted)?;
+        tell_devices(flags);
+        let mut report = measure_both_ways(device.device, &options, &stop)?;
+        report.notes.extend(at_ports(&flags.output));
+        report.notes.extend(device.notes.take());
+        report
+    } else {
+        let output = open_measured(&flags.output, Direction::Playback, wanted)?;
+        let input = open_measured(&flags.input, Direction::Capture, wanted)?;
+        tell_devices(flags);
+        let mut report = measure((output.device, input.device), &options, &stop)?;
+        report.notes.extend([&flags.output, &flags.input].into_iter().filter_map(at_ports));
+        report.notes.extend(output.notes.take().into_iter().chain(input.notes.take()));
+        report
+    };
     answer(flags.report, &report.to_string(), report.to_json())?;
     if report.heard_any() {
         return Ok(());

@@ -22,7 +22,7 @@ pub(crate) use recv_changes::RecvLines;
 pub(crate) use send_changes::SendLines;
 use tautline_audio::{DeviceSpec, FileFormat};
 use tautline_engine::watching::run::RunOptions;
-use tautline_proto::device::{Direction, Settings, Stop};
+use tautline_proto::device::{Directions, Settings, Stop};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
@@ -51,11 +51,11 @@ fn device_settings(
 /// device that has another is refused, because nothing here turns 44100 Hz into 48000.
 fn settled(
     spec: &DeviceSpec,
-    direction: Direction,
+    directions: impl Into<Directions>,
     wanted: Settings,
     rate: Option<Rate>,
 ) -> Result<Settings, Failure> {
-    let settings = tautline_audio::settle(spec, direction, wanted)?;
+    let settings = tautline_audio::settle(spec, directions, wanted)?;
     match rate {
         Some(rate) if rate != settings.rate => Err(Failure::open(format!(
             "{spec} runs at {}, and the stream has {rate}; set the device up for {rate}, or use \

@@ -1,6 +1,6 @@
 //! `taut recv`
 
-use tautline_audio::{DeviceSpec, Extras};
+use tautline_audio::{DeviceSpec, Extras, SoftwareSpec};
 use tautline_engine::control::{RecvChange, Requests, requests};
 use tautline_engine::plan::RecvPlan;
 use tautline_engine::plan::address::{Address, Resolved};
@@ -47,7 +47,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         created.map_err(|error| RunError::Ledger { path: path.clone(), error })?;
     }
     let mut show = Show::open("recv", &flags.running)?;
-    if matches!(flags.output, DeviceSpec::Standard(_)) {
+    if matches!(flags.output, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
         show.leave_output_to_the_sound();
     }
     show.wait_for(Unheard::at(from.iter().map(|(_, resolved)| resolved), now()));
@@ -101,7 +101,8 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             show.on_receiving(progress);
         };
         // What went to standard output cannot be taken back.
-        let again = begun < MOST_ANEW && !matches!(flags.output, DeviceSpec::Standard(_));
+        let again = begun < MOST_ANEW
+            && !matches!(flags.output, DeviceSpec::Software(SoftwareSpec::Standard(_)));
         let ran = if by == By::User || !again {
             Ran::Whole(Box::new(engine.run(opened.device, &options, &stop, progress)?))
         } else {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened, Wanted};
+use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened, SoftwareSpec, Wanted};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::control::requests;
@@ -117,7 +117,9 @@ fn open_source(flags: &Send, device: Settings) -> Result<Opened, Failure> {
 
 /// Standard input holds sound or changes, not both.
 fn refuse_two_readers(flags: &Send) -> Result<(), Failure> {
-    if flags.running.control && matches!(flags.input, DeviceSpec::Standard(_)) {
+    if flags.running.control
+        && matches!(flags.input, DeviceSpec::Software(SoftwareSpec::Standard(_)))
+    {
         return Err(Failure::usage(
             "--control and --input file:- both read standard input; leave --control out, or send a \
              file by its name",

@@ -1,7 +1,7 @@
 //! What a line on standard input may change of `taut send`.
 
 use clap::ValueEnum;
-use tautline_audio::DeviceSpec;
+use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::control::{Destined, SendChange};
 use tautline_engine::plan::address::{Address, Resolved};
@@ -100,7 +100,7 @@ pub(super) fn refuse_loss(
     }
     let (bits, name) = (8 * sample.bytes(), needs.name());
     let convert = match input {
-        DeviceSpec::File(path) => {
+        DeviceSpec::Software(SoftwareSpec::File(path)) => {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             let coarser = path.with_file_name(format!("{stem}-{bits}-bit.wav"));
             format!(": sox {} -b {bits} {}", path.display(), coarser.display())

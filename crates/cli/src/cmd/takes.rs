@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use tautline_audio::DeviceSpec;
+use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_engine::watching::report::Stream;
 
 use crate::failure::Failure;
@@ -13,7 +13,9 @@ use crate::failure::Failure;
 /// holds no take, nor does a WAV without a frame, and what is no file (a pipe, `/dev/null`) is not
 /// overwritten.
 pub(crate) fn refuse_to_overwrite(spec: &DeviceSpec, overwrite: bool) -> Result<(), Failure> {
-    if matches!(spec, DeviceSpec::Standard(_)) && std::io::stdout().is_terminal() {
+    if matches!(spec, DeviceSpec::Software(SoftwareSpec::Standard(_)))
+        && std::io::stdout().is_terminal()
+    {
         return Err(Failure::open(
             "file:-: standard output is a terminal; pipe it into a program that takes a WAV, as in: \
              taut recv --from … --output file:- | aplay",
@@ -45,8 +47,8 @@ pub(crate) fn take_back(spec: &DeviceSpec, streams: &[Stream]) -> Option<String>
 
 fn recorded_to(spec: &DeviceSpec) -> Option<&Path> {
     match spec {
-        DeviceSpec::File(path) => Some(path),
-        DeviceSpec::Virtual(options) => options.record.as_deref(),
+        DeviceSpec::Software(SoftwareSpec::File(path)) => Some(path),
+        DeviceSpec::Software(SoftwareSpec::Virtual(options)) => options.record.as_deref(),
         _ => None,
     }
 }

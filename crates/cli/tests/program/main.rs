@@ -15,6 +15,7 @@ mod common;
 mod demo;
 mod doctor;
 mod drift;
+mod duplex;
 mod errors;
 mod faults;
 mod files;

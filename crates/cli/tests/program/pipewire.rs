@@ -565,3 +565,32 @@ fn an_rtp_source_of_pipewire_hears_packets_without_our_header_extension() {
     let sounding = (0..heard.frames()).filter(|at| heard.frame(*at)[0] != 0).count();
     assert!(sounding * 2 > sent.frames(), "{sounding} of {} frames sound", sent.frames());
 }
+
+#[test]
+fn a_node_that_goes_both_ways_is_one_node_and_hears_itself_a_cycle_later() {
+    let test = "a_node_that_goes_both_ways_is_one_node_and_hears_itself_a_cycle_later";
+    let Some(desktop) = Desktop::with_cycles_of(1024, test) else { return };
+    let _turn = beside();
+    let lab = lab_with(1024, &desktop, ("pipewire:Loop", "pipewire:Loop"), 3);
+    // Two in and two out, of one node.
+    desktop.node("Loop", 4);
+    desktop.runs("Loop");
+    for channel in [1, 2] {
+        desktop.link(&format!("Loop:out_{channel}"), &format!("Loop:in_{channel}"));
+    }
+    let (frames, unsure) = delay(lab);
+    assert!((frames - 1024.0).abs() <= unsure && unsure < 8.0, "{frames} ± {unsure}");
+}
+
+#[test]
+fn what_a_node_that_goes_both_ways_cannot_be_is_refused() {
+    let test = "what_a_node_that_goes_both_ways_cannot_be_is_refused";
+    let Some(desktop) = Desktop::start(test) else { return };
+    let _turn = beside();
+    let refused = |device: &str, options: &str, mend: &str| {
+        let line = format!("lab delay --output {device} --input {device} {options}");
+        is_refused(&desktop.taut(&line), 3, "goes both ways", mend);
+    };
+    refused("pipewire:Loop?as=stream", "", "connect it: pw-link; or name two nodes");
+    refused("pipewire:Loop", "--rate 44100", "use --rate 48000, or name two nodes");
+}

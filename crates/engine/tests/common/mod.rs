@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 
 use tautline_audio::pace::{HostPace, Pace};
-use tautline_audio::{CardOptions, DeviceSpec, Extras, open_paced};
+use tautline_audio::{CardOptions, DeviceSpec, Extras, SoftwareSpec, open_paced};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
@@ -220,7 +220,7 @@ impl Road {
         let asks = self.asks_receiver;
         thread::spawn(move || asks(&asker));
         let options = CardOptions { record: self.record.clone(), ..CardOptions::default() };
-        let card = DeviceSpec::Virtual(options);
+        let card = DeviceSpec::Software(SoftwareSpec::Virtual(options));
         let extras = Extras { listener: engine.listener(), record_format: SampleFormat::L24 };
         let pace = Box::new(self.started[1].clone());
         let opened = open_paced(&card, Direction::Playback, self.device(), extras, pace).unwrap();
@@ -237,7 +237,7 @@ impl Road {
         engine.listen(asked);
         let asks = self.asks_sender;
         thread::spawn(move || asks(&asker));
-        let card = DeviceSpec::Virtual(CardOptions::default());
+        let card = DeviceSpec::Software(SoftwareSpec::Virtual(CardOptions::default()));
         let extras = Extras { listener: None, record_format: SampleFormat::L24 };
         let pace = Box::new(self.started[0].clone());
         let opened = open_paced(&card, Direction::Capture, self.device(), extras, pace).unwrap();

@@ -264,3 +264,63 @@ fn marks_that_come_again_are_counted_and_those_before_the_beginning_are_not() {
     let outcome = judge.finish(LocalTime::NEVER);
     assert_eq!((outcome.played, outcome.missed, outcome.repeated), (15, 0, 1));
 }
+
+/// A card that goes both ways, with a cable from its output to its input that is `frames` long.
+struct Duplex {
+    frames: usize,
+    blocks: usize,
+}
+
+impl Device for Duplex {
+    fn settings(&self) -> Settings {
+        SETTINGS
+    }
+
+    fn run(&mut self, mut process: Box<dyn Process>, _stop: &Stop) -> (Box<dyn Process>, Ended) {
+        let start = now();
+        // A period is written a buffer ahead of the one that is taken.
+        let mut sound = vec![0.0; (self.frames + 96) * 2];
+        for block in 0..self.blocks {
+            let mut heard = sound[block * 96..block * 96 + 96].to_vec();
+            let mut played = vec![0.0; 96];
+            let side = |samples, meets| Side {
+                samples,
+                meets,
+                uncertainty: UNSURE,
+                skipped: Frames::ZERO,
+            };
+            let mut cycle = Cycle {
+                now: instant(start, (block + 1) * 48),
+                capture: side(&mut heard, instant(start, block * 48)),
+                playback: side(&mut played, instant(start, (block + 2) * 48)),
+                xruns: u32::from(block == 100),
+                clock: None,
+            };
+            assert_eq!(process.process(&mut cycle), Flow::Continue);
+            sound.extend(played);
+        }
+        (process, Ended::Finished)
+    }
+}
+
+#[test]
+fn a_card_that_goes_both_ways_is_measured_by_one_process() {
+    for frames in [0, 1, 240, 4801] {
+        let options = DelayOptions {
+            configured: None,
+            settle: Span::ZERO,
+            duration: None,
+            scheduler: Scheduler::Other,
+            channel: 0,
+        };
+        let card = Box::new(Duplex { frames, blocks: 400 });
+        let report = measure_both_ways(card, &options, &Stop::default()).unwrap();
+        let row = row(&report);
+        let known = SETTINGS.rate.span_of(Frames::from_len(frames)).as_nanos();
+        let (median, unsure) = (row.measured.p50_ns.unwrap(), row.uncertainty_ns.unwrap());
+        assert!((median - known).abs() <= unsure, "{frames}: {report}");
+        assert_eq!((row.marks_missed, row.marks_repeated), (0, 0), "{report}");
+        assert_eq!((row.dropped_frames, row.repeated_frames), (0, 0), "{report}");
+        assert_eq!(row.xruns, [1, 1], "a card's xrun is one of both its sides: {report}");
+    }
+}

@@ -11,10 +11,12 @@ use tautline_dsp::signal::Sine;
 use tautline_proto::device::{DeviceError, Settings};
 use tautline_proto::time::Frames;
 
-use crate::file::{FileReader, tried};
-use crate::notes::Notes;
-use crate::standard::StandardInput;
-use crate::{STACK, ring_samples, spawn_error};
+use super::cable::Cable;
+use super::file::{FileReader, tried};
+use super::ring::ring_samples;
+use super::standard::StandardInput;
+use crate::toolbox::notes::Notes;
+use crate::toolbox::thread::{STACK, spawn_error};
 
 /// How long the decoder leaves a full ring alone.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -27,6 +29,8 @@ pub(crate) enum Source {
     Tone(Sine),
     /// A file, decoded on a thread of its own.
     File(FileSource),
+    /// The card's own output.
+    Cable(Cable),
 }
 
 /// What came for one period.
@@ -55,6 +59,10 @@ impl Source {
                 Filled::Whole
             }
             Self::File(file) => file.fill(samples),
+            Self::Cable(cable) => {
+                cable.fill(samples);
+                Filled::Whole
+            }
         }
     }
 
@@ -64,6 +72,7 @@ impl Source {
             Self::Silence => {}
             Self::Tone(sine) => sine.skip(frames.as_len() as u64),
             Self::File(file) => file.skip(frames.as_len() * channels),
+            Self::Cable(cable) => cable.skip(frames),
         }
     }
 }

@@ -13,18 +13,32 @@ use tautline_proto::device::{
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-use crate::notes::Notes;
-use crate::virtual_card::VirtualCard;
-use crate::{STACK, spawn_error};
+use super::notes::Notes;
+use super::thread::{STACK, spawn_error};
 
-/// How often a device that went is tried again.
-pub const RETRY: Duration = Duration::from_secs(1);
 /// How often the opener's thread looks whether the device went, at least. It is not woken, because
 /// waking is a system call and a device's thread makes none.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Opens the device anew. Called on an ordinary thread.
-pub type Opener = Box<dyn FnMut() -> Result<Box<dyn Device>, DeviceError> + Send>;
+pub(crate) type Opener = Box<dyn FnMut() -> Result<Box<dyn Device>, DeviceError> + Send>;
+
+/// What is done about a device that went.
+pub(crate) struct Remedy {
+    /// Stands in for it meanwhile: made before the run, because that allocates.
+    pub(crate) timer: Box<dyn Device>,
+    /// Opens it again.
+    pub(crate) open: Opener,
+    /// How often that is tried.
+    pub(crate) retry: Duration,
+}
+
+impl Remedy {
+    /// Opens it as soon as people who plug it in again expect.
+    pub(crate) fn new(timer: Box<dyn Device>, open: Opener) -> Self {
+        Self { timer, open, retry: Duration::from_secs(1) }
+    }
+}
 
 /// What the device's thread, the opener's and whoever asks share.
 #[derive(Debug)]
@@ -86,13 +100,13 @@ impl Supervision {
 /// The process is called on throughout. In the first cycle after a change of clocks
 /// [`Side::skipped`] holds the frames between the last block and this one. The process that
 /// [`Device::run`] gives back is the one it was given, in a wrapping that changes nothing.
-pub struct Supervised {
+pub(crate) struct Supervised {
     direction: Direction,
     settings: Settings,
     /// `None` while it is away.
     device: Option<Box<dyn Device>>,
-    /// Stands in for it; made before the run, because that allocates.
-    timer: VirtualCard,
+    /// Stands in for it.
+    timer: Box<dyn Device>,
     shared: Arc<Shared>,
     /// `None` only while dropping.
     lost: Option<Producer<Lost>>,
@@ -104,14 +118,14 @@ pub struct Supervised {
 type Lost = (Box<dyn Device>, DeviceError);
 
 impl Supervised {
-    /// Supervises `device`; `open` is tried every `retry` after it went.
-    pub fn new(
+    /// Supervises `device`.
+    pub(crate) fn new(
         device: Box<dyn Device>,
         direction: Direction,
-        open: Opener,
-        retry: Duration,
+        remedy: Remedy,
         notes: &Notes,
     ) -> Result<(Self, Supervision), DeviceError> {
+        let Remedy { timer, open, retry } = remedy;
         let settings = device.settings();
         let shared = Arc::new(Shared::default());
         // There is one device, so there is room for it.
@@ -136,7 +150,7 @@ impl Supervised {
             direction,
             settings,
             device: Some(device),
-            timer: VirtualCard::timer(direction, settings),
+            timer,
             shared,
             lost: Some(lost),
             found,

@@ -5,8 +5,8 @@ use tautline_proto::time::{Frames, LocalTime};
 use tautline_proto::units::{Channels, Ppm, Rate};
 
 use super::*;
-use crate::pace::Pace;
-use crate::virtual_card::{Ends, Parts, VirtualCard};
+use crate::software::pace::Pace;
+use crate::software::virtual_card::{Ends, Parts, VirtualCard};
 
 /// A recorder whose thread is the test.
 fn stepped(path: &Path, format: SampleFormat, room: usize) -> (Recorder, Scribe) {
@@ -154,7 +154,7 @@ fn a_patient_card_waits_for_its_disk_too() {
     let (recorder, scribe) = stepped(&path, SampleFormat::F32, 96 * 50);
     let parts = Parts {
         name: "file:".to_owned(),
-        direction: Direction::Playback,
+        directions: Direction::Playback.into(),
         settings,
         error: Ppm::ZERO,
         fault: None,

@@ -20,14 +20,15 @@ use tautline_io::thread::realtime;
 use tautline_proto::card_clock::{CaptureRing, CardClock, PlaybackRing};
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{
-    Cycle, Device, DeviceError, Direction, Ended, Flow, Listener, Process, Settings, Stop, Word,
+    Cycle, Device, DeviceError, Direction, Directions, Ended, Flow, Listener, Process, Settings,
+    Stop, Word,
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
 
-use crate::pace::{HostPace, Pace};
-use crate::recorder::Recorder;
-use crate::source::{Filled, Source};
+use super::pace::{HostPace, Pace};
+use super::recorder::Recorder;
+use super::source::{Filled, Source};
 
 /// How soon a full recorder is asked again.
 const ROOM_IN: Span = Span::from_millis(5);
@@ -62,6 +63,13 @@ pub struct Fault {
     went: AtomicI64,
 }
 
+impl PartialEq for Fault {
+    /// Whether the same was planned.
+    fn eq(&self, other: &Self) -> bool {
+        (self.after, self.away) == (other.after, other.away)
+    }
+}
+
 impl Fault {
     const NOT_YET: i64 = i64::MIN;
 
@@ -90,7 +98,7 @@ impl Fault {
 #[derive(Clone)]
 pub(crate) struct Parts {
     pub(crate) name: String,
-    pub(crate) direction: Direction,
+    pub(crate) directions: Directions,
     pub(crate) settings: Settings,
     pub(crate) error: Ppm,
     pub(crate) fault: Option<Arc<Fault>>,
@@ -99,16 +107,18 @@ pub(crate) struct Parts {
 }
 
 /// The card.
-pub struct VirtualCard {
-    parts: Parts,
+pub(crate) struct VirtualCard {
+    pub(super) parts: Parts,
     /// What makes it go, and what it says then: composed before the run, because that allocates.
     loss: Option<(Arc<Fault>, DeviceError)>,
-    ends: Ends,
+    pub(super) ends: Ends,
     dock: Option<Dock>,
-    pace: Box<dyn Pace>,
+    pub(super) pace: Box<dyn Pace>,
     /// What sets its pace: that of a card which errs has no name.
-    clock: Option<ClockId>,
-    block: Box<[f32]>,
+    pub(super) clock: Option<ClockId>,
+    pub(super) block: Box<[f32]>,
+    /// What was captured, of a card that also plays.
+    pub(super) taken: Box<[f32]>,
 }
 
 impl VirtualCard {
@@ -116,7 +126,9 @@ impl VirtualCard {
         let samples = parts.settings.channels.samples_in(parts.settings.period);
         let loss = parts.fault.clone().map(|fault| (fault, gone(&parts.name)));
         let (clock, block) = (clock(&parts, pace.as_ref()), vec![0.0; samples].into());
-        Self { parts, loss, ends, dock: None, pace, clock, block }
+        let taken = if parts.directions == Directions::Both { samples } else { 0 };
+        let taken = vec![0.0; taken].into();
+        Self { parts, loss, ends, dock: None, pace, clock, block, taken }
     }
 
     /// The ends go to `dock` when the card is dropped.
@@ -132,15 +144,16 @@ impl VirtualCard {
     }
 
     /// A card that plays to nobody and hears nothing: a clock to go on by.
-    pub fn timer(direction: Direction, settings: Settings) -> Self {
+    pub(crate) fn timer(direction: Direction, settings: Settings) -> Self {
         let name = "timer".to_owned();
         let (error, patience) = (Ppm::ZERO, Frames::ZERO);
-        let parts = Parts { name, direction, settings, error, fault: None, patience };
+        let directions = direction.into();
+        let parts = Parts { name, directions, settings, error, fault: None, patience };
         Self::new(parts, Ends::silent(), Box::new(HostPace))
     }
 
     /// Waits for `wakes`; then the time, or why the card ends.
-    fn wait(
+    pub(super) fn wait(
         &mut self,
         start: LocalTime,
         wakes: LocalTime,
@@ -173,7 +186,7 @@ impl VirtualCard {
         }
     }
 
-    fn start(&mut self) -> (LocalTime, CardClock) {
+    pub(super) fn start(&mut self) -> (LocalTime, CardClock) {
         let start = self.pace.now();
         (start, CardClock::new(start, self.parts.settings.rate, self.parts.error))
     }
@@ -211,13 +224,13 @@ impl VirtualCard {
     }
 
     /// Whether nobody reads any more what is played.
-    fn is_deserted(&self) -> bool {
+    pub(super) fn is_deserted(&self) -> bool {
         self.ends.recorder.as_ref().is_some_and(Recorder::is_deserted)
     }
 
     /// The block, taken at `taken`, is what the DAC plays from `meets` on. What a strict card took too
     /// late of it, it did not play.
-    fn heard(&mut self, meets: LocalTime, taken: LocalTime) {
+    pub(super) fn heard(&mut self, meets: LocalTime, taken: LocalTime) {
         let patient = self.parts.patience > Frames::ZERO;
         let taken = if patient { taken } else { meets };
         if let Some(recorder) = &mut self.ends.recorder {
@@ -231,7 +244,7 @@ impl VirtualCard {
     /// The card played `frames` of silence of its own up to frame `end`. A listener hears the last
     /// of it only where there is more than a program can want to hear: after an hour in which the
     /// program stood still, the device's thread has better to do.
-    fn play_silence(&mut self, clock: &CardClock, end: i64, frames: Frames) {
+    pub(super) fn play_silence(&mut self, clock: &CardClock, end: i64, frames: Frames) {
         let Settings { channels, period, .. } = self.parts.settings;
         if let Some(recorder) = &mut self.ends.recorder {
             recorder.silence(channels.samples_in(frames) as u64);
@@ -285,9 +298,10 @@ impl Device for VirtualCard {
     }
 
     fn run(&mut self, mut process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
-        let ended = match self.parts.direction {
-            Direction::Capture => self.capture(process.as_mut(), stop),
-            Direction::Playback => self.play(process.as_mut(), stop),
+        let ended = match self.parts.directions {
+            Directions::One(Direction::Capture) => self.capture(process.as_mut(), stop),
+            Directions::One(Direction::Playback) => self.play(process.as_mut(), stop),
+            Directions::Both => self.play_and_capture(process.as_mut(), stop),
         };
         (process, ended.unwrap_or_else(|ended| ended))
     }

@@ -15,8 +15,8 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::DeviceError;
 use tautline_proto::units::{Channels, Rate};
 
-use crate::convert::{Conversion, Wanted, keep_the_rest, unpack};
-use crate::wav::{self, Held};
+use super::convert::{Conversion, Wanted, keep_the_rest, unpack};
+use super::wav::{self, Held};
 
 /// How the samples of a file are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

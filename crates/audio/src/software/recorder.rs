@@ -19,10 +19,11 @@ use tautline_io::clock::now;
 use tautline_proto::device::{DeviceError, Settings};
 use tautline_proto::time::Span;
 
-use crate::file::tried;
-use crate::notes::Notes;
-use crate::wav::{Spent, WavFile};
-use crate::{STACK, ring_samples, spawn_error};
+use super::file::tried;
+use super::ring::ring_samples;
+use super::wav::{Spent, WavFile};
+use crate::toolbox::notes::Notes;
+use crate::toolbox::thread::{STACK, spawn_error};
 
 /// How often the ring is emptied.
 const INTERVAL: Duration = Duration::from_millis(20);

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use symphonia::core::io::ReadOnlySource;
 use tautline_proto::device::DeviceError;
 
-use crate::convert::Wanted;
-use crate::file::{Asked, FileFormat, FileReader};
+use super::convert::Wanted;
+use super::file::{Asked, FileFormat, FileReader};
 
 /// Of the length in a WAV header: what is longer was not known when the header was written. sox
 /// writes 0x7ffff000 into a pipe, arecord 0x80000000, ffmpeg 0xffffffff.

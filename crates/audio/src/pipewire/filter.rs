@@ -1,0 +1,184 @@
+//! A filter of PipeWire's: one node with a port for each channel of either direction, called once per
+//! cycle with all of them.
+//!
+//! Its ports carry what the graph carries, unconverted, and are connected by whoever patches them.
+#![expect(unsafe_code, reason = "the bindings of a C library")]
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
+
+use pipewire::core::Core;
+use pipewire::properties::Properties;
+use pipewire::spa::sys::{SPA_DIRECTION_INPUT, SPA_DIRECTION_OUTPUT, spa_hook, spa_io_position};
+use pipewire::sys::{
+    PW_VERSION_FILTER_EVENTS, pw_filter, pw_filter_add_listener, pw_filter_add_port,
+    pw_filter_connect, pw_filter_destroy, pw_filter_disconnect, pw_filter_events,
+    pw_filter_flags_PW_FILTER_FLAG_RT_PROCESS, pw_filter_new,
+    pw_filter_port_flags_PW_FILTER_PORT_FLAG_MAP_BUFFERS, pw_filter_state,
+};
+use tautline_proto::device::{Direction, Settings};
+
+use super::callee::Shared;
+use super::wired::{Port, Wired};
+use crate::toolbox::sides::Sides;
+
+/// `enum pw_filter_state`
+const ERROR: pw_filter_state = -1;
+const UNCONNECTED: pw_filter_state = 0;
+
+/// What the library keeps a pointer to for one of our listeners.
+struct Listener<T> {
+    hook: spa_hook,
+    events: pw_filter_events,
+    data: T,
+}
+
+impl<T> Listener<T> {
+    /// Hears what `listen` asks for; lives until the filter is destroyed.
+    fn added(
+        filter: NonNull<pw_filter>,
+        data: T,
+        listen: impl FnOnce(&mut pw_filter_events),
+    ) -> NonNull<Self> {
+        // SAFETY: both are plain C structures of numbers and pointers that may be null.
+        let (hook, mut events) =
+            unsafe { (std::mem::zeroed::<spa_hook>(), std::mem::zeroed::<pw_filter_events>()) };
+        events.version = PW_VERSION_FILTER_EVENTS;
+        listen(&mut events);
+        let listener = NonNull::from(Box::leak(Box::new(Self { hook, events, data })));
+        let at = listener.as_ptr();
+        // SAFETY: the filter is alive, and what the pointers lead to stays where it is until it is
+        // destroyed (`Filter::drop`).
+        unsafe {
+            let data = (&raw mut (*at).data).cast();
+            pw_filter_add_listener(
+                filter.as_ptr(),
+                &raw mut (*at).hook,
+                &raw const (*at).events,
+                data,
+            );
+        }
+        listener
+    }
+}
+
+/// A filter that is in the graph, or on its way there.
+pub(super) struct Filter {
+    raw: NonNull<pw_filter>,
+    /// The graph's thread alone touches what this leads to while the filter is connected.
+    called: NonNull<Listener<Wired>>,
+    /// Touched on the thread that iterates the loop.
+    heard: NonNull<Listener<Option<String>>>,
+}
+
+impl Filter {
+    /// Makes it and puts it into the graph, or says why not.
+    pub(super) fn connect(
+        core: &Core,
+        name: &str,
+        properties: Properties,
+        settings: Settings,
+        (shared, at_ports): (Arc<Shared>, bool),
+    ) -> Result<Self, String> {
+        let name = CString::new(name).map_err(|_| "there is a zero in its name".to_owned())?;
+        // SAFETY: the core is connected, the name ends in a zero, and the properties go along.
+        let raw = unsafe { pw_filter_new(core.as_raw_ptr(), name.as_ptr(), properties.into_raw()) };
+        let raw = NonNull::new(raw).ok_or_else(last_error)?;
+        let wired = Wired::new(shared, settings, at_ports);
+        let called = Listener::added(raw, wired, |events| events.process = Some(called));
+        let heard = Listener::added(raw, None, |events| events.state_changed = Some(state_changed));
+        let filter = Self { raw, called, heard };
+        let ports = Sides {
+            capture: filter.add_ports(Direction::Capture, settings.channels.count())?,
+            playback: filter.add_ports(Direction::Playback, settings.channels.count())?,
+        };
+        // SAFETY: the filter is not connected, so nobody else touches this yet.
+        unsafe { (*called.as_ptr()).data.set_ports(ports) };
+        let flags = pw_filter_flags_PW_FILTER_FLAG_RT_PROCESS;
+        // SAFETY: the filter is alive; there are no parameters.
+        let answer: c_int = unsafe { pw_filter_connect(raw.as_ptr(), flags, null_mut(), 0) };
+        if answer < 0 {
+            return Err(std::io::Error::from_raw_os_error(-answer).to_string());
+        }
+        Ok(filter)
+    }
+
+    fn add_ports(&self, direction: Direction, channels: usize) -> Result<Box<[Port]>, String> {
+        let (way, name) = match direction {
+            Direction::Capture => (SPA_DIRECTION_INPUT, "in"),
+            Direction::Playback => (SPA_DIRECTION_OUTPUT, "out"),
+        };
+        let add = |channel: usize| {
+            let mut properties = Properties::new();
+            properties.insert("format.dsp", "32 bit float mono audio");
+            properties.insert("port.name", format!("{name}_{channel}"));
+            // SAFETY: the filter is alive and not connected; the properties go along, there are no
+            // parameters, and the port's data has the size that is said.
+            let port = unsafe {
+                pw_filter_add_port(
+                    self.raw.as_ptr(),
+                    way,
+                    pw_filter_port_flags_PW_FILTER_PORT_FLAG_MAP_BUFFERS,
+                    size_of::<usize>(),
+                    properties.into_raw(),
+                    null_mut(),
+                    0,
+                )
+            };
+            NonNull::new(port).map(Port).ok_or_else(last_error)
+        };
+        (1..=channels).map(add).collect()
+    }
+
+    /// Why it is no longer in a graph.
+    pub(super) fn lost(&self) -> Option<String> {
+        // SAFETY: this is the thread that iterates the loop, and the listener lives as long as this.
+        unsafe { (*self.heard.as_ptr()).data.clone() }
+    }
+}
+
+impl Drop for Filter {
+    fn drop(&mut self) {
+        // SAFETY: the filter is alive, and this is its end: once it is disconnected the graph calls
+        // no more, and once it is destroyed the library has no pointer of ours.
+        unsafe {
+            pw_filter_disconnect(self.raw.as_ptr());
+            pw_filter_destroy(self.raw.as_ptr());
+            drop(Box::from_raw(self.called.as_ptr()));
+            drop(Box::from_raw(self.heard.as_ptr()));
+        }
+    }
+}
+
+fn last_error() -> String {
+    std::io::Error::last_os_error().to_string()
+}
+
+unsafe extern "C" fn called(data: *mut c_void, position: *mut spa_io_position) {
+    // SAFETY: the data is what the listener was added with, and the graph's thread is the one that
+    // touches it while the filter is connected; a position lasts for the cycle.
+    let (wired, position) = unsafe { (&mut *data.cast::<Wired>(), position.as_ref()) };
+    wired.call(position.map(|position| &position.clock));
+}
+
+unsafe extern "C" fn state_changed(
+    data: *mut c_void,
+    _old: pw_filter_state,
+    now: pw_filter_state,
+    error: *const c_char,
+) {
+    if now != ERROR && now != UNCONNECTED {
+        return;
+    }
+    let said = if error.is_null() {
+        "the node was removed".to_owned()
+    } else {
+        // SAFETY: a text that ends in a zero and lasts for this call.
+        unsafe { std::ffi::CStr::from_ptr(error) }.to_string_lossy().into_owned()
+    };
+    // SAFETY: the data is what the listener was added with; the loop is iterated, and the state read,
+    // on one thread.
+    let lost = unsafe { &mut *data.cast::<Option<String>>() };
+    lost.get_or_insert(said);
+}

@@ -1,0 +1,235 @@
+//! What a device has in the graph: a stream, which goes one way and is converted for, or a filter.
+#![expect(unsafe_code, reason = "objects of a C library go from one thread to another")]
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pipewire::properties::Properties;
+use pipewire::spa::utils::Direction as Way;
+use pipewire::stream::{Stream, StreamFlags, StreamListener, StreamState};
+use tautline_proto::device::{DeviceError, Direction, Directions, Settings};
+use tautline_proto::time::Span;
+
+use super::callee::{Callee, Shared, report};
+use super::filter::Filter;
+use super::pods;
+use super::server::{Found, Purpose, Server, Survey};
+use super::spec::{PipeWireSpec, Shape};
+
+/// How long a node may take to be in the graph.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How often it is looked whether it is.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What belongs to the library, in the order in which it is to be dropped.
+pub(super) struct Held {
+    node: Made,
+    server: Server,
+}
+
+/// A node of ours.
+enum Made {
+    Stream {
+        _called: StreamListener<Callee>,
+        _heard: StreamListener<()>,
+        lost: Rc<RefCell<Option<String>>>,
+        stream: Stream,
+    },
+    Filter(Filter),
+}
+
+// SAFETY: what is counted by `Rc` in here is counted nowhere else, so all of it goes along. The
+// library asks only that one thread at a time iterates a loop and calls what belongs to it (its
+// loop notes the thread at each `enter`), which `&mut` and ownership give.
+unsafe impl Send for Held {}
+
+impl Drop for Held {
+    /// The graph calls no more once this returns, so the listeners can go.
+    fn drop(&mut self) {
+        if let Made::Stream { stream, .. } = &self.node {
+            // It fails where the server has gone, and nothing is connected then.
+            let _ = stream.disconnect();
+        }
+    }
+}
+
+impl Held {
+    /// Puts a node into the graph that calls what sits in `shared`.
+    pub(super) fn connect(
+        spec: &PipeWireSpec,
+        directions: Directions,
+        settings: Settings,
+        shared: &Arc<Shared>,
+    ) -> Result<Self, DeviceError> {
+        let name = spec.to_string();
+        let server = Server::connect(&name, Purpose::Sounding)?;
+        let failed = |answer: &str| not_made(&name, answer);
+        let target = match (&spec.shape, directions) {
+            (Shape::Stream(Some(target)), Directions::One(direction)) => {
+                Some(Survey::of(&server)?.find(target, direction)?)
+            }
+            _ => None,
+        };
+        let properties = properties(spec, directions, &settings, target.as_ref());
+        let node = match directions {
+            Directions::One(direction) => {
+                stream(&server, spec, properties, (direction, settings), shared)
+                    .map_err(|error| failed(&error.to_string()))?
+            }
+            Directions::Both => {
+                let called = (Arc::clone(shared), spec.at_ports);
+                Filter::connect(server.core(), &spec.node, properties, settings, called)
+                    .map(Made::Filter)
+                    .map_err(|error| failed(&error))?
+            }
+        };
+        let held = Self { node, server };
+        let until = Instant::now() + PATIENCE;
+        while held.is_connecting() && held.gone().is_none() {
+            if Instant::now() >= until {
+                return Err(failed("the server does not answer"));
+            }
+            held.iterate(LOOK);
+        }
+        held.gone().map_or(Ok(()), |why| Err(failed(&why)))?;
+        Ok(held)
+    }
+
+    /// Does what the server asks for, or waits for it so long.
+    pub(super) fn iterate(&self, at_most: Duration) {
+        self.server.iterate(at_most);
+    }
+
+    fn is_connecting(&self) -> bool {
+        match &self.node {
+            Made::Stream { stream, .. } => matches!(stream.state(), StreamState::Connecting),
+            // It counts as there when it is called.
+            Made::Filter(_) => false,
+        }
+    }
+
+    /// Why the node is no longer in a graph.
+    pub(super) fn gone(&self) -> Option<String> {
+        self.server.error().or_else(|| match &self.node {
+            Made::Stream { lost, .. } => lost.borrow().clone(),
+            Made::Filter(filter) => filter.lost(),
+        })
+    }
+
+    /// Tells the graph what sound takes beyond a stream that goes this way.
+    pub(super) fn tell(&self, direction: Direction, latency: Span) {
+        if let Made::Stream { stream, .. } = &self.node {
+            let [ports, node] = pods::latency(way(direction), latency);
+            // A graph that cannot be told goes on as before.
+            let _ = stream.update_params(&mut [ports.pod(), node.pod()]);
+        }
+    }
+}
+
+/// There is no node to be had for the device of this name.
+pub(super) fn not_made(name: &str, answer: &str) -> DeviceError {
+    DeviceError {
+        tried: name.to_owned(),
+        answer: format!("PipeWire makes no such node: {answer}"),
+        mend: "see whether others work: pw-cat --list-targets".to_owned(),
+    }
+}
+
+/// A stream, connected.
+fn stream(
+    server: &Server,
+    spec: &PipeWireSpec,
+    properties: Properties,
+    (direction, settings): (Direction, Settings),
+    shared: &Arc<Shared>,
+) -> Result<Made, pipewire::Error> {
+    let stream = Stream::new(server.core(), &spec.node, properties)?;
+    let callee = Callee::new(Arc::clone(shared), direction, settings, spec.at_ports);
+    // Two listeners: this one is the graph's thread's alone.
+    let called = stream
+        .add_local_listener_with_user_data(callee)
+        .process(|stream, callee| callee.call(stream, report(stream)))
+        .register()?;
+    let lost = Rc::<RefCell<Option<String>>>::default();
+    let lost_in = Rc::clone(&lost);
+    let heard = stream
+        .add_local_listener_with_user_data(())
+        .state_changed(move |_, (), _, now| {
+            let why = match now {
+                StreamState::Error(why) => why,
+                StreamState::Unconnected => "the node was removed".to_owned(),
+                _ => return,
+            };
+            lost_in.borrow_mut().get_or_insert(why);
+        })
+        .register()?;
+    let format = pods::format(&settings);
+    let mut flags = StreamFlags::MAP_BUFFERS | StreamFlags::RT_PROCESS;
+    if spec.shape != Shape::Device {
+        flags |= StreamFlags::AUTOCONNECT;
+    }
+    stream.connect(way(direction), None, flags, &mut [format.pod()])?;
+    Ok(Made::Stream { _called: called, _heard: heard, lost, stream })
+}
+
+/// The way of a stream, as the graph sees it.
+pub(super) fn way(direction: Direction) -> Way {
+    match direction {
+        Direction::Capture => Way::Input,
+        Direction::Playback => Way::Output,
+    }
+}
+
+fn properties(
+    spec: &PipeWireSpec,
+    directions: Directions,
+    settings: &Settings,
+    target: Option<&Found>,
+) -> Properties {
+    let (period, rate) = (settings.period.count(), settings.rate.hertz());
+    let mut properties = Properties::new();
+    let mut set = |key: &str, value: &str| properties.insert(key, value);
+    for key in ["node.name", "node.description", "node.nick", "media.name"] {
+        set(key, &spec.node);
+    }
+    set("application.name", "taut");
+    set("media.type", "Audio");
+    set("node.latency", &format!("{period}/{rate}"));
+    // A graph that may change its rate for us does.
+    set("node.rate", &format!("1/{rate}"));
+    if spec.force {
+        set("node.force-quantum", &period.to_string());
+    }
+    // The stream goes on while nobody is connected: silence is sent, and time is kept.
+    set("node.always-process", "true");
+    set("node.want-driver", "true");
+    set("node.pause-on-idle", "false");
+    set("session.suspend-timeout-seconds", "0");
+    match (&spec.shape, directions) {
+        (Shape::Device, Directions::One(Direction::Capture)) => {
+            set("media.class", "Audio/Sink");
+            set("node.virtual", "true");
+        }
+        (Shape::Device, Directions::One(Direction::Playback)) => {
+            set("media.class", "Audio/Source");
+            set("node.virtual", "true");
+        }
+        (Shape::Stream(_), Directions::One(Direction::Capture)) => set("media.category", "Capture"),
+        (Shape::Stream(_), Directions::One(Direction::Playback)) => {
+            set("media.category", "Playback")
+        }
+        (_, Directions::Both) => {
+            set("media.category", "Filter");
+            set("media.role", "DSP");
+        }
+    }
+    if let Some(target) = target {
+        set("target.object", &target.name);
+        if directions == Direction::Capture.into() && target.class.starts_with("Audio/Sink") {
+            set("stream.capture.sink", "true");
+        }
+    }
+    properties
+}

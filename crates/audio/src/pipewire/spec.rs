@@ -1,0 +1,130 @@
+//! A node as people name it: `pipewire:Kitchen?force=yes`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use tautline_proto::device::DeviceError;
+
+/// The options, for people.
+const OPTIONS: &str = "as=stream, target=NODE and force=yes";
+
+/// What stands after `pipewire:`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PipeWireSpec {
+    /// Its name in the graph, which is what a desktop shows.
+    pub(super) node: String,
+    pub(super) shape: Shape,
+    /// `force=yes`: the graph is not only asked for the period but made to run at it.
+    pub(super) force: bool,
+    /// Instants are those at the ports ([`DeviceSpec::at_ports`](crate::DeviceSpec::at_ports)).
+    pub(crate) at_ports: bool,
+}
+
+/// What the node is to other programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A device that they choose: a sink that is heard by `taut send`, a source that `taut recv`
+    /// plays to.
+    Device,
+    /// A stream as they have them: connected to this node, or to the default device.
+    Stream(Option<String>),
+}
+
+impl FromStr for PipeWireSpec {
+    type Err = DeviceError;
+
+    fn from_str(rest: &str) -> Result<Self, DeviceError> {
+        let refuse = |answer: &str, mend: &str| DeviceError {
+            tried: format!("pipewire:{rest}"),
+            answer: answer.to_owned(),
+            mend: mend.to_owned(),
+        };
+        let (node, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if node.is_empty() {
+            return Err(refuse("the name is missing", "name one, such as pipewire:Kitchen"));
+        }
+        let (node, shape) = (node.to_owned(), Shape::Device);
+        let mut spec = Self { node, shape, force: false, at_ports: false };
+        let (mut target, mut device) = (None, false);
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            match option.split_once('=').unwrap_or((option, "")) {
+                ("as", "stream") => spec.shape = Shape::Stream(None),
+                ("as", "device") => device = true,
+                ("as", _) => {
+                    return Err(refuse("a node is as=device or as=stream", "use one of them"));
+                }
+                ("force", "yes") => spec.force = true,
+                ("force", "no") => spec.force = false,
+                ("force", _) => return Err(refuse("force is yes or no", "use force=yes")),
+                ("target", "") => {
+                    return Err(refuse("target names no node", "taut devices lists them"));
+                }
+                ("target", node) => target = Some(node.to_owned()),
+                (key, _) => {
+                    let answer = format!("pipewire: has no option ‘{key}’");
+                    return Err(refuse(&answer, &format!("it has {OPTIONS}")));
+                }
+            }
+        }
+        if device && (target.is_some() || spec.shape != Shape::Device) {
+            return Err(refuse("only a stream has a target", "leave as=device out"));
+        }
+        if target.is_some() {
+            spec.shape = Shape::Stream(target);
+        }
+        Ok(spec)
+    }
+}
+
+impl fmt::Display for PipeWireSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pipewire:{}", self.node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<PipeWireSpec, String> {
+        text.parse().map_err(|error: DeviceError| error.to_string())
+    }
+
+    #[test]
+    fn a_name_alone_is_a_device_of_that_name() {
+        let spec = read("Living Room").unwrap();
+        assert_eq!(
+            (spec.node.as_str(), &spec.shape, spec.force),
+            ("Living Room", &Shape::Device, false)
+        );
+        assert_eq!(spec.to_string(), "pipewire:Living Room");
+        assert_eq!(read("Living Room?as=device"), Ok(spec));
+    }
+
+    #[test]
+    fn a_target_makes_it_a_stream() {
+        for text in ["taut?target=alsa_input.usb", "taut?as=stream&target=alsa_input.usb"] {
+            let target = Some("alsa_input.usb".to_owned());
+            assert_eq!(read(text).unwrap().shape, Shape::Stream(target), "{text}");
+        }
+        assert_eq!(read("taut?as=stream").unwrap().shape, Shape::Stream(None));
+        assert!(read("taut?force=yes").unwrap().force);
+    }
+
+    #[test]
+    fn what_is_wrong_is_answered_with_the_mend() {
+        for (text, says) in [
+            ("", "pipewire:: the name is missing; name one, such as pipewire:Kitchen"),
+            ("?as=stream", "the name is missing"),
+            ("x?as=sink", "as=device or as=stream"),
+            ("x?force=1", "use force=yes"),
+            ("x?target=", "taut devices lists them"),
+            ("x?quantum=64", "no option ‘quantum’; it has as=stream, target=NODE and force=yes"),
+            ("x?as=device&target=y", "only a stream has a target"),
+            ("x?target=y&as=device", "only a stream has a target"),
+        ] {
+            let said = read(text).expect_err(text);
+            assert!(said.contains(says), "{text}: {said}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Devices without hardware as people name them: `virtual:?ppm=50`, `file:song.wav`, `tone:440`,
+//! `null:`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use tautline_dsp::signal::Frequency;
+use tautline_proto::device::DeviceError;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::Ppm;
+
+use super::standard::StandardInput;
+use super::virtual_card::Fault;
+
+/// The options of `virtual:`, for people.
+pub(crate) const OPTIONS: &str =
+    "ppm, period, periods, tone, source, record, loopback, gone and back";
+
+/// Which device, and how.
+#[derive(Debug, Clone)]
+pub enum SoftwareSpec {
+    /// A paced card without hardware.
+    Virtual(CardOptions),
+    /// A file to be played into the program, or one that what is played is written to.
+    File(PathBuf),
+    /// `file:-`: what is piped into the program, or what is played as a WAV on standard output.
+    Standard(StandardInput),
+    /// A test tone.
+    Tone(Frequency),
+    /// Silence in, nothing out.
+    Null,
+}
+
+/// The options of `virtual:`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CardOptions {
+    /// `ppm=50`: how fast the card's clock runs.
+    pub error: Ppm,
+    /// `period=48`: frames per wake-up.
+    pub period: Option<Frames>,
+    /// `periods=2`: periods in its ring.
+    pub periods: Option<u32>,
+    /// `tone=440`: what it captures, silence otherwise.
+    pub tone: Option<Frequency>,
+    /// `source=song.wav`: captures this file instead.
+    pub source: Option<PathBuf>,
+    /// `record=out.wav`: what it plays is written there.
+    pub record: Option<PathBuf>,
+    /// `loopback=48`: what it plays is captured so many frames later. For both directions at once.
+    pub loopback: Option<Frames>,
+    /// `gone=2s&back=1s`, for tests: it goes once, 2 s into its run, and can be opened 1 s later.
+    /// Shared by all clones, because it is one card that goes.
+    pub fault: Option<Arc<Fault>>,
+}
+
+impl fmt::Display for SoftwareSpec {
+    /// The device's name without its options.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Virtual(_) => f.write_str("virtual:"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Standard(_) => f.write_str("file:-"),
+            Self::Tone(frequency) => {
+                write!(f, "tone:{}", f64::from(frequency.as_millihertz()) / 1000.0)
+            }
+            Self::Null => f.write_str("null:"),
+        }
+    }
+}
+
+impl SoftwareSpec {
+    /// Whether both name the same device with the same options.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Virtual(one), Self::Virtual(other)) => one == other,
+            (Self::File(one), Self::File(other)) => one == other,
+            (Self::Tone(one), Self::Tone(other)) => one == other,
+            (Self::Standard(_), Self::Standard(_)) | (Self::Null, Self::Null) => true,
+            _ => false,
+        }
+    }
+
+    /// What `given` names, which begins with the kind of the device; `None` if that is no kind of
+    /// these.
+    pub(crate) fn named(given: &str) -> Option<Result<Self, DeviceError>> {
+        let refuse = |answer: &str, mend: &str| Err(error(given, answer, mend));
+        let (kind, rest) = given.split_once(':')?;
+        Some(match kind {
+            "virtual" => card_options(given, rest).map(Self::Virtual),
+            "file" if rest.is_empty() => {
+                refuse("the path is missing", "name a file, such as file:song.wav")
+            }
+            "file" if rest == "-" => Ok(Self::Standard(StandardInput::default())),
+            "file" => Ok(Self::File(rest.into())),
+            "tone" => {
+                parsed(given, rest, "name a frequency in hertz, such as tone:440").map(Self::Tone)
+            }
+            "null" if rest.is_empty() => Ok(Self::Null),
+            "null" => refuse("null: has no options", "use null:"),
+            _ => return None,
+        })
+    }
+}
+
+fn error(given: &str, answer: &str, mend: &str) -> DeviceError {
+    DeviceError { tried: given.to_owned(), answer: answer.to_owned(), mend: mend.to_owned() }
+}
+
+fn parsed<T: FromStr>(given: &str, text: &str, mend: &str) -> Result<T, DeviceError> {
+    text.parse().map_err(|_| error(given, &format!("‘{text}’ cannot be understood"), mend))
+}
+
+fn card_options(given: &str, rest: &str) -> Result<CardOptions, DeviceError> {
+    let mut options = CardOptions::default();
+    let mut fault = (None, None);
+    let query = match rest.strip_prefix('?') {
+        Some(query) => query,
+        None if rest.is_empty() => return Ok(options),
+        None => {
+            return Err(error(given, "virtual: has no names", "use virtual: or virtual:?ppm=50"));
+        }
+    };
+    for option in query.split('&').filter(|option| !option.is_empty()) {
+        let (key, value) = option.split_once('=').unwrap_or((option, ""));
+        let whole = "give a whole number from 1, such as period=48&periods=2";
+        let positive = || {
+            let number: u32 = parsed(given, value, whole)?;
+            // A card plays one period while the program writes another.
+            let least = if key == "periods" { 2 } else { 1 };
+            (least..=MOST).contains(&number).then_some(number).ok_or_else(|| {
+                let mend = format!("use {least} to {MOST}");
+                error(given, &format!("{key} cannot be {number}"), &mend)
+            })
+        };
+        match key {
+            "ppm" => options.error = ppm(given, value)?,
+            "period" => options.period = Some(Frames::new(i64::from(positive()?))),
+            "periods" => options.periods = Some(positive()?),
+            "tone" => options.tone = Some(parsed(given, value, "give hertz, such as tone=440")?),
+            "source" => options.source = Some(path(given, key, value)?),
+            "record" => options.record = Some(path(given, key, value)?),
+            "loopback" => {
+                let mend = "give a number of frames, such as loopback=48";
+                let frames: u32 = parsed(given, value, mend)?;
+                let frames = Some(frames).filter(|frames| *frames <= MOST);
+                let frames = frames.ok_or_else(|| error(given, "no cable is as long", mend))?;
+                options.loopback = Some(Frames::new(i64::from(frames)));
+            }
+            "gone" => fault.0 = Some(span(given, value)?),
+            "back" => fault.1 = Some(span(given, value)?),
+            _ => {
+                let answer = format!("virtual: has no option ‘{key}’");
+                return Err(error(given, &answer, &format!("it has {OPTIONS}")));
+            }
+        }
+    }
+    if options.loopback.is_some() && (options.source.is_some() || options.tone.is_some()) {
+        let mend = "leave loopback out, or the other";
+        return Err(error(given, "it captures what it plays or something else", mend));
+    }
+    options.fault = match fault {
+        (Some(after), away) => Some(Arc::new(Fault::new(after, away.unwrap_or(Span::MAX)))),
+        (None, Some(_)) => return Err(error(given, "back without gone", "add gone=2s")),
+        (None, None) => None,
+    };
+    Ok(options)
+}
+
+/// The most frames of a period and periods of a ring; far beyond use, near enough for memory.
+const MOST: u32 = 65_536;
+
+fn path(given: &str, key: &str, value: &str) -> Result<PathBuf, DeviceError> {
+    if value.is_empty() {
+        let mend = format!("name one, such as {key}=song.wav");
+        return Err(error(given, &format!("{key} names no file"), &mend));
+    }
+    Ok(value.into())
+}
+
+fn ppm(given: &str, value: &str) -> Result<Ppm, DeviceError> {
+    let mend = "give parts per million between -100000 and 100000, such as ppm=50";
+    let ppm: f64 = parsed(given, value, mend)?;
+    if ppm.abs() <= 100_000.0 {
+        Ok(Ppm::from_f64(ppm))
+    } else {
+        Err(error(given, &format!("no clock is off by {ppm} ppm"), mend))
+    }
+}
+
+/// A length of time with its unit.
+fn span(given: &str, value: &str) -> Result<Span, DeviceError> {
+    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let (number, unit) = value.split_at(digits);
+    let make: Option<fn(i64) -> Span> = match unit {
+        "s" => Some(Span::from_secs),
+        "ms" => Some(Span::from_millis),
+        "us" => Some(Span::from_micros),
+        _ => None,
+    };
+    make.zip(number.parse().ok()).map(|(make, number)| make(number)).ok_or_else(|| {
+        error(given, &format!("‘{value}’ is no length of time"), "give one such as 2s or 500ms")
+    })
+}

@@ -1,0 +1,166 @@
+//! Cards that go both ways, run in virtual time.
+
+use std::sync::{Arc, Mutex};
+
+use tautline_proto::device::{Device, Direction, Directions, Ended, Flow, Stop};
+use tautline_proto::time::{Frames, LocalTime, Span};
+
+use super::{Scripted, each, settings};
+use crate::{DeviceSpec, Extras, open_paced};
+
+fn span(frames: i64) -> Span {
+    settings(1, 2).rate.span_of(Frames::new(frames))
+}
+
+/// The card of both directions that `name` means, by a clock of the test's.
+fn duplex(name: &str, period: i64, pace: Scripted) -> Box<dyn Device> {
+    let spec: DeviceSpec = name.parse().unwrap();
+    let opened =
+        open_paced(&spec, Directions::Both, settings(period, 2), Extras::default(), Box::new(pace));
+    opened.unwrap().device
+}
+
+/// Sides of a cycle: their instants in frames from the start of the card, what each skipped, and the
+/// first and last sample of what was captured.
+type Sides = ([i64; 2], [i64; 2], [f32; 2]);
+
+/// Runs `device` for so many blocks, and plays 1.0, 2.0, 3.0… block by block.
+fn both_ways(mut device: Box<dyn Device>, blocks: usize) -> Vec<Sides> {
+    let told = Arc::new(Mutex::new(vec![]));
+    let tell = Arc::clone(&told);
+    let process = each(move |cycle| {
+        let mut told = tell.lock().unwrap();
+        let frame = |meets: LocalTime| settings(1, 2).rate.frames_nearest(meets - LocalTime::ZERO);
+        let (heard, played) = (&cycle.capture, &cycle.playback);
+        assert_eq!(heard.samples.len(), played.samples.len(), "both sides of one period");
+        let ends = [heard.samples[0], *heard.samples.last().unwrap()];
+        told.push((
+            [frame(heard.meets).count(), frame(played.meets).count()],
+            [heard.skipped.count(), played.skipped.count()],
+            ends,
+        ));
+        cycle.playback.samples.fill(told.len() as f32);
+        if told.len() == blocks { Flow::Finished } else { Flow::Continue }
+    });
+    let (_, ended) = device.run(process, &Stop::default());
+    assert!(matches!(ended, Ended::Finished), "{ended:?}");
+    let mut told = told.lock().unwrap();
+    std::mem::take(&mut told)
+}
+
+#[test]
+fn one_wake_up_of_a_card_that_goes_both_ways_has_both_sides() {
+    let told = both_ways(duplex("virtual:", 48, Scripted::default()), 4);
+    let silent = [0.0, 0.0];
+    // The first period is full at frame 48, when the buffer of two periods has one left to play.
+    for (block, told) in (0..).zip(told) {
+        assert_eq!(told, ([48 * block, 48 * (block + 2)], [0, 0], silent));
+    }
+}
+
+#[test]
+fn a_frame_that_is_played_comes_back_exactly_as_much_later_as_the_cable_is_long() {
+    for length in [0, 1, 47, 48, 240] {
+        let name = format!("virtual:?loopback={length}");
+        let mut device = duplex(&name, 48, Scripted::default());
+        let clicks = Arc::new(Mutex::new((vec![], vec![])));
+        let tell = Arc::clone(&clicks);
+        let mut block = 0;
+        let process = each(move |cycle| {
+            let rate = settings(1, 2).rate;
+            let met =
+                |meets: LocalTime, frame: usize| meets + rate.span_of(Frames::from_len(frame));
+            let (played, heard) = &mut *tell.lock().unwrap();
+            for (frame, samples) in cycle.capture.samples.chunks(2).enumerate() {
+                if samples != [0.0, 0.0] {
+                    heard.push((met(cycle.capture.meets, frame), [samples[0], samples[1]]));
+                }
+            }
+            if block % 7 == 3 {
+                let frame = block % 48;
+                let click = [block as f32, -(block as f32)];
+                cycle.playback.samples[2 * frame..2 * frame + 2].copy_from_slice(&click);
+                played.push((met(cycle.playback.meets, frame), click));
+            }
+            block += 1;
+            if block == 100 { Flow::Finished } else { Flow::Continue }
+        });
+        device.run(process, &Stop::default());
+        let (played, heard) = &*clicks.lock().unwrap();
+        assert!(heard.len() >= 13, "{length}: {}", heard.len());
+        for ((left, there), (came, here)) in played.iter().zip(heard) {
+            assert_eq!(there, here);
+            let away = settings(1, 2).rate.frames_nearest(*came - *left);
+            assert_eq!(away, Frames::new(length), "{length}");
+            assert!((*came - *left - span(length)).abs() <= Span::from_nanos(1), "{length}");
+        }
+    }
+}
+
+#[test]
+fn a_card_that_goes_both_ways_misses_as_much_on_either_side_and_stays_on_the_cable() {
+    // The fourth wake-up (frame 192) is late by 150 frames: at 342, and 240 frames were written.
+    let pace = Scripted::late(&[(3, span(150))]);
+    let told = both_ways(duplex("virtual:?loopback=0", 48, pace), 8);
+    let skips: Vec<_> = told.iter().map(|told| told.1).collect();
+    let mut expected = [[0, 0]; 8];
+    expected[3] = [144, 144];
+    assert_eq!(skips, expected);
+    // Two blocks and what was missed lie between what was played for a cycle and what it heard.
+    let heard: Vec<_> = told.iter().map(|told| told.2[0]).collect();
+    assert!(told.iter().all(|told| told.2[0] == told.2[1]));
+    assert_eq!(heard, [0.0, 0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 6.0]);
+}
+
+#[test]
+fn what_goes_one_way_is_refused_for_both_with_the_mend() {
+    for (name, mend) in [
+        ("file:song.wav", "use virtual:?source=PATH&record=PATH"),
+        ("file:-", "use virtual:?source=PATH&record=PATH"),
+        ("tone:440", "use a card, virtual:, file:PATH or null: as output"),
+    ] {
+        let spec: DeviceSpec = name.parse().unwrap();
+        let settled = crate::settle(&spec, Directions::Both, settings(48, 2)).unwrap_err();
+        assert!(settled.mend.contains(mend), "{settled}");
+        let opened = crate::open(&spec, Directions::Both, settings(48, 2), Extras::default());
+        assert_eq!(opened.err(), Some(settled));
+    }
+    for direction in [Direction::Capture, Direction::Playback] {
+        let spec: DeviceSpec = "virtual:?loopback=48".parse().unwrap();
+        let opened = crate::open(&spec, direction, settings(48, 2), Extras::default());
+        let refused = opened.err().unwrap().to_string();
+        assert!(refused.ends_with("taut lab delay, or leave loopback out"), "{refused}");
+    }
+}
+
+#[test]
+fn a_device_is_the_same_by_the_same_name_and_options() {
+    let spec = |name: &str| name.parse::<DeviceSpec>().unwrap();
+    for name in [
+        "virtual:",
+        "virtual:?ppm=50&loopback=48&gone=2s&back=1s",
+        "file:a.wav",
+        "file:-",
+        "tone:440",
+        "null:",
+        "alsa:hw:0?wakeup=timer",
+        "jack:taut?connect=none",
+        "pipewire:Kitchen?force=yes",
+    ] {
+        assert!(spec(name).is_same(&spec(name)), "{name}");
+        assert!(spec(name).at_ports().is_same(&spec(name).at_ports()), "{name}");
+    }
+    for (one, other) in [
+        ("virtual:", "virtual:?ppm=50"),
+        ("virtual:?gone=2s", "virtual:?gone=3s"),
+        ("file:a.wav", "file:b.wav"),
+        ("tone:440", "tone:441"),
+        ("null:", "virtual:"),
+        ("alsa:hw:0", "alsa:hw:1"),
+        ("alsa:hw:0", "alsa:hw:0?wakeup=timer"),
+        ("jack:taut", "jack:taut?server=studio"),
+        ("pipewire:Kitchen", "pipewire:Stage"),
+    ] {
+        assert!(!spec(one).is_same(&spec(other)), "{one} {other}");
+    }
+}
