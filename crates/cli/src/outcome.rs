@@ -40,7 +40,7 @@ pub(crate) fn judge(
 }
 
 fn is_unheard(stream: &Stream) -> bool {
-    stream.counters.packets_received == 0
+    stream.counters.received == 0
 }
 
 /// Why nothing was received at these addresses, as far as that is known.

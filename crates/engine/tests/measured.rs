@@ -80,14 +80,14 @@ fn assert_stream_measured(stream: &Stream, off: Span) {
     assert!(error.abs() <= frame() + uncertainty, "{error} ns off: {told}");
     let books = books_error.p50_ns.unwrap() - off.as_nanos();
     assert!(books.abs() <= frame(), "the books are {books} ns off: {told}");
-    assert!(measured.count * 2 > stream.counters.packets_received, "{told}");
+    assert!(measured.count * 2 > stream.counters.received, "{told}");
 }
 
 /// Asserts that each packet is in the figure, or told beside it.
 fn assert_each_is_told(stream: &Stream) {
     let Latency { measured, not_found, .. } = &stream.latency;
     let beside: u64 = not_found.each().map(|(_, count)| count).iter().sum();
-    let came = stream.counters.packets_received + stream.counters.lost;
+    let came = stream.counters.received + stream.counters.lost;
     assert_eq!(measured.count + beside, came - stream.counters.duplicate, "{stream:#?}");
 }
 
@@ -290,8 +290,8 @@ fn sound_that_is_played_sooner_than_the_books_say_is_measured_sooner() {
 fn every_packet_sent_is_received_and_every_one_received_is_counted() {
     let (report, senders) = Road::default().run(|process| process, |_| {});
     let (received, sent) = (&report.streams[0].counters, &senders[0].streams[0].counters);
-    assert_eq!(received.packets_received, sent.packets_sent, "{report:#?} {senders:#?}");
-    assert!(sent.packets_sent > 1_000, "{senders:#?}");
+    assert_eq!(received.received, sent.sent, "{report:#?} {senders:#?}");
+    assert!(sent.sent > 1_000, "{senders:#?}");
 }
 
 #[test]

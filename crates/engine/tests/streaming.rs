@@ -107,8 +107,8 @@ fn lost_packets_are_counted_and_the_others_are_heard() {
         };
         let (report, senders) = Road { between: lossy, ..Road::default() }.run(as_it_is, |_| {});
         let stream = only_stream(&report);
-        let (counters, sent) = (stream.counters, senders[0].streams[0].counters.packets_sent);
-        assert_eq!(counters.packets_received + sent / 100 + u64::from(sent % 100 >= 50), sent);
+        let (counters, sent) = (stream.counters, senders[0].streams[0].counters.sent);
+        assert_eq!(counters.received + sent / 100 + u64::from(sent % 100 >= 50), sent);
         assert!(counters.lost >= 10, "{counters:?}");
         assert!(stream.latency.measured.count > sent / 4, "{report:#?}");
     });
@@ -136,7 +136,7 @@ fn garbage_is_counted_and_changes_nothing() {
         };
         let (report, senders) = Road::default().run(as_it_is, garbage);
         let stream = only_stream(&report);
-        assert_eq!(stream.counters.packets_received, senders[0].streams[0].counters.packets_sent);
+        assert_eq!(stream.counters.received, senders[0].streams[0].counters.sent);
         assert!(stream.counters.invalid >= 500, "{:?}", stream.counters);
         assert!(stream.latency.measured.count > 700, "{report:#?}");
     });
@@ -152,8 +152,8 @@ fn a_sender_that_follows_another_is_heard_and_measured_by_its_own_clock() {
         let stream = only_stream(&report);
         assert_eq!(stream.latency.basis, "clock");
         assert!(stream.counters.resyncs >= 1, "{:?}", stream.counters);
-        let sent: u64 = senders.iter().map(|sender| sender.streams[0].counters.packets_sent).sum();
-        assert_eq!((senders.len(), stream.counters.packets_received), (2, sent));
+        let sent: u64 = senders.iter().map(|sender| sender.streams[0].counters.sent).sum();
+        assert_eq!((senders.len(), stream.counters.received), (2, sent));
         assert!(stream.latency.measured.count > sent * 3 / 5, "{report:#?}");
         let error = stream.latency.measured.p50_ns.unwrap() - stream.latency.configured_ns;
         assert!(error.abs() < 100_000, "{error} ns off");
@@ -201,8 +201,8 @@ fn streams_are_mixed_with_maps_and_volumes() {
             ..Road::default()
         };
         let (report, senders) = road.run(as_it_is, |_| {});
-        let sent: u64 = senders.iter().map(|s| s.streams[0].counters.packets_sent).sum();
-        let received: u64 = report.streams.iter().map(|s| s.counters.packets_received).sum();
+        let sent: u64 = senders.iter().map(|s| s.streams[0].counters.sent).sum();
+        let received: u64 = report.streams.iter().map(|s| s.counters.received).sum();
         assert_eq!((report.streams.len(), received), (2, sent));
     }
 }
@@ -333,9 +333,9 @@ fn a_run_that_is_changed_in_every_way_goes_on() {
     let (report, senders) = road.run(as_it_is, |_| {});
     // The stream that was crossed over to, and the one that was heard before.
     assert_eq!(report.streams.len(), 2, "{report:#?}");
-    let sent = senders[0].streams[0].counters.packets_sent;
-    let received: u64 = report.streams.iter().map(|s| s.counters.packets_received).sum();
+    let sent = senders[0].streams[0].counters.sent;
+    let received: u64 = report.streams.iter().map(|s| s.counters.received).sum();
     assert_eq!(received, sent, "{report:#?} {senders:#?}");
-    assert!(report.streams.iter().all(|s| s.counters.packets_received > 100), "{report:#?}");
+    assert!(report.streams.iter().all(|s| s.counters.received > 100), "{report:#?}");
     assert_eq!(report.streams[0].latency.configured_ns, 50_000_000, "{report:#?}");
 }

@@ -19,6 +19,7 @@ pub mod card_clock;
 pub mod card_line;
 pub mod cause;
 pub mod clock;
+pub mod counters;
 pub mod depth;
 pub mod device;
 pub mod endpoint;

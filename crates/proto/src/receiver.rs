@@ -29,11 +29,12 @@ use crate::units::Rate;
 use crate::wire::Invalid;
 use crate::wire::rtcp::LossReport;
 
+pub use crate::counters::Counters;
 pub use config::{PayloadTypes, ReceiverConfig};
 use need::Measuring;
 pub use others::OtherType;
 use others::OtherTypes;
-pub use outcome::{Accepted, Brought, Counters, PullTimes, Pulled, Received, Resync, Stranger};
+pub use outcome::{Accepted, Brought, PullTimes, Pulled, Received, Resync, Stranger};
 pub use status::{ReceiveCommand, StreamStatus};
 use turns::{Slot, Turns};
 
@@ -82,6 +83,8 @@ pub struct Receiver {
     /// Those of them in whose place the sound before went on.
     tail_concealed: u64,
     counters: Counters,
+    /// Of the invalid datagrams, how many for which reason, by [`Invalid::index`].
+    invalid: [u64; Invalid::COUNT],
     stranger: Option<Stranger>,
     others: OtherTypes,
     /// See [`Self::is_muted`].
@@ -127,6 +130,7 @@ impl Receiver {
             tally: Tally::default(),
             measuring: None,
             counters: Counters::default(),
+            invalid: [0; Invalid::COUNT],
             stranger: None,
             others: OtherTypes::new(),
             muted: false,
@@ -282,7 +286,8 @@ impl Receiver {
         {
             Ok((packet, measure)) => self.admit(packet, measure, arrived, brought),
             Err(reason) => {
-                self.counters.invalid[reason.index()] += 1;
+                self.counters.invalid += 1;
+                self.invalid[reason.index()] += 1;
                 if let Invalid::PayloadType { got } = reason {
                     self.others.count(got);
                 }

@@ -338,7 +338,7 @@ impl ReceivePolicy {
 
     /// Whether datagrams come that are no packets of the expected shape, and nothing else does.
     pub fn reads_nothing(&self) -> bool {
-        let invalid = self.status.map_or(0, |status| status.counters.invalid_total());
+        let invalid = self.status.map_or(0, |status| status.counters.invalid);
         self.heard.is_none() && invalid >= STRAY
     }
 }

@@ -180,7 +180,7 @@ impl Ours {
             assert_eq!(stream.latency.basis, "clock");
             let counted = &stream.counters;
             let kept = [counted.lost, counted.late, counted.invalid, counted.foreign];
-            assert_eq!((counted.packets_received, kept), (self.periods, [0; 4]), "{counted:?}");
+            assert_eq!((counted.received, kept), (self.periods, [0; 4]), "{counted:?}");
         }
     }
 }

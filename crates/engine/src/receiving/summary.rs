@@ -74,10 +74,7 @@ impl Received<'_> {
                 ..Latency::unmeasured("none")
             },
             stages: Vec::new(),
-            counters: counted.map_or_else(Counters::default, |status| Counters {
-                lost: missing(status),
-                ..self.came(status)
-            }),
+            counters: counted.map_or_else(Counters::default, |status| self.unplayed(status)),
             gaps: None,
             repair: None,
             drift_ppm: None,
@@ -226,50 +223,48 @@ impl Received<'_> {
         Some(Repair { window_ns: window.as_nanos(), needs_ns: needs.as_nanos() })
     }
 
-    /// What is counted of packets whether they are played or not.
-    fn came(&self, status: &RxStatus) -> Counters {
-        let counted = &status.stream.counters;
+    /// What was counted: by the receiver, its link and its device, and in the conversation.
+    fn counters(&self) -> Counters {
+        let Some(RxStatus { stream, link, unbooked, .. }) = &self.statistics.status else {
+            return Counters::default();
+        };
+        let counted = &stream.counters;
         Counters {
-            packets_received: counted.received,
-            reordered: counted.reordered,
-            duplicate: counted.duplicate,
-            damaged: counted.damaged,
-            invalid: counted.invalid_total() + status.link.truncated + self.invalid_reports,
-            xruns: status.stream.xruns,
-            doubted: counted.doubted,
-            doubted_reports: counted.doubted_reports,
+            invalid: counted.invalid + link.truncated + self.invalid_reports,
+            foreign: counted.foreign + link.foreign,
+            foreign_reports: self.foreign_reports,
             refused_exchanges: self.refused_exchanges.into(),
             clock_steps: self.clock_steps.into(),
-            foreign: counted.foreign + status.link.foreign,
-            foreign_reports: self.foreign_reports,
-            socket_drops: status.link.kernel_drops + status.link.ring_drops,
-            ..Counters::default()
+            unbooked: *unbooked,
+            socket_drops: link.kernel_drops + link.ring_drops,
+            xruns: stream.xruns,
+            host_stalled: self.arrivals.host_stalled(),
+            ..*counted
         }
     }
 
-    fn counters(&self) -> Counters {
-        let Some(status) = &self.statistics.status else { return Counters::default() };
-        let counted = &status.stream.counters;
+    /// The same of a stream that is not played: what turns and frames came to means nothing.
+    fn unplayed(&self, status: &RxStatus) -> Counters {
         Counters {
-            lost: counted.lost,
-            late: counted.late,
-            repaired: counted.repaired,
-            missing_frames: counted.missing_frames,
-            concealed_frames: counted.concealed_frames,
-            skipped_frames: counted.skipped_frames,
-            resyncs: counted.resyncs,
-            host_stalled: self.arrivals.host_stalled(),
-            resampled_frames: counted.resampled_frames,
-            early: counted.early,
-            unheard: counted.unheard,
-            unbooked: status.unbooked,
-            ..self.came(status)
+            lost: missing(status),
+            late: 0,
+            repaired: 0,
+            early: 0,
+            unheard: 0,
+            unbooked: 0,
+            missing_frames: 0,
+            concealed_frames: 0,
+            skipped_frames: 0,
+            resampled_frames: 0,
+            resyncs: 0,
+            host_stalled: 0,
+            ..self.counters()
         }
     }
 
     fn invalid(&self) -> Vec<InvalidCount> {
         let Some(status) = &self.statistics.status else { return Vec::new() };
-        let packets = Invalid::NAMES.into_iter().zip(status.stream.counters.invalid);
+        let packets = Invalid::NAMES.into_iter().zip(status.stream.invalid);
         packets
             .chain([("too-long", status.link.truncated), ("report", self.invalid_reports)])
             .filter(|(_, count)| *count > 0)

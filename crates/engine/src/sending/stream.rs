@@ -222,7 +222,7 @@ impl SentStream {
                 })
                 .collect(),
             counters: Counters {
-                packets_sent: counted.state.packets,
+                sent: counted.state.packets,
                 invalid: self.conversation.invalid,
                 xruns: counted.xruns,
                 send_errors: counted.link.send_errors + counted.link.dropped,

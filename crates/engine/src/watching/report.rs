@@ -1,6 +1,8 @@
 //! The report, as JSON has it. Names are fixed: scripts rely on them.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+pub use tautline_proto::counters::Counters;
 
 use crate::watching::distribution::{Distribution, Summary};
 use crate::watching::json::json;
@@ -60,6 +62,7 @@ pub struct Stream {
     /// In the order of travel.
     pub stages: Vec<StageSummary>,
     /// What was counted.
+    #[serde(serialize_with = "by_name")]
     pub counters: Counters,
     /// Every packet that was not there at its turn, at one door; absent at a sender.
     pub gaps: Option<Gaps>,
@@ -257,39 +260,6 @@ pub struct StageSummary {
     pub uncertainty_ns: Option<i64>,
 }
 
-/// What was counted. Names are those of the interface.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-#[expect(missing_docs, reason = "the glossary has a line for each")]
-pub struct Counters {
-    pub packets_sent: u64,
-    pub packets_received: u64,
-    pub lost: u64,
-    pub late: u64,
-    pub reordered: u64,
-    pub duplicate: u64,
-    pub repaired: u64,
-    pub invalid: u64,
-    pub missing_frames: u64,
-    pub concealed_frames: u64,
-    pub skipped_frames: u64,
-    pub xruns: u64,
-    pub resyncs: u64,
-    pub host_stalled: u64,
-    pub resampled_frames: u64,
-    pub early: u64,
-    pub foreign: u64,
-    pub foreign_reports: u64,
-    pub doubted: u64,
-    pub doubted_reports: u64,
-    pub refused_exchanges: u64,
-    pub clock_steps: u64,
-    pub unbooked: u64,
-    pub unheard: u64,
-    pub damaged: u64,
-    pub socket_drops: u64,
-    pub send_errors: u64,
-}
-
 /// What one network brought of a stream.
 #[derive(Debug, Clone, Serialize)]
 pub struct Path {
@@ -420,4 +390,9 @@ impl Report {
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         json(self)
     }
+}
+
+/// Every counter by its name.
+fn by_name<S: Serializer>(counters: &Counters, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(counters.each().map(|counted| (counted.name, counted.count)))
 }

@@ -7,6 +7,8 @@ mod redundancy;
 
 use core::fmt::{self, Write};
 
+use tautline_proto::counters::Counted;
+
 use crate::watching::distribution::Summary;
 use crate::watching::report::{Counters, Report, Stream};
 use known::Known;
@@ -34,7 +36,7 @@ fn write_report(out: &mut String, report: &Report) -> fmt::Result {
         if let Some(gaps) = &stream.gaps {
             arrivals::gaps(out, gaps, &repairs)?;
         }
-        arrivals::curve(out, &stream.latency, stream.counters.packets_received)?;
+        arrivals::curve(out, &stream.latency, stream.counters.received)?;
         receivers(out, stream)?;
         worst(out, stream)?;
     }
@@ -131,11 +133,11 @@ fn waterfall(out: &mut String, stream: &Stream) -> fmt::Result {
 fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
     let c = &stream.counters;
     if report.role == "send" {
-        write!(out, "packets: {} sent", c.packets_sent)?;
+        write!(out, "packets: {} sent", c.sent)?;
     } else if stream.refused.is_some() {
-        write!(out, "packets: {} received, {} lost, none played", c.packets_received, c.lost)?;
+        write!(out, "packets: {} received, {} lost, none played", c.received, c.lost)?;
     } else {
-        write!(out, "packets: {} received, {} lost, {} late", c.packets_received, c.lost, c.late)?;
+        write!(out, "packets: {} received, {} lost, {} late", c.received, c.lost, c.late)?;
     }
     others(out, c)?;
     writeln!(out)?;
@@ -165,55 +167,12 @@ fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
 }
 
 /// What else was counted, if it was.
-fn others(out: &mut String, c: &Counters) -> fmt::Result {
-    let rest = [
-        ("reordered", c.reordered),
-        ("duplicate", c.duplicate),
-        ("repaired", c.repaired),
-        ("damaged", c.damaged),
-        ("early", c.early),
-        ("invalid", c.invalid),
-        ("foreign", c.foreign),
-        ("foreign reports", c.foreign_reports),
-        ("doubted", c.doubted),
-        ("reports doubted", c.doubted_reports),
-        ("exchanges refused", c.refused_exchanges),
-        ("clock steps", c.clock_steps),
-        ("not booked", c.unbooked),
-        ("unheard", c.unheard),
-        ("dropped by a full socket", c.socket_drops),
-        ("send errors", c.send_errors),
-        ("xruns", c.xruns),
-        ("resyncs", c.resyncs),
-        ("frames missing", c.missing_frames),
-        ("of them concealed", c.concealed_frames),
-        ("frames the sender's card did not deliver", c.skipped_frames),
-        ("frames resampled", c.resampled_frames),
-        ("of all these the host's", c.host_stalled),
-    ];
-    for (name, count) in rest.into_iter().filter(|(_, count)| *count > 0) {
-        let name = if count == 1 { singular(name) } else { name };
-        write!(out, ", {count} {name}")?;
+fn others(out: &mut String, counters: &Counters) -> fmt::Result {
+    for Counted { words, count, .. } in counters.each() {
+        let Some((several, one)) = words.filter(|_| count > 0) else { continue };
+        write!(out, ", {count} {}", if count == 1 { one } else { several })?;
     }
     Ok(())
-}
-
-/// The name of one of what the name is of.
-fn singular(name: &'static str) -> &'static str {
-    match name {
-        "xruns" => "xrun",
-        "resyncs" => "resync",
-        "send errors" => "send error",
-        "foreign reports" => "foreign report",
-        "reports doubted" => "report doubted",
-        "exchanges refused" => "exchange refused",
-        "clock steps" => "clock step",
-        "frames missing" => "frame missing",
-        "frames the sender's card did not deliver" => "frame the sender's card did not deliver",
-        "frames resampled" => "frame resampled",
-        "of all these the host's" => "of these the host's",
-        other => other,
-    }
 }
 
 /// One line of a distribution, if anything was counted.

@@ -154,9 +154,9 @@ fn sound_goes_by_a_link_of_memory_without_any_control_channel() {
         let sent = road.send(road.sender_by(Box::new(near), outbound, FAR.to_string()), 0);
         let report = receiver.join().unwrap();
         let (to, from) = (&sent.streams[0], &report.streams[0]);
-        let packets = to.counters.packets_sent;
+        let packets = to.counters.sent;
         assert!(packets > 1_000, "{sent:#?}");
-        assert_eq!(from.counters.packets_received, packets, "{report:#?}");
+        assert_eq!(from.counters.received, packets, "{report:#?}");
         assert_eq!((from.counters.lost, from.counters.late), (0, 0), "{report:#?}");
         // A block is as long as a packet, and lies across two. Without a goodbye the last sound is
         // concealed for 50 more.

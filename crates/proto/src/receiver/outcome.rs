@@ -19,59 +19,6 @@ pub enum Resync {
     Moved,
 }
 
-/// What a receiver counted since it began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Datagrams that were packets of the stream, duplicates and late ones included.
-    pub received: u64,
-    /// Packets that had not come when their turn came. A late one is taken off again.
-    pub lost: u64,
-    /// Packets that came after their turn, wholly or in part.
-    pub late: u64,
-    /// Packets that were here in time and were not heard, as the device played silence of its own at
-    /// their turn.
-    pub unheard: u64,
-    /// Packets that came after a later one.
-    pub reordered: u64,
-    /// Packets that had come before, or that were sent so long before the newest that nobody knows any
-    /// more whether they had.
-    pub duplicate: u64,
-    /// Packets that were rebuilt from what others carried, in time to be played. One that comes in
-    /// person afterwards is counted as reordered.
-    pub repaired: u64,
-    /// Packets whose sound was good and what they carried of others was not.
-    pub damaged: u64,
-    /// Packets further in the future than there is room for.
-    pub early: u64,
-    /// Packets that did not fit the timeline and that no other confirmed yet.
-    pub doubted: u64,
-    /// Reports of the sender that did not fit the timeline and that no other confirmed yet.
-    pub doubted_reports: u64,
-    /// Packets of another sender, or with this one's name from another place, while this one is heard.
-    pub foreign: u64,
-    /// Datagrams that were no packet, by [`Invalid::index`].
-    pub invalid: [u64; Invalid::COUNT],
-    /// Frames that were due and had not come, while the stream ran.
-    pub missing_frames: u64,
-    /// Of those, frames in whose place the sound before went on; the others were silent.
-    pub concealed_frames: u64,
-    /// Of the missing ones, frames between two packets whose numbers follow each other: nothing was
-    /// lost on the way, the sender's card did not deliver them.
-    pub skipped_frames: u64,
-    /// Times the playout was laid anew.
-    pub resyncs: u64,
-    /// Frames played that were resampled, to stay in time with a card of another rate; all others
-    /// were played as they came.
-    pub resampled_frames: u64,
-}
-
-impl Counters {
-    /// Datagrams that were no packet, whatever the reason.
-    pub fn invalid_total(&self) -> u64 {
-        self.invalid.iter().sum()
-    }
-}
-
 /// Who sent packets that are not heard, as another is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stranger {

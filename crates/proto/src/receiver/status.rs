@@ -12,6 +12,7 @@ use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 use crate::unannounced::Need;
 use crate::units::Ppm;
+use crate::wire::Invalid;
 
 /// What the ordinary thread tells a receiver.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +45,8 @@ pub struct StreamStatus {
     pub at: LocalTime,
     /// What was counted.
     pub counters: Counters,
+    /// Of the invalid datagrams, how many for which reason, by [`Invalid::index`].
+    pub invalid: [u64; Invalid::COUNT],
     /// For the reports.
     pub receiving: Option<Receiving>,
     /// From where the stream heard comes.
@@ -135,6 +138,7 @@ impl Receiver {
         StreamStatus {
             at,
             counters: self.counters,
+            invalid: self.invalid,
             receiving,
             ways: source.map(|source| *source.ways()).unwrap_or_default(),
             stranger: self.stranger(),
