@@ -1,6 +1,7 @@
 //! What is to be sent or received, and how: everything that is settled before a run.
 
 pub mod address;
+pub mod lay;
 pub mod select;
 pub mod sockets;
 pub mod too_long;

@@ -5,9 +5,6 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use tautline_dsp::format::SampleFormat;
-use tautline_dsp::gain::Gain;
-use tautline_dsp::map::ChannelMap;
-use tautline_engine::plan::select::Select;
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::receiving::RecvEngine;
 use tautline_io::udp::UdpOptions;
@@ -74,16 +71,9 @@ fn stream(ptime: Span) -> StreamPlan {
 /// Bytes that a receiver of so many streams holds before it runs.
 fn held_for(streams: usize, ptime: Span) -> isize {
     let before = HELD.get();
-    let engine = RecvEngine::new(RecvPlan {
-        streams: (0..streams).map(|_| stream(ptime)).collect(),
-        select: Select::Mix,
-        gain: Gain::UNITY,
-        map: ChannelMap::identity(2),
-        device: DEVICE,
-        until_bye: false,
-        ledger: None,
-    })
-    .unwrap();
+    let engine =
+        RecvEngine::new(RecvPlan::new((0..streams).map(|_| stream(ptime)).collect(), DEVICE))
+            .unwrap();
     let held = HELD.get() - before;
     drop(engine);
     held

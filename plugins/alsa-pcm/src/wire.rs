@@ -2,33 +2,21 @@
 
 use std::sync::mpsc;
 
-use tautline_dsp::gain::Gain;
-use tautline_dsp::map::ChannelMap;
-use tautline_dsp::resample::Quality;
 use tautline_engine::plan::address::{Address, AddressError, Resolved};
-use tautline_engine::plan::select::Select;
-use tautline_engine::plan::sockets;
 use tautline_engine::plan::too_long::datagram_bytes;
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan};
+use tautline_engine::plan::{lay, sockets};
 use tautline_engine::receiving::learn::{Believe, Learnt, learn};
-use tautline_engine::sending::random_identity;
 use tautline_io::clock::now;
 use tautline_io::thread::{Scheduler, without_signals};
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
-use tautline_proto::asks::Limits;
-use tautline_proto::depth::LossTarget;
 use tautline_proto::device::{Direction, Settings};
-use tautline_proto::latency::{
-    DEFAULT_LATENCY, LatencyRule, kept_latency, least_latency, usual_latency,
-};
-use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
-use tautline_proto::redundancy::{ETHERNET, Regulator};
+use tautline_proto::latency::usual_latency;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtcp::Announcement;
-use tautline_proto::wire::rtp::{PACK, RtpUnpack};
 
 use crate::complaint::Complaint;
 use crate::keys::{PERIODS, Wish};
@@ -261,35 +249,17 @@ pub(crate) fn send_plan(
 ) -> Result<SendPlan, Complaint> {
     let Reached { wish, resolved, .. } = reached;
     let format = format(wish, device)?;
-    let bytes = carried(&format)?;
-    let packets = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
+    carried(&format)?;
     let mut udp = sending(wish, resolved)?;
-    udp.datagram_bytes = bytes.max(ETHERNET);
-    udp.packets_per_second = packets;
-    udp.batch = 2 * (device.period.as_len() / format.packet.as_len().max(1) + 2).max(4);
-    udp.transmit_stamp_every = (packets / 20).max(1);
+    lay::make_room(&mut udp, &format, device.period, true);
     let link_offset = promised(wish, &format, device)?;
     let wire_below = wish.link.wire_below(scheduler, format.packet, device.period);
-    let OpenedStream { link, control, outbound, .. } = open_stream(&udp, wire_below)?;
+    let opened = open_stream(&udp, wire_below)?;
     Ok(SendPlan {
-        wire: PACK,
-        address: wish.address.to_string(),
         reports_to: vec![resolved.rtcp.into()],
-        link,
-        outbound,
-        control,
-        format,
         link_offset,
         latency: wish.latency,
-        stamps: true,
-        gain: Gain::UNITY,
-        map: ChannelMap::identity(device.channels.count()),
-        device: *device,
-        redundancy: Regulator::OFF,
-        repair_budget: None,
-        limits: Limits::default(),
-        identity: random_identity()?,
-        ledger: None,
+        ..SendPlan::new(wish.address.to_string(), opened, format, *device)?
     })
 }
 
@@ -299,17 +269,16 @@ fn written(least: Span) -> Span {
 }
 
 fn promised(wish: &Wish, format: &StreamFormat, device: &Settings) -> Result<Span, Complaint> {
-    let least = format.packing_age(device.period);
-    match wish.latency {
-        LatencyRule::Chosen(latency) if latency < least => Err(Complaint::unusable(format!(
-            "latency {latency} is less than the {least} that packets of {} take; use {} or more, \
-             or a shorter ptime",
+    let (usual, least) = (usual_latency(format, device.period), format.packing_age(device.period));
+    lay::promised(wish.latency, usual, least).map_err(|short| {
+        Complaint::unusable(format!(
+            "latency {} is less than the {least} that packets of {} take; use {} or more, or a \
+             shorter ptime",
+            short.asked,
             format.ptime(),
             written(least)
-        ))),
-        LatencyRule::Chosen(latency) => Ok(latency),
-        LatencyRule::Usual | LatencyRule::Auto => Ok(usual_latency(format, device.period)),
-    }
+        ))
+    })
 }
 
 /// The stream that is heard, as far as somebody says.
@@ -319,11 +288,7 @@ fn heard(reached: &Reached, device: &Settings) -> Result<StreamFormat, Complaint
         (format.sample, format.packet) = (announced.format.sample, announced.format.packet);
         format.payload_type = announced.format.payload_type;
     }
-    if let Some(described) = &reached.resolved.description {
-        (format.sample, format.payload_type) = (described.sample, described.payload_type);
-        format.packet = described.packet.unwrap_or(format.packet);
-    }
-    Ok(format)
+    Ok(lay::described(&reached.resolved, format))
 }
 
 /// The latency at which such a stream is heard.
@@ -331,59 +296,29 @@ fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<S
     let described = reached.resolved.description.as_ref();
     let promised = described.and_then(|described| described.link_offset);
     let promised = promised.or(reached.announced.map(|announced| announced.link_offset));
-    let least = least_latency(format.ptime(), device);
-    match reached.wish.latency {
-        LatencyRule::Chosen(latency) if latency < least => Err(Complaint::unusable(format!(
-            "latency {latency} is less than packets of {} and {} periods of {} frames take; use {} \
-             or more, or packets of a shorter ptime",
+    lay::kept(reached.wish.latency, promised, format, device).map_err(|short| {
+        Complaint::unusable(format!(
+            "latency {} is less than packets of {} and {} periods of {} frames take; use {} or \
+             more, or packets of a shorter ptime",
+            short.asked,
             format.ptime(),
             device.periods,
             device.period,
-            written(least)
-        ))),
-        LatencyRule::Chosen(latency) => Ok(latency),
-        LatencyRule::Usual | LatencyRule::Auto => {
-            Ok(kept_latency(promised.unwrap_or(DEFAULT_LATENCY), least))
-        }
-    }
+            written(short.least)
+        ))
+    })
 }
 
 /// What is heard. Opens its sockets.
 pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan, Complaint> {
     let Reached { wish, resolved, .. } = reached;
-    let described = resolved.description.as_ref();
     let format = heard(reached, device)?;
-    let link_offset = kept(reached, &format, device)?;
-    let receiver = ReceiverConfig {
-        format,
-        payload_types: match described {
-            Some(_) => PayloadTypes::Exactly,
-            None => PayloadTypes::ByConvention,
-        },
-        wire: described.map_or_else(RtpUnpack::usual, |d| RtpUnpack::with(d.extensions)),
-        link_offset,
-        resampler: Quality::default(),
-    };
+    let receiver = lay::receiver(resolved, format, kept(reached, &format, device)?);
     let options = sockets::receiving((&wish.address, resolved), &format);
-    let OpenedStream { link, control, .. } = open_stream(&options, None)?;
-    let stream = StreamPlan {
-        address: wish.address.to_string(),
-        receiver,
-        latency: wish.latency,
-        loss_target: LossTarget::DEFAULT,
-        link,
-        control,
-        gain: wish.address.gain,
-    };
-    Ok(RecvPlan {
-        streams: vec![stream],
-        select: Select::Mix,
-        gain: Gain::UNITY,
-        map: ChannelMap::identity(device.channels.count()),
-        device: *device,
-        until_bye: false,
-        ledger: None,
-    })
+    let opened = open_stream(&options, None)?;
+    let latency = wish.latency;
+    let stream = StreamPlan { latency, ..StreamPlan::of(&wish.address, receiver, opened) };
+    Ok(RecvPlan::new(vec![stream], *device))
 }
 
 #[cfg(test)]

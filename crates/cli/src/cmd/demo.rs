@@ -8,25 +8,20 @@ use std::thread::JoinHandle;
 use indicatif::{MultiProgress, ProgressBar};
 use tautline_audio::{DeviceSpec, Extras, SoftwareSpec, Wanted};
 use tautline_dsp::format::SampleFormat;
-use tautline_dsp::gain::Gain;
-use tautline_dsp::map::ChannelMap;
-use tautline_engine::plan::select::Select;
 use tautline_engine::plan::{LinkKind, RecvPlan, SendPlan, StreamPlan};
 use tautline_engine::receiving::RecvEngine;
-use tautline_engine::sending::{SendEngine, random_identity};
+use tautline_engine::sending::SendEngine;
 use tautline_engine::watching::report::Report;
 use tautline_engine::watching::run::{Progress, RunError, RunOptions};
 use tautline_engine::watching::text;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
-use tautline_proto::asks::Limits;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::PACK;
 
 use super::compare::{Verdict, compare};
 use super::stop_on_signals;
@@ -198,23 +193,12 @@ impl Receiver {
     ) -> Result<Self, Failure> {
         let options = UdpOptions::receiver(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
         let OpenedStream { link, control, local: (rtp, rtcp), .. } = open_stream(&options, None)?;
-        let plan = RecvPlan {
-            streams: vec![StreamPlan::new(
-                format!("rtp://{rtp}"),
-                ReceiverConfig {
-                    payload_types: PayloadTypes::Exactly,
-                    ..ReceiverConfig::new(scene.format, scene.latency)
-                },
-                link,
-                control,
-            )],
-            select: Select::Mix,
-            gain: Gain::UNITY,
-            map: ChannelMap::identity(scene.format.channels.count()),
-            device: scene.device,
-            until_bye: true,
-            ledger: None,
+        let config = ReceiverConfig {
+            payload_types: PayloadTypes::Exactly,
+            ..ReceiverConfig::new(scene.format, scene.latency)
         };
+        let stream = StreamPlan::new(format!("rtp://{rtp}"), config, link, control);
+        let plan = RecvPlan { until_bye: true, ..RecvPlan::new(vec![stream], scene.device) };
         let mut engine = RecvEngine::new(plan)?;
         let played = out.join(format!("{name}.wav"));
         let extras = Extras { listener: engine.listener(), record_format: scene.format.sample };
@@ -251,26 +235,14 @@ fn send(
     udp.transmit_stamp_every = 50;
     let (packet, period) = (scene.format.packet, scene.device.period);
     let wire_below = LinkKind::Auto.wire_below(scene.options.scheduler, packet, period);
-    let OpenedStream { link, control, outbound, .. } = open_stream(&udp, wire_below)?;
+    let opened = open_stream(&udp, wire_below)?;
+    let address =
+        receivers.iter().map(|r| format!("rtp://{}", r.rtp)).collect::<Vec<_>>().join(" ");
     let plan = SendPlan {
-        wire: PACK,
-        address: receivers.iter().map(|r| format!("rtp://{}", r.rtp)).collect::<Vec<_>>().join(" "),
         reports_to: receivers.iter().map(|receiver| receiver.rtcp.into()).collect(),
-        link,
-        outbound,
-        control,
-        format: scene.format,
         link_offset: scene.latency,
         latency: LatencyRule::Chosen(scene.latency),
-        stamps: true,
-        redundancy: tautline_proto::redundancy::Regulator::OFF,
-        repair_budget: None,
-        limits: Limits::default(),
-        gain: Gain::UNITY,
-        map: ChannelMap::identity(scene.format.channels.count()),
-        device: scene.device,
-        identity: random_identity()?,
-        ledger: None,
+        ..SendPlan::new(address, opened, scene.format, scene.device)?
     };
     let engine = SendEngine::new(plan)?;
     Ok(engine.run(device, &scene.options, stop, &mut |progress| part.on(progress))?)

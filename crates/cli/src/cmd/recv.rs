@@ -76,14 +76,14 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         let stream = |(address, resolved): &(&Address, Resolved)| {
             stream(flags, (address, resolved), promised, format, &device)
         };
+        let streams = from.iter().map(stream).collect::<Result<Vec<_>, Failure>>()?;
         let plan = RecvPlan {
-            streams: from.iter().map(stream).collect::<Result<Vec<_>, Failure>>()?,
             select: flags.select,
             gain: flags.sound.volume,
             map,
-            device,
             until_bye: flags.until_bye,
             ledger: flags.running.ledger.clone(),
+            ..RecvPlan::new(streams, device)
         };
         let mut engine = RecvEngine::new(plan)?;
         if let Some(requests) = requests.take() {

@@ -7,20 +7,17 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::control::requests;
 use tautline_engine::plan::address::Resolved;
-use tautline_engine::plan::sockets;
 use tautline_engine::plan::too_long::{datagram_bytes, too_long};
 use tautline_engine::plan::{LinkKind, SendPlan};
-use tautline_engine::sending::{SendEngine, random_identity};
-use tautline_io::link::destinations::Destinations;
-use tautline_io::udp::pair::{OpenedStream, open_stream};
-use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
+use tautline_engine::plan::{lay, sockets};
+use tautline_engine::sending::SendEngine;
+use tautline_io::udp::pair::open_stream;
+use tautline_io::udp::{FragmentPolicy, UdpOptions};
 use tautline_proto::device::{Direction, Settings};
-use tautline_proto::latency::{LatencyRule, usual_latency, usual_latency_in_graph};
-use tautline_proto::redundancy::ETHERNET;
-use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, packet_frames};
+use tautline_proto::latency::{usual_latency, usual_latency_in_graph};
+use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
-use tautline_proto::wire::rtp::PACK;
 
 use super::send_changes::{SendLines, refuse_loss};
 use super::{device_settings, run_options, settled, stop_on_signals, tell_stream};
@@ -51,7 +48,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     let regulator = redundancy::regulator(flags, &to, budget.first);
     let mut udp = sockets(flags, &to, &format)?;
     if flags.running.control {
-        make_room(&mut udp, flags, &format, device.period);
+        lay::make_room_for_changes(&mut udp, &format, device.period, !flags.no_stamps);
     }
     let options = run_options(&flags.timing, &flags.running);
     let opened = open_source(flags, device)?;
@@ -61,15 +58,11 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         LinkFlag::Ringed => LinkKind::Ringed,
     };
     let wire_below = link.wire_below(options.scheduler, format.packet, device.period);
-    let OpenedStream { link, control, outbound, local } = open_stream(&udp, wire_below)?;
+    let opened_stream = open_stream(&udp, wire_below)?;
+    let local = opened_stream.local;
+    let address = flags.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     let plan = SendPlan {
-        wire: PACK,
-        address: flags.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
         reports_to: to.iter().map(|to| to.rtcp.into()).collect(),
-        link,
-        outbound,
-        control,
-        format,
         link_offset: latency,
         latency: flags.timing.latency.unwrap_or_default(),
         stamps: !flags.no_stamps,
@@ -78,9 +71,8 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         limits: redundancy::limits(flags)?,
         gain: flags.sound.volume,
         map,
-        device,
-        identity: random_identity()?,
         ledger: flags.running.ledger.clone(),
+        ..SendPlan::new(address, opened_stream, format, device)?
     };
     let described = flags.sdp.as_ref().zip(super::sdp::describe(&plan, &udp, &to, flags));
     let mut engine = SendEngine::new(plan)?;
@@ -167,38 +159,30 @@ fn latency(
     device: &Settings,
     budget: &Budget,
 ) -> Result<Span, Failure> {
+    let usual = match flags.input {
+        DeviceSpec::Jack(_) | DeviceSpec::PipeWire(_) => usual_latency_in_graph,
+        _ => usual_latency,
+    };
+    let repair = if budget.latency > Span::ZERO { budget.first } else { Span::ZERO };
+    let usual = (usual(format, device.period) + repair).max(budget.latency);
     let least = format.packing_age(device.period);
-    match flags.timing.latency {
-        Some(LatencyRule::Chosen(latency)) if latency < least => Err(Failure::usage(format!(
+    lay::promised(flags.timing.latency.unwrap_or_default(), usual, least).map_err(|short| {
+        let (latency, least) = (short.asked, short.least);
+        Failure::usage(format!(
             "--latency {latency} is less than the {least} that packets of {} take at a period of \
              {} frames; use --latency {least} or more, a shorter --ptime or a shorter --period",
             format.ptime(),
             device.period
-        ))),
-        Some(LatencyRule::Chosen(latency)) => Ok(latency),
-        None | Some(LatencyRule::Auto | LatencyRule::Usual) => {
-            let usual = match flags.input {
-                DeviceSpec::Jack(_) | DeviceSpec::PipeWire(_) => usual_latency_in_graph,
-                _ => usual_latency,
-            };
-            let usual = usual(format, device.period);
-            let repair = if budget.latency > Span::ZERO { budget.first } else { Span::ZERO };
-            Ok((usual + repair).max(budget.latency))
-        }
-    }
+        ))
+    })
 }
 
 fn sockets(flags: &Send, to: &[Resolved], format: &StreamFormat) -> Result<UdpOptions, Failure> {
     let bytes = datagram_bytes(format, !flags.no_stamps);
     let mut udp = UdpOptions::sender(to.iter().map(|to| to.rtp).collect());
-    let packets = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
     sockets::set(&mut udp, &flags.to, to)?;
     udp.dscp = flags.dscp;
-    // Room for what packets carry of others, and for those that are sent twice.
-    udp.datagram_bytes = bytes.max(ETHERNET);
-    udp.packets_per_second = packets;
-    udp.batch = 2 * (flags.timing.period as usize / format.packet.as_len().max(1) + 2).max(4);
-    udp.transmit_stamp_every = (packets / 20).max(1);
+    lay::make_room(&mut udp, format, Frames::new(flags.timing.period.into()), !flags.no_stamps);
     udp.fragment = match flags.fragment {
         Fragment::Allow => FragmentPolicy::Allow,
         Fragment::Never => FragmentPolicy::Never,
@@ -211,27 +195,6 @@ fn sockets(flags: &Send, to: &[Resolved], format: &StreamFormat) -> Result<UdpOp
         }
         _ => redundancy::by_networks(&flags.redundancy.paths, udp),
     }
-}
-
-/// Room for whatever packets and destinations may be asked for while it runs.
-fn make_room(udp: &mut UdpOptions, flags: &Send, format: &StreamFormat, period: Frames) {
-    let (shortest, longest) = PTIME_RANGE;
-    let (packet, sample) = (format.rate.frames_within(longest), SampleFormat::F32);
-    let widest = StreamFormat { packet, sample, ..*format };
-    let most = datagram_bytes(&widest, !flags.no_stamps).min(MOST_DATAGRAM_BYTES);
-    let whole = udp
-        .destinations
-        .iter()
-        .filter_map(|to| Some(path_mtu(*to)?.saturating_sub(header_bytes(to))));
-    let most = match flags.fragment {
-        Fragment::Allow => most,
-        Fragment::Never => whole.fold(most, usize::min),
-    };
-    let shortest = format.rate.frames_within(shortest).as_len().max(1);
-    udp.datagram_bytes = udp.datagram_bytes.max(most);
-    udp.packets_per_second = format.rate.hertz() / shortest as u32 + 1;
-    udp.batch = 2 * (period.as_len() / shortest + 2).max(4);
-    udp.most_destinations = Destinations::MOST;
 }
 
 /// Says what was decided.

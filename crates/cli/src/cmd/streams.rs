@@ -3,16 +3,14 @@
 use tautline_audio::DeviceSpec;
 use tautline_engine::plan::StreamPlan;
 use tautline_engine::plan::address::{Address, Resolved};
+use tautline_engine::plan::lay;
 use tautline_engine::plan::sockets;
-use tautline_io::udp::pair::{OpenedStream, open_stream};
+use tautline_io::udp::pair::open_stream;
 use tautline_proto::device::Settings;
-use tautline_proto::latency::{
-    DEFAULT_LATENCY, LatencyRule, enough_latency, kept_latency, least_latency,
-};
+use tautline_proto::latency::enough_latency;
 use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
-use tautline_proto::wire::rtp::RtpUnpack;
 
 use crate::failure::Failure;
 use crate::flags::{LinkFlag, Recv};
@@ -44,12 +42,7 @@ pub(super) fn stream(
     let described = resolved.description.as_ref();
     let promised = described.and_then(|d| d.link_offset).or(promised);
     let link_offset = latency(flags, promised, &format, device)?;
-    let mut format = format;
-    if let Some(described) = described {
-        format.sample = described.sample;
-        format.payload_type = described.payload_type;
-        format.packet = described.packet.unwrap_or(format.packet);
-    }
+    let format = lay::described(resolved, format);
     let exact = described.is_some() || flags.stream.payload_type.is_some();
     let payload_types = match (exact, flags.stream.format) {
         (true, _) => PayloadTypes::Exactly,
@@ -57,30 +50,25 @@ pub(super) fn stream(
         (false, None) => PayloadTypes::ByConvention,
     };
     let receiver = ReceiverConfig {
-        format,
         payload_types,
-        wire: described.map_or_else(RtpUnpack::usual, |d| RtpUnpack::with(d.extensions)),
-        link_offset,
         resampler: flags.resampler,
+        ..lay::receiver(resolved, format, link_offset)
     };
     let options = sockets::receiving((address, resolved), &format);
     let device = match flags.link {
         LinkFlag::Ringed => Some(flags.timing.scheduler),
         LinkFlag::Auto | LinkFlag::Direct => None,
     };
-    let OpenedStream { link, control, local: (rtp, rtcp), .. } = open_stream(&options, device)?;
+    let opened = open_stream(&options, device)?;
+    let (rtp, rtcp) = opened.local;
     flags
         .running
         .voice()
         .detail(&format!("sockets: RTP is heard at {rtp}, RTCP at {rtcp}, for {address}"));
     Ok(StreamPlan {
-        address: address.to_string(),
-        receiver,
         latency: flags.timing.latency.unwrap_or_default(),
         loss_target: flags.loss_target,
-        link,
-        control,
-        gain: address.gain,
+        ..StreamPlan::of(address, receiver, opened)
     })
 }
 
@@ -92,23 +80,20 @@ pub(super) fn latency(
     format: &StreamFormat,
     device: &Settings,
 ) -> Result<Span, Failure> {
-    let least = least_latency(format.ptime(), device);
-    match flags.timing.latency {
-        Some(LatencyRule::Chosen(latency)) if latency < least => Err(Failure::usage(format!(
-            "--latency {latency} is less than packets of {} and {} periods of {} frames take; use \
+    let rule = flags.timing.latency.unwrap_or_default();
+    lay::kept(rule, promised, format, device).map_err(|short| {
+        Failure::usage(format!(
+            "--latency {} is less than packets of {} and {} periods of {} frames take; use \
              --latency {} or more, shorter packets at the sender or a shorter {}",
+            short.asked,
             format.ptime(),
             device.periods,
             device.period,
-            enough_latency(least),
+            enough_latency(short.least),
             match flags.output {
                 DeviceSpec::Jack(_) => "period of the JACK server (jackd -p)",
                 _ => "--period",
             }
-        ))),
-        Some(LatencyRule::Chosen(latency)) => Ok(latency),
-        None | Some(LatencyRule::Auto | LatencyRule::Usual) => {
-            Ok(kept_latency(promised.unwrap_or(DEFAULT_LATENCY), least))
-        }
-    }
+        ))
+    })
 }

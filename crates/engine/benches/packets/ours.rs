@@ -8,7 +8,6 @@ use std::thread::JoinHandle;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::plan::select::Select;
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan};
 use tautline_engine::receiving::RecvEngine;
 use tautline_engine::sending::{SendEngine, random_identity};
@@ -194,15 +193,7 @@ fn incoming() -> (StreamPlan, SocketAddr) {
 }
 
 fn receive(streams: Vec<StreamPlan>, stop: Stop) -> (Loan, JoinHandle<Report>) {
-    let engine = RecvEngine::new(RecvPlan {
-        streams,
-        select: Select::default(),
-        gain: Gain::UNITY,
-        map: ChannelMap::identity(2),
-        device: DEVICE,
-        until_bye: false,
-        ledger: None,
-    });
+    let engine = RecvEngine::new(RecvPlan::new(streams, DEVICE));
     let (device, loan) = lender(DEVICE);
     let engine = engine.unwrap();
     let running = std::thread::spawn(move || {

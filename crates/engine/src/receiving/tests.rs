@@ -3,8 +3,6 @@
 use std::net::{SocketAddr, UdpSocket};
 
 use tautline_dsp::format::SampleFormat;
-use tautline_dsp::gain::Gain;
-use tautline_dsp::map::ChannelMap;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
@@ -15,7 +13,6 @@ use tautline_proto::units::Rate;
 
 use super::*;
 use crate::plan::StreamPlan;
-use crate::plan::select::Select;
 
 const OPTIONS: RunOptions = RunOptions {
     scheduler: Scheduler::Other,
@@ -47,7 +44,7 @@ fn stream() -> (SocketAddr, StreamPlan) {
 }
 
 #[test]
-fn a_report_is_heard_by_the_one_desk_that_it_is_for() {
+fn a_report_is_heard_by_the_one_stream_that_it_is_for() {
     let (reports_to, streams): (Vec<_>, Vec<_>) = (0..50).map(|_| stream()).unzip();
     let device = Settings {
         rate: Rate::HZ_48000,
@@ -55,15 +52,7 @@ fn a_report_is_heard_by_the_one_desk_that_it_is_for() {
         period: Frames::new(48),
         periods: 2,
     };
-    let engine = RecvEngine::new(RecvPlan {
-        streams,
-        select: Select::Mix,
-        gain: Gain::UNITY,
-        map: ChannelMap::identity(2),
-        device,
-        until_bye: false,
-        ledger: None,
-    });
+    let engine = RecvEngine::new(RecvPlan::new(streams, device));
     let RecvEngine { streams, changes, hearing, .. } = engine.unwrap();
     let watch = Watch::begin(&OPTIONS);
     let mut received = ReceivedStreams::open(streams, changes, (hearing, None), watch);

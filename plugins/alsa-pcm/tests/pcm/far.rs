@@ -4,9 +4,6 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-use tautline_dsp::gain::Gain;
-use tautline_dsp::map::ChannelMap;
-use tautline_engine::plan::select::Select;
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::receiving::RecvEngine;
 use tautline_engine::watching::report::Report;
@@ -102,16 +99,7 @@ impl Far {
         };
         let stream =
             StreamPlan::new(port.to_string(), ReceiverConfig::new(format, latency), link, control);
-        let engine = RecvEngine::new(RecvPlan {
-            streams: vec![stream],
-            select: Select::Mix,
-            gain: Gain::UNITY,
-            map: ChannelMap::identity(1),
-            device: DEVICE,
-            until_bye: false,
-            ledger: None,
-        })
-        .unwrap();
+        let engine = RecvEngine::new(RecvPlan::new(vec![stream], DEVICE)).unwrap();
         let (heard, stop) = (Arc::<Mutex<Vec<Frame>>>::default(), Stop::default());
         let (ready, waits) = mpsc::channel();
         let card = Box::new(Card { heard: Arc::clone(&heard), ready });

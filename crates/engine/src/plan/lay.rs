@@ -1,0 +1,173 @@
+//! The one place that lays plans: what a stream needs of its sockets, and plans in which all is as usual
+//! that nobody asked for.
+
+use tautline_dsp::gain::Gain;
+use tautline_dsp::map::ChannelMap;
+use tautline_io::link::destinations::Destinations;
+use tautline_io::udp::pair::OpenedStream;
+use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
+use tautline_proto::asks::Limits;
+use tautline_proto::device::Settings;
+use tautline_proto::latency::{
+    DEFAULT_LATENCY, LatencyRule, kept_latency, least_latency, usual_latency,
+};
+use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::redundancy::{ETHERNET, Regulator};
+use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::wire::rtp::{PACK, RtpUnpack};
+
+use super::address::{Address, Resolved};
+use super::select::Select;
+use super::too_long::datagram_bytes;
+use super::{RecvPlan, SendPlan, StreamPlan};
+use crate::sending::random_identity;
+use crate::watching::run::RunError;
+
+/// A latency that packets and device do not leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooShort {
+    /// What was asked for.
+    pub asked: Span,
+    /// What packets and device take.
+    pub least: Span,
+}
+
+/// The latency to promise of such packets from a device with this period, where `usual` is promised
+/// as nobody says otherwise.
+pub fn promised(rule: LatencyRule, usual: Span, least: Span) -> Result<Span, TooShort> {
+    match rule {
+        LatencyRule::Chosen(asked) if asked < least => Err(TooShort { asked, least }),
+        LatencyRule::Chosen(asked) => Ok(asked),
+        LatencyRule::Usual | LatencyRule::Auto => Ok(usual),
+    }
+}
+
+/// The latency to begin with of a stream that is received by such a device, where its sender
+/// promises this.
+pub fn kept(
+    rule: LatencyRule,
+    promise: Option<Span>,
+    format: &StreamFormat,
+    device: &Settings,
+) -> Result<Span, TooShort> {
+    let least = least_latency(format.ptime(), device);
+    promised(rule, kept_latency(promise.unwrap_or(DEFAULT_LATENCY), least), least)
+}
+
+/// Gives a socket room for the packets of a stream from a device with this period, with or without
+/// the sender's instants: for what they carry of others, and for those that are sent twice.
+pub fn make_room(udp: &mut UdpOptions, format: &StreamFormat, period: Frames, stamps: bool) {
+    let packets = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
+    udp.datagram_bytes = datagram_bytes(format, stamps).max(ETHERNET);
+    udp.packets_per_second = packets;
+    udp.batch = batch(period, format.packet);
+    udp.transmit_stamp_every = (packets / 20).max(1);
+}
+
+/// The same for whatever packets and destinations may be asked for while it runs.
+pub fn make_room_for_changes(
+    udp: &mut UdpOptions,
+    format: &StreamFormat,
+    period: Frames,
+    stamps: bool,
+) {
+    let (shortest, longest) = PTIME_RANGE;
+    let (packet, sample) =
+        (format.rate.frames_within(longest), tautline_dsp::format::SampleFormat::F32);
+    let widest = StreamFormat { packet, sample, ..*format };
+    let most = datagram_bytes(&widest, stamps).min(MOST_DATAGRAM_BYTES);
+    let whole = udp
+        .destinations
+        .iter()
+        .filter_map(|to| Some(path_mtu(*to)?.saturating_sub(header_bytes(to))));
+    let most = match udp.fragment {
+        FragmentPolicy::Allow => most,
+        FragmentPolicy::Never => whole.fold(most, usize::min),
+    };
+    let shortest = format.rate.frames_within(shortest);
+    udp.datagram_bytes = udp.datagram_bytes.max(most);
+    udp.packets_per_second = format.rate.hertz() / shortest.count().max(1) as u32 + 1;
+    udp.batch = batch(period, shortest);
+    udp.most_destinations = Destinations::MOST;
+}
+
+/// Packets that leave at once: those of two periods.
+fn batch(period: Frames, packet: Frames) -> usize {
+    2 * (period.as_len() / packet.as_len().max(1) + 2).max(4)
+}
+
+impl SendPlan {
+    /// Sends what `device` captures as it is, by what was opened, at the usual latency.
+    pub fn new(
+        address: String,
+        opened: OpenedStream,
+        format: StreamFormat,
+        device: Settings,
+    ) -> Result<Self, RunError> {
+        let OpenedStream { link, control, outbound, .. } = opened;
+        Ok(Self {
+            address,
+            reports_to: Vec::new(),
+            link,
+            outbound,
+            control,
+            wire: PACK,
+            format,
+            link_offset: usual_latency(&format, device.period),
+            latency: LatencyRule::Usual,
+            stamps: true,
+            gain: Gain::UNITY,
+            map: ChannelMap::identity(device.channels.count()),
+            device,
+            redundancy: Regulator::OFF,
+            repair_budget: None,
+            limits: Limits::default(),
+            identity: random_identity()?,
+            ledger: None,
+        })
+    }
+}
+
+impl StreamPlan {
+    /// What is heard at an address: with the gain that it asks for.
+    pub fn of(address: &Address, receiver: ReceiverConfig, opened: OpenedStream) -> Self {
+        let OpenedStream { link, control, .. } = opened;
+        let gain = address.gain;
+        Self { gain, ..Self::new(address.to_string(), receiver, link, control) }
+    }
+}
+
+/// What is to be received of a stream like `format`, as the address describes it if it does.
+pub fn receiver(resolved: &Resolved, format: StreamFormat, link_offset: Span) -> ReceiverConfig {
+    let config = ReceiverConfig::new(format, link_offset);
+    let Some(described) = &resolved.description else { return config };
+    let (payload_types, wire) = (PayloadTypes::Exactly, RtpUnpack::with(described.extensions));
+    ReceiverConfig { payload_types, wire, ..config }
+}
+
+/// `format`, as far as the address does not describe another.
+pub fn described(resolved: &Resolved, format: StreamFormat) -> StreamFormat {
+    let Some(described) = &resolved.description else { return format };
+    StreamFormat {
+        sample: described.sample,
+        payload_type: described.payload_type,
+        packet: described.packet.unwrap_or(format.packet),
+        ..format
+    }
+}
+
+impl RecvPlan {
+    /// Mixes these streams and plays them as they are.
+    pub fn new(streams: Vec<StreamPlan>, device: Settings) -> Self {
+        Self {
+            streams,
+            select: Select::Mix,
+            gain: Gain::UNITY,
+            map: ChannelMap::identity(device.channels.count()),
+            device,
+            until_bye: false,
+            ledger: None,
+        }
+    }
+}
