@@ -34,14 +34,14 @@ fuzz_target!(|datagram: &[u8]| {
 /// What it carries of others, written again, reads the same.
 fn check_carried(packet: &Packet<'_>, header: &Header) {
     let mut room = vec![0; 65_536];
-    let Some(parcel) = packet.carried.and_then(|carried| carried.gather(&mut room)) else { return };
-    let mut again = vec![0; header.bytes_with(parcel.len())];
-    assert_eq!(header.write_with(parcel, &mut again), again.len());
+    let Some(repair_data) = packet.carried.and_then(|carried| carried.gather(&mut room)) else { return };
+    let mut again = vec![0; header.bytes_with(repair_data.len())];
+    assert_eq!(header.write_with(repair_data, &mut again), again.len());
     again.extend(packet.payload);
     let read = Packet::parse(&again).expect("what is written is read");
     let mut other = vec![0; 65_536];
     let carried = read.carried.map(|carried| carried.gather(&mut other).expect("it fitted before"));
-    assert_eq!(carried.unwrap_or_default(), parcel);
+    assert_eq!(carried.unwrap_or_default(), repair_data);
     assert_eq!((read.payload, read.sender), (packet.payload, packet.sender));
 }
 

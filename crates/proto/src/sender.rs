@@ -81,7 +81,7 @@ pub struct Sender {
     header_bytes: usize,
     encoder: Encoder,
     /// What the packet carries of earlier ones.
-    parcel: Box<[u8]>,
+    repair_data: Box<[u8]>,
     repeats: Repeats,
     filled: Frames,
     /// Capture and taking of the first frame in the buffer.
@@ -110,7 +110,7 @@ impl Sender {
         let room = room.max(header_bytes + config.format.payload_bytes()) - header_bytes;
         Self {
             encoder: Encoder::new(config.redundancy),
-            parcel: vec![0; HEADER_ROOM].into(),
+            repair_data: vec![0; HEADER_ROOM].into(),
             repeats: Repeats::new(header_bytes + config.format.payload_bytes()),
             coming: config.format,
             buffer: vec![0; HEADER_ROOM + room].into(),
@@ -282,9 +282,9 @@ impl Sender {
         let most = self.encoder.layout().most_bytes().saturating_sub(payload_bytes);
         let most = wire.carried_within(stamps, most);
         let name = (self.number, payload_type);
-        let parcel = self.encoder.write(name, payload, (&mut self.parcel, most));
-        let start = HEADER_ROOM - wire.head_bytes(stamps, parcel);
-        let packed = wire.pack(&head, &self.parcel[..parcel], &mut self.buffer[start..]);
+        let repair_data = self.encoder.write(name, payload, (&mut self.repair_data, most));
+        let start = HEADER_ROOM - wire.head_bytes(stamps, repair_data);
+        let packed = wire.pack(&head, &self.repair_data[..repair_data], &mut self.buffer[start..]);
         // What a program made in one block is there before its time: by less than a period.
         let ahead = rate.span_of(self.filled.max(self.config.period));
         debug_assert!(capture <= taken + ahead, "captured after it was taken");

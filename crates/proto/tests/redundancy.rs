@@ -216,7 +216,7 @@ fn the_repair_budget_is_that_of_the_last_packets_and_not_of_one_after_a_gap() {
         receiver.repair_budget().0
     };
     assert_eq!(budget(&mut sender, 0..100), Span::from_millis(32));
-    // What was lost with the card's frames is in no packet: parcels begin anew behind it.
+    // What was lost with the card's frames is in no packet: repair data begins anew behind it.
     sender.skip(Frames::new(PACKET), at(100), |_| {});
     assert_eq!(budget(&mut sender, 101..106), Span::from_millis(32));
     // A sender that carries less from now on is believed when it has done so for a while.

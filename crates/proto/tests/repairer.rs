@@ -7,26 +7,27 @@ use proptest::prelude::*;
 use tautline_proto::redundancy::{Damaged, Encoder, Layout, MOST_PAYLOAD, MOST_WINDOW, Repairer};
 use tautline_proto::wire::rtp::{Header, Packet};
 
-/// A packet as it comes: its number, its payload type, its payload, the parcel that it carries.
+/// A packet as it comes: its number, its payload type, its payload, the repair data that it carries.
 #[derive(Clone)]
 struct Sent {
     sequence: i64,
     payload_type: u8,
     payload: Vec<u8>,
-    parcel: Vec<u8>,
+    repair_data: Vec<u8>,
 }
 
 impl Sent {
     fn bare(sequence: i64, payload_type: u8, bytes: usize) -> Self {
         let payload = payload(sequence, payload_type, bytes);
-        Self { sequence, payload_type, payload, parcel: Vec::new() }
+        Self { sequence, payload_type, payload, repair_data: Vec::new() }
     }
 
     fn carrying(self, symbols: &[([u8; 3], &[u8])]) -> Self {
         let headers = symbols.iter().flat_map(|(header, _)| header.iter());
         let data = symbols.iter().flat_map(|(_, data)| data.iter());
-        let parcel = [symbols.len() as u8].iter().chain(headers).chain(data).copied().collect();
-        Self { parcel, ..self }
+        let repair_data =
+            [symbols.len() as u8].iter().chain(headers).chain(data).copied().collect();
+        Self { repair_data, ..self }
     }
 
     /// Takes it in; what that brought back, by number.
@@ -39,8 +40,8 @@ impl Sent {
             payload_type: self.payload_type,
             stamps: None,
         };
-        let mut datagram = vec![0; header.bytes_with(self.parcel.len())];
-        header.write_with(&self.parcel, &mut datagram);
+        let mut datagram = vec![0; header.bytes_with(self.repair_data.len())];
+        header.write_with(&self.repair_data, &mut datagram);
         datagram.extend(&self.payload);
         let packet = Packet::parse(&datagram).expect("the test writes packets");
         let name = (self.sequence, self.payload_type);
@@ -74,7 +75,7 @@ fn sent(layout: Layout, first: i64, kinds: &[(u8, usize, usize)]) -> Vec<Sent> {
         let mut room = vec![0; 9000];
         let name = (sequence, payload_type);
         let len = encoder.write(name, &bare.payload, (&mut room, usize::MAX));
-        Sent { parcel: room[..len].to_vec(), ..bare }
+        Sent { repair_data: room[..len].to_vec(), ..bare }
     });
     packets.collect()
 }
@@ -137,7 +138,7 @@ proptest! {
             (a.payload_type, a.payload.len()) == (b.payload_type, b.payload.len())
         };
         // Until a packet carries something, none is kept.
-        let idle = sent.iter().zip(&came).position(|(packet, came)| *came && !packet.parcel.is_empty());
+        let idle = sent.iter().zip(&came).position(|(packet, came)| *came && !packet.repair_data.is_empty());
         let idle = idle.unwrap_or(sent.len());
         let mut wanted = BTreeMap::new();
         for (at, carrier) in sent.iter().enumerate().filter(|(at, _)| came[*at]) {
@@ -193,7 +194,7 @@ impl Equations {
     fn told_by(&mut self, packet: &Sent) -> BTreeMap<i64, Vec<u8>> {
         let kind = (packet.payload_type, packet.payload.len());
         match self.newest {
-            None if packet.parcel.is_empty() => return BTreeMap::new(),
+            None if packet.repair_data.is_empty() => return BTreeMap::new(),
             Some((other, newest)) if other != kind && packet.sequence < newest => {
                 return BTreeMap::new();
             }
@@ -203,7 +204,7 @@ impl Equations {
         let newest = self.newest.map_or(packet.sequence, |(_, newest)| newest.max(packet.sequence));
         self.newest = Some((kind, newest));
         self.known.insert(packet.sequence, packet.payload.clone());
-        let [count, rest @ ..] = &packet.parcel[..] else { return self.solve() };
+        let [count, rest @ ..] = &packet.repair_data[..] else { return self.solve() };
         let (headers, sums) = rest.split_at(usize::from(*count) * 3);
         for (header, sum) in headers.chunks(3).zip(sums.chunks(packet.payload.len())) {
             let first = packet.sequence - i64::from(header[0]);
@@ -296,7 +297,7 @@ fn a_code_brings_back_half_a_window_in_a_row_wherever_it_is_lost() {
 }
 
 #[test]
-fn a_parcel_that_names_packets_of_another_coding_brings_nothing_back() {
+fn repair_data_that_names_packets_of_another_coding_brings_nothing_back() {
     let mut repairer = Repairer::new();
     let sum = [7; 6];
     for sequence in 0..10 {
@@ -330,7 +331,7 @@ fn a_packet_of_before_a_change_of_coding_is_passed_over() {
 }
 
 #[test]
-fn the_window_is_as_far_as_a_parcel_of_late_reaches() {
+fn the_window_is_as_far_as_repair_data_of_late_reaches() {
     let mut repairer = Repairer::new();
     let data = [1, 2, 3, 4];
     assert_eq!(repairer.window(), 0);

@@ -273,7 +273,7 @@ fn nothing_is_repaired_across_frames_that_the_card_lost() {
         }
         sender.push(&block, times, keep);
     }
-    // A parcel's packets follow each other: the first after the gap begins anew.
+    // Repair data's packets follow each other: the first after the gap begins anew.
     assert_eq!(carries, [false, true, true, true, false, true, true, true]);
 }
 

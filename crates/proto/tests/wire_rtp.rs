@@ -235,11 +235,11 @@ fn extensions_that_are_not_ours_do_no_harm() {
 }
 
 #[test]
-fn the_longest_parcel_that_fits_is_the_longest_that_fits() {
+fn the_longest_repair_data_that_fits_is_the_longest_that_fits() {
     let plain = Header { stamps: None, ..header() };
     for header in [plain, header()] {
         for most in header.bytes_with(1)..3000 {
-            let longest = header.parcel_within(most);
+            let longest = header.repair_data_within(most);
             let (takes, one_more) = (header.bytes_with(longest), header.bytes_with(longest + 1));
             assert!(takes <= most && most < one_more, "{longest} of {most}: {takes}, {one_more}");
         }
@@ -339,23 +339,23 @@ proptest! {
     #[test]
     fn what_is_carried_of_other_packets_is_read_again_and_everything_beside_it(
         header in any_header(),
-        parcel in prop::collection::vec(any::<u8>(), 1..1200),
+        repair_data in prop::collection::vec(any::<u8>(), 1..1200),
         payload: Vec<u8>,
     ) {
-        let bytes = header.bytes_with(parcel.len());
+        let bytes = header.bytes_with(repair_data.len());
         let mut datagram = vec![0xAA; bytes];
-        prop_assert_eq!(header.write_with(&parcel, &mut datagram), bytes);
-        let fits = header.parcel_within(bytes);
-        prop_assert!((parcel.len()..parcel.len() + 4).contains(&fits), "{fits} of {}", parcel.len());
+        prop_assert_eq!(header.write_with(&repair_data, &mut datagram), bytes);
+        let fits = header.repair_data_within(bytes);
+        prop_assert!((repair_data.len()..repair_data.len() + 4).contains(&fits), "{fits} of {}", repair_data.len());
         datagram.extend(&payload);
         let packet = Packet::parse(&datagram).unwrap();
         let mut room = [0; 1200];
-        prop_assert_eq!(packet.carried.and_then(|carried| carried.gather(&mut room)), Some(&parcel[..]));
+        prop_assert_eq!(packet.carried.and_then(|carried| carried.gather(&mut room)), Some(&repair_data[..]));
         prop_assert_eq!((packet.sender, packet.payload), (header.stamps, &payload[..]));
         prop_assert_eq!((packet.sequence, packet.timestamp), (header.sequence, header.timestamp));
-        let too_small = &mut room[..parcel.len() - 1];
+        let too_small = &mut room[..repair_data.len() - 1];
         prop_assert_eq!(packet.carried.and_then(|carried| carried.gather(too_small)), None);
-        if let Some(at) = header.handed_at_with(parcel.len()) {
+        if let Some(at) = header.handed_at_with(repair_data.len()) {
             datagram[at..at + 4].copy_from_slice(&77u32.to_be_bytes());
             let instants = Packet::parse(&datagram).unwrap().sender.and_then(|sender| sender.instants);
             prop_assert_eq!(instants.map(|instants| instants.handed), Some(Span::from_nanos(77)));

@@ -49,7 +49,7 @@ struct Outcome {
 
 fn run(lost: &[bool], layout: Layout, window: usize) -> Outcome {
     let (mut encoder, mut repairer) = (Encoder::new(layout), Repairer::new());
-    let (mut parcel, mut datagram) = (vec![0; LONGEST], vec![0; LONGEST]);
+    let (mut repair_data, mut datagram) = (vec![0; LONGEST], vec![0; LONGEST]);
     let mut heard: Vec<bool> = lost.iter().map(|lost| !lost).collect();
     let (mut bytes, mut encode, mut decode) = (0, 0.0, 0.0);
     let mut payload = [0; PAYLOAD];
@@ -64,8 +64,8 @@ fn run(lost: &[bool], layout: Layout, window: usize) -> Outcome {
             stamps: None,
         };
         let began = Instant::now();
-        let len = encoder.write((number, 97), &payload, (&mut parcel, LONGEST));
-        let start = header.write_with(&parcel[..len], &mut datagram);
+        let len = encoder.write((number, 97), &payload, (&mut repair_data, LONGEST));
+        let start = header.write_with(&repair_data[..len], &mut datagram);
         encode += began.elapsed().as_nanos() as f64;
         datagram[start..start + PAYLOAD].copy_from_slice(&payload);
         bytes += start + PAYLOAD + 28;

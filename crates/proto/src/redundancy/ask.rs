@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use super::layout::Layout;
 use super::sizing::{self, Losses};
-use super::{MOST_PAYLOAD, MOST_SYMBOLS, MOST_WINDOW, parcel};
+use super::{MOST_PAYLOAD, MOST_SYMBOLS, MOST_WINDOW, repair_data};
 use crate::packet::Pack;
 use crate::stream::StreamFormat;
 use crate::time::Span;
@@ -88,16 +88,16 @@ impl Bounds {
         }
         let most = self.most_bytes.saturating_sub(payload);
         let room = self.wire.carried_within(self.stamps, most);
-        (1..=MOST_SYMBOLS).take_while(|n| parcel::bytes(*n, payload) <= room).count()
+        (1..=MOST_SYMBOLS).take_while(|n| repair_data::bytes(*n, payload) <= room).count()
     }
 
     /// What a layout costs: bytes of UDP payload on top for each packet.
     pub fn cost(&self, format: &StreamFormat, layout: &Layout) -> usize {
         let payload = format.payload_bytes();
-        let head = |parcel| self.wire.head_bytes(self.stamps, parcel);
-        let parcel = parcel::bytes(layout.reaches().len(), payload);
+        let head = |repair_data| self.wire.head_bytes(self.stamps, repair_data);
+        let repair_data = repair_data::bytes(layout.reaches().len(), payload);
         let again = layout.repeat().map_or(0, |_| head(0) + payload);
-        head(parcel) - head(0) + again
+        head(repair_data) - head(0) + again
     }
 }
 

@@ -1,7 +1,7 @@
 //! The sending half: keeps the last payloads and makes of them what the next packet carries.
 
 use super::layout::Layout;
-use super::parcel::{self, FIRST_POINT, Symbol};
+use super::repair_data::{self, FIRST_POINT, Symbol};
 use super::{MOST_PAYLOAD, MOST_SYMBOLS, MOST_WINDOW, ROW, field};
 
 /// Makes repair symbols.
@@ -40,7 +40,7 @@ impl Encoder {
     }
 
     /// Writes what packet `sequence` carries of those before it to the start of `room`, then keeps
-    /// the packet's own payload. Says how many bytes the parcel takes, never more than `most` or
+    /// the packet's own payload. Says how many bytes the repair data takes, never more than `most` or
     /// than `room` holds; 0 if there is nothing to carry.
     pub fn write(
         &mut self,
@@ -65,7 +65,7 @@ impl Encoder {
 
     fn symbols(&mut self, sequence: i64, len: usize, room: &mut [u8], most: usize) -> usize {
         let fits =
-            (1..=MOST_SYMBOLS).take_while(|count| parcel::bytes(*count, len) <= most).count();
+            (1..=MOST_SYMBOLS).take_while(|count| repair_data::bytes(*count, len) <= most).count();
         let mut symbols = [Symbol { oldest: 0, span: 0, point: 0 }; MOST_SYMBOLS];
         let mut count = 0;
         let reaches = self.layout;
@@ -81,13 +81,13 @@ impl Encoder {
         if count == 0 {
             return 0;
         }
-        let bytes = parcel::bytes(count, len);
+        let bytes = repair_data::bytes(count, len);
         let Some((head, rest)) = room.get_mut(..bytes).and_then(|room| room.split_first_mut())
         else {
             return 0;
         };
         *head = count as u8;
-        let (headers, data) = rest.split_at_mut(count * parcel::SYMBOL_HEADER_BYTES);
+        let (headers, data) = rest.split_at_mut(count * repair_data::SYMBOL_HEADER_BYTES);
         let places = headers.as_chunks_mut().0.iter_mut().zip(data.chunks_exact_mut(len));
         for (symbol, (header, data)) in symbols.iter_mut().zip(places) {
             if symbol.span > 1 {

@@ -1,7 +1,7 @@
 //! Redundancy under a budget of latency: what packets carry of earlier ones, so that a lost one can
 //! be had again before its turn. Without I/O.
 //!
-//! [`Encoder`] makes the parcel that a packet carries ([`parcel`]) of the payloads before it, as a
+//! [`Encoder`] makes the repair data that a packet carries ([`repair_data`]) of the payloads before it, as a
 //! [`Layout`] says; [`Repairer`] keeps what came and gives back what did not. How much is carried
 //! is [`Redundancy`]'s to say, and where that is left to the program, `Sizing`'s.
 //!
@@ -14,8 +14,8 @@ mod encoder;
 mod equations;
 mod field;
 mod layout;
-pub mod parcel;
 mod regulator;
+pub mod repair_data;
 mod repairer;
 mod repeats;
 pub mod sizing;

@@ -2,7 +2,7 @@
 
 use super::encoder::field_words;
 use super::equations::{Equations, NUMBERS};
-use super::parcel;
+use super::repair_data;
 use super::{MOST_PAYLOAD, MOST_WINDOW, ROW, field};
 use crate::packet::Carried;
 
@@ -18,13 +18,13 @@ pub struct Repairer {
     /// Payload type and bytes of what is kept.
     kind: (u8, usize),
     equations: Equations,
-    /// How many packets before itself a parcel reached, and the number of the last that reached so
+    /// How many packets before itself repair data reached, and the number of the last that reached so
     /// far.
     reach: (u8, i64),
     /// Rebuilt and not given back yet.
     rebuilt: [i64; NUMBERS],
     waiting: usize,
-    /// Room for a parcel, and for one payload.
+    /// Room for repair data, and for one payload.
     room: Box<[u8]>,
 }
 
@@ -94,9 +94,9 @@ impl Repairer {
         answer
     }
 
-    /// How many packets after a packet may bring it back: as far as a parcel reached, until
+    /// How many packets after a packet may bring it back: as far as repair data reached, until
     /// [`MOST_WINDOW`] packets in a row reached less. After frames that the sender's card lost,
-    /// parcels begin short and grow again.
+    /// repair data begins short and grow again.
     pub fn window(&self) -> usize {
         self.reach.0.into()
     }
@@ -137,8 +137,8 @@ impl Repairer {
 
     fn learn(&mut self, carrier: i64, carried: Carried<'_>, newest: i64) -> Result<(), Damaged> {
         let Self { history, known, equations, room, reach, .. } = self;
-        let parcel = carried.gather(room).ok_or(Damaged)?;
-        let symbols = parcel::read(parcel, self.kind.1).ok_or(Damaged)?;
+        let repair_data = carried.gather(room).ok_or(Damaged)?;
+        let symbols = repair_data::read(repair_data, self.kind.1).ok_or(Damaged)?;
         let words = field_words(self.kind.1);
         if carrier - reach.1 > MOST_WINDOW as i64 {
             *reach = (0, carrier);

@@ -18,7 +18,7 @@ pub const CAPTURE_URI: &str = "urn:ietf:params:rtp-hdrext:ntp-64";
 /// URI of the extension that carries the sender's further instants; tautline's own.
 pub const INSTANTS_URI: &str = "urn:x-tautline:sender-instants";
 /// URI of the extension that carries what brings earlier packets back
-/// ([`crate::redundancy::parcel`]); tautline's own.
+/// ([`crate::redundancy::repair_data`]); tautline's own.
 pub const REDUNDANCY_URI: &str = "urn:x-tautline:redundancy";
 
 /// Profile number of the one-byte form of header extensions (RFC 8285 §4.2).

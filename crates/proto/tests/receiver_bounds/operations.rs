@@ -155,10 +155,10 @@ impl Run {
             }),
         });
         let frames = usize::from(bytes.byte()) + 1;
-        let parcel = carried(bytes, frames * self.receiver.format().frame_bytes());
+        let repair_data = carried(bytes, frames * self.receiver.format().frame_bytes());
         self.datagram.clear();
-        self.datagram.resize(self.header.bytes_with(parcel.len()), 0);
-        self.header.write_with(&parcel, &mut self.datagram);
+        self.datagram.resize(self.header.bytes_with(repair_data.len()), 0);
+        self.header.write_with(&repair_data, &mut self.datagram);
         let length = self.datagram.len() + frames * self.receiver.format().frame_bytes();
         let value = bytes.byte();
         self.datagram.resize(length, value);
@@ -278,12 +278,12 @@ fn carried(bytes: &mut Bytes<'_>, payload: usize) -> Vec<u8> {
         return Vec::new();
     }
     let symbols = kind & 7;
-    let mut parcel = vec![symbols];
+    let mut repair_data = vec![symbols];
     for _ in 0..symbols {
         let oldest = bytes.byte() % if kind & 0x20 == 0 { 16 } else { 0xFF };
-        parcel.extend([oldest, bytes.byte() % oldest.max(1) + 1, bytes.byte() | 0x80]);
+        repair_data.extend([oldest, bytes.byte() % oldest.max(1) + 1, bytes.byte() | 0x80]);
     }
     let data = usize::from(symbols) * payload + usize::from(kind & 0x18 == 0x18);
-    parcel.resize(parcel.len() + data, bytes.byte());
-    parcel
+    repair_data.resize(repair_data.len() + data, bytes.byte());
+    repair_data
 }

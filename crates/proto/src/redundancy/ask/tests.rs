@@ -49,10 +49,10 @@ fn as_many_symbols_fit_as_an_ethernet_frame_has_room_for() {
     for (channels, packet) in [(1, 48), (2, 48), (2, 96), (8, 12)] {
         let (bounds, format) = (within(10), format(channels, packet));
         let most = bounds.most_symbols(&format);
-        // Header, extension head, stamps, and a head for each 255 bytes of the parcel.
+        // Header, extension head, stamps, and a head for each 255 bytes of the repair data.
         let bytes = |symbols: usize| {
-            let parcel = 1 + symbols * (3 + format.payload_bytes());
-            let extension: usize = 10 + 14 + parcel + 2 * parcel.div_ceil(255);
+            let repair_data = 1 + symbols * (3 + format.payload_bytes());
+            let extension: usize = 10 + 14 + repair_data + 2 * repair_data.div_ceil(255);
             12 + 4 + extension.next_multiple_of(4) + format.payload_bytes()
         };
         assert!(most >= 1 && bytes(most) <= ETHERNET, "{most} of {channels} times {packet}");
@@ -77,7 +77,7 @@ fn what_a_packet_carries_has_its_price_in_bytes() {
     let (bounds, format) = (within(10), format(1, 48));
     let cost = |layout| bounds.cost(&format, &layout);
     assert_eq!(cost(Layout::NONE), 0);
-    // Two copies of 144 bytes with 3 each, 1 of the parcel, 2 heads; the stamps' own two heads; to
+    // Two copies of 144 bytes with 3 each, 1 of the repair data, 2 heads; the stamps' own two heads; to
     // whole words.
     assert_eq!(cost(Layout::copies(2, 10)), (4 + 24 + 295 + 4_usize).next_multiple_of(4) - 28);
     assert_eq!(cost(Layout::repeated(10)), 12 + 28 + 144);

@@ -37,7 +37,7 @@ impl Pack for RtpPack {
     }
 
     fn carried_within(&self, stamps: bool, most: usize) -> usize {
-        any_header(stamps).parcel_within(most)
+        any_header(stamps).repair_data_within(most)
     }
 
     fn pack(&self, head: &PacketHead, carried: &[u8], room: &mut [u8]) -> Packed {
@@ -124,17 +124,17 @@ fn elements_of(stamps: SenderStamps) -> [u8; ELEMENTS_BYTES] {
 }
 
 impl Header {
-    /// Bytes that the header takes with a parcel of so many bytes: more than [`Header::bytes`] if
+    /// Bytes that the header takes with repair data of so many bytes: more than [`Header::bytes`] if
     /// there is one.
-    pub const fn bytes_with(&self, parcel: usize) -> usize {
-        if parcel == 0 {
+    pub const fn bytes_with(&self, repair_data: usize) -> usize {
+        if repair_data == 0 {
             return self.bytes();
         }
-        HEADER_BYTES + 4 + elements_bytes(self.stamps.is_some(), parcel)
+        HEADER_BYTES + 4 + elements_bytes(self.stamps.is_some(), repair_data)
     }
 
-    /// The longest parcel beside which the header takes no more than `most` bytes.
-    pub const fn parcel_within(&self, most: usize) -> usize {
+    /// The longest repair data beside which the header takes no more than `most` bytes.
+    pub const fn repair_data_within(&self, most: usize) -> usize {
         let words = most.saturating_sub(HEADER_BYTES + 4) / 4 * 4;
         let room = words.saturating_sub(stamps_bytes(self.stamps.is_some()));
         let whole = room / (ELEMENT_HEAD + MOST_ELEMENT);
@@ -142,29 +142,29 @@ impl Header {
         whole * MOST_ELEMENT + last.saturating_sub(ELEMENT_HEAD)
     }
 
-    /// Where the hand-over is written in a header with a parcel ([`Header::handed_at`]).
-    pub const fn handed_at_with(&self, parcel: usize) -> Option<usize> {
+    /// Where the hand-over is written in a header with repair data ([`Header::handed_at`]).
+    pub const fn handed_at_with(&self, repair_data: usize) -> Option<usize> {
         match self.handed_at() {
-            Some(_) if parcel > 0 => {
+            Some(_) if repair_data > 0 => {
                 Some(HEADER_BYTES + 4 + ELEMENT_HEAD + CAPTURE_BYTES + ELEMENT_HEAD + 8)
             }
             usual => usual,
         }
     }
 
-    /// Writes the header with the parcel in its extension to the start of `buffer` and says how many
-    /// bytes it took. Without a parcel it is [`Header::write`].
+    /// Writes the header with the repair data in its extension to the start of `buffer` and says how many
+    /// bytes it took. Without repair data it is [`Header::write`].
     ///
     /// # Panics
     /// If `buffer` is shorter than [`Header::bytes_with`] says: the caller laid it out.
-    pub fn write_with(&self, parcel: &[u8], buffer: &mut [u8]) -> usize {
-        if parcel.is_empty() {
+    pub fn write_with(&self, repair_data: &[u8], buffer: &mut [u8]) -> usize {
+        if repair_data.is_empty() {
             return self.write(buffer);
         }
         let bare = Self { stamps: None, ..*self };
         bare.write(buffer);
         buffer[0] |= 1 << 4;
-        let total = self.bytes_with(parcel.len());
+        let total = self.bytes_with(repair_data.len());
         let words = (total - HEADER_BYTES - 4) / 4;
         buffer[HEADER_BYTES..][..2].copy_from_slice(&TWO_BYTE_FORM.to_be_bytes());
         buffer[HEADER_BYTES + 2..][..2].copy_from_slice(&(words as u16).to_be_bytes());
@@ -180,7 +180,7 @@ impl Header {
                 &instants.unwrap_or_default(),
             );
         }
-        parcel.chunks(MOST_ELEMENT).for_each(|part| put(&mut rest, ids.redundancy, part));
+        repair_data.chunks(MOST_ELEMENT).for_each(|part| put(&mut rest, ids.redundancy, part));
         rest.fill(0);
         total
     }
@@ -208,8 +208,8 @@ const fn stamps_bytes(stamps: bool) -> usize {
     if stamps { 2 * ELEMENT_HEAD + CAPTURE_BYTES + INSTANTS_BYTES } else { 0 }
 }
 
-const fn elements_bytes(stamps: bool, parcel: usize) -> usize {
-    (stamps_bytes(stamps) + parcel + parcel.div_ceil(MOST_ELEMENT) * ELEMENT_HEAD)
+const fn elements_bytes(stamps: bool, repair_data: usize) -> usize {
+    (stamps_bytes(stamps) + repair_data + repair_data.div_ceil(MOST_ELEMENT) * ELEMENT_HEAD)
         .next_multiple_of(4)
 }
 

@@ -1,4 +1,4 @@
-//! What a packet carries of earlier ones, as bytes: the parcel that a header extension holds.
+//! What a packet carries of earlier ones, as bytes: the repair data that a header extension holds.
 //!
 //! One byte says how many repair symbols follow. Then, as in RFC 2198, come their headers, one
 //! after the other, three bytes each:
@@ -67,18 +67,18 @@ impl Symbol {
     }
 }
 
-/// Bytes of a parcel of so many symbols beside a payload of so many bytes.
+/// Bytes of repair data of so many symbols beside a payload of so many bytes.
 pub const fn bytes(symbols: usize, payload_bytes: usize) -> usize {
     if symbols == 0 { 0 } else { 1 + symbols * (SYMBOL_HEADER_BYTES + payload_bytes) }
 }
 
-/// Reads a parcel that came beside a payload of so many bytes: each symbol with its bytes; `None` if
+/// Reads repair data that came beside a payload of so many bytes: each symbol with its bytes; `None` if
 /// it is damaged in any part.
 pub(super) fn read(
-    parcel: &[u8],
+    repair_data: &[u8],
     payload_bytes: usize,
 ) -> Option<impl Iterator<Item = (Symbol, &[u8])>> {
-    let (&count, rest) = parcel.split_first()?;
+    let (&count, rest) = repair_data.split_first()?;
     let count = usize::from(count);
     if payload_bytes == 0 || count == 0 || count > MOST_SYMBOLS {
         return None;
