@@ -52,9 +52,12 @@ lab-test: ## Run what needs cards, PREEMPT_RT or queue disciplines, in a guest (
 	scripts/lab-test
 
 .PHONY: soak
-soak: ## Run the long tests: simulated days, millions of operations (up to an hour)
+soak: ## Run the long tests: simulated days, millions of operations, planted bugs (two hours)
 	@scripts/setup test
 	cargo test --locked --profile soak --workspace $(features) -- --ignored
+	@scripts/setup mutants
+	scripts/mutants dsp
+	scripts/mutants proto
 	scripts/lab-test --soak
 
 .PHONY: check checks
