@@ -9,7 +9,8 @@ pub fn pick(from: &[f32], (channels, channel): (usize, usize), to: &mut [f32]) {
         (2, 1) => to.iter_mut().zip(from.as_chunks().0).for_each(|(to, &[_, right])| *to = right),
         _ => {
             let frames = from.chunks_exact(channels.max(1));
-            to.iter_mut().zip(frames).for_each(|(to, frame)| *to = frame[channel]);
+            let picked = frames.filter_map(|frame| frame.get(channel));
+            to.iter_mut().zip(picked).for_each(|(to, sample)| *to = *sample);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Wires machines, links and devices together and keeps the books.
+//! Wires machines, links and devices together, measures and reports.
 //!
 //! The way of a frame is read here: a device calls [`sending`]'s transmitter, which packs and hands to
 //! a link; at the other end a device calls [`receiving`]'s mixer, which reads its links, places and

@@ -1,4 +1,4 @@
-//! What befalls a link, and what people are to know of it.
+//! What happens to a link, and what people are to know of it.
 
 use rtrb::Consumer;
 use tautline_io::link::told::LinkEvent;
@@ -6,7 +6,7 @@ use tautline_proto::endpoint::Endpoint;
 
 use crate::watching::note::Note;
 
-/// What has befallen one link so far.
+/// What has happened to one link so far.
 pub(crate) struct LinkNews {
     events: Consumer<LinkEvent>,
     /// The place that was lost last, while it is not reached again.
@@ -40,10 +40,10 @@ impl LinkNews {
         }
     }
 
-    /// The first error. Datagrams that the system refused are counted and told with
-    /// their number, so it is for links that `counted` none.
-    pub(crate) fn error<'a>(&self, address: &'a str, counted: u64) -> Option<Note<'a>> {
-        let errno = self.error.filter(|_| counted == 0)?;
+    /// The first error since it was last asked for. Datagrams that the system refused are counted and
+    /// told with their number, so it is for links that count none.
+    pub(crate) fn take_error<'a>(&mut self, address: &'a str) -> Option<Note<'a>> {
+        let errno = self.error.take()?;
         Some(Note::LinkError { address, errno })
     }
 }
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told[0].starts_with("LinkLost"), "{told:?}");
         assert!(told[1].starts_with("LinkFound"), "{told:?}");
-        assert!(matches!(news.error("here", 0), Some(Note::LinkError { errno: 5, .. })));
-        assert!(news.error("here", 1).is_none(), "told with the count");
+        assert!(matches!(news.take_error("here"), Some(Note::LinkError { errno: 5, .. })));
+        assert!(news.take_error("here").is_none(), "it was told");
     }
 }

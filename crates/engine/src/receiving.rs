@@ -153,7 +153,7 @@ impl RecvEngine {
         doubt: &Doubt<'_>,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Ran, RunError> {
-        let another = |received: &mut ReceivedStreams| received.another(doubt);
+        let another = |all: &mut ReceivedStreams| all.another(doubt);
         Ok(match self.run_until((device, options, stop), progress, another)? {
             (_, Some(another)) => Ran::Another(Box::new(another)),
             (report, None) => Ran::Whole(Box::new(report)),
@@ -173,33 +173,33 @@ impl RecvEngine {
         watch.refused.note_priority(&running.granted);
         let scheduler = running.granted.effective().to_string();
         let Self { streams, changes, hearing, ledger, .. } = self;
-        let mut received = ReceivedStreams::open(streams, changes, (hearing, ledger), watch);
+        let mut all = ReceivedStreams::open(streams, changes, (hearing, ledger), watch);
         let (mut over, mut another) = (false, None);
-        while !received.watch.is_over(stop) && !running.is_over() {
-            if !received.work() {
+        while !all.watch.is_over(stop) && !running.is_over() {
+            if !all.work() {
                 continue;
             }
-            another = disproved(&mut received);
+            another = disproved(&mut all);
             if another.is_some() {
                 break;
             }
-            progress(&received.progress());
-            over = self.until_bye && received.is_over();
+            progress(&all.progress());
+            over = self.until_bye && all.is_over();
             if over {
                 break;
             }
         }
         let ended = now();
         let process = running.end()?;
-        received.turn();
+        all.turn();
         // Its last word: there is room for it now.
         drop(process);
-        received.turn();
+        all.turn();
         let another = another.map(|announcement| {
-            let requests = received.take_requests();
+            let requests = all.take_requests();
             Another { announcement, requests }
         });
-        Ok((received.close(ended, scheduler, over), another))
+        Ok((all.close(ended, scheduler, over), another))
     }
 }
 

@@ -11,6 +11,7 @@ use tautline_io::clock::{WallClock, now, sleep_until};
 use tautline_io::link::told::telling;
 use tautline_io::thread::memory;
 use tautline_proto::device::{Device, Stop};
+use tautline_proto::latency::{LatencyRule, usual_latency};
 use tautline_proto::sender::{Identity, Sender, SenderConfig};
 use tautline_proto::sending::{PRELUDE, SendPolicy, SendPolicyConfig};
 use tautline_proto::session::{Session, SessionConfig};
@@ -106,6 +107,10 @@ impl SendEngine {
             timestamp: plan.identity.timestamp,
             link_offset: plan.link_offset,
             latency: plan.latency,
+            usual: match plan.latency {
+                LatencyRule::Chosen(_) => usual_latency(&plan.format, plan.device.period),
+                LatencyRule::Usual | LatencyRule::Auto => plan.link_offset,
+            },
             device: plan.device,
             stamps: plan.stamps,
             spaced: plan.outbound.ringed,

@@ -15,8 +15,8 @@ pub struct Counted {
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident: $name:literal $(, $several:literal, $one:literal)?;)+) => {
-        /// What was counted of one stream since it began. At a receiver all but the device's and the
-        /// link's is counted by [`crate::receiver::Receiver`].
+        /// What was counted of one stream since it began, each by whoever saw it: the receiver, its
+        /// link and its device, the conversation with the sender.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Counters {
             $($(#[$doc])* pub $field: u64,)+

@@ -1,7 +1,8 @@
 //! A media packet: all that sender and receiver know of one, whatever wire form carries it.
 //!
 //! Headers, identifiers and the order of bytes are known to whoever writes and reads them ([`Pack`],
-//! [`Unpack`]: [`crate::wire`] has them) and nowhere else. What a form reads is a view into the datagram; nothing here allocates.
+//! [`Unpack`]: [`crate::wire`] has them) and nowhere else. What a form reads is a view into the
+//! datagram; nothing here allocates.
 
 use core::fmt::Debug;
 

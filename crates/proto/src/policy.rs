@@ -11,7 +11,8 @@ pub struct Context<'a, C> {
     /// The conversation with the other end, where the wire has one.
     pub session: Option<&'a mut Session>,
     /// Hands a command to the device's thread. False where there is no room for it now: the policy
-    /// then says it again when its next turn comes.
+    /// then says it again at its next turn, refuses what was asked for, or drops what the next report
+    /// brings again.
     pub command: &'a mut dyn FnMut(C) -> bool,
 }
 
@@ -24,34 +25,30 @@ impl<C> Context<'_, C> {
     }
 }
 
-/// What people are to know, each matter once, and no more of them than anybody reads: a peer may go on
-/// and on.
+/// What people are to know, and were not told yet: each matter once. A peer may go on and on, so who
+/// tells it keeps to a bound of their own.
 #[derive(Debug, Clone)]
-pub struct Notes<N> {
-    told: Vec<N>,
-    /// How many of them were taken.
-    taken: usize,
-}
+pub struct Notes<N>(Vec<N>);
 
 impl<N: PartialEq> Notes<N> {
+    /// What waits to be taken; between two beats nobody says as much.
     const MOST: usize = 64;
 
     /// Nothing is to be known yet.
     pub const fn new() -> Self {
-        Self { told: Vec::new(), taken: 0 }
+        Self(Vec::new())
     }
 
     /// This is to be known.
     pub fn note(&mut self, note: N) {
-        if self.told.len() < Self::MOST && !self.told.contains(&note) {
-            self.told.push(note);
+        if self.0.len() < Self::MOST && !self.0.contains(&note) {
+            self.0.push(note);
         }
     }
 
     /// What was noted since it was last asked for.
-    pub fn take_new(&mut self) -> &[N] {
-        let from = core::mem::replace(&mut self.taken, self.told.len());
-        &self.told[from..]
+    pub fn take(&mut self) -> Vec<N> {
+        core::mem::take(&mut self.0)
     }
 }
 

@@ -224,12 +224,14 @@ impl ReceivePolicy {
         self.note_repair(context.now);
     }
 
-    /// Nothing more comes: what waits for the witness's word is judged.
-    pub fn finish(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
+    /// Nothing more comes: what waits for the witness's word is judged. What its packets need is told
+    /// now if it was not yet.
+    pub fn finish(
+        &mut self,
+        stalled: impl Fn(LocalTime, LocalTime) -> bool,
+    ) -> Option<ReceiveNote> {
         self.arrivals.finish(stalled);
-        if let Some(need) = self.untold_need() {
-            self.notes.note(need);
-        }
+        self.untold_need()
     }
 
     /// How the stream arrives, for the reports. `effective` is the latency that was lately reached.
@@ -306,8 +308,8 @@ impl ReceivePolicy {
     }
 
     /// What people are to know, since it was last asked for.
-    pub fn notes(&mut self) -> &[ReceiveNote] {
-        self.notes.take_new()
+    pub fn notes(&mut self) -> Vec<ReceiveNote> {
+        self.notes.take()
     }
 
     /// Whether its sender said goodbye and none followed.

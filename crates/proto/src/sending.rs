@@ -80,6 +80,8 @@ pub struct SendPolicyConfig {
     pub link_offset: Span,
     /// Who says what that is from then on.
     pub latency: LatencyRule,
+    /// What is promised where nobody says otherwise.
+    pub usual: Span,
     /// How the device runs.
     pub device: Settings,
     /// Whether packets carry the sender's instants.
@@ -284,7 +286,7 @@ impl SendPolicy {
     }
 
     /// What people are to know, since it was last asked for.
-    pub fn notes(&mut self) -> &[SendNote] {
-        self.notes.take_new()
+    pub fn notes(&mut self) -> Vec<SendNote> {
+        self.notes.take()
     }
 }

@@ -9,7 +9,9 @@ use tautline_proto::latency::LatencyRule;
 use tautline_proto::ledger::Passage;
 use tautline_proto::policy::Context;
 use tautline_proto::receiver::{Counters, Receiver, ReceiverConfig, StreamStatus};
-use tautline_proto::receiving::{ReceivePolicy, ReceivePolicyConfig, receiver_with_room};
+use tautline_proto::receiving::{
+    ReceiveNote, ReceivePolicy, ReceivePolicyConfig, receiver_with_room,
+};
 use tautline_proto::redundancy::Repairer;
 use tautline_proto::session::{Event, Session};
 use tautline_proto::time::{LocalTime, Span};
@@ -34,6 +36,7 @@ pub(crate) struct Ordinary {
     /// As of the last look.
     counted: Counters,
     stalls: Vec<(LocalTime, LocalTime)>,
+    told: Vec<ReceiveNote>,
 }
 
 /// Who says what the latency is.
@@ -76,6 +79,7 @@ impl Ordinary {
             starved: 0,
             counted: Counters::default(),
             stalls: Vec::new(),
+            told: Vec::new(),
         };
         (ordinary, receiver)
     }
@@ -141,6 +145,7 @@ impl Ordinary {
         };
         policy.follow(&status, |from, to| overlaps(stalls, from, to), &mut context);
         policy.poll(&mut context);
+        self.told.extend(policy.notes());
         let kept = receiver.placement().link_offset();
         if kept != core::mem::replace(&mut self.kept, kept) {
             heard.offsets.push((now, kept));
@@ -153,7 +158,8 @@ impl Ordinary {
         let before = core::mem::replace(&mut self.counted, *counters);
         let mut faults = Faults::NONE;
         faults.add(from, to, Harm::missed(&before, counters));
-        StreamStatus { xruns: self.starved, faults, ..receiver.status(to) }
+        let counters = Counters { xruns: self.starved, ..*counters };
+        StreamStatus { counters, faults, ..receiver.status(to) }
     }
 
     /// The last word.
@@ -162,13 +168,14 @@ impl Ordinary {
         let (policy, stalls) = (&mut self.policy, &self.stalls);
         let mut context = Context { now: self.next, session: None, command: &mut |_| true };
         policy.follow(&status, |from, to| overlaps(stalls, from, to), &mut context);
-        policy.finish(|from, to| overlaps(stalls, from, to));
+        self.told.extend(policy.finish(|from, to| overlaps(stalls, from, to)));
         let arrivals = policy.arrivals();
         heard.gaps = arrivals.gaps();
         heard.curve = arrivals.curve();
         heard.advised = arrivals.advised();
         heard.journal = *arrivals.journal();
-        heard.notes = policy.notes().to_vec();
+        self.told.extend(policy.notes());
+        heard.notes = core::mem::take(&mut self.told);
     }
 }
 

@@ -423,6 +423,7 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         timestamp: identity.timestamp,
         link_offset: scenario.latency,
         latency: scenario.promises,
+        usual: scenario.latency,
         device: Settings {
             rate: scenario.format.rate,
             channels: scenario.format.channels,

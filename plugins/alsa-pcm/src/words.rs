@@ -71,8 +71,8 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
             "the application takes frames at a rate that is too far off that of the sender at \
              {address}: the sound jumps now and then; check the rates of both"
         ),
-        ReceiveNote::Posing { own, other, .. } => format!(
-            "packets under the name of the sender of {address}, at {own}, come from {other} as well \
+        ReceiveNote::Posing { sender, other, .. } => format!(
+            "packets under the name of the sender of {address}, at {sender}, come from {other} as well \
              and are not played: end what sends them there"
         ),
     }

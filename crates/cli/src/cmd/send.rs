@@ -58,6 +58,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         LinkFlag::Ringed => LinkKind::Ringed,
     };
     let wire_below = link.wire_below(options.scheduler, format.packet, device.period);
+    let limits = redundancy::limits(flags)?;
     let opened_stream = open_stream(&udp, wire_below)?;
     let local = opened_stream.local;
     let address = flags.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
@@ -68,7 +69,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         stamps: !flags.no_stamps,
         redundancy: regulator,
         repair_budget: budget.asked,
-        limits: redundancy::limits(flags)?,
+        limits,
         gain: flags.sound.volume,
         map,
         ledger: flags.running.ledger.clone(),

@@ -65,8 +65,8 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
              check the rates of both",
             Servo::reach().as_f64()
         ),
-        ReceiveNote::Posing { ssrc, own, other } => format!(
-            "{address}: packets under the name of its sender (SSRC {ssrc:08x}, at {own}) come from \
+        ReceiveNote::Posing { ssrc, sender, other } => format!(
+            "{address}: packets under the name of its sender (SSRC {ssrc:08x}, at {sender}) come from \
              {other} as well, and are not played: end what sends them there, or keep it off this \
              network"
         ),

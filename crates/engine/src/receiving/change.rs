@@ -1,4 +1,4 @@
-//! Changes of what is received while it plays, as far as they concern more than one stream's received:
+//! Changes of what is received while it plays, as far as they concern more than one stream:
 //! the gain of all, and streams that take the place of others.
 
 use rtrb::{Consumer, Producer};
@@ -35,7 +35,7 @@ pub(crate) struct Changes {
     coming: Producer<(usize, MixerInput)>,
     gone: Consumer<MixerInput>,
     repairers: Store,
-    /// The streams of streams that are to take the place given, oldest first.
+    /// Streams that are to take the place given, oldest first.
     heirs: Vec<(usize, ReceivedStream)>,
     /// The reports of streams whose place was taken. Their sockets are closed: the same address may
     /// be heard again.
@@ -77,14 +77,14 @@ impl Changes {
         (changes, (Succession::new(places, coming_out, gone_in), spares, gains_out))
     }
 
-    /// The streams of streams that have no place yet.
+    /// Those that have no place yet.
     pub(crate) fn heirs(&self) -> impl Iterator<Item = &ReceivedStream> + Clone {
-        self.heirs.iter().map(|(_, received)| received)
+        self.heirs.iter().map(|(_, stream)| stream)
     }
 
     /// The same, to be worked on.
     pub(crate) fn heirs_mut(&mut self) -> impl Iterator<Item = &mut ReceivedStream> {
-        self.heirs.iter_mut().map(|(_, received)| received)
+        self.heirs.iter_mut().map(|(_, stream)| stream)
     }
 
     /// The reports of streams that had a place.
@@ -111,16 +111,16 @@ impl Changes {
             RecvChange::Latency(which, latency) => {
                 let chosen = chosen(which, streams)?;
                 // All or none: the first that refuses is the first that is asked.
-                let latencies = chosen.iter_mut().map(|received| received.set_latency(latency));
+                let latencies = chosen.iter_mut().map(|stream| stream.set_latency(latency));
                 Ok(Changed::Latencies(latencies.collect::<Result<_, _>>()?))
             }
             RecvChange::Volume(None, gain) => self.set_gain(gain, self.fader.muted),
             RecvChange::Mute(None, muted) => self.set_gain(self.fader.gain, muted),
             RecvChange::Volume(Some(which), gain) => {
-                one(which, streams)?.set_gain(|own| own.gain = gain).map(Changed::Volume)
+                one(which, streams)?.set_gain(|fader| fader.gain = gain).map(Changed::Volume)
             }
             RecvChange::Mute(Some(which), muted) => {
-                one(which, streams)?.set_gain(|own| own.muted = muted).map(Changed::Volume)
+                one(which, streams)?.set_gain(|fader| fader.muted = muted).map(Changed::Volume)
             }
             RecvChange::From(which, plan) => self.replace(which, *plan, streams),
             RecvChange::Status => Ok(Changed::Receiving(self.standing(streams))),
@@ -128,10 +128,10 @@ impl Changes {
     }
 
     fn set_gain(&mut self, gain: Gain, muted: bool) -> Answer {
-        let own = Fader { gain, muted };
-        self.gains.push(own.wanted()).map_err(|_| CannotChange::Busy)?;
-        self.fader = own;
-        Ok(Changed::Volume(own))
+        let fader = Fader { gain, muted };
+        self.gains.push(fader.wanted()).map_err(|_| CannotChange::Busy)?;
+        self.fader = fader;
+        Ok(Changed::Volume(fader))
     }
 
     fn replace(
@@ -145,22 +145,22 @@ impl Changes {
             None if streams.len() == 1 => 0,
             None => return Err(CannotChange::WhichStream),
         };
-        let own = one(place, streams)?.fader;
+        let fader = one(place, streams)?.fader;
         if self.coming.is_full() {
             return Err(CannotChange::Busy);
         }
         let address = plan.address.clone();
         let receiver = plan.receiver();
         let new = (self.count, self.wall, &self.device, &self.waiter);
-        let (mut received, mut input) =
+        let (mut stream, mut input) =
             connect(plan, receiver, None, new).map_err(CannotChange::Open)?;
         self.count += 1;
         // It is faded in when the other is faded out.
-        input.await_turn(own.wanted());
-        received.inherit(&streams[place]);
+        input.await_turn(fader.wanted());
+        stream.inherit(&streams[place]);
         // There is room: asked for above.
         let _ = self.coming.push((place, input));
-        self.heirs.push((place, received));
+        self.heirs.push((place, stream));
         Ok(Changed::From(address))
     }
 
@@ -175,41 +175,43 @@ impl Changes {
     ) {
         while let Ok(mut input) = self.gone.pop() {
             // Its last word: there is room for it now, and nobody else to say it.
-            let waiting =
-                self.heirs.iter().position(|(_, received)| received.number == input.number);
+            let waiting = self.heirs.iter().position(|(_, stream)| stream.number == input.number);
             if let Some(waiting) = waiting {
-                let (_, mut received) = self.heirs.remove(waiting);
-                received.conversation.leave();
+                let (_, mut stream) = self.heirs.remove(waiting);
+                stream.conversation.leave();
                 continue;
             }
-            let Some(place) = streams.iter().position(|received| received.number == input.number)
+            let Some(place) = streams.iter().position(|stream| stream.number == input.number)
             else {
                 continue;
             };
             let Some(heir) = self.heirs.iter().position(|(wanted, _)| *wanted == place) else {
                 continue;
             };
-            let (_, mut received) = self.heirs.remove(heir);
+            let (_, mut stream) = self.heirs.remove(heir);
             let old = &mut streams[place];
-            input.tell_last(now(), old.statistics.status.map_or(0, |status| status.stream.xruns));
+            input.tell_last(
+                now(),
+                old.statistics.status.map_or(0, |status| status.stream.counters.xruns),
+            );
             old.converse(watch);
             old.turn(watch, ledger.as_deref_mut(), hearing);
             old.finish(watch, ledger.as_deref_mut(), hearing);
             // The ear stays with the place.
-            received.measurement = old.measurement.take();
-            self.closed.push(core::mem::replace(old, received).report(watch));
+            stream.measurement = old.measurement.take();
+            self.closed.push(core::mem::replace(old, stream).report(watch));
         }
     }
 
     /// How it stands.
     fn standing(&self, streams: &[ReceivedStream]) -> ReceiveStanding {
-        let standing = (0..).zip(streams).map(|(place, received)| {
+        let standing = (0..).zip(streams).map(|(place, stream)| {
             let heir = self.heirs.iter().rfind(|(wanted, _)| *wanted == place);
             StreamStanding {
-                latency: received.policy.link_offset(),
-                auto: received.policy.auto().is_some(),
-                volume: received.fader,
-                address: received.address.clone(),
+                latency: stream.policy.link_offset(),
+                auto: stream.policy.auto().is_some(),
+                volume: stream.fader,
+                address: stream.address.clone(),
                 waits_for: heir.map(|(_, heir)| heir.address.clone()),
             }
         });

@@ -45,8 +45,6 @@ pub(crate) enum Command {
 pub(crate) struct RxStatus {
     pub(crate) stream: StreamStatus,
     pub(crate) link: LinkCounters,
-    /// Passages that found the ring full: the statistics lack them.
-    pub(crate) unbooked: u64,
     pub(crate) paths: Paths,
 }
 
@@ -145,15 +143,21 @@ impl MixerInput {
 
     fn tell(&mut self, at: LocalTime, xruns: u64, lead: Option<Span>) {
         let link = self.link.counters();
-        let stream = StreamStatus {
+        let status = self.receiver.status(at);
+        let counters = Counters {
             xruns,
-            dropped: link.kernel_drops + link.ring_drops,
+            socket_drops: link.kernel_drops + link.ring_drops,
+            unbooked: self.unbooked,
+            ..status.counters
+        };
+        let stream = StreamStatus {
+            counters,
             faults: self.faults,
             quiet: self.is_quiet(at),
             lead,
-            ..self.receiver.status(at)
+            ..status
         };
-        let status = RxStatus { stream, link, unbooked: self.unbooked, paths: self.paths };
+        let status = RxStatus { stream, link, paths: self.paths };
         // The newest status is in the next one too, so a full ring loses nothing: when something
         // went wrong is kept until it is told.
         if self.status.push(status).is_ok() {

@@ -202,7 +202,7 @@ impl ReceivedStream {
         }
         self.decide(ReceivePolicy::poll);
         self.news.hear(&self.address, |note| watch.note(note));
-        if let Some(error) = self.news.error(&self.address, 0) {
+        if let Some(error) = self.news.take_error(&self.address) {
             watch.note(&error);
         }
         self.note(watch);
@@ -210,7 +210,7 @@ impl ReceivedStream {
 
     /// Tells what the policy has to tell.
     fn note(&mut self, watch: &mut Watch) {
-        for note in self.policy.notes() {
+        for note in &self.policy.notes() {
             watch.note(&Note::Receiving { address: &self.address, note });
         }
     }
@@ -223,8 +223,11 @@ impl ReceivedStream {
         mut ledger: Option<&mut LedgerFile>,
         hearing: &Hearing,
     ) {
-        self.policy.finish(|from, to| watch.witness.overlaps(from, to));
+        let need = self.policy.finish(|from, to| watch.witness.overlaps(from, to));
         self.note(watch);
+        if let Some(note) = &need {
+            watch.conclude(&Note::Receiving { address: &self.address, note });
+        }
         let Self { measurement, statistics, pending, number, .. } = self;
         if let Some(measurement) = measurement {
             measurement.finish(hearing, &mut |found| {
@@ -297,11 +300,11 @@ impl ReceivedStream {
         &mut self,
         change: impl FnOnce(&mut Fader),
     ) -> Result<Fader, CannotChange> {
-        let mut own = self.fader;
-        change(&mut own);
-        self.commands.push(Command::Gain(own.wanted())).map_err(|_| CannotChange::Busy)?;
-        self.fader = own;
-        Ok(own)
+        let mut fader = self.fader;
+        change(&mut fader);
+        self.commands.push(Command::Gain(fader.wanted())).map_err(|_| CannotChange::Busy)?;
+        self.fader = fader;
+        Ok(fader)
     }
 
     /// Takes the place of `other`: what was chosen there is kept here.

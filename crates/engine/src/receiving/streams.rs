@@ -1,6 +1,6 @@
-//! The streams of all streams that are received, and when each is seen to.
+//! All streams that are received, and when each is seen to.
 //!
-//! A received converses when its peer said something or its own report is due, whoever else has news; the
+//! A stream converses when its peer said something or its own report is due, whoever else has news; the
 //! rings of all are emptied once a beat. So what a stream costs does not depend on how many there are.
 
 use tautline_io::clock::now;
@@ -56,7 +56,7 @@ impl ReceivedStreams {
         self.beat = self.watch.beat();
         self.changes.serve(&mut self.streams);
         self.changes.refill();
-        self.keep_books();
+        self.keep_statistics();
         let hearing = &self.hearing;
         self.changes.close_gone(&mut self.streams, &mut self.watch, self.ledger.as_mut(), hearing);
         true
@@ -65,27 +65,27 @@ impl ReceivedStreams {
     /// Waits until a peer says something, a report is due, or `until`, and lets the streams hear and
     /// speak that this concerns: how many that were.
     pub(crate) fn converse_until(&mut self, until: LocalTime) -> usize {
-        let due = self.all().map(|received| received.conversation.session.deadline());
+        let due = self.all().map(|stream| stream.conversation.session.deadline());
         let speaking = self.changes.waiter.wait(due.fold(until, LocalTime::min));
         let (now, mut conversing) = (now(), 0);
         let Self { streams, changes, watch, .. } = self;
-        for received in streams.iter_mut().chain(changes.heirs_mut()) {
-            let spoken_to = speaking.binary_search(&(received.number as u64)).is_ok();
-            if spoken_to || received.conversation.session.deadline() <= now {
-                received.converse(watch);
+        for stream in streams.iter_mut().chain(changes.heirs_mut()) {
+            let spoken_to = speaking.binary_search(&(stream.number as u64)).is_ok();
+            if spoken_to || stream.conversation.session.deadline() <= now {
+                stream.converse(watch);
                 conversing += 1;
             }
         }
         conversing
     }
 
-    fn keep_books(&mut self) {
+    fn keep_statistics(&mut self) {
         let Self { streams, changes, hearing, ledger, watch, .. } = self;
         watch.look();
-        // Before the statistics' lines: what was heard by now has its line there.
+        // Before the packets' lines: what was heard by now has its line there.
         hearing.listen();
-        for received in streams.iter_mut().chain(changes.heirs_mut()) {
-            received.turn(watch, ledger.as_mut(), hearing);
+        for stream in streams.iter_mut().chain(changes.heirs_mut()) {
+            stream.turn(watch, ledger.as_mut(), hearing);
         }
         hearing.forget();
         // The sound goes on without it.
@@ -94,16 +94,16 @@ impl ReceivedStreams {
         }
     }
 
-    /// Everything once, for every received.
+    /// Everything once, for every stream.
     pub(crate) fn turn(&mut self) {
         let Self { streams, changes, watch, .. } = self;
-        for received in streams.iter_mut().chain(changes.heirs_mut()) {
-            received.converse(watch);
+        for stream in streams.iter_mut().chain(changes.heirs_mut()) {
+            stream.converse(watch);
         }
-        self.keep_books();
+        self.keep_statistics();
     }
 
-    /// The streams of streams that have a place, and of those that are to have one.
+    /// Those that have a place, and those that are to have one.
     fn all(&self) -> impl Iterator<Item = &ReceivedStream> {
         self.streams.iter().chain(self.changes.heirs())
     }
@@ -111,12 +111,12 @@ impl ReceivedStreams {
     /// Whether every stream has ended and was heard to its end.
     pub(crate) fn is_over(&mut self) -> bool {
         let now = now();
-        if !self.all().all(|received| received.policy.is_over(now)) {
+        if !self.all().all(|stream| stream.policy.is_over(now)) {
             self.quiet_since = None;
             return false;
         }
         // The last frames are heard one latency after the last packet was captured.
-        let longest = self.streams.iter().map(|received| received.policy.link_offset()).max();
+        let longest = self.streams.iter().map(|stream| stream.policy.link_offset()).max();
         let since = *self.quiet_since.get_or_insert(now);
         now - since > longest.unwrap_or(Span::ZERO) + Span::from_millis(100)
     }
@@ -125,16 +125,16 @@ impl ReceivedStreams {
     pub(crate) fn another(&mut self, doubt: &Doubt<'_>) -> Option<Option<Announcement>> {
         // What somebody changed, or a sender has filled, is not thrown away.
         self.settled |=
-            self.changes.made || self.streams.iter().any(|received| received.policy.is_settled());
+            self.changes.made || self.streams.iter().any(|stream| stream.policy.is_settled());
         if self.settled {
             return None;
         }
-        if let Some(theirs) = self.streams.iter().find_map(|received| received.policy.refused()) {
+        if let Some(theirs) = self.streams.iter().find_map(|stream| stream.policy.refused()) {
             self.settled = !(doubt.playable)(&theirs);
             return (!self.settled).then_some(Some(theirs));
         }
         let read_nothing =
-            doubt.hearsay && self.streams.iter().any(|received| received.policy.reads_nothing());
+            doubt.hearsay && self.streams.iter().any(|stream| stream.policy.reads_nothing());
         read_nothing.then_some(None)
     }
 
@@ -148,21 +148,21 @@ impl ReceivedStreams {
         let (notes, refused) = (&self.watch.notes, Some(&self.watch.refused));
         let mut progress = Progress { elapsed, notes, refused, ..Progress::default() };
         let mut seen = false;
-        for received in &self.streams {
-            progress.link_offset = progress.link_offset.max(received.policy.link_offset());
-            let Some(status) = &received.statistics.status else { continue };
+        for stream in &self.streams {
+            progress.link_offset = progress.link_offset.max(stream.policy.link_offset());
+            let Some(status) = &stream.statistics.status else { continue };
             seen = true;
             progress.packets += status.stream.counters.received;
             progress.missed += status.stream.counters.lost + status.stream.counters.late;
             progress.late += status.stream.counters.late;
             progress.resyncs += status.stream.counters.resyncs;
-            progress.xruns = status.stream.xruns;
+            progress.xruns = status.stream.counters.xruns;
             progress.known =
-                progress.known.or(received.statistics.clock.as_ref().map(KnownClock::of));
-            progress.auto = progress.auto.or(received.policy.auto());
-            let (latency, heard) = received.statistics.latency();
+                progress.known.or(stream.statistics.clock.as_ref().map(KnownClock::of));
+            progress.auto = progress.auto.or(stream.policy.auto());
+            let (latency, heard) = stream.statistics.latency();
             if let (None, Some(median), Some(clock)) =
-                (progress.latency, latency.median(), received.statistics.clock)
+                (progress.latency, latency.median(), stream.statistics.clock)
             {
                 // The sound is placed on whole frames.
                 let rounding = status.stream.format.rate.span_of(Frames::new(1)).half();
@@ -180,11 +180,8 @@ impl ReceivedStreams {
 
     /// How it stands with the senders.
     fn peer(&self) -> Peer {
-        let sounded = self
-            .streams
-            .iter()
-            .map(|received| received.policy.recent())
-            .filter(|recent| recent.any());
+        let sounded =
+            self.streams.iter().map(|stream| stream.policy.recent()).filter(|recent| recent.any());
         let silences = sounded.clone().filter_map(Recent::silent);
         match (sounded.count(), silences.clone().min()) {
             (0, _) => Peer::Awaited,
@@ -195,19 +192,16 @@ impl ReceivedStreams {
 
     /// Says goodbye to all, and reports. `over`: it ended as all streams had.
     pub(crate) fn close(mut self, ended: LocalTime, scheduler: String, over: bool) -> Report {
-        for received in &mut self.streams {
-            received.finish(&mut self.watch, self.ledger.as_mut(), &self.hearing);
+        for stream in &mut self.streams {
+            stream.finish(&mut self.watch, self.ledger.as_mut(), &self.hearing);
         }
         let Self { streams, changes, ledger, mut watch, .. } = self;
         let unwritten: Vec<_> = ledger.and_then(LedgerFile::finish).into_iter().collect();
         unwritten.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
-        let playing = streams.iter().map(|received| {
-            let ended = over.then_some(if received.policy.has_left() {
-                End::Goodbye
-            } else {
-                End::Silence
-            });
-            Stream { ended, ..received.report(&mut watch) }
+        let playing = streams.iter().map(|stream| {
+            let ended =
+                over.then_some(if stream.policy.has_left() { End::Goodbye } else { End::Silence });
+            Stream { ended, ..stream.report(&mut watch) }
         });
         let mut reports: Vec<_> = playing.collect();
         reports.extend(changes.closed());

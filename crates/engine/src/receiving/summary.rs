@@ -134,14 +134,15 @@ impl Received<'_> {
 
     /// Packets that are not among those whose latency is told.
     fn not_found(&self) -> NotFound {
-        let Some(RxStatus { stream, unbooked, .. }) = self.statistics.status else {
+        let Some(RxStatus { stream, .. }) = self.statistics.status else {
             return NotFound::default();
         };
         let counted = stream.counters;
         let (played, unfound) = (self.statistics.promised(), self.statistics.unfound);
         let found = self.statistics.latency().0.count();
         let untold = played.saturating_sub(found + unfound.total());
-        let told = played + self.statistics.unmapped + counted.late + counted.unheard + unbooked;
+        let told =
+            played + self.statistics.unmapped + counted.late + counted.unheard + counted.unbooked;
         NotFound {
             lost: counted.lost,
             late: counted.late,
@@ -149,7 +150,7 @@ impl Received<'_> {
             repaired: counted.repaired,
             unplayed: counted.received.saturating_sub(counted.duplicate + told),
             no_clock: self.statistics.unmapped,
-            unbooked,
+            unbooked: counted.unbooked,
             silent: unfound.silent,
             repeats: unfound.repeats,
             unlike: unfound.unlike,
@@ -225,7 +226,7 @@ impl Received<'_> {
 
     /// What was counted: by the receiver, its link and its device, and in the conversation.
     fn counters(&self) -> Counters {
-        let Some(RxStatus { stream, link, unbooked, .. }) = &self.statistics.status else {
+        let Some(RxStatus { stream, link, .. }) = &self.statistics.status else {
             return Counters::default();
         };
         let counted = &stream.counters;
@@ -235,9 +236,6 @@ impl Received<'_> {
             foreign_reports: self.foreign_reports,
             refused_exchanges: self.refused_exchanges.into(),
             clock_steps: self.clock_steps.into(),
-            unbooked: *unbooked,
-            socket_drops: link.kernel_drops + link.ring_drops,
-            xruns: stream.xruns,
             host_stalled: self.arrivals.host_stalled(),
             ..*counted
         }
@@ -282,27 +280,27 @@ impl Received<'_> {
         let other = status.stranger.filter(|stranger| !stranger.poses);
         if let Some(other) = other.filter(|_| counted.foreign > counted.received / 10) {
             let (packets, host) = (counted.foreign, other.from.host());
-            watch.note(&Note::AnotherSender { address, packets, host });
+            watch.conclude(&Note::AnotherSender { address, packets, host });
         }
         let journal = self.arrivals.journal();
         if let (LatencyRule::Auto, Some(first)) = (self.rule, journal.first) {
-            watch.note(&Note::Followed { address, journal, first, last: self.link_offset });
+            watch.conclude(&Note::Followed { address, journal, first, last: self.link_offset });
         }
         if counted.late > counted.received / 2 {
-            watch.note(&Note::MostlyLate { address });
+            watch.conclude(&Note::MostlyLate { address });
         }
         if self.statistics.basis() == Some(Basis::Arrival) {
-            watch.note(&Note::PlacedByArrival { address });
+            watch.conclude(&Note::PlacedByArrival { address });
         }
         // A pause here and there says nothing, and is nothing to worry about.
         let unfound = self.statistics.unfound.total();
         if unfound > counted.received / 10 && self.statistics.latency().1 {
-            watch.note(&Note::NotFound { packets: unfound, of: counted.received });
+            watch.conclude(&Note::NotFound { packets: unfound, of: counted.received });
         }
         if let Some(came) = status.other_type.filter(|came| came.packets > counted.received) {
             let ReceiverConfig { payload_types, format, .. } = *self.config;
             let note = &ReceiveNote::WrongType(WrongType { came, payload_types, format });
-            watch.note(&Note::Receiving { address, note });
+            watch.conclude(&Note::Receiving { address, note });
         }
     }
 }

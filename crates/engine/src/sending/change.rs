@@ -23,11 +23,13 @@ impl SentStream {
             }
             SendChange::Ptime(ptime) => {
                 self.decide(|policy, context| policy.set_ptime(ptime, context))?;
+                self.note(watch);
                 self.note_fragments(watch);
                 Changed::Ptime(self.policy.format().ptime())
             }
             SendChange::Format(sample) => {
                 self.decide(|policy, context| policy.set_sample(sample, context))?;
+                self.note(watch);
                 self.note_fragments(watch);
                 Changed::Format(sample)
             }

@@ -79,13 +79,13 @@ impl SentStream {
     /// Tells what the policy has to tell.
     pub(crate) fn note(&mut self, watch: &mut Watch) {
         let (address, networks) = (&self.address, networks(&self.outbound));
-        for note in self.policy.notes() {
+        for note in &self.policy.notes() {
             watch.note(&Note::Sending { address, networks, note });
         }
     }
 
     /// Says what the kernel refused to send, and that nobody answered.
-    pub(crate) fn note_refusals(&self, watch: &mut Watch) {
+    pub(crate) fn note_refusals(&mut self, watch: &mut Watch) {
         let LinkCounters { sent, send_errors, last_error: errno, also, .. } = self.last.link;
         if let Some((one, other)) = self.networks() {
             let by_one = (sent.saturating_sub(also.0), send_errors.saturating_sub(also.1));
@@ -96,9 +96,8 @@ impl SentStream {
                 }
             }
         }
-        if let Some(error) = self.news.error(&self.address, send_errors) {
-            watch.note(&error);
-        }
+        let uncounted = self.news.take_error(&self.address).filter(|_| send_errors == 0);
+        uncounted.iter().for_each(|error| watch.note(error));
         let asked = self.conversation.control.is_some() && sent > 0;
         if asked && self.policy.believed().next().is_none() && send_errors <= sent {
             let (address, stamps) = (&self.address, self.policy.stamps());
@@ -262,10 +261,10 @@ impl SentStream {
 
     /// Another gain.
     pub(crate) fn set_gain(&mut self, gain: Gain, muted: bool) -> Result<Fader, ()> {
-        let own = Fader { gain, muted };
-        self.commands.push(Command::Gain(own.wanted())).map_err(drop)?;
-        self.fader = own;
-        Ok(own)
+        let fader = Fader { gain, muted };
+        self.commands.push(Command::Gain(fader.wanted())).map_err(drop)?;
+        self.fader = fader;
+        Ok(fader)
     }
 }
 
@@ -283,14 +282,14 @@ fn remote(known: &KnownReceiver, format: &StreamFormat, as_needed: bool) -> Remo
         believed: known.is_believed(),
         asked_ns: known.ask.longest().filter(|_| as_needed).map(Span::as_nanos),
         // The standard report takes off what came twice, as it does over two networks.
-        lost: known.lacked.map_or(standard, |LossReport { tally, .. }| {
+        lost: known.losses.map_or(standard, |LossReport { tally, .. }| {
             i64::try_from(tally.missing.saturating_add(tally.beyond)).unwrap_or(i64::MAX)
         }),
         jitter_ns: format.rate.span_of(Frames::new(jitter)).as_nanos(),
         effective_ns: known.effective.map(|effective| effective.effective.as_nanos()),
         uncertainty_ns: known.effective.map(|effective| effective.uncertainty.as_nanos()),
-        repaired: known.lacked.map(|losses| losses.repaired),
-        unrepaired: known.lacked.map(|losses| losses.lost),
+        repaired: known.losses.map(|losses| losses.repaired),
+        unrepaired: known.losses.map(|losses| losses.lost),
         round_trip_ns: known
             .clock
             .as_ref()
@@ -329,6 +328,7 @@ mod tests {
             timestamp: 0,
             link_offset: Span::from_millis(5),
             latency: LatencyRule::Usual,
+            usual: Span::from_millis(5),
             device: Settings { rate, channels, period, periods: 2 },
             stamps: true,
             spaced: false,

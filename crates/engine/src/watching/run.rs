@@ -165,6 +165,11 @@ impl Watch {
         }
     }
 
+    /// Notes what the report ends with: whatever was noted before, it is what explains the figures.
+    pub(crate) fn conclude(&mut self, note: &Note<'_>) {
+        self.notes.extend(self.words(note));
+    }
+
     /// What is to be told of it, in the words of whoever runs this.
     pub(crate) fn words(&self, note: &Note<'_>) -> Option<String> {
         (self.words)(note)

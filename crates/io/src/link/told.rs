@@ -6,14 +6,14 @@ use tautline_proto::ledger::Departure;
 
 use crate::thread::memory;
 
-/// What befell a link.
+/// What happened to a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkEvent {
     /// This place is reached by it from now on.
     Connected(Endpoint),
     /// This place is not reached by it any more.
     Lost(Endpoint),
-    /// The system answered a call with this `errno`, and not the time before.
+    /// The system answered a call with this `errno`, another than was told last.
     Error(i32),
 }
 
@@ -29,7 +29,7 @@ pub struct Teller {
 pub struct Told {
     /// The instants of each packet once it was handed over.
     pub departures: Consumer<Departure>,
-    /// What befell the link.
+    /// What happened to the link.
     pub events: Consumer<LinkEvent>,
 }
 
@@ -49,9 +49,12 @@ impl Teller {
         self.departures.push(departure).is_ok()
     }
 
-    /// Tells what befell the link, as far as there is room.
+    /// Tells what happened to the link, as far as there is room. Errors leave half of it to
+    /// connections: those are told by nothing else, and what fails goes on failing.
     pub fn event(&mut self, event: LinkEvent) {
-        // The counters hold what is not told.
-        let _ = self.events.push(event);
+        let error = matches!(event, LinkEvent::Error(_));
+        if !error || self.events.slots() > EVENTS / 2 {
+            let _ = self.events.push(event);
+        }
     }
 }

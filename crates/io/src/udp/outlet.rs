@@ -149,9 +149,12 @@ impl Outlet {
                 next += answer as usize;
                 continue;
             }
-            outcome.last_error = errno();
-            match outcome.last_error {
-                libc::EINTR => {}
+            let errno = errno();
+            if errno == libc::EINTR {
+                continue;
+            }
+            outcome.last_error = errno;
+            match errno {
                 libc::EAGAIN | libc::ENOBUFS => {
                     outcome.refused += (total - next) as u64;
                     next = total;

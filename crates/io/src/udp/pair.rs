@@ -19,7 +19,7 @@ pub struct OpenedStream {
     pub link: Box<dyn Link>,
     /// The control channel.
     pub control: Option<Box<dyn Control>>,
-    /// What the link was opened for, if it is to send.
+    /// What the link was opened for: empty if it is to receive.
     pub outbound: Outbound,
     /// The addresses that the two are bound to.
     pub local: (SocketAddr, SocketAddr),

@@ -43,7 +43,7 @@ pub enum ReceiveCommand {
 pub struct StreamStatus {
     /// As of then.
     pub at: LocalTime,
-    /// What was counted.
+    /// What was counted: by the receiver, and by whoever fills in what the device and its link count.
     pub counters: Counters,
     /// Of the invalid datagrams, how many for which reason, by [`Invalid::index`].
     pub invalid: [u64; Invalid::COUNT],
@@ -73,10 +73,6 @@ pub struct StreamStatus {
     pub need: Option<Need>,
     /// See [`Receiver::other_type`].
     pub other_type: Option<OtherType>,
-    /// Times that the device starved.
-    pub xruns: u64,
-    /// Datagrams that found a buffer of this host full.
-    pub dropped: u64,
     /// When packets were late or lost or the device starved since the last status.
     pub faults: Faults,
     /// Whether its sound is in a pause.
@@ -91,8 +87,8 @@ impl StreamStatus {
         Standing {
             late: self.counters.late,
             lost: self.counters.lost,
-            starved: self.xruns,
-            dropped: self.dropped,
+            starved: self.counters.xruns,
+            dropped: self.counters.socket_drops,
             unheard: self.counters.unheard,
             faults: self.faults,
         }
@@ -152,8 +148,6 @@ impl Receiver {
             out_of_reach: self.is_out_of_reach(),
             need: self.need(),
             other_type: self.other_type(),
-            xruns: 0,
-            dropped: 0,
             faults: Faults::NONE,
             quiet: false,
             lead: None,

@@ -72,7 +72,7 @@ pub enum ReceiveNote {
         /// The name: an SSRC.
         ssrc: u32,
         /// The sender's own host.
-        own: Host,
+        sender: Host,
         /// The other.
         other: Host,
     },

@@ -89,6 +89,6 @@ impl ReceivePolicy {
             return;
         }
         self.strangers.push(other);
-        self.notes.note(ReceiveNote::Posing { ssrc, own: own.host(), other });
+        self.notes.note(ReceiveNote::Posing { ssrc, sender: own.host(), other });
     }
 }

@@ -96,7 +96,7 @@ impl Repairer {
 
     /// How many packets after a packet may bring it back: as far as repair data reached, until
     /// [`MOST_WINDOW`] packets in a row reached less. After frames that the sender's card lost,
-    /// repair data begins short and grow again.
+    /// repair data begins short and grows again.
     pub fn window(&self) -> usize {
         self.reach.0.into()
     }

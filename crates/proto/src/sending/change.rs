@@ -5,7 +5,7 @@ use tautline_dsp::format::SampleFormat;
 
 use super::{NoRepair, PRELUDE, SendCommand, SendContext, SendNote, SendPolicy};
 use crate::endpoint::Host;
-use crate::latency::{LatencyRule, usual_latency};
+use crate::latency::LatencyRule;
 use crate::session::Session;
 use crate::stream::{PtimeError, StreamFormat, packet_frames};
 use crate::time::{Frames, LocalTime, Span};
@@ -75,7 +75,7 @@ impl SendPolicy {
                 self.config.latency = rule;
                 return Ok(());
             }
-            LatencyRule::Usual => usual_latency(&format, period),
+            LatencyRule::Usual => self.config.usual,
             LatencyRule::Chosen(latency) => latency,
         };
         let least = self.packing_age;

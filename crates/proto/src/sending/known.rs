@@ -31,7 +31,7 @@ pub struct KnownReceiver {
     /// How to read its clock.
     pub clock: Option<ClockMapping>,
     /// What it lacked of the stream.
-    pub lacked: Option<LossReport>,
+    pub losses: Option<LossReport>,
     /// When it said something last.
     said: LocalTime,
     /// Whether it said goodbye.
@@ -104,7 +104,7 @@ impl Receivers {
             }
             Event::Losses { losses, .. } => {
                 known.ask.lack(losses.tally, now);
-                known.lacked = Some(losses);
+                known.losses = Some(losses);
             }
             // What it lost is not taken back.
             Event::Left { .. } => known.ask.leave(),
@@ -121,7 +121,7 @@ impl Receivers {
             block: None,
             effective: None,
             clock: None,
-            lacked: None,
+            losses: None,
             said: LocalTime::ZERO,
             left: false,
             duplicates: Duplicates::default(),

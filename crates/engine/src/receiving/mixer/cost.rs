@@ -91,7 +91,7 @@ impl Link for Memory {
 }
 
 /// The ordinary thread's end of one stream.
-struct Desk {
+struct OrdinaryEnd {
     ssrc: u32,
     arrived: Queue,
     clock: ClockEstimator,
@@ -105,7 +105,7 @@ struct Desk {
 struct World {
     mixer: Mixer,
     hearing: Hearing,
-    desks: Vec<Desk>,
+    ends: Vec<OrdinaryEnd>,
     /// Sends what all streams are but for their names: a hundred senders would be in the caches.
     sender: Sender,
     /// Sent and not yet arrived.
@@ -137,7 +137,7 @@ fn sender() -> Sender {
     })
 }
 
-fn stream(number: usize) -> (Desk, MixerInput) {
+fn stream(number: usize) -> (OrdinaryEnd, MixerInput) {
     let config = ReceiverConfig {
         payload_types: PayloadTypes::ByConvention,
         ..ReceiverConfig::new(FORMAT, LATENCY)
@@ -151,7 +151,7 @@ fn stream(number: usize) -> (Desk, MixerInput) {
     let (passages, passages_out) = RingBuffer::new(256);
     let (status, status_out) = RingBuffer::new(8);
     let arrived = Queue::default();
-    let desk = Desk {
+    let end = OrdinaryEnd {
         ssrc,
         arrived: Arc::clone(&arrived),
         clock: ClockEstimator::new(),
@@ -179,10 +179,10 @@ fn stream(number: usize) -> (Desk, MixerInput) {
         unbooked: 0,
         paths: Paths::default(),
     };
-    (desk, incoming)
+    (end, incoming)
 }
 
-impl Desk {
+impl OrdinaryEnd {
     /// This and nothing else has arrived.
     fn bring<'a>(&self, packets: impl Iterator<Item = &'a (Vec<u8>, LocalTime)>) {
         let mut arrived = self.arrived.lock().unwrap();
@@ -227,10 +227,10 @@ impl Desk {
 
 impl World {
     fn new(streams: usize, scene: Scene) -> Self {
-        let (mut desks, inputs): (Vec<Desk>, Vec<MixerInput>) = (0..streams).map(stream).unzip();
-        desks
-            .iter_mut()
-            .for_each(|desk| desk.tell(Command::Receive(ReceiveCommand::Announced(desk.ssrc))));
+        let (mut ends, inputs): (Vec<OrdinaryEnd>, Vec<MixerInput>) =
+            (0..streams).map(stream).unzip();
+        ends.iter_mut()
+            .for_each(|end| end.tell(Command::Receive(ReceiveCommand::Announced(end.ssrc))));
         let (hearing, ear, mouth) = hearing(FORMAT.rate, 2);
         drop(ear);
         let room = vec![0.0; 4096 * 2].into_boxed_slice();
@@ -258,7 +258,7 @@ impl World {
         Self {
             mixer,
             hearing,
-            desks,
+            ends,
             sender: sender(),
             under_way: VecDeque::new(),
             captured: begin,
@@ -273,7 +273,7 @@ impl World {
         let now = self.woken;
         self.woken += PACKET - Span::from_nanos(self.scene.drift);
         if self.period.is_multiple_of(EXCHANGED) {
-            self.desks.iter_mut().for_each(|desk| desk.exchange(now));
+            self.ends.iter_mut().for_each(|end| end.exchange(now));
         }
         if self.period == UNSURE {
             self.sender.set_redundancy(self.scene.carried);
@@ -293,7 +293,7 @@ impl World {
         self.period += 1;
         if self.period.is_multiple_of(BEAT) {
             self.hearing.listen();
-            self.desks.iter_mut().for_each(Desk::beat);
+            self.ends.iter_mut().for_each(OrdinaryEnd::beat);
         }
     }
 
@@ -309,7 +309,7 @@ impl World {
             self.captured = taken;
         }
         let here = self.under_way.partition_point(|(_, at)| *at <= now);
-        self.desks.iter().for_each(|desk| desk.bring(self.under_way.iter().take(here)));
+        self.ends.iter().for_each(|end| end.bring(self.under_way.iter().take(here)));
         self.under_way.drain(..here);
     }
 }
@@ -323,12 +323,12 @@ fn play(scene: Scene) -> (Counters, u32) {
     let (periods, streams) = (wanted(PERIODS, 4000), wanted(STREAMS, 1));
     let mut world = World::new(streams as usize, scene);
     (0..periods).for_each(|_| world.period());
-    let (input, desk) = (world.mixer.inputs.last().unwrap(), world.desks.last().unwrap());
+    let (input, end) = (world.mixer.inputs.last().unwrap(), world.ends.last().unwrap());
     let counters = *input.receiver.counters();
     let kept = (counters.lost, counters.late, counters.duplicate, counters.resyncs, input.unbooked);
     assert_eq!(kept, (0, 0, 0, 0, 0), "{counters:?}");
     assert_eq!(counters.missing_frames, 0, "{counters:?}");
-    assert!(desk.heard + 50 > counters.received, "{} of {counters:?}", desk.heard);
+    assert!(end.heard + 50 > counters.received, "{} of {counters:?}", end.heard);
     let basis = input.receiver.placement().due(world.woken).map(|due| due.basis);
     assert_eq!(basis, Some(Basis::Clock));
     (counters, periods)

@@ -33,7 +33,6 @@ pub(crate) fn status(millis: i64) -> RxStatus {
     RxStatus {
         stream: receiver.status(at(millis)),
         link: LinkCounters::default(),
-        unbooked: 0,
         paths: crate::receiving::paths::Paths::default(),
     }
 }
@@ -48,7 +47,7 @@ fn later(before: &RxStatus, faults: &[(i64, i64, Harm)]) -> RxStatus {
         status.stream.counters.late += u64::from(harm.late);
         status.stream.counters.lost += u64::from(harm.lost);
         status.stream.counters.unheard += u64::from(harm.unheard);
-        status.stream.xruns += u64::from(harm.starved);
+        status.stream.counters.xruns += u64::from(harm.starved);
     }
     status
 }
@@ -80,13 +79,13 @@ fn stalled(from: i64, to: i64) -> StallBook {
 }
 
 /// What the ordinary thread knows of a stream.
-struct Desk {
+struct Told {
     config: ReceiverConfig,
     statistics: Statistics,
     arrivals: Arrivals,
 }
 
-impl Desk {
+impl Told {
     fn new() -> Self {
         let config = ReceiverConfig::new(format(), Span::from_millis(5));
         let arrivals = Arrivals::new(ArrivalsConfig {
@@ -133,10 +132,10 @@ impl Desk {
 
 /// What is the host's of these faults, by this witness.
 fn judged(faults: &[(i64, i64, Harm)], witness: &StallBook) -> u64 {
-    let (mut desk, begun) = (Desk::new(), status(990));
-    desk.look(begun, witness);
-    desk.look(later(&begun, faults), witness);
-    desk.report(witness).counters.host_stalled
+    let (mut told, begun) = (Told::new(), status(990));
+    told.look(begun, witness);
+    told.look(later(&begun, faults), witness);
+    told.report(witness).counters.host_stalled
 }
 
 fn lost(lost: u32) -> Harm {
@@ -145,20 +144,20 @@ fn lost(lost: u32) -> Harm {
 
 #[test]
 fn the_doors_and_the_counters_tell_one_figure_for_the_host() {
-    let (mut desk, witness) = (Desk::new(), stalled(991, 999));
+    let (mut told, witness) = (Told::new(), stalled(991, 999));
     let begun = status(990);
-    desk.look(begun, &witness);
+    told.look(begun, &witness);
     let all = Harm { late: 1, lost: 3, unheard: 89, starved: 2 };
     let ours = Harm { lost: 1, unheard: 9, ..Harm::default() };
-    desk.arrivals.enter(&late(992, 999));
+    told.arrivals.enter(&late(992, 999));
     let next = later(&begun, &[(960, 970, ours), (992, 999, all)]);
-    desk.look(next, &witness);
+    told.look(next, &witness);
     // One that was lost comes late after all.
-    desk.arrivals.enter(&late(993, 1_005));
+    told.arrivals.enter(&late(993, 1_005));
     let mut last = later(&next, &[(993, 1_005, Harm { late: 1, ..Harm::default() })]);
     last.stream.counters.lost -= 1;
-    desk.look(last, &witness);
-    let told = desk.report(&witness);
+    told.look(last, &witness);
+    let told = told.report(&witness);
     let (counted, gaps) = (told.counters, told.gaps.unwrap());
     assert_eq!((gaps.host_stalled, counted.xruns), (2 + 2 + 89, 2), "{gaps:?}");
     assert_eq!(counted.host_stalled, gaps.host_stalled + counted.xruns, "{counted:?}");
@@ -200,24 +199,24 @@ fn a_stall_of_one_core_is_the_programs() {
 
 #[test]
 fn a_lost_packet_that_comes_late_is_one_fault() {
-    let (mut desk, witness) = (Desk::new(), stalled(980, 1_020));
+    let (mut told, witness) = (Told::new(), stalled(980, 1_020));
     let begun = status(990);
-    desk.look(begun, &witness);
+    told.look(begun, &witness);
     let next = later(&begun, &[(990, 1_000, lost(1))]);
-    desk.look(next, &witness);
-    desk.arrivals.enter(&late(995, 1_005));
+    told.look(next, &witness);
+    told.arrivals.enter(&late(995, 1_005));
     let mut last = later(&next, &[(995, 1_005, Harm { late: 1, ..Harm::default() })]);
     last.stream.counters.lost = 0;
-    desk.look(last, &witness);
-    assert_eq!(desk.report(&witness).counters.host_stalled, 1);
+    told.look(last, &witness);
+    assert_eq!(told.report(&witness).counters.host_stalled, 1);
 }
 
 #[test]
 fn a_witness_that_speaks_after_the_fault_is_heard() {
-    let (mut desk, silent) = (Desk::new(), StallBook::new(2));
+    let (mut told, silent) = (Told::new(), StallBook::new(2));
     let begun = status(990);
-    desk.look(begun, &silent);
+    told.look(begun, &silent);
     let next = later(&begun, &[(980, 1_000, Harm { starved: 2, ..lost(5) })]);
-    desk.look(next, &silent);
-    assert_eq!(desk.report(&stalled(991, 999)).counters.host_stalled, 7);
+    told.look(next, &silent);
+    assert_eq!(told.report(&stalled(991, 999)).counters.host_stalled, 7);
 }
