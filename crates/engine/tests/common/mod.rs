@@ -310,17 +310,21 @@ impl Process for Noise {
 
 /// What a note says, as far as these tests read it.
 fn words(note: &Note<'_>) -> Option<String> {
-    if let Note::Receiving {
-        note: ReceiveNote::TooShort { packing_age, device, latency }, ..
-    } = note
-    {
-        let least = *packing_age + *device;
-        let most = if *latency < least { "most " } else { "" };
-        return Some(format!(
-            "the device here takes {device}, so {latency} is too little and {most}packets will be \
-             late; use --latency {}",
-            enough_latency(least)
-        ));
-    }
-    Some(format!("{note:?}"))
+    Some(match note {
+        Note::Receiving {
+            note: ReceiveNote::TooShort { packing_age, device, latency }, ..
+        } => {
+            let least = *packing_age + *device;
+            let most = if *latency < least { "most " } else { "" };
+            format!(
+                "the device here takes {device}, so {latency} is too little and {most}packets will be \
+                 late; use --latency {}",
+                enough_latency(least)
+            )
+        }
+        Note::LinkLost { place, .. } => format!("{place} is not connected any more"),
+        Note::LinkFound { place, .. } => format!("{place} is connected again"),
+        Note::NobodyAnswers { .. } => "no receiver has answered".into(),
+        other => format!("{other:?}"),
+    })
 }
