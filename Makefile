@@ -8,6 +8,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+fuzz_limits = -len_control=0 -timeout=5 -rss_limit_mb=512 -malloc_limit_mb=256
 RELEASE ?= trixie
 target := $(or $(CARGO_TARGET_DIR),target)
 taut := $(target)/release/taut
@@ -92,8 +93,7 @@ fuzz: ## Run every fuzz target for FUZZ_SECONDS (60)
 	    echo "fuzz: $$target, $(FUZZ_SECONDS) s"; \
 	    mkdir -p "fuzz/corpus/$$target" "fuzz/seeds/$$target"; \
 	    cargo fuzz run "$$target" "fuzz/corpus/$$target" "fuzz/seeds/$$target" -- \
-	        -len_control=0 -max_total_time=$(FUZZ_SECONDS) \
-	        -timeout=5 -rss_limit_mb=512 -malloc_limit_mb=256; \
+	        -max_total_time=$(FUZZ_SECONDS) $(fuzz_limits); \
 	done
 
 .PHONY: fuzz-kept
@@ -105,8 +105,7 @@ fuzz-kept: ## Run every fuzz target from the inputs kept in the tree, each time 
 	    echo "fuzz: $$target, the inputs that are kept and $$runs more, 10 s at most"; \
 	    mkdir -p "fuzz/seeds/$$target"; found=$$(mktemp -d); \
 	    cargo fuzz run "$$target" "$$found" "fuzz/seeds/$$target" -- \
-	        -seed=1 -runs="$$runs" -max_total_time=10 -len_control=0 -verbosity=0 \
-	        -timeout=5 -rss_limit_mb=512 -malloc_limit_mb=256; \
+	        -seed=1 -runs="$$runs" -max_total_time=10 -verbosity=0 $(fuzz_limits); \
 	    rm -r "$$found"; \
 	done
 

@@ -1,4 +1,4 @@
-//! What a receiver keeps of its own wishes for what it plays.
+//! Gains as people set them, and how fast they are led there.
 
 use tautline_dsp::gain::Gain;
 

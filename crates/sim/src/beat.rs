@@ -8,7 +8,7 @@ use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::ledger::Passage;
 use tautline_proto::policy::Context;
-use tautline_proto::receiver::{Counters, Receiver, ReceiverConfig, StreamStatus};
+use tautline_proto::receiver::{Counters, ReceiveCommand, Receiver, ReceiverConfig, StreamStatus};
 use tautline_proto::receiving::{
     ReceiveNote, ReceivePolicy, ReceivePolicyConfig, receiver_with_room,
 };
@@ -37,6 +37,21 @@ pub(crate) struct Ordinary {
     counted: Counters,
     stalls: Vec<(LocalTime, LocalTime)>,
     told: Vec<ReceiveNote>,
+}
+
+/// Lets a receiver's policy decide, whose commands are obeyed at once.
+fn decide<T>(
+    policy: &mut ReceivePolicy,
+    receiver: &mut Receiver,
+    session: Option<&mut Session>,
+    now: LocalTime,
+    decide: impl FnOnce(&mut ReceivePolicy, &mut Context<'_, ReceiveCommand>) -> T,
+) -> T {
+    let mut command = |command| {
+        receiver.obey(command);
+        true
+    };
+    decide(policy, &mut Context { now, session, command: &mut command })
 }
 
 /// Who says what the latency is.
@@ -102,20 +117,25 @@ impl Ordinary {
         session: &mut Session,
         now: LocalTime,
     ) {
-        let mut context = Context {
-            now,
-            session: Some(session),
-            command: &mut |command| {
-                receiver.obey(command);
-                true
-            },
-        };
-        for event in told.1 {
-            self.policy.hear(told.0, event, &mut context);
-        }
+        decide(&mut self.policy, receiver, Some(session), now, |policy, context| {
+            for event in told.1 {
+                policy.hear(told.0, event, context);
+            }
+        });
         if let Some(receiving) = self.policy.receiving(None) {
             session.set_receiving(receiving);
         }
+    }
+
+    /// Keeps another latency from now on.
+    ///
+    /// # Panics
+    /// If the policy refuses it.
+    pub(crate) fn choose(&mut self, rule: LatencyRule, receiver: &mut Receiver) {
+        let kept = decide(&mut self.policy, receiver, None, self.next, |policy, context| {
+            policy.set_latency(rule, context)
+        });
+        assert!(kept.is_ok(), "{kept:?}");
     }
 
     /// The card woke, having played silence of its own if it `starved`: now and then the ordinary
@@ -134,18 +154,12 @@ impl Ordinary {
         self.next = woke + BEAT;
         let since = woke - BEAT - receiver.placement().link_offset();
         let status = self.status(receiver, (since, woke));
-        let (policy, stalls) = (&mut self.policy, &self.stalls);
-        let mut context = Context {
-            now: woke,
-            session: self.talks.then_some(session),
-            command: &mut |command| {
-                receiver.obey(command);
-                true
-            },
-        };
-        policy.follow(&status, |from, to| overlaps(stalls, from, to), &mut context);
-        policy.poll(&mut context);
-        self.told.extend(policy.notes());
+        let (stalls, session) = (&self.stalls, self.talks.then_some(session));
+        decide(&mut self.policy, receiver, session, woke, |policy, context| {
+            policy.follow(&status, |from, to| overlaps(stalls, from, to), context);
+            policy.poll(context);
+        });
+        self.told.extend(self.policy.notes());
         let kept = receiver.placement().link_offset();
         if kept != core::mem::replace(&mut self.kept, kept) {
             heard.offsets.push((now, kept));

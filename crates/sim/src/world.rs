@@ -15,12 +15,11 @@ use fastrand::Rng;
 use tautline_proto::asks::Limits;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::{Arrived, Endpoint};
-use tautline_proto::latency::LatencyRule;
 use tautline_proto::policy::Context;
 use tautline_proto::receiver::{PullTimes, Receiver};
 use tautline_proto::redundancy::{Bounds, Regulator};
 use tautline_proto::sender::{BlockTimes, Identity, Sender};
-use tautline_proto::sending::{SendPolicy, SendPolicyConfig};
+use tautline_proto::sending::{SendCommand, SendPolicy, SendPolicyConfig};
 use tautline_proto::session::{Session, SessionConfig};
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
@@ -315,19 +314,26 @@ impl World {
 
     /// The sender's ordinary thread decides what is to be decided.
     fn decide(&mut self) {
+        let (state, pace) = (self.sender.state(), self.scenario.sender.pace);
+        self.by_policy(|policy, context| {
+            policy.follow(state, pace, context);
+            policy.poll(context);
+        });
+    }
+
+    /// Lets the sender's policy decide, whose commands are obeyed at once.
+    fn by_policy<T>(
+        &mut self,
+        decide: impl FnOnce(&mut SendPolicy, &mut Context<'_, SendCommand>) -> T,
+    ) -> T {
         let now = self.host.local(self.now);
         let Self { policy, sender, host, scenario, .. } = self;
-        let state = sender.state();
-        let mut context = Context {
-            now,
-            session: scenario.reports.then_some(&mut host.session),
-            command: &mut |command| {
-                sender.obey(command);
-                true
-            },
+        let mut command = |command| {
+            sender.obey(command);
+            true
         };
-        policy.follow(state, scenario.sender.pace, &mut context);
-        policy.poll(&mut context);
+        let session = scenario.reports.then_some(&mut host.session);
+        decide(policy, &mut Context { now, session, command: &mut command })
     }
 
     fn speak(&mut self) {
@@ -494,18 +500,6 @@ impl Listener {
             receiver,
             host,
         }
-    }
-
-    /// Keeps another latency.
-    fn choose(&mut self, rule: LatencyRule) {
-        let Self { ordinary, receiver, .. } = self;
-        let mut command = |command| {
-            receiver.obey(command);
-            true
-        };
-        let mut context = Context { now: LocalTime::ZERO, session: None, command: &mut command };
-        let kept = ordinary.policy.set_latency(rule, &mut context);
-        assert!(kept.is_ok(), "{kept:?}");
     }
 
     /// The last word.

@@ -3,9 +3,8 @@
 use std::io::IsTerminal;
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::latency::LatencyRule;
+use tautline_proto::latency::{DEFAULT_LATENCY, LatencyRule};
 use tautline_proto::stream::{StreamFormat, packet_frames};
-use tautline_proto::time::Span;
 
 use crate::doctor::show::{Counts, json, lines, page};
 use crate::doctor::{Asked, examine};
@@ -13,13 +12,11 @@ use crate::failure::Failure;
 use crate::flags::{Doctor, ReportKind};
 use crate::screen;
 
-/// What `--latency auto` is judged by: the default of `taut send`.
-const USUAL: Span = Span::from_millis(5);
-
 pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
     let latency = match flags.latency {
         LatencyRule::Chosen(span) => span,
-        LatencyRule::Auto | LatencyRule::Usual => USUAL,
+        // As `taut send` promises where nobody says otherwise.
+        LatencyRule::Auto | LatencyRule::Usual => DEFAULT_LATENCY,
     };
     let packet = packet_frames(flags.rate, flags.ptime)
         .map_err(|error| Failure::usage(error.to_string()))?;

@@ -6,25 +6,21 @@ use std::net::SocketAddr;
 use std::thread::JoinHandle;
 
 use tautline_dsp::format::SampleFormat;
-use tautline_dsp::gain::Gain;
-use tautline_dsp::map::ChannelMap;
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan};
 use tautline_engine::receiving::RecvEngine;
-use tautline_engine::sending::{SendEngine, random_identity};
+use tautline_engine::sending::SendEngine;
 use tautline_engine::watching::report::Report;
 use tautline_engine::watching::run::RunOptions;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
-use tautline_proto::asks::Limits;
 use tautline_proto::device::{Cycle, Settings, Side, Stop};
-use tautline_proto::latency::LatencyRule;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::{PACK, STAMPED_HEADER_BYTES};
+use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
 
 use crate::lender::{Loan, lender};
 use crate::{Cost, FRAMES, SAMPLES, processor};
@@ -205,26 +201,11 @@ fn receive(streams: Vec<StreamPlan>, stop: Stop) -> (Loan, JoinHandle<Report>) {
 fn send(to: SocketAddr, stop: Stop) -> (Loan, JoinHandle<Report>) {
     let control = SocketAddr::new(to.ip(), to.port() + 1);
     let reports_to = vec![control.into()];
-    let OpenedStream { link, control, outbound, .. } = open_stream(&sending(to), None).unwrap();
+    let opened = open_stream(&sending(to), None).unwrap();
     let plan = SendPlan {
-        wire: PACK,
-        address: to.to_string(),
         reports_to,
-        link,
-        outbound,
-        control,
-        format: FORMAT,
         link_offset: LATENCY,
-        latency: LatencyRule::Usual,
-        stamps: true,
-        redundancy: tautline_proto::redundancy::Regulator::OFF,
-        repair_budget: None,
-        limits: Limits::default(),
-        gain: Gain::UNITY,
-        map: ChannelMap::identity(2),
-        device: DEVICE,
-        identity: random_identity().unwrap(),
-        ledger: None,
+        ..SendPlan::new(to.to_string(), opened, FORMAT, DEVICE).unwrap()
     };
     let engine = SendEngine::new(plan).unwrap();
     let (device, loan) = lender(DEVICE);

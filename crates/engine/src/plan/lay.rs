@@ -19,6 +19,7 @@ use tautline_proto::wire::rtp::{PACK, RtpUnpack};
 
 use super::address::{Address, Resolved};
 use super::select::Select;
+use super::sockets::packets_per_second;
 use super::too_long::datagram_bytes;
 use super::{RecvPlan, SendPlan, StreamPlan};
 use crate::sending::random_identity;
@@ -58,7 +59,7 @@ pub fn kept(
 /// Gives a socket room for the packets of a stream from a device with this period, with or without
 /// the sender's instants: for what they carry of others, and for those that are sent twice.
 pub fn make_room(udp: &mut UdpOptions, format: &StreamFormat, period: Frames, stamps: bool) {
-    let packets = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
+    let packets = packets_per_second(format.rate, format.packet);
     udp.datagram_bytes = datagram_bytes(format, stamps).max(ETHERNET);
     udp.packets_per_second = packets;
     udp.batch = batch(period, format.packet);
@@ -87,7 +88,7 @@ pub fn make_room_for_changes(
     };
     let shortest = format.rate.frames_within(shortest);
     udp.datagram_bytes = udp.datagram_bytes.max(most);
-    udp.packets_per_second = format.rate.hertz() / shortest.count().max(1) as u32 + 1;
+    udp.packets_per_second = packets_per_second(format.rate, shortest);
     udp.batch = batch(period, shortest);
     udp.most_destinations = Destinations::MOST;
 }

@@ -4,8 +4,10 @@
 use tautline_dsp::format::SampleFormat;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
-use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
+use tautline_proto::time::Frames;
+use tautline_proto::units::Rate;
 
+use super::too_long::datagram_bytes;
 use crate::plan::address::{Address, AddressError, Resolved};
 
 /// One destination.
@@ -83,9 +85,13 @@ pub fn receiving((address, resolved): Destination<'_>, format: &StreamFormat) ->
     let mut options = reception(address, resolved);
     let longest = format.rate.frames_within(PTIME_RANGE.1);
     // In whatever coding: the sender may change it.
-    let widest = StreamFormat { sample: SampleFormat::F32, ..*format };
-    let bytes = longest.as_len() * widest.frame_bytes() + STAMPED_HEADER_BYTES;
-    options.datagram_bytes = bytes.clamp(1472, 65_507);
-    options.packets_per_second = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
+    let widest = StreamFormat { sample: SampleFormat::F32, packet: longest, ..*format };
+    options.datagram_bytes = datagram_bytes(&widest, true).clamp(1472, 65_507);
+    options.packets_per_second = packets_per_second(format.rate, format.packet);
     options
+}
+
+/// Packets of so many frames that a stream sends in a second, rounded up.
+pub(super) fn packets_per_second(rate: Rate, packet: Frames) -> u32 {
+    rate.hertz() / packet.count().max(1) as u32 + 1
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use tautline_io::udp::{header_bytes, path_mtu};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
-use tautline_proto::wire::rtp::{HEADER_BYTES, STAMPED_HEADER_BYTES};
+use tautline_proto::wire::rtp::PACK;
 
 /// Packets that the path to a destination does not carry whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +23,8 @@ pub struct TooLong {
 }
 
 /// UDP payload of every packet of `format`, with or without the sender's instants.
-pub const fn datagram_bytes(format: &StreamFormat, stamps: bool) -> usize {
-    let header = if stamps { STAMPED_HEADER_BYTES } else { HEADER_BYTES };
-    header + format.payload_bytes()
+pub fn datagram_bytes(format: &StreamFormat, stamps: bool) -> usize {
+    PACK.head_bytes(stamps, 0) + format.payload_bytes()
 }
 
 /// The destinations that datagrams of `bytes`, which hold packets of `format`, are too long for.

@@ -2,12 +2,11 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::policy::Context;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::sending::SendRefused;
 use tautline_proto::time::{Frames, Span};
 
-use super::World;
+use super::{Listener, World};
 
 /// What may change in the middle of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,31 +27,19 @@ impl World {
     /// # Panics
     /// If a receiver's policy refuses a latency.
     pub fn change(&mut self, change: Change) -> Result<(), SendRefused> {
-        let now = self.host.local(self.now);
-        let Self { policy, sender, host, scenario, .. } = self;
-        let mut context = Context {
-            now,
-            session: scenario.reports.then_some(&mut host.session),
-            command: &mut |command| {
-                sender.obey(command);
-                true
-            },
-        };
-        let changed = match change {
-            Change::Packet(packet) => {
-                policy.set_ptime(scenario.format.rate.span_of(packet), &mut context)
+        if let Change::Latency(latency) = change {
+            for Listener { ordinary, receiver, .. } in &mut self.listeners {
+                ordinary.choose(LatencyRule::Chosen(latency), receiver);
             }
-            Change::Sample(sample) => policy.set_sample(sample, &mut context),
+        }
+        let rate = self.scenario.format.rate;
+        let changed = self.by_policy(|policy, context| match change {
+            Change::Packet(packet) => policy.set_ptime(rate.span_of(packet), context),
+            Change::Sample(sample) => policy.set_sample(sample, context),
             Change::Redundancy(asked) => policy.set_redundancy(asked),
-            Change::Latency(latency) => {
-                let chosen = LatencyRule::Chosen(latency);
-                for listener in &mut self.listeners {
-                    listener.choose(chosen);
-                }
-                policy.set_latency(chosen, &mut context)
-            }
-        };
-        scenario.format = policy.format();
+            Change::Latency(latency) => policy.set_latency(LatencyRule::Chosen(latency), context),
+        });
+        self.scenario.format = self.policy.format();
         self.decide();
         changed
     }

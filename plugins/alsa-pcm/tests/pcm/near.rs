@@ -5,24 +5,19 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use tautline_dsp::format::SampleFormat;
-use tautline_dsp::gain::Gain;
-use tautline_dsp::map::ChannelMap;
 use tautline_engine::plan::SendPlan;
-use tautline_engine::sending::{SendEngine, random_identity};
+use tautline_engine::sending::SendEngine;
 use tautline_engine::watching::run::RunOptions;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
-use tautline_io::udp::pair::{OpenedStream, open_stream};
-use tautline_proto::asks::Limits;
+use tautline_io::udp::pair::open_stream;
 use tautline_proto::card_clock::{CaptureRing, CardClock};
 use tautline_proto::device::{Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::redundancy::Regulator;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
-use tautline_proto::wire::rtp::PACK;
 
 const PERIOD: usize = 48;
 const DEVICE: Settings = Settings {
@@ -83,32 +78,19 @@ pub(crate) fn send(port: u16, link_offset: Span, impulses: Vec<f32>) -> Vec<Loca
     let to = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let sample = SampleFormat::L24;
     let udp = UdpOptions::sender(vec![to(port)]);
-    let OpenedStream { link, control, outbound, .. } = open_stream(&udp, None).unwrap();
+    let opened = open_stream(&udp, None).unwrap();
+    let format = StreamFormat {
+        rate: DEVICE.rate,
+        channels: DEVICE.channels,
+        sample,
+        packet: DEVICE.period,
+        payload_type: StreamFormat::default_payload_type(sample),
+    };
     let plan = SendPlan {
-        wire: PACK,
-        address: port.to_string(),
         reports_to: vec![to(port + 1).into()],
-        link,
-        outbound,
-        control,
-        format: StreamFormat {
-            rate: DEVICE.rate,
-            channels: DEVICE.channels,
-            sample,
-            packet: DEVICE.period,
-            payload_type: StreamFormat::default_payload_type(sample),
-        },
         link_offset,
         latency: LatencyRule::Chosen(link_offset),
-        stamps: true,
-        redundancy: Regulator::OFF,
-        repair_budget: None,
-        limits: Limits::default(),
-        gain: Gain::UNITY,
-        map: ChannelMap::identity(1),
-        device: DEVICE,
-        identity: random_identity().unwrap(),
-        ledger: None,
+        ..SendPlan::new(port.to_string(), opened, format, DEVICE).unwrap()
     };
     let met = Arc::<Mutex<Vec<LocalTime>>>::default();
     let card = Box::new(Card { impulses, met: Arc::clone(&met) });
