@@ -1,6 +1,8 @@
 //! A period of the mixer with everything on that a stream can have: the sender's instants, its clock
 //! mapped by exchanges, the measurement, what `--redundancy auto` carries, the statistics.
 //!
+//! One scene has less: no measurement and no redundancy, as the oldest figures of a period had it.
+//!
 //! As tests these prove that all of it is at work. `scripts/bench` runs them under callgrind, twice,
 //! with numbers of periods that [`PERIODS`] gives: the difference is what periods of the steady state
 //! cost in [`Mixer::process`], to the instruction and the same at each run, since links, clocks and
@@ -56,6 +58,9 @@ struct Scene {
     drift: i64,
     /// What packets carry from [`UNSURE`] on.
     carried: Layout,
+    /// Whether all is on that a stream can have, or no measurement and no redundancy from the first
+    /// packet on.
+    everything: bool,
 }
 
 type Queue = Arc<Mutex<Vec<(Vec<u8>, LocalTime)>>>;
@@ -125,7 +130,7 @@ const FORMAT: StreamFormat = StreamFormat {
     payload_type: StreamFormat::default_payload_type(SampleFormat::L24),
 };
 
-fn sender() -> Sender {
+fn sender(everything: bool) -> Sender {
     Sender::new(SenderConfig {
         wire: PACK,
         format: FORMAT,
@@ -133,7 +138,7 @@ fn sender() -> Sender {
         period: FORMAT.packet,
         stamps: true,
         wall_offset: WALL,
-        redundancy: Layout::copies(1, 2),
+        redundancy: if everything { Layout::copies(1, 2) } else { Layout::NONE },
     })
 }
 
@@ -233,6 +238,7 @@ impl World {
             .for_each(|end| end.tell(Command::Receive(ReceiveCommand::Announced(end.ssrc))));
         let (hearing, ear, mouth) = hearing(FORMAT.rate, 2);
         drop(ear);
+        let mouth = Some(mouth).filter(|_| scene.everything);
         let room = vec![0.0; 4096 * 2].into_boxed_slice();
         let mixer = Mixer {
             inputs,
@@ -248,7 +254,7 @@ impl World {
             one: room.clone(),
             sum: room,
             passages: Passages::with_capacity(256 * streams),
-            mouth: Some(mouth),
+            mouth,
             xruns: 0,
             lead: Lead::NONE,
             woke: LocalTime::ZERO,
@@ -259,7 +265,7 @@ impl World {
             mixer,
             hearing,
             ends,
-            sender: sender(),
+            sender: sender(scene.everything),
             under_way: VecDeque::new(),
             captured: begin,
             woken: begin + PACKET,
@@ -336,19 +342,25 @@ fn play(scene: Scene) -> (Counters, u32) {
 
 #[test]
 fn a_stream_with_everything_on_is_copied_where_the_cards_run_alike() {
-    let (counters, _) = play(Scene { drift: 0, carried: Layout::NONE });
+    let (counters, _) = play(Scene { drift: 0, carried: Layout::NONE, everything: true });
+    assert_eq!(counters.resampled_frames, 0);
+}
+
+#[test]
+fn a_stream_that_nobody_measures_is_copied_where_the_cards_run_alike() {
+    let (counters, _) = play(Scene { drift: 0, carried: Layout::NONE, everything: false });
     assert_eq!(counters.resampled_frames, 0);
 }
 
 #[test]
 fn a_stream_with_everything_on_whose_packets_carry_others_is_copied() {
-    let (counters, _) = play(Scene { drift: 0, carried: Layout::copies(1, 2) });
+    let (counters, _) = play(Scene { drift: 0, carried: Layout::copies(1, 2), everything: true });
     assert_eq!(counters.resampled_frames, 0);
 }
 
 #[test]
 fn a_stream_with_everything_on_is_resampled_where_the_card_runs_50_ppm_faster() {
-    let (counters, periods) = play(Scene { drift: 50, carried: Layout::NONE });
+    let (counters, periods) = play(Scene { drift: 50, carried: Layout::NONE, everything: true });
     // It is copied until the two are further apart than the clocks can tell: no more than 3 s.
     let least = u64::from(periods.saturating_sub(3000)) * FRAMES as u64;
     assert!(counters.resampled_frames >= least, "{counters:?}");
