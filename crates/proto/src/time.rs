@@ -8,6 +8,32 @@
 use core::fmt;
 use core::ops::{Add, AddAssign, Neg, Sub};
 
+/// The saturated sum. Two instructions and a jump that is never taken, where `saturating_add` is six
+/// without one: every packet has some seventy of these sums.
+#[inline]
+const fn plus(one: i64, other: i64) -> i64 {
+    match one.checked_add(other) {
+        Some(sum) => sum,
+        None => end_towards(other),
+    }
+}
+
+/// The saturated difference.
+#[inline]
+const fn minus(one: i64, other: i64) -> i64 {
+    match one.checked_sub(other) {
+        Some(difference) => difference,
+        None => end_towards(!other),
+    }
+}
+
+/// The end of the numbers on the side of this sign.
+#[cold]
+#[inline(never)]
+const fn end_towards(sign: i64) -> i64 {
+    if sign < 0 { i64::MIN } else { i64::MAX }
+}
+
 /// An instant on this host's monotonic clock: nanoseconds since an arbitrary, fixed origin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LocalTime(i64);
@@ -38,21 +64,21 @@ impl Add<Span> for LocalTime {
     type Output = Self;
     /// Saturates: beyond 292 years the sum is [`LocalTime::NEVER`], and `NEVER` stays `NEVER`.
     fn add(self, span: Span) -> Self {
-        if self.is_never() { self } else { Self(self.0.saturating_add(span.0)) }
+        if self.is_never() { self } else { Self(plus(self.0, span.0)) }
     }
 }
 
 impl Sub<Span> for LocalTime {
     type Output = Self;
     fn sub(self, span: Span) -> Self {
-        self + -span
+        if self.is_never() { self } else { Self(minus(self.0, span.0)) }
     }
 }
 
 impl Sub for LocalTime {
     type Output = Span;
     fn sub(self, earlier: Self) -> Span {
-        Span(self.0.saturating_sub(earlier.0))
+        Span(minus(self.0, earlier.0))
     }
 }
 
@@ -137,14 +163,14 @@ impl Span {
 impl Add for Span {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
+        Self(plus(self.0, other.0))
     }
 }
 
 impl Sub for Span {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0))
+        Self(minus(self.0, other.0))
     }
 }
 
@@ -221,21 +247,21 @@ impl MediaTime {
 impl Add<Frames> for MediaTime {
     type Output = Self;
     fn add(self, frames: Frames) -> Self {
-        Self(self.0.saturating_add(frames.0))
+        Self(plus(self.0, frames.0))
     }
 }
 
 impl Sub<Frames> for MediaTime {
     type Output = Self;
     fn sub(self, frames: Frames) -> Self {
-        Self(self.0.saturating_sub(frames.0))
+        Self(minus(self.0, frames.0))
     }
 }
 
 impl Sub for MediaTime {
     type Output = Frames;
     fn sub(self, earlier: Self) -> Frames {
-        Frames(self.0.saturating_sub(earlier.0))
+        Frames(minus(self.0, earlier.0))
     }
 }
 
@@ -370,14 +396,14 @@ impl Frames {
 impl Add for Frames {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
+        Self(plus(self.0, other.0))
     }
 }
 
 impl Sub for Frames {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0))
+        Self(minus(self.0, other.0))
     }
 }
 

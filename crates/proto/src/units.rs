@@ -125,12 +125,23 @@ impl fmt::Display for Rate {
 /// every packet needs a handful.
 #[inline]
 pub(crate) fn scale(value: i64, numerator: i128, denominator: i128) -> i64 {
+    if let (Ok(numerator), Ok(denominator)) = (i64::try_from(numerator), i64::try_from(denominator))
+        && let Some(product) = value.checked_mul(numerator)
+    {
+        let half = denominator / 2;
+        let away = product.checked_add(if product >= 0 { half } else { -half });
+        if let Some(away) = away {
+            return away / denominator;
+        }
+    }
+    scale_in_128_bits(value, numerator, denominator)
+}
+
+#[cold]
+fn scale_in_128_bits(value: i64, numerator: i128, denominator: i128) -> i64 {
     let product = i128::from(value) * numerator;
     let half = denominator / 2;
     let away = if product >= 0 { product + half } else { product - half };
-    if let (Ok(away), Ok(denominator)) = (i64::try_from(away), i64::try_from(denominator)) {
-        return away / denominator;
-    }
     (away / denominator).clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
