@@ -36,7 +36,7 @@ pub use others::OtherType;
 use others::OtherTypes;
 pub use outcome::{Accepted, Brought, PullTimes, Pulled, Received, Resync, Stranger};
 pub use status::{ReceiveCommand, StreamStatus};
-use turns::{Slot, Turns};
+use turns::{Kept, Slot, Turns};
 
 /// Whether frames are being given out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -278,22 +278,24 @@ impl Receiver {
         arrived: &Arrived,
         brought: &mut dyn FnMut(Brought<'_>),
     ) -> Received<'a> {
-        match self
-            .config
-            .wire
-            .unpack(datagram)
-            .and_then(|packet| self.measure(&packet).map(|measure| (packet, measure)))
-        {
-            Ok((packet, measure)) => self.admit(packet, measure, arrived, brought),
-            Err(reason) => {
-                self.counters.invalid += 1;
-                self.invalid[reason.index()] += 1;
-                if let Invalid::PayloadType { got } = reason {
-                    self.others.count(got);
-                }
-                Received::Invalid(reason)
-            }
+        let packet = match self.config.wire.unpack(datagram) {
+            Ok(packet) => packet,
+            Err(reason) => return self.refuse(reason),
+        };
+        match self.measure(&packet) {
+            Ok(measure) => self.admit(&packet, measure, arrived, brought),
+            Err(reason) => self.refuse(reason),
         }
+    }
+
+    #[cold]
+    fn refuse<'a>(&mut self, reason: Invalid) -> Received<'a> {
+        self.counters.invalid += 1;
+        self.invalid[reason.index()] += 1;
+        if let Invalid::PayloadType { got } = reason {
+            self.others.count(got);
+        }
+        Received::Invalid(reason)
     }
 
     /// Checks the packet against the stream's format. Its payload type may give it another coding:
@@ -317,7 +319,7 @@ impl Receiver {
 
     fn admit<'a>(
         &mut self,
-        packet: MediaPacket<'a>,
+        packet: &MediaPacket<'a>,
         (frames, format): (Frames, StreamFormat),
         &Arrived { from, at: arrival, read }: &Arrived,
         brought: &mut dyn FnMut(Brought<'_>),
@@ -375,7 +377,7 @@ impl Receiver {
                 // It may still bring others back.
                 self.counters.reordered += 1;
                 self.tally.came(newest.map(|newest| sequence - newest));
-                self.repair(&packet, &Slot { media, frames, ..before }, &format, brought);
+                self.repair(packet, &Slot { media, frames, ..before }, &format, brought);
             } else {
                 self.counters.duplicate += 1;
             }
@@ -410,7 +412,7 @@ impl Receiver {
         self.counters.lost += given_up.lost;
         self.counters.unheard += given_up.unheard;
         self.counters.lost -= u64::from(self.turns.keep(&slot));
-        self.repair(&packet, &slot, &format, brought);
+        self.repair(packet, &slot, &format, brought);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
         self.settle(placed, accepted, &slot, brought)
     }
@@ -471,7 +473,7 @@ impl Receiver {
     /// Counts a packet that came after its turn had begun; its ledger.
     fn late(&mut self, slot: &Slot) -> Passage {
         let dac = self.placement.presentation(slot.media).unwrap_or(slot.read);
-        let passage = slot.passage(&self.placement, slot.read, dac);
+        let passage = Kept::from(slot).passage(&self.placement, slot.read, (dac, Span::ZERO));
         self.counters.late += 1;
         self.measure_late(&passage);
         passage

@@ -204,6 +204,11 @@ impl Renderer {
         self.frame.frames(u32::try_from(frames.count()).unwrap_or(u32::MAX))
     }
 
+    /// How long this much of the stream lasts.
+    pub(crate) fn span(&self, distance: FineFrames) -> Span {
+        self.frame.times(distance)
+    }
+
     /// Whether the place is so near to `due` that neither need be looked at for a while.
     pub(crate) fn is_near(&self, due: &Due) -> bool {
         let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);

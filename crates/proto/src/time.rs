@@ -313,9 +313,8 @@ impl Add<FineFrames> for MediaPoint {
 impl Sub for MediaPoint {
     type Output = FineFrames;
     fn sub(self, earlier: Self) -> FineFrames {
-        let frames = i128::from((self.frame - earlier.frame).0) << 32;
-        let fine = frames + i128::from(self.fraction) - i128::from(earlier.fraction);
-        FineFrames(fine.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+        let parts = i64::from(self.fraction) - i64::from(earlier.fraction);
+        FineFrames(plus(FineFrames::from(self.frame - earlier.frame).0, parts))
     }
 }
 
@@ -354,7 +353,10 @@ impl FineFrames {
 
 impl From<Frames> for FineFrames {
     fn from(frames: Frames) -> Self {
-        Self((i128::from(frames.0) << 32).clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+        match i32::try_from(frames.0) {
+            Ok(few) => Self(i64::from(few) << 32),
+            Err(_) => Self(end_towards(frames.0)),
+        }
     }
 }
 

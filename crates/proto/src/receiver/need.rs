@@ -68,8 +68,8 @@ impl Receiver {
 
     /// Before a packet is placed.
     pub(super) fn measure_length(&mut self, frames: Frames) {
-        let length = self.format.rate.span_of(frames);
-        self.ask(|packets, kept| packets.observe_length(length, kept));
+        let rate = self.format.rate;
+        self.ask(|packets, kept| packets.observe_length(rate.span_of(frames), kept));
     }
 
     /// After a packet was placed too late.

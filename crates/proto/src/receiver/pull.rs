@@ -134,19 +134,19 @@ impl Receiver {
         mut passage: impl FnMut(Passage),
     ) {
         let Some(source) = &self.source else { return };
-        let (placement, rate) = (&self.placement, self.format.rate);
+        let (placement, renderer) = (&self.placement, &self.renderer);
         let start = rendered.start;
         // What is read first is heard so much later, as the resampler reads ahead.
-        let resample = rate.span_of_fine(MediaPoint::from(rendered.read.start) - start);
+        let resample = renderer.span(MediaPoint::from(rendered.read.start) - start);
         let read = rendered.read.start;
         let mut unheard = 0;
-        let taken = self.turns.take(&rendered.read, source, |slot| {
-            if slot.media < read {
-                unheard += u64::from(slot.media + times.skipped >= read);
+        let taken = self.turns.take(&rendered.read, source, |kept| {
+            if kept.media < read {
+                unheard += u64::from(kept.media + times.skipped >= read);
                 return;
             }
-            let dac = times.meets + rate.span_of_fine(MediaPoint::from(slot.media) - start);
-            passage(Passage { resample, ..slot.passage(placement, times.now, dac) });
+            let dac = times.meets + renderer.span(MediaPoint::from(kept.media) - start);
+            passage(kept.passage(placement, times.now, (dac, resample)));
         });
         self.counters.lost += taken.lost;
         self.counters.skipped_frames += taken.skipped;

@@ -48,12 +48,27 @@ impl Receiver {
         format: &StreamFormat,
         brought: &mut dyn FnMut(Brought<'_>),
     ) {
-        let Self { repairer, renderer, turns, counters, phase, .. } = self;
+        let Self { repairer, counters, .. } = self;
         let Some(repairer) = repairer else { return };
         let name = (came.sequence, packet.head.coding);
         if repairer.accept(name, packet.payload, packet.carried).is_err() {
             counters.damaged += 1;
         }
+        if repairer.has_rebuilt() {
+            self.place_rebuilt(came, format, brought);
+        }
+    }
+
+    /// Out of the way of the packets that bring nothing back: nearly all.
+    #[cold]
+    fn place_rebuilt(
+        &mut self,
+        came: &Slot,
+        format: &StreamFormat,
+        brought: &mut dyn FnMut(Brought<'_>),
+    ) {
+        let Self { repairer, renderer, turns, counters, phase, .. } = self;
+        let Some(repairer) = repairer else { return };
         while let Some((sequence, payload)) = repairer.pull() {
             let frames = i64::saturating_mul(came.sequence - sequence, came.frames.count());
             let media = came.media - Frames::new(frames);

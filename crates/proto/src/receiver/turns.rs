@@ -30,42 +30,11 @@ pub(super) struct Slot {
     pub(super) repaired: bool,
 }
 
-impl Slot {
-    /// The ledger of the packet, whose turn has come at `now` and whose first frame meets the DAC
-    /// at `dac`.
-    pub(super) fn passage(&self, placement: &Placement, now: LocalTime, dac: LocalTime) -> Passage {
-        let capture = match self.capture {
-            Some(wall) => placement.local(wall),
-            None => placement.capture(self.media),
-        };
-        let sender = capture.and_then(|capture| {
-            self.instants.map(|instants| SenderInstants {
-                taken: capture + instants.taken,
-                packed: capture + instants.packed,
-                handed: capture + instants.handed,
-            })
-        });
-        let stands_in = || Some(placement.presentation(self.media)? - placement.link_offset());
-        Passage {
-            media: self.media,
-            reference: capture.or_else(stands_in),
-            origin: capture.map(|capture| Origin { capture, sender }),
-            arrival: self.arrival,
-            read: self.read,
-            taken: now,
-            written: now,
-            resample: Span::ZERO,
-            dac,
-            late: !self.whole,
-        }
-    }
-}
-
 /// A [`Slot`] in one line of a processor's cache, since there are thousands of places in each stream.
 #[derive(Debug, Clone, Copy)]
-struct Kept {
+pub(super) struct Kept {
     sequence: i64,
-    media: MediaTime,
+    pub(super) media: MediaTime,
     arrival: LocalTime,
     capture: Option<WallTime>,
     /// How long after its arrival it was read, in ns; 4.29 s where that was longer.
@@ -85,12 +54,44 @@ impl Kept {
     fn end(&self) -> MediaTime {
         self.media + Frames::new(self.frames.into())
     }
+
+    /// The ledger of the packet, whose turn has come at `now` and whose first frame meets the DAC
+    /// at `dac`, `resample` later than those before the resampler reads ahead.
+    #[inline]
+    pub(super) fn passage(
+        &self,
+        placement: &Placement,
+        now: LocalTime,
+        (dac, resample): (LocalTime, Span),
+    ) -> Passage {
+        let capture = match self.capture {
+            Some(wall) => placement.local(wall),
+            None => placement.capture(self.media),
+        };
+        let sender = capture.and_then(|capture| {
+            let after = |nanos: u32| capture + Span::from_nanos(nanos.into());
+            let [taken, packed, handed] = self.instants?.map(after);
+            Some(SenderInstants { taken, packed, handed })
+        });
+        let stands_in = || Some(placement.presentation(self.media)? - placement.link_offset());
+        Passage {
+            media: self.media,
+            reference: capture.or_else(stands_in),
+            origin: capture.map(|capture| Origin { capture, sender }),
+            arrival: self.arrival,
+            read: self.arrival + Span::from_nanos(self.read.into()),
+            taken: now,
+            written: now,
+            resample,
+            dac,
+            late: !self.whole,
+        }
+    }
 }
 
 impl From<&Slot> for Kept {
     fn from(slot: &Slot) -> Self {
         let &Slot { sequence, media, frames, capture, arrival, whole, repaired, .. } = slot;
-        let nanos = |span: Span| span.as_nanos().clamp(0, u32::MAX.into()) as u32;
         Self {
             sequence,
             media,
@@ -98,7 +99,7 @@ impl From<&Slot> for Kept {
             capture,
             read: nanos(slot.read - arrival),
             instants: slot.instants.map(|at| [at.taken, at.packed, at.handed].map(nanos)),
-            frames: frames.count().clamp(0, u16::MAX.into()) as u16,
+            frames: u16::try_from(frames.as_len()).unwrap_or(u16::MAX),
             whole,
             repaired,
         }
@@ -116,6 +117,11 @@ impl From<&Kept> for Slot {
         let (read, frames) = (arrival + span(kept.read), Frames::new(kept.frames.into()));
         Self { sequence, media, frames, capture, instants, arrival, read, whole, repaired }
     }
+}
+
+/// In 32 bits, from none to 4.29 s.
+fn nanos(span: Span) -> u32 {
+    u32::try_from(span.as_nanos()).unwrap_or(if span < Span::ZERO { 0 } else { u32::MAX })
 }
 
 /// A place for one packet, found by the low bits of its number.
@@ -192,6 +198,9 @@ impl Turns {
     pub(super) fn make_room(&mut self, sequence: i64) -> GivenUp {
         let oldest = sequence.saturating_sub(self.places.len() as i64 - 1);
         let mut given_up = GivenUp::default();
+        if self.next >= oldest {
+            return given_up;
+        }
         // What does not even follow the last ones is no packet that anybody waits for.
         self.next = self.next.max(oldest.saturating_sub(self.places.len() as i64));
         while self.next < oldest {
@@ -225,7 +234,7 @@ impl Turns {
         &mut self,
         frames: &Range<MediaTime>,
         source: &Source,
-        mut tell: impl FnMut(&Slot),
+        mut tell: impl FnMut(&Kept),
     ) -> Taken {
         let mut taken = Taken::default();
         while self.next <= source.highest() {
@@ -236,7 +245,7 @@ impl Turns {
                         break;
                     }
                     if kept.whole && !kept.repaired {
-                        tell(&Slot::from(kept));
+                        tell(kept);
                     }
                     (kept.media, Frames::new(kept.frames.into()))
                 }

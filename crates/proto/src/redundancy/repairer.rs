@@ -101,6 +101,11 @@ impl Repairer {
         self.reach.0.into()
     }
 
+    /// Whether anything was rebuilt and not given back yet.
+    pub const fn has_rebuilt(&self) -> bool {
+        self.waiting > 0
+    }
+
     /// A payload that was rebuilt, with its number. Ask until there is none.
     pub fn pull(&mut self) -> Option<(i64, &[u8])> {
         self.waiting = self.waiting.checked_sub(1)?;
@@ -128,7 +133,8 @@ impl Repairer {
             return;
         }
         self.known[number_of] = true;
-        let row = &mut self.history[place(sequence)];
+        // What lies behind is no part of any sum.
+        let row = &mut self.history[place(sequence)][..field_words(self.kind.1)];
         field::load(row, payload);
         if !self.equations.is_empty() {
             self.equations.resolve(number_of, row, number(newest));

@@ -249,11 +249,13 @@ fn the_passage_of_a_packet_tells_each_instant_on_this_hosts_clock() {
     let capture = Some(wall(50_001_000_000));
     let came = Slot { capture, instants: Some(instants), arrival, read, ..slot(1, 48, 48) };
     let (now, dac) = (arrival + Span::from_millis(1), arrival + Span::from_millis(4));
-    let unmapped = came.passage(&placement, now, dac);
+    let at = (dac, Span::ZERO);
+    let passage_of = |slot: &Slot, placement: &_| Kept::from(slot).passage(placement, now, at);
+    let unmapped = passage_of(&came, &placement);
     assert_eq!((unmapped.reference, unmapped.origin), (None, None));
     placement.set_clock(ClockMapping::known(ahead, Span::ZERO));
     let captured = LocalTime::from_nanos(1_000_000);
-    let passage = came.passage(&placement, now, dac);
+    let passage = passage_of(&came, &placement);
     let origin = passage.origin.unwrap();
     let sender = origin.sender.unwrap();
     assert_eq!((passage.reference, origin.capture), (Some(captured), captured));
@@ -262,16 +264,16 @@ fn the_passage_of_a_packet_tells_each_instant_on_this_hosts_clock() {
     assert_eq!((passage.arrival, passage.read), (arrival, read));
     assert_eq!((passage.taken, passage.written, passage.dac), (now, now, dac));
     assert_eq!((passage.media, passage.resample, passage.late), (media(48), Span::ZERO, false));
-    assert!(Slot { whole: false, ..came }.passage(&placement, now, dac).late);
+    assert!(passage_of(&Slot { whole: false, ..came }, &placement).late);
     // Without its own word, the placement's for its first frame.
     let silent = Slot { capture: None, ..came };
     placement.observe_capture(media(0), wall(50_000_000_000));
-    let presumed = silent.passage(&placement, now, dac);
+    let presumed = passage_of(&silent, &placement);
     assert_eq!(presumed.reference, Some(captured));
     // Where nobody tells, what stands in is when it is presented, less the latency.
     let mut arrivals = Placement::new(Rate::HZ_48000, Span::from_millis(5));
     arrivals.observe_arrival(media(48), Frames::new(48), arrival);
-    let stands_in = silent.passage(&arrivals, now, dac);
+    let stands_in = passage_of(&silent, &arrivals);
     let presented = arrivals.presentation(media(48)).unwrap();
     assert_eq!(stands_in.reference, Some(presented - Span::from_millis(5)));
     assert_eq!(stands_in.origin, None);
