@@ -19,7 +19,7 @@ mod ways;
 use core::fmt;
 use core::ops::{Add, Sub};
 
-use crate::time::{LocalTime, Span};
+use crate::time::{LocalTime, Span, minus, plus};
 
 pub use estimator::ClockEstimator;
 pub(crate) use floor::Floor;
@@ -57,14 +57,14 @@ impl WallTime {
 impl Add<Span> for WallTime {
     type Output = Self;
     fn add(self, span: Span) -> Self {
-        Self(self.0.saturating_add(span.as_nanos()))
+        Self(plus(self.0, span.as_nanos()))
     }
 }
 
 impl Sub for WallTime {
     type Output = Span;
     fn sub(self, earlier: Self) -> Span {
-        Span::from_nanos(self.0.saturating_sub(earlier.0))
+        Span::from_nanos(minus(self.0, earlier.0))
     }
 }
 

@@ -203,6 +203,11 @@ impl Ways {
         self.0[0]
     }
 
+    /// Whether the first packet came from this place.
+    pub(crate) fn begin_at(&self, from: &Endpoint) -> bool {
+        self.0[0].as_ref() == Some(from)
+    }
+
     /// Whether packets come from this place.
     pub fn has(&self, from: Endpoint) -> bool {
         self.places().any(|place| *place == from)

@@ -41,6 +41,9 @@ pub struct Playout {
     history: Frames,
     /// The next frame that will be asked for; before the first pull, the first that may come.
     cursor: Option<MediaTime>,
+    /// From the cursor on there is no hole before this frame, wherever it stands: what lies before it
+    /// is given out without a look at each frame.
+    whole: MediaTime,
     concealer: Concealer,
     /// Frames before the cursor that were given out as they lie, and that the concealer is told of once
     /// it needs them: most are never needed.
@@ -66,6 +69,7 @@ impl Playout {
             mask: ring - 1,
             history,
             cursor: None,
+            whole: MediaTime::ZERO,
             tells_at_once: history.as_len() < concealer.learns_from(),
             concealer,
             passed: 0,
@@ -101,8 +105,10 @@ impl Playout {
     pub fn place(&mut self, first: MediaTime, coding: SampleFormat, payload: &[u8]) -> Placed {
         let frame_bytes = coding.bytes() * self.channels.count();
         let frames = Frames::from_len(payload.len() / frame_bytes);
-        let quarter = Frames::new(self.capacity().count() / 4);
-        let cursor = *self.cursor.get_or_insert(first - quarter);
+        let cursor = match self.cursor {
+            Some(cursor) => cursor,
+            None => self.begin(first - Frames::new(self.capacity().count() / 4)),
+        };
         let excess = (first + frames) - (cursor + self.capacity());
         if excess > Frames::ZERO {
             return Placed::Beyond { excess };
@@ -113,6 +119,11 @@ impl Playout {
         }
         self.write(first + late, coding, &payload[late.as_len() * frame_bytes..]);
         if late > Frames::ZERO { Placed::Partly { late } } else { Placed::Whole }
+    }
+
+    fn begin(&mut self, cursor: MediaTime) -> MediaTime {
+        (self.cursor, self.whole) = (Some(cursor), cursor);
+        cursor
     }
 
     fn write(&mut self, first: MediaTime, coding: SampleFormat, payload: &[u8]) {
@@ -128,6 +139,9 @@ impl Playout {
             let rest = frames - before_wrap;
             format::decode(coding, tail, &mut self.samples[..rest * channels]);
             self.filled[..rest].fill(1);
+        }
+        if first <= self.whole {
+            self.whole = self.whole.max(first + Frames::from_len(frames));
         }
     }
 
@@ -159,9 +173,29 @@ impl Playout {
     /// Gives the frames from the cursor on and moves it past them. Where there is no sound, it
     /// is concealed; returns how many frames that was.
     pub fn pull(&mut self, out: &mut [f32]) -> Frames {
+        if self.pull_whole(out) {
+            return Frames::ZERO;
+        }
         // A block may be longer than the buffer: piece by piece no slot is read twice.
         let piece = self.channels.samples_in(self.capacity());
         Frames::from_len(out.chunks_mut(piece).map(|part| self.pull_piece(part)).sum())
+    }
+
+    /// What nearly every block is: no hole, nothing to fade, all in one piece. Tells whether it was.
+    #[inline]
+    fn pull_whole(&mut self, out: &mut [f32]) -> bool {
+        let (Some(cursor), frames) = (self.cursor, self.channels.frames_in(out.len())) else {
+            return false;
+        };
+        let (next, from) = (cursor + frames, self.slot(cursor) * self.channels.count());
+        if next > self.whole || !self.concealer.is_transparent() || self.tells_at_once {
+            return false;
+        }
+        let Some(samples) = self.samples.get(from..from + out.len()) else { return false };
+        out.copy_from_slice(samples);
+        self.passed += frames.as_len();
+        self.advance(cursor, next);
+        true
     }
 
     /// Gives at most as many frames as the buffer holds; returns how many were missing.
@@ -183,7 +217,18 @@ impl Playout {
         if self.tells_at_once {
             self.tell_concealer(self.slot(cursor + frames));
         }
+        self.look_ahead(cursor + frames);
         missing
+    }
+
+    /// Finds the next hole, from the cursor on.
+    fn look_ahead(&mut self, cursor: MediaTime) {
+        self.whole = self.whole.max(cursor);
+        let ahead = (self.whole - cursor).as_len();
+        let start = self.slot(self.whole);
+        let room = self.capacity().as_len().saturating_sub(ahead);
+        let filled = &self.filled[start..self.filled.len().min(start + room)];
+        self.whole += Frames::from_len(run_of(1, filled));
     }
 
     /// Reads without wrapping, run by run of present and missing frames.
@@ -233,8 +278,11 @@ impl Playout {
         if let Some(cursor) = self.cursor.filter(|cursor| *cursor != next) {
             self.tell_concealer(self.slot(cursor));
             self.advance(cursor, next);
+            self.whole = next;
         }
-        self.cursor = Some(next);
+        if self.cursor.is_none() {
+            self.begin(next);
+        }
     }
 
     fn advance(&mut self, cursor: MediaTime, next: MediaTime) {

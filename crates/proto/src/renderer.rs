@@ -248,8 +248,13 @@ impl Renderer {
         let begin = self.place().zip(self.playout.cursor());
         let resampled = self.step != Step::ONE || self.resampler.fraction() != 0;
         let (mut missing, concealed) = (Frames::ZERO, self.playout.concealed());
-        for piece in out.chunks_mut(Self::PIECE * self.channels.count()) {
-            missing += self.pull_piece(piece);
+        let longest = Self::PIECE * self.channels.count();
+        if out.len() <= longest {
+            missing = self.pull_piece(out);
+        } else {
+            for piece in out.chunks_mut(longest) {
+                missing += self.pull_piece(piece);
+            }
         }
         let (start, first) = begin?;
         let read = first..self.playout.cursor()?;

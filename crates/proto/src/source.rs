@@ -233,7 +233,7 @@ impl Source {
                 Admission::Foreign
             };
         }
-        if let Some(next) = self.admit_next(packet, frames, (from, arrival), rate) {
+        if let Some(next) = self.admit_next(packet, frames, (&from, arrival), rate) {
             return next;
         }
         let Some((ways, before)) = self.ways_from(packet, (from, arrival), rate) else {
@@ -251,11 +251,12 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        (from, arrival): (Endpoint, LocalTime),
+        (from, arrival): (&Endpoint, LocalTime),
         rate: Rate,
     ) -> Option<Admission> {
         let (sequence, media) = (self.newest.0 + 1, self.end());
-        let next = (frames, self.ways.first()) == (self.newest.2, Some(from))
+        let next = frames == self.newest.2
+            && self.ways.begin_at(from)
             && packet.number.bits >= 16
             && self.read(packet) == (sequence, media);
         next.then(|| {
@@ -452,7 +453,7 @@ impl Source {
     ) {
         let carried = sequence - self.shift;
         self.number = self.number.going_on_from(self.number.highest().max(carried));
-        self.timeline.extend(packet.media.value);
+        self.timeline = self.timeline.going_on_from(self.timeline.highest().max(media.as_frames()));
         self.stamped |= packet.capture.is_some();
         self.begins_anew = packet.begins && !self.marked;
         self.marked = packet.begins;

@@ -11,7 +11,7 @@ use core::ops::{Add, AddAssign, Neg, Sub};
 /// The saturated sum. Two instructions and a jump that is never taken, where `saturating_add` is six
 /// without one: every packet has some seventy of these sums.
 #[inline]
-const fn plus(one: i64, other: i64) -> i64 {
+pub(crate) const fn plus(one: i64, other: i64) -> i64 {
     match one.checked_add(other) {
         Some(sum) => sum,
         None => end_towards(other),
@@ -20,7 +20,7 @@ const fn plus(one: i64, other: i64) -> i64 {
 
 /// The saturated difference.
 #[inline]
-const fn minus(one: i64, other: i64) -> i64 {
+pub(crate) const fn minus(one: i64, other: i64) -> i64 {
     match one.checked_sub(other) {
         Some(difference) => difference,
         None => end_towards(!other),

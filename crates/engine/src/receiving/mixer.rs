@@ -341,9 +341,12 @@ impl Mixer {
 
     fn play(&mut self, side: &mut Side<'_>, now: LocalTime, clock: Option<ClockId>) {
         let outputs = self.map.outputs();
-        let rate = self.inputs.first().map(|input| input.receiver.format().rate);
         let longest = self.sum.len() / self.channels.count() * outputs;
         let (now, mut meets, mut skipped) = (self.read(now), side.meets, side.skipped);
+        if side.samples.len() <= longest && !side.samples.is_empty() {
+            return self.fill(side.samples, PullTimes { now, meets, skipped, clock });
+        }
+        let rate = self.inputs.first().map(|input| input.receiver.format().rate);
         for block in side.samples.chunks_mut(longest) {
             self.fill(block, PullTimes { now, meets, skipped, clock });
             let frames = Frames::from_len(block.len() / outputs);

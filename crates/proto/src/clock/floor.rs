@@ -6,7 +6,7 @@ use super::line::{Belief, Line};
 use super::mapping::{ClockMapping, Surety};
 use super::round::{Odd, Round};
 use super::{ClockSource, WallTime};
-use crate::time::{LocalTime, Span};
+use crate::time::{LocalTime, Span, minus};
 
 /// The line below all arrivals: of packets against their media time, or of sender reports against
 /// the sender's clock.
@@ -95,7 +95,7 @@ impl Floor {
         }
         let share = if sought { 16.0 } else { 256.0 };
         self.spread += (error.max(0.0) - self.spread) / share;
-        let round = Span::from_nanos(second.saturating_sub(self.round.opened));
+        let round = Span::from_nanos(minus(second, self.round.opened));
         let closes = round >= Self::ROUND && self.round.count >= Self::LEAST;
         if closes {
             self.close(second);

@@ -5,6 +5,8 @@
 //! rate wanders by so much in the root of a second. Times are nanoseconds; the whole part of the
 //! offset is an integer, so that half a century of Unix time costs no digits.
 
+use crate::time::{minus, plus};
+
 /// Binary digits of a rate behind the point: 2⁻⁴⁴ is 0.06 ns in a thousand seconds.
 const RATE_BITS: u32 = 44;
 
@@ -106,14 +108,14 @@ impl Line {
 
     /// By how much `second` lies above the line where the first clock reads `first`.
     pub(crate) fn error(&self, first: i64, second: i64) -> f64 {
-        let since = first.saturating_sub(self.at) as f64;
-        let whole = second.saturating_sub(first).saturating_sub(self.offset);
+        let since = minus(first, self.at) as f64;
+        let whole = minus(minus(second, first), self.offset);
         whole as f64 - self.part - self.rate * since
     }
 
     /// Lets time pass until the first clock reads `first`.
     pub(crate) fn advance(&mut self, first: i64) {
-        let passed = first.saturating_sub(self.at);
+        let passed = minus(first, self.at);
         if passed <= 0 {
             return;
         }
@@ -161,7 +163,7 @@ impl Line {
     pub(crate) fn move_by(&mut self, nanos: f64) {
         let part = self.part + nanos;
         let whole = part as i64;
-        self.offset = self.offset.saturating_add(whole);
+        self.offset = plus(self.offset, whole);
         self.part = part - whole as f64;
     }
 }

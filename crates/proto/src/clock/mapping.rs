@@ -2,7 +2,7 @@
 
 use super::WallTime;
 use super::line::Slope;
-use crate::time::{LocalTime, Span};
+use crate::time::{LocalTime, Span, minus, plus};
 use crate::units::Ppm;
 
 /// What a mapping rests on.
@@ -163,22 +163,22 @@ impl ClockMapping {
     /// When the peer's clock showed `wall`, by ours.
     pub fn local(&self, wall: WallTime) -> LocalTime {
         let since = (wall - self.wall).as_nanos();
-        let since = since.saturating_add(self.loses.over(since));
-        self.local + Span::from_nanos(since.saturating_sub(self.left(since)))
+        let since = plus(since, self.loses.over(since));
+        self.local + Span::from_nanos(minus(since, self.left(since)))
     }
 
     /// What the peer's clock shows at `local`.
     pub fn wall(&self, local: LocalTime) -> WallTime {
         // What is left of `behind` is counted by the line's time, which is what is sought.
         let since = (local - self.local).as_nanos();
-        let begun = since.saturating_add(self.behind);
-        let slewing = begun.saturating_add(self.unfades.over(begun));
+        let begun = plus(since, self.behind);
+        let slewing = plus(begun, self.unfades.over(begun));
         let since = match slewing {
             ..0 => begun,
             _ if slewing < self.within.as_nanos() => slewing,
             _ => since,
         };
-        self.wall + Span::from_nanos(since.saturating_add(self.gains.over(since)))
+        self.wall + Span::from_nanos(plus(since, self.gains.over(since)))
     }
 
     /// How far the mapping still is from its line, so long after its pair.

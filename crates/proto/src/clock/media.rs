@@ -2,7 +2,7 @@
 
 use super::WallTime;
 use super::line::{Belief, Line, Slope};
-use crate::time::{MediaTime, Span};
+use crate::time::{MediaTime, Span, minus};
 use crate::units::{Ppm, Rate};
 
 /// What a reading did to a [`MediaClock`].
@@ -73,7 +73,7 @@ impl MediaClock {
         if off.abs() <= Self::JUMP {
             self.doubt = None;
             // One that comes after a later one tells nothing new.
-            let since = at.saturating_sub(line.at());
+            let since = minus(at, line.at());
             if since > 0 {
                 line.advance(at);
                 let weight = (since as f64 / Self::JUDGED).clamp(1.0 / 256.0, 0.25);

@@ -240,7 +240,9 @@ impl Turns {
         while self.next <= source.highest() {
             let (begin, length) = match self.kept(self.next) {
                 Some(kept) => {
-                    taken.skipped += self.gap_before(kept, frames);
+                    if self.follows != Some(kept.media) {
+                        taken.skipped += self.gap_before(kept, frames);
+                    }
                     if kept.media >= frames.end {
                         break;
                     }
