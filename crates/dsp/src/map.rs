@@ -11,6 +11,8 @@ pub const MAX_CHANNELS: usize = 64;
 pub struct ChannelMap {
     /// Index of the input channel, from 0.
     sources: Vec<Option<u8>>,
+    /// Whether each output takes the input of its own number: asked before each block.
+    in_order: bool,
 }
 
 /// A map that cannot be used, with what was given.
@@ -61,7 +63,12 @@ impl std::error::Error for MapError {}
 impl ChannelMap {
     /// Every channel to itself. Above [`MAX_CHANNELS`] there are no more.
     pub fn identity(channels: usize) -> Self {
-        Self { sources: (0..channels.min(MAX_CHANNELS) as u8).map(Some).collect() }
+        Self::of((0..channels.min(MAX_CHANNELS) as u8).map(Some).collect())
+    }
+
+    fn of(sources: Vec<Option<u8>>) -> Self {
+        let in_order = sources.iter().zip(0..).all(|(&source, index)| source == Some(index));
+        Self { sources, in_order }
     }
 
     /// How many channels come out.
@@ -76,8 +83,7 @@ impl ChannelMap {
 
     /// Whether sound of `inputs` channels comes out as it went in.
     pub fn is_identity(&self, inputs: usize) -> bool {
-        inputs == self.outputs()
-            && self.sources.iter().zip(0..).all(|(&source, index)| source == Some(index))
+        self.in_order && inputs == self.outputs()
     }
 
     /// Whether all the inputs exist in sound of `inputs` channels; ask once, at set-up.
@@ -158,7 +164,7 @@ impl FromStr for ChannelMap {
         if sources.len() > MAX_CHANNELS {
             return Err(MapError::TooLong { outputs: sources.len() });
         }
-        Ok(Self { sources })
+        Ok(Self::of(sources))
     }
 }
 

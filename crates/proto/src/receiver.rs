@@ -278,13 +278,12 @@ impl Receiver {
         arrived: &Arrived,
         brought: &mut dyn FnMut(Brought<'_>),
     ) -> Received<'a> {
-        let packet = match self.config.wire.unpack(datagram) {
-            Ok(packet) => packet,
-            Err(reason) => return self.refuse(reason),
-        };
-        match self.measure(&packet) {
-            Ok(measure) => self.admit(&packet, measure, arrived, brought),
-            Err(reason) => self.refuse(reason),
+        match &self.config.wire.unpack(datagram) {
+            Ok(packet) => match self.measure(packet) {
+                Ok(measure) => self.admit(packet, measure, arrived, brought),
+                Err(reason) => self.refuse(reason),
+            },
+            Err(reason) => self.refuse(*reason),
         }
     }
 
@@ -321,20 +320,19 @@ impl Receiver {
         &mut self,
         packet: &MediaPacket<'a>,
         (frames, format): (Frames, StreamFormat),
-        &Arrived { from, at: arrival, read }: &Arrived,
+        came: &Arrived,
         brought: &mut dyn FnMut(Brought<'_>),
     ) -> Received<'a> {
-        let arrived = (from, arrival);
+        let &Arrived { at: arrival, read, .. } = came;
         if self.source.is_none() {
-            self.source = Some(Source::begin(&packet.head, frames, arrived));
+            self.source = Some(Source::begin(&packet.head, frames, (came.from, arrival)));
             self.format = format;
             self.apply_clock();
         }
         let Some(source) = &mut self.source else { return Received::Doubted };
         let mut newest = (source.received() > 0).then(|| source.highest());
         let end = source.end();
-        let (sequence, media) = match source.admit(&packet.head, frames, arrived, self.format.rate)
-        {
+        let (sequence, media) = match source.admit(&packet.head, frames, came, self.format.rate) {
             Admission::Regular { sequence, media } => (sequence, media),
             Admission::Renumbered { sequence, media } => {
                 // What packets carry of others goes by the numbers.
@@ -366,7 +364,7 @@ impl Receiver {
                 self.counters.foreign += 1;
                 let poses = packet.head.stream == source.stream();
                 if poses || self.stranger.is_none_or(|before| !before.poses) {
-                    self.stranger = Some(Stranger { from, poses });
+                    self.stranger = Some(Stranger { from: came.from, poses });
                 }
                 return Received::Foreign;
             }

@@ -249,8 +249,9 @@ impl Renderer {
         let resampled = self.step != Step::ONE || self.resampler.fraction() != 0;
         let (mut missing, concealed) = (Frames::ZERO, self.playout.concealed());
         let longest = Self::PIECE * self.channels.count();
-        if out.len() <= longest {
-            missing = self.pull_piece(out);
+        if !resampled && self.resampler.ahead() == 0 && out.len() <= longest {
+            missing = self.playout.pull(out);
+            self.resampler.pass(out);
         } else {
             for piece in out.chunks_mut(longest) {
                 missing += self.pull_piece(piece);

@@ -1,7 +1,7 @@
 //! Whom a receiver hears: one synchronisation source, its packet count and its timeline without
 //! wrap-around, the places it sends from, and the doubt that a packet which does not fit must overcome.
 
-use crate::endpoint::{Author, Endpoint, Ways};
+use crate::endpoint::{Arrived, Author, Endpoint, Ways};
 use crate::packet::{PacketHead, StreamId};
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::units::Rate;
@@ -223,6 +223,22 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
+        &Arrived { ref from, at: arrival, .. }: &Arrived,
+        rate: Rate,
+    ) -> Admission {
+        if packet.stream == self.stream
+            && let Some(next) = self.admit_next(packet, frames, (from, arrival), rate)
+        {
+            return next;
+        }
+        self.admit_other(packet, frames, (*from, arrival), rate)
+    }
+
+    #[inline(never)]
+    fn admit_other(
+        &mut self,
+        packet: &PacketHead,
+        frames: Frames,
         (from, arrival): (Endpoint, LocalTime),
         rate: Rate,
     ) -> Admission {
@@ -232,9 +248,6 @@ impl Source {
             } else {
                 Admission::Foreign
             };
-        }
-        if let Some(next) = self.admit_next(packet, frames, (&from, arrival), rate) {
-            return next;
         }
         let Some((ways, before)) = self.ways_from(packet, (from, arrival), rate) else {
             return Admission::Foreign;

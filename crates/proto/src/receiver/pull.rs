@@ -156,7 +156,8 @@ impl Receiver {
     /// Counts the missing frames of a block that lie between the first and the newest packet;
     /// those after the newest are counted when another comes.
     fn count_missing(&mut self, frames: Range<MediaTime>, (missing, concealed): (Frames, Frames)) {
-        let Some(source) = &self.source else { return };
+        // Nearly every block: what is beyond the newest packet would be missing.
+        let Some(source) = self.source.as_ref().filter(|_| missing > Frames::ZERO) else { return };
         let before = (source.begin_media().min(frames.end) - frames.start).as_len();
         let after = (frames.end - source.end().max(frames.start)).as_len();
         let inside = missing.as_len().saturating_sub(before + after);

@@ -45,22 +45,34 @@ impl<At> Writer<At> {
     ) {
         let channels = channels.max(1);
         let frames = (parts[0].len() + parts[1].len()) / channels;
-        if self.marks.slots() == 0 || self.samples.slots() < frames {
+        if self.marks.is_full() {
             return;
         }
-        for part in parts {
-            if part.is_empty() {
-                continue;
-            }
-            // There was room a moment ago, and nobody else writes.
-            let Ok(mut chunk) = self.samples.write_chunk(part.len() / channels) else { return };
-            let (head, tail) = chunk.as_mut_slices();
-            let (to_head, to_tail) = part.split_at(head.len() * channels);
-            pick(to_head, (channels, channel), head);
-            pick(to_tail, (channels, channel), tail);
-            chunk.commit_all();
+        let Ok(mut chunk) = self.samples.write_chunk(frames) else { return };
+        let room = chunk.as_mut_slices();
+        if room.1.is_empty() && parts[1].is_empty() {
+            pick(parts[0], (channels, channel), room.0);
+        } else {
+            lay(parts, (channels, channel), room);
         }
+        chunk.commit_all();
         let _ = self.marks.push(Mark { at, frames: frames as u32 });
+    }
+}
+
+/// Takes a channel of a run in two parts into room in two parts.
+fn lay(parts: [&[f32]; 2], (channels, channel): (usize, usize), room: (&mut [f32], &mut [f32])) {
+    let (mut head, mut tail) = room;
+    for part in parts {
+        let (now, later) = head.split_at_mut(head.len().min(part.len() / channels));
+        let (first, rest) = part.split_at(now.len() * channels);
+        pick(first, (channels, channel), now);
+        head = later;
+        if head.is_empty() {
+            let (now, later) = tail.split_at_mut(rest.len() / channels);
+            pick(rest, (channels, channel), now);
+            tail = later;
+        }
     }
 }
 
@@ -82,5 +94,36 @@ impl<At> Reader<At> {
             }
             chunk.commit_all();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_in_two_parts_is_one_wherever_the_ring_begins_anew() {
+        let frames: Vec<f32> = (0..2 * 7).map(|at| at as f32).collect();
+        let right: Vec<f32> = frames.iter().skip(1).step_by(2).copied().collect();
+        let (mut writer, mut reader) = rings(11, 4);
+        for at in 0..60 {
+            let (first, second) = frames.split_at(2 * (at % 8));
+            writer.write_parts(at, (2, 1), [first, second]);
+            let mut read = Vec::new();
+            reader.read(|at, samples| read.push((at, samples.to_vec())));
+            assert_eq!(read, [(at, right.clone())]);
+        }
+    }
+
+    #[test]
+    fn a_run_without_room_is_left_out_whole() {
+        let (mut writer, mut reader) = rings(5, 2);
+        writer.write(0, 1, 0, &[1.0; 4]);
+        writer.write(1, 1, 0, &[2.0; 2]);
+        writer.write(2, 1, 0, &[3.0; 1]);
+        writer.write(3, 1, 0, &[]);
+        let mut read = Vec::new();
+        reader.read(|at, samples| read.push((at, samples.to_vec())));
+        assert_eq!(read, [(0, vec![1.0; 4]), (2, vec![3.0])]);
     }
 }

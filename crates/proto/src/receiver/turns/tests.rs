@@ -1,6 +1,6 @@
 use super::*;
 use crate::clock::ClockMapping;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Arrived, Endpoint};
 use crate::packet::{PacketHead, StreamId};
 use crate::units::Rate;
 use crate::wrap::Wrapped;
@@ -43,10 +43,11 @@ fn source(sent: &[(i64, i64, i64)]) -> Source {
             capture: None,
             instants: None,
         };
-        let arrived = (Endpoint::UNKNOWN, LocalTime::ZERO);
+        let (from, at) = (Endpoint::UNKNOWN, LocalTime::ZERO);
+        let arrived = Arrived { from, at, read: at };
         let frames = Frames::new(frames);
-        let source = source.get_or_insert_with(|| Source::begin(&head, frames, arrived));
-        source.admit(&head, frames, arrived, Rate::HZ_48000);
+        let source = source.get_or_insert_with(|| Source::begin(&head, frames, (from, at)));
+        source.admit(&head, frames, &arrived, Rate::HZ_48000);
     }
     source.unwrap()
 }
