@@ -117,7 +117,8 @@ impl Playout {
         if late >= frames {
             return Placed::Late;
         }
-        self.write(first + late, coding, &payload[late.as_len() * frame_bytes..]);
+        let (from, coming) = (first + late, frames - late);
+        self.write((from, coming.as_len()), coding, &payload[late.as_len() * frame_bytes..]);
         if late > Frames::ZERO { Placed::Partly { late } } else { Placed::Whole }
     }
 
@@ -126,9 +127,8 @@ impl Playout {
         cursor
     }
 
-    fn write(&mut self, first: MediaTime, coding: SampleFormat, payload: &[u8]) {
+    fn write(&mut self, (first, frames): (MediaTime, usize), coding: SampleFormat, payload: &[u8]) {
         let channels = self.channels.count();
-        let frames = payload.len() / (coding.bytes() * channels);
         let start = self.slot(first);
         let before_wrap = frames.min(self.filled.len() - start);
         let (head, tail) = payload.split_at(before_wrap * coding.bytes() * channels);

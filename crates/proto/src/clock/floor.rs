@@ -75,7 +75,7 @@ impl Floor {
     /// Takes the arrival of what left at `sent`, by the sender. Whether the mapping is another now.
     pub(crate) fn observe(&mut self, sent: WallTime, arrival: LocalTime) -> bool {
         let (first, second) = (sent.as_unix_nanos(), arrival.as_nanos());
-        let Some(mut line) = self.line else {
+        let Some(line) = &self.line else {
             *self = Self::new();
             self.line = Some(Line::through(first, second, Self::LEAST_ODD, Self::BELIEF));
             self.round.opened = second;
@@ -88,9 +88,10 @@ impl Floor {
             return self.observe(sent, arrival);
         }
         let sought = self.rounds < Self::SOUGHT;
-        let moved = self.round.take(&mut line, (first, second), error, sought);
+        let reading = (first, second);
+        let moved =
+            self.line.as_mut().is_some_and(|line| self.round.take(line, reading, error, sought));
         if moved {
-            self.line = Some(line);
             self.read(Span::ZERO);
         }
         let share = if sought { 16.0 } else { 256.0 };
