@@ -35,6 +35,7 @@ pub mod receiving;
 pub mod redundancy;
 mod renderer;
 pub mod sender;
+pub mod senders;
 pub mod sending;
 pub mod servo;
 pub mod session;

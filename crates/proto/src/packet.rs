@@ -173,4 +173,10 @@ impl Eq for dyn Pack {}
 pub trait Unpack: Debug + Send + Sync {
     /// Reads a datagram. What it does not know it passes over.
     fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid>;
+
+    /// The stream that a datagram would belong to if it were a packet, by as few of its bytes as say
+    /// it.
+    fn stream(&self, datagram: &[u8]) -> Option<StreamId> {
+        self.unpack(datagram).ok().map(|packet| packet.head.stream)
+    }
 }

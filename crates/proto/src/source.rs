@@ -85,7 +85,7 @@ impl Source {
     const SILENT: Span = Span::from_millis(40);
     /// A source that was silent this long may go on from another place, as one does that moved: longer
     /// than the pauses of a busy host, and little enough to miss.
-    const MOVED: Span = Span::from_millis(50);
+    pub(crate) const MOVED: Span = Span::from_millis(50);
     /// A timestamp this far from where the packet's number puts it is doubted.
     const JUMP: Span = Span::from_millis(20);
     /// How far the timestamps of an outage may be from the time that passed, beside a thousandth of

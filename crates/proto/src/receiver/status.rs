@@ -6,6 +6,7 @@ use crate::arrivals::Standing;
 use crate::clock::{ClockId, ClockMapping, WallTime};
 use crate::endpoint::{Author, Ways};
 use crate::faults::Faults;
+use crate::packet::StreamId;
 use crate::placement::Basis;
 use crate::session::Receiving;
 use crate::stream::StreamFormat;
@@ -111,6 +112,17 @@ impl Receiver {
             ReceiveCommand::Left(author) => self.say_goodbye(author),
             ReceiveCommand::Mute(muted) => self.muted = muted,
         }
+    }
+
+    /// The stream that a datagram would belong to if it were a packet.
+    pub fn stream_of(&self, datagram: &[u8]) -> Option<StreamId> {
+        self.config.wire.stream(datagram)
+    }
+
+    /// The stream of a datagram that would be taken for a packet of one, as long as none is heard.
+    pub fn recognises(&self, datagram: &[u8]) -> Option<StreamId> {
+        let packet = self.config.wire.unpack(datagram).ok()?;
+        self.measure(&packet).ok().map(|_| packet.head.stream)
     }
 
     /// Whether what it gives is not to be heard: its sender says that it is of another kind.

@@ -7,7 +7,7 @@ use crate::time::{LocalTime, Span};
 const QUIET: Span = Span::from_millis(50);
 
 /// A sender without packets for so long is gone, even if its goodbye never came.
-const GONE: Span = Span::from_secs(3);
+pub(crate) const GONE: Span = Span::from_secs(3);
 
 const SECOND: Span = Span::from_secs(1);
 

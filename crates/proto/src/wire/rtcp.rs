@@ -11,7 +11,7 @@ mod write;
 
 pub use app::{Announcement, Effective, hide_clocks};
 pub use losses::LossReport;
-pub use read::{Compound, InvalidReport};
+pub use read::{Compound, InvalidReport, author_of};
 pub use write::{Report, ReportError};
 
 use crate::clock::KeptClock;

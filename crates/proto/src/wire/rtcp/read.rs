@@ -46,6 +46,13 @@ pub enum InvalidReport {
     Contents(u8),
 }
 
+/// Whose report a datagram is, if it is one: the source of its first packet (RFC 3550 §6.4).
+pub fn author_of(datagram: &[u8]) -> Option<u32> {
+    Compound::parse(datagram).ok()?;
+    let ssrc = datagram.get(HEADER_BYTES..2 * HEADER_BYTES)?;
+    ssrc.try_into().ok().map(u32::from_be_bytes)
+}
+
 impl InvalidReport {
     /// How many reasons there are.
     pub const COUNT: usize = 6;

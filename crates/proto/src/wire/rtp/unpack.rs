@@ -50,6 +50,12 @@ impl Unpack for RtpUnpack {
             carried: packet.carried,
         })
     }
+
+    #[inline]
+    fn stream(&self, datagram: &[u8]) -> Option<StreamId> {
+        let ssrc = datagram.get(8..12)?.try_into().ok()?;
+        Some(StreamId::from(u32::from_be_bytes(ssrc)))
+    }
 }
 
 /// One RTP packet, found whole: a view into the datagram.
