@@ -276,6 +276,9 @@ Addresses, for --from:
                    address of it; of a group that comes by two networks,
                    iface=eth0,eth1
   source=10.0.0.7  hear this sender only
+  senders=all      hear whoever sends there, up to 64 at once: each is placed,
+                   mixed and reported as a stream of its own. senders=200 is
+                   for as many; without it the first alone is heard
   gain=-6dB        of this stream in the mix; --volume is for all of them
 
   ttl and loop are for --to: a receiver sends nothing to a group.
@@ -476,7 +479,7 @@ mod tests {
         for option in ["iface", "ttl", "loop"] {
             assert!(explained(super::SEND_LONG, option), "{option}");
         }
-        for option in ["iface", "source", "gain"] {
+        for option in ["iface", "source", "senders", "gain"] {
             assert!(explained(super::RECV_LONG, option), "{option}");
         }
     }

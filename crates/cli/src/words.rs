@@ -60,8 +60,13 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
         Note::Unwritten(flaw) => (*flaw).to_owned(),
         Note::AnotherSender { address, packets, host } => format!(
             "{address}: {packets} packets of another sender, at {host}, came to the same UDP port \
-             and were not played; give each sender a --from of its own, or name the one to hear by \
-             ?source="
+             and were not played; hear all by ?senders=all, give each sender a --from of its own, or \
+             name the one to hear by ?source="
+        ),
+        Note::NoPlace { address, most, from } => format!(
+            "{address}: a sender at {from} found no place beside the {most} that are heard at once; \
+             write ?senders={} for more",
+            most.saturating_mul(2)
         ),
         Note::Followed { address, journal, first, last } => {
             followed(address, journal, [*first, *last])

@@ -120,6 +120,8 @@ pub enum CannotChange {
     WhichStream,
     /// Another stream cannot be opened.
     Open(RunError),
+    /// Several senders are heard at the stream's link: it is no stream to be replaced.
+    Shared,
 }
 
 impl From<SendRefused> for CannotChange {

@@ -4,6 +4,7 @@
 use tautline_io::clock::kept::kept_clock;
 use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
+use tautline_io::link::Arrival;
 use tautline_proto::endpoint::{Endpoint, Host};
 use tautline_proto::session::{Event, Session};
 use tautline_proto::time::{LocalTime, Span};
@@ -45,29 +46,43 @@ impl Conversation {
     /// Takes what arrived and tells of it, and which host said it. Once the packets of `heard` are
     /// heard, no other peer's reports say whom to answer.
     pub(crate) fn hear(&mut self, heard: Option<u32>, mut tell: impl FnMut(Host, Event)) {
-        let Self { session, control, audience, invalid, ask_kernel } = self;
-        if now() >= *ask_kernel {
-            *ask_kernel = now() + KERNEL;
-            session.set_kept(kept_clock());
+        self.ask_kernel();
+        let Some(mut control) = self.control.take() else { return };
+        control.receive(&mut |arrival| self.listen(heard, &arrival, &mut tell));
+        self.control = Some(control);
+    }
+
+    /// Asks how the system clock is kept, now and then.
+    pub(crate) fn ask_kernel(&mut self) {
+        if now() >= self.ask_kernel {
+            self.ask_kernel = now() + KERNEL;
+            self.session.set_kept(kept_clock());
         }
-        let Some(control) = control else { return };
-        control.receive(&mut |arrival| {
-            let stamp_error = arrival.stamp_uncertainty.min(arrival.read - arrival.arrival);
-            let from = arrival.source.host();
-            let mut concerns = heard.is_none();
-            let listen = |event: Event| {
-                concerns |= heard == Some(event.ssrc());
-                tell(from, event);
-            };
-            let arrived = (from, arrival.arrival);
-            match session.handle(arrival.datagram, arrived, stamp_error, listen) {
-                Ok(()) => match audience {
-                    Audience::Whoever(peer) if concerns => *peer = Some(arrival.source),
-                    _ => {}
-                },
-                Err(_) => *invalid += 1,
-            }
-        });
+    }
+
+    /// Takes one datagram that arrived, as [`Self::hear`] does.
+    pub(crate) fn listen(
+        &mut self,
+        heard: Option<u32>,
+        arrival: &Arrival<'_>,
+        tell: &mut impl FnMut(Host, Event),
+    ) {
+        let Self { session, audience, invalid, .. } = self;
+        let stamp_error = arrival.stamp_uncertainty.min(arrival.read - arrival.arrival);
+        let from = arrival.source.host();
+        let mut concerns = heard.is_none();
+        let listen = |event: Event| {
+            concerns |= heard == Some(event.ssrc());
+            tell(from, event);
+        };
+        let arrived = (from, arrival.arrival);
+        match session.handle(arrival.datagram, arrived, stamp_error, listen) {
+            Ok(()) => match audience {
+                Audience::Whoever(peer) if concerns => *peer = Some(arrival.source),
+                _ => {}
+            },
+            Err(_) => *invalid += 1,
+        }
     }
 
     /// Sends the report that is due, if one is.

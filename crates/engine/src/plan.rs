@@ -6,6 +6,7 @@ pub mod select;
 pub mod sockets;
 pub mod too_long;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use tautline_dsp::gain::Gain;
@@ -119,6 +120,9 @@ pub struct StreamPlan {
     pub control: Option<Box<dyn Control>>,
     /// Its gain in the mix.
     pub gain: Gain,
+    /// How many senders are heard at its link at once, each as a stream like this one; `None` is one,
+    /// and who else sends there is not heard.
+    pub senders: Option<NonZeroUsize>,
 }
 
 impl StreamPlan {
@@ -131,7 +135,8 @@ impl StreamPlan {
     ) -> Self {
         let latency = LatencyRule::Chosen(receiver.link_offset);
         let loss_target = LossTarget::DEFAULT;
-        Self { address, receiver, latency, loss_target, link, control, gain: Gain::UNITY }
+        let (gain, senders) = (Gain::UNITY, None);
+        Self { address, receiver, latency, loss_target, link, control, gain, senders }
     }
 
     /// A receiver with room for what its latency may become, to which repairers are lent.

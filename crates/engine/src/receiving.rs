@@ -8,6 +8,7 @@ mod mixer;
 mod paths;
 mod pending;
 mod repairers;
+mod shared;
 mod statistics;
 mod stream;
 mod streams;
@@ -15,6 +16,8 @@ mod summary;
 
 #[cfg(test)]
 mod tests;
+
+use std::num::NonZeroUsize;
 
 use tautline_dsp::gain::Volume;
 use tautline_io::clock::{WallClock, now};
@@ -32,6 +35,7 @@ use crate::receiving::change::Changes;
 use crate::receiving::doubt::{Another, Doubt, Ran};
 use crate::receiving::lead::Lead;
 use crate::receiving::mixer::{Mixer, Passages};
+use crate::receiving::shared::{Model, Shared, share};
 use crate::receiving::stream::{ReceivedStream, connect};
 use crate::receiving::streams::ReceivedStreams;
 use crate::watching::ledger_file::LedgerFile;
@@ -42,6 +46,7 @@ use crate::watching::sound::{Ear, Hearing, hearing, measurement};
 /// A receiver with everything but its device, which may want the [`RecvEngine::listener`] first.
 pub struct RecvEngine {
     streams: Vec<ReceivedStream>,
+    shared: Vec<Shared>,
     changes: Changes,
     mixer: Mixer,
     until_bye: bool,
@@ -64,24 +69,36 @@ impl RecvEngine {
         let waiter =
             Waiter::new().map_err(|error| RunError::System("waiting for reports", error))?;
         let (mut streams, mut inputs) = (Vec::new(), Vec::new());
+        let (mut shared, mut shared_links) = (Vec::new(), Vec::new());
+        let more = plan.streams.iter().filter_map(|stream| stream.senders);
+        let more = more.map(NonZeroUsize::get).sum::<usize>();
+        inputs.reserve_exact(plan.streams.len() + more);
         let heard_channel = plan.map.source_of(0).unwrap_or(0);
         for (number, stream) in plan.streams.into_iter().enumerate() {
             let receiver = stream.receiver();
             let (longest, ptime) = (receiver.longest_link_offset(), receiver.format().ptime());
             let heard = measurement(rate, number, heard_channel, longest, ptime);
             let new = (number, wall, &plan.device, &waiter);
-            let (received, input) = connect(stream, receiver, Some(heard), new)?;
+            let several = stream.senders.map(|most| (most.get(), Model::of(&stream)));
+            let (mut received, mut input) = connect(stream, receiver, Some(heard), new)?;
+            if let Some((most, model)) = several {
+                let of = (&mut received, &mut input);
+                let (ours, links) = share((model, shared.len()), most, of, number);
+                shared.push(ours);
+                shared_links.push(links);
+            }
             streams.push(received);
             inputs.push(input);
         }
         let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
         let (changes, (succession, spares, gains)) =
-            Changes::new(inputs.len(), plan.gain, plan.device, (wall, waiter));
-        // Each stream may have an heir.
-        let playing = 2 * inputs.len().max(1);
+            Changes::new((inputs.len(), more), plan.gain, plan.device, (wall, waiter));
+        // Each stream that was planned may have an heir.
+        let playing = 2 * inputs.len().max(1) + more;
         let mixer = Mixer {
             passages: Passages::with_capacity(passages_of(&plan.device) * playing),
             inputs,
+            shared: shared_links,
             succession,
             spares,
             gains,
@@ -102,6 +119,7 @@ impl RecvEngine {
         let ledger = plan.ledger.as_deref().map(LedgerFile::create).transpose()?;
         Ok(Self {
             streams,
+            shared,
             changes,
             mixer,
             until_bye: plan.until_bye,
@@ -172,8 +190,8 @@ impl RecvEngine {
         let running = Running::start(device, Box::new(self.mixer), options.scheduler, stop)?;
         watch.refused.note_priority(&running.granted);
         let scheduler = running.granted.effective().to_string();
-        let Self { streams, changes, hearing, ledger, .. } = self;
-        let mut all = ReceivedStreams::open(streams, changes, (hearing, ledger), watch);
+        let Self { streams, shared, changes, hearing, ledger, .. } = self;
+        let mut all = ReceivedStreams::open((streams, shared), changes, (hearing, ledger), watch);
         let (mut over, mut another) = (false, None);
         while !all.watch.is_over(stop) && !running.is_over() {
             if !all.work() {

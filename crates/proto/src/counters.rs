@@ -69,6 +69,8 @@ counters! {
     foreign: "foreign", "foreign", "foreign";
     /// Reports in the sender's name from another host.
     foreign_reports: "foreign_reports", "foreign reports", "foreign report";
+    /// Packets of senders for whom there was no place at a link that they share.
+    unplaced: "unplaced", "without a place", "without a place";
     /// Packets that did not fit the timeline and that no other confirmed yet.
     doubted: "doubted", "doubted", "doubted";
     /// Reports of the sender that did not fit the timeline and that no other confirmed yet.

@@ -96,6 +96,11 @@ pub(crate) fn cannot_change(why: &CannotChange) -> String {
                 .into()
         }
         CannotChange::Open(error) => error.to_string(),
+        CannotChange::Shared => {
+            "all senders are heard there (?senders=), so none of them is replaced; start taut again \
+             for another address"
+                .into()
+        }
     }
 }
 

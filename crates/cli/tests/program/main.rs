@@ -34,6 +34,7 @@ mod pulseaudio;
 mod repair_budget;
 mod repaired;
 mod scripts;
+mod senders;
 mod several;
 mod silence;
 mod strangers;

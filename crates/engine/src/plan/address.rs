@@ -3,6 +3,7 @@
 use core::fmt;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use tautline_dsp::gain::Gain;
@@ -35,7 +36,14 @@ pub struct Address {
     pub loopback: Option<bool>,
     /// Gain of the stream in a mix.
     pub gain: Gain,
+    /// How many senders are heard there at once, each as a stream of its own; `None` is one.
+    pub senders: Option<NonZeroUsize>,
 }
+
+/// As many as `?senders=all` hears at once: more than people play together, and in memory little.
+pub const ALL_SENDERS: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
+/// The most that may be asked for.
+const MOST_SENDERS: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Place {
@@ -164,6 +172,7 @@ impl Address {
             ttl: None,
             loopback: None,
             gain: Gain::UNITY,
+            senders: None,
         };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             address.set(pair, end)?;
@@ -185,6 +194,14 @@ impl Address {
             ("gain", End::From) => {
                 self.gain = value.parse().map_err(|_| unusable("gain such as -6dB"))?;
             }
+            ("senders", End::From) => {
+                self.senders = Some(match (value, value.parse()) {
+                    ("all", _) => ALL_SENDERS,
+                    (_, Ok(most)) if most <= MOST_SENDERS => NonZeroUsize::new(most)
+                        .ok_or_else(|| unusable("number of senders, at least 1, or all"))?,
+                    _ => return Err(unusable("number of senders up to 1024, or all")),
+                });
+            }
             ("ttl", End::To) => {
                 self.ttl = Some(value.parse().map_err(|_| unusable("TTL of 0 to 255"))?);
             }
@@ -205,17 +222,26 @@ impl Address {
                             --volume for what is sent"
                     .into());
             }
+            ("senders", End::To) => {
+                return Err(
+                    "`senders` is for --from, where it says how many are heard at once; use \
+                            iface, ttl or loop"
+                        .into(),
+                );
+            }
             ("ttl" | "loop", End::From) => {
                 return Err(format!(
                     "`{key}` is for --to, as a receiver sends nothing to a group; leave it out, or \
-                     use iface, source or gain"
+                     use iface, source, senders or gain"
                 ));
             }
             (_, End::To) => {
                 return Err(format!("`{key}` is unknown after ?; use iface, ttl or loop"));
             }
             (_, End::From) => {
-                return Err(format!("`{key}` is unknown after ?; use iface, source or gain"));
+                return Err(format!(
+                    "`{key}` is unknown after ?; use iface, source, senders or gain"
+                ));
             }
         }
         Ok(())

@@ -131,11 +131,11 @@ impl SendPlan {
 }
 
 impl StreamPlan {
-    /// What is heard at an address: with the gain that it asks for.
+    /// What is heard at an address: with the gain, and as many senders, as it asks for.
     pub fn of(address: &Address, receiver: ReceiverConfig, opened: OpenedStream) -> Self {
         let OpenedStream { link, control, .. } = opened;
-        let gain = address.gain;
-        Self { gain, ..Self::new(address.to_string(), receiver, link, control) }
+        let Address { gain, senders, .. } = *address;
+        Self { gain, senders, ..Self::new(address.to_string(), receiver, link, control) }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Sockets as addresses ask for them: the one by which a stream goes to all its destinations, and
 //! that at which one is heard.
 
+use std::num::NonZeroUsize;
+
 use tautline_dsp::format::SampleFormat;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
@@ -87,7 +89,8 @@ pub fn receiving((address, resolved): Destination<'_>, format: &StreamFormat) ->
     // In whatever coding: the sender may change it.
     let widest = StreamFormat { sample: SampleFormat::F32, packet: longest, ..*format };
     options.datagram_bytes = datagram_bytes(&widest, true).clamp(1472, 65_507);
-    options.packets_per_second = packets_per_second(format.rate, format.packet);
+    let senders = address.senders.map_or(1, NonZeroUsize::get) as u32;
+    options.packets_per_second = senders * packets_per_second(format.rate, format.packet);
     options
 }
 

@@ -18,7 +18,7 @@ use crate::receiving::repairers::{Spares, Store, repairers};
 use crate::receiving::stream::{ReceivedStream, connect};
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::report::Stream;
-use crate::watching::run::Watch;
+use crate::watching::run::{RunError, Watch};
 use crate::watching::sound::Hearing;
 
 /// The ordinary thread's end of what may be changed of a mix.
@@ -44,13 +44,18 @@ pub(crate) struct Changes {
     count: usize,
 }
 
+/// Reports of streams that are over which are kept: nobody who sends under ever new names fills the
+/// memory.
+const CLOSED: usize = 1000;
+
 /// Streams that may wait to be taken in or closed.
 const WAITING: usize = 4;
 
 impl Changes {
-    /// Both ends, for a mix of so many `places` that plays on `device` with this gain.
+    /// Both ends, for a mix of so many `places`, and so many more streams that may come, that plays on
+    /// `device` with this gain.
     pub(crate) fn new(
-        places: usize,
+        (places, more): (usize, usize),
         gain: Gain,
         device: Settings,
         (wall, waiter): (WallClock, Waiter),
@@ -58,7 +63,7 @@ impl Changes {
         let (gains, gains_out) = memory::ring(64);
         let (coming, coming_out) = memory::ring(WAITING);
         let (gone_in, gone) = memory::ring(WAITING);
-        let (repairers, spares) = repairers(places, places + WAITING);
+        let (repairers, spares) = repairers(places, places + more + WAITING);
         let changes = Self {
             requests: None,
             made: false,
@@ -75,6 +80,25 @@ impl Changes {
             count: places,
         };
         (changes, (Succession::new(places, coming_out, gone_in), spares, gains_out))
+    }
+
+    /// Both ends of another stream, which counts from now on.
+    pub(crate) fn connect(
+        &mut self,
+        plan: StreamPlan,
+    ) -> Result<(ReceivedStream, MixerInput), RunError> {
+        let receiver = plan.receiver();
+        let new = (self.count, self.wall, &self.device, &self.waiter);
+        let connected = connect(plan, receiver, None, new)?;
+        self.count += 1;
+        Ok(connected)
+    }
+
+    /// Keeps the report of a stream that is over. What there were more than are kept is not told.
+    pub(crate) fn keep(&mut self, report: Stream) {
+        if self.closed.len() < CLOSED {
+            self.closed.push(report);
+        }
     }
 
     /// Those that have no place yet.
@@ -149,12 +173,11 @@ impl Changes {
         if self.coming.is_full() {
             return Err(CannotChange::Busy);
         }
+        if streams[place].shares.is_some() {
+            return Err(CannotChange::Shared);
+        }
         let address = plan.address.clone();
-        let receiver = plan.receiver();
-        let new = (self.count, self.wall, &self.device, &self.waiter);
-        let (mut stream, mut input) =
-            connect(plan, receiver, None, new).map_err(CannotChange::Open)?;
-        self.count += 1;
+        let (mut stream, mut input) = self.connect(plan).map_err(CannotChange::Open)?;
         // It is faded in when the other is faded out.
         input.await_turn(fader.wanted());
         stream.inherit(&streams[place]);

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod cost;
+mod shared;
 mod succession;
 #[cfg(test)]
 mod tests;
@@ -10,7 +11,7 @@ use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::{Gain, Volume};
 use tautline_dsp::map::ChannelMap;
 use tautline_io::clock::now;
-use tautline_io::link::{Link, LinkCounters};
+use tautline_io::link::{Arrival, Link, LinkCounters};
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Flow, Process, Side};
@@ -29,6 +30,7 @@ use crate::receiving::lead::Lead;
 use crate::receiving::paths::Paths;
 use crate::receiving::repairers::Spares;
 use crate::watching::sound::{Mouth, PacketTap, Voices};
+pub(crate) use shared::{Fed, SharedLink, SharedNews};
 pub(crate) use succession::Succession;
 
 /// What the ordinary thread hands down.
@@ -52,6 +54,8 @@ pub(crate) struct RxStatus {
 pub(crate) struct MixerInput {
     pub(crate) receiver: Receiver,
     pub(crate) link: Box<dyn Link>,
+    /// Whether its packets come by a link that other senders share.
+    pub(crate) shares: bool,
     /// The how many-th stream it is, for the ordinary thread.
     pub(crate) number: usize,
     pub(crate) gain: Gain,
@@ -85,31 +89,43 @@ impl MixerInput {
     /// Reads what has arrived, and tells the measurement of it if that `listens`; when it was read,
     /// or `woke` if nothing had arrived.
     fn read(&mut self, woke: LocalTime, listens: bool) -> LocalTime {
-        let Self { receiver, link, tap, passages, faults, unbooked, paths, .. } = self;
+        // Those of a shared link are handed what comes.
+        if self.shares {
+            return woke;
+        }
         let mut latest = woke;
-        let before = *receiver.counters();
+        let before = *self.receiver.counters();
+        // Nothing is allocated for what has no size.
+        let mut link = core::mem::replace(&mut self.link, Box::new(Fed));
         link.receive(&mut |arrival| {
             latest = latest.max(arrival.read);
-            let channels = receiver.format().channels.count();
-            let mut tap = tap.as_mut().filter(|_| listens);
-            let mut bring = |packet: Brought<'_>| {
-                if let Some(tap) = &mut tap {
-                    tap.brought_in_parts(packet.media, channels, packet.parts);
-                }
-            };
-            let arrived = Arrived { from: arrival.source, at: arrival.arrival, read: arrival.read };
-            let received = receiver.handle_telling(arrival.datagram, &arrived, &mut bring);
-            paths.count(arrival.source.network(), &received);
-            if let Some(passage) = received.late() {
-                // Whatever held it up did so while it was on its way.
-                let age = receiver.placement().link_offset();
-                let captured = passage.origin.map_or(passage.arrival - age, |o| o.capture);
-                faults.add(captured, passage.read, Harm { late: 1, ..Harm::default() });
-                *unbooked += u64::from(passages.push(passage).is_err());
-            }
+            self.take(&arrival, listens);
         });
+        self.link = link;
         self.miss(&before, latest);
         latest
+    }
+
+    /// Takes one datagram.
+    fn take(&mut self, arrival: &Arrival<'_>, listens: bool) {
+        let Self { receiver, tap, passages, faults, unbooked, paths, .. } = self;
+        let channels = receiver.format().channels.count();
+        let mut tap = tap.as_mut().filter(|_| listens);
+        let mut bring = |packet: Brought<'_>| {
+            if let Some(tap) = &mut tap {
+                tap.brought_in_parts(packet.media, channels, packet.parts);
+            }
+        };
+        let arrived = Arrived { from: arrival.source, at: arrival.arrival, read: arrival.read };
+        let received = receiver.handle_telling(arrival.datagram, &arrived, &mut bring);
+        paths.count(arrival.source.network(), &received);
+        if let Some(passage) = received.late() {
+            // Whatever held it up did so while it was on its way.
+            let age = receiver.placement().link_offset();
+            let captured = passage.origin.map_or(passage.arrival - age, |o| o.capture);
+            faults.add(captured, passage.read, Harm { late: 1, ..Harm::default() });
+            *unbooked += u64::from(passages.push(passage).is_err());
+        }
     }
 
     /// Notes what was missed since `before`, as of `now`.
@@ -232,6 +248,8 @@ impl Passages {
 /// All streams of one playback device.
 pub(crate) struct Mixer {
     pub(crate) inputs: Vec<MixerInput>,
+    /// Links at which several senders are heard.
+    pub(crate) shared: Vec<SharedLink>,
     pub(crate) succession: Succession,
     pub(crate) spares: Spares,
     /// Other gains of all that is heard.
@@ -279,6 +297,7 @@ impl Mixer {
 
     /// Reads every stream; when the last was read, or `woke` if nothing had arrived.
     fn read(&mut self, woke: LocalTime) -> LocalTime {
+        let woke = self.read_shared(woke);
         let (mouth, places, spares) = (&self.mouth, self.inputs.len(), &mut self.spares);
         let heirs = self.succession.heirs.iter_mut().flatten().map(|heir| &mut heir.input);
         self.inputs.iter_mut().chain(heirs).enumerate().fold(woke, |latest, (place, input)| {
@@ -384,6 +403,7 @@ impl Process for Mixer {
         self.passages.written(written, &mut self.inputs, &mut self.succession);
         if written - self.told >= TELL_EVERY {
             self.tell(written);
+            self.settle_shared(written);
         }
         Flow::Continue
     }

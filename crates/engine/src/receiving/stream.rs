@@ -9,13 +9,14 @@ use tautline_io::control::waiter::Waiter;
 use tautline_io::link::told::telling;
 use tautline_io::thread::memory;
 use tautline_proto::device::Settings;
+use tautline_proto::endpoint::Host;
 use tautline_proto::faults::Faults;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::ledger::Passage;
 use tautline_proto::policy::Context;
 use tautline_proto::receiver::{ReceiveCommand, Receiver, ReceiverConfig};
 use tautline_proto::receiving::{LatencyRefused, ReceiveNote, ReceivePolicy, ReceivePolicyConfig};
-use tautline_proto::session::{Session, SessionConfig};
+use tautline_proto::session::{Event, Session, SessionConfig};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::control::CannotChange;
@@ -28,11 +29,13 @@ use crate::plan::{StreamPlan, packets_within};
 use crate::receiving::mixer::{Command, MixerInput, RxStatus};
 use crate::receiving::paths::Paths;
 use crate::receiving::pending::Pending;
+use crate::receiving::shared::{Said, Shares};
 use crate::receiving::statistics::Statistics;
 use crate::receiving::summary;
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::machine;
 use crate::watching::note::Note;
+use crate::watching::report::End;
 use crate::watching::run::{RunError, Watch};
 use crate::watching::sound::{Found, Hearing, Measurement, PacketTap};
 
@@ -56,6 +59,8 @@ pub(crate) struct ReceivedStream {
     clock_steps: u32,
     /// The how many-th it is, for the ledger.
     pub(crate) number: usize,
+    /// The link and the channel that it shares with other senders' streams, if it does.
+    pub(crate) shares: Option<Shares>,
     pending: Pending,
     news: LinkNews,
 }
@@ -105,6 +110,7 @@ pub(crate) fn connect(
     let input = MixerInput {
         receiver,
         link: stream.link,
+        shares: false,
         number,
         gain: stream.gain,
         volume: Volume::over(stream.gain, VOLUME_RAMP),
@@ -134,6 +140,7 @@ pub(crate) fn connect(
         refused_exchanges: 0,
         clock_steps: 0,
         number,
+        shares: None,
         pending: Pending::default(),
         news: LinkNews::of(told.events),
     };
@@ -174,6 +181,25 @@ impl ReceivedStream {
     pub(crate) fn converse(&mut self, watch: &mut Watch) {
         let mut events = Vec::new();
         self.conversation.hear(self.policy.speaker(), |from, event| events.push((from, event)));
+        self.answer(events, watch);
+    }
+
+    /// The same where the peer's reports came to a channel that others share.
+    pub(crate) fn converse_about<'a>(
+        &mut self,
+        said: impl Iterator<Item = &'a Said>,
+        watch: &mut Watch,
+    ) {
+        let mut events = Vec::new();
+        self.conversation.ask_kernel();
+        for said in said {
+            let tell = &mut |from, event| events.push((from, event));
+            self.conversation.listen(self.policy.speaker(), &said.arrival(), tell);
+        }
+        self.answer(events, watch);
+    }
+
+    fn answer(&mut self, events: Vec<(Host, Event)>, watch: &mut Watch) {
         self.count_lies();
         self.decide(|policy, context| {
             for (from, event) in events {
@@ -312,6 +338,11 @@ impl ReceivedStream {
         self.fader = other.fader;
         self.statistics.word = other.statistics.word;
         self.decide(|policy, context| policy.inherit(&other.policy, context));
+    }
+
+    /// How it ended, if it did.
+    pub(crate) fn end(&self) -> End {
+        if self.policy.has_left() { End::Goodbye } else { End::Silence }
     }
 
     pub(crate) fn report(&self, watch: &mut Watch) -> crate::watching::report::Stream {

@@ -11,11 +11,12 @@ use tautline_proto::wire::rtcp::Announcement;
 use crate::control::{RecvChange, Requests};
 use crate::receiving::change::Changes;
 use crate::receiving::doubt::Doubt;
+use crate::receiving::shared::Shared;
 use crate::receiving::stream::ReceivedStream;
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::machine;
 use crate::watching::note::Note;
-use crate::watching::report::{End, Report, Stream};
+use crate::watching::report::{Report, Stream};
 use crate::watching::run::{KnownClock, Peer, Progress, Watch};
 use crate::watching::sound::Hearing;
 use tautline_proto::receiving::recent::Recent;
@@ -23,6 +24,7 @@ use tautline_proto::receiving::recent::Recent;
 /// What the ordinary thread of a receiver works with.
 pub(crate) struct ReceivedStreams {
     streams: Vec<ReceivedStream>,
+    shared: Vec<Shared>,
     changes: Changes,
     hearing: Hearing,
     ledger: Option<LedgerFile>,
@@ -37,14 +39,14 @@ pub(crate) struct ReceivedStreams {
 
 impl ReceivedStreams {
     pub(crate) fn open(
-        streams: Vec<ReceivedStream>,
+        (streams, shared): (Vec<ReceivedStream>, Vec<Shared>),
         changes: Changes,
         (hearing, ledger): (Hearing, Option<LedgerFile>),
         watch: Watch,
     ) -> Self {
         let beat = LocalTime::ZERO;
         let (quiet_since, settled) = (None, false);
-        Self { streams, changes, hearing, ledger, watch, beat, quiet_since, settled }
+        Self { streams, shared, changes, hearing, ledger, watch, beat, quiet_since, settled }
     }
 
     /// Waits until there is something to do, and does it. Tells whether that was a beat.
@@ -56,6 +58,7 @@ impl ReceivedStreams {
         self.beat = self.watch.beat();
         self.changes.serve(&mut self.streams);
         self.changes.refill();
+        self.follow_senders();
         self.keep_statistics();
         let hearing = &self.hearing;
         self.changes.close_gone(&mut self.streams, &mut self.watch, self.ledger.as_mut(), hearing);
@@ -68,15 +71,47 @@ impl ReceivedStreams {
         let due = self.all().map(|stream| stream.conversation.session.deadline());
         let speaking = self.changes.waiter.wait(due.fold(until, LocalTime::min));
         let (now, mut conversing) = (now(), 0);
-        let Self { streams, changes, watch, .. } = self;
+        let Self { streams, shared, changes, watch, .. } = self;
+        let speaks = |number: usize| speaking.binary_search(&(number as u64)).is_ok();
+        shared.iter_mut().filter(|shared| speaks(shared.host)).for_each(Shared::read);
         for stream in streams.iter_mut().chain(changes.heirs_mut()) {
-            let spoken_to = speaking.binary_search(&(stream.number as u64)).is_ok();
+            let link = stream.shares.map(|shares| &mut shared[shares.link]);
+            let spoken_to = match &link {
+                Some(link) => link.is_spoken_to(stream),
+                None => speaks(stream.number),
+            };
             if spoken_to || stream.conversation.session.deadline() <= now {
-                stream.converse(watch);
+                converse(stream, link, watch);
                 conversing += 1;
             }
         }
         conversing
+    }
+
+    /// Takes in senders that came and sees off those that are over, at the links that they share.
+    fn follow_senders(&mut self) {
+        let Self { streams, shared, changes, hearing, ledger, watch, .. } = self;
+        for (link, shared) in shared.iter_mut().enumerate() {
+            shared.follow(streams, watch);
+            while let Some(mut input) = shared.gone() {
+                let number = input.number;
+                let Some(place) = streams.iter().position(|stream| stream.number == number) else {
+                    continue;
+                };
+                let mut stream = streams.remove(place);
+                // Its last word: there is room for it now, and nobody else to say it.
+                let status = stream.statistics.status;
+                input.tell_last(now(), status.map_or(0, |status| status.stream.counters.xruns));
+                shared.converse(&mut stream, watch);
+                stream.turn(watch, ledger.as_mut(), hearing);
+                shared.lend(&mut stream, |stream| {
+                    stream.finish(watch, ledger.as_mut(), hearing);
+                });
+                let end = stream.end();
+                changes.keep(Stream { ended: Some(end), ..stream.report(watch) });
+            }
+            shared.refill(link, changes);
+        }
     }
 
     fn keep_statistics(&mut self) {
@@ -96,9 +131,12 @@ impl ReceivedStreams {
 
     /// Everything once, for every stream.
     pub(crate) fn turn(&mut self) {
-        let Self { streams, changes, watch, .. } = self;
+        self.follow_senders();
+        let Self { streams, shared, changes, watch, .. } = self;
+        shared.iter_mut().for_each(Shared::read);
         for stream in streams.iter_mut().chain(changes.heirs_mut()) {
-            stream.converse(watch);
+            let link = stream.shares.map(|shares| &mut shared[shares.link]);
+            converse(stream, link, watch);
         }
         self.keep_statistics();
     }
@@ -129,7 +167,10 @@ impl ReceivedStreams {
         if self.settled {
             return None;
         }
-        if let Some(theirs) = self.streams.iter().find_map(|stream| stream.policy.refused()) {
+        // Whoever comes later to a link that senders share is no reason.
+        let planned = |stream: &&ReceivedStream| stream.shares.is_none_or(|s| s.planned);
+        let mut streams = self.streams.iter().filter(planned);
+        if let Some(theirs) = streams.find_map(|stream| stream.policy.refused()) {
             self.settled = !(doubt.playable)(&theirs);
             return (!self.settled).then_some(Some(theirs));
         }
@@ -191,20 +232,29 @@ impl ReceivedStreams {
     }
 
     /// Says goodbye to all, and reports. `over`: it ended as all streams had.
-    pub(crate) fn close(mut self, ended: LocalTime, scheduler: String, over: bool) -> Report {
-        for stream in &mut self.streams {
-            stream.finish(&mut self.watch, self.ledger.as_mut(), &self.hearing);
+    pub(crate) fn close(self, ended: LocalTime, scheduler: String, over: bool) -> Report {
+        let Self { mut streams, mut shared, changes, hearing, mut ledger, mut watch, .. } = self;
+        for stream in &mut streams {
+            match stream.shares.map(|shares| &mut shared[shares.link]) {
+                None => stream.finish(&mut watch, ledger.as_mut(), &hearing),
+                Some(link) => link.lend(stream, |stream| {
+                    stream.finish(&mut watch, ledger.as_mut(), &hearing);
+                }),
+            }
         }
-        let Self { streams, changes, ledger, mut watch, .. } = self;
         let unwritten: Vec<_> = ledger.and_then(LedgerFile::finish).into_iter().collect();
         unwritten.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
         let playing = streams.iter().map(|stream| {
-            let ended =
-                over.then_some(if stream.policy.has_left() { End::Goodbye } else { End::Silence });
-            Stream { ended, ..stream.report(&mut watch) }
+            let ended = over.then(|| stream.end());
+            let mut report = stream.report(&mut watch);
+            let planned = stream.shares.filter(|shares| shares.planned);
+            report.counters.unplaced = planned.map_or(0, |shares| shared[shares.link].unplaced());
+            Stream { ended, ..report }
         });
         let mut reports: Vec<_> = playing.collect();
-        reports.extend(changes.closed());
+        let closed = changes.closed().into_iter();
+        reports
+            .extend(closed.map(|stream| Stream { ended: stream.ended.filter(|_| over), ..stream }));
         Report {
             schema: 1,
             role: "recv",
@@ -214,5 +264,13 @@ impl ReceivedStreams {
             unwritten,
             notes: watch.notes,
         }
+    }
+}
+
+/// Lets a stream hear and speak: by its own channel, or that of the link that it shares.
+fn converse(received: &mut ReceivedStream, link: Option<&mut Shared>, watch: &mut Watch) {
+    match link {
+        Some(link) => link.converse(received, watch),
+        None => received.converse(watch),
     }
 }

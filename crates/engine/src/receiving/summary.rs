@@ -6,6 +6,7 @@ pub(crate) mod tests;
 use tautline_proto::arrivals::Arrivals;
 use tautline_proto::cause::Late;
 use tautline_proto::depth::{self, Journal};
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::ledger::{Passage, Stage};
 use tautline_proto::placement::Basis;
 use tautline_proto::receiver::ReceiverConfig;
@@ -21,8 +22,8 @@ use crate::receiving::statistics::Statistics;
 use crate::watching::distribution::Distribution;
 use crate::watching::note::Note;
 use crate::watching::report::{
-    Auto, Clock, Counters, CurvePoint, Gaps, InvalidCount, Latency, NotFound, Repair, StageSummary,
-    Stream, WorstPacket,
+    Auto, Clock, Counters, CurvePoint, Gaps, HeardSender, InvalidCount, Latency, NotFound, Repair,
+    StageSummary, Stream, WorstPacket,
 };
 use crate::watching::run::Watch;
 use tautline_proto::latency::{LatencyRule, repair_latency};
@@ -89,6 +90,7 @@ impl Received<'_> {
             self.statistics.status.map_or(self.config.format, |status| status.stream.format);
         Stream {
             address: self.address.to_owned(),
+            sender: self.statistics.status.and_then(|status| sender(&status)),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
             format: format.sample.name(),
@@ -329,4 +331,10 @@ fn worst(passage: &Passage) -> WorstPacket {
         total_ns: passage.total().map(Span::as_nanos),
         stages: sender.into_iter().chain(stages).collect(),
     }
+}
+
+/// Whose packets are heard.
+fn sender(status: &RxStatus) -> Option<HeardSender> {
+    let from = status.stream.ways.first().filter(|from| *from != Endpoint::UNKNOWN)?.to_string();
+    Some(HeardSender { from, ssrc: status.stream.receiving?.ssrc })
 }

@@ -200,6 +200,7 @@ impl SentStream {
         let counted = &self.last;
         Stream {
             address: self.address.clone(),
+            sender: None,
             rate: format.rate.hertz(),
             channels: format.channels.count(),
             format: format.sample.name(),

@@ -90,6 +90,15 @@ pub enum Note<'a> {
         /// Where they came from.
         host: Host,
     },
+    /// Senders found no place at a link where several are heard.
+    NoPlace {
+        /// The stream's address, as it was given.
+        address: &'a str,
+        /// So many are heard at once.
+        most: usize,
+        /// From where the first came that found none.
+        from: Endpoint,
+    },
     /// What became of a latency that followed the packets.
     Followed {
         /// The stream's address, as it was given.

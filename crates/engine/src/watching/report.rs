@@ -38,11 +38,22 @@ pub enum End {
     Silence,
 }
 
+/// Whose packets a stream is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HeardSender {
+    /// From where they come.
+    pub from: String,
+    /// Its synchronisation source.
+    pub ssrc: u32,
+}
+
 /// One stream.
 #[derive(Debug, Clone, Serialize)]
 pub struct Stream {
     /// As it was given.
     pub address: String,
+    /// Who is heard, or was last; absent where nobody is known, and at a sender.
+    pub sender: Option<HeardSender>,
     /// Frames per second.
     pub rate: u32,
     /// Samples per frame.

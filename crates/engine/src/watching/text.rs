@@ -23,7 +23,8 @@ pub fn render(report: &Report) -> String {
 
 fn write_report(out: &mut String, report: &Report) -> fmt::Result {
     for stream in &report.streams {
-        head(out, stream)?;
+        let same = report.streams.iter().filter(|other| other.address == stream.address);
+        head(out, stream, same.count() > 1)?;
         latency::latency(out, stream, report.role)?;
         clock(out, stream)?;
         waterfall(out, stream)?;
@@ -65,11 +66,15 @@ fn processor(busy: f64, seconds: f64) -> String {
     }
 }
 
-fn head(out: &mut String, stream: &Stream) -> fmt::Result {
+/// What it is; of several at one address also whose.
+fn head(out: &mut String, stream: &Stream, several: bool) -> fmt::Result {
+    write!(out, "{}", stream.address)?;
+    if let Some(sender) = stream.sender.as_ref().filter(|_| several) {
+        write!(out, " from {}", sender.from)?;
+    }
     writeln!(
         out,
-        "{}: {} {} Hz, {} channel{}, {} per packet",
-        stream.address,
+        ": {} {} Hz, {} channel{}, {} per packet",
         stream.format,
         stream.rate,
         stream.channels,

@@ -169,6 +169,7 @@ fn stream(number: usize) -> (OrdinaryEnd, MixerInput) {
     let incoming = MixerInput {
         receiver,
         link: Box::new(Memory(arrived)),
+        shares: false,
         number,
         gain: Gain::UNITY,
         volume: Volume::over(Gain::UNITY, VOLUME_RAMP),
@@ -242,6 +243,7 @@ impl World {
         let room = vec![0.0; 4096 * 2].into_boxed_slice();
         let mixer = Mixer {
             inputs,
+            shared: Vec::new(),
             succession: Succession::new(streams, RingBuffer::new(1).1, RingBuffer::new(1).0),
             spares: repairers(streams, 2 * streams).1,
             gains: RingBuffer::new(1).1,

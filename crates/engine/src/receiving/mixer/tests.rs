@@ -85,6 +85,7 @@ fn incoming(queue: &Queue) -> MixerInput {
     MixerInput {
         receiver: Receiver::without_repairer(config),
         link: Box::new(Fed(Arc::clone(queue))),
+        shares: false,
         number: 0,
         gain: Gain::UNITY,
         volume: Volume::over(Gain::UNITY, VOLUME_RAMP),
@@ -109,6 +110,7 @@ impl World {
         let (gone_in, gone) = RingBuffer::new(2);
         let mixer = Mixer {
             inputs: queues.iter().map(incoming).collect(),
+            shared: Vec::new(),
             succession: Succession::new(levels.len(), coming_out, gone_in),
             spares: repairers(levels.len(), levels.len()).1,
             gains: RingBuffer::new(1).1,

@@ -1,0 +1,273 @@
+//! Several senders at one link, on the ordinary thread: receivers are laid out ahead, each with its
+//! policy and its conversation; a report is for the stream of the sender that says it.
+
+use rtrb::{Consumer, Producer};
+use tautline_dsp::gain::Gain;
+use tautline_io::control::Control;
+use tautline_io::link::Arrival;
+use tautline_io::thread::memory;
+use tautline_proto::depth::LossTarget;
+use tautline_proto::endpoint::{Author, Endpoint};
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::senders::Unplaced;
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::wire::rtcp::author_of;
+
+use crate::plan::StreamPlan;
+use crate::receiving::change::Changes;
+use crate::receiving::mixer::{Fed, MixerInput, SharedLink, SharedNews};
+use crate::receiving::stream::ReceivedStream;
+use crate::watching::note::Note;
+use crate::watching::run::Watch;
+
+/// What a stream has of the link that it shares.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shares {
+    /// The how many-th shared link.
+    pub(crate) link: usize,
+    /// Whether it was planned, and not laid out for whoever comes.
+    pub(crate) planned: bool,
+    /// Whose stream it is, once that is known.
+    pub(crate) author: Option<Author>,
+}
+
+/// A report that arrived at a shared channel.
+pub(crate) struct Said {
+    author: Author,
+    datagram: Vec<u8>,
+    source: Endpoint,
+    arrival: LocalTime,
+    stamp_uncertainty: Span,
+    read: LocalTime,
+    /// Whether it was its own sender's stream that heard it.
+    heard: bool,
+}
+
+impl Said {
+    fn of(arrival: &Arrival<'_>) -> Option<Self> {
+        let ssrc = author_of(arrival.datagram)?;
+        Some(Self {
+            author: Author { ssrc, host: arrival.source.host() },
+            datagram: arrival.datagram.to_vec(),
+            source: arrival.source,
+            arrival: arrival.arrival,
+            stamp_uncertainty: arrival.stamp_uncertainty,
+            read: arrival.read,
+            heard: false,
+        })
+    }
+
+    /// As it arrived.
+    pub(crate) fn arrival(&self) -> Arrival<'_> {
+        Arrival {
+            datagram: &self.datagram,
+            source: self.source,
+            arrival: self.arrival,
+            stamp_uncertainty: self.stamp_uncertainty,
+            read: self.read,
+            truncated: false,
+        }
+    }
+
+    /// Whether it is about this stream: its own sender's, or anybody's while it has none.
+    fn concerns(&self, shares: &Shares) -> bool {
+        shares.author.is_none_or(|author| author == self.author)
+    }
+}
+
+/// What every stream of the link is like.
+#[derive(Clone)]
+pub(crate) struct Model {
+    address: String,
+    receiver: ReceiverConfig,
+    latency: LatencyRule,
+    loss_target: LossTarget,
+    gain: Gain,
+}
+
+impl Model {
+    /// Like this one.
+    pub(crate) fn of(plan: &StreamPlan) -> Self {
+        let StreamPlan { latency, loss_target, gain, .. } = *plan;
+        let (address, receiver) = (plan.address.clone(), plan.receiver.clone());
+        Self { address, receiver, latency, loss_target, gain }
+    }
+
+    fn plan(&self) -> StreamPlan {
+        let Self { address, receiver, latency, loss_target, gain } = self.clone();
+        let plan = StreamPlan::new(address, receiver, Box::new(Fed), None);
+        StreamPlan { latency, loss_target, gain, ..plan }
+    }
+}
+
+/// The ordinary thread's end of a shared link.
+pub(crate) struct Shared {
+    model: Model,
+    /// How many may be heard at once.
+    most: usize,
+    /// The planned stream's number, by which the channel is called.
+    pub(crate) host: usize,
+    pub(crate) control: Option<Box<dyn Control>>,
+    said: Vec<Said>,
+    /// Reports of senders of whom no packet has come yet, oldest first.
+    early: Vec<Said>,
+    spares: Producer<MixerInput>,
+    waiting: Vec<ReceivedStream>,
+    news: Consumer<SharedNews>,
+    gone: Consumer<MixerInput>,
+    /// How many have come beside the first, and left again.
+    came: usize,
+    left: usize,
+    unplaced: Unplaced,
+}
+
+/// Receivers that wait at least: so many senders may begin within one beat, and lose nothing.
+const WAITING: usize = 4;
+/// Receivers that wait at most.
+const MOST_WAITING: usize = 32;
+/// Reports that are kept of senders of whom no packet has come yet.
+const EARLY: usize = 64;
+
+/// Both ends of the `link`-th link that senders share, up to so many at once: that of a planned stream
+/// like `model`, whose input is the `index`-th.
+pub(crate) fn share(
+    (model, link): (Model, usize),
+    most: usize,
+    (received, input): (&mut ReceivedStream, &mut MixerInput),
+    index: usize,
+) -> (Shared, SharedLink) {
+    let (spares, spares_out) = memory::ring(most.min(MOST_WAITING));
+    let (news_in, news) = memory::ring(2 * MOST_WAITING);
+    let (gone_in, gone) = memory::ring(MOST_WAITING);
+    received.shares = Some(Shares { link, planned: true, author: None });
+    input.shares = true;
+    let shared = Shared {
+        model,
+        most,
+        host: received.number,
+        control: received.conversation.control.take(),
+        said: Vec::new(),
+        early: Vec::new(),
+        spares,
+        waiting: Vec::new(),
+        news,
+        gone,
+        came: 0,
+        left: 0,
+        unplaced: Unplaced::default(),
+    };
+    (shared, SharedLink::new((index, most), spares_out, news_in, gone_in))
+}
+
+impl Shared {
+    /// Lays out receivers in place of those that were taken, which is more than a few where all were:
+    /// senders begin together.
+    pub(crate) fn refill(&mut self, link: usize, changes: &mut Changes) {
+        let here = self.came - self.left;
+        let wanted = if self.waiting.is_empty() { here.max(WAITING) } else { WAITING };
+        // One more than may come beside the first, whose place in the mix nobody takes.
+        while self.waiting.len() < wanted && here + self.waiting.len() < self.most {
+            if self.spares.is_full() {
+                return;
+            }
+            let Ok((mut received, mut input)) = changes.connect(self.model.plan()) else { return };
+            received.shares = Some(Shares { link, planned: false, author: None });
+            input.shares = true;
+            // There is room: asked for above.
+            let _ = self.spares.push(input);
+            self.waiting.push(received);
+        }
+    }
+
+    /// Takes in the senders that came since it was last asked.
+    pub(crate) fn follow(&mut self, streams: &mut Vec<ReceivedStream>, watch: &mut Watch) {
+        while let Ok(news) = self.news.pop() {
+            match news {
+                SharedNews::Came { number, stream, from } => {
+                    let author = Author { ssrc: stream.ssrc(), host: from.host() };
+                    self.welcome(number, author, streams, watch);
+                }
+                SharedNews::Unplaced(unplaced) => {
+                    if let (0, Some(from)) = (self.unplaced.packets, unplaced.from) {
+                        let (address, most) = (&*self.model.address, self.most);
+                        watch.note(&Note::NoPlace { address, most, from });
+                    }
+                    self.unplaced = unplaced;
+                }
+            }
+        }
+    }
+
+    fn welcome(
+        &mut self,
+        number: usize,
+        author: Author,
+        streams: &mut Vec<ReceivedStream>,
+        watch: &mut Watch,
+    ) {
+        if let Some(waiting) = self.waiting.iter().position(|spare| spare.number == number) {
+            self.came += 1;
+            streams.push(self.waiting.remove(waiting));
+        }
+        let Some(received) = streams.iter_mut().find(|received| received.number == number) else {
+            return;
+        };
+        let Some(shares) = received.shares.as_mut() else { return };
+        shares.author = Some(author);
+        if !shares.planned {
+            let early = self.early.extract_if(.., |said| said.author == author);
+            received.converse_about(early.collect::<Vec<_>>().iter(), watch);
+        }
+    }
+
+    /// A stream whose sender is over, with what the device's thread had of it.
+    pub(crate) fn gone(&mut self) -> Option<MixerInput> {
+        let gone = self.gone.pop().ok();
+        self.left += usize::from(gone.is_some());
+        gone
+    }
+
+    /// What found no place.
+    pub(crate) const fn unplaced(&self) -> u64 {
+        self.unplaced.packets
+    }
+
+    /// Takes in the reports that have arrived. What concerned no stream before is kept for one that
+    /// may begin.
+    pub(crate) fn read(&mut self) {
+        let Self { control, said, early, .. } = self;
+        early.extend(said.drain(..).filter(|said| !said.heard));
+        early.drain(..early.len().saturating_sub(EARLY + 2 * self.most));
+        if let Some(control) = control {
+            control.receive(&mut |arrival| said.extend(Said::of(&arrival)));
+        }
+    }
+
+    /// Lets one of its streams hear what was said to it, and speak if its own report is due.
+    pub(crate) fn converse(&mut self, received: &mut ReceivedStream, watch: &mut Watch) {
+        let Some(shares) = received.shares else { return };
+        received.conversation.control = self.control.take();
+        let own = self.said.iter().filter(|said| said.concerns(&shares));
+        received.converse_about(own, watch);
+        self.control = received.conversation.control.take();
+        let heard = self.said.iter_mut().filter(|said| shares.author == Some(said.author));
+        heard.for_each(|said| said.heard = true);
+    }
+
+    /// Whether anything was said to this stream.
+    pub(crate) fn is_spoken_to(&self, received: &ReceivedStream) -> bool {
+        received.shares.is_some_and(|shares| self.said.iter().any(|said| said.concerns(&shares)))
+    }
+
+    /// Lends the channel to one of its streams.
+    pub(crate) fn lend(
+        &mut self,
+        received: &mut ReceivedStream,
+        speak: impl FnOnce(&mut ReceivedStream),
+    ) {
+        received.conversation.control = self.control.take();
+        speak(received);
+        self.control = received.conversation.control.take();
+    }
+}
