@@ -7,7 +7,9 @@
 //! packet of 1 ms stereo L16 per stream and period, but without waiting for the next period. Both
 //! alternate in chunks on one thread, and medians are compared, so that a busy host moves neither.
 //!
-//! One line per case, for people and for `scripts/bench`. Arguments are numbers of streams.
+//! One line per case, for people and for `scripts/bench`: `streams` are heard at a UDP port each,
+//! `senders` at one, by one socket, which the bare loop has for each in both cases. Arguments are
+//! numbers of streams.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
@@ -16,7 +18,7 @@ mod lender;
 mod ours;
 
 use bare::Bare;
-use ours::Ours;
+use ours::{Heard, Ours};
 
 /// Frames of one packet and of one period.
 const FRAMES: usize = 48;
@@ -31,8 +33,9 @@ const TURNS: usize = 61;
 fn main() {
     let asked: Vec<usize> = std::env::args().filter_map(|word| word.parse().ok()).collect();
     let streams = if asked.is_empty() { vec![1, 10, 100] } else { asked };
-    for streams in streams {
-        let mut ours = Ours::open(streams);
+    let both = [Heard::EachAtItsPort, Heard::AllAtOne];
+    for (streams, heard) in streams.into_iter().flat_map(|n| both.map(|heard| (n, heard))) {
+        let mut ours = Ours::open(streams, heard);
         let mut bare = Bare::open(streams);
         let overhead = overhead();
         let periods = (CHUNK / streams).max(20);
@@ -48,8 +51,12 @@ fn main() {
         }
         for (direction, pick) in [("send", Cost::send as fn(&Cost) -> f64), ("recv", Cost::recv)] {
             let (ours, bare) = (median(&costs_ours, pick), median(&costs_bare, pick));
+            let of = match heard {
+                Heard::EachAtItsPort => "streams",
+                Heard::AllAtOne => "senders",
+            };
             println!(
-                "{direction} {streams:3} streams: taut {ours:7.1} ns, bare {bare:7.1} ns, \
+                "{direction} {streams:3} {of}: taut {ours:7.1} ns, bare {bare:7.1} ns, \
                  ratio {:.3}",
                 bare / ours
             );
