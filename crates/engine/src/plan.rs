@@ -20,6 +20,7 @@ use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::latency::LatencyRule;
+use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::Pack;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::receiving::receiver_with_room;
@@ -33,7 +34,7 @@ use crate::plan::select::Select;
 /// Who makes the system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LinkKind {
-    /// Direct where a period holds one packet at most, else ringed.
+    /// Ringed where packets of one period are to be spaced ([`is_spaced`]), else direct.
     #[default]
     Auto,
     /// The device's thread.
@@ -43,16 +44,16 @@ pub enum LinkKind {
 }
 
 impl LinkKind {
-    /// Whether a wire thread is to be used for packets of this length at this period: then it runs
-    /// below the device's thread, which `device` schedules.
+    /// Whether a wire thread is to be used for such packets at this period: then it runs below the
+    /// device's thread, which `device` schedules.
     pub fn wire_below(
         self,
         device: Scheduler,
-        packet: Frames,
+        format: &StreamFormat,
         period: Frames,
     ) -> Option<Scheduler> {
         let ringed = match self {
-            Self::Auto => period > packet,
+            Self::Auto => is_spaced(format, period),
             Self::Direct => false,
             Self::Ringed => true,
         };

@@ -8,6 +8,7 @@ pub(crate) mod open;
 pub(crate) mod outlet;
 pub mod pair;
 pub(crate) mod receive_batch;
+pub(crate) mod segments;
 pub(crate) mod socket;
 pub(crate) mod timestamp;
 pub(crate) mod transmit;

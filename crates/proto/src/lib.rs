@@ -26,6 +26,7 @@ pub mod endpoint;
 pub mod faults;
 pub mod latency;
 pub mod ledger;
+pub mod pacing;
 pub mod packet;
 pub mod placement;
 pub mod playout;

@@ -253,7 +253,7 @@ pub(crate) fn send_plan(
     let mut udp = sending(wish, resolved)?;
     lay::make_room(&mut udp, &format, device.period, true);
     let link_offset = promised(wish, &format, device)?;
-    let wire_below = wish.link.wire_below(scheduler, format.packet, device.period);
+    let wire_below = wish.link.wire_below(scheduler, &format, device.period);
     let opened = open_stream(&udp, wire_below)?;
     Ok(SendPlan {
         reports_to: vec![resolved.rtcp.into()],

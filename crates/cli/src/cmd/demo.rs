@@ -233,8 +233,8 @@ fn send(
     let device = tautline_audio::open(&spec, Direction::Capture, scene.device, extras)?.device;
     let mut udp = UdpOptions::sender(receivers.iter().map(|receiver| receiver.rtp).collect());
     udp.transmit_stamp_every = 50;
-    let (packet, period) = (scene.format.packet, scene.device.period);
-    let wire_below = LinkKind::Auto.wire_below(scene.options.scheduler, packet, period);
+    let (format, period) = (&scene.format, scene.device.period);
+    let wire_below = LinkKind::Auto.wire_below(scene.options.scheduler, format, period);
     let opened = open_stream(&udp, wire_below)?;
     let address =
         receivers.iter().map(|r| format!("rtp://{}", r.rtp)).collect::<Vec<_>>().join(" ");

@@ -57,7 +57,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         LinkFlag::Direct => LinkKind::Direct,
         LinkFlag::Ringed => LinkKind::Ringed,
     };
-    let wire_below = link.wire_below(options.scheduler, format.packet, device.period);
+    let wire_below = link.wire_below(options.scheduler, &format, device.period);
     let limits = redundancy::limits(flags)?;
     let opened_stream = open_stream(&udp, wire_below)?;
     let local = opened_stream.local;

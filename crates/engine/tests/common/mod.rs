@@ -137,8 +137,8 @@ impl Road {
         udp.transmit_stamp_every = 10;
         // For changes: the longest packets, many of the shortest, and more destinations.
         (udp.datagram_bytes, udp.batch, udp.most_destinations) = (8_000, 64, 4);
-        let (packet, period) = (self.format().packet, Frames::new(self.period));
-        let device = self.link.wire_below(REALTIME, packet, period);
+        let period = Frames::new(self.period);
+        let device = self.link.wire_below(REALTIME, &self.format(), period);
         let OpenedStream { link, control, outbound, .. } = open_stream(&udp, device).unwrap();
         let reports_to = vec![report_to.into()];
         SendPlan { reports_to, control, ..self.sender_by(link, outbound, to.to_string()) }

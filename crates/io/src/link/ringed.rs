@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use rtrb::{Consumer, Producer};
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::ledger::Departure;
+use tautline_proto::pacing::Together;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -310,19 +311,26 @@ impl<L: Pollable> WireThread<L> {
         }
     }
 
-    /// Sends every packet whose time has come; when the next one's will.
+    /// Sends every packet whose time has come, and those that may leave with it; when the next one's
+    /// will.
     fn depart(&mut self) -> LocalTime {
         let mut next = LocalTime::NEVER;
         while let Ok(destinations) = self.redirected.pop() {
             self.link.set_destinations(&destinations);
         }
         self.take_teller();
+        let mut together: Option<Together> = None;
         while let Ok(header) = self.outgoing.peek().copied() {
             // Given before this packet was queued: it is there by now.
             self.take_teller();
-            if header.instants.due > now() {
-                next = header.instants.due;
-                break;
+            let due = header.instants.due;
+            let goes_along = |together: &mut Together| together.takes(due, header.len);
+            if !together.as_mut().is_some_and(goes_along) {
+                if due > now() {
+                    next = due;
+                    break;
+                }
+                together = Some(Together::begin(due, header.len));
             }
             if self.link.is_full() {
                 self.link.flush();

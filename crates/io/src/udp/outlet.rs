@@ -7,6 +7,7 @@ use crate::system::errno;
 use crate::thread::realtime::permit;
 use crate::udp::address::RawAddress;
 use crate::udp::fixed::Fixed;
+use crate::udp::segments::Segments;
 use crate::udp::socket::Socket;
 
 /// How the batch was taken by the kernel.
@@ -28,6 +29,10 @@ pub(crate) struct Outlet {
     destinations: usize,
     /// Destinations that there is room for.
     most: usize,
+    /// Sends a burst to one place by one message, where the kernel can.
+    segments: Segments,
+    /// Whether the first datagrams of some packets are to be stamped.
+    samples: bool,
 }
 
 // SAFETY: the raw pointers lead into arrays that the outlet alone owns, but for those to packets,
@@ -52,6 +57,8 @@ impl Outlet {
             capacity,
             destinations: 0,
             most,
+            segments: Segments::new(),
+            samples: false,
         };
         outlet.set_destinations(destinations.iter().copied());
         outlet
@@ -102,12 +109,14 @@ impl Outlet {
 
     /// Asks for a transmit stamp of the packet's first datagram, in this batch and those after.
     pub(crate) fn sample(&mut self, packet: usize) {
+        self.samples = true;
         let start = self.sample_request.at(0).cast();
         self.set_control(packet, start, self.sample_request.len() * size_of::<u64>());
     }
 
     /// Asks for no transmit stamps any more.
     pub(crate) fn clear_samples(&mut self) {
+        self.samples = false;
         for packet in 0..self.capacity {
             self.set_control(packet, core::ptr::null_mut(), 0);
         }
@@ -141,6 +150,10 @@ impl Outlet {
         }
         let total = queued * self.destinations;
         let mut outcome = Sent::default();
+        if self.send_segmented(batch, queued) {
+            outcome.sent = total as u64;
+            return outcome;
+        }
         let mut next = 0;
         while next < total {
             let answer = self.hand_over(next, total - next);
@@ -166,6 +179,20 @@ impl Outlet {
             }
         }
         outcome
+    }
+
+    /// Hands the packets to the kernel as one message. False if they cannot be one, or it does not take
+    /// it, and nothing was sent.
+    fn send_segmented(&mut self, batch: &Batch, queued: usize) -> bool {
+        // A stamp that is asked for is that of one datagram.
+        if self.destinations != 1 || self.samples || !self.segments.may_hold(batch, queued) {
+            return false;
+        }
+        // SAFETY: `at` yields a place inside the array. The first packet's message says where to, and the
+        // vectors of all lie one after the other from its own on.
+        let header = unsafe { (*self.messages.at(0)).msg_hdr };
+        let header = libc::msghdr { msg_iovlen: queued, ..header };
+        self.segments.send(&self.socket, header, batch.datagram(0).len())
     }
 
     /// Hands `count` datagrams from `next` on to the kernel; how many it took, or below nothing.

@@ -59,6 +59,28 @@ fn packets_of_one_period_leave_at_their_own_times() {
 }
 
 #[test]
+fn packets_that_follow_within_a_millisecond_leave_together_up_to_a_full_frame() {
+    let mut receiver = DirectUdp::open(&receiver_options()).unwrap();
+    let (mut sender, mut departures) = recording_sender(receiver.local());
+    let start = now() + Span::from_millis(20);
+    for number in 0..16_u8 {
+        let due = start + Span::from_micros(125 * i64::from(number));
+        let mut datagram = [number; 60];
+        let (instants, handed_at) = (departure(start, due), None);
+        assert!(sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at }));
+    }
+    sender.flush();
+    collect(&mut receiver, 16);
+    let left: Vec<Departure> = core::iter::from_fn(|| departures.pop().ok()).collect();
+    // One hand-over is one reading of the clock.
+    let mut steps: Vec<LocalTime> = left.iter().map(|departure| departure.handed).collect();
+    steps.dedup();
+    assert!(steps.len() <= 2, "{left:?}");
+    let begun = left.iter().filter(|d| steps.contains(&d.handed) && d.handed >= d.due).count();
+    assert!(begun >= steps.len(), "none leaves before the first of its step is due: {left:?}");
+}
+
+#[test]
 fn the_last_packet_is_counted_though_nothing_follows_it() {
     let receiver = DirectUdp::open(&receiver_options()).unwrap();
     let (mut sender, _departures) = recording_sender(receiver.local());

@@ -40,6 +40,33 @@ fn a_packet_arrives_with_its_stamps_in_order() {
 }
 
 #[test]
+fn packets_of_one_batch_arrive_one_by_one_whatever_their_lengths() {
+    for local in [LOOPBACK, "[::1]:0"] {
+        let mut receiver = DirectUdp::open(&UdpOptions::receiver(local.parse().unwrap())).unwrap();
+        let mut sender = sender_to(receiver.local());
+        let mut sent = 0;
+        // Alike, the last shorter, the last longer, one shorter between, and longer than a segment.
+        let batches: [&[usize]; 5] =
+            [&[60; 8], &[60, 60, 60, 7], &[60, 60, 61], &[60, 9, 60, 60], &[1400, 1400, 1400]];
+        for lengths in batches {
+            let packets: Vec<Vec<u8>> =
+                (1..).zip(lengths).map(|(number, length)| vec![number; *length]).collect();
+            for packet in &packets {
+                assert!(sender.queue(&outgoing(&mut packet.clone())));
+            }
+            sender.flush();
+            sent += packets.len() as u64;
+            let got: Vec<Vec<u8>> =
+                collect(&mut receiver, packets.len()).into_iter().map(|got| got.bytes).collect();
+            assert_eq!(got, packets);
+            let (from, to) = (sender.counters(), receiver.counters());
+            assert_eq!((from.sent, from.send_errors, to.received), (sent, 0, sent));
+            assert_eq!(to.unstamped, 0);
+        }
+    }
+}
+
+#[test]
 fn more_than_a_batch_arrives_whole_and_in_order() {
     let mut receiver = receiver();
     let mut sender = sender_to(receiver.local());
