@@ -1,5 +1,7 @@
 //! The mixer on links that a test feeds, by a clock that the test is.
 
+mod senders;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
