@@ -89,11 +89,10 @@ fn senders_that_follow_each_other_while_another_goes_on_are_streams_of_their_own
     let long = scene.noise("long.wav", 3000, 1);
     let sounds = [scene.noise("0.wav", 300, 2), scene.noise("1.wav", 300, 3)];
     let onlooker = Onlooker::new();
-    let recv = scene.recv("?senders=2");
+    let recv = scene.recv("?senders=all");
     let first = scene.send("long.wav").and(["--to", &onlooker.address()]).start();
     onlooker.see(300);
     scene.send("0.wav").run().well();
-    // Its place is free once its last frame was played: two latencies of the patient ones later.
     onlooker.see(1000);
     scene.send("1.wav").run().well();
     first.end().well();

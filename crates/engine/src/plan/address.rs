@@ -232,7 +232,7 @@ impl Address {
             ("ttl" | "loop", End::From) => {
                 return Err(format!(
                     "`{key}` is for --to, as a receiver sends nothing to a group; leave it out, or \
-                     use iface, source, senders or gain"
+                     use iface, source or gain, or senders"
                 ));
             }
             (_, End::To) => {
@@ -240,7 +240,7 @@ impl Address {
             }
             (_, End::From) => {
                 return Err(format!(
-                    "`{key}` is unknown after ?; use iface, source, senders or gain"
+                    "`{key}` is unknown after ?; use iface, source or gain, or senders"
                 ));
             }
         }
