@@ -4,7 +4,8 @@
 //! Whoever writes to it: what it says of the honest peer's clock is true to within twice what it says
 //! it is unsure of, as long as it knows the peer's host and nobody there lies; it answers no more often
 //! than it promises, and what it writes can be read. Twice: the bounds of older exchanges rest on the
-//! rate that was found, to ten of its deviations, and whoever chooses every delay can lead it further.
+//! rate that was found, to ten of its deviations, and whoever chooses every delay can lead it further;
+//! to twice is what the estimator sees to.
 #![no_main]
 
 #[path = "../../crates/proto/tests/receiver_bounds/bytes.rs"]

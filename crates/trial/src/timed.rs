@@ -64,9 +64,20 @@ fn judged(name: &str, test: &dyn Fn()) {
         Verdict::NothingProved(why) => {
             // Without priority it may have been the programs under test that kept the watch waiting.
             let lack = if seen.may { Lack::Host } else { Lack::Privilege };
-            skipped(lack, name, &format!("{RUNS} runs proved nothing: {why}"));
+            let words = words(&*failure);
+            let why = format!("{RUNS} runs proved nothing: {why}; the last failed by: {words}");
+            skipped(lack, name, &why);
         }
     }
+}
+
+/// What a failed assertion said, in one line: who reads it sees whether time had to do with it.
+fn words(failure: &(dyn Any + Send)) -> String {
+    let said = failure.downcast_ref::<String>().map(String::as_str);
+    let said = said.or_else(|| failure.downcast_ref().copied()).unwrap_or("no words");
+    let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let end = line.char_indices().nth(160).map_or(line.len(), |(end, _)| end);
+    line[..end].to_owned()
 }
 
 /// Failures of [`each`] that are looked at, since each writes its words.
@@ -138,6 +149,15 @@ mod tests {
         let marked = catch_unwind(|| mostly(|| panic!("so"))).unwrap_err();
         assert_eq!(marked.downcast::<Marked>().unwrap().failed, Failed::Mostly);
         assert_eq!(mostly(|| 7), 7);
+    }
+
+    #[test]
+    fn what_a_failure_said_is_told_in_one_line() {
+        let said = |test: fn()| words(&*catch_unwind(test).unwrap_err());
+        assert_eq!(said(|| panic!("two\n  lines of {}", 7)), "two lines of 7");
+        assert_eq!(said(|| panic!("as it stands")), "as it stands");
+        assert_eq!(said(|| resume_unwind(Box::new(7))), "no words");
+        assert_eq!(said(|| panic!("{}", "ö".repeat(500))), "ö".repeat(160));
     }
 
     #[test]

@@ -207,22 +207,27 @@ impl ClockEstimator {
         self.line = Some(line);
     }
 
-    /// What the rate may be wrong by.
+    /// What the rate may be wrong by, as the exchanges scatter.
     fn drift(line: &Line) -> f64 {
-        let most = Self::DRIFT_UNKNOWN + line.rate().abs();
-        (Self::DEVIATIONS * line.rate_deviation() + Self::WANDER).min(most)
+        (Self::DEVIATIONS * line.rate_deviation() + Self::WANDER).min(Self::most_drift(line))
     }
 
-    /// Where the truth can lie beside the line, by all exchanges that are kept: no lower than the
-    /// first and no higher than the second. The bounds of an old one have grown.
-    fn overlap(&self, line: &Line) -> (f64, f64) {
-        let bounds = self.kept().map(|kept| Self::bound(kept, line));
+    /// What it may be wrong by though somebody chose every delay.
+    fn most_drift(line: &Line) -> f64 {
+        Self::DRIFT_UNKNOWN + line.rate().abs()
+    }
+
+    /// Where the truth can lie beside the line, by all exchanges that are kept and a rate that is
+    /// wrong by no more than `drift`: no lower than the first and no higher than the second. The
+    /// bounds of an old one have grown.
+    fn overlap(&self, line: &Line, drift: f64) -> (f64, f64) {
+        let bounds = self.kept().map(|kept| Self::bound(kept, line, drift));
         bounds.fold((f64::MIN, f64::MAX), |a, b| (a.0.max(b.0), a.1.min(b.1)))
     }
 
     /// The same by one exchange.
-    fn bound(kept: &Kept, line: &Line) -> (f64, f64) {
-        let (ways, drift) = (kept.ways(line), Self::drift(line));
+    fn bound(kept: &Kept, line: &Line, drift: f64) -> (f64, f64) {
+        let ways = kept.ways(line);
         let grown = |at: i64| drift * (line.at() - at).max(0) as f64 + kept.reading_error;
         (-ways.back - grown(kept.answered), ways.there + grown(kept.asked))
     }
@@ -370,13 +375,18 @@ impl ClockEstimator {
         let line = self.line?;
         let best = self.least().max(0.0);
         // Where bounds do not overlap, as drift was greater than assumed, the newest holds.
-        let (below, above) = match self.overlap(&line) {
+        let allowed = |drift| match self.overlap(&line, drift) {
             (below, above) if below <= above => (below, above),
-            _ => Self::bound(kept, &line),
+            _ => Self::bound(kept, &line, drift),
         };
+        let (below, above) = allowed(Self::drift(&line));
         // The line stays free of the bounds, which lean on its rate; what is told does not.
         let moved = below.max(0.0) + above.min(0.0);
-        let unsure = (above - moved).max(moved - below);
+        let furthest = |(below, above): (f64, f64)| (above - moved).max(moved - below);
+        // Who chooses every delay can lead the rate, and with it the bounds of all but the newest
+        // exchange: he is to lead nobody to more than twice what is told.
+        let led = furthest(allowed(Self::most_drift(&line))) / 2.0;
+        let unsure = furthest((below, above)).max(led);
         let surety = Surety {
             uncertainty: Self::SUREST.max(Span::from_nanos(unsure as i64 + 1)),
             precision: Span::from_nanos(
