@@ -9,6 +9,7 @@ mod paths;
 mod pending;
 mod repairers;
 mod shared;
+mod shares;
 mod statistics;
 mod stream;
 mod streams;

@@ -4,77 +4,20 @@
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
 use tautline_io::control::Control;
-use tautline_io::link::Arrival;
 use tautline_io::thread::memory;
 use tautline_proto::depth::LossTarget;
-use tautline_proto::endpoint::{Author, Endpoint};
+use tautline_proto::endpoint::Author;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::senders::Unplaced;
-use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::wire::rtcp::author_of;
 
 use crate::plan::StreamPlan;
 use crate::receiving::change::Changes;
 use crate::receiving::mixer::{Fed, MixerInput, SharedLink, SharedNews};
+use crate::receiving::shares::{Said, Shares};
 use crate::receiving::stream::ReceivedStream;
 use crate::watching::note::Note;
 use crate::watching::run::Watch;
-
-/// What a stream has of the link that it shares.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shares {
-    /// The how many-th shared link.
-    pub(crate) link: usize,
-    /// Whether it was planned, and not laid out for whoever comes.
-    pub(crate) planned: bool,
-    /// Whose stream it is, once that is known.
-    pub(crate) author: Option<Author>,
-}
-
-/// A report that arrived at a shared channel.
-pub(crate) struct Said {
-    author: Author,
-    datagram: Vec<u8>,
-    source: Endpoint,
-    arrival: LocalTime,
-    stamp_uncertainty: Span,
-    read: LocalTime,
-    /// Whether it was its own sender's stream that heard it.
-    heard: bool,
-}
-
-impl Said {
-    fn of(arrival: &Arrival<'_>) -> Option<Self> {
-        let ssrc = author_of(arrival.datagram)?;
-        Some(Self {
-            author: Author { ssrc, host: arrival.source.host() },
-            datagram: arrival.datagram.to_vec(),
-            source: arrival.source,
-            arrival: arrival.arrival,
-            stamp_uncertainty: arrival.stamp_uncertainty,
-            read: arrival.read,
-            heard: false,
-        })
-    }
-
-    /// As it arrived.
-    pub(crate) fn arrival(&self) -> Arrival<'_> {
-        Arrival {
-            datagram: &self.datagram,
-            source: self.source,
-            arrival: self.arrival,
-            stamp_uncertainty: self.stamp_uncertainty,
-            read: self.read,
-            truncated: false,
-        }
-    }
-
-    /// Whether it is about this stream: its own sender's, or anybody's while it has none.
-    fn concerns(&self, shares: &Shares) -> bool {
-        shares.author.is_none_or(|author| author == self.author)
-    }
-}
 
 /// What every stream of the link is like.
 #[derive(Clone)]

@@ -29,7 +29,7 @@ use crate::plan::{StreamPlan, packets_within};
 use crate::receiving::mixer::{Command, MixerInput, RxStatus};
 use crate::receiving::paths::Paths;
 use crate::receiving::pending::Pending;
-use crate::receiving::shared::{Said, Shares};
+use crate::receiving::shares::{Said, Shares};
 use crate::receiving::statistics::Statistics;
 use crate::receiving::summary;
 use crate::watching::ledger_file::LedgerFile;
