@@ -179,6 +179,69 @@ mod tests {
         assert!((again.gain() - alike.gain()).abs() < 1e-9, "{again:?}");
     }
 
+    /// Heard: 3, 4; the other: 1, 2. Squares 25 and 5, products 11, gain 11/5.
+    const HEARD: [f32; 2] = [3.0, 4.0];
+    const OTHER: [f32; 2] = [1.0, 2.0];
+
+    #[test]
+    fn energies_are_the_sums_of_squares() {
+        let alike = Likeness::between(&HEARD, &OTHER);
+        assert_eq!((alike.energy(), alike.energy_of_other(), alike.gain()), (25.0, 5.0, 2.2));
+        assert!((alike.correlation() - 11.0 / 125.0_f64.sqrt()).abs() < 1e-12, "{alike:?}");
+        let both = alike.and(&Likeness::between(&[2.0], &[-3.0]));
+        assert_eq!((both.energy(), both.energy_of_other(), both.gain()), (29.0, 14.0, 5.0 / 14.0));
+    }
+
+    #[test]
+    fn what_is_left_is_what_taking_the_other_away_leaves() {
+        let alike = Likeness::between(&HEARD, &OTHER);
+        for gain in [-1.5, 0.0, 0.5, 2.2, 3.0] {
+            let taken = HEARD.iter().zip(OTHER).map(|(heard, other)| {
+                let left = f64::from(*heard) - gain * f64::from(other);
+                left * left
+            });
+            let left: f64 = taken.sum();
+            assert!((alike.rest(gain) - left).abs() < 1e-12, "{gain}: {left} {alike:?}");
+        }
+        assert!((alike.left_over() - alike.rest(2.2) / 25.0).abs() < 1e-12, "{alike:?}");
+        let exactly = Likeness::between(&OTHER, &OTHER);
+        assert_eq!((exactly.rest(1.0), exactly.left_over()), (0.0, 0.0));
+    }
+
+    #[test]
+    fn what_has_no_match_leaves_everything() {
+        let endless = |heard: &[f32], other: &[f32]| {
+            assert_eq!(Likeness::between(heard, other).left_over(), f64::INFINITY, "{heard:?}");
+        };
+        endless(&HEARD, &[0.0, 0.0]);
+        endless(&HEARD, &[-1.0, -2.0]);
+        endless(&HEARD, &[4.0, -3.0]);
+        endless(&[f32::NAN, 4.0], &OTHER);
+    }
+
+    #[test]
+    fn a_round_in_which_the_other_is_upside_down_or_unlike_says_nothing() {
+        let (here, after) = ([1.0, 0.5, -1.0, 0.25], [0.5, 1.0, 0.25, 1.0]);
+        let turned = here.map(|sample: f32| -sample);
+        assert_eq!(nudge(&turned, (&here, &after), 1.0), None);
+        assert_eq!(nudge(&[0.0; 4], (&here, &after), 1.0), None);
+    }
+
+    #[test]
+    fn a_round_over_few_samples_counts_the_drift_by_their_place() {
+        // Heard is the other 0.25 further along, and 0.125 more at each sample.
+        let (here, apart) = ([1.0_f32, -0.5, 2.0, 0.75, -1.0], 0.5);
+        let slopes = [0.5_f32, 1.0, -1.5, 2.0, 0.25];
+        let after: Vec<f32> = here.iter().zip(slopes).map(|(h, s)| h + s * apart as f32).collect();
+        let heard: Vec<f32> =
+            (0..5).map(|n| 2.0 * (here[n] + slopes[n] * (0.25 + 0.125 * n as f32))).collect();
+        let Nudge { further, faster } = nudge(&heard, (&here, &after), apart).unwrap();
+        assert!(
+            (further - 0.25).abs() < 1e-9 && (faster - 0.125).abs() < 1e-9,
+            "{further} {faster}"
+        );
+    }
+
     #[test]
     fn a_round_says_how_much_further_and_faster_a_sine_is() {
         let sine = |index: f64| (index * 0.1).sin() as f32;
