@@ -113,7 +113,7 @@ impl RecvEngine {
             sum: block,
             mouth: Some(mouth),
             xruns: 0,
-            lead: Lead::NONE,
+            lead: Lead::of(&plan.device),
             woke: now(),
             told: LocalTime::ZERO,
         };

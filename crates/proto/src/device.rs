@@ -59,7 +59,8 @@ pub struct Settings {
     pub channels: Channels,
     /// Frames per wake-up.
     pub period: Frames,
-    /// Periods in the device's own buffer, at least two for a card.
+    /// Periods in the device's own buffer, at least two for a card; one where a block is handed on, to
+    /// a program, within the period that it is filled in.
     pub periods: u32,
 }
 

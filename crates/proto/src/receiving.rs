@@ -81,8 +81,8 @@ pub struct ReceivePolicy {
     /// How to read the clock of the one that is heard.
     clock: Option<ClockMapping>,
     announced: Option<Announcement>,
-    /// What the device takes from a wake-up to the end of its block, where it turned out to be more
-    /// than its own buffer.
+    /// What the device takes from a wake-up to the end of its block: its own buffer, until it turns out
+    /// to be something else.
     takes: Span,
     /// What its packets need, where it announces nothing.
     needs: Needs,
@@ -136,7 +136,7 @@ impl ReceivePolicy {
             recent: Recent::NONE,
             clock: None,
             announced: None,
-            takes: Span::ZERO,
+            takes: ring,
             needs: Needs::of(ring, LocalTime::ZERO),
             strangers: Vec::new(),
             other_type_told: None,

@@ -44,7 +44,7 @@ impl ReceivePolicy {
 
     /// The least latency at which packets so old when they leave can be played here.
     pub(super) fn least(&self, packing_age: Span) -> Span {
-        packing_age + self.ring().max(self.takes)
+        packing_age + self.takes
     }
 
     /// The device's own buffer.
@@ -52,7 +52,9 @@ impl ReceivePolicy {
         least_latency(Span::ZERO, &self.config.device)
     }
 
-    /// Takes what the device says of itself now that it runs, and what that comes to.
+    /// Takes what the device says of itself now that it runs, and what that comes to. Where it takes
+    /// longer, what is kept is raised for it as at the beginning; where it takes less, what was promised
+    /// stays, and whoever asks for less gets it.
     pub(super) fn follow_device(
         &mut self,
         status: &StreamStatus,
@@ -60,16 +62,19 @@ impl ReceivePolicy {
     ) {
         let Some(lead) = status.lead else { return };
         let device = &self.config.device;
-        let takes = lead + device.rate.span_of(device.period);
-        if takes <= self.least(Span::ZERO) + WORTH_TELLING
-            || !(context.command)(ReceiveCommand::Ring(takes))
-        {
+        let period = device.rate.span_of(device.period);
+        // A thread that wakes late has less than no lead, and takes its block all the same.
+        let takes = lead.max(Span::ZERO) + period;
+        let longer = takes > self.takes + WORTH_TELLING;
+        // A cable that leads elsewhere is periods of difference; wake-ups that are all late are not.
+        let shorter = takes < self.takes - WORTH_TELLING.max(period.half());
+        if !(longer || shorter) || !(context.command)(ReceiveCommand::Ring(takes)) {
             return;
         }
         self.takes = takes;
         self.needs.set_ring(takes);
         self.arrivals.set_beyond(takes - self.ring());
-        if let Some(announcement) = self.announced {
+        if let Some(announcement) = self.announced.filter(|_| longer) {
             // What cannot be handed down now, the next report brings again.
             self.announced = self.keep_promise(announcement, context).then_some(announcement);
         }

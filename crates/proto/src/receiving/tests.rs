@@ -35,3 +35,126 @@ fn a_coding_that_is_read_for_what_it_is_or_not_at_all_is_not_refused() {
     let other = format(SampleFormat::L16, 100);
     assert_eq!(told(l24, PayloadTypes::ByConvention, other), None, "nor are those of 100");
 }
+
+/// A stream of packets of 64 frames, mono, with what the device's thread is told of it. The device
+/// has a period of 64 frames, and so many of them in its buffer.
+struct Heard {
+    policy: ReceivePolicy,
+    receiver: Receiver,
+    told: Vec<ReceiveCommand>,
+}
+
+/// In frames at 48 kHz.
+fn frames(count: i64) -> Span {
+    Rate::HZ_48000.span_of(Frames::new(count))
+}
+
+impl Heard {
+    fn by(periods: u32, latency: LatencyRule) -> Self {
+        let (rate, channels, period) = (Rate::HZ_48000, Channels::MONO, Frames::new(64));
+        let format = StreamFormat { channels, packet: period, ..format(SampleFormat::L24, 97) };
+        let config = ReceiverConfig::new(format, Span::from_millis(5));
+        let payload_types = config.payload_types;
+        let mut receiver = receiver_with_room(config, latency);
+        let config = ReceivePolicyConfig {
+            format,
+            payload_types,
+            latency,
+            link_offset: Span::from_millis(5),
+            longest: receiver.longest_link_offset(),
+            loss_target: LossTarget::DEFAULT,
+            device: Settings { rate, channels, period, periods },
+        };
+        let policy = ReceivePolicy::new(config, &mut receiver);
+        Self { policy, receiver, told: Vec::new() }
+    }
+
+    /// Does this with the policy.
+    fn with<T>(
+        &mut self,
+        does: impl FnOnce(&mut ReceivePolicy, &mut ReceiveContext<'_>) -> T,
+    ) -> T {
+        let mut command = |command| {
+            self.told.push(command);
+            true
+        };
+        let (now, session) = (LocalTime::ZERO, None);
+        does(&mut self.policy, &mut Context { now, session, command: &mut command })
+    }
+
+    /// The device says how long before a block meets the converter it asks for it.
+    fn leads(&mut self, lead: Span) {
+        let status = StreamStatus { lead: Some(lead), ..self.receiver.status(LocalTime::ZERO) };
+        self.with(|policy, context| policy.follow(&status, |_, _| false, context));
+    }
+
+    /// The sender promises this of packets that are a period old.
+    fn promised(&mut self, link_offset: Span) -> Span {
+        let (format, packing_age) = (self.policy.config.format, frames(64));
+        let said = Announcement { link_offset, format, packing_age, host: None, card: None };
+        self.with(|policy, context| policy.keep_promise(said, context));
+        self.policy.announced = Some(said);
+        self.policy.link_offset()
+    }
+
+    fn asked(&mut self, latency: Span) -> Result<Span, LatencyRefused> {
+        self.with(|policy, context| policy.set_latency(LatencyRule::Chosen(latency), context))
+    }
+}
+
+/// The least of packets that are a period old, by a device that takes so many.
+fn least(periods: i64) -> Span {
+    frames(64) + frames(64 * periods)
+}
+
+#[test]
+fn a_device_that_hands_its_blocks_on_at_once_keeps_a_promise_of_140_frames() {
+    assert_eq!(Heard::by(1, LatencyRule::Usual).promised(frames(140)), frames(140));
+    assert!(Heard::by(3, LatencyRule::Usual).promised(frames(140)) >= least(3));
+}
+
+#[test]
+fn a_lead_that_is_shorter_than_the_settings_say_is_less_that_the_latency_has_to_hold() {
+    let mut heard = Heard::by(3, LatencyRule::Usual);
+    let (asked, least) = (frames(140), least(3));
+    heard.leads(frames(128));
+    heard.promised(Span::from_millis(7));
+    assert_eq!(heard.asked(asked), Err(LatencyRefused::TooShort { asked, least }));
+    // It is patched to a program; its thread wakes 50 us after the cycle began.
+    heard.leads(-Span::from_micros(50));
+    assert_eq!(heard.policy.link_offset(), Span::from_millis(7), "what is promised stays");
+    let takes_a_period =
+        |told: &ReceiveCommand| matches!(told, ReceiveCommand::Ring(takes) if *takes == frames(64));
+    assert!(heard.told.iter().any(takes_a_period));
+    assert_eq!(heard.asked(asked), Ok(asked));
+    let (asked, least) = (frames(127), self::least(1));
+    assert_eq!(heard.asked(asked), Err(LatencyRefused::TooShort { asked, least }));
+}
+
+#[test]
+fn a_lead_that_is_longer_again_raises_what_is_kept_and_is_said_of_what_was_chosen() {
+    let mut heard = Heard::by(1, LatencyRule::Usual);
+    heard.leads(Span::ZERO);
+    assert_eq!(heard.promised(frames(140)), frames(140));
+    assert!(heard.policy.notes().is_empty());
+    heard.leads(frames(128));
+    assert!(heard.policy.link_offset() >= least(3));
+    let mut chosen = Heard::by(1, LatencyRule::Usual);
+    chosen.promised(frames(140));
+    chosen.asked(frames(140)).unwrap();
+    chosen.leads(frames(128));
+    assert_eq!(chosen.policy.link_offset(), frames(140), "that is who chose it to say");
+    let said = chosen.policy.notes();
+    let latency = frames(140);
+    let (packing_age, device) = (frames(64), frames(128) + frames(64));
+    assert_eq!(said, [ReceiveNote::TooShort { packing_age, device, latency }]);
+}
+
+#[test]
+fn wake_ups_that_are_all_late_make_a_card_take_no_less() {
+    let mut heard = Heard::by(3, LatencyRule::Usual);
+    heard.leads(frames(128) - Span::from_micros(600));
+    heard.promised(Span::from_millis(7));
+    let (asked, least) = (frames(250), least(3));
+    assert_eq!(heard.asked(asked), Err(LatencyRefused::TooShort { asked, least }));
+}
