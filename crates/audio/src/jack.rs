@@ -181,10 +181,9 @@ fn settings(spec: &JackSpec, client: &Client, channels: Channels) -> Result<Sett
         )
     })?;
     let period = Frames::new(i64::from(client.buffer().max(1)));
-    // What the card takes, rounded up to whole periods, and the one that is being filled.
-    let card = client.card_latency(last(client.directions())).count();
-    let periods = (card + period.count() - 1) / period.count() + 1;
-    Ok(Settings { rate, channels, period, periods: u32::try_from(periods.max(2)).unwrap_or(2) })
+    let direction = last(client.directions());
+    let latency = client.latency_to(direction, &counterparts(spec, client, direction, channels));
+    Ok(Settings { rate, channels, period, periods: latency.periods(period) })
 }
 
 /// The direction that the buffer of a device is told by: a block that is played has all of it before
@@ -232,7 +231,6 @@ fn counterparts(
     client: &Client,
     direction: Direction,
     channels: Channels,
-    notes: &Notes,
 ) -> Vec<String> {
     let mut counterparts = match &spec.connect {
         Connect::Nothing => Vec::new(),
@@ -243,13 +241,6 @@ fn counterparts(
             all
         }
     };
-    if let (Connect::To(begin), true) = (&spec.connect, counterparts.is_empty()) {
-        notes.add(format!(
-            "{}: no port of the JACK server begins with ‘{begin}’, so none is connected; \
-             jack_lsp lists them",
-            spec
-        ));
-    }
     counterparts.truncate(channels.count());
     counterparts
 }
@@ -262,6 +253,13 @@ fn connect(
     counterparts: &[String],
     notes: &Notes,
 ) {
+    if let (Connect::To(begin), true) = (&spec.connect, counterparts.is_empty()) {
+        notes.add(format!(
+            "{}: no port of the JACK server begins with ‘{begin}’, so none is connected; \
+             jack_lsp lists them",
+            spec
+        ));
+    }
     for (channel, counterpart) in counterparts.iter().enumerate() {
         if !client.connect(direction, channel, counterpart) {
             notes.add(format!(
@@ -398,7 +396,7 @@ impl Device for JackDevice {
         let directions = self.directions;
         clerk.ask(move |client| {
             let counterparts = Sides::each(|direction| match directions.has(direction) {
-                true => counterparts(&spec, client, direction, settings.channels, &notes),
+                true => counterparts(&spec, client, direction, settings.channels),
                 false => Vec::new(),
             });
             if client.run(adaptor, settings.rate, &counterparts) {

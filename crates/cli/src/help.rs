@@ -298,8 +298,9 @@ Devices, for --output (`taut devices` lists them):
   jack:taut        the client taut of the JACK server, one output for each
                    channel, at the server's rate and buffer. Outputs are
                    connected to the card's; connect=none after a ? leaves them
-                   to you, and connect=ardour: takes ports that begin so.
-                   server=NAME is another server
+                   to you, and connect=ardour: takes ports that begin so: then
+                   the least --latency holds what those take, and no card's
+                   buffer. server=NAME is another server
   pipewire:Stage   a source called Stage in PipeWire: any program records it.
                    pipewire:taut?as=stream plays to the default speakers,
                    pipewire:taut?target=NODE to another node; &force=yes makes

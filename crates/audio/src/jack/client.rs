@@ -15,6 +15,7 @@ use tautline_proto::time::Frames;
 use tautline_proto::units::Rate;
 
 use super::cycle::Adaptor;
+use super::latency::Latency;
 use super::library::{AUDIO, Library, NO_START_SERVER, RawClient, SERVER_NAME};
 use super::notified::{
     Notified, buffer_changed, freewheeled, latency_asked, rate_changed, shut_down, starved,
@@ -119,6 +120,12 @@ impl Client {
         card_latency(self.library, self.raw, direction)
     }
 
+    /// How far our ports of a direction are from the converter once they are connected to these.
+    pub(crate) fn latency_to(&self, direction: Direction, counterparts: &[String]) -> Latency {
+        let ports = named(self.library, self.raw, counterparts);
+        Latency::to_be(ways(self.library, ports, direction), self.card_latency(direction))
+    }
+
     /// The names of the ports that ours of a direction can be connected to: of the card's, or of all.
     pub(crate) fn counterparts(&self, direction: Direction, physical: bool) -> Vec<String> {
         counterparts(self.library, self.raw, direction, physical)
@@ -174,9 +181,8 @@ impl Client {
     ) -> bool {
         let (library, raw) = (self.library, self.raw);
         for direction in self.directions.each() {
-            let leads_to =
-                ways(library, named(library, raw, counterparts.of(direction)), direction);
-            self.signals.begin(direction, leads_to, self.card_latency(direction));
+            let latency = self.latency_to(direction, counterparts.of(direction));
+            self.signals.begin(direction, latency, self.card_latency(direction));
         }
         let ports = Sides::<Box<[Port]>>::each(|way| self.ports.of(way).as_slice().into());
         let notified = Notified {

@@ -28,6 +28,18 @@ impl Latency {
         Self { counted: card, spread: Frames::ZERO }
     }
 
+    /// Of ports that are yet to be connected: to what takes this, to the card, or by hand.
+    pub(crate) fn to_be(connected: Option<Ways>, card: Frames) -> Self {
+        Self::of_card(card).follow(connected, card, card)
+    }
+
+    /// Cycles of so many frames from a wake-up to the end of its block: those to the converter,
+    /// rounded up, and the one that is filled.
+    pub(crate) fn periods(self, cycle: Frames) -> u32 {
+        let (counted, cycle) = (self.counted.count().max(0), cycle.count().max(1));
+        u32::try_from((counted + cycle - 1) / cycle + 1).unwrap_or(u32::MAX)
+    }
+
     /// After a change of the graph: `None` is where nothing is connected. The card took `was` when
     /// it was last asked, and takes `card`, beyond which nothing counts: what other programs take
     /// is theirs, and a playback lead that was promised is kept (decision 15).
@@ -58,6 +70,25 @@ mod tests {
             (latency.counted.count(), latency.spread.count())
         });
         follow.collect()
+    }
+
+    #[test]
+    fn a_block_takes_the_periods_of_a_card_where_one_is_connected_or_may_be() {
+        let periods = |connected| Latency::to_be(connected, CARD).periods(Frames::new(128));
+        assert_eq!([periods(None), periods(ways(256, 256)), periods(ways(0, 256))], [3; 3]);
+        // Part of a cycle is one, and what other programs take is theirs.
+        assert_eq!(
+            [periods(ways(130, 130)), periods(ways(1, 1)), periods(ways(999, 999))],
+            [3, 2, 3]
+        );
+    }
+
+    #[test]
+    fn a_block_takes_its_own_period_where_what_is_connected_takes_no_time() {
+        for cycle in [16, 64, 128, 1024] {
+            let latency = Latency::to_be(ways(0, 0), CARD);
+            assert_eq!(latency.periods(Frames::new(cycle)), 1, "{cycle}");
+        }
     }
 
     #[test]

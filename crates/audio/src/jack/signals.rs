@@ -68,9 +68,9 @@ impl Signals {
         self.ways.of(direction).latency()
     }
 
-    /// Before the client runs: the card's, or what leads to the ports that it will be connected to.
-    pub(super) fn begin(&self, direction: Direction, ways: Option<Ways>, card: Frames) {
-        self.set_latency(direction, Latency::of_card(card).follow(ways, card, card));
+    /// Before the client runs: that of the ports as they are to be connected.
+    pub(super) fn begin(&self, direction: Direction, latency: Latency, card: Frames) {
+        self.set_latency(direction, latency);
         self.ways.of(direction).card.store(card.count() as u32, Ordering::Relaxed);
     }
 

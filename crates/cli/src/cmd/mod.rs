@@ -94,13 +94,19 @@ fn tell_stream(
         format.ptime()
     ));
     voice.detail(&format!(
-        "device: {spec}, {}, {} channels, {} periods of {} frames ({})",
+        "device: {spec}, {}, {} channels, {} ({})",
         device.rate,
         device.channels,
-        device.periods,
-        device.period,
+        periods(device),
         device.rate.span_of(device.period)
     ));
+}
+
+/// What is in the buffer of a device, in words.
+fn periods(device: &Settings) -> String {
+    let Settings { period, periods, .. } = device;
+    let plural = if *periods == 1 { "" } else { "s" };
+    format!("{periods} period{plural} of {period} frames")
 }
 
 /// Ctrl-C and a polite kill ask to stop; a second one ends the program at once.

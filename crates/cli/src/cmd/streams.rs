@@ -12,6 +12,7 @@ use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 
+use super::periods;
 use crate::failure::Failure;
 use crate::flags::{LinkFlag, Recv};
 
@@ -83,12 +84,11 @@ pub(super) fn latency(
     let rule = flags.timing.latency.unwrap_or_default();
     lay::kept(rule, promised, format, device).map_err(|short| {
         Failure::usage(format!(
-            "--latency {} is less than packets of {} and {} periods of {} frames take; use \
+            "--latency {} is less than packets of {} and {} take; use \
              --latency {} or more, shorter packets at the sender or a shorter {}",
             short.asked,
             format.ptime(),
-            device.periods,
-            device.period,
+            periods(device),
             enough_latency(short.least),
             match flags.output {
                 DeviceSpec::Jack(_) => "period of the JACK server (jackd -p)",
