@@ -206,6 +206,33 @@ fn patching_a_cable_moves_nothing() {
 }
 
 #[test]
+fn a_cable_to_a_program_lets_less_be_asked_for_and_one_to_the_card_is_told_of() {
+    let test = "a_cable_to_a_program_lets_less_be_asked_for_and_one_to_the_card_is_told_of";
+    let _turn = beside();
+    let Some(server) = Server::start(test, 64) else { return };
+    let _iodelay = server.client("jack_iodelay").listened_to().start().wait_for("capture latency");
+    let (onlooker, address) = (Onlooker::new(), loopback());
+    let timing = "--channels 1 --latency 20ms";
+    let recv = recv(&server.device("hears", "none"), &format!("--from {address} {timing}"));
+    let to = format!("--to {address} --to {} --ptime 1334us {timing}", onlooker.address());
+    let send = send(&server.device("sends", "none"), &to);
+    onlooker.hear(1000);
+    // A packet, two periods to the card that may follow, and the one that is filled.
+    let recv = recv.ask("latency 2.92ms", "2.92ms is less than the 5.333ms that the packets");
+    let patch = |command: &str| server.client(&format!("jack_{command}")).run().well();
+    patch("connect hears:out_1 jack_delay:in");
+    // 2048 cycles and a beat.
+    onlooker.hear(3500);
+    let recv = recv.ask("status", "latency 20ms").ask("latency 2.92ms", "ok latency 2.92ms");
+    patch("disconnect hears:out_1 jack_delay:in");
+    patch("connect hears:out_1 system:playback_1");
+    let recv = recv.wait_for("so 2.92ms is too little and most packets will be late");
+    for running in [send, recv] {
+        running.ask("quit", "ok").end().well();
+    }
+}
+
+#[test]
 fn two_clients_of_one_name_are_told_apart() {
     let _turn = beside();
     let Some(server) = Server::start("two_clients_of_one_name_are_told_apart", 256) else { return };
