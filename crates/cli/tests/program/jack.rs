@@ -69,7 +69,6 @@ fn measured(server: &Server, latency: &str, ptime: &str) -> Measured {
          {readings:?} {:#}",
         lab.0["rows"][0]
     );
-    println!("{evidence}");
     Measured { by_iodelay, by_lab, let_out, late, doubted, evidence }
 }
 
@@ -88,7 +87,8 @@ fn measured_as(configured: f64, measure: impl Fn() -> Measured) -> Vec<Measured>
     while !is_right(&all) && all.len() < 5 && all.iter().any(|one| one.let_out > 0) {
         all.extend([measure(), measure()]);
     }
-    mostly(|| assert!(is_right(&all), "{configured} frames were configured"));
+    let evidence: Vec<_> = all.iter().map(|one| &*one.evidence).collect();
+    mostly(|| assert!(is_right(&all), "{configured} frames were configured: {evidence:?}"));
     all
 }
 
