@@ -134,7 +134,17 @@ impl Line {
     /// Takes a reading that is `error` above the line as it is now, with this variance. Readings of
     /// the last `judged` nanoseconds tell whether the rate has become another; this one stands for
     /// the share `weight` of them. Tells how far what is read of the line within a second moved by it.
-    pub(crate) fn correct(&mut self, error: f64, noise: f64, (weight, judged): (f64, f64)) -> f64 {
+    pub(crate) fn correct(&mut self, error: f64, noise: f64, judged: (f64, f64)) -> f64 {
+        self.correct_by_mean(error, (noise, 1.0), judged)
+    }
+
+    /// The same with the mean `error` of so many readings, each with this variance.
+    pub(crate) fn correct_by_mean(
+        &mut self,
+        error: f64,
+        (noise, count): (f64, f64),
+        (weight, judged): (f64, f64),
+    ) -> f64 {
         let deviation = (self.variance[0] + noise).sqrt();
         self.bias += (error / deviation - self.bias) * weight;
         if self.bias.abs() > Self::LEANS {
@@ -143,7 +153,7 @@ impl Line {
             self.loosen(2.0 * off / judged);
         }
         let [offset, both, rate] = self.variance;
-        let total = offset + noise;
+        let total = offset + noise / count;
         let (gain, rate_gain) = (offset / total, both / total);
         self.move_by(gain * error);
         self.rate += rate_gain * error;

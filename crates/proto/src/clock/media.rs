@@ -23,14 +23,34 @@ pub struct MediaClock {
     rate: Rate,
     /// Media time at the nominal rate in nanoseconds, against wall clock.
     line: Option<Line>,
-    /// The newest frame read, where the line is kept.
+    /// The newest frame that the line was corrected by, where it is kept.
     newest: MediaTime,
+    /// The newest frame read.
+    last: MediaTime,
     /// The last error, and the mean of half the squares of what errors differ by from the one
     /// before: the variance of readings, whatever the line.
     jitter: (f64, f64),
+    /// Where the line began, as it counts.
+    begun: i64,
+    /// Readings that the line has not been corrected by yet.
+    waiting: Readings,
     doubt: Option<Span>,
     /// How far what is read of the line has moved since that was last asked, in nanoseconds.
     moved: f64,
+}
+
+/// Readings of a short time, of which the line takes the mean: to correct it by each takes ten times as
+/// long, and says the same.
+#[derive(Debug, Clone, Copy)]
+struct Readings {
+    count: f64,
+    /// The sum of their errors, and of half the squares of what each differs by from the one before.
+    errors: f64,
+    differences: f64,
+}
+
+impl Readings {
+    const NONE: Self = Self { count: 0.0, errors: 0.0, differences: 0.0 };
 }
 
 impl MediaClock {
@@ -48,6 +68,9 @@ impl MediaClock {
     const BELIEF: Belief = Belief { rate: 150e-6, wander: 0.1e-6 };
     /// Readings are judged over this time whether the card's rate has become another.
     const JUDGED: f64 = 0.25e9;
+    /// Readings of this long, in nanoseconds, are taken together, but of no more than a 64th of the time
+    /// since the line began: what little is known then, each reading changes.
+    const TOGETHER: i64 = 16_000_000;
 
     /// Knows nothing yet.
     pub const fn new(rate: Rate) -> Self {
@@ -55,7 +78,10 @@ impl MediaClock {
             rate,
             line: None,
             newest: MediaTime::ZERO,
+            last: MediaTime::ZERO,
             jitter: (0.0, 0.0),
+            begun: 0,
+            waiting: Readings::NONE,
             doubt: None,
             moved: 0.0,
         }
@@ -73,16 +99,16 @@ impl MediaClock {
         if off.abs() <= Self::JUMP {
             self.doubt = None;
             // One that comes after a later one tells nothing new.
-            let since = minus(at, line.at());
-            if since > 0 {
-                line.advance(at);
-                let weight = (since as f64 / Self::JUDGED).clamp(1.0 / 256.0, 0.25);
-                let (before, variance) = self.jitter;
-                let differs = (error - before) * (error - before) / 2.0;
-                self.jitter = (error, variance + (differs - variance) * weight.max(1.0 / 32.0));
-                let noise = self.jitter.1.max(Self::JITTER * Self::JITTER);
-                self.moved += line.correct(error, noise, (weight, Self::JUDGED.max(since as f64)));
-                self.newest = media;
+            if media > self.last {
+                self.last = media;
+                let differs = error - core::mem::replace(&mut self.jitter.0, error);
+                self.waiting.count += 1.0;
+                self.waiting.errors += error;
+                self.waiting.differences += differs * differs / 2.0;
+                let since = minus(at, line.at());
+                if since >= Self::TOGETHER.min(minus(at, self.begun) / 64) {
+                    self.correct(media, (at, since as f64));
+                }
             }
             return Reading::Agreed;
         }
@@ -103,6 +129,23 @@ impl MediaClock {
         let at = self.rate.span_of(media - MediaTime::ZERO).as_nanos();
         self.line = Some(Line::through(at, wall.as_unix_nanos(), Self::JITTER, Self::BELIEF));
         (self.newest, self.moved) = (media, f64::INFINITY);
+        (self.last, self.begun, self.waiting) = (media, at, Readings::NONE);
+    }
+
+    /// Corrects the line by the readings that wait, the newest of which is of `media`, which is `at`
+    /// nanoseconds, so long after the line was corrected last.
+    fn correct(&mut self, media: MediaTime, (at, since): (i64, f64)) {
+        let Some(line) = &mut self.line else { return };
+        let Readings { count, errors, differences } =
+            core::mem::replace(&mut self.waiting, Readings::NONE);
+        line.advance(at);
+        let weight = (since / Self::JUDGED).clamp(1.0 / 256.0, 0.25);
+        let share = weight.max(count / (31.0 + count));
+        self.jitter.1 += (differences / count - self.jitter.1) * share;
+        let noise = self.jitter.1.max(Self::JITTER * Self::JITTER);
+        let judged = (weight, Self::JUDGED.max(since));
+        self.moved += line.correct_by_mean(errors / count, (noise, count), judged);
+        self.newest = media;
     }
 
     /// What the wall clock gains on the media clock: asked for less often than the line is read.
@@ -140,7 +183,7 @@ impl MediaClock {
         span + Span::from_nanos(self.gains().inverse().over(span.as_nanos()))
     }
 
-    /// The newest frame read, and its instant by the line.
+    /// The newest frame that the line was corrected by, and its instant by the line.
     pub fn reference(&self) -> Option<(MediaTime, WallTime)> {
         let line = self.line.as_ref()?;
         Some((self.newest, WallTime::from_unix_nanos(line.second())))
