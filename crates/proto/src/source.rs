@@ -274,7 +274,10 @@ impl Source {
             && self.read(packet) == (sequence, media);
         next.then(|| {
             self.doubt = None;
-            self.accept(packet, (sequence, media, frames), arrival, rate);
+            self.number = self.number.going_on_from(sequence - self.shift);
+            self.timeline = self.timeline.going_on_from(media.as_frames());
+            self.newest = (sequence, media, frames);
+            self.hear(packet, media, arrival, rate);
             Admission::Regular { sequence, media }
         })
     }
@@ -467,18 +470,24 @@ impl Source {
         let carried = sequence - self.shift;
         self.number = self.number.going_on_from(self.number.highest().max(carried));
         self.timeline = self.timeline.going_on_from(self.timeline.highest().max(media.as_frames()));
+        self.begin = self.begin.min(media);
+        self.lengths = (self.lengths.0.min(frames), self.lengths.1.max(frames));
+        if sequence > self.newest.0 {
+            self.newest = (sequence, media, frames);
+        }
+        self.hear(packet, media, arrival, rate);
+    }
+
+    /// What a packet tells, wherever among the others it lies.
+    #[inline]
+    fn hear(&mut self, packet: &PacketHead, media: MediaTime, arrival: LocalTime, rate: Rate) {
         self.stamped |= packet.capture.is_some();
         self.begins_anew = packet.begins && !self.marked;
         self.marked = packet.begins;
         self.received += 1;
-        self.begin = self.begin.min(media);
-        self.lengths = (self.lengths.0.min(frames), self.lengths.1.max(frames));
         // Whoever sends again after a silence is back: a sender may leave one receiver for a while.
         self.said_goodbye &= arrival - self.heard <= Self::SILENT;
         self.heard = arrival;
-        if sequence > self.newest.0 {
-            self.newest = (sequence, media, frames);
-        }
         let transit = arrival - (LocalTime::ZERO + rate.span_of(media - MediaTime::ZERO));
         if let Some(before) = self.transit.replace(transit) {
             let change = (transit - before).abs();
