@@ -34,9 +34,19 @@ impl RtpUnpack {
 impl Unpack for RtpUnpack {
     #[inline]
     fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid> {
-        let packet = Packet::parse_with(datagram, self.extensions)?;
+        // Not by `parse_with`: what lies where is known in the first case, and is not laid there twice.
+        match Packet::parse_usual(datagram, self.extensions) {
+            Some(packet) => Ok(packet.into()),
+            None => Packet::parse_any(datagram, self.extensions).map(MediaPacket::from),
+        }
+    }
+}
+
+impl<'a> From<Packet<'a>> for MediaPacket<'a> {
+    #[inline]
+    fn from(packet: Packet<'a>) -> Self {
         let capture = packet.sender.map(|stamps| stamps.capture.to_unix_nanos());
-        Ok(MediaPacket {
+        MediaPacket {
             head: PacketHead {
                 stream: StreamId::from(packet.ssrc),
                 number: Wrapped { value: packet.sequence.into(), bits: NUMBER_BITS },
@@ -48,7 +58,7 @@ impl Unpack for RtpUnpack {
             },
             payload: packet.payload,
             carried: packet.carried,
-        })
+        }
     }
 
     #[inline]
