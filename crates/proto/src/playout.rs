@@ -4,6 +4,8 @@
 //! It does not know *when*: [`crate::placement`] does. It is asked for the next frames and gives
 //! them, what conceals it where there are none, and the count of those it lacked.
 
+use core::ops::Range;
+
 use tautline_dsp::conceal::Concealer;
 use tautline_dsp::format::{self, SampleFormat};
 
@@ -173,7 +175,7 @@ impl Playout {
     /// Gives the frames from the cursor on and moves it past them. Where there is no sound, it
     /// is concealed; returns how many frames that was.
     pub fn pull(&mut self, out: &mut [f32]) -> Frames {
-        if self.pull_whole(out) {
+        if self.pull_whole(out).is_some() {
             return Frames::ZERO;
         }
         // A block may be longer than the buffer: piece by piece no slot is read twice.
@@ -181,21 +183,19 @@ impl Playout {
         Frames::from_len(out.chunks_mut(piece).map(|part| self.pull_piece(part)).sum())
     }
 
-    /// What nearly every block is: no hole, nothing to fade, all in one piece. Tells whether it was.
+    /// What nearly every block is: no hole, nothing to fade, all in one piece. Gives none that is not;
+    /// tells which frames it gave.
     #[inline]
-    fn pull_whole(&mut self, out: &mut [f32]) -> bool {
-        let (Some(cursor), frames) = (self.cursor, self.channels.frames_in(out.len())) else {
-            return false;
-        };
+    pub(crate) fn pull_whole(&mut self, out: &mut [f32]) -> Option<Range<MediaTime>> {
+        let (cursor, frames) = (self.cursor?, self.channels.frames_in(out.len()));
         let (next, from) = (cursor + frames, self.slot(cursor) * self.channels.count());
         if next > self.whole || !self.concealer.is_transparent() || self.tells_at_once {
-            return false;
+            return None;
         }
-        let Some(samples) = self.samples.get(from..from + out.len()) else { return false };
-        out.copy_from_slice(samples);
+        out.copy_from_slice(self.samples.get(from..from + out.len())?);
         self.passed += frames.as_len();
         self.advance(cursor, next);
-        true
+        Some(cursor..next)
     }
 
     /// Gives at most as many frames as the buffer holds; returns how many were missing.

@@ -244,18 +244,35 @@ impl Renderer {
     }
 
     /// Fills `out` with what comes next.
+    #[inline]
     pub(crate) fn pull(&mut self, out: &mut [f32]) -> Option<Rendered> {
+        match self.pull_whole(out) {
+            Some(rendered) => Some(rendered),
+            None => self.pull_any(out),
+        }
+    }
+
+    /// What nearly every block is where frames are copied: all there, and passed on as it lies.
+    #[inline]
+    fn pull_whole(&mut self, out: &mut [f32]) -> Option<Rendered> {
+        let copied = self.step == Step::ONE && self.resampler.fraction() == 0;
+        if !copied || self.resampler.ahead() != 0 {
+            return None;
+        }
+        let read = self.playout.pull_whole(out)?;
+        self.resampler.pass(out);
+        let start = MediaPoint::from(read.start);
+        let (missing, concealed) = (Frames::ZERO, Frames::ZERO);
+        Some(Rendered { start, read, missing, concealed, resampled: false })
+    }
+
+    #[inline(never)]
+    fn pull_any(&mut self, out: &mut [f32]) -> Option<Rendered> {
         let begin = self.place().zip(self.playout.cursor());
         let resampled = self.step != Step::ONE || self.resampler.fraction() != 0;
         let (mut missing, concealed) = (Frames::ZERO, self.playout.concealed());
-        let longest = Self::PIECE * self.channels.count();
-        if !resampled && self.resampler.ahead() == 0 && out.len() <= longest {
-            missing = self.playout.pull(out);
-            self.resampler.pass(out);
-        } else {
-            for piece in out.chunks_mut(longest) {
-                missing += self.pull_piece(piece);
-            }
+        for piece in out.chunks_mut(Self::PIECE * self.channels.count()) {
+            missing += self.pull_piece(piece);
         }
         let (start, first) = begin?;
         let read = first..self.playout.cursor()?;
