@@ -34,7 +34,7 @@ pub use config::{PayloadTypes, ReceiverConfig};
 use need::Measuring;
 pub use others::OtherType;
 use others::OtherTypes;
-pub use outcome::{Accepted, Brought, PullTimes, Pulled, Received, Resync, Stranger};
+pub use outcome::{Accepted, Brought, PullTimes, Pulled, Received, Resync, Sound, Stranger};
 pub use status::{ReceiveCommand, StreamStatus};
 use turns::{Kept, Slot, Turns};
 
@@ -454,8 +454,8 @@ impl Receiver {
             Placed::Late | Placed::Beyond { .. } => None,
         };
         if let Some(late) = late {
-            let (media, frames) = (slot.media + late, slot.frames - late);
-            brought(Brought { media, parts: self.renderer.samples(media, frames) });
+            let frames = slot.media + late..slot.media + slot.frames;
+            brought(Brought { frames, sound: self.sound() });
         }
         match placed {
             Placed::Whole => Received::Placed(accepted),

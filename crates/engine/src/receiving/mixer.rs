@@ -91,29 +91,34 @@ impl MixerInput {
     fn read(&mut self, woke: LocalTime, listens: bool) -> LocalTime {
         // Those of a shared link are handed what comes.
         if self.shares {
+            self.tell_tap();
             return woke;
         }
-        let mut latest = woke;
+        let (mut latest, mut goes_on) = (woke, false);
         let before = *self.receiver.counters();
         // Nothing is allocated for what has no size.
         let mut link = core::mem::replace(&mut self.link, Box::new(Fed));
         link.receive(&mut |arrival| {
             latest = latest.max(arrival.read);
-            self.take(&arrival, listens);
+            goes_on |= self.take(&arrival, listens);
         });
         self.link = link;
+        if !goes_on {
+            self.tell_tap();
+        }
         self.miss(&before, latest);
         latest
     }
 
-    /// Takes one datagram.
-    fn take(&mut self, arrival: &Arrival<'_>, listens: bool) {
+    /// Takes one datagram; whether the measurement was given what may go on.
+    fn take(&mut self, arrival: &Arrival<'_>, listens: bool) -> bool {
         let Self { receiver, tap, passages, faults, unbooked, paths, .. } = self;
         let channels = receiver.format().channels.count();
-        let mut tap = tap.as_mut().filter(|_| listens);
+        let (mut tap, mut goes_on) = (tap.as_mut().filter(|_| listens), false);
         let mut bring = |packet: Brought<'_>| {
             if let Some(tap) = &mut tap {
-                tap.brought_in_parts(packet.media, channels, packet.parts);
+                goes_on = true;
+                tap.brought(&packet.frames, channels, |frames| packet.sound.samples(frames));
             }
         };
         let arrived = Arrived { from: arrival.source, at: arrival.arrival, read: arrival.read };
@@ -126,6 +131,14 @@ impl MixerInput {
             faults.add(captured, passage.read, Harm { late: 1, ..Harm::default() });
             *unbooked += u64::from(passages.push(passage).is_err());
         }
+        goes_on
+    }
+
+    /// Tells the measurement what packets brought so far.
+    pub(crate) fn tell_tap(&mut self) {
+        let Some(tap) = &mut self.tap else { return };
+        let channels = self.receiver.format().channels.count();
+        tap.tell(channels, |frames| self.receiver.sound().samples(frames));
     }
 
     /// Notes what was missed since `before`, as of `now`.

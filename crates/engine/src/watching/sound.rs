@@ -13,6 +13,7 @@ mod brought;
 mod hearing;
 pub mod rings;
 mod search;
+mod tap;
 #[cfg(test)]
 mod tests;
 mod unfound;
@@ -29,32 +30,11 @@ use between::WINDOW;
 use brought::Brought;
 pub use hearing::Ear;
 pub(crate) use hearing::{Hearing, hearing};
-use rings::{Reader, Writer, rings};
+use rings::{Reader, rings};
 use search::Search;
+pub(crate) use tap::PacketTap;
 pub(crate) use unfound::{Unfound, Why};
 pub(crate) use voices::{Mouth, Voices};
-
-/// Tells the measurement what a packet brought. Real-time.
-pub(crate) struct PacketTap(Writer<MediaTime>, usize);
-
-impl PacketTap {
-    /// `samples` are the packet's, interleaved, from `media` on.
-    #[cfg(test)]
-    pub(crate) fn brought(&mut self, media: MediaTime, channels: usize, samples: &[f32]) {
-        self.brought_in_parts(media, channels, [samples, &[]]);
-    }
-
-    /// The same where they lie in two parts of whole frames.
-    pub(crate) fn brought_in_parts(
-        &mut self,
-        media: MediaTime,
-        channels: usize,
-        parts: [&[f32]; 2],
-    ) {
-        let channel = self.1.min(channels.saturating_sub(1));
-        self.0.write_parts(media, (channels, channel), parts);
-    }
-}
 
 /// A packet waiting to be found in what was heard.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +75,9 @@ const REACH: Span = Span::from_millis(60);
 const HELD: Span = Span::from_millis(500);
 /// Packets brought are remembered for this long and the latency.
 const REMEMBERED: Span = Span::from_millis(500);
+/// Packets are told together up to this length: a small part of [`REACH`], which is waited for what
+/// they brought.
+const TOGETHER: Span = Span::from_millis(8);
 
 /// The two ends of a measurement of the stream at `place`.
 ///
@@ -117,7 +100,7 @@ pub(crate) fn measurement(
         expected: VecDeque::new(),
         unfound: Unfound::default(),
     };
-    (measurement, PacketTap(writer, channel))
+    (measurement, PacketTap::new(writer, channel, rate.frames_within(TOGETHER)))
 }
 
 impl Measurement {

@@ -1,10 +1,13 @@
 //! What a receiver counts and answers.
 
+use core::ops::Range;
+
 use tautline_dsp::format::SampleFormat;
 
 use crate::clock::ClockId;
 use crate::endpoint::Endpoint;
 use crate::ledger::Passage;
+use crate::renderer::Renderer;
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime};
 use crate::wire::Invalid;
 
@@ -71,12 +74,24 @@ pub struct Accepted<'a> {
 }
 
 /// What of a packet will be played.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Brought<'a> {
-    /// Its first frame.
-    pub media: MediaTime,
-    /// Its interleaved samples, in two parts where the playout's ring begins anew.
-    pub parts: [&'a [f32]; 2],
+    /// Its frames.
+    pub frames: Range<MediaTime>,
+    /// Where they lie now.
+    pub sound: Sound<'a>,
+}
+
+/// What lies in the playout.
+#[derive(Debug, Clone, Copy)]
+pub struct Sound<'a>(pub(super) &'a Renderer);
+
+impl<'a> Sound<'a> {
+    /// The interleaved samples of these frames, in two parts where the playout's ring begins anew: as
+    /// packets brought them, for a quarter of the room there is after they were played.
+    pub fn samples(self, frames: &Range<MediaTime>) -> [&'a [f32]; 2] {
+        self.0.samples(frames.start, frames.end - frames.start)
+    }
 }
 
 /// When a block is asked for and when it will be heard.

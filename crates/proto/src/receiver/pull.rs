@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::{Phase, PullTimes, Pulled, Receiver, Resync};
+use super::{Phase, PullTimes, Pulled, Receiver, Resync, Sound};
 use crate::ledger::Passage;
 use crate::placement::{Basis, Cards, Due};
 use crate::renderer::Rendered;
@@ -15,6 +15,11 @@ impl Receiver {
     const LOOK: Span = Span::from_millis(5);
     /// What is due may move so far, and so may the device's instants, before it is looked at.
     const LITTLE: Span = Span::from_micros(100);
+
+    /// What lies in the playout.
+    pub const fn sound(&self) -> Sound<'_> {
+        Sound(&self.renderer)
+    }
 
     /// Fills `out` with what is due to meet the DAC at `times.meets`, and tells `passage` of every
     /// packet whose first frame was taken for it.

@@ -1,7 +1,7 @@
 //! Packets that did not come, rebuilt from what others carry ([`crate::redundancy`]).
 
 use super::turns::Slot;
-use super::{Brought, Phase, Receiver};
+use super::{Brought, Phase, Receiver, Sound};
 use crate::packet::MediaPacket;
 use crate::playout::Placed;
 use crate::redundancy::Repairer;
@@ -84,7 +84,7 @@ impl Receiver {
             let slot = Slot { sequence, media, repaired: true, whole: true, ..*came };
             counters.lost -= u64::from(turns.keep(&slot));
             counters.repaired += 1;
-            brought(Brought { media, parts: renderer.samples(media, came.frames) });
+            brought(Brought { frames: media..media + came.frames, sound: Sound(renderer) });
         }
     }
 }

@@ -54,6 +54,8 @@ impl Succession {
             let over = input.volume.current() == Gain::SILENCE && !self.gone.is_full();
             if let Some(mut heir) = slot.take_if(|heir| heir.crossing && over) {
                 // The ear stays with the place.
+                input.tell_tap();
+                heir.input.tell_tap();
                 core::mem::swap(&mut heir.input.tap, &mut input.tap);
                 heir.input.gate = input.gate;
                 // There is room: asked for above.

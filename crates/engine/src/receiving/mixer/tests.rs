@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::receiving::repairers::repairers;
+use crate::watching::sound::rings::rings;
 use rtrb::RingBuffer;
 use tautline_dsp::format::{self, SampleFormat};
 use tautline_io::link::{Arrival, TransmitStamp};
@@ -16,6 +17,7 @@ use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::MediaTime;
 use tautline_proto::units::Rate;
 use tautline_proto::wire::rtp::{HEADER_BYTES, Header, PACK};
 
@@ -226,6 +228,30 @@ fn the_mixer_says_whose_sound_the_sum_is() {
     assert!(only(0, LocalTime::ZERO, alone) && !only(1, LocalTime::ZERO, alone));
     assert!(!only(0, mixed, mixed) && !only(1, mixed, mixed));
     assert!(only(1, at(&world), at(&world)) && !only(0, at(&world), at(&world)));
+}
+
+#[test]
+fn what_packets_brought_is_told_together_and_at_once_where_none_follows() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    let (writer, mut told) = rings(48 * PACKET, 48);
+    let longest = Frames::from_len(8 * PACKET);
+    world.mixer.inputs[0].tap = Some(PacketTap::new(writer, 0, longest));
+    world.mixer.mouth = Some(crate::watching::sound::hearing(Rate::HZ_48000, 1).2);
+    let mut told = || {
+        let mut runs = Vec::new();
+        told.read(|media: MediaTime, samples| {
+            assert!(samples.iter().all(|sample| *sample == 0.5));
+            runs.push((media.as_frames(), Frames::from_len(samples.len())));
+        });
+        runs
+    };
+    world.play(11, &[0]);
+    assert_eq!(told(), [(0, longest)]);
+    world.play(1, &[]);
+    assert_eq!(told(), [(longest.count(), Frames::from_len(3 * PACKET))]);
+    world.play(9, &[0]);
+    let after = longest + Frames::from_len(4 * PACKET);
+    assert_eq!(told(), [(after.count(), longest)], "one was left out");
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl World {
     /// A packet that brings `samples` from `frame` on, to be heard when the card is at `frame`.
     fn packet(&mut self, frame: usize, samples: &[f32]) {
         let media = MediaTime::from_frames(frame as i64);
-        self.tap.brought(media, 1, samples);
+        self.tap.told(media, 1, samples);
         self.expect(frame);
     }
 
@@ -332,7 +332,7 @@ fn reordered_packets_bring_what_they_bring() {
     for pair in 0..200 {
         for packet in [2 * pair + 1, 2 * pair] {
             let samples = &sent[packet * BLOCK..(packet + 1) * BLOCK];
-            world.tap.brought(MediaTime::from_frames((packet * BLOCK) as i64), 1, samples);
+            world.tap.told(MediaTime::from_frames((packet * BLOCK) as i64), 1, samples);
         }
     }
     (0..400).for_each(|packet| world.expect(packet * BLOCK));
@@ -362,7 +362,7 @@ fn another_stream_with_an_earlier_timeline_is_found_too() {
     let mut world = World::new(48_000);
     let far = 10_000_000;
     for (index, samples) in first.chunks(BLOCK).enumerate() {
-        world.tap.brought(MediaTime::from_frames((far + index * BLOCK) as i64), 1, samples);
+        world.tap.told(MediaTime::from_frames((far + index * BLOCK) as i64), 1, samples);
     }
     world.poll();
     assert_found(&world.run(&second, 0, &second).0, 370, 0);
@@ -374,7 +374,7 @@ fn a_line_of_the_books_that_comes_after_its_sound_is_not_too_late() {
     let mut world = World::new(48_000);
     for (index, samples) in sent.chunks(BLOCK).enumerate() {
         let frame = (index * BLOCK) as i64;
-        world.tap.brought(MediaTime::from_frames(frame), 1, samples);
+        world.tap.told(MediaTime::from_frames(frame), 1, samples);
     }
     // The card plays 40 ms early.
     for (index, block) in sent.chunks(BLOCK).enumerate() {

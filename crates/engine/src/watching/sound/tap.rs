@@ -1,0 +1,96 @@
+//! What packets brought, told to the measurement. Real-time.
+
+use core::ops::Range;
+
+use tautline_proto::time::{Frames, MediaTime};
+
+use super::rings::Writer;
+
+/// Tells the measurement what packets brought. Packets that follow each other are told together, from
+/// where their sound lies: that takes as long as telling of one.
+pub(crate) struct PacketTap {
+    writer: Writer<MediaTime>,
+    /// Which channel of the stream.
+    channel: usize,
+    /// Brought and not told yet.
+    run: Range<MediaTime>,
+    /// So long a run is told.
+    longest: Frames,
+}
+
+impl PacketTap {
+    pub(crate) fn new(writer: Writer<MediaTime>, channel: usize, longest: Frames) -> Self {
+        Self { writer, channel, run: MediaTime::ZERO..MediaTime::ZERO, longest }
+    }
+
+    /// A run on its own.
+    #[cfg(test)]
+    pub(super) fn told(&mut self, media: MediaTime, channels: usize, samples: &[f32]) {
+        self.writer.write(media, channels, self.channel, samples);
+    }
+
+    /// A packet brought these frames, of `channels` samples each; `sound` has the samples of frames.
+    pub(crate) fn brought<'a>(
+        &mut self,
+        frames: &Range<MediaTime>,
+        channels: usize,
+        sound: impl Fn(&Range<MediaTime>) -> [&'a [f32]; 2],
+    ) {
+        if frames.start == self.run.end {
+            self.run.end = frames.end;
+        } else {
+            self.tell(channels, &sound);
+            self.run = frames.clone();
+        }
+        if self.run.end - self.run.start >= self.longest {
+            self.tell(channels, sound);
+        }
+    }
+
+    /// Tells what was brought so far: nothing may follow it.
+    pub(crate) fn tell<'a>(
+        &mut self,
+        channels: usize,
+        sound: impl FnOnce(&Range<MediaTime>) -> [&'a [f32]; 2],
+    ) {
+        if self.run.is_empty() {
+            return;
+        }
+        let channel = self.channel.min(channels.saturating_sub(1));
+        self.writer.write_parts(self.run.start, (channels, channel), sound(&self.run));
+        self.run.start = self.run.end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rings::rings;
+    use super::*;
+
+    const SOUND: [f32; 32] = [0.5; 32];
+
+    fn frames(from: i64, to: i64) -> Range<MediaTime> {
+        MediaTime::from_frames(from)..MediaTime::from_frames(to)
+    }
+
+    fn lies(frames: &Range<MediaTime>) -> [&'static [f32]; 2] {
+        let at = |media: MediaTime| media.as_frames() as usize;
+        [&SOUND[at(frames.start)..at(frames.end)], &[]]
+    }
+
+    #[test]
+    fn packets_that_follow_each_other_are_told_together_and_others_apart() {
+        let (writer, mut told) = rings(64, 8);
+        let mut tap = PacketTap::new(writer, 0, Frames::new(6));
+        let mut runs = Vec::new();
+        for (from, to) in [(0, 2), (2, 4), (7, 9), (9, 11), (11, 13), (13, 15)] {
+            tap.brought(&frames(from, to), 1, lies);
+            told.read(|at: MediaTime, samples| runs.push((at.as_frames(), samples.len())));
+        }
+        assert_eq!(runs, [(0, 4), (7, 6)], "the last may go on");
+        tap.tell(1, lies);
+        tap.tell(1, lies);
+        told.read(|at: MediaTime, samples| runs.push((at.as_frames(), samples.len())));
+        assert_eq!(runs[2..], [(13, 2)]);
+    }
+}
