@@ -12,7 +12,7 @@ use crate::units::Ppm;
 
 impl Receiver {
     /// How often it is looked at what is due, at the least.
-    const LOOK: Span = Span::from_millis(5);
+    const LOOK: Span = Span::from_millis(20);
     /// What is due may move so far, and so may the device's instants, before it is looked at.
     const LITTLE: Span = Span::from_micros(100);
 
@@ -43,7 +43,7 @@ impl Receiver {
 
     /// Looks at what is due, and brings the place there, or close enough: every [`Self::LOOK`] where the
     /// place is near it and the sound goes on by the same step, else before each block.
-    /// Cards that drift apart by 500 ppm get 2.5 µs further in that time; what moves what is due by more
+    /// Cards that drift apart by 500 ppm get 10 µs further in that time; what moves what is due by more
     /// than [`Self::LITTLE`] is looked at at once.
     fn keep_to_what_is_due(&mut self, times: &PullTimes, frames: Frames) -> Option<Resync> {
         self.placement.set_one_clock(times.clock.is_some_and(|clock| self.shares_clock(clock)));
