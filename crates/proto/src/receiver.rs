@@ -375,7 +375,8 @@ impl Receiver {
                 // It may still bring others back.
                 self.counters.reordered += 1;
                 self.tally.came(newest.map(|newest| sequence - newest));
-                self.repair(packet, &Slot { media, frames, ..before }, &format, brought);
+                let came = Kept::from(&Slot { media, frames, ..before });
+                self.repair(packet, &came, &format, brought);
             } else {
                 self.counters.duplicate += 1;
             }
@@ -395,7 +396,7 @@ impl Receiver {
         if matches!(placed, Placed::Beyond { .. }) && self.catch_up(read) {
             placed = self.renderer.place_packet(media, format.sample, packet.payload);
         }
-        let slot = Slot {
+        let kept = Kept::from(&Slot {
             sequence,
             media,
             frames,
@@ -405,14 +406,14 @@ impl Receiver {
             read,
             whole: placed == Placed::Whole,
             repaired: false,
-        };
+        });
         let given_up = self.turns.make_room(sequence);
         self.counters.lost += given_up.lost;
         self.counters.unheard += given_up.unheard;
-        self.counters.lost -= u64::from(self.turns.keep(&slot));
-        self.repair(packet, &slot, &format, brought);
+        self.counters.lost -= u64::from(self.turns.keep(kept));
+        self.repair(packet, &kept, &format, brought);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
-        self.settle(placed, accepted, &slot, brought)
+        self.settle(placed, accepted, (&kept, read), brought)
     }
 
     /// Finds the packet's place among the turns.
@@ -445,7 +446,7 @@ impl Receiver {
         &mut self,
         placed: Placed,
         accepted: Accepted<'a>,
-        slot: &Slot,
+        (kept, read): (&Kept, LocalTime),
         brought: &mut dyn FnMut(Brought<'_>),
     ) -> Received<'a> {
         let late = match placed {
@@ -454,13 +455,13 @@ impl Receiver {
             Placed::Late | Placed::Beyond { .. } => None,
         };
         if let Some(late) = late {
-            let frames = slot.media + late..slot.media + slot.frames;
+            let frames = kept.media + late..kept.end();
             brought(Brought { frames, sound: self.sound() });
         }
         match placed {
             Placed::Whole => Received::Placed(accepted),
-            Placed::Partly { .. } => Received::Partly(accepted, self.late(slot)),
-            Placed::Late => Received::Late(self.late(slot)),
+            Placed::Partly { .. } => Received::Partly(accepted, self.late(kept, read)),
+            Placed::Late => Received::Late(self.late(kept, read)),
             Placed::Beyond { .. } => {
                 self.counters.early += 1;
                 Received::Early
@@ -469,9 +470,10 @@ impl Receiver {
     }
 
     /// Counts a packet that came after its turn had begun; its ledger.
-    fn late(&mut self, slot: &Slot) -> Passage {
-        let dac = self.placement.presentation(slot.media).unwrap_or(slot.read);
-        let passage = Kept::from(slot).passage(&self.placement, slot.read, (dac, Span::ZERO));
+    #[cold]
+    fn late(&mut self, kept: &Kept, read: LocalTime) -> Passage {
+        let dac = self.placement.presentation(kept.media).unwrap_or(read);
+        let passage = kept.passage(&self.placement, read, (dac, Span::ZERO));
         self.counters.late += 1;
         self.measure_late(&passage);
         passage

@@ -1,6 +1,6 @@
 //! Packets that did not come, rebuilt from what others carry ([`crate::redundancy`]).
 
-use super::turns::Slot;
+use super::turns::Kept;
 use super::{Brought, Phase, Receiver, Sound};
 use crate::packet::MediaPacket;
 use crate::playout::Placed;
@@ -44,7 +44,7 @@ impl Receiver {
     pub(super) fn repair(
         &mut self,
         packet: &MediaPacket<'_>,
-        came: &Slot,
+        came: &Kept,
         format: &StreamFormat,
         brought: &mut dyn FnMut(Brought<'_>),
     ) {
@@ -63,14 +63,14 @@ impl Receiver {
     #[cold]
     fn place_rebuilt(
         &mut self,
-        came: &Slot,
+        came: &Kept,
         format: &StreamFormat,
         brought: &mut dyn FnMut(Brought<'_>),
     ) {
         let Self { repairer, renderer, turns, counters, phase, .. } = self;
         let Some(repairer) = repairer else { return };
         while let Some((sequence, payload)) = repairer.pull() {
-            let frames = i64::saturating_mul(came.sequence - sequence, came.frames.count());
+            let frames = i64::saturating_mul(came.sequence - sequence, came.frames().count());
             let media = came.media - Frames::new(frames);
             if turns.has(sequence)
                 || renderer.place_packet(media, format.sample, payload) != Placed::Whole
@@ -81,10 +81,9 @@ impl Receiver {
                 // The first of all may be the one that was lost.
                 turns.begin_no_later(sequence);
             }
-            let slot = Slot { sequence, media, repaired: true, whole: true, ..*came };
-            counters.lost -= u64::from(turns.keep(&slot));
+            counters.lost -= u64::from(turns.keep(came.brings_back(sequence, media)));
             counters.repaired += 1;
-            brought(Brought { frames: media..media + came.frames, sound: Sound(renderer) });
+            brought(Brought { frames: media..media + came.frames(), sound: Sound(renderer) });
         }
     }
 }

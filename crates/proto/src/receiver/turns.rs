@@ -33,7 +33,7 @@ pub(super) struct Slot {
 /// A [`Slot`] in one line of a processor's cache, since there are thousands of places in each stream.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kept {
-    sequence: i64,
+    pub(super) sequence: i64,
     pub(super) media: MediaTime,
     arrival: LocalTime,
     capture: Option<WallTime>,
@@ -50,9 +50,18 @@ pub(super) struct Kept {
 const _: () = assert!(size_of::<Place>() <= 64);
 
 impl Kept {
+    pub(super) fn frames(&self) -> Frames {
+        Frames::new(self.frames.into())
+    }
+
     /// The frame after its last.
-    fn end(&self) -> MediaTime {
-        self.media + Frames::new(self.frames.into())
+    pub(super) fn end(&self) -> MediaTime {
+        self.media + self.frames()
+    }
+
+    /// What is kept of another packet that this one brought back.
+    pub(super) const fn brings_back(self, sequence: i64, media: MediaTime) -> Self {
+        Self { sequence, media, whole: true, repaired: true, ..self }
     }
 
     /// The ledger of the packet, whose turn has come at `now` and whose first frame meets the DAC
@@ -90,6 +99,7 @@ impl Kept {
 }
 
 impl From<&Slot> for Kept {
+    #[inline]
     fn from(slot: &Slot) -> Self {
         let &Slot { sequence, media, frames, capture, arrival, whole, repaired, .. } = slot;
         Self {
@@ -220,11 +230,13 @@ impl Turns {
     }
 
     /// Keeps a packet that came; tells whether it had been counted lost.
-    pub(super) fn keep(&mut self, slot: &Slot) -> bool {
-        let index = self.index(slot.sequence);
+    #[inline]
+    pub(super) fn keep(&mut self, came: impl Into<Kept>) -> bool {
+        let kept = came.into();
+        let index = self.index(kept.sequence);
         let place = &mut self.places[index];
-        let was_lost = matches!(place, Place::Lost(sequence) if *sequence == slot.sequence);
-        *place = Place::Came(slot.into());
+        let was_lost = matches!(place, Place::Lost(sequence) if *sequence == kept.sequence);
+        *place = Place::Came(kept);
         was_lost
     }
 
@@ -249,7 +261,7 @@ impl Turns {
                     if kept.whole && !kept.repaired {
                         tell(kept);
                     }
-                    (kept.media, Frames::new(kept.frames.into()))
+                    (kept.media, kept.frames())
                 }
                 None => match self.begin_of_missing(source) {
                     begin if begin >= frames.end => break,
