@@ -95,7 +95,7 @@ impl MixerInput {
             return woke;
         }
         let (mut latest, mut goes_on) = (woke, false);
-        let before = *self.receiver.counters();
+        let before = self.missed();
         // Nothing is allocated for what has no size.
         let mut link = core::mem::replace(&mut self.link, Box::new(Fed));
         link.receive(&mut |arrival| {
@@ -106,7 +106,7 @@ impl MixerInput {
         if !goes_on {
             self.tell_tap();
         }
-        self.miss(&before, latest);
+        self.miss(before, latest);
         latest
     }
 
@@ -141,9 +141,24 @@ impl MixerInput {
         tap.tell(channels, |frames| self.receiver.sound().samples(frames));
     }
 
+    /// Packets that were lost and unheard so far.
+    const fn missed(&self) -> [u64; 2] {
+        let counters = self.receiver.counters();
+        [counters.lost, counters.unheard]
+    }
+
     /// Notes what was missed since `before`, as of `now`.
-    fn miss(&mut self, before: &Counters, now: LocalTime) {
-        let missed = Harm::missed(before, self.receiver.counters());
+    #[inline]
+    fn miss(&mut self, before: [u64; 2], now: LocalTime) {
+        if self.missed() != before {
+            self.note_missed(before, now);
+        }
+    }
+
+    #[cold]
+    fn note_missed(&mut self, [lost, unheard]: [u64; 2], now: LocalTime) {
+        let before = Counters { lost, unheard, ..Counters::default() };
+        let missed = Harm::missed(&before, self.receiver.counters());
         if missed != Harm::default() {
             let age = self.receiver.placement().link_offset();
             self.faults.add(now - age, now, missed);
@@ -153,9 +168,9 @@ impl MixerInput {
     /// Takes the block's frames into `out`, and says by `alive` whether there were any.
     fn pull(&mut self, out: &mut [f32], times: PullTimes, passages: &mut Passages, index: usize) {
         let frames = self.receiver.format().channels.frames_in(out.len());
-        let before = *self.receiver.counters();
+        let before = self.missed();
         let pulled = self.receiver.pull(out, times, |passage| passages.push(index, passage));
-        self.miss(&before, times.now);
+        self.miss(before, times.now);
         if out.iter().any(|sample| sample.abs() > PAUSE) {
             self.loud = times.now;
         }
@@ -172,20 +187,13 @@ impl MixerInput {
 
     fn tell(&mut self, at: LocalTime, xruns: u64, lead: Option<Span>) {
         let link = self.link.counters();
-        let status = self.receiver.status(at);
-        let counters = Counters {
-            xruns,
-            socket_drops: link.kernel_drops + link.ring_drops,
-            unbooked: self.unbooked,
-            ..status.counters
-        };
-        let stream = StreamStatus {
-            counters,
-            faults: self.faults,
-            quiet: self.is_quiet(at),
-            lead,
-            ..status
-        };
+        let mut stream = self.receiver.status(at);
+        stream.counters.xruns = xruns;
+        stream.counters.socket_drops = link.kernel_drops + link.ring_drops;
+        stream.counters.unbooked = self.unbooked;
+        stream.faults = self.faults;
+        stream.quiet = self.is_quiet(at);
+        stream.lead = lead;
         let status = RxStatus { stream, link, paths: self.paths };
         // The newest status is in the next one too, so a full ring loses nothing: when something
         // went wrong is kept until it is told.
@@ -247,7 +255,7 @@ impl Passages {
             let places = inputs.len();
             let input = match index.checked_sub(places) {
                 None => Some(&mut inputs[*index]),
-                Some(heir) => succession.heirs[heir].as_mut().map(|heir| &mut heir.input),
+                Some(heir) => succession.heirs()[heir].as_mut().map(|heir| &mut heir.input),
             };
             let Some(input) = input else { continue };
             // A full ring costs the statistics a line; the ordinary thread empties it 50 times a second.
@@ -296,6 +304,13 @@ const PAUSE_LENGTH: Span = Span::from_millis(50);
 /// The ordinary thread is told this often.
 const TELL_EVERY: Span = Span::from_millis(10);
 
+/// Mixes a block to the sum. Not laid into [`Mixer::fill`], whose blocks of one stream would prepare
+/// for it.
+#[inline(never)]
+fn add(sum: &mut [f32], one: &[f32]) {
+    sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
+}
+
 fn gate(hears: bool) -> Gain {
     if hears { Gain::UNITY } else { Gain::SILENCE }
 }
@@ -312,7 +327,7 @@ impl Mixer {
     fn read(&mut self, woke: LocalTime) -> LocalTime {
         let woke = self.read_shared(woke);
         let (mouth, places, spares) = (&self.mouth, self.inputs.len(), &mut self.spares);
-        let heirs = self.succession.heirs.iter_mut().flatten().map(|heir| &mut heir.input);
+        let heirs = self.succession.heirs().iter_mut().flatten().map(|heir| &mut heir.input);
         self.inputs.iter_mut().chain(heirs).enumerate().fold(woke, |latest, (place, input)| {
             input.obey();
             let listens = mouth.as_ref().is_some_and(|mouth| mouth.may_be_found(place, places));
@@ -327,8 +342,8 @@ impl Mixer {
     /// the sum is wanted, which is the block itself unless channels are mapped.
     fn fill(&mut self, out: &mut [f32], times: PullTimes) {
         let channels = self.channels.count();
-        let samples = out.len() / self.map.outputs() * channels;
         let mapped = !self.map.is_identity(channels);
+        let samples = if mapped { out.len() / self.map.outputs() * channels } else { out.len() };
         let one = &mut self.one[..samples];
         let sum = if mapped { &mut self.sum[..samples] } else { &mut *out };
         let alone = self.inputs.len() == 1;
@@ -348,10 +363,10 @@ impl Mixer {
                 voices = voices.with(index, block);
             }
             if index > 0 && audible {
-                sum.iter_mut().zip(&*one).for_each(|(sum, one)| *sum += one);
+                add(sum, one);
             }
         }
-        for (index, heir) in self.succession.heirs.iter_mut().enumerate() {
+        for (index, heir) in self.succession.heirs().iter_mut().enumerate() {
             let Some(heir) = heir else { continue };
             let gate = gate(alone || self.select.hears(index, self.chosen));
             let place = self.inputs.len() + index;
@@ -359,7 +374,7 @@ impl Mixer {
             if listens {
                 voices = voices.with(place, one);
             }
-            sum.iter_mut().zip(&*one).for_each(|(sum, one)| *sum += one);
+            add(sum, one);
         }
         if let Some(mouth) = &mut self.mouth {
             mouth.say(times.meets, voices);
@@ -373,8 +388,8 @@ impl Mixer {
 
     fn play(&mut self, side: &mut Side<'_>, now: LocalTime, clock: Option<ClockId>) {
         let outputs = self.map.outputs();
-        let longest = self.sum.len() / self.channels.count() * outputs;
         let (now, mut meets, mut skipped) = (self.read(now), side.meets, side.skipped);
+        let longest = self.sum.len() / self.channels.count() * outputs;
         if side.samples.len() <= longest && !side.samples.is_empty() {
             return self.fill(side.samples, PullTimes { now, meets, skipped, clock });
         }
@@ -391,7 +406,7 @@ impl Mixer {
 impl Mixer {
     fn tell(&mut self, at: LocalTime) {
         self.told = at;
-        let heirs = self.succession.heirs.iter_mut().flatten().map(|heir| &mut heir.input);
+        let heirs = self.succession.heirs().iter_mut().flatten().map(|heir| &mut heir.input);
         for input in self.inputs.iter_mut().chain(heirs) {
             input.tell(at, self.xruns, self.lead.kept());
         }

@@ -133,11 +133,11 @@ fn hand_on(
     let Some(place) = shared.input_of(arrival, inputs) else { return };
     let listens = mouth.is_some_and(|mouth| mouth.may_be_found(place, inputs.len()));
     let input = &mut inputs[place];
-    let before = *input.receiver.counters();
+    let before = input.missed();
     spares.lend(&mut input.receiver);
     input.take(arrival, listens);
     spares.take_back(&mut input.receiver);
-    input.miss(&before, arrival.read);
+    input.miss(before, arrival.read);
 }
 
 impl Mixer {

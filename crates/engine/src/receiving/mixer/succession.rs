@@ -20,7 +20,9 @@ pub(crate) struct Heir {
 
 /// The heirs of a mix, one for each place at most.
 pub(crate) struct Succession {
-    pub(crate) heirs: Box<[Option<Heir>]>,
+    heirs: Box<[Option<Heir>]>,
+    /// How many there are: none, mostly, and then no place is asked for its own.
+    waiting: usize,
     /// Streams that are to take a place: its index, and the stream.
     coming: Consumer<(usize, MixerInput)>,
     /// Streams that are not heard any more, for the ordinary thread to close.
@@ -38,21 +40,48 @@ impl Succession {
         coming: Consumer<(usize, MixerInput)>,
         gone: Producer<MixerInput>,
     ) -> Self {
-        Self { heirs: (0..places).map(|_| None).collect(), coming, gone }
+        Self { heirs: (0..places).map(|_| None).collect(), waiting: 0, coming, gone }
+    }
+
+    /// The heirs by place, or nothing where there are none.
+    #[inline]
+    pub(crate) fn heirs(&mut self) -> &mut [Option<Heir>] {
+        if self.waiting == 0 { &mut [] } else { &mut self.heirs }
     }
 
     /// Whether the sound of this place crosses over to its heir.
     pub(crate) fn is_crossing(&self, index: usize) -> bool {
-        let heir = self.heirs.get(index).and_then(Option::as_ref);
-        heir.is_some_and(|heir| heir.crossing)
+        let heir = || self.heirs.get(index).and_then(Option::as_ref);
+        self.waiting > 0 && heir().is_some_and(|heir| heir.crossing)
     }
 
     /// Puts heirs to whom the sound has crossed over in their places, and takes in new ones. To be
     /// called between blocks.
     pub(crate) fn settle(&mut self, inputs: &mut [MixerInput]) {
+        if self.waiting > 0 {
+            self.hand_over(inputs);
+        }
+        while !self.coming.is_empty() && !self.gone.is_full() {
+            let Ok((index, input)) = self.coming.pop() else { return };
+            let heir = Heir { input, sounds_since: LocalTime::NEVER, crossing: false };
+            let before = match self.heirs.get_mut(index) {
+                Some(slot) => slot.replace(heir),
+                None => Some(heir),
+            };
+            match before {
+                Some(before) => drop(self.gone.push(before.input)),
+                None => self.waiting += 1,
+            }
+        }
+    }
+
+    /// Puts heirs to whom the sound has crossed over in their places.
+    #[cold]
+    fn hand_over(&mut self, inputs: &mut [MixerInput]) {
         for (slot, input) in self.heirs.iter_mut().zip(inputs.iter_mut()) {
             let over = input.volume.current() == Gain::SILENCE && !self.gone.is_full();
             if let Some(mut heir) = slot.take_if(|heir| heir.crossing && over) {
+                self.waiting -= 1;
                 // The ear stays with the place.
                 input.tell_tap();
                 heir.input.tell_tap();
@@ -60,17 +89,6 @@ impl Succession {
                 heir.input.gate = input.gate;
                 // There is room: asked for above.
                 let _ = self.gone.push(core::mem::replace(input, heir.input));
-            }
-        }
-        while !self.gone.is_full() {
-            let Ok((index, input)) = self.coming.pop() else { return };
-            let heir = Heir { input, sounds_since: LocalTime::NEVER, crossing: false };
-            let before = match self.heirs.get_mut(index) {
-                Some(slot) => slot.replace(heir),
-                None => Some(heir),
-            };
-            if let Some(before) = before {
-                let _ = self.gone.push(before.input);
             }
         }
     }

@@ -40,6 +40,12 @@ impl Unpack for RtpUnpack {
             None => Packet::parse_any(datagram, self.extensions).map(MediaPacket::from),
         }
     }
+
+    #[inline]
+    fn stream(&self, datagram: &[u8]) -> Option<StreamId> {
+        let ssrc = datagram.get(8..12)?.try_into().ok()?;
+        Some(StreamId::from(u32::from_be_bytes(ssrc)))
+    }
 }
 
 impl<'a> From<Packet<'a>> for MediaPacket<'a> {
@@ -59,12 +65,6 @@ impl<'a> From<Packet<'a>> for MediaPacket<'a> {
             payload: packet.payload,
             carried: packet.carried,
         }
-    }
-
-    #[inline]
-    fn stream(&self, datagram: &[u8]) -> Option<StreamId> {
-        let ssrc = datagram.get(8..12)?.try_into().ok()?;
-        Some(StreamId::from(u32::from_be_bytes(ssrc)))
     }
 }
 
