@@ -102,7 +102,8 @@ impl Sending {
             let at = now();
             for _ in 0..self.batch {
                 let datagram = &mut self.payload[..];
-                let packet = Outgoing { datagram, instants: instants(at), handed_at: Some(16) };
+                let packet =
+                    Outgoing { datagram, instants: instants(at), handed_at: Some(16), again: None };
                 black_box(self.link.queue(&packet));
             }
             self.link.flush();

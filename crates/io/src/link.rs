@@ -115,7 +115,8 @@ pub trait Link: Send {
     /// once. A link to which nothing happens that the counters do not hold tells nothing.
     fn tell(&mut self, _teller: Teller) {}
 
-    /// Copies a finished packet into the next batch. False if there was no room (counted).
+    /// Copies a packet into the next batch, and the earlier one that leaves once more with it, if the
+    /// link still has that. False if there was no room (counted).
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool;
 
     /// Sends the batch in one system call (direct), or hands it to the wire thread (ringed).
@@ -144,6 +145,7 @@ pub trait Pollable: Link + AsFd {
     /// The largest datagram in bytes that it was opened for.
     fn datagram_bytes(&self) -> usize;
 
-    /// Whether it takes no packet before the next [`Link::flush`].
+    /// Whether it may take no packet, and one that leaves with it once more, before the next
+    /// [`Link::flush`].
     fn is_full(&self) -> bool;
 }

@@ -66,7 +66,7 @@ impl DirectUdp {
         seal: Option<Box<dyn Seal>>,
     ) -> Result<Self, OpenError> {
         let seal_room = room(seal.as_deref());
-        let capacity = if options.sends() { options.batch } else { 1 };
+        let capacity = if options.sends() { options.batch.max(2) } else { 1 };
         let outlet = |options: &UdpOptions| {
             let to = (&options.destinations[..], options.most_destinations);
             Ok(Outlet::new(open(options)?, capacity, to))

@@ -16,7 +16,8 @@ pub enum Stage {
     Pack,
     /// → handed to the kernel.
     Send,
-    /// → kernel arrival stamp at the receiver.
+    /// → kernel arrival stamp at the receiver of the datagram that came first: what was lost and sent
+    /// again was under way since it left first.
     Wire,
     /// → read by the program.
     Wakeup,

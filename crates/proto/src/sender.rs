@@ -1,7 +1,7 @@
 //! The sender machine: blocks of a device in, datagrams with departure times out. Without I/O.
 //!
 //! Drive it from the device's thread: [`Sender::push`] each captured block in turn, or
-//! [`Sender::skip`] for frames that the device lost. Every finished packet goes to the closure at
+//! [`Sender::skip`] for frames that the device lost. Every complete packet goes to the closure at
 //! once, in the machine's own buffer; nothing is allocated. How frames are packed may change in
 //! mid-stream ([`Sender::set_packet`], [`Sender::set_sample`]): sequence and media time go on.
 
@@ -12,7 +12,7 @@ use tautline_dsp::format::{self, SampleFormat};
 use crate::clock::WallTime;
 use crate::ledger::Departure;
 use crate::packet::{Instants, Pack, PacketHead, StreamId};
-use crate::redundancy::{ETHERNET, Encoder, LONGEST, Layout, Repeats};
+use crate::redundancy::{ETHERNET, Encoder, LONGEST, Layout};
 use crate::stream::{MOST_DATAGRAM_BYTES, Outgoing, PTIME_RANGE, StreamFormat};
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::wrap::Wrapped;
@@ -82,7 +82,6 @@ pub struct Sender {
     encoder: Encoder,
     /// What the packet carries of earlier ones.
     repair_data: Box<[u8]>,
-    repeats: Repeats,
     filled: Frames,
     /// Capture and taking of the first frame in the buffer.
     first: (LocalTime, LocalTime),
@@ -111,7 +110,6 @@ impl Sender {
         Self {
             encoder: Encoder::new(config.redundancy),
             repair_data: vec![0; HEADER_ROOM].into(),
-            repeats: Repeats::new(header_bytes + config.format.payload_bytes()),
             coming: config.format,
             buffer: vec![0; HEADER_ROOM + room].into(),
             header_bytes,
@@ -243,17 +241,11 @@ impl Sender {
         }
     }
 
-    /// Lets the packet go that is being filled, and an earlier one once more.
+    /// Lets the packet go that is being filled.
     fn depart(&mut self, now: LocalTime, emit: &mut impl FnMut(Outgoing<'_>)) {
+        let again = self.encoder.layout().repeat();
         let (bytes, instants, handed_at) = self.finish(now);
-        let datagram = &mut self.buffer[bytes];
-        let packet = Outgoing { datagram, instants, handed_at };
-        let Some(before) = self.encoder.layout().repeat() else { return emit(packet) };
-        self.repeats.keep(&packet);
-        emit(packet);
-        if let Some(again) = self.repeats.again(before, instants.due) {
-            emit(again);
-        }
+        emit(Outgoing { datagram: &mut self.buffer[bytes], instants, handed_at, again });
     }
 
     /// Completes the packet: where it lies in the buffer, its instants, and where the hand-over is to

@@ -88,7 +88,7 @@ fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// One finished packet on its way from the sender machine to a link.
+/// One packet on its way from the sender machine to a link, which finishes it.
 #[derive(Debug)]
 pub struct Outgoing<'a> {
     /// The whole datagram.
@@ -99,4 +99,8 @@ pub struct Outgoing<'a> {
     /// Where in the datagram a big-endian `u32` wants the nanoseconds from capture to the hand-over
     /// to the kernel, written by the link at the last moment.
     pub handed_at: Option<usize>,
+    /// The packet that was sent so many packets before this one leaves once more with it, as the same
+    /// bytes: whoever finishes packets keeps those that say so
+    /// ([`Repeats`](crate::redundancy::Repeats)).
+    pub again: Option<usize>,
 }

@@ -3,15 +3,22 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::Quality;
+use tautline_proto::cause::{Causes, Late, Schedule};
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::endpoint::Author;
+use tautline_proto::ledger::{Passage, Stage};
 use tautline_proto::receiver::*;
-use tautline_proto::redundancy::{ETHERNET, Layout};
+use tautline_proto::redundancy::{ETHERNET, Layout, Repeats};
 use tautline_proto::sender::*;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::{ExtensionIds, PACK, Packet, RtpUnpack};
+use tautline_proto::wire::rtp::{ExtensionIds, PACK, Packet, RtpUnpack, span_bytes};
 
 const PACKET: i64 = 48;
+
+/// From a packet's completion to its hand-over.
+const SENDING: Span = Span::from_micros(30);
 
 fn format(sample: SampleFormat) -> StreamFormat {
     StreamFormat {
@@ -23,8 +30,15 @@ fn format(sample: SampleFormat) -> StreamFormat {
     }
 }
 
-fn sender(format: StreamFormat, redundancy: Layout) -> Sender {
-    Sender::new(SenderConfig {
+/// A sender, and what a link keeps of what it sends.
+struct Sending {
+    sender: Sender,
+    repeats: Repeats,
+}
+
+fn sender(format: StreamFormat, redundancy: Layout) -> Sending {
+    let repeats = Repeats::within(vec![0; Repeats::room_for(ETHERNET)].into());
+    let sender = Sender::new(SenderConfig {
         wire: PACK,
         format,
         identity: Identity { ssrc: 1, sequence: 65_530, timestamp: u32::MAX - 500 },
@@ -32,7 +46,8 @@ fn sender(format: StreamFormat, redundancy: Layout) -> Sender {
         stamps: true,
         wall_offset: Span::ZERO,
         redundancy,
-    })
+    });
+    Sending { sender, repeats }
 }
 
 fn at(millis: i64) -> LocalTime {
@@ -45,11 +60,20 @@ fn sample(index: i64) -> f32 {
 }
 
 /// One packet time of sound, and what was sent of it.
-fn send(sender: &mut Sender, number: i64) -> Vec<Vec<u8>> {
+fn send(sending: &mut Sending, number: i64) -> Vec<Vec<u8>> {
     let block: Vec<f32> = (0..PACKET).map(|frame| sample(number * PACKET + frame)).collect();
     let times = BlockTimes { capture: at(number), taken: at(number + 1), now: at(number + 1) };
     let mut sent = Vec::new();
-    sender.push(&block, times, |packet| sent.push(packet.datagram.to_vec()));
+    let Sending { sender, repeats } = sending;
+    sender.push(&block, times, |packet| {
+        let handed_at = packet.handed_at.expect("it says when it left");
+        let handed = Span::from_millis(1) + SENDING;
+        packet.datagram[handed_at..handed_at + 4].copy_from_slice(&span_bytes(handed));
+        sent.push(packet.datagram.to_vec());
+        let Some(before) = packet.again else { return repeats.pass() };
+        repeats.keep(packet.datagram, packet.instants);
+        sent.extend(repeats.again(before, packet.instants.due).map(|(bytes, _)| bytes.to_vec()));
+    });
     sent
 }
 
@@ -155,6 +179,54 @@ fn a_long_packet_is_sent_again_whole_and_dropped_where_the_first_came() {
     assert_eq!(counters.repaired, 0);
 }
 
+/// The passages of packets 0 to 40, each sent again five later, of which packet 20 is lost the first
+/// time, at so much latency; with a path of one millisecond.
+fn passages(latency: Span) -> Vec<Passage> {
+    let format = format(SampleFormat::L24);
+    let mut sender = sender(format, Layout::repeated(5));
+    let mut receiver = Receiver::new(ReceiverConfig::new(format, latency));
+    receiver.set_clock(Author::of(1), ClockMapping::known(Span::ZERO, Span::from_micros(10)));
+    let mut passages = Vec::new();
+    for number in 0..40 {
+        let arrival = at(number + 2) + SENDING;
+        for datagram in send(&mut sender, number).iter().skip(usize::from(number == 20)) {
+            if let Received::Late(passage) = receiver.handle(datagram, arrival, arrival) {
+                passages.push(passage);
+            }
+        }
+        let mut out = [0.0; PACKET as usize];
+        let meets = arrival + Span::from_millis(1);
+        let times = PullTimes { now: arrival, meets, skipped: Frames::ZERO, clock: None };
+        receiver.pull(&mut out, times, |passage| passages.push(passage));
+    }
+    passages
+}
+
+#[test]
+fn what_was_lost_and_sent_again_was_longer_on_the_way_and_not_longer_at_its_sender() {
+    let millis = Span::from_millis;
+    let passages = passages(millis(20));
+    let (again, first): (Vec<Passage>, Vec<Passage>) =
+        passages.iter().copied().partition(|passage| passage.stage(Stage::Wire) != Some(millis(1)));
+    // The bytes are those of the first, with its hand-over.
+    assert_eq!(again.len(), 1, "{again:?}");
+    assert_eq!(again[0].stage(Stage::Wire), Some(millis(1 + 5)));
+    assert_eq!(again[0].transit(), first[0].transit().map(|transit| transit + millis(5)));
+    assert!(passages.iter().all(|passage| passage.stage(Stage::Send) == Some(SENDING)));
+}
+
+#[test]
+fn what_was_lost_and_came_again_too_late_is_laid_at_the_networks_door() {
+    let millis = Span::from_millis;
+    let mut causes =
+        Causes::new(Schedule { packing_age: millis(1), takes: millis(1), period: millis(1) });
+    let passages = passages(millis(5));
+    passages.iter().for_each(|passage| causes.observe(passage));
+    let late = passages.iter().filter(|passage| passage.late);
+    let doors: Vec<_> = late.map(|passage| causes.judge(passage, |_, _| false)).collect();
+    assert_eq!(doors, [Late::Network]);
+}
+
 #[test]
 fn a_change_of_coding_begins_anew_and_repairs_on_both_sides_of_it() {
     let format = format(SampleFormat::L24);
@@ -169,7 +241,7 @@ fn a_change_of_coding_begins_anew_and_repairs_on_both_sides_of_it() {
     for number in 0..60 {
         if number == 30 {
             let other = SampleFormat::L16;
-            assert!(sender.set_sample(other, StreamFormat::default_payload_type(other)));
+            assert!(sender.sender.set_sample(other, StreamFormat::default_payload_type(other)));
         }
         for datagram in send(&mut sender, number) {
             if ![20, 28, 29, 31, 40].contains(&number) {
@@ -207,7 +279,7 @@ fn the_repair_budget_is_that_of_the_last_packets_and_not_of_one_after_a_gap() {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::copies(1, 32));
     let mut receiver = Receiver::new(ReceiverConfig::new(format, Span::from_millis(50)));
-    let mut budget = |sender: &mut Sender, numbers: core::ops::Range<i64>| {
+    let mut budget = |sender: &mut Sending, numbers: core::ops::Range<i64>| {
         for number in numbers {
             for datagram in send(sender, number) {
                 receiver.handle(&datagram, at(number + 1), at(number + 1));
@@ -217,10 +289,10 @@ fn the_repair_budget_is_that_of_the_last_packets_and_not_of_one_after_a_gap() {
     };
     assert_eq!(budget(&mut sender, 0..100), Span::from_millis(32));
     // What was lost with the card's frames is in no packet: repair data begins anew behind it.
-    sender.skip(Frames::new(PACKET), at(100), |_| {});
+    sender.sender.skip(Frames::new(PACKET), at(100), |_| {});
     assert_eq!(budget(&mut sender, 101..106), Span::from_millis(32));
     // A sender that carries less from now on is believed when it has done so for a while.
-    sender.set_redundancy(Layout::copies(1, 8));
+    sender.sender.set_redundancy(Layout::copies(1, 8));
     assert_eq!(budget(&mut sender, 106..163), Span::from_millis(32));
     assert_eq!(budget(&mut sender, 163..180), Span::from_millis(8));
 }

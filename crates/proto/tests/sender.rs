@@ -297,3 +297,23 @@ fn what_packets_carry_changes_with_the_next_one() {
     }
     assert_eq!(carried, [false, false, false, true, true, false]);
 }
+
+#[test]
+fn a_packet_that_leaves_again_is_told_by_how_many_left_since_and_packed_once() {
+    let mut sender = Sender::new(config(format(40, SampleFormat::L16), Layout::repeated(3)));
+    let mut sent = Vec::new();
+    for number in 0..8 {
+        let now = LocalTime::from_nanos(1_000_000 * number);
+        if number == 5 {
+            sender.set_redundancy(Layout::NONE);
+        }
+        let times = BlockTimes { capture: now - Span::from_micros(900), taken: now, now };
+        sender.push(&[0.25; 80], times, |packet| {
+            sent.push((Packet::parse(packet.datagram).expect("a packet").sequence, packet.again));
+        });
+    }
+    let first = sent[0].0;
+    let told = [Some(3), Some(3), Some(3), Some(3), Some(3), None, None, None];
+    let wanted = told.iter().zip(0..).map(|(again, later)| (first.wrapping_add(later), *again));
+    assert_eq!(sent, wanted.collect::<Vec<_>>());
+}

@@ -8,6 +8,7 @@ mod change;
 mod look;
 
 mod befall;
+mod leaving;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -33,6 +34,7 @@ use crate::heard::{Heard, is_sound, value};
 use crate::link::{Path, Pauses};
 use crate::scenario::{HostModel, ReceiverModel, Scenario};
 use befall::sender_of;
+use leaving::Leaving;
 
 pub use change::Change;
 pub use look::Look;
@@ -75,6 +77,7 @@ pub struct World {
     scenario: Scenario,
     host: Host,
     sender: Sender,
+    leaving: Leaving,
     policy: SendPolicy,
     /// When the sender's ordinary thread runs next.
     looks: LocalTime,
@@ -120,6 +123,7 @@ impl World {
             block: Vec::new(),
             host,
             sender,
+            leaving: Leaving::new(),
             policy: SendPolicy::new(promised(&scenario, IDENTITY)),
             looks: LocalTime::ZERO,
             listeners,
@@ -211,7 +215,7 @@ impl World {
 
     fn capture(&mut self) {
         self.befall();
-        let Self { host, sender, block, scenario, now, .. } = self;
+        let Self { host, sender, leaving, block, scenario, now, .. } = self;
         let (first, met, skipped) = host.card.capture(*now);
         let frames = scenario.sender.card.period.count();
         block.clear();
@@ -222,8 +226,7 @@ impl World {
         let local = host.local(*now);
         let times = BlockTimes { capture: host.local(met), taken: local, now: local };
         let mut packets = Vec::new();
-        let mut keep =
-            |packet: tautline_proto::stream::Outgoing<'_>| packets.push(handed(packet, local));
+        let mut keep = |packet: Outgoing<'_>| packets.extend(leaving.finish(packet, local));
         sender.skip(skipped, local, &mut keep);
         sender.push(block, times, &mut keep);
         for packet in packets {
@@ -507,17 +510,6 @@ impl Listener {
         self.ordinary.finish(&mut self.receiver, &mut self.heard);
         self.heard
     }
-}
-
-/// A packet as it leaves its sender, with the instant at which it was handed over in it: as a link
-/// does it.
-fn handed(packet: Outgoing<'_>, at: LocalTime) -> Vec<u8> {
-    let mut datagram = packet.datagram.to_vec();
-    if let Some(place) = packet.handed_at {
-        let since = (at - packet.instants.capture).as_nanos().max(0) as u32;
-        datagram[place..place + 4].copy_from_slice(&since.to_be_bytes());
-    }
-    datagram
 }
 
 /// Plays so much time of `scenario` and tells what each receiver heard.

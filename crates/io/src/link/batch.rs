@@ -1,7 +1,8 @@
-//! Packets that wait to leave together. Here each is finished, once, whatever it goes by and to
-//! however many.
+//! Packets that wait to leave together. Here each is finished, once, whatever it goes by, to however
+//! many, and however often it leaves.
 
 use tautline_proto::ledger::Departure;
+use tautline_proto::redundancy::Repeats;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime};
 
@@ -13,6 +14,9 @@ pub(crate) struct Batch {
     bytes: Box<[u8]>,
     packets: Box<[Queued]>,
     queued: usize,
+    /// Of those queued, how many earlier ones are to leave once more.
+    wanted: usize,
+    repeats: Repeats,
     datagram_bytes: usize,
     /// Bytes that there are for each: those of a datagram and the room to seal it.
     slot: usize,
@@ -23,6 +27,7 @@ struct Queued {
     instants: Departure,
     handed_at: Option<usize>,
     len: usize,
+    again: Option<usize>,
 }
 
 const NOTHING: Queued = Queued {
@@ -36,6 +41,7 @@ const NOTHING: Queued = Queued {
     },
     handed_at: None,
     len: 0,
+    again: None,
 };
 
 impl Batch {
@@ -45,7 +51,12 @@ impl Batch {
         let mut bytes = vec![0; capacity * slot].into_boxed_slice();
         prefault(&mut bytes);
         let packets = vec![NOTHING; capacity].into_boxed_slice();
-        Self { bytes, packets, queued: 0, datagram_bytes, slot }
+        // Where there is no room for two, nothing is ever sent.
+        let kept = if capacity < 2 { 0 } else { Repeats::room_for(slot) };
+        let mut kept = vec![0; kept].into_boxed_slice();
+        prefault(&mut kept);
+        let repeats = Repeats::within(kept);
+        Self { bytes, packets, queued: 0, wanted: 0, repeats, datagram_bytes, slot }
     }
 
     pub(crate) const fn datagram_bytes(&self) -> usize {
@@ -56,28 +67,34 @@ impl Batch {
         self.queued
     }
 
+    /// Whether there is no room for another packet and one that leaves with it once more.
     pub(crate) const fn is_full(&self) -> bool {
-        self.queued == self.packets.len()
+        self.queued + self.wanted + 2 > self.packets.len()
     }
 
-    /// Copies a packet in; false if there is no room.
+    /// Copies a packet in; false if there is no room for it and what leaves with it once more.
     pub(crate) fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
         let len = packet.datagram.len();
-        if self.is_full() || len == 0 || len > self.datagram_bytes {
+        let wanted = self.wanted + usize::from(packet.again.is_some());
+        let room = self.queued + wanted < self.packets.len();
+        if !room || len == 0 || len > self.datagram_bytes {
             return false;
         }
+        self.wanted = wanted;
         let at = self.queued * self.slot;
         self.bytes[at..at + len].copy_from_slice(packet.datagram);
-        self.packets[self.queued] =
-            Queued { instants: packet.instants, handed_at: packet.handed_at, len };
+        let &Outgoing { instants, handed_at, again, .. } = packet;
+        self.packets[self.queued] = Queued { instants, handed_at, len, again };
         self.queued += 1;
         true
     }
 
-    /// Finishes every packet: writes the hand-over into those that want it, and seals them.
+    /// Finishes every packet: writes the hand-over into those that want it, and seals them. Behind
+    /// them come, as they left first, those that leave once more.
     pub(crate) fn finish(&mut self, handed: LocalTime, mut seal: Option<&mut (dyn Seal + '_)>) {
-        let queued = self.packets[..self.queued].iter_mut();
-        for (packet, bytes) in queued.zip(self.bytes.chunks_exact_mut(self.slot)) {
+        for index in 0..self.queued {
+            let packet = &mut self.packets[index];
+            let bytes = &mut self.bytes[index * self.slot..][..self.slot];
             packet.instants.handed = handed;
             if let Some(at) = packet.handed_at.filter(|&at| at + 4 <= packet.len) {
                 let since = (handed - packet.instants.capture).as_nanos();
@@ -87,7 +104,25 @@ impl Batch {
             if let Some(seal) = &mut seal {
                 packet.len = seal.seal(bytes, packet.len).min(bytes.len());
             }
+            let Queued { instants, len, again, .. } = *packet;
+            match again {
+                None => self.repeats.pass(),
+                Some(before) => {
+                    self.repeats.keep(&bytes[..len], instants);
+                    self.send_again(before, instants);
+                }
+            }
         }
+    }
+
+    /// Puts the packet behind the others that left so many before the last that was finished.
+    fn send_again(&mut self, before: usize, Departure { due, handed, .. }: Departure) {
+        let Some((datagram, instants)) = self.repeats.again(before, due) else { return };
+        let len = datagram.len();
+        self.bytes[self.queued * self.slot..][..len].copy_from_slice(datagram);
+        let instants = Departure { handed, ..instants };
+        self.packets[self.queued] = Queued { instants, handed_at: None, len, again: None };
+        self.queued += 1;
     }
 
     /// The bytes of the queued packet at `index`.
@@ -108,6 +143,6 @@ impl Batch {
 
     /// Empties the batch.
     pub(crate) const fn clear(&mut self) {
-        self.queued = 0;
+        (self.queued, self.wanted) = (0, 0);
     }
 }

@@ -83,6 +83,7 @@ struct Header {
     len: usize,
     instants: Departure,
     handed_at: Option<usize>,
+    again: Option<usize>,
 }
 
 /// What goes with a datagram's bytes from the wire thread.
@@ -166,7 +167,8 @@ impl Link for Ringed {
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
         let len = packet.datagram.len();
-        let header = Header { len, instants: packet.instants, handed_at: packet.handed_at };
+        let &Outgoing { instants, handed_at, again, .. } = packet;
+        let header = Header { len, instants, handed_at, again };
         let fits = len <= self.datagram_bytes
             && !self.packets.is_full()
             && self.packet_bytes.write(packet.datagram);
@@ -324,21 +326,23 @@ impl<L: Pollable> WireThread<L> {
             // Given before this packet was queued: it is there by now.
             self.take_teller();
             let due = header.instants.due;
-            let goes_along = |together: &mut Together| together.takes(due, header.len);
+            // With what leaves once more, which is as long.
+            let len = header.len * (1 + usize::from(header.again.is_some()));
+            let goes_along = |together: &mut Together| together.takes(due, len);
             if !together.as_mut().is_some_and(goes_along) {
                 if due > now() {
                     next = due;
                     break;
                 }
-                together = Some(Together::begin(due, header.len));
+                together = Some(Together::begin(due, len));
             }
             if self.link.is_full() {
                 self.link.flush();
             }
             let datagram = &mut self.scratch[..header.len];
             self.outgoing_bytes.read(header.len, |bytes| datagram.copy_from_slice(bytes));
-            let (instants, handed_at) = (header.instants, header.handed_at);
-            self.link.queue(&Outgoing { datagram, instants, handed_at });
+            let Header { instants, handed_at, again, .. } = header;
+            self.link.queue(&Outgoing { datagram, instants, handed_at, again });
             // The slot that was peeked at; only this thread takes any.
             let _ = self.outgoing.pop();
         }

@@ -4,7 +4,7 @@
 /// hands on datagrams as they are.
 ///
 /// A packet is sealed once, after the instant of its hand-over was written into it, wherever it goes
-/// and by however many networks: the same bytes are sent to all. Both calls are real-time: bounded
+/// by however many networks, and however often: the same bytes are sent to all. Both calls are real-time: bounded
 /// work, no allocation, lock or blocking call.
 pub trait Seal: Send {
     /// The most bytes by which it lengthens a datagram: the link leaves that much room.

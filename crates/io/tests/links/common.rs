@@ -67,5 +67,5 @@ pub(crate) fn departure(capture: LocalTime, due: LocalTime) -> Departure {
 /// A packet that wants nothing but to be sent.
 pub(crate) fn outgoing(datagram: &mut [u8]) -> Outgoing<'_> {
     let instants = departure(now(), LocalTime::ZERO);
-    Outgoing { datagram, instants, handed_at: None }
+    Outgoing { datagram, instants, handed_at: None, again: None }
 }

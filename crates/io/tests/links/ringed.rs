@@ -43,7 +43,12 @@ fn packets_of_one_period_leave_at_their_own_times() {
         let instants = departure(start, *due);
         let mut datagram = [number as u8; 8];
         let handed_at = Some(4);
-        assert!(sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at }));
+        assert!(sender.queue(&Outgoing {
+            datagram: &mut datagram,
+            instants,
+            handed_at,
+            again: None
+        }));
     }
     sender.flush();
     let got = collect(&mut receiver, 5);
@@ -67,7 +72,12 @@ fn packets_that_follow_within_a_millisecond_leave_together_up_to_a_full_frame() 
         let due = start + Span::from_micros(125 * i64::from(number));
         let mut datagram = [number; 60];
         let (instants, handed_at) = (departure(start, due), None);
-        assert!(sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at }));
+        assert!(sender.queue(&Outgoing {
+            datagram: &mut datagram,
+            instants,
+            handed_at,
+            again: None
+        }));
     }
     sender.flush();
     collect(&mut receiver, 16);
@@ -145,7 +155,7 @@ fn a_full_ring_drops_and_counts() {
     let hour = now() + Span::from_secs(3600);
     let mut queue = || {
         let instants = departure(now(), hour);
-        sender.queue(&Outgoing { datagram: &mut [1], instants, handed_at: None })
+        sender.queue(&Outgoing { datagram: &mut [1], instants, handed_at: None, again: None })
     };
     assert_eq!([queue(), queue(), queue()], [true, true, false]);
     assert_eq!(sender.counters().dropped, 1);

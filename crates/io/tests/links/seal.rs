@@ -68,9 +68,15 @@ fn read(socket: &UdpSocket) -> Vec<u8> {
 
 /// A packet that wants the hand-over in its first four bytes, and is due at once.
 fn stamped(link: &mut impl Link, number: u8) {
+    with_another(link, number, None);
+}
+
+/// The same, with which the packet leaves again that left so many before.
+fn with_another(link: &mut (impl Link + ?Sized), number: u8, again: Option<usize>) {
     let mut datagram = [number; 8];
     let instants = departure(now() - Span::from_millis(1), LocalTime::ZERO);
-    assert!(link.queue(&Outgoing { datagram: &mut datagram, instants, handed_at: Some(0) }));
+    let handed_at = Some(0);
+    assert!(link.queue(&Outgoing { datagram: &mut datagram, instants, handed_at, again }));
 }
 
 #[test]
@@ -99,6 +105,41 @@ fn a_packet_is_finished_and_sealed_once_for_all_destinations_and_both_networks()
     }
     assert_eq!(sender.counters().sent, 60);
     assert_eq!(sender.counters().also, (24, 0));
+}
+
+#[test]
+fn what_leaves_again_was_finished_and_sealed_once_and_is_the_same_bytes() {
+    for (at_a_time, ringed) in [(1, false), (4, false), (1, true), (4, true)] {
+        let [(socket, to)] = wires();
+        let mut direct = sealed(&UdpOptions::sender(vec![to]));
+        let (teller, Told { mut departures, .. }) = telling(64);
+        direct.tell(teller);
+        let mut link: Box<dyn Link> = match ringed {
+            true => {
+                let wire = WireOptions::below(Scheduler::Other, 64);
+                Box::new(Ringed::start(direct, wire).unwrap())
+            }
+            false => Box::new(direct),
+        };
+        for number in 0..20 {
+            with_another(&mut *link, number, Some(2));
+            if (number + 1) % at_a_time == 0 {
+                link.flush();
+            }
+        }
+        let all: Vec<_> = (0..38).map(|_| read(&socket)).collect();
+        for number in 0..20u8 {
+            let sent: Vec<_> = all.iter().filter(|bytes| bytes[4] == !number).collect();
+            let (seal, times) = (u32::from(number) + 1, if number < 18 { 2 } else { 1 });
+            assert_eq!(sent[0][8..], seal.to_be_bytes(), "sealed more than once");
+            assert_eq!(sent, vec![sent[0]; times], "the same bytes are sent again");
+        }
+        drop(link);
+        // Each time it left is told with the instant of that.
+        let told: Vec<_> = std::iter::from_fn(|| departures.pop().ok()).collect();
+        assert_eq!(told.len(), 38);
+        assert!(told.windows(2).all(|two| two[0].handed <= two[1].handed));
+    }
 }
 
 #[test]

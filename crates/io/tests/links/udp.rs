@@ -155,7 +155,7 @@ fn the_hand_over_is_written_into_the_packet_and_recorded() {
     for handed_at in [Some(2), Some(7), None] {
         let mut datagram = [0xAA; 10];
         let instants = departure(capture, LocalTime::ZERO);
-        sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at });
+        sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at, again: None });
     }
     sender.flush();
     let got = collect(&mut receiver, 3);
@@ -176,7 +176,7 @@ fn a_hand_over_longer_than_the_field_saturates() {
     let mut sender = sender_to(receiver.local());
     let mut datagram = [0; 4];
     let instants = departure(now() - Span::from_secs(5), LocalTime::ZERO);
-    sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at: Some(0) });
+    sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at: Some(0), again: None });
     sender.flush();
     assert_eq!(collect(&mut receiver, 1)[0].bytes, [0xFF; 4]);
 }

@@ -129,7 +129,12 @@ fn a_wire_thread_runs_a_link_that_is_no_udp() {
     for number in 0..16u8 {
         let due = start + Span::from_millis(i64::from(number.saturating_sub(12)));
         let (instants, handed_at) = (departure(start, due), None);
-        assert!(sender.queue(&Outgoing { datagram: &mut [number; 3], instants, handed_at }));
+        assert!(sender.queue(&Outgoing {
+            datagram: &mut [number; 3],
+            instants,
+            handed_at,
+            again: None
+        }));
     }
     assert!(!sender.queue(&outgoing(&mut [0; LONGEST + 1])), "longer than the link was opened for");
     sender.flush();

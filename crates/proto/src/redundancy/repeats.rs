@@ -1,65 +1,153 @@
 //! Packets that are sent again whole, later (RFC 7198 §3): for payloads too long to travel in
-//! another packet. Every receiver drops the second as a duplicate if the first came.
+//! another packet. They leave again as the very bytes that they left as first, so whoever finishes
+//! packets keeps them here, once they are finished. Every receiver drops the second as a duplicate if
+//! the first came.
 
 use crate::ledger::Departure;
-use crate::stream::Outgoing;
 use crate::time::LocalTime;
+
+use super::MOST_WINDOW;
 
 /// What was sent, until it is sent again.
 #[derive(Debug)]
 pub struct Repeats {
     bytes: Box<[u8]>,
+    /// By number modulo how many of the present length there is room for.
     slots: Box<[Option<Kept>]>,
-    /// Bytes of a slot.
+    /// Bytes of a slot: those of the longest packet of late.
     slot: usize,
-    next: usize,
+    /// Packets that were sent, kept or not.
+    sent: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Kept {
+    number: u64,
     len: usize,
     instants: Departure,
-    handed_at: Option<usize>,
 }
 
 impl Repeats {
-    /// Bytes kept at most, whatever the packets: a quarter of a second of a stereo stream.
-    const MOST_BYTES: usize = 128 << 10;
+    /// Bytes for packets of usual lengths: a quarter of a second of a stereo stream.
+    const USUAL_BYTES: usize = 128 << 10;
 
-    /// Room for packets of so many bytes, up to [`super::MOST_WINDOW`] of them. Allocates; nothing
-    /// later does.
-    pub fn new(datagram_bytes: usize) -> Self {
-        let slot = datagram_bytes.max(1);
-        let slots = (Self::MOST_BYTES / slot).clamp(2, super::MOST_WINDOW + 1);
-        Self { bytes: vec![0; slot * slots].into(), slots: vec![None; slots].into(), slot, next: 0 }
+    /// Bytes to keep packets of up to `datagram_bytes` in: of usual ones as many as a window has, of
+    /// the longest two.
+    pub fn room_for(datagram_bytes: usize) -> usize {
+        Self::USUAL_BYTES.max(2 * datagram_bytes)
     }
 
-    /// Forgets what was kept.
-    pub fn clear(&mut self) {
-        self.slots.fill(None);
+    /// Keeps packets in this memory ([`Repeats::room_for`]), up to [`MOST_WINDOW`] of them and the
+    /// newest. Allocates; nothing later does.
+    pub fn within(bytes: Box<[u8]>) -> Self {
+        Self { bytes, slots: vec![None; MOST_WINDOW + 1].into(), slot: 0, sent: 0 }
     }
 
-    /// Keeps a packet as it leaves. One too long for its slot is not sent again.
-    pub fn keep(&mut self, packet: &Outgoing<'_>) {
-        let len = packet.datagram.len();
-        let at = self.next * self.slot;
-        let fits = len <= self.slot;
-        if fits {
-            self.bytes[at..at + len].copy_from_slice(packet.datagram);
+    /// A packet was sent that is not sent again.
+    pub const fn pass(&mut self) {
+        self.sent += 1;
+    }
+
+    /// Keeps a packet as it was sent. One that has no room beside another is not sent again.
+    pub fn keep(&mut self, datagram: &[u8], instants: Departure) {
+        let (number, len) = (self.sent, datagram.len());
+        self.sent += 1;
+        if len > self.slot {
+            self.slot = len;
+            self.slots.fill(None);
         }
-        let kept = Kept { len, instants: packet.instants, handed_at: packet.handed_at };
-        self.slots[self.next] = fits.then_some(kept);
-        self.next = (self.next + 1) % self.slots.len();
+        if self.room() < 2 {
+            return;
+        }
+        let index = self.index(number);
+        let at = index * self.slot;
+        self.bytes[at..at + len].copy_from_slice(datagram);
+        self.slots[index] = Some(Kept { number, len, instants });
     }
 
-    /// The packet that was kept so many packets before the last, once more, now due at `due`; or
-    /// the oldest that there was room for.
-    pub fn again(&mut self, before: usize, due: LocalTime) -> Option<Outgoing<'_>> {
-        let slots = self.slots.len();
-        let index = (self.next + slots - 1 - before.min(slots - 1)) % slots;
-        let Kept { len, mut instants, handed_at } = self.slots[index].take()?;
-        instants.due = due;
+    /// The packet that was sent so many packets before the last, or the oldest that there was room
+    /// for; its instants, but for being due at `due`. Each is had once.
+    pub fn again(&mut self, before: usize, due: LocalTime) -> Option<(&[u8], Departure)> {
+        let before = before.min(self.room().checked_sub(1)?);
+        let number = self.sent.checked_sub(1 + before as u64)?;
+        let index = self.index(number);
+        let kept = self.slots[index].take_if(|kept| kept.number == number)?;
         let at = index * self.slot;
-        Some(Outgoing { datagram: &mut self.bytes[at..at + len], instants, handed_at })
+        Some((&self.bytes[at..at + kept.len], Departure { due, ..kept.instants }))
+    }
+
+    /// How many packets there is room for.
+    fn room(&self) -> usize {
+        (self.bytes.len() / self.slot.max(1)).min(self.slots.len())
+    }
+
+    /// Where the packet with this number lies, if there is room for any.
+    fn index(&self, number: u64) -> usize {
+        (number % self.room().max(1) as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::MediaTime;
+
+    const MOST: usize = 60_000;
+
+    fn repeats() -> Repeats {
+        Repeats::within(vec![0; Repeats::room_for(MOST)].into())
+    }
+
+    fn instants(number: i64) -> Departure {
+        let at = |nanos| LocalTime::from_nanos(1000 * number + nanos);
+        Departure {
+            media: MediaTime::from_frames(number),
+            capture: at(1),
+            taken: at(2),
+            packed: at(3),
+            due: at(4),
+            handed: at(5),
+        }
+    }
+
+    /// Which packet is had again after packet `number` of so many bytes.
+    fn again(repeats: &mut Repeats, number: i64, len: usize, before: usize) -> Option<i64> {
+        repeats.keep(&vec![number as u8; len], instants(number));
+        let due = LocalTime::from_nanos(7);
+        let (bytes, had) = repeats.again(before, due)?;
+        let number = had.media.as_frames();
+        assert_eq!(bytes[..], vec![number as u8; bytes.len()]);
+        assert_eq!(had, Departure { due, ..instants(number) });
+        Some(number)
+    }
+
+    #[test]
+    fn each_packet_is_had_once_more_so_many_later_whatever_its_length() {
+        for (len, before, had_before) in
+            [(1000, 5, 5), (1, MOST_WINDOW, MOST_WINDOW), (12_000, 20, 9), (MOST, 20, 1)]
+        {
+            let mut repeats = repeats();
+            for number in 0..200 {
+                let earlier = Some(number - had_before as i64).filter(|earlier| *earlier >= 0);
+                let had = again(&mut repeats, number, len - number as usize % 2, before);
+                assert_eq!(had, earlier, "{len}");
+            }
+            assert_eq!(repeats.again(before, LocalTime::ZERO), None, "it was had");
+        }
+    }
+
+    #[test]
+    fn what_was_not_kept_or_has_no_room_is_not_had() {
+        let mut repeats = repeats();
+        assert_eq!(repeats.again(0, LocalTime::ZERO), None);
+        repeats.pass();
+        assert_eq!(again(&mut repeats, 1, 100, 1), None);
+        assert_eq!(again(&mut repeats, 2, 100, 1), Some(1));
+        // Longer ones begin anew.
+        assert_eq!(again(&mut repeats, 3, 200, 1), None);
+        repeats.pass();
+        assert_eq!(again(&mut repeats, 5, 200, 1), None);
+        assert_eq!(again(&mut repeats, 6, 2 * Repeats::room_for(MOST), 1), None);
+        assert_eq!(Repeats::within(Box::default()).again(0, LocalTime::ZERO), None);
     }
 }
