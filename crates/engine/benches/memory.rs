@@ -13,7 +13,7 @@ use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::PACK;
+use tautline_proto::wire::rtp::{PACK, RtpUnpack};
 
 const HOUR: usize = 3_600_000;
 const WARM_UP: usize = 60_000;
@@ -51,7 +51,7 @@ impl Run {
             packet: Frames::new(48),
             payload_type: 96,
         };
-        let mut receiver = Receiver::new(ReceiverConfig::new(format, LATENCY));
+        let mut receiver = Receiver::new(ReceiverConfig::new(RtpUnpack::usual(), format, LATENCY));
         receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
         let identity = Identity { ssrc: SSRC, sequence: 0, timestamp: 0 };
         Self {

@@ -14,6 +14,7 @@ use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::RtpUnpack;
 
 /// Counts the bytes that each thread holds.
 struct Counting;
@@ -54,6 +55,7 @@ fn stream(ptime: Span) -> StreamPlan {
     StreamPlan::new(
         local.0.to_string(),
         ReceiverConfig::new(
+            RtpUnpack::usual(),
             StreamFormat {
                 rate: Rate::HZ_48000,
                 channels: Channels::STEREO,

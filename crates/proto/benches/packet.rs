@@ -10,7 +10,7 @@ use tautline_dsp::resample::Quality;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
 use tautline_proto::playout::Playout;
-use tautline_proto::receiver::{PayloadTypes, PullTimes, Received, Receiver, ReceiverConfig};
+use tautline_proto::receiver::{PullTimes, Received, Receiver, ReceiverConfig};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
@@ -97,7 +97,6 @@ fn receiver(sample: SampleFormat, mapped: bool) -> Receiver {
 fn receiver_of(sample: SampleFormat, mapped: bool, resampler: Quality) -> Receiver {
     let mut receiver = Receiver::new(ReceiverConfig {
         format: stream(sample),
-        payload_types: PayloadTypes::ByConvention,
         wire: RtpUnpack::usual(),
         link_offset: LATENCY,
         resampler,

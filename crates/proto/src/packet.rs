@@ -6,6 +6,8 @@
 
 use core::fmt::Debug;
 
+use tautline_dsp::format::SampleFormat;
+
 use crate::clock::WallTime;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
@@ -169,10 +171,29 @@ impl PartialEq for dyn Pack {
 
 impl Eq for dyn Pack {}
 
+/// Which codings ([`PacketHead::coding`]) are taken for those of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Codings {
+    /// The one of the stream's format, as both ends have agreed.
+    Exactly,
+    /// Any that may stand for that, or that stands for one whoever uses it; the first packet's is kept.
+    Any,
+    /// Those that tautline senders use by default; each says its own, which may change in mid-stream.
+    #[default]
+    ByConvention,
+}
+
 /// How packets are read.
 pub trait Unpack: Debug + Send + Sync {
     /// Reads a datagram. What it does not know it passes over.
     fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid>;
+
+    /// Which codings are taken.
+    fn codings(&self) -> Codings;
+
+    /// How samples are coded in a packet that says `coding`, if that may be one of a stream that is to
+    /// be `format`.
+    fn sample(&self, coding: u8, format: &StreamFormat) -> Option<SampleFormat>;
 
     /// The stream that a datagram would belong to if it were a packet, by as few of its bytes as say
     /// it.

@@ -16,7 +16,7 @@ mod turns;
 use crate::clock::{ClockId, ClockMapping, Reading, WallTime};
 use crate::endpoint::{Arrived, Author, Endpoint};
 use crate::ledger::Passage;
-use crate::packet::MediaPacket;
+use crate::packet::{Codings, MediaPacket};
 use crate::placement::{Basis, Cards, Placement};
 use crate::playout::Placed;
 use crate::redundancy::Repairer;
@@ -30,7 +30,7 @@ use crate::wire::Invalid;
 use crate::wire::rtcp::LossReport;
 
 pub use crate::counters::Counters;
-pub use config::{PayloadTypes, ReceiverConfig};
+pub use config::ReceiverConfig;
 use need::Measuring;
 pub use others::OtherType;
 use others::OtherTypes;
@@ -297,20 +297,19 @@ impl Receiver {
         Received::Invalid(reason)
     }
 
-    /// Checks the packet against the stream's format. Its payload type may give it another coding:
-    /// another source's, which holds once that one is heard, and that of the source heard where
-    /// each payload type says its own, so that a sender may change it (RFC 3550 §5.1).
+    /// Checks the packet against the stream's format. It may be of another coding: another
+    /// source's, which holds once that one is heard, and that of the source heard where each packet
+    /// says its own, so that a sender may change it (as RFC 3550 §5.1 lets it).
     fn measure(&self, packet: &MediaPacket<'_>) -> Result<(Frames, StreamFormat), Invalid> {
         let mut format = self.format;
-        let unsettled = self.source.as_ref().is_none_or(|s| s.stream() != packet.head.stream);
-        let changes = unsettled || self.config.payload_types == PayloadTypes::ByConvention;
-        let coding = packet.head.coding;
-        if changes && coding != format.payload_type {
-            let sample = self.config.payload_types.coding(coding, &self.config.format);
-            if let Some(sample) = sample {
-                format.sample = sample;
-                format.payload_type = coding;
-            }
+        let (wire, coding) = (&self.config.wire, packet.head.coding);
+        let unsettled = || self.source.as_ref().is_none_or(|s| s.stream() != packet.head.stream);
+        if coding != format.payload_type
+            && (wire.codings() == Codings::ByConvention || unsettled())
+            && let Some(sample) = wire.sample(coding, &self.config.format)
+        {
+            format.sample = sample;
+            format.payload_type = coding;
         }
         let frames = packet.frames(&format, Frames::new(self.renderer.capacity().count() / 2))?;
         Ok((frames, format))

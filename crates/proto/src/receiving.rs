@@ -17,6 +17,8 @@ mod succession;
 mod tests;
 mod wish;
 
+use std::sync::Arc;
+
 use crate::arrivals::{Arrivals, ArrivalsConfig};
 use crate::clock::ClockMapping;
 use crate::depth::LossTarget;
@@ -24,8 +26,9 @@ use crate::device::Settings;
 use crate::endpoint::{Author, Host};
 use crate::latency::{LatencyRule, least_latency};
 use crate::ledger::Passage;
+use crate::packet::Unpack;
 use crate::policy::{Context, Notes};
-use crate::receiver::{PayloadTypes, ReceiveCommand, Receiver, ReceiverConfig, StreamStatus};
+use crate::receiver::{ReceiveCommand, Receiver, ReceiverConfig, StreamStatus};
 use crate::session::{Event, Receiving};
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
@@ -50,8 +53,6 @@ const STRAY: u64 = 8;
 pub struct ReceivePolicyConfig {
     /// What the stream is.
     pub format: StreamFormat,
-    /// Which payload types are taken for it.
-    pub payload_types: PayloadTypes,
     /// Who says what its latency is.
     pub latency: LatencyRule,
     /// The latency to begin with.
@@ -69,6 +70,8 @@ pub struct ReceivePolicyConfig {
 #[derive(Debug)]
 pub struct ReceivePolicy {
     config: ReceivePolicyConfig,
+    /// How its packets are read.
+    wire: Arc<dyn Unpack>,
     rule: LatencyRule,
     link_offset: Span,
     arrivals: Arrivals,
@@ -128,6 +131,7 @@ impl ReceivePolicy {
             longest: config.longest,
         });
         Self {
+            wire: Arc::clone(receiver.wire()),
             rule: config.latency,
             link_offset: config.link_offset,
             arrivals,

@@ -7,6 +7,7 @@ use tautline_proto::cause::{Causes, Late, Schedule};
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
 use tautline_proto::ledger::{Passage, Stage};
+use tautline_proto::packet::Codings;
 use tautline_proto::receiver::*;
 use tautline_proto::redundancy::{ETHERNET, Layout, Repeats};
 use tautline_proto::sender::*;
@@ -84,8 +85,7 @@ fn play(layout: Layout, count: i64, loses: impl Fn(i64) -> bool) -> (u64, Counte
     let mut sender = sender(format, layout);
     let mut receiver = Receiver::new(ReceiverConfig {
         format,
-        payload_types: PayloadTypes::Exactly,
-        wire: RtpUnpack::usual(),
+        wire: RtpUnpack::taking(Codings::Exactly),
         link_offset: Span::from_millis(20),
         resampler: Quality::Balanced,
     });
@@ -184,7 +184,7 @@ fn a_long_packet_is_sent_again_whole_and_dropped_where_the_first_came() {
 fn passages(latency: Span) -> Vec<Passage> {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::repeated(5));
-    let mut receiver = Receiver::new(ReceiverConfig::new(format, latency));
+    let mut receiver = Receiver::new(ReceiverConfig::new(RtpUnpack::usual(), format, latency));
     receiver.set_clock(Author::of(1), ClockMapping::known(Span::ZERO, Span::from_micros(10)));
     let mut passages = Vec::new();
     for number in 0..40 {
@@ -233,7 +233,6 @@ fn a_change_of_coding_begins_anew_and_repairs_on_both_sides_of_it() {
     let mut sender = sender(format, Layout::code(1, 8));
     let mut receiver = Receiver::new(ReceiverConfig {
         format,
-        payload_types: PayloadTypes::ByConvention,
         wire: RtpUnpack::usual(),
         link_offset: Span::from_millis(20),
         resampler: Quality::Balanced,
@@ -260,8 +259,7 @@ fn a_packet_that_comes_after_it_was_rebuilt_is_reordered_and_not_a_duplicate() {
     let mut sender = sender(format, Layout::copies(2, 4));
     let mut receiver = Receiver::new(ReceiverConfig {
         format,
-        payload_types: PayloadTypes::Exactly,
-        wire: RtpUnpack::usual(),
+        wire: RtpUnpack::taking(Codings::Exactly),
         link_offset: Span::from_millis(20),
         resampler: Quality::Balanced,
     });
@@ -278,7 +276,8 @@ fn a_packet_that_comes_after_it_was_rebuilt_is_reordered_and_not_a_duplicate() {
 fn the_repair_budget_is_that_of_the_last_packets_and_not_of_one_after_a_gap() {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::copies(1, 32));
-    let mut receiver = Receiver::new(ReceiverConfig::new(format, Span::from_millis(50)));
+    let mut receiver =
+        Receiver::new(ReceiverConfig::new(RtpUnpack::usual(), format, Span::from_millis(50)));
     let mut budget = |sender: &mut Sending, numbers: core::ops::Range<i64>| {
         for number in numbers {
             for datagram in send(sender, number) {
@@ -303,8 +302,7 @@ fn damage_is_passed_over_and_counted_and_the_sound_is_played() {
     let mut sender = sender(format, Layout::code(2, 6));
     let mut receiver = Receiver::new(ReceiverConfig {
         format,
-        payload_types: PayloadTypes::Exactly,
-        wire: RtpUnpack::usual(),
+        wire: RtpUnpack::taking(Codings::Exactly),
         link_offset: Span::from_millis(20),
         resampler: Quality::Balanced,
     });
@@ -334,7 +332,7 @@ fn the_first_packet_of_all_may_be_the_one_that_is_lost() {
 fn who_borrows_a_repairer_repairs_from_the_first_packet_and_keeps_it_only_if_packets_carry_others()
 {
     let format = format(SampleFormat::L24);
-    let config = ReceiverConfig::new(format, Span::from_millis(20));
+    let config = ReceiverConfig::new(RtpUnpack::usual(), format, Span::from_millis(20));
     let mut spare = Some(Box::default());
     // By what it is sent, whether it has the spare one in the end, and what it repaired.
     for (layout, keeps, repaired) in [

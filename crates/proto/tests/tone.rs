@@ -7,7 +7,8 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::Quality;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
-use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::packet::Codings;
+use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
@@ -49,8 +50,7 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
     });
     let mut receiver = Receiver::new(ReceiverConfig {
         format,
-        payload_types: PayloadTypes::Exactly,
-        wire: RtpUnpack::usual(),
+        wire: RtpUnpack::taking(Codings::Exactly),
         link_offset: LATENCY,
         resampler: quality,
     });

@@ -15,6 +15,7 @@ use tautline_proto::receiving::{
 use tautline_proto::redundancy::Repairer;
 use tautline_proto::session::{Event, Session};
 use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::wire::rtp::RtpUnpack;
 
 use crate::card::CardModel;
 use crate::clock::TrueTime;
@@ -73,13 +74,11 @@ impl Ordinary {
             periods: card.periods as u32,
         };
         let latency = rule(scenario);
-        let config = ReceiverConfig::new(scenario.format, scenario.latency);
-        let payload_types = config.payload_types;
+        let config = ReceiverConfig::new(RtpUnpack::usual(), scenario.format, scenario.latency);
         let mut receiver = receiver_with_room(config, latency);
         receiver.borrow_repairer(&mut Some(Box::<Repairer>::default()));
         let config = ReceivePolicyConfig {
             format: scenario.format,
-            payload_types,
             latency,
             link_offset: scenario.latency,
             longest: receiver.longest_link_offset(),

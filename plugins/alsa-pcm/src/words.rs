@@ -98,7 +98,7 @@ fn refused(address: &str, refusal: &Refusal) -> String {
 #[cfg(test)]
 mod tests {
     use tautline_dsp::format::SampleFormat;
-    use tautline_proto::receiver::PayloadTypes;
+    use tautline_proto::packet::Codings;
     use tautline_proto::stream::StreamFormat;
     use tautline_proto::time::{Frames, Span};
     use tautline_proto::unannounced::Need;
@@ -125,12 +125,8 @@ mod tests {
             rule,
         };
         let theirs = StreamFormat { rate: Rate::HZ_44100, ..format };
-        let refusal = Refusal {
-            theirs,
-            ours: format,
-            coding: None,
-            payload_types: PayloadTypes::ByConvention,
-        };
+        let refusal =
+            Refusal { theirs, ours: format, coding: None, codings: Codings::ByConvention };
         let (packing_age, device) = (millis(2), millis(2));
         let notes = [
             ReceiveNote::Refused(refusal),

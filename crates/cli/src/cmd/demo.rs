@@ -18,10 +18,12 @@ use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::packet::Codings;
+use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::RtpUnpack;
 
 use super::compare::{Verdict, compare};
 use super::stop_on_signals;
@@ -193,10 +195,8 @@ impl Receiver {
     ) -> Result<Self, Failure> {
         let options = UdpOptions::receiver(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
         let OpenedStream { link, control, local: (rtp, rtcp), .. } = open_stream(&options, None)?;
-        let config = ReceiverConfig {
-            payload_types: PayloadTypes::Exactly,
-            ..ReceiverConfig::new(scene.format, scene.latency)
-        };
+        let wire = RtpUnpack::taking(Codings::Exactly);
+        let config = ReceiverConfig::new(wire, scene.format, scene.latency);
         let stream = StreamPlan::new(format!("rtp://{rtp}"), config, link, control);
         let plan = RecvPlan { until_bye: true, ..RecvPlan::new(vec![stream], scene.device) };
         let mut engine = RecvEngine::new(plan)?;

@@ -8,9 +8,10 @@ use tautline_engine::plan::sockets;
 use tautline_io::udp::pair::open_stream;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::enough_latency;
-use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::packet::Codings;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
+use tautline_proto::wire::rtp::RtpUnpack;
 
 use super::periods;
 use crate::failure::Failure;
@@ -44,17 +45,16 @@ pub(super) fn stream(
     let promised = described.and_then(|d| d.link_offset).or(promised);
     let link_offset = latency(flags, promised, &format, device)?;
     let format = lay::described(resolved, format);
-    let exact = described.is_some() || flags.stream.payload_type.is_some();
-    let payload_types = match (exact, flags.stream.format) {
-        (true, _) => PayloadTypes::Exactly,
-        (false, Some(_)) => PayloadTypes::Any,
-        (false, None) => PayloadTypes::ByConvention,
+    let codings = match (flags.stream.payload_type, flags.stream.format) {
+        (Some(_), _) => Codings::Exactly,
+        (None, Some(_)) => Codings::Any,
+        (None, None) => Codings::ByConvention,
     };
-    let receiver = ReceiverConfig {
-        payload_types,
-        resampler: flags.resampler,
-        ..lay::receiver(resolved, format, link_offset)
-    };
+    let mut receiver = lay::receiver(resolved, format, link_offset);
+    receiver.resampler = flags.resampler;
+    if described.is_none() {
+        receiver.wire = RtpUnpack::taking(codings);
+    }
     let options = sockets::receiving((address, resolved), &format);
     let device = match flags.link {
         LinkFlag::Ringed => Some(flags.timing.scheduler),

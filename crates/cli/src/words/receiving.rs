@@ -2,7 +2,8 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::latency::{LatencyRule, enough_latency};
-use tautline_proto::receiver::{OtherType, PayloadTypes};
+use tautline_proto::packet::Codings;
+use tautline_proto::receiver::OtherType;
 use tautline_proto::receiving::{ReceiveNote, Refusal, WrongType};
 use tautline_proto::servo::Servo;
 use tautline_proto::stream::StreamFormat;
@@ -75,7 +76,7 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
 
 /// Why a stream of another shape is not played.
 fn refused(address: &str, refusal: &Refusal) -> String {
-    let Refusal { theirs, ours, coding, payload_types } = refusal;
+    let Refusal { theirs, ours, coding, codings } = refusal;
     let (mut sends, mut expects, mut options) = (Vec::new(), Vec::new(), Vec::new());
     if refusal.is_of_another_shape() {
         let (hertz, channels) = (theirs.rate.hertz(), theirs.channels);
@@ -90,8 +91,8 @@ fn refused(address: &str, refusal: &Refusal) -> String {
         options.push(format!("--format {name}"));
     }
     // A description goes before options.
-    let described = match payload_types {
-        PayloadTypes::Exactly if coding.is_some() => ", or by the sender's new .sdp if one is used",
+    let described = match codings {
+        Codings::Exactly if coding.is_some() => ", or by the sender's new .sdp if one is used",
         _ => "",
     };
     format!(
@@ -105,12 +106,11 @@ fn refused(address: &str, refusal: &Refusal) -> String {
 
 /// What came with another payload type, why it is not played, and the mend.
 fn wrong_type(address: &str, wrong: &WrongType) -> String {
-    let WrongType { came: OtherType { payload_type: other, packets }, payload_types, format } =
-        wrong;
-    let waits = match payload_types {
-        PayloadTypes::Exactly => format!("this end waits for {}", format.payload_type),
-        PayloadTypes::Any => "this end waits for 96 to 127".to_owned(),
-        PayloadTypes::ByConvention => "this end waits for 96, 97 and 98".to_owned(),
+    let WrongType { came: OtherType { payload_type: other, packets }, codings, format } = wrong;
+    let waits = match codings {
+        Codings::Exactly => format!("this end waits for {}", format.payload_type),
+        Codings::Any => "this end waits for 96 to 127".to_owned(),
+        Codings::ByConvention => "this end waits for 96, 97 and 98".to_owned(),
     };
     format!(
         "{address}: {packets} packets of payload type {other} came and {waits}, so they are not \

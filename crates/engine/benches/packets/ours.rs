@@ -21,7 +21,7 @@ use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
+use tautline_proto::wire::rtp::{RtpUnpack, STAMPED_HEADER_BYTES};
 
 use crate::lender::{Loan, lender};
 use crate::{Cost, FRAMES, SAMPLES, processor};
@@ -226,8 +226,12 @@ fn incoming(senders: Option<NonZeroUsize>) -> (StreamPlan, SocketAddr) {
     options.packets_per_second *= senders.map_or(1, NonZeroUsize::get) as u32;
     let OpenedStream { link, control, local, .. } = open_stream(&options, None).unwrap();
     let address = local.0;
-    let plan =
-        StreamPlan::new(address.to_string(), ReceiverConfig::new(FORMAT, LATENCY), link, control);
+    let plan = StreamPlan::new(
+        address.to_string(),
+        ReceiverConfig::new(RtpUnpack::usual(), FORMAT, LATENCY),
+        link,
+        control,
+    );
     (StreamPlan { senders, ..plan }, address)
 }
 

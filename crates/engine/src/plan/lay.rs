@@ -11,7 +11,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::latency::{
     DEFAULT_LATENCY, LatencyRule, kept_latency, least_latency, usual_latency,
 };
-use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::redundancy::{ETHERNET, Regulator};
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
@@ -141,10 +141,9 @@ impl StreamPlan {
 
 /// What is to be received of a stream like `format`, as the address describes it if it does.
 pub fn receiver(resolved: &Resolved, format: StreamFormat, link_offset: Span) -> ReceiverConfig {
-    let config = ReceiverConfig::new(format, link_offset);
-    let Some(described) = &resolved.description else { return config };
-    let (payload_types, wire) = (PayloadTypes::Exactly, RtpUnpack::with(described.extensions));
-    ReceiverConfig { payload_types, wire, ..config }
+    let described = resolved.description.as_ref();
+    let wire = described.map_or_else(RtpUnpack::usual, |d| RtpUnpack::described(d.extensions));
+    ReceiverConfig::new(wire, format, link_offset)
 }
 
 /// `format`, as far as the address does not describe another.

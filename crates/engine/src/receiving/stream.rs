@@ -98,7 +98,6 @@ pub(crate) fn connect(
     let (status, status_out) = memory::ring(8);
     let config = ReceivePolicyConfig {
         format,
-        payload_types: stream.receiver.payload_types,
         latency: stream.latency,
         link_offset: stream.receiver.link_offset,
         longest: receiver.longest_link_offset(),

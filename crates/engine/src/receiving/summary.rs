@@ -300,8 +300,9 @@ impl Received<'_> {
             watch.conclude(&Note::NotFound { packets: unfound, of: counted.received });
         }
         if let Some(came) = status.other_type.filter(|came| came.packets > counted.received) {
-            let ReceiverConfig { payload_types, format, .. } = *self.config;
-            let note = &ReceiveNote::WrongType(WrongType { came, payload_types, format });
+            let ReceiverConfig { wire, format, .. } = self.config;
+            let (codings, format) = (wire.codings(), *format);
+            let note = &ReceiveNote::WrongType(WrongType { came, codings, format });
             watch.conclude(&Note::Receiving { address, note });
         }
     }

@@ -10,6 +10,7 @@ use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
+use tautline_proto::wire::rtp::RtpUnpack;
 
 use super::*;
 use crate::plan::StreamPlan;
@@ -28,6 +29,7 @@ fn stream() -> (SocketAddr, StreamPlan) {
     let plan = StreamPlan::new(
         local.0.to_string(),
         ReceiverConfig::new(
+            RtpUnpack::usual(),
             StreamFormat {
                 rate: Rate::HZ_48000,
                 channels: Channels::STEREO,

@@ -35,7 +35,7 @@ use tautline_proto::receiving::ReceiveNote;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::PACK;
+use tautline_proto::wire::rtp::{PACK, RtpUnpack};
 
 /// Devices run at once, whatever else a busy machine has to do.
 const REALTIME: Scheduler = Scheduler::Fifo(60);
@@ -124,7 +124,7 @@ impl Road {
         let address = local.0;
         let plan = StreamPlan::new(
             address.to_string(),
-            ReceiverConfig::new(self.format(), self.latency),
+            ReceiverConfig::new(RtpUnpack::usual(), self.format(), self.latency),
             (self.between)(link),
             control,
         );

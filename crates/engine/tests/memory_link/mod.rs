@@ -16,6 +16,7 @@ use tautline_proto::endpoint::Endpoint;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::Span;
+use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_trial::steady;
 
 /// The other end, as each names it.
@@ -139,7 +140,7 @@ fn sound_goes_by_a_link_of_memory_without_any_control_channel() {
     steady(|| {
         let road = Road::default();
         let (near, far) = memory_link(512);
-        let config = ReceiverConfig::new(road.format(), road.latency);
+        let config = ReceiverConfig::new(RtpUnpack::usual(), road.format(), road.latency);
         let stream = StreamPlan::new(FAR.to_string(), config, Box::new(far), None);
         let loud = Arc::<AtomicU64>::default();
         let counted = Arc::clone(&loud);

@@ -1,12 +1,14 @@
 //! How a receiver stands, and what it is told: the values that pass between the device's thread and the
 //! ordinary one.
 
+use std::sync::Arc;
+
 use super::{Counters, OtherType, Receiver, Stranger};
 use crate::arrivals::Standing;
 use crate::clock::{ClockId, ClockMapping, WallTime};
 use crate::endpoint::{Author, Ways};
 use crate::faults::Faults;
-use crate::packet::StreamId;
+use crate::packet::{StreamId, Unpack};
 use crate::placement::Basis;
 use crate::session::Receiving;
 use crate::stream::StreamFormat;
@@ -112,6 +114,11 @@ impl Receiver {
             ReceiveCommand::Left(author) => self.say_goodbye(author),
             ReceiveCommand::Mute(muted) => self.muted = muted,
         }
+    }
+
+    /// How its packets are read.
+    pub const fn wire(&self) -> &Arc<dyn Unpack> {
+        &self.config.wire
     }
 
     /// The stream that a datagram would belong to if it were a packet.

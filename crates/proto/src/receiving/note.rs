@@ -4,7 +4,8 @@ use tautline_dsp::format::SampleFormat;
 
 use crate::endpoint::Host;
 use crate::latency::LatencyRule;
-use crate::receiver::{OtherType, PayloadTypes};
+use crate::packet::Codings;
+use crate::receiver::OtherType;
 use crate::stream::StreamFormat;
 use crate::time::Span;
 use crate::unannounced::Need;
@@ -88,7 +89,7 @@ pub struct Refusal {
     /// The coding that its packets would be read as, where that is wrong.
     pub coding: Option<SampleFormat>,
     /// Which payload types are taken.
-    pub payload_types: PayloadTypes,
+    pub codings: Codings,
 }
 
 impl Refusal {
@@ -105,7 +106,7 @@ pub struct WrongType {
     /// What came most.
     pub came: OtherType,
     /// Which payload types are taken,
-    pub payload_types: PayloadTypes,
+    pub codings: Codings,
     /// and for what.
     pub format: StreamFormat,
 }

@@ -18,8 +18,8 @@ impl ReceivePolicy {
         announcement: Announcement,
         context: &mut ReceiveContext<'_>,
     ) -> bool {
-        let (ours, types) = (&self.config.format, self.config.payload_types);
-        if let Some(refusal) = shape::refusal(&announcement.format, ours, types) {
+        let (theirs, ours) = (&announcement.format, &self.config.format);
+        if let Some(refusal) = shape::refusal(theirs, ours, &*self.wire) {
             // Before its first packet it may be anybody's word.
             if self.heard.is_some() {
                 self.notes.note(ReceiveNote::Refused(refusal));

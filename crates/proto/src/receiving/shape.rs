@@ -3,7 +3,8 @@
 
 use super::note::{Refusal, WrongType};
 use super::{ReceiveNote, ReceivePolicy};
-use crate::receiver::{OtherType, PayloadTypes, StreamStatus};
+use crate::packet::Unpack;
+use crate::receiver::{OtherType, StreamStatus};
 use crate::stream::StreamFormat;
 
 /// Packets of another payload type after which it is told: more than strays.
@@ -14,12 +15,12 @@ const FEW: u64 = 10;
 pub(super) fn refusal(
     theirs: &StreamFormat,
     ours: &StreamFormat,
-    payload_types: PayloadTypes,
+    wire: &dyn Unpack,
 ) -> Option<Refusal> {
     // What is not taken for its payload type is not decoded either, and told of as that.
-    let coding = payload_types.coding(theirs.payload_type, ours);
+    let coding = wire.sample(theirs.payload_type, ours);
     let coding = coding.filter(|coding| *coding != theirs.sample);
-    let refusal = Refusal { theirs: *theirs, ours: *ours, coding, payload_types };
+    let refusal = Refusal { theirs: *theirs, ours: *ours, coding, codings: wire.codings() };
     (refusal.is_of_another_shape() || coding.is_some()).then_some(refusal)
 }
 
@@ -27,8 +28,7 @@ impl ReceivePolicy {
     /// What comes with another payload type, if it is more than strays.
     pub(super) fn wrong_type_of(&self, status: &StreamStatus) -> Option<WrongType> {
         let came = status.other_type.filter(|came: &OtherType| came.packets >= FEW)?;
-        let (payload_types, format) = (self.config.payload_types, self.config.format);
-        Some(WrongType { came, payload_types, format })
+        Some(WrongType { came, codings: self.wire.codings(), format: self.config.format })
     }
 
     /// Says once what comes instead of the stream.

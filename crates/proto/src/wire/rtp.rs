@@ -3,6 +3,7 @@
 //! Nothing here allocates.
 
 mod pack;
+mod payload_types;
 mod reason;
 mod unpack;
 

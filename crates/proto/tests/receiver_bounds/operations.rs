@@ -8,9 +8,10 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::Quality;
 use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
 use tautline_proto::endpoint::Author;
+use tautline_proto::packet::Codings;
 use tautline_proto::packet::Instants;
 use tautline_proto::placement::Due;
-use tautline_proto::receiver::{PayloadTypes, PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -62,11 +63,10 @@ impl Run {
             packet,
             payload_type: StreamFormat::default_payload_type(sample),
         };
-        let types = [PayloadTypes::Exactly, PayloadTypes::Any, PayloadTypes::ByConvention];
+        let codings = [Codings::Exactly, Codings::Any, Codings::ByConvention];
         let config = ReceiverConfig {
             format,
-            payload_types: types[usize::from(bytes.byte()) % 3],
-            wire: RtpUnpack::usual(),
+            wire: RtpUnpack::taking(codings[usize::from(bytes.byte()) % 3]),
             link_offset: Span::from_millis(i64::from(bytes.byte() % 101)),
             resampler: Quality::ALL[usize::from(bytes.byte()) % 3],
         };
@@ -198,7 +198,7 @@ impl Run {
         let most = frames + frames / 500 + self.config.resampler.half() + 2;
         assert!(pulled.missing.as_len() <= most, "{pulled:?}");
         let integers = self.config.format.sample != SampleFormat::F32
-            && self.config.payload_types != PayloadTypes::ByConvention;
+            && self.config.wire.codings() != Codings::ByConvention;
         if integers {
             // A fade may add the sound that ends to the sound that begins, and the weights of a
             // resampler's kernel, signs apart, add up to less than four.

@@ -148,10 +148,7 @@ impl World {
             packet: scene.packet,
             payload_type: StreamFormat::default_payload_type(scene.sample),
         };
-        let mut receiver = Receiver::new(ReceiverConfig {
-            wire: unpack(),
-            ..ReceiverConfig::new(format, scene.latency)
-        });
+        let mut receiver = Receiver::new(ReceiverConfig::new(unpack(), format, scene.latency));
         if scene.mapped {
             receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
         }

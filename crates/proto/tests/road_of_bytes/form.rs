@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
+use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::WallTime;
 use tautline_proto::packet::{
-    Carried, Instants, MediaPacket, Pack, Packed, PacketHead, StreamId, Unpack,
+    Carried, Codings, Instants, MediaPacket, Pack, Packed, PacketHead, StreamId, Unpack,
 };
+use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::wire::Invalid;
 use tautline_proto::wrap::Wrapped;
@@ -73,13 +75,23 @@ impl Pack for Bytes {
         }
         bytes.extend(carried);
         room[..bytes.len()].copy_from_slice(&bytes);
-        // The hand-over is written big-endian, and read by nobody here.
+        // The hand-over is written big-endian, whatever the form.
         let handed_at = head.capture.map(|_| FIXED + STAMPS - 4);
         Packed { bytes: bytes.len(), handed_at }
     }
 }
 
 impl Unpack for Bytes {
+    fn codings(&self) -> Codings {
+        Codings::ByConvention
+    }
+
+    fn sample(&self, coding: u8, _: &StreamFormat) -> Option<SampleFormat> {
+        [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32]
+            .into_iter()
+            .find(|sample| StreamFormat::default_payload_type(*sample) == coding)
+    }
+
     fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid> {
         let truncated = Invalid::Truncated { len: datagram.len() };
         let (fixed, mut rest) = datagram.split_first_chunk::<FIXED>().ok_or(truncated)?;
@@ -89,12 +101,12 @@ impl Unpack for Bytes {
             let (stamps, after) = rest.split_first_chunk::<STAMPS>().ok_or(truncated)?;
             let (first, spans) = stamps.split_first_chunk().ok_or(truncated)?;
             capture = Some(WallTime::from_unix_nanos(i64::from_le_bytes(*first)));
-            let spans = [0, 4].map(|at: usize| {
-                let bytes = [0, 1, 2, 3].map(|byte| spans[at + byte]);
-                Span::from_nanos(u32::from_le_bytes(bytes).into())
-            });
-            let [taken, packed] = spans;
-            instants = Some(Instants { taken, packed, handed: Span::ZERO });
+            let span = |at: usize, read: fn([u8; 4]) -> u32| {
+                Span::from_nanos(read([0, 1, 2, 3].map(|byte| spans[at + byte])).into())
+            };
+            let [taken, packed] = [0, 4].map(|at| span(at, u32::from_le_bytes));
+            let handed = span(8, u32::from_be_bytes);
+            instants = Some(Instants { taken, packed, handed });
             rest = after;
         }
         let carried = usize::from(u16::from_le_bytes([fixed[11], fixed[12]]));

@@ -18,6 +18,7 @@ use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
+use tautline_proto::wire::rtp::RtpUnpack;
 
 const DEVICE: Settings = Settings {
     rate: Rate::HZ_48000,
@@ -97,8 +98,12 @@ impl Far {
             packet: Frames::new(48),
             payload_type: StreamFormat::default_payload_type(sample),
         };
-        let stream =
-            StreamPlan::new(port.to_string(), ReceiverConfig::new(format, latency), link, control);
+        let stream = StreamPlan::new(
+            port.to_string(),
+            ReceiverConfig::new(RtpUnpack::usual(), format, latency),
+            link,
+            control,
+        );
         let engine = RecvEngine::new(RecvPlan::new(vec![stream], DEVICE)).unwrap();
         let (heard, stop) = (Arc::<Mutex<Vec<Frame>>>::default(), Stop::default());
         let (ready, waits) = mpsc::channel();

@@ -10,23 +10,23 @@ fn format(sample: SampleFormat, payload_type: u8) -> StreamFormat {
 #[test]
 fn what_came_with_another_payload_type_is_named_with_the_mend() {
     let waits = [
-        (PayloadTypes::Exactly, 96, 97, "waits for 96, so", "use --payload-type 97 ("),
-        (PayloadTypes::Exactly, 10, 97, "waits for 10, so", "use --payload-type 97 ("),
+        (Codings::Exactly, 96, 97, "waits for 96, so", "use --payload-type 97 ("),
+        (Codings::Exactly, 10, 97, "waits for 10, so", "use --payload-type 97 ("),
         (
-            PayloadTypes::Exactly,
+            Codings::Exactly,
             96,
             10,
             "waits for 96, so",
             "it is L16 at 44100 Hz: use --payload-type 10 --format l16 --rate 44100 --channels 2",
         ),
-        (PayloadTypes::ByConvention, 97, 100, "for 96, 97 and 98", "--payload-type 100"),
-        (PayloadTypes::ByConvention, 97, 11, "for 96, 97 and 98", "--channels 1"),
-        (PayloadTypes::Any, 97, 0, "for 96 to 127", "have the sender send L16 or L24"),
+        (Codings::ByConvention, 97, 100, "for 96, 97 and 98", "--payload-type 100"),
+        (Codings::ByConvention, 97, 11, "for 96, 97 and 98", "--channels 1"),
+        (Codings::Any, 97, 0, "for 96 to 127", "have the sender send L16 or L24"),
     ];
-    for (payload_types, wanted, other, waits, mend) in waits {
+    for (codings, wanted, other, waits, mend) in waits {
         let came = OtherType { payload_type: other, packets: 730 };
         let format = format(SampleFormat::L24, wanted);
-        let told = wrong_type("rtp://h:5004", &WrongType { came, payload_types, format });
+        let told = wrong_type("rtp://h:5004", &WrongType { came, codings, format });
         let came = format!("rtp://h:5004: 730 packets of payload type {other} came");
         for part in [&*came, waits, mend] {
             assert!(told.contains(part), "no {part:?} in {told:?}");
@@ -37,16 +37,16 @@ fn what_came_with_another_payload_type_is_named_with_the_mend() {
 #[test]
 fn a_coding_that_would_be_read_as_another_is_refused_with_the_option_that_fits() {
     let (l16, l24) = (format(SampleFormat::L16, 96), format(SampleFormat::L24, 97));
-    let told = |ours, payload_types, theirs: StreamFormat, coding| {
-        refused("rtp://h:5004", &Refusal { theirs, ours, coding: Some(coding), payload_types })
+    let told = |ours, codings, theirs: StreamFormat, coding| {
+        refused("rtp://h:5004", &Refusal { theirs, ours, coding: Some(coding), codings })
     };
     let line = "rtp://h:5004 sends l24 and this end expects l16, so it is not played: set this end \
                 up for that, in taut by --format l24";
-    assert_eq!(told(l16, PayloadTypes::Any, l24, SampleFormat::L16), line);
-    let exactly = told(l16, PayloadTypes::Exactly, l24, SampleFormat::L16);
+    assert_eq!(told(l16, Codings::Any, l24, SampleFormat::L16), line);
+    let exactly = told(l16, Codings::Exactly, l24, SampleFormat::L16);
     assert_eq!(exactly, format!("{line}, or by the sender's new .sdp if one is used"));
     let mono = StreamFormat { channels: Channels::MONO, ..l24 };
-    let both = told(l16, PayloadTypes::Any, mono, SampleFormat::L16);
+    let both = told(l16, Codings::Any, mono, SampleFormat::L16);
     assert!(both.contains("sends 48000 Hz with 1 channels in l24 and"), "{both}");
     assert!(both.contains("expects 48000 Hz with 2 in l16, so"), "{both}");
     assert!(both.ends_with("by --rate 48000 --channels 1 --format l24"), "{both}");

@@ -21,12 +21,12 @@ use tautline_io::link::{Arrival, TransmitStamp};
 use tautline_proto::clock::{ClockEstimator, Exchange, WallTime};
 use tautline_proto::endpoint::{Author, Endpoint};
 use tautline_proto::placement::Basis;
-use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::{Outgoing, StreamFormat};
 use tautline_proto::units::Rate;
-use tautline_proto::wire::rtp::PACK;
+use tautline_proto::wire::rtp::{PACK, RtpUnpack};
 
 /// How many periods are played, where another number than a test's is wanted.
 const PERIODS: &str = "TAUTLINE_PERIODS";
@@ -143,10 +143,7 @@ fn sender(everything: bool) -> Sender {
 }
 
 fn stream(number: usize) -> (OrdinaryEnd, MixerInput) {
-    let config = ReceiverConfig {
-        payload_types: PayloadTypes::ByConvention,
-        ..ReceiverConfig::new(FORMAT, LATENCY)
-    };
+    let config = ReceiverConfig::new(RtpUnpack::usual(), FORMAT, LATENCY);
     let mut receiver = Receiver::without_repairer(config);
     receiver.measure_unannounced(RING, false);
     let ssrc = number as u32 + 1;

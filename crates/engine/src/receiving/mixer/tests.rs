@@ -12,14 +12,15 @@ use crate::watching::sound::rings::rings;
 use rtrb::RingBuffer;
 use tautline_dsp::format::{self, SampleFormat};
 use tautline_io::link::{Arrival, TransmitStamp};
-use tautline_proto::receiver::{PayloadTypes, ReceiverConfig};
+use tautline_proto::packet::Codings;
+use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::MediaTime;
 use tautline_proto::units::Rate;
-use tautline_proto::wire::rtp::{HEADER_BYTES, Header, PACK};
+use tautline_proto::wire::rtp::{HEADER_BYTES, Header, PACK, RtpUnpack};
 
 const PACKET: usize = 48;
 const TICK: Span = Span::from_millis(1);
@@ -82,10 +83,7 @@ fn format() -> StreamFormat {
 }
 
 fn incoming(queue: &Queue) -> MixerInput {
-    let config = ReceiverConfig {
-        payload_types: PayloadTypes::Exactly,
-        ..ReceiverConfig::new(format(), LATENCY)
-    };
+    let config = ReceiverConfig::new(RtpUnpack::taking(Codings::Exactly), format(), LATENCY);
     MixerInput {
         receiver: Receiver::without_repairer(config),
         link: Box::new(Fed(Arc::clone(queue))),

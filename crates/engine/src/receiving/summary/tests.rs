@@ -11,6 +11,7 @@ use tautline_proto::latency::LatencyRule;
 use tautline_proto::receiver::Receiver;
 use tautline_proto::time::{Frames, LocalTime, MediaTime};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::RtpUnpack;
 
 fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_millis(millis)
@@ -29,7 +30,11 @@ fn format() -> StreamFormat {
 
 /// A stream as of an instant, of which nothing went wrong.
 pub(crate) fn status(millis: i64) -> RxStatus {
-    let receiver = Receiver::without_repairer(ReceiverConfig::new(format(), Span::from_millis(5)));
+    let receiver = Receiver::without_repairer(ReceiverConfig::new(
+        RtpUnpack::usual(),
+        format(),
+        Span::from_millis(5),
+    ));
     RxStatus {
         stream: receiver.status(at(millis)),
         link: LinkCounters::default(),
@@ -87,7 +92,7 @@ struct Told {
 
 impl Told {
     fn new() -> Self {
-        let config = ReceiverConfig::new(format(), Span::from_millis(5));
+        let config = ReceiverConfig::new(RtpUnpack::usual(), format(), Span::from_millis(5));
         let arrivals = Arrivals::new(ArrivalsConfig {
             loss_target: LossTarget::DEFAULT,
             device: Settings {

@@ -3,31 +3,40 @@
 use std::sync::Arc;
 
 use rtp_types::RtpPacket;
+use tautline_dsp::format::SampleFormat;
 
 use super::reason::reason_of;
 use super::*;
 use crate::clock::WallTime;
-use crate::packet::{Carried, Instants, MediaPacket, PacketHead, StreamId, Unpack};
+use crate::packet::{Carried, Codings, Instants, MediaPacket, PacketHead, StreamId, Unpack};
+use crate::stream::StreamFormat;
 use crate::time::Span;
 use crate::wire::Invalid;
 use crate::wrap::Wrapped;
 
-/// Reads packets of RTP.
+/// Reads packets of RTP, whose payload types say the coding.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RtpUnpack {
     /// Where the extensions are.
     pub extensions: ExtensionIds,
+    /// Which payload types are taken.
+    pub codings: Codings,
 }
 
 impl RtpUnpack {
-    /// Where extensions are where nobody says otherwise.
+    /// Where extensions are where nobody says otherwise, and payload types by convention.
     pub fn usual() -> Arc<dyn Unpack> {
-        Self::with(ExtensionIds::DEFAULT)
+        Self::taking(Codings::ByConvention)
     }
 
-    /// Where a session description says that extensions are.
-    pub fn with(extensions: ExtensionIds) -> Arc<dyn Unpack> {
-        Arc::new(Self { extensions })
+    /// The same with other payload types.
+    pub fn taking(codings: Codings) -> Arc<dyn Unpack> {
+        Arc::new(Self { codings, ..Self::default() })
+    }
+
+    /// Where a session description says that extensions are, and the payload type that it names.
+    pub fn described(extensions: ExtensionIds) -> Arc<dyn Unpack> {
+        Arc::new(Self { extensions, codings: Codings::Exactly })
     }
 }
 
@@ -39,6 +48,14 @@ impl Unpack for RtpUnpack {
             Some(packet) => Ok(packet.into()),
             None => Packet::parse_any(datagram, self.extensions).map(MediaPacket::from),
         }
+    }
+
+    fn codings(&self) -> Codings {
+        self.codings
+    }
+
+    fn sample(&self, coding: u8, format: &StreamFormat) -> Option<SampleFormat> {
+        payload_types::sample(self.codings, coding, format)
     }
 
     #[inline]
