@@ -6,6 +6,8 @@ mod faults;
 mod form;
 mod headers;
 mod lengths;
+mod redundancy;
+mod repairer;
 mod replays;
 mod sound;
 mod strangers;
