@@ -4,8 +4,11 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use tautline_proto::packet::{PacketHead, StreamId};
 use tautline_proto::redundancy::{Damaged, Encoder, Layout, MOST_PAYLOAD, MOST_WINDOW, Repairer};
-use tautline_proto::wire::rtp::{Header, Packet};
+use tautline_proto::wrap::Wrapped;
+
+use crate::form::{PACK, unpack};
 
 /// A packet as it comes: its number, its payload type, its payload, the repair data that it carries.
 #[derive(Clone)]
@@ -32,18 +35,20 @@ impl Sent {
 
     /// Takes it in; what that brought back, by number.
     fn reach(&self, repairer: &mut Repairer) -> Result<BTreeMap<i64, Vec<u8>>, Damaged> {
-        let header = Header {
-            sequence: self.sequence as u16,
-            timestamp: 0,
-            ssrc: 0,
-            marker: false,
-            payload_type: self.payload_type,
-            stamps: None,
+        let head = PacketHead {
+            stream: StreamId(0),
+            number: Wrapped::of(self.sequence, PACK.number_bits()),
+            media: Wrapped { value: 0, bits: 32 },
+            begins: false,
+            coding: self.payload_type,
+            capture: None,
+            instants: None,
         };
-        let mut datagram = vec![0; header.bytes_with(self.repair_data.len())];
-        header.write_with(&self.repair_data, &mut datagram);
+        let mut datagram = vec![0; PACK.head_bytes(false, self.repair_data.len())];
+        PACK.pack(&head, &self.repair_data, &mut datagram);
         datagram.extend(&self.payload);
-        let packet = Packet::parse(&datagram).expect("the test writes packets");
+        let wire = unpack();
+        let packet = wire.unpack(&datagram).expect("the test writes packets");
         let name = (self.sequence, self.payload_type);
         let answer = repairer.accept(name, &self.payload, packet.carried);
         let mut rebuilt = BTreeMap::new();

@@ -11,6 +11,10 @@ mod clocks;
 mod faults;
 #[path = "../road/lengths.rs"]
 mod lengths;
+#[path = "../road/redundancy.rs"]
+mod redundancy;
+#[path = "../road/repairer.rs"]
+mod repairer;
 #[path = "../road/replays.rs"]
 mod replays;
 #[path = "../road/sound.rs"]
