@@ -55,12 +55,10 @@ impl Heard {
     fn by(periods: u32, latency: LatencyRule) -> Self {
         let (rate, channels, period) = (Rate::HZ_48000, Channels::MONO, Frames::new(64));
         let format = StreamFormat { channels, packet: period, ..format(SampleFormat::L24, 97) };
-        let config = ReceiverConfig::new(format, Span::from_millis(5));
-        let payload_types = config.payload_types;
+        let config = ReceiverConfig::new(RtpUnpack::usual(), format, Span::from_millis(5));
         let mut receiver = receiver_with_room(config, latency);
         let config = ReceivePolicyConfig {
             format,
-            payload_types,
             latency,
             link_offset: Span::from_millis(5),
             longest: receiver.longest_link_offset(),
