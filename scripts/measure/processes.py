@@ -1,0 +1,195 @@
+"""What whole processes take, beside GStreamer's."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from measure.tools import REPEATS, TAUT, row, say, spread
+
+SETTLE, WINDOW = 2.0, 4.0  # seconds: before a process is watched, and how long
+MISSING = 'no GStreamer here: "make test" installs it'
+
+
+def processor(pid):
+    """Seconds that all threads of a process have run, to the nanosecond (proc(5), schedstat)."""
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{task}/schedstat") as stat:
+                total += int(stat.read().split()[0])
+        except OSError:
+            pass  # it ended while we looked
+    return total / 1e9
+
+
+def resident(pid):
+    with open(f"/proc/{pid}/status") as status:
+        fields = dict(re.findall(r"(Vm(?:RSS|HWM)):\s+(\d+) kB", status.read()))
+    return int(fields["VmRSS"]) / 1e3, int(fields["VmHWM"]) / 1e3
+
+
+def pair(receiver, sender, settle=SETTLE, window=WINDOW):
+    """Runs both; per cent of a core of (sender, receiver), and (resident, peak, growth) of the
+    receiver in MB."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    one = subprocess.Popen(receiver, **quiet)
+    time.sleep(0.3)
+    other = subprocess.Popen(sender, **quiet)
+    try:
+        time.sleep(settle)
+        began, start = time.monotonic(), (processor(other.pid), processor(one.pid))
+        before = resident(one.pid)[0]
+        time.sleep(window)
+        took, end = time.monotonic() - began, (processor(other.pid), processor(one.pid))
+        memory = resident(one.pid)
+    except OSError:
+        sys.exit(f"bench: `{' '.join(sender)}` or `{' '.join(receiver)}` ended early; run both by hand")
+    finally:
+        for process in (other, one):
+            process.terminate()
+        for process in (other, one):
+            process.wait()
+    shares = [100 * (b - a) / took for a, b in zip(start, end)]
+    return shares, (*memory, memory[0] - before)
+
+
+def free_port():
+    """An even UDP port, free with the one above."""
+    while True:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+        if port % 2 == 0 and port < 65535:
+            return port
+
+
+def taut_pair(period, ptime, latency, *more, settle=SETTLE, window=WINDOW):
+    address = f"rtp://127.0.0.1:{free_port()}"
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "report.json")
+        common = ["--period", str(period), "--latency", latency, "--report", "none", *more]
+        receiver = [TAUT, "recv", "--from", address, "--output", "null:", "--format", "l16", *common]
+        sender = [TAUT, "send", "--input", "virtual:?tone=440", "--to", address, "--format", "l16",
+                  "--ptime", ptime, *common]
+        shares, memory = pair([*receiver, "--report-file", report], sender, settle, window)
+        with open(report) as file:
+            return shares, memory, json.load(file)
+
+
+def gstreamer_pair(period, ptime, latency):
+    port, nanos = free_port(), int(ptime * 1e6)
+    caps = ("application/x-rtp,media=audio,clock-rate=48000,encoding-name=L16,"
+            "encoding-params=(string)2,channels=2,payload=96")
+    sender = ["gst-launch-1.0", "-q", "audiotestsrc", "is-live=true", f"samplesperbuffer={period}", "!",
+              "audio/x-raw,format=S16BE,rate=48000,channels=2", "!", "queue", "!", "rtpL16pay",
+              f"min-ptime={nanos}", f"max-ptime={nanos}", "!", "udpsink", "host=127.0.0.1", f"port={port}"]
+    receiver = ["gst-launch-1.0", "-q", "udpsrc", f"port={port}", f"caps={caps}", "!",
+                "rtpjitterbuffer", f"latency={latency}", "!", "rtpL16depay", "!", "queue", "!",
+                "fakesink", "sync=true"]
+    return pair(receiver, sender)[0]
+
+
+def processes():
+    gstreamer = shutil.which("gst-launch-1.0")
+    cases = [  # period in frames, ptime in ms, latency in ms, GStreamer's excess (measured here before)
+        (240, 5, 20, 10.4),
+        (240, 1, 20, 10.4),
+        (48, 1, 5, None),
+    ]
+    for period, ptime, latency, excess in cases:
+        say(f"whole processes, periods of {period} frames and packets of {ptime} ms")
+        ours, plain, theirs, excesses = [], [], [], []
+        for _ in range(REPEATS):
+            shares, _, report = taut_pair(period, f"{ptime}ms", f"{latency}ms", "--no-witness")
+            plain.append(shares)
+            measured = report["streams"][0]["latency"]["measured"]["p50_ns"]
+            if measured is not None:
+                excesses.append(measured / 1e6 - latency)
+            if gstreamer:
+                theirs.append(gstreamer_pair(period, ptime, latency))
+            ours.append(taut_pair(period, f"{ptime}ms", f"{latency}ms")[0])
+        name = f"{period / 48:g} ms periods, {ptime} ms packets"
+        for side, index in (("sender", 0), ("receiver", 1)):
+            mine = [shares[index] for shares in plain]
+            middle = statistics.median(mine)
+            gst = [shares[index] for shares in theirs]
+            floor = f"GStreamer {spread(gst)} %" if gst else MISSING
+            ratio = f"{middle / statistics.median(gst):.2f}" if gst else ""
+            goal = excess is not None and bool(gst)
+            row(f"{side}'s share of a core, {name}", floor, f"{spread(mine)} %", ratio,
+                "< GStreamer" if goal else "", middle < statistics.median(gst) if goal else None)
+            watched = [shares[index] for shares in ours]
+            middle = statistics.median(watched)
+            row("— with the stall witness, as by default", floor, f"{spread(watched)} %",
+                f"{middle / statistics.median(gst):.2f}" if gst else "",
+                "< GStreamer" if goal else "", middle < statistics.median(gst) if goal else None)
+        if excesses:
+            middle = statistics.median(excesses)
+            row(f"latency less its setting of {latency} ms, {name}",
+                f"GStreamer +{excess} ms" if excess else "", f"{spread(excesses, 3)} ms", "",
+                "< GStreamer" if excess else "", middle < excess if excess else None)
+
+
+def memory_of_a_process():
+    say("memory of taut recv")
+    # By then every ring has gone round once and every page that will be needed was needed.
+    settle = window = 5 if REPEATS == 1 else 30
+    _, (now, peak, growth), _ = taut_pair(48, "1ms", "5ms", settle=settle, window=window)
+    row("resident memory of taut recv", "", f"{now:.1f} MB (peak {peak:.1f})", f"{now / 12:.2f}", "≤ 12 MB",
+        max(now, peak) <= 12)
+    hour = now + growth * (3600 - window) / window
+    row(f"— its growth in {window} s after the first {settle}", "", f"{growth * 1e3:+.0f} kB", "",
+        f"flat; {hour:.1f} MB after an hour at that", hour <= 12)
+
+
+def starts():
+    say("start")
+    helps = []
+    for _ in range(20 * REPEATS):
+        began = time.monotonic()
+        subprocess.run([TAUT, "--help"], stdout=subprocess.DEVNULL)
+        helps.append((time.monotonic() - began) * 1e3)
+    middle = statistics.median(helps)
+    row("start of taut --help", "", f"{middle:.1f} ms (least {min(helps):.1f})", "", "≤ 10 ms", middle <= 10)
+    ready = [until_ready() for _ in range(10 * REPEATS)]
+    middle = statistics.median(ready)
+    row("taut recv from start to bound and playing", "", f"{middle:.1f} ms (least {min(ready):.1f})", "",
+        "≤ 50 ms", middle <= 50)
+
+
+def until_ready():
+    """Milliseconds until the UDP port is bound and the device's thread runs."""
+    port = free_port()
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [TAUT, "recv", "--from", f"rtp://127.0.0.1:{port}", "--output", "null:", "--rate", "48000",
+         "--channels", "2", "--report", "none"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        bound = f":{port:04X} "
+        while time.monotonic() - began < 5:
+            with open("/proc/net/udp") as sockets:
+                if bound in sockets.read() and "taut-device" in threads(process.pid):
+                    break
+        return (time.monotonic() - began) * 1e3
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def threads(pid):
+    names = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/comm") as comm:
+                names.append(comm.read().strip())
+    except OSError:
+        pass  # it ended while we looked
+    return names
