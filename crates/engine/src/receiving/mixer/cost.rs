@@ -2,11 +2,14 @@
 //! mapped by exchanges, the measurement, what `--redundancy auto` carries, the statistics.
 //!
 //! One scene has less: no measurement and no redundancy, as the oldest figures of a period had it.
+//! Below all of them lies [`floor`].
 //!
 //! As tests these prove that all of it is at work. `scripts/bench` runs them under callgrind, twice,
 //! with numbers of periods that [`PERIODS`] gives: the difference is what periods of the steady state
 //! cost in [`Mixer::process`], to the instruction and the same at each run, since links, clocks and
 //! the ordinary thread are the test's own.
+
+mod floor;
 
 use std::collections::VecDeque;
 use std::hint::black_box;
