@@ -78,10 +78,12 @@ checks:
 	scripts/check-realtime --self-test
 	cargo build --locked -p tautline-cli -p tautline-alsa-pcm $(features)
 	scripts/check-realtime $(target)/debug/taut $(target)/debug/libasound_module_pcm_tautline.so
+	python3 scripts/measure/page_test.py
+	scripts/bench --check
 	scripts/house
 
 .PHONY: bench
-bench: ## Measure speed and memory on this machine and print them as a table (12 minutes)
+bench: ## Measure speed and memory on this machine and print what docs/performance.md has
 	@scripts/setup bench
 	scripts/bench
 

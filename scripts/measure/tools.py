@@ -1,4 +1,4 @@
-"""What the parts of scripts/bench share: repeats, rows, and the benches of the crates."""
+"""What the parts of scripts/bench share: repeats, tables, and how the crates' own programs are run."""
 
 import os
 import re
@@ -9,8 +9,6 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TAUT = os.path.join(ROOT, os.environ.get("CARGO_TARGET_DIR") or "target", "release/taut")
 REPEATS = 1 if "--quick" in sys.argv else 3
-
-rows = []  # (what, compared with, measured, ratio or share, target, verdict)
 
 
 def say(text):
@@ -25,17 +23,52 @@ def spread(values, digits=2):
     return f"{middle} ({min(values):.{digits}f}–{max(values):.{digits}f})"
 
 
-def row(what, floor, measured, ratio, target, met):
-    verdict = "" if met is None else "met" if met else "**missed**"
-    rows.append((what, floor, measured, ratio, target, verdict))
+class Rows:
+    """A table of what was found, as it is kept. Parts of one shape are shown as one table."""
+
+    HEAD = ["what", "compared with", "measured", "ratio", "target", ""]
+
+    def __init__(self):
+        self.lines = []
+
+    def add(self, what, floor, measured, ratio="", target="", met=None):
+        verdict = "" if met is None else "met" if met else "**missed**"
+        self.lines.append([what, floor, measured, ratio, target, verdict])
+
+    def table(self):
+        return [self.HEAD, *self.lines]
 
 
-def cargo_bench(package, bench, *arguments):
-    command = ["cargo", "bench", "--locked", "-q", "-p", package, "--bench", bench, "--", *arguments]
+def printed_tables(text):
+    """The tables of Markdown in what a program printed, each a list of lines of cells."""
+    tables, inside = [], False
+    for line in text.splitlines():
+        if "|" not in line:
+            inside = False
+            continue
+        cells = [cell.strip() for cell in line[line.index("|"):].strip().strip("|").split("|")]
+        if not inside:
+            tables.append([])
+        inside = True
+        if not all(re.fullmatch(r":?-+:?", cell) for cell in cells):
+            tables[-1].append(cells)
+    return tables
+
+
+def output(*command):
+    """What a command of the tree prints, which must end well."""
     run = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if run.returncode != 0:
         sys.exit(f"bench: `{' '.join(command)}` failed; its message is above")
     return run.stdout
+
+
+def example(package, name, *arguments):
+    return output("cargo", "run", "--locked", "-q", "--release", "-p", package, "--example", name, "--", *arguments)
+
+
+def cargo_bench(package, bench, *arguments):
+    return output("cargo", "bench", "--locked", "-q", "-p", package, "--bench", bench, "--", *arguments)
 
 
 NANOS = {"ps": 1e-3, "ns": 1.0, "µs": 1e3, "ms": 1e6}
@@ -49,7 +82,7 @@ def divan_cases(package, bench):
         for line in cargo_bench(package, bench).splitlines():
             head = re.match(r"[├╰]─ (\w+)", line)
             group = head.group(1) if head else group
-            case = re.match(r"[│ ]  [├╰]─ (.+?)  +\S+ \S+ +│ \S+ \S+ +│ (\S+) (\S+) ", line)
+            case = re.match(r"(?:[│ ]  )?[├╰]─ (.+?)  +\S+ \S+ +│ \S+ \S+ +│ (\S+) (\S+) ", line)
             if case:
                 name, value, unit = case.groups()
                 cases.setdefault((group, name), []).append(float(value) * NANOS[unit])

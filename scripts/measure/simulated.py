@@ -1,0 +1,56 @@
+"""What is said of sound and of networks by programs that say the same at each run: simulated time, distances
+from what was sent."""
+
+import re
+
+from measure.tools import REPEATS, Rows, example, output, printed_tables, say
+
+
+def tests(package, test, *words):
+    """What tests print that are named so."""
+    return output("cargo", "test", "--locked", "-q", "-p", package, "--test", test, *words, "--", "--nocapture",
+                  "--test-threads=1")
+
+
+def claims():
+    say("networks and drifting cards, in simulated time")
+    rows = Rows()
+    for line in example("tautline-sim", "claims").splitlines():
+        what, wanted, found, verdict = line.split(" | ")
+        rows.add(what, "", found, "", wanted, verdict == "met")
+    return [rows.table()]
+
+
+def depths():
+    say("latency auto, in simulated time")
+    return printed_tables(example("tautline-sim", "depths"))[-1:]
+
+
+def distortion():
+    say("distortion of the resampler")
+    return printed_tables(tests("tautline-dsp", "resample", "distortion"))
+
+
+def concealment():
+    say("how near concealment comes")
+    return printed_tables(tests("tautline-dsp", "conceal_quality"))
+
+
+WAYS = ("red:1", "code:1", "red:2", "code:2", "red:3", "code:3", "red:8", "code:8")
+
+
+def redundancy():
+    packets = 600_000 if REPEATS > 1 else 30_000
+    say(f"redundancy, {packets} packets for each way")
+    heading = re.compile(r"(?P<lost>.+), \d+ of \d+ packets lost; budget (?P<budget>\d+) ms, bound (?P<bound>\d+)")
+    text = example("tautline-sim", "redundancy", str(packets))
+    lines = [["lost, budget", "bound", *WAYS]]
+    prices = {"bandwidth": 0, "ns to make, 10 ms": 4, "ns to use, 10 ms": 5}
+    for head, (_, *found) in zip(heading.finditer(text), printed_tables(text)):
+        found = {way: cells for way, *cells in found}
+        share = lambda count: f"{100 * int(count) / packets:.2g}"
+        lines.append([f"{head['lost']}, {head['budget']} ms", share(head["bound"]),
+                      *[share(found[way][1].split()[0]) if way in found else "" for way in WAYS]])
+        if (head["lost"], head["budget"]) == ("5 % random", "10"):
+            costs = [[name, "", *[found[way][column] for way in WAYS]] for name, column in prices.items()]
+    return [lines + costs]
