@@ -54,13 +54,14 @@ def figures(names, parts, machine):
     """What is known of parts that have one place: one of them its tables, several one table of all rows."""
     command = f"`scripts/bench {' '.join(names)}`"
     known = [parts[name] for name in names if name in parts]
-    lacking = "".join(f"Not measured yet: `{name}`.\n" for name in names if name not in parts)
+    lacking = [f"`{name}`" for name in names if name not in parts]
+    lacking = [f"Not measured yet: {', '.join(lacking)}.\n"] if lacking else []
     if len(names) == 1:
         return "\n".join([f"*{run(part, machine)}: {command}.*\n" for part in known]
-                         + [shown(table) for part in known for table in part["tables"]] + [lacking] * bool(lacking))
+                         + [shown(table) for part in known for table in part["tables"]] + lacking)
     lines = [[*line, run(part, machine)] for part in known for table in part["tables"] for line in table[1:]]
-    head = [[*known[0]["tables"][0][0], "measured on"]] if known else []
-    return f"{command}:\n\n" + (shown(head + lines) if lines else "") + lacking
+    tables = [shown([[*known[0]["tables"][0][0], "measured on"], *lines])] if known else []
+    return "\n".join([f"{command}:\n", *tables, *lacking])
 
 
 def page(text, parts):
