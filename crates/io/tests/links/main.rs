@@ -6,6 +6,7 @@ mod ringed;
 #[cfg(tautline_rtsan)]
 mod sanitizer;
 mod seal;
+mod sources;
 mod told;
 mod udp;
 mod unix;
