@@ -275,7 +275,9 @@ Addresses, for --from:
   iface=eth0       listen at this network interface only: its name or an IP
                    address of it; of a group that comes by two networks,
                    iface=eth0,eth1
-  source=10.0.0.7  hear this sender only
+  source=10.0.0.7  hear this host only, and of it the first sender;
+                   source=10.0.0.7,10.0.0.9 hears these hosts only, every
+                   sender of theirs as a stream of its own
   senders=all      hear whoever sends there, up to 64 at once: each is placed,
                    mixed and reported as a stream of its own. senders=200 is
                    for as many; without it the first alone is heard

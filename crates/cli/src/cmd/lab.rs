@@ -182,7 +182,7 @@ fn options(flags: &Impair) -> Result<RelayOptions, Failure> {
     options.seed = flags.seed;
     options.scheduler = flags.scheduler;
     options.listen.interface.clone_from(&flags.listen.interface);
-    options.listen.source_filter = flags.listen.source;
+    options.listen.sources.clone_from(&flags.listen.sources);
     options.onward = UdpOptions {
         interface: flags.to.interface.clone(),
         ttl: flags.to.ttl.unwrap_or(options.onward.ttl),

@@ -1,9 +1,13 @@
 //! Several senders at one UDP port, each heard as a stream of its own (`?senders=`).
 
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, OnceLock};
+
 use crate::common::program::{Call, Running, taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, Onlooker, PATIENT, beside, loopback};
+use crate::common::{Folder, Onlooker, PATIENT, beside, free_udp_ports, loopback};
+use crate::lies::{bound, hand_on};
 
 /// A test's folder and the commands run in it.
 struct Scene(Folder, String);
@@ -39,6 +43,28 @@ impl Scene {
     fn heard(&self) -> Sound {
         Sound::read(&self.0.file("heard.wav"))
     }
+}
+
+/// Where to send what is to come from this host: media and reports are handed on by its sockets, and
+/// what is answered comes back.
+fn at_host(host: &str, address: &str) -> String {
+    let port: u16 = address.rsplit_once(':').unwrap().1.parse().unwrap();
+    let [listen, out] = [(); 2].map(|()| free_udp_ports());
+    let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
+    let [media, reports] = [listen, listen + 1].map(bound);
+    let [media_out, reports_out] =
+        [out, out + 1].map(|port| UdpSocket::bind((host, port)).unwrap());
+    hand_on(&media, &media_out, move |_| local(port), |_| ());
+    let sender = Arc::new(OnceLock::new());
+    let told = Arc::clone(&sender);
+    let learn = move |peer| {
+        told.get_or_init(|| peer);
+        local(port + 1)
+    };
+    hand_on(&reports, &reports_out, learn, |_| ());
+    let back = move |_| sender.get().copied().unwrap_or_else(|| local(listen));
+    hand_on(&reports_out, &reports, back, |_| ());
+    format!("rtp://127.0.0.1:{listen}")
 }
 
 /// Whose stream each is that was received, and how many packets came of it; and that none was missed.
@@ -127,4 +153,33 @@ fn who_finds_no_place_is_counted_and_told_with_the_mend() {
     assert_eq!(report.count("unplaced"), second.count("packets_sent"), "{:#}", report.0);
     let notes = report.0["notes"].to_string();
     assert!(notes.contains("found no place") && notes.contains("?senders=2"), "{notes}");
+}
+
+#[test]
+fn of_the_hosts_that_send_to_one_port_those_that_are_named_are_heard() {
+    let _turn = beside();
+    let scene = Scene::new();
+    let [near, far] = [scene.noise("near.wav", 4000, 1), scene.noise("far.wav", 400, 2)];
+    scene.noise("other.wav", 300, 3);
+    let onlooker = Onlooker::new();
+    let recv = scene.recv("?source=127.0.0.2,127.0.0.1");
+    let first = scene.send("near.wav").and(["--to", &onlooker.address()]).start();
+    onlooker.see(300);
+    let send = |name: &str, host| {
+        let to = at_host(host, &scene.1);
+        scene.call(&format!("send --input file:{name} --to {to} --report json"))
+    };
+    let other = send("other.wav", "127.0.0.3").run().report();
+    send("far.wav", "127.0.0.2").run().well();
+    first.end().well();
+    let report = recv.end().report();
+    let heard = scene.heard();
+    heard.without(&near, heard.begins().unwrap()).is_exactly(&far);
+    let streams = report.0["streams"].as_array().unwrap();
+    let hosts: Vec<_> = (0..streams.len())
+        .map(|index| report.of_stream(index, "/sender/from").as_str().unwrap().to_owned())
+        .collect();
+    let of = |host: &str| hosts.iter().filter(|from| from.starts_with(host)).count();
+    assert_eq!((hosts.len(), of("127.0.0.1:"), of("127.0.0.2:")), (2, 1, 1), "{hosts:?}");
+    assert_eq!(report.count("foreign"), other.count("packets_sent"), "{:#}", report.0);
 }

@@ -28,8 +28,8 @@ pub struct Address {
     place: Place,
     /// Interface by name or address.
     pub interface: Option<String>,
-    /// The only source to hear.
-    pub source: Option<IpAddr>,
+    /// The only hosts to hear; all where there are none.
+    pub sources: Vec<IpAddr>,
     /// Routers a multicast packet may pass, plus one.
     pub ttl: Option<u8>,
     /// Whether programs on this host hear what is sent to a group.
@@ -168,7 +168,7 @@ impl Address {
             text: text.to_owned(),
             place,
             interface: None,
-            source: None,
+            sources: Vec::new(),
             ttl: None,
             loopback: None,
             gain: Gain::UNITY,
@@ -176,6 +176,10 @@ impl Address {
         };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             address.set(pair, end)?;
+        }
+        // Whoever names several hosts wants to hear them all.
+        if address.sources.len() > 1 {
+            address.senders.get_or_insert(ALL_SENDERS);
         }
         Ok(address)
     }
@@ -189,7 +193,11 @@ impl Address {
             }
             ("iface", _) => self.interface = Some(value.to_owned()),
             ("source", End::From) => {
-                self.source = Some(value.parse().map_err(|_| unusable("IP address"))?);
+                let hosts = value.split(',').map(str::parse).collect::<Result<Vec<IpAddr>, _>>();
+                self.sources =
+                    hosts.map_err(|_| unusable("IP address, or several with , between"))?;
+                self.sources.sort_unstable();
+                self.sources.dedup();
             }
             ("gain", End::From) => {
                 self.gain = value.parse().map_err(|_| unusable("gain such as -6dB"))?;
@@ -347,6 +355,19 @@ mod tests {
         }
         let why = Address::to_hear("rtp:/studio:5004").expect_err("one slash");
         assert!(why.ends_with("write rtp://studio:5004"), "{why}");
+    }
+
+    #[test]
+    fn whoever_names_several_hosts_hears_every_sender_of_theirs() {
+        let read = |query: &str| Address::to_hear(&format!("rtp://*:5004?{query}"));
+        let senders = |query| read(query).unwrap().senders;
+        assert_eq!(senders("source=10.0.0.7"), None);
+        assert_eq!(senders("source=10.0.0.7,10.0.0.7"), None, "one host");
+        assert_eq!(senders("source=10.0.0.7,10.0.0.9"), Some(ALL_SENDERS));
+        assert_eq!(senders("senders=2&source=10.0.0.7,10.0.0.9"), NonZeroUsize::new(2));
+        for query in ["source=", "source=10.0.0.7,", "source=10.0.0.7,kitchen"] {
+            assert!(read(query).unwrap_err().contains("is no IP address"), "{query}");
+        }
     }
 
     #[test]

@@ -77,8 +77,10 @@ pub fn reception(address: &Address, resolved: &Resolved) -> UdpOptions {
     let mut interfaces = address.interface.iter().flat_map(|names| names.split(','));
     options.interface = interfaces.next().map(str::to_owned);
     options.also_heard_at = interfaces.map(str::to_owned).collect();
-    options.source_filter =
-        address.source.or_else(|| described.and_then(|d| d.sources.first().copied()));
+    options.sources.clone_from(&address.sources);
+    if options.sources.is_empty() {
+        options.sources.extend(described.and_then(|d| d.sources.first()));
+    }
     options
 }
 

@@ -1,6 +1,6 @@
 //! The receiving half of a socket, media or control.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::Span;
@@ -21,7 +21,8 @@ const RECEIVE_ROUNDS: usize = 64;
 pub(crate) struct Incoming {
     batch: ReceiveBatch,
     pub(crate) clock: StampClock,
-    source: Option<IpAddr>,
+    /// The only hosts to hear; all where there are none.
+    sources: Box<[IpAddr]>,
     overflow: u32,
 }
 
@@ -31,7 +32,7 @@ impl Incoming {
         Self {
             batch: ReceiveBatch::new(batch, options.datagram_bytes + seal_room),
             clock: StampClock::new(now()),
-            source: options.source_filter,
+            sources: options.sources.clone().into_boxed_slice(),
             overflow: 0,
         }
     }
@@ -59,8 +60,8 @@ impl Incoming {
             self.clock.refresh(read);
             for index in 0..count {
                 let message = self.batch.message(index);
-                if self.source.is_some_and(|wanted| message.source.map(|s| s.ip()) != Some(wanted))
-                {
+                let wanted = |source: SocketAddr| self.sources.contains(&source.ip());
+                if !self.sources.is_empty() && !message.source.is_some_and(wanted) {
                     counters.foreign += 1;
                     continue;
                 }

@@ -58,9 +58,9 @@ pub struct UdpOptions {
     pub loopback: bool,
     /// The group to join.
     pub join: Option<IpAddr>,
-    /// The only source to hear: joined source-specifically (RFC 4607) where `join` is set, and
-    /// every datagram from another is counted as foreign.
-    pub source_filter: Option<IpAddr>,
+    /// The only sources to hear, all where there are none: joined source-specifically (RFC 4607)
+    /// where `join` is set, and every datagram from another is counted as foreign.
+    pub sources: Vec<IpAddr>,
     /// Differentiated services code point of everything sent, 0 to 63.
     pub dscp: u8,
     /// The largest datagram in bytes, UDP payload; longer ones arrive truncated.
@@ -170,7 +170,7 @@ impl Default for UdpOptions {
             ttl: 1,
             loopback: true,
             join: None,
-            source_filter: None,
+            sources: Vec::new(),
             dscp: DSCP_MEDIA,
             datagram_bytes: 1472,
             packets_per_second: 1000,
@@ -195,11 +195,11 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
     })?;
     bind(&socket, options, index)?;
     if let Some(group) = options.join {
-        join(&socket, group, options.source_filter, index)
+        join(&socket, group, &options.sources, index)
             .map_err(|error| join_error(group, options.interface.as_ref(), &error))?;
         for name in &options.also_heard_at {
             let index = Some(find_interface(name)?);
-            join(&socket, group, options.source_filter, index)
+            join(&socket, group, &options.sources, index)
                 .map_err(|error| join_error(group, Some(name), &error))?;
         }
     }
@@ -228,7 +228,7 @@ fn more_files(limit: Limit) -> String {
 fn check_families(options: &UdpOptions) -> Result<(), OpenError> {
     let six = options.bind.is_ipv6();
     let others = options.destinations.iter().map(SocketAddr::ip);
-    let others = others.chain(options.join).chain(options.source_filter);
+    let others = others.chain(options.join).chain(options.sources.iter().copied());
     match others.into_iter().find(|ip| ip.is_ipv6() != six) {
         None => Ok(()),
         Some(other) => Err(OpenError {
@@ -351,26 +351,19 @@ fn bind(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> Result<(),
     })
 }
 
-fn join(
-    socket: &Socket,
-    group: IpAddr,
-    source: Option<IpAddr>,
-    index: Option<u32>,
-) -> io::Result<()> {
+fn join(socket: &Socket, group: IpAddr, sources: &[IpAddr], index: Option<u32>) -> io::Result<()> {
     let level = if group.is_ipv4() { libc::IPPROTO_IP } else { libc::IPPROTO_IPV6 };
     let group = RawAddress::from(SocketAddr::new(group, 0)).storage;
     let gsr_interface = index.unwrap_or(0);
-    match source {
-        None => {
-            let request = libc::group_req { gr_interface: gsr_interface, gr_group: group };
-            socket.set_plain(level, libc::MCAST_JOIN_GROUP, &request)
-        }
-        Some(source) => {
-            let gsr_source = RawAddress::from(SocketAddr::new(source, 0)).storage;
-            let request = libc::group_source_req { gsr_interface, gsr_group: group, gsr_source };
-            socket.set_plain(level, libc::MCAST_JOIN_SOURCE_GROUP, &request)
-        }
+    if sources.is_empty() {
+        let request = libc::group_req { gr_interface: gsr_interface, gr_group: group };
+        return socket.set_plain(level, libc::MCAST_JOIN_GROUP, &request);
     }
+    sources.iter().try_for_each(|source| {
+        let gsr_source = RawAddress::from(SocketAddr::new(*source, 0)).storage;
+        let request = libc::group_source_req { gsr_interface, gsr_group: group, gsr_source };
+        socket.set_plain(level, libc::MCAST_JOIN_SOURCE_GROUP, &request)
+    })
 }
 
 fn join_error(group: IpAddr, interface: Option<&String>, error: &io::Error) -> OpenError {
@@ -380,7 +373,9 @@ fn join_error(group: IpAddr, interface: Option<&String>, error: &io::Error) -> O
     };
     let mend = match error.raw_os_error() {
         Some(libc::ENODEV) => "name the interface to join on (`?iface=eth0`)",
-        Some(libc::ENOBUFS) => "raise net.ipv4.igmp_max_memberships",
+        Some(libc::ENOBUFS) => {
+            "raise net.ipv4.igmp_max_memberships, or igmp_max_msf for more than 10 sources"
+        }
         _ => "use a multicast group: 224.0.0.0/4 or ff00::/8",
     };
     OpenError::new(tried, error, mend)

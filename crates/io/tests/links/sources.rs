@@ -11,7 +11,7 @@ const LOOPBACK: &str = "127.0.0.1:0";
 #[test]
 fn another_source_is_foreign() {
     let options = UdpOptions {
-        source_filter: Some("127.0.0.2".parse().unwrap()),
+        sources: vec!["127.0.0.2".parse().unwrap()],
         ..UdpOptions::receiver(LOOPBACK.parse().unwrap())
     };
     let mut receiver = DirectUdp::open(&options).unwrap();
@@ -30,12 +30,32 @@ fn another_source_is_foreign() {
 }
 
 #[test]
+fn of_several_sources_each_is_heard_and_the_rest_is_foreign() {
+    let hosts = ["127.0.0.2", "127.0.0.3"].map(|host| host.parse().unwrap());
+    let options =
+        UdpOptions { sources: hosts.into(), ..UdpOptions::receiver(LOOPBACK.parse().unwrap()) };
+    let mut receiver = DirectUdp::open(&options).unwrap();
+    for (number, source) in ["127.0.0.4:0", "127.0.0.3:0", "127.0.0.2:0"].iter().enumerate() {
+        let options = UdpOptions {
+            bind: source.parse().unwrap(),
+            ..UdpOptions::sender(vec![receiver.local()])
+        };
+        let mut sender = DirectUdp::open(&options).unwrap();
+        sender.queue(&outgoing(&mut [number as u8]));
+        sender.flush();
+    }
+    let heard: Vec<_> = collect(&mut receiver, 2).into_iter().map(|got| got.bytes).collect();
+    assert_eq!(heard, [[1], [2]]);
+    assert_eq!(receiver.counters().foreign, 1);
+}
+
+#[test]
 fn a_group_with_a_source_hears_that_source_alone() {
     let group: IpAddr = "232.77.1.3".parse().unwrap();
     let options = UdpOptions {
         interface: Some("127.0.0.1".into()),
         join: Some(group),
-        source_filter: Some("127.0.0.2".parse().unwrap()),
+        sources: vec!["127.0.0.2".parse().unwrap()],
         ..UdpOptions::default()
     };
     let mut receiver = DirectUdp::open(&options).unwrap();
@@ -55,4 +75,30 @@ fn a_group_with_a_source_hears_that_source_alone() {
     assert_eq!(collect(&mut receiver, 1)[0].bytes, [2]);
     // The kernel has filtered, not the link.
     assert_eq!(receiver.counters().foreign, 0);
+}
+
+#[test]
+fn a_group_is_joined_for_each_of_several_sources() {
+    let group: IpAddr = "232.77.1.4".parse().unwrap();
+    let hosts = ["127.0.0.2", "127.0.0.3"].map(|host| host.parse().unwrap());
+    let options = UdpOptions {
+        interface: Some("127.0.0.1".into()),
+        join: Some(group),
+        sources: hosts.into(),
+        ..UdpOptions::default()
+    };
+    let mut receiver = DirectUdp::open(&options).unwrap();
+    let port = receiver.local().port();
+    for (number, source) in ["127.0.0.4:0", "127.0.0.3:0", "127.0.0.2:0"].iter().enumerate() {
+        let options = UdpOptions {
+            bind: source.parse().unwrap(),
+            interface: Some("lo".into()),
+            ..UdpOptions::sender(vec![SocketAddr::new(group, port)])
+        };
+        let mut sender = DirectUdp::open(&options).unwrap();
+        sender.queue(&outgoing(&mut [number as u8]));
+        sender.flush();
+    }
+    let heard: Vec<_> = collect(&mut receiver, 2).into_iter().map(|got| got.bytes).collect();
+    assert_eq!(heard, [[1], [2]]);
 }
