@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Device, Ended, Process, Settings, Stop};
 
 /// The device's end: gives the process away and waits until it comes back.
@@ -15,6 +16,11 @@ pub(crate) struct Lender {
 pub(crate) struct Loan {
     pub(crate) process: Box<dyn Process>,
     back: Sender<Box<dyn Process>>,
+}
+
+/// What sets the pace of every device: the bench. Frames are copied then, as the bare loop does.
+pub(crate) fn clock() -> ClockId {
+    ClockId::of(&[b"bench"])
 }
 
 /// A device and what waits for its process.
@@ -34,6 +40,10 @@ impl Loan {
 impl Device for Lender {
     fn settings(&self) -> Settings {
         self.settings
+    }
+
+    fn clock(&self) -> Option<ClockId> {
+        Some(clock())
     }
 
     fn run(&mut self, process: Box<dyn Process>, _: &Stop) -> (Box<dyn Process>, Ended) {

@@ -23,7 +23,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::{RtpUnpack, STAMPED_HEADER_BYTES};
 
-use crate::lender::{Loan, lender};
+use crate::lender::{Loan, clock, lender};
 use crate::{Cost, FRAMES, SAMPLES, processor};
 
 const PERIOD: Span = Span::from_millis(1);
@@ -161,7 +161,7 @@ impl Ours {
                 capture: captured,
                 playback,
                 xruns,
-                clock: None,
+                clock: Some(clock()),
             });
         }
         let sent = processor();
@@ -182,7 +182,13 @@ impl Ours {
         let playback =
             Side { samples: &mut samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
         let (now, capture) = (now(), Side::absent());
-        self.receiver.process.process(&mut Cycle { now, capture, playback, xruns: 0, clock: None });
+        self.receiver.process.process(&mut Cycle {
+            now,
+            capture,
+            playback,
+            xruns: 0,
+            clock: Some(clock()),
+        });
         black_box(&samples);
     }
 
