@@ -7,7 +7,7 @@ use std::panic::{catch_unwind, set_hook, take_hook};
 use std::path::PathBuf;
 
 use libfuzzer_sys::fuzz_target;
-use tautline_audio::{Coding, FileReader, holds_nothing};
+use tautline_audio::{FileCoding, FileReader, holds_nothing};
 
 /// The most frames of one piece: FLAC counts a block's in 16 bits.
 const MOST_FRAMES: usize = 1 << 16;
@@ -53,12 +53,12 @@ fuzz_target!(
 fn play(mut reader: FileReader, is_bare: bool) {
     let format = reader.format();
     let channels = format.channels.count();
-    assert!(matches!(format.coding, Coding::Float | Coding::Integer(0..=24)), "{format:?}");
+    assert!(matches!(format.coding, FileCoding::Float | FileCoding::Integer(0..=24)), "{format:?}");
     let (mut given, mut out) = (0, Vec::new());
     while reader.read(&mut out) {
         assert!(!out.is_empty() && out.len().is_multiple_of(channels), "whole frames");
         assert!(out.len() <= MOST_FRAMES * channels, "{} samples at once", out.len());
-        if let Coding::Integer(_) = format.coding {
+        if let FileCoding::Integer(_) = format.coding {
             let loud = out.iter().find(|sample| !(-1.0..=1.0).contains(*sample));
             assert_eq!(loud, None, "of {format:?}");
         }

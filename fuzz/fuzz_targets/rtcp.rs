@@ -2,12 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tautline_proto::wire::rtcp::{Compound, Item, Report};
+use tautline_proto::wire::rtcp::{Compound, Item, RtcpReport};
 
 fuzz_target!(|datagram: &[u8]| {
     let Ok(compound) = Compound::parse(datagram) else { return };
     let (mut blocks, mut delays) = (Vec::new(), Vec::new());
-    let mut report = Report::new(0x7461_7574);
+    let mut report = RtcpReport::new(0x7461_7574);
     compound.visit(|_, item| match item {
         Item::Sender(info) => report.sender = Some(info),
         Item::Block(block) => blocks.push(block),
@@ -22,14 +22,14 @@ fuzz_target!(|datagram: &[u8]| {
     });
     blocks.truncate(31);
     delays.truncate(1024);
-    check(&Report { blocks: &blocks, delays: &delays, ..report });
+    check(&RtcpReport { blocks: &blocks, delays: &delays, ..report });
 });
 
-fn check(report: &Report<'_>) {
+fn check(report: &RtcpReport<'_>) {
     let mut bytes = vec![0; 65_536];
     let len = report.write(&mut bytes).expect("within its limits a report fits 64 KiB");
     let (mut blocks, mut delays) = (Vec::new(), Vec::new());
-    let mut again = Report::new(report.ssrc);
+    let mut again = RtcpReport::new(report.ssrc);
     Compound::parse(&bytes[..len]).expect("what is written is whole").visit(|ssrc, item| {
         assert_eq!(ssrc, report.ssrc);
         match item {
@@ -45,5 +45,5 @@ fn check(report: &Report<'_>) {
             Item::Bye => again.bye = true,
         }
     });
-    assert_eq!(*report, Report { blocks: &blocks, delays: &delays, ..again });
+    assert_eq!(*report, RtcpReport { blocks: &blocks, delays: &delays, ..again });
 }

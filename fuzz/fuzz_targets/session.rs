@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use libfuzzer_sys::fuzz_target;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockId, ClockSource, HostClock, HostReading, KeptClock, WallTime};
-use tautline_proto::endpoint::{Endpoint, Host, Ways};
+use tautline_proto::endpoint::{Endpoint, Host, SourceEndpoints};
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::sender::SenderState;
 use tautline_proto::session::{Event, Receiving, Sending, Session, SessionConfig};
@@ -25,7 +25,7 @@ use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
 use tautline_proto::wire::rtcp::{
-    Announcement, Compound, DelaySince, Effective, Item, LossReport, Report, ReportBlock,
+    Announcement, Compound, DelaySince, Effective, Item, LossReport, RtcpReport, ReportBlock,
     SenderInfo,
 };
 
@@ -178,7 +178,7 @@ impl World {
             14 => {
                 self.known = bytes.byte() % 4 > 0;
                 let at = Endpoint::new("10.0.0.1:5004".parse().expect("an address"), 0);
-                self.ours.set_heard(self.known.then_some((PEER, Ways::only(at))));
+                self.ours.set_heard(self.known.then_some((PEER, SourceEndpoints::only(at))));
             }
             _ => {
                 self.ours.hasten();
@@ -311,7 +311,7 @@ impl World {
         let info = SenderInfo { ntp, rtp_timestamp: bytes.word(), packets: 1, octets: 1 };
         let kept =
             KeptClock { offset: bytes.span(), uncertainty: bytes.span(), source: ClockSource::Ptp };
-        let report = Report {
+        let report = RtcpReport {
             sender: (has & 1 > 0).then_some(info),
             blocks: &blocks,
             cname: "forged",
@@ -334,7 +334,7 @@ impl World {
             losses: None,
             kept: (has & 16 > 0).then_some(kept),
             bye: has & 0xE0 == 0xE0,
-            ..Report::new(whose)
+            ..RtcpReport::new(whose)
         };
         let mut buffer = [0; REPORT_BYTES];
         let written = report.write(&mut buffer).expect("a report of one of each fits");

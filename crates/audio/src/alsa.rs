@@ -7,7 +7,7 @@
 
 use tautline_proto::device::{Device, DeviceError, Direction, Directions, Settings};
 
-use self::end::End;
+use self::end::CardSide;
 pub use self::spec::AlsaSpec;
 use crate::toolbox::description::{ChannelsOffered, DeviceDescription};
 use crate::toolbox::notes::Notes;
@@ -58,21 +58,21 @@ pub(crate) fn open(
     let timed = notes.prepare(format!(
         "{spec}: there is no card behind it that sets the pace: a timer of this machine does"
     ));
-    let says = (refuse::Losses::new(spec), timed);
+    let says = (refuse::CardErrors::new(spec), timed);
     Ok(Box::new(card::Card::new(ends, settings, spec.wakeup, says)))
 }
 
 /// Opens one direction of it.
-fn end(spec: &AlsaSpec, direction: Direction, settings: Settings) -> Result<End, DeviceError> {
+fn end(spec: &AlsaSpec, direction: Direction, settings: Settings) -> Result<CardSide, DeviceError> {
     let pcm = spec.open(direction)?;
     let coding = {
         let (params, coding) = params::narrow(spec, &pcm, settings)?;
         params::apply(spec, &pcm, &params, settings)?;
         coding
     };
-    let pcm = pcm::Pcm::new((pcm, spec.is_card()), (direction, settings), coding)
+    let pcm = pcm::CardPcm::new((pcm, spec.is_card()), (direction, settings), coding)
         .map_err(|error| params::unusable(spec, error))?;
-    Ok(End::new(direction, pcm))
+    Ok(CardSide::new(direction, pcm))
 }
 
 /// Those that are here.

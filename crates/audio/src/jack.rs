@@ -30,14 +30,14 @@ use tautline_proto::device::{
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
-use self::clerk::{Clerk, Failed};
-use self::client::{Client, Refused};
+use self::clerk::{Clerk, NoClient};
+use self::client::{Client, JackStatus};
 use self::cycle::Adaptor;
 use self::library::{Library, SERVER_FAILED, VERSION_ERROR};
 use self::spec::Connect;
 pub use self::spec::JackSpec;
-use crate::toolbox::callback::Watch;
-use crate::toolbox::description::{DeviceDescription, Offers, Way};
+use crate::toolbox::callback::CallWatch;
+use crate::toolbox::description::{DeviceDescription, DeviceSide, Offers};
 use crate::toolbox::notes::Notes;
 use crate::toolbox::sides::Sides;
 use crate::toolbox::stream_latency::StreamLatency;
@@ -96,7 +96,7 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
     };
     let found = enter(&spec, Direction::Capture.into(), LIST_PATIENCE, look);
     let Ok((_, (hertz, period, [inputs, outputs]))) = found else { return Vec::new() };
-    let way = |direction| Way {
+    let way = |direction| DeviceSide {
         direction,
         offers: Offers::These {
             rates: Rate::new(hertz).into_iter().map(Rate::hertz).collect(),
@@ -107,7 +107,7 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
     };
     vec![DeviceDescription {
         name: spec.to_string(),
-        ways: vec![way(Direction::Capture), way(Direction::Playback)],
+        sides: vec![way(Direction::Capture), way(Direction::Playback)],
         says: format!(
             "a client of the JACK server that runs, at {hertz} Hz and {period} frames a period; its card has \
              {inputs} ports to capture from and {outputs} to play to"
@@ -138,16 +138,16 @@ fn enter<T: Send + 'static>(
     let server = spec.server.as_deref().map(text).transpose()?;
     let open = move || Client::open(library, &name, server.as_deref(), directions);
     Clerk::begin(spec.server.as_deref(), patience, open, work).map_err(|failed| match failed {
-        Failed::Work(error) => error,
-        Failed::Refused(refused) => not_taken_in(spec, refused),
-        Failed::Thread(error) => spawn_error(&spec.to_string(), &error),
-        Failed::Stalled => {
+        NoClient::Work(error) => error,
+        NoClient::Refused(refused) => not_taken_in(spec, refused),
+        NoClient::Thread(error) => spawn_error(&spec.to_string(), &error),
+        NoClient::Stalled => {
             spec.error(format!("the JACK server did not answer within {patience:?}"), STALLED)
         }
     })
 }
 
-fn not_taken_in(spec: &JackSpec, Refused(status): Refused) -> DeviceError {
+fn not_taken_in(spec: &JackSpec, JackStatus(status): JackStatus) -> DeviceError {
     let server = match &spec.server {
         Some(name) => format!("no JACK server called ‘{name}’"),
         None => "no JACK server".to_owned(),
@@ -314,7 +314,7 @@ impl JackDevice {
     /// Waits until there is a reason to end.
     fn wait(&self, clerk: &Clerk, stop: &Stop) -> Ended {
         let signals = clerk.signals();
-        let mut watch = Watch::new(signals.seat.calls(), now());
+        let mut watch = CallWatch::new(signals.seat.calls(), now());
         let mut period = self.settings.period;
         let mut freewheels = false;
         loop {

@@ -23,13 +23,13 @@ mod tests;
 
 pub use opening::{Opened, channels, list, open, open_paced, open_supervised, probe, settle};
 pub use software::convert::Wanted;
-pub use software::file::{Coding, FileFormat, FileReader, holds_nothing};
+pub use software::file::{FileCoding, FileFormat, FileReader, holds_nothing};
 pub use software::recorder::check_take;
 pub use software::spec::{CardOptions, SoftwareSpec};
 pub use software::standard::StandardInput;
 pub use software::{Extras, pace};
 pub use spec::DeviceSpec;
-pub use toolbox::description::{ChannelsOffered, DeviceDescription, Offers, Way};
+pub use toolbox::description::{ChannelsOffered, DeviceDescription, DeviceSide, Offers};
 pub use toolbox::notes::Notes;
 pub use toolbox::stream_latency::StreamLatency;
 pub use toolbox::supervise::Supervision;

@@ -13,7 +13,7 @@ use crate::spec::DeviceSpec;
 use crate::toolbox::description::{ChannelsOffered, DeviceDescription};
 use crate::toolbox::notes::Notes;
 use crate::toolbox::stream_latency::StreamLatency;
-use crate::toolbox::supervise::{Opener, Remedy, Supervised, Supervision};
+use crate::toolbox::supervise::{Fallback, Opener, Supervised, Supervision};
 use crate::{alsa, jack, pipewire};
 
 /// The devices that can be opened here.
@@ -128,7 +128,7 @@ pub fn open_supervised(
         (device, open_again(spec, direction, wanted, (&notes, &latency)))
     };
     let timer = Box::new(VirtualCard::timer(direction, device.settings()));
-    let remedy = Remedy::new(timer, again);
+    let remedy = Fallback::new(timer, again);
     let (device, supervision) = Supervised::new(device, direction, remedy, &notes)?;
     Ok(Opened { device: Box::new(device), notes, supervision, latency })
 }

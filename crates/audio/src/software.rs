@@ -29,10 +29,10 @@ use self::convert::Wanted;
 use self::file::{FileFormat, FileReader};
 use self::pace::{HostPace, Pace};
 use self::recorder::Recorder;
-use self::source::{FileSource, Source};
+use self::source::{FileSource, SampleSource};
 use self::spec::SoftwareSpec;
 use self::virtual_card::{Dock, Ends, Parts, VirtualCard, gone};
-use crate::toolbox::description::{DeviceDescription, Offers, Way};
+use crate::toolbox::description::{DeviceDescription, DeviceSide, Offers};
 use crate::toolbox::notes::Notes;
 
 /// What a device without hardware can be given besides its settings.
@@ -86,9 +86,9 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
     const BOTH: &[Direction] = &[Direction::Capture, Direction::Playback];
     let device = |name: &str, directions: &[Direction], says: &str| DeviceDescription {
         name: name.to_owned(),
-        ways: directions
+        sides: directions
             .iter()
-            .map(|&direction| Way { direction, offers: Offers::Anything })
+            .map(|&direction| DeviceSide { direction, offers: Offers::Anything })
             .collect(),
         says: says.to_owned(),
     };
@@ -171,7 +171,7 @@ fn ends(
     notes: &Notes,
 ) -> Result<Ends, DeviceError> {
     let settings = &parts.settings;
-    let read = |path: &Path| FileSource::open(path, settings, notes).map(Source::File);
+    let read = |path: &Path| FileSource::open(path, settings, notes).map(SampleSource::File);
     let write = |path: &Path| Recorder::create(path, settings, extras.record_format, notes);
     let tone = |frequency| tone(&parts.name, frequency, settings.rate);
     let captures = parts.directions.has(Direction::Capture);
@@ -184,10 +184,10 @@ fn ends(
             }
             if captures {
                 ends.source = match (options.loopback, &options.source, options.tone) {
-                    (Some(length), ..) => Source::Cable(Cable::new(length, settings)),
+                    (Some(length), ..) => SampleSource::Cable(Cable::new(length, settings)),
                     (None, Some(path), _) => read(path)?,
                     (None, None, Some(frequency)) => tone(frequency)?,
-                    (None, None, None) => Source::Silence,
+                    (None, None, None) => SampleSource::Silence,
                 };
             }
             if plays {
@@ -200,7 +200,7 @@ fn ends(
         SoftwareSpec::File(path) if captures => ends.source = read(path)?,
         SoftwareSpec::File(path) => ends.recorder = Some(write(path)?),
         SoftwareSpec::Standard(input) if captures => {
-            ends.source = Source::File(FileSource::open_standard(input, settings, notes)?);
+            ends.source = SampleSource::File(FileSource::open_standard(input, settings, notes)?);
         }
         SoftwareSpec::Standard(_) => {
             let format = extras.record_format;
@@ -242,10 +242,10 @@ fn not_played_to(name: &str) -> DeviceError {
 }
 
 /// A tone that `rate` can carry: from half of it on it would be heard as another, or not at all.
-fn tone(name: &str, frequency: Frequency, rate: Rate) -> Result<Source, DeviceError> {
+fn tone(name: &str, frequency: Frequency, rate: Rate) -> Result<SampleSource, DeviceError> {
     let half = rate.hertz() / 2;
     if u64::from(frequency.as_millihertz()) < u64::from(half) * 1000 {
-        return Ok(Source::Tone(Sine::new(frequency, rate.hertz())));
+        return Ok(SampleSource::Tone(Sine::new(frequency, rate.hertz())));
     }
     Err(DeviceError {
         tried: name.to_owned(),

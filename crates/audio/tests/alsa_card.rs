@@ -322,7 +322,7 @@ fn a_list_names_every_card_with_what_it_offers() {
         let of_card = |name: &str| name.split([':', ',', '=']).any(|part| part == card.trim());
         assert!(ours.iter().any(|device| of_card(&device.name)), "{cards}{ours:?}");
     }
-    for way in ours.iter().flat_map(|device| &device.ways) {
+    for way in ours.iter().flat_map(|device| &device.sides) {
         match &way.offers {
             Offers::These { formats, rates, .. } => {
                 assert!(!formats.is_empty() && !rates.is_empty())

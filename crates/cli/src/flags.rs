@@ -23,7 +23,7 @@ use tautline_proto::units::{Channels, Rate};
 use crate::help;
 use crate::voice::{Voice, VoiceFlags};
 
-pub(crate) use asked::Asked;
+pub(crate) use asked::RedundancyFlag;
 pub(crate) use lab::{Back, Delay, Impair, Lab};
 
 /// Carries sound between machines and proves when it arrives.
@@ -111,15 +111,15 @@ pub(crate) struct Send {
     #[command(flatten)]
     pub(crate) timing: Timing,
     #[command(flatten)]
-    pub(crate) sound: Sound,
+    pub(crate) sound: SoundFlags,
     #[command(flatten)]
     pub(crate) running: RunFlags,
     /// What packets carry of earlier ones, so that lost ones can be repaired: off, red:N for N
     /// copies, code:N for N symbols of an erasure code, auto for what receivers' losses ask for;
     /// +paths:eth0,eth1 sends every packet by two networks
     #[arg(long, value_name = "HOW", default_value = "off", help_heading = "Network",
-          value_parser = parse::<Asked>)]
-    pub(crate) redundancy: Asked,
+          value_parser = parse::<RedundancyFlag>)]
+    pub(crate) redundancy: RedundancyFlag,
     /// Time after its own departure in which a packet may still be repaired: part of the latency, no
     /// more than that leaves, and 64 packets at most [default: what --latency leaves, else 10ms]
     #[arg(long, value_name = "TIME", help_heading = "Network", value_parser = span)]
@@ -172,7 +172,7 @@ pub(crate) struct Recv {
     #[command(flatten)]
     pub(crate) timing: Timing,
     #[command(flatten)]
-    pub(crate) sound: Sound,
+    pub(crate) sound: SoundFlags,
     #[command(flatten)]
     pub(crate) running: RunFlags,
     /// How many packets may come too late for the latency that is advised, or kept with --latency
@@ -215,7 +215,7 @@ pub(crate) struct StreamFlags {
     pub(crate) channels: Option<Channels>,
     /// Coding of samples on the network [default: l24; recv: by payload type]
     #[arg(long, value_name = "CODING")]
-    pub(crate) format: Option<Coding>,
+    pub(crate) format: Option<CodingName>,
     /// Number in each packet that stands for the coding (RTP payload type), as the other end has it
     /// [default: 96 for l16, 97 for l24, 98 for f32; recv with --format: any]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..128))]
@@ -248,7 +248,7 @@ pub(crate) struct Timing {
 /// What happens to the sound.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sound")]
-pub(crate) struct Sound {
+pub(crate) struct SoundFlags {
     /// Gain of everything, such as -6dB
     #[arg(long, value_name = "GAIN", default_value = "0dB", allow_hyphen_values = true,
           value_parser = parse::<Gain>)]
@@ -360,7 +360,7 @@ pub(crate) struct OutFolder {
 
 /// Codings, by their names on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Coding {
+pub(crate) enum CodingName {
     /// 16-bit integers
     L16,
     /// 24-bit integers
@@ -369,12 +369,12 @@ pub(crate) enum Coding {
     F32,
 }
 
-impl From<Coding> for SampleFormat {
-    fn from(coding: Coding) -> Self {
+impl From<CodingName> for SampleFormat {
+    fn from(coding: CodingName) -> Self {
         match coding {
-            Coding::L16 => Self::L16,
-            Coding::L24 => Self::L24,
-            Coding::F32 => Self::F32,
+            CodingName::L16 => Self::L16,
+            CodingName::L24 => Self::L24,
+            CodingName::F32 => Self::F32,
         }
     }
 }

@@ -21,10 +21,10 @@ use crate::failure::Failure;
 use crate::flags::{Command, Taut};
 
 /// What was asked for, in words that ask for the same again, or why not.
-pub type Answer = Result<String, String>;
+pub type Canonical = Result<String, String>;
 
 /// What `taut send` makes of each line of its standard input.
-pub fn send_lines(mut input: &[u8]) -> Vec<Answer> {
+pub fn send_lines(mut input: &[u8]) -> Vec<Canonical> {
     let Ok(device) = "file:song.wav".parse() else { return vec![] };
     let udp = tautline_io::udp::UdpOptions::sender(vec![([127, 0, 0, 1], 5004).into()]);
     let lines = SendLines { udp, input: device, needs: Some(SampleFormat::L16) };
@@ -32,7 +32,7 @@ pub fn send_lines(mut input: &[u8]) -> Vec<Answer> {
 }
 
 /// What `taut recv` makes of each line of its standard input, while a sender is heard.
-pub fn recv_lines(mut input: &[u8]) -> Vec<Answer> {
+pub fn recv_lines(mut input: &[u8]) -> Vec<Canonical> {
     // Reading a command line takes a hundred times as long as reading a line of changes.
     static LINES: OnceLock<Option<RecvLines>> = OnceLock::new();
     let Some(lines) = LINES.get_or_init(started) else { return vec![] };
@@ -58,7 +58,7 @@ fn started() -> Option<RecvLines> {
     Some(lines)
 }
 
-fn answers(input: &mut &[u8], read: impl Fn(&str, &str) -> Answer) -> Vec<Answer> {
+fn answers(input: &mut &[u8], read: impl Fn(&str, &str) -> Canonical) -> Vec<Canonical> {
     let mut answers = Vec::new();
     while let Some(line) = next_line(input) {
         // Whose host is a name is asked of the system's resolver, which may take long.

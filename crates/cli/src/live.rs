@@ -1,6 +1,6 @@
 //! The line that shows how a run goes, in words: what matters most comes first, as terminals cut it.
 
-use tautline_engine::watching::run::{Peer, Progress};
+use tautline_engine::watching::run::{PeerState, Progress};
 use tautline_proto::time::Span;
 
 /// A peer that maps clocks has done so by then, after its first packets.
@@ -12,18 +12,18 @@ pub(crate) fn line(name: &str, progress: &Progress<'_>) -> String {
     let seconds = elapsed.as_millis_f64() / 1e3;
     let counted = format!("{packets} packets, {missed} missed, {xruns} xruns");
     match peer {
-        Peer::Nobody => format!("nobody answers: {name} {seconds:.1} s, {counted}"),
-        Peer::Awaited => format!("nothing received yet: {name} {seconds:.1} s, {xruns} xruns"),
+        PeerState::Nobody => format!("nobody answers: {name} {seconds:.1} s, {counted}"),
+        PeerState::Awaited => format!("nothing received yet: {name} {seconds:.1} s, {xruns} xruns"),
         // Figures of what was heard before say nothing of now.
-        Peer::Silent { since, silent, of } if silent == of => {
+        PeerState::Silent { since, silent, of } if silent == of => {
             format!("silent for {}: {name} {seconds:.1} s, {counted}", told(*since))
         }
-        Peer::Silent { since, silent, of } => format!(
+        PeerState::Silent { since, silent, of } => format!(
             "{silent} of {of} streams silent for {}: {name} {seconds:.1} s, {counted}, {}",
             told(*since),
             latency(progress)
         ),
-        Peer::Unknown | Peer::Here => {
+        PeerState::Unknown | PeerState::Here => {
             format!("{name} {seconds:.1} s, {counted}, {}", latency(progress))
         }
     }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     /// After an hour, with a latency of 5 ms.
-    fn shown(name: &str, peer: Peer) -> String {
+    fn shown(name: &str, peer: PeerState) -> String {
         let latency = Some((Span::from_millis(5), Span::from_micros(10)));
         let (elapsed, packets) = (Span::from_secs(3600), 3_600_000);
         line(name, &Progress { elapsed, packets, peer, latency, ..Progress::default() })
@@ -70,26 +70,26 @@ mod tests {
 
     #[test]
     fn a_silent_stream_is_told_in_the_place_of_a_latency_that_means_nothing() {
-        let silent = |silent, of| Peer::Silent { since: Span::from_secs(4), silent, of };
+        let silent = |silent, of| PeerState::Silent { since: Span::from_secs(4), silent, of };
         let line = shown("recv", silent(1, 1));
         assert!(line.starts_with("silent for 4 s: recv 3600.0 s, 3600000 packets"), "{line}");
         assert!(!line.contains("latency") && !line.contains("5.000"), "{line}");
         assert!(shown("recv", silent(2, 2)).starts_with("silent for 4 s: "));
         let one = shown("recv", silent(1, 2));
         assert!(one.starts_with("1 of 2 streams silent for 4 s: ") && one.contains("5.000"));
-        assert!(shown("recv", Peer::Here).contains("expected 5.000 ± 0.010 ms"));
+        assert!(shown("recv", PeerState::Here).contains("expected 5.000 ± 0.010 ms"));
     }
 
     #[test]
     fn a_sender_with_nobody_listening_says_so_first_and_at_80_columns() {
-        let line = shown("send", Peer::Nobody);
+        let line = shown("send", PeerState::Nobody);
         assert!(line.starts_with("nobody answers: "), "{line}");
         assert_eq!(cut(&line), line);
     }
 
     #[test]
     fn a_receiver_that_waits_says_so_first_and_at_80_columns() {
-        let line = shown("recv", Peer::Awaited);
+        let line = shown("recv", PeerState::Awaited);
         assert!(line.starts_with("nothing received yet: "), "{line}");
         assert_eq!(cut(&line), line);
     }

@@ -1,6 +1,6 @@
 //! What a run came to beside its report: whether it did what was asked for, and if not, why.
 
-use tautline_engine::watching::report::{End, Report, Stream};
+use tautline_engine::watching::report::{Report, StreamEnd, StreamReport};
 
 use crate::failure::Failure;
 
@@ -17,7 +17,8 @@ pub(crate) fn judge(
     if let Some(refusal) = report.streams.iter().find_map(|stream| stream.refused.clone()) {
         return Some(Failure::running(refusal));
     }
-    let unheard: Vec<&Stream> = report.streams.iter().filter(|stream| is_unheard(stream)).collect();
+    let unheard: Vec<&StreamReport> =
+        report.streams.iter().filter(|stream| is_unheard(stream)).collect();
     if report.role == "recv" && !unheard.is_empty() {
         let all = unheard.len() == report.streams.len();
         let sentence = nothing(&unheard, if all { blame() } else { None });
@@ -26,8 +27,8 @@ pub(crate) fn judge(
             return Some(Failure::running(sentence));
         }
     }
-    let silent: Vec<&Stream> =
-        report.streams.iter().filter(|stream| stream.ended == Some(End::Silence)).collect();
+    let silent: Vec<&StreamReport> =
+        report.streams.iter().filter(|stream| stream.ended == Some(StreamEnd::Silence)).collect();
     if silent.is_empty() {
         return None;
     }
@@ -39,12 +40,12 @@ pub(crate) fn judge(
     Some(Failure::silence(sentence))
 }
 
-fn is_unheard(stream: &Stream) -> bool {
+fn is_unheard(stream: &StreamReport) -> bool {
     stream.counters.received == 0
 }
 
 /// Why nothing was received at these addresses, as far as that is known.
-fn nothing(unheard: &[&Stream], blame: Option<String>) -> String {
+fn nothing(unheard: &[&StreamReport], blame: Option<String>) -> String {
     let at = places(unheard);
     let other = unheard.iter().flat_map(|stream| &stream.invalid).max_by_key(|other| other.count);
     match (other, blame) {
@@ -60,6 +61,6 @@ fn nothing(unheard: &[&Stream], blame: Option<String>) -> String {
     }
 }
 
-fn places(streams: &[&Stream]) -> String {
+fn places(streams: &[&StreamReport]) -> String {
     streams.iter().map(|stream| stream.address.as_str()).collect::<Vec<_>>().join(" and ")
 }

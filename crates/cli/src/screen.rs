@@ -132,7 +132,7 @@ mod tests {
     use std::sync::{Arc, Mutex, PoisonError};
 
     use indicatif::TermLike;
-    use tautline_engine::watching::run::Peer;
+    use tautline_engine::watching::run::PeerState;
 
     use super::*;
 
@@ -189,7 +189,7 @@ mod tests {
             line.show(&Progress {
                 elapsed: Span::from_millis(20 * beat),
                 packets: 20 * beat as u64,
-                peer: Peer::Here,
+                peer: PeerState::Here,
                 ..Progress::default()
             });
         }

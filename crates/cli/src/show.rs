@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tautline_audio::Notes;
 use tautline_engine::watching::report::Report;
-use tautline_engine::watching::run::{Peer, Progress};
+use tautline_engine::watching::run::{PeerState, Progress};
 use tautline_engine::watching::text;
 use tautline_io::clock::now;
 use tautline_proto::time::Span;
@@ -149,7 +149,7 @@ impl Show {
     pub(crate) fn on_receiving(&mut self, progress: &Progress<'_>) {
         self.on(progress);
         if progress.packets == 0 {
-            if progress.peer == Peer::Awaited {
+            if progress.peer == PeerState::Awaited {
                 self.still_unheard();
             }
             return;

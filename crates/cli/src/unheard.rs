@@ -14,10 +14,10 @@ const PATIENCE: Span = Span::from_secs(3);
 pub(crate) struct Unheard {
     awaited: Vec<Awaited>,
     since: LocalTime,
-    state: State,
+    state: LookupState,
 }
 
-enum State {
+enum LookupState {
     Waits,
     Asks(JoinHandle<Option<String>>),
     Answered(Option<String>),
@@ -32,14 +32,14 @@ impl Unheard {
             ports: [rtp.port(), rtcp.port()],
             v6: Some(rtp.is_ipv6()),
         });
-        Self { awaited: awaited.collect(), since, state: State::Waits }
+        Self { awaited: awaited.collect(), since, state: LookupState::Waits }
     }
 
     /// Nothing has come by now. Tells once what may be why, as soon as that is known.
     pub(crate) fn still(&mut self, now: LocalTime) -> Option<String> {
         match &self.state {
-            State::Waits if now - self.since >= PATIENCE => self.ask(),
-            State::Asks(asking) if asking.is_finished() => {
+            LookupState::Waits if now - self.since >= PATIENCE => self.ask(),
+            LookupState::Asks(asking) if asking.is_finished() => {
                 let blame = self.answer()?;
                 return Some(format!("nothing has come for {PATIENCE}: {blame}"));
             }
@@ -50,7 +50,7 @@ impl Unheard {
 
     /// Nothing came at all: what may be why.
     pub(crate) fn blame(&mut self) -> Option<String> {
-        if matches!(self.state, State::Waits) {
+        if matches!(self.state, LookupState::Waits) {
             self.ask();
         }
         self.answer()
@@ -61,18 +61,18 @@ impl Unheard {
         let asking = (!awaited.is_empty())
             .then(|| std::thread::Builder::new().name("taut-firewall".into()))
             .and_then(|thread| thread.spawn(move || firewall_keeps_out(&awaited)).ok());
-        self.state = asking.map_or(State::Answered(None), State::Asks);
+        self.state = asking.map_or(LookupState::Answered(None), LookupState::Asks);
     }
 
     /// The answer, once it is there.
     fn answer(&mut self) -> Option<String> {
-        let answer = match std::mem::replace(&mut self.state, State::Answered(None)) {
-            State::Waits => None,
+        let answer = match std::mem::replace(&mut self.state, LookupState::Answered(None)) {
+            LookupState::Waits => None,
             // A thread that panicked has said so on its own.
-            State::Asks(asking) => asking.join().ok().flatten(),
-            State::Answered(answer) => answer,
+            LookupState::Asks(asking) => asking.join().ok().flatten(),
+            LookupState::Answered(answer) => answer,
         };
-        self.state = State::Answered(answer.clone());
+        self.state = LookupState::Answered(answer.clone());
         answer
     }
 }

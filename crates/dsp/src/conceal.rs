@@ -44,14 +44,14 @@ pub struct Concealer {
     refit: usize,
     /// Frames that a prediction needs to learn from.
     least: usize,
-    state: State,
+    state: ConcealState,
     /// The source said that it ends.
     ending: bool,
     concealed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ConcealState {
     /// No sound came yet.
     New,
     Sound,
@@ -93,7 +93,7 @@ impl Concealer {
             refit: frames(10_000),
             least: frames(10_000).max(bench.least()),
             bench,
-            state: State::New,
+            state: ConcealState::New,
             ending: false,
             concealed: 0,
         }
@@ -111,7 +111,7 @@ impl Concealer {
 
     /// Whether sound now passes bit for bit.
     pub fn is_transparent(&self) -> bool {
-        matches!(self.state, State::New | State::Sound)
+        matches!(self.state, ConcealState::New | ConcealState::Sound)
     }
 
     /// The source ends: holes from now on are its silence, so they begin with a short fade and
@@ -123,7 +123,7 @@ impl Concealer {
     /// What comes does not follow what was: the next sound is cross-faded with what the old one
     /// would have become, as after a hole of no length.
     pub fn cut(&mut self) {
-        if matches!(self.state, State::Sound | State::Back { .. }) {
+        if matches!(self.state, ConcealState::Sound | ConcealState::Back { .. }) {
             self.begin();
         }
         self.ending = false;
@@ -136,21 +136,21 @@ impl Concealer {
         if !self.is_transparent() {
             for frame in samples.chunks_exact_mut(channels) {
                 let (age, risen) = match self.state {
-                    State::Hole { age } => (age, 0),
-                    State::Back { age, risen } => (age, risen),
-                    State::New | State::Sound => break,
+                    ConcealState::Hole { age } => (age, 0),
+                    ConcealState::Back { age, risen } => (age, risen),
+                    ConcealState::New | ConcealState::Sound => break,
                 };
                 let Some(&rise) = self.rise.get(risen) else { break };
                 self.tell(age);
                 for (sample, told) in frame.iter_mut().zip(&self.told) {
                     *sample = *sample * rise + told * (1.0 - rise);
                 }
-                self.state = State::Back { age: age + 1, risen: risen + 1 };
+                self.state = ConcealState::Back { age: age + 1, risen: risen + 1 };
                 faded += channels;
             }
         }
         if samples.len() >= faded + channels || self.has_risen() {
-            self.state = State::Sound;
+            self.state = ConcealState::Sound;
         }
         self.remember(samples);
     }
@@ -160,7 +160,7 @@ impl Concealer {
     /// are needed. Of more than [`Self::learns_from`] the newest say as much.
     pub fn passed(&mut self, samples: &[f32]) {
         if samples.len() >= self.held.len() {
-            self.state = State::Sound;
+            self.state = ConcealState::Sound;
         }
         self.remember(samples);
     }
@@ -173,18 +173,20 @@ impl Concealer {
     /// There is no sound for these frames: overwrites them with what it would have become.
     pub fn conceal(&mut self, samples: &mut [f32]) {
         let channels = self.held.len();
-        if matches!(self.state, State::Sound | State::Back { .. }) && samples.len() >= channels {
+        if matches!(self.state, ConcealState::Sound | ConcealState::Back { .. })
+            && samples.len() >= channels
+        {
             self.begin();
         }
         let mut told = 0;
         for frame in samples.chunks_exact_mut(channels) {
-            let State::Hole { age } = self.state else { break };
+            let ConcealState::Hole { age } = self.state else { break };
             if age >= self.silent_at() {
                 break;
             }
             self.tell(age);
             frame.copy_from_slice(&self.told);
-            self.state = State::Hole { age: age + 1 };
+            self.state = ConcealState::Hole { age: age + 1 };
             told += 1;
         }
         let (sound, silence) = samples.split_at_mut(told * channels);
@@ -197,7 +199,7 @@ impl Concealer {
     }
 
     fn has_risen(&self) -> bool {
-        matches!(self.state, State::Back { risen, .. } if risen == self.rise.len())
+        matches!(self.state, ConcealState::Back { risen, .. } if risen == self.rise.len())
     }
 
     fn remember(&mut self, samples: &[f32]) {
@@ -207,7 +209,7 @@ impl Concealer {
 
     /// A hole begins: learns from the history how to go on.
     fn begin(&mut self) {
-        self.state = State::Hole { age: 0 };
+        self.state = ConcealState::Hole { age: 0 };
         self.history.last_frame(&mut self.held);
         let known = self.history.known();
         if self.ending || known < self.least {

@@ -21,8 +21,8 @@ mod marker;
 #[cfg(test)]
 mod tests;
 
-pub use finder::{Finder, Found};
-pub use marker::{Marker, Placed};
+pub use finder::{Finder, FoundMark};
+pub use marker::{Marker, PlacedMark};
 
 /// Frames from one mark to the next: 10 ms at 48 kHz.
 pub const SPACING: usize = CHIPS * CHIP;

@@ -32,28 +32,28 @@ use tautline_proto::wire::rtcp::Announcement;
 use crate::control::{RecvChange, Requests};
 use crate::fader::VOLUME_RAMP;
 use crate::plan::RecvPlan;
-use crate::receiving::change::Changes;
+use crate::receiving::change::MixChanges;
 use crate::receiving::doubt::{Another, Doubt, Ran};
 use crate::receiving::lead::Lead;
 use crate::receiving::mixer::{Mixer, Passages};
-use crate::receiving::shared::{Model, Shared, share};
+use crate::receiving::shared::{SharedLinkEnd, StreamTemplate, share};
 use crate::receiving::stream::{ReceivedStream, connect};
 use crate::receiving::streams::ReceivedStreams;
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::report::Report;
-use crate::watching::run::{Progress, RunError, RunOptions, Running, Watch};
-use crate::watching::sound::{Ear, Hearing, hearing, measurement};
+use crate::watching::run::{Progress, RunError, RunOptions, RunWatch, Running};
+use crate::watching::sound::{CardEar, Hearing, hearing, measurement};
 
 /// A receiver with everything but its device, which may want the [`RecvEngine::listener`] first.
 pub struct RecvEngine {
     streams: Vec<ReceivedStream>,
-    shared: Vec<Shared>,
-    changes: Changes,
+    shared: Vec<SharedLinkEnd>,
+    changes: MixChanges,
     mixer: Mixer,
     until_bye: bool,
     ledger: Option<LedgerFile>,
     hearing: Hearing,
-    ear: Option<Ear>,
+    ear: Option<CardEar>,
 }
 
 /// The longest block that is filled at once: more than any card's period.
@@ -80,7 +80,7 @@ impl RecvEngine {
             let (longest, ptime) = (receiver.longest_link_offset(), receiver.format().ptime());
             let heard = measurement(rate, number, heard_channel, longest, ptime);
             let new = (number, wall, &plan.device, &waiter);
-            let several = stream.senders.map(|most| (most.get(), Model::of(&stream)));
+            let several = stream.senders.map(|most| (most.get(), StreamTemplate::of(&stream)));
             let (mut received, mut input) = connect(stream, receiver, Some(heard), new)?;
             if let Some((most, model)) = several {
                 let of = (&mut received, &mut input);
@@ -93,7 +93,7 @@ impl RecvEngine {
         }
         let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
         let (changes, (succession, spares, gains)) =
-            Changes::new((inputs.len(), more), plan.gain, plan.device, (wall, waiter));
+            MixChanges::new((inputs.len(), more), plan.gain, plan.device, (wall, waiter));
         // Each stream that was planned may have an heir.
         let playing = 2 * inputs.len().max(1) + more;
         let mixer = Mixer {
@@ -187,7 +187,7 @@ impl RecvEngine {
     ) -> Result<(Report, Option<Another>), RunError> {
         self.stop_listening_to_the_deaf();
         self.streams.iter_mut().for_each(|received| received.statistics.word = device.word());
-        let mut watch = Watch::begin(options);
+        let mut watch = RunWatch::begin(options);
         let running = Running::start(device, Box::new(self.mixer), options.scheduler, stop)?;
         watch.refused.note_priority(&running.granted);
         let scheduler = running.granted.effective().to_string();

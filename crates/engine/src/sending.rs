@@ -33,7 +33,7 @@ use crate::watching::ledger_file::LedgerFile;
 use crate::watching::machine;
 use crate::watching::note::Note;
 use crate::watching::report::Report;
-use crate::watching::run::{Progress, RunError, RunOptions, Running, Watch};
+use crate::watching::run::{Progress, RunError, RunOptions, RunWatch, Running};
 
 /// A random identity for a stream.
 pub fn random_identity() -> Result<Identity, RunError> {
@@ -162,7 +162,7 @@ impl SendEngine {
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Report, RunError> {
         let Self { transmitter, mut stream, drain, requests, .. } = self;
-        let mut watch = Watch::begin(options);
+        let mut watch = RunWatch::begin(options);
         stream.last.clock = device.clock();
         stream.note(&mut watch);
         let prelude = now() + PRELUDE;
@@ -202,7 +202,7 @@ impl SendEngine {
             role: "send",
             duration_ns: (ended - watch.began).as_nanos(),
             streams: vec![report],
-            host: machine::host(scheduler, watch.witness.book().total(), watch.refused),
+            host: machine::host(scheduler, watch.witness.log().total(), watch.refused),
             unwritten,
             notes: watch.notes,
         })

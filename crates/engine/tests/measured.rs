@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use common::{Between, Road};
 use tautline_engine::plan::LinkKind;
-use tautline_engine::watching::report::{Latency, Report, Stream};
+use tautline_engine::watching::report::{LatencyReport, Report, StreamReport};
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
@@ -68,9 +68,9 @@ fn assert_measured(report: &Report, off: Span) {
     report.streams.iter().for_each(assert_each_is_told);
 }
 
-fn assert_stream_measured(stream: &Stream, off: Span) {
-    let Latency { configured_ns, measured, measured_from, basis, .. } = &stream.latency;
-    let Latency { uncertainty_ns, uncertainty_max_ns, books_error, by, .. } = &stream.latency;
+fn assert_stream_measured(stream: &StreamReport, off: Span) {
+    let LatencyReport { configured_ns, measured, measured_from, basis, .. } = &stream.latency;
+    let LatencyReport { uncertainty_ns, uncertainty_max_ns, books_error, by, .. } = &stream.latency;
     assert_eq!(*by, Some(*measured_from));
     assert!(uncertainty_ns <= uncertainty_max_ns);
     let told = format!("{stream:#?}");
@@ -84,8 +84,8 @@ fn assert_stream_measured(stream: &Stream, off: Span) {
 }
 
 /// Asserts that each packet is in the figure, or told beside it.
-fn assert_each_is_told(stream: &Stream) {
-    let Latency { measured, not_found, .. } = &stream.latency;
+fn assert_each_is_told(stream: &StreamReport) {
+    let LatencyReport { measured, not_found, .. } = &stream.latency;
     let beside: u64 = not_found.each().map(|(_, count)| count).iter().sum();
     let came = stream.counters.received + stream.counters.lost;
     assert_eq!(measured.count + beside, came - stream.counters.duplicate, "{stream:#?}");
@@ -198,7 +198,7 @@ const PERIOD: Span = Span::from_millis(10);
 
 /// How long marks took from converter to converter, as the middle of them did, and the report of it.
 /// They are captured by `captures`, and the receiver's card records them.
-fn from_converter_to_converter(name: &str, captures: Between) -> (Span, Latency) {
+fn from_converter_to_converter(name: &str, captures: Between) -> (Span, LatencyReport) {
     let record = Kept::new(&format!("{name}.wav"));
     let road = Road {
         // A host that is busy plays marks of 10 ms whole.

@@ -14,7 +14,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Asker, Destined, RecvChange, SendChange};
 use tautline_engine::plan::LinkKind;
-use tautline_engine::watching::report::{Report, Stream};
+use tautline_engine::watching::report::{Report, StreamReport};
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use tautline_proto::device::{Cycle, Flow, Process};
@@ -27,7 +27,7 @@ fn as_it_is(process: Box<dyn Process>) -> Box<dyn Process> {
     process
 }
 
-fn only_stream(report: &Report) -> &Stream {
+fn only_stream(report: &Report) -> &StreamReport {
     assert_eq!(report.streams.len(), 1);
     &report.streams[0]
 }

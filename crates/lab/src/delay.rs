@@ -21,10 +21,10 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
 
 use player::{Marks, Player};
-use recorder::{Ear, Recorder};
+use recorder::{MarkReader, MarkRecorder};
 
-pub use judge::{Heard, Judge, Outcome, Played};
-pub use report::{DelayReport, Row};
+pub use judge::{HeardMark, Judge, Outcome, Played};
+pub use report::{DelayReport, MarkCounts};
 
 /// How a delay is measured.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +74,7 @@ pub fn measure_both_ways(
 /// What is called once a period, with both sides of it.
 struct BothWays {
     player: Player,
-    recorder: Recorder,
+    recorder: MarkRecorder,
 }
 
 impl Process for BothWays {
@@ -91,12 +91,12 @@ struct Measured {
     settings: [Settings; 2],
     begun: LocalTime,
     marks: Marks,
-    ear: Ear,
+    ear: MarkReader,
     judge: Judge,
 }
 
 /// For devices that run like this: the output's and the input's.
-fn set_up(settings: [Settings; 2], options: &DelayOptions) -> (Player, Recorder, Measured) {
+fn set_up(settings: [Settings; 2], options: &DelayOptions) -> (Player, MarkRecorder, Measured) {
     let begun = now();
     let (player, marks) = player::player(&settings[0]);
     let (recorder, ear) = recorder::recorder(&settings[1], options.channel);

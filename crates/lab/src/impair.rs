@@ -18,12 +18,12 @@ use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Path, PathModel};
 
 pub use relay::{Relay, RelayOptions};
-pub use report::{PortReport, RelayReport, WayReport};
-pub use words::{BitRate, Changes, Held, Outage, Share, WordError};
+pub use report::{LegReport, PortReport, RelayReport};
+pub use words::{BitRate, Outage, PathChanges, Reordering, Share, WordError};
 
 /// Which way a datagram goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Leg {
     /// From the sender to where it is relayed to.
     There,
     /// Back to the sender.
@@ -32,7 +32,7 @@ pub enum Way {
 
 /// Which of the two UDP ports it came by and goes on by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Port {
+pub enum UdpPort {
     /// RTP.
     Media,
     /// RTCP, the one above.
@@ -41,7 +41,7 @@ pub enum Port {
 
 /// What became of the datagrams of one way and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
+pub struct DatagramCounters {
     /// That came.
     pub received: u64,
     /// That the path lost.
@@ -61,9 +61,9 @@ pub struct Counters {
 const MOST_WAITING: usize = 64 << 20;
 
 /// RTP and RTCP take the same path, and each is counted by itself.
-struct OneWay {
+struct LegState {
     path: Path,
-    counters: [Counters; 2],
+    counters: [DatagramCounters; 2],
     /// Whether the last datagram was lost.
     losing: [bool; 2],
 }
@@ -72,8 +72,8 @@ struct OneWay {
 /// decides the same for the same datagrams.
 pub struct Impairer {
     start: LocalTime,
-    there: OneWay,
-    back: OneWay,
+    there: LegState,
+    back: LegState,
     waiting: BinaryHeap<Waiting>,
     waiting_bytes: usize,
     /// Buffers to be used again.
@@ -87,8 +87,8 @@ pub struct Impairer {
 struct Waiting {
     due: LocalTime,
     order: u64,
-    way: Way,
-    port: Port,
+    leg: Leg,
+    port: UdpPort,
     bytes: Vec<u8>,
 }
 
@@ -96,9 +96,9 @@ struct Waiting {
 #[derive(Debug, Clone, Copy)]
 pub struct Released<'a> {
     /// Where it goes.
-    pub way: Way,
+    pub leg: Leg,
     /// By which port.
-    pub port: Port,
+    pub port: UdpPort,
     /// Its bytes.
     pub datagram: &'a [u8],
     /// When it was to go on.
@@ -109,15 +109,15 @@ impl Impairer {
     /// Two paths that begin at `start`.
     pub fn new(there: PathModel, back: PathModel, seed: u64, start: LocalTime) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let mut way = |model| OneWay {
+        let mut leg = |model| LegState {
             path: Path::new(model, rng.u64(..)),
-            counters: [Counters::default(); 2],
+            counters: [DatagramCounters::default(); 2],
             losing: [false; 2],
         };
         Self {
             start,
-            there: way(there),
-            back: way(back),
+            there: leg(there),
+            back: leg(back),
             waiting: BinaryHeap::new(),
             waiting_bytes: 0,
             spare: Vec::new(),
@@ -128,12 +128,12 @@ impl Impairer {
 
     /// Takes a datagram that arrived at `at`. One that arrived before another that was taken
     /// earlier counts as having arrived with it.
-    pub fn take(&mut self, way: Way, port: Port, datagram: &[u8], at: LocalTime) {
+    pub fn take(&mut self, leg: Leg, port: UdpPort, datagram: &[u8], at: LocalTime) {
         self.newest = self.newest.max(at);
         let entered = TrueTime::from_nanos((self.newest - self.start).as_nanos());
-        let one = match way {
-            Way::There => &mut self.there,
-            Way::Back => &mut self.back,
+        let one = match leg {
+            Leg::There => &mut self.there,
+            Leg::Back => &mut self.back,
         };
         let counters = &mut one.counters[port as usize];
         let losing = &mut one.losing[port as usize];
@@ -147,14 +147,14 @@ impl Impairer {
             }
             let mut bytes = self.spare.pop().unwrap_or_default();
             bytes.extend_from_slice(datagram);
-            if port == Port::Control {
+            if port == UdpPort::Control {
                 // It stands for a network, whose ends share no clock.
                 hide_clocks(&mut bytes);
             }
             self.waiting_bytes += datagram.len();
             self.order += 1;
             let due = self.start + when.since(TrueTime::ZERO);
-            self.waiting.push(Waiting { due, order: self.order, way, port, bytes });
+            self.waiting.push(Waiting { due, order: self.order, leg, port, bytes });
         });
         counters.lost += u64::from(copies == 0);
         counters.bursts += u64::from(copies == 0 && !*losing);
@@ -170,15 +170,15 @@ impl Impairer {
     /// Hands on every datagram that is due by `now`, in the order in which they are due.
     pub fn release(&mut self, now: LocalTime, mut hand_on: impl FnMut(Released<'_>)) {
         while self.next_due() <= now {
-            let Some(Waiting { due, way, port, mut bytes, .. }) = self.waiting.pop() else {
+            let Some(Waiting { due, leg, port, mut bytes, .. }) = self.waiting.pop() else {
                 return;
             };
-            let one = match way {
-                Way::There => &mut self.there,
-                Way::Back => &mut self.back,
+            let one = match leg {
+                Leg::There => &mut self.there,
+                Leg::Back => &mut self.back,
             };
             one.counters[port as usize].released += 1;
-            hand_on(Released { way, port, datagram: &bytes, due });
+            hand_on(Released { leg, port, datagram: &bytes, due });
             self.waiting_bytes -= bytes.len();
             bytes.clear();
             self.spare.push(bytes);
@@ -186,10 +186,10 @@ impl Impairer {
     }
 
     /// What became of the datagrams of one way and port so far.
-    pub const fn counters(&self, way: Way, port: Port) -> Counters {
-        match way {
-            Way::There => self.there.counters[port as usize],
-            Way::Back => self.back.counters[port as usize],
+    pub const fn counters(&self, leg: Leg, port: UdpPort) -> DatagramCounters {
+        match leg {
+            Leg::There => self.there.counters[port as usize],
+            Leg::Back => self.back.counters[port as usize],
         }
     }
 }
@@ -214,7 +214,7 @@ impl PartialEq for Waiting {
 
 impl Eq for Waiting {}
 
-impl Counters {
+impl DatagramCounters {
     /// Mean length of the runs of lost datagrams.
     pub fn mean_burst(&self) -> f64 {
         self.lost as f64 / self.bursts.max(1) as f64

@@ -29,7 +29,7 @@ pub struct ArrivalsConfig {
 
 /// How a stream stands: totals since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Standing {
+pub struct StreamTotals {
     /// Packets that came too late, wholly or in part.
     pub late: u64,
     /// Packets that never came.
@@ -67,7 +67,7 @@ pub struct Arrivals {
     missed: [u64; 3],
     /// Times that the device starved while the whole host stood still.
     starved_stalled: u64,
-    standing: Standing,
+    standing: StreamTotals,
 }
 
 /// Late packets that may wait for a status: a second of 1 ms packets. A stream that is late
@@ -77,7 +77,7 @@ const MOST: usize = 1024;
 impl Arrivals {
     /// Nothing has arrived yet. Late packets take room as they come.
     pub fn new(config: ArrivalsConfig) -> Self {
-        let Limits { takes, least } = limits(&config, Span::ZERO);
+        let DeviceLimits { takes, least } = limits(&config, Span::ZERO);
         let ArrivalsConfig { loss_target, start, longest, .. } = config;
         Self {
             depth: Depth::new(DepthConfig { loss_target, takes, least, longest, start }),
@@ -91,7 +91,7 @@ impl Arrivals {
             unjudged: Vec::new(),
             missed: [0; 3],
             starved_stalled: 0,
-            standing: Standing::default(),
+            standing: StreamTotals::default(),
             config,
         }
     }
@@ -115,7 +115,7 @@ impl Arrivals {
     }
 
     fn lay_out(&mut self) {
-        let Limits { takes, least } = limits(&self.config, self.look_ahead + self.beyond);
+        let DeviceLimits { takes, least } = limits(&self.config, self.look_ahead + self.beyond);
         self.depth.set_device(takes, least);
         self.advice.set_device(takes, least);
         self.causes.set_schedule(schedule(&self.config, takes));
@@ -153,7 +153,11 @@ impl Arrivals {
 
     /// Takes how the stream stands. What was late before the last time is judged: a witness has run
     /// since, and `stalled` tells whether the whole host stood still between two instants.
-    pub fn stand(&mut self, standing: Standing, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
+    pub fn stand(
+        &mut self,
+        standing: StreamTotals,
+        stalled: impl Fn(LocalTime, LocalTime) -> bool,
+    ) {
         self.close(&stalled);
         let before = core::mem::replace(&mut self.standing, standing);
         let lost = standing.lost.saturating_sub(before.lost);
@@ -225,7 +229,7 @@ impl Arrivals {
 
     /// Every gap at its door.
     pub fn gaps(&self) -> Gaps {
-        let Standing { late, lost, dropped, .. } = self.standing;
+        let StreamTotals { late, lost, dropped, .. } = self.standing;
         self.causes.gaps((late, lost), dropped)
     }
 
@@ -257,16 +261,16 @@ impl Arrivals {
 }
 
 /// What the device allows.
-struct Limits {
+struct DeviceLimits {
     takes: Span,
     least: Span,
 }
 
-fn limits(config: &ArrivalsConfig, look_ahead: Span) -> Limits {
+fn limits(config: &ArrivalsConfig, look_ahead: Span) -> DeviceLimits {
     let Settings { rate, period, periods, .. } = config.device;
     let ring = rate.span_of(Frames::new(period.count() * i64::from(periods)));
     let takes = ring + look_ahead;
-    Limits { takes, least: config.packing_age + takes }
+    DeviceLimits { takes, least: config.packing_age + takes }
 }
 
 fn schedule(config: &ArrivalsConfig, takes: Span) -> Schedule {

@@ -72,7 +72,7 @@ pub struct Ask {
     longest: Option<Span>,
     /// What it loses, and when it last said so.
     sizing: Sizing,
-    lacked: Option<LocalTime>,
+    losses_told: Option<LocalTime>,
 }
 
 impl Ask {
@@ -98,7 +98,7 @@ impl Ask {
     /// It says what it lacked so far.
     pub fn lack(&mut self, tally: Tally, now: LocalTime) {
         self.sizing.observe(now, tally);
-        self.lacked = Some(now);
+        self.losses_told = Some(now);
     }
 
     /// It left, and asks for nothing.
@@ -119,7 +119,7 @@ impl Ask {
 
     /// The losses it reports, if its word counts.
     pub fn losses(&self, now: LocalTime) -> Option<Losses> {
-        let holds = self.lacked.is_some_and(|said| now - said < Self::FORGOTTEN);
+        let holds = self.losses_told.is_some_and(|said| now - said < Self::FORGOTTEN);
         (holds && self.counts()).then(|| self.sizing.losses())
     }
 

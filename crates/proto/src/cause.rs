@@ -97,11 +97,12 @@ impl Causes {
 
     /// Takes a packet, whether in time or late: how fast the path is.
     pub fn observe(&mut self, passage: &Passage) {
-        let Some(way) = way(passage) else { return };
+        let Some(network_time) = network_time(passage) else { return };
         if passage.arrival - self.opened >= Self::STRETCH {
             (self.fastest, self.opened) = ([None, self.fastest[0]], passage.arrival);
         }
-        self.fastest[0] = Some(self.fastest[0].map_or(way, |fastest| fastest.min(way)));
+        self.fastest[0] =
+            Some(self.fastest[0].map_or(network_time, |fastest| fastest.min(network_time)));
     }
 
     /// Lays a late packet at a door, and counts it. `stalled` tells whether the whole host stood
@@ -140,7 +141,7 @@ impl Causes {
         let packing = departed.map_or(Span::ZERO, |_| packing_age);
         let late_start = departed.map_or(Span::ZERO, |span| span - packing_age);
         let fastest = self.fastest.into_iter().flatten().min().unwrap_or(Span::ZERO);
-        let longest = way(passage).unwrap_or(Span::ZERO).max(late_start);
+        let longest = network_time(passage).unwrap_or(Span::ZERO).max(late_start);
         passage.dac - captured - takes - packing <= fastest && longest < takes
     }
 
@@ -152,8 +153,8 @@ impl Causes {
         }
         let sender = passage.departed_after().map_or(Span::ZERO, |span| span - packing_age);
         let fastest = self.fastest.into_iter().flatten().min();
-        let network = match (way(passage), fastest) {
-            (Some(way), Some(fastest)) => way - fastest,
+        let network = match (network_time(passage), fastest) {
+            (Some(network_time), Some(fastest)) => network_time - fastest,
             _ => Span::ZERO,
         };
         // It may have to wait for the next wake-up: that is no delay.
@@ -232,7 +233,7 @@ impl Causes {
 
 /// Time on the way: from the hand-over where that is known, else from the capture or what stands
 /// for it.
-fn way(passage: &Passage) -> Option<Span> {
+fn network_time(passage: &Passage) -> Option<Span> {
     let handed = passage.origin.and_then(|origin| origin.sender).map(|sender| sender.handed);
     handed.or(passage.reference).map(|left| passage.arrival - left)
 }

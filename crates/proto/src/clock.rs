@@ -10,11 +10,11 @@ mod estimator;
 mod floor;
 mod identity;
 mod kept;
+mod legs;
 mod line;
 mod mapping;
 mod media;
 mod round;
-mod ways;
 
 use core::fmt;
 use core::ops::{Add, Sub};
@@ -27,7 +27,7 @@ pub use identity::{ClockId, HostClock, HostReading};
 pub use kept::{Choice, KeptClock};
 pub(crate) use line::{Belief, Line};
 pub use mapping::{ClockMapping, ClockSource};
-pub use media::{MediaClock, Reading};
+pub use media::{MediaClock, ReadingOutcome};
 pub(crate) use round::{Odd, Round};
 
 /// An instant on some host's wall clock as RTCP carries it: nanoseconds since the Unix epoch.

@@ -182,13 +182,13 @@ pub struct Arrived {
 }
 
 /// Networks by which a stream may come at a time; what comes by more is not heard.
-const MOST_WAYS: usize = 4;
+const MOST_PATHS: usize = 4;
 
 /// From where the packets of one source come: from one place on each network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ways([Option<Endpoint>; MOST_WAYS]);
+pub struct SourceEndpoints([Option<Endpoint>; MOST_PATHS]);
 
-impl Ways {
+impl SourceEndpoints {
     /// From one place.
     pub const fn only(from: Endpoint) -> Self {
         Self([Some(from), None, None, None])
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn each_network_has_one_place_and_four_is_the_most() {
-        let ways = Ways::only(place("10.0.0.1:5004", 2));
+        let ways = SourceEndpoints::only(place("10.0.0.1:5004", 2));
         assert_eq!(ways.with(place("10.0.0.9:5004", 2)), None);
         let both = ways.with(place("10.1.0.1:5004", 3)).unwrap();
         assert!(both.has(place("10.1.0.1:5004", 0)), "by whichever network");

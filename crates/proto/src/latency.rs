@@ -75,12 +75,12 @@ const GRAPH_RING: i64 = 3;
 /// The latency that is kept where a sender promises one: that, or, where the device here takes too
 /// long for it, the least that will do.
 pub fn kept_latency(promised: Span, least: Span) -> Span {
-    if leaves_no_way(promised, least) { enough_latency(least) } else { promised }
+    if leaves_no_transit(promised, least) { enough_latency(least) } else { promised }
 }
 
 /// Whether a latency has no time for the way, where `least` is possible without any
 /// ([`least_latency`]): packets are late then.
-pub fn leaves_no_way(latency: Span, least: Span) -> bool {
+pub fn leaves_no_transit(latency: Span, least: Span) -> bool {
     latency < least + LEAST_WAY
 }
 

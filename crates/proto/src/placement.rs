@@ -5,7 +5,7 @@
 //! arrivals stand in for it: a packet cannot leave before its last frame was captured, so the
 //! earliest arrivals bound the capture time from above by the shortest path.
 
-use crate::clock::{ClockMapping, ClockSource, Floor, MediaClock, Reading, WallTime};
+use crate::clock::{ClockMapping, ClockSource, Floor, MediaClock, ReadingOutcome, WallTime};
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span};
 use crate::units::{FrameLength, Ppm, Rate};
 
@@ -142,12 +142,12 @@ impl Placement {
     }
 
     /// Takes the sender's word for when `media` was captured.
-    pub fn observe_capture(&mut self, media: MediaTime, wall: WallTime) -> Reading {
+    pub fn observe_capture(&mut self, media: MediaTime, wall: WallTime) -> ReadingOutcome {
         let reading = self.media_clock.observe(media, wall);
         let newer = match reading {
-            Reading::Agreed => self.newest.is_none_or(|(newest, _)| newest < media),
-            Reading::Doubted => false,
-            Reading::Jumped => true,
+            ReadingOutcome::Agreed => self.newest.is_none_or(|(newest, _)| newest < media),
+            ReadingOutcome::Doubted => false,
+            ReadingOutcome::Jumped => true,
         };
         if newer {
             self.newest = Some((media, wall));

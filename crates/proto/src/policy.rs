@@ -28,9 +28,9 @@ impl<C> Context<'_, C> {
 /// What people are to know, and were not told yet: each matter once. A peer may go on and on, so who
 /// tells it keeps to a bound of their own.
 #[derive(Debug, Clone)]
-pub struct Notes<N>(Vec<N>);
+pub struct NoteQueue<N>(Vec<N>);
 
-impl<N: PartialEq> Notes<N> {
+impl<N: PartialEq> NoteQueue<N> {
     /// What waits to be taken; between two beats nobody says as much.
     const MOST: usize = 64;
 
@@ -52,7 +52,7 @@ impl<N: PartialEq> Notes<N> {
     }
 }
 
-impl<N: PartialEq> Default for Notes<N> {
+impl<N: PartialEq> Default for NoteQueue<N> {
     fn default() -> Self {
         Self::new()
     }

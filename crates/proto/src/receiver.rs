@@ -13,7 +13,7 @@ mod repair;
 mod status;
 mod turns;
 
-use crate::clock::{ClockId, ClockMapping, Reading, WallTime};
+use crate::clock::{ClockId, ClockMapping, ReadingOutcome, WallTime};
 use crate::endpoint::{Arrived, Author, Endpoint};
 use crate::ledger::Passage;
 use crate::packet::{Codings, MediaPacket};
@@ -34,9 +34,9 @@ pub use config::ReceiverConfig;
 use need::Measuring;
 pub use others::OtherType;
 use others::OtherTypes;
-pub use outcome::{Accepted, Brought, PullTimes, Pulled, Received, Resync, Sound, Stranger};
+pub use outcome::{Accepted, Playable, PullTimes, Pulled, Received, Resync, Sound, Stranger};
 pub use status::{ReceiveCommand, StreamStatus};
-use turns::{Kept, Slot, Turns};
+use turns::{PackedSlot, Slot, Turns};
 
 /// Whether frames are being given out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,7 +153,7 @@ impl Receiver {
     /// that does not.
     pub fn stranger(&self) -> Option<Stranger> {
         // A sender that moved was one until it was followed.
-        let own = |from| self.source.as_ref().is_some_and(|source| source.ways().has(from));
+        let own = |from| self.source.as_ref().is_some_and(|source| source.endpoints().has(from));
         self.stranger.filter(|stranger| !own(stranger.from))
     }
 
@@ -252,9 +252,9 @@ impl Receiver {
         let Some(source) = self.source.as_ref().filter(told) else { return };
         let media = source.media_near(rtp_timestamp);
         match self.placement.observe_capture(media, wall) {
-            Reading::Agreed => {}
-            Reading::Doubted => self.counters.doubted_reports += 1,
-            Reading::Jumped => self.restart(Resync::Jump),
+            ReadingOutcome::Agreed => {}
+            ReadingOutcome::Doubted => self.counters.doubted_reports += 1,
+            ReadingOutcome::Jumped => self.restart(Resync::Jump),
         }
     }
 
@@ -276,7 +276,7 @@ impl Receiver {
         &mut self,
         datagram: &'a [u8],
         arrived: &Arrived,
-        brought: &mut dyn FnMut(Brought<'_>),
+        brought: &mut dyn FnMut(Playable<'_>),
     ) -> Received<'a> {
         match &self.config.wire.unpack(datagram) {
             Ok(packet) => match self.measure(packet) {
@@ -320,7 +320,7 @@ impl Receiver {
         packet: &MediaPacket<'a>,
         (frames, format): (Frames, StreamFormat),
         came: &Arrived,
-        brought: &mut dyn FnMut(Brought<'_>),
+        brought: &mut dyn FnMut(Playable<'_>),
     ) -> Received<'a> {
         let &Arrived { at: arrival, read, .. } = came;
         if self.source.is_none() {
@@ -374,7 +374,7 @@ impl Receiver {
                 // It may still bring others back.
                 self.counters.reordered += 1;
                 self.tally.came(newest.map(|newest| sequence - newest));
-                let came = Kept::from(&Slot { media, frames, ..before });
+                let came = PackedSlot::from(&Slot { media, frames, ..before });
                 self.repair(packet, &came, &format, brought);
             } else {
                 self.counters.duplicate += 1;
@@ -395,7 +395,7 @@ impl Receiver {
         if matches!(placed, Placed::Beyond { .. }) && self.catch_up(read) {
             placed = self.renderer.place_packet(media, format.sample, packet.payload);
         }
-        let kept = Kept::from(&Slot {
+        let kept = PackedSlot::from(&Slot {
             sequence,
             media,
             frames,
@@ -445,8 +445,8 @@ impl Receiver {
         &mut self,
         placed: Placed,
         accepted: Accepted<'a>,
-        (kept, read): (&Kept, LocalTime),
-        brought: &mut dyn FnMut(Brought<'_>),
+        (kept, read): (&PackedSlot, LocalTime),
+        brought: &mut dyn FnMut(Playable<'_>),
     ) -> Received<'a> {
         let late = match placed {
             Placed::Whole => Some(Frames::ZERO),
@@ -455,7 +455,7 @@ impl Receiver {
         };
         if let Some(late) = late {
             let frames = kept.media + late..kept.end();
-            brought(Brought { frames, sound: self.sound() });
+            brought(Playable { frames, sound: self.sound() });
         }
         match placed {
             Placed::Whole => Received::Placed(accepted),
@@ -470,7 +470,7 @@ impl Receiver {
 
     /// Counts a packet that came after its turn had begun; its ledger.
     #[cold]
-    fn late(&mut self, kept: &Kept, read: LocalTime) -> Passage {
+    fn late(&mut self, kept: &PackedSlot, read: LocalTime) -> Passage {
         let dac = self.placement.presentation(kept.media).unwrap_or(read);
         let passage = kept.passage(&self.placement, read, (dac, Span::ZERO));
         self.counters.late += 1;
@@ -487,7 +487,7 @@ impl Receiver {
     ) {
         self.placement.observe_arrival(media, frames, arrival);
         let Some(wall) = capture else { return };
-        if self.placement.observe_capture(media, wall) == Reading::Jumped {
+        if self.placement.observe_capture(media, wall) == ReadingOutcome::Jumped {
             self.restart(Resync::Jump);
         }
     }

@@ -27,7 +27,7 @@ use crate::endpoint::{Author, Host};
 use crate::latency::{LatencyRule, least_latency};
 use crate::ledger::Passage;
 use crate::packet::Unpack;
-use crate::policy::{Context, Notes};
+use crate::policy::{Context, NoteQueue};
 use crate::receiver::{ReceiveCommand, Receiver, ReceiverConfig, StreamStatus};
 use crate::session::{Event, Receiving};
 use crate::stream::StreamFormat;
@@ -103,7 +103,7 @@ pub struct ReceivePolicy {
     repairable: Repairable,
     /// As of the newest status.
     status: Option<StreamStatus>,
-    notes: Notes<ReceiveNote>,
+    notes: NoteQueue<ReceiveNote>,
 }
 
 type ReceiveContext<'a> = Context<'a, ReceiveCommand>;
@@ -149,7 +149,7 @@ impl ReceivePolicy {
             left: false,
             repairable: Repairable::default(),
             status: None,
-            notes: Notes::new(),
+            notes: NoteQueue::new(),
             config,
         }
     }

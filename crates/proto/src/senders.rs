@@ -16,7 +16,7 @@ use crate::time::{LocalTime, Span};
 
 /// How one sender stands.
 #[derive(Debug, Clone, Copy)]
-struct Sender {
+struct ListedSender {
     stream: StreamId,
     from: Endpoint,
     heard: LocalTime,
@@ -35,7 +35,7 @@ pub struct Unplaced {
 /// The senders at one link, each at a place that is numbered from 0.
 #[derive(Debug)]
 pub struct Senders {
-    places: Box<[Option<Sender>]>,
+    places: Box<[Option<ListedSender>]>,
     /// The streams that have places, by name, and where; room for all.
     by_name: Vec<(StreamId, usize)>,
     /// By place: whose packet came after one of this sender's the last time. Packets of senders that
@@ -111,7 +111,7 @@ impl Senders {
             self.turn_away(from);
             return None;
         };
-        self.places[free] = Some(Sender { stream, from, heard: arrival, packets: 1 });
+        self.places[free] = Some(ListedSender { stream, from, heard: arrival, packets: 1 });
         let named = self.by_name.partition_point(|(name, _)| name.0 < stream.0);
         self.by_name.insert(named, (stream, free));
         self.after[self.last] = free;
@@ -143,7 +143,7 @@ impl Senders {
     }
 }
 
-impl Sender {
+impl ListedSender {
     /// Whether its packets may come from there, too, or by now: by a second network, or as it moved.
     /// Its receiver judges whether they are the same.
     fn may_be_at(&self, from: Endpoint, arrival: LocalTime) -> bool {

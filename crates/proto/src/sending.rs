@@ -19,7 +19,7 @@ use crate::device::Settings;
 use crate::endpoint::Host;
 use crate::latency::{LatencyRule, kept_latency, least_latency};
 use crate::packet::Pack;
-use crate::policy::{Context, Notes};
+use crate::policy::{Context, NoteQueue};
 use crate::redundancy::{Layout, Redundancy, Regulator};
 use crate::sender::{Sender, SenderState};
 use crate::session::{Event, Sending};
@@ -114,7 +114,7 @@ pub struct SendPolicy {
     coming: Coming,
     /// Whether it was said that losses ask for more than receivers may ask for.
     limited: bool,
-    notes: Notes<SendNote>,
+    notes: NoteQueue<SendNote>,
 }
 
 /// Changes that receivers are told of before they are made, and when that is.
@@ -138,7 +138,7 @@ impl SendPolicy {
             card: None,
             coming: Coming::default(),
             limited: false,
-            notes: Notes::new(),
+            notes: NoteQueue::new(),
             config,
         };
         policy.note_latency();

@@ -20,7 +20,7 @@ use crate::units::{Ppm, Rate};
 
 /// What the servo is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum ServoMode {
     /// Frames are copied; the error is only watched.
     Copying,
     /// The place follows what is due.
@@ -62,9 +62,9 @@ pub struct Servo {
     rate: Rate,
     /// A frame of the card, in seconds.
     frame: f64,
-    mode: Mode,
+    mode: ServoMode,
     drift: Drift,
-    watch: Watch,
+    watch: StrayWatch,
     /// Whether the place is to be corrected, and not by resampling.
     misplaced: bool,
     /// Whether the last observation was of cards of one clock.
@@ -93,9 +93,9 @@ impl Servo {
         Self {
             rate,
             frame: rate.frame_length().as_seconds(),
-            mode: Mode::Copying,
+            mode: ServoMode::Copying,
             drift: Drift::UNKNOWN,
-            watch: Watch::NEW,
+            watch: StrayWatch::NEW,
             misplaced: false,
             one_clock: false,
             calm: (0.0, 0.0),
@@ -105,7 +105,7 @@ impl Servo {
     /// How much faster the card runs than the sender's; `None` while that is not followed, or no
     /// further than [`Servo::reach`].
     pub fn drift(&self) -> Option<Ppm> {
-        let follows = self.mode == Mode::Following && !self.one_clock;
+        let follows = self.mode == ServoMode::Following && !self.one_clock;
         let known = follows && !self.drift.is_at_its_end();
         // A card that is slow has more of the stream due for each frame of its own.
         known.then(|| Ppm::from_f64(-self.drift.rate * 1e6))
@@ -124,28 +124,28 @@ impl Servo {
 
     /// Whether frames are to be copied as soon as the place is a whole frame.
     pub const fn copies(&self) -> bool {
-        matches!(self.mode, Mode::Copying)
+        matches!(self.mode, ServoMode::Copying)
     }
 
     /// Goes back to copying: another stream begins.
     pub fn land(&mut self) {
-        let mode = if self.copies() { Mode::Copying } else { Mode::Landing };
+        let mode = if self.copies() { ServoMode::Copying } else { ServoMode::Landing };
         *self = Self { mode, ..Self::new(self.rate) };
     }
 
     /// What is due is to be reached, whether or not the clocks can tell it from what is played.
     pub fn follow(&mut self) {
-        if self.mode != Mode::Following {
-            (self.mode, self.calm) = (Mode::Following, (self.drift.rate, 0.0));
-            self.watch = Watch::NEW;
+        if self.mode != ServoMode::Following {
+            (self.mode, self.calm) = (ServoMode::Following, (self.drift.rate, 0.0));
+            self.watch = StrayWatch::NEW;
         }
     }
 
     /// The place was moved at once: how far it strays is counted from there.
     pub fn moved(&mut self) {
-        (self.watch, self.misplaced) = (Watch::NEW, false);
-        if let Mode::Correcting(_) = self.mode {
-            self.mode = Mode::Landing;
+        (self.watch, self.misplaced) = (StrayWatch::NEW, false);
+        if let ServoMode::Correcting(_) = self.mode {
+            self.mode = ServoMode::Landing;
         }
     }
 
@@ -174,12 +174,12 @@ impl Servo {
         let seconds = next.count() as f64 * self.frame;
         if core::mem::replace(&mut self.one_clock, one_clock) != one_clock {
             // What was due until now was found in another way.
-            self.watch = Watch::NEW;
+            self.watch = StrayWatch::NEW;
         }
         if one_clock {
             return self.step_by_one_clock(error, seconds, observed);
         }
-        if self.mode == Mode::Copying {
+        if self.mode == ServoMode::Copying {
             let precision =
                 observed.precision.map_or(f64::MAX, |most| most.as_nanos() as f64 / 1e9);
             self.watch.begin(precision);
@@ -191,12 +191,12 @@ impl Servo {
             }
         }
         match self.mode {
-            Mode::Copying => Step::ONE,
-            Mode::Correcting(left) => self.correcting(left, place.fraction, frames),
-            Mode::Landing => self.landing(place.fraction, frames),
-            Mode::Following => {
+            ServoMode::Copying => Step::ONE,
+            ServoMode::Correcting(left) => self.correcting(left, place.fraction, frames),
+            ServoMode::Landing => self.landing(place.fraction, frames),
+            ServoMode::Following => {
                 if self.is_calm(seconds) && error.abs() * 2.0 <= tolerance {
-                    self.mode = Mode::Landing;
+                    self.mode = ServoMode::Landing;
                 }
                 let pull = self.drift.leave_room(Self::STIFFNESS * error, Self::PULL);
                 Step::from_ppm((self.drift.rate + pull) * 1e6)
@@ -207,7 +207,7 @@ impl Servo {
     /// Whether the step stays right for some blocks: not while the place goes a set way, which ends
     /// with one of them.
     pub fn holds(&self) -> bool {
-        matches!(self.mode, Mode::Copying | Mode::Following)
+        matches!(self.mode, ServoMode::Copying | ServoMode::Following)
     }
 
     /// A block of so many frames goes by the step of the one before.
@@ -221,13 +221,13 @@ impl Servo {
         let lacks = if looks_ahead { 0.0 } else { seconds };
         let rounding = 2.0 * self.frame;
         let Some(error) = self.watch.stands(precision, rounding, (seconds, lacks)) else { return };
-        if self.watch.lacked * 4.0 > self.watch.stood {
+        if self.watch.missing * 4.0 > self.watch.stood {
             self.misplaced = true;
             return;
         }
         let frames = (error / self.frame).round();
         self.watch.shift(-frames * self.frame, precision);
-        self.mode = Mode::Correcting(frames as i64 * FineFrames::ONE);
+        self.mode = ServoMode::Correcting(frames as i64 * FineFrames::ONE);
     }
 
     /// Whether the place is to be corrected at once: it was found while the clocks were not known well.
@@ -241,25 +241,25 @@ impl Servo {
         let most = (Self::PULL * FineFrames::ONE as f64) as i64;
         let each = (left / block).clamp(-most, most);
         if each == 0 {
-            self.mode = Mode::Landing;
+            self.mode = ServoMode::Landing;
             return self.landing(fraction, frames);
         }
-        self.mode = Mode::Correcting(left - each * block);
+        self.mode = ServoMode::Correcting(left - each * block);
         Step::from_bits((FineFrames::ONE + each) as u64)
     }
 
     /// Of cards of one clock. What is followed is another latency that was asked for.
     fn step_by_one_clock(&mut self, error: f64, seconds: f64, observed: &Observation) -> Step {
         match self.mode {
-            Mode::Copying => {
+            ServoMode::Copying => {
                 self.watch.strayed(error, seconds);
                 Step::ONE
             }
-            Mode::Following if error.abs() > Self::NEAR * self.frame => {
+            ServoMode::Following if error.abs() > Self::NEAR * self.frame => {
                 Step::from_ppm((Self::STIFFNESS * error).clamp(-Self::PULL, Self::PULL) * 1e6)
             }
-            Mode::Following | Mode::Correcting(_) | Mode::Landing => {
-                self.mode = Mode::Landing;
+            ServoMode::Following | ServoMode::Correcting(_) | ServoMode::Landing => {
+                self.mode = ServoMode::Landing;
                 self.landing(observed.place.fraction, observed.frames)
             }
         }
@@ -268,7 +268,7 @@ impl Servo {
     /// Whether cards of one clock have been apart for a while from where they should be: one of them was
     /// interrupted, and what it left out was not what it said.
     pub fn is_beside(&self) -> bool {
-        let watched = self.one_clock && self.copies() && self.watch.since >= Watch::SMOOTH;
+        let watched = self.one_clock && self.copies() && self.watch.since >= StrayWatch::SMOOTH;
         watched && self.watch.error.abs() > Self::BESIDE * self.frame
     }
 
@@ -285,7 +285,7 @@ impl Servo {
     fn landing(&mut self, fraction: u32, frames: Frames) -> Step {
         let (parts, frames) = (i64::from(fraction), frames.count().max(1));
         if parts < frames {
-            self.mode = Mode::Copying;
+            self.mode = ServoMode::Copying;
             return Step::ONE;
         }
         let left = if fraction < 1 << 31 { -parts } else { FineFrames::ONE - parts };
@@ -298,7 +298,7 @@ impl Servo {
 /// How far what is played strays from what is due while it is copied. A path whose ways cannot be
 /// told apart leaves an error that stays; only cards that drift apart let it grow.
 #[derive(Debug, Clone)]
-struct Watch {
+struct StrayWatch {
     /// For how long, in seconds.
     since: f64,
     /// The error without its jitter, in seconds, and what it is counted from.
@@ -312,10 +312,10 @@ struct Watch {
     stood: f64,
     between: (f64, f64),
     /// For how much of it there was nothing to look ahead at.
-    lacked: f64,
+    missing: f64,
 }
 
-impl Watch {
+impl StrayWatch {
     const NEW: Self = Self {
         since: 0.0,
         error: 0.0,
@@ -324,7 +324,7 @@ impl Watch {
         found: 0.0,
         stood: 0.0,
         between: (0.0, 0.0),
-        lacked: 0.0,
+        missing: 0.0,
     };
     /// The clocks are still being found for so long, in seconds.
     const BEGINS: f64 = 20.0;
@@ -383,7 +383,7 @@ impl Watch {
             return None;
         }
         self.stood += seconds;
-        self.lacked += lacks;
+        self.missing += lacks;
         self.between = (low, high);
         (self.stood >= Self::STANDS).then_some((low + high) / 2.0)
     }
@@ -398,7 +398,7 @@ impl Watch {
     }
 
     fn stand_anew(&mut self) {
-        (self.stood, self.lacked, self.between) = (0.0, 0.0, (self.slow, self.slow));
+        (self.stood, self.missing, self.between) = (0.0, 0.0, (self.slow, self.slow));
     }
 }
 

@@ -9,14 +9,14 @@
 mod peer;
 
 use crate::clock::{ClockId, ClockMapping, Exchange, HostClock, KeptClock, WallTime};
-use crate::endpoint::{Author, Host, Ways};
+use crate::endpoint::{Author, Host, SourceEndpoints};
 use crate::sender::SenderState;
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 use crate::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
 use crate::wire::rtcp::{
-    Announcement, Compound, DelaySince, Effective, InvalidReport, Item, LossReport, Report,
-    ReportBlock, SenderInfo,
+    Announcement, Compound, DelaySince, Effective, InvalidReport, Item, LossReport, ReportBlock,
+    RtcpReport, SenderInfo,
 };
 
 use peer::{Hurry, Peer, remember};
@@ -146,7 +146,7 @@ pub struct Session {
     sending: Option<Sending>,
     receiving: Option<Receiving>,
     /// The source that is heard, and from where.
-    heard: Option<(u32, Ways)>,
+    heard: Option<(u32, SourceEndpoints)>,
     /// Reports in its name from elsewhere.
     foreign: u64,
     /// How our own clock is kept.
@@ -214,10 +214,11 @@ impl Session {
 
     /// Says from where the packets of the source are heard: only those hosts speak for it, and as one.
     /// Of any other name each host speaks for itself.
-    pub fn set_heard(&mut self, heard: Option<(u32, Ways)>) {
+    pub fn set_heard(&mut self, heard: Option<(u32, SourceEndpoints)>) {
         self.heard = heard;
-        if let Some((ssrc, ways)) = heard {
-            self.peers.retain(|peer| peer.author.ssrc != ssrc || ways.are_of(peer.author.host));
+        if let Some((ssrc, endpoints)) = heard {
+            self.peers
+                .retain(|peer| peer.author.ssrc != ssrc || endpoints.are_of(peer.author.host));
         }
     }
 
@@ -280,7 +281,8 @@ impl Session {
         mut tell: impl FnMut(Event),
     ) -> Result<(), InvalidReport> {
         let compound = Compound::parse(datagram)?;
-        let stranger = self.heard.filter(|(_, ways)| !ways.are_of(from)).map(|(ssrc, _)| ssrc);
+        let stranger =
+            self.heard.filter(|(_, endpoints)| !endpoints.are_of(from)).map(|(ssrc, _)| ssrc);
         let mut poses = false;
         // The peer's clock when it sent this very datagram: an answer in it counts from there.
         let mut sent = None;
@@ -412,7 +414,7 @@ impl Session {
         let mut answers = [NO_ANSWER; Self::ANSWERS];
         let count = self.answers(now, &mut answers);
         let block = self.report_block(now);
-        let report = Report {
+        let report = RtcpReport {
             ssrc: self.config.ssrc,
             sender: self.sender_info(now, ntp),
             blocks: block.as_slice(),

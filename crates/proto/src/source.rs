@@ -1,7 +1,7 @@
 //! Whom a receiver hears: one synchronisation source, its packet count and its timeline without
 //! wrap-around, the places it sends from, and the doubt that a packet which does not fit must overcome.
 
-use crate::endpoint::{Arrived, Author, Endpoint, Ways};
+use crate::endpoint::{Arrived, Author, Endpoint, SourceEndpoints};
 use crate::packet::{PacketHead, StreamId};
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::units::Rate;
@@ -45,9 +45,9 @@ pub enum Admission {
 #[derive(Debug, Clone)]
 pub struct Source {
     stream: StreamId,
-    ways: Ways,
+    endpoints: SourceEndpoints,
     /// The places that another took over from without a goodbye.
-    before: Option<Ways>,
+    before: Option<SourceEndpoints>,
     number: Unwrapper,
     /// What numbers are ahead of those that packets carry, since these began anew.
     shift: i64,
@@ -103,7 +103,7 @@ impl Source {
         let newest = (number.highest(), MediaTime::from_frames(timeline.highest()), frames);
         Self {
             stream: packet.stream,
-            ways: Ways::only(from),
+            endpoints: SourceEndpoints::only(from),
             before: None,
             first_sequence: newest.0,
             begin: newest.1,
@@ -131,13 +131,13 @@ impl Source {
     }
 
     /// From where its packets come.
-    pub const fn ways(&self) -> &Ways {
-        &self.ways
+    pub const fn endpoints(&self) -> &SourceEndpoints {
+        &self.endpoints
     }
 
     /// Whether this is what its own host says of it.
     pub fn is_told_by(&self, author: Author) -> bool {
-        StreamId::from(author.ssrc) == self.stream && self.ways.are_of(author.host)
+        StreamId::from(author.ssrc) == self.stream && self.endpoints.are_of(author.host)
     }
 
     /// Whether its packets carry the capture time.
@@ -249,12 +249,12 @@ impl Source {
                 Admission::Foreign
             };
         }
-        let Some((ways, before)) = self.ways_from(packet, (from, arrival), rate) else {
+        let Some((endpoints, before)) = self.endpoints_from(packet, (from, arrival), rate) else {
             return Admission::Foreign;
         };
         let admission = self.admit_own(packet, frames, (from, arrival), rate);
         if admission != Admission::Doubted {
-            (self.ways, self.before) = (ways, before);
+            (self.endpoints, self.before) = (endpoints, before);
         }
         admission
     }
@@ -269,7 +269,7 @@ impl Source {
     ) -> Option<Admission> {
         let (sequence, media) = (self.newest.0 + 1, self.end());
         let next = frames == self.newest.2
-            && self.ways.begin_at(from)
+            && self.endpoints.begin_at(from)
             && packet.number.bits >= 16
             && self.read(packet) == (sequence, media);
         next.then(|| {
@@ -289,28 +289,28 @@ impl Source {
 
     /// From where packets come, and from where they came before another took over, if this one that
     /// came from `from` is a packet of this source; `None` if a stranger sent it.
-    fn ways_from(
+    fn endpoints_from(
         &self,
         packet: &PacketHead,
         (from, arrival): (Endpoint, LocalTime),
         rate: Rate,
-    ) -> Option<(Ways, Option<Ways>)> {
-        if self.ways.has(from) {
-            return Some((self.ways, self.before));
+    ) -> Option<(SourceEndpoints, Option<SourceEndpoints>)> {
+        if self.endpoints.has(from) {
+            return Some((self.endpoints, self.before));
         }
         // Who moved does not send from the old place any more: it was a stranger that took over.
         if let Some(before) = self.before.filter(|before| before.has(from)) {
             return Some((before, None));
         }
         if self.said_goodbye {
-            return Some((Ways::only(from), None));
+            return Some((SourceEndpoints::only(from), None));
         }
         if arrival - self.heard > Self::MOVED {
-            return Some((Ways::only(from), self.before.or(Some(self.ways))));
+            return Some((SourceEndpoints::only(from), self.before.or(Some(self.endpoints))));
         }
         // By a second network come the same packets, hence the same numbers and times.
-        let ways = self.ways.with(from).filter(|_| self.is_in_step(packet, rate));
-        ways.map(|ways| (ways, self.before))
+        let endpoints = self.endpoints.with(from).filter(|_| self.is_in_step(packet, rate));
+        endpoints.map(|endpoints| (endpoints, self.before))
     }
 
     /// Whether the packet's timestamp is where its number puts it.

@@ -19,7 +19,7 @@ pub struct Need {
 
 /// Some packets that were late, one soon after the other.
 #[derive(Debug, Clone, Copy)]
-struct Occasion {
+struct LateRun {
     began: LocalTime,
     /// The longest of their transits.
     transit: Span,
@@ -33,7 +33,7 @@ pub struct Unannounced {
     takes: Span,
     packet: Span,
     /// The newest first.
-    occasions: [Option<Occasion>; Self::OFTEN],
+    occasions: [Option<LateRun>; Self::OFTEN],
 }
 
 impl Unannounced {
@@ -103,7 +103,7 @@ impl Unannounced {
             }
             _ => {
                 self.occasions.rotate_right(1);
-                self.occasions[0] = Some(Occasion { began: arrival, transit });
+                self.occasions[0] = Some(LateRun { began: arrival, transit });
             }
         }
     }

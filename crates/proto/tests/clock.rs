@@ -2,7 +2,7 @@
 //! or seldom by reports.
 
 use proptest::prelude::*;
-use tautline_proto::clock::{MediaClock, Reading, WallTime};
+use tautline_proto::clock::{MediaClock, ReadingOutcome, WallTime};
 use tautline_proto::time::{Frames, MediaTime, Span};
 use tautline_proto::units::{Ppm, Rate};
 
@@ -21,7 +21,7 @@ fn worst(drift: Ppm, apart: Span, mut noise: impl FnMut(i64) -> Span) -> Span {
     for reading in 0..2000 {
         let media = MediaTime::from_frames(step.count() * reading);
         let taken = clock.observe(media, truth(media, drift) + noise(reading));
-        assert_eq!(taken, Reading::Agreed);
+        assert_eq!(taken, ReadingOutcome::Agreed);
         if reading > 1000 {
             let error = clock.wall(media).expect("just read") - truth(media, drift);
             worst = worst.max(error.abs());
@@ -97,12 +97,12 @@ fn one_wrong_stamp_is_doubted_and_a_second_like_it_believed() {
     let mut clock = MediaClock::new(Rate::HZ_48000);
     let media = |n: i64| MediaTime::from_frames(48 * n);
     let wall = |n: i64| truth(media(n), Ppm::ZERO);
-    assert_eq!(clock.observe(media(0), wall(0)), Reading::Agreed);
-    assert_eq!(clock.observe(media(1), wall(1) + Span::from_secs(1)), Reading::Doubted);
+    assert_eq!(clock.observe(media(0), wall(0)), ReadingOutcome::Agreed);
+    assert_eq!(clock.observe(media(1), wall(1) + Span::from_secs(1)), ReadingOutcome::Doubted);
     assert_eq!(clock.wall(media(1)), Some(wall(1)));
-    assert_eq!(clock.observe(media(2), wall(2)), Reading::Agreed);
-    assert_eq!(clock.observe(media(3), wall(3) + Span::from_secs(1)), Reading::Doubted);
-    assert_eq!(clock.observe(media(4), wall(4) + Span::from_secs(1)), Reading::Jumped);
+    assert_eq!(clock.observe(media(2), wall(2)), ReadingOutcome::Agreed);
+    assert_eq!(clock.observe(media(3), wall(3) + Span::from_secs(1)), ReadingOutcome::Doubted);
+    assert_eq!(clock.observe(media(4), wall(4) + Span::from_secs(1)), ReadingOutcome::Jumped);
     assert_eq!(clock.wall(media(4)), Some(wall(4) + Span::from_secs(1)));
 }
 

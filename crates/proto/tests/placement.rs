@@ -1,6 +1,6 @@
 //! Under test: which frame is due when, and how sure that is, by what is known of the clocks.
 
-use tautline_proto::clock::{Choice, ClockMapping, Reading, WallTime};
+use tautline_proto::clock::{Choice, ClockMapping, ReadingOutcome, WallTime};
 use tautline_proto::placement::{Basis, Cards, Due, Placement};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, MediaTime, Span};
 use tautline_proto::units::Rate;
@@ -31,7 +31,7 @@ fn captured(clock: Option<ClockMapping>) -> Placement {
     }
     for milli in 0..500 {
         let reading = placement.observe_capture(frame(milli * 48), wall(milli * 1000));
-        assert_eq!(reading, Reading::Agreed);
+        assert_eq!(reading, ReadingOutcome::Agreed);
         placement.observe_arrival(frame(milli * 48), Frames::new(48), at(milli * 1000 + 3000));
     }
     placement
@@ -148,7 +148,7 @@ fn a_timeline_that_jumps_back_is_the_newest_once_it_is_believed() {
         // The sender counts from the start again.
         placement.observe_capture(frame(milli * 48), wall(600_000 + milli * 1000))
     });
-    assert_eq!(readings, [Reading::Doubted, Reading::Jumped]);
+    assert_eq!(readings, [ReadingOutcome::Doubted, ReadingOutcome::Jumped]);
     let due = placement.due(at(606_000)).expect("mapped");
     assert!(nanos_of(due.point, MediaPoint { frame: frame(48), fraction: 0 }).abs() < 30);
 }

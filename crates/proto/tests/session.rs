@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockSource, HostClock, KeptClock, WallTime};
-use tautline_proto::endpoint::{Endpoint, Host as From, Ways};
+use tautline_proto::endpoint::{Endpoint, Host as From, SourceEndpoints};
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::sender::SenderState;
 use tautline_proto::session::{Event, Receiving, Sending, Session, SessionConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
-use tautline_proto::wire::rtcp::{Announcement, Effective, LossReport, Report};
+use tautline_proto::wire::rtcp::{Announcement, Effective, LossReport, RtcpReport};
 
 const SENDER: u32 = 0x5e4d;
 const LISTENER: u32 = 0x11;
@@ -485,7 +485,8 @@ fn a_thousand_strangers_neither_grow_it_nor_hurry_it_nor_drive_out_the_peer() {
         let wall = talk.hosts[0].wall(talk.now);
         let ntp = tautline_proto::wire::ntp::NtpTime::from_unix_nanos(wall.as_unix_nanos());
         let ssrc = stranger.wrapping_mul(0x9E37_79B1) | 0x8000_0000;
-        let report = Report { reference_time: Some(ntp), cname: "who", ..Report::new(ssrc) };
+        let report =
+            RtcpReport { reference_time: Some(ntp), cname: "who", ..RtcpReport::new(ssrc) };
         let mut bytes = [0; 500];
         let written = report.write(&mut bytes).unwrap();
         let arrival = talk.hosts[0].local(talk.now);
@@ -521,7 +522,7 @@ fn an_answer_to_no_question_maps_nothing() {
         last_reference: tautline_proto::wire::ntp::CompactNtp::NONE,
         delay: tautline_proto::wire::ntp::CompactSpan::from_bits(0),
     };
-    let report = Report { reference_time: Some(ntp), delays: &[answer], ..Report::new(5) };
+    let report = RtcpReport { reference_time: Some(ntp), delays: &[answer], ..RtcpReport::new(5) };
     let mut bytes = [0; 500];
     let written = report.write(&mut bytes).unwrap();
     let arrival = talk.hosts[0].local(talk.now);
@@ -553,7 +554,7 @@ fn once_a_source_is_heard_no_other_host_speaks_for_it() {
     let mut listener = Session::new(config);
     let [own, other] = ["10.0.0.1:5004", "10.0.0.9:5004"].map(address);
     let now = LocalTime::ZERO + Span::from_secs(1);
-    let mut report = Report::new(SENDER);
+    let mut report = RtcpReport::new(SENDER);
     let announcement = |millis| Announcement {
         link_offset: Span::from_millis(millis),
         format: FORMAT,
@@ -571,21 +572,23 @@ fn once_a_source_is_heard_no_other_host_speaks_for_it() {
     // Before, whoever may be it, and each is another.
     assert_eq!(told(&mut listener, own.host(), &truth, now).len(), 1);
     assert_eq!(told(&mut listener, other.host(), &lie, now).len(), 1);
-    listener.set_heard(Some((SENDER, Ways::only(own))));
+    listener.set_heard(Some((SENDER, SourceEndpoints::only(own))));
     assert_eq!(listener.announcement(SENDER), Some(announcement(5)), "of the one that is heard");
     for forged in [&lie, &goodbye] {
         assert_eq!(told(&mut listener, other.host(), forged, now), []);
     }
     assert_eq!((listener.foreign(), listener.announcement(SENDER)), (2, Some(announcement(5))));
     // By a second network it speaks as one.
-    let both = Ways::only(own).with(Endpoint::new("10.1.0.1:5004".parse().unwrap(), 2)).unwrap();
+    let both = SourceEndpoints::only(own)
+        .with(Endpoint::new("10.1.0.1:5004".parse().unwrap(), 2))
+        .unwrap();
     listener.set_heard(Some((SENDER, both)));
     let more = write(7, false);
     let by_the_other = address("10.1.0.1:5005").host();
     assert_eq!(told(&mut listener, by_the_other, &more, now).len(), 1);
     assert_eq!(listener.announcement(SENDER), Some(announcement(7)));
     // A stranger may say what it likes of itself.
-    let mut own_name = Report::new(0x99);
+    let mut own_name = RtcpReport::new(0x99);
     own_name.bye = true;
     let mut buffer = [0; 1400];
     let written = own_name.write(&mut buffer).unwrap();

@@ -95,7 +95,7 @@ fn rtcp_allocates_nothing() {
         last_report,
         delay,
     };
-    let report = Report {
+    let report = RtcpReport {
         sender: Some(SenderInfo {
             ntp: NtpTime::default(),
             rtp_timestamp: 0,
@@ -107,7 +107,7 @@ fn rtcp_allocates_nothing() {
         reference_time: Some(NtpTime::default()),
         delays: &[DelaySince { ssrc: 1, last_reference: last_report, delay }; 3],
         bye: true,
-        ..Report::new(1)
+        ..RtcpReport::new(1)
     };
     let mut buffer = [0; 2048];
     let mut items = 0;

@@ -30,7 +30,7 @@ fn read(datagram: &[u8]) -> Result<Said, InvalidReport> {
     Ok(said)
 }
 
-fn written(report: &Report<'_>) -> Vec<u8> {
+fn written(report: &RtcpReport<'_>) -> Vec<u8> {
     let mut buffer = vec![0xAA; 65_536];
     let len = report.write(&mut buffer).unwrap();
     buffer.truncate(len);
@@ -90,7 +90,7 @@ fn effective() -> Effective {
 
 #[test]
 fn what_a_receiver_of_an_older_version_says_of_its_latency_is_understood() {
-    let report = Report { effective: Some(effective()), ..Report::new(9) };
+    let report = RtcpReport { effective: Some(effective()), ..RtcpReport::new(9) };
     let mut bytes = written(&report);
     let app = bytes.len() - 12 - 36;
     assert_eq!(&bytes[app + 8..app + 12], b"taut");
@@ -103,7 +103,7 @@ fn what_a_receiver_of_an_older_version_says_of_its_latency_is_understood() {
 
 #[test]
 fn what_a_sender_of_an_older_version_announces_is_understood() {
-    let report = Report { announcement: Some(announcement()), ..Report::new(9) };
+    let report = RtcpReport { announcement: Some(announcement()), ..RtcpReport::new(9) };
     let bytes = written(&report);
     let app = bytes.len() - 12 - 52;
     assert_eq!(&bytes[app + 8..app + 12], b"taut");
@@ -119,7 +119,7 @@ fn what_a_sender_of_an_older_version_announces_is_understood() {
 
 #[test]
 fn what_a_receiver_of_an_older_version_says_of_its_losses_is_understood() {
-    let mut bytes = written(&Report { losses: Some(losses()), ..Report::new(9) });
+    let mut bytes = written(&RtcpReport { losses: Some(losses()), ..RtcpReport::new(9) });
     let app = bytes.len() - 12 - 52;
     assert_eq!(&bytes[app + 8..app + 12], b"taut");
     bytes.truncate(app + 12 + 44);
@@ -130,8 +130,8 @@ fn what_a_receiver_of_an_older_version_says_of_its_losses_is_understood() {
     assert!(said.items.contains(&(9, format!("{:?}", Item::Losses(older)))), "{:?}", said.items);
 }
 
-fn everything<'a>(blocks: &'a [ReportBlock], delays: &'a [DelaySince]) -> Report<'a> {
-    Report {
+fn everything<'a>(blocks: &'a [ReportBlock], delays: &'a [DelaySince]) -> RtcpReport<'a> {
+    RtcpReport {
         ssrc: 0x0102_0304,
         sender: Some(SenderInfo {
             ntp: NtpTime::from_bits(0x1112_1314_1516_1718),
@@ -161,7 +161,7 @@ fn kept() -> KeptClock {
 
 #[test]
 fn a_kept_clock_is_these_very_bytes() {
-    let bytes = written(&Report { kept: Some(kept()), ..Report::new(3) });
+    let bytes = written(&RtcpReport { kept: Some(kept()), ..RtcpReport::new(3) });
     let said = [
         0x83, 204, 0, 7, 0, 0, 0, 3, b't', b'a', b'u', b't', 0xFE, 0xFD, 0xFC, 0xFB, 0xFA, 0xF9,
         0xF8, 0xF8, 0, 0, 0, 0, 0, 0, 0x0B, 0xB8, 2, 0, 0, 0,
@@ -171,12 +171,12 @@ fn a_kept_clock_is_these_very_bytes() {
 
 #[test]
 fn a_receiver_report_is_these_very_bytes() {
-    let report = Report {
+    let report = RtcpReport {
         blocks: &[block(7)],
         cname: "abc",
         delays: &[delay(8)],
         reference_time: Some(NtpTime::from_bits(1)),
-        ..Report::new(3)
+        ..RtcpReport::new(3)
     };
     let expected = [
         0x81, 201, 0, 7, 0, 0, 0, 3, // RR of one block
@@ -193,10 +193,10 @@ fn a_receiver_report_is_these_very_bytes() {
 
 #[test]
 fn what_is_ours_goes_in_app_packets_of_these_very_bytes() {
-    let report = Report {
+    let report = RtcpReport {
         announcement: Some(announcement()),
         effective: Some(effective()),
-        ..Report::new(3)
+        ..RtcpReport::new(3)
     };
     let bytes = written(&report);
     let announced = [
@@ -262,7 +262,7 @@ fn the_reader_understands_another_writer() {
 
 #[test]
 fn a_report_of_reduced_size_is_read() {
-    let bytes = written(&Report { bye: true, ..Report::new(3) });
+    let bytes = written(&RtcpReport { bye: true, ..RtcpReport::new(3) });
     let said = read(&bytes[bytes.len() - 8..]).unwrap();
     assert_eq!(said.items, [(3, "Bye".to_owned())]);
 }
@@ -322,7 +322,7 @@ fn what_a_later_version_may_add_is_passed_over() {
     };
     assert_eq!(read(&app(9, &[0; 4])).unwrap().items, []);
     assert_eq!(read(&app(0, &[0; 4])).unwrap().items, [], "too short");
-    let bytes = written(&Report { announcement: Some(announcement()), ..Report::new(1) });
+    let bytes = written(&RtcpReport { announcement: Some(announcement()), ..RtcpReport::new(1) });
     let longer = app(0, &[&bytes[32..], &[1, 2, 3, 4]].concat());
     assert_eq!(
         read(&longer).unwrap().items,
@@ -335,7 +335,7 @@ fn what_a_later_version_may_add_is_passed_over() {
 
 #[test]
 fn app_packets_of_others_and_streams_that_cannot_be_are_passed_over() {
-    let bytes = written(&Report { announcement: Some(announcement()), ..Report::new(1) });
+    let bytes = written(&RtcpReport { announcement: Some(announcement()), ..RtcpReport::new(1) });
     let items = |at: usize, value: u8| {
         let mut app = bytes[20..].to_vec();
         app[at] = value;
@@ -366,18 +366,24 @@ fn names_of_any_length_end_where_the_next_source_begins() {
 
 #[test]
 fn a_report_that_does_not_fit_says_what_it_takes() {
-    let report = Report { cname: "abc", ..Report::new(1) };
+    let report = RtcpReport { cname: "abc", ..RtcpReport::new(1) };
     let mut buffer = [0xAA; 23];
     let refused = ReportError::Room { needed: 24, room: 23 };
     assert_eq!(report.write(&mut buffer), Err(refused));
     assert_eq!(buffer, [0xAA; 23], "nothing is written");
     let many = [block(1); 32];
     let mut buffer = [0; 2048];
-    let full = Report { blocks: &many[..31], ..report };
+    let full = RtcpReport { blocks: &many[..31], ..report };
     assert!(full.write(&mut buffer).is_ok());
-    assert_eq!(Report { blocks: &many, ..report }.write(&mut buffer), Err(ReportError::Blocks(32)));
+    assert_eq!(
+        RtcpReport { blocks: &many, ..report }.write(&mut buffer),
+        Err(ReportError::Blocks(32))
+    );
     let name = "x".repeat(256);
-    assert_eq!(Report { cname: &name, ..report }.write(&mut buffer), Err(ReportError::Cname(256)));
+    assert_eq!(
+        RtcpReport { cname: &name, ..report }.write(&mut buffer),
+        Err(ReportError::Cname(256))
+    );
 }
 
 prop_compose! {
@@ -452,7 +458,7 @@ proptest! {
             uncertainty,
             source: if ptp { ClockSource::Ptp } else { ClockSource::System },
         });
-        let report = Report {
+        let report = RtcpReport {
             ssrc, sender, blocks: &blocks, cname: &cname, reference_time, delays: &delays,
             announcement, effective, losses, kept, bye,
         };
@@ -498,7 +504,7 @@ fn clocks_that_are_hidden_are_the_only_thing_that_a_report_does_not_tell() {
     let mut bytes = written(&report);
     hide_clocks(&mut bytes);
     let hidden = report.announcement.map(|a| Announcement { host: None, card: None, ..a });
-    assert_eq!(bytes, written(&Report { announcement: hidden, ..report }));
+    assert_eq!(bytes, written(&RtcpReport { announcement: hidden, ..report }));
     assert_ne!(bytes, written(&report));
     for cut in 0..bytes.len() {
         hide_clocks(&mut bytes[..cut].to_vec());

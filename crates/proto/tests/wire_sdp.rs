@@ -50,7 +50,7 @@ fn refused(text: &str) -> DescriptionError {
 fn ours() -> Description {
     Description {
         name: "Küche links".to_owned(),
-        origin: Origin { session: 7, version: 3, address: [10, 0, 0, 7].into() },
+        origin: SdpOrigin { session: 7, version: 3, address: [10, 0, 0, 7].into() },
         destination: [239, 1, 2, 3].into(),
         rtp_port: 5004,
         rtcp_port: 5005,
@@ -73,7 +73,7 @@ fn a_description_with_two_legs_gives_the_first() {
     let description = read(AES67);
     let expected = Description {
         name: "Stage left".to_owned(),
-        origin: Origin {
+        origin: SdpOrigin {
             session: 1_311_738_121,
             version: 1_311_738_121,
             address: [192, 168, 1, 10].into(),
@@ -272,10 +272,10 @@ fn each_fault_names_its_line_and_the_mend() {
 fn what_is_too_large_is_refused_unread() {
     let large = vec![b'a'; MOST_BYTES + 1];
     let error = Description::read(&large).unwrap_err();
-    assert_eq!(error.fault, Fault::Bytes(MOST_BYTES + 1));
+    assert_eq!(error.fault, SdpFault::Bytes(MOST_BYTES + 1));
     assert!(refused(&"\n".repeat(MOST_LINES)).to_string().starts_with("4097 lines"));
     let many = minimal(&"m=audio 5004 RTP/AVP 10\n".repeat(MOST_MEDIA + 1));
-    assert_eq!(refused(&many).fault, Fault::Media(65));
+    assert_eq!(refused(&many).fault, SdpFault::Media(65));
     let just = minimal(&"m=audio 5004 RTP/AVP 10\n".repeat(MOST_MEDIA));
     assert_eq!(read(&just).rtp_port, 5004);
 }
@@ -330,7 +330,7 @@ prop_compose! {
     ) -> Description {
         Description {
             name,
-            origin: Origin { session: origin.0, version: origin.1, address: origin.2.into() },
+            origin: SdpOrigin { session: origin.0, version: origin.1, address: origin.2.into() },
             destination,
             rtp_port: ports.0,
             rtcp_port: ports.1,

@@ -38,7 +38,7 @@ impl CardModel {
 
 /// A card that runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Card {
+pub(crate) struct SimCard {
     pub(crate) model: CardModel,
     rate: Rate,
     clock: SimClock,
@@ -47,7 +47,7 @@ pub(crate) struct Card {
     next: i64,
 }
 
-impl Card {
+impl SimCard {
     pub(crate) fn new(
         model: CardModel,
         events: Vec<(TrueTime, ClockEvent)>,

@@ -12,7 +12,7 @@ use crate::clock::TrueTime;
 
 /// What befalls the sender of a stream at an instant, between two blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum SenderFault {
     /// Its RTP timestamps jump by so much, either way; its sequence goes on.
     TimeJumps(Frames),
     /// Its sequence goes on from another number; its timestamps go on.

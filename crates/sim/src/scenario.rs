@@ -11,7 +11,7 @@ use tautline_proto::units::{Channels, Ppm, Rate};
 
 use crate::card::CardModel;
 use crate::clock::{ClockError, ClockEvent, TrueTime};
-use crate::fault::{Fault, Intruder};
+use crate::fault::{Intruder, SenderFault};
 use crate::link::{Holds, PathModel};
 use crate::preset::Preset;
 
@@ -96,7 +96,7 @@ pub struct Scenario {
     /// Whether the two ends talk RTCP.
     pub reports: bool,
     /// What befalls the stream, in order.
-    pub faults: Vec<(TrueTime, Fault)>,
+    pub faults: Vec<(TrueTime, SenderFault)>,
     /// Who else sends to the receivers' address.
     pub intruder: Option<Intruder>,
     /// Whether the latency follows the packets' arrivals, with this share of late ones. It begins

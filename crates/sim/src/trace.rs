@@ -23,7 +23,7 @@ pub use make::{spikes, write_delays};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     /// In order of departure, the first at zero.
-    packets: Arc<[Packet]>,
+    packets: Arc<[RecordedPacket]>,
     /// From the first packet to where the record begins again.
     length: Span,
     again: bool,
@@ -31,7 +31,7 @@ pub struct Trace {
 
 /// One packet of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet {
+pub struct RecordedPacket {
     /// When it was sent, since the first.
     pub sent: Span,
     /// How long it took; `None` if it was lost.
@@ -77,7 +77,7 @@ pub enum TraceError {
 }
 
 /// A line and its number.
-type Line<'a> = (usize, &'a str);
+type NumberedLine<'a> = (usize, &'a str);
 
 impl Trace {
     /// Reads a record; it begins again when it is over.
@@ -102,7 +102,7 @@ impl Trace {
     }
 
     /// A record of these packets, in order of departure.
-    pub fn new(packets: Vec<Packet>) -> Result<Self, TraceError> {
+    pub fn new(packets: Vec<RecordedPacket>) -> Result<Self, TraceError> {
         let told = packets.iter().filter(|packet| packet.delay.is_some()).count();
         let (Some(first), Some(last)) = (packets.first(), packets.last()) else {
             return Err(TraceError::Short { packets: 0 });
@@ -113,9 +113,9 @@ impl Trace {
             return Err(TraceError::Short { packets: told });
         }
         let begin = first.sent;
-        let packets: Arc<[Packet]> = packets
+        let packets: Arc<[RecordedPacket]> = packets
             .into_iter()
-            .map(|packet| Packet { sent: packet.sent - begin, ..packet })
+            .map(|packet| RecordedPacket { sent: packet.sent - begin, ..packet })
             .collect();
         // The last packet lasts as long as the others do on average.
         Ok(Self { packets, length: whole + whole.divided(intervals), again: true })
@@ -145,15 +145,15 @@ impl Trace {
     }
 
     /// The packets, in order of departure, the first at zero.
-    pub fn packets(&self) -> &[Packet] {
+    pub fn packets(&self) -> &[RecordedPacket] {
         &self.packets
     }
 }
 
 fn delays<'a>(
-    lines: impl Iterator<Item = Line<'a>>,
+    lines: impl Iterator<Item = NumberedLine<'a>>,
     every: Span,
-) -> Result<Vec<Packet>, TraceError> {
+) -> Result<Vec<RecordedPacket>, TraceError> {
     let mut packets = Vec::new();
     for (line, text) in lines {
         let delay = match text {
@@ -163,13 +163,15 @@ fn delays<'a>(
                 TraceError::Line { line, text: text.into(), wanted }
             })?),
         };
-        packets.push(Packet { sent: every.times(packets.len() as i64), delay });
+        packets.push(RecordedPacket { sent: every.times(packets.len() as i64), delay });
     }
     Ok(packets)
 }
 
-fn instants<'a>(lines: impl Iterator<Item = Line<'a>>) -> Result<Vec<Packet>, TraceError> {
-    let mut packets: Vec<Packet> = Vec::new();
+fn instants<'a>(
+    lines: impl Iterator<Item = NumberedLine<'a>>,
+) -> Result<Vec<RecordedPacket>, TraceError> {
+    let mut packets: Vec<RecordedPacket> = Vec::new();
     for (line, text) in lines {
         let unusable = || {
             let wanted = "pair of instants in seconds; write 1.002,1.0025, or 1.002, for a packet \
@@ -186,7 +188,7 @@ fn instants<'a>(lines: impl Iterator<Item = Line<'a>>) -> Result<Vec<Packet>, Tr
         if backwards || delay.is_some_and(|delay| delay < Span::ZERO) {
             return Err(TraceError::Backwards { line });
         }
-        packets.push(Packet { sent, delay });
+        packets.push(RecordedPacket { sent, delay });
     }
     Ok(packets)
 }

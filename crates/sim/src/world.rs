@@ -7,7 +7,7 @@
 mod change;
 mod look;
 
-mod befall;
+mod faults;
 mod leaving;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -27,19 +27,19 @@ use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::wire::rtp::PACK;
 
 use crate::beat::{BEAT, Ordinary};
-use crate::card::Card;
+use crate::card::SimCard;
 use crate::clock::{SimClock, TrueTime};
-use crate::fault::{Fault, Intruding, Lie, Timeline, home};
+use crate::fault::{Intruding, Lie, SenderFault, Timeline, home};
 use crate::heard::{Heard, is_sound, value};
 use crate::link::{Path, Pauses};
 use crate::scenario::{HostModel, ReceiverModel, Scenario};
-use befall::sender_of;
+use faults::sender_of;
 use leaving::Leaving;
 
 pub use change::Change;
 pub use look::Look;
 
-enum Event {
+enum SimEvent {
     Capture,
     Join(usize),
     Play(usize),
@@ -50,16 +50,16 @@ enum Event {
     Answer(usize),
 }
 
-struct Host {
+struct SimHost {
     clock: SimClock,
-    card: Card,
+    card: SimCard,
     freezes: Pauses,
     session: Session,
     wall: Span,
 }
 
-struct Listener {
-    host: Host,
+struct SimReceiver {
+    host: SimHost,
     there: Path,
     also_there: Option<Path>,
     back: Path,
@@ -72,21 +72,21 @@ struct Listener {
 /// A world that runs.
 pub struct World {
     now: TrueTime,
-    events: BTreeMap<(TrueTime, u64), Event>,
+    events: BTreeMap<(TrueTime, u64), SimEvent>,
     order: u64,
     scenario: Scenario,
-    host: Host,
+    host: SimHost,
     sender: Sender,
     leaving: Leaving,
     policy: SendPolicy,
     /// When the sender's ordinary thread runs next.
     looks: LocalTime,
-    listeners: Vec<Listener>,
+    listeners: Vec<SimReceiver>,
     identity: Identity,
     /// From where its packets come, by each network.
     places: [Endpoint; 2],
     timeline: Timeline,
-    faults: VecDeque<(TrueTime, Fault)>,
+    faults: VecDeque<(TrueTime, SenderFault)>,
     /// What reports tell that is not so, until when; and how many were sent since, and lied.
     lie: Option<(Lie, TrueTime)>,
     truths: u32,
@@ -107,14 +107,14 @@ impl World {
     /// A world in which nothing has happened yet.
     pub fn new(scenario: Scenario) -> Self {
         let mut rng = Rng::with_seed(scenario.seed);
-        let host = Host::new(&scenario.sender, &scenario, IDENTITY.ssrc, &mut rng);
+        let host = SimHost::new(&scenario.sender, &scenario, IDENTITY.ssrc, &mut rng);
         let wall = host.wall;
         let sender = sender_of(&scenario, IDENTITY, wall);
         let listeners = scenario
             .receivers
             .iter()
             .zip(1..)
-            .map(|(model, number)| Listener::new(model, &scenario, number, &mut rng))
+            .map(|(model, number)| SimReceiver::new(model, &scenario, number, &mut rng))
             .collect();
         let mut world = Self {
             now: TrueTime::ZERO,
@@ -150,13 +150,13 @@ impl World {
     fn begin(&mut self) {
         self.decide();
         if self.scenario.reports {
-            self.at(TrueTime::ZERO, Event::Speak);
+            self.at(TrueTime::ZERO, SimEvent::Speak);
         }
         for number in 0..self.listeners.len() {
-            self.at(self.scenario.receivers[number].joins, Event::Join(number));
+            self.at(self.scenario.receivers[number].joins, SimEvent::Join(number));
         }
         // The reports have fifty milliseconds' start, as they have in a real sender.
-        self.at(TrueTime::from_nanos(50_000_000), Event::Capture);
+        self.at(TrueTime::from_nanos(50_000_000), SimEvent::Capture);
     }
 
     /// Lets so much time pass.
@@ -180,7 +180,7 @@ impl World {
 
     /// What each receiver played, with the last word on it.
     pub fn finish(self) -> Vec<Heard> {
-        self.listeners.into_iter().map(Listener::finish).collect()
+        self.listeners.into_iter().map(SimReceiver::finish).collect()
     }
 
     /// The time that has passed.
@@ -188,33 +188,33 @@ impl World {
         self.now
     }
 
-    fn at(&mut self, when: TrueTime, event: Event) {
+    fn at(&mut self, when: TrueTime, event: SimEvent) {
         self.order += 1;
         self.events.insert((when.max(self.now), self.order), event);
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: SimEvent) {
         match event {
-            Event::Capture => self.capture(),
-            Event::Join(number) => self.next_play(number),
-            Event::Media(number, ..) | Event::ReportTo(number, _)
+            SimEvent::Capture => self.capture(),
+            SimEvent::Join(number) => self.next_play(number),
+            SimEvent::Media(number, ..) | SimEvent::ReportTo(number, _)
                 if self.now < self.scenario.receivers[number].joins => {}
-            Event::Play(number) => self.play(number),
-            Event::Media(number, bytes, from) => {
+            SimEvent::Play(number) => self.play(number),
+            SimEvent::Media(number, bytes, from) => {
                 let listener = &mut self.listeners[number];
                 let stamp = listener.host.local(self.now);
                 listener.arrived.push_back((bytes, from, stamp));
             }
-            Event::ReportTo(number, bytes) => self.report_to(number, &bytes),
-            Event::ReportFrom(bytes) => self.report_from(&bytes),
-            Event::Speak if self.now < self.speaks => {}
-            Event::Speak => self.speak(),
-            Event::Answer(number) => self.answer(number),
+            SimEvent::ReportTo(number, bytes) => self.report_to(number, &bytes),
+            SimEvent::ReportFrom(bytes) => self.report_from(&bytes),
+            SimEvent::Speak if self.now < self.speaks => {}
+            SimEvent::Speak => self.speak(),
+            SimEvent::Answer(number) => self.answer(number),
         }
     }
 
     fn capture(&mut self) {
-        self.befall();
+        self.apply_faults();
         let Self { host, sender, leaving, block, scenario, now, .. } = self;
         let (first, met, skipped) = host.card.capture(*now);
         let frames = scenario.sender.card.period.count();
@@ -240,20 +240,20 @@ impl World {
         }
         let wakes = self.host.card.capture_wake(self.now);
         let wakes = self.host.freezes.end_of(wakes);
-        self.at(wakes, Event::Capture);
+        self.at(wakes, SimEvent::Capture);
     }
 
     fn carry(&mut self, packet: &[u8], places: [Endpoint; 2]) {
         for number in 0..self.listeners.len() {
             let mut arrivals = Vec::new();
-            let Listener { there, also_there, heard, .. } = &mut self.listeners[number];
+            let SimReceiver { there, also_there, heard, .. } = &mut self.listeners[number];
             for (path, from) in core::iter::once(there).chain(also_there).zip(places) {
                 path.carry(packet.len(), self.now, |when| arrivals.push((when, from)));
                 heard.bytes += packet.len() as u64;
             }
             heard.carried.push(!arrivals.is_empty());
             for (when, from) in arrivals {
-                self.at(when, Event::Media(number, packet.to_vec(), from));
+                self.at(when, SimEvent::Media(number, packet.to_vec(), from));
             }
         }
     }
@@ -276,7 +276,7 @@ impl World {
         let mut out = vec![0.0; listener.host.card.model.period.as_len() * channels];
         let times = PullTimes { now: woke, meets: listener.host.local(meets), skipped, clock };
         let resampled = listener.receiver.counters().resampled_frames;
-        let Listener { receiver, ordinary, heard, host, .. } = listener;
+        let SimReceiver { receiver, ordinary, heard, host, .. } = listener;
         let pulled = receiver.pull(&mut out, times, |passage| ordinary.take(&passage));
         heard.digest(&out);
         let offset = receiver.placement().link_offset();
@@ -306,13 +306,13 @@ impl World {
     }
 
     fn next_play(&mut self, number: usize) {
-        let Listener { host, ordinary, .. } = &mut self.listeners[number];
+        let SimReceiver { host, ordinary, .. } = &mut self.listeners[number];
         let due = host.card.playback_wake(self.now);
         let wakes = host.freezes.end_of(due);
         if wakes > due && self.scenario.witness {
             ordinary.stall(host.local(due), host.local(wakes));
         }
-        self.at(wakes, Event::Play(number));
+        self.at(wakes, SimEvent::Play(number));
     }
 
     /// The sender's ordinary thread decides what is to be decided.
@@ -349,7 +349,7 @@ impl World {
                 let mut arrivals = Vec::new();
                 self.listeners[number].there.carry(bytes, self.now, |when| arrivals.push(when));
                 for when in arrivals {
-                    self.at(when, Event::ReportTo(number, buffer[..bytes].to_vec()));
+                    self.at(when, SimEvent::ReportTo(number, buffer[..bytes].to_vec()));
                 }
             }
         }
@@ -361,7 +361,7 @@ impl World {
         let next = self.host.when(self.host.session.deadline(), self.now).max(self.now);
         if next < self.speaks || self.speaks <= self.now {
             self.speaks = next;
-            self.at(next, Event::Speak);
+            self.at(next, SimEvent::Speak);
         }
     }
 
@@ -376,7 +376,7 @@ impl World {
         if let Some(bytes) = listener.host.session.poll(local, &mut buffer) {
             listener.back.carry(bytes, self.now, |when| arrivals.push(when));
             for when in arrivals {
-                self.at(when, Event::ReportFrom(buffer[..bytes].to_vec()));
+                self.at(when, SimEvent::ReportFrom(buffer[..bytes].to_vec()));
             }
         }
         self.next_answer(number);
@@ -385,14 +385,14 @@ impl World {
     fn next_answer(&mut self, number: usize) {
         let host = &mut self.listeners[number].host;
         let next = host.when(host.session.deadline(), self.now);
-        self.at(next, Event::Answer(number));
+        self.at(next, SimEvent::Answer(number));
     }
 
     fn report_to(&mut self, number: usize, bytes: &[u8]) {
         let host = self.places[0].host();
         let listener = &mut self.listeners[number];
         let local = listener.host.local(self.now);
-        let Listener { ordinary, receiver, host: Host { session, .. }, .. } = listener;
+        let SimReceiver { ordinary, receiver, host: SimHost { session, .. }, .. } = listener;
         let mut events = Vec::new();
         // What the paths carry, the other end wrote.
         let _whole = session.handle(bytes, (host, local), Span::ZERO, |told| events.push(told));
@@ -451,13 +451,13 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
     }
 }
 
-impl Host {
+impl SimHost {
     fn new(model: &HostModel, scenario: &Scenario, ssrc: u32, rng: &mut Rng) -> Self {
         let wall = Span::from_secs(1_700_000_000);
         let cname = format!("{ssrc:08x}");
         Self {
             clock: SimClock::new(model.clock, model.events.clone(), rng.u64(..)),
-            card: Card::new(
+            card: SimCard::new(
                 model.card,
                 model.card_events.clone(),
                 scenario.format.rate,
@@ -486,10 +486,10 @@ impl Host {
     }
 }
 
-impl Listener {
+impl SimReceiver {
     fn new(model: &ReceiverModel, scenario: &Scenario, number: u32, rng: &mut Rng) -> Self {
         let (ordinary, receiver) = Ordinary::new(scenario, &model.host.card);
-        let host = Host::new(&model.host, scenario, number, rng);
+        let host = SimHost::new(&model.host, scenario, number, rng);
         Self {
             there: Path::new(model.there.clone(), rng.u64(..)),
             back: Path::new(model.back.clone(), rng.u64(..)),

@@ -3,7 +3,7 @@
 
 use tautline_proto::time::{Frames, Span};
 use tautline_sim::clock::TrueTime;
-use tautline_sim::fault::Fault;
+use tautline_sim::fault::SenderFault;
 use tautline_sim::link::{Loss, PathModel};
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::Scenario;
@@ -17,7 +17,7 @@ fn a_sender_whose_time_jumps_by_hours_is_heard_again_within_a_second() {
         let mut scenario = Scenario::on(Preset::Wired, 11);
         scenario.receivers[0].there = PathModel { loss, ..Preset::Wired.path() };
         let at = |number: i64| TrueTime::from_nanos((20 + 10 * number) * 1_000_000_000);
-        scenario.faults = (0..).map(at).zip(jumps.map(Fault::TimeJumps)).collect();
+        scenario.faults = (0..).map(at).zip(jumps.map(SenderFault::TimeJumps)).collect();
         let told = &play(scenario, Span::from_secs(80))[0];
         assert!(told.first_wrong.is_none() && told.loudest <= 1.0, "{told}");
         // One for each jump, counted under one name.

@@ -4,17 +4,17 @@
 use tautline_proto::sender::Identity;
 use tautline_proto::time::Span;
 use tautline_sim::clock::TrueTime;
-use tautline_sim::fault::Fault;
+use tautline_sim::fault::SenderFault;
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::{IDENTITY, play};
 
 #[test]
 fn a_sequence_that_restarts_is_followed_within_a_second() {
-    let anew = |ssrc| Fault::Restarts(Identity { ssrc, sequence: 9, timestamp: 0x7777_0000 });
+    let anew = |ssrc| SenderFault::Restarts(Identity { ssrc, sequence: 9, timestamp: 0x7777_0000 });
     let faults = [
-        Fault::SequenceRestarts(1),
-        Fault::SequenceRestarts(40_000),
+        SenderFault::SequenceRestarts(1),
+        SenderFault::SequenceRestarts(40_000),
         anew(IDENTITY.ssrc),
         anew(0xFEED),
     ];
@@ -29,7 +29,7 @@ fn a_sequence_that_restarts_is_followed_within_a_second() {
             assert!(back.since(cause) < Span::from_secs(1), "{fault:?}: {told}");
         }
         let counters = &told.counters;
-        let goes_on = matches!(fault, Fault::SequenceRestarts(_));
+        let goes_on = matches!(fault, SenderFault::SequenceRestarts(_));
         assert_eq!(counters.resyncs, u64::from(!goes_on), "{fault:?}: {told}");
         if goes_on {
             // All packets came, and the sound goes on as they do.
@@ -37,7 +37,7 @@ fn a_sequence_that_restarts_is_followed_within_a_second() {
             assert!(told.silences.is_empty(), "{fault:?}: {told}");
         }
         assert_eq!((counters.lost, counters.late), (0, 0), "{fault:?}: {told}");
-        let renamed = matches!(fault, Fault::Restarts(Identity { ssrc: 0xFEED, .. }));
+        let renamed = matches!(fault, SenderFault::Restarts(Identity { ssrc: 0xFEED, .. }));
         assert_eq!(counters.foreign > 0, renamed, "{fault:?}: {told}");
     }
 }

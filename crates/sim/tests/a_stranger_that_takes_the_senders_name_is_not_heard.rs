@@ -5,7 +5,7 @@
 use tautline_proto::sender::Identity;
 use tautline_proto::time::{Frames, Span};
 use tautline_sim::clock::TrueTime;
-use tautline_sim::fault::{Fault, Intruder, place};
+use tautline_sim::fault::{Intruder, SenderFault, place};
 use tautline_sim::heard::Heard;
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::Scenario;
@@ -45,7 +45,7 @@ fn a_stranger_that_takes_the_senders_name_is_not_heard() {
 
 #[test]
 fn a_sender_that_moved_is_followed_after_fifty_milliseconds() {
-    let told = heard(|s| s.faults = vec![(at(5_000), Fault::Moves(place(1, 7)))], 10);
+    let told = heard(|s| s.faults = vec![(at(5_000), SenderFault::Moves(place(1, 7)))], 10);
     // What lacks is one hole.
     assert!(told.first_wrong.is_none() && told.spoilt.len() == 1, "{told}");
     assert!(told.longest_spoilt() <= Frames::new(52 * 48), "{told}");

@@ -4,7 +4,7 @@
 
 use tautline_proto::time::Span;
 use tautline_sim::clock::TrueTime;
-use tautline_sim::fault::{Fault, Lie};
+use tautline_sim::fault::{Lie, SenderFault};
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::World;
@@ -17,7 +17,7 @@ fn reports_that_lie_move_no_sound() {
             let mut scenario = Scenario::on(Preset::Wired, seed);
             let begins = TrueTime::from_nanos(20_000_000_000);
             let ends = begins.after(Span::from_secs(10));
-            scenario.faults = vec![(begins, Fault::Lies(lie, ends))];
+            scenario.faults = vec![(begins, SenderFault::Lies(lie, ends))];
             // Who stamps packets is not asked when they were captured.
             scenario.stamps = !matches!(lie, Lie::Report(_));
             let mut world = World::new(scenario);

@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::lack::{Lack, skipped};
-use crate::verdict::{Failed, RUNS, Run, Verdict, verdict};
-use crate::watch::{Seen, Watch, Window};
+use crate::verdict::{Failed, RUNS, Run, TestVerdict, verdict};
+use crate::watch::{CoreWatch, Seen, Window};
 
 /// Held by a test while it runs: for writing, if it is to be the only one of its program.
 static TURN: RwLock<()> = RwLock::new(());
@@ -43,7 +43,7 @@ fn judged(name: &str, test: &dyn Fn()) {
     let last: RefCell<Option<(Box<dyn Any + Send>, Seen)>> = RefCell::new(None);
     let runs = std::iter::repeat_with(|| {
         let _turn = alone();
-        let watch = Watch::start();
+        let watch = CoreWatch::start();
         let ended = catch_unwind(AssertUnwindSafe(test));
         let seen = watch.end();
         let failed = ended.err().map(|failure| {
@@ -59,9 +59,9 @@ fn judged(name: &str, test: &dyn Fn()) {
     let verdict = verdict(runs);
     let Some((failure, seen)) = last.into_inner() else { return };
     match verdict {
-        Verdict::Passed => {}
-        Verdict::Failed => resume_unwind(failure),
-        Verdict::NothingProved(why) => {
+        TestVerdict::Passed => {}
+        TestVerdict::Failed => resume_unwind(failure),
+        TestVerdict::NothingProved(why) => {
             // Without priority it may have been the programs under test that kept the watch waiting.
             let lack = if seen.may { Lack::Host } else { Lack::Privilege };
             let words = words(&*failure);

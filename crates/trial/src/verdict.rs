@@ -29,7 +29,7 @@ pub(crate) struct Run {
 
 /// What runs of a test come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum TestVerdict {
     Passed,
     /// The last run failed, and nothing excuses it.
     Failed,
@@ -38,16 +38,16 @@ pub(crate) enum Verdict {
 }
 
 /// Takes runs until one decides: the first that passes, or the first failure that is not the host's.
-pub(crate) fn verdict(runs: impl Iterator<Item = Run>) -> Verdict {
+pub(crate) fn verdict(runs: impl Iterator<Item = Run>) -> TestVerdict {
     let mut why = String::new();
     for Run { failed, seen } in runs.take(RUNS) {
-        let Some(failed) = failed else { return Verdict::Passed };
+        let Some(failed) = failed else { return TestVerdict::Passed };
         match excuse(&failed, &seen) {
             Some(excuse) => why = excuse,
-            None => return Verdict::Failed,
+            None => return TestVerdict::Failed,
         }
     }
-    Verdict::NothingProved(why)
+    TestVerdict::NothingProved(why)
 }
 
 /// Why a failure is the host's, if it is.
@@ -89,7 +89,7 @@ mod tests {
                 count += 1;
                 run(Some(failed.clone()), &[])
             });
-            assert_eq!(verdict(runs), Verdict::Failed);
+            assert_eq!(verdict(runs), TestVerdict::Failed);
             assert_eq!(count, 1, "{failed:?}");
         }
     }
@@ -97,22 +97,25 @@ mod tests {
     #[test]
     fn what_always_fails_is_red_though_the_host_freezes_at_other_instants() {
         let elsewhere = [window(100, 136), window(499, 499), window(521, 557), window(900, 903)];
-        assert_eq!(verdict([run(Some(at()), &elsewhere)].into_iter()), Verdict::Failed);
+        assert_eq!(verdict([run(Some(at()), &elsewhere)].into_iter()), TestVerdict::Failed);
         let twice = Failed::At(vec![window(500, 520), window(700, 720)]);
-        assert_eq!(verdict([run(Some(twice), &[window(510, 530)])].into_iter()), Verdict::Failed);
+        assert_eq!(
+            verdict([run(Some(twice), &[window(510, 530)])].into_iter()),
+            TestVerdict::Failed
+        );
         // A twentieth of a run is 50 ms.
         let brief = [window(500, 549)];
-        assert_eq!(verdict([run(Some(Failed::Mostly), &brief)].into_iter()), Verdict::Failed);
+        assert_eq!(verdict([run(Some(Failed::Mostly), &brief)].into_iter()), TestVerdict::Failed);
     }
 
     #[test]
     fn what_fails_in_a_stall_is_run_again_and_the_next_run_decides() {
         let there = [window(519, 530)];
         let aside = || run(Some(at()), &there);
-        assert_eq!(verdict([aside(), run(None, &[])].into_iter()), Verdict::Passed);
-        assert_eq!(verdict([aside(), run(Some(at()), &[])].into_iter()), Verdict::Failed);
+        assert_eq!(verdict([aside(), run(None, &[])].into_iter()), TestVerdict::Passed);
+        assert_eq!(verdict([aside(), run(Some(at()), &[])].into_iter()), TestVerdict::Failed);
         let long = run(Some(Failed::Mostly), &[window(100, 130), window(400, 430)]);
-        assert_eq!(verdict([long, run(None, &[])].into_iter()), Verdict::Passed);
+        assert_eq!(verdict([long, run(None, &[])].into_iter()), TestVerdict::Passed);
     }
 
     #[test]
@@ -121,10 +124,10 @@ mod tests {
             let Run { failed, seen } = run(Some(failed), &[]);
             verdict([Run { failed, seen: Seen { away: vec![away], ..seen } }].into_iter())
         };
-        assert!(matches!(with(at(), window(519, 521)), Verdict::NothingProved(_)));
-        assert_eq!(with(at(), window(521, 523)), Verdict::Failed);
-        assert_eq!(with(Failed::Somewhere, window(519, 521)), Verdict::Failed);
-        assert_eq!(with(Failed::Mostly, window(400, 600)), Verdict::Failed);
+        assert!(matches!(with(at(), window(519, 521)), TestVerdict::NothingProved(_)));
+        assert_eq!(with(at(), window(521, 523)), TestVerdict::Failed);
+        assert_eq!(with(Failed::Somewhere, window(519, 521)), TestVerdict::Failed);
+        assert_eq!(with(Failed::Mostly, window(400, 600)), TestVerdict::Failed);
     }
 
     /// What a run comes to: passed, failed in a stall, failed without one.
@@ -152,9 +155,9 @@ mod tests {
                 Kind::Failed => run(Some(at()), &[]),
             });
             let came = match verdict(made.into_iter()) {
-                Verdict::Passed => Kind::Passed,
-                Verdict::Failed => Kind::Failed,
-                Verdict::NothingProved(_) => Kind::Aside,
+                TestVerdict::Passed => Kind::Passed,
+                TestVerdict::Failed => Kind::Failed,
+                TestVerdict::NothingProved(_) => Kind::Aside,
             };
             let decisive = runs.into_iter().find(|kind| *kind != Kind::Aside);
             assert!(came == decisive.unwrap_or(Kind::Aside));
@@ -169,7 +172,7 @@ mod tests {
         let tests = 300;
         let red = (0..tests).filter(|at| {
             let runs = (*at..).map(shows);
-            verdict(runs) == Verdict::Failed
+            verdict(runs) == TestVerdict::Failed
         });
         assert_eq!(red.count(), tests / 3);
     }
@@ -182,7 +185,7 @@ mod tests {
                 Run { failed, seen: Seen { others: 0.9, ..seen } }
             };
             let verdict = verdict(std::iter::repeat_with(busy));
-            let Verdict::NothingProved(why) = verdict else { panic!("{verdict:?}") };
+            let TestVerdict::NothingProved(why) = verdict else { panic!("{verdict:?}") };
             assert!(why.contains("others used 90 %"), "{why}");
         }
     }

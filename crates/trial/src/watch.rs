@@ -93,7 +93,7 @@ impl fmt::Display for Seen {
 
 /// Looks at every core until it is told to end. Its threads run above those of all programs under
 /// test, so what these do is never taken for the host.
-pub(crate) struct Watch {
+pub(crate) struct CoreWatch {
     over: Arc<AtomicBool>,
     cores: Vec<JoinHandle<Vec<Window>>>,
     may: bool,
@@ -101,7 +101,7 @@ pub(crate) struct Watch {
     load: Load,
 }
 
-impl Watch {
+impl CoreWatch {
     pub(crate) fn start() -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let usable = sched_getaffinity(None).expect("a thread may ask for its own cores");
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_watch_sees_its_own_run() {
         let before = now();
-        let seen = Watch::start().end();
+        let seen = CoreWatch::start().end();
         assert!(before <= seen.run.from && seen.run.to <= now());
         assert!((0.0..=1.0).contains(&seen.others));
     }

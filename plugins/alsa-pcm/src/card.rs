@@ -19,10 +19,10 @@ use tautline_proto::time::Frames;
 use tautline_proto::units::Ppm;
 
 use crate::ends::{Feeder, Giver};
-use crate::shared::Shared;
+use crate::shared::StreamShared;
 
 /// Which way sound goes, with its end of what holds it.
-pub(crate) enum End {
+pub(crate) enum BufferEnd {
     /// From the application.
     ToWire(Feeder),
     /// To the application.
@@ -30,10 +30,10 @@ pub(crate) enum End {
 }
 
 /// The device.
-pub(crate) struct Card {
+pub(crate) struct DeviceProcess {
     settings: Settings,
-    end: End,
-    shared: Arc<Shared>,
+    end: BufferEnd,
+    shared: Arc<StreamShared>,
     /// Is told the clock when the card starts.
     started: SyncSender<CardClock>,
     /// The host's clock, which sets its pace.
@@ -41,11 +41,11 @@ pub(crate) struct Card {
     block: Box<[f32]>,
 }
 
-impl Card {
+impl DeviceProcess {
     pub(crate) fn new(
         settings: Settings,
-        end: End,
-        shared: Arc<Shared>,
+        end: BufferEnd,
+        shared: Arc<StreamShared>,
         started: SyncSender<CardClock>,
     ) -> Self {
         let block = vec![0.0; settings.channels.samples_in(settings.period)].into();
@@ -55,8 +55,8 @@ impl Card {
 
     fn direction(&self) -> Direction {
         match self.end {
-            End::ToWire(_) => Direction::Capture,
-            End::FromWire(_) => Direction::Playback,
+            BufferEnd::ToWire(_) => Direction::Capture,
+            BufferEnd::FromWire(_) => Direction::Playback,
         }
     }
 
@@ -72,14 +72,14 @@ impl Card {
             let woke = now();
             let turn = ring.begin(woke);
             match &mut self.end {
-                End::ToWire(feeder) => feeder.feed(&self.shared, &turn, &mut self.block),
-                End::FromWire(_) => self.block.fill(0.0),
+                BufferEnd::ToWire(feeder) => feeder.feed(&self.shared, &turn, &mut self.block),
+                BufferEnd::FromWire(_) => self.block.fill(0.0),
             }
             let xruns = u32::from(turn.skipped > Frames::ZERO);
             let side = turn.side(&mut self.block);
             let cycle = Cycle::one_way(direction, woke, side, xruns);
             let flow = process.process(&mut cycle.by(self.clock));
-            if let End::FromWire(giver) = &mut self.end {
+            if let BufferEnd::FromWire(giver) = &mut self.end {
                 ring.finish(now());
                 giver.give(&self.shared, &turn, &self.block);
             }
@@ -90,7 +90,7 @@ impl Card {
     }
 }
 
-impl Device for Card {
+impl Device for DeviceProcess {
     fn settings(&self) -> Settings {
         self.settings
     }
@@ -147,10 +147,10 @@ mod tests {
     }
 
     /// Runs a card of this end for five periods. The real-time sanitizer watches.
-    fn run(end: End, shared: &Arc<Shared>) -> CardClock {
+    fn run(end: BufferEnd, shared: &Arc<StreamShared>) -> CardClock {
         let (started, starts) = sync_channel(1);
         shared.order(Order { stint: 1, mode: Mode::Running });
-        let mut card = Card::new(settings(), end, Arc::clone(shared), started);
+        let mut card = DeviceProcess::new(settings(), end, Arc::clone(shared), started);
         let blocks = Blocks { left: 5, heard: Vec::with_capacity(5) };
         let (_, ended) = card.run(Box::new(blocks), &Stop::default());
         assert!(matches!(ended, Ended::Finished));
@@ -160,8 +160,8 @@ mod tests {
     #[test]
     fn a_card_takes_one_period_of_the_applications_at_each_wake_up() {
         let track = Arc::new(Track::new(480, 1));
-        let shared = Arc::new(Shared::default());
-        let clock = run(End::ToWire(Feeder::new(track)), &shared);
+        let shared = Arc::new(StreamShared::default());
+        let clock = run(BufferEnd::ToWire(Feeder::new(track)), &shared);
         let standing = shared.standing();
         assert_eq!((standing.position, standing.anchor), (5 * 48, Some(0)));
         assert!(now() >= clock.instant_of(5 * 48), "by its own clock");
@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn a_card_gives_the_application_one_period_at_each_wake_up() {
         let (producer, ring) = rtrb::RingBuffer::new(480);
-        let shared = Arc::new(Shared::default());
-        run(End::FromWire(Giver::new(producer, 1)), &shared);
+        let shared = Arc::new(StreamShared::default());
+        run(BufferEnd::FromWire(Giver::new(producer, 1)), &shared);
         assert_eq!(ring.slots(), 5 * 48);
         // What is given first meets the converter when the silence before it has.
         assert_eq!(shared.standing().anchor, Some(48));

@@ -9,26 +9,26 @@ use std::sync::Arc;
 use rtrb::Producer;
 use tautline_proto::card_clock::Turn;
 
-use crate::shared::{Mode, Shared, Standing};
+use crate::shared::{DeviceProgress, Mode, StreamShared};
 use crate::track::Track;
 
 /// Takes the application's sound for the wire.
 pub(crate) struct Feeder {
     track: Arc<Track>,
-    standing: Standing,
+    standing: DeviceProgress,
     running: bool,
 }
 
 impl Feeder {
     pub(crate) fn new(track: Arc<Track>) -> Self {
-        Self { track, standing: Standing::default(), running: false }
+        Self { track, standing: DeviceProgress::default(), running: false }
     }
 
     /// Fills the block of this turn. Wait-free.
-    pub(crate) fn feed(&mut self, shared: &Shared, turn: &Turn, block: &mut [f32]) {
+    pub(crate) fn feed(&mut self, shared: &StreamShared, turn: &Turn, block: &mut [f32]) {
         let order = shared.ordered();
         if order.stint != self.standing.stint {
-            self.standing = Standing { stint: order.stint, ..Standing::default() };
+            self.standing = DeviceProgress { stint: order.stint, ..DeviceProgress::default() };
             self.running = false;
         }
         if order.mode == Mode::Running {
@@ -57,22 +57,25 @@ pub(crate) struct Giver {
     channels: usize,
     /// Frames ever put into the ring.
     given: u64,
-    standing: Standing,
+    standing: DeviceProgress,
     running: bool,
 }
 
 impl Giver {
     pub(crate) fn new(ring: Producer<f32>, channels: usize) -> Self {
-        Self { ring, channels, given: 0, standing: Standing::default(), running: false }
+        Self { ring, channels, given: 0, standing: DeviceProgress::default(), running: false }
     }
 
     /// Gives the block of this turn. Wait-free. A block that finds no room is lost, and what comes
     /// after it takes its position: the application had a whole buffer to read.
-    pub(crate) fn give(&mut self, shared: &Shared, turn: &Turn, block: &[f32]) {
+    pub(crate) fn give(&mut self, shared: &StreamShared, turn: &Turn, block: &[f32]) {
         let order = shared.ordered();
         if order.stint != self.standing.stint {
-            self.standing =
-                Standing { stint: order.stint, origin: self.given, ..Standing::default() };
+            self.standing = DeviceProgress {
+                stint: order.stint,
+                origin: self.given,
+                ..DeviceProgress::default()
+            };
         }
         self.running = order.mode == Mode::Running;
         if self.running {
@@ -105,18 +108,18 @@ mod tests {
         Turn { frame, meets: LocalTime::ZERO, skipped: Frames::new(skipped) }
     }
 
-    fn order(shared: &Shared, stint: u64, mode: Mode) {
+    fn order(shared: &StreamShared, stint: u64, mode: Mode) {
         shared.order(Order { stint, mode });
     }
 
     /// A mono feeder of a track of 16 frames.
-    fn scene() -> (Arc<Track>, Shared, Feeder) {
+    fn scene() -> (Arc<Track>, StreamShared, Feeder) {
         let track = Arc::new(Track::new(16, 1));
-        (Arc::clone(&track), Shared::default(), Feeder::new(track))
+        (Arc::clone(&track), StreamShared::default(), Feeder::new(track))
     }
 
     /// What it takes at the block that begins with `frame`.
-    fn fed(feeder: &mut Feeder, shared: &Shared, frame: i64) -> Vec<f32> {
+    fn fed(feeder: &mut Feeder, shared: &StreamShared, frame: i64) -> Vec<f32> {
         let mut block = [9.0; P];
         feeder.feed(shared, &turn(frame, 0), &mut block);
         block.to_vec()
@@ -137,7 +140,7 @@ mod tests {
         assert_eq!(fed(&mut feeder, &shared, 0), [0.0; P]);
         order(&shared, 1, Mode::Running);
         assert_eq!(fed(&mut feeder, &shared, 4), [1.0, 2.0, 3.0, 4.0]);
-        let stands = Standing { stint: 1, position: 4, anchor: Some(4), origin: 0 };
+        let stands = DeviceProgress { stint: 1, position: 4, anchor: Some(4), origin: 0 };
         assert_eq!(shared.standing(), stands);
     }
 
@@ -165,7 +168,7 @@ mod tests {
         assert_eq!(fed(&mut feeder, &shared, 4), [0.0; P]);
         order(&shared, 1, Mode::Running);
         assert_eq!(fed(&mut feeder, &shared, 8), [5.0, 6.0, 7.0, 8.0]);
-        let Standing { position, anchor, .. } = shared.standing();
+        let DeviceProgress { position, anchor, .. } = shared.standing();
         assert_eq!((position, anchor), (8, Some(4)), "later by the pause");
     }
 
@@ -180,7 +183,7 @@ mod tests {
         assert_eq!(fed(&mut feeder, &shared, 40), [0.0; P]);
         put(&track, 0, 20..28);
         assert_eq!(fed(&mut feeder, &shared, 44), [24.0, 25.0, 26.0, 27.0]);
-        let stands = Standing { stint: 2, position: 8, anchor: Some(40), origin: 0 };
+        let stands = DeviceProgress { stint: 2, position: 8, anchor: Some(40), origin: 0 };
         assert_eq!(shared.standing(), stands);
     }
 
@@ -199,18 +202,18 @@ mod tests {
     #[test]
     fn a_recording_begins_with_its_stint_and_loses_whole_blocks_when_nobody_reads() {
         let (producer, mut ring) = rtrb::RingBuffer::new(8);
-        let (shared, mut giver) = (Shared::default(), Giver::new(producer, 1));
+        let (shared, mut giver) = (StreamShared::default(), Giver::new(producer, 1));
         giver.give(&shared, &turn(0, 0), &[1.0; P]);
         assert_eq!(ring.slots(), 0, "nobody started it");
         order(&shared, 1, Mode::Running);
         for number in 1..=3 {
             giver.give(&shared, &turn(4 * number, 0), &[number as f32; P]);
         }
-        let stands = Standing { stint: 1, position: 8, anchor: Some(4), origin: 0 };
-        assert_eq!(shared.standing(), Standing { anchor: Some(12 - 8), ..stands });
+        let stands = DeviceProgress { stint: 1, position: 8, anchor: Some(4), origin: 0 };
+        assert_eq!(shared.standing(), DeviceProgress { anchor: Some(12 - 8), ..stands });
         (0..8).for_each(|at| assert_eq!(ring.pop(), Ok(if at < 4 { 1.0 } else { 2.0 })));
         giver.give(&shared, &turn(16, 0), &[4.0; P]);
-        assert_eq!(shared.standing(), Standing { position: 12, anchor: Some(8), ..stands });
+        assert_eq!(shared.standing(), DeviceProgress { position: 12, anchor: Some(8), ..stands });
         order(&shared, 2, Mode::Running);
         giver.give(&shared, &turn(20, 0), &[5.0; P]);
         assert_eq!(shared.standing().origin, 12);

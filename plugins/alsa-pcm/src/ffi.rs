@@ -47,13 +47,13 @@ pub(crate) struct Ioplug {
 }
 
 /// A callback that takes nothing else.
-pub(crate) type Plain = unsafe extern "C" fn(*mut Ioplug) -> c_int;
+pub(crate) type PcmCallback = unsafe extern "C" fn(*mut Ioplug) -> c_int;
 
 /// `snd_pcm_ioplug_callback_t`
 #[repr(C)]
 pub(crate) struct Callbacks {
-    pub(crate) start: Option<Plain>,
-    pub(crate) stop: Option<Plain>,
+    pub(crate) start: Option<PcmCallback>,
+    pub(crate) stop: Option<PcmCallback>,
     pub(crate) pointer: Option<unsafe extern "C" fn(*mut Ioplug) -> c_long>,
     pub(crate) transfer: Option<
         unsafe extern "C" fn(
@@ -63,17 +63,17 @@ pub(crate) struct Callbacks {
             c_ulong,
         ) -> c_long,
     >,
-    pub(crate) close: Option<Plain>,
+    pub(crate) close: Option<PcmCallback>,
     pub(crate) hw_params:
         Option<unsafe extern "C" fn(*mut Ioplug, *mut snd_pcm_hw_params_t) -> c_int>,
-    pub(crate) hw_free: Option<Plain>,
+    pub(crate) hw_free: Option<PcmCallback>,
     pub(crate) sw_params:
         Option<unsafe extern "C" fn(*mut Ioplug, *mut snd_pcm_sw_params_t) -> c_int>,
-    pub(crate) prepare: Option<Plain>,
-    pub(crate) drain: Option<Plain>,
+    pub(crate) prepare: Option<PcmCallback>,
+    pub(crate) drain: Option<PcmCallback>,
     pub(crate) pause: Option<unsafe extern "C" fn(*mut Ioplug, c_int) -> c_int>,
-    pub(crate) resume: Option<Plain>,
-    pub(crate) poll_descriptors_count: Option<Plain>,
+    pub(crate) resume: Option<PcmCallback>,
+    pub(crate) poll_descriptors_count: Option<PcmCallback>,
     pub(crate) poll_descriptors:
         Option<unsafe extern "C" fn(*mut Ioplug, *mut libc::pollfd, c_uint) -> c_int>,
     pub(crate) poll_revents: Option<
@@ -87,7 +87,7 @@ pub(crate) struct Callbacks {
 }
 
 /// `snd_lib_error_handler_t`
-pub(crate) type Say =
+pub(crate) type ErrorHandler =
     unsafe extern "C" fn(*const c_char, c_int, *const c_char, c_int, *const c_char, ...);
 
 unsafe extern "C" {
@@ -111,12 +111,12 @@ unsafe extern "C" {
         list: *const c_uint,
     ) -> c_int;
     /// Where the handler of messages in force is written: see [`say`].
-    static mut snd_lib_error: Option<Say>;
+    static mut snd_lib_error: Option<ErrorHandler>;
 }
 
 /// The handler of messages in force: the library's own, which writes to standard error, or the
 /// application's (`snd_lib_error_set_handler`).
-pub(crate) fn say() -> Option<Say> {
+pub(crate) fn say() -> Option<ErrorHandler> {
     // SAFETY: a word that the library sets before any plugin is loaded; the application may write it
     // at any time, so nobody makes a reference to it and it is read anew each time.
     unsafe { (&raw const snd_lib_error).read_volatile() }

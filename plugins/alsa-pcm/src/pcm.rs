@@ -1,7 +1,7 @@
 //! The application's side of a PCM: what each of ALSA's callbacks decides.
 //!
 //! Positions count frames from the last `prepare` ("stint"). Where the card is says the device's
-//! thread ([`crate::shared::Shared::standing`]); where the application is says ALSA's pointer.
+//! thread ([`crate::shared::StreamShared::standing`]); where the application is says ALSA's pointer.
 
 mod transfer;
 mod waiting;
@@ -19,8 +19,8 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::complaint::Complaint;
 use crate::keys::PERIODS;
-use crate::shared::{Mode, Order, Standing};
-use crate::stream::{Held, Shape, Stream};
+use crate::shared::{DeviceProgress, Mode, Order};
+use crate::stream::{SoundEnd, Stream, StreamShape};
 use crate::wire::{CARD_PERIODS, Reached, longest_period};
 
 /// What ALSA says of the PCM when it calls.
@@ -145,7 +145,7 @@ impl Pcm {
 
     /// What the stream has to be for the parameters chosen. The card's period is no longer than the
     /// application's, and as short as the latency asks for.
-    fn shape(&self, hardware: &Hardware) -> Result<Shape, Complaint> {
+    fn shape(&self, hardware: &Hardware) -> Result<StreamShape, Complaint> {
         let wanted = self.reached.wish.period.count();
         let period = wanted.min(hardware.period).min(hardware.buffer / 2).max(PERIODS.0);
         let mut device = Settings {
@@ -155,7 +155,7 @@ impl Pcm {
             periods: CARD_PERIODS,
         };
         device.period = longest_period(&self.reached, self.direction, &device)?;
-        Ok(Shape { device, room: (hardware.buffer + device.period.count()) as usize })
+        Ok(StreamShape { device, room: (hardware.buffer + device.period.count()) as usize })
     }
 
     /// Makes ready for another stint; the first starts the stream.
@@ -211,13 +211,13 @@ impl Pcm {
 
     /// Of the application's frames the card plays those before this position.
     fn set_end(&self, end: i64) {
-        if let Some(Stream { held: Held::Playing(track), .. }) = &self.stream {
+        if let Some(Stream { held: SoundEnd::Playing(track), .. }) = &self.stream {
             track.set_end(end);
         }
     }
 
     /// How far the card is in this stint; `None` before it has seen it.
-    fn standing(&self) -> Option<Standing> {
+    fn standing(&self) -> Option<DeviceProgress> {
         let standing = self.stream.as_ref()?.shared.standing();
         (standing.stint == self.order.stint).then_some(standing)
     }

@@ -25,7 +25,7 @@ pub(crate) struct Order {
 
 /// How far the device's thread is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Standing {
+pub(crate) struct DeviceProgress {
     /// The newest order that it has seen.
     pub(crate) stint: u64,
     /// Frames of this stint that it has taken, silence that it put in their place included, or that
@@ -43,24 +43,24 @@ const NO_ANCHOR: i64 = i64::MIN;
 
 /// A standing, word by word.
 #[derive(Debug, Default)]
-struct Slot {
+struct ProgressCell {
     stint: AtomicU64,
     position: AtomicI64,
     anchor: AtomicI64,
     origin: AtomicU64,
 }
 
-impl Slot {
-    fn write(&self, standing: Standing) {
+impl ProgressCell {
+    fn write(&self, standing: DeviceProgress) {
         self.stint.store(standing.stint, Ordering::Relaxed);
         self.position.store(standing.position, Ordering::Relaxed);
         self.anchor.store(standing.anchor.unwrap_or(NO_ANCHOR), Ordering::Relaxed);
         self.origin.store(standing.origin, Ordering::Relaxed);
     }
 
-    fn read(&self) -> Standing {
+    fn read(&self) -> DeviceProgress {
         let anchor = self.anchor.load(Ordering::Relaxed);
-        Standing {
+        DeviceProgress {
             stint: self.stint.load(Ordering::Relaxed),
             position: self.position.load(Ordering::Relaxed),
             anchor: (anchor != NO_ANCHOR).then_some(anchor),
@@ -71,18 +71,18 @@ impl Slot {
 
 /// The two ends' word to each other.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct StreamShared {
     /// Stint × 4 + mode.
     order: AtomicU64,
     /// Standings told so far; the newest is in the slot of that number's parity, and the next goes
     /// to the other.
     told: AtomicU64,
-    slots: [Slot; 2],
+    slots: [ProgressCell; 2],
     /// From capture to the far DAC, nanoseconds.
     latency: AtomicI64,
 }
 
-impl Shared {
+impl StreamShared {
     /// Orders.
     pub(crate) fn order(&self, order: Order) {
         self.order.store(order.stint << 2 | order.mode as u64, Ordering::Release);
@@ -100,13 +100,13 @@ impl Shared {
     }
 
     /// The device's thread tells how far it is.
-    pub(crate) fn stand(&self, standing: Standing) {
+    pub(crate) fn stand(&self, standing: DeviceProgress) {
         self.note(standing);
         self.told.store(self.told.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
     /// Writes it where nobody reads.
-    fn note(&self, standing: Standing) {
+    fn note(&self, standing: DeviceProgress) {
         // Who reads any of what follows sees that the slot's own standing is not the newest any more.
         fence(Ordering::Release);
         self.slots[self.told.load(Ordering::Relaxed).wrapping_add(1) as usize & 1].write(standing);
@@ -115,7 +115,7 @@ impl Shared {
     /// How far the device's thread is: values that belong together. It never waits for the device's
     /// thread, which an application at a higher priority may keep from its core: it reads again only
     /// if that thread has come a period further meanwhile.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> DeviceProgress {
         loop {
             let newest = self.told.load(Ordering::Acquire);
             let standing = self.slots[newest as usize & 1].read();
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn an_order_arrives_whole() {
-        let shared = Shared::default();
+        let shared = StreamShared::default();
         for (stint, mode) in [(1, Mode::Stopped), (7, Mode::Running), (7, Mode::Paused)] {
             let order = Order { stint, mode };
             shared.order(order);
@@ -154,29 +154,30 @@ mod tests {
 
     #[test]
     fn a_standing_is_read_while_the_next_is_half_written() {
-        let shared = Shared::default();
+        let shared = StreamShared::default();
         for number in 1..5 {
-            let standing = Standing { stint: number, anchor: Some(7), ..Standing::default() };
+            let standing =
+                DeviceProgress { stint: number, anchor: Some(7), ..DeviceProgress::default() };
             shared.stand(standing);
-            shared.note(Standing { stint: 99, ..standing });
+            shared.note(DeviceProgress { stint: 99, ..standing });
             assert_eq!(shared.standing(), standing);
         }
     }
 
     #[test]
     fn a_standing_is_never_half_of_one_and_half_of_another() {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(StreamShared::default());
         let writer = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
             for number in 1..100_000 {
                 let anchor = Some(number as i64);
                 let position = number as i64;
-                writer.stand(Standing { stint: number, position, anchor, origin: number });
+                writer.stand(DeviceProgress { stint: number, position, anchor, origin: number });
             }
         });
         let mut newest = 0;
         while newest < 99_999 {
-            let Standing { stint, position, anchor, origin } = shared.standing();
+            let DeviceProgress { stint, position, anchor, origin } = shared.standing();
             let same = position as u64 == stint && origin == stint;
             assert!(
                 same && (stint == 0 || anchor == Some(position)),

@@ -18,23 +18,23 @@ use tautline_proto::card_clock::CardClock;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::card::{Card, End};
+use crate::card::{BufferEnd, DeviceProcess};
 use crate::complaint::Complaint;
 use crate::ends::{Feeder, Giver};
-use crate::shared::Shared;
+use crate::shared::StreamShared;
 use crate::track::Track;
 use crate::wire::{Reached, recv_plan, send_plan};
 use crate::words::words;
 
 /// The application's end of what holds its sound.
-pub(crate) enum Held {
+pub(crate) enum SoundEnd {
     Playing(Arc<Track>),
     Recording(Consumer<f32>),
 }
 
 /// What a stream was started for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct StreamShape {
     pub(crate) device: Settings,
     /// Frames that are held between the application and the card.
     pub(crate) room: usize,
@@ -42,10 +42,10 @@ pub(crate) struct Shape {
 
 /// A stream that runs.
 pub(crate) struct Stream {
-    pub(crate) shape: Shape,
+    pub(crate) shape: StreamShape,
     pub(crate) clock: CardClock,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) held: Held,
+    pub(crate) shared: Arc<StreamShared>,
+    pub(crate) held: SoundEnd,
     stop: Stop,
     thread: Option<JoinHandle<Result<(), Complaint>>>,
 }
@@ -70,18 +70,18 @@ impl Stream {
     pub(crate) fn start(
         reached: &Reached,
         direction: Direction,
-        shape: Shape,
+        shape: StreamShape,
         notes: Sender<String>,
     ) -> Result<Self, Complaint> {
         let device = shape.device;
         let channels = device.channels.count();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(StreamShared::default());
         let (started, starts) = sync_channel(1);
         let stop = Stop::default();
         let (thread, held) = match direction {
             Direction::Playback => {
                 let track = Arc::new(Track::new(shape.room, channels));
-                let end = End::ToWire(Feeder::new(Arc::clone(&track)));
+                let end = BufferEnd::ToWire(Feeder::new(Arc::clone(&track)));
                 let card = card(shape, end, &shared, started);
                 let plan = without_signals(|| send_plan(reached, &device, OPTIONS.scheduler))?;
                 shared.set_latency(plan.link_offset.as_nanos());
@@ -94,11 +94,11 @@ impl Stream {
                     tell_all(&notes, report.notes.iter());
                     Ok(())
                 };
-                (spawn(run)?, Held::Playing(track))
+                (spawn(run)?, SoundEnd::Playing(track))
             }
             Direction::Capture => {
                 let (producer, consumer) = memory::ring(shape.room * channels);
-                let end = End::FromWire(Giver::new(producer, channels));
+                let end = BufferEnd::FromWire(Giver::new(producer, channels));
                 let card = card(shape, end, &shared, started);
                 let plan = recv_plan(reached, &device)?;
                 let promise = plan.streams[0].receiver.link_offset;
@@ -113,7 +113,7 @@ impl Stream {
                     };
                     engine.run(card, &OPTIONS, &asked, tell).map(drop).map_err(Complaint::from)
                 };
-                (spawn(run)?, Held::Recording(consumer))
+                (spawn(run)?, SoundEnd::Recording(consumer))
             }
         };
         let Ok(clock) = starts.recv_timeout(PATIENCE) else {
@@ -135,8 +135,8 @@ impl Stream {
         let whole = (position + period - 1).div_euclid(period) * period;
         // A block is given before its first frame is due, by the lead of the card and itself.
         let lead = match self.held {
-            Held::Playing(_) => 0,
-            Held::Recording(_) => period * i64::from(self.shape.device.periods),
+            SoundEnd::Playing(_) => 0,
+            SoundEnd::Recording(_) => period * i64::from(self.shape.device.periods),
         };
         self.clock.instant_of(anchor + whole - lead)
     }
@@ -152,12 +152,17 @@ impl Stream {
     }
 }
 
-fn card(shape: Shape, end: End, shared: &Arc<Shared>, started: SyncSender<CardClock>) -> Box<Card> {
-    Box::new(Card::new(shape.device, end, Arc::clone(shared), started))
+fn card(
+    shape: StreamShape,
+    end: BufferEnd,
+    shared: &Arc<StreamShared>,
+    started: SyncSender<CardClock>,
+) -> Box<DeviceProcess> {
+    Box::new(DeviceProcess::new(shape.device, end, Arc::clone(shared), started))
 }
 
 /// What the far end says of its latency, once it does.
-fn follow(shared: &Shared, progress: &Progress<'_>, promise: Span) {
+fn follow(shared: &StreamShared, progress: &Progress<'_>, promise: Span) {
     let latency = progress.latency.map(|(latency, _)| latency).or(progress.auto);
     shared.set_latency(latency.unwrap_or(promise).as_nanos());
 }
@@ -174,9 +179,11 @@ fn tell_all<'a>(to: &Sender<String>, notes: impl Iterator<Item = &'a String>) {
     notes.for_each(|note| drop(to.send(note.clone())));
 }
 
-type Answer = Result<(), Complaint>;
+type ThreadResult = Result<(), Complaint>;
 
-fn spawn(run: impl FnOnce() -> Answer + Send + 'static) -> Result<JoinHandle<Answer>, Complaint> {
+fn spawn(
+    run: impl FnOnce() -> ThreadResult + Send + 'static,
+) -> Result<JoinHandle<ThreadResult>, Complaint> {
     let thread = std::thread::Builder::new().name("taut-pcm".into());
     without_signals(|| thread.spawn(run)).map_err(|error| Complaint {
         errno: libc::EAGAIN,
@@ -185,7 +192,7 @@ fn spawn(run: impl FnOnce() -> Answer + Send + 'static) -> Result<JoinHandle<Ans
 }
 
 /// Why a thread whose card never ran has ended.
-fn ended(thread: JoinHandle<Answer>) -> Complaint {
+fn ended(thread: JoinHandle<ThreadResult>) -> Complaint {
     if !thread.is_finished() {
         return Complaint {
             errno: libc::ETIMEDOUT,
@@ -228,7 +235,7 @@ mod tests {
         let wish = read("test", &keys, direction).unwrap();
         let (channels, period) = (Channels::STEREO, Frames::new(48));
         let device = Settings { rate: Rate::HZ_48000, channels, period, periods: 2 };
-        let shape = Shape { device, room: 4 * SOUND };
+        let shape = StreamShape { device, room: 4 * SOUND };
         let reached = reach(wish, direction).unwrap();
         Stream::start(&reached, direction, shape, channel().0).unwrap()
     }
@@ -247,7 +254,8 @@ mod tests {
         let port = ports();
         let recording = started("from", port, Direction::Capture);
         let playing = started("to", port, Direction::Playback);
-        let (Held::Playing(track), Held::Recording(mut heard)) = (&playing.held, recording.held)
+        let (SoundEnd::Playing(track), SoundEnd::Recording(mut heard)) =
+            (&playing.held, recording.held)
         else {
             panic!("each was opened in its own direction")
         };

@@ -9,11 +9,11 @@ use tautline_proto::device::{
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-use super::end::End;
-use super::pcm::{Trouble, hush};
-use super::refuse::Losses;
+use super::end::CardSide;
+use super::pcm::{PcmError, hush};
+use super::refuse::CardErrors;
 use super::spec::Wakeup;
-use crate::toolbox::notes::Occasion;
+use crate::toolbox::notes::PreparedNote;
 
 /// How long a card may be silent before it counts as gone: a host may freeze for a tenth of that.
 const SILENT: Span = Span::from_millis(500);
@@ -25,14 +25,14 @@ const VAIN: u32 = 20;
 /// The device.
 pub(super) struct Card {
     /// Of each direction in which it goes; what captures first.
-    ends: Vec<End>,
+    ends: Vec<CardSide>,
     settings: Settings,
     wakeup: Wakeup,
     /// That of the timer which sets the pace where no card does: the host's.
     timer: Option<ClockId>,
-    losses: Losses,
+    losses: CardErrors,
     /// It was found that there is no card.
-    timed: Occasion,
+    timed: PreparedNote,
     /// Starts since the last block.
     starts: u32,
     xruns: u32,
@@ -41,10 +41,10 @@ pub(super) struct Card {
 impl Card {
     /// Of these ends, which have the same settings. Two of them start and stop as one where they can.
     pub(super) fn new(
-        mut ends: Vec<End>,
+        mut ends: Vec<CardSide>,
         settings: Settings,
         wakeup: Wakeup,
-        (losses, timed): (Losses, Occasion),
+        (losses, timed): (CardErrors, PreparedNote),
     ) -> Self {
         if let [capture, playback] = &mut ends[..] {
             playback.pace.go_beside_capture();
@@ -64,7 +64,7 @@ impl Card {
             }
             self.starts += 1;
             if self.starts > VAIN {
-                return Err(self.gone(Trouble::Stopped));
+                return Err(self.gone(PcmError::Stopped));
             }
             let began = clock::now();
             match self.start_ends() {
@@ -74,8 +74,8 @@ impl Card {
                     }
                     return Ok(());
                 }
-                Err(Trouble::Suspended) => self.awake(stop)?,
-                Err(Trouble::Stopped | Trouble::NotReady) => {}
+                Err(PcmError::Suspended) => self.awake(stop)?,
+                Err(PcmError::Stopped | PcmError::NotReady) => {}
                 Err(trouble) => return Err(self.gone(trouble)),
             }
         }
@@ -83,10 +83,10 @@ impl Card {
 
     /// From whatever state they are in. Each step is taken at all ends before the next, because ends
     /// that are linked take it together: to prepare the one would empty the other again.
-    fn start_ends(&mut self) -> Result<(), Trouble> {
+    fn start_ends(&mut self) -> Result<(), PcmError> {
         self.ends.iter().try_for_each(|end| end.pcm.stop())?;
         self.ends.iter().try_for_each(|end| end.pcm.prepare())?;
-        self.ends.iter_mut().try_for_each(End::prime)?;
+        self.ends.iter_mut().try_for_each(CardSide::prime)?;
         self.ends.iter().try_for_each(|end| end.pcm.start())
     }
 
@@ -102,16 +102,16 @@ impl Card {
             }
             clock::sleep_until(clock::now() + between);
         }
-        Err(self.gone(Trouble::Suspended))
+        Err(self.gone(PcmError::Suspended))
     }
 
     /// The card went, or does as if.
-    fn gone(&mut self, trouble: Trouble) -> Ended {
+    fn gone(&mut self, trouble: PcmError) -> Ended {
         Ended::Gone(self.losses.take(trouble))
     }
 
     /// Waits until a period is ready at each end.
-    fn wait(&mut self, stop: &Stop) -> Result<(), Result<Trouble, Ended>> {
+    fn wait(&mut self, stop: &Stop) -> Result<(), Result<PcmError, Ended>> {
         let limit = clock::now() + SILENT.max(self.span(8));
         self.ends.iter_mut().for_each(|end| end.ready = None);
         let mut woke = false;
@@ -129,7 +129,7 @@ impl Card {
                 }
                 let now = clock::now();
                 if now > limit {
-                    return Err(Err(self.gone(Trouble::NotReady)));
+                    return Err(Err(self.gone(PcmError::NotReady)));
                 }
                 if woke && !next {
                     // It said that there is something, and there is not.
@@ -141,13 +141,13 @@ impl Card {
     }
 
     /// Whether a period is ready at this end.
-    fn look(&mut self, at: usize, woke: bool) -> Result<bool, Result<Trouble, Ended>> {
+    fn look(&mut self, at: usize, woke: bool) -> Result<bool, Result<PcmError, Ended>> {
         let _realtime = realtime::scope();
         let end = &mut self.ends[at];
         match end.pcm.read(woke) {
             Ok(reading) if end.pace.is_ready(&reading) => end.ready = Some(reading),
             Ok(reading) => end.pace.not_yet(&reading),
-            Err(Trouble::NotReady) => {}
+            Err(PcmError::NotReady) => {}
             Err(trouble) => return Err(Ok(trouble)),
         }
         Ok(end.ready.is_some())
@@ -171,14 +171,14 @@ impl Card {
     }
 
     /// One period.
-    fn cycle(&mut self, process: &mut dyn Process) -> Result<Flow, Trouble> {
+    fn cycle(&mut self, process: &mut dyn Process) -> Result<Flow, PcmError> {
         let _realtime = realtime::scope();
         // First of all: a block that cannot be had is none.
-        self.ends.iter_mut().try_for_each(End::take)?;
+        self.ends.iter_mut().try_for_each(CardSide::take)?;
         let (mut capture, mut playback) = (Side::absent(), Side::absent());
         let (mut now, mut xruns, mut timed) = (LocalTime::ZERO, 0, true);
         for end in &mut self.ends {
-            let Some(reading) = end.ready else { return Err(Trouble::NotReady) };
+            let Some(reading) = end.ready else { return Err(PcmError::NotReady) };
             let met = end.pace.begin(&reading);
             now = now.max(reading.now);
             xruns = met.xruns.max(xruns);
@@ -194,7 +194,7 @@ impl Card {
         let xruns = std::mem::take(&mut self.xruns) + xruns;
         let clock = self.timer.filter(|_| timed);
         let flow = process.process(&mut Cycle { now, capture, playback, xruns, clock });
-        self.ends.iter_mut().try_for_each(End::give)?;
+        self.ends.iter_mut().try_for_each(CardSide::give)?;
         self.starts = 0;
         Ok(flow)
     }
@@ -212,12 +212,12 @@ impl Card {
                     self.play_out();
                     return Ok(Ended::Finished);
                 }
-                Err(trouble @ (Trouble::Unplugged | Trouble::Refused(_))) => {
+                Err(trouble @ (PcmError::Unplugged | PcmError::Refused(_))) => {
                     return Err(self.gone(trouble));
                 }
                 Err(trouble) => {
                     self.xruns += 1;
-                    if trouble == Trouble::Suspended {
+                    if trouble == PcmError::Suspended {
                         self.awake(stop)?;
                     }
                     self.start(stop)?;
@@ -253,7 +253,7 @@ mod tests {
     use tautline_proto::units::{Channels, Rate};
 
     use super::super::params;
-    use super::super::pcm::Pcm;
+    use super::super::pcm::CardPcm;
     use super::super::spec::AlsaSpec;
     use super::*;
 
@@ -284,10 +284,12 @@ mod tests {
             params::apply(&spec, &alsa, &params, settings).unwrap();
             coding
         };
-        let pcm = Pcm::new((alsa, false), (Direction::Capture, settings), coding).unwrap();
-        let losses =
-            (Losses::new(&spec), crate::toolbox::notes::Notes::default().prepare(String::new()));
-        let ends = vec![End::new(Direction::Capture, pcm)];
+        let pcm = CardPcm::new((alsa, false), (Direction::Capture, settings), coding).unwrap();
+        let losses = (
+            CardErrors::new(&spec),
+            crate::toolbox::notes::Notes::default().prepare(String::new()),
+        );
+        let ends = vec![CardSide::new(Direction::Capture, pcm)];
         let mut card = Card::new(ends, settings, Wakeup::Card, losses);
         let (stop, mut heard) = (Stop::default(), Heard(Vec::with_capacity(8)));
         card.start(&stop).unwrap();
@@ -297,7 +299,7 @@ mod tests {
         // It says where it is, and stops before the block is taken.
         card.wait(&stop).unwrap();
         card.ends[0].pcm.halt();
-        assert_eq!(card.cycle(&mut heard), Err(Trouble::Stopped));
+        assert_eq!(card.cycle(&mut heard), Err(PcmError::Stopped));
         assert_eq!(
             (heard.0.len(), card.ends[0].pace.end()),
             (1, end),

@@ -2,29 +2,29 @@
 
 use tautline_proto::device::{Direction, Side};
 
-use super::pace::{Block, Pace};
-use super::pcm::{Pcm, Reading, Trouble};
+use super::pace::{Block, PcmPace};
+use super::pcm::{CardPcm, PcmError, Reading};
 
 /// What a card has for one direction.
-pub(super) struct End {
+pub(super) struct CardSide {
     pub(super) direction: Direction,
-    pub(super) pcm: Pcm,
-    pub(super) pace: Pace,
+    pub(super) pcm: CardPcm,
+    pub(super) pace: PcmPace,
     block: Box<[f32]>,
     /// Where it was when its period was found to be ready.
     pub(super) ready: Option<Reading>,
 }
 
-impl End {
-    pub(super) fn new(direction: Direction, pcm: Pcm) -> Self {
+impl CardSide {
+    pub(super) fn new(direction: Direction, pcm: CardPcm) -> Self {
         let settings = pcm.settings();
         let block = vec![0.0; settings.channels.samples_in(settings.period)].into();
-        let pace = Pace::new(direction, settings);
+        let pace = PcmPace::new(direction, settings);
         Self { direction, pcm, pace, block, ready: None }
     }
 
     /// A card that plays begins with a whole buffer of silence.
-    pub(super) fn prime(&mut self) -> Result<(), Trouble> {
+    pub(super) fn prime(&mut self) -> Result<(), PcmError> {
         if self.direction == Direction::Playback {
             self.block.fill(0.0);
             self.pcm.fill(&mut self.block)?;
@@ -33,7 +33,7 @@ impl End {
     }
 
     /// Takes what was captured, or makes room for what is to be played.
-    pub(super) fn take(&mut self) -> Result<(), Trouble> {
+    pub(super) fn take(&mut self) -> Result<(), PcmError> {
         match self.direction {
             Direction::Capture => self.pcm.transfer(&mut self.block),
             Direction::Playback => {
@@ -54,7 +54,7 @@ impl End {
     }
 
     /// Writes what is to be played. The period is done with.
-    pub(super) fn give(&mut self) -> Result<(), Trouble> {
+    pub(super) fn give(&mut self) -> Result<(), PcmError> {
         if self.direction == Direction::Playback {
             self.pcm.transfer(&mut self.block)?;
         }

@@ -8,7 +8,7 @@ use tautline_proto::time::Frames;
 
 use super::spec::AlsaSpec;
 use super::{configured, params};
-use crate::toolbox::description::{DeviceDescription, Offers, Way};
+use crate::toolbox::description::{DeviceDescription, DeviceSide, Offers};
 
 /// All of them. Each is opened for a moment: what it offers nobody else knows.
 pub(super) fn cards() -> Vec<DeviceDescription> {
@@ -23,11 +23,11 @@ pub(super) fn cards() -> Vec<DeviceDescription> {
 fn described(name: String) -> DeviceDescription {
     let why = "a PCM of a configuration is opened only when it is used".to_owned();
     let offers = Offers::Unknown(why);
-    let ways = [Direction::Capture, Direction::Playback]
-        .map(|direction| Way { direction, offers: offers.clone() });
+    let sides = [Direction::Capture, Direction::Playback]
+        .map(|direction| DeviceSide { direction, offers: offers.clone() });
     DeviceDescription {
         name: format!("alsa:{name}"),
-        ways: ways.into(),
+        sides: sides.into(),
         says: "of asound.conf or ~/.asoundrc".to_owned(),
     }
 }
@@ -41,7 +41,7 @@ fn devices(card: Card) -> Option<Vec<DeviceDescription>> {
     let described = numbers.filter_map(|number| {
         let spec: AlsaSpec = format!("hw:{id},{number}").parse().ok()?;
         let mut says = None;
-        let mut ways = Vec::new();
+        let mut sides = Vec::new();
         for direction in [Direction::Capture, Direction::Playback] {
             let way = match direction {
                 Direction::Capture => ::alsa::Direction::Capture,
@@ -50,10 +50,10 @@ fn devices(card: Card) -> Option<Vec<DeviceDescription>> {
             // It does not go this way.
             let Ok(pcm) = control.pcm_info(number, 0, way) else { continue };
             says = says.or_else(|| pcm.get_name().ok().map(str::to_owned));
-            ways.push(Way { direction, offers: offers(&spec, direction) });
+            sides.push(DeviceSide { direction, offers: offers(&spec, direction) });
         }
         let says = says.map_or(card_name.to_owned(), |pcm| format!("{card_name}: {pcm}"));
-        (!ways.is_empty()).then(|| DeviceDescription { name: spec.to_string(), ways, says })
+        (!sides.is_empty()).then(|| DeviceDescription { name: spec.to_string(), sides, says })
     });
     Some(described.collect())
 }

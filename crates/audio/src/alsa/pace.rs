@@ -26,7 +26,7 @@ pub(super) struct Block {
 
 /// The pace of one PCM.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct PcmPace {
     direction: Direction,
     settings: Settings,
     line: CardLine,
@@ -41,7 +41,7 @@ pub(super) struct Pace {
     ready: LocalTime,
 }
 
-impl Pace {
+impl PcmPace {
     pub(super) fn new(direction: Direction, settings: Settings) -> Self {
         let line = CardLine::new(settings.rate, settings.rate.span_of(Frames::new(1)));
         Self {

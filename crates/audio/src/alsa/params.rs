@@ -11,7 +11,7 @@ use super::refuse::{CONFIGURED, refusal, sentence};
 use super::spec::AlsaSpec;
 
 /// What was agreed on beside the settings.
-pub(super) type Coding = (CardFormat, Access);
+pub(super) type CardCoding = (CardFormat, Access);
 
 /// As ALSA's crate names it.
 const fn alsa_format(format: CardFormat) -> Format {
@@ -61,7 +61,7 @@ pub(super) fn narrow<'a>(
     spec: &'a AlsaSpec,
     pcm: &'a PCM,
     wanted: Settings,
-) -> Result<(HwParams<'a>, Coding), DeviceError> {
+) -> Result<(HwParams<'a>, CardCoding), DeviceError> {
     let (params, access) = all(pcm).map_err(|error| no_access(spec, error))?;
     let narrowing = Narrowing { spec, params, wanted };
     narrowing.channels()?;

@@ -25,7 +25,7 @@ pub(super) enum Access {
 
 /// Why a call could not do what it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum PcmError {
     /// It starved or flooded, or must be started again for another reason.
     Stopped,
     /// The machine was asleep.
@@ -38,7 +38,7 @@ pub(super) enum Trouble {
     Refused(i32),
 }
 
-impl From<::alsa::Error> for Trouble {
+impl From<::alsa::Error> for PcmError {
     fn from(error: ::alsa::Error) -> Self {
         match error.errno().abs() {
             libc::EPIPE | libc::EBADFD => Self::Stopped,
@@ -76,7 +76,7 @@ fn foreign<T>(call: impl FnOnce() -> T) -> T {
 const UNASKED: u32 = 31;
 
 /// An opened PCM.
-pub(super) struct Pcm {
+pub(super) struct CardPcm {
     /// Where the kernel leaves a card's state at each interrupt; before `pcm`, which cannot be closed
     /// while this is held.
     shared: Option<Status>,
@@ -92,7 +92,7 @@ pub(super) struct Pcm {
     copied: Box<[u8]>,
 }
 
-impl Pcm {
+impl CardPcm {
     /// `is_card` says that nothing stands between the PCM and the card.
     pub(super) fn new(
         (pcm, is_card): (PCM, bool),
@@ -123,7 +123,7 @@ impl Pcm {
     }
 
     /// Stops it where it runs.
-    pub(super) fn stop(&self) -> Result<(), Trouble> {
+    pub(super) fn stop(&self) -> Result<(), PcmError> {
         if matches!(foreign(|| self.pcm.state_raw()), RUNNING | DRAINING | PAUSED) {
             foreign(|| self.pcm.drop())?;
         }
@@ -131,17 +131,17 @@ impl Pcm {
     }
 
     /// Makes it ready to be started, with an empty buffer: those that it is linked with, too.
-    pub(super) fn prepare(&self) -> Result<(), Trouble> {
+    pub(super) fn prepare(&self) -> Result<(), PcmError> {
         Ok(foreign(|| self.pcm.prepare())?)
     }
 
     /// Writes `block` until the buffer is full.
-    pub(super) fn fill(&mut self, block: &mut [f32]) -> Result<(), Trouble> {
+    pub(super) fn fill(&mut self, block: &mut [f32]) -> Result<(), PcmError> {
         (0..self.settings.periods).try_for_each(|_| self.transfer(block))
     }
 
     /// Starts it. Some plugins start by themselves, and what is linked with another that was started.
-    pub(super) fn start(&self) -> Result<(), Trouble> {
+    pub(super) fn start(&self) -> Result<(), PcmError> {
         if foreign(|| self.pcm.state_raw()) != RUNNING {
             foreign(|| self.pcm.start())?;
         }
@@ -156,7 +156,7 @@ impl Pcm {
 
     /// Lets it go on after the machine was asleep; `false` if that takes longer.
     pub(super) fn resume(&self) -> bool {
-        !matches!(foreign(|| self.pcm.resume()).map_err(Trouble::from), Err(Trouble::NotReady))
+        !matches!(foreign(|| self.pcm.resume()).map_err(PcmError::from), Err(PcmError::NotReady))
     }
 
     /// Waits until the PCM has something to say, about as long as `most`; whether it had. Blocks.
@@ -169,7 +169,7 @@ impl Pcm {
     }
 
     /// Where it is. If it `woke` this thread, that is what the kernel noted when it did.
-    pub(super) fn read(&mut self, woke: bool) -> Result<Reading, Trouble> {
+    pub(super) fn read(&mut self, woke: bool) -> Result<Reading, PcmError> {
         if woke && self.unasked > 0 {
             self.unasked -= 1;
             if let Some(reading) = self.noted() {
@@ -211,14 +211,14 @@ impl Pcm {
     }
 
     /// What the card says of itself, now.
-    fn ask(&self) -> Result<Reading, Trouble> {
+    fn ask(&self) -> Result<Reading, PcmError> {
         let status = foreign(|| self.pcm.status())?;
         let now = clock::now();
         match status.get_state() {
             State::Running | State::Draining => {}
-            State::Suspended => return Err(Trouble::Suspended),
-            State::Disconnected => return Err(Trouble::Unplugged),
-            _ => return Err(Trouble::Stopped),
+            State::Suspended => return Err(PcmError::Suspended),
+            State::Disconnected => return Err(PcmError::Unplugged),
+            _ => return Err(PcmError::Stopped),
         }
         Ok(Reading {
             now,
@@ -229,7 +229,7 @@ impl Pcm {
     }
 
     /// Takes or writes a block. Plugins move frames only when they are asked how many there are.
-    pub(super) fn transfer(&mut self, block: &mut [f32]) -> Result<(), Trouble> {
+    pub(super) fn transfer(&mut self, block: &mut [f32]) -> Result<(), PcmError> {
         foreign(|| self.pcm.avail_update())?;
         let channels = self.settings.channels.count();
         let mut rest = block;
@@ -239,7 +239,7 @@ impl Pcm {
                 Access::Copied => self.copy(rest)?,
             };
             if moved == 0 {
-                return Err(Trouble::NotReady);
+                return Err(PcmError::NotReady);
             }
             rest = &mut rest[moved * channels..];
         }
@@ -247,7 +247,7 @@ impl Pcm {
     }
 
     /// Frames that were moved: fewer where the memory ends.
-    fn map(&self, samples: &mut [f32]) -> Result<usize, Trouble> {
+    fn map(&self, samples: &mut [f32]) -> Result<usize, PcmError> {
         let channels = self.settings.channels.count();
         let (direction, format) = (self.direction, self.format);
         let permit = realtime::permit(PERMITTED);
@@ -263,7 +263,7 @@ impl Pcm {
         Ok(self.pcm.io_bytes().mmap(most, |bytes| permit.lifted(|| code(bytes)))?)
     }
 
-    fn copy(&mut self, samples: &mut [f32]) -> Result<usize, Trouble> {
+    fn copy(&mut self, samples: &mut [f32]) -> Result<usize, PcmError> {
         let channels = self.settings.channels.count();
         let bytes = &mut self.copied[..samples.len() * self.format.bytes()];
         let io = self.pcm.io_bytes();

@@ -9,7 +9,7 @@ use std::path::Path;
 use ::alsa::Card;
 use tautline_proto::device::{DeviceError, Direction};
 
-use super::pcm::Trouble;
+use super::pcm::PcmError;
 use super::spec::AlsaSpec;
 
 /// An error about `spec`.
@@ -136,7 +136,7 @@ fn name_of(pid: u32) -> Option<(String, u32)> {
 
 /// What is said when a card goes: composed before the run, because that allocates.
 #[derive(Debug)]
-pub(super) struct Losses {
+pub(super) struct CardErrors {
     unplugged: DeviceError,
     silent: DeviceError,
     /// It xruns whenever it is started.
@@ -145,7 +145,7 @@ pub(super) struct Losses {
     refused: DeviceError,
 }
 
-impl Losses {
+impl CardErrors {
     pub(super) fn new(spec: &AlsaSpec) -> Self {
         let loss = |answer: &str, mend: &str| refusal(spec, answer.to_owned(), mend.to_owned());
         let mut refused = loss("its driver answered error ", "look at what `dmesg` says of it");
@@ -165,18 +165,18 @@ impl Losses {
     }
 
     /// The sentence for `trouble`, once. Real-time.
-    pub(super) fn take(&mut self, trouble: Trouble) -> DeviceError {
+    pub(super) fn take(&mut self, trouble: PcmError) -> DeviceError {
         const NOTHING: DeviceError =
             DeviceError { tried: String::new(), answer: String::new(), mend: String::new() };
         let loss = match trouble {
-            Trouble::Unplugged => &mut self.unplugged,
-            Trouble::Refused(errno) => {
+            PcmError::Unplugged => &mut self.unplugged,
+            PcmError::Refused(errno) => {
                 // There is room for it.
                 let _ = write!(self.refused.answer, "{errno}");
                 &mut self.refused
             }
-            Trouble::Stopped => &mut self.vain,
-            Trouble::Suspended | Trouble::NotReady => &mut self.silent,
+            PcmError::Stopped => &mut self.vain,
+            PcmError::Suspended | PcmError::NotReady => &mut self.silent,
         };
         std::mem::replace(loss, NOTHING)
     }
@@ -189,13 +189,13 @@ mod tests {
     #[test]
     fn a_loss_with_an_error_number_is_said_without_an_allocation() {
         let spec: AlsaSpec = "hw:0".parse().unwrap();
-        let mut losses = Losses::new(&spec);
+        let mut losses = CardErrors::new(&spec);
         let room = losses.refused.answer.capacity();
-        let error = losses.take(Trouble::Refused(i32::MIN));
+        let error = losses.take(PcmError::Refused(i32::MIN));
         assert_eq!(error.answer.capacity(), room);
         assert!(error.to_string().contains("error -2147483648"), "{error}");
-        assert!(losses.take(Trouble::Unplugged).mend.contains("plug it in"));
-        assert!(losses.take(Trouble::Stopped).mend.contains("--period"));
+        assert!(losses.take(PcmError::Unplugged).mend.contains("plug it in"));
+        assert!(losses.take(PcmError::Stopped).mend.contains("--period"));
     }
 
     #[test]

@@ -7,9 +7,9 @@ use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
-use super::pace::Pace;
+use super::pace::PcmPace;
 use super::params;
-use super::pcm::{Access, Pcm, Reading};
+use super::pcm::{Access, CardPcm, Reading};
 use super::spec::{AlsaSpec, Wakeup};
 
 fn settings() -> Settings {
@@ -29,7 +29,7 @@ fn reading(micros: i64, old: i64, avail: i64, delay: i64) -> Reading {
 
 #[test]
 fn what_swallows_its_buffer_at_once_is_paced_by_a_timer() {
-    let mut pace = Pace::new(Direction::Playback, settings());
+    let mut pace = PcmPace::new(Direction::Playback, settings());
     pace.start(at(0), Some(reading(20, 0, 96, 0)));
     assert_eq!(pace.wakes(Wakeup::Card), Some(at(0)));
     assert!(pace.is_ready(&reading(30, 0, 96, 0)));
@@ -37,15 +37,15 @@ fn what_swallows_its_buffer_at_once_is_paced_by_a_timer() {
     pace.finish(&reading(30, 0, 96, 0));
     assert!(!pace.is_ready(&reading(999, 0, 96, 0)) && pace.is_ready(&reading(1000, 0, 96, 0)));
     assert_eq!((block.meets, block.uncertainty), (at(1000), Span::from_nanos(1)));
-    let mut pace = Pace::new(Direction::Capture, settings());
+    let mut pace = PcmPace::new(Direction::Capture, settings());
     pace.start(at(0), Some(reading(20, 0, 96, 0)));
     assert_eq!(pace.wakes(Wakeup::Card), Some(at(1000)));
 }
 
 #[test]
 fn both_ends_of_what_has_no_card_wake_together_and_lie_a_buffer_apart() {
-    let [mut captures, mut plays] =
-        [Direction::Capture, Direction::Playback].map(|direction| Pace::new(direction, settings()));
+    let [mut captures, mut plays] = [Direction::Capture, Direction::Playback]
+        .map(|direction| PcmPace::new(direction, settings()));
     plays.go_beside_capture();
     captures.start(at(0), Some(reading(20, 0, 96, 0)));
     plays.start(at(0), Some(reading(20, 0, 96, 0)));
@@ -65,7 +65,7 @@ fn both_ends_of_what_has_no_card_wake_together_and_lie_a_buffer_apart() {
 #[test]
 fn what_was_found_to_swallow_later_is_paced_by_a_timer_from_then_on() {
     // The host froze between its start and the first reading.
-    let mut pace = Pace::new(Direction::Playback, settings());
+    let mut pace = PcmPace::new(Direction::Playback, settings());
     pace.start(at(0), Some(reading(30_000, 0, 96, 0)));
     assert_eq!(pace.wakes(Wakeup::Card), None);
     let mut periods = 0;
@@ -80,7 +80,7 @@ fn what_was_found_to_swallow_later_is_paced_by_a_timer_from_then_on() {
 
 #[test]
 fn a_card_that_takes_its_buffer_into_a_queue_of_its_own_is_a_card() {
-    let mut pace = Pace::new(Direction::Playback, settings());
+    let mut pace = PcmPace::new(Direction::Playback, settings());
     pace.start(at(0), Some(reading(20, 0, 96, 96)));
     assert_eq!(pace.wakes(Wakeup::Card), None);
 }
@@ -88,7 +88,7 @@ fn a_card_that_takes_its_buffer_into_a_queue_of_its_own_is_a_card() {
 #[test]
 fn a_block_meets_the_converter_after_what_is_before_it() {
     for (direction, meets) in [(Direction::Playback, 2000), (Direction::Capture, 0)] {
-        let mut pace = Pace::new(direction, settings());
+        let mut pace = PcmPace::new(direction, settings());
         pace.start(at(0), Some(reading(5, 5, 0, if meets > 0 { 96 } else { 0 })));
         // Woken 40 us late: the kernel stamped the interrupt at 1 ms.
         let block = pace.begin(&reading(1040, 40, 48, 48));
@@ -98,7 +98,7 @@ fn a_block_meets_the_converter_after_what_is_before_it() {
 
 #[test]
 fn a_delay_that_the_driver_adds_is_as_of_the_moment_it_was_asked() {
-    let mut pace = Pace::new(Direction::Playback, settings());
+    let mut pace = PcmPace::new(Direction::Playback, settings());
     pace.start(at(0), None);
     let block = pace.begin(&reading(1040, 40, 48, 58));
     assert_eq!(block.meets, at(1040) + Rate::HZ_48000.span_of(Frames::new(58)));
@@ -107,7 +107,7 @@ fn a_delay_that_the_driver_adds_is_as_of_the_moment_it_was_asked() {
 #[test]
 fn a_stamp_by_another_clock_is_not_believed() {
     for stamp in [None, Some(at(3_600_000_000)), Some(LocalTime::from_nanos(5))] {
-        let mut pace = Pace::new(Direction::Capture, settings());
+        let mut pace = PcmPace::new(Direction::Capture, settings());
         pace.start(at(0), None);
         let now = at(10_000_000);
         let (avail, delay) = (Frames::new(48), Frames::new(48));
@@ -120,7 +120,7 @@ fn a_stamp_by_another_clock_is_not_believed() {
 
 #[test]
 fn a_timer_wakes_when_the_period_should_be_ready() {
-    let mut pace = Pace::new(Direction::Capture, settings());
+    let mut pace = PcmPace::new(Direction::Capture, settings());
     pace.start(at(0), None);
     assert_eq!(pace.wakes(Wakeup::Timer), Some(at(1000)));
     // A position that moves in steps: it is asked again, and not at once.
@@ -150,7 +150,7 @@ fn blocks_that_are_copied_come_out_bit_for_bit() {
         params::apply(&spec, &alsa, &params, settings).unwrap();
     }
     let coding = (CardFormat::S16, Access::Copied);
-    let mut copied = Pcm::new((alsa, false), (direction, settings), coding).unwrap();
+    let mut copied = CardPcm::new((alsa, false), (direction, settings), coding).unwrap();
     let mut block = [0.0; 96];
     copied.prepare().unwrap();
     copied.fill(&mut block).unwrap();

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::client::{Client, Refused};
+use super::client::{Client, JackStatus};
 use super::signals::Signals;
 use crate::toolbox::thread::STACK;
 
@@ -22,15 +22,15 @@ use crate::toolbox::thread::STACK;
 const CLOSING: Duration = Duration::from_millis(250);
 
 /// Whose answers have not come yet.
-static ASKING: Mutex<Vec<Arc<Asked>>> = Mutex::new(Vec::new());
+static ASKING: Mutex<Vec<Arc<ClientRequest>>> = Mutex::new(Vec::new());
 
 /// Something to be done with the client.
 type Errand = Box<dyn FnOnce(&mut Client) + Send>;
 
 /// Why there is no client.
-pub(super) enum Failed<E> {
+pub(super) enum NoClient<E> {
     /// The server refused it.
-    Refused(Refused),
+    Refused(JackStatus),
     /// What was to be done with it failed.
     Work(E),
     /// The server did not answer in time.
@@ -54,10 +54,10 @@ impl Clerk {
     pub(super) fn begin<T: Send + 'static, E: Send + 'static>(
         server: Option<&str>,
         patience: Duration,
-        open: impl FnOnce() -> Result<Client, Refused> + Send + 'static,
+        open: impl FnOnce() -> Result<Client, JackStatus> + Send + 'static,
         work: impl FnOnce(&mut Client) -> Result<T, E> + Send + 'static,
-    ) -> Result<(Self, T), Failed<E>> {
-        let asking = Asking::at(server).ok_or(Failed::Stalled)?;
+    ) -> Result<(Self, T), NoClient<E>> {
+        let asking = Asking::at(server).ok_or(NoClient::Stalled)?;
         let asked_for = Arc::clone(&asking.0);
         let (answer, answered) = channel();
         let (errands, asked) = channel::<Errand>();
@@ -71,7 +71,7 @@ impl Clerk {
                 Err(refused) => {
                     drop(asking);
                     // Nobody may wait for it any more.
-                    let _ = answer.send(Err(Failed::Refused(refused)));
+                    let _ = answer.send(Err(NoClient::Refused(refused)));
                     return;
                 }
             };
@@ -79,7 +79,7 @@ impl Clerk {
                 drop(client);
                 return;
             }
-            let done = work(&mut client).map_err(Failed::Work);
+            let done = work(&mut client).map_err(NoClient::Work);
             drop(asking);
             // Where nobody waits any more, there are no errands either.
             let _ = answer.send(done.map(|done| (client.signals(), done)));
@@ -87,10 +87,10 @@ impl Clerk {
                 errand(&mut client);
             }
         };
-        thread.spawn(serve).map_err(Failed::Thread)?;
+        thread.spawn(serve).map_err(NoClient::Thread)?;
         let answer = answered.recv_timeout(patience).map_err(|_| {
             asked_for.given_up.store(true, Ordering::Relaxed);
-            Failed::Stalled
+            NoClient::Stalled
         })?;
         answer.map(|(signals, done)| (Self { signals, errands: Some(errands), closed }, done))
     }
@@ -118,26 +118,27 @@ impl Drop for Clerk {
 }
 
 /// What a thread waits for.
-struct Asked {
+struct ClientRequest {
     server: Option<String>,
     /// Nobody waits for the thread any more.
     given_up: AtomicBool,
 }
 
 /// A thread that waits to be taken in.
-struct Asking(Arc<Asked>);
+struct Asking(Arc<ClientRequest>);
 
 impl Asking {
     /// `None` while another waits that was given up at this server.
     fn at(server: Option<&str>) -> Option<Self> {
         let mut all = asking();
-        let in_vain = |other: &Arc<Asked>| {
+        let in_vain = |other: &Arc<ClientRequest>| {
             other.server.as_deref() == server && other.given_up.load(Ordering::Relaxed)
         };
         if all.iter().any(in_vain) {
             return None;
         }
-        let asked = Asked { server: server.map(str::to_owned), given_up: AtomicBool::new(false) };
+        let asked =
+            ClientRequest { server: server.map(str::to_owned), given_up: AtomicBool::new(false) };
         let asked = Arc::new(asked);
         all.push(Arc::clone(&asked));
         Some(Self(asked))
@@ -150,7 +151,7 @@ impl Drop for Asking {
     }
 }
 
-fn asking() -> MutexGuard<'static, Vec<Arc<Asked>>> {
+fn asking() -> MutexGuard<'static, Vec<Arc<ClientRequest>>> {
     ASKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -158,14 +159,14 @@ fn asking() -> MutexGuard<'static, Vec<Arc<Asked>>> {
 mod tests {
     use super::*;
 
-    fn refused() -> Result<Client, Refused> {
-        Err(Refused(0))
+    fn refused() -> Result<Client, JackStatus> {
+        Err(JackStatus(0))
     }
 
     fn begin(
         server: &str,
-        open: impl FnOnce() -> Result<Client, Refused> + Send + 'static,
-    ) -> Failed<()> {
+        open: impl FnOnce() -> Result<Client, JackStatus> + Send + 'static,
+    ) -> NoClient<()> {
         let begun = Clerk::begin(Some(server), Duration::from_millis(100), open, |_| Ok(()));
         begun.err().expect("there is no server")
     }
@@ -178,17 +179,17 @@ mod tests {
             let _ = held.recv();
             refused()
         };
-        assert!(matches!(begin("stalls", stalls), Failed::Stalled));
+        assert!(matches!(begin("stalls", stalls), NoClient::Stalled));
         let asks = || {
             ASKED_AGAIN.store(true, Ordering::SeqCst);
             refused()
         };
-        assert!(matches!(begin("stalls", asks), Failed::Stalled));
+        assert!(matches!(begin("stalls", asks), NoClient::Stalled));
         assert!(!ASKED_AGAIN.load(Ordering::SeqCst));
-        assert!(matches!(begin("another", refused), Failed::Refused(_)));
+        assert!(matches!(begin("another", refused), NoClient::Refused(_)));
         drop(let_go);
         // It answers again, and so does whoever asks it.
-        while matches!(begin("stalls", refused), Failed::Stalled) {
+        while matches!(begin("stalls", refused), NoClient::Stalled) {
             thread::yield_now();
         }
     }

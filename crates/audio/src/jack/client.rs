@@ -15,19 +15,19 @@ use tautline_proto::time::Frames;
 use tautline_proto::units::Rate;
 
 use super::cycle::Adaptor;
-use super::latency::Latency;
+use super::latency::PortLatency;
 use super::library::{AUDIO, Library, NO_START_SERVER, RawClient, SERVER_NAME};
 use super::notified::{
     Notified, buffer_changed, freewheeled, latency_asked, rate_changed, shut_down, starved,
 };
-use super::ports::{Port, card_latency, counterparts, named, port_flag, ways};
+use super::ports::{Port, card_latency, counterparts, latency_bounds, named, port_flag};
 use super::processing::{Processing, called};
 use super::signals::Signals;
 use crate::toolbox::sides::Sides;
 
 /// What the server said when it took nobody in: `jack_status_t`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Refused(pub(crate) c_int);
+pub(crate) struct JackStatus(pub(crate) c_int);
 
 /// A client.
 pub(crate) struct Client {
@@ -53,7 +53,7 @@ impl Client {
         name: &CStr,
         server: Option<&CStr>,
         directions: Directions,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, JackStatus> {
         let mut status = 0;
         // SAFETY: the texts end in zeros, the status can be written, and the server's name is the
         // one argument that the option asks for (`jack/jack.h`).
@@ -66,7 +66,7 @@ impl Client {
                 }
             }
         };
-        let raw = NonNull::new(raw).ok_or(Refused(status))?;
+        let raw = NonNull::new(raw).ok_or(JackStatus(status))?;
         let signals = Arc::default();
         Ok(Self {
             library,
@@ -121,9 +121,12 @@ impl Client {
     }
 
     /// How far our ports of a direction are from the converter once they are connected to these.
-    pub(crate) fn latency_to(&self, direction: Direction, counterparts: &[String]) -> Latency {
+    pub(crate) fn latency_to(&self, direction: Direction, counterparts: &[String]) -> PortLatency {
         let ports = named(self.library, self.raw, counterparts);
-        Latency::to_be(ways(self.library, ports, direction), self.card_latency(direction))
+        PortLatency::to_be(
+            latency_bounds(self.library, ports, direction),
+            self.card_latency(direction),
+        )
     }
 
     /// The names of the ports that ours of a direction can be connected to: of the card's, or of all.

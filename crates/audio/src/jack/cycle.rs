@@ -7,8 +7,8 @@ use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Direction, Directions, Flow, Process, Settings, Side};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-use super::cycle_clock::{CycleClock, Told, Trouble};
-use super::latency::Latency;
+use super::cycle_clock::{CycleClock, CycleFault, CycleTimes};
+use super::latency::PortLatency;
 use crate::toolbox::ports::{Ports, interleave, lay_out, part};
 use crate::toolbox::sides::Sides;
 
@@ -18,11 +18,11 @@ pub(crate) struct Woken {
     /// When we were called.
     pub(crate) now: LocalTime,
     /// When the cycle began, by the server's word and by its driver's wake-up.
-    pub(crate) told: Told,
+    pub(crate) told: CycleTimes,
     /// How far the server's clock was misread, either way.
     pub(crate) uncertainty: Span,
     pub(crate) xruns: u32,
-    pub(crate) latency: Sides<Latency>,
+    pub(crate) latency: Sides<PortLatency>,
 }
 
 /// Calls a process with what a cycle brings.
@@ -75,7 +75,7 @@ impl Adaptor {
         let Woken { now, told, .. } = woken;
         let begun = self.clock.begin(told);
         // Frames that were left out without a word are one xrun.
-        let silent = begun.skipped > Frames::ZERO && told.trouble == Trouble::None;
+        let silent = begun.skipped > Frames::ZERO && told.trouble == CycleFault::None;
         let (mut skipped, mut xruns) = (begun.skipped, woken.xruns.max(silent.into()));
         let met = Sides::each(|direction| self.met(&woken, begun.at, direction));
         let (frames, count) = (told.frames.as_len(), channels.count());
@@ -120,7 +120,7 @@ impl Adaptor {
     /// by how much that differs from port to port.
     fn met(&self, woken: &Woken, began: LocalTime, direction: Direction) -> (LocalTime, Span) {
         let Settings { rate, period, .. } = self.settings;
-        let ports = Latency::of_card(Frames::ZERO);
+        let ports = PortLatency::of_card(Frames::ZERO);
         let latency = if self.to_converter { *woken.latency.of(direction) } else { ports };
         let meets = match direction {
             Direction::Capture => {
@@ -153,9 +153,9 @@ mod tests {
     use super::*;
 
     /// An empty one is none.
-    struct Buffers(Vec<Vec<f32>>);
+    struct JackBuffers(Vec<Vec<f32>>);
 
-    impl Ports for Buffers {
+    impl Ports for JackBuffers {
         fn heard(&self, channel: usize) -> Option<&[f32]> {
             Some(&self.0[channel]).filter(|buffer| !buffer.is_empty()).map(Vec::as_slice)
         }
@@ -166,9 +166,9 @@ mod tests {
     }
 
     /// Two channels of so many frames: frame n of channel c is n + 1000 c.
-    fn buffers(frames: i64) -> Buffers {
+    fn buffers(frames: i64) -> JackBuffers {
         let channel = |c: i64| (0..frames).map(|n| (n + 1000 * c) as f32).collect();
-        Buffers(vec![channel(0), channel(1)])
+        JackBuffers(vec![channel(0), channel(1)])
     }
 
     fn adaptor(direction: Direction) -> Adaptor {
@@ -184,10 +184,13 @@ mod tests {
         let (count, frames) = (after.1, Frames::new(frames));
         Woken {
             now: began + Span::from_micros(20),
-            told: Told { began, woke: began, count, frames, trouble: Trouble::None },
+            told: CycleTimes { began, woke: began, count, frames, trouble: CycleFault::None },
             uncertainty: Span::from_micros(10),
             xruns: 0,
-            latency: Sides::each(|_| Latency { counted: Frames::new(72), spread: Frames::new(24) }),
+            latency: Sides::each(|_| PortLatency {
+                counted: Frames::new(72),
+                spread: Frames::new(24),
+            }),
         }
     }
 
@@ -344,7 +347,7 @@ mod tests {
         let mut next = Woken { xruns: 2, ..woken((Span::from_millis(7), 96), 96) };
         // The server's own idea of time has not moved.
         next.told.began = START + Span::from_millis(2);
-        next.told.trouble = Trouble::Break;
+        next.told.trouble = CycleFault::Break;
         adaptor.cycle(&mut seen, next, &mut buffers(96));
         let told: Vec<_> = seen.calls.iter().map(|call| (call.1.count(), call.2)).collect();
         assert_eq!(told, [(0, 0), (0, 0), (240, 2), (0, 0)]);
@@ -356,7 +359,7 @@ mod tests {
         adaptor.cycle(&mut seen, woken(FIRST, 48), &mut buffers(48));
         let mut next = woken((Span::from_millis(2001), 48), 48);
         next.told.began = START + Span::from_millis(1);
-        next.told.trouble = Trouble::Break;
+        next.told.trouble = CycleFault::Break;
         adaptor.cycle(&mut seen, next, &mut buffers(48));
         assert_eq!((seen.calls[1].1.count(), seen.calls[1].2), (96_000, 0));
     }

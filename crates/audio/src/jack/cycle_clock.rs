@@ -33,7 +33,7 @@ const AVERAGED: i64 = 256;
 
 /// What is known of a cycle in its callback.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Told {
+pub(crate) struct CycleTimes {
     /// When it began, by the server's loop.
     pub(crate) began: LocalTime,
     /// When the driver woke for it.
@@ -42,12 +42,12 @@ pub(crate) struct Told {
     pub(crate) count: u32,
     /// Frames in it.
     pub(crate) frames: Frames,
-    pub(crate) trouble: Trouble,
+    pub(crate) trouble: CycleFault,
 }
 
 /// What was told since the cycle before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum CycleFault {
     None,
     Xrun,
     /// The server went on in another way: it freewheeled, or has another buffer.
@@ -99,15 +99,15 @@ impl CycleClock {
     }
 
     /// A cycle begins.
-    pub(crate) fn begin(&mut self, told: Told) -> Begun {
+    pub(crate) fn begin(&mut self, told: CycleTimes) -> Begun {
         let length = self.rate.span_of(told.frames);
         let behind = self.rate.span_of(self.behind(told.count));
         let due = self.own.map_or(told.began - behind, |own| own.expected(told.woke));
         let error = told.woke - due;
         let moved = match (self.count, told.trouble) {
             (None, _) => Some(error).filter(|error| *error > MOVED.least),
-            (_, Trouble::Break) if error > length => Some(error),
-            (_, trouble) => self.moved_by(error, trouble == Trouble::Xrun),
+            (_, CycleFault::Break) if error > length => Some(error),
+            (_, trouble) => self.moved_by(error, trouble == CycleFault::Xrun),
         };
         let mut begun = Begun { at: due, uncertainty: self.jitter, skipped: Frames::ZERO };
         if let Some(by) = moved {
@@ -130,7 +130,7 @@ impl CycleClock {
     }
 
     /// Goes on from where the cycles are now.
-    fn move_by(&mut self, by: Span, begun: Begun, told: &Told) -> Begun {
+    fn move_by(&mut self, by: Span, begun: Begun, told: &CycleTimes) -> Begun {
         let at = begun.at + by;
         let server_is_right = (told.began - at).abs() < MOVED_BY_XRUN.least;
         let at = if server_is_right { told.began } else { at };
@@ -234,8 +234,8 @@ mod tests {
             let began = self.own.due;
             self.skip(woke, frames);
             let count = self.count.wrapping_sub(frames.count() as u32);
-            let trouble = if xrun { Trouble::Xrun } else { Trouble::None };
-            self.clock.begin(Told { began, woke, count, frames, trouble })
+            let trouble = if xrun { CycleFault::Xrun } else { CycleFault::None };
+            self.clock.begin(CycleTimes { began, woke, count, frames, trouble })
         }
 
         /// In which we are not called.
@@ -317,9 +317,9 @@ mod tests {
         let cycles = [0, 1, 2, 3, 9, 9, 9, 9, 9, 9, 9, 10, 11, 12, 13, 14];
         for (number, cycle) in (0..).zip(cycles) {
             let woke = LocalTime::ZERO + MILLI.times(cycle);
-            let trouble = if cycle == 9 { Trouble::Xrun } else { Trouble::None };
+            let trouble = if cycle == 9 { CycleFault::Xrun } else { CycleFault::None };
             let count = 48 * cycle as u32;
-            let told = Told { began: woke, woke, count, frames: PERIOD, trouble };
+            let told = CycleTimes { began: woke, woke, count, frames: PERIOD, trouble };
             let begun = clock.begin(told);
             assert_eq!(begun.skipped, Frames::ZERO, "{number}");
             let due = LocalTime::ZERO + MILLI.times(number.min(cycle));

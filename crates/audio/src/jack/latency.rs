@@ -8,28 +8,28 @@ use tautline_proto::time::Frames;
 
 /// The ways from, or to, the ports that are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ways {
+pub(crate) struct LatencyBounds {
     pub(crate) least: Frames,
     pub(crate) most: Frames,
 }
 
 /// How long sound takes between our ports and a converter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Latency {
+pub(crate) struct PortLatency {
     /// What instants are told by.
     pub(crate) counted: Frames,
     /// By how much the way of one port differs from that, at most.
     pub(crate) spread: Frames,
 }
 
-impl Latency {
+impl PortLatency {
     /// Of ports that are connected to the card, or to nothing yet.
     pub(crate) fn of_card(card: Frames) -> Self {
         Self { counted: card, spread: Frames::ZERO }
     }
 
     /// Of ports that are yet to be connected: to what takes this, to the card, or by hand.
-    pub(crate) fn to_be(connected: Option<Ways>, card: Frames) -> Self {
+    pub(crate) fn to_be(connected: Option<LatencyBounds>, card: Frames) -> Self {
         Self::of_card(card).follow(connected, card, card)
     }
 
@@ -43,10 +43,15 @@ impl Latency {
     /// After a change of the graph: `None` is where nothing is connected. The card took `was` when
     /// it was last asked, and takes `card`, beyond which nothing counts: what other programs take
     /// is theirs, and a playback lead that was promised is kept (decision 15).
-    pub(crate) fn follow(self, connected: Option<Ways>, was: Frames, card: Frames) -> Self {
+    pub(crate) fn follow(
+        self,
+        connected: Option<LatencyBounds>,
+        was: Frames,
+        card: Frames,
+    ) -> Self {
         let kept = if self.counted == was { card } else { self.counted.min(card) };
-        let Some(ways) = connected else { return Self::of_card(kept) };
-        let (least, most) = (ways.least.min(card), ways.most.min(card));
+        let Some(bounds) = connected else { return Self::of_card(kept) };
+        let (least, most) = (bounds.least.min(card), bounds.most.min(card));
         let counted = kept.clamp(least, most.max(least));
         Self { counted, spread: (counted - least).max(most - counted) }
     }
@@ -58,13 +63,13 @@ mod tests {
 
     const CARD: Frames = Frames::new(256);
 
-    fn ways(least: i64, most: i64) -> Option<Ways> {
-        Some(Ways { least: Frames::new(least), most: Frames::new(most) })
+    fn bounds(least: i64, most: i64) -> Option<LatencyBounds> {
+        Some(LatencyBounds { least: Frames::new(least), most: Frames::new(most) })
     }
 
     /// What is counted, and the spread, after each of these changes.
-    fn followed(changes: &[Option<Ways>]) -> Vec<(i64, i64)> {
-        let mut latency = Latency::of_card(CARD);
+    fn followed(changes: &[Option<LatencyBounds>]) -> Vec<(i64, i64)> {
+        let mut latency = PortLatency::of_card(CARD);
         let follow = changes.iter().map(|connected| {
             latency = latency.follow(*connected, CARD, CARD);
             (latency.counted.count(), latency.spread.count())
@@ -74,11 +79,11 @@ mod tests {
 
     #[test]
     fn a_block_takes_the_periods_of_a_card_where_one_is_connected_or_may_be() {
-        let periods = |connected| Latency::to_be(connected, CARD).periods(Frames::new(128));
-        assert_eq!([periods(None), periods(ways(256, 256)), periods(ways(0, 256))], [3; 3]);
+        let periods = |connected| PortLatency::to_be(connected, CARD).periods(Frames::new(128));
+        assert_eq!([periods(None), periods(bounds(256, 256)), periods(bounds(0, 256))], [3; 3]);
         // Part of a cycle is one, and what other programs take is theirs.
         assert_eq!(
-            [periods(ways(130, 130)), periods(ways(1, 1)), periods(ways(999, 999))],
+            [periods(bounds(130, 130)), periods(bounds(1, 1)), periods(bounds(999, 999))],
             [3, 2, 3]
         );
     }
@@ -86,47 +91,48 @@ mod tests {
     #[test]
     fn a_block_takes_its_own_period_where_what_is_connected_takes_no_time() {
         for cycle in [16, 64, 128, 1024] {
-            let latency = Latency::to_be(ways(0, 0), CARD);
+            let latency = PortLatency::to_be(bounds(0, 0), CARD);
             assert_eq!(latency.periods(Frames::new(cycle)), 1, "{cycle}");
         }
     }
 
     #[test]
     fn the_card_counts_before_the_first_cable_and_after_the_last() {
-        let changes = [None, ways(256, 256), None, ways(256, 256), None];
+        let changes = [None, bounds(256, 256), None, bounds(256, 256), None];
         assert_eq!(followed(&changes), [(256, 0); 5]);
     }
 
     #[test]
     fn what_was_counted_last_counts_while_nothing_is_connected() {
-        let changes = [ways(0, 0), None, ways(0, 0), ways(256, 256), None];
+        let changes = [bounds(0, 0), None, bounds(0, 0), bounds(256, 256), None];
         assert_eq!(followed(&changes), [(0, 0), (0, 0), (0, 0), (256, 0), (256, 0)]);
     }
 
     #[test]
     fn what_counts_stays_while_any_way_takes_so_long() {
         // One port after the other goes from the card to a synthesiser, and back.
-        let changes = [ways(256, 256), ways(0, 256), ways(0, 0), ways(0, 256), ways(256, 256)];
+        let changes =
+            [bounds(256, 256), bounds(0, 256), bounds(0, 0), bounds(0, 256), bounds(256, 256)];
         let expected = [(256, 0), (256, 256), (0, 0), (0, 256), (256, 0)];
         assert_eq!(followed(&changes), expected);
     }
 
     #[test]
     fn no_way_through_the_graph_counts_for_longer_than_the_card_takes() {
-        assert_eq!(followed(&[ways(1000, 2000), ways(10, 1000)]), [(256, 0), (256, 246)]);
+        assert_eq!(followed(&[bounds(1000, 2000), bounds(10, 1000)]), [(256, 0), (256, 246)]);
     }
 
     #[test]
     fn a_card_that_got_another_buffer_is_followed_with_and_without_a_cable() {
         let other = Frames::new(1024);
-        let latency = Latency::of_card(CARD);
-        assert_eq!(latency.follow(None, CARD, other), Latency::of_card(other));
-        let mixed = latency.follow(ways(0, 1024), CARD, other);
+        let latency = PortLatency::of_card(CARD);
+        assert_eq!(latency.follow(None, CARD, other), PortLatency::of_card(other));
+        let mixed = latency.follow(bounds(0, 1024), CARD, other);
         assert_eq!((mixed.counted, mixed.spread), (other, other));
-        let synthesiser = latency.follow(ways(0, 0), CARD, CARD);
+        let synthesiser = latency.follow(bounds(0, 0), CARD, CARD);
         assert_eq!(synthesiser.follow(None, CARD, other), synthesiser);
         let shorter =
-            latency.follow(ways(200, 200), CARD, CARD).follow(None, CARD, Frames::new(64));
-        assert_eq!(shorter, Latency::of_card(Frames::new(64)));
+            latency.follow(bounds(200, 200), CARD, CARD).follow(None, CARD, Frames::new(64));
+        assert_eq!(shorter, PortLatency::of_card(Frames::new(64)));
     }
 }

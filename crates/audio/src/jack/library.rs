@@ -46,14 +46,14 @@ pub(crate) const PLAYBACK_LATENCY: c_int = 1;
 /// `JACK_DEFAULT_AUDIO_TYPE`
 pub(crate) const AUDIO: &CStr = c"32 bit float mono audio";
 
-type Process = extern "C" fn(frames: u32, context: *mut c_void) -> c_int;
-type Counted = extern "C" fn(frames: u32, context: *mut c_void) -> c_int;
-type Plain = extern "C" fn(context: *mut c_void) -> c_int;
+type ProcessCallback = extern "C" fn(frames: u32, context: *mut c_void) -> c_int;
+type FramesCallback = extern "C" fn(frames: u32, context: *mut c_void) -> c_int;
+type ClientCallback = extern "C" fn(context: *mut c_void) -> c_int;
 type Switch = extern "C" fn(value: c_int, context: *mut c_void);
 type Shutdown = extern "C" fn(code: c_int, reason: *const c_char, context: *mut c_void);
-type Say = extern "C" fn(line: *const c_char);
-type Client = *mut RawClient;
-type Port = *mut RawPort;
+type MessageCallback = extern "C" fn(line: *const c_char);
+type ClientPtr = *mut RawClient;
+type PortPtr = *mut RawPort;
 
 /// Declares a table of C functions and how it is filled.
 macro_rules! functions {
@@ -88,52 +88,52 @@ macro_rules! functions {
 
 functions! {
     client_open(c"jack_client_open"):
-        unsafe extern "C" fn(*const c_char, c_int, *mut c_int, ...) -> Client,
-    client_close(c"jack_client_close"): unsafe extern "C" fn(Client) -> c_int,
+        unsafe extern "C" fn(*const c_char, c_int, *mut c_int, ...) -> ClientPtr,
+    client_close(c"jack_client_close"): unsafe extern "C" fn(ClientPtr) -> c_int,
     client_name_size(c"jack_client_name_size"): unsafe extern "C" fn() -> c_int,
-    get_client_name(c"jack_get_client_name"): unsafe extern "C" fn(Client) -> *mut c_char,
+    get_client_name(c"jack_get_client_name"): unsafe extern "C" fn(ClientPtr) -> *mut c_char,
     get_version_string(c"jack_get_version_string"): unsafe extern "C" fn() -> *const c_char,
-    get_sample_rate(c"jack_get_sample_rate"): unsafe extern "C" fn(Client) -> u32,
-    get_buffer_size(c"jack_get_buffer_size"): unsafe extern "C" fn(Client) -> u32,
-    activate(c"jack_activate"): unsafe extern "C" fn(Client) -> c_int,
+    get_sample_rate(c"jack_get_sample_rate"): unsafe extern "C" fn(ClientPtr) -> u32,
+    get_buffer_size(c"jack_get_buffer_size"): unsafe extern "C" fn(ClientPtr) -> u32,
+    activate(c"jack_activate"): unsafe extern "C" fn(ClientPtr) -> c_int,
     connect(c"jack_connect"):
-        unsafe extern "C" fn(Client, *const c_char, *const c_char) -> c_int,
+        unsafe extern "C" fn(ClientPtr, *const c_char, *const c_char) -> c_int,
     free(c"jack_free"): unsafe extern "C" fn(*mut c_void),
     get_ports(c"jack_get_ports"):
-        unsafe extern "C" fn(Client, *const c_char, *const c_char, c_ulong) -> *mut *const c_char,
-    port_by_name(c"jack_port_by_name"): unsafe extern "C" fn(Client, *const c_char) -> Port,
+        unsafe extern "C" fn(ClientPtr, *const c_char, *const c_char, c_ulong) -> *mut *const c_char,
+    port_by_name(c"jack_port_by_name"): unsafe extern "C" fn(ClientPtr, *const c_char) -> PortPtr,
     port_register(c"jack_port_register"):
-        unsafe extern "C" fn(Client, *const c_char, *const c_char, c_ulong, c_ulong) -> Port,
-    port_name(c"jack_port_name"): unsafe extern "C" fn(Port) -> *const c_char,
-    port_connected(c"jack_port_connected"): unsafe extern "C" fn(Port) -> c_int,
-    port_get_buffer(c"jack_port_get_buffer"): unsafe extern "C" fn(Port, u32) -> *mut f32,
+        unsafe extern "C" fn(ClientPtr, *const c_char, *const c_char, c_ulong, c_ulong) -> PortPtr,
+    port_name(c"jack_port_name"): unsafe extern "C" fn(PortPtr) -> *const c_char,
+    port_connected(c"jack_port_connected"): unsafe extern "C" fn(PortPtr) -> c_int,
+    port_get_buffer(c"jack_port_get_buffer"): unsafe extern "C" fn(PortPtr, u32) -> *mut f32,
     port_get_latency_range(c"jack_port_get_latency_range"):
-        unsafe extern "C" fn(Port, c_int, *mut LatencyRange),
+        unsafe extern "C" fn(PortPtr, c_int, *mut LatencyRange),
     port_set_latency_range(c"jack_port_set_latency_range"):
-        unsafe extern "C" fn(Port, c_int, *mut LatencyRange),
+        unsafe extern "C" fn(PortPtr, c_int, *mut LatencyRange),
     recompute_total_latencies(c"jack_recompute_total_latencies"):
-        unsafe extern "C" fn(Client) -> c_int,
+        unsafe extern "C" fn(ClientPtr) -> c_int,
     frames_since_cycle_start(c"jack_frames_since_cycle_start"):
-        unsafe extern "C" fn(Client) -> u32,
+        unsafe extern "C" fn(ClientPtr) -> u32,
     get_time(c"jack_get_time"): unsafe extern "C" fn() -> u64,
     get_cycle_times(c"jack_get_cycle_times"):
-        unsafe extern "C" fn(Client, *mut u32, *mut u64, *mut u64, *mut f32) -> c_int,
+        unsafe extern "C" fn(ClientPtr, *mut u32, *mut u64, *mut u64, *mut f32) -> c_int,
     set_process_callback(c"jack_set_process_callback"):
-        unsafe extern "C" fn(Client, Process, *mut c_void) -> c_int,
+        unsafe extern "C" fn(ClientPtr, ProcessCallback, *mut c_void) -> c_int,
     set_buffer_size_callback(c"jack_set_buffer_size_callback"):
-        unsafe extern "C" fn(Client, Counted, *mut c_void) -> c_int,
+        unsafe extern "C" fn(ClientPtr, FramesCallback, *mut c_void) -> c_int,
     set_sample_rate_callback(c"jack_set_sample_rate_callback"):
-        unsafe extern "C" fn(Client, Counted, *mut c_void) -> c_int,
+        unsafe extern "C" fn(ClientPtr, FramesCallback, *mut c_void) -> c_int,
     set_xrun_callback(c"jack_set_xrun_callback"):
-        unsafe extern "C" fn(Client, Plain, *mut c_void) -> c_int,
+        unsafe extern "C" fn(ClientPtr, ClientCallback, *mut c_void) -> c_int,
     set_freewheel_callback(c"jack_set_freewheel_callback"):
-        unsafe extern "C" fn(Client, Switch, *mut c_void) -> c_int,
+        unsafe extern "C" fn(ClientPtr, Switch, *mut c_void) -> c_int,
     set_latency_callback(c"jack_set_latency_callback"):
-        unsafe extern "C" fn(Client, Switch, *mut c_void) -> c_int,
+        unsafe extern "C" fn(ClientPtr, Switch, *mut c_void) -> c_int,
     on_info_shutdown(c"jack_on_info_shutdown"):
-        unsafe extern "C" fn(Client, Shutdown, *mut c_void),
-    set_error_function(c"jack_set_error_function"): unsafe extern "C" fn(Say),
-    set_info_function(c"jack_set_info_function"): unsafe extern "C" fn(Say),
+        unsafe extern "C" fn(ClientPtr, Shutdown, *mut c_void),
+    set_error_function(c"jack_set_error_function"): unsafe extern "C" fn(MessageCallback),
+    set_info_function(c"jack_set_info_function"): unsafe extern "C" fn(MessageCallback),
 }
 
 /// The library prints what goes wrong; here it is said once, in a sentence of ours.

@@ -11,7 +11,7 @@ use tautline_proto::device::{Direction, Directions};
 use tautline_proto::units::Rate;
 
 use super::library::{LatencyRange, Library, RawClient};
-use super::ports::{Port, card_latency, mode, ways};
+use super::ports::{Port, card_latency, latency_bounds, mode};
 use super::signals::Signals;
 use crate::toolbox::sides::Sides;
 
@@ -42,9 +42,9 @@ impl Notified {
             // SAFETY: the port is one of an open client.
             unsafe { (self.library.port_connected)(port.0.as_ptr()) > 0 }
         });
-        let ways = ways(self.library, connected.copied(), direction);
+        let latency_bounds = latency_bounds(self.library, connected.copied(), direction);
         let card = card_latency(self.library, self.client, direction);
-        self.signals.follow(direction, ways, card);
+        self.signals.follow(direction, latency_bounds, card);
     }
 
     /// Says at our ports of this direction what lies on our side of them.

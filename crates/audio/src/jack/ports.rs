@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use tautline_proto::device::Direction;
 use tautline_proto::time::Frames;
 
-use super::latency::Ways;
+use super::latency::LatencyBounds;
 use super::library::{
     AUDIO, CAPTURE_LATENCY, LatencyRange, Library, PLAYBACK_LATENCY, PORT_IS_INPUT, PORT_IS_OUTPUT,
     PORT_IS_PHYSICAL, RawClient, RawPort,
@@ -89,17 +89,17 @@ pub(super) fn named(library: &Library, client: NonNull<RawClient>, names: &[Stri
 }
 
 /// What leads to these ports, or away from them; `None` of none.
-pub(super) fn ways(
+pub(super) fn latency_bounds(
     library: &Library,
     ports: impl IntoIterator<Item = Port>,
     direction: Direction,
-) -> Option<Ways> {
+) -> Option<LatencyBounds> {
     let frames = |count: u32| Frames::new(i64::from(count));
     let each = ports.into_iter().map(|port| {
         let range = range(library, port, mode(direction));
-        Ways { least: frames(range.min), most: frames(range.max) }
+        LatencyBounds { least: frames(range.min), most: frames(range.max) }
     });
-    each.reduce(|a, b| Ways { least: a.least.min(b.least), most: a.most.max(b.most) })
+    each.reduce(|a, b| LatencyBounds { least: a.least.min(b.least), most: a.most.max(b.most) })
 }
 
 /// What the card takes in a direction: the most that any physical port says.
@@ -109,5 +109,6 @@ pub(super) fn card_latency(
     direction: Direction,
 ) -> Frames {
     let ports = named(library, client, &counterparts(library, client, direction, true));
-    ways(library, ports, direction).map_or(Frames::ZERO, |ways| ways.most)
+    latency_bounds(library, ports, direction)
+        .map_or(Frames::ZERO, |latency_bounds| latency_bounds.most)
 }

@@ -14,11 +14,11 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
 use super::cycle::{Adaptor, Woken};
-use super::cycle_clock::{Told, Trouble};
+use super::cycle_clock::{CycleFault, CycleTimes};
 use super::library::{Library, RawClient, RawPort};
 use super::ports::Port;
 use super::signals::Signals;
-use crate::toolbox::callback::Held;
+use crate::toolbox::callback::HeldProcess;
 use crate::toolbox::ports::Ports;
 use crate::toolbox::sides::Sides;
 
@@ -38,9 +38,9 @@ impl Processing {
         let _realtime = realtime::scope();
         let signals = &*self.signals;
         let buffer_of = self.library.port_get_buffer;
-        let mut buffers = Buffers { buffer_of, ports: &self.ports, frames };
+        let mut buffers = JackBuffers { buffer_of, ports: &self.ports, frames };
         let mut held = signals.seat.hold();
-        let process = held.as_mut().and_then(Held::process);
+        let process = held.as_mut().and_then(HeldProcess::process);
         let Some(process) = process else { return self.adaptor.silence(&mut buffers, 0) };
         if signals.freewheels.load(Ordering::Relaxed) || signals.finished.load(Ordering::Relaxed) {
             signals.interrupted.store(true, Ordering::Relaxed);
@@ -52,15 +52,15 @@ impl Processing {
         let interrupted = signals.interrupted.swap(false, Ordering::Relaxed);
         let woken = Woken {
             now: times.at + times.reading,
-            told: Told {
+            told: CycleTimes {
                 began: before(times.since_begin),
                 woke: before(times.since_wake_up),
                 count: times.count,
                 frames: Frames::new(i64::from(frames)),
                 trouble: match (interrupted, xruns) {
-                    (true, _) => Trouble::Break,
-                    (false, 0) => Trouble::None,
-                    (false, _) => Trouble::Xrun,
+                    (true, _) => CycleFault::Break,
+                    (false, 0) => CycleFault::None,
+                    (false, _) => CycleFault::Xrun,
                 },
             },
             // Two readings of whole microseconds.
@@ -139,14 +139,14 @@ struct Times {
 }
 
 /// The buffers of the ports in one cycle.
-struct Buffers<'a> {
+struct JackBuffers<'a> {
     /// `jack_port_get_buffer`
     buffer_of: unsafe extern "C" fn(*mut RawPort, u32) -> *mut f32,
     ports: &'a Sides<Box<[Port]>>,
     frames: u32,
 }
 
-impl Buffers<'_> {
+impl JackBuffers<'_> {
     /// `None` where the server has none.
     fn at(&self, direction: Direction, channel: usize) -> Option<NonNull<f32>> {
         let port = self.ports.of(direction).get(channel)?;
@@ -155,7 +155,7 @@ impl Buffers<'_> {
     }
 }
 
-impl Ports for Buffers<'_> {
+impl Ports for JackBuffers<'_> {
     fn heard(&self, channel: usize) -> Option<&[f32]> {
         let buffer = self.at(Direction::Capture, channel)?.as_ptr();
         // SAFETY: the buffer of an input port holds so many samples for the length of the callback,
@@ -192,7 +192,7 @@ mod tests {
             std::ptr::null_mut()
         }
         let ports = Sides::each(|_| [Port(NonNull::dangling())].into());
-        let mut buffers = Buffers { buffer_of: null, ports: &ports, frames: 48 };
+        let mut buffers = JackBuffers { buffer_of: null, ports: &ports, frames: 48 };
         assert_eq!(buffers.heard(0), None);
         assert_eq!(buffers.played(0), None);
     }

@@ -6,28 +6,28 @@ use std::time::Duration;
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, Span};
 
-use super::latency::{Latency, Ways};
+use super::latency::{LatencyBounds, PortLatency};
 use crate::toolbox::callback::Seat;
 use crate::toolbox::sides::Sides;
 
 /// Between our ports of a direction and the converter.
 #[derive(Default)]
-struct Way {
+struct PortTiming {
     /// What counts in the upper half, the spread in the lower.
     latency: AtomicU64,
     /// What the card took when that was worked out.
     card: AtomicU32,
 }
 
-impl Way {
-    fn latency(&self) -> Latency {
+impl PortTiming {
+    fn latency(&self) -> PortLatency {
         let both = self.latency.load(Ordering::Relaxed);
         let frames = |half: u64| Frames::new((half & u64::from(u32::MAX)) as i64);
-        Latency { counted: frames(both >> 32), spread: frames(both) }
+        PortLatency { counted: frames(both >> 32), spread: frames(both) }
     }
 
     /// Notes it; whether it is another.
-    fn set(&self, latency: Latency) -> bool {
+    fn set(&self, latency: PortLatency) -> bool {
         let half = |frames: Frames| u64::from(frames.count() as u32);
         let both = half(latency.counted) << 32 | half(latency.spread);
         self.latency.swap(both, Ordering::Relaxed) != both
@@ -56,7 +56,7 @@ pub(crate) struct Signals {
     pub(crate) buffer: AtomicU32,
     pub(crate) rate: AtomicU32,
     pub(super) xruns: AtomicU32,
-    ways: Sides<Way>,
+    timing: Sides<PortTiming>,
     /// What the stream takes from converter to converter, in nanoseconds; 0 if nobody knows.
     stream: AtomicI64,
     /// What our ports say of themselves is to be asked for again.
@@ -64,25 +64,30 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    pub(super) fn latency(&self, direction: Direction) -> Latency {
-        self.ways.of(direction).latency()
+    pub(super) fn latency(&self, direction: Direction) -> PortLatency {
+        self.timing.of(direction).latency()
     }
 
     /// Before the client runs: that of the ports as they are to be connected.
-    pub(super) fn begin(&self, direction: Direction, latency: Latency, card: Frames) {
+    pub(super) fn begin(&self, direction: Direction, latency: PortLatency, card: Frames) {
         self.set_latency(direction, latency);
-        self.ways.of(direction).card.store(card.count() as u32, Ordering::Relaxed);
+        self.timing.of(direction).card.store(card.count() as u32, Ordering::Relaxed);
     }
 
     /// After a change of the graph. One thread at a time.
-    pub(super) fn follow(&self, direction: Direction, ways: Option<Ways>, card: Frames) {
-        let way = self.ways.of(direction);
-        let was = Frames::new(i64::from(way.card.swap(card.count() as u32, Ordering::Relaxed)));
-        self.set_latency(direction, way.latency().follow(ways, was, card));
+    pub(super) fn follow(
+        &self,
+        direction: Direction,
+        connected: Option<LatencyBounds>,
+        card: Frames,
+    ) {
+        let timing = self.timing.of(direction);
+        let was = Frames::new(i64::from(timing.card.swap(card.count() as u32, Ordering::Relaxed)));
+        self.set_latency(direction, timing.latency().follow(connected, was, card));
     }
 
-    fn set_latency(&self, direction: Direction, latency: Latency) {
-        if self.ways.of(direction).set(latency) {
+    fn set_latency(&self, direction: Direction, latency: PortLatency) {
+        if self.timing.of(direction).set(latency) {
             self.stale.store(true, Ordering::Relaxed);
         }
     }

@@ -10,9 +10,9 @@ use tautline_io::thread::realtime;
 use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-use super::course::{Course, Place, Report};
+use super::course::{BlockPlace, CycleReport, GraphTiming};
 use super::priority::Priority;
-use crate::toolbox::callback::{Held, Seat};
+use crate::toolbox::callback::{HeldProcess, Seat};
 
 /// Frames that the process is given at a time, at the most: what it has room for.
 pub(super) const LONGEST: usize = 4096;
@@ -20,7 +20,7 @@ pub(super) const LONGEST: usize = 4096;
 const BYTES: usize = size_of::<f32>();
 
 /// What the thread that runs the device and the one of the graph share.
-pub(super) struct Shared {
+pub(super) struct GraphShared {
     /// What the graph calls.
     pub(super) seat: Seat,
     /// The process said that it has finished.
@@ -28,17 +28,17 @@ pub(super) struct Shared {
     /// Ticks of a cycle in the upper half, ticks per second in the lower; 0 before the first.
     pace: AtomicU64,
     /// Between the cycle and the converter, in nanoseconds.
-    way: AtomicI64,
+    graph_delay: AtomicI64,
     priority: Priority,
 }
 
-impl Shared {
+impl GraphShared {
     pub(super) fn new() -> Self {
         Self {
             seat: Seat::default(),
             over: AtomicBool::new(false),
             pace: AtomicU64::new(0),
-            way: AtomicI64::new(0),
+            graph_delay: AtomicI64::new(0),
             priority: Priority::default(),
         }
     }
@@ -62,11 +62,11 @@ impl Shared {
     }
 
     /// What this cycle's report and course say of the pace of the graph.
-    pub(super) fn tell(&self, course: &Course, report: Report) {
+    pub(super) fn tell(&self, course: &GraphTiming, report: CycleReport) {
         if let Some(quantum) = course.quantum() {
             let pace = quantum << 32 | u64::from(report.hertz);
             self.pace.store(pace, Ordering::Relaxed);
-            self.way.store(course.way().as_nanos(), Ordering::Relaxed);
+            self.graph_delay.store(course.graph_delay().as_nanos(), Ordering::Relaxed);
         }
     }
 
@@ -81,17 +81,17 @@ impl Shared {
     }
 
     /// Between the beginning of a cycle and the instant at which its block meets the converter.
-    pub(super) fn way(&self) -> Span {
-        Span::from_nanos(self.way.load(Ordering::Relaxed))
+    pub(super) fn graph_delay(&self) -> Span {
+        Span::from_nanos(self.graph_delay.load(Ordering::Relaxed))
     }
 }
 
 /// Owned by the graph's thread while the stream is connected.
 pub(super) struct Callee {
-    shared: Arc<Shared>,
+    shared: Arc<GraphShared>,
     direction: Direction,
     settings: Settings,
-    course: Course,
+    course: GraphTiming,
     block: Box<[f32]>,
     /// The process was called before.
     begun: bool,
@@ -99,23 +99,23 @@ pub(super) struct Callee {
 
 impl Callee {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<GraphShared>,
         direction: Direction,
         settings: Settings,
         at_ports: bool,
     ) -> Self {
-        let course = Course::new(direction, settings.rate);
+        let course = GraphTiming::new(direction, settings.rate);
         let course = if at_ports { course.at_ports() } else { course };
         let block = vec![0.0; LONGEST * settings.channels.count()].into();
         Self { shared, direction, settings, course, block, begun: false }
     }
 
     /// One cycle. Real-time, but for the first, which asks for that.
-    pub(super) fn call(&mut self, stream: &StreamRef, report: Option<Report>) {
+    pub(super) fn call(&mut self, stream: &StreamRef, report: Option<CycleReport>) {
         let now = now();
         let shared = Arc::clone(&self.shared);
         let mut held = shared.seat.hold();
-        let process = held.as_mut().and_then(Held::process);
+        let process = held.as_mut().and_then(HeldProcess::process);
         if process.is_some() && !std::mem::replace(&mut self.begun, true) {
             shared.give_priority();
         }
@@ -158,7 +158,7 @@ impl Callee {
         &mut self,
         process: &mut dyn Process,
         buffer: &mut Buffer<'_>,
-        report: Report,
+        report: CycleReport,
         now: LocalTime,
     ) -> Flow {
         let Some(data) = buffer.datas_mut().first_mut() else { return Flow::Continue };
@@ -189,7 +189,7 @@ impl Callee {
         &mut self,
         process: &mut dyn Process,
         buffer: &mut Buffer<'_>,
-        report: Report,
+        report: CycleReport,
         now: LocalTime,
     ) -> Flow {
         let frames = self.wanted(buffer);
@@ -246,7 +246,7 @@ fn fill(buffer: &mut Buffer<'_>, stride: usize, size: usize, write: impl FnOnce(
 pub(super) fn side(
     samples: &mut [f32],
     settings: Settings,
-    place: Place,
+    place: BlockPlace,
     index: usize,
 ) -> Side<'_> {
     let before = Frames::from_len(index * LONGEST);
@@ -260,13 +260,13 @@ fn xruns(side: &Side<'_>) -> u32 {
 }
 
 /// What the stream says of the cycle that is going on; `None` before it is in a graph.
-pub(super) fn report(stream: &StreamRef) -> Option<Report> {
+pub(super) fn report(stream: &StreamRef) -> Option<CycleReport> {
     let time = super::time::of(stream)?;
     let (num, denom) = (time.rate.num, time.rate.denom);
     if num == 0 || denom == 0 || time.now == 0 {
         return None;
     }
-    Some(Report {
+    Some(CycleReport {
         began: LocalTime::ZERO + Span::from_nanos(time.now),
         ticks: time.ticks,
         hertz: denom / num,

@@ -14,7 +14,7 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
 /// What the graph says of a cycle (`struct pw_time` of PipeWire).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Report {
+pub(super) struct CycleReport {
     /// When it began.
     pub(super) began: LocalTime,
     /// Where the driver was then, in ticks: frames of the graph.
@@ -30,7 +30,7 @@ pub(super) struct Report {
 
 /// Where a block lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct BlockPlace {
     pub(super) meets: LocalTime,
     /// A frame of the stream for what is rounded to it, and a tick for what is to that.
     pub(super) uncertainty: Span,
@@ -41,7 +41,7 @@ pub(super) struct Place {
 /// The block before.
 #[derive(Debug, Clone, Copy)]
 struct Last {
-    report: Report,
+    report: CycleReport,
     /// Its frames, in ticks.
     length: i64,
     /// When it ends at the converter.
@@ -50,20 +50,20 @@ struct Last {
 
 /// The way of one stream through its cycles.
 #[derive(Debug, Clone)]
-pub(super) struct Course {
+pub(super) struct GraphTiming {
     direction: Direction,
     rate: Rate,
     /// What lies between the ports and whoever is at the other end counts.
     to_converter: bool,
     last: Option<Last>,
     quantum: Option<u64>,
-    way: Span,
+    graph_delay: Span,
 }
 
-impl Course {
+impl GraphTiming {
     pub(super) fn new(direction: Direction, rate: Rate) -> Self {
-        let (last, quantum, way) = (None, None, Span::ZERO);
-        Self { direction, rate, to_converter: true, last, quantum, way }
+        let (last, quantum, graph_delay) = (None, None, Span::ZERO);
+        Self { direction, rate, to_converter: true, last, quantum, graph_delay }
     }
 
     /// Instants are those at the ports, at which all nodes of a graph have one and the same cycle.
@@ -85,24 +85,24 @@ impl Course {
     /// From the beginning of the last cycle to the instant at which its block meets the converter,
     /// or the other way round.
     #[cfg(feature = "pipewire")]
-    pub(super) fn way(&self) -> Span {
-        self.way
+    pub(super) fn graph_delay(&self) -> Span {
+        self.graph_delay
     }
 
     /// The block that the graph asked for or brought in the cycle of `report`.
-    pub(super) fn place(&mut self, report: Report, frames: Frames) -> Place {
+    pub(super) fn place(&mut self, report: CycleReport, frames: Frames) -> BlockPlace {
         let (own, hertz) = (i128::from(self.rate.hertz()), i128::from(report.hertz.max(1)));
         let ticks =
             |ticks: i64| Span::from_nanos((i128::from(ticks) * NANOS_PER_SECOND / hertz) as i64);
         let buffered = self.rate.span_of(report.buffered);
-        let way = match self.to_converter {
+        let graph_delay = match self.to_converter {
             true => (ticks(report.delay) + buffered).max(self.rate.span_of(frames)),
             false => buffered,
         };
-        self.way = way;
+        self.graph_delay = graph_delay;
         let mut meets = match self.direction {
-            Direction::Capture => report.began - way,
-            Direction::Playback => report.began + way,
+            Direction::Capture => report.began - graph_delay,
+            Direction::Playback => report.began + graph_delay,
         };
         let mut skipped = Frames::ZERO;
         if let Some(last) = self.last {
@@ -116,12 +116,12 @@ impl Course {
         let length = (i128::from(frames.count()) * hertz / own) as i64;
         self.last = Some(Last { report, length, end: meets + self.rate.span_of(frames) });
         let uncertainty = self.rate.span_of(Frames::new(1)) + ticks(1);
-        Place { meets, uncertainty, skipped }
+        BlockPlace { meets, uncertainty, skipped }
     }
 
     /// Frames between the last block and the one at `meets`. Cycles are missed as a whole: what is
     /// less than half of one is rounding, or a driver that does not wake to the microsecond.
-    fn gap(&mut self, last: &Last, now: &Report, meets: LocalTime) -> Frames {
+    fn gap(&mut self, last: &Last, now: &CycleReport, meets: LocalTime) -> Frames {
         let half = last.length / 2;
         let went = now.ticks.checked_sub(last.report.ticks).filter(|went| *went > 0);
         let Some(went) = went.filter(|_| now.hertz == last.report.hertz) else {
@@ -150,22 +150,22 @@ mod tests {
     }
 
     /// Of a graph that began its first cycle at tick 1000.
-    fn report(tick: i64) -> Report {
+    fn report(tick: i64) -> CycleReport {
         let ticks = 1000 + tick as u64;
-        Report { began: at(tick), ticks, hertz: 48_000, delay: 0, buffered: Frames::ZERO }
+        CycleReport { began: at(tick), ticks, hertz: 48_000, delay: 0, buffered: Frames::ZERO }
     }
 
-    fn course(direction: Direction) -> Course {
-        Course::new(direction, Rate::HZ_48000)
+    fn course(direction: Direction) -> GraphTiming {
+        GraphTiming::new(direction, Rate::HZ_48000)
     }
 
-    fn skipped(course: &mut Course, report: Report) -> i64 {
+    fn skipped(course: &mut GraphTiming, report: CycleReport) -> i64 {
         course.place(report, Frames::new(QUANTUM)).skipped.count()
     }
 
     #[test]
     fn a_block_was_captured_a_delay_ago_and_is_played_a_delay_later() {
-        let said = Report { delay: 96, buffered: Frames::new(48), ..report(0) };
+        let said = CycleReport { delay: 96, buffered: Frames::new(48), ..report(0) };
         let met = |direction| course(direction).place(said, Frames::new(QUANTUM)).meets - at(0);
         assert_eq!(met(Direction::Capture), Span::from_nanos(-3_000_000));
         assert_eq!(met(Direction::Playback), Span::from_nanos(3_000_000));
@@ -173,13 +173,13 @@ mod tests {
 
     #[test]
     fn at_the_ports_a_block_is_there_when_the_cycle_begins_but_for_what_our_resampler_holds() {
-        for (buffered, way) in [(0, 0), (48, 1)] {
-            let said = Report { delay: 960, buffered: Frames::new(buffered), ..report(0) };
+        for (buffered, graph_delay) in [(0, 0), (48, 1)] {
+            let said = CycleReport { delay: 960, buffered: Frames::new(buffered), ..report(0) };
             let met = |direction| {
                 course(direction).at_ports().place(said, Frames::new(QUANTUM)).meets - at(0)
             };
-            assert_eq!(met(Direction::Capture), Span::from_millis(-way));
-            assert_eq!(met(Direction::Playback), Span::from_millis(way));
+            assert_eq!(met(Direction::Capture), Span::from_millis(-graph_delay));
+            assert_eq!(met(Direction::Playback), Span::from_millis(graph_delay));
         }
     }
 
@@ -213,7 +213,7 @@ mod tests {
     fn a_driver_that_wakes_late_skips_nothing() {
         let mut course = course(Direction::Capture);
         skipped(&mut course, report(0));
-        let late = Report { began: at(QUANTUM * 3), ..report(QUANTUM) };
+        let late = CycleReport { began: at(QUANTUM * 3), ..report(QUANTUM) };
         assert_eq!(skipped(&mut course, late), 0);
     }
 
@@ -222,11 +222,11 @@ mod tests {
         let mut course = course(Direction::Capture);
         skipped(&mut course, report(0));
         // PipeWire lets the ticks stand still when the driver changes.
-        let other = Report { ticks: 1000, ..report(10 * QUANTUM) };
+        let other = CycleReport { ticks: 1000, ..report(10 * QUANTUM) };
         assert_eq!(skipped(&mut course, other), 9 * QUANTUM);
-        let slower = Report { ticks: 9000, hertz: 44_100, ..report(11 * QUANTUM) };
+        let slower = CycleReport { ticks: 9000, hertz: 44_100, ..report(11 * QUANTUM) };
         assert_eq!(skipped(&mut course, slower), 0);
-        let backwards = Report { hertz: 44_100, ..report(5 * QUANTUM) };
+        let backwards = CycleReport { hertz: 44_100, ..report(5 * QUANTUM) };
         assert_eq!(skipped(&mut course, backwards), 0);
     }
 
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_graph_at_another_rate_is_missed_in_frames_of_the_stream() {
-        let mut course = Course::new(Direction::Capture, Rate::new(96_000).unwrap());
+        let mut course = GraphTiming::new(Direction::Capture, Rate::new(96_000).unwrap());
         course.place(report(0), Frames::new(128));
         assert_eq!(course.place(report(64), Frames::new(127)).skipped, Frames::ZERO);
         assert_eq!(course.place(report(192), Frames::new(128)).skipped, Frames::new(130));

@@ -19,8 +19,8 @@ use pipewire::sys::{
 };
 use tautline_proto::device::{Direction, Settings};
 
-use super::callee::Shared;
-use super::wired::{Port, Wired};
+use super::callee::GraphShared;
+use super::wired::{FilterPort, Wired};
 use crate::toolbox::sides::Sides;
 
 /// `enum pw_filter_state`
@@ -28,13 +28,13 @@ const ERROR: pw_filter_state = -1;
 const UNCONNECTED: pw_filter_state = 0;
 
 /// What the library keeps a pointer to for one of our listeners.
-struct Listener<T> {
+struct FilterListener<T> {
     hook: spa_hook,
     events: pw_filter_events,
     data: T,
 }
 
-impl<T> Listener<T> {
+impl<T> FilterListener<T> {
     /// Hears what `listen` asks for; lives until the filter is destroyed.
     fn added(
         filter: NonNull<pw_filter>,
@@ -67,9 +67,9 @@ impl<T> Listener<T> {
 pub(super) struct Filter {
     raw: NonNull<pw_filter>,
     /// The graph's thread alone touches what this leads to while the filter is connected.
-    called: NonNull<Listener<Wired>>,
+    called: NonNull<FilterListener<Wired>>,
     /// Touched on the thread that iterates the loop.
-    heard: NonNull<Listener<Option<String>>>,
+    heard: NonNull<FilterListener<Option<String>>>,
 }
 
 impl Filter {
@@ -79,15 +79,16 @@ impl Filter {
         name: &str,
         properties: Properties,
         settings: Settings,
-        (shared, at_ports): (Arc<Shared>, bool),
+        (shared, at_ports): (Arc<GraphShared>, bool),
     ) -> Result<Self, String> {
         let name = CString::new(name).map_err(|_| "there is a zero in its name".to_owned())?;
         // SAFETY: the core is connected, the name ends in a zero, and the properties go along.
         let raw = unsafe { pw_filter_new(core.as_raw_ptr(), name.as_ptr(), properties.into_raw()) };
         let raw = NonNull::new(raw).ok_or_else(last_error)?;
         let wired = Wired::new(shared, settings, at_ports);
-        let called = Listener::added(raw, wired, |events| events.process = Some(called));
-        let heard = Listener::added(raw, None, |events| events.state_changed = Some(state_changed));
+        let called = FilterListener::added(raw, wired, |events| events.process = Some(called));
+        let heard =
+            FilterListener::added(raw, None, |events| events.state_changed = Some(state_changed));
         let filter = Self { raw, called, heard };
         let ports = Sides {
             capture: filter.add_ports(Direction::Capture, settings.channels.count())?,
@@ -104,8 +105,12 @@ impl Filter {
         Ok(filter)
     }
 
-    fn add_ports(&self, direction: Direction, channels: usize) -> Result<Box<[Port]>, String> {
-        let (way, name) = match direction {
+    fn add_ports(
+        &self,
+        direction: Direction,
+        channels: usize,
+    ) -> Result<Box<[FilterPort]>, String> {
+        let (spa_direction, name) = match direction {
             Direction::Capture => (SPA_DIRECTION_INPUT, "in"),
             Direction::Playback => (SPA_DIRECTION_OUTPUT, "out"),
         };
@@ -118,7 +123,7 @@ impl Filter {
             let port = unsafe {
                 pw_filter_add_port(
                     self.raw.as_ptr(),
-                    way,
+                    spa_direction,
                     pw_filter_port_flags_PW_FILTER_PORT_FLAG_MAP_BUFFERS,
                     size_of::<usize>(),
                     properties.into_raw(),
@@ -126,7 +131,7 @@ impl Filter {
                     0,
                 )
             };
-            NonNull::new(port).map(Port).ok_or_else(last_error)
+            NonNull::new(port).map(FilterPort).ok_or_else(last_error)
         };
         (1..=channels).map(add).collect()
     }

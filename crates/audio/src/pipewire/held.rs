@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipewire::properties::Properties;
-use pipewire::spa::utils::Direction as Way;
+use pipewire::spa::utils::Direction as SpaDirection;
 use pipewire::stream::{Stream, StreamFlags, StreamListener, StreamState};
 use tautline_proto::device::{DeviceError, Direction, Directions, Settings};
 use tautline_proto::time::Span;
 
-use super::callee::{Callee, Shared, report};
+use super::callee::{Callee, GraphShared, report};
 use super::filter::Filter;
 use super::pods;
-use super::server::{Found, Purpose, Server, Survey};
-use super::spec::{PipeWireSpec, Shape};
+use super::server::{FoundNode, Purpose, Server, Survey};
+use super::spec::{NodeKind, PipeWireSpec};
 
 /// How long a node may take to be in the graph.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What belongs to the library, in the order in which it is to be dropped.
-pub(super) struct Held {
+pub(super) struct HeldNode {
     node: Made,
     server: Server,
 }
@@ -43,9 +43,9 @@ enum Made {
 // SAFETY: what is counted by `Rc` in here is counted nowhere else, so all of it goes along. The
 // library asks only that one thread at a time iterates a loop and calls what belongs to it (its
 // loop notes the thread at each `enter`), which `&mut` and ownership give.
-unsafe impl Send for Held {}
+unsafe impl Send for HeldNode {}
 
-impl Drop for Held {
+impl Drop for HeldNode {
     /// The graph calls no more once this returns, so the listeners can go.
     fn drop(&mut self) {
         if let Made::Stream { stream, .. } = &self.node {
@@ -55,19 +55,19 @@ impl Drop for Held {
     }
 }
 
-impl Held {
+impl HeldNode {
     /// Puts a node into the graph that calls what sits in `shared`.
     pub(super) fn connect(
         spec: &PipeWireSpec,
         directions: Directions,
         settings: Settings,
-        shared: &Arc<Shared>,
+        shared: &Arc<GraphShared>,
     ) -> Result<Self, DeviceError> {
         let name = spec.to_string();
         let server = Server::connect(&name, Purpose::Sounding)?;
         let failed = |answer: &str| not_made(&name, answer);
         let target = match (&spec.shape, directions) {
-            (Shape::Stream(Some(target)), Directions::One(direction)) => {
+            (NodeKind::Stream(Some(target)), Directions::One(direction)) => {
                 Some(Survey::of(&server)?.find(target, direction)?)
             }
             _ => None,
@@ -121,7 +121,7 @@ impl Held {
     /// Tells the graph what sound takes beyond a stream that goes this way.
     pub(super) fn tell(&self, direction: Direction, latency: Span) {
         if let Made::Stream { stream, .. } = &self.node {
-            let [ports, node] = pods::latency(way(direction), latency);
+            let [ports, node] = pods::latency(spa_direction(direction), latency);
             // A graph that cannot be told goes on as before.
             let _ = stream.update_params(&mut [ports.pod(), node.pod()]);
         }
@@ -143,7 +143,7 @@ fn stream(
     spec: &PipeWireSpec,
     properties: Properties,
     (direction, settings): (Direction, Settings),
-    shared: &Arc<Shared>,
+    shared: &Arc<GraphShared>,
 ) -> Result<Made, pipewire::Error> {
     let stream = Stream::new(server.core(), &spec.node, properties)?;
     let callee = Callee::new(Arc::clone(shared), direction, settings, spec.at_ports);
@@ -167,18 +167,18 @@ fn stream(
         .register()?;
     let format = pods::format(&settings);
     let mut flags = StreamFlags::MAP_BUFFERS | StreamFlags::RT_PROCESS;
-    if spec.shape != Shape::Device {
+    if spec.shape != NodeKind::Device {
         flags |= StreamFlags::AUTOCONNECT;
     }
-    stream.connect(way(direction), None, flags, &mut [format.pod()])?;
+    stream.connect(spa_direction(direction), None, flags, &mut [format.pod()])?;
     Ok(Made::Stream { _called: called, _heard: heard, lost, stream })
 }
 
 /// The way of a stream, as the graph sees it.
-pub(super) fn way(direction: Direction) -> Way {
+pub(super) fn spa_direction(direction: Direction) -> SpaDirection {
     match direction {
-        Direction::Capture => Way::Input,
-        Direction::Playback => Way::Output,
+        Direction::Capture => SpaDirection::Input,
+        Direction::Playback => SpaDirection::Output,
     }
 }
 
@@ -186,7 +186,7 @@ fn properties(
     spec: &PipeWireSpec,
     directions: Directions,
     settings: &Settings,
-    target: Option<&Found>,
+    target: Option<&FoundNode>,
 ) -> Properties {
     let (period, rate) = (settings.period.count(), settings.rate.hertz());
     let mut properties = Properties::new();
@@ -208,16 +208,18 @@ fn properties(
     set("node.pause-on-idle", "false");
     set("session.suspend-timeout-seconds", "0");
     match (&spec.shape, directions) {
-        (Shape::Device, Directions::One(Direction::Capture)) => {
+        (NodeKind::Device, Directions::One(Direction::Capture)) => {
             set("media.class", "Audio/Sink");
             set("node.virtual", "true");
         }
-        (Shape::Device, Directions::One(Direction::Playback)) => {
+        (NodeKind::Device, Directions::One(Direction::Playback)) => {
             set("media.class", "Audio/Source");
             set("node.virtual", "true");
         }
-        (Shape::Stream(_), Directions::One(Direction::Capture)) => set("media.category", "Capture"),
-        (Shape::Stream(_), Directions::One(Direction::Playback)) => {
+        (NodeKind::Stream(_), Directions::One(Direction::Capture)) => {
+            set("media.category", "Capture")
+        }
+        (NodeKind::Stream(_), Directions::One(Direction::Playback)) => {
             set("media.category", "Playback")
         }
         (_, Directions::Both) => {

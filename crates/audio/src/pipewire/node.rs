@@ -7,10 +7,10 @@ use tautline_io::clock::now;
 use tautline_proto::device::{Device, DeviceError, Directions, Ended, Process, Settings, Stop};
 use tautline_proto::time::Span;
 
-use super::callee::Shared;
-use super::held::{Held, not_made};
+use super::callee::GraphShared;
+use super::held::{HeldNode, not_made};
 use super::spec::PipeWireSpec;
-use crate::toolbox::callback::Watch;
+use crate::toolbox::callback::CallWatch;
 use crate::toolbox::notes::Notes;
 use crate::toolbox::stream_latency::StreamLatency;
 
@@ -29,10 +29,10 @@ pub(super) struct Node {
     latency: StreamLatency,
     /// What the graph was told of it.
     promised: Span,
-    shared: Arc<Shared>,
+    shared: Arc<GraphShared>,
     /// The pace of the graph that was told last.
     told: Option<(u32, u32)>,
-    held: Held,
+    held: HeldNode,
 }
 
 impl Node {
@@ -44,10 +44,10 @@ impl Node {
         (notes, latency): (&Notes, &StreamLatency),
     ) -> Result<Self, DeviceError> {
         let name = spec.to_string();
-        let shared = Arc::new(Shared::new());
-        let held = Held::connect(spec, directions, settings, &shared)?;
+        let shared = Arc::new(GraphShared::new());
+        let held = HeldNode::connect(spec, directions, settings, &shared)?;
         // A node that is back and silent would take the timer's place for nothing.
-        let mut watch = Watch::new(0, now());
+        let mut watch = CallWatch::new(0, now());
         while shared.seat.calls() == 0 {
             held.iterate(LOOK);
             if let Some(why) = held.gone() {
@@ -65,7 +65,7 @@ impl Node {
     /// Tells the graph what sound takes from here to the far end, or from there to here: the link
     /// offset is from converter to converter, and includes the way between converter and node.
     fn promise(&mut self) {
-        let latency = (self.latency.get() - self.shared.way()).max(Span::ZERO);
+        let latency = (self.latency.get() - self.shared.graph_delay()).max(Span::ZERO);
         if self.shared.pace().is_none() || (latency - self.promised).abs() < WORTH_TELLING {
             return;
         }
@@ -126,7 +126,7 @@ impl Device for Node {
 
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
         self.shared.give(process);
-        let mut watch = Watch::new(self.shared.seat.calls(), now());
+        let mut watch = CallWatch::new(self.shared.seat.calls(), now());
         let ended = loop {
             self.held.iterate(LOOK);
             self.tell();

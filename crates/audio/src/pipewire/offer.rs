@@ -4,9 +4,9 @@ use tautline_proto::device::{DeviceError, Direction, Directions, Settings};
 use tautline_proto::units::{Channels, Rate};
 
 use super::graph::Graph;
-use super::server::{Found, Purpose, Server, Survey};
-use super::spec::{PipeWireSpec, Shape};
-use crate::toolbox::description::{DeviceDescription, Offers, Way};
+use super::server::{FoundNode, Purpose, Server, Survey};
+use super::spec::{NodeKind, PipeWireSpec};
+use crate::toolbox::description::{DeviceDescription, DeviceSide, Offers};
 
 /// One period is played while the next is filled.
 const PERIODS: u32 = 2;
@@ -20,11 +20,11 @@ pub(super) fn settle(
 ) -> Result<Settings, DeviceError> {
     let survey = survey(&spec.to_string())?;
     match (&spec.shape, directions) {
-        (Shape::Stream(Some(target)), Directions::One(direction)) => {
+        (NodeKind::Stream(Some(target)), Directions::One(direction)) => {
             survey.find(target, direction)?;
         }
-        (Shape::Stream(_), Directions::Both) => return Err(not_both_ways(spec)),
-        (Shape::Device, Directions::Both) => unconverted(spec, survey.graph.as_ref(), wanted)?,
+        (NodeKind::Stream(_), Directions::Both) => return Err(not_both_ways(spec)),
+        (NodeKind::Device, Directions::Both) => unconverted(spec, survey.graph.as_ref(), wanted)?,
         (_, Directions::One(_)) => {}
     }
     let period = match survey.graph {
@@ -74,16 +74,16 @@ pub(super) fn graph() -> Option<Graph> {
 pub(super) fn list() -> Vec<DeviceDescription> {
     let Ok(Survey { graph, nodes, .. }) = survey("pipewire:") else { return Vec::new() };
     let offers = offers(graph.as_ref());
-    let way = |direction| Way { direction, offers: offers.clone() };
+    let way = |direction| DeviceSide { direction, offers: offers.clone() };
     let own = DeviceDescription {
         name: "pipewire:NAME".to_owned(),
-        ways: vec![way(Direction::Capture), way(Direction::Playback)],
+        sides: vec![way(Direction::Capture), way(Direction::Playback)],
         says: says(graph.as_ref()),
     };
     let others = nodes.iter().filter_map(|node| {
         Some(DeviceDescription {
             name: format!("pipewire:taut?target={}", node.name),
-            ways: vec![way(direction(node)?)],
+            sides: vec![way(direction(node)?)],
             says: node.description.clone(),
         })
     });
@@ -91,7 +91,7 @@ pub(super) fn list() -> Vec<DeviceDescription> {
 }
 
 /// Which way a stream goes that has this node as its target.
-fn direction(node: &Found) -> Option<Direction> {
+fn direction(node: &FoundNode) -> Option<Direction> {
     match node.class.as_str() {
         "Audio/Sink" => Some(Direction::Playback),
         "Audio/Source" | "Audio/Source/Virtual" => Some(Direction::Capture),

@@ -36,7 +36,7 @@ pub(super) enum Purpose {
 
 /// What the server's events leave behind. On the thread that iterates the loop only.
 #[derive(Debug, Default)]
-struct Heard {
+struct ServerEvents {
     done: Cell<Option<i32>>,
     error: RefCell<Option<String>>,
 }
@@ -46,7 +46,7 @@ pub(super) struct Server {
     // In the order in which they must be dropped.
     _listener: Listener,
     core: Core,
-    heard: Rc<Heard>,
+    heard: Rc<ServerEvents>,
     main: MainLoop,
     /// Of the device this is for.
     name: String,
@@ -70,7 +70,7 @@ impl Server {
         };
         let context = context.map_err(|_| failed("no context"))?;
         let core = context.connect(None).map_err(|_| failed("no server answers"))?;
-        let heard = Rc::<Heard>::default();
+        let heard = Rc::<ServerEvents>::default();
         let (done, error) = (Rc::clone(&heard), Rc::clone(&heard));
         let listener = core
             .add_listener_local()
@@ -125,7 +125,7 @@ impl Server {
 
 /// A node that other programs made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundNode {
     pub(super) name: String,
     pub(super) description: String,
     /// `Audio/Sink`, `Audio/Source` or another.
@@ -137,7 +137,7 @@ pub(super) struct Survey {
     /// Of the device this is for.
     name: String,
     pub(super) graph: Option<Graph>,
-    pub(super) nodes: Vec<Found>,
+    pub(super) nodes: Vec<FoundNode>,
 }
 
 impl Survey {
@@ -146,7 +146,7 @@ impl Survey {
         let until = Instant::now() + PATIENCE;
         let failed = |error: pipewire::Error| absent(&server.name, &error.to_string());
         let registry = server.core.get_registry().map_err(failed)?;
-        let nodes = Rc::<RefCell<Vec<Found>>>::default();
+        let nodes = Rc::<RefCell<Vec<FoundNode>>>::default();
         let settings = Rc::<RefCell<Option<GlobalObject<Properties>>>>::default();
         let (nodes_in, settings_in) = (Rc::clone(&nodes), Rc::clone(&settings));
         let _listener = registry
@@ -173,8 +173,12 @@ impl Survey {
     }
 
     /// The node that is meant, by its name or by what a desktop calls it.
-    pub(super) fn find(&self, target: &str, direction: Direction) -> Result<Found, DeviceError> {
-        let fits = |node: &&Found| {
+    pub(super) fn find(
+        &self,
+        target: &str,
+        direction: Direction,
+    ) -> Result<FoundNode, DeviceError> {
+        let fits = |node: &&FoundNode| {
             let sink = node.class.starts_with("Audio/Sink");
             // What a sink plays can be captured too.
             let fitting = direction == Direction::Capture && node.class.starts_with("Audio/Source");
@@ -188,11 +192,11 @@ impl Survey {
     }
 }
 
-fn found<'a>(property: impl Fn(&str) -> Option<&'a str>) -> Option<Found> {
+fn found<'a>(property: impl Fn(&str) -> Option<&'a str>) -> Option<FoundNode> {
     let class = property("media.class")?.to_owned();
     let name = property("node.name")?.to_owned();
     let description = property("node.description").unwrap_or(&name).to_owned();
-    Some(Found { name, description, class })
+    Some(FoundNode { name, description, class })
 }
 
 /// Those about the clock, by their names without `clock.`.

@@ -13,7 +13,7 @@ const OPTIONS: &str = "as=stream, target=NODE and force=yes";
 pub struct PipeWireSpec {
     /// Its name in the graph, which is what a desktop shows.
     pub(super) node: String,
-    pub(super) shape: Shape,
+    pub(super) shape: NodeKind,
     /// `force=yes`: the graph is not only asked for the period but made to run at it.
     pub(super) force: bool,
     /// Instants are those at the ports ([`DeviceSpec::at_ports`](crate::DeviceSpec::at_ports)).
@@ -22,7 +22,7 @@ pub struct PipeWireSpec {
 
 /// What the node is to other programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum NodeKind {
     /// A device that they choose: a sink that is heard by `taut send`, a source that `taut recv`
     /// plays to.
     Device,
@@ -43,12 +43,12 @@ impl FromStr for PipeWireSpec {
         if node.is_empty() {
             return Err(refuse("the name is missing", "name one, such as pipewire:Kitchen"));
         }
-        let (node, shape) = (node.to_owned(), Shape::Device);
+        let (node, shape) = (node.to_owned(), NodeKind::Device);
         let mut spec = Self { node, shape, force: false, at_ports: false };
         let (mut target, mut device) = (None, false);
         for option in query.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=').unwrap_or((option, "")) {
-                ("as", "stream") => spec.shape = Shape::Stream(None),
+                ("as", "stream") => spec.shape = NodeKind::Stream(None),
                 ("as", "device") => device = true,
                 ("as", _) => {
                     return Err(refuse("a node is as=device or as=stream", "use one of them"));
@@ -66,11 +66,11 @@ impl FromStr for PipeWireSpec {
                 }
             }
         }
-        if device && (target.is_some() || spec.shape != Shape::Device) {
+        if device && (target.is_some() || spec.shape != NodeKind::Device) {
             return Err(refuse("only a stream has a target", "leave as=device out"));
         }
         if target.is_some() {
-            spec.shape = Shape::Stream(target);
+            spec.shape = NodeKind::Stream(target);
         }
         Ok(spec)
     }
@@ -95,7 +95,7 @@ mod tests {
         let spec = read("Living Room").unwrap();
         assert_eq!(
             (spec.node.as_str(), &spec.shape, spec.force),
-            ("Living Room", &Shape::Device, false)
+            ("Living Room", &NodeKind::Device, false)
         );
         assert_eq!(spec.to_string(), "pipewire:Living Room");
         assert_eq!(read("Living Room?as=device"), Ok(spec));
@@ -105,9 +105,9 @@ mod tests {
     fn a_target_makes_it_a_stream() {
         for text in ["taut?target=alsa_input.usb", "taut?as=stream&target=alsa_input.usb"] {
             let target = Some("alsa_input.usb".to_owned());
-            assert_eq!(read(text).unwrap().shape, Shape::Stream(target), "{text}");
+            assert_eq!(read(text).unwrap().shape, NodeKind::Stream(target), "{text}");
         }
-        assert_eq!(read("taut?as=stream").unwrap().shape, Shape::Stream(None));
+        assert_eq!(read("taut?as=stream").unwrap().shape, NodeKind::Stream(None));
         assert!(read("taut?force=yes").unwrap().force);
     }
 

@@ -12,25 +12,25 @@ use tautline_io::thread::realtime;
 use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-use super::callee::{LONGEST, Shared, side};
-use super::course::{Course, Report};
-use crate::toolbox::callback::Held;
+use super::callee::{GraphShared, LONGEST, side};
+use super::course::{CycleReport, GraphTiming};
+use crate::toolbox::callback::HeldProcess;
 use crate::toolbox::ports::{Ports, interleave, lay_out, part};
 use crate::toolbox::sides::Sides;
 
 /// A port of a filter: what the library knows it by. Valid as long as the filter.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Port(pub(super) NonNull<c_void>);
+pub(super) struct FilterPort(pub(super) NonNull<c_void>);
 
 /// The samples of one cycle, port by port; null where a port has none.
-struct Buffers {
+struct FilterBuffers {
     at: Sides<Box<[*mut f32]>>,
     frames: usize,
 }
 
-impl Buffers {
+impl FilterBuffers {
     /// Those of this cycle. Each port is asked once: its buffer is handed on with that.
-    fn get(&mut self, ports: &Sides<Box<[Port]>>, frames: u32) {
+    fn get(&mut self, ports: &Sides<Box<[FilterPort]>>, frames: u32) {
         self.frames = frames as usize;
         for direction in [Direction::Capture, Direction::Playback] {
             for (at, port) in self.at.of_mut(direction).iter_mut().zip(ports.of(direction).iter()) {
@@ -41,7 +41,7 @@ impl Buffers {
     }
 }
 
-impl Ports for Buffers {
+impl Ports for FilterBuffers {
     fn heard(&self, channel: usize) -> Option<&[f32]> {
         let buffer = NonNull::new(*self.at.capture.get(channel)?)?;
         // SAFETY: the buffer of an input port holds so many samples for this cycle, and nobody
@@ -59,20 +59,20 @@ impl Ports for Buffers {
 
 /// Owned by the graph's thread while the filter is connected.
 pub(super) struct Wired {
-    shared: Arc<Shared>,
+    shared: Arc<GraphShared>,
     settings: Settings,
-    ports: Sides<Box<[Port]>>,
-    buffers: Buffers,
-    courses: Sides<Course>,
+    ports: Sides<Box<[FilterPort]>>,
+    buffers: FilterBuffers,
+    courses: Sides<GraphTiming>,
     blocks: Sides<Box<[f32]>>,
     /// The process was called before.
     begun: bool,
 }
 
 impl Wired {
-    pub(super) fn new(shared: Arc<Shared>, settings: Settings, at_ports: bool) -> Self {
+    pub(super) fn new(shared: Arc<GraphShared>, settings: Settings, at_ports: bool) -> Self {
         let course = |direction| {
-            let course = Course::new(direction, settings.rate);
+            let course = GraphTiming::new(direction, settings.rate);
             if at_ports { course.at_ports() } else { course }
         };
         let channels = settings.channels.count();
@@ -80,7 +80,7 @@ impl Wired {
             shared,
             settings,
             ports: Sides::default(),
-            buffers: Buffers {
+            buffers: FilterBuffers {
                 at: Sides::each(|_| vec![std::ptr::null_mut(); channels].into()),
                 frames: 0,
             },
@@ -90,7 +90,7 @@ impl Wired {
         }
     }
 
-    pub(super) fn set_ports(&mut self, ports: Sides<Box<[Port]>>) {
+    pub(super) fn set_ports(&mut self, ports: Sides<Box<[FilterPort]>>) {
         self.ports = ports;
     }
 
@@ -99,7 +99,7 @@ impl Wired {
         let now = now();
         let shared = Arc::clone(&self.shared);
         let mut held = shared.seat.hold();
-        let process = held.as_mut().and_then(Held::process);
+        let process = held.as_mut().and_then(HeldProcess::process);
         if process.is_some() && !std::mem::replace(&mut self.begun, true) {
             shared.give_priority();
         }
@@ -121,7 +121,7 @@ impl Wired {
         shared.tell(&self.courses.playback, report);
     }
 
-    fn cycle(&mut self, process: &mut dyn Process, report: Report, now: LocalTime) -> Flow {
+    fn cycle(&mut self, process: &mut dyn Process, report: CycleReport, now: LocalTime) -> Flow {
         let (settings, channels) = (self.settings, self.settings.channels.count());
         let frames = self.buffers.frames;
         let whole = Frames::from_len(frames);
@@ -159,13 +159,13 @@ impl Wired {
 }
 
 /// What the graph says of the cycle that is going on; `None` before it runs.
-fn report(clock: &spa_io_clock) -> Option<Report> {
+fn report(clock: &spa_io_clock) -> Option<CycleReport> {
     let (num, denom) = (clock.rate.num, clock.rate.denom);
     if num == 0 || denom == 0 || clock.nsec == 0 {
         return None;
     }
     let nanos = i64::try_from(clock.nsec).ok()?;
-    Some(Report {
+    Some(CycleReport {
         began: LocalTime::ZERO + Span::from_nanos(nanos),
         ticks: clock.position,
         hertz: denom / num,

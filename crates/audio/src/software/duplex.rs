@@ -5,7 +5,7 @@ use tautline_proto::card_clock::DuplexRing;
 use tautline_proto::device::{Cycle, Ended, Flow, Process, Stop};
 use tautline_proto::time::Frames;
 
-use super::source::{Filled, Source};
+use super::source::{Filled, SampleSource};
 use super::virtual_card::VirtualCard;
 
 impl VirtualCard {
@@ -48,7 +48,7 @@ impl VirtualCard {
             late = ring.finish(done);
             self.block[..channels.samples_in(late)].fill(0.0);
             self.heard(written.meets, done);
-            if let Source::Cable(cable) = &mut self.ends.source {
+            if let SampleSource::Cable(cable) = &mut self.ends.source {
                 cable.play(written.frame, &self.block);
             }
             if flow == Flow::Finished || filled == Filled::Last || self.is_deserted() {

@@ -16,18 +16,18 @@ use tautline_proto::device::DeviceError;
 use tautline_proto::units::{Channels, Rate};
 
 use super::convert::{Conversion, Wanted, keep_the_rest, unpack};
-use super::wav::{self, Held};
+use super::wav::{self, WavLength};
 
 /// How the samples of a file are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Coding {
+pub enum FileCoding {
     /// Integers of this many bits, at most 24.
     Integer(u32),
     /// 32-bit floats.
     Float,
 }
 
-impl Coding {
+impl FileCoding {
     /// The wire format that carries these samples bit for bit.
     pub const fn exact_format(self) -> SampleFormat {
         match self {
@@ -46,20 +46,20 @@ pub struct FileFormat {
     /// Samples per frame.
     pub channels: Channels,
     /// How the samples are coded.
-    pub coding: Coding,
+    pub coding: FileCoding,
     /// How many frames it claims to hold, if it does.
     pub frames: Option<u64>,
 }
 
 /// Where sound is read from, and what the stream is to be.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct FileRequest<'a> {
     /// `None` is standard input.
     pub(crate) path: Option<&'a Path>,
     pub(crate) wanted: Wanted,
 }
 
-impl Asked<'_> {
+impl FileRequest<'_> {
     fn refuse(&self, answer: String, mend: String) -> DeviceError {
         DeviceError { tried: tried(self.path.unwrap_or(Path::new("-"))), answer, mend }
     }
@@ -97,13 +97,13 @@ impl FileReader {
     pub fn open_for(path: &Path, wanted: Wanted) -> Result<Self, DeviceError> {
         let file = open_regular(path)?;
         refuse_cut(&file, path)?;
-        Self::read_from(Box::new(file), Asked { path: Some(path), wanted })
+        Self::read_from(Box::new(file), FileRequest { path: Some(path), wanted })
     }
 
     /// Reads what comes from `source`.
     pub(crate) fn read_from(
         source: Box<dyn MediaSource>,
-        asked: Asked<'_>,
+        asked: FileRequest<'_>,
     ) -> Result<Self, DeviceError> {
         // The container reader (symphonia 0.6.1) panics over some damaged WAV headers where
         // integer overflow is checked. Nothing that it had is used again.
@@ -113,7 +113,10 @@ impl FileReader {
         })
     }
 
-    fn look_into(source: Box<dyn MediaSource>, asked: Asked<'_>) -> Result<Self, DeviceError> {
+    fn look_into(
+        source: Box<dyn MediaSource>,
+        asked: FileRequest<'_>,
+    ) -> Result<Self, DeviceError> {
         let refuse = |answer: String| asked.refuse(answer, unpack(asked.path, &asked.wanted));
         let stream = MediaSourceStream::new(source, Default::default());
         let mut hint = Hint::new();
@@ -213,7 +216,7 @@ fn carried(
     // Only telephone codings leave it open; they decode to 16 bits.
     let bits = parameters.bits_per_sample.unwrap_or(16);
     let coding = match parameters.codec {
-        codec::CODEC_ID_PCM_F32LE | codec::CODEC_ID_PCM_F32BE => Some(Coding::Float),
+        codec::CODEC_ID_PCM_F32LE | codec::CODEC_ID_PCM_F32BE => Some(FileCoding::Float),
         codec::CODEC_ID_PCM_F64LE | codec::CODEC_ID_PCM_F64BE => {
             answers.push("its samples are 64-bit floats".to_owned());
             (mend.float, mend.narrower) = (true, true);
@@ -225,9 +228,9 @@ fn carried(
             mend.narrower = true;
             None
         }
-        _ => Some(Coding::Integer(bits)),
+        _ => Some(FileCoding::Integer(bits)),
     };
-    mend.float |= coding == Some(Coding::Float);
+    mend.float |= coding == Some(FileCoding::Float);
     match (rate, channels, coding) {
         (Some(rate), Some(channels), Some(coding)) if answers.is_empty() => {
             Ok(FileFormat { rate, channels, coding, frames })
@@ -253,7 +256,7 @@ fn unreadable(path: &Path, error: &io::Error) -> DeviceError {
 /// A WAV file says in its header how much it holds, so a cut one is known before it plays.
 fn refuse_cut(file: &File, path: &Path) -> Result<(), DeviceError> {
     let held = wav::held(file).map_err(|error| unreadable(path, &error))?;
-    let Some(Held { promised, held }) = held.filter(|held| held.held < held.promised) else {
+    let Some(WavLength { promised, held }) = held.filter(|held| held.held < held.promised) else {
         return Ok(());
     };
     let answer = format!("the file is cut: it promises {promised} frames and holds {held}");

@@ -42,7 +42,7 @@ pub(crate) struct Recorder {
     written: u64,
     /// Samples of silence after them.
     owed: u64,
-    shared: Arc<Shared>,
+    shared: Arc<RecorderShared>,
     thread: Option<JoinHandle<()>>,
     /// Where to tell that nobody took the end, of what goes into a pipe.
     piped: Option<Notes>,
@@ -58,7 +58,7 @@ struct Gap {
 }
 
 #[derive(Default)]
-struct Shared {
+struct RecorderShared {
     stop: AtomicBool,
     /// Samples that became silence because the ring was full.
     lost: AtomicU64,
@@ -198,7 +198,7 @@ fn pair(file: WavFile, room: usize, settings: &Settings) -> (Recorder, Scribe) {
         all.commit_all();
     }
     let (gaps, silences) = RingBuffer::new(MOST_GAPS);
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(RecorderShared::default());
     let scribe = Scribe {
         samples,
         silences,
@@ -294,7 +294,7 @@ struct Scribe {
     channels: u64,
     since_header: usize,
     header_every: usize,
-    shared: Arc<Shared>,
+    shared: Arc<RecorderShared>,
     /// The longest lap of those in which samples were lost.
     worst: Lap,
     notes: Notes,

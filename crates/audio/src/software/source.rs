@@ -22,7 +22,7 @@ use crate::toolbox::thread::{STACK, spawn_error};
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Where the samples come from.
-pub(crate) enum Source {
+pub(crate) enum SampleSource {
     /// Nowhere.
     Silence,
     /// A test tone.
@@ -46,7 +46,7 @@ pub(crate) enum Filled {
     Over,
 }
 
-impl Source {
+impl SampleSource {
     /// Fills one period. Real-time.
     pub(crate) fn fill(&mut self, channels: usize, samples: &mut [f32]) -> Filled {
         match self {

@@ -12,7 +12,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Ppm;
 
 use super::standard::StandardInput;
-use super::virtual_card::Fault;
+use super::virtual_card::Disappearance;
 
 /// The options of `virtual:`, for people.
 pub(crate) const OPTIONS: &str =
@@ -52,7 +52,7 @@ pub struct CardOptions {
     pub loopback: Option<Frames>,
     /// `gone=2s&back=1s`, for tests: it goes once, 2 s into its run, and can be opened 1 s later.
     /// Shared by all clones, because it is one card that goes.
-    pub fault: Option<Arc<Fault>>,
+    pub fault: Option<Arc<Disappearance>>,
 }
 
 impl fmt::Display for SoftwareSpec {
@@ -161,7 +161,7 @@ fn card_options(given: &str, rest: &str) -> Result<CardOptions, DeviceError> {
         return Err(error(given, "it captures what it plays or something else", mend));
     }
     options.fault = match fault {
-        (Some(after), away) => Some(Arc::new(Fault::new(after, away.unwrap_or(Span::MAX)))),
+        (Some(after), away) => Some(Arc::new(Disappearance::new(after, away.unwrap_or(Span::MAX)))),
         (None, Some(_)) => return Err(error(given, "back without gone", "add gone=2s")),
         (None, None) => None,
     };

@@ -8,7 +8,7 @@ use symphonia::core::io::ReadOnlySource;
 use tautline_proto::device::DeviceError;
 
 use super::convert::Wanted;
-use super::file::{Asked, FileFormat, FileReader};
+use super::file::{FileFormat, FileReader, FileRequest};
 
 /// Of the length in a WAV header: what is longer was not known when the header was written. sox
 /// writes 0x7ffff000 into a pipe, arecord 0x80000000, ffmpeg 0xffffffff.
@@ -65,7 +65,7 @@ fn open(wanted: Wanted) -> Result<FileReader, DeviceError> {
     }
     let begun = without_false_length(&mut input).map_err(unreadable)?;
     let source = ReadOnlySource::new(Cursor::new(begun).chain(input));
-    FileReader::read_from(Box::new(source), Asked { path: None, wanted })
+    FileReader::read_from(Box::new(source), FileRequest { path: None, wanted })
 }
 
 /// The beginning of what `input` has: of a WAV all before its samples, and if it was written before

@@ -28,7 +28,7 @@ use tautline_proto::units::Ppm;
 
 use super::pace::{HostPace, Pace};
 use super::recorder::Recorder;
-use super::source::{Filled, Source};
+use super::source::{Filled, SampleSource};
 
 /// How soon a full recorder is asked again.
 const ROOM_IN: Span = Span::from_millis(5);
@@ -37,7 +37,7 @@ const MOST_SILENT: i64 = 64;
 
 /// What hangs on a card: it outlives a card that went, for the one that comes back.
 pub(crate) struct Ends {
-    pub(crate) source: Source,
+    pub(crate) source: SampleSource,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) listener: Option<Box<dyn Listener>>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Ends {
 impl Ends {
     /// Hears silence and is not heard.
     pub(crate) fn silent() -> Self {
-        Self { source: Source::Silence, recorder: None, listener: None }
+        Self { source: SampleSource::Silence, recorder: None, listener: None }
     }
 }
 
@@ -54,23 +54,23 @@ pub(crate) type Dock = Arc<Mutex<Option<Ends>>>;
 
 /// A planned disappearance, for tests.
 #[derive(Debug)]
-pub struct Fault {
+pub struct Disappearance {
     /// Into its first run.
     after: Span,
     /// From then until it can be opened again.
     away: Span,
-    /// When it went, in nanoseconds; [`Fault::NOT_YET`] before that.
+    /// When it went, in nanoseconds; [`Disappearance::NOT_YET`] before that.
     went: AtomicI64,
 }
 
-impl PartialEq for Fault {
+impl PartialEq for Disappearance {
     /// Whether the same was planned.
     fn eq(&self, other: &Self) -> bool {
         (self.after, self.away) == (other.after, other.away)
     }
 }
 
-impl Fault {
+impl Disappearance {
     const NOT_YET: i64 = i64::MIN;
 
     /// A card that goes once, `after` the start of its run, and can be opened again `away` later.
@@ -101,7 +101,7 @@ pub(crate) struct Parts {
     pub(crate) directions: Directions,
     pub(crate) settings: Settings,
     pub(crate) error: Ppm,
-    pub(crate) fault: Option<Arc<Fault>>,
+    pub(crate) fault: Option<Arc<Disappearance>>,
     /// How late the program may be without harm.
     pub(crate) patience: Frames,
 }
@@ -110,7 +110,7 @@ pub(crate) struct Parts {
 pub(crate) struct VirtualCard {
     pub(super) parts: Parts,
     /// What makes it go, and what it says then: composed before the run, because that allocates.
-    loss: Option<(Arc<Fault>, DeviceError)>,
+    loss: Option<(Arc<Disappearance>, DeviceError)>,
     pub(super) ends: Ends,
     dock: Option<Dock>,
     pub(super) pace: Box<dyn Pace>,

@@ -37,7 +37,7 @@ pub(crate) struct Spent {
 }
 
 /// Where a WAV goes.
-enum Store {
+enum WavOutput {
     /// What was written can be written again: lengths are filled in as they come to be known.
     File(File),
     /// What was written is gone, and lengths are never known.
@@ -55,7 +55,7 @@ const SILENCE: [u8; 4096] = [0; 4096];
 
 /// A WAV being written. Blocks on the disk, or on who reads it.
 pub(crate) struct WavFile {
-    store: Store,
+    store: WavOutput,
     format: SampleFormat,
     /// All that precedes the samples; its lengths are those of the last [`WavFile::flush`].
     header: Vec<u8>,
@@ -72,9 +72,9 @@ impl WavFile {
         settings: &Settings,
         format: SampleFormat,
     ) -> io::Result<Self> {
-        let mut wav = Self::on(Store::File(file), settings, format);
+        let mut wav = Self::on(WavOutput::File(file), settings, format);
         wav.flush()?;
-        if let Store::File(file) = &mut wav.store {
+        if let WavOutput::File(file) = &mut wav.store {
             file.seek(SeekFrom::End(0))?;
         }
         Ok(wav)
@@ -83,10 +83,10 @@ impl WavFile {
     /// One that goes into a pipe, as it comes and without an end. Nothing is written before the first
     /// [`WavFile::flush`].
     pub(crate) fn stream(pipe: File, settings: &Settings, format: SampleFormat) -> Self {
-        Self::on(Store::Pipe { pipe, begun: false }, settings, format)
+        Self::on(WavOutput::Pipe { pipe, begun: false }, settings, format)
     }
 
-    fn on(store: Store, settings: &Settings, format: SampleFormat) -> Self {
+    fn on(store: WavOutput, settings: &Settings, format: SampleFormat) -> Self {
         let coded = vec![0; BLOCK * format.bytes()].into();
         let header = header(settings, format);
         Self { store, format, header, bytes: 0, coded, spent: Spent::default() }
@@ -94,7 +94,7 @@ impl WavFile {
 
     /// Whether it goes to whoever reads it.
     pub(crate) const fn is_pipe(&self) -> bool {
-        matches!(self.store, Store::Pipe { .. })
+        matches!(self.store, WavOutput::Pipe { .. })
     }
 
     /// Whether so many samples more can be counted.
@@ -121,7 +121,9 @@ impl WavFile {
             }
             let ready = now();
             match &mut self.store {
-                Store::File(file) | Store::Pipe { pipe: file, .. } => file.write_all(coded)?,
+                WavOutput::File(file) | WavOutput::Pipe { pipe: file, .. } => {
+                    file.write_all(coded)?
+                }
             }
             self.bytes += coded.len() as u64;
             self.spent.coding += ready - begun;
@@ -137,11 +139,11 @@ impl WavFile {
         let bytes = samples * self.format.bytes() as u64;
         self.bytes += bytes;
         match &mut self.store {
-            Store::File(file) => {
+            WavOutput::File(file) => {
                 file.set_len(self.header.len() as u64 + self.bytes)?;
                 file.seek(SeekFrom::End(0))?;
             }
-            Store::Pipe { pipe, .. } => {
+            WavOutput::Pipe { pipe, .. } => {
                 let mut left = bytes;
                 while left > 0 {
                     let some = left.min(SILENCE.len() as u64);
@@ -162,18 +164,18 @@ impl WavFile {
         // A chunk of odd length is followed by a byte that it does not count.
         let padded = self.bytes + self.bytes % 2;
         match &mut self.store {
-            Store::File(file) => {
+            WavOutput::File(file) => {
                 self.header[4..8].copy_from_slice(&length(end as u64 - 8 + padded));
                 self.header[end - 4..].copy_from_slice(&length(self.bytes));
                 file.write_all_at(&self.header, 0)?;
             }
-            Store::Pipe { pipe, begun: begun @ false } => {
+            WavOutput::Pipe { pipe, begun: begun @ false } => {
                 self.header[4..8].copy_from_slice(&UNKNOWN.to_le_bytes());
                 self.header[end - 4..].copy_from_slice(&UNKNOWN.to_le_bytes());
                 *begun = true;
                 pipe.write_all(&self.header)?;
             }
-            Store::Pipe { .. } => {}
+            WavOutput::Pipe { .. } => {}
         }
         self.spent.storing += now() - started;
         Ok(())
@@ -181,7 +183,7 @@ impl WavFile {
 
     /// Completes the file.
     pub(crate) fn finish(mut self) -> io::Result<()> {
-        if let Store::File(file) = &mut self.store
+        if let WavOutput::File(file) = &mut self.store
             && self.bytes % 2 == 1
         {
             file.write_all(&[0])?;
@@ -232,14 +234,14 @@ pub(crate) fn is_bare(file: &File) -> io::Result<bool> {
 
 /// How many frames a WAV file promises and how many it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct WavLength {
     pub(crate) promised: u64,
     pub(crate) held: u64,
 }
 
 /// Looks for the samples in `file`; `None` if it is no WAV file, holds no samples, or does not
 /// know how many because it was written into a pipe.
-pub(crate) fn held(file: &File) -> io::Result<Option<Held>> {
+pub(crate) fn held(file: &File) -> io::Result<Option<WavLength>> {
     let length = file.metadata()?.len();
     let mut head = [0; 12];
     if length < 12 {
@@ -268,7 +270,7 @@ pub(crate) fn held(file: &File) -> io::Result<Option<Held>> {
             b"data" if bytes == u32::MAX => return Ok(None),
             b"data" => {
                 let there = (length - at).min(u64::from(bytes));
-                return Ok(frame.map(|frame| Held {
+                return Ok(frame.map(|frame| WavLength {
                     promised: u64::from(bytes) / frame,
                     held: there / frame,
                 }));

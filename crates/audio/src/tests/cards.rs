@@ -12,8 +12,8 @@ use tautline_proto::units::Ppm;
 use super::{Ear, Folder, Scripted, each, floats, pattern, settings, spec, write_wav};
 use crate::software::file::FileReader;
 use crate::software::recorder::Recorder;
-use crate::software::source::{FileSource, Source};
-use crate::software::virtual_card::{Ends, Fault, Parts, VirtualCard};
+use crate::software::source::{FileSource, SampleSource};
+use crate::software::virtual_card::{Disappearance, Ends, Parts, VirtualCard};
 use crate::{DeviceSpec, Extras, Notes, open_paced};
 
 fn parts(direction: Direction, settings: Settings) -> Parts {
@@ -248,7 +248,7 @@ fn the_recording_holds_the_silence_of_a_starved_card() {
 /// Captures from a file and gives what was captured, with the ending.
 fn capture_file(path: &Path, settings: Settings) -> (Vec<f32>, Ended) {
     let source = FileSource::open(path, &settings, &Notes::default()).unwrap();
-    let ends = Ends { source: Source::File(source), ..Ends::silent() };
+    let ends = Ends { source: SampleSource::File(source), ..Ends::silent() };
     let pace = Box::new(Scripted::default());
     let mut card = VirtualCard::new(parts(Direction::Capture, settings), ends, pace);
     let captured = Arc::new(Mutex::new(vec![]));
@@ -327,7 +327,7 @@ fn a_flac_file_that_is_cut_leaves_a_sentence() {
 fn capture_that_overruns_goes_on_in_the_right_place() {
     let settings = settings(48, 2);
     let tone = Sine::new("440".parse().unwrap(), 48_000);
-    let ends = Ends { source: Source::Tone(tone), ..Ends::silent() };
+    let ends = Ends { source: SampleSource::Tone(tone), ..Ends::silent() };
     // The third period is full at frame 144; at 300 the ring holds what came since 204.
     let pace = Box::new(Scripted::late(&[(2, span(156))]));
     let mut card = VirtualCard::new(parts(Direction::Capture, settings), ends, pace);
@@ -389,7 +389,7 @@ fn a_card_stops_when_it_is_asked_to() {
 
 #[test]
 fn a_card_that_goes_is_away_as_long_as_told_and_goes_once() {
-    let fault = Arc::new(Fault::new(Span::from_secs(2), Span::from_secs(1)));
+    let fault = Arc::new(Disappearance::new(Span::from_secs(2), Span::from_secs(1)));
     let at = |millis| LocalTime::ZERO + Span::from_millis(millis);
     let run = |pace: Scripted, most: u32| {
         let mut parts = parts(Direction::Playback, settings(480, 2));

@@ -7,7 +7,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{DeviceError, Direction};
 
 use super::{Folder, floats, pattern, settings, spec, write_wav};
-use crate::software::file::{Coding, FileReader, Flaws};
+use crate::software::file::{FileCoding, FileReader, Flaws};
 use crate::{DeviceSpec, Extras, FileFormat, SoftwareSpec, open};
 
 fn read(path: &Path) -> (Vec<f32>, Flaws) {
@@ -52,7 +52,7 @@ fn integer_wav_files_are_read_bit_for_bit() {
         write_wav(&path, spec(48_000, 2, bits as u16), &pattern(bits, 9_998));
         assert_eq!(read(&path), (floats(bits, &pattern(bits, 9_998)), Flaws::default()));
         let format = probe(&path).unwrap();
-        assert_eq!((format.coding, format.frames), (Coding::Integer(bits), Some(4_999)));
+        assert_eq!((format.coding, format.frames), (FileCoding::Integer(bits), Some(4_999)));
     }
 }
 
@@ -69,7 +69,7 @@ fn float_wav_files_are_read_bit_for_bit() {
     let bits = |samples: &[f32]| samples.iter().map(|s| s.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(&read(&path).0), bits(&samples));
     let format = probe(&path).unwrap();
-    assert_eq!((format.coding, format.rate.hertz()), (Coding::Float, 44_100));
+    assert_eq!((format.coding, format.rate.hertz()), (FileCoding::Float, 44_100));
     assert_eq!(format.coding.exact_format(), SampleFormat::F32);
 }
 
@@ -79,7 +79,7 @@ fn flac_files_are_read_bit_for_bit() {
         let (samples, flaws) = read(&fixture(name));
         assert!(samples == floats(bits, &pattern(bits, 1000)), "{name}");
         assert_eq!(flaws, Flaws::default());
-        assert_eq!(probe(&fixture(name)).unwrap().coding, Coding::Integer(bits));
+        assert_eq!(probe(&fixture(name)).unwrap().coding, FileCoding::Integer(bits));
     }
 }
 

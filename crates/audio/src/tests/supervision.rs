@@ -11,9 +11,9 @@ use tautline_proto::device::{
 use tautline_proto::time::{LocalTime, Span};
 
 use super::{Ear, Scripted, each, settings};
-use crate::software::virtual_card::{Dock, Ends, Fault, Parts, VirtualCard, gone};
+use crate::software::virtual_card::{Disappearance, Dock, Ends, Parts, VirtualCard, gone};
 use crate::toolbox::notes::Notes;
-use crate::toolbox::supervise::{Opener, Remedy, Supervised};
+use crate::toolbox::supervise::{Fallback, Opener, Supervised};
 use tautline_proto::units::Ppm;
 
 /// Keeps 85 ms for a host that freezes.
@@ -50,7 +50,7 @@ impl Device for Brief {
 
 fn supervised(device: Brief, open: Opener, notes: &Notes) -> (Supervised, crate::Supervision) {
     let timer = Box::new(VirtualCard::timer(Direction::Capture, device.settings()));
-    let remedy = Remedy { timer, open, retry: Duration::from_millis(1) };
+    let remedy = Fallback { timer, open, retry: Duration::from_millis(1) };
     Supervised::new(Box::new(device), Direction::Capture, remedy, notes).unwrap()
 }
 
@@ -178,7 +178,7 @@ fn a_device_that_comes_back_otherwise_is_not_taken() {
 fn what_listens_to_a_card_listens_to_the_one_that_comes_back() {
     let ear = Ear::default();
     let dock = Dock::default();
-    let fault = Arc::new(Fault::new(Span::ZERO, Span::ZERO));
+    let fault = Arc::new(Disappearance::new(Span::ZERO, Span::ZERO));
     let parts = Parts {
         name: "virtual:".to_owned(),
         directions: Direction::Playback.into(),

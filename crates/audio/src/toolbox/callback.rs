@@ -2,7 +2,7 @@
 //!
 //! The process lies in a [`Seat`]. The library's thread takes hold of it for a cycle; whoever waits
 //! takes it out when it is not held, whether or not the server behind the library answers. A server
-//! that stalls (stopped, or stuck) says nothing: [`Watch`] counts for how long nobody was called.
+//! that stalls (stopped, or stuck) says nothing: [`CallWatch`] counts for how long nobody was called.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -34,10 +34,10 @@ pub(crate) struct Seat {
 impl Seat {
     /// The library called. What is to be called for it, until this is dropped; `None` if nobody
     /// sits here. Real-time.
-    pub(crate) fn hold(&self) -> Option<Held<'_>> {
+    pub(crate) fn hold(&self) -> Option<HeldProcess<'_>> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let held = self.enter()?;
-        held.is_some().then_some(Held(held))
+        held.is_some().then_some(HeldProcess(held))
     }
 
     /// How often the library called.
@@ -76,9 +76,9 @@ impl Seat {
 }
 
 /// A process in a cycle.
-pub(crate) struct Held<'a>(MutexGuard<'a, Option<Box<dyn Process>>>);
+pub(crate) struct HeldProcess<'a>(MutexGuard<'a, Option<Box<dyn Process>>>);
 
-impl Held<'_> {
+impl HeldProcess<'_> {
     /// The process.
     pub(crate) fn process(&mut self) -> Option<&mut (dyn Process + 'static)> {
         self.0.as_deref_mut()
@@ -87,14 +87,14 @@ impl Held<'_> {
 
 /// Sees when the library calls no more.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct CallWatch {
     calls: u32,
     begun: bool,
     looked: LocalTime,
     silence: Span,
 }
 
-impl Watch {
+impl CallWatch {
     /// From now on, with so many calls before.
     pub(crate) fn new(calls: u32, now: LocalTime) -> Self {
         Self { calls, begun: false, looked: now, silence: Span::ZERO }
@@ -130,7 +130,7 @@ mod tests {
     /// Milliseconds, in looks of 10, until the watch finds it silent; called in each of the first.
     fn silent_after(called_in: i64, cycle: Span) -> i64 {
         let mut now = LocalTime::from_nanos(7);
-        let mut watch = Watch::new(3, now);
+        let mut watch = CallWatch::new(3, now);
         for look in 1.. {
             now += LOOK;
             let calls = 3 + look.min(called_in) as u32;
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn the_time_in_which_this_program_was_stopped_itself_does_not_count() {
         let mut now = LocalTime::from_nanos(7);
-        let mut watch = Watch::new(0, now);
+        let mut watch = CallWatch::new(0, now);
         assert!(!watch.is_silent(1, now, CYCLE));
         now += Span::from_millis(60_000);
         assert!(!watch.is_silent(1, now, CYCLE));

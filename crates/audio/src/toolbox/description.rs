@@ -11,14 +11,14 @@ pub struct DeviceDescription {
     /// How it is named on the command line.
     pub name: String,
     /// Which ways it goes, and what it offers each way.
-    pub ways: Vec<Way>,
+    pub sides: Vec<DeviceSide>,
     /// What it is, in a few words.
     pub says: String,
 }
 
 /// One direction of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Way {
+pub struct DeviceSide {
     /// Which.
     pub direction: Direction,
     /// What can be asked for.

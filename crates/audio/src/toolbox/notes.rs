@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Sentences for whoever asks. Clones share them.
 ///
 /// Written by decoder, recorder and opener threads and read by a session; never touched on a
-/// device's thread, because it locks: that has an `Occasion`.
+/// device's thread, because it locks: that has an `PreparedNote`.
 #[derive(Debug, Clone, Default)]
-pub struct Notes(Arc<Mutex<Book>>);
+pub struct Notes(Arc<Mutex<Sentences>>);
 
 #[derive(Debug, Default)]
-struct Book {
+struct Sentences {
     left: Vec<String>,
     prepared: Vec<(Arc<AtomicBool>, String)>,
     /// Sentences that say what was asked for and is not done.
@@ -20,9 +20,9 @@ struct Book {
 
 /// By which a device's thread leaves a sentence that was prepared. Wait-free.
 #[derive(Debug)]
-pub struct Occasion(Arc<AtomicBool>);
+pub struct PreparedNote(Arc<AtomicBool>);
 
-impl Occasion {
+impl PreparedNote {
     /// It has come.
     pub fn arises(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -30,42 +30,42 @@ impl Occasion {
 }
 
 impl Notes {
-    fn book(&self) -> std::sync::MutexGuard<'_, Book> {
+    fn sentences(&self) -> std::sync::MutexGuard<'_, Sentences> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Leaves a sentence.
     pub fn add(&self, sentence: String) {
-        self.book().left.push(sentence);
+        self.sentences().left.push(sentence);
     }
 
     /// Leaves a sentence that says what was asked for and is not done.
     pub fn fail(&self, sentence: String) {
-        let mut book = self.book();
-        book.failed.push(sentence.clone());
-        book.left.push(sentence);
+        let mut sentences = self.sentences();
+        sentences.failed.push(sentence.clone());
+        sentences.left.push(sentence);
     }
 
     /// What was asked for and is not done, all that there was.
     pub fn failed(&self) -> Vec<String> {
-        self.book().failed.clone()
+        self.sentences().failed.clone()
     }
 
     /// Prepares a sentence, to be left once when its occasion arises. The same again takes its place.
-    pub fn prepare(&self, sentence: String) -> Occasion {
+    pub fn prepare(&self, sentence: String) -> PreparedNote {
         let occasion = Arc::new(AtomicBool::new(false));
-        let mut book = self.book();
-        book.prepared.retain(|(_, other)| *other != sentence);
-        book.prepared.push((Arc::clone(&occasion), sentence));
-        Occasion(occasion)
+        let mut sentences = self.sentences();
+        sentences.prepared.retain(|(_, other)| *other != sentence);
+        sentences.prepared.push((Arc::clone(&occasion), sentence));
+        PreparedNote(occasion)
     }
 
     /// Takes the sentences that were left since the last time.
     pub fn take(&self) -> Vec<String> {
-        let mut book = self.book();
-        let arose = book.prepared.extract_if(.., |(flag, _)| flag.load(Ordering::Relaxed));
+        let mut sentences = self.sentences();
+        let arose = sentences.prepared.extract_if(.., |(flag, _)| flag.load(Ordering::Relaxed));
         let arose: Vec<String> = arose.map(|(_, sentence)| sentence).collect();
-        book.left.extend(arose);
-        std::mem::take(&mut book.left)
+        sentences.left.extend(arose);
+        std::mem::take(&mut sentences.left)
     }
 }

@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) type Opener = Box<dyn FnMut() -> Result<Box<dyn Device>, DeviceError> + Send>;
 
 /// What is done about a device that went.
-pub(crate) struct Remedy {
+pub(crate) struct Fallback {
     /// Stands in for it meanwhile: made before the run, because that allocates.
     pub(crate) timer: Box<dyn Device>,
     /// Opens it again.
@@ -33,7 +33,7 @@ pub(crate) struct Remedy {
     pub(crate) retry: Duration,
 }
 
-impl Remedy {
+impl Fallback {
     /// Opens it as soon as people who plug it in again expect.
     pub(crate) fn new(timer: Box<dyn Device>, open: Opener) -> Self {
         Self { timer, open, retry: Duration::from_secs(1) }
@@ -42,7 +42,7 @@ impl Remedy {
 
 /// What the device's thread, the opener's and whoever asks share.
 #[derive(Debug)]
-struct Shared {
+struct SupervisionShared {
     losses: AtomicU64,
     away: AtomicBool,
     /// The opener has put a device into the ring.
@@ -51,12 +51,12 @@ struct Shared {
     finished: AtomicBool,
     /// Another clock drives the process from the next cycle on.
     switched: AtomicBool,
-    /// When the last block ends at the converter, in nanoseconds; [`Shared::NOTHING_YET`] before
+    /// When the last block ends at the converter, in nanoseconds; [`SupervisionShared::NOTHING_YET`] before
     /// the first.
     end: AtomicI64,
 }
 
-impl Shared {
+impl SupervisionShared {
     const NOTHING_YET: i64 = i64::MIN;
 
     fn end(&self) -> Option<LocalTime> {
@@ -65,7 +65,7 @@ impl Shared {
     }
 }
 
-impl Default for Shared {
+impl Default for SupervisionShared {
     fn default() -> Self {
         let flag = || AtomicBool::new(false);
         Self {
@@ -81,7 +81,7 @@ impl Default for Shared {
 
 /// Tells how a supervised device fares. Wait-free; clones tell of the same device.
 #[derive(Debug, Clone, Default)]
-pub struct Supervision(Arc<Shared>);
+pub struct Supervision(Arc<SupervisionShared>);
 
 impl Supervision {
     /// How often the device went.
@@ -107,7 +107,7 @@ pub(crate) struct Supervised {
     device: Option<Box<dyn Device>>,
     /// Stands in for it.
     timer: Box<dyn Device>,
-    shared: Arc<Shared>,
+    shared: Arc<SupervisionShared>,
     /// `None` only while dropping.
     lost: Option<Producer<Lost>>,
     found: Consumer<Box<dyn Device>>,
@@ -122,16 +122,16 @@ impl Supervised {
     pub(crate) fn new(
         device: Box<dyn Device>,
         direction: Direction,
-        remedy: Remedy,
+        remedy: Fallback,
         notes: &Notes,
     ) -> Result<(Self, Supervision), DeviceError> {
-        let Remedy { timer, open, retry } = remedy;
+        let Fallback { timer, open, retry } = remedy;
         let settings = device.settings();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SupervisionShared::default());
         // There is one device, so there is room for it.
         let (lost, gone) = RingBuffer::new(1);
         let (returned, found) = RingBuffer::new(1);
-        let watch = Watch {
+        let watch = DeviceWatch {
             open,
             retry,
             settings,
@@ -248,7 +248,7 @@ impl Drop for Supervised {
 struct Bridge {
     inner: Box<dyn Process>,
     settings: Settings,
-    shared: Arc<Shared>,
+    shared: Arc<SupervisionShared>,
 }
 
 impl Bridge {
@@ -294,17 +294,17 @@ impl Process for Bridge {
 }
 
 /// The opener's side.
-struct Watch {
+struct DeviceWatch {
     open: Opener,
     retry: Duration,
     settings: Settings,
     gone: Consumer<Lost>,
     returned: Producer<Box<dyn Device>>,
-    shared: Arc<Shared>,
+    shared: Arc<SupervisionShared>,
     notes: Notes,
 }
 
-impl Watch {
+impl DeviceWatch {
     fn run(mut self) {
         loop {
             let Ok((device, error)) = self.gone.pop() else {

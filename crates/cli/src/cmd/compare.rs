@@ -21,8 +21,8 @@ use crate::flags::Compare;
 use crate::screen;
 use exact::Both;
 use sound::Sound;
-pub(crate) use verdict::Verdict;
-use walk::Walk;
+pub(crate) use verdict::Comparison;
+use walk::PieceWalk;
 
 pub(crate) fn run(flags: &Compare) -> Result<(), Failure> {
     let verdict = compare(&flags.sent, &flags.heard)?;
@@ -35,7 +35,7 @@ pub(crate) fn run(flags: &Compare) -> Result<(), Failure> {
 }
 
 /// What is wrong with a recording that does not hold all, in one sentence with the mend.
-fn why(verdict: &Verdict, sent: &str, heard: &str) -> String {
+fn why(verdict: &Comparison, sent: &str, heard: &str) -> String {
     let ends = (verdict.missed_first > 0, verdict.missed_last > 0);
     if !verdict.is_found() {
         return format!("{heard} holds nothing of {sent}; are they of one run?");
@@ -46,7 +46,7 @@ fn why(verdict: &Verdict, sent: &str, heard: &str) -> String {
              way"
         );
     }
-    if verdict.changes.iter().any(verdict::Change::moves) {
+    if verdict.changes.iter().any(verdict::Difference::moves) {
         return format!(
             "{heard} holds {sent} in pieces that were moved; a latency that changes does so, and the \
              report of taut recv says what was lost"
@@ -75,7 +75,7 @@ fn why(verdict: &Verdict, sent: &str, heard: &str) -> String {
 }
 
 /// Reads both files whole and compares them.
-pub(crate) fn compare(sent: &Path, heard: &Path) -> Result<Verdict, Failure> {
+pub(crate) fn compare(sent: &Path, heard: &Path) -> Result<Comparison, Failure> {
     let names = (sent.display(), heard.display());
     let (sent, heard) = (read(sent)?, read(heard)?);
     if sent.rate != heard.rate {
@@ -122,10 +122,10 @@ fn read(path: &Path) -> Result<Sound, Failure> {
 }
 
 /// Compares two sounds of as many channels; `progress` hears the heard frame that is come to.
-fn judge(sent: &Sound, heard: &Sound, progress: &mut dyn FnMut(usize)) -> Verdict {
+fn judge(sent: &Sound, heard: &Sound, progress: &mut dyn FnMut(usize)) -> Comparison {
     let pieces = match sent.sounding().is_empty() {
         true => Vec::new(),
-        false => Walk::new(Both { sent, heard }, heard.bits(), progress).run(),
+        false => PieceWalk::new(Both { sent, heard }, heard.bits(), progress).run(),
     };
-    Verdict::of(sent, heard, pieces)
+    Comparison::of(sent, heard, pieces)
 }

@@ -25,7 +25,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::RtpUnpack;
 
-use super::compare::{Verdict, compare};
+use super::compare::{Comparison, compare};
 use super::stop_on_signals;
 use crate::details::Details;
 use crate::failure::Failure;
@@ -39,7 +39,7 @@ static RECORDING: &[u8] = include_bytes!("../../../../assets/recording.flac");
 
 /// What both ends agree on.
 #[derive(Clone, Copy)]
-struct Scene {
+struct DemoSetup {
     format: StreamFormat,
     device: Settings,
     latency: Span,
@@ -54,10 +54,10 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
     write(&recording, RECORDING)?;
     let scene = scene(flags, &recording)?;
     let stop = stop_on_signals()?;
-    let stage = Stage::new(flags.voice.voice());
+    let stage = DemoOutput::new(flags.voice.voice());
     let mut receivers = Vec::new();
     for name in ["receiver-1", "receiver-2"] {
-        receivers.push(Receiver::start(name, &flags.out, scene, stage.part(name))?);
+        receivers.push(DemoReceiver::start(name, &flags.out, scene, stage.part(name))?);
     }
     let sender = stage.part("sender    ");
     let sent = send(&recording, &receivers, scene, &stop, sender);
@@ -65,8 +65,8 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
         // Nobody will say goodbye to them.
         receivers.iter().for_each(|receiver| receiver.stop.request());
     }
-    let heard: Vec<Heard> =
-        receivers.into_iter().map(Receiver::end).collect::<Result<_, Failure>>()?;
+    let heard: Vec<ReceiverOutcome> =
+        receivers.into_iter().map(DemoReceiver::end).collect::<Result<_, Failure>>()?;
     let sent = sent?;
     let stopped = stop.is_requested().then_some(Cut::Stopped);
     let cut = stopped.or(flags.seconds.map(Cut::After));
@@ -74,7 +74,7 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
 }
 
 /// What all parts of the demo say, on one terminal.
-struct Stage {
+struct DemoOutput {
     lines: MultiProgress,
     voice: Voice,
     /// What the system refuses is refused to all of them, and told once.
@@ -91,7 +91,7 @@ struct Part {
     details: Details,
 }
 
-impl Stage {
+impl DemoOutput {
     fn new(voice: Voice) -> Self {
         let lines = MultiProgress::with_draw_target(voice.target());
         Self { lines, voice, refused: Arc::new(Once::new()) }
@@ -127,7 +127,7 @@ impl Part {
     }
 }
 
-fn scene(flags: &Demo, recording: &Path) -> Result<Scene, Failure> {
+fn scene(flags: &Demo, recording: &Path) -> Result<DemoSetup, Failure> {
     let file = tautline_audio::probe(
         &DeviceSpec::Software(SoftwareSpec::File(recording.into())),
         Wanted::default(),
@@ -166,11 +166,11 @@ fn scene(flags: &Demo, recording: &Path) -> Result<Scene, Failure> {
         lock_memory: true,
         words,
     };
-    Ok(Scene { format, device, latency, options })
+    Ok(DemoSetup { format, device, latency, options })
 }
 
 /// One receiver on a thread of its own, as it would be in a program of its own.
-struct Receiver {
+struct DemoReceiver {
     name: &'static str,
     rtp: SocketAddr,
     rtcp: SocketAddr,
@@ -180,17 +180,17 @@ struct Receiver {
 }
 
 /// What one receiver made of it.
-struct Heard {
+struct ReceiverOutcome {
     name: &'static str,
     played: PathBuf,
     report: Report,
 }
 
-impl Receiver {
+impl DemoReceiver {
     fn start(
         name: &'static str,
         out: &Path,
-        scene: Scene,
+        scene: DemoSetup,
         mut part: Part,
     ) -> Result<Self, Failure> {
         let options = UdpOptions::receiver(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
@@ -213,9 +213,11 @@ impl Receiver {
         Ok(Self { name, rtp, rtcp, played, stop, thread })
     }
 
-    fn end(self) -> Result<Heard, Failure> {
+    fn end(self) -> Result<ReceiverOutcome, Failure> {
         match self.thread.join() {
-            Ok(report) => Ok(Heard { name: self.name, played: self.played, report: report? }),
+            Ok(report) => {
+                Ok(ReceiverOutcome { name: self.name, played: self.played, report: report? })
+            }
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
@@ -223,8 +225,8 @@ impl Receiver {
 
 fn send(
     recording: &Path,
-    receivers: &[Receiver],
-    scene: Scene,
+    receivers: &[DemoReceiver],
+    scene: DemoSetup,
     stop: &Stop,
     mut part: Part,
 ) -> Result<Report, Failure> {
@@ -262,7 +264,7 @@ enum Cut {
 fn tell(
     flags: &Demo,
     sent: &Report,
-    heard: &[Heard],
+    heard: &[ReceiverOutcome],
     (recording, cut): (&Path, Option<Cut>),
 ) -> Result<(), Failure> {
     write(&flags.out.join("sender.json"), json(sent)?.as_bytes())?;
@@ -271,11 +273,11 @@ fn tell(
         Voice::Usual | Voice::Verbose => screen::say,
     };
     let mut broken = None;
-    for Heard { name, played, report } in heard {
+    for ReceiverOutcome { name, played, report } in heard {
         write(&flags.out.join(format!("{name}.json")), json(report)?.as_bytes())?;
         say(&format!("── {name}\n{}", text::render(report).trim_end()));
         let verdict = compare(recording, played)?;
-        let faults = Faults::of(report).and(&Faults::of(sent));
+        let faults = FaultCounts::of(report).and(&FaultCounts::of(sent));
         say(&format!("{}: {}\n", played.display(), told(&verdict, cut, &faults)));
         if !is_good(&verdict, cut, &faults) {
             let why = faults.why();
@@ -288,7 +290,7 @@ fn tell(
 }
 
 /// Whether all was played that was sent: to the end, or to where it was cut off.
-fn is_good(verdict: &Verdict, cut: Option<Cut>, faults: &Faults) -> bool {
+fn is_good(verdict: &Comparison, cut: Option<Cut>, faults: &FaultCounts) -> bool {
     match cut {
         None => verdict.is_whole(),
         Some(Cut::Stopped) if !verdict.is_found() => faults.all == 0,
@@ -297,7 +299,7 @@ fn is_good(verdict: &Verdict, cut: Option<Cut>, faults: &Faults) -> bool {
     }
 }
 
-fn told(verdict: &Verdict, cut: Option<Cut>, faults: &Faults) -> String {
+fn told(verdict: &Comparison, cut: Option<Cut>, faults: &FaultCounts) -> String {
     let identical = format!("{} frames identical to the recording", verdict.identical());
     match cut.filter(|_| is_good(verdict, cut, faults)) {
         Some(Cut::Stopped) if !verdict.is_found() => {
@@ -311,14 +313,14 @@ fn told(verdict: &Verdict, cut: Option<Cut>, faults: &Faults) -> String {
 
 /// What a report counts that spoils sound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Faults {
+struct FaultCounts {
     /// Packets that were not heard at their turn, and xruns.
     all: u64,
     /// Those of them at which the whole host stood still.
     host: u64,
 }
 
-impl Faults {
+impl FaultCounts {
     fn of(report: &Report) -> Self {
         let counters = report.streams.iter().map(|stream| &stream.counters);
         counters.fold(Self::default(), |sum, counted| {
@@ -359,25 +361,25 @@ mod tests {
 
     #[test]
     fn a_demo_that_was_cut_off_tells_what_was_played_and_blames_nobody() {
-        let good = Faults::default();
-        let (verdict, all) = (Verdict::until(183_360), 183_360);
+        let good = FaultCounts::default();
+        let (verdict, all) = (Comparison::until(183_360), 183_360);
         let identical = format!("{all} frames identical to the recording");
         let stopped = Some(Cut::Stopped);
         assert_eq!(told(&verdict, stopped, &good), format!("{identical} until it was stopped"));
         assert_eq!(told(&verdict, Some(Cut::After(4)), &good), format!("{identical} in 4 s"));
         assert!(told(&verdict, None, &good).ends_with("are missing at the end"));
         assert!(!is_good(&verdict, None, &good), "nobody asked it to end");
-        let nothing = Verdict::of_nothing();
+        let nothing = Comparison::of_nothing();
         assert_eq!(told(&nothing, stopped, &good), "stopped before anything was played");
         assert!(is_good(&nothing, stopped, &good));
-        assert!(!is_good(&nothing, stopped, &Faults { all: 9, host: 0 }), "all was lost");
+        assert!(!is_good(&nothing, stopped, &FaultCounts { all: 9, host: 0 }), "all was lost");
         assert!(!is_good(&nothing, Some(Cut::After(4)), &good));
     }
 
     #[test]
     fn a_demo_that_lost_sound_says_so_whenever_it_was_cut_off_and_whosever_doing_it_was() {
-        let spoilt = Verdict::until(183_360).with_a_hole();
-        let faults = Faults { all: 40, host: 31 };
+        let spoilt = Comparison::until(183_360).with_a_hole();
+        let faults = FaultCounts { all: 40, host: 31 };
         for cut in [None, Some(Cut::Stopped), Some(Cut::After(4))] {
             assert!(!is_good(&spoilt, cut, &faults), "{cut:?}");
             let told = told(&spoilt, cut, &faults);
@@ -385,6 +387,6 @@ mod tests {
             assert!(!told.contains("identical to"), "{told}");
         }
         assert!(faults.why().starts_with("of 40 packets missed and xruns 31 are the host's"));
-        assert!(Faults { all: 40, host: 0 }.why().contains("none of it is the host's"));
+        assert!(FaultCounts { all: 40, host: 0 }.why().contains("none of it is the host's"));
     }
 }

@@ -1,7 +1,7 @@
 //! `taut devices`
 
 use serde::Serialize;
-use tautline_audio::{DeviceDescription, Offers, Way};
+use tautline_audio::{DeviceDescription, DeviceSide, Offers};
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
@@ -62,7 +62,7 @@ fn page(devices: &[DeviceDescription]) -> String {
 }
 
 fn describe(device: &DeviceDescription, page: &mut String) {
-    let ways = alike(&device.ways);
+    let ways = alike(&device.sides);
     if let [(directions, Offers::Anything)] = ways.as_slice() {
         page.push_str(&wrapped(&format!("  {:<10} {directions:<17} ", device.name), &device.says));
         return;
@@ -77,12 +77,12 @@ fn describe(device: &DeviceDescription, page: &mut String) {
 }
 
 /// Ways that offer the same, told once.
-fn alike(ways: &[Way]) -> Vec<(String, &Offers)> {
+fn alike(sides: &[DeviceSide]) -> Vec<(String, &Offers)> {
     let mut told: Vec<(String, &Offers)> = Vec::new();
-    for way in ways {
-        match told.iter_mut().find(|(_, offers)| *offers == &way.offers) {
-            Some((directions, _)) => *directions += &format!(", {}", word(way.direction)),
-            None => told.push((word(way.direction).to_owned(), &way.offers)),
+    for side in sides {
+        match told.iter_mut().find(|(_, offers)| *offers == &side.offers) {
+            Some((directions, _)) => *directions += &format!(", {}", word(side.direction)),
+            None => told.push((word(side.direction).to_owned(), &side.offers)),
         }
     }
     told
@@ -162,25 +162,25 @@ fn json(devices: &[DeviceDescription]) -> Result<String, Failure> {
     let devices = devices.iter().map(|device| ListedDevice {
         name: &device.name,
         says: &device.says,
-        ways: device.ways.iter().map(listed_way).collect(),
+        ways: device.sides.iter().map(listed_way).collect(),
     });
     let listed = Listed { schema: 1, devices: devices.collect() };
     let text = serde_json::to_string_pretty(&listed);
     text.map(|text| text + "\n").map_err(|error| Failure::running(error.to_string()))
 }
 
-fn listed_way(way: &Way) -> ListedWay<'_> {
+fn listed_way(side: &DeviceSide) -> ListedWay<'_> {
     let mut listed = ListedWay {
-        direction: word(way.direction),
+        direction: word(side.direction),
         rates: None,
         formats: None,
         channels_least: None,
         channels_most: None,
         period_least_frames: None,
-        period_least_ns: period_span(&way.offers).map(Span::as_nanos),
+        period_least_ns: period_span(&side.offers).map(Span::as_nanos),
         unknown: None,
     };
-    match &way.offers {
+    match &side.offers {
         Offers::Anything => {}
         Offers::Unknown(why) => listed.unknown = Some(why),
         Offers::These { rates, formats, channels, least_period } => {
@@ -200,11 +200,11 @@ mod tests {
     use crate::columns::COLUMNS;
 
     fn card(name: &str, capture: Option<Offers>, playback: Offers) -> DeviceDescription {
-        let capture = capture.map(|offers| Way { direction: Direction::Capture, offers });
-        let playback = Way { direction: Direction::Playback, offers: playback };
+        let capture = capture.map(|offers| DeviceSide { direction: Direction::Capture, offers });
+        let playback = DeviceSide { direction: Direction::Playback, offers: playback };
         DeviceDescription {
             name: name.to_owned(),
-            ways: capture.into_iter().chain([playback]).collect(),
+            sides: capture.into_iter().chain([playback]).collect(),
             says: "HDA Intel PCH, ALC257 Analog".to_owned(),
         }
     }

@@ -6,8 +6,8 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::latency::{DEFAULT_LATENCY, LatencyRule};
 use tautline_proto::stream::{StreamFormat, packet_frames};
 
-use crate::doctor::show::{Counts, json, lines, page};
-use crate::doctor::{Asked, examine};
+use crate::doctor::show::{FindingCounts, json, lines, page};
+use crate::doctor::{Requirements, examine};
 use crate::failure::Failure;
 use crate::flags::{Doctor, ReportKind};
 use crate::screen;
@@ -29,8 +29,8 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
         packet,
         payload_type: StreamFormat::default_payload_type(sample),
     };
-    let findings = examine(&Asked { latency, format });
-    let counts = Counts::of(&findings);
+    let findings = examine(&Requirements { latency, format });
+    let counts = FindingCounts::of(&findings);
     match flags.report {
         ReportKind::Text if std::io::stdout().is_terminal() => {
             screen::print(&(page(&findings) + &counts.sentence(latency)));

@@ -10,7 +10,7 @@ use tautline_io::clock::now;
 use tautline_io::udp::UdpOptions;
 use tautline_lab::EXPERIMENTS;
 use tautline_lab::delay::{DelayOptions, measure, measure_both_ways};
-use tautline_lab::impair::{Changes, Relay, RelayOptions};
+use tautline_lab::impair::{PathChanges, Relay, RelayOptions};
 use tautline_proto::device::{Direction, Directions, Settings};
 use tautline_proto::time::{Frames, Span};
 use tautline_sim::link::PathModel;
@@ -157,7 +157,7 @@ fn options(flags: &Impair) -> Result<RelayOptions, Failure> {
     let (listen, to) = (flags.listen.resolve()?, flags.to.resolve()?);
     refuse_loop(flags, &listen, &to)?;
     let path = flags.preset.map_or(PathModel::ideal(Span::ZERO), |preset| preset.path());
-    let mut changes = Changes {
+    let mut changes = PathChanges {
         delay: flags.delay,
         jitter: flags.jitter,
         loss: flags.loss,

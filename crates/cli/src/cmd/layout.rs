@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::flags::{Recv, StreamFlags};
 
 /// How a stream is played.
-pub(super) struct Layout {
+pub(super) struct PlayoutSetup {
     /// What is expected.
     pub(super) format: StreamFormat,
     /// What plays it.
@@ -100,7 +100,7 @@ pub(super) fn layout(
     flags: &Recv,
     described: Option<&Description>,
     announced: Option<StreamFormat>,
-) -> Result<Layout, Failure> {
+) -> Result<PlayoutSetup, Failure> {
     let stream = &flags.stream;
     let rate = stream.rate.or(described.map(|d| d.rate)).or(announced.map(|a| a.rate));
     let channels = stream.channels.or(described.map(|d| d.channels));
@@ -152,12 +152,12 @@ pub(super) fn layout(
             .or(described.map(|d| d.payload_type))
             .unwrap_or_else(|| StreamFormat::default_payload_type(sample)),
     };
-    Ok(Layout { format, device, map })
+    Ok(PlayoutSetup { format, device, map })
 }
 
 /// Refuses a device that has other channels than are to be played on it.
-pub(super) fn check_fits(output: &DeviceSpec, layout: &Layout) -> Result<(), Failure> {
-    let Layout { format, device, map } = layout;
+pub(super) fn check_fits(output: &DeviceSpec, layout: &PlayoutSetup) -> Result<(), Failure> {
+    let PlayoutSetup { format, device, map } = layout;
     if map.outputs() == device.channels.count() {
         return Ok(());
     }

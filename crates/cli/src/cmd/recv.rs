@@ -19,8 +19,8 @@ use tautline_proto::time::Span;
 use tautline_proto::wire::rtcp::Announcement;
 use tautline_proto::wire::sdp::Description;
 
-use super::layout::{Layout, check_fits, check_told, knows_shape, layout};
-use super::recv_changes::{RecvLines, Shape};
+use super::layout::{PlayoutSetup, check_fits, check_told, knows_shape, layout};
+use super::recv_changes::{PlayedFormat, RecvLines};
 use super::streams::{check_alike, latency, stream};
 use super::{run_options, stop_on_signals, tell_stream};
 use crate::control;
@@ -51,7 +51,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         show.leave_output_to_the_sound();
     }
     show.wait_for(Unheard::at(from.iter().map(|(_, resolved)| resolved), now()));
-    let shape = Shape::default();
+    let shape = PlayedFormat::default();
     let mut requests = match flags.running.control {
         true => Some(take_changes(flags, &shape, (show.answers(), stop.clone()))?),
         false => None,
@@ -61,7 +61,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let mut settled = settle(flags, (&from, unheard), Believe::Anybody, (&mut show, &over))?;
     let mut begun = 0;
     loop {
-        let Settled { layout: Layout { format, device, map }, announced, by } = settled;
+        let Settled { layout: PlayoutSetup { format, device, map }, announced, by } = settled;
         // What a sender says must not take all memory.
         let promised = announced.map(|a| a.link_offset.min(LONGEST_LINK_OFFSET));
         shape.set(format, device);
@@ -164,7 +164,7 @@ enum By {
 
 /// What is played, and who said so.
 struct Settled {
-    layout: Layout,
+    layout: PlayoutSetup,
     announced: Option<Announcement>,
     by: By,
 }
@@ -185,7 +185,7 @@ impl Settled {
 /// Settles what is played: by what is said here, or else by what a sender says of itself.
 fn settle(
     flags: &Recv,
-    (from, unheard): (&[(&Address, Resolved)], Layout),
+    (from, unheard): (&[(&Address, Resolved)], PlayoutSetup),
     believe: Believe,
     (show, over): (&mut Show, &dyn Fn() -> bool),
 ) -> Result<Settled, Failure> {
@@ -214,7 +214,7 @@ fn settle(
 /// Takes changes from here on: also while a sender is waited for.
 fn take_changes(
     flags: &Recv,
-    shape: &Shape,
+    shape: &PlayedFormat,
     (answers, stop): (Answers, Stop),
 ) -> Result<Requests<RecvChange>, Failure> {
     let (asker, requests) = requests();

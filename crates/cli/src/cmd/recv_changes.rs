@@ -15,9 +15,9 @@ use crate::flags::{Recv, latency, parse};
 
 /// What is played and on what device, once that is known; another sender may change it.
 #[derive(Clone, Default)]
-pub(crate) struct Shape(Arc<Mutex<Option<(StreamFormat, Settings)>>>);
+pub(crate) struct PlayedFormat(Arc<Mutex<Option<(StreamFormat, Settings)>>>);
 
-impl Shape {
+impl PlayedFormat {
     pub(crate) fn set(&self, format: StreamFormat, device: Settings) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((format, device));
     }
@@ -30,7 +30,7 @@ impl Shape {
 /// Reads lines, knowing how the run was started.
 pub(crate) struct RecvLines {
     pub(crate) flags: Recv,
-    pub(crate) shape: Shape,
+    pub(crate) shape: PlayedFormat,
 }
 
 impl RecvLines {

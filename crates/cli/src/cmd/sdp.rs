@@ -7,7 +7,7 @@ use tautline_engine::plan::SendPlan;
 use tautline_engine::plan::address::Resolved;
 use tautline_io::udp::{UdpOptions, source_address};
 use tautline_proto::wire::rtp::ExtensionIds;
-use tautline_proto::wire::sdp::{Description, Origin, Reference};
+use tautline_proto::wire::sdp::{Description, Reference, SdpOrigin};
 
 use crate::failure::Failure;
 use crate::flags::Send;
@@ -24,7 +24,7 @@ pub(crate) fn describe(
     let own = source_address(first.rtp, udp).unwrap_or(Ipv4Addr::LOCALHOST.into());
     Some(Description {
         name: flags.input.to_string(),
-        origin: Origin { session: u64::from(plan.identity.ssrc), version: 1, address: own },
+        origin: SdpOrigin { session: u64::from(plan.identity.ssrc), version: 1, address: own },
         destination: first.rtp.ip(),
         rtp_port: first.rtp.port(),
         rtcp_port: first.rtcp.port(),

@@ -11,7 +11,7 @@ use tautline_io::udp::{UdpOptions, check_destinations};
 
 use crate::control::nothing;
 use crate::failure::Failure;
-use crate::flags::{Coding, latency, parse, span};
+use crate::flags::{CodingName, latency, parse, span};
 
 /// Reads lines, knowing how the run was started.
 pub(crate) struct SendLines {
@@ -47,7 +47,7 @@ impl SendLines {
     }
 
     fn coding(&self, text: &str) -> Result<SampleFormat, String> {
-        let coding = Coding::from_str(text, true)
+        let coding = CodingName::from_str(text, true)
             .map_err(|_| format!("`{text}` is no coding; write l16, l24 or f32"))?;
         let sample = coding.into();
         let kept = self.needs.map_or(Ok(()), |needs| refuse_loss(&self.input, needs, sample));

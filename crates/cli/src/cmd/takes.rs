@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use tautline_audio::{DeviceSpec, SoftwareSpec};
-use tautline_engine::watching::report::Stream;
+use tautline_engine::watching::report::StreamReport;
 
 use crate::failure::Failure;
 
@@ -36,8 +36,8 @@ pub(crate) fn refuse_to_overwrite(spec: &DeviceSpec, overwrite: bool) -> Result<
 
 /// Takes back the recording of a run in which nothing was heard, which would stand in the way of
 /// the next. Tells so.
-pub(crate) fn take_back(spec: &DeviceSpec, streams: &[Stream]) -> Option<String> {
-    let heard = |stream: &Stream| stream.counters.received > 0 && stream.refused.is_none();
+pub(crate) fn take_back(spec: &DeviceSpec, streams: &[StreamReport]) -> Option<String> {
+    let heard = |stream: &StreamReport| stream.counters.received > 0 && stream.refused.is_none();
     let path = recorded_to(spec).filter(|_| !streams.iter().any(heard))?;
     // A link, and what is no file, was not made by the run.
     let made = path.symlink_metadata().is_ok_and(|found| found.is_file());

@@ -11,7 +11,7 @@ use super::{Finding, Verdict};
 
 pub(super) fn check(root: &Root) -> Vec<Finding> {
     let mut found = Vec::new();
-    found.extend(Source::read(root).map(|source| clocksource(&source)));
+    found.extend(Clocksource::read(root).map(|source| clocksource(&source)));
     found.push(timers(timer_resolution()));
     let slack = spawn("taut-doctor", Scheduler::Other, 0, timer_slack);
     found.extend(slack.ok().and_then(|(thread, _)| thread.join().ok()).map(slack_of));
@@ -21,12 +21,12 @@ pub(super) fn check(root: &Root) -> Vec<Finding> {
 
 /// What the kernel counts time by.
 #[derive(Debug)]
-struct Source {
+struct Clocksource {
     current: String,
     available: String,
 }
 
-impl Source {
+impl Clocksource {
     fn read(root: &Root) -> Option<Self> {
         const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
         let current = root.read(&format!("{FOLDER}/current_clocksource"))?;
@@ -39,9 +39,9 @@ impl Source {
 /// more, and into the kernel.
 const SLOW: [&str; 2] = ["hpet", "acpi_pm"];
 
-fn clocksource(source: &Source) -> Finding {
+fn clocksource(source: &Clocksource) -> Finding {
     const CHECK: &str = "clocksource";
-    let Source { current, available } = source;
+    let Clocksource { current, available } = source;
     if current == "jiffies" || current == "refined-jiffies" {
         let what = format!("time is counted in ticks of the kernel ({current})");
         let why = "no instant is known to better than milliseconds; boot without clocksource=";
@@ -128,7 +128,7 @@ mod tests {
         const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
         let names = ["current", "available"].map(|which| format!("{FOLDER}/{which}_clocksource"));
         let machine = Machine::of(&[(&names[0], current), (&names[1], available)]);
-        clocksource(&Source::read(&machine.root()).unwrap())
+        clocksource(&Clocksource::read(&machine.root()).unwrap())
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
         let found = read_from("acpi_pm", "hpet acpi_pm");
         assert_eq!(found.look(), Some("sudo dmesg | grep -i tsc"));
         assert_eq!(read_from("jiffies", "jiffies").verdict, Verdict::Spoils);
-        assert!(Source::read(&Machine::of(&[]).root()).is_none());
+        assert!(Clocksource::read(&Machine::of(&[]).root()).is_none());
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod nft;
 mod sets;
 mod walk;
 
-use walk::{Chain, Packet, Read, fates};
+use walk::{AwaitedPacket, Chain, Read, fates};
 
 /// What a receiver waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,7 +139,7 @@ fn judge_chains(
         let mut doubted = None;
         for chain in concerned {
             let name = format!("{} {}", chain.table, chain.name);
-            let all = ports.map(|port| fates(chains, chain, Packet { v6, port }, read));
+            let all = ports.map(|port| fates(chains, chain, AwaitedPacket { v6, port }, read));
             let refused = all.map(|fates| fates.refused && !fates.accepted);
             if refused.contains(&true) {
                 return refusal(&name, (ports, refused), v6).mended_by(mend(&name));

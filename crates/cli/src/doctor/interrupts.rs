@@ -13,7 +13,7 @@ const FIFO: u32 = 1;
 
 /// A process of this machine, by `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Process {
+pub(super) struct RunningProcess {
     id: u32,
     pub(super) name: String,
     /// Of real time; 0 for others.
@@ -22,7 +22,7 @@ pub(super) struct Process {
 }
 
 #[cfg(test)]
-impl Process {
+impl RunningProcess {
     /// Without real time.
     pub(super) fn ordinary(id: u32, name: &str) -> Self {
         Self { id, name: name.to_owned(), priority: 0, policy: 0 }
@@ -30,21 +30,25 @@ impl Process {
 }
 
 /// All that may be seen.
-pub(super) fn processes(root: &Root) -> Vec<Process> {
+pub(super) fn processes(root: &Root) -> Vec<RunningProcess> {
     let ids = root.list("proc").into_iter().filter_map(|name| name.parse().ok());
     ids.filter_map(|id| process(id, &root.read(&format!("proc/{id}/stat"))?)).collect()
 }
 
-fn process(id: u32, stat: &str) -> Option<Process> {
+fn process(id: u32, stat: &str) -> Option<RunningProcess> {
     // The name stands in parentheses and may hold some itself.
     let (before, after) = stat.rsplit_once(')')?;
     let name = before.split_once('(')?.1.to_owned();
     // Fields 40 and 41 (proc_pid_stat(5)); the third is the first after the name.
     let field = |number: usize| after.split_whitespace().nth(number - 3)?.parse().ok();
-    Some(Process { id, name, priority: field(40)?, policy: field(41)? })
+    Some(RunningProcess { id, name, priority: field(40)?, policy: field(41)? })
 }
 
-pub(super) fn check(root: &Root, interfaces: &[Interface], processes: &[Process]) -> Vec<Finding> {
+pub(super) fn check(
+    root: &Root,
+    interfaces: &[Interface],
+    processes: &[RunningProcess],
+) -> Vec<Finding> {
     let interrupts = interrupt::all(root, interfaces);
     let cores = root.list("sys/devices/system/cpu");
     let cores = cores.iter().filter(|name| {
@@ -57,7 +61,7 @@ pub(super) fn check(root: &Root, interfaces: &[Interface], processes: &[Process]
     found
 }
 
-fn balance(processes: &[Process], cores: usize) -> Finding {
+fn balance(processes: &[RunningProcess], cores: usize) -> Finding {
     const CHECK: &str = "irqbalance";
     if cores < 2 || !processes.iter().any(|process| process.name == "irqbalance") {
         return Finding::fine(CHECK, "nothing moves interrupts between cores");
@@ -106,7 +110,7 @@ fn places(interrupts: &[Interrupt]) -> Vec<String> {
 }
 
 /// Where interrupts are threads, as under PREEMPT_RT, their priority counts.
-fn threads(interrupts: &[Interrupt], processes: &[Process]) -> Vec<Finding> {
+fn threads(interrupts: &[Interrupt], processes: &[RunningProcess]) -> Vec<Finding> {
     const CHECK: &str = "interrupt-threads";
     let threads = interrupts.iter().filter_map(|interrupt| {
         let begins = format!("irq/{}-", interrupt.number);
@@ -114,7 +118,7 @@ fn threads(interrupts: &[Interrupt], processes: &[Process]) -> Vec<Finding> {
         Some((interrupt, thread))
     });
     let threads: Vec<_> = threads.collect();
-    let low = |thread: &Process| thread.policy != FIFO || thread.priority < OURS;
+    let low = |thread: &RunningProcess| thread.policy != FIFO || thread.priority < OURS;
     let low: Vec<_> = threads.iter().filter(|(_, thread)| low(thread)).collect();
     let Some((Interrupt { of, .. }, thread)) = low.first() else {
         let fine =
@@ -138,8 +142,8 @@ mod tests {
     use super::super::root::fake::Machine;
     use super::*;
 
-    fn process(id: u32, name: &str, priority: u32, policy: u32) -> Process {
-        Process { id, name: name.to_owned(), priority, policy }
+    fn process(id: u32, name: &str, priority: u32, policy: u32) -> RunningProcess {
+        RunningProcess { id, name: name.to_owned(), priority, policy }
     }
 
     #[test]

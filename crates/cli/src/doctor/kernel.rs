@@ -5,19 +5,19 @@ use std::process::{Command, Stdio};
 use tautline_proto::time::Span;
 
 use super::root::Root;
-use super::{Asked, Finding, Verdict};
+use super::{Finding, Requirements, Verdict};
 
 /// Below this only a kernel that can be interrupted everywhere keeps its word: others have sections
 /// of up to a millisecond in drivers.
 const NEEDS_RT: Span = Span::from_millis(2);
 
-pub(super) fn check(root: &Root, asked: &Asked) -> Finding {
-    preemption(&Kernel::read(root), asked)
+pub(super) fn check(root: &Root, asked: &Requirements) -> Finding {
+    preemption(&KernelConfig::read(root), asked)
 }
 
 /// When the kernel leaves its own work for a thread that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Model {
+enum Preemption {
     /// Everywhere, `PREEMPT_RT`.
     RealTime,
     /// Nearly everywhere. `lazy` differs from `full` for ordinary threads alone.
@@ -30,8 +30,8 @@ enum Model {
 }
 
 #[derive(Debug)]
-struct Kernel {
-    model: Model,
+struct KernelConfig {
+    model: Preemption,
     /// Whether the model can be changed while it runs.
     dynamic: bool,
     /// Whether its debugging files are there, to be read and written by root.
@@ -42,18 +42,18 @@ struct Kernel {
     architecture: &'static str,
 }
 
-impl Kernel {
+impl KernelConfig {
     fn read(root: &Root) -> Self {
         let version = root.read("proc/version").unwrap_or_default();
         let says = |word: &str| version.split_whitespace().any(|other| other == word);
         let release = root.read("proc/sys/kernel/osrelease").unwrap_or_default();
         let dynamic = says("PREEMPT_DYNAMIC");
         let model = if says("PREEMPT_RT") || root.number("sys/kernel/realtime") == Some(1) {
-            Model::RealTime
+            Preemption::RealTime
         } else if dynamic {
             chosen(root).unwrap_or_else(|| built(root, &release))
         } else if says("PREEMPT") || says("PREEMPT_LAZY") {
-            Model::Full
+            Preemption::Full
         } else {
             built(root, &release)
         };
@@ -69,30 +69,30 @@ impl Kernel {
 }
 
 /// What a dynamic kernel was told: now, or when it started.
-fn chosen(root: &Root) -> Option<Model> {
+fn chosen(root: &Root) -> Option<Preemption> {
     let line = root.read("proc/cmdline").unwrap_or_default();
     let started =
         line.split_whitespace().filter_map(|word| word.strip_prefix("preempt=")).next_back();
     let now = root.read("sys/kernel/debug/sched/preempt");
     let now = now.as_deref().and_then(|all| all.split_once('(')?.1.split_once(')'));
     match now.map(|(word, _)| word).or(started)? {
-        "full" | "lazy" => Some(Model::Full),
-        "voluntary" => Some(Model::Voluntary),
-        "none" => Some(Model::Never),
+        "full" | "lazy" => Some(Preemption::Full),
+        "voluntary" => Some(Preemption::Voluntary),
+        "none" => Some(Preemption::Never),
         _ => None,
     }
 }
 
 /// What it was built for, as a file beside it says, or as it says itself.
-fn built(root: &Root, release: &str) -> Model {
+fn built(root: &Root, release: &str) -> Preemption {
     let beside = root.read(&format!("boot/config-{release}"));
     let config = beside.or_else(|| unpacked(root, "proc/config.gz")).unwrap_or_default();
     let set = |name: &str| config.lines().any(|line| line == format!("CONFIG_{name}=y"));
     match () {
-        () if set("PREEMPT_VOLUNTARY") => Model::Voluntary,
-        () if set("PREEMPT_NONE") => Model::Never,
-        () if set("PREEMPT") || set("PREEMPT_LAZY") => Model::Full,
-        () => Model::Unknown,
+        () if set("PREEMPT_VOLUNTARY") => Preemption::Voluntary,
+        () if set("PREEMPT_NONE") => Preemption::Never,
+        () if set("PREEMPT") || set("PREEMPT_LAZY") => Preemption::Full,
+        () => Preemption::Unknown,
     }
 }
 
@@ -104,33 +104,33 @@ fn unpacked(root: &Root, path: &str) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn preemption(kernel: &Kernel, asked: &Asked) -> Finding {
+fn preemption(kernel: &KernelConfig, asked: &Requirements) -> Finding {
     const CHECK: &str = "preemption";
-    let Kernel { model, dynamic, release, architecture, .. } = kernel;
+    let KernelConfig { model, dynamic, release, architecture, .. } = kernel;
     let mount =
         if kernel.has_debugfs { "" } else { "sudo mount -t debugfs none /sys/kernel/debug; " };
     let latency = asked.latency;
     let rt = format!("sudo apt install linux-image-rt-{architecture}");
     let (what, mend) = match model {
-        Model::RealTime => {
+        Preemption::RealTime => {
             return Finding::fine(CHECK, format!("{release} is PREEMPT_RT"));
         }
-        Model::Full if latency >= NEEDS_RT => {
+        Preemption::Full if latency >= NEEDS_RT => {
             return Finding::fine(CHECK, format!("{release} preempts (full)"));
         }
-        Model::Full => {
+        Preemption::Full => {
             let what = format!("{release} preempts nearly everywhere, and is not PREEMPT_RT");
             let why = format!("below {NEEDS_RT} its longest sections count; with the next boot");
             return Finding::of(Verdict::Warns, CHECK, what, why).mended_by(rt);
         }
-        Model::Unknown => {
+        Preemption::Unknown => {
             let what = format!("what {release} preempts is not to be seen");
             let why = "where the kernel finishes its own work first, a thread wakes late";
             let look = format!("{mount}sudo cat /sys/kernel/debug/sched/preempt");
             return Finding::of(Verdict::Unknown, CHECK, what, why).seen_by(look);
         }
-        Model::Voluntary => (format!("{release} preempts where it says so (voluntary)"), rt),
-        Model::Never => (format!("{release} finishes its own work first (none)"), rt),
+        Preemption::Voluntary => (format!("{release} preempts where it says so (voluntary)"), rt),
+        Preemption::Never => (format!("{release} finishes its own work first (none)"), rt),
     };
     let mut why =
         "a system call of another program may hold the device's thread up for milliseconds"
@@ -151,8 +151,8 @@ mod tests {
 
     const VERSION: &str = "proc/version";
 
-    fn kernel(files: &[(&str, &str)]) -> Kernel {
-        Kernel::read(&Machine::of(files).root())
+    fn kernel(files: &[(&str, &str)]) -> KernelConfig {
+        KernelConfig::read(&Machine::of(files).root())
     }
 
     #[test]
@@ -162,21 +162,33 @@ mod tests {
         const BOOT: &str = "boot/config-6.1.0-9";
         let config = |text| kernel(&[(VERSION, "Linux version 6.1 #1 SMP"), RELEASE, (BOOT, text)]);
         for (kernel, model) in [
-            (kernel(&[(VERSION, "Linux version 6.1 #1 SMP PREEMPT_RT Debian")]), Model::RealTime),
+            (
+                kernel(&[(VERSION, "Linux version 6.1 #1 SMP PREEMPT_RT Debian")]),
+                Preemption::RealTime,
+            ),
             (
                 kernel(&[(VERSION, "Linux 5.10-rt"), ("sys/kernel/realtime", "1\n")]),
-                Model::RealTime,
+                Preemption::RealTime,
             ),
-            (kernel(&[(VERSION, "Linux version 6.1 #1 SMP PREEMPT Debian")]), Model::Full),
+            (kernel(&[(VERSION, "Linux version 6.1 #1 SMP PREEMPT Debian")]), Preemption::Full),
             (
                 kernel(&[DYNAMIC, ("sys/kernel/debug/sched/preempt", "none (voluntary) full")]),
-                Model::Voluntary,
+                Preemption::Voluntary,
             ),
-            (kernel(&[DYNAMIC, ("proc/cmdline", "quiet preempt=none preempt=full")]), Model::Full),
-            (kernel(&[DYNAMIC, RELEASE, (BOOT, "CONFIG_PREEMPT_VOLUNTARY=y")]), Model::Voluntary),
-            (config("# CONFIG_PREEMPT_VOLUNTARY is not set\nCONFIG_PREEMPT_NONE=y"), Model::Never),
-            (kernel(&[DYNAMIC, ("proc/config.gz", "no archive")]), Model::Unknown),
-            (kernel(&[]), Model::Unknown),
+            (
+                kernel(&[DYNAMIC, ("proc/cmdline", "quiet preempt=none preempt=full")]),
+                Preemption::Full,
+            ),
+            (
+                kernel(&[DYNAMIC, RELEASE, (BOOT, "CONFIG_PREEMPT_VOLUNTARY=y")]),
+                Preemption::Voluntary,
+            ),
+            (
+                config("# CONFIG_PREEMPT_VOLUNTARY is not set\nCONFIG_PREEMPT_NONE=y"),
+                Preemption::Never,
+            ),
+            (kernel(&[DYNAMIC, ("proc/config.gz", "no archive")]), Preemption::Unknown),
+            (kernel(&[]), Preemption::Unknown),
         ] {
             assert_eq!(kernel.model, model, "{kernel:?}");
         }
@@ -184,19 +196,19 @@ mod tests {
 
     #[test]
     fn a_kernel_that_preempts_is_fine_down_to_two_milliseconds() {
-        let kernel = |model, dynamic| Kernel {
+        let kernel = |model, dynamic| KernelConfig {
             model,
             dynamic,
             has_debugfs: true,
             release: "6.1.0-9".to_owned(),
             architecture: "amd64",
         };
-        assert_eq!(preemption(&kernel(Model::Full, false), &asked(5)).verdict, Verdict::Fine);
-        let found = preemption(&kernel(Model::Full, false), &asked(1));
+        assert_eq!(preemption(&kernel(Preemption::Full, false), &asked(5)).verdict, Verdict::Fine);
+        let found = preemption(&kernel(Preemption::Full, false), &asked(1));
         assert_eq!(found.mend(), Some("sudo apt install linux-image-rt-amd64"));
-        let found = preemption(&kernel(Model::RealTime, false), &asked(1));
+        let found = preemption(&kernel(Preemption::RealTime, false), &asked(1));
         assert_eq!(found.verdict, Verdict::Fine);
-        let found = preemption(&kernel(Model::Voluntary, true), &asked(5));
+        let found = preemption(&kernel(Preemption::Voluntary, true), &asked(5));
         assert_eq!(found.verdict, Verdict::Warns);
         assert!(found.mend().unwrap().starts_with("echo full | sudo tee "));
     }

@@ -111,7 +111,7 @@ impl Finding {
 
 /// What everything is judged by.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct Requirements {
     /// Capture to DAC.
     pub(crate) latency: Span,
     /// What is carried.
@@ -120,7 +120,7 @@ pub(crate) struct Asked {
 
 /// Every check, in the order in which a reader mends: what matters most comes first. Takes a second,
 /// in which it watches for stalls.
-pub(crate) fn examine(asked: &Asked) -> Vec<Finding> {
+pub(crate) fn examine(asked: &Requirements) -> Vec<Finding> {
     let root = Root::system();
     let interfaces = interface::in_use(&root);
     let processes = interrupts::processes(&root);

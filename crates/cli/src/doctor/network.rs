@@ -1,14 +1,14 @@
 //! How packets leave and arrive: interfaces, their queues, and how they gather packets.
 
 use tautline_io::network::ethtool::{Moderation, moderation};
-use tautline_io::network::qdisc::{Place, QueueDiscipline, queue_disciplines};
+use tautline_io::network::qdisc::{QdiscPlace, QueueDiscipline, queue_disciplines};
 use tautline_proto::time::Span;
 
 use super::interface::Interface;
 use super::root::Root;
-use super::{Asked, Finding, Verdict, packets};
+use super::{Finding, Requirements, Verdict, packets};
 
-pub(super) fn check(root: &Root, interfaces: &[Interface], asked: &Asked) -> Vec<Finding> {
+pub(super) fn check(root: &Root, interfaces: &[Interface], asked: &Requirements) -> Vec<Finding> {
     if interfaces.is_empty() {
         let what = "no network interface is up";
         let why = "sound goes no further than this machine";
@@ -31,7 +31,7 @@ pub(super) fn check(root: &Root, interfaces: &[Interface], asked: &Asked) -> Vec
 /// What Wi-Fi takes to send a packet again, some times over: what `taut lab impair` has as wifi-5ghz.
 const WIRELESS: Span = Span::from_millis(30);
 
-fn wireless(interface: &Interface, asked: &Asked) -> Option<Finding> {
+fn wireless(interface: &Interface, asked: &Requirements) -> Option<Finding> {
     let name = &interface.name;
     if !interface.is_wireless {
         return None;
@@ -55,17 +55,17 @@ fn wireless(interface: &Interface, asked: &Asked) -> Option<Finding> {
 fn queue(interface: &Interface, all: &[QueueDiscipline]) -> Finding {
     const CHECK: &str = "qdisc";
     let name = &interface.name;
-    let of_it = |place: Place| {
+    let of_it = |place: QdiscPlace| {
         let queues = all.iter().filter(move |queue| queue.interface == interface.index);
         queues.filter(move |queue| queue.place == place).map(|queue| queue.kind.as_str())
     };
-    let Some(root) = of_it(Place::Root).next() else {
+    let Some(root) = of_it(QdiscPlace::Root).next() else {
         let what = format!("the queue of {name} is not to be seen");
         let finding = Finding::of(Verdict::Unknown, CHECK, what, "some queues hold packets back");
         return finding.seen_by(format!("tc qdisc show dev {name}"));
     };
     // A card with several queues of its own: what matters hangs below.
-    let kind = if root == "mq" { of_it(Place::Below).next().unwrap_or(root) } else { root };
+    let kind = if root == "mq" { of_it(QdiscPlace::Below).next().unwrap_or(root) } else { root };
     let what = format!("{name} has {kind}");
     let to_fq = format!("sudo tc qdisc replace dev {name} root fq");
     let bad = |verdict, why: &str| Finding::of(verdict, CHECK, what.clone(), why).mended_by(&to_fq);
@@ -91,7 +91,7 @@ fn queue(interface: &Interface, all: &[QueueDiscipline]) -> Finding {
 /// A card that gathers packets for more than this part of the latency costs more than it saves.
 const GATHERED_PART: i64 = 20;
 
-fn gathered(interface: &Interface, moderation: &Moderation, asked: &Asked) -> Finding {
+fn gathered(interface: &Interface, moderation: &Moderation, asked: &Requirements) -> Finding {
     const CHECK: &str = "interrupt-moderation";
     let (name, delay) = (&interface.name, moderation.delay);
     let what = match (delay, moderation.adaptive) {
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(wireless(&wlan0, &asked(40)).unwrap().verdict, Verdict::Fine);
     }
 
-    fn queued(kind: &str, place: Place) -> QueueDiscipline {
+    fn queued(kind: &str, place: QdiscPlace) -> QueueDiscipline {
         QueueDiscipline { interface: 2, kind: kind.to_owned(), place }
     }
 
@@ -162,15 +162,15 @@ mod tests {
             ("etf", Verdict::Spoils),
             ("netem", Verdict::Spoils),
         ] {
-            let found = queue(&Interface::wired("eth0"), &[queued(kind, Place::Root)]);
+            let found = queue(&Interface::wired("eth0"), &[queued(kind, QdiscPlace::Root)]);
             assert_eq!(found.verdict, verdict, "{kind}");
             assert_eq!(found.what, format!("eth0 has {kind}"));
         }
-        let below = [queued("mq", Place::Root), queued("pfifo", Place::Below)];
+        let below = [queued("mq", QdiscPlace::Root), queued("pfifo", QdiscPlace::Below)];
         let found = queue(&Interface::wired("eth0"), &below);
         assert_eq!((&*found.what, found.verdict), ("eth0 has pfifo", Verdict::Warns));
-        let other = QueueDiscipline { interface: 3, ..queued("fq", Place::Root) };
-        let unseen = queue(&Interface::wired("eth0"), &[other, queued("fq", Place::Ingress)]);
+        let other = QueueDiscipline { interface: 3, ..queued("fq", QdiscPlace::Root) };
+        let unseen = queue(&Interface::wired("eth0"), &[other, queued("fq", QdiscPlace::Ingress)]);
         assert_eq!(unseen.verdict, Verdict::Unknown);
     }
 

@@ -9,14 +9,14 @@ use tautline_proto::time::{Frames, Span};
 
 use super::interface::Interface;
 use super::root::Root;
-use super::{Asked, Finding, Verdict};
+use super::{Finding, Requirements, Verdict};
 
 /// IPv4 and UDP headers (RFC 791 §3.1 without options, RFC 768).
 const HEADERS: usize = 28;
 
 /// Whether any receiver can keep the latency: packets have to be packed, and a card takes two
 /// periods, here as long as a packet.
-pub(super) fn floor(asked: &Asked) -> Finding {
+pub(super) fn floor(asked: &Requirements) -> Finding {
     const CHECK: &str = "floor";
     let StreamFormat { rate, channels, packet: period, .. } = asked.format;
     let device = Settings { rate, channels, period, periods: 2 };
@@ -31,7 +31,7 @@ pub(super) fn floor(asked: &Asked) -> Finding {
     Finding::of(Verdict::Spoils, CHECK, what, why)
 }
 
-pub(super) fn longest(interface: &Interface, asked: &Asked) -> Finding {
+pub(super) fn longest(interface: &Interface, asked: &Requirements) -> Finding {
     const CHECK: &str = "mtu";
     let Interface { name, mtu, .. } = interface;
     let format = &asked.format;
@@ -62,7 +62,7 @@ pub(super) fn longest(interface: &Interface, asked: &Asked) -> Finding {
 
 /// What a socket may keep.
 #[derive(Debug, Clone, Copy)]
-struct Buffers {
+struct SocketBuffers {
     /// Bytes that a socket may ask for to receive into, and to send from.
     most: Option<[usize; 2]>,
     /// Whether this program may ask for more (`CAP_NET_ADMIN`).
@@ -72,7 +72,7 @@ struct Buffers {
 /// Number of `CAP_NET_ADMIN` (linux/capability.h).
 const NET_ADMIN: u32 = 12;
 
-impl Buffers {
+impl SocketBuffers {
     fn read(root: &Root) -> Self {
         let status = root.read("proc/self/status").unwrap_or_default();
         let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -85,11 +85,11 @@ impl Buffers {
     }
 }
 
-pub(super) fn buffers(root: &Root, asked: &Asked) -> Finding {
-    judge(&Buffers::read(root), asked)
+pub(super) fn buffers(root: &Root, asked: &Requirements) -> Finding {
+    judge(&SocketBuffers::read(root), asked)
 }
 
-fn judge(buffers: &Buffers, asked: &Asked) -> Finding {
+fn judge(buffers: &SocketBuffers, asked: &Requirements) -> Finding {
     const CHECK: &str = "socket-buffers";
     let format = &asked.format;
     let packets_per_second = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
@@ -165,11 +165,11 @@ mod tests {
         {
             let status = format!("Name:\tx\nCapEff:\t{caps}\n");
             let files = [sizes[0], sizes[1], ("proc/self/status", status.as_str())];
-            let read = Buffers::read(&Machine::of(&files).root());
+            let read = SocketBuffers::read(&Machine::of(&files).root());
             assert_eq!(judge(&read, &asked(5)).verdict, verdict, "{caps}");
         }
         let most = Some([4 << 20; 2]);
-        let found = judge(&Buffers { most, may_exceed: false }, &asked(5));
+        let found = judge(&SocketBuffers { most, may_exceed: false }, &asked(5));
         assert_eq!(found.verdict, Verdict::Fine);
     }
 }

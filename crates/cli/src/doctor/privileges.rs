@@ -1,12 +1,12 @@
 //! Whether threads that keep time may run before all others, and memory may stay in memory.
 
-use tautline_io::thread::limits::{Limit, Limits};
+use tautline_io::thread::limits::{Limit, ResourceLimits};
 use tautline_io::thread::memory::{LockRefused, lock};
 use tautline_io::thread::{Granted, Scheduler, spawn};
 use tautline_proto::time::Span;
 
 use super::root::Root;
-use super::{Asked, Finding, Verdict};
+use super::{Finding, Requirements, Verdict};
 
 /// What `--scheduler` is by default.
 const ASKED: Scheduler = Scheduler::Fifo(70);
@@ -23,14 +23,14 @@ const GRANT: &str = "printf '@audio - rtprio 99\\n@audio - memlock unlimited\\n'
 struct Privileges {
     /// What became of [`ASKED`] on a thread.
     granted: Granted,
-    limits: Limits,
+    limits: ResourceLimits,
     /// `kernel.sched_rt_runtime_us`, of a second; -1 for no bound.
     share: Option<i64>,
     locked: Result<(), LockRefused>,
     is_root: bool,
 }
 
-pub(super) fn check(root: &Root, asked: &Asked) -> Vec<Finding> {
+pub(super) fn check(root: &Root, asked: &Requirements) -> Vec<Finding> {
     let granted = match spawn("taut-doctor", ASKED, 0, || ()) {
         Ok((thread, granted)) => {
             // It does nothing that could panic.
@@ -41,7 +41,7 @@ pub(super) fn check(root: &Root, asked: &Asked) -> Vec<Finding> {
     };
     let privileges = Privileges {
         granted,
-        limits: Limits::read(),
+        limits: ResourceLimits::read(),
         share: root.number("proc/sys/kernel/sched_rt_runtime_us"),
         locked: lock(),
         is_root: is_root(root),
@@ -58,7 +58,7 @@ pub(super) fn is_root(root: &Root) -> bool {
     line.and_then(|line| line.split_whitespace().nth(1)) == Some("0")
 }
 
-fn priority(privileges: &Privileges, asked: &Asked) -> Finding {
+fn priority(privileges: &Privileges, asked: &Requirements) -> Finding {
     const CHECK: &str = "real-time";
     let Privileges { granted, limits, is_root, .. } = privileges;
     if granted.is_granted() {
@@ -84,7 +84,8 @@ fn priority(privileges: &Privileges, asked: &Asked) -> Finding {
 
 fn memory(privileges: &Privileges) -> Finding {
     const CHECK: &str = "locked-memory";
-    let Privileges { locked, limits: Limits { locked_bytes, .. }, is_root, .. } = privileges;
+    let Privileges { locked, limits: ResourceLimits { locked_bytes, .. }, is_root, .. } =
+        privileges;
     let limit = match locked_bytes {
         Limit { now: None, .. } => "unlimited".to_owned(),
         Limit { now: Some(bytes), .. } => format!("{} KiB", bytes >> 10),
@@ -129,7 +130,7 @@ mod tests {
     fn ordinary() -> Privileges {
         Privileges {
             granted: Granted { asked: ASKED, errno: 1 },
-            limits: Limits {
+            limits: ResourceLimits {
                 priority: NONE,
                 locked_bytes: Limit { now: Some(8 << 20), ..NONE },
                 files: NONE,
@@ -156,7 +157,7 @@ mod tests {
     #[test]
     fn a_limit_that_the_shell_may_raise_is_mended_by_the_shell() {
         let priority_limit = Limit { now: Some(0), most: Some(99) };
-        let limits = Limits { priority: priority_limit, ..ordinary().limits };
+        let limits = ResourceLimits { priority: priority_limit, ..ordinary().limits };
         let found = priority(&Privileges { limits, ..ordinary() }, &asked(5));
         assert_eq!(found.mend(), Some("ulimit -r 99"));
     }

@@ -3,11 +3,11 @@
 use tautline_proto::time::Span;
 
 use super::root::Root;
-use super::{Asked, Finding, Verdict};
+use super::{Finding, Requirements, Verdict};
 
 const CORES: &str = "sys/devices/system/cpu";
 
-pub(super) fn check(root: &Root, asked: &Asked) -> Vec<Finding> {
+pub(super) fn check(root: &Root, asked: &Requirements) -> Vec<Finding> {
     vec![frequency(&governors(root)), idle(&idle_states(root), asked)]
 }
 
@@ -68,7 +68,7 @@ fn idle_states(root: &Root) -> Vec<IdleState> {
 /// A core that takes more of the latency than this part of it to wake is worth a word.
 const PART: i64 = 50;
 
-fn idle(states: &[IdleState], asked: &Asked) -> Finding {
+fn idle(states: &[IdleState], asked: &Requirements) -> Finding {
     const CHECK: &str = "idle-states";
     let most = asked.latency.divided(PART);
     let deep: Vec<_> = states.iter().filter(|state| state.wakes > most).collect();

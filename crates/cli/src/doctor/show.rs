@@ -68,14 +68,14 @@ pub(crate) fn page(findings: &[Finding]) -> String {
 
 /// How many there are of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub(crate) struct Counts {
+pub(crate) struct FindingCounts {
     pub(crate) fine: usize,
     pub(crate) unknown: usize,
     pub(crate) warns: usize,
     pub(crate) spoils: usize,
 }
 
-impl Counts {
+impl FindingCounts {
     pub(crate) fn of(findings: &[Finding]) -> Self {
         let count = |verdict| findings.iter().filter(|found| found.verdict == verdict).count();
         Self {
@@ -95,11 +95,11 @@ impl Counts {
 
 /// What `--report json` says; the names are fixed, as scripts rely on them.
 #[derive(Serialize)]
-struct Report<'a> {
+struct DoctorReport<'a> {
     schema: u32,
     latency_ns: i64,
     findings: Vec<Reported<'a>>,
-    counts: Counts,
+    counts: FindingCounts,
 }
 
 #[derive(Serialize)]
@@ -123,11 +123,11 @@ pub(crate) fn json(findings: &[Finding], latency: Span) -> serde_json::Result<St
         mend: finding.mend(),
         look: finding.look(),
     });
-    let report = Report {
+    let report = DoctorReport {
         schema: 1,
         latency_ns: latency.as_nanos(),
         findings: reported.collect(),
-        counts: Counts::of(findings),
+        counts: FindingCounts::of(findings),
     };
     Ok(serde_json::to_string_pretty(&report)? + "\n")
 }
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(value["counts"]["warns"], 1);
         assert_eq!(value["findings"][0]["why"], serde_json::Value::Null);
         assert_eq!(value["findings"][2]["verdict"], "unknown");
-        let counts = Counts::of(&findings()).sentence(Span::from_millis(5));
+        let counts = FindingCounts::of(&findings()).sentence(Span::from_millis(5));
         assert_eq!(counts, "at 5ms: 1 ok, 1 warn, 0 spoil, 1 not to be seen\n");
     }
 }

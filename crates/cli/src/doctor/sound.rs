@@ -5,11 +5,15 @@ use tautline_io::thread::limits::may_use;
 use tautline_proto::time::Span;
 
 use super::ask::run;
-use super::interrupts::Process;
+use super::interrupts::RunningProcess;
 use super::root::Root;
-use super::{Asked, Finding, Verdict};
+use super::{Finding, Requirements, Verdict};
 
-pub(super) fn check(root: &Root, asked: &Asked, processes: &[Process]) -> Vec<Finding> {
+pub(super) fn check(
+    root: &Root,
+    asked: &Requirements,
+    processes: &[RunningProcess],
+) -> Vec<Finding> {
     let mut found = Vec::new();
     let graph = if HAS_PIPEWIRE { graph() } else { told() };
     found.extend(match graph {
@@ -31,7 +35,7 @@ fn told() -> Option<Graph> {
 }
 
 /// A server is here that nobody could ask.
-fn unasked(processes: &[Process]) -> Option<Finding> {
+fn unasked(processes: &[RunningProcess]) -> Option<Finding> {
     processes.iter().find(|process| process.name == "pipewire")?;
     let what = "how often PipeWire calls could not be asked: this taut was built without it, and \
                 pw-metadata does not answer";
@@ -40,7 +44,7 @@ fn unasked(processes: &[Process]) -> Option<Finding> {
     Some(finding.seen_by("sudo apt install pipewire-bin && pw-metadata -n settings"))
 }
 
-fn pipewire(graph: &Graph, asked: &Asked) -> Finding {
+fn pipewire(graph: &Graph, asked: &Requirements) -> Finding {
     const CHECK: &str = "pipewire";
     let least = graph.forced.unwrap_or(graph.min_quantum);
     let cycle = Span::from_nanos(least.count() * 1_000_000_000 / i64::from(graph.rate.max(1)));
@@ -69,17 +73,17 @@ fn pipewire(graph: &Graph, asked: &Asked) -> Finding {
 }
 
 /// A file by which a card is opened, and whether this user may.
-type Node = (String, bool);
+type DeviceFile = (String, bool);
 
 /// Those of PCMs.
-fn nodes(root: &Root) -> Vec<Node> {
+fn nodes(root: &Root) -> Vec<DeviceFile> {
     let names = root.list("dev/snd").into_iter().filter(|name| name.starts_with("pcm"));
     names
         .map(|name| (format!("/dev/snd/{name}"), may_use(&root.path(&format!("dev/snd/{name}")))))
         .collect()
 }
 
-fn access(nodes: &[Node]) -> Option<Finding> {
+fn access(nodes: &[DeviceFile]) -> Option<Finding> {
     const CHECK: &str = "sound-access";
     let kept: Vec<_> = nodes.iter().filter(|(_, may)| !may).collect();
     match (nodes.first()?, kept.first()) {
@@ -169,10 +173,10 @@ mod tests {
 
     #[test]
     fn a_server_that_could_not_be_asked_is_told_and_none_is_not() {
-        let found = unasked(&[Process::ordinary(7, "pipewire")]).unwrap();
+        let found = unasked(&[RunningProcess::ordinary(7, "pipewire")]).unwrap();
         assert_eq!((found.check, found.verdict), ("pipewire", Verdict::Unknown));
         assert!(found.look().unwrap().ends_with("pw-metadata -n settings"));
-        assert_eq!(unasked(&[Process::ordinary(7, "pipewire-pulse")]), None);
+        assert_eq!(unasked(&[RunningProcess::ordinary(7, "pipewire-pulse")]), None);
     }
 
     #[test]

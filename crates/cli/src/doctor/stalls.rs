@@ -5,14 +5,14 @@ use tautline_io::thread::stall::{Stall, StallWitness};
 use tautline_proto::time::Span;
 
 use super::root::Root;
-use super::{Asked, Finding, Verdict};
+use super::{Finding, Requirements, Verdict};
 
 /// For how long stalls are watched for.
 const WATCHED: Span = Span::from_secs(1);
 /// From one look at the witness to the next.
 const BEAT: Span = Span::from_millis(50);
 
-pub(super) fn check(root: &Root, asked: &Asked) -> Finding {
+pub(super) fn check(root: &Root, asked: &Requirements) -> Finding {
     stalls(&watch(), is_virtual(root), asked)
 }
 
@@ -45,7 +45,7 @@ fn watch() -> Watched {
     Watched { stalls: witness.stalls_seen_by_all().collect(), certain }
 }
 
-fn stalls(watched: &Watched, is_virtual: bool, asked: &Asked) -> Finding {
+fn stalls(watched: &Watched, is_virtual: bool, asked: &Requirements) -> Finding {
     const CHECK: &str = "stalls";
     let machine = if is_virtual { "this virtual machine" } else { "this machine" };
     let longest = watched.stalls.iter().map(Stall::length).max();

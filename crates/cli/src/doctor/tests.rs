@@ -7,7 +7,7 @@ use tautline_proto::units::{Channels, Rate};
 use super::*;
 
 /// Stereo packets of a millisecond, to be heard within so many milliseconds.
-pub(super) fn asked(millis: i64) -> Asked {
+pub(super) fn asked(millis: i64) -> Requirements {
     let format = StreamFormat {
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
@@ -15,7 +15,7 @@ pub(super) fn asked(millis: i64) -> Asked {
         packet: Frames::new(48),
         payload_type: 97,
     };
-    Asked { latency: Span::from_millis(millis), format }
+    Requirements { latency: Span::from_millis(millis), format }
 }
 
 #[test]

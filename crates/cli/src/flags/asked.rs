@@ -6,13 +6,13 @@ use tautline_proto::redundancy::{Redundancy, RedundancyError};
 
 /// What is written behind `--redundancy`: an amount, networks, or both.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Asked {
+pub(crate) struct RedundancyFlag {
     pub(crate) amount: Redundancy,
     /// Interfaces by which every packet goes; none if the address says where.
     pub(crate) paths: Vec<String>,
 }
 
-impl FromStr for Asked {
+impl FromStr for RedundancyFlag {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -48,11 +48,13 @@ mod tests {
 
     #[test]
     fn an_amount_and_networks_are_read_in_any_order() {
-        let both =
-            Asked { amount: Redundancy::Code(2), paths: vec!["eth0".into(), "wlan0".into()] };
+        let both = RedundancyFlag {
+            amount: Redundancy::Code(2),
+            paths: vec!["eth0".into(), "wlan0".into()],
+        };
         assert_eq!("code:2+paths:eth0,wlan0".parse(), Ok(both.clone()));
         assert_eq!("paths:eth0,wlan0+code:2".parse(), Ok(both));
-        assert_eq!("off".parse(), Ok(Asked::default()));
+        assert_eq!("off".parse(), Ok(RedundancyFlag::default()));
     }
 
     #[test]
@@ -65,7 +67,7 @@ mod tests {
             ("paths:eth0,eth0", "paths:eth0,eth1"),
             ("red:1+code:1", "code:2+paths:eth0,eth1"),
         ] {
-            let told = text.parse::<Asked>().unwrap_err();
+            let told = text.parse::<RedundancyFlag>().unwrap_err();
             assert!(told.contains(mend), "{text}: {told}");
         }
     }

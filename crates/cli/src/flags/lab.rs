@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use tautline_audio::DeviceSpec;
 use tautline_engine::plan::address::Address;
 use tautline_io::thread::Scheduler;
-use tautline_lab::impair::{BitRate, Held, Outage, Share};
+use tautline_lab::impair::{BitRate, Outage, Reordering, Share};
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 use tautline_sim::preset::Preset;
@@ -102,8 +102,8 @@ pub(crate) struct Impair {
     pub(crate) burst: Option<f64>,
     /// How many are held back so that others overtake them, such as 1%; 1%+5ms says for how long
     /// [default: for 2ms]
-    #[arg(long, value_name = "SHARE", value_parser = parse::<Held>, help_heading = "Network")]
-    pub(crate) reorder: Option<Held>,
+    #[arg(long, value_name = "SHARE", value_parser = parse::<Reordering>, help_heading = "Network")]
+    pub(crate) reorder: Option<Reordering>,
     /// How many come twice, such as 1%
     #[arg(long, value_name = "SHARE", value_parser = parse::<Share>, help_heading = "Network")]
     pub(crate) duplicate: Option<Share>,

@@ -4,7 +4,7 @@ use std::net::{Ipv6Addr, UdpSocket};
 
 use crate::common::program::{taut, words};
 use crate::common::report::Report;
-use crate::common::sound::{Coding, Shape, Sound};
+use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, beside, free_udp_ports, loopback, skipped};
 
 /// How a sound is carried.
@@ -17,7 +17,7 @@ struct Way {
 }
 
 impl Way {
-    fn of(coding: Coding, rate: u32, ptime: &'static str) -> Self {
+    fn of(coding: FileCoding, rate: u32, ptime: &'static str) -> Self {
         let shape = Shape { rate, channels: 2, coding };
         Self { shape, ptime, options: "", address: "127.0.0.1" }
     }
@@ -61,14 +61,14 @@ impl Way {
 #[test]
 fn l16_is_heard_bit_for_bit_at_every_packet_time() {
     for ptime in ["1ms", "5ms", "20ms"] {
-        Way::of(Coding::L16, 48_000, ptime).is_exact();
+        Way::of(FileCoding::L16, 48_000, ptime).is_exact();
     }
 }
 
 #[test]
 fn l16_at_44100_hz_is_heard_bit_for_bit_at_every_packet_time() {
     for ptime in ["1ms", "5ms", "20ms"] {
-        Way::of(Coding::L16, 44_100, ptime).is_exact();
+        Way::of(FileCoding::L16, 44_100, ptime).is_exact();
     }
 }
 
@@ -77,7 +77,7 @@ fn l16_at_8000_and_11025_hz_is_heard_bit_for_bit_at_every_packet_time() {
     // At 11025 Hz 1 ms holds 11 frames and a part of one.
     for rate in [8_000, 11_025] {
         for ptime in ["125us", "1ms", "20ms"] {
-            Way::of(Coding::L16, rate, ptime).is_exact();
+            Way::of(FileCoding::L16, rate, ptime).is_exact();
         }
     }
 }
@@ -85,49 +85,49 @@ fn l16_at_8000_and_11025_hz_is_heard_bit_for_bit_at_every_packet_time() {
 #[test]
 fn l16_at_the_rates_between_is_heard_bit_for_bit() {
     for rate in [16_000, 22_050, 24_000, 32_000] {
-        Way::of(Coding::L16, rate, "5ms").is_exact();
+        Way::of(FileCoding::L16, rate, "5ms").is_exact();
     }
 }
 
 #[test]
 fn l24_is_heard_bit_for_bit_at_every_packet_time() {
     for ptime in ["1ms", "5ms", "20ms"] {
-        Way::of(Coding::L24, 48_000, ptime).is_exact();
+        Way::of(FileCoding::L24, 48_000, ptime).is_exact();
     }
 }
 
 #[test]
 fn l24_at_44100_hz_is_heard_bit_for_bit_at_every_packet_time() {
     for ptime in ["1ms", "5ms", "20ms"] {
-        Way::of(Coding::L24, 44_100, ptime).is_exact();
+        Way::of(FileCoding::L24, 44_100, ptime).is_exact();
     }
 }
 
 #[test]
 fn floats_are_heard_bit_for_bit() {
-    Way::of(Coding::F32, 48_000, "1ms").is_exact();
+    Way::of(FileCoding::F32, 48_000, "1ms").is_exact();
 }
 
 #[test]
 fn eight_channels_are_heard_bit_for_bit() {
     let shape = Shape { channels: 8, ..Shape::STEREO_24 };
-    Way { shape, ..Way::of(Coding::L24, 48_000, "1ms") }.is_exact();
+    Way { shape, ..Way::of(FileCoding::L24, 48_000, "1ms") }.is_exact();
 }
 
 #[test]
 fn sound_at_192_khz_is_heard_bit_for_bit() {
-    Way::of(Coding::L24, 192_000, "1ms").is_exact();
+    Way::of(FileCoding::L24, 192_000, "1ms").is_exact();
 }
 
 #[test]
 fn packets_of_an_eighth_of_a_millisecond_are_heard_bit_for_bit() {
-    Way::of(Coding::L24, 48_000, "125us").is_exact();
+    Way::of(FileCoding::L24, 48_000, "125us").is_exact();
 }
 
 #[test]
 fn a_direct_and_a_ringed_link_are_both_bit_exact() {
     for options in ["--link direct", "--link ringed"] {
-        Way { options, ..Way::of(Coding::L24, 48_000, "1ms") }.is_exact();
+        Way { options, ..Way::of(FileCoding::L24, 48_000, "1ms") }.is_exact();
     }
 }
 
@@ -137,14 +137,14 @@ fn sound_over_ipv6_is_heard_bit_for_bit() {
         let test = "sound_over_ipv6_is_heard_bit_for_bit";
         return skipped(Lack::Device, test, "this host has no IPv6");
     }
-    Way { address: "[::1]", ..Way::of(Coding::L24, 48_000, "1ms") }.is_exact();
+    Way { address: "[::1]", ..Way::of(FileCoding::L24, 48_000, "1ms") }.is_exact();
 }
 
 #[test]
 fn a_receiver_that_is_told_nothing_takes_the_coding_from_the_packets() {
     let _turn = beside();
     let folder = Folder::new();
-    let sent = Sound::noise(Shape { coding: Coding::L16, ..Shape::STEREO_24 }, 500, 5);
+    let sent = Sound::noise(Shape { coding: FileCoding::L16, ..Shape::STEREO_24 }, 500, 5);
     sent.write(&folder.file("sent.wav"));
     let address = loopback();
     let recv = format!("recv --from {address} --output file:heard.wav --until-bye");

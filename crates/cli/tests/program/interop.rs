@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::program::{Running, call, taut, words};
 use crate::common::report::Report;
-use crate::common::sound::{Coding, Shape, Sound};
+use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, beside, free_udp_ports, skipped};
 
 /// Packets of a millisecond in the sounds that are sent here.
@@ -31,7 +31,7 @@ fn has_ffmpeg(test: &str) -> bool {
     is_there(test, "ffmpeg", "-version")
 }
 
-fn noise(coding: Coding, folder: &Folder) -> Sound {
+fn noise(coding: FileCoding, folder: &Folder) -> Sound {
     let sent = Sound::noise(Shape { coding, ..Shape::STEREO_24 }, 1000, 7);
     sent.write(&folder.file("sent.wav"));
     sent
@@ -39,7 +39,7 @@ fn noise(coding: Coding, folder: &Folder) -> Sound {
 
 /// `taut recv` at these UDP ports, recording in the coding of the wire. Peers send from ordinary
 /// threads, which a busy machine may hold up for longer than [`PATIENT`] waits.
-fn hear(coding: Coding, port: u16, folder: &Folder) -> Running {
+fn hear(coding: FileCoding, port: u16, folder: &Folder) -> Running {
     let line = format!(
         "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --until-bye --report json \
          --format {} --period 240 --periods 32 --latency 1s --no-witness",
@@ -49,7 +49,7 @@ fn hear(coding: Coding, port: u16, folder: &Folder) -> Running {
 }
 
 /// `taut send` of the sound, to its end.
-fn send(coding: Coding, port: u16, options: &str, folder: &Folder) {
+fn send(coding: FileCoding, port: u16, options: &str, folder: &Folder) {
     let line = format!(
         "send --input file:sent.wav --to rtp://127.0.0.1:{port} --format {} {options}",
         coding.word()
@@ -74,7 +74,7 @@ fn is_whole(recv: Running, sent: &Sound, folder: &Folder) {
 /// Raw big-endian samples, as they were on the wire.
 fn read_raw(path: &Path, shape: Shape) -> Sound {
     let bytes = std::fs::read(path).unwrap();
-    let size = if shape.coding == Coding::L16 { 2 } else { 3 };
+    let size = if shape.coding == FileCoding::L16 { 2 } else { 3 };
     let sample = |bytes: &[u8]| {
         let high = bytes.iter().enumerate().map(|(i, b)| u32::from(*b) << (24 - 8 * i));
         high.sum::<u32>() as i32 >> (32 - 8 * size)
@@ -96,7 +96,7 @@ fn say_goodbye(port: u16) {
     socket.send_to(&report, (Ipv4Addr::LOCALHOST, port)).unwrap();
 }
 
-fn gstreamer_to_taut(test: &str, coding: Coding, element: &str) {
+fn gstreamer_to_taut(test: &str, coding: FileCoding, element: &str) {
     if !has_gstreamer(test) {
         return;
     }
@@ -116,13 +116,13 @@ fn gstreamer_to_taut(test: &str, coding: Coding, element: &str) {
 #[test]
 fn l16_of_gstreamer_is_heard_bit_for_bit() {
     let test = "l16_of_gstreamer_is_heard_bit_for_bit";
-    gstreamer_to_taut(test, Coding::L16, "rtpL16pay");
+    gstreamer_to_taut(test, FileCoding::L16, "rtpL16pay");
 }
 
 #[test]
 fn l24_of_gstreamer_is_heard_bit_for_bit() {
     let test = "l24_of_gstreamer_is_heard_bit_for_bit";
-    gstreamer_to_taut(test, Coding::L24, "rtpL24pay");
+    gstreamer_to_taut(test, FileCoding::L24, "rtpL24pay");
 }
 
 /// What a `taut recv` with these options reports of GStreamer's packets of so many milliseconds.
@@ -132,7 +132,7 @@ fn heard_of_gstreamer(test: &str, millis: u32, options: &str) -> Option<Report> 
     }
     let _turn = beside();
     let (folder, port) = (Folder::new(), free_udp_ports());
-    Sound::noise(Shape { coding: Coding::L16, ..Shape::STEREO_24 }, 4000, 7)
+    Sound::noise(Shape { coding: FileCoding::L16, ..Shape::STEREO_24 }, 4000, 7)
         .write(&folder.file("sent.wav"));
     let line = format!(
         "recv --from rtp://127.0.0.1:{port} --output null: --until-bye --report json --no-witness \
@@ -186,7 +186,7 @@ fn a_latency_that_was_chosen_stays_and_a_note_says_what_strange_packets_need() {
     assert!(report.notes().iter().any(said), "{:#}", report.0);
 }
 
-fn taut_to_gstreamer(test: &str, coding: Coding, options: &str) {
+fn taut_to_gstreamer(test: &str, coding: FileCoding, options: &str) {
     if !has_gstreamer(test) {
         return;
     }
@@ -194,7 +194,7 @@ fn taut_to_gstreamer(test: &str, coding: Coding, options: &str) {
     let (folder, port) = (Folder::new(), free_udp_ports());
     let sent = noise(coding, &folder);
     let name = coding.word().to_uppercase();
-    let payload = if coding == Coding::L16 { 96 } else { 97 };
+    let payload = if coding == FileCoding::L16 { 96 } else { 97 };
     let line = format!(
         "udpsrc port={port} address=127.0.0.1 num-buffers={PACKETS} buffer-size=2097152 \
          caps=application/x-rtp,media=audio,clock-rate=48000,encoding-name={name},channels=2,\
@@ -210,32 +210,32 @@ fn taut_to_gstreamer(test: &str, coding: Coding, options: &str) {
 #[test]
 fn gstreamer_hears_our_l16_bit_for_bit_and_ignores_our_header_extension() {
     let test = "gstreamer_hears_our_l16_bit_for_bit_and_ignores_our_header_extension";
-    taut_to_gstreamer(test, Coding::L16, "");
+    taut_to_gstreamer(test, FileCoding::L16, "");
 }
 
 #[test]
 fn gstreamer_hears_our_l24_bit_for_bit_and_ignores_our_header_extension() {
     let test = "gstreamer_hears_our_l24_bit_for_bit_and_ignores_our_header_extension";
-    taut_to_gstreamer(test, Coding::L24, "");
+    taut_to_gstreamer(test, FileCoding::L24, "");
 }
 
 #[test]
 fn gstreamer_hears_packets_without_our_header_extension() {
     let test = "gstreamer_hears_packets_without_our_header_extension";
-    taut_to_gstreamer(test, Coding::L24, "--no-stamps");
+    taut_to_gstreamer(test, FileCoding::L24, "--no-stamps");
 }
 
 #[test]
 fn gstreamer_plays_packets_that_carry_others_and_knows_nothing_of_it() {
     let test = "gstreamer_plays_packets_that_carry_others_and_knows_nothing_of_it";
-    taut_to_gstreamer(test, Coding::L16, "--redundancy code:2");
-    taut_to_gstreamer(test, Coding::L24, "--redundancy red:1");
+    taut_to_gstreamer(test, FileCoding::L16, "--redundancy code:2");
+    taut_to_gstreamer(test, FileCoding::L24, "--redundancy red:1");
 }
 
 #[test]
 fn ffmpeg_plays_packets_that_carry_others_and_knows_nothing_of_it() {
     let test = "ffmpeg_plays_packets_that_carry_others_and_knows_nothing_of_it";
-    taut_to_ffmpeg(test, Coding::L24, "--redundancy code:2");
+    taut_to_ffmpeg(test, FileCoding::L24, "--redundancy code:2");
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn ffmpeg_is_heard_bit_for_bit() {
         return;
     }
     let _turn = beside();
-    for (coding, codec) in [(Coding::L16, "pcm_s16be"), (Coding::L24, "pcm_s24be")] {
+    for (coding, codec) in [(FileCoding::L16, "pcm_s16be"), (FileCoding::L24, "pcm_s24be")] {
         let (folder, port) = (Folder::new(), free_udp_ports());
         let sent = noise(coding, &folder);
         let recv = hear(coding, port, &folder);
@@ -257,7 +257,7 @@ fn ffmpeg_is_heard_bit_for_bit() {
     }
 }
 
-fn taut_to_ffmpeg(test: &str, coding: Coding, options: &str) {
+fn taut_to_ffmpeg(test: &str, coding: FileCoding, options: &str) {
     if !has_ffmpeg(test) {
         return;
     }
@@ -266,7 +266,7 @@ fn taut_to_ffmpeg(test: &str, coding: Coding, options: &str) {
     let sent = noise(coding, &folder);
     // The description is that of every stream to there in this coding; the peer needs it first.
     send(coding, port, &format!("{options} --sdp stream.sdp --duration 1ms"), &folder);
-    let (bits, seconds) = (if coding == Coding::L16 { 16 } else { 24 }, 0.8);
+    let (bits, seconds) = (if coding == FileCoding::L16 { 16 } else { 24 }, 0.8);
     let line = format!(
         "-nostdin -loglevel debug -protocol_whitelist file,rtp,udp -i stream.sdp -c copy \
          -f s{bits}be -t {seconds} heard.raw"
@@ -282,18 +282,18 @@ fn taut_to_ffmpeg(test: &str, coding: Coding, options: &str) {
 
 #[test]
 fn ffmpeg_hears_our_l16_by_our_description() {
-    taut_to_ffmpeg("ffmpeg_hears_our_l16_by_our_description", Coding::L16, "");
+    taut_to_ffmpeg("ffmpeg_hears_our_l16_by_our_description", FileCoding::L16, "");
 }
 
 #[test]
 fn ffmpeg_hears_our_l24_by_our_description() {
-    taut_to_ffmpeg("ffmpeg_hears_our_l24_by_our_description", Coding::L24, "");
+    taut_to_ffmpeg("ffmpeg_hears_our_l24_by_our_description", FileCoding::L24, "");
 }
 
 #[test]
 fn ffmpeg_hears_packets_without_our_header_extension() {
     let test = "ffmpeg_hears_packets_without_our_header_extension";
-    taut_to_ffmpeg(test, Coding::L24, "--no-stamps");
+    taut_to_ffmpeg(test, FileCoding::L24, "--no-stamps");
 }
 
 #[test]

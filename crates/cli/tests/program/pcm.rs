@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::common::host::timed;
 use crate::common::network::Cable;
 use crate::common::program::{Call, Running, call, taut, words};
-use crate::common::sound::{Coding, Shape, Sound};
+use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, Onlooker, PATIENT, beside, free_udp_ports, skipped};
 use crate::one_clock::is_copied;
 
@@ -51,7 +51,7 @@ impl Scene {
     }
 
     /// A receiver that records what the PCM plays, and ends with its goodbye.
-    fn hear(&self, coding: Coding) -> Running {
+    fn hear(&self, coding: FileCoding) -> Running {
         let line = format!(
             "recv --from rtp://127.0.0.1:{} --output file:heard.wav --until-bye --report json \
              --rate 48000 --channels 2 --format {}",
@@ -61,7 +61,7 @@ impl Scene {
         taut(words(&line)).and(PATIENT).in_folder(self.folder.path()).start().listening()
     }
 
-    fn noise(&self, coding: Coding) -> Sound {
+    fn noise(&self, coding: FileCoding) -> Sound {
         let sent = Sound::noise(Shape { coding, ..Shape::STEREO_24 }, 1000, 9);
         sent.write(&self.folder.file("sent.wav"));
         sent
@@ -110,7 +110,7 @@ fn is_there(test: &str, program: &str, asks: &str) -> bool {
 }
 
 /// Noise that this program plays is what a receiver hears.
-fn is_played(test: &str, coding: Coding, (program, line): (&str, &str)) {
+fn is_played(test: &str, coding: FileCoding, (program, line): (&str, &str)) {
     if !plays(test, program) {
         return;
     }
@@ -127,40 +127,40 @@ fn is_played(test: &str, coding: Coding, (program, line): (&str, &str)) {
 #[test]
 fn aplay_is_heard_bit_for_bit() {
     let test = "aplay_is_heard_bit_for_bit";
-    is_played(test, Coding::L16, ("aplay", "-q -D net sent.wav"));
-    is_played(test, Coding::L24, ("aplay", "-q -D net sent.wav"));
-    is_played(test, Coding::F32, ("aplay", "-q -D net sent.wav"));
+    is_played(test, FileCoding::L16, ("aplay", "-q -D net sent.wav"));
+    is_played(test, FileCoding::L24, ("aplay", "-q -D net sent.wav"));
+    is_played(test, FileCoding::F32, ("aplay", "-q -D net sent.wav"));
 }
 
 #[test]
 fn aplay_is_heard_bit_for_bit_by_mapped_memory() {
     let test = "aplay_is_heard_bit_for_bit_by_mapped_memory";
-    is_played(test, Coding::L24, ("aplay", "-q -M -D net sent.wav"));
+    is_played(test, FileCoding::L24, ("aplay", "-q -M -D net sent.wav"));
 }
 
 #[test]
 fn aplay_is_heard_bit_for_bit_without_blocking() {
     let test = "aplay_is_heard_bit_for_bit_without_blocking";
-    is_played(test, Coding::L24, ("aplay", "-q -N -D net sent.wav"));
+    is_played(test, FileCoding::L24, ("aplay", "-q -N -D net sent.wav"));
 }
 
 #[test]
 fn sox_is_heard_bit_for_bit() {
     let test = "sox_is_heard_bit_for_bit";
-    is_played(test, Coding::L16, ("sox", "-q -D sent.wav -t alsa net"));
+    is_played(test, FileCoding::L16, ("sox", "-q -D sent.wav -t alsa net"));
 }
 
 #[test]
 fn ffmpeg_is_heard_bit_for_bit() {
     let test = "ffmpeg_is_heard_bit_for_bit";
-    is_played(test, Coding::L16, ("ffmpeg", "-loglevel error -i sent.wav -f alsa net"));
+    is_played(test, FileCoding::L16, ("ffmpeg", "-loglevel error -i sent.wav -f alsa net"));
 }
 
 #[test]
 fn gstreamer_is_heard_bit_for_bit() {
     let test = "gstreamer_is_heard_bit_for_bit";
     let line = "-q filesrc location=sent.wav ! wavparse ! alsasink device=net";
-    is_played(test, Coding::L16, ("gst-launch-1.0", line));
+    is_played(test, FileCoding::L16, ("gst-launch-1.0", line));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn speaker_test_is_heard() {
     }
     let _turn = beside();
     let scene = Scene::set("latency \"400ms\" channels 2");
-    let recv = scene.hear(Coding::L24);
+    let recv = scene.hear(FileCoding::L24);
     let line = "-D net -c 2 -r 48000 -F S16_LE -t sine -f 440 -l 1 -b 500000";
     scene.program("speaker-test", line).run().well();
     recv.end().report().missed_nothing();
@@ -188,7 +188,7 @@ fn a_host_is_played_to_by_its_address_alone() {
     }
     let _turn = beside();
     let scene = Scene::set("");
-    let (sent, recv) = (scene.noise(Coding::L24), scene.hear(Coding::L24));
+    let (sent, recv) = (scene.noise(FileCoding::L24), scene.hear(FileCoding::L24));
     let line = format!("-q -D taut:HOST=127.0.0.1:{},LATENCY=400ms sent.wav", scene.port);
     scene.program("aplay", &line).run().well();
     recv.end().report().missed_nothing();
@@ -225,7 +225,7 @@ fn is_recorded(test: &str, line: &str) {
     }
     let _turn = beside();
     let scene = Scene::set("latency \"400ms\" rate 48000 channels 2");
-    let sent = scene.noise(Coding::L24);
+    let sent = scene.noise(FileCoding::L24);
     let recorder = scene.program("arecord", line).start().wait_for("Recording");
     let send = format!(
         "send --input file:sent.wav --to rtp://127.0.0.1:{} --format l24 --report none",
@@ -293,7 +293,7 @@ fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
         ("aaf", "AVTP", "Invalid argument"),
     ] {
         let scene = Scene::set("");
-        scene.noise(Coding::L16);
+        scene.noise(FileCoding::L16);
         let conf = scene.folder.file("asound.conf");
         let mut text = std::fs::read_to_string(&conf).unwrap();
         text += "pcm.typo { type tautline to a latncy 5 }\npcm.aaf { type tautline ifname eth0 }\n";
@@ -322,7 +322,7 @@ fn a_name_server_that_does_not_answer_is_given_up_within_a_second() {
     let Some(cable) = Cable::lay(test) else { return };
     timed(|| {
         let scene = Scene::set("");
-        scene.noise(Coding::L16);
+        scene.noise(FileCoding::L16);
         std::fs::write(scene.folder.file("ask"), ASK).unwrap();
         let begun = Instant::now();
         let refused = scene.program("unshare", "--mount sh ask").within(&cable.left).run();

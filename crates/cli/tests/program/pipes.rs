@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::common::program::{Call, Ended, call, taut, words};
 use crate::common::report::Report;
-use crate::common::sound::{Coding, Shape, Sound};
+use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, beside, loopback, skipped, sounding_at};
 use crate::errors::is_refused;
 
@@ -46,7 +46,7 @@ fn carry(folder: &Folder, input: &str, format: &str) -> (Sound, Ended) {
 #[test]
 fn what_is_piped_in_is_piped_out_bit_for_bit_and_the_report_beside_it() {
     let _turn = beside();
-    for coding in [Coding::L16, Coding::L24, Coding::F32] {
+    for coding in [FileCoding::L16, FileCoding::L24, FileCoding::F32] {
         let folder = Folder::new();
         let sent = Sound::noise(Shape { coding, ..Shape::STEREO_24 }, 1000, 4);
         sent.write(&folder.file("sent.wav"));

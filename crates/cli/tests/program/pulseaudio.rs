@@ -4,12 +4,12 @@ use std::process::{Command, Stdio};
 
 use crate::common::network::Cable;
 use crate::common::program::{Call, Running, call, taut, words};
-use crate::common::sound::{Coding, Shape, Sound};
+use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, beside, median, skipped};
 
 /// What PulseAudio sends of two channels, and the type that it gives it.
 const WIRE: &str = "--format l16 --rate 48000 --channels 2 --payload-type 127";
-const SHAPE: Shape = Shape { coding: Coding::L16, ..Shape::STEREO_24 };
+const SHAPE: Shape = Shape { coding: FileCoding::L16, ..Shape::STEREO_24 };
 
 /// A PulseAudio of a test's own, in the right one of two networks. It has one sink, `out`, without
 /// hardware.

@@ -4,10 +4,10 @@ use crate::common::host::timed;
 use crate::common::lab::Lab;
 use crate::common::network::Cable;
 use crate::common::program::{Call, taut, words};
-use crate::common::sound::{Coding, Shape, Sound};
+use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, PATIENT, beside};
 
-const SHAPE: Shape = Shape { coding: Coding::L16, ..Shape::STEREO_24 };
+const SHAPE: Shape = Shape { coding: FileCoding::L16, ..Shape::STEREO_24 };
 
 /// Runs of frames that were not heard as they were sent, and all their frames.
 fn gaps(sent: &Sound, heard: &Sound) -> (usize, usize) {

@@ -13,7 +13,7 @@ use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtcp::{Announcement, Compound, Effective, LossReport, Report};
+use tautline_proto::wire::rtcp::{Announcement, Compound, Effective, LossReport, RtcpReport};
 
 use crate::common::program::{Call, Ended, taut, words};
 use crate::common::sound::{Shape, Sound};
@@ -28,7 +28,7 @@ fn stranger() -> UdpSocket {
     UdpSocket::bind(("127.0.0.2", 0)).unwrap()
 }
 
-fn written(report: &Report<'_>) -> Vec<u8> {
+fn written(report: &RtcpReport<'_>) -> Vec<u8> {
     let mut buffer = [0; 1400];
     let bytes = report.write(&mut buffer).unwrap();
     buffer[..bytes].to_vec()
@@ -49,8 +49,8 @@ fn announced(hertz: u32, channels: u32, sample: SampleFormat) -> Announcement {
 /// That the stream is another, and long in coming; and then that it is over.
 fn lies(ssrc: u32) -> [Vec<u8>; 2] {
     let announcement = Some(announced(44_100, 1, SampleFormat::L16));
-    let goodbye = Report { bye: true, ..Report::new(ssrc) };
-    [written(&Report { announcement, ..Report::new(ssrc) }), written(&goodbye)]
+    let goodbye = RtcpReport { bye: true, ..RtcpReport::new(ssrc) };
+    [written(&RtcpReport { announcement, ..RtcpReport::new(ssrc) }), written(&goodbye)]
 }
 
 /// Who writes this compound of reports.
@@ -245,9 +245,9 @@ fn a_stranger_whose_shape_cannot_be_read_into_is_not_waited_for() {
     let to = free_udp_ports();
     let recv = told_nothing(to).in_folder(folder.path()).start().listening();
     // No packet of 48 stereo frames of 24 bits divides by it.
-    let seven = written(&Report {
+    let seven = written(&RtcpReport {
         announcement: Some(announced(48_000, 7, SampleFormat::L24)),
-        ..Report::new(0x0BAD)
+        ..RtcpReport::new(0x0BAD)
     });
     stranger().send_to(&seven, ("127.0.0.1", to + 1)).unwrap();
     let recv = recv.wait_for("7 channels");
@@ -300,7 +300,11 @@ fn asks(ssrc: u32, stream: u32, millis: i64, reports: u64) -> Vec<u8> {
     let (expected, missing) = (1000 * reports, 500 * reports);
     let tally = Tally { expected, missing, runs: missing, beyond: 0 };
     let losses = LossReport { ssrc: stream, tally, repaired: 0, lost: missing };
-    written(&Report { effective: Some(effective), losses: Some(losses), ..Report::new(ssrc) })
+    written(&RtcpReport {
+        effective: Some(effective),
+        losses: Some(losses),
+        ..RtcpReport::new(ssrc)
+    })
 }
 
 #[test]
@@ -330,7 +334,7 @@ fn a_sender_does_what_its_receivers_ask_for_and_nothing_for_a_stranger() {
             uncertainty: Span::from_micros(20),
             needed,
         };
-        let answer = Report { effective: Some(effective), ..Report::new(0x600D) };
+        let answer = RtcpReport { effective: Some(effective), ..RtcpReport::new(0x600D) };
         reports.send_to(&written(&answer), peer).unwrap();
     }
     let report = send.end().report();

@@ -65,8 +65,8 @@ impl Bench {
 /// The prediction of one channel.
 #[derive(Debug, Clone)]
 pub(super) struct Prediction {
-    low: Line,
-    high: Line,
+    low: PredictedSignal,
+    high: PredictedSignal,
     /// Frames told since the low band went on.
     phase: usize,
     /// Gain of a prediction that went higher than the sound was.
@@ -84,8 +84,8 @@ impl Prediction {
     /// Allocates; nothing later does.
     pub(super) fn new(bench: &Bench) -> Self {
         Self {
-            low: Line::new(bench.low_order, bench.low_order.max(Bands::TAPS)),
-            high: Line::new(bench.high_order, bench.high_order),
+            low: PredictedSignal::new(bench.low_order, bench.low_order.max(Bands::TAPS)),
+            high: PredictedSignal::new(bench.high_order, bench.high_order),
             phase: 0,
             trust: 1.0,
             peak: 0.0,
@@ -146,7 +146,7 @@ impl Prediction {
 
 /// A signal predicted from itself.
 #[derive(Debug, Clone)]
-struct Line {
+struct PredictedSignal {
     /// Oldest sample first.
     model: Box<[f64]>,
     /// The newest samples end at `end`. When there is no room behind it, they move to the front.
@@ -155,7 +155,7 @@ struct Line {
     end: usize,
 }
 
-impl Line {
+impl PredictedSignal {
     /// Samples between two moves.
     const ROOM: usize = 64;
     /// A model that is stable may still swing; a signal within ±1 has no use for more.

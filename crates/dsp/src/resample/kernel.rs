@@ -19,14 +19,14 @@ pub(super) const BEST_TAPS: usize = 2 * BEST.half;
 
 /// A window of cosines over −`half` to `half` frames, 1 in the middle:
 /// Σ cosines\[m\] × cos(π m distance / half).
-pub(super) struct Window {
+pub(super) struct CosineWindow {
     pub(super) half: usize,
     cosines: &'static [f64],
 }
 
 // Each minimises the greatest error of any fraction over a band, weighed so that it may grow towards
 // the end of the band. `cargo run --release -p tautline-dsp --example resampler_window` finds them.
-const LOW_DELAY: Window = Window {
+const LOW_DELAY: CosineWindow = CosineWindow {
     half: 12,
     cosines: &[
         0.4356260979,
@@ -37,11 +37,11 @@ const LOW_DELAY: Window = Window {
         -0.0000689298,
     ],
 };
-const BALANCED: Window = Window {
+const BALANCED: CosineWindow = CosineWindow {
     half: 16,
     cosines: &[0.3666244449, 0.4947244684, 0.1342523247, 0.0051022542, -0.0008315385, 0.0001280464],
 };
-const BEST: Window = Window {
+const BEST: CosineWindow = CosineWindow {
     half: 24,
     cosines: &[
         0.3880563096,
@@ -57,7 +57,7 @@ const BEST: Window = Window {
 };
 
 /// A quality's window.
-pub(super) const fn window(quality: Quality) -> &'static Window {
+pub(super) const fn window(quality: Quality) -> &'static CosineWindow {
     match quality {
         Quality::LowDelay => &LOW_DELAY,
         Quality::Balanced => &BALANCED,
@@ -65,7 +65,7 @@ pub(super) const fn window(quality: Quality) -> &'static Window {
     }
 }
 
-impl Window {
+impl CosineWindow {
     /// The windowed sinc.
     pub(super) fn weight(&self, distance: f64) -> f64 {
         if distance == 0.0 {
@@ -100,7 +100,7 @@ impl Kernel {
         KERNELS[quality as usize].get_or_init(|| Self::new(window(quality)))
     }
 
-    fn new(window: &Window) -> Self {
+    fn new(window: &CosineWindow) -> Self {
         let half = window.half;
         let row = |phase: usize| {
             let fraction = phase as f64 / PHASES as f64;

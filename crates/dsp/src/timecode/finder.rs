@@ -10,7 +10,7 @@ use super::{CENTRE, CHIP, NUMBERS, SPACING, SYNC, SYNC_CHIPS, WORD_BITS, chips_o
 
 /// A mark that was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Found {
+pub struct FoundMark {
     /// Its number, modulo [`NUMBERS`].
     pub number: u32,
     /// Where it is: the frame, counted from the first that was pushed, and
@@ -91,7 +91,7 @@ impl Finder {
     }
 
     /// Takes the next frames of one channel and tells of each mark that is complete by now.
-    pub fn push(&mut self, samples: &[f32], mut found: impl FnMut(Found)) {
+    pub fn push(&mut self, samples: &[f32], mut found: impl FnMut(FoundMark)) {
         for &sample in samples {
             self.take(sample);
             let Some(&Candidate { start, .. }) = self.candidates.front() else { continue };
@@ -139,11 +139,11 @@ impl Finder {
     }
 
     /// The mark that begins near frame `start`, if there is one.
-    fn examine(&self, start: i64) -> Option<Found> {
+    fn examine(&self, start: i64) -> Option<FoundMark> {
         let near = usize::try_from(start - self.first).ok()?.checked_sub(REACH)?;
         let lag = self.sync.best_lag(&self.sound[near..])?;
         let begin = near + lag;
-        let Fit { at, likeness, uncertainty } = self.sync.place(&self.sound[begin..])?;
+        let SyncFit { at, likeness, uncertainty } = self.sync.place(&self.sound[begin..])?;
         let sign = likeness.signum();
         let number = self.number(begin as f64 + at, sign)?;
         let (confidence, gain) = self.confidence(number, begin, at);
@@ -152,7 +152,7 @@ impl Finder {
         if confidence < WHOLE * likeness.abs() {
             return None;
         }
-        Some(Found {
+        Some(FoundMark {
             number,
             frame: self.first + (begin + CENTRE) as i64,
             fraction: at,
@@ -213,7 +213,7 @@ struct Sync {
 }
 
 /// Where the sync lies.
-struct Fit {
+struct SyncFit {
     /// Frames after the frame it was looked for at.
     at: f64,
     /// Product with the sound, over the root of both energies; its sign is the polarity.
@@ -262,7 +262,7 @@ impl Sync {
     }
 
     /// Where the sync lies, less than a frame beside the first of `sound`.
-    fn place(&self, sound: &[f32]) -> Option<Fit> {
+    fn place(&self, sound: &[f32]) -> Option<SyncFit> {
         let heard = dot(&sound[1..=COMPARED], &sound[1..=COMPARED]);
         let likeness = |step: usize| self.product(step, sound) / (heard * self.energy[step]).sqrt();
         let mut step = FURTHEST;
@@ -285,7 +285,7 @@ impl Sync {
         if peak.is_nan() || peak < LEAST_FIT {
             return None;
         }
-        Some(Fit { at, likeness: peak * sign, uncertainty: self.uncertainty(peak) })
+        Some(SyncFit { at, likeness: peak * sign, uncertainty: self.uncertainty(peak) })
     }
 
     /// What is not the sync counts as noise of even density: it moves the place by as much as the

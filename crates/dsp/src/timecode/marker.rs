@@ -4,7 +4,7 @@ use super::{CENTRE, CHIP, NUMBERS, SPACING, chip, chips_of, fade};
 
 /// Where a mark lies in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placed {
+pub struct PlacedMark {
     /// The mark's number.
     pub number: u32,
     /// The frame of the block, counted from 0.
@@ -40,10 +40,15 @@ impl Marker {
 
     /// Fills interleaved frames of `channels` samples, all channels alike, and tells of each mark
     /// that lies in them.
-    pub fn fill(&mut self, channels: usize, samples: &mut [f32], mut placed: impl FnMut(Placed)) {
+    pub fn fill(
+        &mut self,
+        channels: usize,
+        samples: &mut [f32],
+        mut placed: impl FnMut(PlacedMark),
+    ) {
         for (frame, samples) in samples.chunks_mut(channels.max(1)).enumerate() {
             if self.frame == CENTRE {
-                placed(Placed { number: self.number, frame });
+                placed(PlacedMark { number: self.number, frame });
             }
             let index = self.frame / CHIP;
             let left = self.fades[self.frame % CHIP];

@@ -9,7 +9,7 @@ fn marks(frames: usize) -> (Vec<f32>, Vec<(u32, i64)>) {
     (sound, placed)
 }
 
-fn found_in(sound: &[f32]) -> Vec<Found> {
+fn found_in(sound: &[f32]) -> Vec<FoundMark> {
     let (mut finder, mut all) = (Finder::new(), Vec::new());
     finder.push(sound, |found| all.push(found));
     all

@@ -25,7 +25,7 @@ pub enum AddressError {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Address {
     text: String,
-    place: Place,
+    place: Target,
     /// Interface by name or address.
     pub interface: Option<String>,
     /// The only hosts to hear; all where there are none.
@@ -46,7 +46,7 @@ pub const ALL_SENDERS: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 const MOST_SENDERS: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq)]
-enum Place {
+enum Target {
     Rtp { host: String, port: u16 },
     Sdp(PathBuf),
 }
@@ -66,12 +66,12 @@ const FORMS: &str = "write rtp://HOST:PORT or the path of a .sdp file";
 
 /// Which end an address is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum AddressRole {
     To,
     From,
 }
 
-fn parse_host(rest: &str, text: &str) -> Result<Place, String> {
+fn parse_host(rest: &str, text: &str) -> Result<Target, String> {
     let unusable = || format!("`{text}` has no UDP port; write rtp://HOST:5004");
     let (host, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(unusable)?;
     if port.parse::<u16>().is_err() && !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
@@ -87,7 +87,7 @@ fn parse_host(rest: &str, text: &str) -> Result<Place, String> {
         return Err(format!("`{text}` has a / before its UDP port; {}", meant(text)));
     }
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    Ok(Place::Rtp { host, port })
+    Ok(Target::Rtp { host, port })
 }
 
 /// What to write instead of an address without its beginning, or with a part of it.
@@ -130,28 +130,28 @@ fn with_scheme(text: &str) -> String {
 impl Address {
     /// Reads what follows `--to`.
     pub fn to_send_to(text: &str) -> Result<Self, String> {
-        Self::read(text, End::To)
+        Self::read(text, AddressRole::To)
     }
 
     /// Reads what follows `--from`.
     pub fn to_hear(text: &str) -> Result<Self, String> {
-        Self::read(text, End::From)
+        Self::read(text, AddressRole::From)
     }
 
     /// Reads where a relay listens: `rtp://` may be left out.
     pub fn to_listen_at(text: &str) -> Result<Self, String> {
-        Self::read(&with_scheme(text), End::From)
+        Self::read(&with_scheme(text), AddressRole::From)
     }
 
     /// Reads where a relay hands on to: `rtp://` may be left out.
     pub fn to_relay_to(text: &str) -> Result<Self, String> {
-        Self::read(&with_scheme(text), End::To)
+        Self::read(&with_scheme(text), AddressRole::To)
     }
 
-    fn read(text: &str, end: End) -> Result<Self, String> {
+    fn read(text: &str, end: AddressRole) -> Result<Self, String> {
         let (place, query) = text.split_once('?').unwrap_or((text, ""));
         let place = match place.split_once("://") {
-            Some(("rtp", rest)) if end == End::To && rest.starts_with(':') => {
+            Some(("rtp", rest)) if end == AddressRole::To && rest.starts_with(':') => {
                 return Err(format!("`{text}` names no host; write rtp://HOST:5004"));
             }
             Some(("rtp", rest)) => parse_host(rest, text)?,
@@ -160,7 +160,7 @@ impl Address {
             }
             Some((scheme, _)) => return Err(format!("`{scheme}://` is unknown; {FORMS}")),
             None if Path::new(place).extension().is_some_and(|e| e.eq_ignore_ascii_case("sdp")) => {
-                Place::Sdp(place.into())
+                Target::Sdp(place.into())
             }
             None => return Err(format!("`{text}` is no address; {}", meant(text))),
         };
@@ -184,7 +184,7 @@ impl Address {
         Ok(address)
     }
 
-    fn set(&mut self, pair: &str, end: End) -> Result<(), String> {
+    fn set(&mut self, pair: &str, end: AddressRole) -> Result<(), String> {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         let unusable = |what| format!("`{value}` is no {what} in `{}`", self.text);
         match (key, end) {
@@ -192,17 +192,17 @@ impl Address {
                 return Err(unusable("interface such as eth0 or its IP address"));
             }
             ("iface", _) => self.interface = Some(value.to_owned()),
-            ("source", End::From) => {
+            ("source", AddressRole::From) => {
                 let hosts = value.split(',').map(str::parse).collect::<Result<Vec<IpAddr>, _>>();
                 self.sources =
                     hosts.map_err(|_| unusable("IP address, or several with , between"))?;
                 self.sources.sort_unstable();
                 self.sources.dedup();
             }
-            ("gain", End::From) => {
+            ("gain", AddressRole::From) => {
                 self.gain = value.parse().map_err(|_| unusable("gain such as -6dB"))?;
             }
-            ("senders", End::From) => {
+            ("senders", AddressRole::From) => {
                 self.senders = Some(match (value, value.parse()) {
                     ("all", _) => ALL_SENDERS,
                     (_, Ok(most)) if most <= MOST_SENDERS => NonZeroUsize::new(most)
@@ -210,43 +210,43 @@ impl Address {
                     _ => return Err(unusable("number of senders up to 1024, or all")),
                 });
             }
-            ("ttl", End::To) => {
+            ("ttl", AddressRole::To) => {
                 self.ttl = Some(value.parse().map_err(|_| unusable("TTL of 0 to 255"))?);
             }
-            ("loop", End::To) => {
+            ("loop", AddressRole::To) => {
                 self.loopback = Some(match value {
                     "0" => false,
                     "1" => true,
                     _ => return Err(unusable("choice of 0 or 1")),
                 });
             }
-            ("source", End::To) => {
+            ("source", AddressRole::To) => {
                 return Err("`source` is for --from, where it says which sender to hear; use \
                             iface, ttl or loop"
                     .into());
             }
-            ("gain", End::To) => {
+            ("gain", AddressRole::To) => {
                 return Err("`gain` is for --from, where it is that of one stream in a mix; use \
                             --volume for what is sent"
                     .into());
             }
-            ("senders", End::To) => {
+            ("senders", AddressRole::To) => {
                 return Err(
                     "`senders` is for --from, where it says how many are heard at once; use \
                             iface, ttl or loop"
                         .into(),
                 );
             }
-            ("ttl" | "loop", End::From) => {
+            ("ttl" | "loop", AddressRole::From) => {
                 return Err(format!(
                     "`{key}` is for --to, as a receiver sends nothing to a group; leave it out, or \
                      use iface, source or gain, or senders"
                 ));
             }
-            (_, End::To) => {
+            (_, AddressRole::To) => {
                 return Err(format!("`{key}` is unknown after ?; use iface, ttl or loop"));
             }
-            (_, End::From) => {
+            (_, AddressRole::From) => {
                 return Err(format!(
                     "`{key}` is unknown after ?; use iface, source or gain, or senders"
                 ));
@@ -259,23 +259,23 @@ impl Address {
     /// a file's disk.
     pub fn may_wait(&self) -> bool {
         match &self.place {
-            Place::Rtp { host, .. } => !is_any(host) && host.parse::<IpAddr>().is_err(),
-            Place::Sdp(_) => true,
+            Target::Rtp { host, .. } => !is_any(host) && host.parse::<IpAddr>().is_err(),
+            Target::Sdp(_) => true,
         }
     }
 
     /// The `.sdp` file that it names, if it does.
     pub fn file(&self) -> Option<&Path> {
         match &self.place {
-            Place::Rtp { .. } => None,
-            Place::Sdp(path) => Some(path),
+            Target::Rtp { .. } => None,
+            Target::Sdp(path) => Some(path),
         }
     }
 
     /// Looks the host up, or reads the description. Takes as long as the system's resolver does.
     pub fn resolve(&self) -> Result<Resolved, AddressError> {
         match &self.place {
-            Place::Rtp { host, port } => {
+            Target::Rtp { host, port } => {
                 let rtp = look_up(host, *port)?;
                 let above = port.checked_add(1).ok_or_else(|| {
                     AddressError::Unusable(format!(
@@ -284,7 +284,7 @@ impl Address {
                 })?;
                 Ok(Resolved { rtp, rtcp: SocketAddr::new(rtp.ip(), above), description: None })
             }
-            Place::Sdp(path) => {
+            Target::Sdp(path) => {
                 let bytes = read_bounded(path)?;
                 let description = Description::read(&bytes).map_err(|error| {
                     AddressError::NotThere(format!("reading {}: {error}", path.display()))

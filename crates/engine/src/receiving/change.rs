@@ -14,15 +14,15 @@ use crate::control::{
 use crate::fader::Fader;
 use crate::plan::StreamPlan;
 use crate::receiving::mixer::{MixerInput, Succession};
-use crate::receiving::repairers::{Spares, Store, repairers};
+use crate::receiving::repairers::{RepairerStore, Spares, repairers};
 use crate::receiving::stream::{ReceivedStream, connect};
 use crate::watching::ledger_file::LedgerFile;
-use crate::watching::report::Stream;
-use crate::watching::run::{RunError, Watch};
+use crate::watching::report::StreamReport;
+use crate::watching::run::{RunError, RunWatch};
 use crate::watching::sound::Hearing;
 
 /// The ordinary thread's end of what may be changed of a mix.
-pub(crate) struct Changes {
+pub(crate) struct MixChanges {
     pub(crate) requests: Option<Requests<RecvChange>>,
     /// Knows when a stream's reports arrive, by its number.
     pub(crate) waiter: Waiter,
@@ -34,12 +34,12 @@ pub(crate) struct Changes {
     gains: Producer<Gain>,
     coming: Producer<(usize, MixerInput)>,
     gone: Consumer<MixerInput>,
-    repairers: Store,
+    repairers: RepairerStore,
     /// Streams that are to take the place given, oldest first.
     heirs: Vec<(usize, ReceivedStream)>,
     /// The reports of streams whose place was taken. Their sockets are closed: the same address may
     /// be heard again.
-    closed: Vec<Stream>,
+    closed: Vec<StreamReport>,
     /// Streams that there have been.
     count: usize,
 }
@@ -51,7 +51,7 @@ const CLOSED: usize = 1000;
 /// Streams that may wait to be taken in or closed.
 const WAITING: usize = 4;
 
-impl Changes {
+impl MixChanges {
     /// Both ends, for a mix of so many `places`, and so many more streams that may come, that plays on
     /// `device` with this gain.
     pub(crate) fn new(
@@ -95,7 +95,7 @@ impl Changes {
     }
 
     /// Keeps the report of a stream that is over. What there were more than are kept is not told.
-    pub(crate) fn keep(&mut self, report: Stream) {
+    pub(crate) fn keep(&mut self, report: StreamReport) {
         if self.closed.len() < CLOSED {
             self.closed.push(report);
         }
@@ -112,7 +112,7 @@ impl Changes {
     }
 
     /// The reports of streams that had a place.
-    pub(crate) fn closed(self) -> Vec<Stream> {
+    pub(crate) fn closed(self) -> Vec<StreamReport> {
         self.closed
     }
 
@@ -192,7 +192,7 @@ impl Changes {
     pub(crate) fn close_gone(
         &mut self,
         streams: &mut [ReceivedStream],
-        watch: &mut Watch,
+        watch: &mut RunWatch,
         mut ledger: Option<&mut LedgerFile>,
         hearing: &Hearing,
     ) {

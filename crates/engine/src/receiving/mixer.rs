@@ -19,7 +19,7 @@ use tautline_proto::endpoint::Arrived;
 use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::ledger::Passage;
 use tautline_proto::receiver::{
-    Brought, Counters, PullTimes, ReceiveCommand, Receiver, StreamStatus,
+    Counters, Playable, PullTimes, ReceiveCommand, Receiver, StreamStatus,
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Channels;
@@ -35,7 +35,7 @@ pub(crate) use succession::Succession;
 
 /// What the ordinary thread hands down.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Command {
+pub(crate) enum MixerCommand {
     /// For the receiver.
     Receive(ReceiveCommand),
     /// Another gain of this stream.
@@ -63,7 +63,7 @@ pub(crate) struct MixerInput {
     /// Whether it is selected.
     pub(crate) gate: Volume,
     pub(crate) tap: Option<PacketTap>,
-    pub(crate) commands: Consumer<Command>,
+    pub(crate) commands: Consumer<MixerCommand>,
     pub(crate) passages: Producer<Passage>,
     pub(crate) status: Producer<RxStatus>,
     /// Since when it brings nothing; `NEVER` before it brought anything.
@@ -80,8 +80,8 @@ impl MixerInput {
     fn obey(&mut self) {
         while let Ok(command) = self.commands.pop() {
             match command {
-                Command::Receive(command) => self.receiver.obey(command),
-                Command::Gain(gain) => self.gain = gain,
+                MixerCommand::Receive(command) => self.receiver.obey(command),
+                MixerCommand::Gain(gain) => self.gain = gain,
             }
         }
     }
@@ -115,7 +115,7 @@ impl MixerInput {
         let Self { receiver, tap, passages, faults, unbooked, paths, .. } = self;
         let channels = receiver.format().channels.count();
         let (mut tap, mut goes_on) = (tap.as_mut().filter(|_| listens), false);
-        let mut bring = |packet: Brought<'_>| {
+        let mut bring = |packet: Playable<'_>| {
             if let Some(tap) = &mut tap {
                 goes_on = true;
                 tap.brought(&packet.frames, channels, |frames| packet.sound.samples(frames));

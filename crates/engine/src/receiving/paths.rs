@@ -10,7 +10,7 @@ const MOST: usize = 4;
 
 /// What one network brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Path {
+struct NetworkTally {
     /// The index of the interface; 0 for none yet.
     interface: u32,
     received: u64,
@@ -19,7 +19,7 @@ struct Path {
 
 /// What each network brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Paths([Path; MOST]);
+pub(crate) struct Paths([NetworkTally; MOST]);
 
 impl Paths {
     /// A datagram came by this interface, and this became of it.
@@ -29,7 +29,7 @@ impl Paths {
             Received::Duplicate => 0,
             _ => return,
         };
-        let known = |path: &&mut Path| path.interface == interface || path.interface == 0;
+        let known = |path: &&mut NetworkTally| path.interface == interface || path.interface == 0;
         if let Some(path) = self.0.iter_mut().find(known).filter(|_| interface != 0) {
             path.interface = interface;
             path.received += 1;
@@ -39,15 +39,15 @@ impl Paths {
 
     /// What the report says, of streams that came by more than one network. `expected` packets were
     /// sent.
-    pub(crate) fn report(&self, expected: u64) -> Vec<report::Path> {
+    pub(crate) fn report(&self, expected: u64) -> Vec<report::PathReport> {
         let seen = self.0.iter().filter(|path| path.interface != 0);
-        let told = seen.map(|path| report::Path {
+        let told = seen.map(|path| report::PathReport {
             interface: interface_label(path.interface),
             received: path.received,
             first: path.first,
             lost: expected.saturating_sub(path.received),
         });
-        let told: Vec<report::Path> = told.collect();
+        let told: Vec<report::PathReport> = told.collect();
         if told.len() > 1 { told } else { Vec::new() }
     }
 }

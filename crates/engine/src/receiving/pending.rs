@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tautline_proto::ledger::Passage;
 
-use crate::watching::sound::Found;
+use crate::watching::sound::FoundPacket;
 
 /// The packets of one stream that are not booked yet, in the order of their turns.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ impl Pending {
     pub(crate) fn push(
         &mut self,
         passage: Passage,
-        mut book: impl FnMut(&Passage, Option<&Found>),
+        mut book: impl FnMut(&Passage, Option<&FoundPacket>),
     ) {
         self.waiting.push_back(passage);
         if self.waiting.len() > PATIENCE
@@ -31,7 +31,11 @@ impl Pending {
     }
 
     /// A packet that was found in the sound. Those before it were not.
-    pub(crate) fn found(&mut self, found: Found, mut book: impl FnMut(&Passage, Option<&Found>)) {
+    pub(crate) fn found(
+        &mut self,
+        found: FoundPacket,
+        mut book: impl FnMut(&Passage, Option<&FoundPacket>),
+    ) {
         let same = |p: &Passage| p.media == found.media && !p.late;
         let Some(before) = self.waiting.iter().position(same) else { return };
         for passage in self.waiting.drain(..=before) {
@@ -40,7 +44,7 @@ impl Pending {
     }
 
     /// Nothing more will be found.
-    pub(crate) fn finish(&mut self, mut book: impl FnMut(&Passage, Option<&Found>)) {
+    pub(crate) fn finish(&mut self, mut book: impl FnMut(&Passage, Option<&FoundPacket>)) {
         for passage in self.waiting.drain(..) {
             book(&passage, None);
         }

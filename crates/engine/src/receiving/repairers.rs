@@ -7,7 +7,7 @@ use tautline_proto::receiver::Receiver;
 use tautline_proto::redundancy::Repairer;
 
 /// The ordinary thread's end: lays them out.
-pub(crate) struct Store {
+pub(crate) struct RepairerStore {
     waiting: Producer<Box<Repairer>>,
     laid_out: usize,
 }
@@ -23,14 +23,14 @@ pub(crate) struct Spares {
 const WAITING: usize = 4;
 
 /// Both ends, for so many streams; `most` are as many as there may be at once.
-pub(crate) fn repairers(streams: usize, most: usize) -> (Store, Spares) {
+pub(crate) fn repairers(streams: usize, most: usize) -> (RepairerStore, Spares) {
     let (producer, waiting) = memory::ring(most);
-    let mut store = Store { waiting: producer, laid_out: 0 };
+    let mut store = RepairerStore { waiting: producer, laid_out: 0 };
     store.fill(streams, WAITING);
     (store, Spares { at_hand: None, waiting })
 }
 
-impl Store {
+impl RepairerStore {
     /// Lays out what was taken since the last beat; `streams` are those that there have been. Where
     /// none waits any more, streams begin to carry others together, and each gets one.
     pub(crate) fn refill(&mut self, streams: usize) {

@@ -12,16 +12,16 @@ use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::senders::Unplaced;
 
 use crate::plan::StreamPlan;
-use crate::receiving::change::Changes;
+use crate::receiving::change::MixChanges;
 use crate::receiving::mixer::{Fed, MixerInput, SharedLink, SharedNews};
 use crate::receiving::shares::{Said, Shares};
 use crate::receiving::stream::ReceivedStream;
 use crate::watching::note::Note;
-use crate::watching::run::Watch;
+use crate::watching::run::RunWatch;
 
 /// What every stream of the link is like.
 #[derive(Clone)]
-pub(crate) struct Model {
+pub(crate) struct StreamTemplate {
     address: String,
     receiver: ReceiverConfig,
     latency: LatencyRule,
@@ -29,7 +29,7 @@ pub(crate) struct Model {
     gain: Gain,
 }
 
-impl Model {
+impl StreamTemplate {
     /// Like this one.
     pub(crate) fn of(plan: &StreamPlan) -> Self {
         let StreamPlan { latency, loss_target, gain, .. } = *plan;
@@ -45,8 +45,8 @@ impl Model {
 }
 
 /// The ordinary thread's end of a shared link.
-pub(crate) struct Shared {
-    model: Model,
+pub(crate) struct SharedLinkEnd {
+    model: StreamTemplate,
     /// How many may be heard at once.
     most: usize,
     /// The planned stream's number, by which the channel is called.
@@ -75,17 +75,17 @@ const EARLY: usize = 64;
 /// Both ends of the `link`-th link that senders share, up to so many at once: that of a planned stream
 /// like `model`, whose input is the `index`-th.
 pub(crate) fn share(
-    (model, link): (Model, usize),
+    (model, link): (StreamTemplate, usize),
     most: usize,
     (received, input): (&mut ReceivedStream, &mut MixerInput),
     index: usize,
-) -> (Shared, SharedLink) {
+) -> (SharedLinkEnd, SharedLink) {
     let (spares, spares_out) = memory::ring(most.min(MOST_WAITING));
     let (news_in, news) = memory::ring(2 * MOST_WAITING);
     let (gone_in, gone) = memory::ring(MOST_WAITING);
     received.shares = Some(Shares { link, planned: true, author: None });
     input.shares = true;
-    let shared = Shared {
+    let shared = SharedLinkEnd {
         model,
         most,
         host: received.number,
@@ -103,10 +103,10 @@ pub(crate) fn share(
     (shared, SharedLink::new((index, most), spares_out, news_in, gone_in))
 }
 
-impl Shared {
+impl SharedLinkEnd {
     /// Lays out receivers in place of those that were taken, which is more than a few where all were:
     /// senders begin together.
-    pub(crate) fn refill(&mut self, link: usize, changes: &mut Changes) {
+    pub(crate) fn refill(&mut self, link: usize, changes: &mut MixChanges) {
         let here = self.came - self.left;
         let wanted = if self.waiting.is_empty() { here.max(WAITING) } else { WAITING };
         // One more than may come beside the first, whose place in the mix nobody takes.
@@ -124,7 +124,7 @@ impl Shared {
     }
 
     /// Takes in the senders that came since it was last asked.
-    pub(crate) fn follow(&mut self, streams: &mut Vec<ReceivedStream>, watch: &mut Watch) {
+    pub(crate) fn follow(&mut self, streams: &mut Vec<ReceivedStream>, watch: &mut RunWatch) {
         while let Ok(news) = self.news.pop() {
             match news {
                 SharedNews::Came { number, stream, from } => {
@@ -147,7 +147,7 @@ impl Shared {
         number: usize,
         author: Author,
         streams: &mut Vec<ReceivedStream>,
-        watch: &mut Watch,
+        watch: &mut RunWatch,
     ) {
         if let Some(waiting) = self.waiting.iter().position(|spare| spare.number == number) {
             self.came += 1;
@@ -188,7 +188,7 @@ impl Shared {
     }
 
     /// Lets one of its streams hear what was said to it, and speak if its own report is due.
-    pub(crate) fn converse(&mut self, received: &mut ReceivedStream, watch: &mut Watch) {
+    pub(crate) fn converse(&mut self, received: &mut ReceivedStream, watch: &mut RunWatch) {
         let Some(shares) = received.shares else { return };
         received.conversation.control = self.control.take();
         let own = self.said.iter().filter(|said| said.concerns(&shares));

@@ -12,7 +12,7 @@ use tautline_proto::time::Span;
 
 use crate::receiving::mixer::RxStatus;
 use crate::watching::distribution::Distribution;
-use crate::watching::sound::{Found, Unfound};
+use crate::watching::sound::{FoundPacket, Unfound};
 
 /// The stages of a packet's way as distributions, and its worst packets.
 pub(crate) struct Statistics {
@@ -104,7 +104,7 @@ impl Statistics {
     /// Enters one packet, once it is known when it was heard: `heard` is then its end instead of
     /// what was promised, so that the stages add up to what is measured. A late one was not heard,
     /// and is no more than one of the worst.
-    pub(crate) fn enter(&mut self, passage: &Passage, heard: Option<&Found>) {
+    pub(crate) fn enter(&mut self, passage: &Passage, heard: Option<&FoundPacket>) {
         let mut passage = *passage;
         if let (Some(found), Some(origin)) = (heard, passage.origin) {
             passage.dac = origin.capture + found.measured;
@@ -140,7 +140,7 @@ impl Statistics {
     }
 
     /// Enters one packet that was found in the sound.
-    pub(crate) fn found(&mut self, found: Found) {
+    pub(crate) fn found(&mut self, found: FoundPacket) {
         self.measured.record(found.measured);
         self.heard_lately.take(found.measured);
         self.error.record(found.error);

@@ -26,7 +26,7 @@ use crate::fader::Fader;
 use crate::fader::VOLUME_RAMP;
 use crate::link_news::LinkNews;
 use crate::plan::{StreamPlan, packets_within};
-use crate::receiving::mixer::{Command, MixerInput, RxStatus};
+use crate::receiving::mixer::{MixerCommand, MixerInput, RxStatus};
 use crate::receiving::paths::Paths;
 use crate::receiving::pending::Pending;
 use crate::receiving::shares::{Said, Shares};
@@ -35,9 +35,9 @@ use crate::receiving::summary;
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::machine;
 use crate::watching::note::Note;
-use crate::watching::report::End;
-use crate::watching::run::{RunError, Watch};
-use crate::watching::sound::{Found, Hearing, Measurement, PacketTap};
+use crate::watching::report::StreamEnd;
+use crate::watching::run::{RunError, RunWatch};
+use crate::watching::sound::{FoundPacket, Hearing, Measurement, PacketTap};
 
 /// What the ordinary thread holds of one stream.
 pub(crate) struct ReceivedStream {
@@ -47,7 +47,7 @@ pub(crate) struct ReceivedStream {
     config: ReceiverConfig,
     pub(crate) policy: ReceivePolicy,
     pub(crate) conversation: Conversation,
-    commands: Producer<Command>,
+    commands: Producer<MixerCommand>,
     passages: Consumer<Passage>,
     status: Consumer<RxStatus>,
     /// Where the card can be heard.
@@ -151,7 +151,7 @@ fn book(
     statistics: &mut Statistics,
     ledger: Option<&mut LedgerFile>,
     stream: usize,
-    (passage, found): (&Passage, Option<&Found>),
+    (passage, found): (&Passage, Option<&FoundPacket>),
 ) {
     statistics.enter(passage, found);
     if let Some(ledger) = ledger {
@@ -169,7 +169,7 @@ impl ReceivedStream {
         let mut context = Context {
             now: now(),
             session: Some(&mut conversation.session),
-            command: &mut |command| commands.push(Command::Receive(command)).is_ok(),
+            command: &mut |command| commands.push(MixerCommand::Receive(command)).is_ok(),
         };
         let decided = decide(policy, &mut context);
         statistics.clock = policy.clock();
@@ -177,7 +177,7 @@ impl ReceivedStream {
     }
 
     /// Hears the peer and answers: where it said something, or a report is due.
-    pub(crate) fn converse(&mut self, watch: &mut Watch) {
+    pub(crate) fn converse(&mut self, watch: &mut RunWatch) {
         let mut events = Vec::new();
         self.conversation.hear(self.policy.speaker(), |from, event| events.push((from, event)));
         self.answer(events, watch);
@@ -187,7 +187,7 @@ impl ReceivedStream {
     pub(crate) fn converse_about<'a>(
         &mut self,
         said: impl Iterator<Item = &'a Said>,
-        watch: &mut Watch,
+        watch: &mut RunWatch,
     ) {
         let mut events = Vec::new();
         self.conversation.ask_kernel();
@@ -198,7 +198,7 @@ impl ReceivedStream {
         self.answer(events, watch);
     }
 
-    fn answer(&mut self, events: Vec<(Host, Event)>, watch: &mut Watch) {
+    fn answer(&mut self, events: Vec<(Host, Event)>, watch: &mut RunWatch) {
         self.count_lies();
         self.decide(|policy, context| {
             for (from, event) in events {
@@ -215,7 +215,7 @@ impl ReceivedStream {
     /// One beat: empties the rings and keeps the statistics.
     pub(crate) fn turn(
         &mut self,
-        watch: &mut Watch,
+        watch: &mut RunWatch,
         ledger: Option<&mut LedgerFile>,
         hearing: &Hearing,
     ) {
@@ -234,7 +234,7 @@ impl ReceivedStream {
     }
 
     /// Tells what the policy has to tell.
-    fn note(&mut self, watch: &mut Watch) {
+    fn note(&mut self, watch: &mut RunWatch) {
         for note in &self.policy.notes() {
             watch.note(&Note::Receiving { address: &self.address, note });
         }
@@ -244,7 +244,7 @@ impl ReceivedStream {
     /// peer is told goodbye.
     pub(crate) fn finish(
         &mut self,
-        watch: &mut Watch,
+        watch: &mut RunWatch,
         mut ledger: Option<&mut LedgerFile>,
         hearing: &Hearing,
     ) {
@@ -327,7 +327,7 @@ impl ReceivedStream {
     ) -> Result<Fader, CannotChange> {
         let mut fader = self.fader;
         change(&mut fader);
-        self.commands.push(Command::Gain(fader.wanted())).map_err(|_| CannotChange::Busy)?;
+        self.commands.push(MixerCommand::Gain(fader.wanted())).map_err(|_| CannotChange::Busy)?;
         self.fader = fader;
         Ok(fader)
     }
@@ -340,16 +340,16 @@ impl ReceivedStream {
     }
 
     /// How it ended, if it did.
-    pub(crate) fn end(&self) -> End {
-        if self.policy.has_left() { End::Goodbye } else { End::Silence }
+    pub(crate) fn end(&self) -> StreamEnd {
+        if self.policy.has_left() { StreamEnd::Goodbye } else { StreamEnd::Silence }
     }
 
-    pub(crate) fn report(&self, watch: &mut Watch) -> crate::watching::report::Stream {
+    pub(crate) fn report(&self, watch: &mut RunWatch) -> crate::watching::report::StreamReport {
         let (policy, address) = (&self.policy, &self.address);
         let refusal = policy.refusal().map(|refusal| ReceiveNote::Refused(*refusal));
         let wrong_type = policy.wrong_type().map(ReceiveNote::WrongType);
         let in_words = |note: &ReceiveNote| watch.words(&Note::Receiving { address, note });
-        let stream = summary::Received {
+        let stream = summary::ReportSource {
             address,
             config: &self.config,
             link_offset: policy.link_offset(),

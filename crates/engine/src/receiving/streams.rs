@@ -9,26 +9,26 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::rtcp::Announcement;
 
 use crate::control::{RecvChange, Requests};
-use crate::receiving::change::Changes;
+use crate::receiving::change::MixChanges;
 use crate::receiving::doubt::Doubt;
-use crate::receiving::shared::Shared;
+use crate::receiving::shared::SharedLinkEnd;
 use crate::receiving::stream::ReceivedStream;
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::machine;
 use crate::watching::note::Note;
-use crate::watching::report::{Report, Stream};
-use crate::watching::run::{KnownClock, Peer, Progress, Watch};
+use crate::watching::report::{Report, StreamReport};
+use crate::watching::run::{KnownClock, PeerState, Progress, RunWatch};
 use crate::watching::sound::Hearing;
 use tautline_proto::receiving::recent::Recent;
 
 /// What the ordinary thread of a receiver works with.
 pub(crate) struct ReceivedStreams {
     streams: Vec<ReceivedStream>,
-    shared: Vec<Shared>,
-    changes: Changes,
+    shared: Vec<SharedLinkEnd>,
+    changes: MixChanges,
     hearing: Hearing,
     ledger: Option<LedgerFile>,
-    pub(crate) watch: Watch,
+    pub(crate) watch: RunWatch,
     /// When the rings are emptied next.
     beat: LocalTime,
     /// Since when all streams are over.
@@ -39,10 +39,10 @@ pub(crate) struct ReceivedStreams {
 
 impl ReceivedStreams {
     pub(crate) fn open(
-        (streams, shared): (Vec<ReceivedStream>, Vec<Shared>),
-        changes: Changes,
+        (streams, shared): (Vec<ReceivedStream>, Vec<SharedLinkEnd>),
+        changes: MixChanges,
         (hearing, ledger): (Hearing, Option<LedgerFile>),
-        watch: Watch,
+        watch: RunWatch,
     ) -> Self {
         let beat = LocalTime::ZERO;
         let (quiet_since, settled) = (None, false);
@@ -73,7 +73,7 @@ impl ReceivedStreams {
         let (now, mut conversing) = (now(), 0);
         let Self { streams, shared, changes, watch, .. } = self;
         let speaks = |number: usize| speaking.binary_search(&(number as u64)).is_ok();
-        shared.iter_mut().filter(|shared| speaks(shared.host)).for_each(Shared::read);
+        shared.iter_mut().filter(|shared| speaks(shared.host)).for_each(SharedLinkEnd::read);
         for stream in streams.iter_mut().chain(changes.heirs_mut()) {
             let link = stream.shares.map(|shares| &mut shared[shares.link]);
             let spoken_to = match &link {
@@ -108,7 +108,7 @@ impl ReceivedStreams {
                     stream.finish(watch, ledger.as_mut(), hearing);
                 });
                 let end = stream.end();
-                changes.keep(Stream { ended: Some(end), ..stream.report(watch) });
+                changes.keep(StreamReport { ended: Some(end), ..stream.report(watch) });
             }
             shared.refill(link, changes);
         }
@@ -133,7 +133,7 @@ impl ReceivedStreams {
     pub(crate) fn turn(&mut self) {
         self.follow_senders();
         let Self { streams, shared, changes, watch, .. } = self;
-        shared.iter_mut().for_each(Shared::read);
+        shared.iter_mut().for_each(SharedLinkEnd::read);
         for stream in streams.iter_mut().chain(changes.heirs_mut()) {
             let link = stream.shares.map(|shares| &mut shared[shares.link]);
             converse(stream, link, watch);
@@ -220,14 +220,14 @@ impl ReceivedStreams {
     }
 
     /// How it stands with the senders.
-    fn peer(&self) -> Peer {
+    fn peer(&self) -> PeerState {
         let sounded =
             self.streams.iter().map(|stream| stream.policy.recent()).filter(|recent| recent.any());
         let silences = sounded.clone().filter_map(Recent::silent);
         match (sounded.count(), silences.clone().min()) {
-            (0, _) => Peer::Awaited,
-            (_, None) => Peer::Here,
-            (of, Some(since)) => Peer::Silent { since, silent: silences.count(), of },
+            (0, _) => PeerState::Awaited,
+            (_, None) => PeerState::Here,
+            (of, Some(since)) => PeerState::Silent { since, silent: silences.count(), of },
         }
     }
 
@@ -249,18 +249,19 @@ impl ReceivedStreams {
             let mut report = stream.report(&mut watch);
             let planned = stream.shares.filter(|shares| shares.planned);
             report.counters.unplaced = planned.map_or(0, |shares| shared[shares.link].unplaced());
-            Stream { ended, ..report }
+            StreamReport { ended, ..report }
         });
         let mut reports: Vec<_> = playing.collect();
         let closed = changes.closed().into_iter();
-        reports
-            .extend(closed.map(|stream| Stream { ended: stream.ended.filter(|_| over), ..stream }));
+        reports.extend(
+            closed.map(|stream| StreamReport { ended: stream.ended.filter(|_| over), ..stream }),
+        );
         Report {
             schema: 1,
             role: "recv",
             duration_ns: (ended - watch.began).as_nanos(),
             streams: reports,
-            host: machine::host(scheduler, watch.witness.book().total(), watch.refused),
+            host: machine::host(scheduler, watch.witness.log().total(), watch.refused),
             unwritten,
             notes: watch.notes,
         }
@@ -268,7 +269,7 @@ impl ReceivedStreams {
 }
 
 /// Lets a stream hear and speak: by its own channel, or that of the link that it shares.
-fn converse(received: &mut ReceivedStream, link: Option<&mut Shared>, watch: &mut Watch) {
+fn converse(received: &mut ReceivedStream, link: Option<&mut SharedLinkEnd>, watch: &mut RunWatch) {
     match link {
         Some(link) => link.converse(received, watch),
         None => received.converse(watch),

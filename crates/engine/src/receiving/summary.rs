@@ -22,14 +22,14 @@ use crate::receiving::statistics::Statistics;
 use crate::watching::distribution::Distribution;
 use crate::watching::note::Note;
 use crate::watching::report::{
-    Auto, Clock, Counters, CurvePoint, Gaps, HeardSender, InvalidCount, Latency, NotFound, Repair,
-    StageSummary, Stream, WorstPacket,
+    Auto, Clock, Counters, GapReport, HeardSender, InvalidCount, LatencyReport, LatenessPoint,
+    NotFound, RepairReport, StageSummary, StreamReport, WorstPacket,
 };
-use crate::watching::run::Watch;
+use crate::watching::run::RunWatch;
 use tautline_proto::latency::{LatencyRule, repair_latency};
 
 /// What a report of a received stream is made from.
-pub(crate) struct Received<'a> {
+pub(crate) struct ReportSource<'a> {
     pub(crate) address: &'a str,
     pub(crate) config: &'a ReceiverConfig,
     pub(crate) link_offset: Span,
@@ -50,8 +50,8 @@ pub(crate) struct Received<'a> {
     pub(crate) announced: Option<StreamFormat>,
 }
 
-impl Received<'_> {
-    pub(crate) fn report(&self) -> Stream {
+impl ReportSource<'_> {
+    pub(crate) fn report(&self) -> StreamReport {
         match &self.refusal {
             Some(refusal) => self.refused(refusal),
             None => self.played(),
@@ -60,19 +60,19 @@ impl Received<'_> {
 
     /// A stream of which nothing was played: what is known of it. As its timeline runs at another rate
     /// than was expected, all that is reckoned by that means nothing.
-    fn refused(&self, refusal: &str) -> Stream {
+    fn refused(&self, refusal: &str) -> StreamReport {
         let played = self.played();
         let counted = self.statistics.status.as_ref();
         let format = self.announced.unwrap_or(self.config.format);
-        Stream {
+        StreamReport {
             rate: format.rate.hertz(),
             channels: format.channels.count(),
             format: format.sample.name(),
             ptime_ns: format.ptime().as_nanos(),
             refused: Some(refusal.to_owned()),
-            latency: Latency {
+            latency: LatencyReport {
                 configured_ns: self.link_offset.as_nanos(),
-                ..Latency::unmeasured("none")
+                ..LatencyReport::unmeasured("none")
             },
             stages: Vec::new(),
             counters: counted.map_or_else(Counters::default, |status| self.unplayed(status)),
@@ -85,10 +85,10 @@ impl Received<'_> {
         }
     }
 
-    fn played(&self) -> Stream {
+    fn played(&self) -> StreamReport {
         let format =
             self.statistics.status.map_or(self.config.format, |status| status.stream.format);
-        Stream {
+        StreamReport {
             address: self.address.to_owned(),
             sender: self.statistics.status.and_then(|status| sender(&status)),
             rate: format.rate.hertz(),
@@ -160,13 +160,13 @@ impl Received<'_> {
         }
     }
 
-    fn latency(&self, format: StreamFormat) -> Latency {
+    fn latency(&self, format: StreamFormat) -> LatencyReport {
         let (latency, _) = self.statistics.latency();
         let basis = self.statistics.basis();
         let unsure = self.statistics.uncertainty().summary();
         // The sound is placed on whole frames.
         let rounding = format.rate.span_of(tautline_proto::time::Frames::new(1)).half();
-        Latency {
+        LatencyReport {
             configured_ns: self.link_offset.as_nanos(),
             measured: latency.summary(),
             by: (latency.count() > 0).then(|| self.statistics.by()),
@@ -203,10 +203,10 @@ impl Received<'_> {
         }
     }
 
-    fn gaps(&self) -> Gaps {
+    fn gaps(&self) -> GapReport {
         let gaps = self.arrivals.gaps();
         let would_catch = |cause| self.arrivals.would_catch(cause).map(Span::as_nanos);
-        Gaps {
+        GapReport {
             late_sender: gaps.late_sender,
             late_network: gaps.late_network,
             late_receiver: gaps.late_receiver,
@@ -219,11 +219,11 @@ impl Received<'_> {
         }
     }
 
-    fn repair(&self) -> Option<Repair> {
+    fn repair(&self) -> Option<RepairReport> {
         let (window, _) = self.statistics.status?.stream.repair;
         let takes = self.arrivals.repair_takes()?;
         let needs = repair_latency(takes - window, window);
-        Some(Repair { window_ns: window.as_nanos(), needs_ns: needs.as_nanos() })
+        Some(RepairReport { window_ns: window.as_nanos(), needs_ns: needs.as_nanos() })
     }
 
     /// What was counted: by the receiver, its link and its device, and in the conversation.
@@ -273,7 +273,7 @@ impl Received<'_> {
     }
 
     /// Says what a reader should know before believing the figures.
-    pub(crate) fn note(&self, watch: &mut Watch) {
+    pub(crate) fn note(&self, watch: &mut RunWatch) {
         let Some(RxStatus { stream: status, .. }) = &self.statistics.status else { return };
         let (counted, address) = (&status.counters, self.address);
         if counted.received == 0 || self.refusal.is_some() {
@@ -317,9 +317,9 @@ fn missing(status: &RxStatus) -> u64 {
     losses.map_or(0, |losses| losses.tally.missing + losses.tally.beyond)
 }
 
-fn curve_point(point: &depth::CurvePoint) -> CurvePoint {
+fn curve_point(point: &depth::CurvePoint) -> LatenessPoint {
     let late_share = point.late as f64 / point.of.max(1) as f64;
-    CurvePoint { latency_ns: point.latency.as_nanos(), late_share }
+    LatenessPoint { latency_ns: point.latency.as_nanos(), late_share }
 }
 
 fn worst(passage: &Passage) -> WorstPacket {
@@ -336,6 +336,7 @@ fn worst(passage: &Passage) -> WorstPacket {
 
 /// Whose packets are heard.
 fn sender(status: &RxStatus) -> Option<HeardSender> {
-    let from = status.stream.ways.first().filter(|from| *from != Endpoint::UNKNOWN)?.to_string();
+    let from =
+        status.stream.endpoints.first().filter(|from| *from != Endpoint::UNKNOWN)?.to_string();
     Some(HeardSender { from, ssrc: status.stream.receiving?.ssrc })
 }

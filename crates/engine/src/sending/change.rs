@@ -9,13 +9,13 @@ use crate::control::{Answer, CannotChange, Changed, Destined, SendChange, SendSt
 use crate::conversation::Audience;
 use crate::plan::too_long::{datagram_bytes, too_long};
 use crate::sending::stream::SentStream;
-use crate::sending::transmitter::Command;
+use crate::sending::transmitter::TransmitterCommand;
 use crate::watching::note::Note;
-use crate::watching::run::Watch;
+use crate::watching::run::RunWatch;
 
 impl SentStream {
     /// Makes one change, or says why it cannot be made.
-    pub(crate) fn change(&mut self, change: SendChange, watch: &mut Watch) -> Answer {
+    pub(crate) fn change(&mut self, change: SendChange, watch: &mut RunWatch) -> Answer {
         let changed = match change {
             SendChange::Latency(rule) => {
                 self.decide(|policy, context| policy.set_latency(rule, context))?;
@@ -50,7 +50,7 @@ impl SentStream {
         self.set_gain(gain, muted).map(Changed::Volume).map_err(|()| CannotChange::Busy)
     }
 
-    fn set_destinations(&mut self, destined: Destined, watch: &mut Watch) -> Changed {
+    fn set_destinations(&mut self, destined: Destined, watch: &mut RunWatch) -> Changed {
         self.outbound.destinations = destined.destinations.iter().collect();
         self.address.clone_from(&destined.address);
         if let Audience::Everyone(told) = &mut self.conversation.audience {
@@ -70,7 +70,7 @@ impl SentStream {
             return;
         }
         let Some(destined) = self.destined.take() else { return };
-        if self.commands.push(Command::Destinations(destined.destinations)).is_err() {
+        if self.commands.push(TransmitterCommand::Destinations(destined.destinations)).is_err() {
             // Where the ring is full, at the next turn.
             self.destined = Some(destined);
             return;
@@ -99,7 +99,7 @@ impl SentStream {
         }
     }
 
-    fn note_fragments(&self, watch: &mut Watch) {
+    fn note_fragments(&self, watch: &mut RunWatch) {
         let format = self.policy.format();
         let bytes = datagram_bytes(&format, self.policy.stamps());
         let to = self.outbound.destinations.iter().filter_map(Endpoint::socket_address);

@@ -21,12 +21,14 @@ use crate::control::Destined;
 use crate::conversation::Conversation;
 use crate::fader::Fader;
 use crate::link_news::LinkNews;
-use crate::sending::transmitter::{Command, TxStatus};
+use crate::sending::transmitter::{TransmitterCommand, TxStatus};
 use crate::watching::distribution::Distribution;
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::note::Note;
-use crate::watching::report::{self, Counters, Latency, RemoteReceiver, StageSummary, Stream};
-use crate::watching::run::{KnownClock, Peer, Progress, Watch};
+use crate::watching::report::{
+    self, Counters, LatencyReport, RemoteReceiver, StageSummary, StreamReport,
+};
+use crate::watching::run::{KnownClock, PeerState, Progress, RunWatch};
 
 /// A receiver has reported by then: reports of ours follow each other within half a second.
 const ANSWER: Span = Span::from_secs(2);
@@ -42,7 +44,7 @@ pub(crate) struct SentStream {
     /// Where packets are to go soon.
     pub(crate) destined: Option<Destined>,
     pub(crate) conversation: Conversation,
-    pub(crate) commands: Producer<Command>,
+    pub(crate) commands: Producer<TransmitterCommand>,
     pub(crate) departures: Consumer<Departure>,
     pub(crate) news: LinkNews,
     /// The newest packet that left.
@@ -71,13 +73,13 @@ impl SentStream {
         let mut context = Context {
             now: now(),
             session: Some(&mut conversation.session),
-            command: &mut |command| commands.push(Command::Send(command)).is_ok(),
+            command: &mut |command| commands.push(TransmitterCommand::Send(command)).is_ok(),
         };
         decide(policy, &mut context)
     }
 
     /// Tells what the policy has to tell.
-    pub(crate) fn note(&mut self, watch: &mut Watch) {
+    pub(crate) fn note(&mut self, watch: &mut RunWatch) {
         let (address, networks) = (&self.address, networks(&self.outbound));
         for note in &self.policy.notes() {
             watch.note(&Note::Sending { address, networks, note });
@@ -85,7 +87,7 @@ impl SentStream {
     }
 
     /// Says what the kernel refused to send, and that nobody answered.
-    pub(crate) fn note_refusals(&mut self, watch: &mut Watch) {
+    pub(crate) fn note_refusals(&mut self, watch: &mut RunWatch) {
         let LinkCounters { sent, send_errors, last_error: errno, also, .. } = self.last.link;
         if let Some((one, other)) = self.networks() {
             let by_one = (sent.saturating_sub(also.0), send_errors.saturating_sub(also.1));
@@ -109,7 +111,7 @@ impl SentStream {
         }
     }
 
-    pub(crate) fn turn(&mut self, watch: &mut Watch) {
+    pub(crate) fn turn(&mut self, watch: &mut RunWatch) {
         watch.look();
         let policy = &mut self.policy;
         self.conversation.hear(None, |from, event: Event| policy.hear(from, &event, now()));
@@ -154,7 +156,7 @@ impl SentStream {
         }
     }
 
-    pub(crate) fn progress<'a>(&self, watch: &'a Watch) -> Progress<'a> {
+    pub(crate) fn progress<'a>(&self, watch: &'a RunWatch) -> Progress<'a> {
         // Of the one that hears it last.
         let here = self.policy.believed().filter(|receiver| !receiver.has_left());
         let effective = here
@@ -185,20 +187,20 @@ impl SentStream {
     }
 
     /// How it stands with the receivers, so long after the beginning.
-    fn peer(&self, elapsed: Span, now: LocalTime) -> Peer {
+    fn peer(&self, elapsed: Span, now: LocalTime) -> PeerState {
         match self.policy.believed().any(|known| known.is_here(now)) {
-            true => Peer::Here,
+            true => PeerState::Here,
             // Nor can anybody without a control channel.
-            false if elapsed < ANSWER || self.conversation.control.is_none() => Peer::Unknown,
-            false => Peer::Nobody,
+            false if elapsed < ANSWER || self.conversation.control.is_none() => PeerState::Unknown,
+            false => PeerState::Nobody,
         }
     }
 
-    pub(crate) fn report(&self) -> Stream {
+    pub(crate) fn report(&self) -> StreamReport {
         let (format, as_needed) = (self.policy.format(), self.policy.is_as_needed());
         let names = ["capture", "pack", "send"];
         let counted = &self.last;
-        Stream {
+        StreamReport {
             address: self.address.clone(),
             sender: None,
             rate: format.rate.hertz(),
@@ -207,10 +209,10 @@ impl SentStream {
             refused: None,
             ended: None,
             ptime_ns: format.ptime().as_nanos(),
-            latency: Latency {
+            latency: LatencyReport {
                 configured_ns: self.policy.link_offset().as_nanos(),
                 basis: "clock",
-                ..Latency::unmeasured("receivers")
+                ..LatencyReport::unmeasured("receivers")
             },
             stages: names
                 .into_iter()
@@ -247,10 +249,10 @@ impl SentStream {
     }
 
     /// What packets carry of earlier ones, if that is asked for.
-    fn redundancy(&self) -> Option<report::Redundancy> {
+    fn redundancy(&self) -> Option<report::RedundancyReport> {
         let (asked, layout) = (self.policy.redundancy(), self.policy.layout());
         let bounds = self.policy.reckoned_with();
-        (asked != Redundancy::Off).then(|| report::Redundancy {
+        (asked != Redundancy::Off).then(|| report::RedundancyReport {
             asked: asked.to_string(),
             budget_ns: bounds.budget.as_nanos(),
             symbols: layout.reaches().len(),
@@ -263,7 +265,7 @@ impl SentStream {
     /// Another gain.
     pub(crate) fn set_gain(&mut self, gain: Gain, muted: bool) -> Result<Fader, ()> {
         let fader = Fader { gain, muted };
-        self.commands.push(Command::Gain(fader.wanted())).map_err(drop)?;
+        self.commands.push(TransmitterCommand::Gain(fader.wanted())).map_err(drop)?;
         self.fader = fader;
         Ok(fader)
     }

@@ -19,7 +19,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 /// What the ordinary thread hands down.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::large_enum_variant, reason = "a box could not be freed on the device's thread")]
-pub(crate) enum Command {
+pub(crate) enum TransmitterCommand {
     /// Another gain.
     Gain(Gain),
     /// For the sender.
@@ -49,7 +49,7 @@ pub(crate) struct Transmitter {
     pub(crate) channels: usize,
     /// Room for one mapped block.
     pub(crate) mapped: Box<[f32]>,
-    pub(crate) commands: Consumer<Command>,
+    pub(crate) commands: Consumer<TransmitterCommand>,
     pub(crate) status: Producer<TxStatus>,
     pub(crate) stamps: Producer<TransmitStamp>,
     pub(crate) xruns: u64,
@@ -66,10 +66,10 @@ impl Transmitter {
     fn obey(&mut self) {
         while let Ok(command) = self.commands.pop() {
             match command {
-                Command::Gain(gain) => self.gain = gain,
-                Command::Send(command) => self.sender.obey(command),
+                TransmitterCommand::Gain(gain) => self.gain = gain,
+                TransmitterCommand::Send(command) => self.sender.obey(command),
                 // Whoever asked made sure that so many fit.
-                Command::Destinations(destinations) => {
+                TransmitterCommand::Destinations(destinations) => {
                     self.link.set_destinations(&destinations);
                 }
             }

@@ -4,11 +4,11 @@ use std::fs;
 use std::io::Read;
 
 use crate::watching::refused::Refused;
-use crate::watching::report::Host;
+use crate::watching::report::HostReport;
 
 /// What is known before and after a run.
-pub(crate) fn host(scheduler: String, stalls: u64, refused: Refused) -> Host {
-    Host {
+pub(crate) fn host(scheduler: String, stalls: u64, refused: Refused) -> HostReport {
+    HostReport {
         kernel: line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
         scheduler,
         cpus: std::thread::available_parallelism().map_or(1, usize::from),

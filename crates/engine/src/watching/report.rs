@@ -18,9 +18,9 @@ pub struct Report {
     /// From the first period to the last.
     pub duration_ns: i64,
     /// One for each `--from`; one for all `--to`.
-    pub streams: Vec<Stream>,
+    pub streams: Vec<StreamReport>,
     /// The machine.
-    pub host: Host,
+    pub host: HostReport,
     /// What was to be written and is not whole, such as a ledger or a recording on a full disk: a
     /// sentence each, also among the notes.
     pub unwritten: Vec<String>,
@@ -31,7 +31,7 @@ pub struct Report {
 /// How a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum End {
+pub enum StreamEnd {
     /// Its sender said goodbye.
     Goodbye,
     /// Its sender fell silent and said nothing.
@@ -49,7 +49,7 @@ pub struct HeardSender {
 
 /// One stream.
 #[derive(Debug, Clone, Serialize)]
-pub struct Stream {
+pub struct StreamReport {
     /// As it was given.
     pub address: String,
     /// Who is heard, or was last; absent where nobody is known, and at a sender.
@@ -65,25 +65,25 @@ pub struct Stream {
     /// something was, and at a sender.
     pub refused: Option<String>,
     /// How it ended, where the run ended with it (`--until-bye`).
-    pub ended: Option<End>,
+    pub ended: Option<StreamEnd>,
     /// Audio time in one packet.
     pub ptime_ns: i64,
     /// Capture to DAC.
-    pub latency: Latency,
+    pub latency: LatencyReport,
     /// In the order of travel.
     pub stages: Vec<StageSummary>,
     /// What was counted.
     #[serde(serialize_with = "by_name")]
     pub counters: Counters,
     /// Every packet that was not there at its turn, at one door; absent at a sender.
-    pub gaps: Option<Gaps>,
+    pub gaps: Option<GapReport>,
     /// What its packets carry of earlier ones, at the end; absent at a receiver, and where nothing
     /// is asked for.
-    pub redundancy: Option<Redundancy>,
+    pub redundancy: Option<RedundancyReport>,
     /// What its packets carry of others, at the end; absent at a sender, and where they carry nothing.
-    pub repair: Option<Repair>,
+    pub repair: Option<RepairReport>,
     /// What each network brought, of a stream that came by several.
-    pub paths: Vec<Path>,
+    pub paths: Vec<PathReport>,
     /// Datagrams that were no packet, by reason; reasons that did not occur are left out.
     pub invalid: Vec<InvalidCount>,
     /// How much faster the card runs than the sender's, in parts per million, as the resampler last
@@ -103,7 +103,7 @@ pub struct Stream {
 
 /// Capture to DAC.
 #[derive(Debug, Clone, Serialize)]
-pub struct Latency {
+pub struct LatencyReport {
     /// The link offset.
     pub configured_ns: i64,
     /// What it came to.
@@ -133,12 +133,12 @@ pub struct Latency {
     pub advised_ns: Option<i64>,
     /// What would have been late at other latencies, in rising order, at the worst phase between
     /// packets and periods.
-    pub curve: Vec<CurvePoint>,
+    pub curve: Vec<LatenessPoint>,
     /// What became of the latency where it followed the packets' arrivals.
     pub auto: Option<Auto>,
 }
 
-impl Latency {
+impl LatencyReport {
     /// Of a stream that nobody here measures.
     pub(crate) fn unmeasured(measured_from: &'static str) -> Self {
         let nothing = Distribution::default().summary();
@@ -210,7 +210,7 @@ impl NotFound {
 
 /// What would have been late at one latency.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct CurvePoint {
+pub struct LatenessPoint {
     /// The link offset.
     pub latency_ns: i64,
     /// Of the packets that came.
@@ -244,7 +244,7 @@ pub struct Auto {
 /// counters `late`, `lost` and `unheard`.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 #[expect(missing_docs, reason = "the glossary has a line for each")]
-pub struct Gaps {
+pub struct GapReport {
     pub late_sender: u64,
     pub late_network: u64,
     pub late_receiver: u64,
@@ -273,7 +273,7 @@ pub struct StageSummary {
 
 /// What one network brought of a stream.
 #[derive(Debug, Clone, Serialize)]
-pub struct Path {
+pub struct PathReport {
     /// Its interface here.
     pub interface: String,
     /// Packets it brought.
@@ -286,7 +286,7 @@ pub struct Path {
 
 /// What packets carry of earlier ones.
 #[derive(Debug, Clone, Serialize)]
-pub struct Redundancy {
+pub struct RedundancyReport {
     /// As it was asked for.
     pub asked: String,
     /// Time after its own departure in which a packet may still be repaired.
@@ -303,7 +303,7 @@ pub struct Redundancy {
 
 /// What packets that came carry of others.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Repair {
+pub struct RepairReport {
     /// Time after its own departure in which a packet may be repaired.
     pub window_ns: i64,
     /// The least latency that leaves all of that here.
@@ -379,7 +379,7 @@ pub struct RemoteReceiver {
 
 /// The machine.
 #[derive(Debug, Clone, Serialize)]
-pub struct Host {
+pub struct HostReport {
     /// Its version.
     pub kernel: String,
     /// How the device's thread ran.

@@ -111,7 +111,7 @@ impl Running {
 }
 
 /// What watches a run, and the sentences that its report begins with.
-pub(crate) struct Watch {
+pub(crate) struct RunWatch {
     pub(crate) witness: StallWitness,
     pub(crate) notes: Vec<String>,
     pub(crate) refused: Refused,
@@ -120,7 +120,7 @@ pub(crate) struct Watch {
     words: Words,
 }
 
-impl Watch {
+impl RunWatch {
     pub(crate) fn begin(options: &RunOptions) -> Self {
         let mut refused = Refused::default();
         if options.lock_memory {
@@ -178,7 +178,7 @@ impl Watch {
 
 /// How it stands with the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Peer {
+pub enum PeerState {
     /// It is too early to say.
     #[default]
     Unknown,
@@ -227,7 +227,7 @@ pub struct Progress<'a> {
     /// The latency that is promised or kept at present, by whatever rule; of several, the longest.
     pub link_offset: Span,
     /// The other end.
-    pub peer: Peer,
+    pub peer: PeerState,
     /// The sentences that the report will begin with, those so far: each stays, more may follow.
     pub notes: &'a [String],
     /// What the system refused: all of it, from the first time on.

@@ -9,8 +9,8 @@
 //! sound it is: that of one alone is searched, and for that one alone.
 
 mod between;
-mod brought;
 mod hearing;
+mod recent;
 pub mod rings;
 mod search;
 mod tap;
@@ -27,9 +27,9 @@ use tautline_proto::units::Rate;
 
 use crate::plan::packets_within;
 use between::WINDOW;
-use brought::Brought;
-pub use hearing::Ear;
+pub use hearing::CardEar;
 pub(crate) use hearing::{Hearing, hearing};
+use recent::RecentFrames;
 use rings::{Reader, rings};
 use search::Search;
 pub(crate) use tap::PacketTap;
@@ -48,7 +48,7 @@ struct Expected {
 
 /// What was found of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundPacket {
     /// First frame of the packet.
     pub media: MediaTime,
     /// Its capture → the instant the card played that very sound.
@@ -63,7 +63,7 @@ pub struct Measurement {
     /// Which of the mixer's voices the stream is.
     place: usize,
     packets: Reader<MediaTime>,
-    brought: Brought,
+    brought: RecentFrames,
     search: Search,
     expected: VecDeque<Expected>,
     unfound: Unfound,
@@ -95,7 +95,7 @@ pub(crate) fn measurement(
         rate,
         place,
         packets,
-        brought: Brought::new(rate.frames_within(longest + REMEMBERED)),
+        brought: RecentFrames::new(rate.frames_within(longest + REMEMBERED)),
         search: Search::new(rate.frames_within(REACH)),
         expected: VecDeque::new(),
         unfound: Unfound::default(),
@@ -142,12 +142,12 @@ impl Measurement {
 
     /// Searches what was heard, but for the newest: packets that are heard earlier than the books
     /// say may be without their line yet.
-    pub(crate) fn search(&mut self, hearing: &Hearing, found: &mut impl FnMut(Found)) {
+    pub(crate) fn search(&mut self, hearing: &Hearing, found: &mut impl FnMut(FoundPacket)) {
         hearing.settled().for_each(|start| self.search_window(hearing, start, found));
     }
 
     /// Searches the rest.
-    pub(crate) fn finish(&mut self, hearing: &Hearing, found: &mut impl FnMut(Found)) {
+    pub(crate) fn finish(&mut self, hearing: &Hearing, found: &mut impl FnMut(FoundPacket)) {
         hearing.all().for_each(|start| self.search_window(hearing, start, found));
         while !self.expected.is_empty() {
             self.give_up_first();
@@ -155,7 +155,12 @@ impl Measurement {
     }
 
     /// Searches one window, and tells of the packets that begin in it.
-    fn search_window(&mut self, hearing: &Hearing, start: usize, found: &mut impl FnMut(Found)) {
+    fn search_window(
+        &mut self,
+        hearing: &Hearing,
+        start: usize,
+        found: &mut impl FnMut(FoundPacket),
+    ) {
         let (Some(first), Some(last)) =
             (hearing.time_of(start), hearing.time_of(start + WINDOW - 1))
         else {
@@ -181,7 +186,7 @@ impl Measurement {
             let at = hearing.time_between(start, index).filter(|_| here);
             let Some(at) = at else { return true };
             let (measured, error) = (at - packet.capture, at - packet.dac);
-            found(Found { media: packet.media, measured, error });
+            found(FoundPacket { media: packet.media, measured, error });
             false
         });
         self.expected = expected;

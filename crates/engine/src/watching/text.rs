@@ -10,7 +10,7 @@ use core::fmt::{self, Write};
 use tautline_proto::counters::Counted;
 
 use crate::watching::distribution::Summary;
-use crate::watching::report::{Counters, Report, Stream};
+use crate::watching::report::{Counters, Report, StreamReport};
 use known::Known;
 
 /// Renders a report.
@@ -67,7 +67,7 @@ fn processor(busy: f64, seconds: f64) -> String {
 }
 
 /// What it is; of several at one address also whose.
-fn head(out: &mut String, stream: &Stream, several: bool) -> fmt::Result {
+fn head(out: &mut String, stream: &StreamReport, several: bool) -> fmt::Result {
     write!(out, "{}", stream.address)?;
     if let Some(sender) = stream.sender.as_ref().filter(|_| several) {
         write!(out, " from {}", sender.from)?;
@@ -84,7 +84,7 @@ fn head(out: &mut String, stream: &Stream, several: bool) -> fmt::Result {
 }
 
 /// How the sender's clock is known, and what it and the sender's card run at.
-fn clock(out: &mut String, stream: &Stream) -> fmt::Result {
+fn clock(out: &mut String, stream: &StreamReport) -> fmt::Result {
     let Some(clock) = &stream.clock else { return Ok(()) };
     let known = Nanos(clock.uncertainty_ns);
     write!(out, "sender's clock: ")?;
@@ -110,7 +110,7 @@ fn clock(out: &mut String, stream: &Stream) -> fmt::Result {
 const BAR: i64 = 40;
 
 /// Stages one under the other, each bar beginning where the one before ended; the widest is marked.
-fn waterfall(out: &mut String, stream: &Stream) -> fmt::Result {
+fn waterfall(out: &mut String, stream: &StreamReport) -> fmt::Result {
     let median = |summary: &Summary| summary.p50_ns.unwrap_or(0);
     let total: i64 = stream.stages.iter().map(|stage| median(&stage.summary).max(0)).sum();
     let widest = stream.stages.iter().map(|stage| median(&stage.summary)).max();
@@ -135,7 +135,7 @@ fn waterfall(out: &mut String, stream: &Stream) -> fmt::Result {
     Ok(())
 }
 
-fn counters(out: &mut String, stream: &Stream, report: &Report) -> fmt::Result {
+fn counters(out: &mut String, stream: &StreamReport, report: &Report) -> fmt::Result {
     let c = &stream.counters;
     if report.role == "send" {
         write!(out, "packets: {} sent", c.sent)?;
@@ -192,7 +192,7 @@ fn spread(out: &mut String, name: &str, summary: Option<Summary>) -> fmt::Result
     writeln!(out)
 }
 
-fn receivers(out: &mut String, stream: &Stream) -> fmt::Result {
+fn receivers(out: &mut String, stream: &StreamReport) -> fmt::Result {
     for receiver in &stream.receivers {
         let (ssrc, address, lost) = (receiver.ssrc, &receiver.address, receiver.lost);
         let stranger =
@@ -219,7 +219,7 @@ fn receivers(out: &mut String, stream: &Stream) -> fmt::Result {
     Ok(())
 }
 
-fn worst(out: &mut String, stream: &Stream) -> fmt::Result {
+fn worst(out: &mut String, stream: &StreamReport) -> fmt::Result {
     if stream.worst.is_empty() {
         return Ok(());
     }

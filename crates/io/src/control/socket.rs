@@ -21,7 +21,7 @@ pub struct ControlSocket {
     incoming: Incoming,
     counters: LinkCounters,
     /// Interfaces by each of which what goes to a group is sent; none for the one it was opened with.
-    ways: Vec<u32>,
+    interfaces: Vec<u32>,
 }
 
 impl ControlSocket {
@@ -32,7 +32,7 @@ impl ControlSocket {
             local: socket.local().unwrap_or(options.bind),
             incoming: Incoming::new(options, options.batch.min(BATCH), 0),
             counters: LinkCounters::default(),
-            ways: options.group_ways()?,
+            interfaces: options.group_interfaces()?,
             socket,
         })
     }
@@ -48,13 +48,13 @@ impl ControlSocket {
         let Some(destination) = to.into().socket_address() else {
             return self.count(Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT)));
         };
-        if self.ways.is_empty() || !destination.ip().is_multicast() {
+        if self.interfaces.is_empty() || !destination.ip().is_multicast() {
             let answer = self.socket.send_to(datagram, destination);
             return self.count(answer);
         }
         let mut all = Ok(());
-        for way in 0..self.ways.len() {
-            let by = send_groups_by(&self.socket, destination.is_ipv4(), self.ways[way]);
+        for index in 0..self.interfaces.len() {
+            let by = send_groups_by(&self.socket, destination.is_ipv4(), self.interfaces[index]);
             let answer = by.and_then(|()| self.socket.send_to(datagram, destination));
             all = self.count(answer).and(all);
         }

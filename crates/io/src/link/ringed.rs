@@ -61,7 +61,7 @@ impl WireOptions {
 /// A [`Pollable`] link on a wire thread. Dropping it stops and joins the thread; packets whose time
 /// has not come then are not sent. What the device's thread holds of it is the same for every link.
 pub struct Ringed {
-    packets: Producer<Header>,
+    packets: Producer<QueuedPacket>,
     packet_bytes: ByteWriter,
     arrivals: Consumer<Landed>,
     arrival_bytes: ByteReader,
@@ -79,7 +79,7 @@ pub struct Ringed {
 
 /// What goes with a packet's bytes to the wire thread.
 #[derive(Clone, Copy)]
-struct Header {
+struct QueuedPacket {
     len: usize,
     instants: Departure,
     handed_at: Option<usize>,
@@ -168,7 +168,7 @@ impl Link for Ringed {
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
         let len = packet.datagram.len();
         let &Outgoing { instants, handed_at, again, .. } = packet;
-        let header = Header { len, instants, handed_at, again };
+        let header = QueuedPacket { len, instants, handed_at, again };
         let fits = len <= self.datagram_bytes
             && !self.packets.is_full()
             && self.packet_bytes.write(packet.datagram);
@@ -268,7 +268,7 @@ impl Bell {
 
 struct WireThread<L> {
     link: L,
-    outgoing: Consumer<Header>,
+    outgoing: Consumer<QueuedPacket>,
     outgoing_bytes: ByteReader,
     scratch: Box<[u8]>,
     landing: Landing,
@@ -341,7 +341,7 @@ impl<L: Pollable> WireThread<L> {
             }
             let datagram = &mut self.scratch[..header.len];
             self.outgoing_bytes.read(header.len, |bytes| datagram.copy_from_slice(bytes));
-            let Header { instants, handed_at, again, .. } = header;
+            let QueuedPacket { instants, handed_at, again, .. } = header;
             self.link.queue(&Outgoing { datagram, instants, handed_at, again });
             // The slot that was peeked at; only this thread takes any.
             let _ = self.outgoing.pop();

@@ -26,7 +26,7 @@ pub struct Teller {
 
 /// The ordinary thread's end.
 #[derive(Debug)]
-pub struct Told {
+pub struct LinkReports {
     /// The instants of each packet once it was handed over.
     pub departures: Consumer<Departure>,
     /// What happened to the link.
@@ -37,10 +37,10 @@ pub struct Told {
 const EVENTS: usize = 16;
 
 /// Both ends, with room for the departures of so many packets.
-pub fn telling(departures: usize) -> (Teller, Told) {
+pub fn telling(departures: usize) -> (Teller, LinkReports) {
     let (departures_in, departures) = memory::ring(departures);
     let (events_in, events) = memory::ring(EVENTS);
-    (Teller { departures: departures_in, events: events_in }, Told { departures, events })
+    (Teller { departures: departures_in, events: events_in }, LinkReports { departures, events })
 }
 
 impl Teller {

@@ -13,12 +13,12 @@ pub struct QueueDiscipline {
     /// As `tc` calls it, such as `fq_codel`.
     pub kind: String,
     /// Where packets enter it.
-    pub place: Place,
+    pub place: QdiscPlace,
 }
 
 /// Where packets enter a queue discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum QdiscPlace {
     /// From the protocols.
     Root,
     /// From another, which hands on to it.
@@ -93,9 +93,9 @@ pub fn read(mut answer: &[u8], found: &mut Vec<QueueDiscipline>) -> io::Result<b
 /// A `struct tcmsg` and its attributes.
 fn queue(message: &[u8]) -> Option<QueueDiscipline> {
     let place = match number(message, 12)? {
-        ROOT => Place::Root,
-        INGRESS => Place::Ingress,
-        _ => Place::Below,
+        ROOT => QdiscPlace::Root,
+        INGRESS => QdiscPlace::Ingress,
+        _ => QdiscPlace::Below,
     };
     let mut attributes = message.get(QUEUE..)?;
     loop {
@@ -151,8 +151,11 @@ mod tests {
             [message(2, ROOT, "mq"), message(2, 0x0001_0001, "fq_codel"), message(3, INGRESS, "x")];
         let found = read_all(&parts.concat());
         let read: Vec<_> = found.iter().map(|q| (q.interface, q.kind.as_str(), q.place)).collect();
-        let wanted =
-            [(2, "mq", Place::Root), (2, "fq_codel", Place::Below), (3, "x", Place::Ingress)];
+        let wanted = [
+            (2, "mq", QdiscPlace::Root),
+            (2, "fq_codel", QdiscPlace::Below),
+            (3, "x", QdiscPlace::Ingress),
+        ];
         assert_eq!(read, wanted);
     }
 

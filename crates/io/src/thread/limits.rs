@@ -20,7 +20,7 @@ pub struct Limit {
 
 /// The limits that matter to sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// The highest real-time priority (`RLIMIT_RTPRIO`).
     pub priority: Limit,
     /// Bytes of memory that may be locked (`RLIMIT_MEMLOCK`).
@@ -29,7 +29,7 @@ pub struct Limits {
     pub files: Limit,
 }
 
-impl Limits {
+impl ResourceLimits {
     /// Those of this process.
     pub fn read() -> Self {
         Self {
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn the_limits_are_those_that_the_kernel_shows() {
         let shown = std::fs::read_to_string("/proc/self/limits").expect("there on every Linux");
-        let Limits { priority, locked_bytes, files } = Limits::read();
+        let ResourceLimits { priority, locked_bytes, files } = ResourceLimits::read();
         for (name, limit) in [
             ("Max realtime priority", priority),
             ("Max locked memory", locked_bytes),

@@ -14,7 +14,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::{now, sleep_until};
-use crate::thread::limits::Limits;
+use crate::thread::limits::ResourceLimits;
 use crate::thread::{Granted, Scheduler, spawn};
 use stopped::WentOn;
 
@@ -56,14 +56,14 @@ impl Stall {
 
 /// The stalls of every core, and what they have in common. Pure: stalls are recorded in any order.
 #[derive(Debug, Clone)]
-pub struct StallBook {
+pub struct StallLog {
     cores: Vec<VecDeque<Stall>>,
     counts: Vec<u64>,
     common: VecDeque<Stall>,
     common_count: u64,
 }
 
-impl StallBook {
+impl StallLog {
     /// An empty book for so many cores.
     pub fn new(cores: usize) -> Self {
         Self {
@@ -134,15 +134,15 @@ fn remember(stalls: &mut VecDeque<Stall>, stall: Stall) {
 /// Each wake-up takes 10 to 14 µs on a virtual machine whose timers trap
 /// (docs/decisions/0026-the-stall-witness.md), so measurements of processor time leave it out.
 pub struct StallWitness {
-    book: StallBook,
-    watches: Vec<Watch>,
+    log: StallLog,
+    watches: Vec<StallWatch>,
     stop: Arc<AtomicBool>,
     went_on: WentOn,
     /// When this program was stopped last, by one core's word, and whether that was told.
     stopped: Option<(Stall, bool)>,
 }
 
-struct Watch {
+struct StallWatch {
     stalls: Consumer<Stall>,
     granted: Granted,
     thread: Option<JoinHandle<()>>,
@@ -170,15 +170,15 @@ impl StallWitness {
         let highest = highest();
         let watches: Vec<_> =
             cores.iter().filter_map(|core| watch(*core, (every, highest), &stop).ok()).collect();
-        let (book, went_on) = (StallBook::new(watches.len()), WentOn::listen());
-        Self { book, watches, stop, went_on, stopped: None }
+        let (log, went_on) = (StallLog::new(watches.len()), WentOn::listen());
+        Self { log, watches, stop, went_on, stopped: None }
     }
 
     /// A witness of nothing, for runs that do without: no thread, no stall.
     pub fn idle() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let (book, watches) = (StallBook::new(0), Vec::new());
-        Self { book, watches, stop, went_on: WentOn::deaf(), stopped: None }
+        let (log, watches) = (StallLog::new(0), Vec::new());
+        Self { log, watches, stop, went_on: WentOn::deaf(), stopped: None }
     }
 
     /// Takes in what the threads noted since the last call; for an ordinary thread, best the main
@@ -191,7 +191,7 @@ impl StallWitness {
                     let before = self.stopped.filter(|(stop, _)| stop.common(&stall).is_some());
                     self.stopped = before.or(Some((stall, false)));
                 } else {
-                    self.book.record(core, stall);
+                    self.log.record(core, stall);
                 }
             }
         }
@@ -205,17 +205,17 @@ impl StallWitness {
 
     /// The times in which all cores stalled, among the latest 1024, as of the last poll.
     pub fn stalls_seen_by_all(&self) -> impl Iterator<Item = Stall> + '_ {
-        self.book.seen_by_all()
+        self.log.seen_by_all()
     }
 
     /// Whether all cores stalled at once at some time between `from` and `to`, as of the last poll.
     pub fn overlaps(&self, from: LocalTime, to: LocalTime) -> bool {
-        self.book.overlaps(from, to)
+        self.log.overlaps(from, to)
     }
 
     /// Everything noted.
-    pub const fn book(&self) -> &StallBook {
-        &self.book
+    pub const fn log(&self) -> &StallLog {
+        &self.log
     }
 
     /// Whether a stall is the host's for certain. Its `Display` is the sentence for the report.
@@ -256,7 +256,7 @@ impl fmt::Display for Trust {
 /// The highest priority that threads of this process are granted; 99 where they are granted none.
 fn highest() -> Scheduler {
     const TOP: Scheduler = Scheduler::Fifo(99);
-    let Some(limit @ 1..99) = Limits::read().priority.now else { return TOP };
+    let Some(limit @ 1..99) = ResourceLimits::read().priority.now else { return TOP };
     // With CAP_SYS_NICE no limit counts.
     match spawn("taut-stall", TOP, 0, || ()) {
         Ok((thread, granted)) => {
@@ -272,14 +272,14 @@ fn watch(
     core: usize,
     (every, scheduler): (Span, Scheduler),
     stop: &Arc<AtomicBool>,
-) -> std::io::Result<Watch> {
+) -> std::io::Result<StallWatch> {
     let (mut noted, stalls) = RingBuffer::new(RING);
     let stop = Arc::clone(stop);
     let (thread, granted) = spawn(&format!("taut-stall-{core}"), scheduler, 0, move || {
         pin_to(core);
         look(&stop, every, &mut noted);
     })?;
-    Ok(Watch { stalls, granted, thread: Some(thread) })
+    Ok(StallWatch { stalls, granted, thread: Some(thread) })
 }
 
 fn look(stop: &AtomicBool, every: Span, noted: &mut Producer<Stall>) {
@@ -353,61 +353,61 @@ mod tests {
     const fn stall(from: i64, to: i64) -> Stall {
         Stall { from: at(from), to: at(to) }
     }
-    fn common(book: &StallBook) -> Vec<Stall> {
-        book.seen_by_all().collect()
+    fn common(log: &StallLog) -> Vec<Stall> {
+        log.seen_by_all().collect()
     }
 
     #[test]
     fn a_stall_of_one_core_is_not_the_hosts() {
-        let mut book = StallBook::new(2);
-        book.record(0, stall(10, 20));
-        assert!(common(&book).is_empty() && !book.overlaps(at(10), at(20)));
-        book.record(1, stall(20, 30));
-        assert!(common(&book).is_empty(), "they only touch");
-        assert_eq!((book.counts(), book.total()), (&[1, 1][..], 0));
+        let mut log = StallLog::new(2);
+        log.record(0, stall(10, 20));
+        assert!(common(&log).is_empty() && !log.overlaps(at(10), at(20)));
+        log.record(1, stall(20, 30));
+        assert!(common(&log).is_empty(), "they only touch");
+        assert_eq!((log.counts(), log.total()), (&[1, 1][..], 0));
     }
 
     #[test]
     fn what_all_cores_missed_is_their_overlap_in_any_order() {
         let stalls = [(0, stall(10, 20)), (1, stall(12, 25)), (2, stall(5, 18))];
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
-            let mut book = StallBook::new(3);
+            let mut log = StallLog::new(3);
             for (core, stall) in order.map(|index: usize| stalls[index]) {
-                book.record(core, stall);
+                log.record(core, stall);
             }
-            assert_eq!(common(&book), [stall(12, 18)]);
-            assert_eq!(book.total(), 1);
+            assert_eq!(common(&log), [stall(12, 18)]);
+            assert_eq!(log.total(), 1);
         }
     }
 
     #[test]
     fn one_long_stall_meets_two_short_ones() {
-        let mut book = StallBook::new(2);
-        book.record(1, stall(10, 12));
-        book.record(1, stall(14, 16));
-        book.record(0, stall(11, 15));
-        assert_eq!(common(&book), [stall(11, 12), stall(14, 15)]);
+        let mut log = StallLog::new(2);
+        log.record(1, stall(10, 12));
+        log.record(1, stall(14, 16));
+        log.record(0, stall(11, 15));
+        assert_eq!(common(&log), [stall(11, 12), stall(14, 15)]);
     }
 
     #[test]
     fn a_time_overlaps_a_stall_that_it_touches() {
-        let mut book = StallBook::new(1);
-        book.record(0, stall(10, 20));
-        assert!(book.overlaps(at(5), at(10)) && book.overlaps(at(12), at(13)));
-        assert!(book.overlaps(at(20), at(99)) && book.overlaps(at(0), at(99)));
-        assert!(!book.overlaps(at(0), at(9)) && !book.overlaps(at(21), at(99)));
-        assert_eq!(common(&book)[0].length(), Span::from_millis(10));
+        let mut log = StallLog::new(1);
+        log.record(0, stall(10, 20));
+        assert!(log.overlaps(at(5), at(10)) && log.overlaps(at(12), at(13)));
+        assert!(log.overlaps(at(20), at(99)) && log.overlaps(at(0), at(99)));
+        assert!(!log.overlaps(at(0), at(9)) && !log.overlaps(at(21), at(99)));
+        assert_eq!(common(&log)[0].length(), Span::from_millis(10));
     }
 
     #[test]
     fn memory_is_bounded_and_the_counts_go_on() {
-        let mut book = StallBook::new(1);
+        let mut log = StallLog::new(1);
         for index in 0..3000 {
-            book.record(0, stall(index * 10, index * 10 + 5));
+            log.record(0, stall(index * 10, index * 10 + 5));
         }
-        assert_eq!(common(&book).len(), REMEMBERED);
-        assert_eq!((book.total(), book.counts()[0]), (3000, 3000));
-        assert!(!book.overlaps(at(0), at(5)) && book.overlaps(at(29_990), at(29_991)));
+        assert_eq!(common(&log).len(), REMEMBERED);
+        assert_eq!((log.total(), log.counts()[0]), (3000, 3000));
+        assert!(!log.overlaps(at(0), at(5)) && log.overlaps(at(29_990), at(29_991)));
     }
 
     #[test]
@@ -417,7 +417,7 @@ mod tests {
             [(StallWitness::start(), cores.min(2)), (StallWitness::start_dense(), cores)]
         {
             witness.poll();
-            assert_eq!(witness.book().counts().len(), watched);
+            assert_eq!(witness.log().counts().len(), watched);
             assert!(!witness.trust().to_string().is_empty());
         }
     }
@@ -430,20 +430,20 @@ mod tests {
     }
 
     /// What two cores see of a freeze of all, looked at every so often, and how often they woke.
-    fn seen(freeze: Stall, phases: [Span; 2], every: Span) -> (StallBook, u32) {
-        let (mut book, mut wakes) = (StallBook::new(2), 0);
+    fn seen(freeze: Stall, phases: [Span; 2], every: Span) -> (StallLog, u32) {
+        let (mut log, mut wakes) = (StallLog::new(2), 0);
         for (core, phase) in phases.into_iter().enumerate() {
             let mut heartbeat = Heartbeat { due: at(0) + phase, every };
             while heartbeat.due < at(1000) {
                 let frozen = freeze.from <= heartbeat.due && heartbeat.due < freeze.to;
                 let woke = if frozen { freeze.to } else { heartbeat.due };
                 if let Some(stall) = heartbeat.beat(woke) {
-                    book.record(core, stall);
+                    log.record(core, stall);
                 }
                 wakes += 1;
             }
         }
-        (book, wakes)
+        (log, wakes)
     }
 
     #[test]
@@ -452,9 +452,9 @@ mod tests {
             let from = at(500) + Span::from_micros(10 * step);
             let freeze = Stall { from, to: from + Span::from_millis(millis) };
             let phases = [Span::ZERO, Span::from_micros(7 * step)];
-            let (book, wakes) = seen(freeze, phases, USUAL);
-            assert_eq!(book.total(), 1, "{freeze:?}");
-            assert!(book.overlaps(freeze.from + Span::from_millis(2), freeze.to));
+            let (log, wakes) = seen(freeze, phases, USUAL);
+            assert_eq!(log.total(), 1, "{freeze:?}");
+            assert!(log.overlaps(freeze.from + Span::from_millis(2), freeze.to));
             assert!(wakes <= 1000, "{wakes} in a second");
         }
     }

@@ -9,7 +9,7 @@ use crate::clock::now;
 use crate::link::seal::Seal;
 use crate::link::{Arrival, LinkCounters};
 use crate::udp::open::UdpOptions;
-use crate::udp::receive_batch::{ReceiveBatch, Received};
+use crate::udp::receive_batch::{ReceiveBatch, ReceivedMessage};
 use crate::udp::socket::Socket;
 use crate::udp::timestamp::StampClock;
 
@@ -69,7 +69,8 @@ impl Incoming {
                     counters.kernel_drops += u64::from(overflow.wrapping_sub(self.overflow));
                     self.overflow = overflow;
                 }
-                let Received { datagram, told, truncated, source: Some(source) } = message else {
+                let ReceivedMessage { datagram, told, truncated, source: Some(source) } = message
+                else {
                     continue;
                 };
                 let datagram = match &mut seal {

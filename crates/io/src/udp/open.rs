@@ -7,7 +7,7 @@ use tautline_proto::endpoint::Endpoint;
 
 use crate::link::OpenError;
 use crate::link::destinations::Outbound;
-use crate::thread::limits::{Limit, Limits};
+use crate::thread::limits::{Limit, ResourceLimits};
 use crate::udp::address::{RawAddress, interface_index, interface_name};
 use crate::udp::socket::Socket;
 use crate::udp::timestamp;
@@ -125,7 +125,7 @@ impl UdpOptions {
     }
 
     /// The interfaces by which everything to a group goes, if there are several.
-    pub(crate) fn group_ways(&self) -> Result<Vec<u32>, OpenError> {
+    pub(crate) fn group_interfaces(&self) -> Result<Vec<u32>, OpenError> {
         if !self.sends_to_groups() || self.also_heard_at.is_empty() {
             return Ok(Vec::new());
         }
@@ -187,7 +187,7 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
     let index = options.interface.as_deref().map(find_interface).transpose()?;
     let socket = Socket::for_family_of(&options.bind).map_err(|error| {
         let tried = format!("opening a UDP socket for {}", options.bind);
-        OpenError::new(tried, &error, more_files(Limits::read().files))
+        OpenError::new(tried, &error, more_files(ResourceLimits::read().files))
     })?;
     configure(&socket, options, index).map_err(|error| {
         let tried = format!("setting up the UDP socket for {}", options.bind);

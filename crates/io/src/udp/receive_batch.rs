@@ -24,7 +24,7 @@ pub(crate) struct ReceiveBatch {
 unsafe impl Send for ReceiveBatch {}
 
 /// One message of the batch.
-pub(crate) struct Received<'a> {
+pub(crate) struct ReceivedMessage<'a> {
     pub(crate) datagram: &'a mut [u8],
     pub(crate) source: Option<SocketAddr>,
     pub(crate) told: Ancillary,
@@ -93,13 +93,13 @@ impl ReceiveBatch {
     }
 
     /// The message at `index`, which must be one of those that [`Self::receive`] counted last.
-    pub(crate) fn message(&mut self, index: usize) -> Received<'_> {
+    pub(crate) fn message(&mut self, index: usize) -> ReceivedMessage<'_> {
         // SAFETY: the kernel has filled the message; `at` yields places inside the arrays; the
         // length is cut to the slot, and nobody else reads or writes while `self` is borrowed.
         unsafe {
             let message = &*self.messages.at(index);
             let len = (message.msg_len as usize).min(self.datagram_bytes);
-            Received {
+            ReceivedMessage {
                 datagram: core::slice::from_raw_parts_mut(
                     self.bytes.at(index * self.datagram_bytes),
                     len,

@@ -44,12 +44,12 @@ pub(crate) fn restart_numbers(socket: &Socket) -> io::Result<()> {
 pub(crate) struct StampClock {
     offset: Bracket,
     learned: LocalTime,
-    step: Option<Step>,
+    step: Option<ClockStep>,
 }
 
 /// The wall clock was stepped at some instant between two readings.
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct ClockStep {
     before: Bracket,
     from: LocalTime,
     until: LocalTime,
@@ -93,7 +93,7 @@ impl StampClock {
                 self.step = None;
             }
         } else {
-            self.step = Some(Step { before: self.offset, from: self.learned, until: now });
+            self.step = Some(ClockStep { before: self.offset, from: self.learned, until: now });
             self.offset = reading;
         }
         self.learned = now;

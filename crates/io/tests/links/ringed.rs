@@ -6,7 +6,7 @@ use tautline_io::clock::now;
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::ringed::{Ringed, WireOptions};
-use tautline_io::link::told::{Told, telling};
+use tautline_io::link::told::{LinkReports, telling};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::{DirectUdp, UdpOptions};
 use tautline_proto::ledger::Departure;
@@ -27,7 +27,7 @@ fn ringed(options: &UdpOptions, ring_packets: usize) -> (Ringed, std::net::Socke
 fn recording_sender(to: std::net::SocketAddr) -> (Ringed, Consumer<Departure>) {
     let options = UdpOptions::sender(vec![to]);
     let mut direct = DirectUdp::open(&options).unwrap();
-    let (teller, Told { departures, .. }) = telling(64);
+    let (teller, LinkReports { departures, .. }) = telling(64);
     direct.tell(teller);
     let wire = WireOptions::below(Scheduler::Fifo(50), options.ring_packets());
     (Ringed::start(direct, wire).unwrap(), departures)

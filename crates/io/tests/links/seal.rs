@@ -7,7 +7,7 @@ use tautline_io::clock::now;
 use tautline_io::link::Link;
 use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::link::seal::Seal;
-use tautline_io::link::told::{Told, telling};
+use tautline_io::link::told::{LinkReports, telling};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::{DirectUdp, UdpOptions};
 use tautline_proto::stream::Outgoing;
@@ -112,7 +112,7 @@ fn what_leaves_again_was_finished_and_sealed_once_and_is_the_same_bytes() {
     for (at_a_time, ringed) in [(1, false), (4, false), (1, true), (4, true)] {
         let [(socket, to)] = wires();
         let mut direct = sealed(&UdpOptions::sender(vec![to]));
-        let (teller, Told { mut departures, .. }) = telling(64);
+        let (teller, LinkReports { mut departures, .. }) = telling(64);
         direct.tell(teller);
         let mut link: Box<dyn Link> = match ringed {
             true => {
@@ -147,7 +147,7 @@ fn what_was_sealed_is_opened_before_anybody_reads_it_and_holds_the_hand_over() {
     let mut receiver = sealed(&receiver_options());
     let options = UdpOptions::sender(vec![receiver.local()]);
     let mut direct = sealed(&options);
-    let (teller, Told { mut departures, .. }) = telling(4);
+    let (teller, LinkReports { mut departures, .. }) = telling(4);
     direct.tell(teller);
     let wire = WireOptions::below(Scheduler::Other, options.ring_packets());
     let mut sender = Ringed::start(direct, wire).unwrap();

@@ -8,7 +8,7 @@ use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Destinations;
-use tautline_io::link::told::{Told, telling};
+use tautline_io::link::told::{LinkReports, telling};
 use tautline_io::udp::pair::open_pair;
 use tautline_io::udp::{DirectUdp, FragmentPolicy, UdpOptions, interface_label, path_mtu};
 use tautline_proto::stream::Outgoing;
@@ -149,7 +149,7 @@ fn a_datagram_that_is_too_long_arrives_cut_and_counted() {
 fn the_hand_over_is_written_into_the_packet_and_recorded() {
     let mut receiver = receiver();
     let mut sender = sender_to(receiver.local());
-    let (teller, Told { mut departures, .. }) = telling(4);
+    let (teller, LinkReports { mut departures, .. }) = telling(4);
     sender.tell(teller);
     let capture = now() - Span::from_millis(3);
     for handed_at in [Some(2), Some(7), None] {

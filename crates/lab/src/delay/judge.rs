@@ -22,7 +22,7 @@ pub struct Played {
 
 /// A mark that was heard.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Heard {
+pub struct HeardMark {
     /// Modulo [`NUMBERS`].
     pub number: u32,
     /// Of the device, from its start, to a part of a frame.
@@ -80,8 +80,8 @@ pub struct Judge {
     waiting: VecDeque<(u64, Played)>,
     /// The number of the newest.
     newest: u64,
-    first: Option<(Played, Heard)>,
-    last: Option<(u64, Played, Heard)>,
+    first: Option<(Played, HeardMark)>,
+    last: Option<(u64, Played, HeardMark)>,
     /// Frames heard for each played, less one, as it was lately.
     drift: f64,
     outcome: Outcome,
@@ -112,7 +112,7 @@ impl Judge {
     }
 
     /// A mark was heard.
-    pub fn heard(&mut self, heard: Heard) {
+    pub fn heard(&mut self, heard: HeardMark) {
         let Some((index, played)) = self.which(heard.number) else { return };
         if let Some((last, ..)) = self.last
             && index <= last
@@ -141,7 +141,7 @@ impl Judge {
     }
 
     /// Holds the frames between two marks as heard against those as played.
-    fn follow(&mut self, played: Played, heard: Heard) {
+    fn follow(&mut self, played: Played, heard: HeardMark) {
         let Some((_, played_last, heard_last)) = self.last else { return };
         let meant = (played.frame - played_last.frame) as f64;
         let slip = heard.frame - heard_last.frame - meant;

@@ -3,19 +3,19 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tautline_dsp::timecode::{Finder, Found, SPACING};
+use tautline_dsp::timecode::{Finder, FoundMark, SPACING};
 use tautline_engine::watching::sound::rings::{Reader, Writer, rings};
 use tautline_proto::device::{Cycle, Flow, Process, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-use super::judge::{Heard, Judge};
+use super::judge::{HeardMark, Judge};
 use super::part_of_a_frame;
 use super::player::{DeviceFaults, FaultCounter};
 
 /// A run of frames, as its device had it.
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct FrameRun {
     /// Of the device, from its start: what it dropped counts.
     frame: i64,
     meets: LocalTime,
@@ -23,8 +23,8 @@ struct Run {
 }
 
 /// What the input's device calls.
-pub(super) struct Recorder {
-    writer: Writer<Run>,
+pub(super) struct MarkRecorder {
+    writer: Writer<FrameRun>,
     channels: usize,
     channel: usize,
     frames: i64,
@@ -32,8 +32,8 @@ pub(super) struct Recorder {
 }
 
 /// The other end.
-pub(super) struct Ear {
-    reader: Reader<Run>,
+pub(super) struct MarkReader {
+    reader: Reader<FrameRun>,
     rate: Rate,
     finder: Finder,
     /// Frames that the finder was given, and the same by the count of the device.
@@ -41,9 +41,9 @@ pub(super) struct Ear {
     frame: i64,
     /// Sound that was heard and is still to be searched, in runs.
     sound: Vec<f32>,
-    fresh: VecDeque<(Run, usize)>,
+    fresh: VecDeque<(FrameRun, usize)>,
     /// Runs that marks to come may lie in, with the count of the finder at their first frame.
-    searched: VecDeque<(i64, Run)>,
+    searched: VecDeque<(i64, FrameRun)>,
     unread: i64,
     /// When the last frame met the ADC.
     end: LocalTime,
@@ -57,15 +57,16 @@ const SHORTEST_RUN: Span = Span::from_micros(125);
 /// Runs that a mark may still lie in: a mark is told when it is over.
 const REMEMBERED: i64 = 4 * SPACING as i64;
 
-pub(super) fn recorder(settings: &Settings, channel: usize) -> (Recorder, Ear) {
+pub(super) fn recorder(settings: &Settings, channel: usize) -> (MarkRecorder, MarkReader) {
     let rate = settings.rate;
     let runs = HELD.as_nanos() / SHORTEST_RUN.as_nanos();
     let (writer, reader) = rings(rate.frames_within(HELD).as_len(), runs as usize);
     let faults = Arc::<FaultCounter>::default();
     let channels = settings.channels.count();
     let channel = channel.min(channels - 1);
-    let recorder = Recorder { writer, channels, channel, frames: 0, faults: Arc::clone(&faults) };
-    let ear = Ear {
+    let recorder =
+        MarkRecorder { writer, channels, channel, frames: 0, faults: Arc::clone(&faults) };
+    let ear = MarkReader {
         reader,
         rate,
         finder: Finder::new(),
@@ -81,19 +82,19 @@ pub(super) fn recorder(settings: &Settings, channel: usize) -> (Recorder, Ear) {
     (recorder, ear)
 }
 
-impl Process for Recorder {
+impl Process for MarkRecorder {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let side = &cycle.capture;
         self.faults.count(cycle.xruns, side.skipped);
         self.frames += side.skipped.count();
-        let run = Run { frame: self.frames, meets: side.meets, uncertainty: side.uncertainty };
+        let run = FrameRun { frame: self.frames, meets: side.meets, uncertainty: side.uncertainty };
         self.writer.write(run, self.channels, self.channel, side.samples);
         self.frames += (side.samples.len() / self.channels) as i64;
         Flow::Continue
     }
 }
 
-impl Ear {
+impl MarkReader {
     /// Takes in what was heard so far; how much that is.
     pub(super) fn listen(&mut self) -> usize {
         let Self { reader, sound, fresh, rate, end, .. } = self;
@@ -160,10 +161,10 @@ impl Ear {
 }
 
 /// When a mark met the ADC, by the word of the run that it lies in.
-fn heard(searched: &VecDeque<(i64, Run)>, rate: Rate, found: &Found) -> Option<Heard> {
+fn heard(searched: &VecDeque<(i64, FrameRun)>, rate: Rate, found: &FoundMark) -> Option<HeardMark> {
     let (first, run) = searched.iter().rev().find(|(first, _)| *first <= found.frame)?;
     let into = Frames::new(found.frame - first);
-    Some(Heard {
+    Some(HeardMark {
         number: found.number,
         frame: (run.frame + into.count()) as f64 + found.fraction,
         at: run.meets + rate.span_of(into) + part_of_a_frame(rate, found.fraction),

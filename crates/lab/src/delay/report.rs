@@ -20,14 +20,14 @@ pub struct DelayReport {
     /// From its beginning to its end.
     pub duration_ns: i64,
     /// One.
-    pub rows: Vec<Row>,
+    pub rows: Vec<MarkCounts>,
     /// What a reader should know, a sentence each.
     pub notes: Vec<String>,
 }
 
 /// What became of the marks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct MarkCounts {
     /// Of both devices, nominally.
     pub rate: u32,
     /// Frames per wake-up: of the output and of the input.
@@ -72,7 +72,7 @@ impl DelayReport {
         outcome: &Outcome,
     ) -> Self {
         let unsure = outcome.uncertainty.summary();
-        let row = Row {
+        let row = MarkCounts {
             rate: output.rate.hertz(),
             period: [output.period.count(), input.period.count()],
             periods: [output.periods, input.periods],
@@ -124,7 +124,7 @@ impl DelayReport {
     }
 }
 
-impl Row {
+impl MarkCounts {
     fn delay(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |nanos| Span::from_nanos(nanos);
         write!(f, "delay: ")?;
@@ -151,7 +151,7 @@ impl Row {
     }
 }
 
-impl fmt::Display for Row {
+impl fmt::Display for MarkCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.delay(f)?;
         writeln!(

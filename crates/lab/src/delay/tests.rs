@@ -119,7 +119,7 @@ impl Device for Hears {
     }
 }
 
-fn row(report: &DelayReport) -> &Row {
+fn row(report: &DelayReport) -> &MarkCounts {
     report.rows.first().unwrap()
 }
 
@@ -202,13 +202,13 @@ fn a_device_that_goes_ends_the_measurement_with_its_sentence() {
     assert_eq!(error.to_string(), "a: b; c");
 }
 
-fn at(mark: u32, delay_micros: i64) -> (Played, Heard) {
+fn at(mark: u32, delay_micros: i64) -> (Played, HeardMark) {
     let frame = i64::from(mark) * 480 + 124;
     let played = LocalTime::ZERO + SETTINGS.rate.span_of(Frames::new(frame));
     let number = mark % tautline_dsp::timecode::NUMBERS;
     (
         Played { number, frame, at: played, uncertainty: Span::ZERO },
-        Heard {
+        HeardMark {
             number,
             frame: frame as f64,
             at: played + Span::from_micros(delay_micros),

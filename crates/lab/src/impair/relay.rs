@@ -16,8 +16,8 @@ use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_sim::link::PathModel;
 
-use super::report::{PortReport, RelayReport, WayReport};
-use super::{Impairer, Port, Released, Way};
+use super::report::{LegReport, PortReport, RelayReport};
+use super::{Impairer, Leg, Released, UdpPort};
 
 /// How a relay is run.
 #[derive(Debug, Clone, PartialEq)]
@@ -167,11 +167,11 @@ struct Worker {
     stop: Arc<AtomicBool>,
 }
 
-const WAYS: [(Way, Port); 4] = [
-    (Way::There, Port::Media),
-    (Way::There, Port::Control),
-    (Way::Back, Port::Media),
-    (Way::Back, Port::Control),
+const LEGS: [(Leg, UdpPort); 4] = [
+    (Leg::There, UdpPort::Media),
+    (Leg::There, UdpPort::Control),
+    (Leg::Back, UdpPort::Media),
+    (Leg::Back, UdpPort::Control),
 ];
 
 impl Worker {
@@ -189,25 +189,25 @@ impl Worker {
 
     fn take(&mut self) {
         for (index, socket) in self.sockets.iter_mut().enumerate() {
-            let (way, port) = WAYS[index];
+            let (leg, port) = LEGS[index];
             let impairer = &mut self.impairer;
             let sender = &mut self.sender;
             socket.receive(&mut |arrival| {
-                if way == Way::There {
+                if leg == Leg::There {
                     sender[port as usize] = Some(arrival.source);
                 }
-                impairer.take(way, port, arrival.datagram, arrival.arrival);
+                impairer.take(leg, port, arrival.datagram, arrival.arrival);
             });
         }
     }
 
     fn hand_on(&mut self) {
         let Self { sockets, sender, to, impairer, lateness, unaddressed, .. } = self;
-        impairer.release(now(), |Released { way, port, datagram, due }| {
+        impairer.release(now(), |Released { leg, port, datagram, due }| {
             // What goes there leaves by the onward sockets.
-            let (first, destination) = match way {
-                Way::There => (2, Some(to[port as usize])),
-                Way::Back => (0, sender[port as usize]),
+            let (first, destination) = match leg {
+                Leg::There => (2, Some(to[port as usize])),
+                Leg::Back => (0, sender[port as usize]),
             };
             let Some(destination) = destination else {
                 *unaddressed += 1;
@@ -221,20 +221,20 @@ impl Worker {
 
     fn report(&self, seed: u64) -> RelayReport {
         // Datagrams of the way there leave by the onward sockets.
-        let port = |way, port, leaves: usize| {
+        let port = |leg, port, leaves: usize| {
             let refused = self.sockets[leaves].counters().send_errors;
-            PortReport::new(self.impairer.counters(way, port), refused)
+            PortReport::new(self.impairer.counters(leg, port), refused)
         };
-        let way = |way, leaves| WayReport {
-            media: port(way, Port::Media, leaves),
-            control: port(way, Port::Control, leaves + 1),
+        let leg = |leg, leaves| LegReport {
+            media: port(leg, UdpPort::Media, leaves),
+            control: port(leg, UdpPort::Control, leaves + 1),
         };
         let dropped = self.sockets.iter().map(|socket| socket.counters().kernel_drops).sum();
         RelayReport::new(
             seed,
             now() - self.start,
-            way(Way::There, 2),
-            way(Way::Back, 0),
+            leg(Leg::There, 2),
+            leg(Leg::Back, 0),
             &self.lateness,
             (dropped, self.unaddressed),
         )

@@ -6,11 +6,11 @@ use serde::Serialize;
 use tautline_engine::watching::distribution::{Distribution, Summary};
 use tautline_proto::time::Span;
 
-use super::{Counters, UNPUNCTUAL};
+use super::{DatagramCounters, UNPUNCTUAL};
 
 /// What became of the datagrams of one way.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct WayReport {
+pub struct LegReport {
     /// RTP.
     pub media: PortReport,
     /// RTCP.
@@ -39,8 +39,8 @@ pub struct PortReport {
 }
 
 impl PortReport {
-    pub(super) fn new(counters: Counters, refused: u64) -> Self {
-        let Counters { received, lost, duplicated, overflowed, released, .. } = counters;
+    pub(super) fn new(counters: DatagramCounters, refused: u64) -> Self {
+        let DatagramCounters { received, lost, duplicated, overflowed, released, .. } = counters;
         let (loss, mean_burst) = (counters.loss().0, counters.mean_burst());
         Self { received, released, lost, loss, mean_burst, duplicated, overflowed, refused }
     }
@@ -58,9 +58,9 @@ pub struct RelayReport {
     /// From its beginning to its end.
     pub duration_ns: i64,
     /// What the sender sent.
-    pub there: WayReport,
+    pub there: LegReport,
     /// What came back.
-    pub back: WayReport,
+    pub back: LegReport,
     /// How much later than asked datagrams were handed on: the relay's own doing.
     pub lateness: Summary,
     /// Datagrams that came faster than the relay read them.
@@ -75,8 +75,8 @@ impl RelayReport {
     pub(super) fn new(
         seed: u64,
         duration: Span,
-        there: WayReport,
-        back: WayReport,
+        there: LegReport,
+        back: LegReport,
         lateness: &Distribution,
         (kernel_drops, unaddressed): (u64, u64),
     ) -> Self {
@@ -87,8 +87,8 @@ impl RelayReport {
                  busy or stalls, and part of what was heard is its doing"
             ));
         }
-        let ways = [there, back].map(|way| way.media.overflowed + way.control.overflowed);
-        if kernel_drops + ways.iter().sum::<u64>() > 0 {
+        let legs = [there, back].map(|leg| leg.media.overflowed + leg.control.overflowed);
+        if kernel_drops + legs.iter().sum::<u64>() > 0 {
             notes.push("datagrams were dropped that no path lost: too many came at once".into());
         }
         Self {
@@ -125,9 +125,9 @@ impl fmt::Display for RelayReport {
     /// The report for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, {:.1} s", self.seed, self.duration_ns as f64 / 1e9)?;
-        for (name, way) in [("there", &self.there), ("back", &self.back)] {
-            writeln!(f, "{name:5} RTP   {}", way.media)?;
-            writeln!(f, "{name:5} RTCP  {}", way.control)?;
+        for (name, leg) in [("there", &self.there), ("back", &self.back)] {
+            writeln!(f, "{name:5} RTP   {}", leg.media)?;
+            writeln!(f, "{name:5} RTCP  {}", leg.control)?;
         }
         let shown = |nanos: Option<i64>| {
             nanos.map_or("–".into(), |nanos| format!("{}", Span::from_nanos(nanos)))

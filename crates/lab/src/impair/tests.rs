@@ -13,11 +13,11 @@ fn alike(model: PathModel, seed: u64) -> Impairer {
 }
 
 /// What is handed on by `now`: number and way of each, and when it was due in microseconds.
-fn released(impairer: &mut Impairer, now: LocalTime) -> Vec<(u8, Way, Port, i64)> {
+fn released(impairer: &mut Impairer, now: LocalTime) -> Vec<(u8, Leg, UdpPort, i64)> {
     let mut found = Vec::new();
     impairer.release(now, |released| {
         let due = (released.due - START).as_nanos() / 1000;
-        found.push((released.datagram[0], released.way, released.port, due));
+        found.push((released.datagram[0], released.leg, released.port, due));
     });
     found
 }
@@ -26,12 +26,12 @@ fn released(impairer: &mut Impairer, now: LocalTime) -> Vec<(u8, Way, Port, i64)
 fn a_datagram_goes_on_when_its_delay_is_over_and_by_the_port_it_came_by() {
     let mut impairer = alike(PathModel::ideal(Span::from_millis(3)), 1);
     assert!(impairer.next_due().is_never());
-    impairer.take(Way::There, Port::Media, &[1; 200], at(0));
-    impairer.take(Way::Back, Port::Control, &[2; 80], at(500));
+    impairer.take(Leg::There, UdpPort::Media, &[1; 200], at(0));
+    impairer.take(Leg::Back, UdpPort::Control, &[2; 80], at(500));
     assert_eq!(impairer.next_due(), at(3000));
     assert_eq!(released(&mut impairer, at(2999)), []);
-    assert_eq!(released(&mut impairer, at(3100)), [(1, Way::There, Port::Media, 3000)]);
-    assert_eq!(released(&mut impairer, at(9000)), [(2, Way::Back, Port::Control, 3500)]);
+    assert_eq!(released(&mut impairer, at(3100)), [(1, Leg::There, UdpPort::Media, 3000)]);
+    assert_eq!(released(&mut impairer, at(9000)), [(2, Leg::Back, UdpPort::Control, 3500)]);
     assert!(impairer.next_due().is_never());
 }
 
@@ -39,8 +39,8 @@ fn a_datagram_goes_on_when_its_delay_is_over_and_by_the_port_it_came_by() {
 fn what_is_read_late_goes_on_as_if_it_had_been_read_at_once() {
     let mut impairer = alike(PathModel::ideal(Span::from_millis(1)), 1);
     // Two sockets are read one after the other: the second's datagram arrived earlier.
-    impairer.take(Way::There, Port::Media, &[1], at(1000));
-    impairer.take(Way::There, Port::Control, &[2], at(900));
+    impairer.take(Leg::There, UdpPort::Media, &[1], at(1000));
+    impairer.take(Leg::There, UdpPort::Control, &[2], at(900));
     let due: Vec<i64> = released(&mut impairer, at(5000)).iter().map(|one| one.3).collect();
     assert_eq!(due, [2000, 2000]);
 }
@@ -50,12 +50,12 @@ fn losses_are_counted_with_their_bursts() {
     let model = PathModel { loss: Loss::bursts(0.2, 3.0), ..PathModel::ideal(Span::ZERO) };
     let mut impairer = Impairer::new(model, PathModel::ideal(Span::ZERO), 7, START);
     for index in 0..100_000 {
-        impairer.take(Way::There, Port::Media, &[0; 200], at(index * 1000));
-        impairer.take(Way::Back, Port::Control, &[0; 80], at(index * 1000));
+        impairer.take(Leg::There, UdpPort::Media, &[0; 200], at(index * 1000));
+        impairer.take(Leg::Back, UdpPort::Control, &[0; 80], at(index * 1000));
         released(&mut impairer, at(index * 1000));
     }
-    let there = impairer.counters(Way::There, Port::Media);
-    let back = impairer.counters(Way::Back, Port::Control);
+    let there = impairer.counters(Leg::There, UdpPort::Media);
+    let back = impairer.counters(Leg::Back, UdpPort::Control);
     assert!((0.19..0.21).contains(&there.loss().0), "{there:?}");
     assert!((2.9..3.1).contains(&there.mean_burst()), "{there:?}");
     assert_eq!(there.received, there.lost + there.released, "{there:?}");
@@ -67,7 +67,7 @@ fn the_same_seed_does_the_same() {
     let run = |seed| {
         let mut impairer = alike(Preset::WifiBad.path(), seed);
         for index in 0..5000 {
-            impairer.take(Way::There, Port::Media, &[index as u8; 200], at(index * 1000));
+            impairer.take(Leg::There, UdpPort::Media, &[index as u8; 200], at(index * 1000));
         }
         released(&mut impairer, at(60_000_000))
     };
@@ -79,9 +79,9 @@ fn the_same_seed_does_the_same() {
 fn what_may_wait_is_bounded() {
     let mut impairer = alike(PathModel::ideal(Span::from_secs(3600)), 1);
     for index in 0..2000 {
-        impairer.take(Way::There, Port::Media, &[0; 65_000], at(index));
+        impairer.take(Leg::There, UdpPort::Media, &[0; 65_000], at(index));
     }
-    let counters = impairer.counters(Way::There, Port::Media);
+    let counters = impairer.counters(Leg::There, UdpPort::Media);
     assert_eq!(counters.overflowed as usize, 2000 - MOST_WAITING / 65_000);
     assert_eq!(counters.lost, 0);
 }

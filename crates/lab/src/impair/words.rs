@@ -70,14 +70,14 @@ impl fmt::Display for Share {
 
 /// How many datagrams are held back so that those behind overtake them, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Held {
+pub struct Reordering {
     /// How many.
     pub share: Share,
     /// How long: 2 ms if it is not said.
     pub by: Span,
 }
 
-impl FromStr for Held {
+impl FromStr for Reordering {
     type Err = WordError;
 
     fn from_str(text: &str) -> Result<Self, WordError> {
@@ -137,7 +137,7 @@ impl FromStr for Outage {
 
 /// What is to be different from a given path. Absent: as it is.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Changes {
+pub struct PathChanges {
     /// The least delay.
     pub delay: Option<Span>,
     /// On top of it, evenly between nothing and this, in order.
@@ -147,7 +147,7 @@ pub struct Changes {
     /// In bursts of this mean length.
     pub burst: Option<f64>,
     /// Held back and overtaken.
-    pub reorder: Option<Held>,
+    pub reorder: Option<Reordering>,
     /// Coming twice.
     pub duplicate: Option<Share>,
     /// Of a bottleneck before which an eighth of a second may wait.
@@ -160,7 +160,7 @@ pub struct Changes {
     pub trace: Option<Trace>,
 }
 
-impl Changes {
+impl PathChanges {
     /// The path with what is different; refuses what no path can be.
     pub fn of(&self, mut path: PathModel) -> Result<PathModel, WordError> {
         path.delay = self.delay.unwrap_or(path.delay);
@@ -218,8 +218,11 @@ mod tests {
         assert_eq!("1.5gbit".parse(), Ok(BitRate(1_500_000_000)));
         let outage = Outage { after: Span::from_secs(10), lasts: Span::from_secs(2) };
         assert_eq!("10s+2s".parse(), Ok(outage));
-        assert_eq!("1%".parse(), Ok(Held { share: Share(0.01), by: Span::from_millis(2) }));
-        assert_eq!("1%+9ms".parse(), Ok(Held { share: Share(0.01), by: Span::from_millis(9) }));
+        assert_eq!("1%".parse(), Ok(Reordering { share: Share(0.01), by: Span::from_millis(2) }));
+        assert_eq!(
+            "1%+9ms".parse(),
+            Ok(Reordering { share: Share(0.01), by: Span::from_millis(9) })
+        );
     }
 
     #[test]
@@ -238,22 +241,22 @@ mod tests {
     #[test]
     fn what_is_said_stands_before_the_preset_and_the_rest_stays() {
         let preset = Preset::Wifi5Ghz.path();
-        let changes = Changes {
+        let changes = PathChanges {
             delay: Some(Span::from_millis(9)),
             loss: Some(Share(0.2)),
             burst: Some(3.0),
-            ..Changes::default()
+            ..PathChanges::default()
         };
         let path = changes.of(preset.clone()).unwrap();
         assert_eq!((path.delay, path.loss), (Span::from_millis(9), Loss::bursts(0.2, 3.0)));
         assert_eq!((path.jitter, path.holds), (preset.jitter, preset.holds));
-        assert_eq!(Changes::default().of(preset.clone()), Ok(preset));
+        assert_eq!(PathChanges::default().of(preset.clone()), Ok(preset));
     }
 
     #[test]
     fn a_burst_alone_gathers_what_is_lost_anyway() {
         let random = PathModel { loss: Loss::random(0.1), ..PathModel::ideal(Span::ZERO) };
-        let path = Changes { burst: Some(4.0), ..Changes::default() }.of(random).unwrap();
+        let path = PathChanges { burst: Some(4.0), ..PathChanges::default() }.of(random).unwrap();
         assert!((path.loss.share() - 0.1).abs() < 1e-9, "{:?}", path.loss);
         assert_eq!(path.loss.into_good, 0.25);
     }
@@ -262,7 +265,7 @@ mod tests {
     fn bursts_that_cannot_be_are_refused_with_those_that_can() {
         let asked = |loss: Option<f64>, burst| {
             let changes =
-                Changes { loss: loss.map(Share), burst: Some(burst), ..Changes::default() };
+                PathChanges { loss: loss.map(Share), burst: Some(burst), ..PathChanges::default() };
             changes.of(PathModel::ideal(Span::ZERO)).map(|path| path.loss)
         };
         for (share, length, least) in [(0.9, 3.0, "9"), (0.99, 1.0, "99"), (0.7, 2.0, "2.34")] {

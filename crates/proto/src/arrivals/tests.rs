@@ -47,11 +47,11 @@ fn packet(millis: i64, transit: i64) -> Passage {
 }
 
 /// Packets late and lost so far, and times that the device starved.
-fn standing(millis: i64, (late, lost, starved): (u64, u64, u64)) -> Standing {
+fn standing(millis: i64, (late, lost, starved): (u64, u64, u64)) -> StreamTotals {
     let mut faults = Faults::NONE;
     let harm = Harm { lost: lost as u32, ..Harm::default() };
     faults.add(at(millis - 10), at(millis), harm);
-    Standing { late, lost, starved, dropped: 0, unheard: 0, faults }
+    StreamTotals { late, lost, starved, dropped: 0, unheard: 0, faults }
 }
 
 fn never(_: LocalTime, _: LocalTime) -> bool {
@@ -142,7 +142,7 @@ fn a_stall_answers_for_the_losses_that_it_overlaps_and_for_no_other_of_their_win
     }
     let mut arrivals = after_a_second();
     let unheard = 5;
-    arrivals.stand(Standing { unheard, faults, ..standing(1_000, (0, 39, 0)) }, never);
+    arrivals.stand(StreamTotals { unheard, faults, ..standing(1_000, (0, 39, 0)) }, never);
     arrivals.finish(|from, to| from <= at(942) && at(938) <= to);
     let gaps = arrivals.gaps();
     assert_eq!((gaps.lost, gaps.host_stalled, gaps.late_receiver), (37, 3, 4));

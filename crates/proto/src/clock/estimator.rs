@@ -1,8 +1,8 @@
 //! From exchanges to a mapping.
 
+use super::legs::{Before, KeptExchange, Legs};
 use super::line::{Belief, Line};
 use super::mapping::Surety;
-use super::ways::{Before, Kept, Ways};
 use super::{ClockMapping, ClockSource, Exchange, WallTime};
 use crate::time::{LocalTime, Span};
 
@@ -17,7 +17,7 @@ use crate::time::{LocalTime, Span};
 /// path that became longer or shorter, or a lie.
 #[derive(Debug, Clone)]
 pub struct ClockEstimator {
-    window: [Option<Kept>; Self::WINDOW],
+    window: [Option<KeptExchange>; Self::WINDOW],
     next: usize,
     seen: u32,
     /// The shortest round trip of the present stretch and of the one before.
@@ -28,7 +28,7 @@ pub struct ClockEstimator {
     /// How it was before the last of them.
     before: Option<Before>,
     /// Set aside, oldest first.
-    odd: [Option<Kept>; Self::ODD],
+    odd: [Option<KeptExchange>; Self::ODD],
     mapping: Option<ClockMapping>,
     steps: u32,
     path_changes: u32,
@@ -116,7 +116,7 @@ impl ClockEstimator {
             self.refused = self.refused.saturating_add(1);
             return None;
         }
-        let kept = Kept::from(&exchange);
+        let kept = KeptExchange::from(&exchange);
         let Some(mut line) = self.line else {
             self.start(kept);
             return self.map(&kept);
@@ -129,7 +129,7 @@ impl ClockEstimator {
         self.line = Some(line);
         let kept = kept.by(&line);
         let reverted = self.reverts(&kept);
-        if !reverted && (self.contradicts(&kept) || self.is_odd(kept.ways, &line)) {
+        if !reverted && (self.contradicts(&kept) || self.is_odd(kept.legs, &line)) {
             return self.set_aside(kept).and_then(|()| self.map(&kept));
         }
         self.refuse_odd();
@@ -143,14 +143,14 @@ impl ClockEstimator {
         self.refused = self.refused.saturating_add(odd.iter().flatten().count() as u32);
     }
 
-    fn start(&mut self, kept: Kept) {
+    fn start(&mut self, kept: KeptExchange) {
         let line = Self::begin(&kept);
         self.keep(kept.by(&line));
         self.line = Some(line);
     }
 
     /// A line through the middle of what the exchange allows.
-    fn begin(kept: &Kept) -> Line {
+    fn begin(kept: &KeptExchange) -> Line {
         let here = kept.asked + (kept.answered - kept.asked) / 2;
         let there = kept.received + (kept.left - kept.received) / 2;
         let round_trip = (kept.answered - kept.asked) - (kept.left - kept.received);
@@ -160,12 +160,12 @@ impl ClockEstimator {
         line
     }
 
-    fn keep(&mut self, kept: Kept) {
+    fn keep(&mut self, kept: KeptExchange) {
         self.window[self.next] = Some(kept);
         self.next = (self.next + 1) % Self::WINDOW;
         self.seen = self.seen.saturating_add(1);
         let [now, before] = self.least;
-        let round_trip = kept.ways.round_trip();
+        let round_trip = kept.legs.round_trip();
         self.least = if self.seen.is_multiple_of(Self::LONG) {
             [round_trip, now]
         } else {
@@ -173,7 +173,7 @@ impl ClockEstimator {
         };
     }
 
-    fn kept(&self) -> impl Iterator<Item = &Kept> {
+    fn kept(&self) -> impl Iterator<Item = &KeptExchange> {
         self.window.iter().flatten()
     }
 
@@ -183,17 +183,17 @@ impl ClockEstimator {
     }
 
     /// Refines the line.
-    fn take(&mut self, kept: Kept, mut line: Line) {
+    fn take(&mut self, kept: KeptExchange, mut line: Line) {
         // A question that is answered twice was on the way once.
         let again = self.kept().any(|k| k.asked == kept.asked);
-        let error = (kept.ways.there - kept.ways.back - self.lopsided) / 2.0;
-        let least = self.least().min(kept.ways.round_trip());
+        let error = (kept.legs.there - kept.legs.back - self.lopsided) / 2.0;
+        let least = self.least().min(kept.legs.round_trip());
         let count = f64::from(self.seen + 1);
         // The shortest of a few round trips is not the shortest there is.
-        let mean = self.kept().map(|k| k.ways.round_trip() - least).sum::<f64>()
+        let mean = self.kept().map(|k| k.legs.round_trip() - least).sum::<f64>()
             / self.kept().count().max(1) as f64;
         let unseen = 1.25 * mean / count.sqrt() + least.max(0.0) / (count * count.sqrt());
-        let excess = kept.ways.round_trip() - least + unseen;
+        let excess = kept.legs.round_trip() - least + unseen;
         let reading = kept.reading_error / 3.0;
         // An excess lies anywhere between all of it there and all of it back.
         let noise = reading * reading + excess * excess / 12.0;
@@ -226,21 +226,21 @@ impl ClockEstimator {
     }
 
     /// The same by one exchange.
-    fn bound(kept: &Kept, line: &Line, drift: f64) -> (f64, f64) {
-        let ways = kept.ways(line);
+    fn bound(kept: &KeptExchange, line: &Line, drift: f64) -> (f64, f64) {
+        let legs = kept.legs(line);
         let grown = |at: i64| drift * (line.at() - at).max(0) as f64 + kept.reading_error;
-        (-ways.back - grown(kept.answered), ways.there + grown(kept.asked))
+        (-legs.back - grown(kept.answered), legs.there + grown(kept.asked))
     }
 
     /// Whether no drift of two clocks could lead to this exchange.
-    fn contradicts(&self, new: &Kept) -> bool {
+    fn contradicts(&self, new: &KeptExchange) -> bool {
         self.kept().any(|old| Self::excludes(old, new))
     }
 
-    fn excludes(old: &Kept, new: &Kept) -> bool {
+    fn excludes(old: &KeptExchange, new: &KeptExchange) -> bool {
         let apart = |a: i64, b: i64| b.saturating_sub(a).saturating_abs() as f64 * Self::STEP_RATE;
-        let most = |k: &Kept| k.received - k.asked;
-        let least = |k: &Kept| k.left - k.answered;
+        let most = |k: &KeptExchange| k.received - k.asked;
+        let least = |k: &KeptExchange| k.left - k.answered;
         let error = old.reading_error + new.reading_error;
         let higher =
             least(new).saturating_sub(most(old)) as f64 - error - apart(old.asked, new.answered);
@@ -250,13 +250,13 @@ impl ClockEstimator {
     }
 
     /// The least that either way took, by the exchanges kept, and what is odd beside it.
-    fn usual(&self, line: &Line) -> (Ways, f64) {
+    fn usual(&self, line: &Line) -> (Legs, f64) {
         let mut trips = [0.0; Self::WINDOW];
         let mut count = 0;
-        let mut least = Ways::ENDLESS;
+        let mut least = Legs::ENDLESS;
         for kept in self.kept() {
-            least = least.least(kept.ways);
-            trips[count] = kept.ways.round_trip();
+            least = least.least(kept.legs);
+            trips[count] = kept.legs.round_trip();
             count += 1;
         }
         let trips = &mut trips[..count];
@@ -265,16 +265,16 @@ impl ClockEstimator {
         (least, Self::LEAST_ODD.max(5.0 * spread) + 4.0 * line.deviation())
     }
 
-    fn is_odd(&self, ways: Ways, line: &Line) -> bool {
+    fn is_odd(&self, legs: Legs, line: &Line) -> bool {
         if self.kept().count() < Self::FAMILIAR {
             return false;
         }
         let (least, odd) = self.usual(line);
-        (ways.there - least.there).abs() > odd || (ways.back - least.back).abs() > odd
+        (legs.there - least.there).abs() > odd || (legs.back - least.back).abs() > odd
     }
 
     /// Puts an exchange beside those that are odd; once there are enough of a kind, follows them.
-    fn set_aside(&mut self, kept: Kept) -> Option<()> {
+    fn set_aside(&mut self, kept: KeptExchange) -> Option<()> {
         let line = self.line?;
         let count = self.odd.iter().flatten().count();
         if count == Self::ODD {
@@ -295,7 +295,7 @@ impl ClockEstimator {
         }
         let (usual, odd) = self.usual(&line);
         let settled = self.odd.iter().flatten().skip(Self::ODD_BETWEEN);
-        let least = settled.fold(Ways::ENDLESS, |a, b| a.least(b.ways));
+        let least = settled.fold(Legs::ENDLESS, |a, b| a.least(b.legs));
         let (there, back) = (least.there - usual.there, least.back - usual.back);
         // One way is as much faster as the other is slower, and no queue makes any way faster.
         let opposite = there * back < 0.0 && there.abs().min(back.abs()) > odd / 2.0;
@@ -316,7 +316,7 @@ impl ClockEstimator {
             let lopsided = if (there - back).abs() > odd { there - back } else { 0.0 };
             self.lopsided += lopsided;
             let much = |way: f64| if way > odd { way } else { 0.0 };
-            let longer = Ways { there: much(there), back: much(back) };
+            let longer = Legs { there: much(there), back: much(back) };
             self.before = Some(Before { usual, longer, lopsided });
             self.path_changes += 1;
         }
@@ -327,11 +327,11 @@ impl ClockEstimator {
 
     /// A way is as short again as before it became longer: it was, after all, a queue, or the path is
     /// the old one again.
-    fn reverts(&mut self, kept: &Kept) -> bool {
+    fn reverts(&mut self, kept: &KeptExchange) -> bool {
         let Some(Before { usual, longer, lopsided }) = self.before else { return false };
         let short = |way: f64, usual: f64, longer: f64| longer > 0.0 && way < usual + longer / 2.0;
-        let reverts = short(kept.ways.there, usual.there, longer.there)
-            || short(kept.ways.back, usual.back, longer.back);
+        let reverts = short(kept.legs.there, usual.there, longer.there)
+            || short(kept.legs.back, usual.back, longer.back);
         if reverts {
             self.lopsided -= lopsided;
             self.path_changes += 1;
@@ -342,7 +342,7 @@ impl ClockEstimator {
     }
 
     /// Forgets what the ways took but for these.
-    fn anew(&mut self, settled: impl Iterator<Item = Kept>) {
+    fn anew(&mut self, settled: impl Iterator<Item = KeptExchange>) {
         let Some(line) = self.line else { return };
         self.window = [None; Self::WINDOW];
         self.least = [f64::MAX; 2];
@@ -371,7 +371,7 @@ impl ClockEstimator {
     }
 
     /// The mapping as the line has it now.
-    fn map(&mut self, kept: &Kept) -> Option<ClockMapping> {
+    fn map(&mut self, kept: &KeptExchange) -> Option<ClockMapping> {
         let line = self.line?;
         let best = self.least().max(0.0);
         // Where bounds do not overlap, as drift was greater than assumed, the newest holds.

@@ -7,7 +7,7 @@ use crate::units::{Ppm, Rate};
 
 /// What a reading did to a [`MediaClock`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
+pub enum ReadingOutcome {
     /// It agreed, and refined the line.
     Agreed,
     /// It disagreed once; the line stands until another confirms it.
@@ -88,11 +88,11 @@ impl MediaClock {
     }
 
     /// Takes one pair of a frame and the instant it was captured.
-    pub fn observe(&mut self, media: MediaTime, wall: WallTime) -> Reading {
+    pub fn observe(&mut self, media: MediaTime, wall: WallTime) -> ReadingOutcome {
         let at = self.rate.span_of(media - MediaTime::ZERO).as_nanos();
         let Some(line) = &mut self.line else {
             self.begin(media, wall);
-            return Reading::Agreed;
+            return ReadingOutcome::Agreed;
         };
         let error = line.error(at, wall.as_unix_nanos());
         let off = Span::from_nanos(error as i64);
@@ -110,17 +110,17 @@ impl MediaClock {
                     self.correct(media, (at, since as f64));
                 }
             }
-            return Reading::Agreed;
+            return ReadingOutcome::Agreed;
         }
         match self.doubt {
             Some(before) if (off - before).abs() <= Self::CONFIRM => {
                 self.doubt = None;
                 self.begin(media, wall);
-                Reading::Jumped
+                ReadingOutcome::Jumped
             }
             _ => {
                 self.doubt = Some(off);
-                Reading::Doubted
+                ReadingOutcome::Doubted
             }
         }
     }

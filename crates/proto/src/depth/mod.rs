@@ -29,7 +29,7 @@ pub use curve::{Advice, CurvePoint};
 pub use histogram::Histogram;
 use repair::Repair;
 pub use target::{LossTarget, TargetError};
-use window::Window;
+use window::SlidingHistogram;
 
 /// What a depth is chosen by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub struct Journal {
 
 /// Where the link offset is going.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Course {
+enum DepthState {
     /// Nothing is measured yet.
     Learning,
     Resting,
@@ -83,12 +83,12 @@ enum Course {
 #[derive(Debug, Clone)]
 pub struct Depth {
     config: DepthConfig,
-    recent: Window,
-    memory: Window,
+    recent: SlidingHistogram,
+    memory: SlidingHistogram,
     /// How long a lost packet may take to be repaired, and how many are lost, in parts of 10⁹.
     repair: Option<Repair>,
     offset: Span,
-    course: Course,
+    course: DepthState,
     polled: Option<LocalTime>,
     /// Time in which packets came: what is known does not age while none do.
     passed: LocalTime,
@@ -136,11 +136,11 @@ impl Depth {
     /// Has measured nothing yet. Allocates; nothing later does.
     pub fn new(config: DepthConfig) -> Self {
         Self {
-            recent: Window::new(Self::RECENT.0, Self::RECENT.1),
-            memory: Window::new(Self::MEMORY.0, Self::MEMORY.1),
+            recent: SlidingHistogram::new(Self::RECENT.0, Self::RECENT.1),
+            memory: SlidingHistogram::new(Self::MEMORY.0, Self::MEMORY.1),
             repair: None,
             offset: config.start,
-            course: Course::Learning,
+            course: DepthState::Learning,
             polled: None,
             passed: LocalTime::ZERO,
             began: LocalTime::ZERO,
@@ -162,7 +162,7 @@ impl Depth {
     pub fn forget(&mut self) {
         self.recent.clear();
         self.memory.clear();
-        self.course = Course::Learning;
+        self.course = DepthState::Learning;
         self.began = self.passed;
     }
 
@@ -237,12 +237,12 @@ impl Depth {
         let wanted = self.wanted()?;
         let step = since.times(Self::PPM).divided(1_000_000);
         match self.course {
-            Course::Learning => self.learn(wanted),
-            Course::Rising => self.rise(wanted, step),
+            DepthState::Learning => self.learn(wanted),
+            DepthState::Rising => self.rise(wanted, step),
             _ if wanted > self.offset => self.rise(wanted, step),
             _ => self.fall(wanted, step, quiet),
         }
-        if self.course != Course::Learning {
+        if self.course != DepthState::Learning {
             self.journal.greatest = self.journal.greatest.max(self.offset);
             self.journal.least = self.journal.least.min(self.offset);
         }
@@ -260,7 +260,7 @@ impl Depth {
         // is left to it.
         let near = before - wanted <= Self::LONG_FALL.times(Self::PPM).divided(1_000_000);
         let first = if near { before.max(wanted) } else { wanted };
-        (self.offset, self.course) = (first, Course::Resting);
+        (self.offset, self.course) = (first, DepthState::Resting);
         if self.journal.first.is_none() {
             let (least, greatest) = (first, first);
             self.journal = Journal { before, first: Some(first), least, greatest, ..self.journal };
@@ -268,7 +268,7 @@ impl Depth {
     }
 
     fn rise(&mut self, wanted: Span, step: Span) {
-        self.journal.rises += u64::from(self.course != Course::Rising);
+        self.journal.rises += u64::from(self.course != DepthState::Rising);
         let rise = self.rest(wanted) - self.offset;
         if rise > Self::CREEP {
             self.journal.largest_step = self.journal.largest_step.max(rise);
@@ -277,23 +277,24 @@ impl Depth {
             self.offset += rise.max(Span::ZERO).min(step);
         }
         let creeps = rise > step && rise <= Self::CREEP;
-        self.course = if creeps { Course::Rising } else { Course::Resting };
+        self.course = if creeps { DepthState::Rising } else { DepthState::Resting };
     }
 
     fn fall(&mut self, wanted: Span, step: Span, quiet: bool) {
         if self.passed - self.began < Self::KNOWN_FOR {
-            self.course = Course::Resting;
+            self.course = DepthState::Resting;
             return;
         }
         let (excess, band) = (self.offset - wanted, self.band(wanted));
         let since = match self.course {
-            Course::Falling(since) => since,
+            DepthState::Falling(since) => since,
             course => {
-                let spare = if let Course::Spare(since) = course { since } else { self.passed };
+                let spare = if let DepthState::Spare(since) = course { since } else { self.passed };
                 let patient = self.passed - spare >= Self::PATIENT;
                 if excess <= band || (excess <= band.times(4) && !patient) {
                     let resting = excess <= band;
-                    self.course = if resting { Course::Resting } else { Course::Spare(spare) };
+                    self.course =
+                        if resting { DepthState::Resting } else { DepthState::Spare(spare) };
                     return;
                 }
                 self.journal.falls += 1;
@@ -310,7 +311,7 @@ impl Depth {
             self.journal.largest_step = self.journal.largest_step.max(fall);
         }
         self.offset = self.offset - fall;
-        self.course = if fall < excess { Course::Falling(since) } else { Course::Resting };
+        self.course = if fall < excess { DepthState::Falling(since) } else { DepthState::Resting };
     }
 
     /// Where it comes to rest: a little above what is wanted, lest it move again and again.

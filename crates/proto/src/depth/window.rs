@@ -6,7 +6,7 @@ use crate::time::{LocalTime, Span};
 /// A histogram that forgets: of as many parts as it remembers at a time, the oldest goes when a new
 /// one begins.
 #[derive(Debug, Clone)]
-pub(super) struct Window {
+pub(super) struct SlidingHistogram {
     parts: Box<[Histogram]>,
     all: Histogram,
     newest: usize,
@@ -15,7 +15,7 @@ pub(super) struct Window {
     length: Span,
 }
 
-impl Window {
+impl SlidingHistogram {
     /// Remembers `parts` of `length`, and the one that is being filled. Allocates; nothing later
     /// does.
     pub(super) fn new(parts: usize, length: Span) -> Self {
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn a_window_remembers_its_parts_and_forgets_what_is_older() {
         let at = |seconds| LocalTime::ZERO + Span::from_secs(seconds);
-        let mut window = Window::new(3, Span::from_secs(1));
+        let mut window = SlidingHistogram::new(3, Span::from_secs(1));
         for second in 0..20 {
             window.roll(at(second));
             window.record(Span::from_millis(second));

@@ -75,7 +75,7 @@ pub struct Accepted<'a> {
 
 /// What of a packet will be played.
 #[derive(Debug, Clone)]
-pub struct Brought<'a> {
+pub struct Playable<'a> {
     /// Its frames.
     pub frames: Range<MediaTime>,
     /// Where they lie now.

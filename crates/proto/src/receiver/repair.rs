@@ -1,7 +1,7 @@
 //! Packets that did not come, rebuilt from what others carry ([`crate::redundancy`]).
 
-use super::turns::Kept;
-use super::{Brought, Phase, Receiver, Sound};
+use super::turns::PackedSlot;
+use super::{Phase, Playable, Receiver, Sound};
 use crate::packet::MediaPacket;
 use crate::playout::Placed;
 use crate::redundancy::Repairer;
@@ -44,9 +44,9 @@ impl Receiver {
     pub(super) fn repair(
         &mut self,
         packet: &MediaPacket<'_>,
-        came: &Kept,
+        came: &PackedSlot,
         format: &StreamFormat,
-        brought: &mut dyn FnMut(Brought<'_>),
+        brought: &mut dyn FnMut(Playable<'_>),
     ) {
         let Self { repairer, counters, .. } = self;
         let Some(repairer) = repairer else { return };
@@ -63,9 +63,9 @@ impl Receiver {
     #[cold]
     fn place_rebuilt(
         &mut self,
-        came: &Kept,
+        came: &PackedSlot,
         format: &StreamFormat,
-        brought: &mut dyn FnMut(Brought<'_>),
+        brought: &mut dyn FnMut(Playable<'_>),
     ) {
         let Self { repairer, renderer, turns, counters, phase, .. } = self;
         let Some(repairer) = repairer else { return };
@@ -83,7 +83,7 @@ impl Receiver {
             }
             counters.lost -= u64::from(turns.keep(came.brings_back(sequence, media)));
             counters.repaired += 1;
-            brought(Brought { frames: media..media + came.frames(), sound: Sound(renderer) });
+            brought(Playable { frames: media..media + came.frames(), sound: Sound(renderer) });
         }
     }
 }

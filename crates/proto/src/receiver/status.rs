@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::{Counters, OtherType, Receiver, Stranger};
-use crate::arrivals::Standing;
+use crate::arrivals::StreamTotals;
 use crate::clock::{ClockId, ClockMapping, WallTime};
-use crate::endpoint::{Author, Ways};
+use crate::endpoint::{Author, SourceEndpoints};
 use crate::faults::Faults;
 use crate::packet::{StreamId, Unpack};
 use crate::placement::Basis;
@@ -53,7 +53,7 @@ pub struct StreamStatus {
     /// For the reports.
     pub receiving: Option<Receiving>,
     /// From where the stream heard comes.
-    pub ways: Ways,
+    pub endpoints: SourceEndpoints,
     /// Who else sends here.
     pub stranger: Option<Stranger>,
     /// What its packets were last.
@@ -86,8 +86,8 @@ pub struct StreamStatus {
 
 impl StreamStatus {
     /// What arrivals want to know of it.
-    pub fn standing(&self) -> Standing {
-        Standing {
+    pub fn standing(&self) -> StreamTotals {
+        StreamTotals {
             late: self.counters.late,
             lost: self.counters.lost,
             starved: self.counters.xruns,
@@ -155,7 +155,7 @@ impl Receiver {
             counters: self.counters,
             invalid: self.invalid,
             receiving,
-            ways: source.map(|source| *source.ways()).unwrap_or_default(),
+            endpoints: source.map(|source| *source.endpoints()).unwrap_or_default(),
             stranger: self.stranger(),
             format: self.format,
             basis: self.placement.due(at).map(|due| due.basis),

@@ -32,7 +32,7 @@ pub(super) struct Slot {
 
 /// A [`Slot`] in one line of a processor's cache, since there are thousands of places in each stream.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kept {
+pub(super) struct PackedSlot {
     pub(super) sequence: i64,
     pub(super) media: MediaTime,
     arrival: LocalTime,
@@ -47,9 +47,9 @@ pub(super) struct Kept {
     repaired: bool,
 }
 
-const _: () = assert!(size_of::<Place>() <= 64);
+const _: () = assert!(size_of::<PacketPlace>() <= 64);
 
-impl Kept {
+impl PackedSlot {
     pub(super) fn frames(&self) -> Frames {
         Frames::new(self.frames.into())
     }
@@ -98,7 +98,7 @@ impl Kept {
     }
 }
 
-impl From<&Slot> for Kept {
+impl From<&Slot> for PackedSlot {
     #[inline]
     fn from(slot: &Slot) -> Self {
         let &Slot { sequence, media, frames, capture, arrival, whole, repaired, .. } = slot;
@@ -116,9 +116,9 @@ impl From<&Slot> for Kept {
     }
 }
 
-impl From<&Kept> for Slot {
-    fn from(kept: &Kept) -> Self {
-        let &Kept { sequence, media, arrival, capture, whole, repaired, .. } = kept;
+impl From<&PackedSlot> for Slot {
+    fn from(kept: &PackedSlot) -> Self {
+        let &PackedSlot { sequence, media, arrival, capture, whole, repaired, .. } = kept;
         let span = |nanos: u32| Span::from_nanos(nanos.into());
         let instants = kept.instants.map(|instants| {
             let [taken, packed, handed] = instants.map(span);
@@ -136,9 +136,9 @@ fn nanos(span: Span) -> u32 {
 
 /// A place for one packet, found by the low bits of its number.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum PacketPlace {
     Empty,
-    Came(Kept),
+    Came(PackedSlot),
     /// The turn of the packet with this number ended without it.
     Lost(i64),
 }
@@ -164,7 +164,7 @@ pub(super) struct Taken {
 /// The places, and whose turn comes next.
 #[derive(Debug)]
 pub(super) struct Turns {
-    places: Box<[Place]>,
+    places: Box<[PacketPlace]>,
     /// The next packet whose turn comes, by extended sequence number.
     next: i64,
     /// The frame after the last packet whose turn ended, where the next one begins unless the
@@ -179,13 +179,13 @@ impl Turns {
 
     /// Room for at least `packets` at a time. Allocates; nothing later does.
     pub(super) fn new(packets: usize) -> Self {
-        let places = vec![Place::Empty; packets.next_power_of_two()].into();
+        let places = vec![PacketPlace::Empty; packets.next_power_of_two()].into();
         Self { places, next: 0, follows: None }
     }
 
     /// Forgets every packet.
     pub(super) fn clear(&mut self) {
-        self.places.fill(Place::Empty);
+        self.places.fill(PacketPlace::Empty);
     }
 
     /// The first turn is that of this packet.
@@ -231,12 +231,12 @@ impl Turns {
 
     /// Keeps a packet that came; tells whether it had been counted lost.
     #[inline]
-    pub(super) fn keep(&mut self, came: impl Into<Kept>) -> bool {
+    pub(super) fn keep(&mut self, came: impl Into<PackedSlot>) -> bool {
         let kept = came.into();
         let index = self.index(kept.sequence);
         let place = &mut self.places[index];
-        let was_lost = matches!(place, Place::Lost(sequence) if *sequence == kept.sequence);
-        *place = Place::Came(kept);
+        let was_lost = matches!(place, PacketPlace::Lost(sequence) if *sequence == kept.sequence);
+        *place = PacketPlace::Came(kept);
         was_lost
     }
 
@@ -246,7 +246,7 @@ impl Turns {
         &mut self,
         frames: &Range<MediaTime>,
         source: &Source,
-        mut tell: impl FnMut(&Kept),
+        mut tell: impl FnMut(&PackedSlot),
     ) -> Taken {
         let mut taken = Taken::default();
         while self.next <= source.highest() {
@@ -267,7 +267,7 @@ impl Turns {
                     begin if begin >= frames.end => break,
                     begin => {
                         let index = self.index(self.next);
-                        self.places[index] = Place::Lost(self.next);
+                        self.places[index] = PacketPlace::Lost(self.next);
                         taken.lost += 1;
                         (begin, source.packet())
                     }
@@ -280,7 +280,7 @@ impl Turns {
     }
 
     /// How many of these frames lie between a packet and the one before it, if that came.
-    fn gap_before(&self, next: &Kept, frames: &Range<MediaTime>) -> u64 {
+    fn gap_before(&self, next: &PackedSlot, frames: &Range<MediaTime>) -> u64 {
         let Some(before) = self.kept(next.sequence - 1) else { return 0 };
         let from = before.end().max(frames.start);
         (next.media.min(frames.end) - from).max(Frames::ZERO).as_len() as u64
@@ -300,9 +300,9 @@ impl Turns {
         self.kept(sequence).map(Slot::from)
     }
 
-    fn kept(&self, sequence: i64) -> Option<&Kept> {
+    fn kept(&self, sequence: i64) -> Option<&PackedSlot> {
         match &self.places[self.index(sequence)] {
-            Place::Came(kept) if kept.sequence == sequence => Some(kept),
+            PacketPlace::Came(kept) if kept.sequence == sequence => Some(kept),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 //! the two differ.
 
 use super::{ReceiveContext, ReceiveNote, ReceivePolicy, shape};
-use crate::latency::{LatencyRule, kept_latency, least_latency, leaves_no_way, repair_latency};
+use crate::latency::{LatencyRule, kept_latency, least_latency, leaves_no_transit, repair_latency};
 use crate::receiver::{ReceiveCommand, StreamStatus};
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::Announcement;
@@ -97,7 +97,7 @@ impl ReceivePolicy {
         let Announcement { packing_age, link_offset: promised, .. } = *announcement;
         let (device, longest) = (least - packing_age, self.config.longest);
         let short = match self.rule {
-            LatencyRule::Chosen(_) => leaves_no_way(wanted, least),
+            LatencyRule::Chosen(_) => leaves_no_transit(wanted, least),
             LatencyRule::Usual | LatencyRule::Auto => wanted < least,
         };
         if short {

@@ -29,7 +29,7 @@ impl ReceivePolicy {
         let heard = status.receiving.map(|receiving| receiving.ssrc);
         let guards = !self.left || self.recent.sounds(self.link_offset);
         if let Some(session) = &mut context.session {
-            session.set_heard(heard.filter(|_| guards).map(|ssrc| (ssrc, status.ways)));
+            session.set_heard(heard.filter(|_| guards).map(|ssrc| (ssrc, status.endpoints)));
         }
         let another = heard != self.heard;
         if another {
@@ -50,7 +50,7 @@ impl ReceivePolicy {
 
     /// Goes by what the sender that is heard said last, be it before its first packet.
     fn recall(&mut self, status: &StreamStatus, context: &mut ReceiveContext<'_>) {
-        let (Some(ssrc), Some(first)) = (self.heard, status.ways.first()) else { return };
+        let (Some(ssrc), Some(first)) = (self.heard, status.endpoints.first()) else { return };
         let Some(session) = &context.session else { return };
         let (mapping, announcement) = (session.mapping(ssrc), session.announcement(ssrc));
         let author = Author { ssrc, host: first.host() };
@@ -83,7 +83,7 @@ impl ReceivePolicy {
     /// Says who sends packets under the name of the sender that is heard, from elsewhere.
     pub(super) fn note_stranger(&mut self, status: &StreamStatus) {
         let Some(stranger) = status.stranger.filter(|stranger| stranger.poses) else { return };
-        let (Some(ssrc), Some(own)) = (self.heard, status.ways.first()) else { return };
+        let (Some(ssrc), Some(own)) = (self.heard, status.endpoints.first()) else { return };
         let other = stranger.from.host();
         if self.strangers.contains(&other) || self.strangers.len() == MOST_STRANGERS {
             return;

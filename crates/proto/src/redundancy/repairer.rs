@@ -91,7 +91,7 @@ impl Repairer {
         if begins || sequence - newest >= NUMBERS as i64 {
             self.begin(kind);
         } else {
-            (newest + 1..=sequence).for_each(|next| self.make_way(next));
+            (newest + 1..=sequence).for_each(|next| self.make_room(next));
         }
         let newest = newest.max(sequence);
         self.newest = Some(newest);
@@ -133,7 +133,7 @@ impl Repairer {
     }
 
     /// The number of the packet `next` was that of one long gone.
-    fn make_way(&mut self, next: i64) {
+    fn make_room(&mut self, next: i64) {
         self.known[number(next)] = false;
         self.equations.forget(number(next));
     }

@@ -13,7 +13,7 @@ use super::MOST_WINDOW;
 pub struct Repeats {
     bytes: Box<[u8]>,
     /// By number modulo how many of the present length there is room for.
-    slots: Box<[Option<Kept>]>,
+    slots: Box<[Option<KeptPacket>]>,
     /// Bytes of a slot: those of the longest packet of late.
     slot: usize,
     /// Packets that were sent, kept or not.
@@ -21,7 +21,7 @@ pub struct Repeats {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Kept {
+struct KeptPacket {
     number: u64,
     len: usize,
     instants: Departure,
@@ -62,7 +62,7 @@ impl Repeats {
         let index = self.index(number);
         let at = index * self.slot;
         self.bytes[at..at + len].copy_from_slice(datagram);
-        self.slots[index] = Some(Kept { number, len, instants });
+        self.slots[index] = Some(KeptPacket { number, len, instants });
     }
 
     /// The packet that was sent so many packets before the last, or the oldest that there was room

@@ -1,6 +1,6 @@
 //! RTCP (RFC 3550 §6, RFC 3611, RFC 5506): what two ends tell each other about a stream.
 //!
-//! [`Report`] is written into the caller's buffer; [`Compound`] is a datagram found whole, whose
+//! [`RtcpReport`] is written into the caller's buffer; [`Compound`] is a datagram found whole, whose
 //! values a visitor sees one by one. Neither allocates.
 
 mod app;
@@ -12,7 +12,7 @@ mod write;
 pub use app::{Announcement, Effective, hide_clocks};
 pub use losses::LossReport;
 pub use read::{Compound, InvalidReport, author_of};
-pub use write::{Report, ReportError};
+pub use write::{ReportError, RtcpReport};
 
 use crate::clock::KeptClock;
 

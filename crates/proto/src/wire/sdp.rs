@@ -34,7 +34,7 @@ pub struct Description {
     /// What people call the stream.
     pub name: String,
     /// Who describes it.
-    pub origin: Origin,
+    pub origin: SdpOrigin,
     /// Where the packets are sent: a group, or the receiver itself.
     pub destination: IpAddr,
     /// UDP port of the packets.
@@ -69,7 +69,7 @@ pub struct Description {
 
 /// Who describes a stream: the `o=` line, as far as it is numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Origin {
+pub struct SdpOrigin {
     /// Session identifier; zero if it was no number.
     pub session: u64,
     /// Grows with every change of the description.
@@ -108,7 +108,7 @@ pub struct DescriptionError {
     /// The line to look at, from 1, if there is one.
     pub line: Option<usize>,
     /// What is wrong with it.
-    pub fault: Fault,
+    pub fault: SdpFault,
 }
 
 impl core::error::Error for DescriptionError {}
@@ -124,7 +124,7 @@ impl core::fmt::Display for DescriptionError {
 
 /// What is wrong with a description.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum SdpFault {
     /// More than [`MOST_BYTES`].
     #[error("{0} bytes are no session description; is this another file?")]
     Bytes(usize),

@@ -2,7 +2,7 @@
 
 use tautline_proto::time::Span;
 
-use super::{Line, Packet, TraceError};
+use super::{NumberedLine, RecordedPacket, TraceError};
 
 /// Whether this is the first line of a receiver's ledger.
 pub(super) fn is_head(head: &str) -> bool {
@@ -34,8 +34,8 @@ impl Columns {
 /// Timestamps that are missing are packets that were lost, sent midway as the others were.
 pub(super) fn packets<'a>(
     head: &str,
-    lines: impl Iterator<Item = Line<'a>>,
-) -> Result<Vec<Packet>, TraceError> {
+    lines: impl Iterator<Item = NumberedLine<'a>>,
+) -> Result<Vec<RecordedPacket>, TraceError> {
     let Some(columns) = Columns::of(head) else { return Ok(Vec::new()) };
     let mut found: Vec<(i64, Span, Span)> = Vec::new();
     let mut last: Option<i64> = None;
@@ -71,9 +71,9 @@ pub(super) fn packets<'a>(
     Ok(with_lost(&found))
 }
 
-fn with_lost(found: &[(i64, Span, Span)]) -> Vec<Packet> {
+fn with_lost(found: &[(i64, Span, Span)]) -> Vec<RecordedPacket> {
     let step = found.windows(2).map(|pair| pair[1].0 - pair[0].0).min().unwrap_or(1).max(1);
-    let mut packets: Vec<Packet> = Vec::new();
+    let mut packets: Vec<RecordedPacket> = Vec::new();
     let mut timestamp_before = None;
     let mut most = MOST_MISSING + MOST_FOR_EACH * found.len() as i64;
     for &(timestamp, sent, delay) in found {
@@ -86,9 +86,9 @@ fn with_lost(found: &[(i64, Span, Span)]) -> Vec<Packet> {
         most -= missing;
         for number in 1..=missing {
             let midway = (sent - before).times(number).divided(missing + 1);
-            packets.push(Packet { sent: before + midway, delay: None });
+            packets.push(RecordedPacket { sent: before + midway, delay: None });
         }
-        packets.push(Packet { sent, delay: Some(delay) });
+        packets.push(RecordedPacket { sent, delay: Some(delay) });
     }
     packets
 }

@@ -6,7 +6,7 @@ use tautline_proto::redundancy::Redundancy;
 use tautline_proto::sending::SendRefused;
 use tautline_proto::time::{Frames, Span};
 
-use super::{Listener, World};
+use super::{SimReceiver, World};
 
 /// What may change in the middle of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl World {
     /// If a receiver's policy refuses a latency.
     pub fn change(&mut self, change: Change) -> Result<(), SendRefused> {
         if let Change::Latency(latency) = change {
-            for Listener { ordinary, receiver, .. } in &mut self.listeners {
+            for SimReceiver { ordinary, receiver, .. } in &mut self.listeners {
                 ordinary.choose(LatencyRule::Chosen(latency), receiver);
             }
         }

@@ -7,7 +7,7 @@ use tautline_proto::device::Direction;
 use super::{Pcm, View};
 use crate::areas::Areas;
 use crate::complaint::Complaint;
-use crate::stream::{Held, Stream};
+use crate::stream::{SoundEnd, Stream};
 
 /// Frames that are converted at a time.
 pub(super) const CHUNK: usize = 256;
@@ -74,7 +74,7 @@ impl Pcm {
         mut make: impl FnMut(usize, &mut [u8], &mut [f32]),
     ) {
         let Some(hardware) = self.hardware else { return };
-        let Some(Stream { held: Held::Playing(track), .. }) = &self.stream else { return };
+        let Some(Stream { held: SoundEnd::Playing(track), .. }) = &self.stream else { return };
         let channels = hardware.channels.count();
         for first in (0..frames).step_by(CHUNK) {
             let samples = CHUNK.min(frames - first) * channels;
@@ -124,7 +124,7 @@ impl Pcm {
     /// Takes up to so many frames out of the ring, each chunk used by `take` with its first frame.
     fn pull(&mut self, frames: usize, mut take: impl FnMut(usize, &mut [u8], &[f32])) -> usize {
         let Some((stream, hardware)) = self.stream.as_mut().zip(self.hardware) else { return 0 };
-        let Held::Recording(ring) = &mut stream.held else { return 0 };
+        let SoundEnd::Recording(ring) = &mut stream.held else { return 0 };
         let channels = hardware.channels.count();
         let frames = frames.min(ring.slots() / channels);
         for first in (0..frames).step_by(CHUNK) {

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::pieces::Way;
+use super::pieces::ChannelRouting;
 use super::sound::{Sound, itself_first};
 
 /// Frames that must agree for a place to be the right one.
@@ -76,7 +76,7 @@ impl Both<'_> {
     }
 
     /// The sent channel that each heard one is, from one frame on.
-    fn sources(&self, heard: Range<usize>, offset: i64) -> Option<Way> {
+    fn sources(&self, heard: Range<usize>, offset: i64) -> Option<ChannelRouting> {
         let count = self.heard.channels.len();
         let from = usize::try_from(heard.start as i64 + offset).ok()?;
         let source = |channel: usize| {
@@ -86,12 +86,12 @@ impl Both<'_> {
             })
         };
         let sources = (0..count).map(source).collect::<Option<Vec<_>>>()?;
-        Some(Way { sources, ..Way::straight(count) })
+        Some(ChannelRouting { sources, ..ChannelRouting::straight(count) })
     }
 
     /// Where these sent frames are heard, by the first such place: the heard frame, and which
     /// channel is which.
-    pub(super) fn find_sent(&self, sent: Range<usize>) -> Option<(usize, Way)> {
+    pub(super) fn find_sent(&self, sent: Range<usize>) -> Option<(usize, ChannelRouting)> {
         let lead = self.sent.loudest(sent.clone());
         let probe = &self.sent.channels[lead][sent.clone()];
         itself_first(lead, self.heard.channels.len()).find_map(|channel| {
@@ -103,7 +103,7 @@ impl Both<'_> {
     }
 
     /// Where the heard frames from `at` on were sent, anywhere.
-    pub(super) fn find_heard(&self, at: usize) -> Option<(i64, Way)> {
+    pub(super) fn find_heard(&self, at: usize) -> Option<(i64, ChannelRouting)> {
         let probe = at..at + PROBE;
         if probe.end > self.heard.frames() || !self.heard.tells(probe.clone()) {
             return None;

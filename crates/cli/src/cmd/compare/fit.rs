@@ -8,7 +8,7 @@ use tautline_dsp::fit::{Likeness, Nudge, nudge};
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
 use super::exact::Both;
-use super::pieces::{BLOCK, Line, Volume, Way};
+use super::pieces::{BLOCK, ChannelRouting, FrameLine, GainRange};
 use super::seek::Likely;
 use super::sound::{itself_first, power};
 
@@ -56,16 +56,16 @@ const CLICK_OF_PEAK: f64 = 1.0 / 16.0;
 /// What a window came to.
 #[derive(Debug, Clone)]
 pub(super) struct Fitted {
-    pub(super) line: Line,
+    pub(super) line: FrameLine,
     /// Energy of what was heard, and of what of it is left.
     pub(super) energy: f64,
     pub(super) rest: f64,
     /// How loud each channel is, where it says so.
-    pub(super) volumes: Vec<Option<Volume>>,
+    pub(super) volumes: Vec<Option<GainRange>>,
 }
 
 /// Fits windows.
-pub(super) struct Fit<'a> {
+pub(super) struct WindowFitter<'a> {
     both: Both<'a>,
     /// What rounding to the bits of the recording leaves, as a mean square, and dither with it.
     floor: f64,
@@ -76,7 +76,7 @@ pub(super) struct Fit<'a> {
     turned: Vec<f32>,
 }
 
-impl<'a> Fit<'a> {
+impl<'a> WindowFitter<'a> {
     pub(super) fn new(both: Both<'a>, bits: Option<u32>) -> Self {
         let resampler = Resampler::new(Quality::default(), 1, WINDOW);
         let floor = bits.map_or(0.0, |bits| 0.25_f64.powi(bits as i32 - 1));
@@ -109,27 +109,27 @@ impl<'a> Fit<'a> {
     pub(super) fn window(
         &mut self,
         (at, count): (usize, usize),
-        line: &Line,
-        way: &Way,
+        line: &FrameLine,
+        routing: &ChannelRouting,
     ) -> Option<Fitted> {
-        let channel = self.loudest(at, count, way);
+        let channel = self.loudest(at, count, routing);
         let energy = power(&self.both.heard.channels[channel][at..at + count]);
         let says = count >= LEAST && energy > (QUIET + 100.0 * self.floor) * count as f64;
         let kept = line.offset().filter(|_| says).and_then(|_| {
-            let fitted = self.holds((at, count), line, way)?;
+            let fitted = self.holds((at, count), line, routing)?;
             (fitted.rest <= CLEAN * fitted.energy).then_some(fitted)
         });
         match (says, kept) {
             (_, Some(kept)) => Some(kept),
-            (false, None) => self.holds((at, count), line, way),
+            (false, None) => self.holds((at, count), line, routing),
             (true, None) => {
                 let (fitted, centre) =
-                    (self.best((at, count), line, (channel, way))?, at + count / 2);
+                    (self.best((at, count), line, (channel, routing))?, at + count / 2);
                 let off = fitted.place(centre as f64) - line.place(centre as f64);
                 if off.abs() > JUMP {
                     return None;
                 }
-                let held = self.holds((at, count), &fitted, way)?;
+                let held = self.holds((at, count), &fitted, routing)?;
                 let centre = centre as f64;
                 let away = centre - line.at;
                 let step = match fitted.offset() {
@@ -139,7 +139,7 @@ impl<'a> Fit<'a> {
                         line.step + TRUST * (off / away.abs().max(count as f64)) * away.signum()
                     }
                 };
-                let steered = Line { at: centre, place: fitted.place(centre), step };
+                let steered = FrameLine { at: centre, place: fitted.place(centre), step };
                 Some(Fitted { line: steered, ..held })
             }
         }
@@ -150,10 +150,10 @@ impl<'a> Fit<'a> {
     fn best(
         &mut self,
         (at, count): (usize, usize),
-        line: &Line,
-        (channel, way): (usize, &Way),
-    ) -> Option<Line> {
-        let (source, sign) = (way.sources[channel], way.gains[channel].signum() as f32);
+        line: &FrameLine,
+        (channel, routing): (usize, &ChannelRouting),
+    ) -> Option<FrameLine> {
+        let (source, sign) = (routing.sources[channel], routing.gains[channel].signum() as f32);
         let heard = &self.both.heard.channels[channel][at..at + count];
         self.turned.clear();
         self.turned.extend(heard.iter().map(|sample| sample * sign));
@@ -172,8 +172,8 @@ impl<'a> Fit<'a> {
         }
         self.render(source, (place, step), count);
         let between = Likeness::between(&self.turned, &self.here[..count]);
-        let fitted = Line { at: at as f64, place, step };
-        let whole = Line::whole(fitted.nearest(at + count / 2));
+        let fitted = FrameLine { at: at as f64, place, step };
+        let whole = FrameLine::whole(fitted.nearest(at + count / 2));
         self.render(source, (whole.place(at as f64), 1.0), count);
         let on = Likeness::between(&self.turned, &self.here[..count]);
         let rest = |alike: &Likeness| alike.rest(alike.gain());
@@ -185,26 +185,26 @@ impl<'a> Fit<'a> {
     pub(super) fn holds(
         &mut self,
         (at, count): (usize, usize),
-        line: &Line,
-        way: &Way,
+        line: &FrameLine,
+        routing: &ChannelRouting,
     ) -> Option<Fitted> {
         let (mut energy, mut rest) = (0.0, 0.0);
-        let mut volumes = vec![None; way.gains.len()];
+        let mut volumes = vec![None; routing.gains.len()];
         for (channel, volume) in volumes.iter_mut().enumerate() {
-            if way.gains[channel] == 0.0 {
-                if self.sounds_again((at, count), line, (channel, way)) {
+            if routing.gains[channel] == 0.0 {
+                if self.sounds_again((at, count), line, (channel, routing)) {
                     return None;
                 }
                 continue;
             }
-            let (good, alike) = self.blocks((at, count), line, (channel, way));
+            let (good, alike) = self.blocks((at, count), line, (channel, routing));
             if good < count {
                 return None;
             }
             energy += alike.energy();
-            rest += alike.rest(way.gains[channel]);
+            rest += alike.rest(routing.gains[channel]);
             let says = count >= LEAST && self.is_loud(&alike, count);
-            *volume = says.then(|| Volume::of(alike.gain()));
+            *volume = says.then(|| GainRange::of(alike.gain()));
         }
         Some(Fitted { line: *line, energy, rest, volumes })
     }
@@ -218,10 +218,10 @@ impl<'a> Fit<'a> {
     fn sounds_again(
         &mut self,
         (at, count): (usize, usize),
-        line: &Line,
-        (channel, way): (usize, &Way),
+        line: &FrameLine,
+        (channel, routing): (usize, &ChannelRouting),
     ) -> bool {
-        self.render(way.sources[channel], (line.place(at as f64), line.step), count);
+        self.render(routing.sources[channel], (line.place(at as f64), line.step), count);
         let heard = &self.both.heard.channels[channel][at..at + count];
         heard.chunks_exact(LEAST).zip(self.here.chunks_exact(LEAST)).any(|(heard, here)| {
             let alike = Likeness::between(heard, here);
@@ -236,17 +236,18 @@ impl<'a> Fit<'a> {
         &mut self,
         among: &Range<usize>,
         (at, count): (usize, usize),
-        line: &Line,
-        way: &Way,
+        line: &FrameLine,
+        routing: &ChannelRouting,
     ) -> Vec<(usize, usize)> {
         let mut all = Vec::new();
-        for channel in (0..way.gains.len()).filter(|channel| way.gains[*channel] != 0.0) {
-            self.render(way.sources[channel], (line.place(at as f64), line.step), count);
+        for channel in (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0) {
+            self.render(routing.sources[channel], (line.place(at as f64), line.step), count);
             let heard = &self.both.heard.channels[channel][at..at + count];
             let here = &self.here[..count];
             // As loud as the window is, not the piece.
             let alike = Likeness::between(heard, here);
-            let gain = if self.is_loud(&alike, count) { alike.gain() } else { way.gains[channel] };
+            let gain =
+                if self.is_loud(&alike, count) { alike.gain() } else { routing.gains[channel] };
             let rest = |(heard, here): (&f32, &f32)| f64::from(*heard) - gain * f64::from(*here);
             let least = CLICK * alike.rest(gain) / count as f64 + CLICK * (self.floor + QUIET);
             for index in 0..count {
@@ -271,10 +272,10 @@ impl<'a> Fit<'a> {
     fn blocks(
         &mut self,
         (at, count): (usize, usize),
-        line: &Line,
-        (channel, way): (usize, &Way),
+        line: &FrameLine,
+        (channel, routing): (usize, &ChannelRouting),
     ) -> (usize, Likeness) {
-        self.render(way.sources[channel], (line.place(at as f64), line.step), count);
+        self.render(routing.sources[channel], (line.place(at as f64), line.step), count);
         let heard = &self.both.heard.channels[channel][at..at + count];
         let alikes: Vec<_> = heard
             .chunks(BLOCK)
@@ -282,7 +283,7 @@ impl<'a> Fit<'a> {
             .map(|(heard, here)| Likeness::between(heard, here))
             .collect();
         let all = alikes.iter().fold(Likeness::default(), |all, alike| all.and(alike));
-        let gain = way.gains[channel];
+        let gain = routing.gains[channel];
         let spare = self.floor + QUIET;
         let mean = all.energy_of_other() * gain * gain / count.div_ceil(BLOCK) as f64;
         let good = alikes.iter().take_while(|alike| {
@@ -298,14 +299,18 @@ impl<'a> Fit<'a> {
         (good, all)
     }
 
-    fn loudest(&self, at: usize, count: usize, way: &Way) -> usize {
-        let live = (0..way.gains.len()).filter(|channel| way.gains[*channel] != 0.0);
+    fn loudest(&self, at: usize, count: usize, routing: &ChannelRouting) -> usize {
+        let live = (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0);
         let energy = |channel: &usize| power(&self.both.heard.channels[*channel][at..at + count]);
         live.max_by(|one, other| energy(one).total_cmp(&energy(other))).unwrap_or(0)
     }
 
     /// What a window is that lies about a likely place: its line, and which channel is which.
-    pub(super) fn acquire(&mut self, likely: &Likely, step: f64) -> Option<(Line, Rc<Way>)> {
+    pub(super) fn acquire(
+        &mut self,
+        likely: &Likely,
+        step: f64,
+    ) -> Option<(FrameLine, Rc<ChannelRouting>)> {
         let at = likely.heard;
         let count = WINDOW.min(self.both.heard.frames().checked_sub(at)?);
         let heard = &self.both.heard.channels[likely.channel][at..at + count];
@@ -330,13 +335,13 @@ impl<'a> Fit<'a> {
         if best.0.abs() < LIKELY {
             return None;
         }
-        let mut way = Way::straight(self.both.heard.channels.len());
-        way.sources[likely.channel] = likely.source;
-        way.gains[likely.channel] = best.0.signum();
-        let guess = Line { at: at as f64, place: (likely.sent as i64 + best.1) as f64, step };
-        let line = self.best((at, count), &guess, (likely.channel, &way))?;
-        self.learn((at, count), &line, (likely, &mut way))?;
-        Some((line, Rc::new(way)))
+        let mut routing = ChannelRouting::straight(self.both.heard.channels.len());
+        routing.sources[likely.channel] = likely.source;
+        routing.gains[likely.channel] = best.0.signum();
+        let guess = FrameLine { at: at as f64, place: (likely.sent as i64 + best.1) as f64, step };
+        let line = self.best((at, count), &guess, (likely.channel, &routing))?;
+        self.learn((at, count), &line, (likely, &mut routing))?;
+        Some((line, Rc::new(routing)))
     }
 
     /// Learns what each channel of a window holds; `None` if not even the likely one does, or where
@@ -344,11 +349,11 @@ impl<'a> Fit<'a> {
     fn learn(
         &mut self,
         (at, count): (usize, usize),
-        line: &Line,
-        (likely, way): (&Likely, &mut Way),
+        line: &FrameLine,
+        (likely, routing): (&Likely, &mut ChannelRouting),
     ) -> Option<()> {
-        let channels = way.gains.len();
-        let turn = way.gains[likely.channel];
+        let channels = routing.gains.len();
+        let turn = routing.gains[likely.channel];
         for channel in core::iter::once(likely.channel)
             .chain((0..channels).filter(|channel| *channel != likely.channel))
         {
@@ -367,9 +372,9 @@ impl<'a> Fit<'a> {
                 (alike.rest(gain) <= LEFT_OVER * alike.energy() + self.floor * count as f64)
                     .then_some((source, gain))
             });
-            (way.sources[channel], way.gains[channel]) = found.unwrap_or((channel, 0.0));
+            (routing.sources[channel], routing.gains[channel]) = found.unwrap_or((channel, 0.0));
             // What is the sound in a part of the window is spoilt in the rest, not another.
-            let mut spoilt = || self.sounds_again((at, count), line, (channel, way));
+            let mut spoilt = || self.sounds_again((at, count), line, (channel, routing));
             if found.is_none() && (channel == likely.channel || spoilt()) {
                 return None;
             }

@@ -13,14 +13,14 @@ const ANOTHER_GAIN: f64 = 1.06;
 
 /// Which sent channel each heard one holds, and how loud.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Way {
+pub(super) struct ChannelRouting {
     /// For each heard channel.
     pub(super) sources: Vec<usize>,
     /// The same: negative where it is upside down, 0 where the channel holds nothing of it.
     pub(super) gains: Vec<f64>,
 }
 
-impl Way {
+impl ChannelRouting {
     /// Every channel from itself, as loud.
     pub(super) fn straight(channels: usize) -> Self {
         Self { sources: (0..channels).collect(), gains: vec![1.0; channels] }
@@ -35,20 +35,21 @@ impl Way {
 
     /// Whether both tell the same of every channel but how loud it is.
     pub(super) fn leads_as(&self, other: &Self) -> bool {
-        let signs =
-            |way: &Self| way.gains.iter().map(|gain| gain.partial_cmp(&0.0)).collect::<Vec<_>>();
+        let signs = |routing: &Self| {
+            routing.gains.iter().map(|gain| gain.partial_cmp(&0.0)).collect::<Vec<_>>()
+        };
         self.sources == other.sources && signs(self) == signs(other)
     }
 }
 
 /// The least and the most by which some channel was heard louder than it was sent, window by window.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Volume {
+pub(super) struct GainRange {
     pub(super) least: f64,
     pub(super) most: f64,
 }
 
-impl Volume {
+impl GainRange {
     pub(super) fn of(gain: f64) -> Self {
         Self { least: gain.abs(), most: gain.abs() }
     }
@@ -64,7 +65,7 @@ impl Volume {
 }
 
 /// What is known of each channel, if it sounded; into it what is known of more frames.
-pub(super) fn take_volumes(volumes: &mut [Option<Volume>], more: &[Option<Volume>]) {
+pub(super) fn take_volumes(volumes: &mut [Option<GainRange>], more: &[Option<GainRange>]) {
     for (all, more) in volumes.iter_mut().zip(more) {
         *all = all.map_or(*more, |all| Some(more.map_or(all, |more| all.and(more))));
     }
@@ -72,7 +73,7 @@ pub(super) fn take_volumes(volumes: &mut [Option<Volume>], more: &[Option<Volume
 
 /// Where heard frames lie among sent ones: a straight line.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Line {
+pub(super) struct FrameLine {
     /// A heard frame, and its place among the sent ones.
     pub(super) at: f64,
     pub(super) place: f64,
@@ -80,7 +81,7 @@ pub(super) struct Line {
     pub(super) step: f64,
 }
 
-impl Line {
+impl FrameLine {
     /// Frame for frame, so many sent frames further on.
     pub(super) fn whole(offset: i64) -> Self {
         Self { at: 0.0, place: offset as f64, step: 1.0 }
@@ -125,9 +126,9 @@ pub(super) struct Piece {
     pub(super) from: f64,
     pub(super) to: f64,
     pub(super) kind: Kind,
-    pub(super) way: Rc<Way>,
+    pub(super) routing: Rc<ChannelRouting>,
     /// How loud each channel was, of what is alike.
-    pub(super) volumes: Vec<Option<Volume>>,
+    pub(super) volumes: Vec<Option<GainRange>>,
     /// Heard frames of it that stick out, and the sent ones in whose place they are.
     pub(super) clicks: Vec<(usize, usize)>,
 }
@@ -142,10 +143,10 @@ impl Piece {
     }
 
     /// The line that leaves it at its end.
-    pub(super) fn line(&self) -> Line {
+    pub(super) fn line(&self) -> FrameLine {
         let length = self.heard.len() as f64;
         let step = if self.is_resampled() { (self.to - self.from) / length } else { 1.0 };
-        Line { at: self.heard.end as f64, place: self.to, step }
+        FrameLine { at: self.heard.end as f64, place: self.to, step }
     }
 
     /// Whether the other goes on where this ends, in both sounds.
@@ -202,7 +203,7 @@ pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
             && pieces.get(index + 1).is_some_and(|next| !next.is_exact() && piece.goes_on(next));
         let alike = last.is_exact() == piece.is_exact() || (piece.is_exact() && by_chance);
         // What another channel comes of, or none, is told.
-        if alike && last.way.leads_as(&piece.way) {
+        if alike && last.routing.leads_as(&piece.routing) {
             last.take(piece);
         } else {
             all.push(piece.clone());

@@ -5,7 +5,7 @@ mod spoilt;
 use tautline_dsp::resample::{Quality, Resampler, Step};
 use tautline_proto::units::Rate;
 
-use super::verdict::{Change, Instead};
+use super::verdict::{Difference, Instead};
 use super::*;
 
 /// Noise of two channels that does not repeat, full of all tones but the highest, as music is.
@@ -81,11 +81,11 @@ impl Sound {
 }
 
 /// What comes of what was heard 300 frames late.
-fn verdict(sent: &Sound, heard: &Sound) -> Verdict {
+fn verdict(sent: &Sound, heard: &Sound) -> Comparison {
     judge(sent, &joined([&silence(300), heard, &silence(50)]), &mut |_| {})
 }
 
-fn is_told(verdict: &Verdict, words: &[&str]) {
+fn is_told(verdict: &Comparison, words: &[&str]) {
     let told = verdict.to_string();
     assert!(words.iter().all(|words| told.contains(words)), "{told}\n{verdict:?}");
 }
@@ -177,10 +177,13 @@ fn a_latency_that_grows_repeats_and_one_that_shrinks_drops() {
         let frames = by.unsigned_abs() as usize;
         let (at, moved) = (30_000, frames as f64);
         let told = match by {
-            1.. => {
-                Change::Repeated { at, from: at - frames + 96, frames: frames - 96, later: moved }
-            }
-            _ => Change::Dropped { at, frames: frames + 96, earlier: moved },
+            1.. => Difference::Repeated {
+                at,
+                from: at - frames + 96,
+                frames: frames - 96,
+                later: moved,
+            },
+            _ => Difference::Dropped { at, frames: frames + 96, earlier: moved },
         };
         assert_eq!(verdict.changes, [told], "{verdict}");
     }
@@ -194,12 +197,12 @@ fn frames_that_were_dropped_or_heard_twice_are_counted_and_placed() {
     let sent = noise(60_000);
     let dropped = joined([&sent.part(0..20_000), &sent.part(20_480..60_000)]);
     let dropped = verdict(&sent, &dropped);
-    let change = Change::Dropped { at: 20_000, frames: 480, earlier: 480.0 };
+    let change = Difference::Dropped { at: 20_000, frames: 480, earlier: 480.0 };
     assert_eq!((&dropped.changes[..], dropped.identical), (&[change][..], 59_520), "{dropped}");
     is_told(&dropped, &["; 480 dropped at 0.417 s: 10.00 ms earlier from there on"]);
     let repeated = joined([&sent.part(0..20_000), &sent.part(19_040..60_000)]);
     let repeated = verdict(&sent, &repeated);
-    let change = Change::Repeated { at: 20_000, from: 19_040, frames: 960, later: 960.0 };
+    let change = Difference::Repeated { at: 20_000, from: 19_040, frames: 960, later: 960.0 };
     assert_eq!((&repeated.changes[..], repeated.identical), (&[change][..], 60_000), "{repeated}");
     assert!(!repeated.is_whole() && !repeated.is_all_there());
 }
@@ -210,7 +213,8 @@ fn a_sound_that_is_heard_twice_is_not_identical() {
     for between in [0, 48_000] {
         let verdict = verdict(&sent, &joined([&sent, &silence(between), &sent]));
         assert!(!verdict.is_whole() && !verdict.is_all_there(), "{verdict}");
-        let [Change::Repeated { at: 60_000, from: 0, frames: 60_000, .. }] = verdict.changes[..]
+        let [Difference::Repeated { at: 60_000, from: 0, frames: 60_000, .. }] =
+            verdict.changes[..]
         else {
             panic!("{verdict}\n{verdict:?}");
         };
@@ -223,7 +227,7 @@ fn a_hole_tells_what_is_in_its_place() {
     for (by, with) in [(Instead::Silence, silence(480)), (Instead::Other, noise_of(480, 9))] {
         let heard = joined([&sent.part(0..20_000), &with, &sent.part(20_480..60_000)]);
         let verdict = verdict(&sent, &heard);
-        let hole = Change::Replaced { at: 20_000, frames: 480, by };
+        let hole = Difference::Replaced { at: 20_000, frames: 480, by };
         assert_eq!((&verdict.changes[..], verdict.identical), (&[hole][..], 59_520), "{verdict}");
     }
 }
@@ -234,8 +238,11 @@ fn two_moves_and_a_hole_are_told_apart() {
     let mut heard = spliced(&sent, 60_000, -960);
     heard.channels.iter_mut().for_each(|channel| channel[40_000..40_048].fill(0.0));
     let verdict = verdict(&sent, &spliced(&heard, 20_000, 960));
-    let [Change::Repeated { .. }, Change::Replaced { frames: 48, .. }, Change::Dropped { .. }] =
-        verdict.changes[..]
+    let [
+        Difference::Repeated { .. },
+        Difference::Replaced { frames: 48, .. },
+        Difference::Dropped { .. },
+    ] = verdict.changes[..]
     else {
         panic!("{verdict}\n{verdict:?}");
     };
@@ -249,7 +256,7 @@ fn a_hole_in_a_sound_that_repeats_itself_is_no_move() {
     let mut heard = sent.clone();
     heard.channels.iter_mut().for_each(|channel| channel[20_000..21_000].fill(0.0));
     let verdict = verdict(&sent, &heard);
-    let hole = Change::Replaced { at: 20_000, frames: 1000, by: Instead::Silence };
+    let hole = Difference::Replaced { at: 20_000, frames: 1000, by: Instead::Silence };
     assert_eq!(verdict.changes, [hole], "{verdict}");
 }
 
@@ -299,11 +306,13 @@ fn what_is_lost_of_resampled_sound_is_not_all_there() {
     let dropped = joined([&heard.part(0..90_000), &heard.part(90_480..heard.frames())]);
     let dropped = verdict(&sent, &dropped);
     assert!(!dropped.is_all_there(), "{dropped}");
-    let [Change::Dropped { at, earlier, .. }] = dropped.changes[..] else { panic!("{dropped}") };
+    let [Difference::Dropped { at, earlier, .. }] = dropped.changes[..] else {
+        panic!("{dropped}")
+    };
     assert!(at.abs_diff(90_004) < 64 && (earlier - 480.0).abs() < 0.1, "{dropped}\n{dropped:?}");
     let hole = joined([&heard.part(0..90_000), &silence(480), &heard.part(90_480..heard.frames())]);
     let hole = verdict(&sent, &hole);
-    let [Change::Replaced { at, frames, .. }] = hole.changes[..] else { panic!("{hole}") };
+    let [Difference::Replaced { at, frames, .. }] = hole.changes[..] else { panic!("{hole}") };
     assert!(at.abs_diff(90_004) < 64 && frames.abs_diff(480) < 128, "{hole}\n{hole:?}");
     assert!(!hole.is_all_there());
 }

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use tautline_proto::units::Rate;
 
-use super::pieces::{BLOCK, Kind, NO_GAIN, Piece, Volume, Way, joined, take_volumes};
+use super::pieces::{BLOCK, ChannelRouting, GainRange, Kind, NO_GAIN, Piece, joined, take_volumes};
 use super::sound::{Bits, Sound};
 
 /// What stands where a sound is not as it was sent.
@@ -20,7 +20,7 @@ pub(super) enum Instead {
 
 /// Where a sound was not heard one frame after the other. Places are frames of what was sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Change {
+pub(super) enum Difference {
     /// Frames were replaced, and all after them is where it would have been.
     Replaced { at: usize, frames: usize, by: Instead },
     /// Frames were left out, so that what follows is heard earlier by so many.
@@ -31,7 +31,7 @@ pub(super) enum Change {
     Inserted { at: usize, by: Instead, later: f64 },
 }
 
-impl Change {
+impl Difference {
     /// Whether what follows is heard earlier or later.
     pub(super) fn moves(&self) -> bool {
         !matches!(self, Self::Replaced { .. })
@@ -40,7 +40,7 @@ impl Change {
 
 /// A part that was heard between the frames.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Passage {
+pub(super) struct ShiftedPart {
     /// Of what was sent, from its beginning to its end.
     pub(super) sent: Range<usize>,
     /// By how much it was heard faster, in parts per million.
@@ -51,7 +51,7 @@ pub(super) struct Passage {
 
 /// How two files compare.
 #[derive(Debug, Clone)]
-pub(crate) struct Verdict {
+pub(crate) struct Comparison {
     /// Of both files.
     pub(super) rate: Rate,
     /// Of what was sent, without the digital silence at its ends.
@@ -68,19 +68,19 @@ pub(crate) struct Verdict {
     /// Whether what is identical is one piece from the beginning on. What a card plays when packets
     /// cease, such as concealment, may be nearly what would have followed.
     whole_so_far: bool,
-    pub(super) changes: Vec<Change>,
-    pub(super) passages: Vec<Passage>,
+    pub(super) changes: Vec<Difference>,
+    pub(super) passages: Vec<ShiftedPart>,
     /// What each part came by, as often as that changed, and from which sent frame on.
-    pub(super) ways: Vec<(usize, Way)>,
+    pub(super) routings: Vec<(usize, ChannelRouting)>,
     /// Between what each channel's volume changed along the sound.
-    pub(super) volumes: Vec<Option<Volume>>,
+    pub(super) volumes: Vec<Option<GainRange>>,
     /// The part of the energy that is left over of what is alike and was not resampled.
     pub(super) rest: Option<f64>,
     /// Bits that the samples of both need, where what was heard needs fewer.
     pub(super) bits: Option<(Bits, Bits)>,
 }
 
-impl Verdict {
+impl Comparison {
     pub(super) fn of(sent: &Sound, heard: &Sound, pieces: Vec<Piece>) -> Self {
         let pieces = told_apart(joined(pieces));
         let sounding = sent.sounding();
@@ -105,7 +105,7 @@ impl Verdict {
             whole_so_far: is_whole_so_far(&pieces, &sounding),
             changes: changes(heard, &pieces),
             passages: passages(&pieces),
-            ways: ways(&pieces),
+            routings: routings(&pieces),
             volumes: volumes(&pieces),
             rest: (energy > 0.0).then(|| rest / energy),
             bits: coarser.then_some((before, after)),
@@ -142,18 +142,19 @@ impl Verdict {
     }
 
     fn is_one_piece(&self) -> bool {
-        self.changes.is_empty() && self.ways.iter().all(|(_, way)| is_straight(way))
+        self.changes.is_empty() && self.routings.iter().all(|(_, routing)| is_straight(routing))
     }
 }
 
-pub(super) fn is_straight(way: &Way) -> bool {
-    let own = way.sources.iter().enumerate().all(|(channel, source)| channel == *source);
-    own && way.gains.iter().all(|gain| (gain - 1.0).abs() < NO_GAIN)
+pub(super) fn is_straight(routing: &ChannelRouting) -> bool {
+    let own = routing.sources.iter().enumerate().all(|(channel, source)| channel == *source);
+    own && routing.gains.iter().all(|gain| (gain - 1.0).abs() < NO_GAIN)
 }
 
 fn is_whole_so_far(pieces: &[Piece], sounding: &Range<usize>) -> bool {
     let Some((first, rest)) = pieces.split_first() else { return false };
-    let begins = first.is_exact() && first.from == sounding.start as f64 && is_straight(&first.way);
+    let begins =
+        first.is_exact() && first.from == sounding.start as f64 && is_straight(&first.routing);
     begins && !rest.iter().any(Piece::is_exact)
 }
 
@@ -219,9 +220,9 @@ fn covered<'a>(
     (count, ends.unwrap_or(sounding.start..sounding.start))
 }
 
-fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Change> {
+fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Difference> {
     let mut furthest = 0.0_f64;
-    let mut all: Vec<Change> = Vec::new();
+    let mut all: Vec<Difference> = Vec::new();
     for (index, piece) in pieces.iter().enumerate() {
         let again = (piece.to.min(furthest) - piece.from).max(0.0).round() as usize;
         if let Some(last) = index.checked_sub(1).map(|before| &pieces[before]) {
@@ -229,18 +230,21 @@ fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Change> {
                 Some(change) => all.push(change),
                 // What goes on from what is heard again is heard again, too.
                 None => {
-                    if let Some(Change::Repeated { frames, .. }) = all.last_mut() {
+                    if let Some(Difference::Repeated { frames, .. }) = all.last_mut() {
                         *frames += again;
                     }
                 }
             }
         }
-        let single =
-            |(_, at): &(usize, usize)| Change::Replaced { at: *at, frames: 1, by: Instead::Other };
+        let single = |(_, at): &(usize, usize)| Difference::Replaced {
+            at: *at,
+            frames: 1,
+            by: Instead::Other,
+        };
         all.extend(piece.clicks.iter().map(single));
         if !piece.is_exact() && !piece.is_resampled() && beside_exact(pieces, index) {
             let (at, frames) = (piece.from.round() as usize, piece.heard.len());
-            all.push(Change::Replaced { at, frames, by: Instead::Same });
+            all.push(Difference::Replaced { at, frames, by: Instead::Same });
         }
         furthest = furthest.max(piece.to);
     }
@@ -255,7 +259,7 @@ fn beside_exact(pieces: &[Piece], index: usize) -> bool {
 }
 
 /// What is between two pieces; `again` frames of the second were heard before.
-fn change(heard: &Sound, (last, next): (&Piece, &Piece), again: usize) -> Option<Change> {
+fn change(heard: &Sound, (last, next): (&Piece, &Piece), again: usize) -> Option<Difference> {
     let between = last.heard.end..next.heard.start;
     let (gap, skipped) = (between.len() as f64, next.from - last.to);
     let silent = |frame: usize| heard.is_silent(frame);
@@ -263,17 +267,23 @@ fn change(heard: &Sound, (last, next): (&Piece, &Piece), again: usize) -> Option
     let (at, later) = (last.to.round() as usize, gap - skipped);
     if later.abs() < 0.5 {
         let frames = skipped.round() as usize;
-        return (frames > 0 || !between.is_empty()).then_some(Change::Replaced { at, frames, by });
+        return (frames > 0 || !between.is_empty()).then_some(Difference::Replaced {
+            at,
+            frames,
+            by,
+        });
     }
     Some(match (later > 0.0, again) {
-        (true, 0) => Change::Inserted { at, by, later },
-        (true, frames) => Change::Repeated { at, from: next.from.round() as usize, frames, later },
-        (false, _) => Change::Dropped { at, frames: skipped.round() as usize, earlier: -later },
+        (true, 0) => Difference::Inserted { at, by, later },
+        (true, frames) => {
+            Difference::Repeated { at, from: next.from.round() as usize, frames, later }
+        }
+        (false, _) => Difference::Dropped { at, frames: skipped.round() as usize, earlier: -later },
     })
 }
 
-fn passages(pieces: &[Piece]) -> Vec<Passage> {
-    let mut all: Vec<(Passage, f64)> = Vec::new();
+fn passages(pieces: &[Piece]) -> Vec<ShiftedPart> {
+    let mut all: Vec<(ShiftedPart, f64)> = Vec::new();
     let mut last: Option<&Piece> = None;
     for piece in pieces {
         if piece.is_resampled() {
@@ -289,7 +299,7 @@ fn passages(pieces: &[Piece]) -> Vec<Passage> {
                 }
                 None => {
                     let ppm = (taken / length - 1.0) * 1e6;
-                    all.push((Passage { sent, ppm, ends: false }, length));
+                    all.push((ShiftedPart { sent, ppm, ends: false }, length));
                 }
             }
         } else if let Some((passage, _)) = all.last_mut() {
@@ -303,45 +313,46 @@ fn passages(pieces: &[Piece]) -> Vec<Passage> {
 /// What is too short to tell how loud it is: a tenth of a second at 48 kHz.
 const TELLS: usize = 4800;
 
-fn ways(pieces: &[Piece]) -> Vec<(usize, Way)> {
-    let mut all: Vec<(usize, Way)> = Vec::new();
+fn routings(pieces: &[Piece]) -> Vec<(usize, ChannelRouting)> {
+    let mut all: Vec<(usize, ChannelRouting)> = Vec::new();
     let alone = pieces.len() == 1;
     let changed = |index: usize| {
         let (piece, last) = (&pieces[index], index.checked_sub(1).map(|last| &pieces[last]));
         piece.is_resampled()
-            && last.is_some_and(|last| last.goes_on(piece) && !last.way.leads_as(&piece.way))
+            && last
+                .is_some_and(|last| last.goes_on(piece) && !last.routing.leads_as(&piece.routing))
     };
     for (index, piece) in pieces.iter().enumerate() {
         if !alone && piece.heard.len() < TELLS && !changed(index) {
             continue;
         }
-        let way = as_told(piece);
-        let as_before = |(_, last): &(usize, Way)| {
-            let gains = last.gains.iter().zip(&way.gains);
-            last.sources == way.sources
+        let routing = as_told(piece);
+        let as_before = |(_, last): &(usize, ChannelRouting)| {
+            let gains = last.gains.iter().zip(&routing.gains);
+            last.sources == routing.sources
                 && gains.clone().all(|(one, other)| (one - other).abs() <= NO_GAIN * one.abs())
         };
         if !all.last().is_some_and(as_before) {
-            all.push((piece.from.round() as usize, way));
+            all.push((piece.from.round() as usize, routing));
         }
     }
     all
 }
 
 /// What a piece came by. A volume that changes is told by itself.
-fn as_told(piece: &Piece) -> Way {
-    let mut way = (*piece.way).clone();
-    for (gain, volume) in way.gains.iter_mut().zip(&piece.volumes) {
-        if volume.is_some_and(Volume::changes) {
+fn as_told(piece: &Piece) -> ChannelRouting {
+    let mut routing = (*piece.routing).clone();
+    for (gain, volume) in routing.gains.iter_mut().zip(&piece.volumes) {
+        if volume.is_some_and(GainRange::changes) {
             *gain = gain.signum();
         }
     }
-    way
+    routing
 }
 
 /// Between what the volume of each channel changes within some piece.
-fn volumes(pieces: &[Piece]) -> Vec<Option<Volume>> {
-    let channels = pieces.first().map_or(0, |piece| piece.way.gains.len());
+fn volumes(pieces: &[Piece]) -> Vec<Option<GainRange>> {
+    let channels = pieces.first().map_or(0, |piece| piece.routing.gains.len());
     let mut all = vec![None; channels];
     for piece in pieces {
         let changed: Vec<_> =
@@ -352,7 +363,7 @@ fn volumes(pieces: &[Piece]) -> Vec<Option<Volume>> {
 }
 
 #[cfg(test)]
-impl Verdict {
+impl Comparison {
     /// Of nothing that was found.
     pub(crate) fn of_nothing() -> Self {
         let silent = Sound { channels: vec![vec![0.0]], rate: Rate::HZ_48000 };
@@ -377,7 +388,7 @@ impl Verdict {
     pub(crate) fn with_a_hole(mut self) -> Self {
         self.identical -= 480;
         self.whole_so_far = false;
-        self.changes.push(Change::Replaced { at: 48_000, frames: 480, by: Instead::Silence });
+        self.changes.push(Difference::Replaced { at: 48_000, frames: 480, by: Instead::Silence });
         self
     }
 }

@@ -5,8 +5,8 @@ use core::ops::Range;
 use std::rc::Rc;
 
 use super::exact::{Both, PROBE, RUN};
-use super::fit::{Fit, Fitted, LEAST, WINDOW};
-use super::pieces::{BLOCK, Kind, Line, Piece, Way, take_volumes};
+use super::fit::{Fitted, LEAST, WINDOW, WindowFitter};
+use super::pieces::{BLOCK, ChannelRouting, FrameLine, Kind, Piece, take_volumes};
 use super::seek::{Coarse, Likely, PATTERN};
 use super::sound::power;
 
@@ -35,13 +35,13 @@ const BESIDE: f64 = 0.05;
 struct Seed {
     /// A heard frame that is part of it.
     at: usize,
-    line: Line,
-    way: Rc<Way>,
+    line: FrameLine,
+    routing: Rc<ChannelRouting>,
     exact: bool,
 }
 
 /// How long searches rest that found nothing.
-struct Rest {
+struct SearchBackoff {
     near: u32,
     patience: u32,
     /// The heard frame at which all may be searched again, and how far the next lies from there.
@@ -49,28 +49,28 @@ struct Rest {
     further: usize,
 }
 
-impl Rest {
+impl SearchBackoff {
     fn none(at: usize) -> Self {
         Self { near: 0, patience: 1, wide: at, further: FIRST_REST }
     }
 }
 
 /// Finds the pieces.
-pub(super) struct Walk<'a> {
+pub(super) struct PieceWalk<'a> {
     both: Both<'a>,
     /// Of what was sent.
     sounding: Range<usize>,
     /// How far from its line a sound is looked for first, in frames.
     reach: i64,
     coarse: Coarse,
-    fit: Fit<'a>,
+    fit: WindowFitter<'a>,
     pieces: Vec<Piece>,
     searches: u32,
     /// Hears the heard frame that it has come to.
     progress: &'a mut dyn FnMut(usize),
 }
 
-impl<'a> Walk<'a> {
+impl<'a> PieceWalk<'a> {
     pub(super) fn new(
         both: Both<'a>,
         bits: Option<u32>,
@@ -81,7 +81,7 @@ impl<'a> Walk<'a> {
             sounding: both.sent.sounding(),
             reach: i64::from(both.sent.rate.hertz()),
             coarse: Coarse::new(both.sent, both.heard),
-            fit: Fit::new(both, bits),
+            fit: WindowFitter::new(both, bits),
             pieces: Vec::new(),
             searches: SEARCHES,
             progress,
@@ -94,9 +94,9 @@ impl<'a> Walk<'a> {
         let first = self.first().map(|seed| self.grow(&seed, all.clone()));
         let Some(first) = first.filter(says) else { return Vec::new() };
         let Range { start, end } = first.heard;
-        let before = Line { at: start as f64, place: first.from, ..first.line() };
-        self.between(0..start, (before, first.way.clone()));
-        let after = (first.line(), first.way.clone());
+        let before = FrameLine { at: start as f64, place: first.from, ..first.line() };
+        self.between(0..start, (before, first.routing.clone()));
+        let after = (first.line(), first.routing.clone());
         self.push(first);
         self.between(end..all.end, after);
         self.pieces
@@ -112,8 +112,8 @@ impl<'a> Walk<'a> {
             if from > start && !self.both.sent.tells(probe.clone()) {
                 return None;
             }
-            let (at, way) = self.both.find_sent(probe)?;
-            Some(Seed::exact(at, from as i64 - at as i64, way.into()))
+            let (at, routing) = self.both.find_sent(probe)?;
+            Some(Seed::exact(at, from as i64 - at as i64, routing.into()))
         });
         exact.or_else(|| {
             (0..PARTS).find_map(|part| {
@@ -141,9 +141,9 @@ impl<'a> Walk<'a> {
     }
 
     /// Finds the pieces within some heard frames; the sound before or after them lies on this line.
-    fn between(&mut self, heard: Range<usize>, mut last: (Line, Rc<Way>)) {
+    fn between(&mut self, heard: Range<usize>, mut last: (FrameLine, Rc<ChannelRouting>)) {
         let (mut at, mut free, mut ahead) = (heard.start, heard.start, AHEAD);
-        let mut rest = Rest::none(at);
+        let mut rest = SearchBackoff::none(at);
         while let Some(sounds) = (at..heard.end).find(|frame| !self.both.heard.is_silent(*frame)) {
             at = sounds;
             (self.progress)(at);
@@ -152,7 +152,7 @@ impl<'a> Walk<'a> {
             match piece.filter(|piece| piece.heard.end > at && says(piece)) {
                 Some(piece) => {
                     (at, free, ahead) = (piece.heard.end, piece.heard.end, AHEAD);
-                    (last, rest) = ((piece.line(), piece.way.clone()), Rest::none(at));
+                    (last, rest) = ((piece.line(), piece.routing.clone()), SearchBackoff::none(at));
                     self.push(piece);
                 }
                 None => (at, ahead) = (at + WINDOW, WINDOW),
@@ -168,7 +168,7 @@ impl<'a> Walk<'a> {
             if !last.is_exact() && last.heard.end > between.start {
                 let at = (between.start + between.len() / 2).saturating_sub(WINDOW / 2);
                 let window = (at, WINDOW.min(self.both.heard.frames() - at));
-                let clicks = self.clicks(&between, window, (&last.line(), &last.way));
+                let clicks = self.clicks(&between, window, (&last.line(), &last.routing));
                 last.clicks.extend(clicks);
             }
             self.pieces.push(last);
@@ -183,22 +183,22 @@ impl<'a> Walk<'a> {
     /// A gap on the line of both its sides, if it is the same sound: bit for bit but for what rounding
     /// does, or resampled next to the line.
     fn bridged(&mut self, gap: Piece) -> Option<Piece> {
-        let (line, way) = (gap.line(), gap.way.clone());
-        let floor = self.fit.floor() * way.gains.len() as f64;
+        let (line, routing) = (gap.line(), gap.routing.clone());
+        let floor = self.fit.floor() * routing.gains.len() as f64;
         let same =
             |held: &Fitted, count: usize| held.rest <= SAME * held.energy + floor * count as f64;
         let (mut energy, mut rest, mut resampled) = (0.0, 0.0, false);
-        let mut volumes = vec![None; way.gains.len()];
+        let mut volumes = vec![None; routing.gains.len()];
         // Alike long, as a short one says too little to be fitted.
         let windows = gap.heard.len().div_ceil(WINDOW);
         let edge = |window: usize| gap.heard.start + gap.heard.len() * window / windows;
         for window in 0..windows {
             let (at, count) = (edge(window), edge(window + 1) - edge(window));
-            let held = self.fit.holds((at, count), &line, &way);
+            let held = self.fit.holds((at, count), &line, &routing);
             let held = match held.filter(|held| same(held, count)) {
                 Some(held) => held,
                 None => {
-                    let near = self.fit.window((at, count), &line, &way)?;
+                    let near = self.fit.window((at, count), &line, &routing)?;
                     let centre = (at + count / 2) as f64;
                     let off = near.line.place(centre) - line.place(centre);
                     if off.abs() > BESIDE || !same(&near, count) {
@@ -219,34 +219,34 @@ impl<'a> Walk<'a> {
     fn next(
         &mut self,
         (heard, ahead): (Range<usize>, usize),
-        (line, way): &(Line, Rc<Way>),
-        rest: &mut Rest,
+        (line, routing): &(FrameLine, Rc<ChannelRouting>),
+        rest: &mut SearchBackoff,
     ) -> Option<Seed> {
-        let (at, sources) = (heard.start, &way.sources);
-        let straight = way.loud_as_sent();
+        let (at, sources) = (heard.start, &routing.sources);
+        let straight = routing.loud_as_sent();
         let offset = line.nearest(at);
         let near = at..heard.end.min(at + ahead);
-        if let Some(way) = &straight
+        if let Some(routing) = &straight
             && let Some(at) = self.both.resumes(sources, near, offset)
         {
-            return Some(Seed::exact(at, offset, way.clone()));
+            return Some(Seed::exact(at, offset, routing.clone()));
         }
         let rests = rest.near > 0;
         if rests {
             rest.near -= 1;
         } else {
             let some = (at..heard.end.min(at + WINDOW)).step_by(PROBE / 2);
-            let moved = straight.and_then(|way| {
+            let moved = straight.and_then(|routing| {
                 some.into_iter().find_map(|at| {
                     let offset = self.both.near(sources, at, (line.nearest(at), self.reach))?;
-                    Some(Seed::exact(at, offset, way.clone()))
+                    Some(Seed::exact(at, offset, routing.clone()))
                 })
             });
             if moved.is_some() {
                 return moved;
             }
         }
-        let found = self.on_line(&heard, line, way);
+        let found = self.on_line(&heard, line, routing);
         let found = found.or_else(|| if rests { None } else { self.near(&heard, line) });
         if found.is_none() && !rests {
             rest.near = rest.patience;
@@ -256,18 +256,23 @@ impl<'a> Walk<'a> {
     }
 
     /// Sound that is alike where it is expected.
-    fn on_line(&mut self, within: &Range<usize>, line: &Line, way: &Way) -> Option<Seed> {
+    fn on_line(
+        &mut self,
+        within: &Range<usize>,
+        line: &FrameLine,
+        routing: &ChannelRouting,
+    ) -> Option<Seed> {
         [within.start, within.start + WINDOW / 2].into_iter().find_map(|at| {
             let end = self.both.heard.frames().min(at + WINDOW);
             let channel = self.both.heard.loudest(at.min(end)..end);
             let sent = usize::try_from(line.nearest(at) + at as i64).ok()?;
-            let likely = Likely { heard: at, sent, channel, source: way.sources[channel] };
+            let likely = Likely { heard: at, sent, channel, source: routing.sources[channel] };
             self.acquire(&likely, line.step, within)
         })
     }
 
     /// The same within reach. Where the piece before ended is known to a block.
-    fn near(&mut self, within: &Range<usize>, line: &Line) -> Option<Seed> {
+    fn near(&mut self, within: &Range<usize>, line: &FrameLine) -> Option<Seed> {
         let at = within.start + 2 * BLOCK;
         let edge = |away: i64| {
             let place = line.nearest(at) + at as i64 + away;
@@ -279,13 +284,18 @@ impl<'a> Walk<'a> {
     }
 
     /// Anything of the sound, as often as there is time for.
-    fn anywhere(&mut self, within: &Range<usize>, line: &Line, rest: &mut Rest) -> Option<Seed> {
+    fn anywhere(
+        &mut self,
+        within: &Range<usize>,
+        line: &FrameLine,
+        rest: &mut SearchBackoff,
+    ) -> Option<Seed> {
         let at = within.start;
         if at < rest.wide || self.searches == 0 {
             return None;
         }
         let exact = self.both.find_heard(at);
-        let exact = exact.map(|(offset, way)| Seed::exact(at, offset, way.into()));
+        let exact = exact.map(|(offset, routing)| Seed::exact(at, offset, routing.into()));
         let found = exact.or_else(|| {
             let likely = self.coarse.find_heard(at, None);
             likely.iter().find_map(|likely| self.acquire(likely, line.step, within))
@@ -302,8 +312,8 @@ impl<'a> Walk<'a> {
         if !within.contains(&likely.heard) {
             return None;
         }
-        let (line, way) = self.fit.acquire(likely, step)?;
-        Some(Seed { at: likely.heard, line, way, exact: false })
+        let (line, routing) = self.fit.acquire(likely, step)?;
+        Some(Seed { at: likely.heard, line, routing, exact: false })
     }
 
     /// All that goes on from a seed, both ways, within these heard frames.
@@ -313,7 +323,7 @@ impl<'a> Walk<'a> {
                 let heard = |sent: usize| usize::try_from(sent as i64 - offset).unwrap_or(0);
                 let Range { start, end } = self.sounding;
                 let within = within.start.max(heard(start))..within.end.min(heard(end));
-                let heard = self.both.grow(&seed.way.sources, seed.at, (within, offset));
+                let heard = self.both.grow(&seed.routing.sources, seed.at, (within, offset));
                 let place = |at: usize| seed.line.place(at as f64);
                 let (from, to) = (place(heard.start), place(heard.end));
                 Piece {
@@ -321,8 +331,8 @@ impl<'a> Walk<'a> {
                     from,
                     to,
                     kind: Kind::Exact,
-                    way: seed.way.clone(),
-                    volumes: vec![None; seed.way.gains.len()],
+                    routing: seed.routing.clone(),
+                    volumes: vec![None; seed.routing.gains.len()],
                     clicks: Vec::new(),
                 }
             }
@@ -336,47 +346,48 @@ impl<'a> Walk<'a> {
         &mut self,
         among: &Range<usize>,
         window: (usize, usize),
-        (line, way): (&Line, &Way),
+        (line, routing): (&FrameLine, &ChannelRouting),
     ) -> Vec<(usize, usize)> {
         let inner = self.sounding.start + BLOCK..self.sounding.end.saturating_sub(BLOCK);
-        let mut clicks = self.fit.clicks(among, window, line, way);
+        let mut clicks = self.fit.clicks(among, window, line, routing);
         clicks.retain(|(_, sent)| inner.contains(sent));
         clicks
     }
 
     fn grow_alike(&mut self, seed: &Seed, within: Range<usize>) -> Piece {
         let (mut resampled, mut energy, mut rest) = (false, 0.0, 0.0);
-        let (mut volumes, mut clicks) = (vec![None; seed.way.gains.len()], Vec::new());
+        let (mut volumes, mut clicks) = (vec![None; seed.routing.gains.len()], Vec::new());
         let (mut last, mut end) = (seed.line, seed.at);
         let mut before = (last, end);
         while let count @ 1.. = self.room_after(end, &last, within.end) {
-            if end > seed.at && self.is_exact(end..end + RUN.min(count), &last, &seed.way) {
+            if end > seed.at && self.is_exact(end..end + RUN.min(count), &last, &seed.routing) {
                 // It may have been so within the last window, which then tells nothing.
                 let again = (before.1..end + 1, last.nearest(end));
-                let again = self.both.grow(&seed.way.sources, end, again);
+                let again = self.both.grow(&seed.routing.sources, end, again);
                 (last, end) = (if again.start < end { before.0 } else { last }, again.start);
                 break;
             }
             before = (last, end);
-            let Some(fitted) = self.fit.window((end, count), &last, &seed.way) else {
-                end += self.edge(count, |some| (end, some), &last, &seed.way);
+            let Some(fitted) = self.fit.window((end, count), &last, &seed.routing) else {
+                end += self.edge(count, |some| (end, some), &last, &seed.routing);
                 break;
             };
             (energy, rest) = (energy + fitted.energy, rest + fitted.rest);
             resampled |= fitted.line.offset().is_none();
             take_volumes(&mut volumes, &fitted.volumes);
             let window = (end, count);
-            clicks.extend(self.clicks(&(end..end + count), window, (&fitted.line, &seed.way)));
+            clicks.extend(self.clicks(&(end..end + count), window, (&fitted.line, &seed.routing)));
             (last, end) = (fitted.line, end + count);
             (self.progress)(end);
         }
         let (mut first, mut start) = (seed.line, seed.at);
         while let count @ 1.. = self.room_before(start, &first, within.start) {
-            if self.is_exact(start - RUN.min(count)..start, &first, &seed.way) {
+            if self.is_exact(start - RUN.min(count)..start, &first, &seed.routing) {
                 break;
             }
-            let Some(fitted) = self.fit.window((start - count, count), &first, &seed.way) else {
-                start -= self.edge(count, |some| (start - some, some), &first, &seed.way);
+            let Some(fitted) = self.fit.window((start - count, count), &first, &seed.routing)
+            else {
+                start -= self.edge(count, |some| (start - some, some), &first, &seed.routing);
                 break;
             };
             (energy, rest) = (energy + fitted.energy, rest + fitted.rest);
@@ -387,7 +398,7 @@ impl<'a> Walk<'a> {
                 &(start - count..start),
                 window,
                 &fitted.line,
-                &seed.way,
+                &seed.routing,
             ));
             (first, start) = (fitted.line, start - count);
         }
@@ -395,7 +406,7 @@ impl<'a> Walk<'a> {
         let kind = Kind::Alike { resampled, energy, rest };
         clicks.sort_unstable();
         clicks.retain(|(at, _)| (start..end).contains(at));
-        Piece { heard: start..end, from, to, kind, way: seed.way.clone(), volumes, clicks }
+        Piece { heard: start..end, from, to, kind, routing: seed.routing.clone(), volumes, clicks }
     }
 
     /// How many frames of a window that broke still belong to the piece, in whole blocks.
@@ -403,37 +414,37 @@ impl<'a> Walk<'a> {
         &mut self,
         count: usize,
         frames: impl Fn(usize) -> (usize, usize),
-        line: &Line,
-        way: &Way,
+        line: &FrameLine,
+        routing: &ChannelRouting,
     ) -> usize {
         let blocks = (1..=count / BLOCK)
-            .take_while(|blocks| self.fit.holds(frames(blocks * BLOCK), line, way).is_some());
+            .take_while(|blocks| self.fit.holds(frames(blocks * BLOCK), line, routing).is_some());
         blocks.count() * BLOCK
     }
 
-    fn is_exact(&self, heard: Range<usize>, line: &Line, way: &Way) -> bool {
+    fn is_exact(&self, heard: Range<usize>, line: &FrameLine, routing: &ChannelRouting) -> bool {
         heard.len() == RUN
-            && self.both.agree(&way.sources, heard.clone(), line.nearest(heard.start))
+            && self.both.agree(&routing.sources, heard.clone(), line.nearest(heard.start))
             && self.both.heard.tells(heard)
     }
 
     /// Frames of the next window from `at` on.
-    fn room_after(&self, at: usize, line: &Line, end: usize) -> usize {
+    fn room_after(&self, at: usize, line: &FrameLine, end: usize) -> usize {
         // The cast saturates.
         let left = (self.sounding.end as f64 - line.place(at as f64)) / line.step + 0.5;
         WINDOW.min(left as usize).min(end.saturating_sub(at))
     }
 
     /// The same of the window that ends there.
-    fn room_before(&self, at: usize, line: &Line, start: usize) -> usize {
+    fn room_before(&self, at: usize, line: &FrameLine, start: usize) -> usize {
         let left = (line.place(at as f64) - self.sounding.start as f64) / line.step + 0.5;
         WINDOW.min(left as usize).min(at.saturating_sub(start))
     }
 }
 
 impl Seed {
-    fn exact(at: usize, offset: i64, way: Rc<Way>) -> Self {
-        Self { at, line: Line::whole(offset), way, exact: true }
+    fn exact(at: usize, offset: i64, routing: Rc<ChannelRouting>) -> Self {
+        Self { at, line: FrameLine::whole(offset), routing, exact: true }
     }
 }
 
@@ -445,14 +456,14 @@ fn says(piece: &Piece) -> bool {
 /// What lies between two pieces on the same line, of which nothing else is known yet.
 fn gap(last: &Piece, next: &Piece) -> Option<Piece> {
     let heard = last.heard.end..next.heard.start;
-    let both = last.is_exact() && next.is_exact() && last.way == next.way;
+    let both = last.is_exact() && next.is_exact() && last.routing == next.routing;
     let same = next.from - last.to == heard.len() as f64 && !heard.is_empty();
     (both && same).then(|| Piece {
         heard,
         from: last.to,
         to: next.from,
         kind: Kind::Exact,
-        way: last.way.clone(),
+        routing: last.routing.clone(),
         volumes: Vec::new(),
         clicks: Vec::new(),
     })

@@ -3,8 +3,8 @@
 use core::fmt;
 use core::ops::Range;
 
-use super::pieces::{Volume, Way};
-use super::verdict::{Change, Instead, Passage, Verdict, is_straight};
+use super::pieces::{ChannelRouting, GainRange};
+use super::verdict::{Comparison, Difference, Instead, ShiftedPart, is_straight};
 
 /// Changes, passages and ways that are told one by one.
 const TOLD: usize = 8;
@@ -15,7 +15,7 @@ const NO_GAIN_DB: f64 = 0.05;
 /// A drift that is none: the same.
 const NO_PPM: f64 = 0.05;
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(at) = self.begins else {
             return f.write_str("the sent sound was not found in what was heard");
@@ -34,7 +34,7 @@ impl fmt::Display for Verdict {
             0.. => write!(f, ", from frame {at} on ({})", self.seconds(at))?,
             _ => write!(f, ", from frame {} of what was sent on ({})", -at, self.seconds(-at))?,
         }
-        self.write_ways(f)?;
+        self.write_routings(f)?;
         self.write_volumes(f)?;
         self.write_rest(f)?;
         self.write_passages(f)?;
@@ -43,10 +43,10 @@ impl fmt::Display for Verdict {
     }
 }
 
-impl Verdict {
+impl Comparison {
     /// Whether it came by something that changes how loud it is, or which channel is which.
     pub(super) fn is_mixed(&self) -> bool {
-        self.ways.iter().any(|(_, way)| !is_straight(way))
+        self.routings.iter().any(|(_, routing)| !is_straight(routing))
             || self.volumes.iter().any(Option::is_some)
     }
 
@@ -57,7 +57,7 @@ impl Verdict {
             return "not bit for bit: a coding or a card of fewer bits was on the way".to_owned();
         }
         let rest = self.rest.unwrap_or(0.0);
-        let gains = self.ways.iter().flat_map(|(_, way)| &way.gains);
+        let gains = self.routings.iter().flat_map(|(_, routing)| &routing.gains);
         let furthest = gains.copied().max_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()));
         match furthest {
             // It explains more of the difference than it leaves.
@@ -90,15 +90,15 @@ impl Verdict {
         format!("frames {} to {} ({} on)", frames.start, frames.end - 1, self.at(frames.start))
     }
 
-    fn write_ways(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (from, way)) in self.ways.iter().take(TOLD).enumerate() {
-            let told = told(way);
+    fn write_routings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (from, routing)) in self.routings.iter().take(TOLD).enumerate() {
+            let told = told(routing);
             if told.is_empty() && index == 0 {
                 continue;
             }
             let told = if told.is_empty() { "as sent" } else { &told };
             write!(f, "; {told}")?;
-            if self.ways.len() > 1 {
+            if self.routings.len() > 1 {
                 write!(f, " from {} on", self.at(*from))?;
             }
         }
@@ -110,7 +110,7 @@ impl Verdict {
         let db = |gain: f64| {
             format!("{:.1}", 20.0 * gain.log10()).replace('-', "−").replace("−0.0", "0.0")
         };
-        let between = |volume: &Volume| {
+        let between = |volume: &GainRange| {
             format!("its volume changes: between {} and {} dB", db(volume.least), db(volume.most))
         };
         let told: Vec<_> = self.volumes.iter().map(|volume| volume.as_ref().map(between)).collect();
@@ -144,12 +144,12 @@ impl Verdict {
     }
 
     fn write_passages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Passage { sent, ppm, ends } in self.passages.iter().take(TOLD) {
-            let way = if *ppm < 0.0 { "slower" } else { "faster" };
+        for ShiftedPart { sent, ppm, ends } in self.passages.iter().take(TOLD) {
+            let compared = if *ppm < 0.0 { "slower" } else { "faster" };
             match ppm.abs() {
                 // Between the frames, and always as far.
                 ..NO_PPM => write!(f, "; resampled at the same rate")?,
-                ppm => write!(f, "; resampled, {ppm:.1} ppm {way}")?,
+                ppm => write!(f, "; resampled, {ppm:.1} ppm {compared}")?,
             }
             write!(f, ", from {}", self.at(sent.start))?;
             match ends {
@@ -164,29 +164,29 @@ impl Verdict {
         for change in self.changes.iter().take(TOLD) {
             f.write_str("; ")?;
             match *change {
-                Change::Replaced { at, frames: 0, by } => {
+                Difference::Replaced { at, frames: 0, by } => {
                     write!(f, "{} for a moment at {}", instead(by), self.at(at))?;
                 }
-                Change::Replaced { at, frames, by: Instead::Same } => {
+                Difference::Replaced { at, frames, by: Instead::Same } => {
                     let spoilt = self.range(at..at + frames);
                     write!(f, "{frames} nearly the same: {spoilt}")?;
                 }
-                Change::Replaced { at, frames, by } => {
+                Difference::Replaced { at, frames, by } => {
                     let (lost, by) = (self.range(at..at + frames), instead(by));
                     write!(f, "{frames} missing, {by} in their place: {lost}")?;
                 }
-                Change::Dropped { at, frames, earlier } => {
+                Difference::Dropped { at, frames, earlier } => {
                     let (at, earlier) = (self.at(at), self.millis(earlier));
                     write!(f, "{frames} dropped at {at}: {earlier} earlier from there on")?;
                 }
-                Change::Repeated { at, from, frames, later } => {
+                Difference::Repeated { at, from, frames, later } => {
                     let (at, from, later) = (self.at(at), self.at(from), self.millis(later));
                     write!(
                         f,
                         "{frames} repeated at {at}, those from {from} on: {later} later from there on"
                     )?;
                 }
-                Change::Inserted { at, by, later } => {
+                Difference::Inserted { at, by, later } => {
                     let (at, by, later) = (self.at(at), instead(by), self.millis(later));
                     write!(f, "{by} put in at {at}: {later} later from there on")?;
                 }
@@ -225,11 +225,11 @@ fn instead(by: Instead) -> &'static str {
 }
 
 /// What a way does, in words; nothing where it does nothing.
-fn told(way: &Way) -> String {
-    let gains = &way.gains;
+fn told(routing: &ChannelRouting) -> String {
+    let gains = &routing.gains;
     let alike = gains.iter().all(|gain| (gain / gains[0] - 1.0).abs() < 0.003);
     let mut all = Vec::new();
-    for (channel, (source, gain)) in way.sources.iter().zip(gains).enumerate() {
+    for (channel, (source, gain)) in routing.sources.iter().zip(gains).enumerate() {
         if *gain == 0.0 {
             all.push(format!("channel {} holds nothing of it", channel + 1));
         } else if *source != channel {
@@ -238,8 +238,8 @@ fn told(way: &Way) -> String {
     }
     let loud = |gain: f64| {
         let db = 20.0 * gain.abs().log10();
-        let way = if db < 0.0 { "quieter" } else { "louder" };
-        let loud = (db.abs() >= NO_GAIN_DB).then(|| format!("{:.1} dB {way}", db.abs()));
+        let compared = if db < 0.0 { "quieter" } else { "louder" };
+        let loud = (db.abs() >= NO_GAIN_DB).then(|| format!("{:.1} dB {compared}", db.abs()));
         let turned = (gain < 0.0).then(|| "turned over".to_owned());
         loud.into_iter().chain(turned).collect::<Vec<_>>().join(", ")
     };

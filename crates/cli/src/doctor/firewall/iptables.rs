@@ -1,7 +1,7 @@
 //! Rules as `iptables-save` writes them.
 
 use super::ports;
-use super::walk::{Chain, Fits, Packet, Policy, Rule, Then};
+use super::walk::{AwaitedPacket, Chain, Fits, Policy, Rule, Then};
 
 /// The chains of the table that filters. The kernel sends what comes in to `INPUT`.
 pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
@@ -31,7 +31,7 @@ pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
 const GO_ON: [&str; 8] = ["LOG", "NFLOG", "ULOG", "MARK", "CONNMARK", "SET", "TRACE", "RATEEST"];
 
 /// What a rule does with a packet.
-pub(super) fn read(rule: &str, packet: Packet) -> Rule<'_> {
+pub(super) fn read(rule: &str, packet: AwaitedPacket) -> Rule<'_> {
     let mut words = rule.split_whitespace();
     let mut fits = Fits::Always;
     let mut not = false;

@@ -1,7 +1,7 @@
 //! Rules as `nft list ruleset` writes them.
 
 use super::ports;
-use super::walk::{Chain, Fits, Packet, Policy, Rule, Then};
+use super::walk::{AwaitedPacket, Chain, Fits, Policy, Rule, Then};
 
 /// Its chains.
 pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
@@ -31,7 +31,7 @@ pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
 }
 
 /// What a rule does with a packet.
-pub(super) fn read(rule: &str, packet: Packet) -> Rule<'_> {
+pub(super) fn read(rule: &str, packet: AwaitedPacket) -> Rule<'_> {
     let words = words(rule);
     let (mut words, mut fits) = (words.as_slice(), Fits::Always);
     while !words.is_empty() {
@@ -88,7 +88,7 @@ fn of_new(map: &str) -> Option<Then<'_>> {
 }
 
 /// Whether the condition at the beginning of these words holds, and of how many words it is.
-fn condition(words: &[&str], packet: Packet) -> (Fits, usize) {
+fn condition(words: &[&str], packet: AwaitedPacket) -> (Fits, usize) {
     match words {
         // No conditions.
         ["counter", "packets", _, "bytes", ..] => (Fits::Always, 5),

@@ -2,7 +2,7 @@
 
 /// A set that holds nothing but ports.
 #[derive(Debug, PartialEq, Eq)]
-struct Ports<'a> {
+struct PortSet<'a> {
     /// A rule sees only the sets of its own table.
     table: &'a str,
     name: &'a str,
@@ -28,7 +28,7 @@ pub(super) fn resolved(text: &str) -> String {
     rules
 }
 
-fn sets(text: &str) -> Vec<Ports<'_>> {
+fn sets(text: &str) -> Vec<PortSet<'_>> {
     let mut found = Vec::new();
     let mut lines = text.lines().map(str::trim);
     let mut table = "";
@@ -44,7 +44,7 @@ fn sets(text: &str) -> Vec<Ports<'_>> {
         let body = body.join(" ");
         let elements = body.split_once("elements = {").and_then(|(_, rest)| rest.split_once('}'));
         let elements = elements.map_or("", |(elements, _)| elements.trim()).to_owned();
-        found.push(Ports { table, name, elements });
+        found.push(PortSet { table, name, elements });
     }
     found
 }

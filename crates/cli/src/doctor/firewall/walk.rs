@@ -5,7 +5,7 @@ use std::ops::BitOrAssign;
 /// A packet that a receiver waits for: UDP from another host, to an address of this one, the first of
 /// its flow.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Packet {
+pub(super) struct AwaitedPacket {
     pub(super) v6: bool,
     pub(super) port: u16,
 }
@@ -104,17 +104,17 @@ impl BitOrAssign for Fates {
 const DEEPEST: u32 = 16;
 
 /// How a rule is read.
-pub(super) type Read = for<'a> fn(&'a str, Packet) -> Rule<'a>;
+pub(super) type Read = for<'a> fn(&'a str, AwaitedPacket) -> Rule<'a>;
 
 /// What may become of the packet in a chain that the kernel sends it to.
 pub(super) fn fates<'a>(
     chains: &'a [Chain<'a>],
     begin: &'a Chain<'a>,
-    packet: Packet,
+    packet: AwaitedPacket,
     read: Read,
 ) -> Fates {
     let known = vec![None; chains.len()];
-    let mut fates = Walk { chains, known, table: begin.table, packet, read }.through(begin, 0);
+    let mut fates = RuleWalk { chains, known, table: begin.table, packet, read }.through(begin, 0);
     if fates.returned {
         let drops = begin.begins == Some(Policy::Drop);
         fates |= if drops { Fates::REFUSED } else { Fates::ACCEPTED };
@@ -122,17 +122,17 @@ pub(super) fn fates<'a>(
     fates
 }
 
-struct Walk<'a> {
+struct RuleWalk<'a> {
     chains: &'a [Chain<'a>],
     /// What becomes of the packet in each, once that is known: one may be jumped to from many places,
     /// and those again from many.
     known: Vec<Option<Fates>>,
     table: &'a str,
-    packet: Packet,
+    packet: AwaitedPacket,
     read: Read,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> RuleWalk<'a> {
     fn through(&mut self, chain: &'a Chain<'a>, depth: u32) -> Fates {
         let mut fates = Fates::NONE;
         for text in &chain.rules {

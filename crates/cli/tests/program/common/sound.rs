@@ -6,13 +6,13 @@ use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
 
 /// How samples are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Coding {
+pub(crate) enum FileCoding {
     L16,
     L24,
     F32,
 }
 
-impl Coding {
+impl FileCoding {
     /// Its word on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -36,11 +36,11 @@ impl Coding {
 pub(crate) struct Shape {
     pub(crate) rate: u32,
     pub(crate) channels: usize,
-    pub(crate) coding: Coding,
+    pub(crate) coding: FileCoding,
 }
 
 impl Shape {
-    pub(crate) const STEREO_24: Self = Self { rate: 48_000, channels: 2, coding: Coding::L24 };
+    pub(crate) const STEREO_24: Self = Self { rate: 48_000, channels: 2, coding: FileCoding::L24 };
 }
 
 /// A sound: interleaved samples as integers; of floats their bits.
@@ -67,13 +67,13 @@ impl Sound {
         let sample = |index| {
             let random = mixed(&mut state) as i32 | 1;
             match (shape.coding, index) {
-                (Coding::L16 | Coding::L24, 2) => i32::MIN >> (32 - shape.coding.bits()),
-                (Coding::L16 | Coding::L24, 3) => i32::MAX >> (32 - shape.coding.bits()),
-                (Coding::L16, _) => random >> 16 | 1,
-                (Coding::L24, _) => random >> 8 | 1,
-                (Coding::F32, 2) => (-1.0_f32).to_bits() as i32,
-                (Coding::F32, 3) => f32::MIN_POSITIVE.to_bits() as i32,
-                (Coding::F32, _) => (random as f32 / i32::MAX as f32).to_bits() as i32,
+                (FileCoding::L16 | FileCoding::L24, 2) => i32::MIN >> (32 - shape.coding.bits()),
+                (FileCoding::L16 | FileCoding::L24, 3) => i32::MAX >> (32 - shape.coding.bits()),
+                (FileCoding::L16, _) => random >> 16 | 1,
+                (FileCoding::L24, _) => random >> 8 | 1,
+                (FileCoding::F32, 2) => (-1.0_f32).to_bits() as i32,
+                (FileCoding::F32, 3) => f32::MIN_POSITIVE.to_bits() as i32,
+                (FileCoding::F32, _) => (random as f32 / i32::MAX as f32).to_bits() as i32,
             }
         };
         Self { shape, samples: (0..frames * shape.channels).map(sample).collect() }
@@ -81,14 +81,14 @@ impl Sound {
 
     /// The same, a quarter as loud: two of them may be added.
     pub(crate) fn quieter(mut self) -> Self {
-        assert_ne!(self.shape.coding, Coding::F32);
+        assert_ne!(self.shape.coding, FileCoding::F32);
         self.samples.iter_mut().for_each(|sample| *sample = *sample >> 2 | 1);
         self
     }
 
     pub(crate) fn write(&self, path: &Path) {
         let Shape { rate, channels, coding } = self.shape;
-        let float = coding == Coding::F32;
+        let float = coding == FileCoding::F32;
         let spec = WavSpec {
             channels: channels as u16,
             sample_rate: rate,
@@ -110,16 +110,16 @@ impl Sound {
         let mut reader = WavReader::open(path).unwrap();
         let spec = reader.spec();
         let coding = match (spec.sample_format, spec.bits_per_sample) {
-            (SampleFormat::Int, 16) => Coding::L16,
-            (SampleFormat::Int, 24) => Coding::L24,
-            (SampleFormat::Float, 32) => Coding::F32,
+            (SampleFormat::Int, 16) => FileCoding::L16,
+            (SampleFormat::Int, 24) => FileCoding::L24,
+            (SampleFormat::Float, 32) => FileCoding::F32,
             other => panic!("{other:?}"),
         };
         let samples = match coding {
-            Coding::F32 => {
+            FileCoding::F32 => {
                 reader.samples::<f32>().map(|sample| sample.unwrap().to_bits() as i32).collect()
             }
-            Coding::L16 | Coding::L24 => reader.samples().map(Result::unwrap).collect(),
+            FileCoding::L16 | FileCoding::L24 => reader.samples().map(Result::unwrap).collect(),
         };
         let channels = usize::from(spec.channels);
         Self { shape: Shape { rate: spec.sample_rate, channels, coding }, samples }
@@ -142,8 +142,8 @@ impl Sound {
     #[track_caller]
     pub(crate) fn is_silent(&self) {
         let loud = |sample: &i32| match self.shape.coding {
-            Coding::F32 => f32::from_bits(*sample as u32) != 0.0,
-            Coding::L16 | Coding::L24 => *sample != 0,
+            FileCoding::F32 => f32::from_bits(*sample as u32) != 0.0,
+            FileCoding::L16 | FileCoding::L24 => *sample != 0,
         };
         let first = self.samples.iter().position(loud);
         assert_eq!(first, None, "sound, of {} samples", self.samples.len());

@@ -56,7 +56,7 @@ const EXCHANGED: u32 = 500;
 const UNSURE: u32 = 200;
 
 /// What makes a difference.
-struct Scene {
+struct CostScene {
     /// By how much the card runs faster than the sender's, in nanoseconds a period.
     drift: i64,
     /// What packets carry from [`UNSURE`] on.
@@ -103,14 +103,14 @@ struct OrdinaryEnd {
     ssrc: u32,
     arrived: Queue,
     clock: ClockEstimator,
-    commands: Producer<Command>,
+    commands: Producer<MixerCommand>,
     passages: Consumer<Passage>,
     status: Consumer<RxStatus>,
     measurement: Measurement,
     heard: u64,
 }
 
-struct World {
+struct CostWorld {
     mixer: Mixer,
     hearing: Hearing,
     ends: Vec<OrdinaryEnd>,
@@ -121,7 +121,7 @@ struct World {
     captured: LocalTime,
     woken: LocalTime,
     block: [f32; SAMPLES],
-    scene: Scene,
+    scene: CostScene,
     period: u32,
 }
 
@@ -210,14 +210,14 @@ impl OrdinaryEnd {
             reading_error: Span::ZERO,
         };
         let mapping = self.clock.observe(exchange).unwrap();
-        self.tell(Command::Receive(ReceiveCommand::Clock(self.author(), mapping)));
+        self.tell(MixerCommand::Receive(ReceiveCommand::Clock(self.author(), mapping)));
     }
 
     fn author(&self) -> Author {
         Author { ssrc: self.ssrc, host: core::net::IpAddr::from(SOURCE.0).into() }
     }
 
-    fn tell(&mut self, command: Command) {
+    fn tell(&mut self, command: MixerCommand) {
         self.commands.push(command).unwrap_or_else(|_| panic!("the ring is full"));
     }
 
@@ -231,12 +231,12 @@ impl OrdinaryEnd {
     }
 }
 
-impl World {
-    fn new(streams: usize, scene: Scene) -> Self {
+impl CostWorld {
+    fn new(streams: usize, scene: CostScene) -> Self {
         let (mut ends, inputs): (Vec<OrdinaryEnd>, Vec<MixerInput>) =
             (0..streams).map(stream).unzip();
         ends.iter_mut()
-            .for_each(|end| end.tell(Command::Receive(ReceiveCommand::Announced(end.ssrc))));
+            .for_each(|end| end.tell(MixerCommand::Receive(ReceiveCommand::Announced(end.ssrc))));
         let (hearing, ear, mouth) = hearing(FORMAT.rate, 2);
         drop(ear);
         let mouth = Some(mouth).filter(|_| scene.everything);
@@ -327,9 +327,9 @@ fn wanted(name: &str, otherwise: u32) -> u32 {
 }
 
 /// Plays a scene; what the last stream counted.
-fn play(scene: Scene) -> (Counters, u32) {
+fn play(scene: CostScene) -> (Counters, u32) {
     let (periods, streams) = (wanted(PERIODS, 4000), wanted(STREAMS, 1));
-    let mut world = World::new(streams as usize, scene);
+    let mut world = CostWorld::new(streams as usize, scene);
     (0..periods).for_each(|_| world.period());
     let (input, end) = (world.mixer.inputs.last().unwrap(), world.ends.last().unwrap());
     let counters = *input.receiver.counters();
@@ -344,25 +344,27 @@ fn play(scene: Scene) -> (Counters, u32) {
 
 #[test]
 fn a_stream_with_everything_on_is_copied_where_the_cards_run_alike() {
-    let (counters, _) = play(Scene { drift: 0, carried: Layout::NONE, everything: true });
+    let (counters, _) = play(CostScene { drift: 0, carried: Layout::NONE, everything: true });
     assert_eq!(counters.resampled_frames, 0);
 }
 
 #[test]
 fn a_stream_that_nobody_measures_is_copied_where_the_cards_run_alike() {
-    let (counters, _) = play(Scene { drift: 0, carried: Layout::NONE, everything: false });
+    let (counters, _) = play(CostScene { drift: 0, carried: Layout::NONE, everything: false });
     assert_eq!(counters.resampled_frames, 0);
 }
 
 #[test]
 fn a_stream_with_everything_on_whose_packets_carry_others_is_copied() {
-    let (counters, _) = play(Scene { drift: 0, carried: Layout::copies(1, 2), everything: true });
+    let (counters, _) =
+        play(CostScene { drift: 0, carried: Layout::copies(1, 2), everything: true });
     assert_eq!(counters.resampled_frames, 0);
 }
 
 #[test]
 fn a_stream_with_everything_on_is_resampled_where_the_card_runs_50_ppm_faster() {
-    let (counters, periods) = play(Scene { drift: 50, carried: Layout::NONE, everything: true });
+    let (counters, periods) =
+        play(CostScene { drift: 50, carried: Layout::NONE, everything: true });
     // It is copied until the two are further apart than the clocks can tell: no more than 3 s.
     let least = u64::from(periods.saturating_sub(3000)) * FRAMES as u64;
     assert!(counters.resampled_frames >= least, "{counters:?}");

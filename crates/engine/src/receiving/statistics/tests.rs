@@ -58,7 +58,7 @@ fn a_latency_is_the_devices_word_or_when_it_was_due_unless_it_is_heard() {
         statistics.promise(&passage(Some(Span::from_millis(20))));
         assert_eq!(statistics.by(), word.name());
         let (media, measured) = (MediaTime::ZERO, Span::from_millis(20));
-        statistics.found(Found { media, measured, error: Span::ZERO });
+        statistics.found(FoundPacket { media, measured, error: Span::ZERO });
         assert_eq!(statistics.by(), "sound");
     }
 }
@@ -69,7 +69,7 @@ fn the_recent_latency_is_that_of_the_newest_packets() {
     assert_eq!(statistics.recent(), None);
     for millis in (0..1_000).map(|_| 5).chain((0..31).map(|_| 20)) {
         let (media, measured) = (MediaTime::ZERO, Span::from_millis(millis));
-        statistics.found(Found { media, measured, error: Span::ZERO });
+        statistics.found(FoundPacket { media, measured, error: Span::ZERO });
     }
     assert_eq!(statistics.recent(), Some(Span::from_millis(20)));
     assert_eq!(statistics.latency().0.median(), Some(Span::from_millis(5)));

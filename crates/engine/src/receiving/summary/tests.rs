@@ -2,7 +2,7 @@
 
 use super::*;
 use tautline_io::link::LinkCounters;
-use tautline_io::thread::stall::{Stall, StallBook};
+use tautline_io::thread::stall::{Stall, StallLog};
 use tautline_proto::arrivals::ArrivalsConfig;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
@@ -75,12 +75,12 @@ fn late(from: i64, to: i64) -> Passage {
 }
 
 /// A witness of two cores that stalled together.
-fn stalled(from: i64, to: i64) -> StallBook {
-    let mut book = StallBook::new(2);
+fn stalled(from: i64, to: i64) -> StallLog {
+    let mut log = StallLog::new(2);
     let stall = Stall { from: at(from), to: at(to) };
-    book.record(0, stall);
-    book.record(1, stall);
-    book
+    log.record(0, stall);
+    log.record(1, stall);
+    log
 }
 
 /// What the ordinary thread knows of a stream.
@@ -108,15 +108,15 @@ impl Told {
         Self { config, statistics: Statistics::new(), arrivals }
     }
 
-    fn look(&mut self, status: RxStatus, witness: &StallBook) {
+    fn look(&mut self, status: RxStatus, witness: &StallLog) {
         self.statistics.status = Some(status);
         self.arrivals.stand(status.stream.standing(), |from, to| witness.overlaps(from, to));
     }
 
     /// What is told in the end.
-    fn report(mut self, witness: &StallBook) -> Stream {
+    fn report(mut self, witness: &StallLog) -> StreamReport {
         self.arrivals.finish(|from, to| witness.overlaps(from, to));
-        let received = Received {
+        let received = ReportSource {
             address: "rtp://127.0.0.1:5004",
             config: &self.config,
             link_offset: self.config.link_offset,
@@ -136,7 +136,7 @@ impl Told {
 }
 
 /// What is the host's of these faults, by this witness.
-fn judged(faults: &[(i64, i64, Harm)], witness: &StallBook) -> u64 {
+fn judged(faults: &[(i64, i64, Harm)], witness: &StallLog) -> u64 {
     let (mut told, begun) = (Told::new(), status(990));
     told.look(begun, witness);
     told.look(later(&begun, faults), witness);
@@ -197,9 +197,9 @@ fn a_stall_answers_for_the_faults_that_it_overlaps_and_for_no_other_of_their_win
 
 #[test]
 fn a_stall_of_one_core_is_the_programs() {
-    let mut book = StallBook::new(2);
-    book.record(0, Stall { from: at(991), to: at(999) });
-    assert_eq!(judged(&[(980, 1_000, Harm { starved: 1, ..lost(3) })], &book), 0);
+    let mut log = StallLog::new(2);
+    log.record(0, Stall { from: at(991), to: at(999) });
+    assert_eq!(judged(&[(980, 1_000, Harm { starved: 1, ..lost(3) })], &log), 0);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_lost_packet_that_comes_late_is_one_fault() {
 
 #[test]
 fn a_witness_that_speaks_after_the_fault_is_heard() {
-    let (mut told, silent) = (Told::new(), StallBook::new(2));
+    let (mut told, silent) = (Told::new(), StallLog::new(2));
     let begun = status(990);
     told.look(begun, &silent);
     let next = later(&begun, &[(980, 1_000, Harm { starved: 2, ..lost(5) })]);

@@ -58,7 +58,7 @@ impl Link for Kept {
 struct World {
     transmitter: Transmitter,
     sent: Arc<Mutex<Sent>>,
-    commands: Producer<Command>,
+    commands: Producer<TransmitterCommand>,
     status: Consumer<TxStatus>,
     stamps: Consumer<TransmitStamp>,
     captured: i64,
@@ -174,7 +174,7 @@ fn channels_are_mapped_and_the_volume_is_applied() {
     world.transmitter.volume = Volume::new(Gain::SILENCE);
     world.period(0, 48);
     world.transmitter.volume = Volume::new(Gain::UNITY);
-    assert!(world.commands.push(Command::Gain(Gain::UNITY)).is_ok());
+    assert!(world.commands.push(TransmitterCommand::Gain(Gain::UNITY)).is_ok());
     world.period(0, 48);
     let mapped = (48..96).flat_map(|index| {
         let [one, two] = frame(index);
@@ -189,7 +189,7 @@ fn commands_are_obeyed_and_the_session_is_told() {
     for command in
         [SendCommand::Packet(Frames::new(24)), SendCommand::Sample(SampleFormat::L16, 96)]
     {
-        assert!(world.commands.push(Command::Send(command)).is_ok());
+        assert!(world.commands.push(TransmitterCommand::Send(command)).is_ok());
     }
     let stamp = TransmitStamp {
         media: tautline_proto::time::MediaTime::ZERO,

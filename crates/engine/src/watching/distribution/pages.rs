@@ -14,17 +14,17 @@ pub(super) struct Pages {
 #[derive(Debug, Clone)]
 struct Page {
     total: u64,
-    counts: Counts,
+    counts: BinCounts,
 }
 
 /// Most bins are counted seldom: where values are spread over many, by definition.
 #[derive(Debug, Clone)]
-enum Counts {
+enum BinCounts {
     Few([u16; PAGE]),
     Many(Box<[u64; PAGE]>),
 }
 
-impl Counts {
+impl BinCounts {
     fn count(&mut self, bin: usize) {
         match self {
             Self::Many(counts) => counts[bin] += 1,
@@ -57,7 +57,7 @@ impl Pages {
             self.pages.resize_with(page + 1, || None);
         }
         let page = self.pages[page]
-            .get_or_insert_with(|| Box::new(Page { total: 0, counts: Counts::Few([0; PAGE]) }));
+            .get_or_insert_with(|| Box::new(Page { total: 0, counts: BinCounts::Few([0; PAGE]) }));
         page.total += 1;
         page.counts.count(bin % PAGE);
         self.total += 1;
@@ -81,8 +81,8 @@ impl Pages {
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         let pages = self.pages.iter().flatten().map(|page| match &page.counts {
-            Counts::Few(_) => size_of::<Page>(),
-            Counts::Many(counts) => size_of::<Page>() + size_of_val(&**counts),
+            BinCounts::Few(_) => size_of::<Page>(),
+            BinCounts::Many(counts) => size_of::<Page>() + size_of_val(&**counts),
         });
         self.pages.capacity() * size_of::<Option<Box<Page>>>() + pages.sum::<usize>()
     }

@@ -5,7 +5,7 @@ use tautline_dsp::fit::{Likeness, Nudge, nudge};
 use tautline_dsp::resample::{Quality, Resampler, Step};
 use tautline_proto::time::{FineFrames, Frames, MediaPoint, MediaTime};
 
-use super::brought::Brought;
+use super::recent::RecentFrames;
 
 /// Frames compared at a time: long enough that only the right place matches, short enough that a
 /// change of place spoils little.
@@ -27,20 +27,20 @@ const MOST_DRIFT: f64 = 1e-3;
 
 /// Where a window of sound comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Origin {
+pub(super) struct WindowOrigin {
     /// What its first frame is.
     pub(super) point: MediaPoint,
     /// Frames of the stream for each of the window, less one.
     pub(super) drift: f64,
 }
 
-impl From<MediaTime> for Origin {
+impl From<MediaTime> for WindowOrigin {
     fn from(first: MediaTime) -> Self {
         Self { point: first.into(), drift: 0.0 }
     }
 }
 
-impl Origin {
+impl WindowOrigin {
     /// How many frames into the window `frame` is heard.
     pub(super) fn index_of(&self, frame: MediaTime) -> f64 {
         (MediaPoint::from(frame) - self.point).as_f64() / (1.0 + self.drift)
@@ -68,9 +68,9 @@ impl Between {
     pub(super) fn place(
         &mut self,
         samples: &[f32],
-        brought: &Brought,
+        brought: &RecentFrames,
         (guess, mut drift): (MediaTime, f64),
-    ) -> Option<Origin> {
+    ) -> Option<WindowOrigin> {
         let mut away = nearest(samples, brought, guess)?;
         for _ in 0..ROUNDS {
             self.render(brought, guess, (away, drift));
@@ -86,11 +86,11 @@ impl Between {
         let heard = samples.iter().copied().zip(self.here.iter().copied());
         let found = away.abs() <= NEAR as f64 + 1.0 && Likeness::of(heard).left_over() <= LEFT_OVER;
         let parts = FineFrames::from_parts((away * FineFrames::ONE as f64) as i64);
-        found.then(|| Origin { point: MediaPoint::from(guess) + parts, drift })
+        found.then(|| WindowOrigin { point: MediaPoint::from(guess) + parts, drift })
     }
 
     /// What would be heard in a window that begins `away` frames from `guess`.
-    fn render(&mut self, brought: &Brought, guess: MediaTime, (away, drift): (f64, f64)) {
+    fn render(&mut self, brought: &RecentFrames, guess: MediaTime, (away, drift): (f64, f64)) {
         let half = self.resampler.half();
         let whole = away.floor();
         let first = guess + Frames::new(whole as i64) - Frames::from_len(half);
@@ -106,7 +106,7 @@ impl Between {
 }
 
 /// The place within reach of `guess` that is most alike, if any is.
-fn nearest(samples: &[f32], brought: &Brought, guess: MediaTime) -> Option<f64> {
+fn nearest(samples: &[f32], brought: &RecentFrames, guess: MediaTime) -> Option<f64> {
     let alike = |away: i64| {
         let there = brought.from(guess + Frames::new(away));
         Likeness::of(samples.iter().copied().zip(there)).correlation()

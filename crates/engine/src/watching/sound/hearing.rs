@@ -17,12 +17,12 @@ use crate::plan::packets_within;
 pub(super) const HELD: Span = Span::from_secs(2);
 
 /// Hears the first channel of what a card plays. Real-time.
-pub struct Ear {
+pub struct CardEar {
     writer: Writer<Meets>,
     channels: usize,
 }
 
-impl Listener for Ear {
+impl Listener for CardEar {
     fn heard(&mut self, meets: LocalTime, taken: LocalTime, samples: &[f32]) {
         self.writer.write(Meets { due: meets, taken }, self.channels, 0, samples);
     }
@@ -47,12 +47,12 @@ pub(crate) struct Hearing {
 }
 
 /// The hearing of a card, its ear, and what the mixer tells whose sound it is by.
-pub(crate) fn hearing(rate: Rate, channels: usize) -> (Hearing, Ear, Mouth) {
+pub(crate) fn hearing(rate: Rate, channels: usize) -> (Hearing, CardEar, Mouth) {
     let (writer, heard) =
         rings(rate.frames_within(HELD).as_len(), packets_within(HELD, PTIME_RANGE.0));
     let (mouth, voices) = voices();
     let (sound, times) = (Vec::new(), VecDeque::new());
-    (Hearing { rate, heard, voices, sound, times }, Ear { writer, channels }, mouth)
+    (Hearing { rate, heard, voices, sound, times }, CardEar { writer, channels }, mouth)
 }
 
 impl Hearing {

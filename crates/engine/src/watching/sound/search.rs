@@ -3,8 +3,8 @@
 use tautline_dsp::fit::Likeness;
 use tautline_proto::time::{Frames, MediaTime};
 
-use super::between::{Between, Origin, WINDOW};
-use super::brought::Brought;
+use super::between::{Between, WINDOW, WindowOrigin};
+use super::recent::RecentFrames;
 use super::unfound::Why;
 
 /// The part of a window's energy that may be left over: −60 dB, well above the rounding of a volume
@@ -35,13 +35,13 @@ const MOST_REST: u32 = 4;
 
 /// When a search that costs time is worth it: each failure doubles the rest that follows.
 #[derive(Debug, Clone, Copy)]
-struct Rest {
+struct Backoff {
     patience: u32,
     failures: u32,
     left: u32,
 }
 
-impl Rest {
+impl Backoff {
     const fn after(patience: u32) -> Self {
         Self { patience, failures: 0, left: 0 }
     }
@@ -72,8 +72,8 @@ pub(super) struct Search {
     reach: i64,
     last: i64,
     /// Of the search at every place, and of the search between frames.
-    wide: Rest,
-    fine: Rest,
+    wide: Backoff,
+    fine: Backoff,
     /// Looks for sound that was resampled, once there is any: its kernel takes milliseconds to be
     /// laid out, which a receiver that starts does not wait for.
     between: Option<Between>,
@@ -97,8 +97,8 @@ impl Search {
         Self {
             reach: reach.count(),
             last: 0,
-            wide: Rest::after(WIDE_PATIENCE),
-            fine: Rest::after(BETWEEN_PATIENCE),
+            wide: Backoff::after(WIDE_PATIENCE),
+            fine: Backoff::after(BETWEEN_PATIENCE),
             between: None,
             drift: 0.0,
             #[cfg(test)]
@@ -111,10 +111,10 @@ impl Search {
     pub(super) fn place(
         &mut self,
         samples: &[f32],
-        brought: &Brought,
+        brought: &RecentFrames,
         guess: MediaTime,
-    ) -> Result<Origin, Why> {
-        let window = Window::new(samples, brought).ok_or(Why::Silent)?;
+    ) -> Result<WindowOrigin, Why> {
+        let window = SoundWindow::new(samples, brought).ok_or(Why::Silent)?;
         #[cfg(test)]
         {
             self.tried.windows += 1;
@@ -125,17 +125,17 @@ impl Search {
                 Some(origin) => self.take_resampled(origin, &window, guess).ok_or(Why::Repeats),
                 None => {
                     let first = self.look_everywhere(&window, guess).ok_or(Why::Unlike)?;
-                    self.take(&window, first, guess).map(Origin::from).ok_or(Why::Repeats)
+                    self.take(&window, first, guess).map(WindowOrigin::from).ok_or(Why::Repeats)
                 }
             };
         };
-        self.take(&window, first, guess).map(Origin::from).ok_or(Why::Repeats)
+        self.take(&window, first, guess).map(WindowOrigin::from).ok_or(Why::Repeats)
     }
 
     /// Takes a window that matches at `first`, unless it matches elsewhere, too.
     fn take(
         &mut self,
-        window: &Window<'_>,
+        window: &SoundWindow<'_>,
         first: MediaTime,
         guess: MediaTime,
     ) -> Option<MediaTime> {
@@ -152,10 +152,10 @@ impl Search {
     /// Takes a window that was found between frames, unless it is found elsewhere, too.
     fn take_resampled(
         &mut self,
-        origin: Origin,
-        window: &Window<'_>,
+        origin: WindowOrigin,
+        window: &SoundWindow<'_>,
         guess: MediaTime,
-    ) -> Option<Origin> {
+    ) -> Option<WindowOrigin> {
         let best = origin.point.nearest();
         let gain = window.likeness(best).gain() as f32;
         let (mut tried, mut tries) = ([best, best], 0);
@@ -184,9 +184,9 @@ impl Search {
     fn look_between(
         &mut self,
         samples: &[f32],
-        brought: &Brought,
+        brought: &RecentFrames,
         guess: MediaTime,
-    ) -> Option<Origin> {
+    ) -> Option<WindowOrigin> {
         if !self.fine.is_over() {
             return None;
         }
@@ -204,7 +204,7 @@ impl Search {
         found
     }
 
-    fn look_everywhere(&mut self, window: &Window<'_>, guess: MediaTime) -> Option<MediaTime> {
+    fn look_everywhere(&mut self, window: &SoundWindow<'_>, guess: MediaTime) -> Option<MediaTime> {
         if !self.wide.is_over() {
             return None;
         }
@@ -232,15 +232,15 @@ fn outwards(reach: i64) -> impl Iterator<Item = i64> {
 }
 
 /// A window of sound that is not silent.
-struct Window<'a> {
+struct SoundWindow<'a> {
     samples: &'a [f32],
-    brought: &'a Brought,
+    brought: &'a RecentFrames,
     /// The index of the loudest sample.
     loudest: usize,
 }
 
-impl<'a> Window<'a> {
-    fn new(samples: &'a [f32], brought: &'a Brought) -> Option<Self> {
+impl<'a> SoundWindow<'a> {
+    fn new(samples: &'a [f32], brought: &'a RecentFrames) -> Option<Self> {
         let energy: f64 = samples.iter().map(|s| f64::from(*s).powi(2)).sum();
         let (loudest, _) =
             samples.iter().enumerate().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;

@@ -20,8 +20,8 @@ struct World {
     mouth: Mouth,
     measurement: Measurement,
     tap: PacketTap,
-    ear: Ear,
-    found: Vec<Found>,
+    ear: CardEar,
+    found: Vec<FoundPacket>,
 }
 
 /// The card's time of `frame`.
@@ -82,7 +82,7 @@ impl World {
         hearing.forget();
     }
 
-    fn finish(mut self) -> (Vec<Found>, Measurement) {
+    fn finish(mut self) -> (Vec<FoundPacket>, Measurement) {
         self.poll();
         let Self { hearing, measurement, found, .. } = &mut self;
         measurement.finish(hearing, &mut |packet| found.push(packet));
@@ -91,7 +91,7 @@ impl World {
 
     /// Sends `sent` in packets, each some blocks ahead of its turn, and plays `played` from the
     /// card's frame `from` on.
-    fn run(mut self, sent: &[f32], from: i64, played: &[f32]) -> (Vec<Found>, Measurement) {
+    fn run(mut self, sent: &[f32], from: i64, played: &[f32]) -> (Vec<FoundPacket>, Measurement) {
         let mut blocks = played.chunks(BLOCK).enumerate();
         let mut play = |world: &mut Self| {
             if let Some((index, block)) = blocks.next() {
@@ -141,7 +141,7 @@ fn tone(hertz: f64, frames: usize) -> Vec<f32> {
 }
 
 /// All packets are found within the sound but for so many at its end, each off by `frames`.
-fn assert_found(found: &[Found], packets: usize, frames: i64) {
+fn assert_found(found: &[FoundPacket], packets: usize, frames: i64) {
     assert!(found.len() >= packets, "{} of {packets} were found", found.len());
     let off = Rate::HZ_48000.span_of(Frames::new(frames));
     for packet in found {
@@ -274,7 +274,7 @@ fn a_slip_of_one_frame_is_followed() {
     let mut played = sent.clone();
     played.remove(9_600);
     let (found, _) = World::new(48_000).run(&sent, 0, &played);
-    let (before, after): (Vec<Found>, Vec<Found>) =
+    let (before, after): (Vec<FoundPacket>, Vec<FoundPacket>) =
         found.iter().partition(|packet| packet.media < MediaTime::from_frames(9_600));
     assert_found(&before, 170, 0);
     assert_found(&after, 150, -1);
@@ -302,7 +302,7 @@ fn an_error_that_a_break_brings_is_seen() {
     }
     world.plays(0, &sent[..9_600]);
     world.plays(9_700, &sent[9_600..]);
-    let (before, after): (Vec<Found>, Vec<Found>) =
+    let (before, after): (Vec<FoundPacket>, Vec<FoundPacket>) =
         world.finish().0.iter().partition(|packet| packet.media < MediaTime::from_frames(9_600));
     assert_found(&before, 150, 0);
     assert_found(&after, 150, 100);

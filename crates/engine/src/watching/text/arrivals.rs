@@ -4,7 +4,7 @@ use core::fmt::{self, Write};
 
 use super::Nanos;
 use super::redundancy::Repairs;
-use crate::watching::report::{CurvePoint, Gaps, Latency};
+use crate::watching::report::{GapReport, LatencyReport, LatenessPoint};
 
 /// Fewer packets than this say little of rare events.
 const WORTH_TELLING: u64 = 1_000;
@@ -13,7 +13,7 @@ const WORTH_TELLING: u64 = 1_000;
 const SHARES: [f64; 9] = [0.5, 0.2, 0.1, 0.02, 0.01, 0.001, 0.0001, 0.00001, 0.0];
 
 /// What would have been late at other latencies, around the knee.
-pub(super) fn curve(out: &mut String, latency: &Latency, packets: u64) -> fmt::Result {
+pub(super) fn curve(out: &mut String, latency: &LatencyReport, packets: u64) -> fmt::Result {
     let (Some(advised), Some(target)) = (latency.advised_ns, latency.loss_target) else {
         return Ok(());
     };
@@ -21,28 +21,28 @@ pub(super) fn curve(out: &mut String, latency: &Latency, packets: u64) -> fmt::R
         return Ok(());
     }
     writeln!(out, "  latency   would have been late")?;
-    for CurvePoint { latency_ns, late_share } in rows(&latency.curve) {
-        writeln!(out, "  {:>7}   {}", Nanos(latency_ns), Share(late_share))?;
+    for LatenessPoint { latency_ns, late_share } in rows(&latency.curve) {
+        writeln!(out, "  {:>7}   {}", Nanos(latency_ns), Percent(late_share))?;
     }
     // The curve is of packets that came by themselves.
     let bare = latency.curve.iter().find(|point| point.late_share <= target);
     let waits = bare.is_some_and(|bare| bare.latency_ns < advised);
     let repairs = if waits { ", with time for repairs" } else { "" };
-    let (latency, target) = (Nanos(advised), Share(target));
+    let (latency, target) = (Nanos(advised), Percent(target));
     writeln!(out, "--latency {latency} would have been late for {target} or less{repairs}")
 }
 
 /// The first point of the curve, and the first below each share.
-fn rows(curve: &[CurvePoint]) -> impl Iterator<Item = CurvePoint> {
+fn rows(curve: &[LatenessPoint]) -> impl Iterator<Item = LatenessPoint> {
     let below = |share: f64| curve.iter().find(move |point| point.late_share <= share);
-    let mut rows: Vec<CurvePoint> =
+    let mut rows: Vec<LatenessPoint> =
         curve.first().into_iter().chain(SHARES.into_iter().filter_map(below)).copied().collect();
     rows.dedup_by_key(|point| point.latency_ns);
     rows.into_iter()
 }
 
 /// Each gap at its door, and the mend of what was missed most.
-pub(super) fn gaps(out: &mut String, gaps: &Gaps, repairs: &Repairs) -> fmt::Result {
+pub(super) fn gaps(out: &mut String, gaps: &GapReport, repairs: &Repairs) -> fmt::Result {
     let doors = [
         ("network late", gaps.late_network),
         ("sender late", gaps.late_sender),
@@ -64,7 +64,7 @@ pub(super) fn gaps(out: &mut String, gaps: &Gaps, repairs: &Repairs) -> fmt::Res
     writeln!(out, "  {most}: {}", mend(most, gaps, repairs))
 }
 
-fn mend(most: &str, gaps: &Gaps, repairs: &Repairs) -> String {
+fn mend(most: &str, gaps: &GapReport, repairs: &Repairs) -> String {
     let would = |needs: Option<i64>| {
         needs.map_or("a longer latency helps".to_owned(), |needs| {
             format!("a latency of {} would have caught 99 % of them", Nanos(needs))
@@ -97,9 +97,9 @@ fn mend(most: &str, gaps: &Gaps, repairs: &Repairs) -> String {
 }
 
 /// A share as people say it: `2 %`, `0.013 %`, `none`.
-struct Share(f64);
+struct Percent(f64);
 
-impl fmt::Display for Share {
+impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = self.0 * 100.0;
         match percent {
@@ -119,9 +119,9 @@ impl fmt::Display for Share {
 mod tests {
     use super::*;
 
-    fn curve_of(points: &[(i64, f64)]) -> Vec<CurvePoint> {
+    fn curve_of(points: &[(i64, f64)]) -> Vec<LatenessPoint> {
         let point =
-            |&(millis, late_share)| CurvePoint { latency_ns: millis * 1_000_000, late_share };
+            |&(millis, late_share)| LatenessPoint { latency_ns: millis * 1_000_000, late_share };
         points.iter().map(point).collect()
     }
 
@@ -151,18 +151,18 @@ mod tests {
             (0.0001, "0.01 %"),
             (0.0, "none"),
         ] {
-            assert_eq!(Share(share).to_string(), said);
+            assert_eq!(Percent(share).to_string(), said);
         }
     }
 
     #[test]
     fn what_was_missed_most_gets_its_mend() {
-        let all = Gaps {
+        let all = GapReport {
             late_sender: 3,
             late_network: 41,
             host_stalled: 2,
             network_needs_ns: Some(7_200_000),
-            ..Gaps::default()
+            ..GapReport::default()
         };
         let mut out = String::new();
         let none = Repairs::default();
@@ -173,10 +173,10 @@ mod tests {
              7.200ms would have caught 99 % of them\n"
         );
         out.clear();
-        gaps(&mut out, &Gaps { lost: 1, ..Gaps::default() }, &none).unwrap();
+        gaps(&mut out, &GapReport { lost: 1, ..GapReport::default() }, &none).unwrap();
         assert!(out.contains("use --redundancy at the sender"), "{out}");
         out.clear();
-        let mut late = Gaps { late_receiver: 9, ..Gaps::default() };
+        let mut late = GapReport { late_receiver: 9, ..GapReport::default() };
         gaps(&mut out, &late, &none).unwrap();
         assert!(out.ends_with(
             "this program did not run: give it real-time priority, or more --periods\n"
@@ -189,7 +189,7 @@ mod tests {
             "{out}"
         );
         out.clear();
-        gaps(&mut out, &Gaps::default(), &none).unwrap();
+        gaps(&mut out, &GapReport::default(), &none).unwrap();
         assert_eq!(out, "");
     }
 }

@@ -3,9 +3,9 @@
 use core::fmt::{self, Write};
 
 use super::Nanos;
-use crate::watching::report::{Latency, NotFound, Stream};
+use crate::watching::report::{LatencyReport, NotFound, StreamReport};
 
-pub(super) fn latency(out: &mut String, stream: &Stream, role: &str) -> fmt::Result {
+pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
     let latency = &stream.latency;
     write!(out, "latency: configured {}, ", Nanos(latency.configured_ns))?;
     match (latency.measured.p50_ns, latency.by) {
@@ -20,7 +20,7 @@ pub(super) fn latency(out: &mut String, stream: &Stream, role: &str) -> fmt::Res
     writeln!(out)
 }
 
-fn measured(out: &mut String, latency: &Latency, (median, by): (i64, &str)) -> fmt::Result {
+fn measured(out: &mut String, latency: &LatencyReport, (median, by): (i64, &str)) -> fmt::Result {
     let by = match by {
         "sound" => "measured from the sound",
         "due" => "by when it was due",
@@ -64,9 +64,9 @@ mod tests {
     fn told(by: &'static str, not_found: NotFound) -> String {
         let mut twenty = Distribution::default();
         (0..20).for_each(|_| twenty.record(Span::from_millis(20)));
-        let unmeasured = Latency::unmeasured(by);
+        let unmeasured = LatencyReport::unmeasured(by);
         let measured = twenty.summary();
-        let latency = Latency { measured, by: Some(by), not_found, ..unmeasured };
+        let latency = LatencyReport { measured, by: Some(by), not_found, ..unmeasured };
         let mut out = String::new();
         super::measured(&mut out, &latency, (20_000_000, by)).unwrap();
         out

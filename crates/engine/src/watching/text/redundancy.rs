@@ -3,7 +3,7 @@
 use core::fmt::{self, Write};
 
 use super::Nanos;
-use crate::watching::report::{Counters, Redundancy, Repair, Stream};
+use crate::watching::report::{Counters, RedundancyReport, RepairReport, StreamReport};
 
 /// What became of lost packets that others could bring back.
 #[derive(Debug, Clone, Copy, Default)]
@@ -13,12 +13,12 @@ pub(super) struct Repairs {
     /// Those that were not.
     lost: u64,
     /// What packets carried at the end.
-    repair: Option<Repair>,
+    repair: Option<RepairReport>,
     configured_ns: i64,
 }
 
 impl Repairs {
-    pub(super) fn of(stream: &Stream) -> Self {
+    pub(super) fn of(stream: &StreamReport) -> Self {
         let Counters { repaired, lost, .. } = stream.counters;
         let configured_ns = stream.latency.configured_ns;
         Self { repaired, lost, repair: stream.repair, configured_ns }
@@ -36,7 +36,7 @@ impl Repairs {
             return Ok(());
         }
         write!(out, "redundancy: {} repaired and {} not", self.repaired, self.lost)?;
-        if let Some(Repair { window_ns, .. }) = self.repair {
+        if let Some(RepairReport { window_ns, .. }) = self.repair {
             write!(out, ", within {} of their departure", Nanos(window_ns))?;
         }
         if let Some(needs) = self.needs() {
@@ -65,8 +65,12 @@ impl Repairs {
 }
 
 /// What packets carry of earlier ones, at their sender.
-pub(super) fn redundancy(out: &mut String, carried: &Redundancy, ptime_ns: i64) -> fmt::Result {
-    let Redundancy { asked, budget_ns, symbols, window, repeated, bytes } = carried;
+pub(super) fn redundancy(
+    out: &mut String,
+    carried: &RedundancyReport,
+    ptime_ns: i64,
+) -> fmt::Result {
+    let RedundancyReport { asked, budget_ns, symbols, window, repeated, bytes } = carried;
     write!(out, "redundancy: {asked} within {}: ", Nanos(*budget_ns))?;
     if *repeated {
         write!(out, "each packet whole again, {window} packets later")?;
@@ -84,16 +88,16 @@ pub(super) fn redundancy(out: &mut String, carried: &Redundancy, ptime_ns: i64) 
 mod tests {
     use super::super::arrivals::gaps;
     use super::*;
-    use crate::watching::report::Gaps;
+    use crate::watching::report::GapReport;
 
     #[test]
     fn what_is_lost_in_spite_of_redundancy_is_mended_by_latency_first_and_by_more_of_it_then() {
-        let repair = Some(Repair { window_ns: 16_000_000, needs_ns: 20_000_000 });
+        let repair = Some(RepairReport { window_ns: 16_000_000, needs_ns: 20_000_000 });
         let repairs = Repairs { repaired: 7, lost: 2, repair, configured_ns: 6_000_000 };
         let told = |repairs: Repairs| {
             let mut out = String::new();
             repairs.tell(&mut out).unwrap();
-            gaps(&mut out, &Gaps { lost: 2, ..Gaps::default() }, &repairs).unwrap();
+            gaps(&mut out, &GapReport { lost: 2, ..GapReport::default() }, &repairs).unwrap();
             out
         };
         assert_eq!(
@@ -112,12 +116,12 @@ mod tests {
 
     #[test]
     fn what_packets_carry_is_told_with_its_price() {
-        let told = |carried: Redundancy| {
+        let told = |carried: RedundancyReport| {
             let mut out = String::new();
             redundancy(&mut out, &carried, 1_000_000).unwrap();
             out
         };
-        let carried = Redundancy {
+        let carried = RedundancyReport {
             asked: "auto".into(),
             budget_ns: 10_000_000,
             symbols: 2,
@@ -130,9 +134,9 @@ mod tests {
             "redundancy: auto within 10.00ms: 2 symbols in each packet, of up to 9 packets before it, \
              600 bytes on top for each (4800 kbit/s)\n"
         );
-        let nothing = Redundancy { symbols: 0, window: 0, bytes: 0, ..carried.clone() };
+        let nothing = RedundancyReport { symbols: 0, window: 0, bytes: 0, ..carried.clone() };
         assert_eq!(told(nothing), "redundancy: auto within 10.00ms: nothing is carried\n");
-        let again = told(Redundancy { symbols: 0, repeated: true, ..carried });
+        let again = told(RedundancyReport { symbols: 0, repeated: true, ..carried });
         assert!(again.contains("whole again, 9 packets later, 600 bytes"), "{again}");
     }
 }

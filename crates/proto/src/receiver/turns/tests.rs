@@ -251,7 +251,8 @@ fn the_passage_of_a_packet_tells_each_instant_on_this_hosts_clock() {
     let came = Slot { capture, instants: Some(instants), arrival, read, ..slot(1, 48, 48) };
     let (now, dac) = (arrival + Span::from_millis(1), arrival + Span::from_millis(4));
     let at = (dac, Span::ZERO);
-    let passage_of = |slot: &Slot, placement: &_| Kept::from(slot).passage(placement, now, at);
+    let passage_of =
+        |slot: &Slot, placement: &_| PackedSlot::from(slot).passage(placement, now, at);
     let unmapped = passage_of(&came, &placement);
     assert_eq!((unmapped.reference, unmapped.origin), (None, None));
     placement.set_clock(ClockMapping::known(ahead, Span::ZERO));

@@ -18,7 +18,7 @@ const MOST_DELAYS: usize = 1024;
 /// One report: a compound packet of SR or RR, SDES and what else is to be said, in the order of
 /// RFC 3550 §6.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Report<'a> {
+pub struct RtcpReport<'a> {
     /// Who reports.
     pub ssrc: u32,
     /// Makes the first packet an SR; without it, it is an RR.
@@ -65,7 +65,7 @@ pub enum ReportError {
     Cname(usize),
 }
 
-impl Report<'_> {
+impl RtcpReport<'_> {
     /// A receiver's report of nothing.
     pub const fn new(ssrc: u32) -> Self {
         Self {
@@ -208,7 +208,7 @@ impl Report<'_> {
     }
 }
 
-/// A buffer and how far it is filled. [`Report::check`] has found that everything fits.
+/// A buffer and how far it is filled. [`RtcpReport::check`] has found that everything fits.
 struct Out<'a> {
     buffer: &'a mut [u8],
     at: usize,

@@ -10,8 +10,8 @@ use tautline_dsp::format::SampleFormat;
 
 use super::decimal;
 use super::{
-    Description, DescriptionError, FLOAT_ENCODING, Fault, LINK_OFFSET, MOST_BYTES, MOST_LINES,
-    MOST_MEDIA, Origin, Reference,
+    Description, DescriptionError, FLOAT_ENCODING, LINK_OFFSET, MOST_BYTES, MOST_LINES, MOST_MEDIA,
+    Reference, SdpFault, SdpOrigin,
 };
 use crate::stream::LONGEST_LINK_OFFSET;
 use crate::time::Frames;
@@ -61,18 +61,18 @@ impl Description {
 fn parse(bytes: &[u8]) -> Result<Session, DescriptionError> {
     let whole = |fault| DescriptionError { line: None, fault };
     if bytes.len() > MOST_BYTES {
-        return Err(whole(Fault::Bytes(bytes.len())));
+        return Err(whole(SdpFault::Bytes(bytes.len())));
     }
     let lines = bytes.split(|&byte| byte == b'\n').count();
     if lines > MOST_LINES {
-        return Err(whole(Fault::Lines(lines)));
+        return Err(whole(SdpFault::Lines(lines)));
     }
     let session = Session::parse(bytes).map_err(|error| DescriptionError {
         line: line_of_error(&error),
-        fault: Fault::Syntax(error.to_string()),
+        fault: SdpFault::Syntax(error.to_string()),
     })?;
     if session.medias.len() > MOST_MEDIA {
-        return Err(whole(Fault::Media(session.medias.len())));
+        return Err(whole(SdpFault::Media(session.medias.len())));
     }
     Ok(session)
 }
@@ -100,8 +100,8 @@ fn line_of_error(error: &ParserError) -> Option<usize> {
     }
 }
 
-fn origin_of(origin: &sdp_types::Origin) -> Origin {
-    Origin {
+fn origin_of(origin: &sdp_types::Origin) -> SdpOrigin {
+    SdpOrigin {
         session: origin.sess_id.parse().unwrap_or_default(),
         version: origin.sess_version,
         address: origin.try_parse_unicast_ip_address().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
@@ -109,7 +109,7 @@ fn origin_of(origin: &sdp_types::Origin) -> Origin {
 }
 
 /// What the payload type stands for.
-struct Coding {
+struct SdpCoding {
     rate: Rate,
     channels: Channels,
     sample: SampleFormat,
@@ -129,21 +129,21 @@ impl<'a> Section<'a> {
         let is_plain = |media: &&Media| media.proto.eq_ignore_ascii_case("RTP/AVP");
         let mut audio = session.medias.iter().filter(is_audio);
         let Some(first) = audio.clone().next() else {
-            return Err(DescriptionError { line: None, fault: Fault::NoAudio });
+            return Err(DescriptionError { line: None, fault: SdpFault::NoAudio });
         };
         let media = audio.find(is_plain).unwrap_or(first);
         let section = Self { bytes, session, media };
         if !is_plain(&media) {
-            return Err(section.fault_at("m=audio", Fault::Transport(media.proto.clone())));
+            return Err(section.fault_at("m=audio", SdpFault::Transport(media.proto.clone())));
         }
         if media.port == 0 {
-            return Err(section.fault_at("m=audio", Fault::UdpPort(0)));
+            return Err(section.fault_at("m=audio", SdpFault::UdpPort(0)));
         }
         Ok(section)
     }
 
     /// A fault at the first line that begins with `start`.
-    fn fault_at(&self, start: &str, fault: Fault) -> DescriptionError {
+    fn fault_at(&self, start: &str, fault: SdpFault) -> DescriptionError {
         let found = self
             .bytes
             .split(|&byte| byte == b'\n')
@@ -152,7 +152,7 @@ impl<'a> Section<'a> {
     }
 
     fn nonsense(&self, attribute: &'static str, value: &str) -> DescriptionError {
-        let fault = Fault::Value { attribute, value: value.to_owned() };
+        let fault = SdpFault::Value { attribute, value: value.to_owned() };
         self.fault_at(&format!("a={attribute}:{value}"), fault)
     }
 
@@ -180,11 +180,11 @@ impl<'a> Section<'a> {
         let connection: Option<&Connection> =
             self.media.connections.first().or(self.session.connection.as_ref());
         let Some(connection) = connection else {
-            return Err(self.fault_at("m=audio", Fault::NoDestination));
+            return Err(self.fault_at("m=audio", SdpFault::NoDestination));
         };
         let address = connection.try_address().map_err(|_| {
             let text = &connection.connection_address;
-            self.fault_at("c=", Fault::Destination(text.clone()))
+            self.fault_at("c=", SdpFault::Destination(text.clone()))
         })?;
         Ok((address.ip, address.ttl))
     }
@@ -195,11 +195,11 @@ impl<'a> Section<'a> {
             return Ok(rtp_port);
         }
         match self.typed::<Rtcp>()?.first() {
-            Some(rtcp) if rtcp.port == 0 => Err(self.fault_at("a=rtcp:", Fault::UdpPort(0))),
+            Some(rtcp) if rtcp.port == 0 => Err(self.fault_at("a=rtcp:", SdpFault::UdpPort(0))),
             Some(rtcp) => Ok(rtcp.port),
             None => rtp_port
                 .checked_add(1)
-                .ok_or_else(|| self.fault_at("m=audio", Fault::UdpPort(rtp_port))),
+                .ok_or_else(|| self.fault_at("m=audio", SdpFault::UdpPort(rtp_port))),
         }
     }
 
@@ -224,19 +224,19 @@ impl<'a> Section<'a> {
     }
 
     /// The first payload type that can be decoded, or what is wrong with the very first.
-    fn coding(&self) -> Result<Coding, DescriptionError> {
+    fn coding(&self) -> Result<SdpCoding, DescriptionError> {
         let mut codings = self.media.fmt.split_whitespace().map(|format| self.coding_of(format));
         let first = codings
             .next()
-            .unwrap_or_else(|| Err(self.fault_at("m=audio", Fault::PayloadType(String::new()))));
+            .unwrap_or_else(|| Err(self.fault_at("m=audio", SdpFault::PayloadType(String::new()))));
         match first {
             Ok(coding) => Ok(coding),
             Err(error) => codings.find_map(Result::ok).ok_or(error),
         }
     }
 
-    fn coding_of(&self, format: &str) -> Result<Coding, DescriptionError> {
-        let unexplained = || self.fault_at("m=audio", Fault::PayloadType(format.to_owned()));
+    fn coding_of(&self, format: &str) -> Result<SdpCoding, DescriptionError> {
+        let unexplained = || self.fault_at("m=audio", SdpFault::PayloadType(format.to_owned()));
         let payload_type = format.parse().map_err(|_| unexplained())?;
         let maps = self.typed::<RtpMap>()?;
         let map = maps
@@ -247,13 +247,13 @@ impl<'a> Section<'a> {
         let fault = |fault| self.fault_at(&format!("a=rtpmap:{format} "), fault);
         let channels = match map.encoding_params.as_deref() {
             None | Some("") => 1,
-            Some(text) => text
-                .parse()
-                .map_err(|_| fault(Fault::Value { attribute: "rtpmap", value: map.to_string() }))?,
+            Some(text) => text.parse().map_err(|_| {
+                fault(SdpFault::Value { attribute: "rtpmap", value: map.to_string() })
+            })?,
         };
-        Ok(Coding {
+        Ok(SdpCoding {
             sample: sample_of(&map.encoding_name)
-                .ok_or_else(|| fault(Fault::Coding(map.encoding_name.clone())))?,
+                .ok_or_else(|| fault(SdpFault::Coding(map.encoding_name.clone())))?,
             rate: Rate::new(map.clock_rate).map_err(|error| fault(error.into()))?,
             channels: Channels::new(channels).map_err(|error| fault(error.into()))?,
             payload_type,

@@ -25,7 +25,7 @@ fn a_channel_that_goes_dead_in_resampled_sound_is_named_with_the_time() {
         heard.channels[1][dead.clone()].fill(0.0);
         let verdict = verdict(&sent, &heard);
         assert!(!verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
-        let edge = verdict.ways[1].0;
+        let edge = verdict.routings[1].0;
         // To where it sounds again, in two parts of a window.
         assert!(edge.abs_diff(240_024) < 512, "{edge}: {verdict}\n{verdict:?}");
         is_told(&verdict, &["channel 2 holds nothing of it from", "resampled, 100.0 ppm faster"]);
@@ -104,7 +104,7 @@ fn a_click_of_one_sample_in_resampled_sound_is_found_with_its_place() {
             *sample = if *sample * by > 0.0 { *sample - by } else { *sample + by };
             let verdict = verdict(sent, &heard);
             assert!(!verdict.is_all_there(), "{at}: {verdict}\n{verdict:?}");
-            let [Change::Replaced { at: place, frames, .. }] = verdict.changes[..] else {
+            let [Difference::Replaced { at: place, frames, .. }] = verdict.changes[..] else {
                 panic!("{at}: {verdict}\n{verdict:?}")
             };
             assert!(!verdict.is_mixed(), "{at}: {verdict}");

@@ -9,7 +9,7 @@ use tautline_proto::wire::rtp::PACK;
 use tautline_proto::wrap;
 
 use super::{World, promised};
-use crate::fault::{Fault, Intruding, STRANGE};
+use crate::fault::{Intruding, STRANGE, SenderFault};
 use crate::scenario::Scenario;
 
 /// A sender of the scenario's stream under this name.
@@ -27,7 +27,7 @@ pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> 
 
 impl World {
     /// What is due to befall the stream before its next block befalls it.
-    pub(super) fn befall(&mut self) {
+    pub(super) fn apply_faults(&mut self) {
         while self.faults.front().is_some_and(|(when, _)| *when <= self.now) {
             let Some((_, fault)) = self.faults.pop_front() else { return };
             // The card may drop frames before the block: those are on the new timeline.
@@ -35,14 +35,14 @@ impl World {
             let timestamp = self.timeline.timestamp(first);
             let sequence = self.sequence.wrapping_add(1);
             self.identity = match fault {
-                Fault::TimeJumps(by) => {
+                SenderFault::TimeJumps(by) => {
                     let timestamp = timestamp.wrapping_add(wrap::rtp_timestamp(by.count()));
                     Identity { sequence, timestamp, ..self.identity }
                 }
-                Fault::SequenceRestarts(sequence) => {
+                SenderFault::SequenceRestarts(sequence) => {
                     Identity { sequence, timestamp, ..self.identity }
                 }
-                Fault::Restarts(identity) => {
+                SenderFault::Restarts(identity) => {
                     let (ssrc, wall_offset) = (identity.ssrc, self.host.wall);
                     let host = self.scenario.sender.name;
                     let cname = format!("{ssrc:08x}");
@@ -50,11 +50,11 @@ impl World {
                         Session::new(SessionConfig { ssrc, cname, wall_offset, host });
                     identity
                 }
-                Fault::Lies(lie, until) => {
+                SenderFault::Lies(lie, until) => {
                     self.lie = Some((lie, until));
                     continue;
                 }
-                Fault::Moves(place) => {
+                SenderFault::Moves(place) => {
                     self.places[0] = place;
                     continue;
                 }

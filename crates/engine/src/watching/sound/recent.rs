@@ -3,14 +3,14 @@
 use tautline_proto::time::{Frames, MediaTime};
 
 /// The newest frames that packets brought; NaN where nothing came.
-pub(super) struct Brought {
+pub(super) struct RecentFrames {
     /// Of a power of two, once anything was brought.
     samples: Box<[f32]>,
     room: usize,
     until: Option<MediaTime>,
 }
 
-impl Brought {
+impl RecentFrames {
     /// Remembers at least so many frames.
     pub(super) fn new(frames: Frames) -> Self {
         let room = frames.as_len().max(1).next_power_of_two();
