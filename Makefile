@@ -62,7 +62,7 @@ soak: ## Run the long tests: simulated days, millions of operations, planted bug
 	scripts/lab-test --soak
 
 .PHONY: check checks
-check: ## Format, lints, documentation, least Rust, licences, what real-time threads do, house figures
+check: ## Format, lints, names of types, documentation, least Rust, licences, real-time threads, figures
 	@scripts/setup check
 	@scripts/setup test
 	@scripts/test-summary $(MAKE) --no-print-directory checks
@@ -73,6 +73,7 @@ checks:
 	RUSTFLAGS="--cfg fuzzing -D warnings" cargo check --locked --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz-check
 	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --workspace $(features)
 	scripts/check-rust
+	scripts/check-names --self-test
 	scripts/check-deny
 	scripts/sanitize
 	scripts/check-realtime --self-test

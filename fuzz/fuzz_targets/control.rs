@@ -3,11 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tautline_cli::fuzzing::{Answer, recv_lines, send_lines};
+use tautline_cli::fuzzing::{Canonical, recv_lines, send_lines};
 
 fuzz_target!(|input: &[u8]| {
     let lines = 1 + input.iter().filter(|byte| **byte == b'\n').count();
-    for read in [send_lines, recv_lines] as [fn(&[u8]) -> Vec<Answer>; 2] {
+    for read in [send_lines, recv_lines] as [fn(&[u8]) -> Vec<Canonical>; 2] {
         let answers = read(input);
         assert!(answers.len() <= lines, "one line, one answer");
         for answer in answers {

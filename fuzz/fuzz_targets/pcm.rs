@@ -3,7 +3,7 @@
 //! order; what is refused is answered by one sentence with the PCM's name.
 #![no_main]
 
-// The plugin is a shared object whose only door is ALSA's; these two of its modules need none of it.
+// The plugin is a shared object whose only entry is ALSA's; these two of its modules need none of it.
 #[path = "../../plugins/alsa-pcm/src/complaint.rs"]
 #[expect(dead_code, reason = "the plugin has more to complain of")]
 mod complaint;

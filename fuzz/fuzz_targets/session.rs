@@ -25,7 +25,7 @@ use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
 use tautline_proto::wire::rtcp::{
-    Announcement, Compound, DelaySince, Effective, Item, LossReport, RtcpReport, ReportBlock,
+    Announcement, Compound, DelaySince, Effective, Item, LossReport, ReportBlock, RtcpReport,
     SenderInfo,
 };
 

@@ -58,8 +58,8 @@ pub(crate) fn open(
     let timed = notes.prepare(format!(
         "{spec}: there is no card behind it that sets the pace: a timer of this machine does"
     ));
-    let says = (refuse::CardErrors::new(spec), timed);
-    Ok(Box::new(card::Card::new(ends, settings, spec.wakeup, says)))
+    let losses = refuse::CardErrors::new(spec);
+    Ok(Box::new(card::Card::new(ends, settings, spec.wakeup, losses, timed)))
 }
 
 /// Opens one direction of it.
@@ -70,7 +70,7 @@ fn end(spec: &AlsaSpec, direction: Direction, settings: Settings) -> Result<Card
         params::apply(spec, &pcm, &params, settings)?;
         coding
     };
-    let pcm = pcm::CardPcm::new((pcm, spec.is_card()), (direction, settings), coding)
+    let pcm = pcm::CardPcm::new(pcm, spec.is_card(), direction, settings, coding)
         .map_err(|error| params::unusable(spec, error))?;
     Ok(CardSide::new(direction, pcm))
 }

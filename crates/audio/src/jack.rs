@@ -69,7 +69,8 @@ pub(crate) fn open(
     spec: &JackSpec,
     directions: Directions,
     settled: Settings,
-    (notes, latency): (&Notes, &StreamLatency),
+    notes: &Notes,
+    latency: &StreamLatency,
 ) -> Result<Box<dyn Device>, DeviceError> {
     let mut device = JackDevice {
         spec: spec.clone(),

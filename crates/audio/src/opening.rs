@@ -83,7 +83,8 @@ pub fn open(
     extras: Extras,
 ) -> Result<Opened, DeviceError> {
     let (notes, latency) = (Notes::default(), StreamLatency::default());
-    let device = open_alone(spec, (directions.into(), wanted), extras, (&notes, &latency))?;
+    let request = OpenRequest { spec, directions: directions.into(), settings: wanted };
+    let device = open_alone(request, extras, &notes, &latency)?;
     Ok(Opened { device, notes, supervision: Supervision::default(), latency })
 }
 
@@ -104,7 +105,7 @@ pub fn open_paced(
         });
     };
     let notes = Notes::default();
-    let card = software::open_card(card, (directions.into(), wanted), extras, &notes)?.paced(pace);
+    let card = software::open_card(card, directions.into(), wanted, extras, &notes)?.paced(pace);
     let (supervision, latency) = Default::default();
     Ok(Opened { device: Box::new(card), notes, supervision, latency })
 }
@@ -119,13 +120,14 @@ pub fn open_supervised(
     let (notes, latency) = (Notes::default(), StreamLatency::default());
     let (device, again): (Box<dyn Device>, Opener) = if let DeviceSpec::Software(spec) = spec {
         let dock = Dock::default();
-        let card = software::open_card(spec, (direction.into(), wanted), extras, &notes)?;
+        let card = software::open_card(spec, direction.into(), wanted, extras, &notes)?;
         let card = card.docked(Arc::clone(&dock));
         let parts = software::parts(spec, direction.into(), wanted);
         (Box::new(card), Box::new(move || software::reopen_card(&parts, &dock)))
     } else {
-        let device = open_alone(spec, (direction.into(), wanted), extras, (&notes, &latency))?;
-        (device, open_again(spec, direction, wanted, (&notes, &latency)))
+        let request = OpenRequest { spec, directions: direction.into(), settings: wanted };
+        let device = open_alone(request, extras, &notes, &latency)?;
+        (device, open_again(spec, direction, wanted, &notes, &latency))
     };
     let timer = Box::new(VirtualCard::timer(direction, device.settings()));
     let remedy = Fallback::new(timer, again);
@@ -133,19 +135,27 @@ pub fn open_supervised(
     Ok(Opened { device: Box::new(device), notes, supervision, latency })
 }
 
-/// The device that `spec` names. What is no file takes nothing of `extras`.
+/// Which device is to be opened, and how.
+struct OpenRequest<'a> {
+    spec: &'a DeviceSpec,
+    directions: Directions,
+    settings: Settings,
+}
+
+/// The device that is named. What is no file takes nothing of `extras`.
 fn open_alone(
-    spec: &DeviceSpec,
-    (directions, settings): (Directions, Settings),
+    request: OpenRequest<'_>,
     extras: Extras,
-    (notes, latency): (&Notes, &StreamLatency),
+    notes: &Notes,
+    latency: &StreamLatency,
 ) -> Result<Box<dyn Device>, DeviceError> {
+    let OpenRequest { spec, directions, settings } = request;
     match spec {
         DeviceSpec::Alsa(card) => alsa::open(card, directions, settings, notes),
-        DeviceSpec::Jack(client) => jack::open(client, directions, settings, (notes, latency)),
-        DeviceSpec::PipeWire(node) => pipewire::open(node, directions, settings, (notes, latency)),
+        DeviceSpec::Jack(client) => jack::open(client, directions, settings, notes, latency),
+        DeviceSpec::PipeWire(node) => pipewire::open(node, directions, settings, notes, latency),
         DeviceSpec::Software(card) => {
-            Ok(Box::new(software::open_card(card, (directions, settings), extras, notes)?))
+            Ok(Box::new(software::open_card(card, directions, settings, extras, notes)?))
         }
     }
 }
@@ -155,10 +165,12 @@ fn open_again(
     spec: &DeviceSpec,
     direction: Direction,
     settings: Settings,
-    (notes, latency): (&Notes, &StreamLatency),
+    notes: &Notes,
+    latency: &StreamLatency,
 ) -> Opener {
     let (spec, notes, latency) = (spec.clone(), notes.clone(), latency.clone());
     Box::new(move || {
-        open_alone(&spec, (direction.into(), settings), Extras::default(), (&notes, &latency))
+        let request = OpenRequest { spec: &spec, directions: direction.into(), settings };
+        open_alone(request, Extras::default(), &notes, &latency)
     })
 }

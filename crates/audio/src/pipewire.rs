@@ -58,9 +58,10 @@ pub(crate) fn open(
     spec: &PipeWireSpec,
     directions: Directions,
     settings: Settings,
-    (notes, latency): (&Notes, &StreamLatency),
+    notes: &Notes,
+    latency: &StreamLatency,
 ) -> Result<Box<dyn Device>, DeviceError> {
-    Ok(Box::new(node::Node::open(spec, directions, settings, (notes, latency))?))
+    Ok(Box::new(node::Node::open(spec, directions, settings, notes, latency)?))
 }
 
 /// Those that are here.
@@ -91,7 +92,8 @@ pub(crate) fn open(
     spec: &PipeWireSpec,
     _directions: Directions,
     _settings: Settings,
-    _told: (&Notes, &StreamLatency),
+    _notes: &Notes,
+    _latency: &StreamLatency,
 ) -> Result<Box<dyn Device>, DeviceError> {
     Err(left_out(spec))
 }

@@ -121,7 +121,8 @@ pub(crate) fn reopen_card(parts: &Parts, dock: &Dock) -> Result<Box<dyn Device>,
 /// The card that `spec` names, which must be one without hardware.
 pub(crate) fn open_card(
     spec: &SoftwareSpec,
-    (directions, wanted): (Directions, Settings),
+    directions: Directions,
+    wanted: Settings,
     extras: Extras,
     notes: &Notes,
 ) -> Result<VirtualCard, DeviceError> {

@@ -174,7 +174,7 @@ pub(crate) fn with_file(
     let section = format!("{}, [{name}] ", path.display());
     let top = format!("{}, ", path.display());
     for (place, table) in own.map(|own| (section, own)).into_iter().chain([(top, &table)]) {
-        add((&place, table), command, given, &mut arguments).map_err(refuse)?;
+        add(&place, table, command, given, &mut arguments).map_err(refuse)?;
     }
     Ok(arguments)
 }
@@ -231,7 +231,8 @@ fn check(table: &Table, taut: &Command) -> Result<(), String> {
 }
 
 fn add(
-    (place, table): (&str, &Table),
+    place: &str,
+    table: &Table,
     command: &Command,
     given: &ArgMatches,
     arguments: &mut Arguments,

@@ -17,7 +17,8 @@ const LONGEST: u64 = 8192;
 /// may wait for a line that never comes.
 pub(crate) fn listen<C: Send + 'static>(
     asker: Asker<C>,
-    (answers, stop): (Answers, Stop),
+    answers: Answers,
+    stop: Stop,
     mut read: impl FnMut(&str, &str) -> Result<C, String> + Send + 'static,
 ) -> Result<(), Failure> {
     let answer = move || {

@@ -53,8 +53,8 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
         Note::Stopped(length) => {
             let seconds = length.as_nanos() as f64 / 1e9;
             format!(
-                "this program was stopped for {seconds:.2} s (SIGSTOP, Ctrl-Z): what it missed then \
-                 is laid at its own door"
+                "this program was stopped for {seconds:.2} s (SIGSTOP, Ctrl-Z): what it missed then is \
+                 counted as this machine's fault"
             )
         }
         Note::Unwritten(flaw) => (*flaw).to_owned(),

@@ -2,7 +2,7 @@
 
 /// Takes `channel` of frames of `channels` samples, as many as both slices hold.
 #[inline]
-pub fn pick(from: &[f32], (channels, channel): (usize, usize), to: &mut [f32]) {
+pub fn pick(from: &[f32], channels: usize, channel: usize, to: &mut [f32]) {
     match (channels, channel) {
         (1, _) => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
         (2, 0) => to.iter_mut().zip(from.as_chunks().0).for_each(|(to, &[left, _])| *to = left),
@@ -25,7 +25,7 @@ mod tests {
             let from: Vec<f32> = (0..channels * 7).map(|at| at as f32).collect();
             for channel in 0..channels {
                 let mut to = [-1.0; 9];
-                pick(&from, (channels, channel), &mut to);
+                pick(&from, channels, channel, &mut to);
                 let wanted: Vec<f32> = (0..7).map(|at| (at * channels + channel) as f32).collect();
                 assert_eq!(to[..7], wanted, "{channel} of {channels}");
                 assert_eq!(to[7..], [-1.0; 2], "no frame is there");

@@ -223,7 +223,7 @@ impl Concealer {
         self.predicted = self.predictions.len();
         for (channel, prediction) in self.predictions.iter_mut().enumerate() {
             let peak = self.history.channel(channel, self.bench.sound(known));
-            prediction.begin(&mut self.bench, (known, peak), fit);
+            prediction.begin(&mut self.bench, known, peak, fit);
         }
     }
 

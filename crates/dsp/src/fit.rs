@@ -100,7 +100,7 @@ pub struct Nudge {
 /// One round of Gauss and Newton: gain, distance and drift that together leave the least of the run
 /// that was heard, the last two small. The other is given as it is, and `apart` samples further along.
 /// `None` where it says nothing, or where the gain would be negative.
-pub fn nudge(heard: &[f32], (here, after): (&[f32], &[f32]), apart: f64) -> Option<Nudge> {
+pub fn nudge(heard: &[f32], here: &[f32], after: &[f32], apart: f64) -> Option<Nudge> {
     let length = heard.len() as f64;
     let (mut squares, mut products) = ([[0.0_f64; 3]; 3], [0.0_f64; 3]);
     for (index, ((heard, here), after)) in heard.iter().zip(here).zip(after).enumerate() {
@@ -223,8 +223,8 @@ mod tests {
     fn a_round_in_which_the_other_is_upside_down_or_unlike_says_nothing() {
         let (here, after) = ([1.0, 0.5, -1.0, 0.25], [0.5, 1.0, 0.25, 1.0]);
         let turned = here.map(|sample: f32| -sample);
-        assert_eq!(nudge(&turned, (&here, &after), 1.0), None);
-        assert_eq!(nudge(&[0.0; 4], (&here, &after), 1.0), None);
+        assert_eq!(nudge(&turned, &here, &after, 1.0), None);
+        assert_eq!(nudge(&[0.0; 4], &here, &after, 1.0), None);
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
         let after: Vec<f32> = here.iter().zip(slopes).map(|(h, s)| h + s * apart as f32).collect();
         let heard: Vec<f32> =
             (0..5).map(|n| 2.0 * (here[n] + slopes[n] * (0.25 + 0.125 * n as f32))).collect();
-        let Nudge { further, faster } = nudge(&heard, (&here, &after), apart).unwrap();
+        let Nudge { further, faster } = nudge(&heard, &here, &after, apart).unwrap();
         assert!(
             (further - 0.25).abs() < 1e-9 && (faster - 0.125).abs() < 1e-9,
             "{further} {faster}"
@@ -250,8 +250,8 @@ mod tests {
         };
         let heard = taken(5.1, 1.0001);
         let (here, after) = (taken(5.0, 1.0), taken(5.0 + 1.0 / 64.0, 1.0));
-        let Nudge { further, faster } = nudge(&heard, (&here, &after), 1.0 / 64.0).unwrap();
+        let Nudge { further, faster } = nudge(&heard, &here, &after, 1.0 / 64.0).unwrap();
         assert!((further - 0.1).abs() < 0.01 && (faster - 1e-4).abs() < 1e-5, "{further} {faster}");
-        assert_eq!(nudge(&heard, (&[0.0; 1024], &[0.0; 1024]), 1.0), None, "of silence");
+        assert_eq!(nudge(&heard, &[0.0; 1024], &[0.0; 1024], 1.0), None, "of silence");
     }
 }

@@ -133,7 +133,7 @@ impl Resampler {
             let count = part.len() / self.channels;
             let from = self.make_room(count);
             for (channel, frames) in self.frames.chunks_exact_mut(self.capacity).enumerate() {
-                pick(part, (self.channels, channel), &mut frames[from..from + count]);
+                pick(part, self.channels, channel, &mut frames[from..from + count]);
             }
         }
     }

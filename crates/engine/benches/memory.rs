@@ -1,5 +1,5 @@
 //! An hour of one receiver in a few seconds: 3.6 million packets of 1 ms through the machine and the
-//! books that are kept of each, and what the process holds in memory before and after.
+//! statistics that are kept of each, and what the process holds in memory before and after.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 

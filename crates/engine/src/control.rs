@@ -147,7 +147,7 @@ pub struct Asker<C>(mpsc::Sender<Request<C>>);
 #[derive(Debug)]
 pub struct Requests<C>(mpsc::Receiver<Request<C>>);
 
-/// The two ends of a way to ask for changes of kind `C`.
+/// The two ends by which to ask for changes of kind `C`.
 pub fn requests<C>() -> (Asker<C>, Requests<C>) {
     let (asker, requests) = mpsc::channel();
     (Asker(asker), Requests(requests))

@@ -32,12 +32,12 @@ use tautline_proto::wire::rtcp::Announcement;
 use crate::control::{RecvChange, Requests};
 use crate::fader::VOLUME_RAMP;
 use crate::plan::RecvPlan;
-use crate::receiving::change::MixChanges;
+use crate::receiving::change::{MixChanges, MixSetup};
 use crate::receiving::doubt::{Another, Doubt, Ran};
 use crate::receiving::lead::Lead;
 use crate::receiving::mixer::{Mixer, Passages};
-use crate::receiving::shared::{SharedLinkEnd, StreamTemplate, share};
-use crate::receiving::stream::{ReceivedStream, connect};
+use crate::receiving::shared::{SharedLinkEnd, SharedLinkPlan, StreamTemplate, share};
+use crate::receiving::stream::{Mix, ReceivedStream, connect};
 use crate::receiving::streams::ReceivedStreams;
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::report::Report;
@@ -59,6 +59,15 @@ pub struct RecvEngine {
 /// The longest block that is filled at once: more than any card's period.
 const BLOCK: usize = 4096;
 
+/// How a run goes, and what ends it.
+#[derive(Clone, Copy)]
+pub struct RunControl<'a> {
+    /// How long it lasts and how its threads run.
+    pub options: &'a RunOptions,
+    /// Asks it to stop.
+    pub stop: &'a Stop,
+}
+
 impl RecvEngine {
     /// Lays out all that the run will need.
     pub fn new(plan: RecvPlan) -> Result<Self, RunError> {
@@ -79,12 +88,12 @@ impl RecvEngine {
             let receiver = stream.receiver();
             let (longest, ptime) = (receiver.longest_link_offset(), receiver.format().ptime());
             let heard = measurement(rate, number, heard_channel, longest, ptime);
-            let new = (number, wall, &plan.device, &waiter);
+            let mix = Mix { number, wall, device: &plan.device, waiter: &waiter };
             let several = stream.senders.map(|most| (most.get(), StreamTemplate::of(&stream)));
-            let (mut received, mut input) = connect(stream, receiver, Some(heard), new)?;
+            let (mut received, mut input) = connect(stream, receiver, Some(heard), &mix)?;
             if let Some((most, model)) = several {
-                let of = (&mut received, &mut input);
-                let (ours, links) = share((model, shared.len()), most, of, number);
+                let plan = SharedLinkPlan { model, link: shared.len(), index: number, most };
+                let (ours, links) = share(plan, &mut received, &mut input);
                 shared.push(ours);
                 shared_links.push(links);
             }
@@ -92,8 +101,9 @@ impl RecvEngine {
             inputs.push(input);
         }
         let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
-        let (changes, (succession, spares, gains)) =
-            MixChanges::new((inputs.len(), more), plan.gain, plan.device, (wall, waiter));
+        let RecvPlan { gain, device, .. } = plan;
+        let setup = MixSetup { places: inputs.len(), more, gain, device, wall, waiter };
+        let (changes, (succession, spares, gains)) = MixChanges::new(setup);
         // Each stream that was planned may have an heir.
         let playing = 2 * inputs.len().max(1) + more;
         let mixer = Mixer {
@@ -161,19 +171,20 @@ impl RecvEngine {
         stop: &Stop,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Report, RunError> {
-        self.run_until((device, options, stop), progress, |_| None).map(|(report, _)| report)
+        let control = RunControl { options, stop };
+        self.run_until(device, control, progress, |_| None).map(|(report, _)| report)
     }
 
     /// The same of a plan that was laid out as a sender announced: ends where another stream comes.
     pub fn run_as_announced(
         self,
         device: Box<dyn Device>,
-        (options, stop): (&RunOptions, &Stop),
+        control: RunControl<'_>,
         doubt: &Doubt<'_>,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Ran, RunError> {
         let another = |all: &mut ReceivedStreams| all.another(doubt);
-        Ok(match self.run_until((device, options, stop), progress, another)? {
+        Ok(match self.run_until(device, control, progress, another)? {
             (_, Some(another)) => Ran::Another(Box::new(another)),
             (report, None) => Ran::Whole(Box::new(report)),
         })
@@ -181,10 +192,12 @@ impl RecvEngine {
 
     fn run_until(
         mut self,
-        (device, options, stop): (Box<dyn Device>, &RunOptions, &Stop),
+        device: Box<dyn Device>,
+        control: RunControl<'_>,
         progress: &mut dyn FnMut(&Progress<'_>),
         disproved: impl Fn(&mut ReceivedStreams) -> Option<Option<Announcement>>,
     ) -> Result<(Report, Option<Another>), RunError> {
+        let RunControl { options, stop } = control;
         self.stop_listening_to_the_deaf();
         self.streams.iter_mut().for_each(|received| received.statistics.word = device.word());
         let mut watch = RunWatch::begin(options);
@@ -192,7 +205,8 @@ impl RecvEngine {
         watch.refused.note_priority(&running.granted);
         let scheduler = running.granted.effective().to_string();
         let Self { streams, shared, changes, hearing, ledger, .. } = self;
-        let mut all = ReceivedStreams::open((streams, shared), changes, (hearing, ledger), watch);
+        let mut all =
+            ReceivedStreams::open(streams, shared, changes, hearing, watch).with_ledger(ledger);
         let (mut over, mut another) = (false, None);
         while !all.watch.is_over(stop) && !running.is_over() {
             if !all.work() {

@@ -1,4 +1,4 @@
-//! What is measured is what is heard: whatever the books say.
+//! What is measured is what is heard: whatever the ledger says.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its road has failed")]
 
 mod common;
@@ -15,7 +15,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 use tautline_trial::{Window, each, mostly, steady, timed};
 
-/// An error that books cannot know of.
+/// An error that the ledger cannot know of.
 const PLANTED: Span = Span::from_millis(1);
 const PLANTED_FRAMES: usize = 48;
 
@@ -62,7 +62,7 @@ fn sooner(process: Box<dyn Process>) -> Box<dyn Process> {
 }
 
 /// Asserts that half of the packets and more were heard `off` from what was configured and from
-/// what the books say.
+/// what the ledger says.
 fn assert_measured(report: &Report, off: Span) {
     mostly(|| report.streams.iter().for_each(|stream| assert_stream_measured(stream, off)));
     report.streams.iter().for_each(assert_each_is_told);
@@ -123,7 +123,7 @@ fn lines(ledger: &PathBuf) -> Vec<Line> {
 }
 
 /// Asserts that the stages of the report add up to what was measured, and so that the last of them,
-/// half of the time, is `off` from what the books say of it.
+/// half of the time, is `off` from what the ledger says of it.
 fn assert_stages(lines: &[Line], report: &Report, off: Span) {
     let mut promised: Vec<i64> = lines
         .iter()
@@ -139,7 +139,7 @@ fn assert_stages(lines: &[Line], report: &Report, off: Span) {
 }
 
 /// Asserts that each packet's stages are none below zero by more than the clocks may be off, that
-/// they add up to what the books say of it, and that it was heard `off` from that.
+/// they add up to what the ledger says of it, and that it was heard `off` from that.
 fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
     let uncertainty = report.streams[0].latency.uncertainty_ns.unwrap();
     let lines = lines(ledger);

@@ -68,8 +68,8 @@ impl DirectUdp {
         let seal_room = room(seal.as_deref());
         let capacity = if options.sends() { options.batch.max(2) } else { 1 };
         let outlet = |options: &UdpOptions| {
-            let to = (&options.destinations[..], options.most_destinations);
-            Ok(Outlet::new(open(options)?, capacity, to))
+            let UdpOptions { destinations, most_destinations, .. } = options;
+            Ok(Outlet::new(open(options)?, capacity, destinations, *most_destinations))
         };
         let first = outlet(options)?;
         Ok(Self {

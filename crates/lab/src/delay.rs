@@ -29,7 +29,7 @@ pub use report::{DelayReport, MarkCounts};
 /// How a delay is measured.
 #[derive(Debug, Clone, Copy)]
 pub struct DelayOptions {
-    /// What the way was set to, to compare with.
+    /// What the latency was set to, to compare with.
     pub configured: Option<Span>,
     /// Marks played this soon after the start do not count: streams begin, servos find their rate.
     pub settle: Span,
@@ -47,7 +47,8 @@ const BEAT: Span = Span::from_millis(20);
 /// Plays marks on `output`, finds them on `input`, and says what became of them. Both run at one
 /// nominal rate.
 pub fn measure(
-    (output, input): (Box<dyn Device>, Box<dyn Device>),
+    output: Box<dyn Device>,
+    input: Box<dyn Device>,
     options: &DelayOptions,
     stop: &Stop,
 ) -> Result<DelayReport, RunError> {

@@ -21,7 +21,7 @@ pub use relay::{Relay, RelayOptions};
 pub use report::{LegReport, PortReport, RelayReport};
 pub use words::{BitRate, Outage, PathChanges, Reordering, Share, WordError};
 
-/// Which way a datagram goes.
+/// Which direction a datagram goes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leg {
     /// From the sender to where it is relayed to.

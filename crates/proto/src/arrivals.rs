@@ -1,5 +1,5 @@
 //! What the arrivals of one stream say of its latency: the link offset that they ask for, what
-//! would have been late at another, and at whose door each late packet lies. For the ordinary
+//! would have been late at another, and the cause of each late packet. For the ordinary
 //! thread, which hears of every packet and now and then of how the stream stands.
 
 #[cfg(test)]
@@ -198,7 +198,7 @@ impl Arrivals {
 
     /// What packets carry of others may bring a lost one back within `budget` of its own departure;
     /// so many in 10⁹ do not come by themselves ([`crate::receiver::Receiver::repair_budget`]).
-    pub fn set_repair(&mut self, (budget, lost): (Span, u32)) {
+    pub fn set_repair(&mut self, budget: Span, lost: u32) {
         self.depth.set_repair(budget, lost);
         self.advice.set_repair(budget, lost);
         self.repair = budget;
@@ -227,13 +227,13 @@ impl Arrivals {
         self.depth.journal()
     }
 
-    /// Every gap at its door.
+    /// Every gap under its cause.
     pub fn gaps(&self) -> Gaps {
         let StreamTotals { late, lost, dropped, .. } = self.standing;
-        self.causes.gaps((late, lost), dropped)
+        self.causes.gaps(late, lost, dropped)
     }
 
-    /// What the host answers for of all that spoils sound: the packets at its door, and the times that
+    /// What the host answers for of all that spoils sound: the packets that count as its, and the times that
     /// the device starved while it stood still.
     pub fn host_stalled(&self) -> u64 {
         self.gaps().host_stalled + self.starved_stalled

@@ -131,7 +131,7 @@ impl CardLine {
         let noise = self.jitter.1.max(Self::READING * Self::READING);
         let odd = Self::LEAST_ODD.max(6.0 * (line.deviation() + noise.sqrt()));
         if error.abs() > odd && self.rounds > Self::SOUGHT {
-            if let Some(nearest) = self.odd.doubt(error, (Self::LATER, Self::EARLIER)) {
+            if let Some(nearest) = self.odd.doubt(error, Self::LATER, Self::EARLIER) {
                 line.move_by(nearest);
             }
             return;
@@ -143,7 +143,7 @@ impl CardLine {
             self.jitter.1 += (differs - self.jitter.1) * weight.max(1.0 / 32.0);
         }
         self.jitter.0 = error;
-        line.correct(error, noise, (weight, Self::JUDGED.max(since)));
+        line.correct(error, noise, weight, Self::JUDGED.max(since));
     }
 
     /// When `frame` meets the converter, by the line as it is now; `None` before the first reading.

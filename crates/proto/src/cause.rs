@@ -1,9 +1,9 @@
-//! Why a packet was not there at its turn: each gap at one door, since each has its own remedy.
+//! Why a packet was not there at its turn: each gap has one cause, and each cause its own remedy.
 //!
 //! A packet that came late was late already when it left, or lost time on the way, or lay here in
 //! time and was not taken, or fell into a silence of the device, or had no time for its way at all,
 //! since the device here takes what the latency is. A packet that never came was dropped by a full socket buffer of this
-//! host, or lost before. What a stall of the whole host overlaps is laid at the host's door alone.
+//! host, or lost before. What a stall of the whole host overlaps counts as the host's alone.
 
 #[cfg(test)]
 mod tests;
@@ -105,7 +105,7 @@ impl Causes {
             Some(self.fastest[0].map_or(network_time, |fastest| fastest.min(network_time)));
     }
 
-    /// Lays a late packet at a door, and counts it. `stalled` tells whether the whole host stood
+    /// Finds the cause of a late packet, and counts it. `stalled` tells whether the whole host stood
     /// still at some time between two instants.
     pub fn judge(
         &mut self,
@@ -159,7 +159,7 @@ impl Causes {
         };
         // It may have to wait for the next wake-up: that is no delay.
         let receiver = passage.read - passage.arrival - period;
-        // Who answers for less than half of what was missing is not the cause, and a latency too
+        // A cause is named only if it explains at least half of what was missing, and a latency too
         // short for a path at its best is a matter of the network.
         let most = network.max(short.half());
         if receiver > sender.max(most) {
@@ -183,12 +183,12 @@ impl Causes {
         self.unheard[1] += stalled.min(unheard);
     }
 
-    /// Lays what the receiver counted, `late` and `lost`, at the doors. `dropped` datagrams found a
+    /// Attributes what the receiver counted, `late` and `lost`, to their causes. `dropped` datagrams found a
     /// buffer of this host full; they cannot be more gaps than there are.
-    pub fn gaps(&self, (late, lost): (u64, u64), dropped: u64) -> Gaps {
+    pub fn gaps(&self, late: u64, lost: u64, dropped: u64) -> Gaps {
         let [sender, network, receiver, stalled] = self.late;
-        // A late packet whose line found no room in the books was not judged, and one may be judged
-        // before it is counted: the door at which most lie makes up for both.
+        // A late packet whose line found no room in the ledger's ring was not judged, and one may be judged
+        // before it is counted: the cause with the most makes up for both.
         let judged = sender + network + receiver + stalled;
         let most = sender.max(network).max(receiver).max(stalled);
         let lost_stalled = self.lost_stalled.min(lost);
@@ -201,13 +201,13 @@ impl Causes {
             lost: lost - lost_stalled - discarded,
             discarded,
         };
-        let door = match most {
+        let cause = match most {
             most if most == network => &mut gaps.late_network,
             most if most == sender => &mut gaps.late_sender,
             most if most == receiver => &mut gaps.late_receiver,
             _ => &mut gaps.host_stalled,
         };
-        *door = (*door + late).saturating_sub(judged);
+        *cause = (*cause + late).saturating_sub(judged);
         gaps
     }
 

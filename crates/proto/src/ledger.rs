@@ -1,6 +1,6 @@
 //! The ledger of one packet: every instant of its way, and the stages between them.
 //!
-//! All instants are on one clock: the sender's when the sender keeps the book, the receiver's when
+//! All instants are on one clock: the sender's when the sender keeps the ledger, the receiver's when
 //! the receiver does (the sender's instants mapped through [`crate::clock`]). Stages are
 //! differences of neighbouring instants, so they add up to the whole by construction; what makes
 //! the figure honest is that the *measured* latency does not come from here but from the sound.
@@ -129,7 +129,7 @@ pub struct Passage {
 }
 
 impl Passage {
-    /// Capture at the sender to the DAC here, by the books; `None` where no clock is mapped.
+    /// Capture at the sender to the DAC here, by the ledger; `None` where no clock is mapped.
     pub fn total(&self) -> Option<Span> {
         self.origin.map(|origin| self.dac - origin.capture)
     }

@@ -6,8 +6,8 @@
 //! learnt. A driver hands in everything that happened, then takes what is to be done, then waits
 //! until the deadline the machine names, if it names one.
 //!
-//! The way of one frame: [`sender`] → a link → [`receiver`] (whom: [`source`], when:
-//! [`placement`], where: [`playout`]) → the device. What is lost on the way others may carry
+//! The path of one frame: [`sender`] → a link → [`receiver`] (whom: [`source`], when:
+//! [`placement`], where: [`playout`]) → the device. Later packets can carry copies of lost ones
 //! ([`redundancy`]). Beside it, on an ordinary thread, [`session`]
 //! exchanges reports and maps the clocks ([`clock`]).
 #![forbid(unsafe_code)]

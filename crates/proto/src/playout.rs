@@ -120,7 +120,7 @@ impl Playout {
             return Placed::Late;
         }
         let (from, coming) = (first + late, frames - late);
-        self.write((from, coming.as_len()), coding, &payload[late.as_len() * frame_bytes..]);
+        self.write(from, coming.as_len(), coding, &payload[late.as_len() * frame_bytes..]);
         if late > Frames::ZERO { Placed::Partly { late } } else { Placed::Whole }
     }
 
@@ -129,7 +129,7 @@ impl Playout {
         cursor
     }
 
-    fn write(&mut self, (first, frames): (MediaTime, usize), coding: SampleFormat, payload: &[u8]) {
+    fn write(&mut self, first: MediaTime, frames: usize, coding: SampleFormat, payload: &[u8]) {
         let channels = self.channels.count();
         let start = self.slot(first);
         let before_wrap = frames.min(self.filled.len() - start);

@@ -34,7 +34,9 @@ pub use config::ReceiverConfig;
 use need::Measuring;
 pub use others::OtherType;
 use others::OtherTypes;
-pub use outcome::{Accepted, Playable, PullTimes, Pulled, Received, Resync, Sound, Stranger};
+pub use outcome::{
+    Accepted, Playable, PlayoutSound, PullTimes, Pulled, Received, Resync, Stranger,
+};
 pub use status::{ReceiveCommand, StreamStatus};
 use turns::{PackedSlot, Slot, Turns};
 
@@ -245,8 +247,8 @@ impl Receiver {
         }
     }
 
-    /// Takes the pair of a sender report. Of use only where packets carry no capture time: theirs
-    /// is finer.
+    /// Takes the pair of a sender report. Used only when packets carry no capture time, which
+    /// is more precise.
     pub fn observe_report(&mut self, author: Author, rtp_timestamp: u32, wall: WallTime) {
         let told = |source: &&Source| source.is_told_by(author) && !source.stamped();
         let Some(source) = self.source.as_ref().filter(told) else { return };
@@ -324,7 +326,7 @@ impl Receiver {
     ) -> Received<'a> {
         let &Arrived { at: arrival, read, .. } = came;
         if self.source.is_none() {
-            self.source = Some(Source::begin(&packet.head, frames, (came.from, arrival)));
+            self.source = Some(Source::begin(&packet.head, frames, came));
             self.format = format;
             self.apply_clock();
         }
@@ -472,7 +474,7 @@ impl Receiver {
     #[cold]
     fn late(&mut self, kept: &PackedSlot, read: LocalTime) -> Passage {
         let dac = self.placement.presentation(kept.media).unwrap_or(read);
-        let passage = kept.passage(&self.placement, read, (dac, Span::ZERO));
+        let passage = kept.passage(&self.placement, read, dac, Span::ZERO);
         self.counters.late += 1;
         self.measure_late(&passage);
         passage

@@ -189,7 +189,8 @@ impl ReceivePolicy {
         context: &mut ReceiveContext<'_>,
     ) {
         self.status = Some(*status);
-        self.arrivals.set_repair(status.repair);
+        let (budget, lost) = status.repair;
+        self.arrivals.set_repair(budget, lost);
         self.arrivals.stand(status.standing(), stalled);
         self.left = status.said_goodbye;
         self.follow_source(status, context);

@@ -170,7 +170,7 @@ impl Renderer {
     /// Chooses the step for a block of `frames`, after the card played `skipped` frames of its own.
     /// What it is told is true of the blocks that follow, up to `next` frames in all, if that
     /// [holds](Self::holds).
-    pub(crate) fn steer(&mut self, due: &Due, skipped: Frames, (frames, next): (Frames, Frames)) {
+    pub(crate) fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames, next: Frames) {
         let Some(place) = self.place() else { return };
         if due.cards == Cards::Unseen {
             // What is due is a guess by now, and the place still what it was.

@@ -149,7 +149,7 @@ impl SendPolicy {
     /// Takes what `host` said in the conversation.
     pub fn hear(&mut self, host: Host, event: &Event, now: LocalTime) {
         let worth = Worth::of(host, self.config.destinations.iter().copied());
-        self.receivers.hear((host, worth), event, now);
+        self.receivers.hear(host, worth, event, now);
     }
 
     /// Takes how far the stream is by the device's thread, and what sets the pace of its card.

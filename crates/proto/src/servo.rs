@@ -220,7 +220,7 @@ impl Servo {
     fn correct(&mut self, precision: f64, seconds: f64, looks_ahead: bool) {
         let lacks = if looks_ahead { 0.0 } else { seconds };
         let rounding = 2.0 * self.frame;
-        let Some(error) = self.watch.stands(precision, rounding, (seconds, lacks)) else { return };
+        let Some(error) = self.watch.stands(precision, rounding, seconds, lacks) else { return };
         if self.watch.missing * 4.0 > self.watch.stood {
             self.misplaced = true;
             return;
@@ -295,7 +295,7 @@ impl Servo {
     }
 }
 
-/// How far what is played strays from what is due while it is copied. A path whose ways cannot be
+/// How far what is played strays from what is due while it is copied. A path whose legs cannot be
 /// told apart leaves an error that stays; only cards that drift apart let it grow.
 #[derive(Debug, Clone)]
 struct StrayWatch {
@@ -366,12 +366,7 @@ impl StrayWatch {
     /// become known better still by as much, which a place that is right to begin with has to wait for,
     /// too: so no wandering estimate is followed to and fro. Nor is it hurried: until errors of the
     /// rounding could be seen, the clocks are given the time in which they are found.
-    fn stands(
-        &mut self,
-        precision: f64,
-        rounding: f64,
-        (seconds, lacks): (f64, f64),
-    ) -> Option<f64> {
+    fn stands(&mut self, precision: f64, rounding: f64, seconds: f64, lacks: f64) -> Option<f64> {
         let least = rounding.max(Self::LEAST);
         let most_off = Self::KNOWN * precision;
         let known = most_off <= self.found && (most_off <= least || self.since >= Self::BEGINS);

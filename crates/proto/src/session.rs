@@ -259,7 +259,7 @@ impl Session {
         self.peers.iter().find(|peer| peer.author.ssrc == ssrc).map_or(0, |peer| peer.clock.steps())
     }
 
-    /// How often a way to or from the peer `ssrc` became longer or shorter for good.
+    /// How often a leg to or from the peer `ssrc` became longer or shorter for good.
     pub fn path_changes(&self, ssrc: u32) -> u32 {
         let peer = self.peers.iter().find(|peer| peer.author.ssrc == ssrc);
         peer.map_or(0, |peer| peer.clock.path_changes())
@@ -297,7 +297,7 @@ impl Session {
                     _ => {}
                 }
                 let author = Author { ssrc, host: from };
-                self.take(author, item, (arrival, stamp_error, sent), &mut tell);
+                self.take(author, item, ReportTimes { arrival, stamp_error, sent }, &mut tell);
             }
         });
         self.foreign += u64::from(poses);
@@ -308,9 +308,10 @@ impl Session {
         &mut self,
         author: Author,
         item: Item<'_>,
-        (arrival, stamp_error, sent): (LocalTime, Span, Option<NtpTime>),
+        times: ReportTimes,
         tell: &mut impl FnMut(Event),
     ) {
+        let ReportTimes { arrival, stamp_error, sent } = times;
         let (ssrc, heard) = (author.ssrc, self.heard);
         // A report in the name of the source that is heard came this far from one of its hosts only.
         let same = |peer: &Peer| {
@@ -325,7 +326,7 @@ impl Session {
         let asked = self.asked;
         let kept = self.kept;
         let (next, hurry) = (&mut self.next, &mut self.hurry);
-        let peer = remember(&mut self.peers, same, (author, arrival));
+        let peer = remember(&mut self.peers, same, author, arrival);
         match item {
             Item::Sender(info) => {
                 peer.report = Some((info.ntp.compact(), arrival));
@@ -346,12 +347,8 @@ impl Session {
                 let question = asked.iter().rfind(|(said, _)| *said == delay.last_reference);
                 let Some((_, asked)) = question else { return };
                 peer.proven = true;
-                let exchange = exchange(
-                    (*asked, arrival),
-                    sent,
-                    delay.delay,
-                    Self::READING_ERROR + stamp_error,
-                );
+                let exchange =
+                    exchange(*asked, arrival, sent, delay.delay, Self::READING_ERROR + stamp_error);
                 let mapping = peer.clock.observe(exchange);
                 if let Some(mapping) = mapping.and_then(|m| peer.choice.exchanged(m, arrival)) {
                     peer.mapping = Some(mapping);
@@ -499,13 +496,24 @@ impl Session {
     }
 }
 
+/// The instants of a datagram.
+#[derive(Clone, Copy)]
+struct ReportTimes {
+    arrival: LocalTime,
+    /// How far that may be off.
+    stamp_error: Span,
+    /// When it left, by the peer's clock.
+    sent: Option<NtpTime>,
+}
+
 const NO_ANSWER: DelaySince =
     DelaySince { ssrc: 0, last_reference: CompactNtp::NONE, delay: CompactSpan::from_bits(0) };
 
 /// Our question at `asked` and its answer at `answered`, which left at `sent` by the peer's clock
 /// and says that the question had waited for `delay`.
 fn exchange(
-    (asked, answered): (LocalTime, LocalTime),
+    asked: LocalTime,
+    answered: LocalTime,
     sent: NtpTime,
     delay: CompactSpan,
     reading_error: Span,

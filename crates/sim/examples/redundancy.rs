@@ -74,7 +74,7 @@ fn run(lost: &[bool], layout: Layout, window: usize) -> Outcome {
         }
         let began = Instant::now();
         let packet = Packet::parse(&datagram[..start + PAYLOAD]).expect("what was written is read");
-        repairer.accept((number, 97), packet.payload, packet.carried).expect("and whole");
+        repairer.accept(number, 97, packet.payload, packet.carried).expect("and whole");
         while let Some((sequence, payload)) = repairer.pull() {
             assert_eq!(payload[..8], sequence.to_be_bytes(), "what comes back is what was sent");
             heard[sequence as usize] |= number - sequence <= window as i64;

@@ -64,6 +64,16 @@ fn rule(scenario: &Scenario) -> LatencyRule {
     }
 }
 
+/// When the card woke.
+#[derive(Clone, Copy)]
+pub(crate) struct CardWakeup {
+    pub(crate) now: TrueTime,
+    /// The same by the host's clock.
+    pub(crate) woke: LocalTime,
+    /// Whether the card had played silence of its own.
+    pub(crate) starved: bool,
+}
+
 impl Ordinary {
     /// The ordinary thread, and the receiver that it sees to.
     pub(crate) fn new(scenario: &Scenario, card: &CardModel) -> (Self, Receiver) {
@@ -141,18 +151,19 @@ impl Ordinary {
     /// thread runs.
     pub(crate) fn look(
         &mut self,
-        (receiver, session): (&mut Receiver, &mut Session),
-        (now, woke): (TrueTime, LocalTime),
-        starved: bool,
+        receiver: &mut Receiver,
+        session: &mut Session,
+        wakeup: CardWakeup,
         heard: &mut Heard,
     ) {
+        let CardWakeup { now, woke, starved } = wakeup;
         self.starved += u64::from(starved);
         if woke < self.next {
             return;
         }
         self.next = woke + BEAT;
         let since = woke - BEAT - receiver.placement().link_offset();
-        let status = self.status(receiver, (since, woke));
+        let status = self.status(receiver, since, woke);
         let (stalls, session) = (&self.stalls, self.talks.then_some(session));
         decide(&mut self.policy, receiver, session, woke, |policy, context| {
             policy.follow(&status, |from, to| overlaps(stalls, from, to), context);
@@ -166,7 +177,7 @@ impl Ordinary {
     }
 
     /// How the stream stands, with what went wrong since the last look between the two instants.
-    fn status(&mut self, receiver: &Receiver, (from, to): (LocalTime, LocalTime)) -> StreamStatus {
+    fn status(&mut self, receiver: &Receiver, from: LocalTime, to: LocalTime) -> StreamStatus {
         let counters = receiver.counters();
         let before = core::mem::replace(&mut self.counted, *counters);
         let mut faults = Faults::NONE;
@@ -177,7 +188,7 @@ impl Ordinary {
 
     /// The last word.
     pub(crate) fn finish(&mut self, receiver: &mut Receiver, heard: &mut Heard) {
-        let status = self.status(receiver, (self.next, self.next));
+        let status = self.status(receiver, self.next, self.next);
         let (policy, stalls) = (&mut self.policy, &self.stalls);
         let mut context = Context { now: self.next, session: None, command: &mut |_| true };
         policy.follow(&status, |from, to| overlaps(stalls, from, to), &mut context);

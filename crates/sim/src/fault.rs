@@ -1,4 +1,4 @@
-//! What befalls a stream: faults of its sender, and another sender at the same address.
+//! What goes wrong with a stream: faults of its sender, and another sender at the same address.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,7 +10,7 @@ use tautline_proto::wrap;
 
 use crate::clock::TrueTime;
 
-/// What befalls the sender of a stream at an instant, between two blocks.
+/// What goes wrong with the sender of a stream at an instant, between two blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SenderFault {
     /// Its RTP timestamps jump by so much, either way; its sequence goes on.
@@ -134,7 +134,7 @@ impl Timeline {
         self.runs.truncate(RUNS);
     }
 
-    /// The RTP timestamp that the captured frame `index` has if nothing befalls the stream.
+    /// The RTP timestamp that the captured frame `index` has if no fault happens.
     pub(crate) fn timestamp(&self, index: i64) -> u32 {
         let (begins, first) = self.runs.front().copied().unwrap_or_default();
         begins.wrapping_add(wrap::rtp_timestamp(index - first))

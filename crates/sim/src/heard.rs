@@ -38,7 +38,7 @@ pub struct Heard {
     pub resyncs: Vec<(TrueTime, Resync)>,
     /// The link offset, as often as it changed.
     pub offsets: Vec<(TrueTime, Span)>,
-    /// Every packet that was not there at its turn, at one door.
+    /// Every packet that was not there at its turn, under one cause.
     pub gaps: Gaps,
     /// What would have been late at other latencies.
     pub curve: Vec<CurvePoint>,
@@ -179,6 +179,17 @@ fn rings(index: i64, copied: bool) -> bool {
     !copied && !(RINGS..VALUES - RINGS).contains(&index.rem_euclid(VALUES))
 }
 
+/// The first channel of a block that was played.
+#[derive(Clone, Copy)]
+pub(crate) struct PlayedBlock<'a> {
+    pub(crate) sound: &'a [f32],
+    /// The frame with which it begins by the receiver's word, or just after which it does where it is
+    /// resampled.
+    pub(crate) begin: i64,
+    /// Whether it is not resampled.
+    pub(crate) copied: bool,
+}
+
 impl Heard {
     /// Takes a block as it went to the card: all its channels, sound or silence.
     pub(crate) fn digest(&mut self, block: &[f32]) {
@@ -196,14 +207,9 @@ const SHORTEST_SILENCE: Span = Span::from_millis(10);
 const FADE: i64 = 56;
 
 impl Heard {
-    /// Takes the first channel of a block that begins with the frame `begin` by the receiver's word,
-    /// or just after it where it is not `copied` but resampled.
-    pub(crate) fn take(
-        &mut self,
-        sound: &[f32],
-        (begin, copied): (i64, bool),
-        (now, disturbed): (TrueTime, bool),
-    ) {
+    /// Takes what was played at `now`; whether anything `disturbed` the card.
+    pub(crate) fn take(&mut self, block: PlayedBlock<'_>, now: TrueTime, disturbed: bool) {
+        let PlayedBlock { sound, begin, copied } = block;
         self.blocks += 1;
         let mut right = 0;
         if disturbed {

@@ -95,7 +95,7 @@ pub struct Scenario {
     pub stamps: bool,
     /// Whether the two ends talk RTCP.
     pub reports: bool,
-    /// What befalls the stream, in order.
+    /// What goes wrong with the stream, in order.
     pub faults: Vec<(TrueTime, SenderFault)>,
     /// Who else sends to the receivers' address.
     pub intruder: Option<Intruder>,
@@ -140,12 +140,7 @@ impl Scenario {
     /// sender's own machine, whose clock runs 37 ppm fast. Their cards go by one clock that is off by
     /// `ppm`, each with a beginning of its own, and they are started one second and more after the
     /// sender, within `span`.
-    pub fn one_clock(
-        preset: Preset,
-        ppm: f64,
-        (receivers, span): (usize, Span),
-        seed: u64,
-    ) -> Self {
+    pub fn one_clock(preset: Preset, ppm: f64, receivers: usize, span: Span, seed: u64) -> Self {
         let mut scenario = Self { latency: preset.suits(), ..Self::on(preset, seed) };
         let name = HostClock::of(b"one machine");
         let host = HostModel {

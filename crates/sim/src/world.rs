@@ -5,10 +5,10 @@
 //! each captured frame has a value of its own, so each played frame says which one it was.
 
 mod change;
-mod look;
-
 mod faults;
+mod hosts;
 mod leaving;
+mod look;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,23 +17,21 @@ use tautline_proto::asks::Limits;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::{Arrived, Endpoint};
 use tautline_proto::policy::Context;
-use tautline_proto::receiver::{PullTimes, Receiver};
+use tautline_proto::receiver::PullTimes;
 use tautline_proto::redundancy::{Bounds, Regulator};
 use tautline_proto::sender::{BlockTimes, Identity, Sender};
 use tautline_proto::sending::{SendCommand, SendPolicy, SendPolicyConfig};
-use tautline_proto::session::{Session, SessionConfig};
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::wire::rtp::PACK;
 
-use crate::beat::{BEAT, Ordinary};
-use crate::card::SimCard;
-use crate::clock::{SimClock, TrueTime};
+use crate::beat::{BEAT, CardWakeup};
+use crate::clock::TrueTime;
 use crate::fault::{Intruding, Lie, SenderFault, Timeline, home};
-use crate::heard::{Heard, is_sound, value};
-use crate::link::{Path, Pauses};
-use crate::scenario::{HostModel, ReceiverModel, Scenario};
+use crate::heard::{Heard, PlayedBlock, is_sound, value};
+use crate::scenario::{ReceiverModel, Scenario};
 use faults::sender_of;
+use hosts::{SimHost, SimReceiver};
 use leaving::Leaving;
 
 pub use change::Change;
@@ -48,25 +46,6 @@ enum SimEvent {
     ReportFrom(Vec<u8>),
     Speak,
     Answer(usize),
-}
-
-struct SimHost {
-    clock: SimClock,
-    card: SimCard,
-    freezes: Pauses,
-    session: Session,
-    wall: Span,
-}
-
-struct SimReceiver {
-    host: SimHost,
-    there: Path,
-    also_there: Option<Path>,
-    back: Path,
-    receiver: Receiver,
-    arrived: VecDeque<(Vec<u8>, Endpoint, LocalTime)>,
-    ordinary: Ordinary,
-    heard: Heard,
 }
 
 /// A world that runs.
@@ -100,7 +79,7 @@ pub struct World {
     block: Vec<f32>,
 }
 
-/// Of the stream, before anything befalls it.
+/// Of the stream, before any fault.
 pub const IDENTITY: Identity =
     Identity { ssrc: 0x5EED, sequence: 65_000, timestamp: u32::MAX - 9_999 };
 impl World {
@@ -281,7 +260,8 @@ impl World {
         heard.digest(&out);
         let offset = receiver.placement().link_offset();
         let starved = skipped > Frames::ZERO;
-        ordinary.look((receiver, &mut host.session), (*now, woke), starved, heard);
+        let wakeup = CardWakeup { now: *now, woke, starved };
+        ordinary.look(receiver, &mut host.session, wakeup, heard);
         listener.heard.starved += skipped;
         let lacked =
             listener.receiver.counters().missing_frames - listener.heard.counters.missing_frames;
@@ -295,7 +275,7 @@ impl World {
             let sound: Vec<f32> = out.iter().step_by(channels).copied().collect();
             let disturbed = pulled.resync.is_some() || skipped + pulled.missing > Frames::ZERO;
             let copied = resampled == listener.receiver.counters().resampled_frames;
-            listener.heard.take(&sound, (begin, copied), (*now, disturbed));
+            listener.heard.take(PlayedBlock { sound: &sound, begin, copied }, *now, disturbed);
             if is_sound(sound[0], begin, copied) {
                 let captured = sending.card.met(begin, *now);
                 let part = format.rate.span_of_fine(media - MediaPoint::from(media.frame));
@@ -448,67 +428,6 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         by_two_networks: false,
         // Paths carry fragments.
         most_bytes: MOST_DATAGRAM_BYTES,
-    }
-}
-
-impl SimHost {
-    fn new(model: &HostModel, scenario: &Scenario, ssrc: u32, rng: &mut Rng) -> Self {
-        let wall = Span::from_secs(1_700_000_000);
-        let cname = format!("{ssrc:08x}");
-        Self {
-            clock: SimClock::new(model.clock, model.events.clone(), rng.u64(..)),
-            card: SimCard::new(
-                model.card,
-                model.card_events.clone(),
-                scenario.format.rate,
-                rng.u64(..),
-            ),
-            freezes: Pauses::new(model.freezes, rng.u64(..)).and(model.stopped.clone()),
-            session: Session::new(SessionConfig {
-                ssrc,
-                cname,
-                wall_offset: wall,
-                host: model.name,
-            }),
-            wall,
-        }
-    }
-
-    fn local(&mut self, at: TrueTime) -> LocalTime {
-        self.clock.reading(at)
-    }
-
-    /// When this host's clock will show `local`: a second from now at the latest, so that a clock
-    /// that is stepped is asked again.
-    fn when(&mut self, local: LocalTime, now: TrueTime) -> TrueTime {
-        let second = now.after(Span::from_secs(1));
-        if local.is_never() { second } else { self.clock.when(local, now).min(second) }
-    }
-}
-
-impl SimReceiver {
-    fn new(model: &ReceiverModel, scenario: &Scenario, number: u32, rng: &mut Rng) -> Self {
-        let (ordinary, receiver) = Ordinary::new(scenario, &model.host.card);
-        let host = SimHost::new(&model.host, scenario, number, rng);
-        Self {
-            there: Path::new(model.there.clone(), rng.u64(..)),
-            back: Path::new(model.back.clone(), rng.u64(..)),
-            also_there: model.also_there.clone().map(|path| Path::new(path, rng.u64(..))),
-            arrived: VecDeque::new(),
-            ordinary,
-            heard: Heard::by(format!(
-                "{}, seed {}, receiver {number}",
-                scenario.network, scenario.seed
-            )),
-            receiver,
-            host,
-        }
-    }
-
-    /// The last word.
-    fn finish(mut self) -> Heard {
-        self.ordinary.finish(&mut self.receiver, &mut self.heard);
-        self.heard
     }
 }
 

@@ -18,7 +18,7 @@ fn a_receiver_that_stands_still_for_five_seconds_is_back_within_one() {
     assert!(told.heard_until(Span::from_secs(45)), "{told}");
     assert_eq!(told.silences.len(), 1, "{told}");
     assert!(told.silences[0].1.since(ends) < Span::from_millis(100), "{told}");
-    // Everything came, five seconds of it too late: each is counted once, at one door.
+    // Everything came, five seconds of it too late: each is counted once, under one cause.
     let counters = &told.counters;
     assert_eq!(counters.lost, 0, "{told}");
     assert!((4_995..=5_005).contains(&(counters.late + counters.unheard)), "{told}");

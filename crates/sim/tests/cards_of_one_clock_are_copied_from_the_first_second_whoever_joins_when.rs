@@ -20,7 +20,7 @@ fn cards_of_one_clock_are_copied_from_the_first_second_whoever_joins_when() {
     ];
     for (preset, ppm) in ways {
         let span = Span::from_secs(4);
-        let scenario = Scenario::one_clock(preset, ppm, (50, span), 11);
+        let scenario = Scenario::one_clock(preset, ppm, 50, span, 11);
         let joins: Vec<_> = scenario.receivers.iter().map(|receiver| receiver.joins).collect();
         let whole = span + Span::from_secs(4);
         for (told, joins) in play(scenario, whole).iter().zip(joins) {
@@ -41,7 +41,7 @@ fn cards_of_one_clock_are_copied_from_the_first_second_whoever_joins_when() {
 #[test]
 fn a_link_that_was_down_for_ten_seconds_is_copied_again_where_cards_go_by_one_clock() {
     for ppm in [37.0, -63.0] {
-        let mut scenario = Scenario::one_clock(Preset::Wired, ppm, (1, FIRST_SECOND), 17);
+        let mut scenario = Scenario::one_clock(Preset::Wired, ppm, 1, FIRST_SECOND, 17);
         let begins = TrueTime::from_nanos(20_000_000_000);
         let ends = begins.after(Span::from_secs(10));
         let one = &mut scenario.receivers[0];

@@ -109,7 +109,7 @@ impl Gathered {
             "from" => self.from = Some(text(key, value, "rtp://0.0.0.0:5004")?),
             "latency" => self.latency = latency(&text(key, value, "5ms")?)?,
             "ptime" => {
-                self.ptime = span(key, &text(key, value, "1ms")?, PTIME_RANGE)?;
+                self.ptime = span(key, &text(key, value, "1ms")?, PTIME_RANGE.0, PTIME_RANGE.1)?;
                 packet_frames(Rate::HZ_48000, self.ptime).map_err(|error| error.to_string())?;
             }
             "format" => self.format = format(&text(key, value, "l24")?)?,
@@ -227,7 +227,7 @@ fn number(key: &str, value: &Value) -> Result<i64, String> {
 }
 
 /// A duration between these. Of a figure alone it says the unit that it may have.
-fn span(key: &str, text: &str, (least, most): (Span, Span)) -> Result<Span, String> {
+fn span(key: &str, text: &str, least: Span, most: Span) -> Result<Span, String> {
     let figure = match parse_span(text) {
         Err(SpanError::Unit(figure)) => figure,
         answer => return answer.map_err(|error| format!("{key}: {error}")),
@@ -244,7 +244,7 @@ fn latency(text: &str) -> Result<LatencyRule, String> {
     if text == "auto" {
         return Ok(LatencyRule::Auto);
     }
-    let latency = span("latency", text, (Span::from_micros(1), LONGEST_LINK_OFFSET))?;
+    let latency = span("latency", text, Span::from_micros(1), LONGEST_LINK_OFFSET)?;
     if latency <= Span::ZERO || latency > LONGEST_LINK_OFFSET {
         return Err(format!(
             "a latency of {latency} cannot be kept; use one up to {LONGEST_LINK_OFFSET}, or auto"

@@ -1,6 +1,6 @@
 //! The application's side of a PCM: what each of ALSA's callbacks decides.
 //!
-//! Positions count frames from the last `prepare` ("stint"). Where the card is says the device's
+//! Positions are media times from the last `prepare` on ("stint"). Where the card is says the device's
 //! thread ([`crate::shared::StreamShared::standing`]); where the application is says ALSA's pointer.
 
 mod transfer;
@@ -14,7 +14,7 @@ use tautline_dsp::card::CardFormat;
 use tautline_io::clock::timer::Timer;
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::{Direction, Settings};
-use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use crate::complaint::Complaint;
@@ -39,22 +39,40 @@ pub(crate) struct Hardware {
     pub(crate) format: CardFormat,
     pub(crate) rate: Rate,
     pub(crate) channels: Channels,
-    /// Frames.
-    pub(crate) period: i64,
-    /// Frames.
-    pub(crate) buffer: i64,
+    pub(crate) period: Frames,
+    pub(crate) buffer: Frames,
 }
 
-/// The thresholds that an application chose, frames.
+impl Hardware {
+    /// Where the frame of this position begins in a buffer of the application's size, in samples.
+    fn place(&self, position: MediaTime) -> usize {
+        let frame = position.as_frames().rem_euclid(self.buffer.count());
+        self.channels.samples_in(Frames::new(frame))
+    }
+}
+
+/// The thresholds that an application chose.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Software {
     /// It is woken when it can move so many.
-    pub(crate) least: i64,
+    pub(crate) least: Frames,
     /// It has failed when there are so many to be moved.
-    pub(crate) stop: i64,
+    pub(crate) stop: Frames,
     /// Pointers wrap here.
-    pub(crate) boundary: i64,
+    pub(crate) boundary: Frames,
 }
+
+/// Where the application is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Application {
+    /// Its next frame.
+    position: MediaTime,
+    /// ALSA's pointer to it, below the boundary.
+    pointer: u64,
+}
+
+/// A threshold that nothing comes to, and a boundary before one is known.
+const ENDLESS: Frames = Frames::new(i64::MAX);
 
 /// The device's thread sees an order within a period; on a host that freezes a good deal later.
 const PATIENCE: Span = Span::from_secs(2);
@@ -82,14 +100,13 @@ pub(crate) struct Pcm {
     order: Order,
     /// Whether the application stopped this stint: it plays no more, whoever still waits for it.
     stopped: bool,
-    /// The application's position, and ALSA's pointer to it.
-    application: (i64, u64),
+    application: Application,
     /// The position up to which frames were ever put, or taken.
-    moved: i64,
+    moved: MediaTime,
     /// Frames that ever came out of the ring in this stream.
     ever: u64,
     /// The position that was told last.
-    told: i64,
+    told: MediaTime,
     bytes: Box<[u8]>,
     samples: Box<[f32]>,
     /// A recorder's last buffer of frames, each at the remainder of its position: those that the
@@ -104,15 +121,15 @@ impl Pcm {
             reached,
             timer,
             hardware: None,
-            software: Software { least: 1, stop: i64::MAX, boundary: i64::MAX },
+            software: Software { least: Frames::new(1), stop: ENDLESS, boundary: ENDLESS },
             stream: None,
             notes: channel(),
             order: Order { stint: 0, mode: Mode::Stopped },
             stopped: false,
-            application: (0, 0),
-            moved: 0,
+            application: Application::default(),
+            moved: MediaTime::ZERO,
             ever: 0,
-            told: 0,
+            told: MediaTime::ZERO,
             bytes: Box::default(),
             samples: Box::default(),
             read: Box::default(),
@@ -121,7 +138,7 @@ impl Pcm {
 
     /// Settles how the card will run for an application with these parameters.
     pub(crate) fn set_hardware(&mut self, hardware: Hardware) -> Result<(), Complaint> {
-        if hardware.buffer < 2 * PERIODS.0 {
+        if hardware.buffer.count() < 2 * PERIODS.0 {
             return Err(Complaint::unusable(format!(
                 "a buffer of {} frames is too short; use {} or more",
                 hardware.buffer,
@@ -132,8 +149,7 @@ impl Pcm {
         self.bytes = vec![0; samples * hardware.format.bytes()].into();
         self.samples = vec![0.0; samples].into();
         if self.direction == Direction::Capture {
-            let buffer = Frames::new(hardware.buffer);
-            self.read = vec![0.0; hardware.channels.samples_in(buffer)].into();
+            self.read = vec![0.0; hardware.channels.samples_in(hardware.buffer)].into();
         }
         self.hardware = Some(hardware);
         Ok(())
@@ -146,16 +162,16 @@ impl Pcm {
     /// What the stream has to be for the parameters chosen. The card's period is no longer than the
     /// application's, and as short as the latency asks for.
     fn shape(&self, hardware: &Hardware) -> Result<StreamShape, Complaint> {
-        let wanted = self.reached.wish.period.count();
-        let period = wanted.min(hardware.period).min(hardware.buffer / 2).max(PERIODS.0);
+        let half = Frames::new(hardware.buffer.count() / 2);
+        let wanted = self.reached.wish.period.min(hardware.period).min(half);
         let mut device = Settings {
             rate: hardware.rate,
             channels: hardware.channels,
-            period: Frames::new(period),
+            period: wanted.max(Frames::new(PERIODS.0)),
             periods: CARD_PERIODS,
         };
         device.period = longest_period(&self.reached, self.direction, &device)?;
-        Ok(StreamShape { device, room: (hardware.buffer + device.period.count()) as usize })
+        Ok(StreamShape { device, room: (hardware.buffer + device.period).as_len() })
     }
 
     /// Makes ready for another stint; the first starts the stream.
@@ -173,8 +189,9 @@ impl Pcm {
                 Some(Stream::start(&self.reached, self.direction, shape, self.notes.0.clone())?);
             (self.ever, self.order.stint) = (0, 0);
         }
-        (self.application, self.moved, self.told) = ((0, 0), 0, 0);
-        self.set_end(0);
+        self.application = Application::default();
+        (self.moved, self.told) = (MediaTime::ZERO, MediaTime::ZERO);
+        self.set_end(MediaTime::ZERO);
         self.give(Order { stint: self.order.stint + 1, mode: Mode::Stopped });
         self.stopped = false;
         self.await_stint()?;
@@ -210,9 +227,9 @@ impl Pcm {
     }
 
     /// Of the application's frames the card plays those before this position.
-    fn set_end(&self, end: i64) {
+    fn set_end(&self, end: MediaTime) {
         if let Some(Stream { held: SoundEnd::Playing(track), .. }) = &self.stream {
-            track.set_end(end);
+            track.set_end(end.as_frames());
         }
     }
 
@@ -222,8 +239,8 @@ impl Pcm {
         (standing.stint == self.order.stint).then_some(standing)
     }
 
-    fn position(&self) -> i64 {
-        self.standing().map_or(0, |standing| standing.position)
+    fn position(&self) -> MediaTime {
+        MediaTime::from_frames(self.standing().map_or(0, |standing| standing.position))
     }
 
     fn stream(&self) -> Result<&Stream, Complaint> {
@@ -259,30 +276,31 @@ impl Pcm {
 
     /// Follows the application's pointer, which wraps and may go back.
     fn follow(&mut self, view: &View) {
-        let (position, pointer) = self.application;
-        let boundary = self.software.boundary;
+        let Application { position, pointer } = self.application;
+        let boundary = self.software.boundary.count();
         let mut step = view.application as i64 - pointer as i64;
         if step > boundary / 2 {
             step -= boundary;
         } else if step < -(boundary / 2) {
             step += boundary;
         }
-        self.application = (position + step, view.application);
+        let position = position + Frames::new(step);
+        self.application = Application { position, pointer: view.application };
         if step != 0 {
             // It took frames back, or gives them once more. What it leaves out comes with the next
             // frames that it writes.
-            self.set_end((position + step).min(self.moved));
+            self.set_end(position.min(self.moved));
         }
     }
 
     /// Frames that the application could move now.
-    fn available(&self) -> i64 {
-        let buffer = self.hardware.map_or(0, |hardware| hardware.buffer);
+    fn available(&self) -> Frames {
+        let buffer = self.hardware.map_or(Frames::ZERO, |hardware| hardware.buffer);
         let room = match self.direction {
             Direction::Playback => buffer,
-            Direction::Capture => 0,
+            Direction::Capture => Frames::ZERO,
         };
-        self.position() + room - self.application.0
+        self.position() + room - self.application.position
     }
 
     fn has_failed(&self) -> bool {
@@ -303,26 +321,26 @@ impl Pcm {
         }
         if view.state == SND_PCM_STATE_DRAINING as c_int && self.direction == Direction::Playback {
             // ALSA takes what is at the card for played.
-            let end = self.application.0;
+            let end = self.application.position;
             position = match self.drain(view)? {
                 Draining::Done => end,
-                Draining::Until(_) => position.min(end - 1),
+                Draining::Until(_) => position.min(end - Frames::new(1)),
             };
         }
         self.told = self.told.max(position);
-        Ok((self.told % self.software.boundary) as u64)
+        Ok((self.told.as_frames() % self.software.boundary.count()) as u64)
     }
 
     /// From the card's clock to the far DAC, or from the far ADC.
     fn latency(&self) -> Span {
-        Span::from_nanos(self.stream.as_ref().map_or(0, |stream| stream.shared.latency()))
+        self.stream.as_ref().map_or(Span::ZERO, |stream| stream.shared.latency())
     }
 
     /// When the application's position is heard at the far end, or was there.
     fn far(&self) -> Option<LocalTime> {
         let stream = self.stream.as_ref()?;
         let anchor = self.standing().and_then(|standing| standing.anchor)?;
-        let here = stream.clock.instant_of(anchor + self.application.0);
+        let here = stream.clock.instant_of(anchor + self.application.position.as_frames());
         Some(match self.direction {
             Direction::Playback => here + self.latency(),
             Direction::Capture => here - self.latency(),
@@ -331,20 +349,20 @@ impl Pcm {
 
     /// Frames of time until the application's next frame is heard at the far end, or since the next
     /// one that it reads was there.
-    pub(crate) fn delay(&mut self, view: &View) -> i64 {
+    pub(crate) fn delay(&mut self, view: &View) -> Frames {
         self.follow(view);
-        let Some(hardware) = self.hardware else { return 0 };
+        let Some(hardware) = self.hardware else { return Frames::ZERO };
         let far = self.far().filter(|_| self.order.mode == Mode::Running);
-        let frames = |span: Span| hardware.rate.frames_nearest(span).count();
+        let frames = |span: Span| hardware.rate.frames_nearest(span);
         match (far, self.direction) {
             (Some(far), Direction::Playback) => frames(far - now()),
             (Some(far), Direction::Capture) => frames(now() - far),
-            // It stands still: what is in the ring, and the way of a frame that leaves it.
+            // It stands still: what is in the ring, and the latency of a frame that leaves it.
             (None, Direction::Playback) => {
-                self.application.0 - self.position() + frames(self.latency())
+                self.application.position - self.position() + frames(self.latency())
             }
             (None, Direction::Capture) => {
-                self.position() - self.application.0 + frames(self.latency())
+                self.position() - self.application.position + frames(self.latency())
             }
         }
     }

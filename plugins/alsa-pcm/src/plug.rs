@@ -15,7 +15,7 @@ use alsa_sys::{
 };
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::Direction;
-use tautline_proto::time::Span;
+use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use crate::areas::Areas;
@@ -206,7 +206,7 @@ unsafe extern "C" fn transfer(
             let format = card_format(io.format).ok_or(Complaint::of(libc::EBADFD))?;
             // SAFETY: ALSA gives an area for each channel, with frames from `offset` on.
             let areas = Areas::new(areas, io.channels as usize, offset, format.bytes());
-            plug.pcm().transfer(view, &areas, (widened(offset), size as usize))
+            plug.pcm().transfer(view, &areas, widened(offset), size as usize)
         })
     };
     answer.map_or_else(c_long::from, |frames| frames as c_long)
@@ -218,8 +218,9 @@ unsafe extern "C" fn close(io: *mut Ioplug) -> c_int {
     let ended = done(unsafe { enter(io, |plug, _, _| plug.pcm().close()) });
     // SAFETY: set when the PCM was opened; ALSA calls this once and nothing afterwards.
     let plug = unsafe { (&raw const (*io).private_data).read().cast::<Plug>() };
-    // SAFETY: as above. What a forked process has of it belongs to threads that are not there: it is
-    // left where it is until that process ends or runs another program.
+    // SAFETY: it was a box when the PCM was opened, and nobody uses it after this call. What a forked
+    // process has of it belongs to threads that are not there: it is left where it is until that
+    // process ends or runs another program.
     unsafe {
         if (*plug).is_ours() {
             drop(Box::from_raw(plug));
@@ -238,8 +239,8 @@ unsafe extern "C" fn hw_params(io: *mut Ioplug, _: *mut snd_pcm_hw_params_t) -> 
                 format: card_format(io.format).ok_or(Complaint::of(libc::EINVAL))?,
                 rate: Rate::new(io.rate).map_err(unusable)?,
                 channels: Channels::new(io.channels).map_err(unusable)?,
-                period: io.period_size as i64,
-                buffer: io.buffer_size as i64,
+                period: Frames::new(io.period_size as i64),
+                buffer: Frames::new(io.buffer_size as i64),
             })
         })
     })
@@ -255,9 +256,9 @@ unsafe extern "C" fn sw_params(io: *mut Ioplug, params: *mut snd_pcm_sw_params_t
             snd_pcm_sw_params_get_boundary(params, &raw mut boundary);
             let frames = |count: c_ulong| i64::try_from(count).unwrap_or(i64::MAX);
             plug.pcm().set_software(Software {
-                least: frames(least).max(1),
-                stop: frames(stop),
-                boundary: frames(boundary).max(1),
+                least: Frames::new(frames(least).max(1)),
+                stop: Frames::new(frames(stop)),
+                boundary: Frames::new(frames(boundary).max(1)),
             });
             Ok(())
         })
@@ -370,7 +371,7 @@ unsafe extern "C" fn delay(io: *mut Ioplug, frames: *mut c_long) -> c_int {
             if view.state == SND_PCM_STATE_XRUN as c_int {
                 return Err(Complaint::of(libc::EPIPE));
             }
-            frames.write(plug.pcm().delay(view) as c_long);
+            frames.write(plug.pcm().delay(view).count() as c_long);
             Ok(())
         })
     })

@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 
+use tautline_proto::time::Span;
+
 /// What the device's thread is to do with the application's sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
@@ -126,14 +128,14 @@ impl StreamShared {
         }
     }
 
-    /// Tells the latency, in nanoseconds.
-    pub(crate) fn set_latency(&self, nanos: i64) {
-        self.latency.store(nanos, Ordering::Relaxed);
+    /// Tells the latency.
+    pub(crate) fn set_latency(&self, latency: Span) {
+        self.latency.store(latency.as_nanos(), Ordering::Relaxed);
     }
 
-    /// The latency, in nanoseconds.
-    pub(crate) fn latency(&self) -> i64 {
-        self.latency.load(Ordering::Relaxed)
+    /// The latency.
+    pub(crate) fn latency(&self) -> Span {
+        Span::from_nanos(self.latency.load(Ordering::Relaxed))
     }
 }
 

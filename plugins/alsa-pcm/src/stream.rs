@@ -16,7 +16,7 @@ use tautline_io::thread::memory;
 use tautline_io::thread::{Scheduler, without_signals};
 use tautline_proto::card_clock::CardClock;
 use tautline_proto::device::{Direction, Settings, Stop};
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::{LocalTime, MediaTime, Span};
 
 use crate::card::{BufferEnd, DeviceProcess};
 use crate::complaint::Complaint;
@@ -84,7 +84,7 @@ impl Stream {
                 let end = BufferEnd::ToWire(Feeder::new(Arc::clone(&track)));
                 let card = card(shape, end, &shared, started);
                 let plan = without_signals(|| send_plan(reached, &device, OPTIONS.scheduler))?;
-                shared.set_latency(plan.link_offset.as_nanos());
+                shared.set_latency(plan.link_offset);
                 let (told, asked, promise) = (Arc::clone(&shared), stop.clone(), plan.link_offset);
                 let engine = without_signals(|| SendEngine::new(plan))?;
                 let run = move || {
@@ -102,7 +102,7 @@ impl Stream {
                 let card = card(shape, end, &shared, started);
                 let plan = recv_plan(reached, &device)?;
                 let promise = plan.streams[0].receiver.link_offset;
-                shared.set_latency(promise.as_nanos());
+                shared.set_latency(promise);
                 let (told, asked) = (Arc::clone(&shared), stop.clone());
                 let engine = RecvEngine::new(plan)?;
                 let run = move || {
@@ -130,7 +130,8 @@ impl Stream {
 
     /// When the device's thread takes the period that brings a take to `position`, or gives it.
     /// `None` before it has met the take.
-    pub(crate) fn reaches(&self, anchor: i64, position: i64) -> LocalTime {
+    pub(crate) fn reaches(&self, anchor: i64, position: MediaTime) -> LocalTime {
+        let position = position.as_frames();
         let period = self.shape.device.period.count();
         let whole = (position + period - 1).div_euclid(period) * period;
         // A block is given before its first frame is due, by the lead of the card and itself.
@@ -164,7 +165,7 @@ fn card(
 /// What the far end says of its latency, once it does.
 fn follow(shared: &StreamShared, progress: &Progress<'_>, promise: Span) {
     let latency = progress.latency.map(|(latency, _)| latency).or(progress.auto);
-    shared.set_latency(latency.unwrap_or(promise).as_nanos());
+    shared.set_latency(latency.unwrap_or(promise));
 }
 
 /// Tells what the engine notes after the first `said` notes, such as that what is sent is not what

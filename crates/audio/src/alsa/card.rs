@@ -44,7 +44,8 @@ impl Card {
         mut ends: Vec<CardSide>,
         settings: Settings,
         wakeup: Wakeup,
-        (losses, timed): (CardErrors, PreparedNote),
+        losses: CardErrors,
+        timed: PreparedNote,
     ) -> Self {
         if let [capture, playback] = &mut ends[..] {
             playback.pace.go_beside_capture();
@@ -284,13 +285,13 @@ mod tests {
             params::apply(&spec, &alsa, &params, settings).unwrap();
             coding
         };
-        let pcm = CardPcm::new((alsa, false), (Direction::Capture, settings), coding).unwrap();
+        let pcm = CardPcm::new(alsa, false, Direction::Capture, settings, coding).unwrap();
         let losses = (
             CardErrors::new(&spec),
             crate::toolbox::notes::Notes::default().prepare(String::new()),
         );
         let ends = vec![CardSide::new(Direction::Capture, pcm)];
-        let mut card = Card::new(ends, settings, Wakeup::Card, losses);
+        let mut card = Card::new(ends, settings, Wakeup::Card, losses.0, losses.1);
         let (stop, mut heard) = (Stop::default(), Heard(Vec::with_capacity(8)));
         card.start(&stop).unwrap();
         card.wait(&stop).unwrap();
@@ -303,7 +304,7 @@ mod tests {
         assert_eq!(
             (heard.0.len(), card.ends[0].pace.end()),
             (1, end),
-            "nothing of it was heard or booked"
+            "nothing of it was heard or counted"
         );
         card.start(&stop).unwrap();
         card.wait(&stop).unwrap();

@@ -20,7 +20,7 @@ impl AlsaSpec {
         };
         let refused = |errno| {
             let said = said.map(|said| said.borrow().to_string()).unwrap_or_default();
-            refuse::not_opened(self, direction, (errno, &said))
+            refuse::not_opened(self, direction, errno, &said)
         };
         let Ok(name) = CString::new(self.pcm.as_str()) else { return Err(refused(libc::EINVAL)) };
         PCM::open(&name, way, true).map_err(|error| refused(error.errno().abs()))

@@ -14,6 +14,8 @@ use tautline_io::thread::realtime;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
+use super::params::CardCoding;
+
 /// How sound goes to and from a PCM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
@@ -95,9 +97,11 @@ pub(super) struct CardPcm {
 impl CardPcm {
     /// `is_card` says that nothing stands between the PCM and the card.
     pub(super) fn new(
-        (pcm, is_card): (PCM, bool),
-        (direction, settings): (Direction, Settings),
-        (format, access): (CardFormat, Access),
+        pcm: PCM,
+        is_card: bool,
+        direction: Direction,
+        settings: Settings,
+        (format, access): CardCoding,
     ) -> Result<Self, ::alsa::Error> {
         // Not every architecture shares it.
         let shared = if is_card { Status::new(&pcm).ok() } else { None };

@@ -30,7 +30,8 @@ pub(super) fn sentence(errno: i32) -> String {
 pub(super) fn not_opened(
     spec: &AlsaSpec,
     direction: Direction,
-    (errno, said): (i32, &str),
+    errno: i32,
+    said: &str,
 ) -> DeviceError {
     let (answer, mend) = match errno {
         _ if spec.card().is_some_and(|card| !is_here(card)) => (none_such(direction), name_one()),

@@ -150,7 +150,7 @@ fn blocks_that_are_copied_come_out_bit_for_bit() {
         params::apply(&spec, &alsa, &params, settings).unwrap();
     }
     let coding = (CardFormat::S16, Access::Copied);
-    let mut copied = CardPcm::new((alsa, false), (direction, settings), coding).unwrap();
+    let mut copied = CardPcm::new(alsa, false, direction, settings, coding).unwrap();
     let mut block = [0.0; 96];
     copied.prepare().unwrap();
     copied.fill(&mut block).unwrap();

@@ -215,7 +215,7 @@ mod tests {
             for side in [&mut cycle.capture, &mut cycle.playback] {
                 if !side.samples.is_empty() {
                     self.calls.push((side.meets, side.skipped, cycle.xruns));
-                    // By what the ways through the graph differ, and the reading.
+                    // By what the paths through the graph differ, and the reading.
                     assert!(side.uncertainty >= Span::from_micros(510));
                 }
             }

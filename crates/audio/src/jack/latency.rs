@@ -1,12 +1,12 @@
 //! How far our ports are from the converter, by the server's graph.
 //!
 //! Patching a cable is to move no instant for which there is no other reason. So what counts stays
-//! as it was while no port is connected, and while any way through the graph takes so long; before
+//! as it was while no port is connected, and while any path through the graph takes so long; before
 //! the first cable it is what the card takes.
 
 use tautline_proto::time::Frames;
 
-/// The ways from, or to, the ports that are connected.
+/// The latencies of the paths to, or from, the ports that are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LatencyBounds {
     pub(crate) least: Frames,
@@ -18,7 +18,7 @@ pub(crate) struct LatencyBounds {
 pub(crate) struct PortLatency {
     /// What instants are told by.
     pub(crate) counted: Frames,
-    /// By how much the way of one port differs from that, at most.
+    /// By how much the latency of one port differs from that, at most.
     pub(crate) spread: Frames,
 }
 

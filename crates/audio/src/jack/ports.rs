@@ -20,7 +20,7 @@ pub(super) struct Port(pub(super) NonNull<RawPort>);
 
 // SAFETY: the library takes a port on any thread; what it points to is the server's shared memory.
 unsafe impl Send for Port {}
-// SAFETY: as above.
+// SAFETY: a shared port is only handed to the library, which takes it on several threads at once.
 unsafe impl Sync for Port {}
 
 /// Of the flow of a direction: JACK's inputs are what a program captures from.

@@ -48,7 +48,7 @@ struct Last {
     end: LocalTime,
 }
 
-/// The way of one stream through its cycles.
+/// The timing of one stream through its cycles.
 #[derive(Debug, Clone)]
 pub(super) struct GraphTiming {
     direction: Direction,

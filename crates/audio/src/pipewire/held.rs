@@ -174,7 +174,7 @@ fn stream(
     Ok(Made::Stream { _called: called, _heard: heard, lost, stream })
 }
 
-/// The way of a stream, as the graph sees it.
+/// The direction of a stream, as the graph sees it.
 pub(super) fn spa_direction(direction: Direction) -> SpaDirection {
     match direction {
         Direction::Capture => SpaDirection::Input,

@@ -41,7 +41,8 @@ impl Node {
         spec: &PipeWireSpec,
         directions: Directions,
         settings: Settings,
-        (notes, latency): (&Notes, &StreamLatency),
+        notes: &Notes,
+        latency: &StreamLatency,
     ) -> Result<Self, DeviceError> {
         let name = spec.to_string();
         let shared = Arc::new(GraphShared::new());
@@ -63,7 +64,7 @@ impl Node {
     }
 
     /// Tells the graph what sound takes from here to the far end, or from there to here: the link
-    /// offset is from converter to converter, and includes the way between converter and node.
+    /// offset is from converter to converter, and includes the delay between converter and node.
     fn promise(&mut self) {
         let latency = (self.latency.get() - self.shared.graph_delay()).max(Span::ZERO);
         if self.shared.pace().is_none() || (latency - self.promised).abs() < WORTH_TELLING {

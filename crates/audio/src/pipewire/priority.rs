@@ -36,7 +36,7 @@ impl Priority {
         if ordinary && matches!(class, libc::SCHED_FIFO | libc::SCHED_RR) {
             let parameters =
                 libc::sched_param { sched_priority: self.level.load(Ordering::Relaxed) };
-            // SAFETY: as above; the parameters are read only.
+            // SAFETY: 0 is the calling thread; the parameters outlive the call and are only read.
             unsafe { libc::sched_setscheduler(0, class, &parameters) };
         }
     }

@@ -95,7 +95,7 @@ impl FileSource {
         notes: &Notes,
     ) -> Result<Self, DeviceError> {
         let reader = FileReader::open_for(path, settings.into())?;
-        Self::decode(path, reader, (settings, notes))
+        Self::decode(path, reader, settings, notes)
     }
 
     /// Starts to decode what comes on standard input, which must be as `settings` want it. Returns
@@ -106,7 +106,7 @@ impl FileSource {
         notes: &Notes,
     ) -> Result<Self, DeviceError> {
         let reader = input.take(settings.into())?;
-        let mut source = Self::decode(Path::new("-"), reader, (settings, notes))?;
+        let mut source = Self::decode(Path::new("-"), reader, settings, notes)?;
         // It may wait for what never comes, and nobody waits for it.
         source.thread = None;
         Ok(source)
@@ -115,7 +115,8 @@ impl FileSource {
     fn decode(
         path: &Path,
         reader: FileReader,
-        (settings, notes): (&Settings, &Notes),
+        settings: &Settings,
+        notes: &Notes,
     ) -> Result<Self, DeviceError> {
         let (producer, samples) = RingBuffer::new(ring_samples(settings));
         let ended = Arc::new(AtomicBool::new(false));

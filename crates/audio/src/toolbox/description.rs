@@ -10,7 +10,7 @@ use tautline_proto::time::Frames;
 pub struct DeviceDescription {
     /// How it is named on the command line.
     pub name: String,
-    /// Which ways it goes, and what it offers each way.
+    /// Its directions, and what it offers in each.
     pub sides: Vec<DeviceSide>,
     /// What it is, in a few words.
     pub says: String,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Sentences for whoever asks. Clones share them.
 ///
 /// Written by decoder, recorder and opener threads and read by a session; never touched on a
-/// device's thread, because it locks: that has an `PreparedNote`.
+/// device's thread, because it locks: that has a `PreparedNote`.
 #[derive(Debug, Clone, Default)]
 pub struct Notes(Arc<Mutex<Sentences>>);
 

@@ -51,7 +51,8 @@ struct SupervisionShared {
     finished: AtomicBool,
     /// Another clock drives the process from the next cycle on.
     switched: AtomicBool,
-    /// When the last block ends at the converter, in nanoseconds; [`SupervisionShared::NOTHING_YET`] before
+    /// When the last block ends at the converter, in nanoseconds;
+    /// [`SupervisionShared::NOTHING_YET`] before
     /// the first.
     end: AtomicI64,
 }

@@ -70,7 +70,7 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
     let sent = sent?;
     let stopped = stop.is_requested().then_some(Cut::Stopped);
     let cut = stopped.or(flags.seconds.map(Cut::After));
-    tell(flags, &sent, &heard, (&recording, cut))
+    tell(flags, &sent, &heard, &recording, cut)
 }
 
 /// What all parts of the demo say, on one terminal.
@@ -265,7 +265,8 @@ fn tell(
     flags: &Demo,
     sent: &Report,
     heard: &[ReceiverOutcome],
-    (recording, cut): (&Path, Option<Cut>),
+    recording: &Path,
+    cut: Option<Cut>,
 ) -> Result<(), Failure> {
     write(&flags.out.join("sender.json"), json(sent)?.as_bytes())?;
     let say = match flags.voice.voice() {

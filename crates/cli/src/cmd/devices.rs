@@ -76,7 +76,7 @@ fn describe(device: &DeviceDescription, page: &mut String) {
     }
 }
 
-/// Ways that offer the same, told once.
+/// Directions that offer the same, told once.
 fn alike(sides: &[DeviceSide]) -> Vec<(String, &Offers)> {
     let mut told: Vec<(String, &Offers)> = Vec::new();
     for side in sides {

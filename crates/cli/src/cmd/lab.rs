@@ -105,7 +105,7 @@ fn delay(flags: &Delay) -> Result<(), Failure> {
         let output = open_measured(&flags.output, Direction::Playback, wanted)?;
         let input = open_measured(&flags.input, Direction::Capture, wanted)?;
         tell_devices(flags);
-        let mut report = measure((output.device, input.device), &options, &stop)?;
+        let mut report = measure(output.device, input.device, &options, &stop)?;
         report.notes.extend([&flags.output, &flags.input].into_iter().filter_map(at_ports));
         report.notes.extend(output.notes.take().into_iter().chain(input.notes.take()));
         report

@@ -80,7 +80,8 @@ fn run_options(timing: &Timing, flags: &RunFlags) -> RunOptions {
 /// Says what the stream is and how its device runs.
 fn tell_stream(
     voice: Voice,
-    (spec, device): (&DeviceSpec, &Settings),
+    spec: &DeviceSpec,
+    device: &Settings,
     format: &StreamFormat,
     bytes: usize,
 ) {

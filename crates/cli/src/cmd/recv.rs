@@ -6,9 +6,9 @@ use tautline_engine::plan::RecvPlan;
 use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::sockets;
 use tautline_engine::plan::too_long::datagram_bytes;
-use tautline_engine::receiving::RecvEngine;
 use tautline_engine::receiving::doubt::{Doubt, Ran};
 use tautline_engine::receiving::learn::{Believe, Learnt, learn};
+use tautline_engine::receiving::{RecvEngine, RunControl};
 use tautline_engine::watching::run::{Progress, RunError};
 use tautline_io::clock::now;
 use tautline_io::udp::pair::open_stream;
@@ -53,7 +53,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     show.wait_for(Unheard::at(from.iter().map(|(_, resolved)| resolved), now()));
     let shape = PlayedFormat::default();
     let mut requests = match flags.running.control {
-        true => Some(take_changes(flags, &shape, (show.answers(), stop.clone()))?),
+        true => Some(take_changes(flags, &shape, show.answers(), stop.clone())?),
         false => None,
     };
     let until = flags.running.duration.map(|duration| now() + duration);
@@ -69,7 +69,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             check_alike(address, resolved, &format)?;
         }
         let whose = if announced.is_some() { "as its sender announces" } else { "as is said here" };
-        tell_details(flags, (&format, &device), promised, whose);
+        tell_details(flags, &format, &device, promised, whose);
         let mut options = run_options(&flags.timing, &flags.running);
         // What was spent on waiting for the sender is a part of it.
         options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));
@@ -108,7 +108,12 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         } else {
             let playable = |theirs: &_| Settled::heard(flags, described, *theirs).is_ok();
             let doubt = Doubt { hearsay: by == By::Anybody, playable: &playable };
-            engine.run_as_announced(opened.device, (&options, &stop), &doubt, progress)?
+            engine.run_as_announced(
+                opened.device,
+                RunControl { options: &options, stop: &stop },
+                &doubt,
+                progress,
+            )?
         };
         let another = match ran {
             Ran::Whole(mut report) => {
@@ -193,7 +198,7 @@ fn settle(
     let described = from.iter().find_map(|(_, resolved)| resolved.description.as_ref());
     let mut asked = (!said).then_some(believe);
     while let Some(believe) = asked.take() {
-        let announced = announced(flags, from, believe, (&mut *show, over))?;
+        let announced = announced(flags, from, believe, &mut *show, over)?;
         let Some((announced, sends)) = announced else { break };
         match Settled::heard(flags, described, announced) {
             Ok(settled) if sends => return Ok(settled),
@@ -215,11 +220,12 @@ fn settle(
 fn take_changes(
     flags: &Recv,
     shape: &PlayedFormat,
-    (answers, stop): (Answers, Stop),
+    answers: Answers,
+    stop: Stop,
 ) -> Result<Requests<RecvChange>, Failure> {
     let (asker, requests) = requests();
     let lines = RecvLines { flags: flags.clone(), shape: shape.clone() };
-    control::listen(asker, (answers, stop), move |verb, rest| lines.read(verb, rest))?;
+    control::listen(asker, answers, stop, move |verb, rest| lines.read(verb, rest))?;
     Ok(requests)
 }
 
@@ -233,13 +239,14 @@ fn tell_listening(flags: &Recv) {
 /// Says what was decided.
 fn tell_details(
     flags: &Recv,
-    (format, device): (&StreamFormat, &Settings),
+    format: &StreamFormat,
+    device: &Settings,
     promised: Option<Span>,
     whose: &str,
 ) {
     let voice = flags.running.voice();
     voice.detail(&format!("the stream is laid out {whose}"));
-    tell_stream(voice, (&flags.output, device), format, datagram_bytes(format, true));
+    tell_stream(voice, &flags.output, device, format, datagram_bytes(format, true));
     let promised = promised.map_or(String::new(), |span| format!("{span} promised; "));
     voice.detail(&format!(
         "latency: {promised}packet and device here take {}, of which a block waits {} in the device",
@@ -253,7 +260,8 @@ fn announced(
     flags: &Recv,
     from: &[(&Address, Resolved)],
     believe: Believe,
-    (show, over): (&mut Show, &dyn Fn() -> bool),
+    show: &mut Show,
+    over: &dyn Fn() -> bool,
 ) -> Result<Option<(Announcement, bool)>, Failure> {
     let mut opened = from
         .iter()

@@ -83,7 +83,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     }
     let mut show = Show::open("send", &flags.running)?;
     show.listen_to(opened.notes);
-    tell_details(flags, local, (&format, &device), latency);
+    tell_details(flags, local, &format, &device, latency);
     tell_of_packets(flags, &to, &format);
     redundancy::tell(flags, &regulator, &format);
     let stop = stop_on_signals()?;
@@ -92,7 +92,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         engine.listen(requests);
         let needs = file.map(|file| file.coding.exact_format());
         let lines = SendLines { udp, input: flags.input.clone(), needs };
-        control::listen(asker, (show.answers(), stop.clone()), move |verb, rest| {
+        control::listen(asker, show.answers(), stop.clone(), move |verb, rest| {
             lines.read(verb, rest)
         })?;
     }
@@ -201,14 +201,15 @@ fn sockets(flags: &Send, to: &[Resolved], format: &StreamFormat) -> Result<UdpOp
 /// Says what was decided.
 fn tell_details(
     flags: &Send,
-    (rtp, rtcp): (SocketAddr, SocketAddr),
-    (format, device): (&StreamFormat, &Settings),
+    local: (SocketAddr, SocketAddr),
+    format: &StreamFormat,
+    device: &Settings,
     latency: Span,
 ) {
-    let voice = flags.running.voice();
+    let (voice, (rtp, rtcp)) = (flags.running.voice(), local);
     let to = flags.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     voice.detail(&format!("sockets: RTP leaves from {rtp}, RTCP from {rtcp}, to {to}"));
-    tell_stream(voice, (&flags.input, device), format, datagram_bytes(format, !flags.no_stamps));
+    tell_stream(voice, &flags.input, device, format, datagram_bytes(format, !flags.no_stamps));
     voice.detail(&format!(
         "latency: {latency} promised; packets are up to {} old when they leave",
         format.packing_age(device.period)

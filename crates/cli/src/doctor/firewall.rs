@@ -102,8 +102,7 @@ pub(crate) fn judge(rules: &Rules, awaited: Awaited) -> Finding {
             let mend = |chain: &str| {
                 format!("sudo nft insert rule {chain} udp dport '{{ {rtp}, {rtcp} }}' accept")
             };
-            let read = (nft::read as Read, "sudo nft list ruleset");
-            judge_chains(&nft::chains(&text), read, awaited, mend)
+            judge_chains(&nft::chains(&text), nft::read, "sudo nft list ruleset", awaited, mend)
         }
         Rules::Iptables(text) => {
             let mend = |_: &str| {
@@ -113,8 +112,8 @@ pub(crate) fn judge(rules: &Rules, awaited: Awaited) -> Finding {
                 };
                 format!("sudo iptables -I INPUT -p udp {ports} -j ACCEPT")
             };
-            let read = (iptables::read as Read, "sudo iptables-save");
-            judge_chains(&iptables::chains(text), read, awaited, mend)
+            let chains = iptables::chains(text);
+            judge_chains(&chains, iptables::read, "sudo iptables-save", awaited, mend)
         }
     }
 }
@@ -122,7 +121,8 @@ pub(crate) fn judge(rules: &Rules, awaited: Awaited) -> Finding {
 /// Every chain that the kernel sends a packet to may refuse it, of IPv4 first, which most use.
 fn judge_chains(
     chains: &[Chain<'_>],
-    (read, look): (Read, &str),
+    read: Read,
+    look: &str,
     awaited: Awaited,
     mend: impl Fn(&str) -> String,
 ) -> Finding {
@@ -142,7 +142,7 @@ fn judge_chains(
             let all = ports.map(|port| fates(chains, chain, AwaitedPacket { v6, port }, read));
             let refused = all.map(|fates| fates.refused && !fates.accepted);
             if refused.contains(&true) {
-                return refusal(&name, (ports, refused), v6).mended_by(mend(&name));
+                return refusal(&name, ports, refused, v6).mended_by(mend(&name));
             }
             if all.iter().any(|fates| fates.refused) {
                 doubted = Some(name);
@@ -164,7 +164,7 @@ fn judge_chains(
 }
 
 /// `refused` goes with the ports.
-fn refusal(chain: &str, ([rtp, rtcp], refused): ([u16; 2], [bool; 2]), v6: bool) -> Finding {
+fn refusal(chain: &str, [rtp, rtcp]: [u16; 2], refused: [bool; 2], v6: bool) -> Finding {
     let ports = match refused {
         [true, true] => format!("{rtp} and {rtcp}"),
         [true, false] => rtp.to_string(),

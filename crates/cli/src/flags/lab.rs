@@ -35,7 +35,7 @@ pub(crate) struct Delay {
     /// Where they are heard
     #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
     pub(crate) input: DeviceSpec,
-    /// What the way between was set to, to be shown beside what was measured
+    /// What the latency between was set to, to be shown beside what was measured
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) configured: Option<Span>,
     /// Sample rate of both

@@ -18,7 +18,7 @@ fn what_a_network_loses_is_lost_and_at_no_other_door() {
     carried.heard.adds_up();
     let lost = carried.heard.count("lost");
     assert!(lost > 90, "{carried}");
-    assert_eq!(carried.heard.door("lost"), lost, "{carried}");
+    assert_eq!(carried.heard.cause("lost"), lost, "{carried}");
 }
 
 #[test]
@@ -35,8 +35,8 @@ fn what_a_network_holds_is_network_late_and_a_longer_latency_is_advised() {
         let carried = lab.carry(send, "--loss-target 0.1%");
         carried.heard.adds_up();
         // In each of ten holds 23 packets come more than 17 ms late, which is what is left of 20.
-        let network = carried.heard.door("late_network");
-        let host = carried.heard.door("host_stalled");
+        let network = carried.heard.cause("late_network");
+        let host = carried.heard.cause("host_stalled");
         assert!((180..=280).contains(&(network + host)), "{carried}");
         assert!(network > 100, "{carried}");
         let catches = carried.heard.nanos("/gaps/network_needs_ns");
@@ -65,13 +65,13 @@ fn what_a_full_socket_drops_is_discarded_and_the_rest_is_the_receivers() {
         let heard = recv.end().report();
         heard.adds_up();
         // Its buffer holds a quarter of a second or two, at 8000 packets a second.
-        let (discarded, dropped) = (heard.door("discarded"), heard.count("socket_drops"));
+        let (discarded, dropped) = (heard.cause("discarded"), heard.count("socket_drops"));
         assert!(dropped > 4_000, "{:#}", heard.0);
         assert_eq!(discarded, dropped.min(heard.count("lost")), "{:#}", heard.0);
         assert!(discarded > 4_000, "{:#}", heard.0);
-        assert!(heard.door("late_receiver") > 500, "{:#}", heard.0);
+        assert!(heard.cause("late_receiver") > 500, "{:#}", heard.0);
         // Two seconds hold 16 000 packets; the host may have stood still for a tenth of that.
-        assert!(heard.door("host_stalled") < 1_600, "{:#}", heard.0);
+        assert!(heard.cause("host_stalled") < 1_600, "{:#}", heard.0);
         assert!(
             heard.notes().iter().any(|note| note.contains("was stopped for 2.")),
             "{:#}",

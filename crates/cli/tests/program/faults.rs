@@ -91,16 +91,16 @@ fn a_receiver_that_is_stopped_for_five_seconds_is_heard_within_one() {
         let heard = lab.heard();
         never_louder_than_its_beginning(&heard);
         is_silent_once_and_sounds_after(&heard, 9 * RATE / 2..=6 * RATE, 3 * RATE / 2);
-        // What was missed is counted once, at the door of the receiver that stood still: what the socket
+        // What was missed is counted once, under the receiver that stood still: what the socket
         // had room for came late, or was here and found its device silent; the rest was discarded.
         report.adds_up();
         let missed: u64 = ["late", "lost", "unheard"].map(|name| report.count(name)).iter().sum();
         assert!((4_500..=5_500).contains(&missed), "{missed} missed: {:#}", report.0);
-        for door in ["late_sender", "late_network", "lost"] {
-            assert_eq!(report.door(door), 0, "{door} in {:#}", report.0);
+        for cause in ["late_sender", "late_network", "lost"] {
+            assert_eq!(report.cause(cause), 0, "{cause} in {:#}", report.0);
         }
         // The host may have stood still, too, but for no more than a tenth of that.
-        assert!(report.door("host_stalled") < 500, "{:#}", report.0);
+        assert!(report.cause("host_stalled") < 500, "{:#}", report.0);
     });
 }
 

@@ -94,7 +94,7 @@ impl Prediction {
 
     /// Learns to go on from the first `frames` of the bench's sound, whose greatest sample is
     /// `peak`. With the models of last time unless new ones are to be fitted.
-    pub(super) fn begin(&mut self, bench: &mut Bench, (frames, peak): (usize, f32), fit: bool) {
+    pub(super) fn begin(&mut self, bench: &mut Bench, frames: usize, peak: f32, fit: bool) {
         let Bench { bands, fitter, sound, low, high_window, .. } = bench;
         let sound = &mut sound[..frames];
         // Models do not depend on the level; scaled, nothing overflows.

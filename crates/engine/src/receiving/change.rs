@@ -15,7 +15,7 @@ use crate::fader::Fader;
 use crate::plan::StreamPlan;
 use crate::receiving::mixer::{MixerInput, Succession};
 use crate::receiving::repairers::{RepairerStore, Spares, repairers};
-use crate::receiving::stream::{ReceivedStream, connect};
+use crate::receiving::stream::{Mix, ReceivedStream, connect};
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::report::StreamReport;
 use crate::watching::run::{RunError, RunWatch};
@@ -44,6 +44,18 @@ pub(crate) struct MixChanges {
     count: usize,
 }
 
+/// The mix that may be changed.
+pub(crate) struct MixSetup {
+    /// Streams that are planned.
+    pub(crate) places: usize,
+    /// Streams that may come beside them.
+    pub(crate) more: usize,
+    pub(crate) gain: Gain,
+    pub(crate) device: Settings,
+    pub(crate) wall: WallClock,
+    pub(crate) waiter: Waiter,
+}
+
 /// Reports of streams that are over which are kept: nobody who sends under ever new names fills the
 /// memory.
 const CLOSED: usize = 1000;
@@ -52,14 +64,9 @@ const CLOSED: usize = 1000;
 const WAITING: usize = 4;
 
 impl MixChanges {
-    /// Both ends, for a mix of so many `places`, and so many more streams that may come, that plays on
-    /// `device` with this gain.
-    pub(crate) fn new(
-        (places, more): (usize, usize),
-        gain: Gain,
-        device: Settings,
-        (wall, waiter): (WallClock, Waiter),
-    ) -> (Self, (Succession, Spares, Consumer<Gain>)) {
+    /// Both ends.
+    pub(crate) fn new(setup: MixSetup) -> (Self, (Succession, Spares, Consumer<Gain>)) {
+        let MixSetup { places, more, gain, device, wall, waiter } = setup;
         let (gains, gains_out) = memory::ring(64);
         let (coming, coming_out) = memory::ring(WAITING);
         let (gone_in, gone) = memory::ring(WAITING);
@@ -88,8 +95,8 @@ impl MixChanges {
         plan: StreamPlan,
     ) -> Result<(ReceivedStream, MixerInput), RunError> {
         let receiver = plan.receiver();
-        let new = (self.count, self.wall, &self.device, &self.waiter);
-        let connected = connect(plan, receiver, None, new)?;
+        let Self { count: number, wall, ref device, ref waiter, .. } = *self;
+        let connected = connect(plan, receiver, None, &Mix { number, wall, device, waiter })?;
         self.count += 1;
         Ok(connected)
     }

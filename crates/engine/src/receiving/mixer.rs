@@ -76,7 +76,44 @@ pub(crate) struct MixerInput {
     pub(crate) paths: Paths,
 }
 
+/// The device's ends of what a stream and the ordinary thread hand each other.
+pub(crate) struct InputRings {
+    pub(crate) commands: Consumer<MixerCommand>,
+    pub(crate) passages: Producer<Passage>,
+    pub(crate) status: Producer<RxStatus>,
+}
+
 impl MixerInput {
+    /// The `number`-th stream, that nothing came of yet, selected and not measured.
+    pub(crate) fn new(
+        number: usize,
+        receiver: Receiver,
+        link: Box<dyn Link>,
+        gain: Gain,
+        rings: InputRings,
+    ) -> Self {
+        let InputRings { commands, passages, status } = rings;
+        Self {
+            receiver,
+            link,
+            shares: false,
+            number,
+            gain,
+            volume: Volume::over(gain, VOLUME_RAMP),
+            gate: Volume::new(Gain::UNITY),
+            tap: None,
+            commands,
+            passages,
+            status,
+            silent_since: LocalTime::NEVER,
+            loud: LocalTime::ZERO,
+            alive: false,
+            faults: Faults::NONE,
+            unbooked: 0,
+            paths: Paths::default(),
+        }
+    }
+
     fn obey(&mut self) {
         while let Ok(command) = self.commands.pop() {
             match command {

@@ -6,13 +6,13 @@ use tautline_proto::ledger::Passage;
 
 use crate::watching::sound::FoundPacket;
 
-/// The packets of one stream that are not booked yet, in the order of their turns.
+/// The packets of one stream that are not in the statistics yet, in the order of their turns.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     waiting: VecDeque<Passage>,
 }
 
-/// A packet that was not found in the sound after this many others is booked without.
+/// A packet that was not found in the sound after this many others is entered without.
 const PATIENCE: usize = 1024;
 
 impl Pending {
@@ -20,13 +20,13 @@ impl Pending {
     pub(crate) fn push(
         &mut self,
         passage: Passage,
-        mut book: impl FnMut(&Passage, Option<&FoundPacket>),
+        mut enter: impl FnMut(&Passage, Option<&FoundPacket>),
     ) {
         self.waiting.push_back(passage);
         if self.waiting.len() > PATIENCE
             && let Some(oldest) = self.waiting.pop_front()
         {
-            book(&oldest, None);
+            enter(&oldest, None);
         }
     }
 
@@ -34,19 +34,19 @@ impl Pending {
     pub(crate) fn found(
         &mut self,
         found: FoundPacket,
-        mut book: impl FnMut(&Passage, Option<&FoundPacket>),
+        mut enter: impl FnMut(&Passage, Option<&FoundPacket>),
     ) {
         let same = |p: &Passage| p.media == found.media && !p.late;
         let Some(before) = self.waiting.iter().position(same) else { return };
         for passage in self.waiting.drain(..=before) {
-            book(&passage, same(&passage).then_some(&found));
+            enter(&passage, same(&passage).then_some(&found));
         }
     }
 
     /// Nothing more will be found.
-    pub(crate) fn finish(&mut self, mut book: impl FnMut(&Passage, Option<&FoundPacket>)) {
+    pub(crate) fn finish(&mut self, mut enter: impl FnMut(&Passage, Option<&FoundPacket>)) {
         for passage in self.waiting.drain(..) {
-            book(&passage, None);
+            enter(&passage, None);
         }
     }
 }

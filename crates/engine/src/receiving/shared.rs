@@ -72,14 +72,25 @@ const MOST_WAITING: usize = 32;
 /// Reports that are kept of senders of whom no packet has come yet.
 const EARLY: usize = 64;
 
-/// Both ends of the `link`-th link that senders share, up to so many at once: that of a planned stream
-/// like `model`, whose input is the `index`-th.
+/// A link that is to be shared.
+pub(crate) struct SharedLinkPlan {
+    /// The planned stream, which the others are like.
+    pub(crate) model: StreamTemplate,
+    /// The how many-th shared link it is.
+    pub(crate) link: usize,
+    /// The how many-th input the planned stream has.
+    pub(crate) index: usize,
+    /// How many senders are heard at once.
+    pub(crate) most: usize,
+}
+
+/// Both ends of a link that senders share: that of a planned stream, whose two ends are given.
 pub(crate) fn share(
-    (model, link): (StreamTemplate, usize),
-    most: usize,
-    (received, input): (&mut ReceivedStream, &mut MixerInput),
-    index: usize,
+    plan: SharedLinkPlan,
+    received: &mut ReceivedStream,
+    input: &mut MixerInput,
 ) -> (SharedLinkEnd, SharedLink) {
+    let SharedLinkPlan { model, link, index, most } = plan;
     let (spares, spares_out) = memory::ring(most.min(MOST_WAITING));
     let (news_in, news) = memory::ring(2 * MOST_WAITING);
     let (gone_in, gone) = memory::ring(MOST_WAITING);
@@ -100,7 +111,7 @@ pub(crate) fn share(
         left: 0,
         unplaced: Unplaced::default(),
     };
-    (shared, SharedLink::new((index, most), spares_out, news_in, gone_in))
+    (shared, SharedLink::new(index, most, spares_out, news_in, gone_in))
 }
 
 impl SharedLinkEnd {

@@ -2,7 +2,6 @@
 //! its measurement.
 
 use rtrb::{Consumer, Producer};
-use tautline_dsp::gain::{Gain, Volume};
 use tautline_io::clock::host::host_clock;
 use tautline_io::clock::{WallClock, now};
 use tautline_io::control::waiter::Waiter;
@@ -10,24 +9,21 @@ use tautline_io::link::told::telling;
 use tautline_io::thread::memory;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Host;
-use tautline_proto::faults::Faults;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::ledger::Passage;
 use tautline_proto::policy::Context;
 use tautline_proto::receiver::{ReceiveCommand, Receiver, ReceiverConfig};
 use tautline_proto::receiving::{LatencyRefused, ReceiveNote, ReceivePolicy, ReceivePolicyConfig};
 use tautline_proto::session::{Event, Session, SessionConfig};
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::Span;
 
 use crate::control::CannotChange;
 use crate::conversation::cname;
 use crate::conversation::{Audience, Conversation};
 use crate::fader::Fader;
-use crate::fader::VOLUME_RAMP;
 use crate::link_news::LinkNews;
 use crate::plan::{StreamPlan, packets_within};
-use crate::receiving::mixer::{MixerCommand, MixerInput, RxStatus};
-use crate::receiving::paths::Paths;
+use crate::receiving::mixer::{InputRings, MixerCommand, MixerInput, RxStatus};
 use crate::receiving::pending::Pending;
 use crate::receiving::shares::{Said, Shares};
 use crate::receiving::statistics::Statistics;
@@ -68,13 +64,24 @@ pub(crate) struct ReceivedStream {
 /// What the lines hold that wait for the statistics: a dozen times what one beat brings.
 const LINES_HELD: Span = Span::from_millis(250);
 
+/// What a stream joins.
+pub(crate) struct Mix<'a> {
+    /// The number that it gets.
+    pub(crate) number: usize,
+    pub(crate) wall: WallClock,
+    pub(crate) device: &'a Settings,
+    /// To know when its reports arrive.
+    pub(crate) waiter: &'a Waiter,
+}
+
 /// The two ends of one stream: the ordinary thread's and the device's.
 pub(crate) fn connect(
     mut stream: StreamPlan,
     mut receiver: Receiver,
     heard: Option<(Measurement, PacketTap)>,
-    (number, wall, device, waiter): (usize, WallClock, &Settings, &Waiter),
+    mix: &Mix<'_>,
 ) -> Result<(ReceivedStream, MixerInput), RunError> {
+    let Mix { number, wall, device, waiter } = *mix;
     let format = stream.receiver.format;
     let random =
         machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
@@ -106,25 +113,9 @@ pub(crate) fn connect(
     };
     let policy = ReceivePolicy::new(config, &mut receiver);
     let (measurement, tap) = heard.unzip();
-    let input = MixerInput {
-        receiver,
-        link: stream.link,
-        shares: false,
-        number,
-        gain: stream.gain,
-        volume: Volume::over(stream.gain, VOLUME_RAMP),
-        gate: Volume::new(Gain::UNITY),
-        tap,
-        commands,
-        passages,
-        status,
-        silent_since: LocalTime::NEVER,
-        loud: LocalTime::ZERO,
-        alive: false,
-        faults: Faults::NONE,
-        unbooked: 0,
-        paths: Paths::default(),
-    };
+    let rings = InputRings { commands, passages, status };
+    let mut input = MixerInput::new(number, receiver, stream.link, stream.gain, rings);
+    input.tap = tap;
     let received = ReceivedStream {
         address: stream.address,
         fader: Fader { gain: stream.gain, muted: false },
@@ -147,11 +138,12 @@ pub(crate) fn connect(
 }
 
 /// Enters one packet into the statistics, and into the ledger if one is written.
-fn book(
+fn enter(
     statistics: &mut Statistics,
     ledger: Option<&mut LedgerFile>,
     stream: usize,
-    (passage, found): (&Passage, Option<&FoundPacket>),
+    passage: &Passage,
+    found: Option<&FoundPacket>,
 ) {
     statistics.enter(passage, found);
     if let Some(ledger) = ledger {
@@ -258,13 +250,13 @@ impl ReceivedStream {
             measurement.finish(hearing, &mut |found| {
                 statistics.found(found);
                 pending.found(found, |passage, found| {
-                    book(statistics, ledger.as_deref_mut(), *number, (passage, found));
+                    enter(statistics, ledger.as_deref_mut(), *number, passage, found);
                 });
             });
             statistics.unfound.add(measurement.take_unfound());
         }
         pending.finish(|passage, found| {
-            book(statistics, ledger.as_deref_mut(), *number, (passage, found));
+            enter(statistics, ledger.as_deref_mut(), *number, passage, found);
         });
         self.conversation.leave();
     }
@@ -285,17 +277,17 @@ impl ReceivedStream {
             };
             if may_be_found {
                 pending.push(passage, |passage, found| {
-                    book(statistics, ledger.as_deref_mut(), *number, (passage, found));
+                    enter(statistics, ledger.as_deref_mut(), *number, passage, found);
                 });
             } else {
-                book(statistics, ledger.as_deref_mut(), *number, (&passage, None));
+                enter(statistics, ledger.as_deref_mut(), *number, &passage, None);
             }
         }
         if let Some(measurement) = measurement {
             measurement.search(hearing, &mut |found| {
                 statistics.found(found);
                 pending.found(found, |passage, found| {
-                    book(statistics, ledger.as_deref_mut(), *number, (passage, found));
+                    enter(statistics, ledger.as_deref_mut(), *number, passage, found);
                 });
             });
             statistics.unfound.add(measurement.take_unfound());

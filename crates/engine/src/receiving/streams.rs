@@ -39,14 +39,20 @@ pub(crate) struct ReceivedStreams {
 
 impl ReceivedStreams {
     pub(crate) fn open(
-        (streams, shared): (Vec<ReceivedStream>, Vec<SharedLinkEnd>),
+        streams: Vec<ReceivedStream>,
+        shared: Vec<SharedLinkEnd>,
         changes: MixChanges,
-        (hearing, ledger): (Hearing, Option<LedgerFile>),
+        hearing: Hearing,
         watch: RunWatch,
     ) -> Self {
-        let beat = LocalTime::ZERO;
+        let (beat, ledger) = (LocalTime::ZERO, None);
         let (quiet_since, settled) = (None, false);
         Self { streams, shared, changes, hearing, ledger, watch, beat, quiet_since, settled }
+    }
+
+    /// The same, with every packet written to a file if there is one.
+    pub(crate) fn with_ledger(self, ledger: Option<LedgerFile>) -> Self {
+        Self { ledger, ..self }
     }
 
     /// Waits until there is something to do, and does it. Tells whether that was a beat.

@@ -57,7 +57,7 @@ fn a_report_is_heard_by_the_one_stream_that_it_is_for() {
     let engine = RecvEngine::new(RecvPlan::new(streams, device));
     let RecvEngine { streams, shared, changes, hearing, .. } = engine.unwrap();
     let watch = RunWatch::begin(&OPTIONS);
-    let mut received = ReceivedStreams::open((streams, shared), changes, (hearing, None), watch);
+    let mut received = ReceivedStreams::open(streams, shared, changes, hearing, watch);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
     for told in [7, 41] {
         peer.send_to(b"no report, but heard", reports_to[told]).unwrap();

@@ -75,7 +75,7 @@ pub struct StreamReport {
     /// What was counted.
     #[serde(serialize_with = "by_name")]
     pub counters: Counters,
-    /// Every packet that was not there at its turn, at one door; absent at a sender.
+    /// Every packet that was not there at its turn, under one cause; absent at a sender.
     pub gaps: Option<GapReport>,
     /// What its packets carry of earlier ones, at the end; absent at a receiver, and where nothing
     /// is asked for.
@@ -122,7 +122,7 @@ pub struct LatencyReport {
     pub uncertainty_ns: Option<i64>,
     /// The same at its greatest, as for the least and the greatest of the measured figures.
     pub uncertainty_max_ns: Option<i64>,
-    /// What the sound says less what the books promised.
+    /// What the sound says less what the ledger says.
     pub books_error: Summary,
     /// What the presentation times rest on: `clock` or `arrival`.
     pub basis: &'static str,
@@ -177,7 +177,7 @@ pub struct NotFound {
     pub unplayed: u64,
     /// Nobody knew by our clock when they were captured.
     pub no_clock: u64,
-    /// The books had no room for their line.
+    /// The ring to the ledger had no room for their line.
     pub unbooked: u64,
     /// There was silence where they were due, which is found anywhere.
     pub silent: u64,
@@ -240,7 +240,7 @@ pub struct Auto {
     pub largest_step_ns: i64,
 }
 
-/// Every packet that was not heard at its turn, at one door. The sum of the first six is that of the
+/// Every packet that was not heard at its turn, under one cause. The sum of the first six is that of the
 /// counters `late`, `lost` and `unheard`.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 #[expect(missing_docs, reason = "the glossary has a line for each")]

@@ -53,7 +53,7 @@ pub struct FoundPacket {
     pub media: MediaTime,
     /// Its capture → the instant the card played that very sound.
     pub measured: Span,
-    /// The latter less what the books promised.
+    /// The latter less what the ledger says.
     pub error: Span,
 }
 
@@ -69,7 +69,7 @@ pub struct Measurement {
     unfound: Unfound,
 }
 
-/// How far from where the books put it a packet is searched.
+/// How far from where the ledger puts a packet it is searched.
 const REACH: Span = Span::from_millis(60);
 /// What the rings of a stream hold: the ordinary thread may be away that long.
 const HELD: Span = Span::from_millis(500);
@@ -115,7 +115,7 @@ impl Measurement {
         self.packets.read(|media, samples| brought.write(media, samples));
     }
 
-    /// Takes the books' word for a packet, to be checked. Tells whether it may be found: not where
+    /// Takes what the ledger says of a packet, to be checked. Tells whether it may be found: not where
     /// others sound at its turn.
     pub(crate) fn expect(&mut self, passage: &Passage, hearing: &Hearing) -> bool {
         let Some(origin) = passage.origin else { return false };
@@ -140,7 +140,7 @@ impl Measurement {
         }
     }
 
-    /// Searches what was heard, but for the newest: packets that are heard earlier than the books
+    /// Searches what was heard, but for the newest: packets that are heard earlier than the ledger
     /// say may be without their line yet.
     pub(crate) fn search(&mut self, hearing: &Hearing, found: &mut impl FnMut(FoundPacket)) {
         hearing.settled().for_each(|start| self.search_window(hearing, start, found));
@@ -166,7 +166,7 @@ impl Measurement {
         else {
             return;
         };
-        // Packets that the books put before this window were not found in any.
+        // Packets that the ledger puts before this window were not found in any.
         while self.expected.front().is_some_and(|e| e.dac < first - REACH) {
             self.give_up_first();
         }

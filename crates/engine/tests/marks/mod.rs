@@ -1,6 +1,6 @@
 //! How long sound takes from the one converter to the other, by the sound and by when the cards
 //! started, which count their own frames from there: no stamp is in it, neither the sender's nor one
-//! that the receiver's books have seen.
+//! that the receiver's ledger has seen.
 
 use std::path::Path;
 

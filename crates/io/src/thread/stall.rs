@@ -64,7 +64,7 @@ pub struct StallLog {
 }
 
 impl StallLog {
-    /// An empty book for so many cores.
+    /// An empty log for so many cores.
     pub fn new(cores: usize) -> Self {
         Self {
             cores: (0..cores).map(|_| VecDeque::with_capacity(REMEMBERED)).collect(),
@@ -74,7 +74,7 @@ impl StallLog {
         }
     }
 
-    /// Notes a stall of `core`, which must be one of the book's. The oldest is forgotten when too
+    /// Notes a stall of `core`, which must be one of the log's. The oldest is forgotten when too
     /// many are remembered; the counts go on.
     pub fn record(&mut self, core: usize, stall: Stall) {
         let mut pieces = vec![stall];
@@ -169,7 +169,7 @@ impl StallWitness {
         let stop = Arc::new(AtomicBool::new(false));
         let highest = highest();
         let watches: Vec<_> =
-            cores.iter().filter_map(|core| watch(*core, (every, highest), &stop).ok()).collect();
+            cores.iter().filter_map(|core| watch(*core, every, highest, &stop).ok()).collect();
         let (log, went_on) = (StallLog::new(watches.len()), WentOn::listen());
         Self { log, watches, stop, went_on, stopped: None }
     }
@@ -270,7 +270,8 @@ fn highest() -> Scheduler {
 
 fn watch(
     core: usize,
-    (every, scheduler): (Span, Scheduler),
+    every: Span,
+    scheduler: Scheduler,
     stop: &Arc<AtomicBool>,
 ) -> std::io::Result<StallWatch> {
     let (mut noted, stalls) = RingBuffer::new(RING);

@@ -40,7 +40,7 @@ impl From<SocketAddr> for RawAddress {
                     sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
                     sin6_scope_id: v6.scope_id(),
                 };
-                // SAFETY: as above.
+                // SAFETY: sockaddr_storage is larger than, and aligned for, a sockaddr_in6 too.
                 unsafe { start.cast::<libc::sockaddr_in6>().write(raw) };
                 size_of_val(&raw)
             }

@@ -45,7 +45,8 @@ impl Outlet {
     pub(crate) fn new(
         socket: Socket,
         capacity: usize,
-        (destinations, most): (&[SocketAddr], usize),
+        destinations: &[SocketAddr],
+        most: usize,
     ) -> Self {
         let (most, capacity) = (most.max(destinations.len()), capacity.max(1));
         let mut outlet = Self {
@@ -85,13 +86,13 @@ impl Outlet {
             // SAFETY: `at` yields a place inside the array.
             unsafe { self.names.at(index).write(raw.storage) };
             for packet in 0..self.capacity {
-                self.lay_out(packet, (index, raw.len));
+                self.lay_out(packet, index, raw.len);
             }
         }
         true
     }
 
-    fn lay_out(&self, packet: usize, (destination, length): (usize, libc::socklen_t)) {
+    fn lay_out(&self, packet: usize, destination: usize, length: libc::socklen_t) {
         let vector = self.vectors.at(packet);
         let message = self.messages.at(packet * self.destinations + destination);
         // SAFETY: `at` yields places inside arrays that live and stay as long as the outlet.

@@ -18,25 +18,25 @@ pub(crate) struct Socket(OwnedFd);
 /// # Safety
 /// All zeros are a valid value.
 pub(crate) unsafe trait Plain: Copy {}
-// SAFETY: integers and C structures of integers and pointers.
+// SAFETY: every value of an integer may be read and written, 0 among them.
 unsafe impl Plain for u8 {}
-// SAFETY: as above.
+// SAFETY: every value of an integer may be read and written, 0 among them.
 unsafe impl Plain for u64 {}
-// SAFETY: as above.
+// SAFETY: every value of an integer may be read and written, 0 among them.
 unsafe impl Plain for libc::c_int {}
-// SAFETY: as above.
+// SAFETY: every value of an integer may be read and written, 0 among them.
 unsafe impl Plain for u32 {}
-// SAFETY: as above.
+// SAFETY: a C structure of integers.
 unsafe impl Plain for libc::ip_mreqn {}
-// SAFETY: as above.
+// SAFETY: a C structure of integers and an address, which is integers.
 unsafe impl Plain for libc::group_req {}
-// SAFETY: as above.
+// SAFETY: a C structure of integers and addresses, which are integers.
 unsafe impl Plain for libc::group_source_req {}
-// SAFETY: as above.
+// SAFETY: a C structure of a raw pointer, which may be null, and a length.
 unsafe impl Plain for libc::iovec {}
-// SAFETY: as above; null pointers are valid pointers.
+// SAFETY: a C structure of integers and raw pointers, which may be null.
 unsafe impl Plain for libc::mmsghdr {}
-// SAFETY: as above.
+// SAFETY: a C structure of integers.
 unsafe impl Plain for libc::sockaddr_storage {}
 
 impl Drop for Socket {

@@ -34,7 +34,7 @@ pub struct MarkCounts {
     pub period: [i64; 2],
     /// In the buffer: of the output and of the input.
     pub periods: [u32; 2],
-    /// What the way was set to, if that was said.
+    /// What the latency was set to, if that was said.
     pub configured_ns: Option<i64>,
     /// DAC of the output to ADC of the input, mark by mark.
     pub measured: Summary,

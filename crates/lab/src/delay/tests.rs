@@ -59,7 +59,8 @@ impl Loop {
             scheduler: Scheduler::Other,
             channel: 0,
         };
-        measure(self.cards(), &options, &Stop::default()).unwrap()
+        let (output, input) = self.cards();
+        measure(output, input, &options, &Stop::default()).unwrap()
     }
 }
 
@@ -198,7 +199,7 @@ fn a_device_that_goes_ends_the_measurement_with_its_sentence() {
         scheduler: Scheduler::Other,
         channel: 0,
     };
-    let error = measure((Box::new(Goes), hears), &options, &Stop::default()).unwrap_err();
+    let error = measure(Box::new(Goes), hears, &options, &Stop::default()).unwrap_err();
     assert_eq!(error.to_string(), "a: b; c");
 }
 

@@ -16,7 +16,7 @@ use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_sim::link::PathModel;
 
-use super::report::{LegReport, PortReport, RelayReport};
+use super::report::{LegReport, PortReport, RelayReport, Uncarried};
 use super::{Impairer, Leg, Released, UdpPort};
 
 /// How a relay is run.
@@ -233,10 +233,9 @@ impl Worker {
         RelayReport::new(
             seed,
             now() - self.start,
-            leg(Leg::There, 2),
-            leg(Leg::Back, 0),
+            [leg(Leg::There, 2), leg(Leg::Back, 0)],
             &self.lateness,
-            (dropped, self.unaddressed),
+            Uncarried { kernel_drops: dropped, unaddressed: self.unaddressed },
         )
     }
 }

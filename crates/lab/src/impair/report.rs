@@ -71,15 +71,23 @@ pub struct RelayReport {
     pub notes: Vec<String>,
 }
 
+/// Datagrams that no path was asked to carry.
+pub(super) struct Uncarried {
+    /// That found the buffer of a socket full.
+    pub(super) kernel_drops: u64,
+    /// That came back before anybody had sent.
+    pub(super) unaddressed: u64,
+}
+
 impl RelayReport {
     pub(super) fn new(
         seed: u64,
         duration: Span,
-        there: LegReport,
-        back: LegReport,
+        [there, back]: [LegReport; 2],
         lateness: &Distribution,
-        (kernel_drops, unaddressed): (u64, u64),
+        uncarried: Uncarried,
     ) -> Self {
+        let Uncarried { kernel_drops, unaddressed } = uncarried;
         let mut notes = Vec::new();
         if let Some(late) = lateness.percentile(0.99).filter(|late| *late > UNPUNCTUAL) {
             notes.push(format!(

@@ -84,13 +84,13 @@ fn what_is_needed_is_what_packets_and_device_take() {
 fn what_is_advised_waits_for_repair_where_more_is_lost_than_may_be() {
     let mut arrivals = after_a_second();
     let budget = Span::from_millis(10);
-    arrivals.set_repair((budget, 50_000_000));
+    arrivals.set_repair(budget, 50_000_000);
     assert_eq!(arrivals.advised(), Some(Span::from_micros(13_300)));
     // One packet time, the ring, and the budget.
     assert_eq!(arrivals.repair_takes(), Some(Span::from_millis(13)));
-    arrivals.set_repair((budget, 50_000));
+    arrivals.set_repair(budget, 50_000);
     assert_eq!(arrivals.advised(), Some(Span::from_micros(3_300)));
-    arrivals.set_repair((Span::ZERO, 50_000_000));
+    arrivals.set_repair(Span::ZERO, 50_000_000);
     assert_eq!(arrivals.advised(), Some(Span::from_micros(3_300)));
     assert_eq!(arrivals.repair_takes(), None);
 }

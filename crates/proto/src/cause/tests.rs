@@ -138,7 +138,7 @@ fn what_a_stall_overlaps_is_the_hosts_alone() {
     let stalled = |from: LocalTime, to: LocalTime| from <= at(3_000) && at(2_000) <= to;
     assert_eq!(causes.judge(&packet([4_000, 4_200, 4_900]), stalled), Late::HostStalled);
     causes.judge(&packet([1_010, 4_200, 4_900]), |_, _| false);
-    let gaps = causes.gaps((2, 0), 0);
+    let gaps = causes.gaps(2, 0, 0);
     assert_eq!(gaps, Gaps { host_stalled: 1, late_network: 1, ..Gaps::default() });
 }
 
@@ -157,12 +157,12 @@ fn the_doors_together_are_all_that_was_late_or_lost() {
         lost: 4,
         discarded: 2,
     };
-    assert_eq!(causes.gaps((3, 10), 2), all);
+    assert_eq!(causes.gaps(3, 10, 2), all);
     // More was dropped than missed: duplicates, or packets of others.
-    assert_eq!(causes.gaps((3, 10), 99), Gaps { lost: 0, discarded: 6, ..all });
-    // The books had no room for two that were late.
-    assert_eq!(causes.gaps((5, 10), 2), Gaps { late_network: 3, ..all });
+    assert_eq!(causes.gaps(3, 10, 99), Gaps { lost: 0, discarded: 6, ..all });
+    // The ledger's ring had no room for two that were late.
+    assert_eq!(causes.gaps(5, 10, 2), Gaps { late_network: 3, ..all });
     // Three of those lost in a stall came late after all.
     causes.lose(0, 3);
-    assert_eq!(causes.gaps((3, 7), 2), Gaps { host_stalled: 1, ..all });
+    assert_eq!(causes.gaps(3, 7, 2), Gaps { host_stalled: 1, ..all });
 }

@@ -23,7 +23,7 @@ pub struct ClockEstimator {
     /// The shortest round trip of the present stretch and of the one before.
     least: [f64; 2],
     line: Option<Line>,
-    /// What the way there takes longer than the way back, as far as changes of the path told.
+    /// What the leg there takes longer than the leg back, as far as changes of the path told.
     lopsided: f64,
     /// How it was before the last of them.
     before: Option<Before>,
@@ -99,7 +99,7 @@ impl ClockEstimator {
         self.steps
     }
 
-    /// How often a way became longer or shorter, for good.
+    /// How often a leg became longer or shorter, for good.
     pub const fn path_changes(&self) -> u32 {
         self.path_changes
     }
@@ -197,8 +197,8 @@ impl ClockEstimator {
         let reading = kept.reading_error / 3.0;
         // An excess lies anywhere between all of it there and all of it back.
         let noise = reading * reading + excess * excess / 12.0;
-        line.correct(error, if again { 9.0 * noise } else { noise }, (1.0 / 6.0, 3e9));
-        // What the ways took is better known with it than before: of the newest, and while the line is
+        line.correct(error, if again { 9.0 * noise } else { noise }, 1.0 / 6.0, 3e9);
+        // What the legs took is better known with it than before: of the newest, and while the line is
         // hardly known, of all. A first exchange that waited for a route may have put it far off.
         if self.seen < Self::FAMILIAR as u32 {
             self.window.iter_mut().flatten().for_each(|early| *early = early.by(&line));
@@ -311,7 +311,7 @@ impl ClockEstimator {
             self.mapping = None;
             self.before = None;
         } else {
-            // The clock stays where it was known to be. What few exchanges tell of the two ways is
+            // The clock stays where it was known to be. What few exchanges tell of the two legs is
             // rough, and where it may as well be alike on both it is taken to be.
             let lopsided = if (there - back).abs() > odd { there - back } else { 0.0 };
             self.lopsided += lopsided;
@@ -325,7 +325,7 @@ impl ClockEstimator {
         Some(())
     }
 
-    /// A way is as short again as before it became longer: it was, after all, a queue, or the path is
+    /// A leg is as short again as before it became longer: it was, after all, a queue, or the path is
     /// the old one again.
     fn reverts(&mut self, kept: &KeptExchange) -> bool {
         let Some(Before { usual, longer, lopsided }) = self.before else { return false };
@@ -341,7 +341,7 @@ impl ClockEstimator {
         reverts
     }
 
-    /// Forgets what the ways took but for these.
+    /// Forgets what the legs took but for these.
     fn anew(&mut self, settled: impl Iterator<Item = KeptExchange>) {
         let Some(line) = self.line else { return };
         self.window = [None; Self::WINDOW];

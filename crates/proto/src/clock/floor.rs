@@ -127,7 +127,7 @@ impl Floor {
         let error = line.error(first, second);
         let odd = Self::LEAST_ODD.max(3.0 * self.spread) + 4.0 * line.deviation();
         if error.abs() > odd && self.rounds > Self::SOUGHT {
-            if let Some(nearest) = self.odd.doubt(error, (Self::SLOWER, Self::FASTER)) {
+            if let Some(nearest) = self.odd.doubt(error, Self::SLOWER, Self::FASTER) {
                 line.move_by(nearest);
                 self.read(Span::ZERO);
             }
@@ -136,7 +136,7 @@ impl Floor {
         self.odd = Odd::NONE;
         // The fastest of so many is above the line by that share of what they are on average.
         let scatter = Self::STAMP + 2.0 * self.spread / f64::from(round.count);
-        line.correct(error, scatter * scatter, (0.25, 1e9));
+        line.correct(error, scatter * scatter, 0.25, 1e9);
         self.read(Self::ROUND);
     }
 

@@ -1,4 +1,4 @@
-//! One exchange by what it says of a line: how long each way took.
+//! One exchange by what it says of a line: how long each leg took.
 
 use super::Exchange;
 use super::line::Line;
@@ -11,11 +11,11 @@ pub(super) struct KeptExchange {
     pub(super) left: i64,
     pub(super) answered: i64,
     pub(super) reading_error: f64,
-    /// What the ways took by the line as it was then.
+    /// What the legs took by the line as it was then.
     pub(super) legs: Legs,
 }
 
-/// How an exchange lies about the line: what the ways there and back took by it.
+/// How an exchange lies about the line: what the legs there and back took by it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Legs {
     pub(super) there: f64,
@@ -29,13 +29,13 @@ impl Legs {
         self.there + self.back
     }
 
-    /// The shorter of each way.
+    /// The shorter of each leg.
     pub(super) fn least(self, other: Self) -> Self {
         Self { there: self.there.min(other.there), back: self.back.min(other.back) }
     }
 }
 
-/// How the ways were before the path became another, and what that made of them.
+/// How the legs were before the path became another, and what that made of them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Before {
     pub(super) usual: Legs,

@@ -49,6 +49,13 @@ pub(crate) struct Belief {
     pub(crate) wander: f64,
 }
 
+/// How far readings were above a line, on the mean, and how many there were.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mean {
+    pub(crate) error: f64,
+    pub(crate) count: f64,
+}
+
 /// The line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
@@ -134,17 +141,19 @@ impl Line {
     /// Takes a reading that is `error` above the line as it is now, with this variance. Readings of
     /// the last `judged` nanoseconds tell whether the rate has become another; this one stands for
     /// the share `weight` of them. Tells how far what is read of the line within a second moved by it.
-    pub(crate) fn correct(&mut self, error: f64, noise: f64, judged: (f64, f64)) -> f64 {
-        self.correct_by_mean(error, (noise, 1.0), judged)
+    pub(crate) fn correct(&mut self, error: f64, noise: f64, weight: f64, judged: f64) -> f64 {
+        self.correct_by_mean(Mean { error, count: 1.0 }, noise, weight, judged)
     }
 
-    /// The same with the mean `error` of so many readings, each with this variance.
+    /// The same with the mean of some readings, each with this variance.
     pub(crate) fn correct_by_mean(
         &mut self,
-        error: f64,
-        (noise, count): (f64, f64),
-        (weight, judged): (f64, f64),
+        mean: Mean,
+        noise: f64,
+        weight: f64,
+        judged: f64,
     ) -> f64 {
+        let Mean { error, count } = mean;
         let deviation = (self.variance[0] + noise).sqrt();
         self.bias += (error / deviation - self.bias) * weight;
         if self.bias.abs() > Self::LEANS {
@@ -201,7 +210,7 @@ mod tests {
             let at = second * 500_000_000;
             line.advance(at);
             let error = line.error(at, truth(at));
-            line.correct(error, 1e6, (0.0, 1.0));
+            line.correct(error, 1e6, 0.0, 1.0);
         }
         assert!((line.rate() - 50e-6).abs() < 0.5e-6, "{}", line.rate());
         assert!(line.error(12_000_000_000, truth(12_000_000_000)).abs() < 1000.0);

@@ -1,7 +1,7 @@
 //! A stream's media time against the wall clock of its sender.
 
 use super::WallTime;
-use super::line::{Belief, Line, Slope};
+use super::line::{Belief, Line, Mean, Slope};
 use crate::time::{MediaTime, Span, minus};
 use crate::units::{Ppm, Rate};
 
@@ -107,7 +107,7 @@ impl MediaClock {
                 self.waiting.differences += differs * differs / 2.0;
                 let since = minus(at, line.at());
                 if since >= Self::TOGETHER.min(minus(at, self.begun) / 64) {
-                    self.correct(media, (at, since as f64));
+                    self.correct(media, at, since as f64);
                 }
             }
             return ReadingOutcome::Agreed;
@@ -134,7 +134,7 @@ impl MediaClock {
 
     /// Corrects the line by the readings that wait, the newest of which is of `media`, which is `at`
     /// nanoseconds, so long after the line was corrected last.
-    fn correct(&mut self, media: MediaTime, (at, since): (i64, f64)) {
+    fn correct(&mut self, media: MediaTime, at: i64, since: f64) {
         let Some(line) = &mut self.line else { return };
         let Readings { count, errors, differences } =
             core::mem::replace(&mut self.waiting, Readings::NONE);
@@ -143,8 +143,8 @@ impl MediaClock {
         let share = weight.max(count / (31.0 + count));
         self.jitter.1 += (differences / count - self.jitter.1) * share;
         let noise = self.jitter.1.max(Self::JITTER * Self::JITTER);
-        let judged = (weight, Self::JUDGED.max(since));
-        self.moved += line.correct_by_mean(errors / count, (noise, count), judged);
+        let mean = Mean { error: errors / count, count };
+        self.moved += line.correct_by_mean(mean, noise, weight, Self::JUDGED.max(since));
         self.newest = media;
     }
 

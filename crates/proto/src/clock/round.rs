@@ -22,11 +22,12 @@ impl Round {
     pub(crate) fn take(
         &mut self,
         line: &mut Line,
-        (first, second): (i64, i64),
+        reading: (i64, i64),
         error: f64,
         sought: bool,
     ) -> bool {
         self.count += 1;
+        let (first, second) = reading;
         let down = error < 0.0 && sought;
         if down {
             line.move_by(error);
@@ -60,7 +61,7 @@ impl Odd {
 
     /// A round lies `error` beside the line. After so many like it, `above` or `below`, where it goes
     /// is believed: by how much.
-    pub(crate) fn doubt(&mut self, error: f64, (above, below): (u32, u32)) -> Option<f64> {
+    pub(crate) fn doubt(&mut self, error: f64, above: u32, below: u32) -> Option<f64> {
         let again = self.count > 0 && self.nearest * error > 0.0;
         let nearer = again && self.nearest.abs() < error.abs();
         self.nearest = if nearer { self.nearest } else { error };

@@ -79,14 +79,14 @@ pub struct Playable<'a> {
     /// Its frames.
     pub frames: Range<MediaTime>,
     /// Where they lie now.
-    pub sound: Sound<'a>,
+    pub sound: PlayoutSound<'a>,
 }
 
 /// What lies in the playout.
 #[derive(Debug, Clone, Copy)]
-pub struct Sound<'a>(pub(super) &'a Renderer);
+pub struct PlayoutSound<'a>(pub(super) &'a Renderer);
 
-impl<'a> Sound<'a> {
+impl<'a> PlayoutSound<'a> {
     /// The interleaved samples of these frames, in two parts where the playout's ring begins anew: as
     /// packets brought them, for a quarter of the room there is after they were played.
     pub fn samples(self, frames: &Range<MediaTime>) -> [&'a [f32]; 2] {

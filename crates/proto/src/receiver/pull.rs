@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::{Phase, PullTimes, Pulled, Receiver, Resync, Sound};
+use super::{Phase, PlayoutSound, PullTimes, Pulled, Receiver, Resync};
 use crate::ledger::Passage;
 use crate::placement::{Basis, Cards, Due};
 use crate::renderer::Rendered;
@@ -17,8 +17,8 @@ impl Receiver {
     const LITTLE: Span = Span::from_micros(100);
 
     /// What lies in the playout.
-    pub const fn sound(&self) -> Sound<'_> {
-        Sound(&self.renderer)
+    pub const fn sound(&self) -> PlayoutSound<'_> {
+        PlayoutSound(&self.renderer)
     }
 
     /// Fills `out` with what is due to meet the DAC at `times.meets`, and tells `passage` of every
@@ -37,7 +37,7 @@ impl Receiver {
         self.take_turns(&rendered, times, passage);
         self.counters.resampled_frames +=
             if rendered.resampled { frames.as_len() as u64 } else { 0 };
-        self.count_missing(rendered.read, (rendered.missing, rendered.concealed));
+        self.count_missing(rendered.read, rendered.missing, rendered.concealed);
         Pulled { media: Some(rendered.start), missing: rendered.missing, resync }
     }
 
@@ -62,7 +62,7 @@ impl Receiver {
         let holds = self.renderer.holds() && self.renderer.is_near(&due);
         let blocks = if holds && due.cards == Cards::Apart { look.count() / block } else { 1 };
         let next = Frames::new(blocks.max(1).saturating_mul(block));
-        self.renderer.steer(&due, times.skipped, (frames, next));
+        self.renderer.steer(&due, times.skipped, frames, next);
         self.unlooked = (next - frames, times.meets + self.format.rate.span_of(frames));
         resync
     }
@@ -151,7 +151,7 @@ impl Receiver {
                 return;
             }
             let dac = times.meets + renderer.span(MediaPoint::from(kept.media) - start);
-            passage(kept.passage(placement, times.now, (dac, resample)));
+            passage(kept.passage(placement, times.now, dac, resample));
         });
         self.counters.lost += taken.lost;
         self.counters.skipped_frames += taken.skipped;
@@ -160,7 +160,7 @@ impl Receiver {
 
     /// Counts the missing frames of a block that lie between the first and the newest packet;
     /// those after the newest are counted when another comes.
-    fn count_missing(&mut self, frames: Range<MediaTime>, (missing, concealed): (Frames, Frames)) {
+    fn count_missing(&mut self, frames: Range<MediaTime>, missing: Frames, concealed: Frames) {
         // Nearly every block: what is beyond the newest packet would be missing.
         let Some(source) = self.source.as_ref().filter(|_| missing > Frames::ZERO) else { return };
         let before = (source.begin_media().min(frames.end) - frames.start).as_len();

@@ -1,7 +1,7 @@
 //! Packets that did not come, rebuilt from what others carry ([`crate::redundancy`]).
 
 use super::turns::PackedSlot;
-use super::{Phase, Playable, Receiver, Sound};
+use super::{Phase, Playable, PlayoutSound, Receiver};
 use crate::packet::MediaPacket;
 use crate::playout::Placed;
 use crate::redundancy::Repairer;
@@ -50,8 +50,8 @@ impl Receiver {
     ) {
         let Self { repairer, counters, .. } = self;
         let Some(repairer) = repairer else { return };
-        let name = (came.sequence, packet.head.coding);
-        if repairer.accept(name, packet.payload, packet.carried).is_err() {
+        let (sequence, coding) = (came.sequence, packet.head.coding);
+        if repairer.accept(sequence, coding, packet.payload, packet.carried).is_err() {
             counters.damaged += 1;
         }
         if repairer.has_rebuilt() {
@@ -83,7 +83,10 @@ impl Receiver {
             }
             counters.lost -= u64::from(turns.keep(came.brings_back(sequence, media)));
             counters.repaired += 1;
-            brought(Playable { frames: media..media + came.frames(), sound: Sound(renderer) });
+            brought(Playable {
+                frames: media..media + came.frames(),
+                sound: PlayoutSound(renderer),
+            });
         }
     }
 }

@@ -71,7 +71,8 @@ impl PackedSlot {
         &self,
         placement: &Placement,
         now: LocalTime,
-        (dac, resample): (LocalTime, Span),
+        dac: LocalTime,
+        resample: Span,
     ) -> Passage {
         let capture = match self.capture {
             Some(wall) => placement.local(wall),

@@ -65,7 +65,8 @@ impl Repairer {
     /// what it carries of others. [`Self::pull`] then gives what that brought back.
     pub fn accept(
         &mut self,
-        (sequence, payload_type): (i64, u8),
+        sequence: i64,
+        payload_type: u8,
         payload: &[u8],
         carried: Option<Carried<'_>>,
     ) -> Result<(), Damaged> {

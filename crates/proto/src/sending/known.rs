@@ -80,7 +80,7 @@ impl Receivers {
 
     /// Takes what a receiver of this worth said. Under one name the hosts that packets go to are one
     /// receiver, and every other is another.
-    pub(super) fn hear(&mut self, (host, worth): (Host, Worth), event: &Event, now: LocalTime) {
+    pub(super) fn hear(&mut self, host: Host, worth: Worth, event: &Event, now: LocalTime) {
         let ssrc = event.ssrc();
         let known = self.0.iter().position(|known| {
             let both = worth.min(known.ask.worth()) == Worth::Destination;

@@ -37,7 +37,8 @@ pub(super) struct Peer {
 pub(super) fn remember(
     peers: &mut Vec<Peer>,
     same: impl Fn(&Peer) -> bool,
-    (author, heard): (Author, LocalTime),
+    author: Author,
+    heard: LocalTime,
 ) -> &mut Peer {
     let known = peers.iter().position(same);
     let index = known.unwrap_or_else(|| {

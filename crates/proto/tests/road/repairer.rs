@@ -49,8 +49,8 @@ impl Sent {
         datagram.extend(&self.payload);
         let wire = unpack();
         let packet = wire.unpack(&datagram).expect("the test writes packets");
-        let name = (self.sequence, self.payload_type);
-        let answer = repairer.accept(name, &self.payload, packet.carried);
+        let (sequence, coding) = (self.sequence, self.payload_type);
+        let answer = repairer.accept(sequence, coding, &self.payload, packet.carried);
         let mut rebuilt = BTreeMap::new();
         while let Some((sequence, payload)) = repairer.pull() {
             assert_eq!(rebuilt.insert(sequence, payload.to_vec()), None, "once is enough");

@@ -304,7 +304,7 @@ impl World {
         index.is_some_and(|first| tail.iter().zip(first..).all(|(heard, i)| *heard == sample(i)))
     }
 
-    /// By the books, capture to DAC of the last packet that was played.
+    /// By the ledger, capture to DAC of the last packet that was played.
     pub(crate) fn latency_of_the_last(&self) -> Span {
         let last = self.heard.passages.last().expect("a packet was played");
         last.total().expect("clocks are mapped")

@@ -26,7 +26,7 @@ pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> 
 }
 
 impl World {
-    /// What is due to befall the stream before its next block befalls it.
+    /// Applies the faults that are due before the next block.
     pub(super) fn apply_faults(&mut self) {
         while self.faults.front().is_some_and(|(when, _)| *when <= self.now) {
             let Some((_, fault)) = self.faults.pop_front() else { return };

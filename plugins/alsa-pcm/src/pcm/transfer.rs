@@ -3,8 +3,9 @@
 
 use tautline_dsp::card::{self, CardFormat};
 use tautline_proto::device::Direction;
+use tautline_proto::time::{Frames, MediaTime};
 
-use super::{Pcm, View};
+use super::{Application, Pcm, View};
 use crate::areas::Areas;
 use crate::complaint::Complaint;
 use crate::stream::{SoundEnd, Stream};
@@ -18,7 +19,8 @@ impl Pcm {
         &mut self,
         view: &View,
         areas: &Areas<'_>,
-        (offset, size): (u64, usize),
+        offset: u64,
+        size: usize,
     ) -> Result<usize, Complaint> {
         self.follow(view);
         self.stream()?;
@@ -27,40 +29,40 @@ impl Pcm {
             Direction::Capture => self.read(self.mapped_at(view, offset), areas, size),
         };
         // ALSA moves the application's pointer when this returns.
-        let (position, pointer) = self.application;
+        let Application { position, pointer } = self.application;
         if !(view.mapped && self.direction == Direction::Capture) {
-            self.application = (position + moved as i64, (pointer + moved as u64) % self.wrap());
+            let position = position + Frames::from_len(moved);
+            let pointer = (pointer + moved as u64) % self.software.boundary.as_len() as u64;
+            self.application = Application { position, pointer };
         }
         self.arm();
         Ok(moved)
     }
 
-    fn wrap(&self) -> u64 {
-        self.software.boundary as u64
-    }
-
     /// The position of the frame at `offset`: in a buffer of ALSA's, where frames lie at their
     /// position, it may be one further on.
-    fn mapped_at(&self, view: &View, offset: u64) -> i64 {
-        let (position, pointer) = self.application;
+    fn mapped_at(&self, view: &View, offset: u64) -> MediaTime {
+        let Application { position, pointer } = self.application;
         let Some(hardware) = self.hardware.filter(|_| view.mapped) else { return position };
-        let buffer = hardware.buffer as u64;
-        position + ((offset + buffer - pointer % buffer) % buffer) as i64
+        let buffer = hardware.buffer.as_len() as u64;
+        position + Frames::from_len(((offset + buffer - pointer % buffer) % buffer) as usize)
     }
 
     /// Puts frames from the application's position on, over those that it took back. Those that it
     /// leaves out are silence.
     fn write(&mut self, areas: &Areas<'_>, size: usize) -> usize {
-        let at = self.application.0;
+        let at = self.application.position;
         // Where the card has been nothing is played any more.
         let left_out = self.moved.max(self.told);
-        self.put(left_out, (at - left_out).max(0) as usize, |_, _, samples| samples.fill(0.0));
+        self.put(left_out, (at - left_out).max(Frames::ZERO).as_len(), |_, _, samples| {
+            samples.fill(0.0)
+        });
         let format = self.hardware.map_or(CardFormat::S16, |hardware| hardware.format);
         self.put(at, size, |frame, bytes, samples| {
             areas.gather(frame, bytes);
             card::decode(format, bytes, samples);
         });
-        let end = at + size as i64;
+        let end = at + Frames::from_len(size);
         self.moved = self.moved.max(end);
         self.set_end(end);
         size
@@ -69,7 +71,7 @@ impl Pcm {
     /// Puts so many frames from this position on, each chunk made by `make` from its first frame.
     fn put(
         &mut self,
-        position: i64,
+        position: MediaTime,
         frames: usize,
         mut make: impl FnMut(usize, &mut [u8], &mut [f32]),
     ) {
@@ -81,17 +83,17 @@ impl Pcm {
             let bytes = &mut self.bytes[..samples * hardware.format.bytes()];
             let samples = &mut self.samples[..samples];
             make(first, bytes, samples);
-            track.put(position + first as i64, samples);
+            track.put((position + Frames::from_len(first)).as_frames(), samples);
         }
     }
 
     /// Takes frames out of the ring into the application's memory, from `at` on. Those that it asks
     /// for again come from what was read, and those it leaves out are dropped.
-    fn read(&mut self, at: i64, areas: &Areas<'_>, size: usize) -> usize {
+    fn read(&mut self, at: MediaTime, areas: &Areas<'_>, size: usize) -> usize {
         self.drop_older();
-        let left_out = (at - self.moved).max(0) as usize;
+        let left_out = (at - self.moved).max(Frames::ZERO).as_len();
         let _ = self.pull(left_out, |_, _, _| {});
-        let again = ((self.moved - at).max(0) as usize).min(size);
+        let again = (self.moved - at).max(Frames::ZERO).as_len().min(size);
         self.repeat(at, again, areas);
         let format = self.hardware.map_or(CardFormat::S16, |hardware| hardware.format);
         again
@@ -102,12 +104,12 @@ impl Pcm {
     }
 
     /// Gives so many frames from this position on that were read before.
-    fn repeat(&mut self, at: i64, frames: usize, areas: &Areas<'_>) {
+    fn repeat(&mut self, at: MediaTime, frames: usize, areas: &Areas<'_>) {
         let Some(hardware) = self.hardware else { return };
         let channels = hardware.channels.count();
         let bytes = &mut self.bytes[..channels * hardware.format.bytes()];
         for frame in 0..frames {
-            let place = (at + frame as i64).rem_euclid(hardware.buffer) as usize * channels;
+            let place = hardware.place(at + Frames::from_len(frame));
             card::encode(hardware.format, &self.read[place..place + channels], bytes);
             areas.scatter(frame, bytes);
         }
@@ -116,9 +118,9 @@ impl Pcm {
     /// Makes room in the ring of what a stint before left in it.
     pub(super) fn drop_older(&mut self) {
         let origin = self.standing().map_or(0, |standing| standing.origin);
-        let older = (origin + self.moved as u64).saturating_sub(self.ever);
+        let older = (origin + self.moved.as_frames() as u64).saturating_sub(self.ever);
         let dropped = self.pull(older as usize, |_, _, _| {});
-        self.moved -= dropped as i64;
+        self.moved = self.moved - Frames::from_len(dropped);
     }
 
     /// Takes up to so many frames out of the ring, each chunk used by `take` with its first frame.
@@ -138,14 +140,13 @@ impl Pcm {
                 samples[head.len()..].copy_from_slice(tail);
                 chunk.commit_all();
             }
-            for (frame, position) in samples.chunks_exact(channels).zip(self.moved + first as i64..)
-            {
-                let place = position.rem_euclid(hardware.buffer) as usize * channels;
+            for (index, frame) in samples.chunks_exact(channels).enumerate() {
+                let place = hardware.place(self.moved + Frames::from_len(first + index));
                 self.read[place..place + channels].copy_from_slice(frame);
             }
             take(first, bytes, samples);
         }
-        self.moved += frames as i64;
+        self.moved += Frames::from_len(frames);
         self.ever += frames as u64;
         frames
     }

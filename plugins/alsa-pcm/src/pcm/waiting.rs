@@ -8,7 +8,7 @@ use alsa_sys::{
 };
 use tautline_io::clock::now;
 use tautline_proto::device::Direction;
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 
 use super::{Pcm, View};
 use crate::complaint::Complaint;
@@ -30,14 +30,17 @@ impl Pcm {
     /// How draining goes; begins it where nothing was started yet.
     pub(crate) fn drain(&mut self, view: &View) -> Result<Draining, Complaint> {
         self.follow(view);
-        if self.direction == Direction::Capture || self.application.0 == 0 || self.stopped {
+        if self.direction == Direction::Capture
+            || self.application.position == MediaTime::ZERO
+            || self.stopped
+        {
             return Ok(Draining::Done);
         }
         self.stream()?;
         if self.order.mode == Mode::Stopped {
             self.set_mode(Mode::Running);
         }
-        let taken = self.position() >= self.application.0;
+        let taken = self.position() >= self.application.position;
         Ok(match self.far() {
             Some(far) if taken && now() >= far => Draining::Done,
             Some(far) if taken => Draining::Until(far),
@@ -49,7 +52,9 @@ impl Pcm {
     fn until_moved(&self) -> Span {
         let anchor = self.standing().and_then(|standing| standing.anchor);
         let due = self.stream.as_ref().zip(anchor);
-        due.map_or(AGAIN, |(stream, anchor)| stream.reaches(anchor, self.application.0) - now())
+        due.map_or(AGAIN, |(stream, anchor)| {
+            stream.reaches(anchor, self.application.position) - now()
+        })
     }
 
     /// Whether the application is to look: it can move as much as it asked for, or has failed.
@@ -77,7 +82,7 @@ impl Pcm {
     pub(super) fn arm(&self) {
         let missing = self.software.least - self.available();
         let due = match (self.stream.as_ref(), self.standing().and_then(|s| s.anchor)) {
-            _ if missing <= 0 => LocalTime::ZERO,
+            _ if missing <= Frames::ZERO => LocalTime::ZERO,
             _ if self.order.mode != Mode::Running => LocalTime::NEVER,
             (Some(stream), Some(anchor)) => {
                 let due = stream.reaches(anchor, self.position() + missing) + MARGIN;
@@ -117,7 +122,8 @@ mod tests {
         let mut pcm = Pcm::new(Direction::Playback, reached, Timer::new().unwrap());
         let (rate, channels) = (Rate::HZ_48000, Channels::MONO);
         let format = CardFormat::S16;
-        pcm.set_hardware(Hardware { format, rate, channels, period: 480, buffer: 4800 }).unwrap();
+        let (period, buffer) = (Frames::new(480), Frames::new(4800));
+        pcm.set_hardware(Hardware { format, rate, channels, period, buffer }).unwrap();
         pcm.prepare().unwrap();
         let state = SND_PCM_STATE_DRAINING as c_int;
         (pcm, View { state, application, mapped: false })

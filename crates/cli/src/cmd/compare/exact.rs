@@ -32,7 +32,8 @@ impl Both<'_> {
         &self,
         sources: &[usize],
         at: usize,
-        (within, offset): (Range<usize>, i64),
+        within: Range<usize>,
+        offset: i64,
     ) -> Range<usize> {
         let same = |frame: &usize| self.agree(sources, *frame..frame + 1, offset);
         let before = (within.start..at).rev().take_while(same).count();
@@ -60,7 +61,8 @@ impl Both<'_> {
         &self,
         sources: &[usize],
         at: usize,
-        (offset, reach): (i64, i64),
+        offset: i64,
+        reach: i64,
     ) -> Option<i64> {
         let probe = at..at + PROBE;
         if probe.end > self.heard.frames() || !self.heard.tells(probe.clone()) {

@@ -91,7 +91,7 @@ impl<'a> WindowFitter<'a> {
     }
 
     /// The sent sound of a channel as it is heard from a place on.
-    fn render(&mut self, source: usize, (place, step): (f64, f64), count: usize) {
+    fn render(&mut self, source: usize, place: f64, step: f64, count: usize) {
         let half = self.resampler.half();
         let whole = place.floor();
         self.input.clear();
@@ -108,7 +108,8 @@ impl<'a> WindowFitter<'a> {
     /// Whether the heard frames from `at` on, a window of them at most, lie near `line`, and where.
     pub(super) fn window(
         &mut self,
-        (at, count): (usize, usize),
+        at: usize,
+        count: usize,
         line: &FrameLine,
         routing: &ChannelRouting,
     ) -> Option<Fitted> {
@@ -116,12 +117,12 @@ impl<'a> WindowFitter<'a> {
         let energy = power(&self.both.heard.channels[channel][at..at + count]);
         let says = count >= LEAST && energy > (QUIET + 100.0 * self.floor) * count as f64;
         let kept = line.offset().filter(|_| says).and_then(|_| {
-            let fitted = self.holds((at, count), line, routing)?;
+            let fitted = self.holds(at, count, line, routing)?;
             (fitted.rest <= CLEAN * fitted.energy).then_some(fitted)
         });
         match (says, kept) {
             (_, Some(kept)) => Some(kept),
-            (false, None) => self.holds((at, count), line, routing),
+            (false, None) => self.holds(at, count, line, routing),
             (true, None) => {
                 let (fitted, centre) =
                     (self.best((at, count), line, (channel, routing))?, at + count / 2);
@@ -129,7 +130,7 @@ impl<'a> WindowFitter<'a> {
                 if off.abs() > JUMP {
                     return None;
                 }
-                let held = self.holds((at, count), &fitted, routing)?;
+                let held = self.holds(at, count, &fitted, routing)?;
                 let centre = centre as f64;
                 let away = centre - line.at;
                 let step = match fitted.offset() {
@@ -159,22 +160,22 @@ impl<'a> WindowFitter<'a> {
         self.turned.extend(heard.iter().map(|sample| sample * sign));
         let (mut place, mut step) = (line.place(at as f64), line.step);
         for _ in 0..ROUNDS {
-            self.render(source, (place + APART, step), count);
+            self.render(source, place + APART, step, count);
             core::mem::swap(&mut self.here, &mut self.after);
-            self.render(source, (place, step), count);
-            let runs = (&self.here[..count], &self.after[..count]);
-            let Nudge { further, faster } = nudge(&self.turned, runs, APART)?;
+            self.render(source, place, step, count);
+            let (here, after) = (&self.here[..count], &self.after[..count]);
+            let Nudge { further, faster } = nudge(&self.turned, here, after, APART)?;
             place += further.clamp(-1.0, 1.0);
             step = (step + faster).clamp(1.0 - MOST_DRIFT, 1.0 + MOST_DRIFT);
             if further.abs() < STILL && faster.abs() * (count as f64) < STILL {
                 break;
             }
         }
-        self.render(source, (place, step), count);
+        self.render(source, place, step, count);
         let between = Likeness::between(&self.turned, &self.here[..count]);
         let fitted = FrameLine { at: at as f64, place, step };
         let whole = FrameLine::whole(fitted.nearest(at + count / 2));
-        self.render(source, (whole.place(at as f64), 1.0), count);
+        self.render(source, whole.place(at as f64), 1.0, count);
         let on = Likeness::between(&self.turned, &self.here[..count]);
         let rest = |alike: &Likeness| alike.rest(alike.gain());
         let least = AS_GOOD * rest(&between) + 1e-3 * CLEAN * between.energy();
@@ -184,7 +185,8 @@ impl<'a> WindowFitter<'a> {
     /// Whether all channels of a window are what was sent along `line`.
     pub(super) fn holds(
         &mut self,
-        (at, count): (usize, usize),
+        at: usize,
+        count: usize,
         line: &FrameLine,
         routing: &ChannelRouting,
     ) -> Option<Fitted> {
@@ -221,7 +223,7 @@ impl<'a> WindowFitter<'a> {
         line: &FrameLine,
         (channel, routing): (usize, &ChannelRouting),
     ) -> bool {
-        self.render(routing.sources[channel], (line.place(at as f64), line.step), count);
+        self.render(routing.sources[channel], line.place(at as f64), line.step, count);
         let heard = &self.both.heard.channels[channel][at..at + count];
         heard.chunks_exact(LEAST).zip(self.here.chunks_exact(LEAST)).any(|(heard, here)| {
             let alike = Likeness::between(heard, here);
@@ -241,7 +243,7 @@ impl<'a> WindowFitter<'a> {
     ) -> Vec<(usize, usize)> {
         let mut all = Vec::new();
         for channel in (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0) {
-            self.render(routing.sources[channel], (line.place(at as f64), line.step), count);
+            self.render(routing.sources[channel], line.place(at as f64), line.step, count);
             let heard = &self.both.heard.channels[channel][at..at + count];
             let here = &self.here[..count];
             // As loud as the window is, not the piece.
@@ -275,7 +277,7 @@ impl<'a> WindowFitter<'a> {
         line: &FrameLine,
         (channel, routing): (usize, &ChannelRouting),
     ) -> (usize, Likeness) {
-        self.render(routing.sources[channel], (line.place(at as f64), line.step), count);
+        self.render(routing.sources[channel], line.place(at as f64), line.step, count);
         let heard = &self.both.heard.channels[channel][at..at + count];
         let alikes: Vec<_> = heard
             .chunks(BLOCK)
@@ -361,7 +363,7 @@ impl<'a> WindowFitter<'a> {
             let silent = power(heard) <= QUIET * count as f64;
             let own = if channel == likely.channel { likely.source } else { channel };
             let found = itself_first(own, channels).find_map(|source| {
-                self.render(source, (line.place(at as f64), line.step), count);
+                self.render(source, line.place(at as f64), line.step, count);
                 let here = &self.here[..count];
                 if silent {
                     // What says nothing is taken to be as the others.

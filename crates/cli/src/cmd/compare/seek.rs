@@ -45,9 +45,9 @@ impl Coarse {
     }
 
     /// Where the sent frames about `from` may be heard, by one of their channels.
-    pub(super) fn find_sent(&self, (source, from): (usize, usize), frames: usize) -> Vec<Likely> {
+    pub(super) fn find_sent(&self, source: usize, from: usize, frames: usize) -> Vec<Likely> {
         let first = from / TOGETHER;
-        let found = find((&self.sent[source], first, frames / TOGETHER), &self.heard, None);
+        let found = find(&self.sent[source], first, frames / TOGETHER, &self.heard, None);
         let likely = |(channel, heard)| Likely { heard, sent: first * TOGETHER, channel, source };
         found.into_iter().map(likely).collect()
     }
@@ -62,7 +62,7 @@ impl Coarse {
         let loudest = self.heard.iter().map(energy).enumerate();
         let loudest = loudest.max_by(|(_, one), (_, other)| one.total_cmp(other));
         let channel = loudest.map_or(0, |(channel, _)| channel);
-        let found = find((&self.heard[channel], first, length), &self.sent, among);
+        let found = find(&self.heard[channel], first, length, &self.sent, among);
         let likely = |(source, sent)| Likely { heard: first * TOGETHER, sent, channel, source };
         found.into_iter().map(likely).collect()
     }
@@ -71,7 +71,9 @@ impl Coarse {
 /// Where a part of the one may lie in the others: a channel and a frame. The part is so many coarse
 /// frames from one on; it is looked for among these frames.
 fn find(
-    (this, first, length): (&[f32], usize, usize),
+    this: &[f32],
+    first: usize,
+    length: usize,
     those: &[Vec<f32>],
     among: Option<Range<usize>>,
 ) -> Vec<(usize, usize)> {

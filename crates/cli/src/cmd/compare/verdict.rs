@@ -226,7 +226,7 @@ fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Difference> {
     for (index, piece) in pieces.iter().enumerate() {
         let again = (piece.to.min(furthest) - piece.from).max(0.0).round() as usize;
         if let Some(last) = index.checked_sub(1).map(|before| &pieces[before]) {
-            match change(heard, (last, piece), again) {
+            match change(heard, last, piece, again) {
                 Some(change) => all.push(change),
                 // What goes on from what is heard again is heard again, too.
                 None => {
@@ -259,7 +259,7 @@ fn beside_exact(pieces: &[Piece], index: usize) -> bool {
 }
 
 /// What is between two pieces; `again` frames of the second were heard before.
-fn change(heard: &Sound, (last, next): (&Piece, &Piece), again: usize) -> Option<Difference> {
+fn change(heard: &Sound, last: &Piece, next: &Piece, again: usize) -> Option<Difference> {
     let between = last.heard.end..next.heard.start;
     let (gap, skipped) = (between.len() as f64, next.from - last.to);
     let silent = |frame: usize| heard.is_silent(frame);

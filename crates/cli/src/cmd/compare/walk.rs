@@ -121,7 +121,7 @@ impl<'a> PieceWalk<'a> {
                 let from = self.loudest(edge(part)..edge(part + 1));
                 // Any channel may have been lost on the way.
                 (0..self.both.sent.channels.len()).find_map(|source| {
-                    let likely = self.coarse.find_sent((source, from), end - from);
+                    let likely = self.coarse.find_sent(source, from, end - from);
                     let all = 0..self.both.heard.frames();
                     likely.iter().find_map(|likely| self.acquire(likely, 1.0, &all))
                 })
@@ -147,7 +147,7 @@ impl<'a> PieceWalk<'a> {
         while let Some(sounds) = (at..heard.end).find(|frame| !self.both.heard.is_silent(*frame)) {
             at = sounds;
             (self.progress)(at);
-            let found = self.next((at..heard.end, ahead), &last, &mut rest);
+            let found = self.next(at..heard.end, ahead, &last, &mut rest);
             let piece = found.map(|seed| self.grow(&seed, free..heard.end));
             match piece.filter(|piece| piece.heard.end > at && says(piece)) {
                 Some(piece) => {
@@ -168,7 +168,7 @@ impl<'a> PieceWalk<'a> {
             if !last.is_exact() && last.heard.end > between.start {
                 let at = (between.start + between.len() / 2).saturating_sub(WINDOW / 2);
                 let window = (at, WINDOW.min(self.both.heard.frames() - at));
-                let clicks = self.clicks(&between, window, (&last.line(), &last.routing));
+                let clicks = self.clicks(&between, window, &last.line(), &last.routing);
                 last.clicks.extend(clicks);
             }
             self.pieces.push(last);
@@ -194,11 +194,11 @@ impl<'a> PieceWalk<'a> {
         let edge = |window: usize| gap.heard.start + gap.heard.len() * window / windows;
         for window in 0..windows {
             let (at, count) = (edge(window), edge(window + 1) - edge(window));
-            let held = self.fit.holds((at, count), &line, &routing);
+            let held = self.fit.holds(at, count, &line, &routing);
             let held = match held.filter(|held| same(held, count)) {
                 Some(held) => held,
                 None => {
-                    let near = self.fit.window((at, count), &line, &routing)?;
+                    let near = self.fit.window(at, count, &line, &routing)?;
                     let centre = (at + count / 2) as f64;
                     let off = near.line.place(centre) - line.place(centre);
                     if off.abs() > BESIDE || !same(&near, count) {
@@ -218,7 +218,8 @@ impl<'a> PieceWalk<'a> {
     /// The next piece, by any of its frames.
     fn next(
         &mut self,
-        (heard, ahead): (Range<usize>, usize),
+        heard: Range<usize>,
+        ahead: usize,
         (line, routing): &(FrameLine, Rc<ChannelRouting>),
         rest: &mut SearchBackoff,
     ) -> Option<Seed> {
@@ -238,7 +239,7 @@ impl<'a> PieceWalk<'a> {
             let some = (at..heard.end.min(at + WINDOW)).step_by(PROBE / 2);
             let moved = straight.and_then(|routing| {
                 some.into_iter().find_map(|at| {
-                    let offset = self.both.near(sources, at, (line.nearest(at), self.reach))?;
+                    let offset = self.both.near(sources, at, line.nearest(at), self.reach)?;
                     Some(Seed::exact(at, offset, routing.clone()))
                 })
             });
@@ -323,7 +324,7 @@ impl<'a> PieceWalk<'a> {
                 let heard = |sent: usize| usize::try_from(sent as i64 - offset).unwrap_or(0);
                 let Range { start, end } = self.sounding;
                 let within = within.start.max(heard(start))..within.end.min(heard(end));
-                let heard = self.both.grow(&seed.routing.sources, seed.at, (within, offset));
+                let heard = self.both.grow(&seed.routing.sources, seed.at, within, offset);
                 let place = |at: usize| seed.line.place(at as f64);
                 let (from, to) = (place(heard.start), place(heard.end));
                 Piece {
@@ -346,7 +347,8 @@ impl<'a> PieceWalk<'a> {
         &mut self,
         among: &Range<usize>,
         window: (usize, usize),
-        (line, routing): (&FrameLine, &ChannelRouting),
+        line: &FrameLine,
+        routing: &ChannelRouting,
     ) -> Vec<(usize, usize)> {
         let inner = self.sounding.start + BLOCK..self.sounding.end.saturating_sub(BLOCK);
         let mut clicks = self.fit.clicks(among, window, line, routing);
@@ -362,13 +364,13 @@ impl<'a> PieceWalk<'a> {
         while let count @ 1.. = self.room_after(end, &last, within.end) {
             if end > seed.at && self.is_exact(end..end + RUN.min(count), &last, &seed.routing) {
                 // It may have been so within the last window, which then tells nothing.
-                let again = (before.1..end + 1, last.nearest(end));
-                let again = self.both.grow(&seed.routing.sources, end, again);
+                let within = before.1..end + 1;
+                let again = self.both.grow(&seed.routing.sources, end, within, last.nearest(end));
                 (last, end) = (if again.start < end { before.0 } else { last }, again.start);
                 break;
             }
             before = (last, end);
-            let Some(fitted) = self.fit.window((end, count), &last, &seed.routing) else {
+            let Some(fitted) = self.fit.window(end, count, &last, &seed.routing) else {
                 end += self.edge(count, |some| (end, some), &last, &seed.routing);
                 break;
             };
@@ -376,7 +378,7 @@ impl<'a> PieceWalk<'a> {
             resampled |= fitted.line.offset().is_none();
             take_volumes(&mut volumes, &fitted.volumes);
             let window = (end, count);
-            clicks.extend(self.clicks(&(end..end + count), window, (&fitted.line, &seed.routing)));
+            clicks.extend(self.clicks(&(end..end + count), window, &fitted.line, &seed.routing));
             (last, end) = (fitted.line, end + count);
             (self.progress)(end);
         }
@@ -385,8 +387,7 @@ impl<'a> PieceWalk<'a> {
             if self.is_exact(start - RUN.min(count)..start, &first, &seed.routing) {
                 break;
             }
-            let Some(fitted) = self.fit.window((start - count, count), &first, &seed.routing)
-            else {
+            let Some(fitted) = self.fit.window(start - count, count, &first, &seed.routing) else {
                 start -= self.edge(count, |some| (start - some, some), &first, &seed.routing);
                 break;
             };
@@ -417,8 +418,10 @@ impl<'a> PieceWalk<'a> {
         line: &FrameLine,
         routing: &ChannelRouting,
     ) -> usize {
-        let blocks = (1..=count / BLOCK)
-            .take_while(|blocks| self.fit.holds(frames(blocks * BLOCK), line, routing).is_some());
+        let blocks = (1..=count / BLOCK).take_while(|blocks| {
+            let (at, count) = frames(blocks * BLOCK);
+            self.fit.holds(at, count, line, routing).is_some()
+        });
         blocks.count() * BLOCK
     }
 

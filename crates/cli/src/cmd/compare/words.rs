@@ -6,7 +6,7 @@ use core::ops::Range;
 use super::pieces::{ChannelRouting, GainRange};
 use super::verdict::{Comparison, Difference, Instead, ShiftedPart, is_straight};
 
-/// Changes, passages and ways that are told one by one.
+/// Changes, passages and routings that are told one by one.
 const TOLD: usize = 8;
 /// A part of the energy that the rounding of sums may leave.
 const NOTHING: f64 = 1e-12;
@@ -224,7 +224,7 @@ fn instead(by: Instead) -> &'static str {
     }
 }
 
-/// What a way does, in words; nothing where it does nothing.
+/// What a routing does, in words; nothing where it does nothing.
 fn told(routing: &ChannelRouting) -> String {
     let gains = &routing.gains;
     let alike = gains.iter().all(|gain| (gain / gains[0] - 1.0).abs() < 0.003);

@@ -1,4 +1,4 @@
-//! The way of a packet through chains of rules.
+//! The path of a packet through chains of rules.
 
 use std::ops::BitOrAssign;
 

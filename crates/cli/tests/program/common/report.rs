@@ -17,8 +17,8 @@ impl Ended {
     }
 }
 
-/// The doors at which gaps lie.
-const DOORS: [&str; 6] =
+/// The causes of gaps.
+const CAUSES: [&str; 6] =
     ["late_sender", "late_network", "late_receiver", "host_stalled", "lost", "discarded"];
 
 /// A report.
@@ -50,27 +50,27 @@ impl Report {
         value.as_u64().unwrap_or_else(|| panic!("{counter} is {value}"))
     }
 
-    /// Packets that were not heard at their turn, at this door.
+    /// Packets that were not heard at their turn, by this cause.
     #[track_caller]
-    pub(crate) fn door(&self, name: &str) -> u64 {
+    pub(crate) fn cause(&self, name: &str) -> u64 {
         let count = self.stream(&format!("/gaps/{name}"));
         count.as_u64().unwrap_or_else(|| panic!("{name} is {count}"))
     }
 
-    /// Each packet that was not heard at its turn lies at one door.
+    /// Each packet that was not heard at its turn has one cause.
     #[track_caller]
     pub(crate) fn adds_up(&self) {
-        let doors: u64 = DOORS.iter().map(|name| self.door(name)).sum();
+        let causes: u64 = CAUSES.iter().map(|name| self.cause(name)).sum();
         let missed: u64 = ["late", "lost", "unheard"].map(|name| self.count(name)).iter().sum();
-        assert_eq!(doors, missed, "{:#}", self.0);
+        assert_eq!(causes, missed, "{:#}", self.0);
     }
 
-    /// Packets missed at any door, the host's too, and xruns: what the program says of the host
+    /// Packets missed by any cause, the host's too, and xruns: what the program says of the host
     /// excuses nothing.
     #[track_caller]
     pub(crate) fn missed(&self) -> u64 {
         self.adds_up();
-        let missed: u64 = DOORS.iter().map(|name| self.door(name)).sum();
+        let missed: u64 = CAUSES.iter().map(|name| self.cause(name)).sum();
         missed + self.count("xruns")
     }
 

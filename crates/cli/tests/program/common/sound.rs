@@ -189,6 +189,7 @@ impl Sound {
 
     /// Holds `sent`, with as many silent cycles between as are answered: the sound goes on after each
     /// where it stopped, since whoever played it was not ready when the cycle came.
+    #[cfg(feature = "pipewire")]
     #[track_caller]
     pub(crate) fn is_exactly_but_for_waits_of(&self, cycle: usize, sent: &Self) -> usize {
         assert_eq!(self.shape, sent.shape);

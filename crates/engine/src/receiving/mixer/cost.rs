@@ -166,25 +166,10 @@ fn stream(number: usize) -> (OrdinaryEnd, MixerInput) {
         measurement,
         heard: 0,
     };
-    let incoming = MixerInput {
-        receiver,
-        link: Box::new(Memory(arrived)),
-        shares: false,
-        number,
-        gain: Gain::UNITY,
-        volume: Volume::over(Gain::UNITY, VOLUME_RAMP),
-        gate: Volume::new(Gain::UNITY),
-        tap: Some(tap),
-        commands: commands_out,
-        passages,
-        status,
-        silent_since: LocalTime::NEVER,
-        loud: LocalTime::ZERO,
-        alive: false,
-        faults: Faults::NONE,
-        unbooked: 0,
-        paths: Paths::default(),
-    };
+    let rings = InputRings { commands: commands_out, passages, status };
+    let link = Box::new(Memory(arrived));
+    let mut incoming = MixerInput::new(number, receiver, link, Gain::UNITY, rings);
+    incoming.tap = Some(tap);
     (end, incoming)
 }
 

@@ -63,7 +63,8 @@ const NOBODY: usize = usize::MAX;
 impl SharedLink {
     /// The link of the input `host`, for so many senders at once.
     pub(crate) fn new(
-        (host, most): (usize, usize),
+        host: usize,
+        most: usize,
         waiting: Consumer<MixerInput>,
         news: Producer<SharedNews>,
         gone: Producer<MixerInput>,

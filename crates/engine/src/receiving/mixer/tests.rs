@@ -84,25 +84,13 @@ fn format() -> StreamFormat {
 
 fn incoming(queue: &Queue) -> MixerInput {
     let config = ReceiverConfig::new(RtpUnpack::taking(Codings::Exactly), format(), LATENCY);
-    MixerInput {
-        receiver: Receiver::without_repairer(config),
-        link: Box::new(Fed(Arc::clone(queue))),
-        shares: false,
-        number: 0,
-        gain: Gain::UNITY,
-        volume: Volume::over(Gain::UNITY, VOLUME_RAMP),
-        gate: Volume::new(Gain::UNITY),
-        tap: None,
+    let rings = InputRings {
         commands: RingBuffer::new(1).1,
         passages: RingBuffer::new(1).0,
         status: RingBuffer::new(1).0,
-        silent_since: LocalTime::NEVER,
-        loud: LocalTime::ZERO,
-        alive: false,
-        faults: Faults::NONE,
-        unbooked: 0,
-        paths: Paths::default(),
-    }
+    };
+    let link = Box::new(Fed(Arc::clone(queue)));
+    MixerInput::new(0, Receiver::without_repairer(config), link, Gain::UNITY, rings)
 }
 
 impl World {

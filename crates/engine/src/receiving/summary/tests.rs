@@ -173,7 +173,7 @@ fn the_doors_and_the_counters_tell_one_figure_for_the_host() {
 fn faults_in_a_stall_of_all_cores_are_the_hosts() {
     let faults = [(980, 1_000, Harm { late: 0, lost: 3, unheard: 2, starved: 1 })];
     assert_eq!(judged(&faults, &stalled(991, 999)), 6);
-    // Nothing else went wrong, and no gap is at its door.
+    // Nothing else went wrong, and no gap is its fault.
     let starved = [(980, 1_000, Harm { starved: 4, ..Harm::default() })];
     assert_eq!(judged(&starved, &stalled(991, 999)), 4);
     assert_eq!(judged(&starved, &stalled(901, 909)), 0);

@@ -69,19 +69,20 @@ impl Between {
         &mut self,
         samples: &[f32],
         brought: &RecentFrames,
-        (guess, mut drift): (MediaTime, f64),
+        guess: MediaTime,
+        mut drift: f64,
     ) -> Option<WindowOrigin> {
         let mut away = nearest(samples, brought, guess)?;
         for _ in 0..ROUNDS {
-            self.render(brought, guess, (away, drift));
+            self.render(brought, guess, away, drift);
             core::mem::swap(&mut self.here, &mut self.after);
-            self.render(brought, guess, (away + APART, drift));
+            self.render(brought, guess, away + APART, drift);
             core::mem::swap(&mut self.here, &mut self.after);
-            let Nudge { further, faster } = nudge(samples, (&self.here, &self.after), APART)?;
+            let Nudge { further, faster } = nudge(samples, &self.here, &self.after, APART)?;
             away += further.clamp(-1.0, 1.0);
             drift = (drift + faster).clamp(-MOST_DRIFT, MOST_DRIFT);
         }
-        self.render(brought, guess, (away, drift));
+        self.render(brought, guess, away, drift);
         // False for the NaN of a hole.
         let heard = samples.iter().copied().zip(self.here.iter().copied());
         let found = away.abs() <= NEAR as f64 + 1.0 && Likeness::of(heard).left_over() <= LEFT_OVER;
@@ -90,7 +91,7 @@ impl Between {
     }
 
     /// What would be heard in a window that begins `away` frames from `guess`.
-    fn render(&mut self, brought: &RecentFrames, guess: MediaTime, (away, drift): (f64, f64)) {
+    fn render(&mut self, brought: &RecentFrames, guess: MediaTime, away: f64, drift: f64) {
         let half = self.resampler.half();
         let whole = away.floor();
         let first = guess + Frames::new(whole as i64) - Frames::from_len(half);

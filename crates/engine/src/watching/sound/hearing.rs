@@ -61,7 +61,7 @@ impl Hearing {
         self.heard.is_abandoned()
     }
 
-    /// Takes in what was heard since the last call. To be called before the books' lines are
+    /// Takes in what was heard since the last call. To be called before the ledger's lines are
     /// fetched: what was heard by now has its line there.
     pub(crate) fn listen(&mut self) {
         let Self { rate, heard, voices, sound, times } = self;

@@ -33,14 +33,15 @@ pub fn rings<At>(samples: usize, marks: usize) -> (Writer<At>, Reader<At>) {
 impl<At> Writer<At> {
     /// Writes one channel of a run, or nothing where there is no room. Wait-free.
     pub fn write(&mut self, at: At, channels: usize, channel: usize, samples: &[f32]) {
-        self.write_parts(at, (channels, channel), [samples, &[]]);
+        self.write_parts(at, channels, channel, [samples, &[]]);
     }
 
     /// The same of a run in two parts of whole frames.
     pub(crate) fn write_parts(
         &mut self,
         at: At,
-        (channels, channel): (usize, usize),
+        channels: usize,
+        channel: usize,
         parts: [&[f32]; 2],
     ) {
         let channels = channels.max(1);
@@ -51,9 +52,9 @@ impl<At> Writer<At> {
         let Ok(mut chunk) = self.samples.write_chunk(frames) else { return };
         let room = chunk.as_mut_slices();
         if room.1.is_empty() && parts[1].is_empty() {
-            pick(parts[0], (channels, channel), room.0);
+            pick(parts[0], channels, channel, room.0);
         } else {
-            lay(parts, (channels, channel), room);
+            lay(parts, channels, channel, room);
         }
         chunk.commit_all();
         let _ = self.marks.push(Mark { at, frames: frames as u32 });
@@ -61,16 +62,16 @@ impl<At> Writer<At> {
 }
 
 /// Takes a channel of a run in two parts into room in two parts.
-fn lay(parts: [&[f32]; 2], (channels, channel): (usize, usize), room: (&mut [f32], &mut [f32])) {
+fn lay(parts: [&[f32]; 2], channels: usize, channel: usize, room: (&mut [f32], &mut [f32])) {
     let (mut head, mut tail) = room;
     for part in parts {
         let (now, later) = head.split_at_mut(head.len().min(part.len() / channels));
         let (first, rest) = part.split_at(now.len() * channels);
-        pick(first, (channels, channel), now);
+        pick(first, channels, channel, now);
         head = later;
         if head.is_empty() {
             let (now, later) = tail.split_at_mut(rest.len() / channels);
-            pick(rest, (channels, channel), now);
+            pick(rest, channels, channel, now);
             tail = later;
         }
     }
@@ -108,7 +109,7 @@ mod tests {
         let (mut writer, mut reader) = rings(11, 4);
         for at in 0..60 {
             let (first, second) = frames.split_at(2 * (at % 8));
-            writer.write_parts(at, (2, 1), [first, second]);
+            writer.write_parts(at, 2, 1, [first, second]);
             let mut read = Vec::new();
             reader.read(|at, samples| read.push((at, samples.to_vec())));
             assert_eq!(read, [(at, right.clone())]);

@@ -66,7 +66,7 @@ impl Backoff {
     }
 }
 
-/// Where the sound was found last, against where the books put it.
+/// Where the sound was found last, against where the ledger puts it.
 pub(super) struct Search {
     /// How far from there it is looked for, in frames.
     reach: i64,
@@ -106,7 +106,7 @@ impl Search {
         }
     }
 
-    /// Where `samples`, a whole window, come from; the books say from `guess`. Or why that
+    /// Where `samples`, a whole window, come from; by the ledger from `guess`. Or why that
     /// cannot be said.
     pub(super) fn place(
         &mut self,
@@ -169,7 +169,7 @@ impl Search {
             *side = place;
             tries += 1;
             let between = self.between.get_or_insert_with(Between::new);
-            let other = between.place(window.samples, window.brought, (place, origin.drift));
+            let other = between.place(window.samples, window.brought, place, origin.drift);
             let again =
                 other.is_some_and(|other| (other.point - origin.point).as_f64().abs() > 1.0);
             if again || tries > MOST_TRIES {
@@ -196,7 +196,7 @@ impl Search {
         }
         let from = guess + Frames::new(self.last);
         let between = self.between.get_or_insert_with(Between::new);
-        let found = between.place(samples, brought, (from, self.drift));
+        let found = between.place(samples, brought, from, self.drift);
         self.drift = found.map_or(0.0, |origin| origin.drift);
         if found.is_none() {
             self.fine.fail();

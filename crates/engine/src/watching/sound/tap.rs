@@ -57,7 +57,7 @@ impl PacketTap {
             return;
         }
         let channel = self.channel.min(channels.saturating_sub(1));
-        self.writer.write_parts(self.run.start, (channels, channel), sound(&self.run));
+        self.writer.write_parts(self.run.start, channels, channel, sound(&self.run));
         self.run.start = self.run.end;
     }
 }

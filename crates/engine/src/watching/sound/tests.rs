@@ -1,4 +1,4 @@
-//! The measurement without threads: packets, books and a card that plays what a test says.
+//! The measurement without threads: packets, ledger lines and a card that plays what a test says.
 
 use super::*;
 use core::f64::consts::TAU;

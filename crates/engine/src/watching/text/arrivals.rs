@@ -41,9 +41,9 @@ fn rows(curve: &[LatenessPoint]) -> impl Iterator<Item = LatenessPoint> {
     rows.into_iter()
 }
 
-/// Each gap at its door, and the mend of what was missed most.
+/// Each gap under its cause, and the mend of what was missed most.
 pub(super) fn gaps(out: &mut String, gaps: &GapReport, repairs: &Repairs) -> fmt::Result {
-    let doors = [
+    let causes = [
         ("network late", gaps.late_network),
         ("sender late", gaps.late_sender),
         ("receiver late", gaps.late_receiver),
@@ -51,12 +51,14 @@ pub(super) fn gaps(out: &mut String, gaps: &GapReport, repairs: &Repairs) -> fmt
         ("discarded", gaps.discarded),
         ("host stalled", gaps.host_stalled),
     ];
-    let told: Vec<String> = doors
+    let told: Vec<String> = causes
         .iter()
         .filter(|(_, count)| *count > 0)
         .map(|(name, count)| format!("{name} {count}"))
         .collect();
-    let Some((most, _)) = doors.iter().rev().max_by_key(|(_, count)| *count) else { return Ok(()) };
+    let Some((most, _)) = causes.iter().rev().max_by_key(|(_, count)| *count) else {
+        return Ok(());
+    };
     if told.is_empty() {
         return Ok(());
     }

@@ -9,7 +9,7 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
     let latency = &stream.latency;
     write!(out, "latency: configured {}, ", Nanos(latency.configured_ns))?;
     match (latency.measured.p50_ns, latency.by) {
-        (Some(median), Some(by)) => measured(out, latency, (median, by))?,
+        (Some(median), Some(by)) => measured(out, latency, median, by)?,
         _ if role == "send" => write!(out, "the receivers measure")?,
         _ if stream.refused.is_some() => write!(out, "not measured, as none of it was played")?,
         _ => {
@@ -20,7 +20,7 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
     writeln!(out)
 }
 
-fn measured(out: &mut String, latency: &LatencyReport, (median, by): (i64, &str)) -> fmt::Result {
+fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) -> fmt::Result {
     let by = match by {
         "sound" => "measured from the sound",
         "due" => "by when it was due",
@@ -68,7 +68,7 @@ mod tests {
         let measured = twenty.summary();
         let latency = LatencyReport { measured, by: Some(by), not_found, ..unmeasured };
         let mut out = String::new();
-        super::measured(&mut out, &latency, (20_000_000, by)).unwrap();
+        super::measured(&mut out, &latency, 20_000_000, by).unwrap();
         out
     }
 

@@ -1,7 +1,7 @@
 //! Tells a program that was stopped from a host that stood still: the witness stops with it.
 //!
 //! Whoever lets a stopped program go on sends it SIGCONT (signal(7)), and hears so. The kernel's
-//! books of processor time would not do: on a virtual machine that stood still the time of an idle
+//! the count of processor time would not do: on a virtual machine that stood still the time of an idle
 //! core goes on. A program that a debugger or a control group holds is not told of it, and takes that
 //! for the host.
 

@@ -46,7 +46,7 @@ fn source(sent: &[(i64, i64, i64)]) -> Source {
         let (from, at) = (Endpoint::UNKNOWN, LocalTime::ZERO);
         let arrived = Arrived { from, at, read: at };
         let frames = Frames::new(frames);
-        let source = source.get_or_insert_with(|| Source::begin(&head, frames, (from, at)));
+        let source = source.get_or_insert_with(|| Source::begin(&head, frames, &arrived));
         source.admit(&head, frames, &arrived, Rate::HZ_48000);
     }
     source.unwrap()
@@ -250,9 +250,9 @@ fn the_passage_of_a_packet_tells_each_instant_on_this_hosts_clock() {
     let capture = Some(wall(50_001_000_000));
     let came = Slot { capture, instants: Some(instants), arrival, read, ..slot(1, 48, 48) };
     let (now, dac) = (arrival + Span::from_millis(1), arrival + Span::from_millis(4));
-    let at = (dac, Span::ZERO);
-    let passage_of =
-        |slot: &Slot, placement: &_| PackedSlot::from(slot).passage(placement, now, at);
+    let passage_of = |slot: &Slot, placement: &_| {
+        PackedSlot::from(slot).passage(placement, now, dac, Span::ZERO)
+    };
     let unmapped = passage_of(&came, &placement);
     assert_eq!((unmapped.reference, unmapped.origin), (None, None));
     placement.set_clock(ClockMapping::known(ahead, Span::ZERO));

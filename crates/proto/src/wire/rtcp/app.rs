@@ -124,7 +124,7 @@ pub struct Effective {
     pub ssrc: u32,
     /// The link offset the receiver was told to keep. Zero or more.
     pub configured: Span,
-    /// From capture to DAC as the receiver's books have it; zero where nothing is played, as all is
+    /// From capture to DAC as the receiver's ledger has it; zero where nothing is played, as all is
     /// late.
     pub effective: Span,
     /// How far the truth may be from that, either way. Zero or more.

@@ -7,14 +7,14 @@ use tautline_dsp::format::decode;
 /// Bytes of a packet's samples, which are its last.
 const PAYLOAD: usize = 3 * SAMPLES;
 
-struct Floor {
+struct FloorProcess {
     link: Memory,
     sequence: u16,
     timestamp: u32,
     ssrc: u32,
 }
 
-impl Process for Floor {
+impl Process for FloorProcess {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let samples = &mut *cycle.playback.samples;
         let (sequence, timestamp, ssrc) = (&mut self.sequence, &mut self.timestamp, &mut self.ssrc);
@@ -35,11 +35,11 @@ impl Process for Floor {
 
 #[test]
 fn a_stream_that_is_converted_and_no_more_is_what_was_sent() {
-    let scene = Scene { drift: 0, carried: Layout::NONE, everything: true };
-    let mut world = World::new(1, scene);
+    let scene = CostScene { drift: 0, carried: Layout::NONE, everything: true };
+    let mut world = CostWorld::new(1, scene);
     world.sender.set_redundancy(Layout::NONE);
     let link = Memory(Arc::clone(&world.ends[0].arrived));
-    let mut floor = Floor { link, sequence: 0, timestamp: 0, ssrc: 0 };
+    let mut floor = FloorProcess { link, sequence: 0, timestamp: 0, ssrc: 0 };
     let mut samples = [0.0; SAMPLES];
     let periods = wanted(PERIODS, 4000);
     for _ in 0..periods {

@@ -43,7 +43,7 @@ fn senders(select: Select, levels: &[f32], most: usize) -> (World, Ordinary) {
     }
     world.mixer.inputs.reserve_exact(WAITING.len());
     world.mixer.inputs[0].shares = true;
-    world.mixer.shared = vec![SharedLink::new((0, most), waiting_out, news_in, gone_in)];
+    world.mixer.shared = vec![SharedLink::new(0, most, waiting_out, news_in, gone_in)];
     (world, Ordinary { waiting, news, gone })
 }
 

@@ -28,11 +28,11 @@ fn missed(heard: &Heard) -> u64 {
     heard.counters.late + heard.counters.lost + heard.counters.unheard
 }
 
-/// That all gaps are what `door` takes out of them, and are some.
-fn all_at(door: impl Fn(&mut Gaps) -> &mut u64, heard: &Heard, seed: u64) {
+/// That all gaps are what `cause` takes out of them, and are some.
+fn all_at(cause: impl Fn(&mut Gaps) -> &mut u64, heard: &Heard, seed: u64) {
     let told = format!("wired, seed {seed}: {heard}");
     let mut gaps = heard.gaps;
-    let count = core::mem::take(door(&mut gaps));
+    let count = core::mem::take(cause(&mut gaps));
     assert_eq!(count, missed(heard), "{told}");
     assert_eq!(gaps, Gaps::default(), "{told}");
     assert!(count >= 20, "{told}");

@@ -1,0 +1,338 @@
+//! Which packets a source admits, and what each is to its stream.
+
+use super::{Extent, Source};
+use crate::endpoint::{Arrived, SourceEndpoints};
+use crate::packet::PacketHead;
+use crate::time::{Frames, LocalTime, MediaTime};
+use crate::units::Rate;
+use crate::wrap::{Unwrapper, Wrapped};
+
+/// Whether a packet belongs to the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It does.
+    Regular {
+        /// Its number, without wrap-around.
+        sequence: i64,
+        /// Its first frame.
+        media: MediaTime,
+    },
+    /// It does, and its numbers begin anew while its timestamps go on: so does the sound.
+    Renumbered {
+        /// Its number, as if those before had gone on.
+        sequence: i64,
+        /// Its first frame.
+        media: MediaTime,
+    },
+    /// It is the first of a source that restarted, or of another that took its place.
+    Restarted {
+        /// Its number, from a new start.
+        sequence: i64,
+        /// Its first frame, from a new start.
+        media: MediaTime,
+        /// Packets of the same source that went missing before it: an outage, and no restart.
+        missed: u64,
+    },
+    /// It does not fit; the next will tell.
+    Doubted,
+    /// It was sent long before the newest and comes while that source is heard: once more, it must be.
+    Repeated,
+    /// Another source, or its name from another place, while this one is heard.
+    Foreign,
+}
+
+impl Source {
+    /// Judges a packet. Restarts itself where the packet says so.
+    pub fn admit(
+        &mut self,
+        packet: &PacketHead,
+        frames: Frames,
+        came: &Arrived,
+        rate: Rate,
+    ) -> Admission {
+        if packet.stream == self.stream
+            && let Some(next) = self.admit_next(packet, frames, came, rate)
+        {
+            return next;
+        }
+        self.admit_other(packet, frames, came, rate)
+    }
+
+    #[inline(never)]
+    fn admit_other(
+        &mut self,
+        packet: &PacketHead,
+        frames: Frames,
+        came: &Arrived,
+        rate: Rate,
+    ) -> Admission {
+        if packet.stream != self.stream {
+            return if self.is_silent(came.at) {
+                self.restart(packet, frames, came, 0)
+            } else {
+                Admission::Foreign
+            };
+        }
+        let Some((endpoints, before)) = self.endpoints_from(packet, came, rate) else {
+            return Admission::Foreign;
+        };
+        let admission = self.admit_own(packet, frames, came, rate);
+        if admission != Admission::Doubted {
+            (self.endpoints, self.before) = (endpoints, before);
+        }
+        admission
+    }
+
+    /// Admits what nearly every packet is: the next, as long as the one before, from the first place.
+    fn admit_next(
+        &mut self,
+        packet: &PacketHead,
+        frames: Frames,
+        came: &Arrived,
+        rate: Rate,
+    ) -> Option<Admission> {
+        let (sequence, media) = (self.newest.sequence + 1, self.end());
+        let next = frames == self.newest.frames
+            && self.endpoints.begin_at(&came.from)
+            && packet.number.bits >= 16
+            && self.read(packet) == (sequence, media);
+        next.then(|| {
+            self.doubt = None;
+            self.number = self.number.going_on_from(sequence - self.shift);
+            self.timeline = self.timeline.going_on_from(media.as_frames());
+            self.newest = Extent { sequence, media, frames };
+            self.hear(packet, media, came.at, rate);
+            Admission::Regular { sequence, media }
+        })
+    }
+
+    /// Whether another may follow it at once.
+    fn is_silent(&self, now: LocalTime) -> bool {
+        self.said_goodbye || now - self.heard > Self::SILENT
+    }
+
+    /// From where packets come, and from where they came before another took over, if this one that
+    /// came from `from` is a packet of this source; `None` if a stranger sent it.
+    fn endpoints_from(
+        &self,
+        packet: &PacketHead,
+        came: &Arrived,
+        rate: Rate,
+    ) -> Option<(SourceEndpoints, Option<SourceEndpoints>)> {
+        let &Arrived { from, at: arrival, .. } = came;
+        if self.endpoints.has(from) {
+            return Some((self.endpoints, self.before));
+        }
+        // Who moved does not send from the old place any more: it was a stranger that took over.
+        if let Some(before) = self.before.filter(|before| before.has(from)) {
+            return Some((before, None));
+        }
+        if self.said_goodbye {
+            return Some((SourceEndpoints::only(from), None));
+        }
+        if arrival - self.heard > Self::MOVED {
+            return Some((SourceEndpoints::only(from), self.before.or(Some(self.endpoints))));
+        }
+        // By a second network come the same packets, hence the same numbers and times.
+        let endpoints = self.endpoints.with(from).filter(|_| self.is_in_step(packet, rate));
+        endpoints.map(|endpoints| (endpoints, self.before))
+    }
+
+    /// Whether the packet's timestamp is where its number puts it.
+    fn is_in_step(&self, packet: &PacketHead, rate: Rate) -> bool {
+        let (sequence, media) = self.read(packet);
+        let near = (sequence - self.newest.sequence).abs() <= Self::MAX_DROPOUT;
+        let astray = media - self.media_of(sequence);
+        near && astray.max(-astray) <= rate.frames_within(Self::JUMP)
+    }
+
+    /// The number and the time of its packet, without end.
+    fn read(&self, packet: &PacketHead) -> (i64, MediaTime) {
+        let media = MediaTime::from_frames(self.timeline.peek(packet.media.value));
+        let near = match packet.number.bits {
+            16.. => self.number,
+            // So few come round within a short outage: the time tells which of them it is.
+            _ => self.number.going_on_from(self.number_at(media)),
+        };
+        (near.peek(packet.number.value) + self.shift, media)
+    }
+
+    /// Judges a packet of its own.
+    fn admit_own(
+        &mut self,
+        packet: &PacketHead,
+        frames: Frames,
+        came: &Arrived,
+        rate: Rate,
+    ) -> Admission {
+        let (sequence, media) = self.read(packet);
+        let ahead = sequence - self.newest.sequence;
+        let renumbered = !(-Self::MAX_MISORDER..=Self::MAX_DROPOUT).contains(&ahead);
+        let jumped = self.strayed(ahead, media) > rate.frames_within(Self::JUMP);
+        if (renumbered || jumped || ahead <= 0)
+            && let Some(between) = self.follows(media, frames, rate)
+        {
+            let sequence = self.newest.sequence + 1 + between;
+            return self.renumber(packet, Extent { sequence, media, frames }, came.at, rate);
+        }
+        let passed = (renumbered || jumped) && self.passed(packet, media);
+        if passed && !self.is_silent(came.at) {
+            return Admission::Repeated;
+        }
+        let this = Extent { sequence, media, frames };
+        let missed = if renumbered { self.missed(packet, this, came.at, rate) } else { 0 };
+        if (renumbered && missed == 0 || jumped && !renumbered) && !self.confirmed(packet, frames) {
+            return Admission::Doubted;
+        }
+        if renumbered {
+            let missed = missed.saturating_sub(self.repeats());
+            let reached = passed.then(|| self.reached.unwrap_or(self.end()).max(self.end()));
+            let restarted = self.restart(packet, frames, came, missed);
+            self.reached =
+                reached.map(|frame| self.media_near(Wrapped::of(frame.as_frames(), 32).value));
+            return restarted;
+        }
+        self.doubt = None;
+        self.accept(packet, this, came.at, rate);
+        Admission::Regular { sequence, media }
+    }
+
+    /// How many packets are missing between the newest and one that goes on where it ended, by its
+    /// timestamp to the frame; `None` if it does not.
+    fn follows(&self, media: MediaTime, frames: Frames, rate: Rate) -> Option<i64> {
+        let (between, length) = (media - self.end(), self.newest.frames.count());
+        let near = between >= Frames::ZERO && between <= rate.frames_within(Self::JUMP);
+        let fits = frames == self.newest.frames && length > 0 && between.count() % length == 0;
+        (near && fits).then(|| between.count() / length)
+    }
+
+    /// Goes on counting from another number. No second packet need confirm it: a timestamp that is
+    /// right to the frame is no chance.
+    fn renumber(
+        &mut self,
+        packet: &PacketHead,
+        this: Extent,
+        arrival: LocalTime,
+        rate: Rate,
+    ) -> Admission {
+        let Extent { sequence, media, .. } = this;
+        self.number = Unwrapper::starting_at(packet.number);
+        self.shift = sequence - self.number.highest();
+        self.doubt = None;
+        self.accept(packet, this, arrival, rate);
+        Admission::Renumbered { sequence, media }
+    }
+
+    /// How many packets as long as the newest lie between that and this one, if its number and its
+    /// timestamp both say so: after an outage of minutes the source goes on as if it had been heard.
+    /// Where the sender's card dropped some frames meanwhile, fewer packets than the timestamp tells
+    /// were numbered, and the time that passed must bear it out.
+    fn missed(&self, packet: &PacketHead, this: Extent, arrival: LocalTime, rate: Rate) -> u64 {
+        let Extent { media, frames, .. } = this;
+        let (between, length) = (media - self.end(), self.newest.frames.count());
+        if between <= Frames::ZERO || frames != self.newest.frames || length == 0 {
+            return 0;
+        }
+        let most = between.count() / length;
+        let last = self.number.going_on_from(self.newest.sequence - self.shift + most);
+        let missed = last.peek(packet.number.value) - 1 + self.shift - self.newest.sequence;
+        let skipped = between - Frames::new(missed * length);
+        let (told, passed) = (rate.span_of(between), arrival - self.heard);
+        let borne_out = (told - passed).abs() <= Self::UNSURE + passed.abs().divided(1000)
+            && rate.span_of(skipped) <= Self::JUMP + told.divided(16);
+        let fits = skipped == Frames::ZERO || skipped > Frames::ZERO && borne_out;
+        if missed > 0 && fits { missed.unsigned_abs() } else { 0 }
+    }
+
+    /// Whether a packet was sent before the newest, if its number and its timestamp both say so: as
+    /// many packets lie between as are as long as those seen. Where the sender's card dropped some
+    /// frames, they are fewer. Where that leaves too many numbers open, they say nothing.
+    fn passed(&self, packet: &PacketHead, media: MediaTime) -> bool {
+        let (back, (shortest, longest)) = ((self.newest.media - media).count(), self.lengths);
+        if back <= 0 || shortest <= Frames::ZERO {
+            return false;
+        }
+        let (most, least) = (back / shortest.count() + 1, back / longest.count());
+        let least = least - (least / 16).min(Self::MAX_MISORDER);
+        let newest = self.newest.sequence - self.shift;
+        let middle = self.number.going_on_from(newest - (most + least) / 2);
+        let packets = newest - middle.peek(packet.number.value);
+        most - least <= 2 * Self::MAX_MISORDER && (least..=most).contains(&packets)
+    }
+
+    /// How many packets lie between the newest and where its sound had ended before they began to
+    /// come once more.
+    fn repeats(&self) -> u64 {
+        let again = self.reached.map_or(Frames::ZERO, |reached| reached - self.end());
+        (again.count().max(0) / self.newest.frames.count().max(1)).unsigned_abs()
+    }
+
+    /// How far `media` is from where a packet that is `ahead` of the newest can begin, the packets
+    /// between being as long as those seen. Only what is newer than the newest is held against
+    /// its number.
+    fn strayed(&self, ahead: i64, media: MediaTime) -> Frames {
+        if ahead <= 0 {
+            return Frames::ZERO;
+        }
+        let between = |length: Frames| Frames::new((ahead - 1).saturating_mul(length.count()));
+        let earliest = self.end() + between(self.lengths.0);
+        let latest = self.end() + between(self.lengths.1);
+        (earliest - media).max(media - latest).max(Frames::ZERO)
+    }
+
+    fn accept(&mut self, packet: &PacketHead, this: Extent, arrival: LocalTime, rate: Rate) {
+        let Extent { sequence, media, frames } = this;
+        let carried = sequence - self.shift;
+        self.number = self.number.going_on_from(self.number.highest().max(carried));
+        self.timeline = self.timeline.going_on_from(self.timeline.highest().max(media.as_frames()));
+        self.begin = self.begin.min(media);
+        self.lengths = (self.lengths.0.min(frames), self.lengths.1.max(frames));
+        if sequence > self.newest.sequence {
+            self.newest = this;
+        }
+        self.hear(packet, media, arrival, rate);
+    }
+
+    /// What a packet tells, wherever among the others it lies.
+    #[inline]
+    fn hear(&mut self, packet: &PacketHead, media: MediaTime, arrival: LocalTime, rate: Rate) {
+        self.stamped |= packet.capture.is_some();
+        self.begins_anew = packet.begins && !self.marked;
+        self.marked = packet.begins;
+        self.received += 1;
+        // Whoever sends again after a silence is back: a sender may leave one receiver for a while.
+        self.said_goodbye &= arrival - self.heard <= Self::SILENT;
+        self.heard = arrival;
+        let transit = arrival - (LocalTime::ZERO + rate.span_of(media - MediaTime::ZERO));
+        if let Some(before) = self.transit.replace(transit) {
+            let change = (transit - before).abs();
+            self.jitter = self.jitter + (change - self.jitter).divided(16);
+        }
+    }
+
+    /// A packet that begins a run of sound needs no second to confirm it.
+    fn confirmed(&mut self, packet: &PacketHead, frames: Frames) -> bool {
+        let this = (packet.stream, packet.number, packet.media);
+        let next = packet.media.plus(frames.count());
+        let follower = (packet.stream, packet.number.plus(1), next);
+        self.doubt.replace(follower) == Some(this) || (packet.begins && !self.marked)
+    }
+
+    fn restart(
+        &mut self,
+        packet: &PacketHead,
+        frames: Frames,
+        came: &Arrived,
+        missed: u64,
+    ) -> Admission {
+        // An outage is no new beginning of what was expected.
+        let (expected, received) = match missed {
+            0 => (0, 0),
+            missed => (self.expected() + missed, self.received),
+        };
+        *self = Self::begin(packet, frames, came);
+        self.received = received + 1;
+        self.first_sequence -= expected as i64;
+        Admission::Restarted { sequence: self.newest.sequence, media: self.newest.media, missed }
+    }
+}

@@ -1,0 +1,103 @@
+//! Hosts of a world: a clock, a card and a session each, and what a receiver has beside them.
+
+use std::collections::VecDeque;
+
+use fastrand::Rng;
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::receiver::Receiver;
+use tautline_proto::session::{Session, SessionConfig};
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::beat::Ordinary;
+use crate::card::SimCard;
+use crate::clock::{SimClock, TrueTime};
+use crate::heard::Heard;
+use crate::link::{Path, Pauses};
+use crate::scenario::{HostModel, ReceiverModel, Scenario};
+
+/// A host, with the card of its sender or receiver.
+pub(super) struct SimHost {
+    pub(super) clock: SimClock,
+    pub(super) card: SimCard,
+    pub(super) freezes: Pauses,
+    pub(super) session: Session,
+    pub(super) wall: Span,
+}
+
+/// A receiver, and the paths between it and the sender.
+pub(super) struct SimReceiver {
+    pub(super) host: SimHost,
+    pub(super) there: Path,
+    pub(super) also_there: Option<Path>,
+    pub(super) back: Path,
+    pub(super) receiver: Receiver,
+    pub(super) arrived: VecDeque<(Vec<u8>, Endpoint, LocalTime)>,
+    pub(super) ordinary: Ordinary,
+    pub(super) heard: Heard,
+}
+
+impl SimHost {
+    pub(super) fn new(model: &HostModel, scenario: &Scenario, ssrc: u32, rng: &mut Rng) -> Self {
+        let wall = Span::from_secs(1_700_000_000);
+        let cname = format!("{ssrc:08x}");
+        Self {
+            clock: SimClock::new(model.clock, model.events.clone(), rng.u64(..)),
+            card: SimCard::new(
+                model.card,
+                model.card_events.clone(),
+                scenario.format.rate,
+                rng.u64(..),
+            ),
+            freezes: Pauses::new(model.freezes, rng.u64(..)).and(model.stopped.clone()),
+            session: Session::new(SessionConfig {
+                ssrc,
+                cname,
+                wall_offset: wall,
+                host: model.name,
+            }),
+            wall,
+        }
+    }
+
+    pub(super) fn local(&mut self, at: TrueTime) -> LocalTime {
+        self.clock.reading(at)
+    }
+
+    /// When this host's clock will show `local`: a second from now at the latest, so that a clock
+    /// that is stepped is asked again.
+    pub(super) fn when(&mut self, local: LocalTime, now: TrueTime) -> TrueTime {
+        let second = now.after(Span::from_secs(1));
+        if local.is_never() { second } else { self.clock.when(local, now).min(second) }
+    }
+}
+
+impl SimReceiver {
+    pub(super) fn new(
+        model: &ReceiverModel,
+        scenario: &Scenario,
+        number: u32,
+        rng: &mut Rng,
+    ) -> Self {
+        let (ordinary, receiver) = Ordinary::new(scenario, &model.host.card);
+        let host = SimHost::new(&model.host, scenario, number, rng);
+        Self {
+            there: Path::new(model.there.clone(), rng.u64(..)),
+            back: Path::new(model.back.clone(), rng.u64(..)),
+            also_there: model.also_there.clone().map(|path| Path::new(path, rng.u64(..))),
+            arrived: VecDeque::new(),
+            ordinary,
+            heard: Heard::by(format!(
+                "{}, seed {}, receiver {number}",
+                scenario.network, scenario.seed
+            )),
+            receiver,
+            host,
+        }
+    }
+
+    /// The last word.
+    pub(super) fn finish(mut self) -> Heard {
+        self.ordinary.finish(&mut self.receiver, &mut self.heard);
+        self.heard
+    }
+}
