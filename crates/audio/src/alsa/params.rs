@@ -6,12 +6,9 @@ use tautline_dsp::card::CardFormat;
 use tautline_proto::device::{DeviceError, Settings};
 use tautline_proto::units::{Channels, Rate};
 
-use super::pcm::Access;
+use super::pcm::{Access, CardCoding};
 use super::refuse::{CONFIGURED, refusal, sentence};
 use super::spec::AlsaSpec;
-
-/// What was agreed on beside the settings.
-pub(super) type CardCoding = (CardFormat, Access);
 
 /// As ALSA's crate names it.
 const fn alsa_format(format: CardFormat) -> Format {

@@ -14,8 +14,6 @@ use tautline_io::thread::realtime;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-use super::params::CardCoding;
-
 /// How sound goes to and from a PCM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
@@ -24,6 +22,9 @@ pub(super) enum Access {
     /// By calls that copy.
     Copied,
 }
+
+/// What was agreed on beside the settings.
+pub(super) type CardCoding = (CardFormat, Access);
 
 /// Why a call could not do what it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
