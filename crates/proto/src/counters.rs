@@ -71,6 +71,8 @@ counters! {
     foreign_reports: "foreign_reports", "foreign reports", "foreign report";
     /// Packets of senders for whom there was no place at a link that they share.
     unplaced: "unplaced", "without a place", "without a place";
+    /// Datagrams that were not sealed as the link opens them.
+    unopened: "unopened", "not sealed as asked", "not sealed as asked";
     /// Packets that did not fit the timeline and that no other confirmed yet.
     doubted: "doubted", "doubted", "doubted";
     /// Reports of the sender that did not fit the timeline and that no other confirmed yet.

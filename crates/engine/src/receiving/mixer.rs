@@ -227,6 +227,7 @@ impl MixerInput {
         let mut stream = self.receiver.status(at);
         stream.counters.xruns = xruns;
         stream.counters.socket_drops = link.kernel_drops + link.ring_drops;
+        stream.counters.unopened = link.unopened;
         stream.counters.unbooked = self.unbooked;
         stream.faults = self.faults;
         stream.quiet = self.is_quiet(at);

@@ -257,6 +257,33 @@ fn jitter_is_told_in_frames() {
 }
 
 #[test]
+fn what_a_link_left_out_is_told_of_the_stream() {
+    struct Sealed;
+    impl Link for Sealed {
+        fn queue(&mut self, _: &Outgoing<'_>) -> bool {
+            false
+        }
+
+        fn flush(&mut self) {}
+
+        fn receive(&mut self, _: &mut dyn FnMut(Arrival<'_>)) {}
+
+        fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
+
+        fn counters(&self) -> LinkCounters {
+            LinkCounters { unopened: 7, kernel_drops: 3, ring_drops: 2, ..LinkCounters::default() }
+        }
+    }
+    let mut world = World::new(Select::Mix, &[0.5]);
+    let (status, mut told) = RingBuffer::new(1);
+    world.mixer.inputs[0].status = status;
+    world.mixer.inputs[0].link = Box::new(Sealed);
+    world.mixer.inputs[0].tell(LocalTime::ZERO, 0, None);
+    let counters = told.pop().unwrap().stream.counters;
+    assert_eq!((counters.unopened, counters.socket_drops), (7, 5));
+}
+
+#[test]
 fn two_streams_add_up_with_their_gains() {
     let mut world = World::new(Select::Mix, &[0.25, 0.5]);
     world.mixer.inputs[1].gain = Gain::from_db(20.0 * 0.5_f64.log10()).unwrap();
