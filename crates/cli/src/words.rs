@@ -4,6 +4,7 @@ mod changes;
 mod receiving;
 mod sending;
 
+use tautline_engine::plan::address::MOST_SENDERS;
 use tautline_engine::plan::too_long::TooLong;
 use tautline_engine::watching::note::Note;
 use tautline_engine::watching::text::Nanos;
@@ -63,11 +64,17 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
              and were not played; hear all by ?senders=all, give each sender a --from of its own, or \
              name the one to hear by ?source="
         ),
-        Note::NoPlace { address, most, from } => format!(
-            "{address}: a sender at {from} found no place beside the {most} that are heard at once; \
-             write ?senders={} for more",
-            most.saturating_mul(2)
-        ),
+        Note::NoPlace { address, most, from } => {
+            let more = most.saturating_mul(2).min(MOST_SENDERS);
+            let mend = match more > *most {
+                true => format!("write ?senders={more} for more"),
+                false => "give some of them a port of their own".to_owned(),
+            };
+            format!(
+                "{address}: a sender at {from} found no place beside the {most} that are heard at \
+                 once; {mend}"
+            )
+        }
         Note::Followed { address, journal, first, last } => {
             followed(address, journal, [*first, *last])
         }

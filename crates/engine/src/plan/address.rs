@@ -43,7 +43,7 @@ pub struct Address {
 /// As many as `?senders=all` hears at once: more than people play together, and in memory little.
 pub const ALL_SENDERS: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 /// The most that may be asked for.
-const MOST_SENDERS: usize = 1024;
+pub const MOST_SENDERS: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Target {
@@ -177,6 +177,14 @@ impl Address {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             address.set(pair, end)?;
         }
+        let families = |is: fn(&IpAddr) -> bool| address.sources.iter().any(is);
+        if families(IpAddr::is_ipv4) && families(IpAddr::is_ipv6) {
+            return Err(format!(
+                "`source` in `{}` has addresses of IPv4 and of IPv6, and what is heard comes by one; \
+                 leave out those of the other",
+                address.text
+            ));
+        }
         // Whoever names several hosts wants to hear them all.
         if address.sources.len() > 1 {
             address.senders.get_or_insert(ALL_SENDERS);
@@ -240,7 +248,7 @@ impl Address {
             ("ttl" | "loop", AddressRole::From) => {
                 return Err(format!(
                     "`{key}` is for --to, as a receiver sends nothing to a group; leave it out, or \
-                     use iface, source or gain, or senders"
+                     use iface, source, gain or senders"
                 ));
             }
             (_, AddressRole::To) => {
@@ -248,7 +256,7 @@ impl Address {
             }
             (_, AddressRole::From) => {
                 return Err(format!(
-                    "`{key}` is unknown after ?; use iface, source or gain, or senders"
+                    "`{key}` is unknown after ?; use iface, source, gain or senders"
                 ));
             }
         }

@@ -79,7 +79,7 @@ pub fn reception(address: &Address, resolved: &Resolved) -> UdpOptions {
     options.also_heard_at = interfaces.map(str::to_owned).collect();
     options.sources.clone_from(&address.sources);
     if options.sources.is_empty() {
-        options.sources.extend(described.and_then(|d| d.sources.first()));
+        options.sources.extend(described.iter().flat_map(|d| &d.sources));
     }
     options
 }

@@ -7,6 +7,7 @@ use tautline_io::clock::{WallClock, now};
 use tautline_io::control::waiter::Waiter;
 use tautline_io::thread::memory;
 use tautline_proto::device::Settings;
+use tautline_proto::latency::LatencyRule;
 
 use crate::control::{
     Answer, CannotChange, Changed, ReceiveStanding, RecvChange, Requests, StreamStanding,
@@ -42,6 +43,8 @@ pub(crate) struct MixChanges {
     closed: Vec<StreamReport>,
     /// Streams that there have been.
     count: usize,
+    /// What was asked for all since it was last taken: whoever comes later is to have it, too.
+    pub(crate) latency_of_all: Option<LatencyRule>,
 }
 
 /// The mix that may be changed.
@@ -85,6 +88,7 @@ impl MixChanges {
             heirs: Vec::new(),
             closed: Vec::new(),
             count: places,
+            latency_of_all: None,
         };
         (changes, (Succession::new(places, coming_out, gone_in), spares, gains_out))
     }
@@ -143,7 +147,11 @@ impl MixChanges {
                 let chosen = chosen(which, streams)?;
                 // All or none: the first that refuses is the first that is asked.
                 let latencies = chosen.iter_mut().map(|stream| stream.set_latency(latency));
-                Ok(Changed::Latencies(latencies.collect::<Result<_, _>>()?))
+                let latencies = latencies.collect::<Result<_, _>>()?;
+                if which.is_none() {
+                    self.latency_of_all = Some(latency);
+                }
+                Ok(Changed::Latencies(latencies))
             }
             RecvChange::Volume(None, gain) => self.set_gain(gain, self.fader.muted),
             RecvChange::Mute(None, muted) => self.set_gain(self.fader.gain, muted),

@@ -55,6 +55,8 @@ pub(crate) struct SharedLinkEnd {
     said: Vec<Said>,
     /// Reports of senders of whom no packet has come yet, oldest first.
     early: Vec<Said>,
+    /// Whose streams there are.
+    authors: Vec<Author>,
     spares: Producer<MixerInput>,
     waiting: Vec<ReceivedStream>,
     news: Consumer<SharedNews>,
@@ -103,6 +105,7 @@ pub(crate) fn share(
         control: received.conversation.control.take(),
         said: Vec::new(),
         early: Vec::new(),
+        authors: Vec::new(),
         spares,
         waiting: Vec::new(),
         news,
@@ -168,18 +171,35 @@ impl SharedLinkEnd {
             return;
         };
         let Some(shares) = received.shares.as_mut() else { return };
-        shares.author = Some(author);
+        let before = shares.author.replace(author);
+        self.authors.retain(|other| Some(*other) != before);
+        self.authors.push(author);
         if !shares.planned {
             let early = self.early.extract_if(.., |said| said.author == author);
             received.converse_about(early.collect::<Vec<_>>().iter(), watch);
         }
     }
 
-    /// A stream whose sender is over, with what the device's thread had of it.
-    pub(crate) fn gone(&mut self) -> Option<MixerInput> {
-        let gone = self.gone.pop().ok();
-        self.left += usize::from(gone.is_some());
-        gone
+    /// What the device's thread had of streams whose senders are over. To be asked before
+    /// [`Self::follow`], and seen to after it: whoever is gone came before.
+    pub(crate) fn gone(&mut self) -> Vec<MixerInput> {
+        std::iter::from_fn(|| self.gone.pop().ok()).collect()
+    }
+
+    /// A stream is not there any more.
+    pub(crate) fn leave(&mut self, stream: &ReceivedStream) {
+        self.left += 1;
+        let author = stream.shares.and_then(|shares| shares.author);
+        self.authors.retain(|other| Some(*other) != author);
+    }
+
+    /// Another latency for all: for those that are still to come, too.
+    pub(crate) fn set_latency(&mut self, rule: LatencyRule) {
+        self.model.latency = rule;
+        for waiting in &mut self.waiting {
+            // Who cannot have it was refused for those that are there.
+            let _ = waiting.set_latency(rule);
+        }
     }
 
     /// What found no place.
@@ -187,31 +207,41 @@ impl SharedLinkEnd {
         self.unplaced.packets
     }
 
-    /// Takes in the reports that have arrived. What concerned no stream before is kept for one that
-    /// may begin.
+    /// Takes in the reports that have arrived.
     pub(crate) fn read(&mut self) {
-        let Self { control, said, early, .. } = self;
-        early.extend(said.drain(..).filter(|said| !said.heard));
-        early.drain(..early.len().saturating_sub(EARLY + 2 * self.most));
+        let Self { control, said, .. } = self;
         if let Some(control) = control {
             control.receive(&mut |arrival| said.extend(Said::of(&arrival)));
         }
+    }
+
+    /// All streams have heard what was said: nothing is heard again. What concerned none of them is
+    /// kept for one that may begin.
+    pub(crate) fn put_away(&mut self) {
+        let Self { said, early, .. } = self;
+        early.extend(said.drain(..).filter(|said| !said.heard));
+        early.drain(..early.len().saturating_sub(EARLY + 2 * self.most));
     }
 
     /// Lets one of its streams hear what was said to it, and speak if its own report is due.
     pub(crate) fn converse(&mut self, received: &mut ReceivedStream, watch: &mut RunWatch) {
         let Some(shares) = received.shares else { return };
         received.conversation.control = self.control.take();
-        let own = self.said.iter().filter(|said| said.concerns(&shares));
+        let own = self.said.iter().filter(|said| said.concerns(&shares, &self.authors));
         received.converse_about(own, watch);
         self.control = received.conversation.control.take();
-        let heard = self.said.iter_mut().filter(|said| shares.author == Some(said.author));
-        heard.for_each(|said| said.heard = true);
+        if shares.author.is_some() {
+            let Self { said, authors, .. } = self;
+            let heard = said.iter_mut().filter(|said| said.concerns(&shares, authors));
+            heard.for_each(|said| said.heard = true);
+        }
     }
 
     /// Whether anything was said to this stream.
     pub(crate) fn is_spoken_to(&self, received: &ReceivedStream) -> bool {
-        received.shares.is_some_and(|shares| self.said.iter().any(|said| said.concerns(&shares)))
+        let concerns =
+            |shares: Shares| self.said.iter().any(|s| s.concerns(&shares, &self.authors));
+        received.shares.is_some_and(concerns)
     }
 
     /// Lends the channel to one of its streams.

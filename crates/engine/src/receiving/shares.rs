@@ -54,8 +54,45 @@ impl Said {
         }
     }
 
-    /// Whether it is about this stream: its own sender's, or anybody's while it has none.
-    pub(crate) fn concerns(&self, shares: &Shares) -> bool {
-        shares.author.is_none_or(|author| author == self.author)
+    /// Whether it is about this stream of those whose `authors` are known: its own sender's, from
+    /// wherever that speaks by now, or anybody's while it has none.
+    pub(crate) fn concerns(&self, shares: &Shares, authors: &[Author]) -> bool {
+        let Some(author) = shares.author else { return true };
+        author.ssrc == self.author.ssrc
+            && (author.host == self.author.host || !authors.contains(&self.author))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    fn author(ssrc: u32, host: u8) -> Author {
+        Author { ssrc, host: IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)).into() }
+    }
+
+    #[test]
+    fn a_report_is_for_its_senders_stream_from_wherever_that_speaks() {
+        let shares = |author| Shares { link: 0, planned: false, author };
+        let authors = [author(7, 1), author(7, 2), author(9, 3)];
+        let concerned = |ssrc, host| {
+            let (now, no) = (LocalTime::ZERO, Span::ZERO);
+            let said = Said {
+                author: author(ssrc, host),
+                datagram: Vec::new(),
+                source: Endpoint::UNKNOWN,
+                arrival: now,
+                stamp_uncertainty: no,
+                read: now,
+                heard: false,
+            };
+            authors.map(|author| said.concerns(&shares(Some(author)), &authors))
+        };
+        assert_eq!(concerned(7, 1), [true, false, false]);
+        assert_eq!(concerned(7, 2), [false, true, false]);
+        assert_eq!(concerned(9, 4), [false, false, true], "its second network");
+        assert_eq!(concerned(5, 1), [false; 3]);
     }
 }

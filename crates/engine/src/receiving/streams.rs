@@ -91,20 +91,27 @@ impl ReceivedStreams {
                 conversing += 1;
             }
         }
+        shared.iter_mut().for_each(SharedLinkEnd::put_away);
         conversing
     }
 
     /// Takes in senders that came and sees off those that are over, at the links that they share.
     fn follow_senders(&mut self) {
         let Self { streams, shared, changes, hearing, ledger, watch, .. } = self;
+        let latency = changes.latency_of_all.take();
         for (link, shared) in shared.iter_mut().enumerate() {
+            if let Some(rule) = latency {
+                shared.set_latency(rule);
+            }
+            let gone = shared.gone();
             shared.follow(streams, watch);
-            while let Some(mut input) = shared.gone() {
+            for mut input in gone {
                 let number = input.number;
                 let Some(place) = streams.iter().position(|stream| stream.number == number) else {
                     continue;
                 };
                 let mut stream = streams.remove(place);
+                shared.leave(&stream);
                 // Its last word: there is room for it now, and nobody else to say it.
                 let status = stream.statistics.status;
                 input.tell_last(now(), status.map_or(0, |status| status.stream.counters.xruns));
@@ -144,6 +151,7 @@ impl ReceivedStreams {
             let link = stream.shares.map(|shares| &mut shared[shares.link]);
             converse(stream, link, watch);
         }
+        shared.iter_mut().for_each(SharedLinkEnd::put_away);
         self.keep_statistics();
     }
 

@@ -1,6 +1,7 @@
 //! Many streams at one device, without a device: who does what on the ordinary thread.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroUsize;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_io::thread::Scheduler;
@@ -10,6 +11,7 @@ use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
+use tautline_proto::wire::rtcp::RtcpReport;
 use tautline_proto::wire::rtp::RtpUnpack;
 
 use super::*;
@@ -45,9 +47,7 @@ fn stream() -> (SocketAddr, StreamPlan) {
     (local.1, plan)
 }
 
-#[test]
-fn a_report_is_heard_by_the_one_stream_that_it_is_for() {
-    let (reports_to, streams): (Vec<_>, Vec<_>) = (0..50).map(|_| stream()).unzip();
+fn received(streams: Vec<StreamPlan>) -> ReceivedStreams {
     let device = Settings {
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
@@ -57,7 +57,27 @@ fn a_report_is_heard_by_the_one_stream_that_it_is_for() {
     let engine = RecvEngine::new(RecvPlan::new(streams, device));
     let RecvEngine { streams, shared, changes, hearing, .. } = engine.unwrap();
     let watch = RunWatch::begin(&OPTIONS);
-    let mut received = ReceivedStreams::open(streams, shared, changes, hearing, watch);
+    ReceivedStreams::open(streams, shared, changes, hearing, watch)
+}
+
+#[test]
+fn a_report_at_a_link_that_senders_share_is_heard_once() {
+    let (reports_to, plan) = stream();
+    let mut received = received(vec![StreamPlan { senders: NonZeroUsize::new(4), ..plan }]);
+    let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for round in 0..3 {
+        let mut report = [0; 200];
+        let written = RtcpReport::new(0x5e4d).write(&mut report).unwrap();
+        peer.send_to(&report[..written], reports_to).unwrap();
+        assert_eq!(received.converse_until(now() + Span::from_secs(10)), 1, "report {round}");
+        assert_eq!(received.converse_until(now()), 0, "report {round} again");
+    }
+}
+
+#[test]
+fn a_report_is_heard_by_the_one_stream_that_it_is_for() {
+    let (reports_to, streams): (Vec<_>, Vec<_>) = (0..50).map(|_| stream()).unzip();
+    let mut received = received(streams);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
     for told in [7, 41] {
         peer.send_to(b"no report, but heard", reports_to[told]).unwrap();

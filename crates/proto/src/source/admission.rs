@@ -107,7 +107,7 @@ impl Source {
     }
 
     /// Whether another may follow it at once.
-    fn is_silent(&self, now: LocalTime) -> bool {
+    pub fn is_silent(&self, now: LocalTime) -> bool {
         self.said_goodbye || now - self.heard > Self::SILENT
     }
 

@@ -27,8 +27,6 @@ pub(crate) enum SharedNews {
 pub(crate) struct SharedLink {
     /// The input whose link it is.
     host: usize,
-    /// Whether that has no sender yet.
-    host_is_free: bool,
     senders: Senders,
     /// By the sender's place: its input.
     inputs: Box<[usize]>,
@@ -71,7 +69,7 @@ impl SharedLink {
     ) -> Self {
         let inputs = vec![NOBODY; most].into_boxed_slice();
         let senders = Senders::new(most);
-        Self { host, host_is_free: true, senders, inputs, waiting, news, gone, told: 0 }
+        Self { host, senders, inputs, waiting, news, gone, told: 0 }
     }
 
     /// The input of the datagram's sender, which may have to be put in place first; `None` if there is
@@ -86,13 +84,16 @@ impl SharedLink {
         }
         // What nobody can read is counted with the first.
         let Some(stream) = receiver.recognises(arrival.datagram) else { return Some(self.host) };
+        // Another may follow the first one's sender once that is over.
+        let over = receiver.source().is_none_or(|source| source.is_silent(at));
+        let host_is_free = over && !self.inputs.contains(&self.host);
         let laid_out = !self.waiting.is_empty() && inputs.len() < inputs.capacity();
-        if !(self.host_is_free || laid_out) || self.news.is_full() {
+        if !(host_is_free || laid_out) || self.news.is_full() {
             self.senders.turn_away(from);
             return None;
         }
         let place = self.senders.admit(stream, from, at)?;
-        if core::mem::take(&mut self.host_is_free) {
+        if host_is_free {
             self.inputs[place] = self.host;
         } else {
             self.inputs[place] = inputs.len();
