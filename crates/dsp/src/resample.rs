@@ -21,11 +21,14 @@
 mod kernel;
 mod quality;
 mod step;
+#[cfg(test)]
+mod tests;
 
 use core::fmt;
 use core::hint::black_box;
 
 use crate::channel::pick;
+use crate::vector::{prepare, widest};
 use kernel::{BALANCED_TAPS, BEST_TAPS, Kernel, LOW_DELAY_TAPS};
 pub use quality::{Quality, QualityError};
 pub use step::Step;
@@ -71,6 +74,7 @@ impl Resampler {
     /// greatest step takes, and [`Resampler::half`] more have room. Of a longer block each `longest`
     /// frames must be pushed and pulled by themselves.
     pub fn new(quality: Quality, channels: usize, longest: usize) -> Self {
+        prepare();
         let kernel = Kernel::of(quality);
         let (channels, longest) = (channels.max(1), longest.max(1));
         let half = kernel.half();
@@ -240,6 +244,14 @@ impl Resampler {
     }
 
     fn interpolate(&mut self, out: &mut [f32], step: Step) {
+        widest(
+            #[inline(always)]
+            || self.interpolate_narrow(out, step),
+        );
+    }
+
+    #[inline(always)]
+    fn interpolate_narrow(&mut self, out: &mut [f32], step: Step) {
         match self.kernel.taps() {
             LOW_DELAY_TAPS => self.interpolate_by::<LOW_DELAY_TAPS>(out, step),
             BALANCED_TAPS => self.interpolate_by::<BALANCED_TAPS>(out, step),
@@ -249,6 +261,7 @@ impl Resampler {
 
     /// By a kernel of so many taps: loops of a length that the compiler knows take half the
     /// instructions.
+    #[inline(always)]
     fn interpolate_by<const TAPS: usize>(&mut self, out: &mut [f32], step: Step) {
         let (mut place, mut fraction) = (self.place, self.fraction);
         for frame in out.chunks_exact_mut(self.channels) {
@@ -269,7 +282,7 @@ impl Resampler {
 
 /// The sum of the products. Eight sums side by side are what a compiler makes vectors of, and round
 /// less than one.
-#[inline]
+#[inline(always)]
 fn product<const TAPS: usize>(weights: &[f32; TAPS], frames: &[f32; TAPS]) -> f32 {
     let (weights, _) = weights.as_chunks::<8>();
     let (frames, _) = frames.as_chunks::<8>();

@@ -119,6 +119,13 @@ impl Endpoint {
     fn port(&self) -> Option<u16> {
         self.socket_address().map(|address| address.port())
     }
+
+    /// Whether both are the same, however they are written. A function of its own, for what asks first
+    /// to be laid into its callers.
+    #[inline(never)]
+    fn is_other_name_of(&self, other: &Self) -> bool {
+        (self.host(), self.port()) == (other.host(), other.port())
+    }
 }
 
 impl From<SocketAddr> for Endpoint {
@@ -138,7 +145,7 @@ impl PartialEq for Endpoint {
                 Self::Ip { address: SocketAddr::V4(one), .. },
                 Self::Ip { address: SocketAddr::V4(other), .. },
             ) => one == other,
-            _ => (self.host(), self.port()) == (other.host(), other.port()),
+            _ => self.is_other_name_of(other),
         }
     }
 }

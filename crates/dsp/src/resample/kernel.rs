@@ -121,7 +121,7 @@ impl Kernel {
     }
 
     /// The kernel at `fraction`, in 2^-32 frames; `TAPS` are as many as [`Self::taps`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn at<const TAPS: usize>(&self, fraction: u32) -> [f32; TAPS] {
         let phase = (fraction >> BELOW_BITS) as usize;
         // 22 bits, so exact.
@@ -129,7 +129,11 @@ impl Kernel {
         let rows = &self.rows[phase * TAPS..(phase + 2) * TAPS];
         let (row, next) = (rows.first_chunk::<TAPS>(), rows.last_chunk::<TAPS>());
         let (Some(row), Some(next)) = (row, next) else { return [0.0; TAPS] };
-        core::array::from_fn(|tap| row[tap] + below * (next[tap] - row[tap]))
+        let mut weights = [0.0; TAPS];
+        for ((weight, row), next) in weights.iter_mut().zip(row).zip(next) {
+            *weight = row + below * (next - row);
+        }
+        weights
     }
 }
 

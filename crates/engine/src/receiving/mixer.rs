@@ -123,6 +123,16 @@ impl MixerInput {
         }
     }
 
+    /// Obeys, and reads with a repairer of `spares` lent to it; when it was read, as [`Self::read`] says.
+    #[inline(always)]
+    fn read_lent(&mut self, woke: LocalTime, listens: bool, spares: &mut Spares) -> LocalTime {
+        self.obey();
+        spares.lend(&mut self.receiver);
+        let latest = self.read(woke, listens);
+        spares.take_back(&mut self.receiver);
+        latest
+    }
+
     /// Reads what has arrived, and tells the measurement of it if that `listens`; when it was read,
     /// or `woke` if nothing had arrived.
     fn read(&mut self, woke: LocalTime, listens: bool) -> LocalTime {
@@ -363,16 +373,24 @@ impl Mixer {
 
     /// Reads every stream; when the last was read, or `woke` if nothing had arrived.
     fn read(&mut self, woke: LocalTime) -> LocalTime {
-        let woke = self.read_shared(woke);
-        let (mouth, places, spares) = (&self.mouth, self.inputs.len(), &mut self.spares);
-        let heirs = self.succession.heirs().iter_mut().flatten().map(|heir| &mut heir.input);
-        self.inputs.iter_mut().chain(heirs).enumerate().fold(woke, |latest, (place, input)| {
-            input.obey();
-            let listens = mouth.as_ref().is_some_and(|mouth| mouth.may_be_found(place, places));
-            spares.lend(&mut input.receiver);
-            let latest = input.read(latest, listens);
-            spares.take_back(&mut input.receiver);
-            latest
+        let mut latest = self.read_shared(woke);
+        let (mouth, places) = (self.mouth.as_ref(), self.inputs.len());
+        for (place, input) in self.inputs.iter_mut().enumerate() {
+            let listens = mouth.is_some_and(|mouth| mouth.may_be_found(place, places));
+            latest = input.read_lent(latest, listens, &mut self.spares);
+        }
+        if self.succession.has_heirs() { self.read_heirs(latest) } else { latest }
+    }
+
+    /// Reads those that are to take the place of others; when the last was read, or `woke`.
+    #[cold]
+    #[inline(never)]
+    fn read_heirs(&mut self, woke: LocalTime) -> LocalTime {
+        let (mouth, places) = (self.mouth.as_ref(), self.inputs.len());
+        let heirs = self.succession.heirs().iter_mut().flatten();
+        (places..).zip(heirs).fold(woke, |latest, (place, heir)| {
+            let listens = mouth.is_some_and(|mouth| mouth.may_be_found(place, places));
+            heir.input.read_lent(latest, listens, &mut self.spares)
         })
     }
 
@@ -404,6 +422,34 @@ impl Mixer {
                 add(sum, one);
             }
         }
+        if self.succession.has_heirs() {
+            voices = self.add_heirs(out, samples, times, voices);
+        }
+        if let Some(mouth) = &mut self.mouth {
+            mouth.say(times.meets, voices);
+        }
+        self.chosen = self.select.choose(self.inputs.iter().map(|i| i.alive), self.chosen);
+        let sum = if mapped { &mut self.sum[..samples] } else { &mut *out };
+        self.volume.apply(self.gain, channels, sum);
+        if mapped {
+            self.map.apply(channels, &self.sum[..samples], out);
+        }
+    }
+
+    /// Adds what is to take the place of others to a sum of so many samples, and to the `voices` of it.
+    #[cold]
+    #[inline(never)]
+    fn add_heirs(
+        &mut self,
+        out: &mut [f32],
+        samples: usize,
+        times: PullTimes,
+        mut voices: Voices,
+    ) -> Voices {
+        let (listens, alone) = (self.mouth.is_some(), self.inputs.len() == 1);
+        let mapped = !self.map.is_identity(self.channels.count());
+        let one = &mut self.one[..samples];
+        let sum = if mapped { &mut self.sum[..samples] } else { out };
         for (index, heir) in self.succession.heirs().iter_mut().enumerate() {
             let Some(heir) = heir else { continue };
             let gate = gate(alone || self.select.hears(index, self.chosen));
@@ -414,14 +460,7 @@ impl Mixer {
             }
             add(sum, one);
         }
-        if let Some(mouth) = &mut self.mouth {
-            mouth.say(times.meets, voices);
-        }
-        self.chosen = self.select.choose(self.inputs.iter().map(|i| i.alive), self.chosen);
-        self.volume.apply(self.gain, channels, sum);
-        if mapped {
-            self.map.apply(channels, &self.sum[..samples], out);
-        }
+        voices
     }
 
     fn play(&mut self, side: &mut Side<'_>, now: LocalTime, clock: Option<ClockId>) {

@@ -131,8 +131,16 @@ impl From<&PackedSlot> for Slot {
 }
 
 /// In 32 bits, from none to 4.29 s.
+#[inline]
 fn nanos(span: Span) -> u32 {
-    u32::try_from(span.as_nanos()).unwrap_or(if span < Span::ZERO { 0 } else { u32::MAX })
+    u32::try_from(span.as_nanos()).unwrap_or_else(|_| end_of_nanos(span))
+}
+
+/// Of a span that 32 bits do not hold.
+#[cold]
+#[inline(never)]
+fn end_of_nanos(span: Span) -> u32 {
+    if span < Span::ZERO { 0 } else { u32::MAX }
 }
 
 /// A place for one packet, found by the low bits of its number.

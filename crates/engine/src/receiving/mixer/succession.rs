@@ -43,6 +43,11 @@ impl Succession {
         Self { heirs: (0..places).map(|_| None).collect(), waiting: 0, coming, gone }
     }
 
+    /// Whether any place has one.
+    pub(crate) const fn has_heirs(&self) -> bool {
+        self.waiting > 0
+    }
+
     /// The heirs by place, or nothing where there are none.
     #[inline]
     pub(crate) fn heirs(&mut self) -> &mut [Option<Heir>] {
