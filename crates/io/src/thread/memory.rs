@@ -57,6 +57,16 @@ pub fn ring<T>(slots: usize) -> (Producer<T>, Consumer<T>) {
     (producer, consumer)
 }
 
+/// Adds a value where there is room, and gives it back where there is none: no memory is asked for.
+pub fn push_within<T>(items: &mut Vec<T>, item: T) -> Result<(), T> {
+    let Some(free) = items.spare_capacity_mut().first_mut() else { return Err(item) };
+    free.write(item);
+    // SAFETY: the place behind the last value is within the capacity, as it was found there, and holds
+    // a value since the line before.
+    unsafe { items.set_len(items.len() + 1) };
+    Ok(())
+}
+
 /// Brings every page of `slice` into memory, writable, by writing back a byte of each.
 pub fn prefault<T>(slice: &mut [T]) {
     const PAGE: usize = 4096;
@@ -91,6 +101,16 @@ mod tests {
         prefault(&mut numbers);
         assert!(numbers.iter().enumerate().all(|(index, &n)| index as u32 == n));
         prefault::<u64>(&mut []);
+    }
+
+    #[test]
+    fn a_value_is_added_where_there_is_room_and_given_back_where_there_is_none() {
+        let mut items = Vec::with_capacity(2);
+        items.push(String::from("a"));
+        let room = items.capacity();
+        (1..room).for_each(|n| assert_eq!(push_within(&mut items, n.to_string()), Ok(())));
+        assert_eq!(push_within(&mut items, "more".into()), Err("more".to_owned()));
+        assert_eq!((items.len(), items.capacity(), &*items[1]), (room, room, "1"));
     }
 
     #[test]

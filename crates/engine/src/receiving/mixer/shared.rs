@@ -4,6 +4,7 @@
 
 use rtrb::{Consumer, Producer};
 use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_io::thread::memory::push_within;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::packet::StreamId;
 use tautline_proto::senders::{Senders, Unplaced};
@@ -97,7 +98,9 @@ impl SharedLink {
             self.inputs[place] = self.host;
         } else {
             self.inputs[place] = inputs.len();
-            inputs.extend(self.waiting.pop());
+            // There is room: asked for above.
+            let input = self.waiting.pop().ok()?;
+            push_within(inputs, input).ok()?;
         }
         let number = inputs[self.inputs[place]].number;
         // There is room: asked for above.
