@@ -134,6 +134,6 @@ def memory_of_an_hour():
     say("an hour's packets through a receiver")
     line = cargo_bench("tautline-engine", "memory")
     before, after = map(int, re.search(r"(\d+) kB before, (\d+) kB after", line).groups())
-    rows.add("memory of a receiver and its books after 3.6 million packets more", f"{before / 1e3:.1f} MB before",
+    rows.add("memory of a receiver and its statistics after 3.6 million packets more", f"{before / 1e3:.1f} MB before",
         f"{after / 1e3:.1f} MB", f"{after - before:+} kB", "flat", after - before < 100)
     return [rows.table()]

@@ -92,10 +92,10 @@ def many_streams():
 
 
 def most_streams():
-    rows = Rows()
     """How many streams of 1 ms one core bears: 50 more at a time, until the first step in which a packet is
     late or lost or the card starves. What others on the machine do is not ours: what the host did by
     standing still is left out, and a step ends it that is not clean at any of three tries."""
+    rows = Rows()
     cores = (os.cpu_count() - 1, 0) if os.cpu_count() > 1 else (None, None)
 
     def flaw(streams):
