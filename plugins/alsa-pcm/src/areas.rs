@@ -23,7 +23,8 @@ impl<'a> Areas<'a> {
         offset: c_ulong,
         sample: usize,
     ) -> Self {
-        // SAFETY: as promised.
+        // SAFETY: the caller vouches that `areas` points at so many areas, which ALSA made and nobody
+        // changes while `'a` lasts.
         let channels = unsafe { core::slice::from_raw_parts(areas, channels) };
         Self { channels, offset: offset as usize, sample }
     }
@@ -68,7 +69,8 @@ impl<'a> Areas<'a> {
     pub(crate) fn scatter(&self, from: usize, bytes: &[u8]) {
         if self.is_interleaved() {
             let start = self.place(&self.channels[0], from);
-            // SAFETY: as in `gather`.
+            // SAFETY: `new` was promised these frames, for nobody else to touch; they follow each other
+            // without a gap, so all of `bytes` fits, and `bytes` is memory of our own.
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
             return;
         }
@@ -76,7 +78,8 @@ impl<'a> Areas<'a> {
         for (number, held) in bytes.chunks_exact(frame).enumerate() {
             for (area, held) in self.channels.iter().zip(held.chunks_exact(self.sample)) {
                 let start = self.place(area, from + number);
-                // SAFETY: as in `gather`.
+                // SAFETY: a sample of a frame that `new` was promised, for nobody else to touch; `held` is
+                // as long and memory of our own.
                 unsafe { core::ptr::copy_nonoverlapping(held.as_ptr(), start, self.sample) };
             }
         }

@@ -71,7 +71,7 @@ unsafe fn value(entry: *const snd_config_t) -> Value {
 /// # Safety
 /// `text` ends with a zero byte and lives.
 pub(crate) unsafe fn text(text: *const c_char) -> String {
-    // SAFETY: as promised.
+    // SAFETY: the caller vouches for the zero byte, and the text is copied before this returns.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 

@@ -41,7 +41,9 @@ extern "C" fn leave() {
 /// # Safety
 /// `io` is a PCM of ALSA's that lives.
 pub(crate) unsafe fn disconnect(io: *mut Ioplug) {
-    // SAFETY: as promised. `snd_pcm_ioplug_set_state` does the same; a fork's handler calls nobody.
+    // SAFETY: the caller vouches that the PCM lives, and of the threads that use it only this one does
+    // so now: in a fork no other is there, in a callback ALSA holds its lock.
+    // `snd_pcm_ioplug_set_state` does the same; a fork's handler calls nobody.
     unsafe { (&raw mut (*io).state).write_volatile(SND_PCM_STATE_DISCONNECTED as c_int) };
 }
 

@@ -39,12 +39,13 @@ pub unsafe extern "C" fn _snd_pcm_tautline_open(
     mode: c_int,
 ) -> c_int {
     let opened = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: as promised.
+        // SAFETY: ALSA calls this with a name that is null or a text and with the compound that defines
+        // the PCM, and keeps both until this returns.
         let (called, keys) = unsafe { (named(name), pairs(conf)) };
         let plug = lay_out(&called, &keys, direction(stream))?;
         // SAFETY: a PCM that nobody knows yet, and what ALSA gave.
         let pcm = unsafe { enroll(plug, name, stream, mode)? };
-        // SAFETY: as promised.
+        // SAFETY: `pcmp` is where ALSA's `snd_pcm_open` wants the handle, and nobody reads it meanwhile.
         unsafe { pcmp.write(pcm) };
         Ok(())
     }));
@@ -61,7 +62,7 @@ pub unsafe extern "C" fn _snd_pcm_tautline_open(
 /// # Safety
 /// `name` is null or ends with a zero byte.
 unsafe fn named(name: *const c_char) -> String {
-    // SAFETY: as promised.
+    // SAFETY: the text is read only where there is one, and the caller vouches for its end.
     if name.is_null() { "tautline".into() } else { unsafe { text(name) } }
 }
 

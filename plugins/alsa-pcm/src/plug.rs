@@ -136,11 +136,11 @@ unsafe fn enter<T>(
     // SAFETY: set when the PCM was opened, freed when it is closed.
     let plug = unsafe { &*(&raw const (*io).private_data).read().cast::<Plug>() };
     if !plug.is_ours() {
-        // SAFETY: as promised.
+        // SAFETY: ALSA calls us with a PCM that it frees only after this callback.
         unsafe { forked::disconnect(io) };
         return Err(-libc::ENODEV);
     }
-    // SAFETY: as promised.
+    // SAFETY: `io` is what ALSA calls us with, which lives until `close` returns.
     let (view, seen) = unsafe { look(io) };
     let acted = catch_unwind(AssertUnwindSafe(|| {
         let answer = act(plug, &view, &seen);

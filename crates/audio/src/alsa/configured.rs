@@ -68,7 +68,8 @@ fn read(path: &CStr) -> Vec<String> {
 /// `definition` is a node of a configuration that lives.
 unsafe fn named(definition: *mut snd_config_t) -> Option<String> {
     let (mut id, mut arguments) = (ptr::null(), ptr::null_mut());
-    // SAFETY: as the caller says; the id lives as long as the node.
+    // SAFETY: the caller keeps the configuration while this runs, and the id, which ends with a zero byte,
+    // lives as long as its node: it is copied before this returns.
     unsafe {
         let plain = snd_config_search(definition, c"@args".as_ptr(), &mut arguments) < 0;
         let named = snd_config_get_id(definition, &mut id) >= 0 && !id.is_null();

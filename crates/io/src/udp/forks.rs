@@ -29,7 +29,8 @@ pub unsafe fn at_forks(registered: &AtomicBool, handler: extern "C" fn()) -> std
     if registered.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
-    // SAFETY: as promised.
+    // SAFETY: a function of this signature is all that is asked for; the caller vouches that it may run
+    // in a fork and is never unloaded.
     let answer = unsafe { libc::pthread_atfork(None, None, Some(handler)) };
     if answer == 0 {
         return Ok(());
