@@ -92,12 +92,12 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
     let spec = JackSpec::named("taut");
     let look = |client: &mut Client| {
         let ports = [Direction::Capture, Direction::Playback]
-            .map(|way| client.counterparts(way, true).len());
+            .map(|direction| client.counterparts(direction, true).len());
         Ok((client.rate(), Frames::new(i64::from(client.buffer())), ports))
     };
     let found = enter(&spec, Direction::Capture.into(), LIST_PATIENCE, look);
     let Ok((_, (hertz, period, [inputs, outputs]))) = found else { return Vec::new() };
-    let way = |direction| DeviceSide {
+    let side = |direction| DeviceSide {
         direction,
         offers: Offers::These {
             rates: Rate::new(hertz).into_iter().map(Rate::hertz).collect(),
@@ -108,7 +108,7 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
     };
     vec![DeviceDescription {
         name: spec.to_string(),
-        sides: vec![way(Direction::Capture), way(Direction::Playback)],
+        sides: vec![side(Direction::Capture), side(Direction::Playback)],
         says: format!(
             "a client of the JACK server that runs, at {hertz} Hz and {period} frames a period; its card has \
              {inputs} ports to capture from and {outputs} to play to"

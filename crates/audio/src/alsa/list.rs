@@ -6,6 +6,7 @@ use ::alsa::{Card, Output, ValueOr};
 use tautline_proto::device::Direction;
 use tautline_proto::time::Frames;
 
+use super::open::alsa_direction;
 use super::spec::AlsaSpec;
 use super::{configured, params};
 use crate::toolbox::description::{DeviceDescription, DeviceSide, Offers};
@@ -43,12 +44,8 @@ fn devices(card: Card) -> Option<Vec<DeviceDescription>> {
         let mut says = None;
         let mut sides = Vec::new();
         for direction in [Direction::Capture, Direction::Playback] {
-            let way = match direction {
-                Direction::Capture => ::alsa::Direction::Capture,
-                Direction::Playback => ::alsa::Direction::Playback,
-            };
-            // It does not go this way.
-            let Ok(pcm) = control.pcm_info(number, 0, way) else { continue };
+            // A device that does not go in this direction is refused.
+            let Ok(pcm) = control.pcm_info(number, 0, alsa_direction(direction)) else { continue };
             says = says.or_else(|| pcm.get_name().ok().map(str::to_owned));
             sides.push(DeviceSide { direction, offers: offers(&spec, direction) });
         }

@@ -107,7 +107,7 @@ fn busy(spec: &AlsaSpec, direction: Direction) -> (String, String) {
 /// The process, or thread, that has this device of its card open in this direction, as /proc/asound
 /// tells.
 fn holder(asound: &Path, spec: &AlsaSpec, direction: Direction) -> Option<u32> {
-    let way = match direction {
+    let letter = match direction {
         Direction::Capture => 'c',
         Direction::Playback => 'p',
     };
@@ -117,7 +117,7 @@ fn holder(asound: &Path, spec: &AlsaSpec, direction: Direction) -> Option<u32> {
         card => card.to_owned(),
     };
     let (device, part) = spec.device()?;
-    let pcm = asound.join(card).join(format!("pcm{device}{way}"));
+    let pcm = asound.join(card).join(format!("pcm{device}{letter}"));
     let parts = fs::read_dir(pcm).ok()?.flatten().filter(|entry| match part {
         Some(part) => entry.file_name() == *format!("sub{part}"),
         None => entry.file_name().to_string_lossy().starts_with("sub"),

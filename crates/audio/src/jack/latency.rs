@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_stays_while_any_way_takes_so_long() {
+    fn what_counts_stays_while_any_path_takes_so_long() {
         // One port after the other goes from the card to a synthesiser, and back.
         let changes =
             [bounds(256, 256), bounds(0, 256), bounds(0, 0), bounds(0, 256), bounds(256, 256)];
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn no_way_through_the_graph_counts_for_longer_than_the_card_takes() {
+    fn no_path_through_the_graph_counts_for_longer_than_the_card_takes() {
         assert_eq!(followed(&[bounds(1000, 2000), bounds(10, 1000)]), [(256, 0), (256, 246)]);
     }
 

@@ -42,9 +42,9 @@ impl Notified {
             // SAFETY: the port is one of an open client.
             unsafe { (self.library.port_connected)(port.0.as_ptr()) > 0 }
         });
-        let latency_bounds = latency_bounds(self.library, connected.copied(), direction);
+        let bounds = latency_bounds(self.library, connected.copied(), direction);
         let card = card_latency(self.library, self.client, direction);
-        self.signals.follow(direction, latency_bounds, card);
+        self.signals.follow(direction, bounds, card);
     }
 
     /// Says at our ports of this direction what lies on our side of them.

@@ -109,6 +109,5 @@ pub(super) fn card_latency(
     direction: Direction,
 ) -> Frames {
     let ports = named(library, client, &counterparts(library, client, direction, true));
-    latency_bounds(library, ports, direction)
-        .map_or(Frames::ZERO, |latency_bounds| latency_bounds.most)
+    latency_bounds(library, ports, direction).map_or(Frames::ZERO, |bounds| bounds.most)
 }

@@ -74,16 +74,16 @@ pub(super) fn graph() -> Option<Graph> {
 pub(super) fn list() -> Vec<DeviceDescription> {
     let Ok(Survey { graph, nodes, .. }) = survey("pipewire:") else { return Vec::new() };
     let offers = offers(graph.as_ref());
-    let way = |direction| DeviceSide { direction, offers: offers.clone() };
+    let side = |direction| DeviceSide { direction, offers: offers.clone() };
     let own = DeviceDescription {
         name: "pipewire:NAME".to_owned(),
-        sides: vec![way(Direction::Capture), way(Direction::Playback)],
+        sides: vec![side(Direction::Capture), side(Direction::Playback)],
         says: says(graph.as_ref()),
     };
     let others = nodes.iter().filter_map(|node| {
         Some(DeviceDescription {
             name: format!("pipewire:taut?target={}", node.name),
-            sides: vec![way(direction(node)?)],
+            sides: vec![side(direction(node)?)],
             says: node.description.clone(),
         })
     });

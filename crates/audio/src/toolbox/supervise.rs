@@ -52,8 +52,7 @@ struct SupervisionShared {
     /// Another clock drives the process from the next cycle on.
     switched: AtomicBool,
     /// When the last block ends at the converter, in nanoseconds;
-    /// [`SupervisionShared::NOTHING_YET`] before
-    /// the first.
+    /// [`SupervisionShared::NOTHING_YET`] before the first.
     end: AtomicI64,
 }
 

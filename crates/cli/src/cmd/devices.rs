@@ -62,8 +62,8 @@ fn page(devices: &[DeviceDescription]) -> String {
 }
 
 fn describe(device: &DeviceDescription, page: &mut String) {
-    let ways = alike(&device.sides);
-    if let [(directions, Offers::Anything)] = ways.as_slice() {
+    let sides = alike(&device.sides);
+    if let [(directions, Offers::Anything)] = sides.as_slice() {
         page.push_str(&wrapped(&format!("  {:<10} {directions:<17} ", device.name), &device.says));
         return;
     }
@@ -71,7 +71,7 @@ fn describe(device: &DeviceDescription, page: &mut String) {
     if !device.says.is_empty() {
         page.push_str(&wrapped("      ", &device.says));
     }
-    for (directions, offers) in ways {
+    for (directions, offers) in sides {
         page.push_str(&wrapped(&format!("      {directions:<9} "), &offered(offers)));
     }
 }

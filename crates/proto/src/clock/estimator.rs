@@ -315,7 +315,7 @@ impl ClockEstimator {
             // rough, and where it may as well be alike on both it is taken to be.
             let lopsided = if (there - back).abs() > odd { there - back } else { 0.0 };
             self.lopsided += lopsided;
-            let much = |way: f64| if way > odd { way } else { 0.0 };
+            let much = |leg: f64| if leg > odd { leg } else { 0.0 };
             let longer = Legs { there: much(there), back: much(back) };
             self.before = Some(Before { usual, longer, lopsided });
             self.path_changes += 1;
@@ -329,7 +329,7 @@ impl ClockEstimator {
     /// the old one again.
     fn reverts(&mut self, kept: &KeptExchange) -> bool {
         let Some(Before { usual, longer, lopsided }) = self.before else { return false };
-        let short = |way: f64, usual: f64, longer: f64| longer > 0.0 && way < usual + longer / 2.0;
+        let short = |leg: f64, usual: f64, longer: f64| longer > 0.0 && leg < usual + longer / 2.0;
         let reverts = short(kept.legs.there, usual.there, longer.there)
             || short(kept.legs.back, usual.back, longer.back);
         if reverts {
