@@ -78,8 +78,8 @@ fn assert_stream_measured(stream: &StreamReport, off: Span) {
     let uncertainty = uncertainty_ns.unwrap();
     let error = measured.p50_ns.unwrap() - configured_ns - off.as_nanos();
     assert!(error.abs() <= frame() + uncertainty, "{error} ns off: {told}");
-    let books = books_error.p50_ns.unwrap() - off.as_nanos();
-    assert!(books.abs() <= frame(), "the books are {books} ns off: {told}");
+    let reckoned = books_error.p50_ns.unwrap() - off.as_nanos();
+    assert!(reckoned.abs() <= frame(), "what is reckoned is {reckoned} ns off: {told}");
     assert!(measured.count * 2 > stream.counters.received, "{told}");
 }
 

@@ -95,8 +95,8 @@ impl Ask {
         self.longest = self.longest.max(needed);
     }
 
-    /// It says what it lacked so far.
-    pub fn lack(&mut self, tally: Tally, now: LocalTime) {
+    /// It says how many packets did not reach it so far.
+    pub fn miss(&mut self, tally: Tally, now: LocalTime) {
         self.sizing.observe(now, tally);
         self.losses_told = Some(now);
     }

@@ -2,7 +2,7 @@
 //! nothing and holes are explicit.
 //!
 //! It does not know *when*: [`crate::placement`] does. It is asked for the next frames and gives
-//! them, what conceals it where there are none, and the count of those it lacked.
+//! them, what conceals it where there are none, and the count of those missing.
 
 use core::ops::Range;
 

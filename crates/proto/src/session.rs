@@ -110,7 +110,7 @@ pub enum Event {
         /// Its words.
         effective: Effective,
     },
-    /// What the peer lacked of our stream.
+    /// How much of our stream did not reach the peer.
     Losses {
         /// The peer.
         ssrc: u32,

@@ -30,7 +30,7 @@ pub struct Heard {
     /// Runs of frames that were not heard as they were captured, by length: holes and the fades at
     /// their ends.
     pub spoilt: BTreeMap<i64, u64>,
-    /// Runs of blocks that lacked frames, by how many frames they lacked.
+    /// Runs of blocks with frames missing, by how many those were.
     pub holes: BTreeMap<i64, u64>,
     /// Bytes of the stream's datagrams, those of all networks together.
     pub bytes: u64,
@@ -53,8 +53,8 @@ pub struct Heard {
     /// The first frame that was neither the one that was due nor silence: when, which was due, and
     /// which was heard.
     pub first_wrong: Option<(TrueTime, i64, i64)>,
-    /// Frames lacked in the present run.
-    lacking: i64,
+    /// Frames missing in the present run.
+    missing: i64,
     /// Times of ten milliseconds or more in which nothing was heard as it was captured, once
     /// something had been: since when, until when.
     pub silences: Vec<(TrueTime, TrueTime)>,
@@ -100,11 +100,11 @@ impl Heard {
         Self { who, digest: DIGEST, ..Self::default() }
     }
 
-    /// A block lacked so many frames that had been due while the stream ran.
-    pub(crate) fn lacks(&mut self, missing: Frames) {
-        self.lacking += missing.count();
-        if missing == Frames::ZERO && self.lacking > 0 {
-            *self.holes.entry(core::mem::take(&mut self.lacking)).or_default() += 1;
+    /// A block was without so many frames that had been due while the stream ran.
+    pub(crate) fn misses(&mut self, missing: Frames) {
+        self.missing += missing.count();
+        if missing == Frames::ZERO && self.missing > 0 {
+            *self.holes.entry(core::mem::take(&mut self.missing)).or_default() += 1;
         }
     }
 

@@ -64,6 +64,7 @@ pub struct World {
     identity: Identity,
     /// From where its packets come, by each network.
     places: [Endpoint; 2],
+    /// Which frame the sender's card captured at each media time, whatever befell it.
     timeline: Timeline,
     faults: VecDeque<(TrueTime, SenderFault)>,
     /// What reports tell that is not so, until when; and how many were sent since, and lied.
@@ -75,13 +76,14 @@ pub struct World {
     sequence: u16,
     /// When the sender reports next.
     speaks: TrueTime,
-    /// Frames captured and lost by the sender's card so far, to know each frame by its media time.
+    /// What the sender's card captured last, its memory used again.
     block: Vec<f32>,
 }
 
 /// Of the stream, before any fault.
 pub const IDENTITY: Identity =
     Identity { ssrc: 0x5EED, sequence: 65_000, timestamp: u32::MAX - 9_999 };
+
 impl World {
     /// A world in which nothing has happened yet.
     pub fn new(scenario: Scenario) -> Self {
@@ -263,9 +265,9 @@ impl World {
         let wakeup = CardWakeup { now: *now, woke, starved };
         ordinary.look(receiver, &mut host.session, wakeup, heard);
         listener.heard.starved += skipped;
-        let lacked =
+        let missing =
             listener.receiver.counters().missing_frames - listener.heard.counters.missing_frames;
-        listener.heard.lacks(Frames::new(lacked as i64));
+        listener.heard.misses(Frames::new(missing as i64));
         listener.heard.counters = *listener.receiver.counters();
         if let Some(reason) = pulled.resync {
             listener.heard.resyncs.push((*now, reason));

@@ -19,11 +19,11 @@ fn asks(from: &str, destinations: &[&str], millis: i64) -> Ask {
     let mut ask = Ask::default();
     ask.set_worth(Worth::of(host(from), destinations.iter().copied().map(host)));
     ask.need(Some(Span::from_millis(millis)), at(0));
-    // It lacks every other packet.
+    // Every other packet does not reach it.
     for report in 0..20 {
         let expected = report * 1000;
         let missing = expected / 2;
-        ask.lack(Tally { expected, missing, runs: missing, beyond: 0 }, at(0));
+        ask.miss(Tally { expected, missing, runs: missing, beyond: 0 }, at(0));
     }
     ask
 }

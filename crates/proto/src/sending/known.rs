@@ -30,7 +30,7 @@ pub struct KnownReceiver {
     pub effective: Option<Effective>,
     /// How to read its clock.
     pub clock: Option<ClockMapping>,
-    /// What it lacked of the stream.
+    /// How much of the stream did not reach it.
     pub losses: Option<LossReport>,
     /// When it said something last.
     said: LocalTime,
@@ -103,7 +103,7 @@ impl Receivers {
                 known.ask.need(effective.needed, now);
             }
             Event::Losses { losses, .. } => {
-                known.ask.lack(losses.tally, now);
+                known.ask.miss(losses.tally, now);
                 known.losses = Some(losses);
             }
             // What it lost is not taken back.

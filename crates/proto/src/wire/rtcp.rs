@@ -98,7 +98,7 @@ pub enum Item<'a> {
     Announcement(Announcement),
     /// The latency that the reporter reaches.
     Effective(Effective),
-    /// What the reporter lacked of a stream.
+    /// How much of a stream did not reach the reporter.
     Losses(LossReport),
     /// How the reporter's clock stands to UTC.
     Kept(KeptClock),
