@@ -116,7 +116,7 @@ impl Device for DeviceProcess {
 mod tests {
     use std::sync::mpsc::sync_channel;
 
-    use tautline_proto::time::LocalTime;
+    use tautline_proto::time::{LocalTime, MediaTime};
     use tautline_proto::units::{Channels, Rate};
 
     use super::*;
@@ -163,7 +163,7 @@ mod tests {
         let shared = Arc::new(StreamShared::default());
         let clock = run(BufferEnd::ToWire(Feeder::new(track)), &shared);
         let standing = shared.standing();
-        assert_eq!((standing.position, standing.anchor), (5 * 48, Some(0)));
+        assert_eq!((standing.position, standing.anchor), (MediaTime::from_frames(5 * 48), Some(0)));
         assert!(now() >= clock.instant_of(5 * 48), "by its own clock");
     }
 

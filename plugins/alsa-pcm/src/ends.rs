@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rtrb::Producer;
 use tautline_proto::card_clock::Turn;
+use tautline_proto::time::Frames;
 
 use crate::shared::{DeviceProgress, Mode, StreamShared};
 use crate::track::Track;
@@ -42,12 +43,12 @@ impl Feeder {
 
     fn run(&mut self, turn: &Turn, block: &mut [f32]) {
         if !std::mem::replace(&mut self.running, true) {
-            self.standing.anchor = Some(turn.frame - self.standing.position);
+            self.standing.anchor = Some(turn.frame - self.standing.position.as_frames());
         } else {
-            self.standing.position += turn.skipped.count();
+            self.standing.position += turn.skipped;
         }
         self.track.copy(self.standing.position, block);
-        self.standing.position += (block.len() / self.track.channels()) as i64;
+        self.standing.position += Frames::from_len(block.len() / self.track.channels());
     }
 }
 
@@ -80,7 +81,7 @@ impl Giver {
         self.running = order.mode == Mode::Running;
         if self.running {
             // Whatever was not given since the last block moves all that follows.
-            self.standing.anchor = Some(turn.frame - self.standing.position);
+            self.standing.anchor = Some(turn.frame - self.standing.position.as_frames());
             if let Ok(mut chunk) = self.ring.write_chunk(block.len()) {
                 let (head, tail) = chunk.as_mut_slices();
                 let (first, rest) = block.split_at(head.len());
@@ -89,7 +90,7 @@ impl Giver {
                 chunk.commit_all();
                 let frames = block.len() / self.channels;
                 self.given += frames as u64;
-                self.standing.position += frames as i64;
+                self.standing.position += Frames::from_len(frames);
             }
         }
         shared.stand(self.standing);
@@ -100,7 +101,7 @@ impl Giver {
 mod tests {
     use super::*;
     use crate::shared::Order;
-    use tautline_proto::time::{Frames, LocalTime};
+    use tautline_proto::time::{LocalTime, MediaTime};
 
     const P: usize = 4;
 
@@ -110,6 +111,10 @@ mod tests {
 
     fn order(shared: &StreamShared, stint: u64, mode: Mode) {
         shared.order(Order { stint, mode });
+    }
+
+    fn at(position: i64) -> MediaTime {
+        MediaTime::from_frames(position)
     }
 
     /// A mono feeder of a track of 16 frames.
@@ -128,8 +133,9 @@ mod tests {
     /// Frames from `position` on: these numbers.
     fn put(track: &Track, position: i64, range: core::ops::Range<u32>) {
         let samples: Vec<f32> = range.map(|number| number as f32).collect();
+        let position = at(position);
         track.put(position, &samples);
-        track.set_end(position + samples.len() as i64);
+        track.set_end(position + Frames::from_len(samples.len()));
     }
 
     #[test]
@@ -140,7 +146,7 @@ mod tests {
         assert_eq!(fed(&mut feeder, &shared, 0), [0.0; P]);
         order(&shared, 1, Mode::Running);
         assert_eq!(fed(&mut feeder, &shared, 4), [1.0, 2.0, 3.0, 4.0]);
-        let stands = DeviceProgress { stint: 1, position: 4, anchor: Some(4), origin: 0 };
+        let stands = DeviceProgress { stint: 1, position: at(4), anchor: Some(4), origin: 0 };
         assert_eq!(shared.standing(), stands);
     }
 
@@ -154,7 +160,7 @@ mod tests {
         // Frames 4 to 8 of the stint are too late, 9 is in time.
         put(&track, 3, 4..11);
         assert_eq!(fed(&mut feeder, &shared, 8), [9.0, 10.0, 0.0, 0.0]);
-        assert_eq!(shared.standing().position, 12);
+        assert_eq!(shared.standing().position, at(12));
         assert_eq!(shared.standing().anchor, Some(0));
     }
 
@@ -169,7 +175,7 @@ mod tests {
         order(&shared, 1, Mode::Running);
         assert_eq!(fed(&mut feeder, &shared, 8), [5.0, 6.0, 7.0, 8.0]);
         let DeviceProgress { position, anchor, .. } = shared.standing();
-        assert_eq!((position, anchor), (8, Some(4)), "later by the pause");
+        assert_eq!((position, anchor), (at(8), Some(4)), "later by the pause");
     }
 
     #[test]
@@ -178,12 +184,12 @@ mod tests {
         put(&track, 0, 1..9);
         order(&shared, 1, Mode::Running);
         fed(&mut feeder, &shared, 0);
-        track.set_end(0);
+        track.set_end(MediaTime::ZERO);
         order(&shared, 2, Mode::Running);
         assert_eq!(fed(&mut feeder, &shared, 40), [0.0; P]);
         put(&track, 0, 20..28);
         assert_eq!(fed(&mut feeder, &shared, 44), [24.0, 25.0, 26.0, 27.0]);
-        let stands = DeviceProgress { stint: 2, position: 8, anchor: Some(40), origin: 0 };
+        let stands = DeviceProgress { stint: 2, position: at(8), anchor: Some(40), origin: 0 };
         assert_eq!(shared.standing(), stands);
     }
 
@@ -196,7 +202,7 @@ mod tests {
         let mut block = [0.0; P];
         feeder.feed(&shared, &turn(8, 4), &mut block);
         assert_eq!(block, [8.0, 9.0, 10.0, 11.0]);
-        assert_eq!(shared.standing().position, 12);
+        assert_eq!(shared.standing().position, at(12));
     }
 
     #[test]
@@ -209,11 +215,14 @@ mod tests {
         for number in 1..=3 {
             giver.give(&shared, &turn(4 * number, 0), &[number as f32; P]);
         }
-        let stands = DeviceProgress { stint: 1, position: 8, anchor: Some(4), origin: 0 };
+        let stands = DeviceProgress { stint: 1, position: at(8), anchor: Some(4), origin: 0 };
         assert_eq!(shared.standing(), DeviceProgress { anchor: Some(12 - 8), ..stands });
         (0..8).for_each(|at| assert_eq!(ring.pop(), Ok(if at < 4 { 1.0 } else { 2.0 })));
         giver.give(&shared, &turn(16, 0), &[4.0; P]);
-        assert_eq!(shared.standing(), DeviceProgress { position: 12, anchor: Some(8), ..stands });
+        assert_eq!(
+            shared.standing(),
+            DeviceProgress { position: at(12), anchor: Some(8), ..stands }
+        );
         order(&shared, 2, Mode::Running);
         giver.give(&shared, &turn(20, 0), &[5.0; P]);
         assert_eq!(shared.standing().origin, 12);

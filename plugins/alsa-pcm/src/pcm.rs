@@ -229,7 +229,7 @@ impl Pcm {
     /// Of the application's frames the card plays those before this position.
     fn set_end(&self, end: MediaTime) {
         if let Some(Stream { held: SoundEnd::Playing(track), .. }) = &self.stream {
-            track.set_end(end.as_frames());
+            track.set_end(end);
         }
     }
 
@@ -240,7 +240,7 @@ impl Pcm {
     }
 
     fn position(&self) -> MediaTime {
-        MediaTime::from_frames(self.standing().map_or(0, |standing| standing.position))
+        self.standing().map_or(MediaTime::ZERO, |standing| standing.position)
     }
 
     fn stream(&self) -> Result<&Stream, Complaint> {

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 
-use tautline_proto::time::Span;
+use tautline_proto::time::{MediaTime, Span};
 
 /// What the device's thread is to do with the application's sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct DeviceProgress {
     pub(crate) stint: u64,
     /// Frames of this stint that it has taken, silence that it put in their place included, or that
     /// it has given.
-    pub(crate) position: i64,
+    pub(crate) position: MediaTime,
     /// Frame of the card's clock at which frame 0 of the stint met it, or would have met it if it had
     /// gone on without a pause. Known once it runs.
     pub(crate) anchor: Option<i64>,
@@ -55,7 +55,7 @@ struct ProgressCell {
 impl ProgressCell {
     fn write(&self, standing: DeviceProgress) {
         self.stint.store(standing.stint, Ordering::Relaxed);
-        self.position.store(standing.position, Ordering::Relaxed);
+        self.position.store(standing.position.as_frames(), Ordering::Relaxed);
         self.anchor.store(standing.anchor.unwrap_or(NO_ANCHOR), Ordering::Relaxed);
         self.origin.store(standing.origin, Ordering::Relaxed);
     }
@@ -64,7 +64,7 @@ impl ProgressCell {
         let anchor = self.anchor.load(Ordering::Relaxed);
         DeviceProgress {
             stint: self.stint.load(Ordering::Relaxed),
-            position: self.position.load(Ordering::Relaxed),
+            position: MediaTime::from_frames(self.position.load(Ordering::Relaxed)),
             anchor: (anchor != NO_ANCHOR).then_some(anchor),
             origin: self.origin.load(Ordering::Relaxed),
         }
@@ -173,13 +173,14 @@ mod tests {
         let thread = std::thread::spawn(move || {
             for number in 1..100_000 {
                 let anchor = Some(number as i64);
-                let position = number as i64;
+                let position = MediaTime::from_frames(number as i64);
                 writer.stand(DeviceProgress { stint: number, position, anchor, origin: number });
             }
         });
         let mut newest = 0;
         while newest < 99_999 {
             let DeviceProgress { stint, position, anchor, origin } = shared.standing();
+            let position = position.as_frames();
             let same = position as u64 == stint && origin == stint;
             assert!(
                 same && (stint == 0 || anchor == Some(position)),

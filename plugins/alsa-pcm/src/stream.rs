@@ -261,8 +261,8 @@ mod tests {
             panic!("each was opened in its own direction")
         };
         let sound: Vec<f32> = (1..=SOUND * CHANNELS).map(|at| at as f32 / 65_536.0).collect();
-        track.put(0, &sound);
-        track.set_end(SOUND as i64);
+        track.put(MediaTime::ZERO, &sound);
+        track.set_end(MediaTime::from_frames(SOUND as i64));
         for shared in [&recording.shared, &playing.shared] {
             shared.order(Order { stint: 1, mode: Mode::Running });
         }

@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
+use tautline_proto::time::{Frames, MediaTime};
+
 /// A buffer that one thread writes and another reads, both wait-free. Of a frame that is written
 /// anew just when it is read either sound is heard, as on a card.
 #[derive(Debug)]
@@ -26,33 +28,36 @@ impl Track {
         self.channels
     }
 
-    fn frame(&self, position: i64) -> &[AtomicU32] {
-        let at = position.rem_euclid(self.frames as i64) as usize * self.channels;
+    fn frame(&self, position: MediaTime) -> &[AtomicU32] {
+        let at = position.as_frames().rem_euclid(self.frames as i64) as usize * self.channels;
         &self.samples[at..at + self.channels]
     }
 
     /// Writes whole frames from this position on, over those that lay there or as many frames
     /// before. They are played once [`Self::set_end`] includes them.
-    pub(crate) fn put(&self, position: i64, samples: &[f32]) {
-        for (frame, at) in samples.chunks_exact(self.channels).zip(position..) {
-            for (place, sample) in self.frame(at).iter().zip(frame) {
+    pub(crate) fn put(&self, position: MediaTime, samples: &[f32]) {
+        for (at, frame) in samples.chunks_exact(self.channels).enumerate() {
+            let held = self.frame(position + Frames::from_len(at));
+            for (place, sample) in held.iter().zip(frame) {
                 place.store(sample.to_bits(), Ordering::Relaxed);
             }
         }
     }
 
     /// Says where what is to be played ends.
-    pub(crate) fn set_end(&self, end: i64) {
+    pub(crate) fn set_end(&self, end: MediaTime) {
         // Whoever reads up to here sees what was put before.
-        self.end.store(end, Ordering::Release);
+        self.end.store(end.as_frames(), Ordering::Release);
     }
 
     /// Copies the frames from this position on, and silence after the end.
-    pub(crate) fn copy(&self, position: i64, block: &mut [f32]) {
-        let there = (self.end.load(Ordering::Acquire) - position).max(0) as usize;
+    pub(crate) fn copy(&self, position: MediaTime, block: &mut [f32]) {
+        let end = MediaTime::from_frames(self.end.load(Ordering::Acquire));
+        let there = (end - position).max(Frames::ZERO).as_len();
         let (heard, silent) = block.split_at_mut(block.len().min(there * self.channels));
-        for (frame, at) in heard.chunks_exact_mut(self.channels).zip(position..) {
-            for (sample, place) in frame.iter_mut().zip(self.frame(at)) {
+        for (at, frame) in heard.chunks_exact_mut(self.channels).enumerate() {
+            let held = self.frame(position + Frames::from_len(at));
+            for (sample, place) in frame.iter_mut().zip(held) {
                 *sample = f32::from_bits(place.load(Ordering::Relaxed));
             }
         }
@@ -66,16 +71,16 @@ mod tests {
 
     fn copied(track: &Track, position: i64, frames: usize) -> Vec<f32> {
         let mut block = vec![9.0; frames * track.channels];
-        track.copy(position, &mut block);
+        track.copy(MediaTime::from_frames(position), &mut block);
         block
     }
 
     #[test]
     fn frames_lie_at_their_position_and_silence_after_the_end() {
         let track = Track::new(3, 2);
-        track.put(1, &[1.0, -1.0, 2.0, -2.0, 3.0, -3.0]);
+        track.put(MediaTime::from_frames(1), &[1.0, -1.0, 2.0, -2.0, 3.0, -3.0]);
         assert_eq!(copied(&track, 1, 2), [0.0; 4], "not to be played yet");
-        track.set_end(4);
+        track.set_end(MediaTime::from_frames(4));
         assert_eq!(copied(&track, 2, 3), [2.0, -2.0, 3.0, -3.0, 0.0, 0.0]);
         assert_eq!(copied(&track, 9, 1), [0.0; 2]);
     }
@@ -83,12 +88,12 @@ mod tests {
     #[test]
     fn what_was_taken_back_is_not_played_and_what_was_written_anew_is() {
         let track = Track::new(4, 1);
-        track.put(0, &[1.0, 2.0, 3.0, 4.0]);
-        track.set_end(4);
-        track.set_end(2);
+        track.put(MediaTime::ZERO, &[1.0, 2.0, 3.0, 4.0]);
+        track.set_end(MediaTime::from_frames(4));
+        track.set_end(MediaTime::from_frames(2));
         assert_eq!(copied(&track, 0, 4), [1.0, 2.0, 0.0, 0.0]);
-        track.put(2, &[7.0]);
-        track.set_end(3);
+        track.put(MediaTime::from_frames(2), &[7.0]);
+        track.set_end(MediaTime::from_frames(3));
         assert_eq!(copied(&track, 0, 4), [1.0, 2.0, 7.0, 0.0]);
     }
 }

@@ -83,7 +83,7 @@ impl Pcm {
             let bytes = &mut self.bytes[..samples * hardware.format.bytes()];
             let samples = &mut self.samples[..samples];
             make(first, bytes, samples);
-            track.put((position + Frames::from_len(first)).as_frames(), samples);
+            track.put(position + Frames::from_len(first), samples);
         }
     }
 
