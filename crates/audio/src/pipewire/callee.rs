@@ -89,8 +89,8 @@ impl GraphShared {
 /// Owned by the graph's thread while the stream is connected.
 pub(super) struct Callee {
     shared: Arc<GraphShared>,
-    direction: Direction,
-    settings: Settings,
+    pub(super) direction: Direction,
+    pub(super) settings: Settings,
     course: GraphTiming,
     block: Box<[f32]>,
     /// The process was called before.

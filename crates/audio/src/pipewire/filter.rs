@@ -6,7 +6,6 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{NonNull, null_mut};
-use std::sync::Arc;
 
 use pipewire::core::Core;
 use pipewire::properties::Properties;
@@ -17,9 +16,8 @@ use pipewire::sys::{
     pw_filter_flags_PW_FILTER_FLAG_RT_PROCESS, pw_filter_new,
     pw_filter_port_flags_PW_FILTER_PORT_FLAG_MAP_BUFFERS, pw_filter_state,
 };
-use tautline_proto::device::{Direction, Settings};
+use tautline_proto::device::Direction;
 
-use super::callee::GraphShared;
 use super::wired::{FilterPort, Wired};
 use crate::toolbox::sides::Sides;
 
@@ -78,21 +76,20 @@ impl Filter {
         core: &Core,
         name: &str,
         properties: Properties,
-        settings: Settings,
-        (shared, at_ports): (Arc<GraphShared>, bool),
+        wired: Wired,
     ) -> Result<Self, String> {
         let name = CString::new(name).map_err(|_| "there is a zero in its name".to_owned())?;
         // SAFETY: the core is connected, the name ends in a zero, and the properties go along.
         let raw = unsafe { pw_filter_new(core.as_raw_ptr(), name.as_ptr(), properties.into_raw()) };
         let raw = NonNull::new(raw).ok_or_else(last_error)?;
-        let wired = Wired::new(shared, settings, at_ports);
+        let channels = wired.settings.channels.count();
         let called = FilterListener::added(raw, wired, |events| events.process = Some(called));
         let heard =
             FilterListener::added(raw, None, |events| events.state_changed = Some(state_changed));
         let filter = Self { raw, called, heard };
         let ports = Sides {
-            capture: filter.add_ports(Direction::Capture, settings.channels.count())?,
-            playback: filter.add_ports(Direction::Playback, settings.channels.count())?,
+            capture: filter.add_ports(Direction::Capture, channels)?,
+            playback: filter.add_ports(Direction::Playback, channels)?,
         };
         // SAFETY: the filter is not connected, so nobody else touches this yet.
         unsafe { (*called.as_ptr()).data.set_ports(ports) };

@@ -17,6 +17,7 @@ use super::filter::Filter;
 use super::pods;
 use super::server::{FoundNode, Purpose, Server, Survey};
 use super::spec::{NodeKind, PipeWireSpec};
+use super::wired::Wired;
 
 /// How long a node may take to be in the graph.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -75,12 +76,13 @@ impl HeldNode {
         let properties = properties(spec, directions, &settings, target.as_ref());
         let node = match directions {
             Directions::One(direction) => {
-                stream(&server, spec, properties, (direction, settings), shared)
+                let callee = Callee::new(Arc::clone(shared), direction, settings, spec.at_ports);
+                stream(&server, spec, properties, callee)
                     .map_err(|error| failed(&error.to_string()))?
             }
             Directions::Both => {
-                let called = (Arc::clone(shared), spec.at_ports);
-                Filter::connect(server.core(), &spec.node, properties, settings, called)
+                let wired = Wired::new(Arc::clone(shared), settings, spec.at_ports);
+                Filter::connect(server.core(), &spec.node, properties, wired)
                     .map(Made::Filter)
                     .map_err(|error| failed(&error))?
             }
@@ -142,11 +144,10 @@ fn stream(
     server: &Server,
     spec: &PipeWireSpec,
     properties: Properties,
-    (direction, settings): (Direction, Settings),
-    shared: &Arc<GraphShared>,
+    callee: Callee,
 ) -> Result<Made, pipewire::Error> {
     let stream = Stream::new(server.core(), &spec.node, properties)?;
-    let callee = Callee::new(Arc::clone(shared), direction, settings, spec.at_ports);
+    let (direction, format) = (callee.direction, pods::format(&callee.settings));
     // Two listeners: this one is the graph's thread's alone.
     let called = stream
         .add_local_listener_with_user_data(callee)
@@ -165,7 +166,6 @@ fn stream(
             lost_in.borrow_mut().get_or_insert(why);
         })
         .register()?;
-    let format = pods::format(&settings);
     let mut flags = StreamFlags::MAP_BUFFERS | StreamFlags::RT_PROCESS;
     if spec.shape != NodeKind::Device {
         flags |= StreamFlags::AUTOCONNECT;

@@ -60,7 +60,7 @@ impl Ports for FilterBuffers {
 /// Owned by the graph's thread while the filter is connected.
 pub(super) struct Wired {
     shared: Arc<GraphShared>,
-    settings: Settings,
+    pub(super) settings: Settings,
     ports: Sides<Box<[FilterPort]>>,
     buffers: FilterBuffers,
     courses: Sides<GraphTiming>,
