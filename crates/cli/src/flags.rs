@@ -139,7 +139,8 @@ pub(crate) struct Send {
     /// What to do with packets too long for the network to carry in one piece
     #[arg(long, value_name = "WHEN", default_value = "allow", help_heading = "Network")]
     pub(crate) fragment: Fragment,
-    /// Who sends: the device's thread, or a wire thread that spaces packets evenly
+    /// Who sends: the device's thread, or a wire thread that spaces packets, those that fit one Ethernet
+    /// frame together as one
     #[arg(long, value_name = "KIND", default_value = "auto", help_heading = "Network")]
     pub(crate) link: LinkFlag,
     /// Priority mark for the network's switches (DSCP): 34 is what AES67 gives to media

@@ -280,7 +280,8 @@ Addresses, for --from:
                    sender of theirs as a stream of its own
   senders=all      hear whoever sends there, up to 64 at once: each is placed,
                    mixed and reported as a stream of its own. senders=200 is
-                   for as many; without it the first alone is heard
+                   for as many, 1024 at most, also of those that source names;
+                   without it the first alone is heard
   gain=-6dB        of this stream in the mix; --volume is for all of them
 
   ttl and loop are for --to: a receiver sends nothing to a group.

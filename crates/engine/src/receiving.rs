@@ -103,7 +103,11 @@ impl RecvEngine {
         let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
         let RecvPlan { gain, device, .. } = plan;
         let setup = MixSetup { places: inputs.len(), more, gain, device, wall, waiter };
-        let (changes, (succession, spares, gains)) = MixChanges::new(setup);
+        let (mut changes, (succession, spares, gains)) = MixChanges::new(setup);
+        // Senders may begin with the first block.
+        for (link, shared) in shared.iter_mut().enumerate() {
+            shared.refill(link, &mut changes);
+        }
         // Each stream that was planned may have an heir.
         let playing = 2 * inputs.len().max(1) + more;
         let mixer = Mixer {

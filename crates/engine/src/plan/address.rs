@@ -248,7 +248,7 @@ impl Address {
             ("ttl" | "loop", AddressRole::From) => {
                 return Err(format!(
                     "`{key}` is for --to, as a receiver sends nothing to a group; leave it out, or \
-                     use iface, source, gain or senders"
+                     use iface, source or gain, or senders"
                 ));
             }
             (_, AddressRole::To) => {
@@ -256,7 +256,7 @@ impl Address {
             }
             (_, AddressRole::From) => {
                 return Err(format!(
-                    "`{key}` is unknown after ?; use iface, source, gain or senders"
+                    "`{key}` is unknown after ?; use iface, source or gain, or senders"
                 ));
             }
         }

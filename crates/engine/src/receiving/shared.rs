@@ -65,6 +65,8 @@ pub(crate) struct SharedLinkEnd {
     came: usize,
     left: usize,
     unplaced: Unplaced,
+    /// Whether it was told that somebody found no place.
+    told: bool,
 }
 
 /// Receivers that wait at least: so many senders may begin within one beat, and lose nothing.
@@ -113,6 +115,7 @@ pub(crate) fn share(
         came: 0,
         left: 0,
         unplaced: Unplaced::default(),
+        told: false,
     };
     (shared, SharedLink::new(index, most, spares_out, news_in, gone_in))
 }
@@ -146,17 +149,21 @@ impl SharedLinkEnd {
                     self.welcome(number, author, streams, watch);
                 }
                 SharedNews::Unplaced(unplaced) => {
-                    if let (0, Some(from)) = (self.unplaced.packets, unplaced.from) {
+                    self.unplaced = unplaced;
+                    // Beside as many as are asked for; more than wait come to a place with the next
+                    // beat.
+                    let here = 1 + self.came - self.left;
+                    if let (false, Some(from)) = (self.told || here < self.most, unplaced.from) {
                         let (address, most) = (&*self.model.address, self.most);
                         watch.note(&Note::NoPlace { address, most, from });
+                        self.told = true;
                     }
-                    self.unplaced = unplaced;
                 }
             }
         }
     }
 
-    fn welcome(
+    pub(crate) fn welcome(
         &mut self,
         number: usize,
         author: Author,
@@ -174,10 +181,10 @@ impl SharedLinkEnd {
         let before = shares.author.replace(author);
         self.authors.retain(|other| Some(*other) != before);
         self.authors.push(author);
-        if !shares.planned {
-            let early = self.early.extract_if(.., |said| said.author == author);
-            received.converse_about(early.collect::<Vec<_>>().iter(), watch);
-        }
+        let early = self.early.extract_if(.., |said| said.author == author);
+        received.conversation.control = self.control.take();
+        received.converse_about(early.collect::<Vec<_>>().iter(), watch);
+        self.control = received.conversation.control.take();
     }
 
     /// What the device's thread had of streams whose senders are over. To be asked before
@@ -230,11 +237,9 @@ impl SharedLinkEnd {
         let own = self.said.iter().filter(|said| said.concerns(&shares, &self.authors));
         received.converse_about(own, watch);
         self.control = received.conversation.control.take();
-        if shares.author.is_some() {
-            let Self { said, authors, .. } = self;
-            let heard = said.iter_mut().filter(|said| said.concerns(&shares, authors));
-            heard.for_each(|said| said.heard = true);
-        }
+        let Self { said, authors, .. } = self;
+        let heard = said.iter_mut().filter(|said| said.concerns(&shares, authors));
+        heard.for_each(|said| said.heard = true);
     }
 
     /// Whether anything was said to this stream.

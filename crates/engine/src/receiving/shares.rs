@@ -55,9 +55,9 @@ impl Said {
     }
 
     /// Whether it is about this stream of those whose `authors` are known: its own sender's, from
-    /// wherever that speaks by now, or anybody's while it has none.
+    /// wherever that speaks by now. Nobody's while it has none: who is answered counts a receiver more.
     pub(crate) fn concerns(&self, shares: &Shares, authors: &[Author]) -> bool {
-        let Some(author) = shares.author else { return true };
+        let Some(author) = shares.author else { return false };
         author.ssrc == self.author.ssrc
             && (author.host == self.author.host || !authors.contains(&self.author))
     }

@@ -5,6 +5,8 @@
 
 use tautline_io::clock::now;
 use tautline_proto::clock::ClockSource;
+#[cfg(test)]
+use tautline_proto::endpoint::Author;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::rtcp::Announcement;
 
@@ -171,6 +173,13 @@ impl ReceivedStreams {
         let longest = self.streams.iter().map(|stream| stream.policy.link_offset()).max();
         let since = *self.quiet_since.get_or_insert(now);
         now - since > longest.unwrap_or(Span::ZERO) + Span::from_millis(100)
+    }
+
+    /// The first stream of the first shared link has a sender.
+    #[cfg(test)]
+    pub(crate) fn welcome(&mut self, author: Author) {
+        let Self { streams, shared, watch, .. } = self;
+        shared[0].welcome(0, author, streams, watch);
     }
 
     /// What the run is to begin anew with, where it was laid out for another stream than comes.

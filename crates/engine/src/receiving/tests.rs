@@ -7,6 +7,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
+use tautline_proto::endpoint::Author;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
@@ -65,9 +66,12 @@ fn a_report_at_a_link_that_senders_share_is_heard_once() {
     let (reports_to, plan) = stream();
     let mut received = received(vec![StreamPlan { senders: NonZeroUsize::new(4), ..plan }]);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut report = [0; 200];
+    let written = RtcpReport::new(0x5e4d).write(&mut report).unwrap();
+    peer.send_to(&report[..written], reports_to).unwrap();
+    assert_eq!(received.converse_until(now() + Span::from_secs(1)), 0, "nobody's stream");
+    received.welcome(Author { ssrc: 0x5e4d, host: peer.local_addr().unwrap().ip().into() });
     for round in 0..3 {
-        let mut report = [0; 200];
-        let written = RtcpReport::new(0x5e4d).write(&mut report).unwrap();
         peer.send_to(&report[..written], reports_to).unwrap();
         assert_eq!(received.converse_until(now() + Span::from_secs(10)), 1, "report {round}");
         assert_eq!(received.converse_until(now()), 0, "report {round} again");

@@ -170,7 +170,7 @@ impl Receiver {
         self.counters.missing_frames += inside as u64;
         self.counters.concealed_frames += concealed_inside as u64;
         self.tail_missing += after as u64;
-        self.tail_concealed += (concealed.as_len() - concealed_inside) as u64;
+        self.tail_concealed += (concealed.as_len() - concealed_inside).min(after) as u64;
     }
 
     /// A packet came: what was missing before it was missing from a running stream, unless the

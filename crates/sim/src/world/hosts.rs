@@ -98,6 +98,8 @@ impl SimReceiver {
     /// The last word.
     pub(super) fn finish(mut self) -> Heard {
         self.ordinary.finish(&mut self.receiver, &mut self.heard);
+        let counters = self.heard.counters;
+        assert!(counters.concealed_frames <= counters.missing_frames, "{counters:?}");
         self.heard
     }
 }
