@@ -9,6 +9,7 @@ mod faults;
 mod hosts;
 mod leaving;
 mod look;
+pub mod shared;
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,0 +1,223 @@
+//! Several senders, each with clocks and a path of its own, and one link at which all of them come.
+//!
+//! Each captured frame has a value that says which one it was and, by a shift of its own, whose: what
+//! is played to one sender's account is held against what that one captured.
+
+mod link;
+mod sender;
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use tautline_proto::endpoint::{Arrived, Endpoint};
+use tautline_proto::receiver::{Counters, PullTimes};
+use tautline_proto::time::{Frames, LocalTime, Span};
+
+use super::hosts::SimHost;
+use crate::clock::TrueTime;
+use crate::heard::{Heard, PlayedBlock, is_sound};
+use crate::link::PathModel;
+use crate::scenario::{HostModel, Scenario};
+use link::{HandedOn, Input, SimSharedLink};
+use sender::{Came, SimSender};
+
+/// A time in which a sender sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stint {
+    /// Since when, until when.
+    pub sends: (TrueTime, TrueTime),
+    /// From where.
+    pub from: Endpoint,
+    /// Whether it says goodbye at the end, which arrives.
+    pub goodbye: bool,
+}
+
+/// One of the senders.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SenderModel {
+    /// Its synchronisation source.
+    pub ssrc: u32,
+    /// Where it runs.
+    pub host: HostModel,
+    /// What happens to its packets.
+    pub path: PathModel,
+    /// When it sends, in order and apart. Its card runs on in between.
+    pub stints: Vec<Stint>,
+}
+
+/// When a packet came, by the receiving host's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketArrival {
+    /// The network handed it over.
+    pub at: LocalTime,
+    /// The program read it.
+    pub read: LocalTime,
+}
+
+/// What became of one sender.
+#[derive(Debug, Clone, Default)]
+pub struct SenderHeard {
+    /// What was played to its account. The counters are those of packets, of all its receivers.
+    pub heard: Heard,
+    /// Packets that the path lost.
+    pub lost: u64,
+    /// Its packets, as they arrived.
+    pub arrived: Vec<PacketArrival>,
+    /// Packets for which there was no place.
+    pub unplaced: u64,
+    /// Packets that another sender's receiver was given.
+    pub astray: u64,
+    /// Frames that were heard as they were captured.
+    pub right: u64,
+}
+
+/// What became of all of them.
+#[derive(Debug, Clone, Default)]
+pub struct SharedHeard {
+    /// By sender.
+    pub senders: Vec<SenderHeard>,
+    /// Packets without a place, as the policy counted them.
+    pub unplaced: u64,
+    /// How many had a place at most, and in the end.
+    pub places: (usize, usize),
+}
+
+/// Frames by which the values of one sender are ahead of those of the one before: of what two
+/// senders capture at one time, nothing is alike.
+const SHIFT: i64 = 7_919;
+
+/// A shared link at work.
+struct Shared {
+    scenario: Scenario,
+    senders: Vec<SimSender>,
+    link: SimSharedLink,
+    under_way: BTreeMap<(TrueTime, u64), (usize, Came)>,
+    order: u64,
+    host: SimHost,
+    told: SharedHeard,
+}
+
+/// Lets `senders` send to one link with so many places, of the format, the latency and the first
+/// receiver's host of `scenario`, for so long.
+pub fn play_shared(
+    scenario: Scenario,
+    senders: Vec<SenderModel>,
+    places: usize,
+    span: Span,
+) -> SharedHeard {
+    let mut rng = Rng::with_seed(scenario.seed);
+    let host = SimHost::new(&scenario.receivers[0].host, &scenario, 0, &mut rng);
+    let heard = (0..senders.len()).map(|n| SenderHeard {
+        heard: Heard::by(format!("seed {}, sender {n}", scenario.seed)),
+        ..SenderHeard::default()
+    });
+    let told = SharedHeard { senders: heard.collect(), ..SharedHeard::default() };
+    let senders = senders.into_iter().map(|model| SimSender::new(model, &scenario, &mut rng));
+    let mut shared = Shared {
+        senders: senders.collect(),
+        link: SimSharedLink::new(places, &scenario),
+        under_way: BTreeMap::new(),
+        order: 0,
+        host,
+        told,
+        scenario,
+    };
+    let (mut now, end) = (TrueTime::ZERO, TrueTime::ZERO.after(span));
+    while now < end {
+        now = shared.host.card.playback_wake(now);
+        shared.play(now);
+    }
+    shared.finish()
+}
+
+impl Shared {
+    /// The receiving card wakes.
+    fn play(&mut self, now: TrueTime) {
+        let Self { scenario, senders, under_way, order, told, .. } = self;
+        for (number, sending) in senders.iter_mut().enumerate() {
+            while sending.wakes <= now {
+                let mut arrives = |when, came| {
+                    *order += 1;
+                    under_way.insert((when, *order), (number, came));
+                };
+                let shift = SHIFT * number as i64;
+                told.senders[number].lost += sending.capture(scenario, shift, &mut arrives);
+            }
+        }
+        self.read(now);
+        let (_, meets, skipped) = self.host.card.play(now);
+        let woke = self.host.local(now);
+        let times = PullTimes { now: woke, meets: self.host.local(meets), skipped, clock: None };
+        let mut inputs = core::mem::take(&mut self.link.inputs);
+        inputs.iter_mut().flatten().for_each(|input| self.pull(input, times, now));
+        self.link.inputs = inputs;
+        let told = &mut self.told.senders;
+        self.link.settle(woke, |sender, before, after| {
+            add(&mut told[sender].heard.counters, before, after);
+        });
+    }
+
+    /// Reads what has arrived.
+    fn read(&mut self, now: TrueTime) {
+        let read = self.host.local(now);
+        while let Some(first) = self.under_way.first_entry().filter(|first| first.key().0 <= now) {
+            let ((when, _), (number, came)) = first.remove_entry();
+            let at = self.host.local(when);
+            let told = &mut self.told.senders[number];
+            match came {
+                Came::Packet(datagram, from) => {
+                    told.arrived.push(PacketArrival { at, read });
+                    match self.link.hand_on(number, &datagram, &Arrived { from, at, read }) {
+                        HandedOn::To { own } => told.astray += u64::from(!own),
+                        HandedOn::Unplaced => told.unplaced += 1,
+                    }
+                }
+                Came::Goodbye(author) => self.link.say_goodbye(author),
+            }
+            self.told.places.0 = self.told.places.0.max(self.link.count());
+        }
+    }
+
+    fn pull(&mut self, input: &mut Input, times: PullTimes, now: TrueTime) {
+        let channels = self.scenario.format.channels.count();
+        let mut out = vec![0.0; self.host.card.model.period.as_len() * channels];
+        let resampled = input.receiver.counters().resampled_frames;
+        let pulled = input.receiver.pull(&mut out, times, |_| {});
+        let (Some(number), Some(media)) = (input.hears, pulled.media) else { return };
+        let timestamp = media.frame.as_frames() as u32;
+        let index = timestamp.wrapping_sub(self.senders[number].timestamp).cast_signed();
+        let begin = i64::from(index) + SHIFT * number as i64;
+        let copied = resampled == input.receiver.counters().resampled_frames;
+        let sound: Vec<f32> = out.iter().step_by(channels).copied().collect();
+        let told = &mut self.told.senders[number];
+        let right =
+            |(index, sample): &(i64, &f32)| **sample != 0.0 && is_sound(**sample, *index, copied);
+        told.right += (begin..).zip(&sound).filter(right).count() as u64;
+        let disturbed = pulled.resync.is_some() || times.skipped + pulled.missing > Frames::ZERO;
+        told.heard.take(PlayedBlock { sound: &sound, begin, copied }, now, disturbed);
+    }
+
+    fn finish(mut self) -> SharedHeard {
+        for input in self.link.inputs.iter().flatten() {
+            if let Some(sender) = input.hears {
+                let counters = &mut self.told.senders[sender].heard.counters;
+                add(counters, &input.since, input.receiver.counters());
+            }
+        }
+        self.told.unplaced = self.link.unplaced().packets;
+        self.told.places.1 = self.link.count();
+        self.told
+    }
+}
+
+/// Adds what was counted between the two.
+fn add(sum: &mut Counters, before: &Counters, after: &Counters) {
+    sum.received += after.received - before.received;
+    sum.foreign += after.foreign - before.foreign;
+    sum.lost += after.lost - before.lost;
+    sum.late += after.late - before.late;
+    sum.reordered += after.reordered - before.reordered;
+    sum.duplicate += after.duplicate - before.duplicate;
+    sum.doubted += after.doubted - before.doubted;
+    sum.invalid += after.invalid - before.invalid;
+}

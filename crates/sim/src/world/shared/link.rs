@@ -1,0 +1,131 @@
+//! The receiving end of a shared link: who gets which receiver. The steps are those of the engine's
+//! mix (`receiving/mixer/shared.rs`), without its queues between threads.
+
+use tautline_proto::endpoint::{Arrived, Author};
+use tautline_proto::receiver::{Counters, ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::senders::{Senders, Unplaced};
+use tautline_proto::time::LocalTime;
+use tautline_proto::wire::rtp::RtpUnpack;
+
+use crate::scenario::Scenario;
+
+/// A receiver, and whom it plays.
+pub(super) struct Input {
+    pub(super) receiver: Receiver,
+    /// The number of the sender whose packet it was given first; only the simulator knows it.
+    pub(super) hears: Option<usize>,
+    /// What the receiver had counted when that one came.
+    pub(super) since: Counters,
+}
+
+/// What became of a packet.
+pub(super) enum HandedOn {
+    /// Its own sender's receiver has it, or that of another.
+    To { own: bool },
+    /// Its sender has no place.
+    Unplaced,
+}
+
+/// The receivers of one link. The first is that of the stream which the link was planned for.
+pub(super) struct SimSharedLink {
+    senders: Senders,
+    /// By the sender's place: its input.
+    places: Box<[Option<usize>]>,
+    pub(super) inputs: Vec<Option<Input>>,
+    config: ReceiverConfig,
+}
+
+/// The input whose link it is.
+const HOST: usize = 0;
+
+impl SimSharedLink {
+    pub(super) fn new(most: usize, scenario: &Scenario) -> Self {
+        let config = ReceiverConfig::new(RtpUnpack::usual(), scenario.format, scenario.latency);
+        let receiver = Receiver::new(config.clone());
+        let host = Input { receiver, hears: None, since: Counters::default() };
+        let places = vec![None; most].into();
+        Self { senders: Senders::new(most), places, inputs: vec![Some(host)], config }
+    }
+
+    pub(super) fn unplaced(&self) -> Unplaced {
+        self.senders.unplaced()
+    }
+
+    /// How many senders have a place.
+    pub(super) fn count(&self) -> usize {
+        self.senders.count()
+    }
+
+    /// The input of the datagram's sender, which may have to be put in place first.
+    fn input_of(&mut self, datagram: &[u8], came: &Arrived) -> Option<usize> {
+        let host = &self.inputs[HOST].as_ref()?.receiver;
+        let known = host.stream_of(datagram);
+        if let Some(place) = known.and_then(|s| self.senders.find(s, came.from, came.at)) {
+            return self.places[place];
+        }
+        let Some(stream) = host.recognises(datagram) else { return Some(HOST) };
+        let over = host.source().is_none_or(|source| source.is_silent(came.at));
+        let host_is_free = over && !self.places.contains(&Some(HOST));
+        let place = self.senders.admit(stream, came.from, came.at)?;
+        let input = if host_is_free { HOST } else { self.lay_out() };
+        self.places[place] = Some(input);
+        Some(input)
+    }
+
+    /// One more receiver.
+    fn lay_out(&mut self) -> usize {
+        let receiver = Receiver::new(self.config.clone());
+        let input = Some(Input { receiver, hears: None, since: Counters::default() });
+        if let Some(free) = self.inputs.iter().position(Option::is_none) {
+            self.inputs[free] = input;
+            return free;
+        }
+        self.inputs.push(input);
+        self.inputs.len() - 1
+    }
+
+    /// Hands a datagram that this sender sent to the input that is its sender's by the policy.
+    pub(super) fn hand_on(&mut self, sender: usize, datagram: &[u8], came: &Arrived) -> HandedOn {
+        let input = self.input_of(datagram, came);
+        let Some(input) = input.and_then(|input| self.inputs[input].as_mut()) else {
+            return HandedOn::Unplaced;
+        };
+        let own = *input.hears.get_or_insert(sender) == sender;
+        input.receiver.handle_telling(datagram, came, &mut |_| {});
+        HandedOn::To { own }
+    }
+
+    /// Somebody said goodbye: every receiver is told, and judges whether it was its own sender.
+    pub(super) fn say_goodbye(&mut self, author: Author) {
+        for input in self.inputs.iter_mut().flatten() {
+            input.receiver.obey(ReceiveCommand::Left(author));
+        }
+    }
+
+    /// Frees the places of senders that are over; `tell` is given whom each such input heard and what
+    /// its receiver had counted before and since.
+    pub(super) fn settle(
+        &mut self,
+        at: LocalTime,
+        mut tell: impl FnMut(usize, &Counters, &Counters),
+    ) {
+        for place in 0..self.places.len() {
+            let Some(index) = self.places[place] else { continue };
+            let Some(input) = &mut self.inputs[index] else { continue };
+            let goodbye = input.receiver.source().is_some_and(|source| source.said_goodbye());
+            let latency = input.receiver.placement().link_offset();
+            if !self.senders.is_over(place, at, goodbye, latency) {
+                continue;
+            }
+            self.senders.leave(place);
+            self.places[place] = None;
+            if let Some(sender) = input.hears.take() {
+                tell(sender, &input.since, input.receiver.counters());
+            }
+            input.since = *input.receiver.counters();
+            if index != HOST {
+                self.inputs[index] = None;
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Under test: the policy of several senders at one link, which come, move, leave, return and find no
+//! place. Each is heard whole and by a receiver of its own; every packet is accounted for.
+
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::time::{LocalTime, Span};
+use tautline_sim::card::CardModel;
+use tautline_sim::clock::{ClockError, TrueTime};
+use tautline_sim::fault::place;
+use tautline_sim::link::{Jitter, Loss, PathModel};
+use tautline_sim::preset::Preset;
+use tautline_sim::scenario::{HostModel, Scenario};
+use tautline_sim::world::shared::{
+    PacketArrival, SenderHeard, SenderModel, SharedHeard, Stint, play_shared,
+};
+
+const LATENCY_MILLIS: i64 = 40;
+const LATENCY: Span = Span::from_millis(LATENCY_MILLIS);
+/// How long after its sound a sender that said goodbye keeps its place.
+const REST: Span = Span::from_millis(100);
+const SPAN: Span = Span::from_secs(12);
+/// Any will do.
+const SEEDS: core::ops::RangeInclusive<u64> = 1..=6;
+/// Frames of a packet, and of the fade at the end of a hole or at a beginning.
+const PACKET: u64 = 48;
+const FADE: u64 = 56;
+/// Times at most that one sender's sound begins anew.
+const BEGINS: u64 = 2;
+
+fn at(millis: i64) -> TrueTime {
+    TrueTime::from_nanos(millis * 1_000_000)
+}
+
+/// Sends from there between these milliseconds.
+fn stint(from: Endpoint, sends: (i64, i64), goodbye: bool) -> Stint {
+    Stint { sends: (at(sends.0), at(sends.1)), from, goodbye }
+}
+
+const LEAVES: usize = 0;
+const MOVES: usize = 3;
+const STRAY: usize = 4;
+const ONE_TOO_MANY: usize = 6;
+
+/// Who comes when, by SSRC. The second and the third have one SSRC and differ by host alone.
+fn stints() -> [(u32, Vec<Stint>); 7] {
+    let end = 20_000;
+    [
+        // Leaves the receiver that the link was planned for to another, and returns.
+        (0x11, vec![stint(place(1, 1), (50, 4_000), true), stint(place(1, 1), (8_000, end), true)]),
+        (0x22, vec![stint(place(1, 2), (100, end), false)]),
+        (0x22, vec![stint(place(1, 3), (150, end), false)]),
+        // Moves.
+        (
+            0x33,
+            vec![stint(place(1, 4), (200, 6_000), false), stint(place(1, 5), (6_200, end), false)],
+        ),
+        // A single packet.
+        (0x44, vec![stint(place(1, 6), (2_000, 2_001), false)]),
+        (0x55, vec![stint(place(1, 7), (3_000, end), false)]),
+        // One too many until the first leaves, which is one too many itself until this one leaves.
+        (0x66, vec![stint(place(1, 8), (3_500, 9_000), true)]),
+    ]
+}
+
+/// How many have a place at once.
+const PLACES: usize = 5;
+
+fn heard(seed: u64) -> SharedHeard {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut host = || HostModel {
+        clock: ClockError::quartz(
+            LocalTime::from_nanos(rng.i64(1..1_000_000_000_000)),
+            rng.f64() * 100.0 - 50.0,
+        ),
+        ..HostModel::with_card(CardModel::off_by(rng.f64() * 200.0 - 100.0))
+    };
+    let mut scenario = Scenario::on(Preset::Wired, seed);
+    (scenario.stamps, scenario.latency) = (false, LATENCY);
+    scenario.receivers[0].host = host();
+    let senders = stints().into_iter().zip(1_i64..).map(|((ssrc, stints), number)| {
+        let whole = PathModel {
+            jitter: Jitter::Exponential(Span::from_micros(200 * number)),
+            reorders: (0.005, Span::from_millis(3)),
+            ..PathModel::ideal(Span::from_millis(number))
+        };
+        // Nobody's first packet is lost, nor the last ones of those that go on: of these nobody knows.
+        let lossy = PathModel { loss: Loss::bursts(0.003, 2.0), ..whole.clone() };
+        let changes = vec![(at(3_700), lossy), (at(11_500), whole.clone())];
+        let path = PathModel { changes, ..whole };
+        SenderModel { ssrc, host: host(), path, stints }
+    });
+    play_shared(scenario, senders.collect(), PLACES, SPAN)
+}
+
+/// How many packets of one that waits were read before the place was free of the one that left, whose
+/// last packet arrived at `last`.
+fn read_before_the_place_is_free(waits: &[PacketArrival], last: LocalTime) -> u64 {
+    let free = last + LATENCY + REST;
+    // Places are freed once per period, after what came was read.
+    let too_early = |packet: &&PacketArrival| packet.read - Span::from_millis(1) <= free;
+    waits.iter().filter(too_early).count() as u64
+}
+
+/// The packets before a pause of a second, and those after.
+fn around_pause(arrived: &[PacketArrival]) -> (&[PacketArrival], &[PacketArrival]) {
+    let second = Span::from_secs(1);
+    let pause = arrived.windows(2).position(|two| two[1].at - two[0].at > second);
+    arrived.split_at(pause.map_or(arrived.len(), |last| last + 1))
+}
+
+/// All that came of its own went to its own receiver, and is heard.
+fn assert_whole(told: &SenderHeard, goes_on: bool) {
+    let (heard, counters) = (&told.heard, &told.heard.counters);
+    assert_eq!(told.astray, 0, "{heard}");
+    let not_its_own = (counters.foreign, counters.doubted, counters.invalid);
+    assert_eq!(not_its_own, (0, 0, 0), "{heard}");
+    assert_eq!((counters.duplicate, counters.late), (0, 0), "{heard}");
+    assert_eq!(counters.received + told.unplaced, told.arrived.len() as u64, "{heard}");
+    assert!(heard.first_wrong.is_none(), "{heard}");
+    // What lacks is what fades in after a loss, and what is not due yet.
+    let not_due = if goes_on { LATENCY_MILLIS.unsigned_abs() + 1 } else { 0 };
+    let least = (counters.received - not_due) * PACKET;
+    let least = least.saturating_sub((told.lost + BEGINS) * FADE);
+    let right = told.right;
+    assert!((least..=counters.received * PACKET).contains(&right), "{right}, {least}: {heard}");
+}
+
+#[test]
+fn each_sender_at_a_shared_link_is_heard_on_its_own() {
+    for seed in SEEDS {
+        let told = heard(seed);
+        for (number, (sender, (_, stints))) in told.senders.iter().zip(stints()).enumerate() {
+            assert_whole(
+                sender,
+                stints.iter().any(|stint| stint.sends.1 > TrueTime::ZERO.after(SPAN)),
+            );
+            let SenderHeard { heard, lost, .. } = sender;
+            // Bursts of losses are shorter.
+            let pauses = heard.silences.iter().map(|(from, to)| to.since(*from));
+            let pauses: Vec<Span> = pauses.filter(|long| *long > REST).collect();
+            match number {
+                LEAVES => assert_eq!(pauses.len(), 1, "{heard}"),
+                MOVES => {
+                    assert_eq!(pauses.len(), 1, "{heard}");
+                    let asked = Span::from_millis(195)..=Span::from_millis(210);
+                    assert!(asked.contains(&pauses[0]), "{heard}");
+                }
+                _ => assert!(pauses.is_empty(), "{heard}"),
+            }
+            // What is lost while it has no place, or last of all, no receiver knows of.
+            let counted = heard.counters.lost;
+            match number {
+                LEAVES | ONE_TOO_MANY => assert!(counted <= *lost, "{lost} lost: {heard}"),
+                _ => assert_eq!(counted, *lost, "{heard}"),
+            }
+        }
+        let all = |count: fn(&SenderHeard) -> u64| told.senders.iter().map(count).sum::<u64>();
+        assert!(all(|sender| sender.lost) > 0, "seed {seed}");
+        assert!(all(|sender| sender.heard.counters.reordered) > 0, "seed {seed}");
+        assert_eq!(told.senders[STRAY].right, PACKET, "seed {seed}");
+    }
+}
+
+#[test]
+fn whoever_finds_no_place_is_counted_until_one_is_free() {
+    for seed in SEEDS {
+        let told = heard(seed);
+        let (before, after) = around_pause(&told.senders[LEAVES].arrived);
+        let waits = &told.senders[ONE_TOO_MANY].arrived;
+        let newest = |arrived: &[PacketArrival]| {
+            arrived.iter().map(|packet| packet.at).max().expect("packets came")
+        };
+        let unplaced: Vec<u64> = told.senders.iter().map(|sender| sender.unplaced).collect();
+        let mut expected = vec![0; unplaced.len()];
+        expected[ONE_TOO_MANY] = read_before_the_place_is_free(waits, newest(before));
+        expected[LEAVES] = read_before_the_place_is_free(after, newest(waits));
+        assert_eq!(unplaced, expected, "seed {seed}");
+        // More than half a second of the one, more than a second of the other.
+        assert!(expected[ONE_TOO_MANY] > 500 && expected[LEAVES] > 1_000, "seed {seed}");
+        assert_eq!(told.unplaced, expected.iter().sum::<u64>(), "seed {seed}");
+        assert_eq!(told.places, (PLACES, PLACES), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_same_seed_brings_the_same_senders() {
+    let told = |seed| format!("{:?}", heard(seed));
+    assert_eq!(told(1), told(1));
+    assert_ne!(told(1), told(2));
+}
