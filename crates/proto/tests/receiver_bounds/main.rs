@@ -82,3 +82,9 @@ fn ten_million_operations_in_any_order_break_no_bound() {
     }
     eprintln!();
 }
+
+#[test]
+fn what_once_broke_a_bound_breaks_none() {
+    let once = include_bytes!("../../../../fuzz/seeds/receiver/an-arrival-292-years-ago");
+    operations::play(once, allocations);
+}

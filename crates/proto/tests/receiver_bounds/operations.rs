@@ -212,10 +212,12 @@ impl Run {
     /// No frame comes from the future, nor from the past: what a block begins with is what is due,
     /// but for what the clocks cannot tell apart and a millisecond that is being followed.
     fn check_in_time(&self, due: &Due, place: MediaPoint) {
-        // Beyond this, instants and places saturate.
-        const SANE: i64 = 1 << 50;
+        // Instants saturate 292 years from their zero, and with them what lies that far from the first
+        // packet, whatever the rate: half of that is far enough.
+        const SANE: i64 = (i64::MAX / 2) / 1_000_000_000;
         let rate = self.config.format.rate;
-        if due.point.frame.as_frames().abs() > SANE || due.uncertainty > Span::from_secs(3600) {
+        let seconds = due.point.frame.as_frames().abs() / i64::from(rate.hertz());
+        if seconds > SANE || due.uncertainty > Span::from_secs(3600) {
             return;
         }
         let most = due.tolerance(rate.frame_length())
