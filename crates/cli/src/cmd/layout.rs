@@ -3,12 +3,12 @@
 use tautline_audio::{ChannelsOffered, DeviceSpec};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::plan::address::{Address, Resolved};
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::units::Channels;
 use tautline_proto::wire::sdp::Description;
 
+use super::streams::HeardAddress;
 use super::{device_settings, settled};
 use crate::failure::Failure;
 use crate::flags::{Recv, StreamFlags};
@@ -25,8 +25,8 @@ pub(super) struct PlayoutSetup {
 
 /// Whether it is settled what the stream is before a sender is heard: it was described, or said
 /// here. Who names a coding speaks of a sender that announces nothing, and wants the usual rest.
-pub(super) fn knows_shape(flags: &Recv, from: &[(&Address, Resolved)]) -> bool {
-    shape_is_said(flags) || from.iter().any(|(_, resolved)| resolved.description.is_some())
+pub(super) fn knows_shape(flags: &Recv, from: &[HeardAddress<'_>]) -> bool {
+    shape_is_said(flags) || from.iter().any(|from| from.resolved.description.is_some())
 }
 
 fn shape_is_said(flags: &Recv) -> bool {

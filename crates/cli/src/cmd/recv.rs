@@ -3,7 +3,6 @@
 use tautline_audio::{DeviceSpec, Extras, SoftwareSpec};
 use tautline_engine::control::{RecvChange, Requests, requests};
 use tautline_engine::plan::RecvPlan;
-use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::sockets;
 use tautline_engine::plan::too_long::datagram_bytes;
 use tautline_engine::receiving::doubt::{Doubt, Ran};
@@ -21,7 +20,7 @@ use tautline_proto::wire::sdp::Description;
 
 use super::layout::{PlayoutSetup, check_fits, check_told, knows_shape, layout};
 use super::recv_changes::{PlayedFormat, RecvLines};
-use super::streams::{check_alike, latency, stream};
+use super::streams::{HeardAddress, check_alike, latency, stream};
 use super::{run_options, stop_on_signals, tell_stream};
 use crate::control;
 use crate::failure::Failure;
@@ -32,13 +31,13 @@ use crate::unheard::Unheard;
 
 pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     super::takes::refuse_to_overwrite(&flags.output, flags.overwrite)?;
-    let from: Vec<(&Address, Resolved)> = flags
+    let from: Vec<HeardAddress<'_>> = flags
         .from
         .iter()
-        .map(|address| Ok((address, address.resolve()?)))
+        .map(|address| Ok(HeardAddress { address, resolved: address.resolve()? }))
         .collect::<Result<_, Failure>>()?;
     let stop = stop_on_signals()?;
-    let described = from.iter().find_map(|(_, resolved)| resolved.description.as_ref());
+    let described = from.iter().find_map(|from| from.resolved.description.as_ref());
     // What cannot work is said before a sender is waited for.
     let unheard = layout(flags, described, None)?;
     latency(flags, None, &unheard.format, &unheard.device)?;
@@ -50,7 +49,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     if matches!(flags.output, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
         show.leave_output_to_the_sound();
     }
-    show.wait_for(Unheard::at(from.iter().map(|(_, resolved)| resolved), now()));
+    show.wait_for(Unheard::at(from.iter().map(|from| &from.resolved), now()));
     let shape = PlayedFormat::default();
     let mut requests = match flags.running.control {
         true => Some(take_changes(flags, &shape, show.answers(), stop.clone())?),
@@ -58,24 +57,23 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     };
     let until = flags.running.duration.map(|duration| now() + duration);
     let over = || stop.is_requested() || until.is_some_and(|until| now() >= until);
-    let mut settled = settle(flags, (&from, unheard), Believe::Anybody, (&mut show, &over))?;
+    let wait = SenderWait { show: &mut show, over: &over };
+    let mut settled = settle(flags, &from, unheard, Believe::Anybody, wait)?;
     let mut begun = 0;
     loop {
         let Settled { layout: PlayoutSetup { format, device, map }, announced, by } = settled;
         // What a sender says must not take all memory.
         let promised = announced.map(|a| a.link_offset.min(LONGEST_LINK_OFFSET));
         shape.set(format, device);
-        for (address, resolved) in &from {
-            check_alike(address, resolved, &format)?;
+        for from in &from {
+            check_alike(from, &format)?;
         }
         let whose = if announced.is_some() { "as its sender announces" } else { "as is said here" };
         tell_details(flags, &format, &device, promised, whose);
         let mut options = run_options(&flags.timing, &flags.running);
         // What was spent on waiting for the sender is a part of it.
         options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));
-        let stream = |(address, resolved): &(&Address, Resolved)| {
-            stream(flags, (address, resolved), promised, format, &device)
-        };
+        let stream = |from: &HeardAddress<'_>| stream(flags, from, promised, format, &device);
         let streams = from.iter().map(stream).collect::<Result<Vec<_>, Failure>>()?;
         let plan = RecvPlan {
             select: flags.select,
@@ -129,7 +127,8 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             Some(theirs) => Settled::heard(flags, described, theirs)?,
             None => {
                 let unheard = layout(flags, described, None)?;
-                settle(flags, (&from, unheard), Believe::Senders, (&mut show, &over))?
+                let wait = SenderWait { show: &mut show, over: &over };
+                settle(flags, &from, unheard, Believe::Senders, wait)?
             }
         };
     }
@@ -187,18 +186,25 @@ impl Settled {
     }
 }
 
+/// What shows that a sender is waited for, and whether that is over.
+struct SenderWait<'a> {
+    show: &'a mut Show,
+    over: &'a dyn Fn() -> bool,
+}
+
 /// Settles what is played: by what is said here, or else by what a sender says of itself.
 fn settle(
     flags: &Recv,
-    (from, unheard): (&[(&Address, Resolved)], PlayoutSetup),
+    from: &[HeardAddress<'_>],
+    unheard: PlayoutSetup,
     believe: Believe,
-    (show, over): (&mut Show, &dyn Fn() -> bool),
+    mut wait: SenderWait<'_>,
 ) -> Result<Settled, Failure> {
     let said = knows_shape(flags, from);
-    let described = from.iter().find_map(|(_, resolved)| resolved.description.as_ref());
+    let described = from.iter().find_map(|from| from.resolved.description.as_ref());
     let mut asked = (!said).then_some(believe);
     while let Some(believe) = asked.take() {
-        let announced = announced(flags, from, believe, &mut *show, over)?;
+        let announced = announced(flags, from, believe, &mut wait)?;
         let Some((announced, sends)) = announced else { break };
         match Settled::heard(flags, described, announced) {
             Ok(settled) if sends => return Ok(settled),
@@ -209,7 +215,7 @@ fn settle(
         }
     }
     // The sender does not say either, so it has as many channels as are assumed.
-    if !over() {
+    if !(wait.over)() {
         check_fits(&flags.output, &unheard)?;
     }
     let by = if said { By::User } else { By::Sender };
@@ -258,23 +264,22 @@ fn tell_details(
 /// What a sender says of its stream, and whether its packets come.
 fn announced(
     flags: &Recv,
-    from: &[(&Address, Resolved)],
+    from: &[HeardAddress<'_>],
     believe: Believe,
-    show: &mut Show,
-    over: &dyn Fn() -> bool,
+    wait: &mut SenderWait<'_>,
 ) -> Result<Option<(Announcement, bool)>, Failure> {
     let mut opened = from
         .iter()
-        .map(|(address, resolved)| Ok(open_stream(&sockets::reception(address, resolved), None)?))
+        .map(|from| Ok(open_stream(&sockets::reception(from.address, &from.resolved), None)?))
         .collect::<Result<Vec<_>, Failure>>()?;
     if believe == Believe::Anybody {
         tell_listening(flags);
     }
     let given_up = |any: bool| {
         if !any {
-            show.still_unheard();
+            wait.show.still_unheard();
         }
-        over()
+        (wait.over)()
     };
     match learn(&mut opened, believe, given_up) {
         Learnt::Announced { announcement, sends } => Ok(Some((announcement, sends))),

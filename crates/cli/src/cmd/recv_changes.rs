@@ -8,7 +8,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::StreamFormat;
 
-use super::streams::{check_alike, stream};
+use super::streams::{HeardAddress, check_alike, stream};
 use crate::control::nothing;
 use crate::failure::Failure;
 use crate::flags::{Recv, latency, parse};
@@ -68,8 +68,9 @@ impl RecvLines {
             );
         };
         let plan = address.resolve().map_err(Failure::from).and_then(|resolved| {
-            check_alike(&address, &resolved, &format)?;
-            stream(&self.flags, (&address, &resolved), None, format, &device)
+            let from = HeardAddress { address: &address, resolved };
+            check_alike(&from, &format)?;
+            stream(&self.flags, &from, None, format, &device)
         });
         let plan = plan.map_err(|failure| failure.to_string())?;
         Ok(RecvChange::From(which, Box::new(plan)))

@@ -17,10 +17,15 @@ use super::periods;
 use crate::failure::Failure;
 use crate::flags::{LinkFlag, Recv};
 
+/// Where a stream is heard: an address, and what it stands for.
+pub(super) struct HeardAddress<'a> {
+    pub(super) address: &'a Address,
+    pub(super) resolved: Resolved,
+}
+
 /// All streams of one device have its rate and channels.
 pub(super) fn check_alike(
-    address: &Address,
-    resolved: &Resolved,
+    HeardAddress { address, resolved }: &HeardAddress<'_>,
     format: &StreamFormat,
 ) -> Result<(), Failure> {
     let Some(described) = &resolved.description else { return Ok(()) };
@@ -36,7 +41,7 @@ pub(super) fn check_alike(
 
 pub(super) fn stream(
     flags: &Recv,
-    (address, resolved): (&Address, &Resolved),
+    HeardAddress { address, resolved }: &HeardAddress<'_>,
     promised: Option<Span>,
     format: StreamFormat,
     device: &Settings,

@@ -8,7 +8,7 @@ use tautline_dsp::fit::{Likeness, Nudge, nudge};
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
 use super::exact::Both;
-use super::pieces::{BLOCK, ChannelRouting, FrameLine, GainRange};
+use super::pieces::{BLOCK, ChannelRouting, FrameLine, GainRange, RoutedLine};
 use super::seek::Likely;
 use super::sound::{itself_first, power};
 
@@ -105,32 +105,31 @@ impl<'a> WindowFitter<'a> {
         self.resampler.pull(&mut self.here[..count], Step::from_ppm((step - 1.0) * 1e6));
     }
 
-    /// Whether the heard frames from `at` on, a window of them at most, lie near `line`, and where.
+    /// Whether these heard frames, a window of them at most, lie near `line`, and where.
     pub(super) fn window(
         &mut self,
-        at: usize,
-        count: usize,
+        window: &Range<usize>,
         line: &FrameLine,
         routing: &ChannelRouting,
     ) -> Option<Fitted> {
-        let channel = self.loudest(at, count, routing);
-        let energy = power(&self.both.heard.channels[channel][at..at + count]);
+        let (at, count) = (window.start, window.len());
+        let channel = self.loudest(window, routing);
+        let energy = power(&self.both.heard.channels[channel][window.clone()]);
         let says = count >= LEAST && energy > (QUIET + 100.0 * self.floor) * count as f64;
         let kept = line.offset().filter(|_| says).and_then(|_| {
-            let fitted = self.holds(at, count, line, routing)?;
+            let fitted = self.holds(window, line, routing)?;
             (fitted.rest <= CLEAN * fitted.energy).then_some(fitted)
         });
         match (says, kept) {
             (_, Some(kept)) => Some(kept),
-            (false, None) => self.holds(at, count, line, routing),
+            (false, None) => self.holds(window, line, routing),
             (true, None) => {
-                let (fitted, centre) =
-                    (self.best((at, count), line, (channel, routing))?, at + count / 2);
+                let (fitted, centre) = (self.best(window, line, channel, routing)?, at + count / 2);
                 let off = fitted.place(centre as f64) - line.place(centre as f64);
                 if off.abs() > JUMP {
                     return None;
                 }
-                let held = self.holds(at, count, &fitted, routing)?;
+                let held = self.holds(window, &fitted, routing)?;
                 let centre = centre as f64;
                 let away = centre - line.at;
                 let step = match fitted.offset() {
@@ -150,12 +149,14 @@ impl<'a> WindowFitter<'a> {
     /// on them if that is as good.
     fn best(
         &mut self,
-        (at, count): (usize, usize),
+        window: &Range<usize>,
         line: &FrameLine,
-        (channel, routing): (usize, &ChannelRouting),
+        channel: usize,
+        routing: &ChannelRouting,
     ) -> Option<FrameLine> {
+        let (at, count) = (window.start, window.len());
         let (source, sign) = (routing.sources[channel], routing.gains[channel].signum() as f32);
-        let heard = &self.both.heard.channels[channel][at..at + count];
+        let heard = &self.both.heard.channels[channel][window.clone()];
         self.turned.clear();
         self.turned.extend(heard.iter().map(|sample| sample * sign));
         let (mut place, mut step) = (line.place(at as f64), line.step);
@@ -185,21 +186,21 @@ impl<'a> WindowFitter<'a> {
     /// Whether all channels of a window are what was sent along `line`.
     pub(super) fn holds(
         &mut self,
-        at: usize,
-        count: usize,
+        window: &Range<usize>,
         line: &FrameLine,
         routing: &ChannelRouting,
     ) -> Option<Fitted> {
+        let count = window.len();
         let (mut energy, mut rest) = (0.0, 0.0);
         let mut volumes = vec![None; routing.gains.len()];
         for (channel, volume) in volumes.iter_mut().enumerate() {
             if routing.gains[channel] == 0.0 {
-                if self.sounds_again((at, count), line, (channel, routing)) {
+                if self.sounds_again(window, line, channel, routing) {
                     return None;
                 }
                 continue;
             }
-            let (good, alike) = self.blocks((at, count), line, (channel, routing));
+            let (good, alike) = self.blocks(window, line, channel, routing);
             if good < count {
                 return None;
             }
@@ -219,12 +220,14 @@ impl<'a> WindowFitter<'a> {
     /// Whether a channel that is taken to hold nothing of the sound holds it in some part of a window.
     fn sounds_again(
         &mut self,
-        (at, count): (usize, usize),
+        window: &Range<usize>,
         line: &FrameLine,
-        (channel, routing): (usize, &ChannelRouting),
+        channel: usize,
+        routing: &ChannelRouting,
     ) -> bool {
+        let (at, count) = (window.start, window.len());
         self.render(routing.sources[channel], line.place(at as f64), line.step, count);
-        let heard = &self.both.heard.channels[channel][at..at + count];
+        let heard = &self.both.heard.channels[channel][window.clone()];
         heard.chunks_exact(LEAST).zip(self.here.chunks_exact(LEAST)).any(|(heard, here)| {
             let alike = Likeness::between(heard, here);
             let left = alike.rest(alike.gain());
@@ -237,14 +240,15 @@ impl<'a> WindowFitter<'a> {
     pub(super) fn clicks(
         &mut self,
         among: &Range<usize>,
-        (at, count): (usize, usize),
+        window: &Range<usize>,
         line: &FrameLine,
         routing: &ChannelRouting,
     ) -> Vec<(usize, usize)> {
+        let (at, count) = (window.start, window.len());
         let mut all = Vec::new();
         for channel in (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0) {
             self.render(routing.sources[channel], line.place(at as f64), line.step, count);
-            let heard = &self.both.heard.channels[channel][at..at + count];
+            let heard = &self.both.heard.channels[channel][window.clone()];
             let here = &self.here[..count];
             // As loud as the window is, not the piece.
             let alike = Likeness::between(heard, here);
@@ -273,12 +277,14 @@ impl<'a> WindowFitter<'a> {
     /// And how alike all of it is; of one channel.
     fn blocks(
         &mut self,
-        (at, count): (usize, usize),
+        window: &Range<usize>,
         line: &FrameLine,
-        (channel, routing): (usize, &ChannelRouting),
+        channel: usize,
+        routing: &ChannelRouting,
     ) -> (usize, Likeness) {
+        let (at, count) = (window.start, window.len());
         self.render(routing.sources[channel], line.place(at as f64), line.step, count);
-        let heard = &self.both.heard.channels[channel][at..at + count];
+        let heard = &self.both.heard.channels[channel][window.clone()];
         let alikes: Vec<_> = heard
             .chunks(BLOCK)
             .zip(self.here.chunks(BLOCK))
@@ -301,21 +307,18 @@ impl<'a> WindowFitter<'a> {
         (good, all)
     }
 
-    fn loudest(&self, at: usize, count: usize, routing: &ChannelRouting) -> usize {
+    fn loudest(&self, window: &Range<usize>, routing: &ChannelRouting) -> usize {
         let live = (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0);
-        let energy = |channel: &usize| power(&self.both.heard.channels[*channel][at..at + count]);
+        let energy = |channel: &usize| power(&self.both.heard.channels[*channel][window.clone()]);
         live.max_by(|one, other| energy(one).total_cmp(&energy(other))).unwrap_or(0)
     }
 
     /// What a window is that lies about a likely place: its line, and which channel is which.
-    pub(super) fn acquire(
-        &mut self,
-        likely: &Likely,
-        step: f64,
-    ) -> Option<(FrameLine, Rc<ChannelRouting>)> {
+    pub(super) fn acquire(&mut self, likely: &Likely, step: f64) -> Option<RoutedLine> {
         let at = likely.heard;
         let count = WINDOW.min(self.both.heard.frames().checked_sub(at)?);
-        let heard = &self.both.heard.channels[likely.channel][at..at + count];
+        let window = at..at + count;
+        let heard = &self.both.heard.channels[likely.channel][window.clone()];
         if count < BLOCK || power(heard) <= QUIET * count as f64 {
             return None;
         }
@@ -341,25 +344,27 @@ impl<'a> WindowFitter<'a> {
         routing.sources[likely.channel] = likely.source;
         routing.gains[likely.channel] = best.0.signum();
         let guess = FrameLine { at: at as f64, place: (likely.sent as i64 + best.1) as f64, step };
-        let line = self.best((at, count), &guess, (likely.channel, &routing))?;
-        self.learn((at, count), &line, (likely, &mut routing))?;
-        Some((line, Rc::new(routing)))
+        let line = self.best(&window, &guess, likely.channel, &routing)?;
+        self.learn(&window, &line, likely, &mut routing)?;
+        Some(RoutedLine { line, routing: Rc::new(routing) })
     }
 
     /// Learns what each channel of a window holds; `None` if not even the likely one does, or where
     /// one is spoilt.
     fn learn(
         &mut self,
-        (at, count): (usize, usize),
+        window: &Range<usize>,
         line: &FrameLine,
-        (likely, routing): (&Likely, &mut ChannelRouting),
+        likely: &Likely,
+        routing: &mut ChannelRouting,
     ) -> Option<()> {
+        let (at, count) = (window.start, window.len());
         let channels = routing.gains.len();
         let turn = routing.gains[likely.channel];
         for channel in core::iter::once(likely.channel)
             .chain((0..channels).filter(|channel| *channel != likely.channel))
         {
-            let heard = &self.both.heard.channels[channel][at..at + count];
+            let heard = &self.both.heard.channels[channel][window.clone()];
             let silent = power(heard) <= QUIET * count as f64;
             let own = if channel == likely.channel { likely.source } else { channel };
             let found = itself_first(own, channels).find_map(|source| {
@@ -376,7 +381,7 @@ impl<'a> WindowFitter<'a> {
             });
             (routing.sources[channel], routing.gains[channel]) = found.unwrap_or((channel, 0.0));
             // What is the sound in a part of the window is spoilt in the rest, not another.
-            let mut spoilt = || self.sounds_again((at, count), line, (channel, routing));
+            let mut spoilt = || self.sounds_again(window, line, channel, routing);
             if found.is_none() && (channel == likely.channel || spoilt()) {
                 return None;
             }

@@ -103,6 +103,13 @@ impl FrameLine {
     }
 }
 
+/// A line, and what each channel holds along it.
+#[derive(Debug, Clone)]
+pub(super) struct RoutedLine {
+    pub(super) line: FrameLine,
+    pub(super) routing: Rc<ChannelRouting>,
+}
+
 /// How the frames of a piece are what was sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::exact::{Both, PROBE, RUN};
 use super::fit::{Fitted, LEAST, WINDOW, WindowFitter};
-use super::pieces::{BLOCK, ChannelRouting, FrameLine, Kind, Piece, take_volumes};
+use super::pieces::{BLOCK, ChannelRouting, FrameLine, Kind, Piece, RoutedLine, take_volumes};
 use super::seek::{Coarse, Likely, PATTERN};
 use super::sound::power;
 
@@ -94,9 +94,9 @@ impl<'a> PieceWalk<'a> {
         let first = self.first().map(|seed| self.grow(&seed, all.clone()));
         let Some(first) = first.filter(says) else { return Vec::new() };
         let Range { start, end } = first.heard;
-        let before = FrameLine { at: start as f64, place: first.from, ..first.line() };
-        self.between(0..start, (before, first.routing.clone()));
-        let after = (first.line(), first.routing.clone());
+        let line = FrameLine { at: start as f64, place: first.from, ..first.line() };
+        self.between(0..start, RoutedLine { line, routing: first.routing.clone() });
+        let after = RoutedLine { line: first.line(), routing: first.routing.clone() };
         self.push(first);
         self.between(end..all.end, after);
         self.pieces
@@ -141,7 +141,7 @@ impl<'a> PieceWalk<'a> {
     }
 
     /// Finds the pieces within some heard frames; the sound before or after them lies on this line.
-    fn between(&mut self, heard: Range<usize>, mut last: (FrameLine, Rc<ChannelRouting>)) {
+    fn between(&mut self, heard: Range<usize>, mut last: RoutedLine) {
         let (mut at, mut free, mut ahead) = (heard.start, heard.start, AHEAD);
         let mut rest = SearchBackoff::none(at);
         while let Some(sounds) = (at..heard.end).find(|frame| !self.both.heard.is_silent(*frame)) {
@@ -152,7 +152,8 @@ impl<'a> PieceWalk<'a> {
             match piece.filter(|piece| piece.heard.end > at && says(piece)) {
                 Some(piece) => {
                     (at, free, ahead) = (piece.heard.end, piece.heard.end, AHEAD);
-                    (last, rest) = ((piece.line(), piece.routing.clone()), SearchBackoff::none(at));
+                    last = RoutedLine { line: piece.line(), routing: piece.routing.clone() };
+                    rest = SearchBackoff::none(at);
                     self.push(piece);
                 }
                 None => (at, ahead) = (at + WINDOW, WINDOW),
@@ -167,8 +168,8 @@ impl<'a> PieceWalk<'a> {
             last.meet(&mut piece);
             if !last.is_exact() && last.heard.end > between.start {
                 let at = (between.start + between.len() / 2).saturating_sub(WINDOW / 2);
-                let window = (at, WINDOW.min(self.both.heard.frames() - at));
-                let clicks = self.clicks(&between, window, &last.line(), &last.routing);
+                let window = at..at + WINDOW.min(self.both.heard.frames() - at);
+                let clicks = self.clicks(&between, &window, &last.line(), &last.routing);
                 last.clicks.extend(clicks);
             }
             self.pieces.push(last);
@@ -193,13 +194,14 @@ impl<'a> PieceWalk<'a> {
         let windows = gap.heard.len().div_ceil(WINDOW);
         let edge = |window: usize| gap.heard.start + gap.heard.len() * window / windows;
         for window in 0..windows {
-            let (at, count) = (edge(window), edge(window + 1) - edge(window));
-            let held = self.fit.holds(at, count, &line, &routing);
+            let window = edge(window)..edge(window + 1);
+            let count = window.len();
+            let held = self.fit.holds(&window, &line, &routing);
             let held = match held.filter(|held| same(held, count)) {
                 Some(held) => held,
                 None => {
-                    let near = self.fit.window(at, count, &line, &routing)?;
-                    let centre = (at + count / 2) as f64;
+                    let near = self.fit.window(&window, &line, &routing)?;
+                    let centre = (window.start + count / 2) as f64;
                     let off = near.line.place(centre) - line.place(centre);
                     if off.abs() > BESIDE || !same(&near, count) {
                         return None;
@@ -220,7 +222,7 @@ impl<'a> PieceWalk<'a> {
         &mut self,
         heard: Range<usize>,
         ahead: usize,
-        (line, routing): &(FrameLine, Rc<ChannelRouting>),
+        RoutedLine { line, routing }: &RoutedLine,
         rest: &mut SearchBackoff,
     ) -> Option<Seed> {
         let (at, sources) = (heard.start, &routing.sources);
@@ -313,7 +315,7 @@ impl<'a> PieceWalk<'a> {
         if !within.contains(&likely.heard) {
             return None;
         }
-        let (line, routing) = self.fit.acquire(likely, step)?;
+        let RoutedLine { line, routing } = self.fit.acquire(likely, step)?;
         Some(Seed { at: likely.heard, line, routing, exact: false })
     }
 
@@ -346,7 +348,7 @@ impl<'a> PieceWalk<'a> {
     fn clicks(
         &mut self,
         among: &Range<usize>,
-        window: (usize, usize),
+        window: &Range<usize>,
         line: &FrameLine,
         routing: &ChannelRouting,
     ) -> Vec<(usize, usize)> {
@@ -370,15 +372,15 @@ impl<'a> PieceWalk<'a> {
                 break;
             }
             before = (last, end);
-            let Some(fitted) = self.fit.window(end, count, &last, &seed.routing) else {
-                end += self.edge(count, |some| (end, some), &last, &seed.routing);
+            let window = end..end + count;
+            let Some(fitted) = self.fit.window(&window, &last, &seed.routing) else {
+                end += self.edge(count, |some| end..end + some, &last, &seed.routing);
                 break;
             };
             (energy, rest) = (energy + fitted.energy, rest + fitted.rest);
             resampled |= fitted.line.offset().is_none();
             take_volumes(&mut volumes, &fitted.volumes);
-            let window = (end, count);
-            clicks.extend(self.clicks(&(end..end + count), window, &fitted.line, &seed.routing));
+            clicks.extend(self.clicks(&window, &window, &fitted.line, &seed.routing));
             (last, end) = (fitted.line, end + count);
             (self.progress)(end);
         }
@@ -387,20 +389,15 @@ impl<'a> PieceWalk<'a> {
             if self.is_exact(start - RUN.min(count)..start, &first, &seed.routing) {
                 break;
             }
-            let Some(fitted) = self.fit.window(start - count, count, &first, &seed.routing) else {
-                start -= self.edge(count, |some| (start - some, some), &first, &seed.routing);
+            let window = start - count..start;
+            let Some(fitted) = self.fit.window(&window, &first, &seed.routing) else {
+                start -= self.edge(count, |some| start - some..start, &first, &seed.routing);
                 break;
             };
             (energy, rest) = (energy + fitted.energy, rest + fitted.rest);
             resampled |= fitted.line.offset().is_none();
             take_volumes(&mut volumes, &fitted.volumes);
-            let window = (start - count, count);
-            clicks.extend(self.fit.clicks(
-                &(start - count..start),
-                window,
-                &fitted.line,
-                &seed.routing,
-            ));
+            clicks.extend(self.fit.clicks(&window, &window, &fitted.line, &seed.routing));
             (first, start) = (fitted.line, start - count);
         }
         let (from, to) = (first.place(start as f64), last.place(end as f64));
@@ -414,14 +411,12 @@ impl<'a> PieceWalk<'a> {
     fn edge(
         &mut self,
         count: usize,
-        frames: impl Fn(usize) -> (usize, usize),
+        frames: impl Fn(usize) -> Range<usize>,
         line: &FrameLine,
         routing: &ChannelRouting,
     ) -> usize {
-        let blocks = (1..=count / BLOCK).take_while(|blocks| {
-            let (at, count) = frames(blocks * BLOCK);
-            self.fit.holds(at, count, line, routing).is_some()
-        });
+        let blocks = (1..=count / BLOCK)
+            .take_while(|blocks| self.fit.holds(&frames(blocks * BLOCK), line, routing).is_some());
         blocks.count() * BLOCK
     }
 
