@@ -19,7 +19,7 @@ use tautline_proto::clock::{ClockId, ClockSource, HostClock, HostReading, KeptCl
 use tautline_proto::endpoint::{Endpoint, Host, SourceEndpoints};
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::sender::SenderState;
-use tautline_proto::session::{Event, Receiving, Sending, Session, SessionConfig};
+use tautline_proto::session::{Event, Receiving, ReportArrival, Sending, Session, SessionConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -236,8 +236,8 @@ impl World {
         if bytes.byte() % 4 > 0 {
             self.now += bytes.micros();
             let arrival = self.now + self.ahead;
-            let from = (host(200), arrival);
-            let told = self.peer.handle(&self.last[1], from, Span::ZERO, |_| ());
+            let arrived = ReportArrival::exact(host(200), arrival);
+            let told = self.peer.handle(&self.last[1], arrived, |_| ());
             told.expect("what a session writes can be read");
         }
     }
@@ -351,8 +351,8 @@ impl World {
 
     fn hear(&mut self, datagram: &[u8], from: Host, stamp: Span) {
         let mut told = vec![];
-        let arrived = (from, self.now + stamp);
-        let read = self.ours.handle(datagram, arrived, stamp, |event| told.push(event));
+        let arrived = ReportArrival { from, at: self.now + stamp, stamp_error: stamp };
+        let read = self.ours.handle(datagram, arrived, |event| told.push(event));
         assert!(read.is_ok() || told.is_empty(), "what is no report tells nothing");
         assert!(told.len() <= datagram.len(), "it tells no more than was said");
         for event in told {

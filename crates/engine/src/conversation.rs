@@ -6,7 +6,7 @@ use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
 use tautline_io::link::Arrival;
 use tautline_proto::endpoint::{Endpoint, Host};
-use tautline_proto::session::{Event, Session};
+use tautline_proto::session::{Event, ReportArrival, Session};
 use tautline_proto::time::{LocalTime, Span};
 
 /// Who is told.
@@ -75,8 +75,8 @@ impl Conversation {
             concerns |= heard == Some(event.ssrc());
             tell(from, event);
         };
-        let arrived = (from, arrival.arrival);
-        match session.handle(arrival.datagram, arrived, stamp_error, listen) {
+        let arrived = ReportArrival { from, at: arrival.arrival, stamp_error };
+        match session.handle(arrival.datagram, arrived, listen) {
             Ok(()) => match audience {
                 Audience::Whoever(peer) if concerns => *peer = Some(arrival.source),
                 _ => {}

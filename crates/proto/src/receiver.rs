@@ -93,6 +93,13 @@ pub struct Receiver {
     muted: bool,
 }
 
+/// How long a packet is, and in what format: the stream's, or another coding of it.
+#[derive(Debug, Clone, Copy)]
+struct PacketMeasure {
+    frames: Frames,
+    format: StreamFormat,
+}
+
 /// The longest latency that a renderer has room for.
 fn longest(rate: Rate, renderer: &Renderer) -> Span {
     rate.span_of(renderer.capacity()).divided(4)
@@ -282,7 +289,7 @@ impl Receiver {
     ) -> Received<'a> {
         match &self.config.wire.unpack(datagram) {
             Ok(packet) => match self.measure(packet) {
-                Ok(measure) => self.admit(packet, measure, arrived, brought),
+                Ok(measured) => self.admit(packet, measured, arrived, brought),
                 Err(reason) => self.refuse(reason),
             },
             Err(reason) => self.refuse(*reason),
@@ -302,7 +309,7 @@ impl Receiver {
     /// Checks the packet against the stream's format. It may be of another coding: another
     /// source's, which holds once that one is heard, and that of the source heard where each packet
     /// says its own, so that a sender may change it (as RFC 3550 §5.1 lets it).
-    fn measure(&self, packet: &MediaPacket<'_>) -> Result<(Frames, StreamFormat), Invalid> {
+    fn measure(&self, packet: &MediaPacket<'_>) -> Result<PacketMeasure, Invalid> {
         let mut format = self.format;
         let (wire, coding) = (&self.config.wire, packet.head.coding);
         let unsettled = || self.source.as_ref().is_none_or(|s| s.stream() != packet.head.stream);
@@ -314,13 +321,13 @@ impl Receiver {
             format.payload_type = coding;
         }
         let frames = packet.frames(&format, Frames::new(self.renderer.capacity().count() / 2))?;
-        Ok((frames, format))
+        Ok(PacketMeasure { frames, format })
     }
 
     fn admit<'a>(
         &mut self,
         packet: &MediaPacket<'a>,
-        (frames, format): (Frames, StreamFormat),
+        PacketMeasure { frames, format }: PacketMeasure,
         came: &Arrived,
         brought: &mut dyn FnMut(Playable<'_>),
     ) -> Received<'a> {
@@ -414,7 +421,8 @@ impl Receiver {
         self.counters.lost -= u64::from(self.turns.keep(kept));
         self.repair(packet, &kept, &format, brought);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
-        self.settle(placed, accepted, (&kept, read), brought)
+        self.tell_playable(placed, &kept, brought);
+        self.answer(placed, accepted, &kept, read)
     }
 
     /// Finds the packet's place among the turns.
@@ -443,13 +451,13 @@ impl Receiver {
         true
     }
 
-    fn settle<'a>(
-        &mut self,
+    /// Tells what will be played of a packet.
+    fn tell_playable(
+        &self,
         placed: Placed,
-        accepted: Accepted<'a>,
-        (kept, read): (&PackedSlot, LocalTime),
+        kept: &PackedSlot,
         brought: &mut dyn FnMut(Playable<'_>),
-    ) -> Received<'a> {
+    ) {
         let late = match placed {
             Placed::Whole => Some(Frames::ZERO),
             Placed::Partly { late } => Some(late),
@@ -459,6 +467,16 @@ impl Receiver {
             let frames = kept.media + late..kept.end();
             brought(Playable { frames, sound: self.sound() });
         }
+    }
+
+    /// What became of a packet; counts it if it came out of time.
+    fn answer<'a>(
+        &mut self,
+        placed: Placed,
+        accepted: Accepted<'a>,
+        kept: &PackedSlot,
+        read: LocalTime,
+    ) -> Received<'a> {
         match placed {
             Placed::Whole => Received::Placed(accepted),
             Placed::Partly { .. } => Received::Partly(accepted, self.late(kept, read)),

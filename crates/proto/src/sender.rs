@@ -272,9 +272,9 @@ impl Sender {
         };
         let payload = &self.buffer[HEADER_ROOM..HEADER_ROOM + payload_bytes];
         let most = self.encoder.layout().most_bytes().saturating_sub(payload_bytes);
-        let most = wire.carried_within(stamps, most);
-        let name = (self.number, payload_type);
-        let repair_data = self.encoder.write(name, payload, (&mut self.repair_data, most));
+        let most = wire.carried_within(stamps, most).min(self.repair_data.len());
+        let room = &mut self.repair_data[..most];
+        let repair_data = self.encoder.write(self.number, payload_type, payload, room);
         let start = HEADER_ROOM - wire.head_bytes(stamps, repair_data);
         let packed = wire.pack(&head, &self.repair_data[..repair_data], &mut self.buffer[start..]);
         // What a program made in one block is there before its time: by less than a period.

@@ -70,6 +70,24 @@ pub struct Receiving {
     pub losses: Option<LossReport>,
 }
 
+/// How a report arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReportArrival {
+    /// From where.
+    pub from: Host,
+    /// The kernel's stamp.
+    pub at: LocalTime,
+    /// How far that may be off.
+    pub stamp_error: Span,
+}
+
+impl ReportArrival {
+    /// With a stamp that is right.
+    pub const fn exact(from: Host, at: LocalTime) -> Self {
+        Self { from, at, stamp_error: Span::ZERO }
+    }
+}
+
 /// What a peer's report told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -271,13 +289,11 @@ impl Session {
         peer.map_or(0, |peer| peer.clock.refused())
     }
 
-    /// Takes a datagram that arrived from a host at `arrival`, a stamp that may be wrong by
-    /// `stamp_error`; tells what it said.
+    /// Takes a datagram that arrived; tells what it said.
     pub fn handle(
         &mut self,
         datagram: &[u8],
-        (from, arrival): (Host, LocalTime),
-        stamp_error: Span,
+        ReportArrival { from, at: arrival, stamp_error }: ReportArrival,
         mut tell: impl FnMut(Event),
     ) -> Result<(), InvalidReport> {
         let compound = Compound::parse(datagram)?;

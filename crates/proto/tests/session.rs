@@ -9,7 +9,7 @@ use tautline_proto::clock::{ClockSource, HostClock, KeptClock, WallTime};
 use tautline_proto::endpoint::{Endpoint, Host as From, SourceEndpoints};
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::sender::SenderState;
-use tautline_proto::session::{Event, Receiving, Sending, Session, SessionConfig};
+use tautline_proto::session::{Event, Receiving, ReportArrival, Sending, Session, SessionConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
@@ -148,10 +148,11 @@ impl Talk {
         let (_, (to, bytes)) = self.on_the_way.pop_first().expect("one is on the way");
         let arrival = self.hosts[to].local(self.now);
         let mut events = vec![];
-        let told =
-            self.hosts[to]
-                .session
-                .handle(&bytes, (From::UNKNOWN, arrival), Span::ZERO, |e| events.push(e));
+        let told = self.hosts[to].session.handle(
+            &bytes,
+            ReportArrival::exact(From::UNKNOWN, arrival),
+            |e| events.push(e),
+        );
         told.expect("what a session writes can be read");
         for event in events {
             if let Event::Mapped { ssrc, mapping } = event {
@@ -460,7 +461,7 @@ fn who_leaves_is_told_of_and_then_nobody_is_waited_for() {
     let mut left = vec![];
     talk.hosts[1]
         .session
-        .handle(&bye, (From::UNKNOWN, arrival), Span::ZERO, |event| left.push(event))
+        .handle(&bye, ReportArrival::exact(From::UNKNOWN, arrival), |event| left.push(event))
         .unwrap();
     assert_eq!(left.last(), Some(&Event::Left { ssrc: SENDER }));
     assert!(talk.hosts[1].session.deadline().is_never());
@@ -492,7 +493,7 @@ fn a_thousand_strangers_neither_grow_it_nor_hurry_it_nor_drive_out_the_peer() {
         let arrival = talk.hosts[0].local(talk.now);
         talk.hosts[0]
             .session
-            .handle(&bytes[..written], (From::UNKNOWN, arrival), Span::ZERO, |_| {})
+            .handle(&bytes[..written], ReportArrival::exact(From::UNKNOWN, arrival), |_| {})
             .expect("a valid report");
     }
     let hurried = talk.hosts[0].reports.len() - before;
@@ -529,7 +530,9 @@ fn an_answer_to_no_question_maps_nothing() {
     let mut events = vec![];
     talk.hosts[0]
         .session
-        .handle(&bytes[..written], (From::UNKNOWN, arrival), Span::ZERO, |event| events.push(event))
+        .handle(&bytes[..written], ReportArrival::exact(From::UNKNOWN, arrival), |event| {
+            events.push(event)
+        })
         .unwrap();
     assert!(!events.iter().any(|event| matches!(event, Event::Mapped { .. })), "{events:?}");
 }
@@ -537,7 +540,7 @@ fn an_answer_to_no_question_maps_nothing() {
 /// What a session is told by this report from a host, with a source heard from elsewhere.
 fn told(session: &mut Session, from: From, bytes: &[u8], at: LocalTime) -> Vec<Event> {
     let mut events = vec![];
-    let whole = session.handle(bytes, (from, at), Span::ZERO, |event| events.push(event));
+    let whole = session.handle(bytes, ReportArrival::exact(from, at), |event| events.push(event));
     assert_eq!(whole, Ok(()));
     events
 }
@@ -611,12 +614,15 @@ fn a_peer_on_the_same_host_is_mapped_by_its_first_report() {
         let mut mapped = None;
         let mut receiver = session(2, Span::ZERO, host);
         let arrival = now + Span::from_millis(3);
-        let told =
-            receiver.handle(&buffer[..bytes], (From::UNKNOWN, arrival), Span::ZERO, |event| {
+        let told = receiver.handle(
+            &buffer[..bytes],
+            ReportArrival::exact(From::UNKNOWN, arrival),
+            |event| {
                 if let Event::Mapped { mapping, .. } = event {
                     mapped = Some(mapping);
                 }
-            });
+            },
+        );
         assert_eq!(told, Ok(()));
         assert_eq!(mapped.is_some(), host == Some(here));
         let Some(mapping) = mapped else { continue };

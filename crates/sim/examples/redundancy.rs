@@ -64,7 +64,7 @@ fn run(lost: &[bool], layout: Layout, window: usize) -> Outcome {
             stamps: None,
         };
         let began = Instant::now();
-        let len = encoder.write((number, 97), &payload, (&mut repair_data, LONGEST));
+        let len = encoder.write(number, 97, &payload, &mut repair_data);
         let start = header.write_with(&repair_data[..len], &mut datagram);
         encode += began.elapsed().as_nanos() as f64;
         datagram[start..start + PAYLOAD].copy_from_slice(&payload);

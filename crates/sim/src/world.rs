@@ -22,6 +22,7 @@ use tautline_proto::receiver::PullTimes;
 use tautline_proto::redundancy::{Bounds, Regulator};
 use tautline_proto::sender::{BlockTimes, Identity, Sender};
 use tautline_proto::sending::{SendCommand, SendPolicy, SendPolicyConfig};
+use tautline_proto::session::ReportArrival;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::wire::rtp::PACK;
@@ -378,7 +379,8 @@ impl World {
         let SimReceiver { ordinary, receiver, host: SimHost { session, .. }, .. } = listener;
         let mut events = Vec::new();
         // What the paths carry, the other end wrote.
-        let _whole = session.handle(bytes, (host, local), Span::ZERO, |told| events.push(told));
+        let _whole =
+            session.handle(bytes, ReportArrival::exact(host, local), |told| events.push(told));
         ordinary.hear((host, events), receiver, session, local);
         self.next_answer(number);
     }
@@ -387,7 +389,7 @@ impl World {
         let local = self.host.local(self.now);
         let Self { policy, host, .. } = self;
         let from = Endpoint::UNKNOWN.host();
-        let _whole = host.session.handle(bytes, (from, local), Span::ZERO, |told| {
+        let _whole = host.session.handle(bytes, ReportArrival::exact(from, local), |told| {
             policy.hear(from, &told, local);
         });
         self.decide();

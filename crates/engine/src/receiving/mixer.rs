@@ -454,7 +454,8 @@ impl Mixer {
             let Some(heir) = heir else { continue };
             let gate = gate(alone || self.select.hears(index, self.chosen));
             let place = self.inputs.len() + index;
-            heir.pull(one, times, &mut self.passages, (place, gate));
+            heir.pull(one, times, &mut self.passages, place);
+            heir.shape(one, times, gate);
             if listens {
                 voices = voices.with(place, one);
             }

@@ -2,7 +2,7 @@
 
 use super::layout::Layout;
 use super::repair_data::{self, FIRST_POINT, Symbol};
-use super::{MOST_PAYLOAD, MOST_SYMBOLS, MOST_WINDOW, ROW, field};
+use super::{MOST_PAYLOAD, MOST_SYMBOLS, MOST_WINDOW, PayloadKind, ROW, field};
 
 /// Makes repair symbols.
 #[derive(Debug)]
@@ -12,8 +12,8 @@ pub struct Encoder {
     history: Box<[u64]>,
     /// How many of the last packets may be covered.
     held: usize,
-    /// Payload type and bytes of those.
-    kind: (u8, usize),
+    /// Of those.
+    kind: PayloadKind,
     /// Of the next symbol that covers several packets, less [`FIRST_POINT`].
     point: u8,
 }
@@ -21,7 +21,8 @@ pub struct Encoder {
 impl Encoder {
     /// An encoder of this layout. Allocates; nothing later does.
     pub fn new(layout: Layout) -> Self {
-        Self { layout, history: vec![0; MOST_WINDOW * ROW].into(), held: 0, kind: (0, 0), point: 0 }
+        let history = vec![0; MOST_WINDOW * ROW].into();
+        Self { layout, history, held: 0, kind: PayloadKind::default(), point: 0 }
     }
 
     /// What packets carry.
@@ -40,30 +41,32 @@ impl Encoder {
     }
 
     /// Writes what packet `sequence` carries of those before it to the start of `room`, then keeps
-    /// the packet's own payload. Says how many bytes the repair data takes, never more than `most` or
-    /// than `room` holds; 0 if there is nothing to carry.
+    /// the packet's own payload. Says how many bytes the repair data takes, never more than `room`
+    /// holds; 0 if there is nothing to carry.
     pub fn write(
         &mut self,
-        (sequence, payload_type): (i64, u8),
+        sequence: i64,
+        payload_type: u8,
         payload: &[u8],
-        (room, most): (&mut [u8], usize),
+        room: &mut [u8],
     ) -> usize {
         if self.layout.reaches().is_empty() || payload.is_empty() || payload.len() > MOST_PAYLOAD {
             self.held = 0;
             return 0;
         }
-        if self.kind != (payload_type, payload.len()) {
-            self.kind = (payload_type, payload.len());
+        let kind = PayloadKind { payload_type, bytes: payload.len() };
+        if self.kind != kind {
+            self.kind = kind;
             self.held = 0;
         }
-        let room_bytes = room.len();
-        let written = self.symbols(sequence, payload.len(), room, most.min(room_bytes));
+        let written = self.symbols(sequence, payload.len(), room);
         field::load(&mut self.history[Self::place(sequence)], payload);
         self.held = (self.held + 1).min(MOST_WINDOW);
         written
     }
 
-    fn symbols(&mut self, sequence: i64, len: usize, room: &mut [u8], most: usize) -> usize {
+    fn symbols(&mut self, sequence: i64, len: usize, room: &mut [u8]) -> usize {
+        let most = room.len();
         let fits =
             (1..=MOST_SYMBOLS).take_while(|count| repair_data::bytes(*count, len) <= most).count();
         let mut symbols = [Symbol { oldest: 0, span: 0, point: 0 }; MOST_SYMBOLS];

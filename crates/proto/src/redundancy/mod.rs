@@ -38,5 +38,12 @@ pub const MOST_SYMBOLS: usize = 24;
 /// frame. Those are sent again whole ([`Layout::repeated`]).
 pub const MOST_PAYLOAD: usize = 768;
 
+/// What one symbol covers is alike in both: only such payloads can be summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct PayloadKind {
+    payload_type: u8,
+    bytes: usize,
+}
+
 /// Words of one kept payload.
 const ROW: usize = MOST_PAYLOAD / 8;

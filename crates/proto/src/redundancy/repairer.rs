@@ -3,7 +3,7 @@
 use super::encoder::field_words;
 use super::equations::{Equations, NUMBERS};
 use super::repair_data;
-use super::{MOST_PAYLOAD, MOST_WINDOW, ROW, field};
+use super::{MOST_PAYLOAD, MOST_WINDOW, PayloadKind, ROW, field};
 use crate::packet::Carried;
 
 /// Rebuilds lost packets of one source from what others carry. It does nothing, and costs nothing,
@@ -15,8 +15,8 @@ pub struct Repairer {
     known: [bool; NUMBERS],
     /// The newest packet; `None` while no packet carried anything.
     newest: Option<i64>,
-    /// Payload type and bytes of what is kept.
-    kind: (u8, usize),
+    /// Of what is kept.
+    kind: PayloadKind,
     equations: Equations,
     /// How many packets before itself repair data reached, and the number of the last that reached so
     /// far.
@@ -40,7 +40,7 @@ impl Repairer {
             history: vec![u64::MAX; NUMBERS * ROW].into(),
             known: [false; NUMBERS],
             newest: None,
-            kind: (0, 0),
+            kind: PayloadKind::default(),
             equations: Equations::new(),
             reach: (0, 0),
             rebuilt: [0; NUMBERS],
@@ -70,12 +70,12 @@ impl Repairer {
         payload: &[u8],
         carried: Option<Carried<'_>>,
     ) -> Result<(), Damaged> {
-        let kind = (payload_type, payload.len());
+        let kind = PayloadKind { payload_type, bytes: payload.len() };
         // Nearly every packet: the next one, like the one before, and nothing is sought.
         if carried.is_none() && self.equations.is_empty() && self.is_next(sequence, kind) {
             self.newest = Some(sequence);
             self.known[number(sequence)] = true;
-            field::load(&mut self.history[place(sequence)][..field_words(kind.1)], payload);
+            field::load(&mut self.history[place(sequence)][..field_words(kind.bytes)], payload);
             return Ok(());
         }
         let Some(newest) = self.newest.or_else(|| carried.map(|_| sequence - 1)) else {
@@ -118,19 +118,19 @@ impl Repairer {
     pub fn pull(&mut self) -> Option<(i64, &[u8])> {
         self.waiting = self.waiting.checked_sub(1)?;
         let sequence = self.rebuilt[self.waiting];
-        let payload = &mut self.room[..self.kind.1];
+        let payload = &mut self.room[..self.kind.bytes];
         field::store(&self.history[place(sequence)], payload);
         Some((sequence, payload))
     }
 
-    fn is_next(&self, sequence: i64, kind: (u8, usize)) -> bool {
+    fn is_next(&self, sequence: i64, kind: PayloadKind) -> bool {
         self.newest == Some(sequence - 1) && kind == self.kind
     }
 
-    fn begin(&mut self, kind: (u8, usize)) {
+    fn begin(&mut self, kind: PayloadKind) {
         self.kind = kind;
         self.known = [false; NUMBERS];
-        self.equations.clear(field_words(kind.1));
+        self.equations.clear(field_words(kind.bytes));
     }
 
     /// The number of the packet `next` was that of one long gone.
@@ -146,7 +146,7 @@ impl Repairer {
         }
         self.known[number_of] = true;
         // What lies behind is no part of any sum.
-        let row = &mut self.history[place(sequence)][..field_words(self.kind.1)];
+        let row = &mut self.history[place(sequence)][..field_words(self.kind.bytes)];
         field::load(row, payload);
         if !self.equations.is_empty() {
             self.equations.resolve(number_of, row, number(newest));
@@ -156,8 +156,8 @@ impl Repairer {
     fn learn(&mut self, carrier: i64, carried: Carried<'_>, newest: i64) -> Result<(), Damaged> {
         let Self { history, known, equations, room, reach, .. } = self;
         let repair_data = carried.gather(room).ok_or(Damaged)?;
-        let symbols = repair_data::read(repair_data, self.kind.1).ok_or(Damaged)?;
-        let words = field_words(self.kind.1);
+        let symbols = repair_data::read(repair_data, self.kind.bytes).ok_or(Damaged)?;
+        let words = field_words(self.kind.bytes);
         if carrier - reach.1 > MOST_WINDOW as i64 {
             *reach = (0, carrier);
         }

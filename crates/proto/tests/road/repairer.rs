@@ -78,8 +78,7 @@ fn sent(layout: Layout, first: i64, kinds: &[(u8, usize, usize)]) -> Vec<Sent> {
     let packets = (first..).zip(kinds).map(|(sequence, (payload_type, bytes))| {
         let bare = Sent::bare(sequence, payload_type, bytes);
         let mut room = vec![0; 9000];
-        let name = (sequence, payload_type);
-        let len = encoder.write(name, &bare.payload, (&mut room, usize::MAX));
+        let len = encoder.write(sequence, payload_type, &bare.payload, &mut room);
         Sent { repair_data: room[..len].to_vec(), ..bare }
     });
     packets.collect()

@@ -100,24 +100,28 @@ impl Succession {
 }
 
 impl Heir {
-    /// Takes the block's frames into `out` at the volume that it has by now.
+    /// Takes the block's frames into `out`.
     pub(crate) fn pull(
         &mut self,
         out: &mut [f32],
         times: PullTimes,
         passages: &mut Passages,
-        (index, gate): (usize, Gain),
+        index: usize,
     ) {
-        let input = &mut self.input;
-        input.pull(out, times, passages, index);
-        if input.alive && self.sounds_since.is_never() {
+        self.input.pull(out, times, passages, index);
+        if self.input.alive && self.sounds_since.is_never() {
             self.sounds_since = times.now;
         }
+    }
+
+    /// Gives the block that it has pulled the volume that it has by now.
+    pub(crate) fn shape(&mut self, block: &mut [f32], times: PullTimes, gate: Gain) {
+        let input = &mut self.input;
         let basis = input.receiver.placement().due(times.meets).map(|due| due.basis);
         let waited = !self.sounds_since.is_never() && times.now - self.sounds_since > PATIENCE;
         // As the other does: both begin with the same block.
         let gain = if self.crossing { input.target() } else { Gain::SILENCE };
-        input.shape(out, gate, gain);
+        input.shape(block, gate, gain);
         self.crossing |= input.alive && (basis == Some(Basis::Clock) || waited);
     }
 }

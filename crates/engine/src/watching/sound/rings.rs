@@ -54,7 +54,7 @@ impl<At> Writer<At> {
         if room.1.is_empty() && parts[1].is_empty() {
             pick(parts[0], channels, channel, room.0);
         } else {
-            lay(parts, channels, channel, room);
+            lay(parts, channels, channel, room.0, room.1);
         }
         chunk.commit_all();
         let _ = self.marks.push(Mark { at, frames: frames as u32 });
@@ -62,8 +62,13 @@ impl<At> Writer<At> {
 }
 
 /// Takes a channel of a run in two parts into room in two parts.
-fn lay(parts: [&[f32]; 2], channels: usize, channel: usize, room: (&mut [f32], &mut [f32])) {
-    let (mut head, mut tail) = room;
+fn lay(
+    parts: [&[f32]; 2],
+    channels: usize,
+    channel: usize,
+    mut head: &mut [f32],
+    mut tail: &mut [f32],
+) {
     for part in parts {
         let (now, later) = head.split_at_mut(head.len().min(part.len() / channels));
         let (first, rest) = part.split_at(now.len() * channels);
