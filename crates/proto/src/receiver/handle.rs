@@ -1,0 +1,271 @@
+//! What a receiver takes in: datagrams, as packets placed in the playout, each with its turn.
+
+use super::turns::{PackedSlot, Slot};
+use super::{Accepted, Phase, Playable, Received, Receiver, Resync, Stranger};
+use crate::clock::{ReadingOutcome, WallTime};
+use crate::endpoint::{Arrived, Endpoint};
+use crate::ledger::Passage;
+use crate::packet::{Codings, MediaPacket};
+use crate::playout::Placed;
+use crate::source::{Admission, Source};
+use crate::stream::StreamFormat;
+use crate::time::{Frames, LocalTime, MediaTime, Span};
+use crate::wire::Invalid;
+
+/// How long a packet is, and in what format: the stream's, or another coding of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PacketMeasure {
+    frames: Frames,
+    format: StreamFormat,
+}
+
+impl Receiver {
+    /// Takes one datagram that arrived at `arrival` (the kernel's stamp) and was read at `read`, where
+    /// nobody says from where.
+    pub fn handle<'a>(
+        &mut self,
+        datagram: &'a [u8],
+        arrival: LocalTime,
+        read: LocalTime,
+    ) -> Received<'a> {
+        let arrived = Arrived { from: Endpoint::UNKNOWN, at: arrival, read };
+        self.handle_telling(datagram, &arrived, &mut |_| {})
+    }
+
+    /// Takes one datagram; tells `brought` of what will be played of it, and of every packet that it
+    /// brought back.
+    pub fn handle_telling<'a>(
+        &mut self,
+        datagram: &'a [u8],
+        arrived: &Arrived,
+        brought: &mut dyn FnMut(Playable<'_>),
+    ) -> Received<'a> {
+        match &self.config.wire.unpack(datagram) {
+            Ok(packet) => match self.measure(packet) {
+                Ok(measured) => self.admit(packet, measured, arrived, brought),
+                Err(reason) => self.refuse(reason),
+            },
+            Err(reason) => self.refuse(*reason),
+        }
+    }
+
+    #[cold]
+    fn refuse<'a>(&mut self, reason: Invalid) -> Received<'a> {
+        self.counters.invalid += 1;
+        self.invalid[reason.index()] += 1;
+        if let Invalid::PayloadType { got } = reason {
+            self.others.count(got);
+        }
+        Received::Invalid(reason)
+    }
+
+    /// Checks the packet against the stream's format. It may be of another coding: another
+    /// source's, which holds once that one is heard, and that of the source heard where each packet
+    /// says its own, so that a sender may change it (as RFC 3550 §5.1 lets it).
+    pub(super) fn measure(&self, packet: &MediaPacket<'_>) -> Result<PacketMeasure, Invalid> {
+        let mut format = self.format;
+        let (wire, coding) = (&self.config.wire, packet.head.coding);
+        let unsettled = || self.source.as_ref().is_none_or(|s| s.stream() != packet.head.stream);
+        if coding != format.payload_type
+            && (wire.codings() == Codings::ByConvention || unsettled())
+            && let Some(sample) = wire.sample(coding, &self.config.format)
+        {
+            format.sample = sample;
+            format.payload_type = coding;
+        }
+        let frames = packet.frames(&format, Frames::new(self.renderer.capacity().count() / 2))?;
+        Ok(PacketMeasure { frames, format })
+    }
+
+    fn admit<'a>(
+        &mut self,
+        packet: &MediaPacket<'a>,
+        PacketMeasure { frames, format }: PacketMeasure,
+        came: &Arrived,
+        brought: &mut dyn FnMut(Playable<'_>),
+    ) -> Received<'a> {
+        let &Arrived { at: arrival, read, .. } = came;
+        if self.source.is_none() {
+            self.source = Some(Source::begin(&packet.head, frames, came));
+            self.format = format;
+            self.apply_clock();
+        }
+        let Some(source) = &mut self.source else { return Received::Doubted };
+        let mut newest = (source.received() > 0).then(|| source.highest());
+        let end = source.end();
+        let (sequence, media) = match source.admit(&packet.head, frames, came, self.format.rate) {
+            Admission::Regular { sequence, media } => (sequence, media),
+            Admission::Renumbered { sequence, media } => {
+                // What packets carry of others goes by the numbers.
+                self.reset_repairer();
+                (sequence, media)
+            }
+            Admission::Restarted { sequence, media, missed } => {
+                self.counters.lost += missed;
+                self.tally.outage(missed);
+                self.was_mapped &= missed > 0;
+                self.format = format;
+                self.placement.forget_all();
+                self.restart(Resync::NewSource);
+                self.forget_need();
+                self.apply_clock();
+                newest = None;
+                (sequence, media)
+            }
+            Admission::Doubted => {
+                self.counters.doubted += 1;
+                return Received::Doubted;
+            }
+            Admission::Repeated => {
+                self.counters.received += 1;
+                self.counters.duplicate += 1;
+                return Received::Duplicate;
+            }
+            Admission::Foreign => {
+                self.counters.foreign += 1;
+                let poses = packet.head.stream == source.stream();
+                if poses || self.stranger.is_none_or(|before| !before.poses) {
+                    self.stranger = Some(Stranger { from: came.from, poses });
+                }
+                return Received::Foreign;
+            }
+        };
+        self.counters.received += 1;
+        if let Some(before) = self.turns.came(sequence) {
+            if before.repaired {
+                // It may still bring others back.
+                self.counters.reordered += 1;
+                self.tally.came(newest.map(|newest| sequence - newest));
+                let came = PackedSlot::from(&Slot { media, frames, ..before });
+                self.repair(packet, &came, &format, brought);
+            } else {
+                self.counters.duplicate += 1;
+            }
+            return Received::Duplicate;
+        }
+        self.tally.came(newest.map(|newest| sequence - newest));
+        let follows = newest.is_some_and(|newest| sequence == newest + 1);
+        self.settle_tail(if follows { media - end } else { Frames::ZERO });
+        let capture = packet.head.capture;
+        self.place_in_time(media, frames, arrival, capture);
+        self.measure_length(frames);
+        self.order(sequence);
+        if self.source.as_ref().is_some_and(|s| sequence == s.highest()) {
+            self.format = StreamFormat { packet: frames, ..format };
+        }
+        let mut placed = self.renderer.place_packet(media, format.sample, packet.payload);
+        if matches!(placed, Placed::Beyond { .. }) && self.catch_up(read) {
+            placed = self.renderer.place_packet(media, format.sample, packet.payload);
+        }
+        let kept = PackedSlot::from(&Slot {
+            sequence,
+            media,
+            frames,
+            capture,
+            instants: packet.head.instants,
+            arrival,
+            read,
+            whole: placed == Placed::Whole,
+            repaired: false,
+        });
+        let given_up = self.turns.make_room(sequence);
+        self.counters.lost += given_up.lost;
+        self.counters.unheard += given_up.unheard;
+        self.counters.lost -= u64::from(self.turns.keep(kept));
+        self.repair(packet, &kept, &format, brought);
+        let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
+        self.tell_playable(placed, &kept, brought);
+        self.answer(placed, accepted, &kept, read)
+    }
+
+    /// Finds the packet's place among the turns.
+    fn order(&mut self, sequence: i64) {
+        if self.is_first() {
+            self.turns.begin(sequence);
+        } else if self.source.as_ref().is_some_and(|s| sequence < s.highest()) {
+            self.counters.reordered += 1;
+            if self.phase != Phase::Playing {
+                self.turns.begin_no_later(sequence);
+            }
+        }
+    }
+
+    /// Where no block was asked for in so long that packets do not fit any more: gives up what was
+    /// due before `now`, which nobody will ask for. Tells whether there was any.
+    fn catch_up(&mut self, now: LocalTime) -> bool {
+        let (Some(due), Some(place)) = (self.placement.due(now), self.renderer.place()) else {
+            return false;
+        };
+        if place >= due.point {
+            return false;
+        }
+        self.renderer.catch_up(due.point);
+        self.caught_up = true;
+        true
+    }
+
+    /// Tells what will be played of a packet.
+    fn tell_playable(
+        &self,
+        placed: Placed,
+        kept: &PackedSlot,
+        brought: &mut dyn FnMut(Playable<'_>),
+    ) {
+        let late = match placed {
+            Placed::Whole => Some(Frames::ZERO),
+            Placed::Partly { late } => Some(late),
+            Placed::Late | Placed::Beyond { .. } => None,
+        };
+        if let Some(late) = late {
+            let frames = kept.media + late..kept.end();
+            brought(Playable { frames, sound: self.sound() });
+        }
+    }
+
+    /// What became of a packet; counts it if it came out of time.
+    fn answer<'a>(
+        &mut self,
+        placed: Placed,
+        accepted: Accepted<'a>,
+        kept: &PackedSlot,
+        read: LocalTime,
+    ) -> Received<'a> {
+        match placed {
+            Placed::Whole => Received::Placed(accepted),
+            Placed::Partly { .. } => Received::Partly(accepted, self.late(kept, read)),
+            Placed::Late => Received::Late(self.late(kept, read)),
+            Placed::Beyond { .. } => {
+                self.counters.early += 1;
+                Received::Early
+            }
+        }
+    }
+
+    /// Counts a packet that came after its turn had begun; its ledger.
+    #[cold]
+    fn late(&mut self, kept: &PackedSlot, read: LocalTime) -> Passage {
+        let dac = self.placement.presentation(kept.media).unwrap_or(read);
+        let passage = kept.passage(&self.placement, read, dac, Span::ZERO);
+        self.counters.late += 1;
+        self.measure_late(&passage);
+        passage
+    }
+
+    fn place_in_time(
+        &mut self,
+        media: MediaTime,
+        frames: Frames,
+        arrival: LocalTime,
+        capture: Option<WallTime>,
+    ) {
+        self.placement.observe_arrival(media, frames, arrival);
+        let Some(wall) = capture else { return };
+        if self.placement.observe_capture(media, wall) == ReadingOutcome::Jumped {
+            self.restart(Resync::Jump);
+        }
+    }
+
+    fn is_first(&self) -> bool {
+        matches!(self.phase, Phase::Waiting(_)) && self.renderer.place().is_none()
+    }
+}
