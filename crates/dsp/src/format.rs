@@ -190,6 +190,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::vector::prepare;
 
     fn through(format: SampleFormat, bytes: &[u8]) -> Vec<u8> {
         let mut samples = vec![f32::NAN; bytes.len() / format.bytes()];
@@ -280,6 +281,7 @@ mod tests {
         ) {
             for format in [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32] {
                 let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_be_bytes()).collect();
+                prepare();
                 let mut out = [vec![0.5; 300], vec![0.5; 300]];
                 decode(format, &bytes, &mut out[0]);
                 decode_narrow(format, &bytes, &mut out[1]);

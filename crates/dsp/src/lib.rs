@@ -13,4 +13,4 @@ pub mod map;
 pub mod resample;
 pub mod signal;
 pub mod timecode;
-mod vector;
+pub mod vector;

@@ -13,9 +13,9 @@ use std::sync::OnceLock;
 #[cfg(target_arch = "x86_64")]
 static WIDE: OnceLock<Option<Avx2>> = OnceLock::new();
 
-/// Asks the processor. Not for the device's thread: two that ask at once wait for each other. Whatever
-/// is run before this was called asks a dozen questions by itself, which takes some 30 instructions.
-pub(crate) fn prepare() {
+/// Asks the processor, for all that is run afterwards; what is run before is as for every processor.
+/// Not for the device's thread: two that ask at once wait for each other.
+pub fn prepare() {
     #[cfg(target_arch = "x86_64")]
     WIDE.get_or_init(|| Level::new().as_avx2());
 }
@@ -25,7 +25,7 @@ pub(crate) fn prepare() {
 #[inline(always)]
 pub(crate) fn widest<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
-    if let Some(wide) = WIDE.get().copied().unwrap_or_else(|| Level::new().as_avx2()) {
+    if let Some(wide) = WIDE.get().copied().flatten() {
         return wide.vectorize(work);
     }
     work()

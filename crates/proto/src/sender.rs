@@ -8,6 +8,7 @@
 use core::ops::Range;
 
 use tautline_dsp::format::{self, SampleFormat};
+use tautline_dsp::vector;
 
 use crate::clock::WallTime;
 use crate::ledger::Departure;
@@ -99,6 +100,7 @@ impl Sender {
     /// A sender whose first frame has media time zero, with room for packets of the longest time in
     /// the widest coding. Allocates; nothing later does.
     pub fn new(config: SenderConfig) -> Self {
+        vector::prepare();
         let header_bytes = config.wire.head_bytes(config.stamps, 0);
         let longest = StreamFormat {
             packet: config.format.rate.frames_within(PTIME_RANGE.1),

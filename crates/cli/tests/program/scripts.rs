@@ -97,7 +97,7 @@ fn a_rust_that_is_too_old_is_told_before_another_is_fetched() {
     ]);
     let ended = programs.run("setup", &["build"]);
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    let told = "setup: the Rust that is here, 1.85.0, is older than 1.88, the least that will do";
+    let told = "setup: the Rust that is here, 1.85.0, is older than 1.89, the least that will do";
     assert_eq!(ended.said.first().map(String::as_str), Some(told), "{ended:#?}");
 }
 
