@@ -3,6 +3,8 @@
 //! 16- and 24-bit integers fit a 32-bit float exactly (24-bit mantissa), so a sample that is not
 //! changed on the way comes out as the very bits that went in.
 
+mod l24;
+
 use crate::vector::widest;
 
 /// How one sample is coded on the wire; all big-endian.
@@ -42,8 +44,6 @@ pub(crate) const FULL_16: f32 = 32_768.0;
 pub(crate) const FULL_24: f32 = 8_388_608.0;
 /// From here to 2²⁴ a float's step is exactly one; see [`round`].
 const STEP_OF_ONE: f32 = 8_388_608.0;
-/// Samples that are rounded together before their bytes are stored: wide enough for any vector.
-const LANES: usize = 16;
 
 /// Turns wire bytes into samples, full scale being ±1.0.
 ///
@@ -65,17 +65,7 @@ fn decode_narrow(format: SampleFormat, bytes: &[u8], out: &mut [f32]) {
                 *sample = f32::from(i16::from_be_bytes(coded)) * (1.0 / FULL_16);
             }
         }
-        SampleFormat::L24 => {
-            let count = out.len().min(bytes.len() / 3);
-            let (whole, rest) = bytes[..3 * count].as_chunks::<{ 3 * LANES }>();
-            let (out_whole, out_rest) = out[..count].as_chunks_mut::<LANES>();
-            for (out, coded) in out_whole.iter_mut().zip(whole) {
-                *out = load_24(coded).map(scaled_24);
-            }
-            for (sample, &[high, middle, low]) in out_rest.iter_mut().zip(rest.as_chunks::<3>().0) {
-                *sample = scaled_24(i32::from_be_bytes([high, middle, low, 0]));
-            }
-        }
+        SampleFormat::L24 => l24::decode(bytes, out),
         SampleFormat::F32 => {
             for (sample, &coded) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
                 *sample = number(f32::from_be_bytes(coded));
@@ -104,17 +94,7 @@ fn encode_narrow(format: SampleFormat, samples: &[f32], out: &mut [u8]) {
                 *coded = (round(sample, FULL_16) as i16).to_be_bytes();
             }
         }
-        SampleFormat::L24 => {
-            let count = samples.len().min(out.len() / 3);
-            let (whole, rest) = samples[..count].as_chunks::<LANES>();
-            let (out_whole, out_rest) = out[..3 * count].as_chunks_mut::<{ 3 * LANES }>();
-            for (coded, samples) in out_whole.iter_mut().zip(whole) {
-                store_24(samples.map(|sample| round(sample, FULL_24)), coded);
-            }
-            for (coded, &sample) in out_rest.as_chunks_mut::<3>().0.iter_mut().zip(rest) {
-                *coded = big_endian_24(round(sample, FULL_24));
-            }
-        }
+        SampleFormat::L24 => l24::encode(samples, out),
         SampleFormat::F32 => {
             for (coded, &sample) in out.as_chunks_mut::<4>().0.iter_mut().zip(samples) {
                 *coded = number(sample).to_be_bytes();
@@ -141,41 +121,6 @@ pub(crate) fn round(sample: f32, full: f32) -> i32 {
     // All ones if negative: two's complement without a branch.
     let sign = scaled.to_bits() as i32 >> 31;
     (away ^ sign).wrapping_sub(sign)
-}
-
-/// A step in the upper three bytes, where the sign needs no extending; what is below is not part of it.
-/// 256 goes into the scale.
-#[inline(always)]
-fn scaled_24(wide: i32) -> f32 {
-    (wide & !0xFF) as f32 * (1.0 / (FULL_24 * 256.0))
-}
-
-/// Steps in the upper three bytes, read four bytes at a time, of which the last is the next step's:
-/// half the instructions of three single ones.
-#[inline(always)]
-fn load_24(coded: &[u8; 3 * LANES]) -> [i32; LANES] {
-    let four =
-        |at: usize| i32::from_be_bytes([coded[at], coded[at + 1], coded[at + 2], coded[at + 3]]);
-    core::array::from_fn(|lane| match lane {
-        ..15 => four(3 * lane),
-        _ => four(3 * LANES - 4) << 8,
-    })
-}
-
-/// Stores steps one after the other. Four bytes at a time, the last of which the next step overwrites,
-/// are half the instructions of three single ones.
-#[inline(always)]
-fn store_24(steps: [i32; LANES], out: &mut [u8; 3 * LANES]) {
-    for lane in 0..LANES - 1 {
-        out[3 * lane..3 * lane + 4].copy_from_slice(&(steps[lane] << 8).to_be_bytes());
-    }
-    out[3 * LANES - 3..].copy_from_slice(&big_endian_24(steps[LANES - 1]));
-}
-
-/// The lower three bytes of a step, the highest first.
-const fn big_endian_24(step: i32) -> [u8; 3] {
-    let [_, high, middle, low] = step.to_be_bytes();
-    [high, middle, low]
 }
 
 /// 0.0 in place of what is no number: infinity times a gain of zero would be NaN, and spread to
