@@ -5,7 +5,7 @@
 
 mod l24;
 
-use crate::vector::widest;
+use crate::vector::{Wide, widest};
 
 /// How one sample is coded on the wire; all big-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,19 +53,19 @@ const STEP_OF_ONE: f32 = 8_388_608.0;
 pub fn decode(format: SampleFormat, bytes: &[u8], out: &mut [f32]) {
     widest(
         #[inline(always)]
-        || decode_narrow(format, bytes, out),
+        move |wide| decode_as(wide, format, bytes, out),
     );
 }
 
 #[inline(always)]
-fn decode_narrow(format: SampleFormat, bytes: &[u8], out: &mut [f32]) {
+fn decode_as(wide: Option<Wide>, format: SampleFormat, bytes: &[u8], out: &mut [f32]) {
     match format {
         SampleFormat::L16 => {
             for (sample, &coded) in out.iter_mut().zip(bytes.as_chunks::<2>().0) {
                 *sample = f32::from(i16::from_be_bytes(coded)) * (1.0 / FULL_16);
             }
         }
-        SampleFormat::L24 => l24::decode(bytes, out),
+        SampleFormat::L24 => l24::decode(wide, bytes, out),
         SampleFormat::F32 => {
             for (sample, &coded) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
                 *sample = number(f32::from_be_bytes(coded));
@@ -82,19 +82,19 @@ fn decode_narrow(format: SampleFormat, bytes: &[u8], out: &mut [f32]) {
 pub fn encode(format: SampleFormat, samples: &[f32], out: &mut [u8]) {
     widest(
         #[inline(always)]
-        || encode_narrow(format, samples, out),
+        move |wide| encode_as(wide, format, samples, out),
     );
 }
 
 #[inline(always)]
-fn encode_narrow(format: SampleFormat, samples: &[f32], out: &mut [u8]) {
+fn encode_as(wide: Option<Wide>, format: SampleFormat, samples: &[f32], out: &mut [u8]) {
     match format {
         SampleFormat::L16 => {
             for (coded, &sample) in out.as_chunks_mut::<2>().0.iter_mut().zip(samples) {
                 *coded = (round(sample, FULL_16) as i16).to_be_bytes();
             }
         }
-        SampleFormat::L24 => l24::encode(samples, out),
+        SampleFormat::L24 => l24::encode(wide, samples, out),
         SampleFormat::F32 => {
             for (coded, &sample) in out.as_chunks_mut::<4>().0.iter_mut().zip(samples) {
                 *coded = number(sample).to_be_bytes();
@@ -218,6 +218,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_processor_codes_blocks_of_each_length_alike_wherever_they_lie() {
+        prepare();
+        let bits = |index: usize| (index as u32).wrapping_mul(2_654_435_761);
+        let bytes: Vec<u8> = (0..1000).map(|index| (bits(index) >> 24) as u8).collect();
+        let samples: Vec<f32> =
+            (0..300).map(|index| bits(index).cast_signed() as f32 / (i32::MAX as f32)).collect();
+        for format in [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32] {
+            for (count, at) in (0..=200).flat_map(|count| (0..9).map(move |at| (count, at))) {
+                let case = format!("{count} samples of {format:?} at {at}");
+                let coded = at..at + count * format.bytes();
+                let mut out = [[0.5; 220]; 2];
+                decode(format, &bytes[coded.clone()], &mut out[0][at..at + count]);
+                decode_as(None, format, &bytes[coded.clone()], &mut out[1][at..at + count]);
+                let [wide, narrow] = out.map(|out| out.map(f32::to_bits));
+                assert!(wide == narrow, "{case} are decoded differently");
+                let mut out = [[9; 900]; 2];
+                encode(format, &samples[at..at + count], &mut out[0][coded.clone()]);
+                encode_as(None, format, &samples[at..at + count], &mut out[1][coded]);
+                assert!(out[0] == out[1], "{case} are encoded differently");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn every_processor_codes_alike(
@@ -229,14 +253,14 @@ mod tests {
                 prepare();
                 let mut out = [vec![0.5; 300], vec![0.5; 300]];
                 decode(format, &bytes, &mut out[0]);
-                decode_narrow(format, &bytes, &mut out[1]);
+                decode_as(None, format, &bytes, &mut out[1]);
                 let [wide, narrow] = out.map(|out| out.into_iter().map(f32::to_bits).collect::<Vec<_>>());
                 prop_assert_eq!(wide, narrow);
                 let wild = bits.iter().map(|&bits| f32::from_bits(bits));
                 let samples: Vec<f32> = wild.chain(near.iter().copied()).collect();
                 let mut out = [vec![9; 2000], vec![9; 2000]];
                 encode(format, &samples, &mut out[0]);
-                encode_narrow(format, &samples, &mut out[1]);
+                encode_as(None, format, &samples, &mut out[1]);
                 prop_assert_eq!(&out[0], &out[1]);
             }
         }

@@ -246,7 +246,7 @@ impl Resampler {
     fn interpolate(&mut self, out: &mut [f32], step: Step) {
         widest(
             #[inline(always)]
-            || self.interpolate_narrow(out, step),
+            |_| self.interpolate_narrow(out, step),
         );
     }
 

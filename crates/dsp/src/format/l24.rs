@@ -1,41 +1,84 @@
 //! Loops over samples of three bytes, which no type of the language has.
 
+#[cfg(target_arch = "x86_64")]
+mod shuffled;
+
 use super::{FULL_24, round};
+use crate::vector::Wide;
 
 /// Samples that are rounded together before their bytes are stored: wide enough for any vector.
 const LANES: usize = 16;
+/// Of a step that stands in the upper three bytes of four.
+const SCALE: f32 = 1.0 / (FULL_24 * 256.0);
 
 #[inline(always)]
-pub(super) fn decode(bytes: &[u8], out: &mut [f32]) {
-    let count = out.len().min(bytes.len() / 3);
-    let (whole, rest) = bytes[..3 * count].as_chunks::<{ 3 * LANES }>();
-    let (out_whole, out_rest) = out[..count].as_chunks_mut::<LANES>();
-    for (out, coded) in out_whole.iter_mut().zip(whole) {
-        *out = load(coded).map(scaled);
-    }
-    for (sample, &[high, middle, low]) in out_rest.iter_mut().zip(rest.as_chunks::<3>().0) {
+pub(super) fn decode(wide: Option<Wide>, bytes: &[u8], out: &mut [f32]) {
+    let coded = bytes.as_chunks::<3>().0;
+    let count = out.len().min(coded.len());
+    let (coded, out) = (&coded[..count], &mut out[..count]);
+    let (rest, out_rest) = match wide {
+        #[cfg(target_arch = "x86_64")]
+        Some(wide) => shuffled::decode(wide, coded, out),
+        #[cfg(not(target_arch = "x86_64"))]
+        Some(none) => match none {},
+        None => decode_groups(coded, out),
+    };
+    for (sample, &[high, middle, low]) in out_rest.iter_mut().zip(rest) {
         *sample = scaled(i32::from_be_bytes([high, middle, low, 0]));
     }
 }
 
+/// Decodes all but the rest that is no group, and returns that.
 #[inline(always)]
-pub(super) fn encode(samples: &[f32], out: &mut [u8]) {
-    let count = samples.len().min(out.len() / 3);
-    let (whole, rest) = samples[..count].as_chunks::<LANES>();
-    let (out_whole, out_rest) = out[..3 * count].as_chunks_mut::<{ 3 * LANES }>();
-    for (coded, samples) in out_whole.iter_mut().zip(whole) {
-        store(samples.map(|sample| round(sample, FULL_24)), coded);
+fn decode_groups<'a, 'b>(
+    coded: &'a [[u8; 3]],
+    out: &'b mut [f32],
+) -> (&'a [[u8; 3]], &'b mut [f32]) {
+    let (groups, rest) = coded.as_chunks::<LANES>();
+    let (out_groups, out_rest) = out.as_chunks_mut::<LANES>();
+    let groups = groups.as_flattened().as_flattened().as_chunks().0;
+    for (out, coded) in out_groups.iter_mut().zip(groups) {
+        *out = load(coded).map(scaled);
     }
-    for (coded, &sample) in out_rest.as_chunks_mut::<3>().0.iter_mut().zip(rest) {
+    (rest, out_rest)
+}
+
+#[inline(always)]
+pub(super) fn encode(wide: Option<Wide>, samples: &[f32], out: &mut [u8]) {
+    let out = out.as_chunks_mut::<3>().0;
+    let count = samples.len().min(out.len());
+    let (samples, out) = (&samples[..count], &mut out[..count]);
+    let (rest, out_rest) = match wide {
+        #[cfg(target_arch = "x86_64")]
+        Some(wide) => shuffled::encode(wide, samples, out),
+        #[cfg(not(target_arch = "x86_64"))]
+        Some(none) => match none {},
+        None => encode_groups(samples, out),
+    };
+    for (coded, &sample) in out_rest.iter_mut().zip(rest) {
         *coded = big_endian(round(sample, FULL_24));
     }
 }
 
+/// Encodes all but the rest that is no group, and returns that.
+#[inline(always)]
+fn encode_groups<'a, 'b>(
+    samples: &'a [f32],
+    out: &'b mut [[u8; 3]],
+) -> (&'a [f32], &'b mut [[u8; 3]]) {
+    let (groups, rest) = samples.as_chunks::<LANES>();
+    let (out_groups, out_rest) = out.as_chunks_mut::<LANES>();
+    let out_groups = out_groups.as_flattened_mut().as_flattened_mut().as_chunks_mut().0;
+    for (coded, samples) in out_groups.iter_mut().zip(groups) {
+        store(samples.map(|sample| round(sample, FULL_24)), coded);
+    }
+    (rest, out_rest)
+}
+
 /// A step in the upper three bytes, where the sign needs no extending; what is below is not part of it.
-/// 256 goes into the scale.
 #[inline(always)]
 fn scaled(wide: i32) -> f32 {
-    (wide & !0xFF) as f32 * (1.0 / (FULL_24 * 256.0))
+    (wide & !0xFF) as f32 * SCALE
 }
 
 /// Steps in the upper three bytes, read four bytes at a time, of which the last is the next step's:
