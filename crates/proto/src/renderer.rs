@@ -39,6 +39,12 @@ pub(crate) struct Renderer {
     channels: Channels,
     playout: Playout,
     resampler: Resampler,
+    /// Samples that a block must have for the resampler to be told of it later: those that it keeps.
+    least: usize,
+    /// Whether the last frames before the cursor were passed on and the resampler was not told of them:
+    /// it is once it is asked for, or the cursor moves. Told of each block it took 52 instructions of it,
+    /// and most never ask.
+    untold: bool,
     servo: Servo,
     step: Step,
     /// Whether what is due was moved on purpose since the last block, and jumped to.
@@ -63,12 +69,17 @@ impl Renderer {
     pub(crate) fn new(rate: Rate, channels: Channels, frames: Frames, quality: Quality) -> Self {
         let resampler = Resampler::new(quality, channels.count(), Self::PIECE);
         let most = resampler.wants(Self::PIECE, Step::from_ppm(10_000.0));
+        let playout = Playout::new(rate, channels, frames);
+        let kept = Frames::from_len(resampler.half());
+        let lies = kept <= playout.history();
         Self {
             rate,
             frame: rate.frame_length(),
             channels,
-            playout: Playout::new(rate, channels, frames),
+            playout,
             resampler,
+            least: if lies { channels.samples_in(kept) } else { usize::MAX },
+            untold: false,
             servo: Servo::new(rate),
             step: Step::ONE,
             moved: false,
@@ -114,6 +125,7 @@ impl Renderer {
 
     /// Begins a stream at `due`.
     pub(crate) fn begin(&mut self, due: MediaPoint) {
+        self.tell_resampler();
         self.servo.land();
         self.playout.move_to(self.cursor_for(due));
     }
@@ -121,18 +133,21 @@ impl Renderer {
     /// Moves on silently over what the card played as silence of its own.
     pub(crate) fn skip(&mut self, skipped: Frames) {
         if let Some(cursor) = self.playout.cursor().filter(|_| skipped != Frames::ZERO) {
+            self.tell_resampler();
             self.playout.move_to(cursor + skipped);
         }
     }
 
     /// Gives up all before `due`, which nobody will ask for.
     pub(crate) fn catch_up(&mut self, due: MediaPoint) {
+        self.tell_resampler();
         self.servo.moved();
         self.playout.move_to(self.cursor_for(due));
     }
 
     /// Goes to `due` with a fade over from what was.
     pub(crate) fn jump_to(&mut self, due: MediaPoint) {
+        self.tell_resampler();
         self.servo.moved();
         self.playout.jump_to(self.cursor_for(due));
     }
@@ -259,15 +274,36 @@ impl Renderer {
         if !copied || self.resampler.ahead() != 0 {
             return None;
         }
+        let later = out.len() >= self.least;
+        if !later {
+            self.tell_resampler();
+        }
         let read = self.playout.pull_whole(out)?;
-        self.resampler.pass(out);
+        if later {
+            self.untold = true;
+        } else {
+            self.resampler.pass(out);
+        }
         let start = MediaPoint::from(read.start);
         let (missing, concealed) = (Frames::ZERO, Frames::ZERO);
         Some(Rendered { start, read, missing, concealed, resampled: false })
     }
 
+    /// Tells the resampler what was passed on before the cursor, where it lies still.
+    fn tell_resampler(&mut self) {
+        if core::mem::take(&mut self.untold)
+            && let Some(cursor) = self.playout.cursor()
+        {
+            let kept = Frames::from_len(self.resampler.half());
+            // In one piece, as the block that was passed on was, which is no shorter.
+            let [kept, _] = self.playout.samples(cursor - kept, kept);
+            self.resampler.pass(kept);
+        }
+    }
+
     #[inline(never)]
     fn pull_any(&mut self, out: &mut [f32]) -> Option<Rendered> {
+        self.tell_resampler();
         let begin = self.place().zip(self.playout.cursor());
         let resampled = self.step != Step::ONE || self.resampler.fraction() != 0;
         let (mut missing, concealed) = (Frames::ZERO, self.playout.concealed());
@@ -302,7 +338,60 @@ impl Renderer {
 
     /// Forgets the stream; fades over from what was.
     pub(crate) fn clear(&mut self) {
+        self.tell_resampler();
         self.step = Step::ONE;
         self.playout.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: usize = 48;
+
+    /// What is heard of a stream that is copied for so many blocks, then goes back by `back` frames, and is
+    /// resampled from there on; where the resampler is told `later` of what was copied, or at once.
+    fn heard(later: bool, blocks: i64, back: i64) -> Vec<f32> {
+        let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
+        let mut renderer = Renderer::new(rate, channels, Frames::new(4800), Quality::default());
+        assert!(renderer.least <= 2 * BLOCK, "a block is told of later");
+        if !later {
+            renderer.least = usize::MAX;
+        }
+        renderer.begin(MediaTime::ZERO.into());
+        let (mut heard, mut bytes) = (Vec::new(), [0; 2 * BLOCK * 4]);
+        for block in 0..blocks + 8 {
+            let first = block * BLOCK as i64;
+            let sound: [f32; 2 * BLOCK] =
+                core::array::from_fn(|at| ((2 * first + at as i64) as f32 * 0.07).sin());
+            tautline_dsp::format::encode(SampleFormat::F32, &sound, &mut bytes);
+            renderer.place_packet(MediaTime::from_frames(first), SampleFormat::F32, &bytes);
+            let mut out = [0.0; 2 * BLOCK];
+            // What the resampler is to reach ahead for is there.
+            if block >= 4 {
+                renderer.pull(&mut out);
+                heard.extend(out);
+            }
+            if block == blocks + 3 {
+                let place = renderer.place().unwrap();
+                if back != 0 {
+                    renderer
+                        .jump_to(MediaPoint { frame: place.frame - Frames::new(back), ..place });
+                }
+                renderer.step = Step::from_ppm(200.0);
+            }
+        }
+        heard
+    }
+
+    #[test]
+    fn resampling_goes_on_from_what_was_copied_wherever_it_jumps_to() {
+        for blocks in [1, 2, 30] {
+            for back in [0, 3, 200, -3] {
+                let heard = [true, false].map(|later| heard(later, blocks, back));
+                assert!(heard[0] == heard[1], "{back} frames back after {blocks} blocks");
+            }
+        }
     }
 }
