@@ -41,7 +41,26 @@ impl Receiver {
 
     /// Gives a packet that came to the repairer, and places what that brings back. What comes back
     /// after its turn is of no use, and counted nowhere.
+    #[inline]
     pub(super) fn repair(
+        &mut self,
+        packet: &MediaPacket<'_>,
+        came: &PackedSlot,
+        format: &StreamFormat,
+        brought: &mut dyn FnMut(Playable<'_>),
+    ) {
+        let Some(repairer) = &mut self.repairer else { return };
+        // Nearly every packet, laid into the way of each: by functions of their own it took 157 instructions
+        // and not 120.
+        let (coding, payload) = (packet.head.coding, packet.payload);
+        if packet.carried.is_some() || !repairer.accept_next(came.sequence, coding, payload) {
+            self.repair_any(packet, came, format, brought);
+        }
+    }
+
+    /// Out of the way of nearly every packet.
+    #[inline(never)]
+    fn repair_any(
         &mut self,
         packet: &MediaPacket<'_>,
         came: &PackedSlot,

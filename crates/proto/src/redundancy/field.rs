@@ -99,11 +99,30 @@ pub(super) fn load(row: &mut [u64], bytes: &[u8]) {
     let (whole, behind) = row.split_at_mut(words.len().min(row.len()));
     whole.iter_mut().zip(words).for_each(|(place, word)| *place = u64::from_le_bytes(*word));
     behind.fill(0);
+    load_rest(behind, rest);
+}
+
+/// Puts less than a word of bytes into the first.
+fn load_rest(behind: &mut [u64], rest: &[u8]) {
     if let (Some(place), false) = (behind.first_mut(), rest.is_empty()) {
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
         *place = u64::from_le_bytes(last);
     }
+}
+
+/// The same of a row with less than a line of zeros behind the bytes. A whole line is laid first: a
+/// call for so few takes longer.
+#[inline]
+pub(super) fn load_whole(row: &mut [u64], bytes: &[u8]) {
+    if let Some(last) = row.last_chunk_mut::<LINE>() {
+        *last = [0; LINE];
+    }
+    let (words, rest) = bytes.as_chunks::<8>();
+    if !rest.is_empty() {
+        load_rest(&mut row[words.len()..], rest);
+    }
+    row.iter_mut().zip(words).for_each(|(place, word)| *place = u64::from_le_bytes(*word));
 }
 
 /// Takes `bytes` out of the row.
