@@ -156,6 +156,7 @@ impl Placement {
     }
 
     /// Takes the arrival of a packet of `frames` whose first frame is `media`.
+    #[inline]
     pub fn observe_arrival(&mut self, media: MediaTime, frames: Frames, arrival: LocalTime) {
         self.anew |= self.arrivals.observe(self.sent(media + frames), arrival);
     }

@@ -132,19 +132,25 @@ impl Playout {
     fn write(&mut self, first: MediaTime, frames: usize, coding: SampleFormat, payload: &[u8]) {
         let channels = self.channels.count();
         let start = self.slot(first);
-        let before_wrap = frames.min(self.filled.len() - start);
-        let (head, tail) = payload.split_at(before_wrap * coding.bytes() * channels);
-        let end = start + before_wrap;
-        format::decode(coding, head, &mut self.samples[start * channels..end * channels]);
-        self.filled[start..end].fill(1);
-        if !tail.is_empty() {
-            let rest = frames - before_wrap;
-            format::decode(coding, tail, &mut self.samples[..rest * channels]);
-            self.filled[..rest].fill(1);
+        let before_wrap = self.filled.len() - start;
+        if frames <= before_wrap {
+            self.lay(start..start + frames, coding, payload);
+        } else {
+            let (head, tail) = payload.split_at(before_wrap * coding.bytes() * channels);
+            self.lay(start..start + before_wrap, coding, head);
+            self.lay(0..frames - before_wrap, coding, tail);
         }
         if first <= self.whole {
             self.whole = self.whole.max(first + Frames::from_len(frames));
         }
+    }
+
+    /// Lays frames in these slots.
+    fn lay(&mut self, slots: Range<usize>, coding: SampleFormat, payload: &[u8]) {
+        let channels = self.channels.count();
+        let samples = &mut self.samples[slots.start * channels..slots.end * channels];
+        format::decode(coding, payload, samples);
+        self.filled[slots].fill(1);
     }
 
     /// The samples of these frames as they lie: the second part goes on where the ring begins anew.
@@ -285,6 +291,7 @@ impl Playout {
         }
     }
 
+    #[inline]
     fn advance(&mut self, cursor: MediaTime, next: MediaTime) {
         let moved = (next - cursor).count().unsigned_abs() as usize;
         if moved >= self.filled.len() {

@@ -294,7 +294,8 @@ impl Source {
     }
 
     /// What a packet tells, wherever among the others it lies.
-    #[inline]
+    // Always: the compiler would call it, as two do, which takes 15 instructions more.
+    #[inline(always)]
     fn hear(&mut self, packet: &PacketHead, media: MediaTime, arrival: LocalTime, rate: Rate) {
         self.stamped |= packet.capture.is_some();
         self.begins_anew = packet.begins && !self.marked;
