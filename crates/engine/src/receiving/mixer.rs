@@ -139,6 +139,7 @@ impl Mixer {
 
     /// Fills a block that is no longer than the room for it. The first stream goes straight to where
     /// the sum is wanted, which is the block itself unless channels are mapped.
+    // Called at one place, for the compiler to lay it in there.
     fn fill(&mut self, out: &mut [f32], times: PullTimes) {
         let channels = self.channels.count();
         let mapped = !self.map.is_identity(channels);
@@ -211,14 +212,19 @@ impl Mixer {
         let outputs = self.map.outputs();
         let (now, mut meets, mut skipped) = (self.read(now), side.meets, side.skipped);
         let longest = self.sum.len() / self.channels.count() * outputs;
-        if side.samples.len() <= longest && !side.samples.is_empty() {
-            return self.fill(side.samples, PullTimes { now, meets, skipped, clock });
-        }
-        let rate = self.inputs.first().map(|input| input.receiver.format().rate);
-        for block in side.samples.chunks_mut(longest) {
+        let mut samples = &mut *side.samples;
+        while let Some((block, rest)) = samples.split_at_mut_checked(longest.min(samples.len()))
+            && !block.is_empty()
+        {
             self.fill(block, PullTimes { now, meets, skipped, clock });
-            let frames = Frames::from_len(block.len() / outputs);
-            meets += rate.map_or(Span::ZERO, |rate| rate.span_of(frames));
+            samples = rest;
+            // Of nearly all cards the room is for more than a period.
+            if samples.is_empty() {
+                return;
+            }
+            let rate = self.inputs.first().map(|input| input.receiver.format().rate);
+            meets +=
+                rate.map_or(Span::ZERO, |rate| rate.span_of(Frames::from_len(longest / outputs)));
             skipped = Frames::ZERO;
         }
     }

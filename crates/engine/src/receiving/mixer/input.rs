@@ -154,6 +154,8 @@ impl MixerInput {
     }
 
     /// Takes one datagram; whether the measurement was given what may go on.
+    // Always: the compiler would call it, as two do, which takes 16 instructions more.
+    #[inline(always)]
     pub(super) fn take(&mut self, arrival: &Arrival<'_>, listens: bool) -> bool {
         let Self { receiver, tap, passages, faults, unbooked, paths, .. } = self;
         let channels = receiver.format().channels.count();

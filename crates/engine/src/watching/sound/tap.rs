@@ -47,7 +47,9 @@ impl PacketTap {
         }
     }
 
-    /// Tells what was brought so far: nothing may follow it.
+    /// Tells what was brought so far: nothing may follow it. Out of the way of the packets that are told
+    /// later: laid among them it took each 15 instructions of laying a stack.
+    #[inline(never)]
     pub(crate) fn tell<'a>(
         &mut self,
         channels: usize,
