@@ -296,7 +296,8 @@ impl Renderer {
         {
             let kept = Frames::from_len(self.resampler.half());
             // In one piece, as the block that was passed on was, which is no shorter.
-            let [kept, _] = self.playout.samples(cursor - kept, kept);
+            let [kept, rest] = self.playout.samples(cursor - kept, kept);
+            debug_assert!(rest.is_empty());
             self.resampler.pass(kept);
         }
     }
@@ -348,36 +349,62 @@ impl Renderer {
 mod tests {
     use super::*;
 
-    const BLOCK: usize = 48;
+    /// What comes after blocks that were copied, before resampling begins.
+    #[derive(Debug, Clone, Copy)]
+    enum Then {
+        Nothing,
+        Jump(i64),
+        Skip(i64),
+        CatchUp(i64),
+        /// Another source.
+        Another(i64),
+        /// The same one anew.
+        Again(i64),
+    }
 
-    /// What is heard of a stream that is copied for so many blocks, then goes back by `back` frames, and is
-    /// resampled from there on; where the resampler is told `later` of what was copied, or at once.
-    fn heard(later: bool, blocks: i64, back: i64) -> Vec<f32> {
+    const BLOCK: usize = 48;
+    /// Of the cards: some are told of later, some are too short for that.
+    const LENGTHS: [usize; 4] = [BLOCK, BLOCK, 5, 40];
+
+    /// What is heard of a stream that is copied for so many blocks from `start` on, and resampled after what comes then;
+    /// where the resampler is told `later` of what was copied, or at once.
+    fn heard(later: bool, start: i64, blocks: usize, then: Then) -> Vec<f32> {
         let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
         let mut renderer = Renderer::new(rate, channels, Frames::new(4800), Quality::default());
-        assert!(renderer.least <= 2 * BLOCK, "a block is told of later");
+        assert!((2 * 5 + 1..=2 * 40).contains(&renderer.least), "some are told of later");
         if !later {
             renderer.least = usize::MAX;
         }
-        renderer.begin(MediaTime::ZERO.into());
-        let (mut heard, mut bytes) = (Vec::new(), [0; 2 * BLOCK * 4]);
+        renderer.begin(MediaTime::from_frames(start).into());
+        let (mut heard, mut bytes, mut placed) = (Vec::new(), [0; 2 * BLOCK * 4], start);
         for block in 0..blocks + 8 {
-            let first = block * BLOCK as i64;
-            let sound: [f32; 2 * BLOCK] =
-                core::array::from_fn(|at| ((2 * first + at as i64) as f32 * 0.07).sin());
-            tautline_dsp::format::encode(SampleFormat::F32, &sound, &mut bytes);
-            renderer.place_packet(MediaTime::from_frames(first), SampleFormat::F32, &bytes);
-            let mut out = [0.0; 2 * BLOCK];
             // What the resampler is to reach ahead for is there.
-            if block >= 4 {
-                renderer.pull(&mut out);
-                heard.extend(out);
+            while renderer.place().is_some_and(|at| at.frame.as_frames() + 240 > placed) {
+                let sound: [f32; 2 * BLOCK] =
+                    core::array::from_fn(|at| ((2 * placed + at as i64) as f32 * 0.07).sin());
+                tautline_dsp::format::encode(SampleFormat::F32, &sound, &mut bytes);
+                let first = MediaTime::from_frames(placed);
+                renderer.place_packet(first, SampleFormat::F32, &bytes);
+                placed += BLOCK as i64;
             }
-            if block == blocks + 3 {
+            let mut out = [0.0; 2 * BLOCK];
+            let out = &mut out[..2 * LENGTHS[block % LENGTHS.len()]];
+            renderer.pull(out);
+            heard.extend_from_slice(out);
+            if block + 1 == blocks {
                 let place = renderer.place().unwrap();
-                if back != 0 {
-                    renderer
-                        .jump_to(MediaPoint { frame: place.frame - Frames::new(back), ..place });
+                let ahead =
+                    |frames| MediaPoint { frame: place.frame + Frames::new(frames), ..place };
+                match then {
+                    Then::Nothing => {}
+                    Then::Jump(frames) => renderer.jump_to(ahead(frames)),
+                    Then::Skip(frames) => renderer.skip(Frames::new(frames)),
+                    Then::CatchUp(frames) => renderer.catch_up(ahead(frames)),
+                    Then::Again(frames) => renderer.begin(ahead(frames)),
+                    Then::Another(frames) => {
+                        renderer.clear();
+                        renderer.begin(ahead(frames));
+                    }
                 }
                 renderer.step = Step::from_ppm(200.0);
             }
@@ -386,11 +413,25 @@ mod tests {
     }
 
     #[test]
-    fn resampling_goes_on_from_what_was_copied_wherever_it_jumps_to() {
-        for blocks in [1, 2, 30] {
-            for back in [0, 3, 200, -3] {
-                let heard = [true, false].map(|later| heard(later, blocks, back));
-                assert!(heard[0] == heard[1], "{back} frames back after {blocks} blocks");
+    fn resampling_goes_on_from_what_was_copied_whatever_comes_between() {
+        let then = [
+            Then::Nothing,
+            Then::Jump(-3),
+            Then::Jump(-200),
+            Then::Jump(3),
+            Then::Skip(48),
+            Then::CatchUp(100),
+            Then::Another(0),
+            Then::Another(100),
+            Then::Again(100),
+        ];
+        // The ring of 8192 frames ends with a block that is told of later, and before a short one.
+        for start in [0, 8192 - 2 * BLOCK as i64] {
+            for blocks in [1, 2, 3, 4, 30] {
+                for then in then {
+                    let heard = [true, false].map(|later| heard(later, start, blocks, then));
+                    assert!(heard[0] == heard[1], "{then:?} after {blocks} blocks from {start}");
+                }
             }
         }
     }

@@ -111,10 +111,11 @@ fn load_rest(behind: &mut [u64], rest: &[u8]) {
     }
 }
 
-/// The same of a row with less than a line of zeros behind the bytes. A whole line is laid first: a
-/// call for so few takes longer.
+/// The same of a row of whole lines, of which the last is not all behind the bytes. That line is zeroed
+/// whole: for no more than what lies behind, the compiler calls `memset`, which takes longer.
 #[inline]
 pub(super) fn load_whole(row: &mut [u64], bytes: &[u8]) {
+    debug_assert!(row.len().is_multiple_of(LINE) && row.len() * 8 >= bytes.len());
     if let Some(last) = row.last_chunk_mut::<LINE>() {
         *last = [0; LINE];
     }
@@ -151,6 +152,17 @@ mod tests {
                 assert_eq!(product(a, b), slowly(a, b), "{a} times {b}");
             }
             assert_eq!(product(a, inverse(a)), u8::from(a != 0), "{a}");
+        }
+    }
+
+    #[test]
+    fn a_row_of_whole_lines_is_loaded_as_any_row() {
+        let payload: Vec<u8> = (1..=255).cycle().take(768).collect();
+        for bytes in 1..=payload.len() {
+            let mut rows = [(); 2].map(|()| vec![u64::MAX; bytes.div_ceil(8 * LINE) * LINE]);
+            load(&mut rows[0], &payload[..bytes]);
+            load_whole(&mut rows[1], &payload[..bytes]);
+            assert_eq!(rows[0], rows[1], "{bytes} bytes");
         }
     }
 
