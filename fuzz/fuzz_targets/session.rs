@@ -351,7 +351,7 @@ impl World {
 
     fn hear(&mut self, datagram: &[u8], from: Host, stamp: Span) {
         let mut told = vec![];
-        let arrived = ReportArrival { from, at: self.now + stamp, stamp_error: stamp };
+        let arrived = ReportArrival { from, at: self.now + stamp, stamp_uncertainty: stamp };
         let read = self.ours.handle(datagram, arrived, |event| told.push(event));
         assert!(read.is_ok() || told.is_empty(), "what is no report tells nothing");
         assert!(told.len() <= datagram.len(), "it tells no more than was said");

@@ -68,14 +68,14 @@ impl Conversation {
         tell: &mut impl FnMut(Host, Event),
     ) {
         let Self { session, audience, invalid, .. } = self;
-        let stamp_error = arrival.stamp_uncertainty.min(arrival.read - arrival.arrival);
+        let stamp_uncertainty = arrival.stamp_uncertainty.min(arrival.read - arrival.arrival);
         let from = arrival.source.host();
         let mut concerns = heard.is_none();
         let listen = |event: Event| {
             concerns |= heard == Some(event.ssrc());
             tell(from, event);
         };
-        let arrived = ReportArrival { from, at: arrival.arrival, stamp_error };
+        let arrived = ReportArrival { from, at: arrival.arrival, stamp_uncertainty };
         match session.handle(arrival.datagram, arrived, listen) {
             Ok(()) => match audience {
                 Audience::Whoever(peer) if concerns => *peer = Some(arrival.source),

@@ -26,6 +26,8 @@ const WALL: Span = Span::from_secs(1_000_000_000);
 const SSRC: u32 = 0x7461_7574;
 
 fn main() {
+    // As every program that has a sender or a receiver did.
+    tautline_dsp::vector::prepare();
     divan::main();
 }
 

@@ -78,13 +78,13 @@ pub struct ReportArrival {
     /// The kernel's stamp.
     pub at: LocalTime,
     /// How far that may be off.
-    pub stamp_error: Span,
+    pub stamp_uncertainty: Span,
 }
 
 impl ReportArrival {
     /// With a stamp that is right.
     pub const fn exact(from: Host, at: LocalTime) -> Self {
-        Self { from, at, stamp_error: Span::ZERO }
+        Self { from, at, stamp_uncertainty: Span::ZERO }
     }
 }
 
@@ -293,7 +293,7 @@ impl Session {
     pub fn handle(
         &mut self,
         datagram: &[u8],
-        ReportArrival { from, at: arrival, stamp_error }: ReportArrival,
+        ReportArrival { from, at: arrival, stamp_uncertainty }: ReportArrival,
         mut tell: impl FnMut(Event),
     ) -> Result<(), InvalidReport> {
         let compound = Compound::parse(datagram)?;
@@ -313,7 +313,12 @@ impl Session {
                     _ => {}
                 }
                 let author = Author { ssrc, host: from };
-                self.take(author, item, ReportTimes { arrival, stamp_error, sent }, &mut tell);
+                self.take(
+                    author,
+                    item,
+                    ReportTimes { arrival, stamp_uncertainty, sent },
+                    &mut tell,
+                );
             }
         });
         self.foreign += u64::from(poses);
@@ -327,7 +332,7 @@ impl Session {
         times: ReportTimes,
         tell: &mut impl FnMut(Event),
     ) {
-        let ReportTimes { arrival, stamp_error, sent } = times;
+        let ReportTimes { arrival, stamp_uncertainty, sent } = times;
         let (ssrc, heard) = (author.ssrc, self.heard);
         // A report in the name of the source that is heard came this far from one of its hosts only.
         let same = |peer: &Peer| {
@@ -363,8 +368,13 @@ impl Session {
                 let question = asked.iter().rfind(|(said, _)| *said == delay.last_reference);
                 let Some((_, asked)) = question else { return };
                 peer.proven = true;
-                let exchange =
-                    exchange(*asked, arrival, sent, delay.delay, Self::READING_ERROR + stamp_error);
+                let exchange = exchange(
+                    *asked,
+                    arrival,
+                    sent,
+                    delay.delay,
+                    Self::READING_ERROR + stamp_uncertainty,
+                );
                 let mapping = peer.clock.observe(exchange);
                 if let Some(mapping) = mapping.and_then(|m| peer.choice.exchanged(m, arrival)) {
                     peer.mapping = Some(mapping);
@@ -428,7 +438,7 @@ impl Session {
 struct ReportTimes {
     arrival: LocalTime,
     /// How far that may be off.
-    stamp_error: Span,
+    stamp_uncertainty: Span,
     /// When it left, by the peer's clock.
     sent: Option<NtpTime>,
 }

@@ -37,7 +37,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         .map(|address| Ok(HeardAddress { address, resolved: address.resolve()? }))
         .collect::<Result<_, Failure>>()?;
     let stop = stop_on_signals()?;
-    let described = from.iter().find_map(|from| from.resolved.description.as_ref());
+    let described = from.iter().find_map(|heard| heard.resolved.description.as_ref());
     // What cannot work is said before a sender is waited for.
     let unheard = layout(flags, described, None)?;
     latency(flags, None, &unheard.format, &unheard.device)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     if matches!(flags.output, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
         show.leave_output_to_the_sound();
     }
-    show.wait_for(Unheard::at(from.iter().map(|from| &from.resolved), now()));
+    show.wait_for(Unheard::at(from.iter().map(|heard| &heard.resolved), now()));
     let shape = PlayedFormat::default();
     let mut requests = match flags.running.control {
         true => Some(take_changes(flags, &shape, show.answers(), stop.clone())?),
@@ -65,15 +65,15 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         // What a sender says must not take all memory.
         let promised = announced.map(|a| a.link_offset.min(LONGEST_LINK_OFFSET));
         shape.set(format, device);
-        for from in &from {
-            check_alike(from, &format)?;
+        for heard in &from {
+            check_alike(heard, &format)?;
         }
         let whose = if announced.is_some() { "as its sender announces" } else { "as is said here" };
         tell_details(flags, &format, &device, promised, whose);
         let mut options = run_options(&flags.timing, &flags.running);
         // What was spent on waiting for the sender is a part of it.
         options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));
-        let stream = |from: &HeardAddress<'_>| stream(flags, from, promised, format, &device);
+        let stream = |heard: &HeardAddress<'_>| stream(flags, heard, promised, format, &device);
         let streams = from.iter().map(stream).collect::<Result<Vec<_>, Failure>>()?;
         let plan = RecvPlan {
             select: flags.select,
@@ -201,7 +201,7 @@ fn settle(
     mut wait: SenderWait<'_>,
 ) -> Result<Settled, Failure> {
     let said = knows_shape(flags, from);
-    let described = from.iter().find_map(|from| from.resolved.description.as_ref());
+    let described = from.iter().find_map(|heard| heard.resolved.description.as_ref());
     let mut asked = (!said).then_some(believe);
     while let Some(believe) = asked.take() {
         let announced = announced(flags, from, believe, &mut wait)?;
@@ -270,7 +270,7 @@ fn announced(
 ) -> Result<Option<(Announcement, bool)>, Failure> {
     let mut opened = from
         .iter()
-        .map(|from| Ok(open_stream(&sockets::reception(from.address, &from.resolved), None)?))
+        .map(|heard| Ok(open_stream(&sockets::reception(heard.address, &heard.resolved), None)?))
         .collect::<Result<Vec<_>, Failure>>()?;
     if believe == Believe::Anybody {
         tell_listening(flags);

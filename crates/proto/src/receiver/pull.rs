@@ -37,7 +37,7 @@ impl Receiver {
         self.take_turns(&rendered, times, passage);
         self.counters.resampled_frames +=
             if rendered.resampled { frames.as_len() as u64 } else { 0 };
-        // Nearly no block: what is beyond the newest packet would be missing.
+        // Nearly no block lacks any; where none is missing, none lies beyond the newest packet either.
         if rendered.missing > Frames::ZERO {
             self.count_missing(rendered.read, rendered.missing, rendered.concealed);
         }

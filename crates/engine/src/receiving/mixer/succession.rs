@@ -75,6 +75,7 @@ impl Succession {
     /// Takes in new heirs. Out of the way of all other periods: laid into one, it has that touch 15 kB
     /// of stack.
     #[cold]
+    #[inline(never)]
     fn take_in(&mut self) {
         while !self.coming.is_empty() && !self.gone.is_full() {
             let Ok((index, input)) = self.coming.pop() else { return };
