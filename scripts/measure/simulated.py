@@ -2,6 +2,7 @@
 from what was sent."""
 
 import re
+import sys
 
 from measure.tools import REPEATS, Rows, example, output, printed_tables, say
 
@@ -42,9 +43,10 @@ WAYS = ("red:1", "code:1", "red:2", "code:2", "red:3", "code:3", "red:8", "code:
 def redundancy():
     packets = 600_000 if REPEATS > 1 else 30_000
     say(f"redundancy, {packets} packets for each way")
-    heading = re.compile(r"(?P<lost>.+), \d+ of \d+ packets lost; budget (?P<budget>\d+) ms, bound (?P<bound>\d+)")
+    heading = re.compile(r"(?P<lost>.+), \d+ of \d+ lost; budget (?P<budget>\d+) ms, bound (?P<bound>\d+)")
     text = example("tautline-sim", "redundancy", str(packets))
     lines = [["lost, budget", "bound", *WAYS]]
+    costs = []
     prices = {"bandwidth": 0, "ns to make, 10 ms": 4, "ns to use, 10 ms": 5}
     for head, (_, *found) in zip(heading.finditer(text), printed_tables(text)):
         found = {way: cells for way, *cells in found}
@@ -53,4 +55,6 @@ def redundancy():
                       *[share(found[way][1].split()[0]) if way in found else "" for way in WAYS]])
         if (head["lost"], head["budget"]) == ("5 % random", "10"):
             costs = [[name, "", *[found[way][column] for way in WAYS]] for name, column in prices.items()]
+    if not costs:
+        sys.exit("bench: the example redundancy prints no table of 5 % random loss and 10 ms; see its headings")
     return [lines + costs]
