@@ -39,7 +39,7 @@ test: ## Run all tests; those that lack something say SKIPPED, and are counted b
 	@scripts/test-summary $(MAKE) --no-print-directory tests
 
 tests:
-	cargo test --locked --workspace $(features)
+	cargo test --locked --workspace --no-fail-fast $(features)
 	scripts/test-install
 	scripts/lab-test --short
 
@@ -51,6 +51,10 @@ test-debian: ## Run `make demo` and `make test` on a bare Debian RELEASE (trixie
 lab-test: ## Run what needs cards, PREEMPT_RT or queue disciplines, in a guest (20 minutes)
 	@scripts/setup build
 	scripts/lab-test
+
+.PHONY: lab
+lab: release ## Run every experiment of `taut lab` shortly, as root; leaves target/lab/index.html (5 minutes)
+	$(taut) lab all --out $(target)/lab
 
 .PHONY: soak
 soak: ## Run the long tests: simulated days, millions of operations, planted bugs (two hours)

@@ -22,6 +22,7 @@ mod toolbox;
 mod tests;
 
 pub use opening::{Opened, channels, list, open, open_paced, open_supervised, probe, settle};
+pub use software::cable::CableName;
 pub use software::convert::Wanted;
 pub use software::file::{FileCoding, FileFormat, FileReader, holds_nothing};
 pub use software::recorder::check_take;

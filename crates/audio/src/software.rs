@@ -1,10 +1,11 @@
 //! Devices without hardware: virtual cards, files, tones, silence. Each is the card of
 //! [`virtual_card`] with another source or sink.
 
-mod cable;
+pub(crate) mod cable;
 pub(crate) mod convert;
 mod duplex;
 pub(crate) mod file;
+mod loopback;
 pub mod pace;
 pub(crate) mod recorder;
 mod ring;
@@ -21,16 +22,17 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::signal::{Frequency, Sine};
 use tautline_proto::card_clock::CardRing;
 use tautline_proto::device::{Device, DeviceError, Direction, Directions, Listener, Settings};
-use tautline_proto::time::Frames;
+use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Ppm, Rate};
 
-use self::cable::Cable;
+use self::cable::{CableName, HearingEnd, PlayingEnd};
 use self::convert::Wanted;
 use self::file::{FileFormat, FileReader};
+use self::loopback::Loopback;
 use self::pace::{HostPace, Pace};
 use self::recorder::Recorder;
 use self::source::{FileSource, SampleSource};
-use self::spec::SoftwareSpec;
+use self::spec::{CardOptions, SoftwareSpec};
 use self::virtual_card::{Dock, Ends, Parts, VirtualCard, gone};
 use crate::toolbox::description::{DeviceDescription, DeviceSide, Offers};
 use crate::toolbox::notes::Notes;
@@ -181,17 +183,28 @@ fn ends(
     match spec {
         SoftwareSpec::Virtual(options) => {
             if options.loopback.is_some() && !(captures && plays) {
-                return Err(half_a_cable(&parts.name));
+                return Err(half_a_loopback(&parts.name));
+            }
+            if let (Some(name), false, true) = (&options.cable, captures, options.delay.is_some()) {
+                return Err(delay_of_a_player(&parts.name, name));
             }
             if captures {
-                ends.source = match (options.loopback, &options.source, options.tone) {
-                    (Some(length), ..) => SampleSource::Cable(Cable::new(length, settings)),
-                    (None, Some(path), _) => read(path)?,
-                    (None, None, Some(frequency)) => tone(frequency)?,
-                    (None, None, None) => SampleSource::Silence,
+                let delay = options.delay.unwrap_or(Span::ZERO);
+                ends.source = match options {
+                    CardOptions { cable: Some(name), .. } => {
+                        SampleSource::Cable(Box::new(HearingEnd::new(name, delay, settings)?))
+                    }
+                    CardOptions { loopback: Some(length), .. } => {
+                        SampleSource::Loopback(Loopback::new(*length, settings))
+                    }
+                    CardOptions { source: Some(path), .. } => read(path)?,
+                    CardOptions { tone: Some(frequency), .. } => tone(*frequency)?,
+                    _ => SampleSource::Silence,
                 };
             }
             if plays {
+                let cable = options.cable.as_ref().map(|name| PlayingEnd::new(name, settings));
+                ends.cable = cable.transpose()?;
                 ends.recorder = options.record.as_deref().map(write).transpose()?;
             }
         }
@@ -224,12 +237,21 @@ fn one_way(name: &str) -> DeviceError {
 }
 
 /// A cable joins two sides of one card.
-fn half_a_cable(name: &str) -> DeviceError {
+fn half_a_loopback(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
         answer: "loopback joins its output to its input, and only one of them is used".to_owned(),
         mend: "name it as --output and as --input of taut lab delay, or leave loopback out"
             .to_owned(),
+    }
+}
+
+/// A cable has one player and any number of hearers, each as far away as it says.
+fn delay_of_a_player(name: &str, cable: &CableName) -> DeviceError {
+    DeviceError {
+        tried: name.to_owned(),
+        answer: "the delay of a cable is said where it is heard".to_owned(),
+        mend: format!("write virtual:?cable={cable} here, and the delay where it is --input"),
     }
 }
 

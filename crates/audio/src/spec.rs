@@ -54,7 +54,7 @@ impl DeviceSpec {
 }
 
 impl fmt::Display for DeviceSpec {
-    /// The device's name without its options.
+    /// The device's name without its options; with `#`, those by which cables are told apart too.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Alsa(card) => card.fmt(f),

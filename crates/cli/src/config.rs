@@ -74,7 +74,8 @@ impl Arguments {
     /// What to say of a command that is none.
     fn no_command(&self, word: &str) -> Failure {
         let names = |command: &Command| {
-            command.get_subcommands().map(Command::get_name).collect::<Vec<_>>().join(", ")
+            let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+            shown.map(Command::get_name).collect::<Vec<_>>().join(", ")
         };
         let taut = Taut::command();
         Failure::usage(match self.called().and_then(|called| taut.find_subcommand(called)) {
@@ -179,9 +180,9 @@ pub(crate) fn with_file(
     Ok(arguments)
 }
 
-/// In these the file has no say: they write pages for the installation, and the list that one may need
-/// in order to write the file.
-const WITHOUT_FILE: [&str; 3] = ["man", "completions", "devices"];
+/// In these the file has no say: they write pages for the installation, the list that one may need
+/// in order to write the file, and what other programs do.
+const WITHOUT_FILE: [&str; 4] = ["man", "completions", "devices", "top"];
 
 /// Whether the file has a say in a command.
 fn takes_options(command: &Command) -> bool {

@@ -1,6 +1,7 @@
 //! The command line, defined once: help, man pages, completions and `tautline.toml` follow from it.
 
 mod asked;
+mod kinds;
 mod lab;
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use tautline_dsp::map::ChannelMap;
 use tautline_dsp::resample::Quality;
 use tautline_engine::plan::address::Address;
 use tautline_engine::plan::select::Select;
+use tautline_engine::watching::probes::Probes;
 use tautline_io::thread::Scheduler;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::latency::LatencyRule;
@@ -20,11 +22,18 @@ use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
+use crate::failure::Failure;
 use crate::help;
 use crate::voice::{Voice, VoiceFlags};
 
 pub(crate) use asked::RedundancyFlag;
-pub(crate) use lab::{Back, Delay, Impair, Lab};
+pub(crate) use kinds::{PlainKind, ReportKind};
+pub(crate) use lab::{
+    All, Back, BetweenFlags, Burdening, Delay, Handover, Impair, IntervalFlags, KernelFlags,
+    KnownSound, Lab, LabCompare, Ladder, LoadFlags, MarkShape, MarkSide, NamedDevice, Network,
+    Overhead, QualityFlags, Reporting, Resources, SampleFlags, Schedulers, Shape, StagesFlags,
+    Stalls, Starved, Streams, Watching,
+};
 
 /// Carries sound between machines and proves when it arrives.
 #[derive(Debug, Parser)]
@@ -51,6 +60,8 @@ pub(crate) enum Command {
     Devices(Devices),
     /// Look for what would spoil sound on this machine, and say what mends it
     Doctor(Doctor),
+    /// Show what is happening now: every stream that is sent or received on this machine
+    Top(Top),
     /// Join the ledgers of a sender and a receiver, packet by packet
     Join(Join),
     /// Say whether what was heard is what was sent, frame by frame
@@ -198,6 +209,10 @@ pub(crate) struct Recv {
     /// goodbye, 3 s later and with exit status 4
     #[arg(long)]
     pub(crate) until_bye: bool,
+    /// Write beside a recording (--output file:heard.wav) what spoilt it, and where, for Audacity:
+    /// heard.labels.txt, a line each for what was lost or late and for xruns
+    #[arg(long)]
+    pub(crate) labels: bool,
     /// Who reads: the device's thread, or a wire thread
     #[arg(long, value_name = "KIND", default_value = "direct", help_heading = "Network")]
     pub(crate) link: LinkFlag,
@@ -272,12 +287,17 @@ pub(crate) struct RunFlags {
     pub(crate) report: Option<ReportKind>,
     #[command(flatten)]
     pub(crate) voice: VoiceFlags,
-    /// Write the report as JSON here too
+    /// Write the report here too, as a page if the name ends in .html, else as JSON; any number of
+    /// times
     #[arg(long, value_name = "PATH")]
-    pub(crate) report_file: Option<PathBuf>,
+    pub(crate) report_file: Vec<PathBuf>,
     /// Write every packet's instants here, a line each, as CSV: see taut join
     #[arg(long, value_name = "PATH")]
     pub(crate) ledger: Option<PathBuf>,
+    /// How many packets are measured: all, 64 for one in 64, or off. What is counted, and what the
+    /// latency and reports to the other end go by, is taken of all
+    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = parse::<Probes>)]
+    pub(crate) probes: Probes,
     /// Take changes as lines on standard input while it runs, such as volume -6dB: see Changes
     #[arg(long)]
     pub(crate) control: bool,
@@ -287,6 +307,18 @@ pub(crate) struct RunFlags {
 }
 
 impl RunFlags {
+    /// A ledger has a line for each packet, at both ends the same ones: taut join could not join others.
+    pub(crate) fn refuse_a_ledger_of_few(&self) -> Result<(), Failure> {
+        if self.ledger.is_none() || self.probes == Probes::All {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "--ledger writes every packet, and --probes {} does not measure every packet; leave one \
+             of them out",
+            self.probes
+        )))
+    }
+
     pub(crate) fn voice(&self) -> Voice {
         self.voice.voice()
     }
@@ -306,7 +338,7 @@ impl RunFlags {
 pub(crate) struct Devices {
     /// What to print
     #[arg(long, value_name = "KIND", default_value = "text")]
-    pub(crate) report: ReportKind,
+    pub(crate) report: PlainKind,
 }
 
 /// `taut doctor`
@@ -328,7 +360,19 @@ pub(crate) struct Doctor {
     pub(crate) channels: Channels,
     /// What to print
     #[arg(long, value_name = "KIND", default_value = "text")]
-    pub(crate) report: ReportKind,
+    pub(crate) report: PlainKind,
+}
+
+/// `taut top`
+#[derive(Debug, Args)]
+#[command(after_help = help::TOP)]
+pub(crate) struct Top {
+    /// Look for a second, print what was seen, and end; as where standard output is no terminal
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// What to print with --once, which json goes without saying
+    #[arg(long, value_name = "KIND", default_value = "text")]
+    pub(crate) report: PlainKind,
 }
 
 /// `taut join`
@@ -349,6 +393,9 @@ pub(crate) struct Compare {
     pub(crate) sent: PathBuf,
     /// The file that was recorded
     pub(crate) heard: PathBuf,
+    /// What to print
+    #[arg(long, value_name = "KIND", default_value = "text")]
+    pub(crate) report: PlainKind,
 }
 
 /// A folder to write into.
@@ -398,17 +445,6 @@ pub(crate) enum LinkFlag {
     Direct,
     /// A wire thread
     Ringed,
-}
-
-/// What to print at the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ReportKind {
-    /// A page for people
-    Text,
-    /// The whole report for programs
-    Json,
-    /// Nothing
-    None,
 }
 
 /// Reads a value by its own reader.

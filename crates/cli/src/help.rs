@@ -3,6 +3,13 @@
 //! Lines stay within 80 columns: a terminal then shows them as they stand here, and an example that
 //! needs more goes on after a `\`. The tests read every example by a shell and the real parser.
 
+mod files;
+pub(crate) mod lab;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use files::{BETWEEN, COMPARE};
+
 macro_rules! send_examples {
     () => {
         r#"Examples:
@@ -27,11 +34,17 @@ macro_rules! recv_examples {
         r#"Examples:
   # Listen on every interface of this machine, record until the sender ends:
   taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye
+  # The same, and in heard.labels.txt, for Audacity, what spoilt it and where:
+  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye \
+      --labels
   # A stream by its description; the figures alone, without the sound:
   taut recv --from tone.sdp --output null: --latency 5ms
   # A multicast group at eth0, from one sender only:
   taut recv --from "rtp://239.69.1.1:5004?iface=eth0&source=10.0.0.7" \
       --output null: --report json
+  # What became of every packet, as a page with charts:
+  taut recv --from rtp://0.0.0.0:5004 --output null: --until-bye \
+      --ledger packets.csv --report-file page.html
   # Two streams, the second heard while the first is silent, and softer:
   taut recv --from rtp://0.0.0.0:5004 --from "rtp://0.0.0.0:5006?gain=-6dB" \
       --output file:mix.wav --select priority"#
@@ -71,23 +84,6 @@ and half before it. As tight as a quiet machine allows:
 pub(crate) const JOIN: &str = r#"Example, with what `--ledger` of both ends wrote:
   taut join sent.csv heard.csv"#;
 
-pub(crate) const COMPARE: &str = r#"Example:
-  taut compare song.flac heard.wav
-
-It says where the one lies in the other, and what became of it on the way, each
-with its place: frames that are missing, dropped, repeated or replaced; from
-when on it was resampled, and by how many ppm; gain, polarity, swapped or dead
-channels; fewer bits. Silent ends are left aside, and so is other sound before
-and after.
-
-Two cards that share no clock run some ppm apart, and what the one captures can
-only be played on the other by being resampled: that is "all there", though not
-"identical". Resampled sound is held against what was sent to -20 dB over 21 ms
-and to -10 dB over 32 frames.
-
-Exit status: 0 if every frame that was sent was heard, one after the other: bit
-for bit, or resampled; 1 if not; 2 if the files have other rates or channels."#;
-
 pub(crate) const DEVICES: &str = r#"A name that is shown is what --input and --output take. Rates, formats, channels
 and periods are those that the hardware or its server has; a period is told in
 frames and, in parentheses, as time at the lowest of the rates.
@@ -96,6 +92,39 @@ For scripts, --report json (times in nanoseconds, null where anything goes):
   { "schema": 1, "devices": [ { "name", "says", "ways": [ { "direction",
     "rates", "formats", "channels_least", "channels_most",
     "period_least_frames", "period_least_ns", "unknown" } ] } ] }"#;
+
+pub(crate) const TOP: &str = r#"Examples:
+  # Every stream of every taut that runs here, drawn anew ten times a second:
+  taut top
+  # The same once, as text or for scripts:
+  taut top --once
+  taut top --once --report json
+
+Keys: up and down choose a stream, Enter shows it alone or among the others, q
+ends. A ! marks what went wrong within the last second.
+
+A row is a stream. LATENCY is the median of the newest packets, and how far that
+may be from the truth; P99 that of the whole run; HEADROOM the least of the last
+second; LOSS the share that was lost in it and, behind that, the packets lost
+since the beginning, as LATE and XRUNS count; METERS are peaks in dBFS. Below
+stand the stages (medians of the last second), the packet of the last minute
+that had the least to spare, and all that was counted.
+
+A run of send, recv or demo tells it by a socket in $XDG_RUNTIME_DIR/tautline,
+else in /run/user/UID/tautline or /tmp/tautline-UID: to its own user and to
+root, and only while somebody looks. As root the runs of all users are seen.
+
+For scripts, --report json (times in nanoseconds, null where nothing is known):
+  { "schema": 1, "programs": [ { "schema", "pid", "role", "command",
+    "elapsed_ns", "streams": [ { "address", "sender", "state": "here" |
+    "awaited" | "silent" | "refused" | "nobody" | "unknown", "rate", "channels",
+    "format", "ptime_ns", "latency": { "configured_ns", "measured_ns",
+    "uncertainty_ns", "p99_ns", "by" }, "stages": [ { "name", "ns" } ],
+    "depth_ns", "headroom_ns", "counters", "second": { "over_ns", "packets",
+    "lost", "late", "xruns", "loss_share" }, "meters": [ { "peak_db", "rms_db" }
+    ], "worst": { "rtp_timestamp", "total_ns", "stages" }, "clock": { "source",
+    "uncertainty_ns", "round_trip_ns", "rate_ppm" } } ] } ],
+    "unread": [ { "socket", "why" } ] }"#;
 
 pub(crate) const DOCTOR: &str = r#"Examples:
   # Would 5 ms hold here?
@@ -126,15 +155,33 @@ when a frame met it: through a cable, or through whatever carries the sound. At
 the ports of a jack: client or a pipewire: node, whatever lies beyond them.
   # A cable from the output of a card to its input: one device, named twice:
   taut lab delay --output alsa:hw:0 --input alsa:hw:0 --duration 10s
-  # From a virtual cable into `taut send --input alsa:hw:Loopback,1,0` and out
+  # Of a sender and a receiver on this machine, without any card: the one was
+  # given --input "virtual:?cable=in", the other --output "virtual:?cable=out":
+  taut lab delay --output "virtual:?cable=in" --input "virtual:?cable=out" \
+      --configured 5ms --duration 60s
+  # From snd-aloop into `taut send --input alsa:hw:Loopback,1,0` and out
   # of `taut recv --output alsa:hw:Loopback,0,1` into another:
   taut lab delay --output alsa:hw:Loopback,0,0 --input alsa:hw:Loopback,1,1 \
       --configured 5ms --duration 60s --report json
+  # Through a voice codec, softly, beside a call that goes on:
+  taut lab delay --output alsa:hw:0 --input alsa:hw:1 --mark voice --level -30
+  # From a speaker to a microphone, through the air:
+  taut lab delay --output alsa:hw:0 --input alsa:hw:1 --mark sweep
+  # Played here and heard at another host, if both clocks are known to 100 us:
+  taut lab delay --output alsa:hw:0 --input alsa:hw:0 --with ssh:studio \
+      --max-uncertainty 100us --duration 60s
 
 Every 480 frames carry a number, in a code that gain, polarity, dither and
 resampling leave whole. A mark that was not heard is missed; marks that come
 closer together or further apart than they were played have had frames dropped
-or repeated between them. Exit status 1 if none was heard."#;
+or repeated between them. They are found beside other sound, and 10 dB below
+music. Marks of another run are counted and not measured. Exit status 1 if none
+was heard.
+
+With --with or --played-at each side is a program at its host, started by an
+agent there; their logs are joined when the run is over, their clocks by asking
+both agents meanwhile how they stand, which half of a round trip leaves unsure.
+The row is void where that is too much, or a clock jumped."#;
 
 const IMPAIR: &str = r#"A stream through a bad network, in three terminals, the receiver first:
   taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye
@@ -233,7 +280,9 @@ Devices, for --input (`taut devices` lists them):
                    between: tone=440 or source=song.wav for what it captures,
                    ppm=50 for a clock that runs fast, period=48 and periods=2
                    for its buffer, gone=2s and back=1s to be pulled out and put
-                   back
+                   back. cable=NAME captures what another virtual card of this
+                   user plays on the cable of that name, in whatever process,
+                   delay=3.37ms as much later
 
 Changes, with --control, one in each line of standard input:
   latency 8ms      the latency that is promised; auto, what receivers need
@@ -313,7 +362,9 @@ Devices, for --output (`taut devices` lists them):
   virtual:         a sound card without hardware, for tests; after a ?, with &
                    between: record=out.wav writes what it played, ppm=50 for a
                    clock that runs fast, period=48 and periods=2 for its
-                   buffer, gone=2s and back=1s to be pulled out and put back
+                   buffer, gone=2s and back=1s to be pulled out and put back.
+                   cable=NAME plays to a cable of that name, on which virtual
+                   cards of this user hear it, in whatever process
 
 Changes, with --control, one in each line of standard input:
   latency 8ms      the latency; promised for the sender's, auto to follow what
@@ -333,158 +384,3 @@ Changes, with --control, one in each line of standard input:
 
 Times are written 125us, 5ms or 2s."#
 );
-
-#[cfg(test)]
-mod tests {
-    use std::process::Command as Program;
-
-    use clap::{Command, CommandFactory, Parser};
-
-    use crate::cmd::{RecvLines, SendLines};
-    use crate::flags::Command::Recv;
-    use crate::flags::Taut;
-
-    /// The usual width of a terminal.
-    const COLUMNS: usize = 80;
-
-    /// Every line that begins with `taut`, with the lines it goes on in.
-    fn examples(text: &str) -> Vec<String> {
-        let (mut found, mut open) = (Vec::<String>::new(), false);
-        for line in text.lines() {
-            match found.last_mut() {
-                Some(example) if open => {
-                    example.push('\n');
-                    example.push_str(line);
-                }
-                _ if line.trim_start().starts_with("taut ") => found.push(line.trim().to_owned()),
-                _ => continue,
-            }
-            open = line.ends_with('\\');
-            assert!(line.chars().count() <= COLUMNS, "a terminal would wrap {line:?}");
-        }
-        found
-    }
-
-    /// All that is shown as help, as it is shown.
-    fn helps() -> String {
-        let mut taut = Taut::command();
-        taut.build();
-        helps_of(&taut)
-    }
-
-    fn helps_of(command: &Command) -> String {
-        let mut shown = command.clone();
-        let own = format!("{}\n{}\n", shown.render_help(), shown.render_long_help());
-        command.get_subcommands().map(helps_of).chain([own]).collect()
-    }
-
-    /// The code blocks of a page.
-    fn blocks(page: &str) -> String {
-        page.split("```").skip(1).step_by(2).collect()
-    }
-
-    /// The words that a shell makes of it.
-    fn pasted(example: &str) -> Vec<String> {
-        let shell = Program::new("sh").args(["-c", &format!("printf '%s\\n' {example}")]).output();
-        let output = shell.expect("a shell");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.is_empty(), "{example}: {said}");
-        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
-    }
-
-    #[track_caller]
-    fn can_be_pasted(example: &str) {
-        let words = pasted(example);
-        for word in words.iter().filter(|word| word.contains(['?', '&'])) {
-            assert!(example.contains(&format!("\"{word}\"")), "{word} is not quoted in {example}");
-        }
-        if let Err(error) = Taut::try_parse_from(&words) {
-            panic!("{example}: {error}");
-        }
-    }
-
-    #[test]
-    fn every_example_in_the_help_can_be_pasted() {
-        let examples = examples(&helps());
-        examples.iter().for_each(|example| can_be_pasted(example));
-        // Four of send and of recv, in the short help and the long one, beside others.
-        assert!(examples.len() > 20, "{examples:#?}");
-    }
-
-    #[test]
-    fn every_example_in_the_readme_can_be_pasted() {
-        let examples = examples(&blocks(include_str!("../../../README.md")));
-        examples.iter().for_each(|example| can_be_pasted(example));
-        assert!(examples.len() > 1, "{examples:#?}");
-    }
-
-    #[test]
-    fn an_example_without_quotes_would_be_noticed() {
-        let example = "taut send --input tone:440 --to rtp://239.69.1.1:5004?iface=eth0&ttl=4";
-        let noticed = std::panic::catch_unwind(|| can_be_pasted(example));
-        assert!(noticed.is_err());
-    }
-
-    #[test]
-    fn no_line_below_the_options_would_be_wrapped() {
-        let texts = [
-            super::TAUT,
-            super::DEMO,
-            super::JOIN,
-            super::COMPARE,
-            super::DEVICES,
-            super::DOCTOR,
-            super::SEND_LONG,
-            super::RECV_LONG,
-        ];
-        let impair = super::impair();
-        let lines = texts.iter().flat_map(|text| text.lines()).chain(impair.lines());
-        let long = lines.filter(|line| line.chars().count() > COLUMNS).collect::<Vec<_>>();
-        assert!(long.is_empty(), "{long:#?}");
-    }
-
-    /// The changes that a help text lists, without their explanations.
-    fn changes(text: &str) -> Vec<(&str, &str)> {
-        let (_, listed) = text.split_once("\nChanges, with --control").expect("a list of changes");
-        let (listed, _) = listed.split_once("\n\n").expect("its end");
-        let lines = listed.lines().filter_map(|line| line.strip_prefix("  "));
-        let begins = lines.filter(|line| !line.starts_with(' '));
-        let change = begins.map(|line| line.split_once("  ").map_or(line, |(change, _)| change));
-        change.map(|change| change.split_once(' ').unwrap_or((change, ""))).collect()
-    }
-
-    #[test]
-    fn every_change_in_the_help_is_understood() {
-        let udp = tautline_io::udp::UdpOptions::sender(vec![([127, 0, 0, 1], 5004).into()]);
-        let input = "tone:440".parse().expect("a device");
-        let send = SendLines { udp, input, needs: None };
-        let listed = changes(super::SEND_LONG);
-        for (verb, rest) in &listed {
-            // Whether there is a way to these addresses is this machine's affair.
-            let read = send.read(verb, rest);
-            assert!(*verb == "quit" || *verb == "to" || read.is_ok(), "{verb} {rest}: {read:?}");
-        }
-        assert_eq!(listed.len(), 10, "{listed:?}");
-        let recv = ["taut", "recv", "--from", "rtp://0.0.0.0:5004", "--output", "null:"];
-        let Ok(Taut { command: Recv(flags) }) = Taut::try_parse_from(recv) else { panic!() };
-        let recv = RecvLines { flags: *flags, shape: Default::default() };
-        let listed = changes(super::RECV_LONG);
-        for (verb, rest) in &listed {
-            let read = recv.read(verb, rest).err();
-            assert!(*verb == "quit" || *verb == "from" || read.is_none(), "{verb}: {read:?}");
-        }
-        assert_eq!(listed.len(), 7, "{listed:?}");
-        assert!(recv.read("ptime", "2ms").is_err() && send.read("from", "x").is_err());
-    }
-
-    #[test]
-    fn every_option_of_an_address_is_explained() {
-        let explained = |text: &str, option: &str| text.contains(&format!("\n  {option}="));
-        for option in ["iface", "ttl", "loop"] {
-            assert!(explained(super::SEND_LONG, option), "{option}");
-        }
-        for option in ["iface", "source", "senders", "gain"] {
-            assert!(explained(super::RECV_LONG, option), "{option}");
-        }
-    }
-}

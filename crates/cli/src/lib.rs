@@ -14,8 +14,10 @@ pub mod fuzzing;
 mod help;
 mod live;
 mod outcome;
+mod page;
 mod presets;
 mod redundancy;
+mod report_file;
 mod screen;
 mod show;
 mod unheard;
@@ -58,6 +60,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Recv(flags) => cmd::recv::run(&flags),
         Command::Devices(flags) => cmd::devices::run(&flags),
         Command::Doctor(flags) => cmd::doctor::run(&flags),
+        Command::Top(flags) => cmd::top::run(&flags),
         Command::Join(flags) => cmd::join::run(&flags),
         Command::Compare(flags) => cmd::compare::run(&flags),
         Command::Lab(lab) => cmd::lab::run(&lab),

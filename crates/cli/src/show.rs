@@ -1,13 +1,13 @@
 //! A run before people's eyes: what they should know is told as soon as it is known, once; the
 //! report follows at the end.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tautline_audio::Notes;
+use tautline_engine::watching::observers::Observers;
 use tautline_engine::watching::report::Report;
 use tautline_engine::watching::run::{PeerState, Progress};
+use tautline_engine::watching::snapshot::{StreamSnapshot, StreamState};
 use tautline_engine::watching::text;
 use tautline_io::clock::now;
 use tautline_proto::time::Span;
@@ -17,36 +17,11 @@ use crate::failure::Failure;
 use crate::flags::{ReportKind, RunFlags};
 use crate::live::ANSWER;
 use crate::outcome;
+use crate::page;
+use crate::report_file::ReportFiles;
 use crate::screen::{self, Answers, LiveLine};
 use crate::unheard::Unheard;
 use crate::voice::Voice;
-
-/// Where the report goes as JSON, made before the run: whoever waits an hour for it must not learn
-/// then that it cannot be written.
-struct ReportFile {
-    path: PathBuf,
-    file: File,
-}
-
-impl ReportFile {
-    fn create(path: &Path) -> Result<Self, Failure> {
-        match File::create(path) {
-            Ok(file) => Ok(Self { path: path.to_owned(), file }),
-            Err(error) => Err(Failure::open(format!(
-                "writing {}: {error}; name a file in a folder that is there and that you may \
-                 write in",
-                path.display()
-            ))),
-        }
-    }
-
-    fn write(mut self, json: &str) -> Result<(), Failure> {
-        self.file.write_all(json.as_bytes()).map_err(|error| {
-            let path = self.path.display();
-            Failure::running(format!("writing the report {path}: {error}; is there room for it?"))
-        })
-    }
-}
 
 /// One run, shown.
 pub(crate) struct Show {
@@ -57,7 +32,9 @@ pub(crate) struct Show {
     kind: ReportKind,
     /// Whether standard output is for the sound.
     aside: bool,
-    file: Option<ReportFile>,
+    files: ReportFiles,
+    /// Every packet of the run, for its page.
+    ledger: Option<PathBuf>,
     /// What the device has to say, as it comes.
     device: Notes,
     /// What it said so far.
@@ -69,13 +46,23 @@ pub(crate) struct Show {
     packets_since: Option<Span>,
     /// Of a receiver, until something comes.
     unheard: Option<Unheard>,
+    observers: Observers,
+}
+
+/// Whoever may look at a run. Where nobody can it goes on, and only who wants to see all is told.
+pub(crate) fn observers(role: &'static str, voice: Voice) -> Observers {
+    Observers::open(role).unwrap_or_else(|why| {
+        voice.detail(&why.to_string());
+        Observers::none()
+    })
 }
 
 impl Show {
     /// Of `taut send` or `taut recv`.
     pub(crate) fn open(name: &'static str, flags: &RunFlags) -> Result<Self, Failure> {
         Ok(Self {
-            file: flags.report_file.as_deref().map(ReportFile::create).transpose()?,
+            files: ReportFiles::create(&flags.report_file)?,
+            ledger: flags.ledger.clone(),
             line: LiveLine::new(name, flags.voice().target()),
             voice: flags.voice(),
             details: Details::default(),
@@ -87,7 +74,23 @@ impl Show {
             refused: None,
             packets_since: None,
             unheard: None,
+            observers: observers(name, flags.voice()),
         })
+    }
+
+    /// Those who may look at the run.
+    pub(crate) fn observers(&self) -> Observers {
+        self.observers.clone()
+    }
+
+    /// Nothing runs yet: senders are waited for at these addresses.
+    pub(crate) fn awaits<A: ToString>(&self, addresses: impl Iterator<Item = A>) {
+        if !self.observers.are_here() {
+            return;
+        }
+        let (state, streams) = (StreamState::Awaited, StreamSnapshot::default());
+        let awaited = |at: A| StreamSnapshot { address: at.to_string(), state, ..streams.clone() };
+        self.observers.tell(Span::ZERO, || addresses.map(awaited).collect());
     }
 
     /// Standard output is for the sound: the report goes where all else is told.
@@ -187,7 +190,10 @@ impl Show {
         let print = if self.aside { screen::print_aside } else { screen::print };
         let json = || report.to_json().map_err(|error| Failure::running(error.to_string()));
         // The file first: nobody may be reading what is printed.
-        if let Some(Err(unwritten)) = self.file.map(|file| file.write(&json()?)) {
+        let paged = self.kind == ReportKind::Html || self.files.any_page();
+        let page =
+            if paged { page::of_run(&report, self.ledger.as_deref()) } else { String::new() };
+        if let Err(unwritten) = self.files.write(json, || page.clone()) {
             failure = Some(unwritten);
         }
         match self.kind {
@@ -198,6 +204,7 @@ impl Show {
                 print(&text::render(&report));
             }
             ReportKind::Json => print(&json()?),
+            ReportKind::Html => print(&page),
             ReportKind::None => {}
         }
         failure.map_or(Ok(()), Err)

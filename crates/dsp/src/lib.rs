@@ -9,6 +9,7 @@ pub mod conceal;
 pub mod fit;
 pub mod format;
 pub mod gain;
+pub mod level;
 pub mod map;
 pub mod resample;
 pub mod signal;

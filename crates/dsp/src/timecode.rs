@@ -6,7 +6,7 @@
 //! |---|---|
 //! | 63 | the sync: a maximum-length sequence, whose centre is *where the mark is* |
 //! | 40 | the mark's number, 20 bits, the highest first, each as a chip and its opposite |
-//! | 16 | a CRC of the number, 8 bits, in the same way |
+//! | 16 | a CRC of the number, 8 bits, over which the run is laid, in the same way |
 //! | 1 | nothing: rest |
 //!
 //! From chip to chip the sound fades as a raised cosine, which keeps it below a quarter of the
@@ -16,18 +16,50 @@
 //!
 //! No allocation after set-up.
 
+pub mod bits;
+mod buried;
 mod finder;
 mod marker;
+mod readings;
+mod spectrum;
+mod stretch;
+mod sync;
 #[cfg(test)]
 mod tests;
+mod track;
 
 pub use finder::{Finder, FoundMark};
 pub use marker::{Marker, PlacedMark};
+pub use stretch::MarkStretch;
 
 /// Frames from one mark to the next: 10 ms at 48 kHz.
 pub const SPACING: usize = CHIPS * CHIP;
 /// Marks are numbered modulo this, which is three hours at 48 kHz.
 pub const NUMBERS: u32 = 1 << NUMBER_BITS;
+
+/// Whose marks they are: those of other runs are told apart, and are not found but counted.
+///
+/// Two runs are taken for one where 8 of these bits agree; the other 20 say which number comes first,
+/// so that marks of such runs are rarely numbered alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RunNumber(u32);
+
+impl RunNumber {
+    /// From 28 bits, picked at random; others are left out. Zero begins with number 0.
+    pub const fn new(bits: u32) -> Self {
+        Self(bits & (u32::MAX >> (32 - WORD_BITS)))
+    }
+
+    /// The number of the first mark.
+    pub const fn first(self) -> u32 {
+        self.0 >> 8
+    }
+
+    /// What is laid over the CRC.
+    const fn cover(self) -> u8 {
+        self.0 as u8
+    }
+}
 
 /// Frames from chip to chip.
 const CHIP: usize = 4;
@@ -50,10 +82,15 @@ const SYNC: u64 = {
     sync
 };
 
-/// The chips of the mark with this number, the first in the lowest bit; a set bit is positive.
-fn chips_of(number: u32) -> u128 {
+/// What a mark says: its number and, under what lies over it, the CRC.
+fn word_of(number: u32, cover: u8) -> u32 {
     let number = number % NUMBERS;
-    let word = (number << 8) | u32::from(crc(number));
+    (number << 8) | u32::from(crc(number) ^ cover)
+}
+
+/// The chips of a run's mark with this number, the first in the lowest bit; a set bit is positive.
+fn chips_of(run: RunNumber, number: u32) -> u128 {
+    let word = word_of(number, run.cover());
     let mut chips = u128::from(SYNC);
     for bit in 0..WORD_BITS {
         let one = (word >> (WORD_BITS - 1 - bit)) & 1;

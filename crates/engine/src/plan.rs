@@ -30,6 +30,7 @@ use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 
 use crate::plan::select::Select;
+use crate::watching::probes::Probes;
 
 /// Who makes the system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,7 +101,9 @@ pub struct SendPlan {
     pub limits: Limits,
     /// Of the stream.
     pub identity: Identity,
-    /// Writes the ledger of every packet here.
+    /// How many packets are measured.
+    pub probes: Probes,
+    /// Writes the ledger of every packet that is measured here.
     pub ledger: Option<PathBuf>,
 }
 
@@ -169,6 +172,10 @@ pub struct RecvPlan {
     /// Ends when every sender has said goodbye, or has been silent for three seconds, and all is
     /// played.
     pub until_bye: bool,
-    /// Writes the ledger of every packet here.
+    /// How many packets are measured.
+    pub probes: Probes,
+    /// Writes the ledger of every packet that is measured here.
     pub ledger: Option<PathBuf>,
+    /// Writes here what spoilt the sound, and where in what a `file:` device records.
+    pub labels: Option<PathBuf>,
 }

@@ -2,6 +2,7 @@
 
 mod change;
 pub mod doubt;
+mod labels;
 mod lead;
 pub mod learn;
 mod mixer;
@@ -19,6 +20,7 @@ mod summary;
 mod tests;
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use tautline_dsp::gain::Volume;
 use tautline_io::clock::{WallClock, now};
@@ -34,12 +36,15 @@ use crate::fader::VOLUME_RAMP;
 use crate::plan::RecvPlan;
 use crate::receiving::change::{MixChanges, MixSetup};
 use crate::receiving::doubt::{Another, Doubt, Ran};
+use crate::receiving::labels::Labels;
 use crate::receiving::lead::Lead;
 use crate::receiving::mixer::{Mixer, Passages};
 use crate::receiving::shared::{SharedLinkEnd, SharedLinkPlan, StreamTemplate, share};
 use crate::receiving::stream::{Mix, ReceivedStream, connect};
 use crate::receiving::streams::ReceivedStreams;
 use crate::watching::ledger_file::LedgerFile;
+use crate::watching::observers::Observers;
+use crate::watching::probes::Probes;
 use crate::watching::report::Report;
 use crate::watching::run::{Progress, RunError, RunOptions, RunWatch, Running};
 use crate::watching::sound::{CardEar, Hearing, hearing, measurement};
@@ -52,8 +57,10 @@ pub struct RecvEngine {
     mixer: Mixer,
     until_bye: bool,
     ledger: Option<LedgerFile>,
+    labels: Option<PathBuf>,
     hearing: Hearing,
     ear: Option<CardEar>,
+    observers: Observers,
 }
 
 /// The longest block that is filled at once: more than any card's period.
@@ -75,7 +82,7 @@ impl RecvEngine {
         let channels = first.map_or(Channels::STEREO, |format| format.channels);
         let rate = first.map_or(plan.device.rate, |format| format.rate);
         let (hearing, ear, mouth) = hearing(rate, plan.device.channels.count());
-        let wall = WallClock::frozen();
+        let (wall, probes, labels) = (WallClock::frozen(), plan.probes, plan.labels.is_some());
         let waiter =
             Waiter::new().map_err(|error| RunError::System("waiting for reports", error))?;
         let (mut streams, mut inputs) = (Vec::new(), Vec::new());
@@ -88,7 +95,8 @@ impl RecvEngine {
             let receiver = stream.receiver();
             let (longest, ptime) = (receiver.longest_link_offset(), receiver.format().ptime());
             let heard = measurement(rate, number, heard_channel, longest, ptime);
-            let mix = Mix { number, wall, device: &plan.device, waiter: &waiter };
+            let heard = (heard.0.of(probes), heard.1);
+            let mix = Mix { number, wall, device: &plan.device, waiter: &waiter, probes, labels };
             let several = stream.senders.map(|most| (most.get(), StreamTemplate::of(&stream)));
             let (mut received, mut input) = connect(stream, receiver, Some(heard), &mix)?;
             if let Some((most, model)) = several {
@@ -102,7 +110,8 @@ impl RecvEngine {
         }
         let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
         let RecvPlan { gain, device, .. } = plan;
-        let setup = MixSetup { places: inputs.len(), more, gain, device, wall, waiter };
+        let setup =
+            MixSetup { places: inputs.len(), more, gain, device, wall, probes, labels, waiter };
         let (mut changes, (succession, spares, gains)) = MixChanges::new(setup);
         // Senders may begin with the first block.
         for (link, shared) in shared.iter_mut().enumerate() {
@@ -139,14 +148,22 @@ impl RecvEngine {
             mixer,
             until_bye: plan.until_bye,
             ledger,
+            labels: plan.labels,
             hearing,
-            ear: Some(ear),
+            // Where nothing is measured no card is to listen.
+            ear: (probes != Probes::Off).then_some(ear),
+            observers: Observers::none(),
         })
     }
 
     /// Makes the changes that are asked for while it runs.
     pub fn listen(&mut self, requests: Requests<RecvChange>) {
         self.changes.requests = Some(requests);
+    }
+
+    /// Lets these look at how it goes.
+    pub fn show_to(&mut self, observers: Observers) {
+        self.observers = observers;
     }
 
     /// The ear of the measurement, for a card that can listen to itself. Once.
@@ -205,12 +222,16 @@ impl RecvEngine {
         self.stop_listening_to_the_deaf();
         self.streams.iter_mut().for_each(|received| received.statistics.word = device.word());
         let mut watch = RunWatch::begin(options);
+        let settings = device.settings();
         let running = Running::start(device, Box::new(self.mixer), options.scheduler, stop)?;
         watch.refused.note_priority(&running.granted);
         let scheduler = running.granted.effective().to_string();
-        let Self { streams, shared, changes, hearing, ledger, .. } = self;
-        let mut all =
-            ReceivedStreams::open(streams, shared, changes, hearing, watch).with_ledger(ledger);
+        let Self { streams, shared, changes, hearing, ledger, labels, observers, .. } = self;
+        let labels = labels.map(|path| Labels::new(&path, &settings));
+        let mut all = ReceivedStreams::open(streams, shared, changes, hearing, watch)
+            .with_ledger(ledger)
+            .with_labels(labels)
+            .with_observers(observers);
         let (mut over, mut another) = (false, None);
         while !all.watch.is_over(stop) && !running.is_over() {
             if !all.work() {
@@ -221,6 +242,7 @@ impl RecvEngine {
                 break;
             }
             progress(&all.progress());
+            all.tell_observers();
             over = self.until_bye && all.is_over();
             if over {
                 break;

@@ -30,8 +30,12 @@ use crate::sending::stream::SentStream;
 use crate::sending::transmitter::{Transmitter, TxStatus};
 use crate::watching::distribution::Distribution;
 use crate::watching::ledger_file::LedgerFile;
+use crate::watching::levels::levels;
 use crate::watching::machine;
 use crate::watching::note::Note;
+use crate::watching::observed::Observed;
+use crate::watching::observers::Observers;
+use crate::watching::probes::Probes;
 use crate::watching::report::Report;
 use crate::watching::run::{Progress, RunError, RunOptions, RunWatch, Running};
 
@@ -52,6 +56,7 @@ pub struct SendEngine {
     /// How long after the last block packets may still wait for their departure.
     drain: Span,
     requests: Option<Requests<SendChange>>,
+    observers: Observers,
 }
 
 impl SendEngine {
@@ -60,11 +65,13 @@ impl SendEngine {
         let wall = WallClock::frozen();
         // A quarter of a second of the shortest packets: a dozen times what one beat brings.
         let (teller, told) = telling(2048);
+        let measures = plan.probes != Probes::Off;
         let mut link = plan.link;
-        link.tell(teller);
+        link.tell(if measures { teller } else { teller.without_departures() });
         let (status_in, status) = memory::ring(64);
         let (commands, commanded) = memory::ring(64);
         let (stamps_in, stamps) = memory::ring(256);
+        let (levels, level_reader) = levels(plan.map.outputs());
         let random =
             machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
         let session = Session::new(SessionConfig {
@@ -94,6 +101,7 @@ impl SendEngine {
             commands: commanded,
             status: status_in,
             stamps: stamps_in,
+            levels,
             xruns: 0,
             clock: None,
             told: LocalTime::ZERO,
@@ -137,15 +145,23 @@ impl SendEngine {
             departures: told.departures,
             news: LinkNews::of(told.events),
             departed: None,
+            probes: plan.probes,
+            left: 0,
             stamps,
             status,
             last: TxStatus::default(),
             stages: Default::default(),
             lateness: Distribution::default(),
             transmit: Distribution::default(),
+            observed: Observed::new(level_reader),
             ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
         };
-        Ok(Self { transmitter, stream, drain, requests: None })
+        Ok(Self { transmitter, stream, drain, requests: None, observers: Observers::none() })
+    }
+
+    /// Lets these look at how it goes.
+    pub fn show_to(&mut self, observers: Observers) {
+        self.observers = observers;
     }
 
     /// Makes the changes that are asked for while it runs.
@@ -161,7 +177,7 @@ impl SendEngine {
         stop: &Stop,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Report, RunError> {
-        let Self { transmitter, mut stream, drain, requests, .. } = self;
+        let Self { transmitter, mut stream, drain, requests, observers } = self;
         let mut watch = RunWatch::begin(options);
         stream.last.clock = device.clock();
         stream.note(&mut watch);
@@ -183,6 +199,7 @@ impl SendEngine {
             }
             stream.turn(&mut watch);
             progress(&stream.progress(&watch));
+            stream.tell_observers(&observers, watch.began);
         }
         let ended = now();
         let process = running.end()?;

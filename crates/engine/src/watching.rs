@@ -4,10 +4,16 @@
 pub mod distribution;
 mod json;
 pub(crate) mod ledger_file;
+pub(crate) mod levels;
 pub(crate) mod machine;
+pub(crate) mod newest;
 pub mod note;
+pub(crate) mod observed;
+pub mod observers;
+pub mod probes;
 pub mod refused;
 pub mod report;
 pub mod run;
+pub mod snapshot;
 pub mod sound;
 pub mod text;

@@ -13,7 +13,7 @@ use tautline_engine::watching::report::{LatencyReport, Report, StreamReport};
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
-use tautline_trial::{Window, each, mostly, steady, timed};
+use tautline_trial::{Window, each, mostly, shared, steady, timed};
 
 /// An error that the ledger cannot know of.
 const PLANTED: Span = Span::from_millis(1);
@@ -187,7 +187,7 @@ impl Drop for Kept {
 fn the_latency_measured_is_the_latency_configured() {
     timed(|| {
         for latency in [5, 20, 100].map(Span::from_millis) {
-            let (report, _) = Road { latency, ..Road::default() }.run(|process| process, |_| {});
+            let (report, _) = Road { latency, ..Road::short() }.run(|process| process, |_| {});
             assert_measured(&report, Span::ZERO);
         }
     });
@@ -203,6 +203,7 @@ fn from_converter_to_converter(name: &str, captures: Between) -> (Span, LatencyR
     let road = Road {
         // A host that is busy plays marks of 10 ms whole.
         period: 480,
+        periods: 6,
         latency: Span::from_millis(100),
         lasts: Span::from_secs(3),
         captures: Some(captures),
@@ -218,23 +219,27 @@ fn from_converter_to_converter(name: &str, captures: Between) -> (Span, LatencyR
 
 #[test]
 fn from_converter_to_converter_sound_takes_the_latency_configured_and_as_long_as_is_reported() {
-    let (took, told) = from_converter_to_converter("true", |p| marks::stamped(p, Span::ZERO));
-    let unsure = frame() + told.uncertainty_ns.unwrap();
-    let off = took.as_nanos() - told.configured_ns;
-    assert!(off.abs() <= unsure, "it took {took}: {told:#?}");
-    let off = took.as_nanos() - told.measured.p50_ns.unwrap();
-    assert!(off.abs() <= unsure, "it took {took}: {told:#?}");
-    assert_eq!(told.by, Some("sound"), "{told:#?}");
+    shared(|| {
+        let (took, told) = from_converter_to_converter("true", |p| marks::stamped(p, Span::ZERO));
+        let unsure = frame() + told.uncertainty_ns.unwrap();
+        let off = took.as_nanos() - told.configured_ns;
+        assert!(off.abs() <= unsure, "it took {took}: {told:#?}");
+        let off = took.as_nanos() - told.measured.p50_ns.unwrap();
+        assert!(off.abs() <= unsure, "it took {took}: {told:#?}");
+        assert_eq!(told.by, Some("sound"), "{told:#?}");
+    });
 }
 
 #[test]
 fn a_capture_stamp_that_is_a_period_off_is_in_the_sound_though_no_receiver_can_tell() {
-    let (took, told) = from_converter_to_converter("off", |p| marks::stamped(p, PERIOD));
-    let unsure = frame() + told.uncertainty_ns.unwrap();
-    let off = took.as_nanos() - told.configured_ns - PERIOD.as_nanos();
-    assert!(off.abs() <= unsure, "it took {took}: {told:#?}");
-    let off = told.measured.p50_ns.unwrap() - told.configured_ns;
-    assert!(off.abs() <= unsure, "{told:#?}");
+    shared(|| {
+        let (took, told) = from_converter_to_converter("off", |p| marks::stamped(p, PERIOD));
+        let unsure = frame() + told.uncertainty_ns.unwrap();
+        let off = took.as_nanos() - told.configured_ns - PERIOD.as_nanos();
+        assert!(off.abs() <= unsure, "it took {took}: {told:#?}");
+        let off = told.measured.p50_ns.unwrap() - told.configured_ns;
+        assert!(off.abs() <= unsure, "{told:#?}");
+    });
 }
 
 #[test]
@@ -245,7 +250,7 @@ fn so_it_is_through_wire_threads_and_with_periods_of_several_packets() {
             latency: Span::from_millis(50),
             link: LinkKind::Ringed,
             ringed_receiver: true,
-            ..Road::default()
+            ..Road::short()
         };
         let (report, senders) = road.run(|process| process, |_| {});
         assert_measured(&report, Span::ZERO);
@@ -290,7 +295,8 @@ fn sound_that_is_played_sooner_than_the_books_say_is_measured_sooner() {
 fn every_packet_sent_is_received_and_every_one_received_is_counted() {
     let (report, senders) = Road::default().run(|process| process, |_| {});
     let (received, sent) = (&report.streams[0].counters, &senders[0].streams[0].counters);
-    assert_eq!(received.received, sent.sent, "{report:#?} {senders:#?}");
+    // A sender's card that lost more than 20 ms to a host that stood still leaves one packet in doubt.
+    assert_eq!(received.received + received.doubted, sent.sent, "{report:#?} {senders:#?}");
     assert!(sent.sent > 1_000, "{senders:#?}");
 }
 

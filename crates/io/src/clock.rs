@@ -15,14 +15,24 @@ pub fn now() -> LocalTime {
     LocalTime::from_nanos(read(libc::CLOCK_MONOTONIC))
 }
 
+/// The processor time that the current thread has taken so far.
+pub fn thread_time() -> Span {
+    Span::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
+}
+
 /// The reading of `CLOCK_REALTIME` in nanoseconds since the Unix epoch.
 pub(crate) fn realtime() -> i64 {
     read(libc::CLOCK_REALTIME)
 }
 
+/// Processor time of the whole program so far, user and system, of all its threads.
+pub fn processor_time() -> Span {
+    Span::from_nanos(read(libc::CLOCK_PROCESS_CPUTIME_ID))
+}
+
 fn read(clock: libc::clockid_t) -> i64 {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: `time` is a writable timespec; both clocks exist on every Linux, so the call fills it.
+    // SAFETY: `time` is a writable timespec; all these clocks exist on every Linux, so the call fills it.
     let time = unsafe {
         libc::clock_gettime(clock, time.as_mut_ptr());
         time.assume_init()
@@ -134,6 +144,16 @@ mod tests {
         assert!(now() >= due);
         sleep_until(LocalTime::ZERO);
         sleep_until(LocalTime::from_nanos(-5));
+    }
+
+    #[test]
+    fn a_thread_takes_processor_time_while_it_works_and_no_more_than_passes() {
+        let (begun, before) = (now(), thread_time());
+        while thread_time() == before {
+            core::hint::spin_loop();
+        }
+        // The two clocks are read one after the other.
+        assert!(thread_time() - before <= now() - begun + Span::from_micros(10));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Linux without C libraries: sockets, timestamps, real-time threads, locked memory.
+//! Linux without C libraries: sockets, timestamps, real-time threads, locked and shared memory.
 //!
 //! All `unsafe` for the operating system lives here. What the kernel says in its own clocks and
 //! numbers is turned into the project's types at this edge.
@@ -6,7 +6,9 @@
 pub mod clock;
 pub mod control;
 pub mod link;
+pub mod local;
 pub mod network;
+pub mod shared;
 mod system;
 pub mod thread;
 pub mod udp;

@@ -1,6 +1,7 @@
 //! Threads that keep time: scheduling class, timer slack, a stack that is in memory before it is
 //! needed.
 
+pub mod affinity;
 pub mod limits;
 pub mod memory;
 pub mod realtime;

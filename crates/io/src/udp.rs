@@ -1,6 +1,7 @@
 //! RTP's usual way: UDP, the system calls made on the caller's own thread.
 
 pub(crate) mod address;
+pub mod blocked;
 pub(crate) mod fixed;
 pub mod forks;
 pub(crate) mod incoming;
@@ -165,7 +166,7 @@ impl Link for DirectUdp {
             self.counters.also.1 += outcome.refused;
             self.count(outcome);
         }
-        if let Some(teller) = &mut self.teller {
+        if let Some(teller) = self.teller.as_mut().filter(|teller| teller.tells_departures()) {
             for departure in self.batch.departures() {
                 self.counters.departures_lost += u64::from(!teller.departure(departure));
             }

@@ -6,25 +6,34 @@
 //! calls with both sides of each period. An ordinary thread finds the marks and hands both to
 //! [`Judge`], which decides what became of each and touches nothing.
 
+mod apart;
+mod bound;
+mod joined;
 mod judge;
+mod log;
 mod player;
 mod recorder;
 mod report;
+mod sweep;
 #[cfg(test)]
 mod tests;
 
+use tautline_dsp::timecode::{Finder, MarkStretch, Marker, RunNumber};
 use tautline_engine::watching::run::{RunError, Running};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_proto::device::{Cycle, Device, Flow, Process, Settings, Stop};
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-use player::{Marks, Player};
-use recorder::{MarkReader, MarkRecorder};
+use player::{Marks, PlayedSound, Player};
+use recorder::{MarkReader, MarkRecorder, MarkSearch};
+use sweep::{SweepFinder, Sweeper};
 
-pub use judge::{HeardMark, Judge, Outcome, Played};
-pub use report::{DelayReport, MarkCounts};
+pub use apart::{PartError, PartOptions, hear, play};
+pub use joined::{DelayBetween, measure_between};
+pub use judge::{Exactness, HeardMark, Judge, Outcome, Played};
+pub use report::{MarkCounts, MeasuredDelay};
 
 /// How a delay is measured.
 #[derive(Debug, Clone, Copy)]
@@ -39,8 +48,117 @@ pub struct DelayOptions {
     pub scheduler: Scheduler,
     /// Which channel is listened to, counted from 0.
     pub channel: usize,
+    /// What is played.
+    pub mark: MarkKind,
+    /// The peak of it, in dB of full scale; [`Marker::LEVEL_DB`] unless something else is to be heard.
+    pub level_db: f64,
 }
 
+/// Marks that are kept one by one where nobody says how long: of an hour, and at most.
+const USUAL_TIME: Span = Span::from_secs(3600);
+const MOST_KEPT: i64 = 1 << 22;
+
+impl DelayOptions {
+    /// So many are kept one by one; the figures are of all.
+    fn most_marks(&self, rate: Rate) -> usize {
+        let time = self.duration.unwrap_or(USUAL_TIME);
+        let spacing = self.mark.spacing(rate) as i64;
+        (rate.frames_within(time).count() / spacing + 1).clamp(0, MOST_KEPT) as usize
+    }
+
+    /// Marks played from then on do not count; that begins at this instant.
+    fn until(&self, begun: LocalTime) -> LocalTime {
+        self.duration.map_or(LocalTime::NEVER, |span| begun + self.settle + span)
+    }
+
+    /// Who decides what became of marks that count once that has begun.
+    fn judge(&self, begun: LocalTime, rate: Rate) -> Judge {
+        let judge = Judge::new(rate, begun + self.settle)
+            .with_marks(self.mark.spacing(rate), self.level_db)
+            .until(self.until(begun))
+            .with_room(self.most_marks(rate));
+        if self.mark == MarkKind::Sweep { judge.with_sweeps() } else { judge }
+    }
+
+    /// When playing ends: the last mark that counts is found when the next one was heard.
+    fn ends(&self, begun: LocalTime, rate: Rate) -> LocalTime {
+        let tail = Frames::from_len(TAIL * self.mark.spacing(rate));
+        self.duration.map_or(LocalTime::NEVER, |_| self.until(begun) + rate.span_of(tail))
+    }
+}
+
+/// For which paths marks are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MarkKind {
+    /// That carry sound up to a quarter of the rate: 480 frames.
+    #[default]
+    Wide,
+    /// That carry voices, up to 3 kHz: 60 ms.
+    Voice,
+    /// Of a speaker and a microphone: sweeps of a third of a second. A delay is known modulo
+    /// what lies from one to the next, 0.68 s at 48 kHz.
+    Sweep,
+}
+
+impl MarkKind {
+    fn stretch(self, rate: Rate) -> MarkStretch {
+        match self {
+            Self::Wide | Self::Sweep => MarkStretch::NONE,
+            Self::Voice => MarkStretch::for_voice(rate.hertz()),
+        }
+    }
+
+    /// What is played, of this run.
+    fn sound(self, rate: Rate, run: RunNumber, level_db: f64) -> PlayedSound {
+        match self {
+            Self::Sweep => PlayedSound::Sweeps(Sweeper::at_level(rate, level_db)),
+            Self::Wide | Self::Voice => {
+                PlayedSound::of(Marker::stretched(run, self.stretch(rate)).at_level(level_db))
+            }
+        }
+    }
+
+    /// What finds it.
+    fn search(self, rate: Rate, run: RunNumber) -> MarkSearch {
+        match self {
+            Self::Sweep => MarkSearch::Sweeps(Box::new(SweepFinder::at(rate))),
+            Self::Wide | Self::Voice => MarkSearch::of(Finder::stretched(run, self.stretch(rate))),
+        }
+    }
+
+    /// Frames from one to the next.
+    fn spacing(self, rate: Rate) -> usize {
+        match self {
+            Self::Sweep => sweep::spacing(rate),
+            Self::Wide | Self::Voice => self.stretch(rate).spacing(),
+        }
+    }
+
+    /// As on the command line.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Wide => "wide",
+            Self::Voice => "voice",
+            Self::Sweep => "sweep",
+        }
+    }
+
+    /// What cannot be known by them.
+    fn note(self, rate: Rate) -> Option<String> {
+        let spacing = rate.span_of(Frames::from_len(self.spacing(rate))).as_nanos();
+        let frames = (judge::MOST_SWEPT_DRIFT * self.spacing(rate) as f64).ceil();
+        (self == Self::Sweep).then(|| {
+            format!(
+                "all sweeps are alike: add {:.0} ms if the way may be longer; fewer than {frames} frames \
+                 that were dropped or repeated between two are taken for drift",
+                spacing as f64 / 1e6
+            )
+        })
+    }
+}
+
+/// Marks that are played while a measurement ends, beyond its duration.
+const TAIL: usize = 2;
 /// How often the ordinary thread looks for marks.
 const BEAT: Span = Span::from_millis(20);
 
@@ -51,7 +169,7 @@ pub fn measure(
     input: Box<dyn Device>,
     options: &DelayOptions,
     stop: &Stop,
-) -> Result<DelayReport, RunError> {
+) -> Result<MeasuredDelay, RunError> {
     let (player, recorder, measured) = set_up([output.settings(), input.settings()], options);
     // The ear first: no mark is missed because nobody listened yet.
     let hears = Running::start(input, Box::new(recorder), options.scheduler, stop)?;
@@ -65,7 +183,7 @@ pub fn measure_both_ways(
     device: Box<dyn Device>,
     options: &DelayOptions,
     stop: &Stop,
-) -> Result<DelayReport, RunError> {
+) -> Result<MeasuredDelay, RunError> {
     let (player, recorder, measured) = set_up([device.settings(); 2], options);
     let process = Box::new(BothWays { player, recorder });
     let running = Running::start(device, process, options.scheduler, stop)?;
@@ -99,9 +217,13 @@ struct Measured {
 /// For devices that run like this: the output's and the input's.
 fn set_up(settings: [Settings; 2], options: &DelayOptions) -> (Player, MarkRecorder, Measured) {
     let begun = now();
-    let (player, marks) = player::player(&settings[0]);
-    let (recorder, ear) = recorder::recorder(&settings[1], options.channel);
-    let judge = Judge::new(settings[0].rate, begun + options.settle);
+    let run = RunNumber::new(fastrand::u32(..));
+    let rate = settings[0].rate;
+    let sound = options.mark.sound(rate, run, options.level_db);
+    let (player, marks) = player::player(&settings[0], sound);
+    let search = options.mark.search(rate, run);
+    let (recorder, ear) = recorder::recorder(&settings[1], options.channel, search);
+    let judge = options.judge(begun, rate);
     (player, recorder, Measured { settings, begun, marks, ear, judge })
 }
 
@@ -112,11 +234,10 @@ impl Measured {
         devices: Vec<(&'static str, Running)>,
         options: &DelayOptions,
         stop: &Stop,
-    ) -> Result<DelayReport, RunError> {
+    ) -> Result<MeasuredDelay, RunError> {
         let granted: Vec<_> =
             devices.iter().map(|(name, device)| (*name, device.granted)).collect();
-        let span = options.duration.map(|span| self.begun + options.settle + span);
-        let ends = span.unwrap_or(LocalTime::NEVER);
+        let ends = options.ends(self.begun, self.settings[0].rate);
         let is_over = || devices.iter().any(|(_, device)| device.is_over());
         while !stop.is_requested() && now() < ends && !is_over() {
             sleep_until(ends.min(now() + BEAT));
@@ -127,24 +248,33 @@ impl Measured {
         if let Some(error) = ended.into_iter().flatten().next() {
             return Err(error);
         }
-        let Self { settings, begun, marks, ear, judge } = self;
+        let Self { settings, marks, ear, judge, .. } = self;
         let outcome = judge.finish(ear.end());
-        let mut report = DelayReport::new(settings, options.configured, now() - begun, &outcome);
-        report.devices(marks.faults(), ear.faults(), ear.unread());
+        let foreign = ear.foreign() + outcome.foreign;
+        let mut found = MeasuredDelay::new(settings, options.configured, outcome);
+        found.devices(marks.faults(), ear.faults(), ear.unread());
+        found.foreign(foreign);
+        found.best_unclear_db = ear.best_unclear_db();
+        found.notes.extend(options.mark.note(settings[0].rate));
         for (name, granted) in granted {
             if !granted.is_granted() {
-                report.notes.push(format!("the thread of the {name} runs as {granted}"));
+                found.notes.push(format!("the thread of the {name} runs as {granted}"));
             }
         }
-        Ok(report)
+        Ok(found)
     }
 
     fn look(&mut self) {
         // What was heard by now has been played, and its line is there.
         let until = self.ear.listen();
-        self.marks.read(&mut self.judge);
-        self.ear.find(until, &mut self.judge);
+        self.marks.read(|played| self.judge.played(played));
+        self.ear.find(until, |heard| self.judge.heard(heard));
     }
+}
+
+/// What a clock may have run beside its nominal rate within a span: 100 ppm, as crystals do.
+const fn off_rate(within: Span) -> Span {
+    within.divided(10_000)
 }
 
 /// Of a whole frame, as many nanoseconds as this part.

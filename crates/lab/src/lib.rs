@@ -3,8 +3,40 @@
 //! Everything may be used here, and nothing else uses this but the program and the tests.
 #![forbid(unsafe_code)]
 
+pub mod all;
+pub mod between;
+pub mod burden;
+mod cases;
+pub mod compare;
 pub mod delay;
+pub mod handover;
+pub mod hosts;
+mod if_inet6;
 pub mod impair;
+pub mod interval;
+mod kept;
+pub mod kernel;
+pub mod ladder;
+pub mod ledger;
+pub mod load;
+pub mod network;
+pub mod overhead;
+pub mod page;
+pub mod quality;
+pub mod recording;
+pub mod report;
+pub mod resources;
+pub mod run_report;
+pub mod schedule;
+pub mod schedulers;
+pub mod signals;
+mod spectrum;
+pub mod stages;
+pub mod stalls;
+pub mod starved;
+pub mod statistics;
+pub mod streams;
+pub mod traffic;
 
 /// An experiment by its name on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,10 +48,63 @@ pub struct Experiment {
 }
 
 /// All experiments.
-pub const EXPERIMENTS: [Experiment; 2] = [
+pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "delay",
         does: "play time marks on one device and find them on another: how long they took",
+    },
+    Experiment {
+        name: "between",
+        does: "find how far apart two taps of one sound are: two channels of a recording or a card",
+    },
+    Experiment {
+        name: "stages",
+        does: "send a stream and take every packet's time apart, stage by stage",
+    },
+    Experiment {
+        name: "kernel",
+        does: "how long packets take from the kernel's arrival to the program that reads them",
+    },
+    Experiment {
+        name: "ladder",
+        does: "hold what was measured against what was configured, from 100 ms down to 3 ms",
+    },
+    Experiment {
+        name: "schedulers",
+        does: "send the same stream under each scheduler, quiet and loaded, apart and on one core",
+    },
+    Experiment {
+        name: "network",
+        does: "send a stream beside multicast, chatter and bulk TCP, and count what the network carries",
+    },
+    Experiment { name: "handover", does: "how regular blocks are on both sides of a sound device" },
+    Experiment {
+        name: "starved",
+        does: "send a stream to a receiver that has little processor or memory",
+    },
+    Experiment {
+        name: "stalls",
+        does: "how late this machine wakes a thread, on each core, and how long all of them freeze",
+    },
+    Experiment {
+        name: "resources",
+        does: "how busy this machine and its programs are, interval by interval",
+    },
+    Experiment {
+        name: "quality",
+        does: "send known sound and say what became of it: bit for bit, or how else",
+    },
+    Experiment {
+        name: "load",
+        does: "send more and more streams until the first miss, then hold the most that went",
+    },
+    Experiment {
+        name: "overhead",
+        does: "hold the cost of a stream that is measured against one that is not",
+    },
+    Experiment {
+        name: "interval",
+        does: "at which intervals packets go or come: a ledger, a socket, a capture",
     },
     Experiment {
         name: "impair",

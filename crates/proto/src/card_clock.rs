@@ -6,12 +6,14 @@
 //! as one that has just started.
 
 mod duplex;
+mod joined;
 
 use crate::device::{Direction, Settings, Side};
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::{Ppm, Rate};
 
 pub use duplex::DuplexRing;
+pub use joined::Place;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 /// [`Ppm::from_millionths`] counts 10⁻¹².
@@ -24,6 +26,7 @@ const MOST_FRAMES: i64 = 100_000_000_000_000_000;
 pub struct CardClock {
     start: LocalTime,
     rate: Rate,
+    error: Ppm,
     /// Frames per second × 10¹².
     speed: i128,
 }
@@ -34,8 +37,18 @@ impl CardClock {
 
     /// A card that starts at `start`, on the host's clock, and runs fast by `error`.
     pub fn new(start: LocalTime, rate: Rate, error: Ppm) -> Self {
-        let error = i128::from((error.as_f64() * 1e6).round() as i64);
-        Self { start, rate, speed: i128::from(rate.hertz()) * (WHOLE + error).max(1) }
+        let parts = i128::from(error.as_millionths());
+        Self { start, rate, error, speed: i128::from(rate.hertz()) * (WHOLE + parts).max(1) }
+    }
+
+    /// When its frame 0 meets the converter.
+    pub fn start(&self) -> LocalTime {
+        self.start
+    }
+
+    /// How fast it runs.
+    pub fn error(&self) -> Ppm {
+        self.error
     }
 
     /// The nominal rate.
@@ -46,10 +59,14 @@ impl CardClock {
     /// When `frame` meets the converter: the first whole nanosecond at which [`CardClock::frame_at`]
     /// says so.
     pub fn instant_of(&self, frame: i64) -> LocalTime {
-        let product = i128::from(frame.clamp(-MOST_FRAMES, MOST_FRAMES)) * NANOS_PER_SECOND * WHOLE;
+        let product = i128::from(self.bounded(frame)) * NANOS_PER_SECOND * WHOLE;
         let nanos = -(-product).div_euclid(self.speed);
         let ends = (i128::from(i64::MIN), i128::from(i64::MAX));
         self.start + Span::from_nanos(nanos.clamp(ends.0, ends.1) as i64)
+    }
+
+    fn bounded(&self, frame: i64) -> i64 {
+        frame.clamp(-MOST_FRAMES, MOST_FRAMES)
     }
 
     /// The frame that meets the converter at `now`, the position of the hardware. Negative before

@@ -24,6 +24,7 @@ pub mod depth;
 pub mod device;
 pub mod endpoint;
 pub mod faults;
+pub mod holes;
 pub mod latency;
 pub mod ledger;
 pub mod pacing;

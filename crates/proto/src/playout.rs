@@ -9,6 +9,7 @@ use core::ops::Range;
 use tautline_dsp::conceal::Concealer;
 use tautline_dsp::format::{self, SampleFormat};
 
+use crate::holes::Holes;
 use crate::time::{Frames, MediaTime};
 use crate::units::{Channels, Rate};
 
@@ -47,6 +48,8 @@ pub struct Playout {
     /// is given out without a look at each frame.
     whole: MediaTime,
     concealer: Concealer,
+    /// What had not come of what was given out since this was cleared.
+    holes: Holes,
     /// Frames before the cursor that were given out as they lie, and that the concealer is told of once
     /// it needs them: most are never needed.
     passed: usize,
@@ -74,6 +77,7 @@ impl Playout {
             whole: MediaTime::ZERO,
             tells_at_once: history.as_len() < concealer.learns_from(),
             concealer,
+            holes: Holes::default(),
             passed: 0,
         }
     }
@@ -215,9 +219,9 @@ impl Playout {
         let start = self.slot(cursor);
         let before_wrap = frames.as_len().min(self.filled.len() - start);
         let (head, tail) = out.split_at_mut(before_wrap * channels);
-        let mut missing = self.read(start, head);
+        let mut missing = self.read(start, cursor, head);
         if !tail.is_empty() {
-            missing += self.read(0, tail);
+            missing += self.read(0, cursor + Frames::from_len(before_wrap), tail);
         }
         self.advance(cursor, cursor + frames);
         if self.tells_at_once {
@@ -225,6 +229,16 @@ impl Playout {
         }
         self.look_ahead(cursor + frames);
         missing
+    }
+
+    /// What had not come of what was given out since [`Self::clear_holes`].
+    pub const fn holes(&self) -> &Holes {
+        &self.holes
+    }
+
+    /// Forgets them.
+    pub fn clear_holes(&mut self) {
+        self.holes.clear();
     }
 
     /// Finds the next hole, from the cursor on.
@@ -237,8 +251,8 @@ impl Playout {
         self.whole += Frames::from_len(run_of(1, filled));
     }
 
-    /// Reads without wrapping, run by run of present and missing frames.
-    fn read(&mut self, start: usize, out: &mut [f32]) -> usize {
+    /// Reads without wrapping, run by run of present and missing frames, of which the first is `first`.
+    fn read(&mut self, start: usize, first: MediaTime, out: &mut [f32]) -> usize {
         let channels = self.channels.count();
         let frames = out.len() / channels;
         let (mut at, mut missing) = (0, 0);
@@ -258,6 +272,7 @@ impl Playout {
             } else {
                 self.tell_concealer(start + at);
                 self.concealer.conceal(part);
+                self.holes.add(first + Frames::from_len(at), Frames::from_len(run));
                 missing += run;
             }
             at += run;

@@ -33,7 +33,7 @@ use need::Measuring;
 pub use others::OtherType;
 use others::OtherTypes;
 pub use outcome::{
-    Accepted, Playable, PlayoutSound, PullTimes, Pulled, Received, Resync, Stranger,
+    Accepted, Hole, Playable, PlayoutSound, PullTimes, Pulled, Received, Resync, Stranger,
 };
 pub use status::{ReceiveCommand, StreamStatus};
 use turns::Turns;

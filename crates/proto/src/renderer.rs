@@ -10,6 +10,7 @@ use core::ops::Range;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
+use crate::holes::Holes;
 use crate::placement::{Cards, Due};
 use crate::playout::{Placed, Playout};
 use crate::servo::{Observation, Servo};
@@ -116,6 +117,11 @@ impl Renderer {
         payload: &[u8],
     ) -> Placed {
         self.playout.place(first, coding, payload)
+    }
+
+    /// What had not come of the last block of which something had not.
+    pub(crate) fn holes(&self) -> &Holes {
+        self.playout.holes()
     }
 
     /// See [`Playout::samples`].
@@ -305,6 +311,7 @@ impl Renderer {
     #[inline(never)]
     fn pull_any(&mut self, out: &mut [f32]) -> Option<Rendered> {
         self.tell_resampler();
+        self.playout.clear_holes();
         let begin = self.place().zip(self.playout.cursor());
         let resampled = self.step != Step::ONE || self.resampler.fraction() != 0;
         let (mut missing, concealed) = (Frames::ZERO, self.playout.concealed());

@@ -208,6 +208,11 @@ impl Ppm {
         Self((ppm * 1e6).round() as i64)
     }
 
+    /// In 10⁻¹².
+    pub const fn as_millionths(self) -> i64 {
+        self.0
+    }
+
     /// In parts per million, for people to read.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / 1e6

@@ -12,5 +12,5 @@ mod verdict;
 mod watch;
 
 pub use lack::{Lack, skipped};
-pub use timed::{alone, beside, each, mostly, steady, timed};
+pub use timed::{alone, beside, each, mostly, shared, steady, timed};
 pub use watch::Window;

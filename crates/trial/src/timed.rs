@@ -30,22 +30,42 @@ pub fn alone() -> RwLockWriteGuard<'static, ()> {
 /// What failed is something that any moment of the run may have spoiled; [`each`] and [`mostly`]
 /// say more exactly what it is.
 pub fn timed<T: Fn()>(test: T) {
-    judged(&name::<T>(), &test);
+    judged(&name::<T>(), &test, alone_each_time());
 }
 
 /// [`timed`] of a test that asserts outcomes, medians and ratios, and nothing that one moment can
 /// spoil: see [`mostly`].
 pub fn steady<T: Fn()>(test: T) {
-    judged(&name::<T>(), &|| mostly(&test));
+    judged(&name::<T>(), &|| mostly(&test), alone_each_time());
 }
 
-fn judged(name: &str, test: &dyn Fn()) {
+/// [`steady`] of a test that needs no turn of its own: it runs [`beside`] others, and alone if it has to be run
+/// again.
+pub fn shared<T: Fn()>(test: T) {
+    let turns = std::iter::once(TestTurn::Beside(beside())).chain(alone_each_time());
+    judged(&name::<T>(), &|| mostly(&test), turns);
+}
+
+/// What a run holds.
+enum TestTurn {
+    Beside(#[expect(dead_code, reason = "held")] RwLockReadGuard<'static, ()>),
+    Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'static, ()>),
+}
+
+fn alone_each_time() -> impl Iterator<Item = TestTurn> {
+    std::iter::repeat_with(|| TestTurn::Alone(alone()))
+}
+
+fn judged(name: &str, test: &dyn Fn(), turns: impl Iterator<Item = TestTurn>) {
     let last: RefCell<Option<(Box<dyn Any + Send>, Seen)>> = RefCell::new(None);
-    let runs = std::iter::repeat_with(|| {
-        let _turn = alone();
+    let runs = turns.map(|turn| {
         let watch = CoreWatch::start();
         let ended = catch_unwind(AssertUnwindSafe(test));
-        let seen = watch.end();
+        let mut seen = watch.end();
+        if matches!(turn, TestTurn::Beside(_)) {
+            // The kernel counts programs of other tests as others'.
+            seen.others = 0.0;
+        }
         let failed = ended.err().map(|failure| {
             let (failed, failure) = match failure.downcast::<Marked>() {
                 Ok(marked) => (marked.failed, marked.failure),

@@ -74,7 +74,10 @@ mod tests {
     /// A run of a second, in which cores stood still then.
     fn run(failed: Option<Failed>, stalls: &[Window]) -> Run {
         let (run, stalls) = (window(0, 1000), stalls.to_vec());
-        Run { failed, seen: Seen { run, stalls, away: Vec::new(), others: 0.02, may: true } }
+        Run {
+            failed,
+            seen: Seen { run, stalls, away: Vec::new(), cores: 2, others: 0.02, may: true },
+        }
     }
 
     fn at() -> Failed {
@@ -127,7 +130,9 @@ mod tests {
         assert!(matches!(with(at(), window(519, 521)), TestVerdict::NothingProved(_)));
         assert_eq!(with(at(), window(521, 523)), TestVerdict::Failed);
         assert_eq!(with(Failed::Somewhere, window(519, 521)), TestVerdict::Failed);
-        assert_eq!(with(Failed::Mostly, window(400, 600)), TestVerdict::Failed);
+        // A twentieth of two cores' time is 100 ms.
+        assert_eq!(with(Failed::Mostly, window(400, 499)), TestVerdict::Failed);
+        assert!(matches!(with(Failed::Mostly, window(400, 600)), TestVerdict::NothingProved(_)));
     }
 
     /// What a run comes to: passed, failed in a stall, failed without one.

@@ -58,6 +58,7 @@ pub(crate) struct Seen {
     pub(crate) stalls: Vec<Window>,
     /// When any one did not, for long enough to be told.
     pub(crate) away: Vec<Window>,
+    pub(crate) cores: usize,
     /// The share of all cores' time that was neither idle nor the test's.
     pub(crate) others: f64,
     /// Whether the watch ran above everything else.
@@ -65,10 +66,14 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// The share of the run in which no core ran what it should have.
+    /// The share of the run in which no core ran what it should have; or in which one did not, of all of them,
+    /// if that is more: a thread waits for the timer of the core that it is on.
     pub(crate) fn stood_still(&self) -> f64 {
-        let still: i64 = self.stalls.iter().map(|stall| stall.lasts().as_nanos()).sum();
-        still as f64 / self.run.lasts().as_nanos().max(1) as f64
+        let all = |windows: &[Window]| -> i64 {
+            windows.iter().map(|window| window.lasts().as_nanos()).sum()
+        };
+        let away = all(&self.away) as f64 / self.cores.max(1) as f64;
+        away.max(all(&self.stalls) as f64) / self.run.lasts().as_nanos().max(1) as f64
     }
 
     /// Whether all cores stood still at some of these instants, or one was away: a real-time thread
@@ -128,8 +133,9 @@ impl CoreWatch {
         self.over.store(true, Ordering::Relaxed);
         let looks = self.cores.into_iter().map(|core| core.join().expect("a watch does not panic"));
         let looks: Vec<Vec<Window>> = looks.collect();
+        let cores = looks.len();
         let away = looks.iter().flatten().filter(|away| away.lasts() >= ALONE).copied().collect();
-        Seen { run, stalls: of_all(looks), away, others, may: self.may }
+        Seen { run, stalls: of_all(looks), away, cores, others, may: self.may }
     }
 }
 
@@ -182,7 +188,7 @@ mod tests {
     fn a_stall_is_seen_where_it_overlaps() {
         let stalls = vec![window(10, 12), window(50, 60)];
         let away = vec![window(80, 82)];
-        let seen = Seen { run: window(0, 100), stalls, away, others: 0.0, may: true };
+        let seen = Seen { run: window(0, 100), stalls, away, cores: 2, others: 0.0, may: true };
         assert!(seen.stalled(&window(12, 49)) && seen.stalled(&window(55, 56)));
         assert!(!seen.stalled(&window(13, 49)) && !seen.stalled(&window(61, 79)));
         assert!(seen.stalled(&window(81, 99)), "one core was away");

@@ -48,7 +48,7 @@ impl VirtualCard {
             late = ring.finish(done);
             self.block[..channels.samples_in(late)].fill(0.0);
             self.heard(written.meets, done);
-            if let SampleSource::Cable(cable) = &mut self.ends.source {
+            if let SampleSource::Loopback(cable) = &mut self.ends.source {
                 cable.play(written.frame, &self.block);
             }
             if flow == Flow::Finished || filled == Filled::Last || self.is_deserted() {

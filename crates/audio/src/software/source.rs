@@ -11,9 +11,10 @@ use tautline_dsp::signal::Sine;
 use tautline_proto::device::{DeviceError, Settings};
 use tautline_proto::time::Frames;
 
-use super::cable::Cable;
+use super::cable::HearingEnd;
 use super::file::{FileReader, tried};
-use super::ring::ring_samples;
+use super::loopback::Loopback;
+use super::ring::{enough_to_begin, ring_samples};
 use super::standard::StandardInput;
 use crate::toolbox::notes::Notes;
 use crate::toolbox::thread::{STACK, spawn_error};
@@ -30,7 +31,9 @@ pub(crate) enum SampleSource {
     /// A file, decoded on a thread of its own.
     File(FileSource),
     /// The card's own output.
-    Cable(Cable),
+    Loopback(Loopback),
+    /// What another card plays.
+    Cable(Box<HearingEnd>),
 }
 
 /// What came for one period.
@@ -59,10 +62,11 @@ impl SampleSource {
                 Filled::Whole
             }
             Self::File(file) => file.fill(samples),
-            Self::Cable(cable) => {
+            Self::Loopback(cable) => {
                 cable.fill(samples);
                 Filled::Whole
             }
+            Self::Cable(end) => end.fill(samples),
         }
     }
 
@@ -72,7 +76,8 @@ impl SampleSource {
             Self::Silence => {}
             Self::Tone(sine) => sine.skip(frames.as_len() as u64),
             Self::File(file) => file.skip(frames.as_len() * channels),
-            Self::Cable(cable) => cable.skip(frames),
+            Self::Loopback(cable) => cable.skip(frames),
+            Self::Cable(end) => end.skip(frames),
         }
     }
 }
@@ -133,18 +138,15 @@ impl FileSource {
             .spawn(move || decoder.run())
             .map_err(|error| spawn_error(&tried(path), &error))?;
         let source = Self { samples: Some(samples), ended, thread: Some(thread) };
-        while !source.has_begun() {
+        while !source.has_begun(enough_to_begin(settings)) {
             thread::park_timeout(Duration::from_millis(1));
         }
         Ok(source)
     }
 
-    /// Whether the ring is nearly full or holds all there is.
-    fn has_begun(&self) -> bool {
-        let full = self
-            .samples
-            .as_ref()
-            .is_some_and(|samples| samples.slots() * 4 >= samples.buffer().capacity() * 3);
+    /// Whether so much has been decoded, or all there is.
+    fn has_begun(&self, enough: usize) -> bool {
+        let full = self.samples.as_ref().is_some_and(|samples| samples.slots() >= enough);
         full || self.ended.load(Ordering::Acquire)
     }
 

@@ -8,15 +8,17 @@ use std::sync::Arc;
 
 use tautline_dsp::signal::Frequency;
 use tautline_proto::device::DeviceError;
+use tautline_proto::text::{SpanError, parse_span};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Ppm;
 
+use super::cable::CableName;
 use super::standard::StandardInput;
 use super::virtual_card::Disappearance;
 
 /// The options of `virtual:`, for people.
 pub(crate) const OPTIONS: &str =
-    "ppm, period, periods, tone, source, record, loopback, gone and back";
+    "ppm, period, periods, tone, source, record, loopback, cable, delay, gone and back";
 
 /// Which device, and how.
 #[derive(Debug, Clone)]
@@ -50,15 +52,31 @@ pub struct CardOptions {
     pub record: Option<PathBuf>,
     /// `loopback=48`: what it plays is captured so many frames later. For both directions at once.
     pub loopback: Option<Frames>,
+    /// `cable=NAME`: what it plays goes there, and what it captures comes from there.
+    pub cable: Option<CableName>,
+    /// `delay=3.37ms`: how much later it hears what is played on the cable.
+    pub delay: Option<Span>,
     /// `gone=2s&back=1s`, for tests: it goes once, 2 s into its run, and can be opened 1 s later.
     /// Shared by all clones, because it is one card that goes.
     pub fault: Option<Arc<Disappearance>>,
 }
 
 impl fmt::Display for SoftwareSpec {
-    /// The device's name without its options.
+    /// The device's name without its options; with `#`, those by which cables are told apart too.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Virtual(CardOptions { error, cable: Some(cable), delay, .. })
+                if f.alternate() =>
+            {
+                write!(f, "virtual:?cable={cable}")?;
+                if let Some(delay) = delay {
+                    write!(f, "&delay={delay}")?;
+                }
+                if *error != Ppm::ZERO {
+                    write!(f, "&ppm={}", error.as_f64())?;
+                }
+                Ok(())
+            }
             Self::Virtual(_) => f.write_str("virtual:"),
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::Standard(_) => f.write_str("file:-"),
@@ -148,6 +166,20 @@ fn card_options(given: &str, rest: &str) -> Result<CardOptions, DeviceError> {
                 let frames = frames.ok_or_else(|| error(given, "no cable is as long", mend))?;
                 options.loopback = Some(Frames::new(i64::from(frames)));
             }
+            "cable" => {
+                let mend = "use up to 32 letters, digits, - and _, such as cable=studio";
+                options.cable = Some(parsed(given, value, mend)?);
+            }
+            "delay" => {
+                let refused =
+                    |error: SpanError| self::error(given, &error.to_string(), "as in delay=3.37ms");
+                let delay = parse_span(value).map_err(refused)?;
+                let before = || {
+                    error(given, "no sound is heard before it is played", "use delay=0ms or more")
+                };
+                options.delay =
+                    Some(Some(delay).filter(|delay| *delay >= Span::ZERO).ok_or_else(before)?);
+            }
             "gone" => fault.0 = Some(span(given, value)?),
             "back" => fault.1 = Some(span(given, value)?),
             _ => {
@@ -156,9 +188,17 @@ fn card_options(given: &str, rest: &str) -> Result<CardOptions, DeviceError> {
             }
         }
     }
-    if options.loopback.is_some() && (options.source.is_some() || options.tone.is_some()) {
+    let heard = options.source.is_some() || options.tone.is_some();
+    if options.loopback.is_some() && heard {
         let mend = "leave loopback out, or the other";
         return Err(error(given, "it captures what it plays or something else", mend));
+    }
+    if options.cable.is_some() && (heard || options.loopback.is_some()) {
+        let mend = "leave cable out, or the other";
+        return Err(error(given, "it captures what is played on a cable or something else", mend));
+    }
+    if options.delay.is_some() && options.cable.is_none() {
+        return Err(error(given, "only a cable has a delay", "add cable=NAME"));
     }
     options.fault = match fault {
         (Some(after), away) => Some(Arc::new(Disappearance::new(after, away.unwrap_or(Span::MAX)))),

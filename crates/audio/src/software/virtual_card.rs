@@ -26,6 +26,7 @@ use tautline_proto::device::{
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
 
+use super::cable::PlayingEnd;
 use super::pace::{HostPace, Pace};
 use super::recorder::Recorder;
 use super::source::{Filled, SampleSource};
@@ -39,13 +40,14 @@ const MOST_SILENT: i64 = 64;
 pub(crate) struct Ends {
     pub(crate) source: SampleSource,
     pub(crate) recorder: Option<Recorder>,
+    pub(crate) cable: Option<PlayingEnd>,
     pub(crate) listener: Option<Box<dyn Listener>>,
 }
 
 impl Ends {
     /// Hears silence and is not heard.
     pub(crate) fn silent() -> Self {
-        Self { source: SampleSource::Silence, recorder: None, listener: None }
+        Self { source: SampleSource::Silence, recorder: None, cable: None, listener: None }
     }
 }
 
@@ -187,8 +189,23 @@ impl VirtualCard {
     }
 
     pub(super) fn start(&mut self) -> (LocalTime, CardClock) {
-        let start = self.pace.now();
-        (start, CardClock::new(start, self.parts.settings.rate, self.parts.error))
+        let Settings { rate, .. } = self.parts.settings;
+        let (playing, hearing) = match &mut self.ends {
+            Ends { cable, source: SampleSource::Cable(end), .. } => (cable.as_mut(), Some(end)),
+            Ends { cable, .. } => (cable.as_mut(), None),
+        };
+        let mut start = self.pace.now();
+        if playing.is_some() || hearing.is_some() {
+            start = CardClock::shared_start(start, rate);
+        }
+        let clock = CardClock::new(start, rate, self.parts.error);
+        if let Some(end) = playing {
+            end.begin(&clock);
+        }
+        if let Some(end) = hearing {
+            end.begin(&clock);
+        }
+        (start, clock)
     }
 
     fn play(&mut self, process: &mut dyn Process, stop: &Stop) -> Result<Ended, Ended> {
@@ -236,6 +253,9 @@ impl VirtualCard {
         if let Some(recorder) = &mut self.ends.recorder {
             recorder.write(&self.block);
         }
+        if let Some(cable) = &mut self.ends.cable {
+            cable.play(&self.block);
+        }
         if let Some(listener) = &mut self.ends.listener {
             listener.heard(meets, taken, &self.block);
         }
@@ -248,6 +268,9 @@ impl VirtualCard {
         let Settings { channels, period, .. } = self.parts.settings;
         if let Some(recorder) = &mut self.ends.recorder {
             recorder.silence(channels.samples_in(frames) as u64);
+        }
+        if let Some(cable) = &mut self.ends.cable {
+            cable.play_silence(frames);
         }
         let Some(listener) = &mut self.ends.listener else { return };
         self.block.fill(0.0);

@@ -164,3 +164,20 @@ fn a_device_is_the_same_by_the_same_name_and_options() {
         assert!(!spec(one).is_same(&spec(other)), "{one} {other}");
     }
 }
+
+#[test]
+fn cables_are_told_apart_by_their_names_delays_and_clocks_and_other_devices_by_their_names() {
+    let told = |name: &str| format!("{:#}", name.parse::<DeviceSpec>().unwrap());
+    for name in [
+        "virtual:?cable=studio",
+        "virtual:?cable=studio&delay=3.37ms",
+        "virtual:?cable=studio&delay=33ms&ppm=-50",
+        "tone:440",
+        "null:",
+    ] {
+        assert_eq!(told(name), name);
+    }
+    assert_eq!(told("virtual:?cable=b&periods=4"), "virtual:?cable=b");
+    assert_eq!(told("virtual:?tone=440"), "virtual:");
+    assert_eq!("virtual:?cable=a".parse::<DeviceSpec>().unwrap().to_string(), "virtual:");
+}

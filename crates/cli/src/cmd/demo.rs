@@ -16,6 +16,7 @@ use tautline_engine::watching::run::{Progress, RunError, RunOptions};
 use tautline_engine::watching::text;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
+use tautline_lab::quality::{Comparison, ComparisonReport};
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::Codings;
@@ -25,12 +26,14 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::RtpUnpack;
 
-use super::compare::{Comparison, compare};
+use super::compare::compare;
 use super::stop_on_signals;
 use crate::details::Details;
 use crate::failure::Failure;
 use crate::flags::Demo;
+use crate::page;
 use crate::screen::{self, LiveLine};
+use crate::show;
 use crate::voice::Voice;
 use crate::words::words;
 
@@ -200,6 +203,7 @@ impl DemoReceiver {
         let stream = StreamPlan::new(format!("rtp://{rtp}"), config, link, control);
         let plan = RecvPlan { until_bye: true, ..RecvPlan::new(vec![stream], scene.device) };
         let mut engine = RecvEngine::new(plan)?;
+        engine.show_to(show::observers("recv", part.voice));
         let played = out.join(format!("{name}.wav"));
         let extras = Extras { listener: engine.listener(), record_format: scene.format.sample };
         let spec = DeviceSpec::Software(SoftwareSpec::File(played.clone()));
@@ -246,7 +250,8 @@ fn send(
         latency: LatencyRule::Chosen(scene.latency),
         ..SendPlan::new(address, opened, scene.format, scene.device)?
     };
-    let engine = SendEngine::new(plan)?;
+    let mut engine = SendEngine::new(plan)?;
+    engine.show_to(show::observers("send", part.voice));
     Ok(engine.run(device, &scene.options, stop, &mut |progress| part.on(progress))?)
 }
 
@@ -276,10 +281,13 @@ fn tell(
     let mut broken = None;
     for ReceiverOutcome { name, played, report } in heard {
         write(&flags.out.join(format!("{name}.json")), json(report)?.as_bytes())?;
+        let page = page::of_run(report, None);
+        write(&flags.out.join(format!("{name}.html")), page.as_bytes())?;
         say(&format!("── {name}\n{}", text::render(report).trim_end()));
         let verdict = compare(recording, played)?;
         let faults = FaultCounts::of(report).and(&FaultCounts::of(sent));
-        say(&format!("{}: {}\n", played.display(), told(&verdict, cut, &faults)));
+        let beside = beside_the_report(report, &verdict.report());
+        say(&format!("{}: {}{beside}\n", played.display(), told(&verdict, cut, &faults)));
         if !is_good(&verdict, cut, &faults) {
             let why = faults.why();
             broken =
@@ -288,6 +296,39 @@ fn tell(
     }
     say(&format!("what each receiver played, and the reports: {}", flags.out.display()));
     broken.map_or(Ok(()), Err)
+}
+
+/// Why what a file lacks is not what its report counts, where it is not.
+fn beside_the_report(report: &Report, verdict: &ComparisonReport) -> String {
+    let counters = report.streams.iter().map(|stream| stream.counters);
+    let missing = counters.map(|counters| counters.missing_frames).sum();
+    let rate = report.streams.first().map_or(0, |stream| stream.rate);
+    let dropouts = &verdict.dropouts;
+    // Predicted sound is cross-faded for a millisecond with what comes after it (`dsp::conceal`).
+    let faded = dropouts.count as u64 * u64::from(rate / 1000);
+    differing(missing, dropouts.frames as u64, faded)
+}
+
+/// Frames that the report counts missing and that differ, and how many are faded at most.
+fn differing(missing: u64, differ: u64, faded: u64) -> String {
+    match (missing, differ) {
+        (1.., 1..) if differ > missing + faded => format!(
+            "\n  the report counts {missing} frames missing, which had not come in time; the other {} are \
+             not explained by it",
+            differ - missing
+        ),
+        (1.., 1..) if missing < differ => format!(
+            "\n  the report counts {missing} frames missing, which had not come in time; the other {} came \
+             and are mixed with what stood for those, 1 ms at the end of each dropout",
+            differ - missing
+        ),
+        (1.., _) if missing > differ => format!(
+            "\n  the report counts {missing} frames missing, which had not come in time; {} of them sound \
+             as they would have",
+            missing - differ
+        ),
+        _ => String::new(),
+    }
 }
 
 /// Whether all was played that was sent: to the end, or to where it was cut off.
@@ -359,18 +400,32 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tautline_lab::quality::{Sound, judge};
+
+    /// Noise, of which the first frames were heard; of them, these are silence.
+    fn until(frames: usize, hole: core::ops::Range<usize>) -> Comparison {
+        // The upper bits of squares.
+        let noise = |at: u32| {
+            (at.wrapping_mul(at).wrapping_mul(2_654_435_761) >> 8) as f32 / 16_777_216.0 - 0.5
+        };
+        let sent = vec![(0..200_000).map(noise).collect::<Vec<_>>()];
+        let mut heard = vec![sent[0][..frames].to_vec()];
+        heard[0][hole].fill(0.0);
+        let [sent, heard] = [sent, heard].map(|channels| Sound { channels, rate: Rate::HZ_48000 });
+        judge(&sent, &heard, &mut |_| {})
+    }
 
     #[test]
     fn a_demo_that_was_cut_off_tells_what_was_played_and_blames_nobody() {
         let good = FaultCounts::default();
-        let (verdict, all) = (Comparison::until(183_360), 183_360);
+        let (verdict, all) = (until(183_360, 0..0), 183_360);
         let identical = format!("{all} frames identical to the recording");
         let stopped = Some(Cut::Stopped);
         assert_eq!(told(&verdict, stopped, &good), format!("{identical} until it was stopped"));
         assert_eq!(told(&verdict, Some(Cut::After(4)), &good), format!("{identical} in 4 s"));
         assert!(told(&verdict, None, &good).ends_with("are missing at the end"));
         assert!(!is_good(&verdict, None, &good), "nobody asked it to end");
-        let nothing = Comparison::of_nothing();
+        let nothing = until(0, 0..0);
         assert_eq!(told(&nothing, stopped, &good), "stopped before anything was played");
         assert!(is_good(&nothing, stopped, &good));
         assert!(!is_good(&nothing, stopped, &FaultCounts { all: 9, host: 0 }), "all was lost");
@@ -378,8 +433,18 @@ mod tests {
     }
 
     #[test]
+    fn frames_that_were_faded_in_again_are_told_apart_from_those_that_were_missing() {
+        let one = |missing, differ| differing(missing, differ, 48);
+        assert!(one(6, 54).contains("counts 6 frames missing"), "{}", one(6, 54));
+        assert!(one(6, 54).contains("the other 48 came"), "{}", one(6, 54));
+        assert!(one(6, 55).contains("the other 49 are not explained"), "{}", one(6, 55));
+        assert!(one(54, 6).contains("48 of them sound as they would have"));
+        assert_eq!([one(0, 0), one(0, 9), one(9, 9)], ["", "", ""]);
+    }
+
+    #[test]
     fn a_demo_that_lost_sound_says_so_whenever_it_was_cut_off_and_whosever_doing_it_was() {
-        let spoilt = Comparison::until(183_360).with_a_hole();
+        let spoilt = until(183_360, 48_000..48_480);
         let faults = FaultCounts { all: 40, host: 31 };
         for cut in [None, Some(Cut::Stopped), Some(Cut::After(4))] {
             assert!(!is_good(&spoilt, cut, &faults), "{cut:?}");

@@ -8,15 +8,15 @@ use tautline_proto::units::Rate;
 
 use crate::columns::wrapped;
 use crate::failure::Failure;
-use crate::flags::{Devices, ReportKind};
+use crate::flags::{Devices, PlainKind};
 use crate::screen;
 
 pub(crate) fn run(flags: &Devices) -> Result<(), Failure> {
     let devices = tautline_audio::list();
     match flags.report {
-        ReportKind::Text => screen::print(&page(&devices)),
-        ReportKind::Json => screen::print(&json(&devices)?),
-        ReportKind::None => {}
+        PlainKind::Text => screen::print(&page(&devices)),
+        PlainKind::Json => screen::print(&json(&devices)?),
+        PlainKind::None => {}
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use tautline_proto::stream::{StreamFormat, packet_frames};
 use crate::doctor::show::{FindingCounts, json, lines, page};
 use crate::doctor::{Requirements, examine};
 use crate::failure::Failure;
-use crate::flags::{Doctor, ReportKind};
+use crate::flags::{Doctor, PlainKind};
 use crate::screen;
 
 pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
@@ -32,15 +32,15 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
     let findings = examine(&Requirements { latency, format });
     let counts = FindingCounts::of(&findings);
     match flags.report {
-        ReportKind::Text if std::io::stdout().is_terminal() => {
+        PlainKind::Text if std::io::stdout().is_terminal() => {
             screen::print(&(page(&findings) + &counts.sentence(latency)));
         }
-        ReportKind::Text => screen::print(&(lines(&findings) + &counts.sentence(latency))),
-        ReportKind::Json => {
+        PlainKind::Text => screen::print(&(lines(&findings) + &counts.sentence(latency))),
+        PlainKind::Json => {
             let text = json(&findings, latency);
             screen::print(&text.map_err(|error| Failure::running(error.to_string()))?);
         }
-        ReportKind::None => {}
+        PlainKind::None => {}
     }
     match counts.spoils {
         0 => Ok(()),

@@ -15,11 +15,14 @@ pub(crate) mod send;
 mod send_changes;
 mod streams;
 mod takes;
+pub(crate) mod top;
 
+use core::fmt::Display;
 #[cfg(any(test, fuzzing))]
 pub(crate) use recv_changes::RecvLines;
 #[cfg(any(test, fuzzing))]
 pub(crate) use send_changes::SendLines;
+
 use tautline_audio::{DeviceSpec, FileFormat};
 use tautline_engine::watching::run::RunOptions;
 use tautline_proto::device::{Directions, Settings, Stop};
@@ -28,7 +31,8 @@ use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
 use crate::failure::Failure;
-use crate::flags::{RunFlags, Timing};
+use crate::flags::{PlainKind, RunFlags, Timing};
+use crate::screen;
 use crate::voice::Voice;
 use crate::words::words;
 
@@ -120,4 +124,20 @@ fn stop_on_signals() -> Result<Stop, Failure> {
             .map_err(|error| Failure::running(format!("waiting for signals: {error}")))?;
     }
     Ok(stop)
+}
+
+/// Prints a report of which there is no page as it was asked for.
+pub(crate) fn answer(
+    kind: PlainKind,
+    text: &str,
+    json: Result<String, impl Display>,
+) -> Result<(), Failure> {
+    match kind {
+        PlainKind::Text => screen::print(text),
+        PlainKind::Json => {
+            screen::print(&json.map_err(|error| Failure::running(error.to_string()))?);
+        }
+        PlainKind::None => {}
+    }
+    Ok(())
 }

@@ -30,7 +30,9 @@ use crate::show::Show;
 use crate::unheard::Unheard;
 
 pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
+    flags.running.refuse_a_ledger_of_few()?;
     super::takes::refuse_to_overwrite(&flags.output, flags.overwrite)?;
+    let labels = super::takes::labels(&flags.output, flags.labels, flags.overwrite)?;
     let from: Vec<HeardAddress<'_>> = flags
         .from
         .iter()
@@ -80,10 +82,13 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             gain: flags.sound.volume,
             map,
             until_bye: flags.until_bye,
+            probes: flags.running.probes,
             ledger: flags.running.ledger.clone(),
+            labels: labels.clone(),
             ..RecvPlan::new(streams, device)
         };
         let mut engine = RecvEngine::new(plan)?;
+        engine.show_to(show.observers());
         if let Some(requests) = requests.take() {
             engine.listen(requests);
         }
@@ -115,7 +120,11 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         };
         let another = match ran {
             Ran::Whole(mut report) => {
-                report.notes.extend(super::takes::take_back(&flags.output, &report.streams));
+                report.notes.extend(super::takes::take_back(
+                    &flags.output,
+                    labels.as_deref(),
+                    &report.streams,
+                ));
                 return show.end(*report);
             }
             Ran::Another(another) => another,
@@ -279,6 +288,7 @@ fn announced(
         if !any {
             wait.show.still_unheard();
         }
+        wait.show.awaits(flags.from.iter());
         (wait.over)()
     };
     match learn(&mut opened, believe, given_up) {

@@ -30,6 +30,7 @@ use crate::words::{fragments, longer};
 
 pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     refuse_two_readers(flags)?;
+    flags.running.refuse_a_ledger_of_few()?;
     let said = Wanted { rate: flags.stream.rate, channels: flags.stream.channels };
     let file = tautline_audio::probe(&flags.input, said)?;
     let wanted =
@@ -72,6 +73,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         limits,
         gain: flags.sound.volume,
         map,
+        probes: flags.running.probes,
         ledger: flags.running.ledger.clone(),
         ..SendPlan::new(address, opened_stream, format, device)?
     };
@@ -83,6 +85,7 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     }
     let mut show = Show::open("send", &flags.running)?;
     show.listen_to(opened.notes);
+    engine.show_to(show.observers());
     tell_details(flags, local, &format, &device, latency);
     tell_of_packets(flags, &to, &format);
     redundancy::tell(flags, &regulator, &format);

@@ -1,7 +1,7 @@
 //! Recordings that are there already: nobody loses one by a command repeated.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_engine::watching::report::StreamReport;
@@ -34,15 +34,48 @@ pub(crate) fn refuse_to_overwrite(spec: &DeviceSpec, overwrite: bool) -> Result<
     Ok(())
 }
 
+/// Where the labels of a recording go, if they are wanted: `heard.labels.txt` beside `heard.wav`.
+pub(crate) fn labels(
+    spec: &DeviceSpec,
+    wanted: bool,
+    overwrite: bool,
+) -> Result<Option<PathBuf>, Failure> {
+    if !wanted {
+        return Ok(None);
+    }
+    let DeviceSpec::Software(SoftwareSpec::File(path)) = spec else {
+        return Err(Failure::usage(format!(
+            "--labels says what spoilt a recording, and --output {spec} makes none; use --output \
+             file:heard.wav, or leave it out"
+        )));
+    };
+    let path = path.with_extension("labels.txt");
+    if path.metadata().is_ok_and(|found| found.len() > 0) && !overwrite {
+        let path = path.display();
+        return Err(Failure::open(format!(
+            "{path} is there already; record to another file or add --overwrite"
+        )));
+    }
+    Ok(Some(path))
+}
+
 /// Takes back the recording of a run in which nothing was heard, which would stand in the way of
 /// the next. Tells so.
-pub(crate) fn take_back(spec: &DeviceSpec, streams: &[StreamReport]) -> Option<String> {
+pub(crate) fn take_back(
+    spec: &DeviceSpec,
+    labels: Option<&Path>,
+    streams: &[StreamReport],
+) -> Option<String> {
     let heard = |stream: &StreamReport| stream.counters.received > 0 && stream.refused.is_none();
     let path = recorded_to(spec).filter(|_| !streams.iter().any(heard))?;
     // A link, and what is no file, was not made by the run.
     let made = path.symlink_metadata().is_ok_and(|found| found.is_file());
-    (made && std::fs::remove_file(path).is_ok())
-        .then(|| format!("nothing was heard, so {} was not kept", path.display()))
+    let taken = made && std::fs::remove_file(path).is_ok();
+    if let Some(labels) = labels.filter(|_| taken) {
+        // Of nothing.
+        let _ = std::fs::remove_file(labels);
+    }
+    taken.then(|| format!("nothing was heard, so {} was not kept", path.display()))
 }
 
 fn recorded_to(spec: &DeviceSpec) -> Option<&Path> {

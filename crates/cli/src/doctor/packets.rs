@@ -22,7 +22,10 @@ pub(super) fn floor(asked: &Requirements) -> Finding {
     let device = Settings { rate, channels, period, periods: 2 };
     let least = least_latency(asked.format.packing_age(period), &device);
     let ptime = asked.format.ptime();
-    let what = format!("packets of {ptime} and a card of two such periods take {least}");
+    let what = format!(
+        "packets of {ptime} and a card of two such periods take {least}, before hosts and \
+         network add theirs"
+    );
     if least <= asked.latency {
         return Finding::fine(CHECK, what);
     }

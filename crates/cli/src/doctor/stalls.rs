@@ -29,7 +29,10 @@ fn is_virtual(root: &Root) -> bool {
 /// What the witness saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Watched {
+    /// Of all cores at once,
     stalls: Vec<Stall>,
+    /// and of one while others ran.
+    single: Vec<Stall>,
     /// Whether they are the host's for certain.
     certain: bool,
 }
@@ -42,29 +45,57 @@ fn watch() -> Watched {
         witness.poll();
     }
     let certain = witness.trust().refused.is_none();
-    Watched { stalls: witness.stalls_seen_by_all().collect(), certain }
+    let log = witness.log();
+    Watched { stalls: log.seen_by_all().collect(), single: log.seen_by_one().collect(), certain }
+}
+
+/// How often, and for how long at most.
+fn times(stalls: &[Stall]) -> Option<(String, Span)> {
+    let longest = stalls.iter().map(Stall::length).max()?;
+    let longest = Span::from_micros(longest.as_nanos() / 1000);
+    let count = stalls.len();
+    let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    Some((times, longest))
 }
 
 fn stalls(watched: &Watched, is_virtual: bool, asked: &Requirements) -> Finding {
     const CHECK: &str = "stalls";
     let machine = if is_virtual { "this virtual machine" } else { "this machine" };
-    let longest = watched.stalls.iter().map(Stall::length).max();
-    let Some(longest) = longest.map(|length| Span::from_micros(length.as_nanos() / 1000)) else {
-        return Finding::fine(CHECK, format!("{machine} never stood still in {WATCHED}"));
+    let [all, single] = [&watched.stalls, &watched.single].map(|stalls| times(stalls));
+    let what = match (&all, &single) {
+        (None, None) => {
+            return Finding::fine(CHECK, format!("{machine} never stood still in {WATCHED}"));
+        }
+        (Some((times, longest)), None) => {
+            format!("{machine} stood still {times} in {WATCHED}, for {longest} at most")
+        }
+        (None, Some((times, longest))) => format!(
+            "{machine} never stood still in {WATCHED}, but single cores of it did {times}, for {longest} \
+             at most"
+        ),
+        (Some((times, longest)), Some((single, most))) => format!(
+            "{machine} stood still {times} in {WATCHED}, for {longest} at most, and single cores \
+             of it {single}, for {most} at most"
+        ),
     };
-    let count = watched.stalls.len();
-    let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
-    let what = format!("{machine} stood still {times} in {WATCHED}, for {longest} at most");
+    let longest = all.iter().chain(&single).map(|(_, longest)| *longest).max();
+    let longest = longest.unwrap_or(Span::ZERO);
     let spoils = watched.certain && longest > asked.latency.half();
     let verdict = if spoils { Verdict::Spoils } else { Verdict::Warns };
-    let why = match (watched.certain, is_virtual) {
-        (false, _) => "it may have been other programs: without real-time priority nobody can tell",
-        (true, true) => {
+    let why = match (watched.certain, is_virtual, &all) {
+        (false, ..) => {
+            "it may have been other programs: without real-time priority nobody can tell"
+        }
+        (true, true, _) => {
             "its host ran something else meanwhile, and what was due is late; give it cores of its \
              own, or more latency, as this tries"
         }
-        (true, false) => {
+        (true, false, Some(_)) => {
             "its firmware or a driver held every core up; more latency rides it out, as this tries"
+        }
+        (true, false, None) => {
+            "a driver held it up, and the sound of threads on it is late; more latency rides it out, as \
+             this tries"
         }
     };
     Finding::of(verdict, CHECK, what, why).seen_by(ridden_out(longest))
@@ -89,7 +120,7 @@ mod tests {
     fn stood_still(millis: &[i64], certain: bool) -> Watched {
         let from = LocalTime::ZERO;
         let stall = |&millis: &i64| Stall { from, to: from + Span::from_millis(millis) };
-        Watched { stalls: millis.iter().map(stall).collect(), certain }
+        Watched { stalls: millis.iter().map(stall).collect(), single: Vec::new(), certain }
     }
 
     #[test]
@@ -104,6 +135,27 @@ mod tests {
         assert_eq!(found.what, "this virtual machine stood still 2 times in 1s, for 12ms at most");
         assert_eq!(found.look(), Some("taut demo --latency 60ms --periods 24"));
         assert_eq!(judged(&[2, 12], false).verdict, Verdict::Warns, "it may have been others");
+    }
+
+    #[test]
+    fn a_core_that_stands_still_alone_is_told_and_judged_as_all_of_them_are() {
+        let judged = |all: &[i64], single: &[i64]| {
+            let single = stood_still(single, true).stalls;
+            stalls(&Watched { single, ..stood_still(all, true) }, true, &asked(5))
+        };
+        let found = judged(&[], &[1, 2]);
+        assert_eq!(found.verdict, Verdict::Warns);
+        assert_eq!(
+            found.what,
+            "this virtual machine never stood still in 1s, but single cores of it did 2 times, for 2ms at most"
+        );
+        assert_eq!(judged(&[], &[4]).verdict, Verdict::Spoils);
+        let both = judged(&[1], &[12]);
+        assert_eq!(both.verdict, Verdict::Spoils);
+        assert!(both.what.ends_with(
+            "once in 1s, for 1ms at most, and single cores of it once, for 12ms at most"
+        ));
+        assert_eq!(both.look(), Some("taut demo --latency 60ms --periods 24"));
     }
 
     #[test]

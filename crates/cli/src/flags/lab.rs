@@ -1,18 +1,31 @@
 //! The command line of `taut lab`.
 
+mod all;
+mod burdens;
+mod impair;
+mod interval;
+mod machine;
+mod marks;
+mod quality;
+mod streams;
+
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
-use tautline_audio::DeviceSpec;
-use tautline_engine::plan::address::Address;
-use tautline_io::thread::Scheduler;
-use tautline_lab::impair::{BitRate, Outage, Reordering, Share};
-use tautline_proto::time::Span;
-use tautline_proto::units::{Channels, Rate};
-use tautline_sim::preset::Preset;
+use clap::{Args, Subcommand};
 
-use super::{ReportKind, channels, parse, rate, span};
+use super::{PlainKind, ReportKind};
 use crate::help;
+
+pub(crate) use all::All;
+pub(crate) use burdens::{Burdening, Watching};
+pub(crate) use impair::{Back, Impair};
+pub(crate) use interval::IntervalFlags;
+pub(crate) use machine::{Handover, KernelFlags, Resources, SampleFlags, Stalls};
+pub(crate) use marks::{BetweenFlags, Delay, MarkShape, MarkSide, NamedDevice};
+pub(crate) use quality::{KnownSound, QualityFlags};
+pub(crate) use streams::{
+    Ladder, LoadFlags, Network, Overhead, Schedulers, Shape, StagesFlags, Starved, Streams,
+};
 
 /// `taut lab`
 #[derive(Debug, Subcommand)]
@@ -21,137 +34,86 @@ pub(crate) enum Lab {
     List,
     /// Measure how long sound takes from one device to another, by time marks in the sound
     Delay(Box<Delay>),
+    /// Measure how far apart two taps of one sound are: two channels of a recording or a card
+    Between(Box<BetweenFlags>),
+    /// Measure where the time of every packet goes, stage by stage, between two hosts
+    Stages(Box<StagesFlags>),
+    /// Measure how long packets take from the kernel's arrival to the program that reads them
+    Kernel(Box<KernelFlags>),
+    /// Measure whether latencies are kept, from 100 ms down to 3 ms
+    Ladder(Box<Ladder>),
+    /// Measure which scheduler serves sound, quiet and loaded, apart and on one core
+    Schedulers(Box<Schedulers>),
+    /// Measure what else the network carries, and what that does to a stream
+    Network(Box<Network>),
+    /// Measure how regular blocks are on both sides of a sound device
+    Handover(Box<Handover>),
+    /// Measure a stream whose receiver has little processor or memory
+    Starved(Box<Starved>),
+    /// Measure how late this machine wakes a thread, and how long every core freezes
+    Stalls(Stalls),
+    /// Measure how busy this machine and its programs are, interval by interval
+    Resources(Resources),
+    /// Measure whether what is heard is the sound that was sent: bit for bit, or how else
+    Quality(Box<QualityFlags>),
+    /// Measure how many streams are carried without a miss
+    Load(Box<LoadFlags>),
+    /// Measure what measuring costs
+    Overhead(Box<Overhead>),
+    /// Measure at which intervals packets go or come: by a ledger, at a socket, from a capture
+    Interval(Box<IntervalFlags>),
     /// Relay a stream as a bad network would: late, lost, reordered, twice
     Impair(Box<Impair>),
+    /// Run every experiment once, shortly, and write a page that leads to their reports
+    All(All),
+    /// Say in what two reports of one experiment differ by more than noise
+    Compare(LabCompare),
+    /// Do what an experiment on another host asks for, over standard input and output
+    #[command(hide = true)]
+    Agent,
+    /// Burden this machine or the network until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Burden(Burdening),
+    /// Play time marks until Ctrl-C, and then say when each met the DAC, for an experiment
+    #[command(hide = true)]
+    Play(Box<MarkSide>),
+    /// Hear time marks until Ctrl-C, and then say when each met the ADC, for an experiment
+    #[command(hide = true)]
+    Hear(Box<MarkSide>),
+    /// Write the sound whose quality is measured, for an experiment
+    #[command(hide = true)]
+    Sound(KnownSound),
+    /// Read what the interfaces of this machine carry until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Traffic(Watching),
+    /// Read what this machine does until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Sample(SampleFlags),
 }
 
-/// `taut lab delay`
+/// `taut lab compare`
 #[derive(Debug, Args)]
-#[command(after_help = help::DELAY)]
-pub(crate) struct Delay {
-    /// Where the marks are played
-    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
-    pub(crate) output: DeviceSpec,
-    /// Where they are heard
-    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
-    pub(crate) input: DeviceSpec,
-    /// What the latency between was set to, to be shown beside what was measured
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub(crate) configured: Option<Span>,
-    /// Sample rate of both
-    #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate,
-          help_heading = "Devices")]
-    pub(crate) rate: Rate,
-    /// Channels of both; all play the same
-    #[arg(long, value_name = "N", default_value = "2", value_parser = channels,
-          help_heading = "Devices")]
-    pub(crate) channels: Channels,
-    /// The channel that is listened to, counted from 1
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Devices",
-          value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) channel: u32,
-    /// Frames that each device takes at a time: 48 are 1ms at 48000 Hz
-    #[arg(long, value_name = "FRAMES", default_value_t = 48, help_heading = "Devices",
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub(crate) period: u32,
-    /// Periods in each device's buffer
-    #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Devices",
-          value_parser = clap::value_parser!(u32).range(2..=64))]
-    pub(crate) periods: u32,
-    /// Priority of the devices' threads
-    #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>,
-          help_heading = "Devices")]
-    pub(crate) scheduler: Scheduler,
-    /// How long to wait before marks count: streams begin, servos find their rate
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = span,
-          help_heading = "Run")]
-    pub(crate) settle: Span,
-    /// How long they count, such as 10s; else until Ctrl-C
-    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
-    pub(crate) duration: Option<Span>,
-    /// What to print at the end
-    #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Run")]
-    pub(crate) report: ReportKind,
+#[command(after_help = help::lab::LAB_COMPARE)]
+pub(crate) struct LabCompare {
+    /// The report to compare with, as JSON
+    #[arg(value_name = "A.json")]
+    pub(crate) first: PathBuf,
+    /// The report that is to be no worse, as JSON
+    #[arg(value_name = "B.json")]
+    pub(crate) second: PathBuf,
+    /// What to print
+    #[arg(long, value_name = "KIND", default_value = "text")]
+    pub(crate) report: PlainKind,
 }
 
-/// `taut lab impair`
+/// What every experiment answers with.
 #[derive(Debug, Args)]
-#[command(after_help = help::impair())]
-pub(crate) struct Impair {
-    /// Where a sender sends to instead of to the receiver: HOST:PORT of this machine, or a group
-    #[arg(long, value_name = "ADDRESS", value_parser = Address::to_listen_at)]
-    pub(crate) listen: Address,
-    /// Where the receiver is: HOST:PORT, or a group
-    #[arg(long, value_name = "ADDRESS", value_parser = Address::to_relay_to)]
-    pub(crate) to: Address,
-    /// The network to be like: wired, switch-under-load, wifi-5ghz, wifi-bad, wan or satellite;
-    /// what else is said here stands before it [default: one that does nothing]
-    #[arg(long, value_name = "NAME", value_parser = parse::<Preset>, help_heading = "Network")]
-    pub(crate) preset: Option<Preset>,
-    /// How long every packet takes at least
-    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
-    pub(crate) delay: Option<Span>,
-    /// How much longer each may take, evenly between nothing and this, in order
-    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
-    pub(crate) jitter: Option<Span>,
-    /// How many are lost, such as 5%
-    #[arg(long, value_name = "SHARE", value_parser = parse::<Share>, help_heading = "Network")]
-    pub(crate) loss: Option<Share>,
-    /// In bursts of this many on average
-    #[arg(long, value_name = "PACKETS", value_parser = burst, help_heading = "Network")]
-    pub(crate) burst: Option<f64>,
-    /// How many are held back so that others overtake them, such as 1%; 1%+5ms says for how long
-    /// [default: for 2ms]
-    #[arg(long, value_name = "SHARE", value_parser = parse::<Reordering>, help_heading = "Network")]
-    pub(crate) reorder: Option<Reordering>,
-    /// How many come twice, such as 1%
-    #[arg(long, value_name = "SHARE", value_parser = parse::<Share>, help_heading = "Network")]
-    pub(crate) duplicate: Option<Share>,
-    /// What the narrowest wire carries, such as 10Mbit; an eighth of a second may wait before it
-    #[arg(long, value_name = "RATE", value_parser = parse::<BitRate>, help_heading = "Network")]
-    pub(crate) rate: Option<BitRate>,
-    /// Largest IP packet that is carried whole; longer ones go in parts, each with its own luck
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(68..),
-          help_heading = "Network")]
-    pub(crate) mtu: Option<u16>,
-    /// Nothing comes through, such as 10s+2s: after ten seconds, for two; any number of times
-    #[arg(long, value_name = "TIME+TIME", value_parser = parse::<Outage>,
-          help_heading = "Network")]
-    pub(crate) outage: Vec<Outage>,
-    /// Delays and losses as they were recorded on another network: see Records
-    #[arg(long, value_name = "FILE.csv", help_heading = "Network")]
-    pub(crate) trace: Option<PathBuf>,
-    /// Play the record once, not again and again
-    #[arg(long, requires = "trace", help_heading = "Network")]
-    pub(crate) once: bool,
-    /// What happens to what comes back, which is RTCP: the same, or nothing but the delay
-    #[arg(long, value_name = "HOW", default_value = "same", help_heading = "Network")]
-    pub(crate) back: Back,
-    /// The same number makes the same luck
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Run")]
-    pub(crate) seed: u64,
-    /// Stop after this long, such as 10s; else at Ctrl-C
-    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
-    pub(crate) duration: Option<Span>,
-    /// Priority of the relay's thread: above those of sender and receiver on the same machine
-    #[arg(long, value_name = "CLASS", default_value = "fifo:75", value_parser = parse::<Scheduler>,
-          help_heading = "Run")]
-    pub(crate) scheduler: Scheduler,
+pub(crate) struct Reporting {
     /// What to print at the end
-    #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Run")]
+    #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Report")]
     pub(crate) report: ReportKind,
-}
-
-/// What happens to what comes back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Back {
-    /// The same as there
-    Same,
-    /// Nothing but the delay
-    Ideal,
-}
-
-fn burst(text: &str) -> Result<f64, String> {
-    let length = text.parse::<f64>().ok().filter(|length| (1.0..=1e6).contains(length));
-    length.ok_or_else(|| format!("`{text}` is no length of a burst; write 3"))
+    /// Write the report here too, as a page if the name ends in .html, else as JSON; any number of
+    /// times
+    #[arg(long, value_name = "PATH", help_heading = "Report")]
+    pub(crate) report_file: Vec<PathBuf>,
 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, taut, words};
 use crate::common::report::Report;
-use crate::common::{Folder, PATIENT, beside, free_udp_ports};
+use crate::common::{Folder, PATIENT, free_udp_ports, shared};
 use crate::errors::is_refused;
 
 fn send(options: &str) -> Call {
@@ -101,11 +101,12 @@ fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
 
 #[test]
 fn programs_beside_the_sender_hear_a_group_unless_it_is_not_to_loop() {
-    let test = "programs_beside_the_sender_hear_a_group_unless_it_is_not_to_loop";
-    let Some(cable) = Cable::lay(test) else { return };
-    let _turn = beside();
-    let (beside, away) = heard(&cable, "");
-    assert!(beside > 0 && away > 0, "{beside} {away}");
-    let (beside, away) = heard(&cable, "&loop=0");
-    assert!(beside == 0 && away > 0, "{beside} {away}");
+    shared(|| {
+        let test = "programs_beside_the_sender_hear_a_group_unless_it_is_not_to_loop";
+        let Some(cable) = Cable::lay(test) else { return };
+        let (beside, away) = heard(&cable, "");
+        assert!(beside > 0 && away > 0, "{beside} {away}");
+        let (beside, away) = heard(&cable, "&loop=0");
+        assert!(beside == 0 && away > 0, "{beside} {away}");
+    });
 }

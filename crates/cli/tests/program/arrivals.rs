@@ -4,21 +4,22 @@ use std::fmt::Write;
 
 use crate::common::host::timed;
 use crate::common::lab::Lab;
-use crate::common::{Onlooker, beside};
+use crate::common::{Onlooker, shared};
 
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
 
 #[test]
 fn what_a_network_loses_is_lost_and_at_no_other_door() {
-    let _turn = beside();
-    let mut lab = Lab::start("--loss 5% --seed 7 --back ideal");
-    let patient = "--period 240 --periods 32";
-    let send = format!("--input tone:997 --duration 3s --latency 400ms {patient}");
-    let carried = lab.carry(&send, &format!("{patient} --no-witness"));
-    carried.heard.adds_up();
-    let lost = carried.heard.count("lost");
-    assert!(lost > 90, "{carried}");
-    assert_eq!(carried.heard.cause("lost"), lost, "{carried}");
+    shared(|| {
+        let mut lab = Lab::start("--loss 5% --seed 7 --back ideal");
+        let patient = "--period 240 --periods 32";
+        let send = format!("--input tone:997 --duration 3s --latency 400ms {patient}");
+        let carried = lab.carry(&send, &format!("{patient} --no-witness"));
+        carried.heard.adds_up();
+        let lost = carried.heard.count("lost");
+        assert!(lost > 90, "{carried}");
+        assert_eq!(carried.heard.cause("lost"), lost, "{carried}");
+    });
 }
 
 #[test]
@@ -85,20 +86,21 @@ fn what_a_full_socket_drops_is_discarded_and_the_rest_is_the_receivers() {
 /// program that runs a millisecond late raises it rightly.
 #[test]
 fn auto_latency_rises_with_spikes() {
-    let _turn = beside();
-    let mut record = String::from("delay_us every 1ms\n");
-    // A spike of 5 ms each half second.
-    for milli in 0..4_000 {
-        let spike = 6_000 - 1_000 * (milli % 500);
-        writeln!(record, "{}", spike.max(1_000)).unwrap();
-    }
-    let mut lab = Lab::with_file("--trace record.csv --back ideal", "record.csv", &record);
-    let carried = lab.carry("--input tone:997 --duration 4s", "--latency auto");
-    carried.heard.adds_up();
-    assert!(carried.heard.notes().iter().any(|note| note.contains("until they were measured")));
-    // A packet, the ring, and 5 to 6 ms of way, as packets leave within the record's milliseconds.
-    let greatest = carried.heard.nanos("/latency/auto/greatest_ns");
-    assert!(greatest >= 8_000_000, "{carried}");
+    shared(|| {
+        let mut record = String::from("delay_us every 1ms\n");
+        // A spike of 5 ms each half second.
+        for milli in 0..4_000 {
+            let spike = 6_000 - 1_000 * (milli % 500);
+            writeln!(record, "{}", spike.max(1_000)).unwrap();
+        }
+        let mut lab = Lab::with_file("--trace record.csv --back ideal", "record.csv", &record);
+        let carried = lab.carry("--input tone:997 --duration 4s", "--latency auto");
+        carried.heard.adds_up();
+        assert!(carried.heard.notes().iter().any(|note| note.contains("until they were measured")));
+        // A packet, the ring, and 5 to 6 ms of way, as packets leave within the record's milliseconds.
+        let greatest = carried.heard.nanos("/latency/auto/greatest_ns");
+        assert!(greatest >= 8_000_000, "{carried}");
+    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::{Ipv6Addr, UdpSocket};
 use crate::common::program::{taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{FileCoding, Shape, Sound};
-use crate::common::{Folder, Lack, PATIENT, beside, free_udp_ports, loopback, skipped};
+use crate::common::{Folder, Lack, PATIENT, beside, free_udp_ports, loopback, shared, skipped};
 
 /// How a sound is carried.
 struct Way {
@@ -142,15 +142,16 @@ fn sound_over_ipv6_is_heard_bit_for_bit() {
 
 #[test]
 fn a_receiver_that_is_told_nothing_takes_the_coding_from_the_packets() {
-    let _turn = beside();
-    let folder = Folder::new();
-    let sent = Sound::noise(Shape { coding: FileCoding::L16, ..Shape::STEREO_24 }, 500, 5);
-    sent.write(&folder.file("sent.wav"));
-    let address = loopback();
-    let recv = format!("recv --from {address} --output file:heard.wav --until-bye");
-    let recv = taut(words(&recv)).and(PATIENT).in_folder(folder.path()).start().listening();
-    let send = format!("send --input file:sent.wav --to {address} --format l16 --report none");
-    taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
-    recv.end().well();
-    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+    shared(|| {
+        let folder = Folder::new();
+        let sent = Sound::noise(Shape { coding: FileCoding::L16, ..Shape::STEREO_24 }, 500, 5);
+        sent.write(&folder.file("sent.wav"));
+        let address = loopback();
+        let recv = format!("recv --from {address} --output file:heard.wav --until-bye");
+        let recv = taut(words(&recv)).and(PATIENT).in_folder(folder.path()).start().listening();
+        let send = format!("send --input file:sent.wav --to {address} --format l16 --report none");
+        taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
+        recv.end().well();
+        Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+    });
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::common::program::{Call, Running, taut, words};
 use crate::common::report::Report;
 use crate::common::sound::Sound;
-use crate::common::{Folder, Onlooker, PATIENT, beside, loopback};
+use crate::common::{Folder, Onlooker, PATIENT, loopback, shared};
 
 /// The peak of a tone: −18 dBFS.
 const PEAK: f64 = 0.125_892_54;
@@ -71,251 +71,275 @@ fn word<'a>(report: &'a Report, pointer: &str) -> &'a str {
 
 #[test]
 fn a_stream_that_is_changed_in_every_way_makes_no_click_and_no_gap() {
-    let _turn = beside();
-    let (folder, address, onlooker) = (Folder::new(), loopback(), Onlooker::new());
-    let mut recv = recv(&folder, &address, "--until-bye");
-    let to = format!("{address} --to {}", onlooker.address());
-    let mut send = send(&folder, 440, &to).ask("status", "ptime 1ms, format l24");
-    let changes = [
-        "ptime 2ms",
-        "format l16",
-        "ptime 10ms",
-        "redundancy red:1",
-        "format f32",
-        "ptime 125us",
-        "volume -6dB",
-        "redundancy off",
-        "volume 0dB",
-        "latency 450ms",
-        "ptime 1.5ms",
-        "format l24",
-    ];
-    onlooker.hear(400);
-    for line in changes {
-        send = send.ask(line, &format!("ok {line}"));
-        // Longer packets are announced 600 ms before.
-        onlooker.hear(if line.starts_with("ptime") { 900 } else { 300 });
-    }
-    for line in ["volume -3dB", "volume 0dB"] {
-        recv = recv.ask(line, &format!("ok {line}"));
-        onlooker.hear(300);
-    }
-    recv = recv.ask("status", "latency 400ms");
-    let sent = send.ask("quit", "ok quit").end().report();
-    let heard = recv.end().report();
-    assert_eq!(heard.missed(), 0, "{:#}", heard.0);
-    assert_eq!((heard.count("lost"), heard.count("resyncs")), (0, 0), "{:#}", heard.0);
-    assert_eq!(heard.count("missing_frames"), 0, "{:#}", heard.0);
-    for report in [&sent, &heard] {
-        assert_eq!(word(report, "/format"), "l24");
-        assert_eq!(report.nanos("/ptime_ns"), 1_500_000);
-    }
-    assert_eq!(sent.nanos("/latency/configured_ns"), 450_000_000);
-    let told = sent.notes().iter().any(|note| note.contains("have the payload type 96"));
-    assert!(told, "receivers with a description would refuse the new coding: {:#?}", sent.notes());
-    let tone = Tone::read(&folder.file("heard.wav"));
-    // Volumes bend the sound a little, 16 bits are a little rough.
-    let (sharpest, softest) = (tone.sharpest(HERTZ), tone.softest() / PEAK);
-    assert!(sharpest.0 < 1.25, "a click: bends {sharpest:?} times as sharply as the tone");
-    assert!(softest > 0.49, "a gap: {softest} of the peak, and -6 dB are 0.5");
+    shared(|| {
+        let (folder, address, onlooker) = (Folder::new(), loopback(), Onlooker::new());
+        let mut recv = recv(&folder, &address, "--until-bye");
+        let to = format!("{address} --to {}", onlooker.address());
+        let mut send = send(&folder, 440, &to).ask("status", "ptime 1ms, format l24");
+        let changes = [
+            "ptime 2ms",
+            "format l16",
+            "ptime 10ms",
+            "redundancy red:1",
+            "format f32",
+            "ptime 125us",
+            "volume -6dB",
+            "redundancy off",
+            "volume 0dB",
+            "latency 450ms",
+            "ptime 1.5ms",
+            "format l24",
+        ];
+        onlooker.hear(400);
+        for line in changes {
+            send = send.ask(line, &format!("ok {line}"));
+            // Longer packets are announced 600 ms before.
+            onlooker.hear(if line.starts_with("ptime") { 900 } else { 300 });
+        }
+        for line in ["volume -3dB", "volume 0dB"] {
+            recv = recv.ask(line, &format!("ok {line}"));
+            onlooker.hear(300);
+        }
+        recv = recv.ask("status", "latency 400ms");
+        let sent = send.ask("quit", "ok quit").end().report();
+        let heard = recv.end().report();
+        assert_eq!(heard.missed(), 0, "{:#}", heard.0);
+        assert_eq!((heard.count("lost"), heard.count("resyncs")), (0, 0), "{:#}", heard.0);
+        assert_eq!(heard.count("missing_frames"), 0, "{:#}", heard.0);
+        for report in [&sent, &heard] {
+            assert_eq!(word(report, "/format"), "l24");
+            assert_eq!(report.nanos("/ptime_ns"), 1_500_000);
+        }
+        assert_eq!(sent.nanos("/latency/configured_ns"), 450_000_000);
+        let told = sent.notes().iter().any(|note| note.contains("have the payload type 96"));
+        assert!(
+            told,
+            "receivers with a description would refuse the new coding: {:#?}",
+            sent.notes()
+        );
+        let tone = Tone::read(&folder.file("heard.wav"));
+        // Volumes bend the sound a little, 16 bits are a little rough.
+        let (sharpest, softest) = (tone.sharpest(HERTZ), tone.softest() / PEAK);
+        assert!(sharpest.0 < 1.25, "a click: bends {sharpest:?} times as sharply as the tone");
+        assert!(softest > 0.49, "a gap: {softest} of the peak, and -6 dB are 0.5");
+    });
 }
 
 #[test]
 fn another_latency_is_one_short_fade_over_and_nothing_is_missing() {
-    let _turn = beside();
-    let (folder, address, onlooker) = (Folder::new(), loopback(), Onlooker::new());
-    let mut recv = recv(&folder, &address, "--until-bye");
-    let send = send(&folder, 440, &format!("{address} --to {}", onlooker.address()));
-    onlooker.hear(1000);
-    for line in ["latency 430ms", "latency 410ms", "latency 460ms", "latency 405ms"] {
-        recv = recv.ask(line, &format!("ok {line}"));
-        onlooker.hear(300);
-    }
-    // By the word of the sender, which promises 400 ms, too.
-    recv = recv.ask("latency promised", "ok latency 400ms");
-    onlooker.hear(600);
-    send.ask("quit", "ok quit").end().report();
-    let heard = recv.end().report();
-    assert_eq!(heard.nanos("/latency/configured_ns"), 400_000_000, "{:#}", heard.0);
-    assert_eq!(heard.missed(), 0, "{:#}", heard.0);
-    assert_eq!((heard.count("lost"), heard.count("missing_frames")), (0, 0), "{:#}", heard.0);
-    let tone = Tone::read(&folder.file("heard.wav"));
-    let (sharpest, softest) = (tone.sharpest(HERTZ), tone.softest() / PEAK);
-    // Two waves crossing over within a millisecond; a cut would be some hundreds, a kink seven.
-    assert!(sharpest.0 < 3.5, "a click: bends {sharpest:?} times as sharply as the tone");
-    assert!(softest > 0.5, "a gap: {softest} of the peak");
+    shared(|| {
+        let (folder, address, onlooker) = (Folder::new(), loopback(), Onlooker::new());
+        let mut recv = recv(&folder, &address, "--until-bye");
+        let send = send(&folder, 440, &format!("{address} --to {}", onlooker.address()));
+        onlooker.hear(1000);
+        for line in ["latency 430ms", "latency 410ms", "latency 460ms", "latency 405ms"] {
+            recv = recv.ask(line, &format!("ok {line}"));
+            onlooker.hear(300);
+        }
+        // By the word of the sender, which promises 400 ms, too.
+        recv = recv.ask("latency promised", "ok latency 400ms");
+        onlooker.hear(600);
+        send.ask("quit", "ok quit").end().report();
+        let heard = recv.end().report();
+        assert_eq!(heard.nanos("/latency/configured_ns"), 400_000_000, "{:#}", heard.0);
+        assert_eq!(heard.missed(), 0, "{:#}", heard.0);
+        assert_eq!((heard.count("lost"), heard.count("missing_frames")), (0, 0), "{:#}", heard.0);
+        let tone = Tone::read(&folder.file("heard.wav"));
+        let (sharpest, softest) = (tone.sharpest(HERTZ), tone.softest() / PEAK);
+        // Two waves crossing over within a millisecond; a cut would be some hundreds, a kink seven.
+        assert!(sharpest.0 < 3.5, "a click: bends {sharpest:?} times as sharply as the tone");
+        assert!(softest > 0.5, "a gap: {softest} of the peak");
+    });
 }
 
 #[test]
 fn a_receiver_follows_what_its_sender_promises_anew() {
-    let _turn = beside();
-    let (folder, address, onlooker) = (Folder::new(), loopback(), Onlooker::new());
-    // As patient, but for the latency: that is the sender's.
-    let line = format!(
-        "recv --from {address} --output file:heard.wav --report json --until-bye --period 240 \
+    shared(|| {
+        let (folder, address, onlooker) = (Folder::new(), loopback(), Onlooker::new());
+        // As patient, but for the latency: that is the sender's.
+        let line = format!(
+            "recv --from {address} --output file:heard.wav --report json --until-bye --period 240 \
          --periods 32 --no-witness"
-    );
-    let recv = taut(words(&line)).in_folder(folder.path()).controlled().start().listening();
-    let send = send(&folder, 440, &format!("{address} --to {}", onlooker.address()));
-    onlooker.hear(1000);
-    let recv = recv.ask("status", "latency 400ms");
-    let send = send.ask("latency 300ms", "ok latency 300ms");
-    onlooker.hear(300);
-    let recv = recv.ask("status", "latency 300ms");
-    // The device takes 160 ms and packets of 20 ms as much, so less than 180 ms cannot be kept, and
-    // one more is left for the way: the receiver has heard of them and made room before the first
-    // one comes.
-    let send = send.ask("latency 170ms", "ok latency 170ms");
-    onlooker.hear(300);
-    let recv = recv.ask("status", "latency 170ms");
-    let send = send.ask("ptime 20ms", "ok ptime 20ms");
-    onlooker.hear(1200);
-    let recv = recv.ask("status", "latency 181ms");
-    let sent = send.ask("quit", "ok quit").end().report();
-    let heard = recv.end().report();
-    assert_eq!(sent.nanos("/ptime_ns"), 20_000_000);
-    assert_eq!(heard.nanos("/ptime_ns"), 20_000_000);
-    assert_eq!(heard.nanos("/latency/configured_ns"), 181_000_000, "{:#}", heard.0);
-    // The last millisecond is for the way: hardly any takes longer.
-    assert_eq!(heard.count("lost"), 0, "{:#}", heard.0);
-    assert!(50 * heard.missed() <= heard.count("packets_received"), "{:#}", heard.0);
+        );
+        let recv = taut(words(&line)).in_folder(folder.path()).controlled().start().listening();
+        let send = send(&folder, 440, &format!("{address} --to {}", onlooker.address()));
+        onlooker.hear(1000);
+        let recv = recv.ask("status", "latency 400ms");
+        let send = send.ask("latency 300ms", "ok latency 300ms");
+        onlooker.hear(300);
+        let recv = recv.ask("status", "latency 300ms");
+        // The device takes 160 ms and packets of 20 ms as much, so less than 180 ms cannot be kept, and
+        // one more is left for the way: the receiver has heard of them and made room before the first
+        // one comes.
+        let send = send.ask("latency 170ms", "ok latency 170ms");
+        onlooker.hear(300);
+        let recv = recv.ask("status", "latency 170ms");
+        let send = send.ask("ptime 20ms", "ok ptime 20ms");
+        onlooker.hear(1200);
+        let recv = recv.ask("status", "latency 181ms");
+        let sent = send.ask("quit", "ok quit").end().report();
+        let heard = recv.end().report();
+        assert_eq!(sent.nanos("/ptime_ns"), 20_000_000);
+        assert_eq!(heard.nanos("/ptime_ns"), 20_000_000);
+        assert_eq!(heard.nanos("/latency/configured_ns"), 181_000_000, "{:#}", heard.0);
+        // The last millisecond is for the way: hardly any takes longer.
+        assert_eq!(heard.count("lost"), 0, "{:#}", heard.0);
+        assert!(50 * heard.missed() <= heard.count("packets_received"), "{:#}", heard.0);
+    });
 }
 
 #[test]
 fn destinations_change_without_a_gap_and_those_left_out_are_told_goodbye() {
-    let _turn = beside();
-    let (folder, other) = (Folder::new(), Folder::new());
-    let (address, onlooker) = (loopback(), Onlooker::new());
-    let first = recv(&folder, &address, "--until-bye");
-    let second_address = loopback();
-    let second = recv(&other, &second_address, "--until-bye");
-    let send = send(&folder, 440, &format!("{address} --to {}", onlooker.address()));
-    onlooker.hear(500);
-    let all = [&address[..], &onlooker.address(), &second_address].join(",");
-    let send = send.ask(&format!("to {all}"), &format!("ok to {}", all.replace(',', " ")));
-    onlooker.hear(500);
-    let send = send.ask(&format!("to {},{second_address}", onlooker.address()), "ok to ");
-    // By the goodbye, with nothing missed of what was sent there.
-    let heard = first.end().report();
-    assert_eq!(heard.missed() + heard.count("lost"), 0, "{:#}", heard.0);
-    onlooker.hear(500);
-    let sent = send.ask("quit", "ok quit").end().report();
-    assert!(word(&sent, "/address").ends_with(&second_address));
-    let heard = second.end().report();
-    assert_eq!(heard.missed() + heard.count("lost"), 0, "{:#}", heard.0);
-    for folder in [&folder, &other] {
-        let tone = Tone::read(&folder.file("heard.wav"));
-        let (sharpest, softest) = (tone.sharpest(HERTZ), tone.softest() / PEAK);
-        assert!(
-            sharpest.0 < 1.25 && softest > 0.99,
-            "{sharpest:?}, {softest}, {:?}",
-            folder.path()
-        );
-    }
+    shared(|| {
+        let (folder, other) = (Folder::new(), Folder::new());
+        let (address, onlooker) = (loopback(), Onlooker::new());
+        let first = recv(&folder, &address, "--until-bye");
+        let second_address = loopback();
+        let second = recv(&other, &second_address, "--until-bye");
+        let send = send(&folder, 440, &format!("{address} --to {}", onlooker.address()));
+        onlooker.hear(500);
+        let all = [&address[..], &onlooker.address(), &second_address].join(",");
+        let send = send.ask(&format!("to {all}"), &format!("ok to {}", all.replace(',', " ")));
+        onlooker.hear(500);
+        let send = send.ask(&format!("to {},{second_address}", onlooker.address()), "ok to ");
+        // By the goodbye, with nothing missed of what was sent there.
+        let heard = first.end().report();
+        assert_eq!(heard.missed() + heard.count("lost"), 0, "{:#}", heard.0);
+        onlooker.hear(500);
+        let sent = send.ask("quit", "ok quit").end().report();
+        assert!(word(&sent, "/address").ends_with(&second_address));
+        let heard = second.end().report();
+        assert_eq!(heard.missed() + heard.count("lost"), 0, "{:#}", heard.0);
+        for folder in [&folder, &other] {
+            let tone = Tone::read(&folder.file("heard.wav"));
+            let (sharpest, softest) = (tone.sharpest(HERTZ), tone.softest() / PEAK);
+            assert!(
+                sharpest.0 < 1.25 && softest > 0.99,
+                "{sharpest:?}, {softest}, {:?}",
+                folder.path()
+            );
+        }
+    });
 }
 
 #[test]
 fn another_address_is_crossed_over_to_when_its_sound_is_there() {
-    let _turn = beside();
-    let (folder, onlooker) = (Folder::new(), Onlooker::new());
-    let (here, there) = (loopback(), loopback());
-    let recv = recv(&folder, &here, "--until-bye");
-    let first = send(&folder, 440, &format!("{here} --to {}", onlooker.address()));
-    onlooker.hear(1000);
-    let silent = format!("to {here}");
-    let first = first.ask(&silent, &format!("ok {silent}"));
-    // Nobody sends there yet: what is heard stays.
-    let recv = recv.ask(&format!("from {there}"), "heard when its sound is there");
-    let second = send(&folder, 660, &format!("{there} --to {}", onlooker.address()));
-    onlooker.hear(1500);
-    first.ask("quit", "ok quit").end().report();
-    onlooker.hear(500);
-    let recv = recv.ask("status", &format!("from {there}"));
-    second.ask("quit", "ok quit").end().report();
-    let heard = recv.end().report();
-    assert_eq!(heard.of_stream(0, "/address"), &Value::from(there), "{:#}", heard.0);
-    assert_eq!(heard.of_stream(1, "/address"), &Value::from(here), "{:#}", heard.0);
-    let tone = Tone::read(&folder.file("heard.wav"));
-    let (sharpest, softest) = (tone.sharpest(660.0), tone.softest() / PEAK);
-    assert!(sharpest.0 < 1.25, "a click: bends {sharpest:?} times as sharply as the sharper tone");
-    // Halfway two tones of half the volume beat against each other.
-    assert!(softest > 0.1, "a gap: {softest} of the peak");
-    let silent = tone.0.chunk_by(|a, b| (*a == 0.0) == (*b == 0.0)).filter(|run| run[0] == 0.0);
-    assert!(silent.map(<[f64]>::len).max().unwrap_or(0) < 3, "a gap of digital silence");
+    shared(|| {
+        let (folder, onlooker) = (Folder::new(), Onlooker::new());
+        let (here, there) = (loopback(), loopback());
+        let recv = recv(&folder, &here, "--until-bye");
+        let first = send(&folder, 440, &format!("{here} --to {}", onlooker.address()));
+        onlooker.hear(1000);
+        let silent = format!("to {here}");
+        let first = first.ask(&silent, &format!("ok {silent}"));
+        // Nobody sends there yet: what is heard stays.
+        let recv = recv.ask(&format!("from {there}"), "heard when its sound is there");
+        let second = send(&folder, 660, &format!("{there} --to {}", onlooker.address()));
+        onlooker.hear(1500);
+        first.ask("quit", "ok quit").end().report();
+        onlooker.hear(500);
+        let recv = recv.ask("status", &format!("from {there}"));
+        second.ask("quit", "ok quit").end().report();
+        let heard = recv.end().report();
+        assert_eq!(heard.of_stream(0, "/address"), &Value::from(there), "{:#}", heard.0);
+        assert_eq!(heard.of_stream(1, "/address"), &Value::from(here), "{:#}", heard.0);
+        let tone = Tone::read(&folder.file("heard.wav"));
+        let (sharpest, softest) = (tone.sharpest(660.0), tone.softest() / PEAK);
+        assert!(
+            sharpest.0 < 1.25,
+            "a click: bends {sharpest:?} times as sharply as the sharper tone"
+        );
+        // Halfway two tones of half the volume beat against each other.
+        assert!(softest > 0.1, "a gap: {softest} of the peak");
+        let silent = tone.0.chunk_by(|a, b| (*a == 0.0) == (*b == 0.0)).filter(|run| run[0] == 0.0);
+        assert!(silent.map(<[f64]>::len).max().unwrap_or(0) < 3, "a gap of digital silence");
+    });
 }
 
 #[test]
 fn an_address_that_was_left_can_be_heard_again_and_one_that_is_waited_for_is_told() {
-    let _turn = beside();
-    let (folder, onlooker) = (Folder::new(), Onlooker::new());
-    let (here, there, nowhere) = (loopback(), loopback(), loopback());
-    let mut recv = recv(&folder, &here, "");
-    let send = send(&folder, 440, &format!("{here} --to {there} --to {}", onlooker.address()));
-    onlooker.hear(1000);
-    for address in [&there, &here, &there] {
-        // Nobody sends to the first: another takes its place at once.
-        recv = recv.ask(&format!("from {nowhere}"), &format!("ok from {nowhere}"));
-        onlooker.hear(100);
-        recv = recv.ask("status", &format!(", waiting for {nowhere}"));
-        recv = recv.ask(&format!("from {address}"), &format!("ok from {address}"));
-        onlooker.hear(1500);
-        recv = recv.ask("status", &format!("from {address}"));
-        let told = recv.said().last().expect("an answer");
-        assert!(told.ends_with(address.as_str()), "nothing is waited for: {told}");
-    }
-    recv.ask("quit", "ok quit").end().report();
-    send.ask("quit", "ok quit").end().report();
+    shared(|| {
+        let (folder, onlooker) = (Folder::new(), Onlooker::new());
+        let (here, there, nowhere) = (loopback(), loopback(), loopback());
+        let mut recv = recv(&folder, &here, "");
+        let send = send(&folder, 440, &format!("{here} --to {there} --to {}", onlooker.address()));
+        onlooker.hear(1000);
+        for address in [&there, &here, &there] {
+            // Nobody sends to the first: another takes its place at once.
+            recv = recv.ask(&format!("from {nowhere}"), &format!("ok from {nowhere}"));
+            onlooker.hear(100);
+            recv = recv.ask("status", &format!(", waiting for {nowhere}"));
+            recv = recv.ask(&format!("from {address}"), &format!("ok from {address}"));
+            onlooker.hear(1500);
+            recv = recv.ask("status", &format!("from {address}"));
+            let told = recv.said().last().expect("an answer");
+            assert!(told.ends_with(address.as_str()), "nothing is waited for: {told}");
+        }
+        recv.ask("quit", "ok quit").end().report();
+        send.ask("quit", "ok quit").end().report();
+    });
 }
 
 #[test]
 fn a_line_that_cannot_be_is_answered_by_its_mend_and_changes_nothing() {
-    let _turn = beside();
-    let folder = Folder::new();
-    let address = loopback();
-    let recv = recv(&folder, &address, "--until-bye");
-    let mut send = send(&folder, 440, &address).ask("status", "ok status");
-    let before = "ok status latency 400ms, ptime 1ms, format l24, redundancy off, volume 0dB, to";
-    for (line, mend) in [
-        ("louder", "write latency, ptime, format"),
-        ("ptime 50ms", "use 125us to 20ms"),
-        ("ptime", "write"),
-        ("latency 1ms", "or a shorter ptime first"),
-        ("latency", "write latency 8ms or latency auto"),
-        ("latency -5ms", "not longer than nothing; write 5ms or the like, or auto"),
-        ("format l20", "write l16, l24 or f32"),
-        ("volume 90dB", "give decibels up to +40"),
-        ("mute now", "write mute alone"),
-        ("to", "write to rtp://"),
-        ("to 127.0.0.1:5004", "write rtp://127.0.0.1:5004"),
-        ("to rtp://[::1]:5004", "open one link for each family"),
-        ("to rtp://239.1.2.3:5004?ttl=9", "start taut again with these"),
-    ] {
-        send = send.ask(line, &format!("error {line}: ")).ask("status", before);
-        assert!(send.said().any(|said| said.contains(mend)), "{line}: {:#?}", send.said().last());
-    }
-    let mut recv = recv;
-    for (line, mend) in [
-        ("ptime 2ms", "write latency, volume"),
-        ("latency 1us", "use"),
-        ("latency", "write latency 8ms, latency auto or latency promised"),
-        ("latency 90s", "start taut again with --latency 90s"),
-        ("latency soon", "or promised"),
-        ("volume 2 -6dB", "write a number from 1 to 1"),
-        (&format!("from {address}")[..], "another program holds UDP port"),
-    ] {
-        recv = recv.ask(line, &format!("error {line}: "));
-        assert!(recv.said().any(|said| said.contains(mend)), "{line}: {:#?}", recv.said().last());
-    }
-    send.ask("quit", "ok quit").end().report();
-    recv.end().report();
+    shared(|| {
+        let folder = Folder::new();
+        let address = loopback();
+        let recv = recv(&folder, &address, "--until-bye");
+        let mut send = send(&folder, 440, &address).ask("status", "ok status");
+        let before =
+            "ok status latency 400ms, ptime 1ms, format l24, redundancy off, volume 0dB, to";
+        for (line, mend) in [
+            ("louder", "write latency, ptime, format"),
+            ("ptime 50ms", "use 125us to 20ms"),
+            ("ptime", "write"),
+            ("latency 1ms", "or a shorter ptime first"),
+            ("latency", "write latency 8ms or latency auto"),
+            ("latency -5ms", "not longer than nothing; write 5ms or the like, or auto"),
+            ("format l20", "write l16, l24 or f32"),
+            ("volume 90dB", "give decibels up to +40"),
+            ("mute now", "write mute alone"),
+            ("to", "write to rtp://"),
+            ("to 127.0.0.1:5004", "write rtp://127.0.0.1:5004"),
+            ("to rtp://[::1]:5004", "open one link for each family"),
+            ("to rtp://239.1.2.3:5004?ttl=9", "start taut again with these"),
+        ] {
+            send = send.ask(line, &format!("error {line}: ")).ask("status", before);
+            assert!(
+                send.said().any(|said| said.contains(mend)),
+                "{line}: {:#?}",
+                send.said().last()
+            );
+        }
+        let mut recv = recv;
+        for (line, mend) in [
+            ("ptime 2ms", "write latency, volume"),
+            ("latency 1us", "use"),
+            ("latency", "write latency 8ms, latency auto or latency promised"),
+            ("latency 90s", "start taut again with --latency 90s"),
+            ("latency soon", "or promised"),
+            ("volume 2 -6dB", "write a number from 1 to 1"),
+            (&format!("from {address}")[..], "another program holds UDP port"),
+        ] {
+            recv = recv.ask(line, &format!("error {line}: "));
+            assert!(
+                recv.said().any(|said| said.contains(mend)),
+                "{line}: {:#?}",
+                recv.said().last()
+            );
+        }
+        send.ask("quit", "ok quit").end().report();
+        recv.end().report();
+    });
 }
 
 #[test]
 fn the_end_of_standard_input_ends_the_control_and_not_the_run() {
-    let _turn = beside();
-    let folder = Folder::new();
-    let line = "send --input tone:440 --to rtp://127.0.0.1:9 --duration 1s --report json";
-    let send = call(&folder, line).controlled().start().ask("mute", "ok volume 0dB muted");
-    let report = send.no_more_lines().end().report();
-    assert_eq!(report.0["duration_ns"].as_i64().map(|nanos| nanos / 1_000_000_000), Some(1));
+    shared(|| {
+        let folder = Folder::new();
+        let line = "send --input tone:440 --to rtp://127.0.0.1:9 --duration 1s --report json";
+        let send = call(&folder, line).controlled().start().ask("mute", "ok volume 0dB muted");
+        let report = send.no_more_lines().end().report();
+        assert_eq!(report.0["duration_ns"].as_i64().map(|nanos| nanos / 1_000_000_000), Some(1));
+    });
 }

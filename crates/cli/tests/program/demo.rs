@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::host::timed;
 use crate::common::program::{PATIENCE, Running, taut, words};
-use crate::common::{Folder, beside};
+use crate::common::{Folder, shared};
 
 /// Starts a demo in a folder.
 fn demo(folder: &Folder, options: &str) -> Running {
@@ -47,23 +47,24 @@ fn a_demo_that_is_stopped_by_ctrl_c_tells_how_much_was_identical() {
 
 #[test]
 fn a_demo_that_loses_sound_fails_and_does_not_say_identical() {
-    let _turn = beside();
-    // Longer than cards and latency can bear; it is the damage, and nothing waits by it.
-    let damage = Duration::from_millis(200);
-    for options in ["", "--seconds 8"] {
-        let folder = Folder::new();
-        let running = demo(&folder, options);
-        for seconds in 1..=4 {
-            played(&folder, seconds);
-            running.signal("-STOP");
-            std::thread::sleep(damage);
-            running.signal("-CONT");
+    shared(|| {
+        // Longer than cards and latency can bear; it is the damage, and nothing waits by it.
+        let damage = Duration::from_millis(200);
+        for options in ["", "--seconds 8"] {
+            let folder = Folder::new();
+            let running = demo(&folder, options);
+            for seconds in 1..=4 {
+                played(&folder, seconds);
+                running.signal("-STOP");
+                std::thread::sleep(damage);
+                running.signal("-CONT");
+            }
+            let ended = running.end();
+            assert_eq!(ended.status, Some(1), "{ended:#?}");
+            assert!(ended.said.concat().contains("did not play all that was sent"), "{ended:#?}");
+            for said in ["identical to the recording", "identical: all", "until it was stopped"] {
+                assert!(!ended.out.contains(said), "{said}: {ended:#?}");
+            }
         }
-        let ended = running.end();
-        assert_eq!(ended.status, Some(1), "{ended:#?}");
-        assert!(ended.said.concat().contains("did not play all that was sent"), "{ended:#?}");
-        for said in ["identical to the recording", "identical: all", "until it was stopped"] {
-            assert!(!ended.out.contains(said), "{said}: {ended:#?}");
-        }
-    }
+    });
 }

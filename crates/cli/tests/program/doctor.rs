@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, Ended, ordinary, taut, words};
-use crate::common::{Folder, Lack, beside, skipped};
+use crate::common::{Folder, Lack, beside, shared, skipped};
 
 /// What `taut doctor --report json` finds.
 struct Findings(Value);
@@ -56,49 +56,53 @@ fn unprivileged(test: &str, options: &str) -> Option<Call> {
 
 #[test]
 fn each_finding_is_a_line_and_the_last_line_counts_them() {
-    let _turn = beside();
-    // Which findings there are depends on the machine and on the moment: each look is whole in
-    // itself, and all looks have these.
-    let always = ["real-time", "locked-memory", "firewall"];
-    let text = taut(words("doctor")).run().out;
-    let lines: Vec<_> = text.lines().collect();
-    let (last, lines) = lines.split_last().unwrap();
-    let marks = ["ok", "warns", "SPOILS", "?"];
-    let mut counts = [0; 4];
-    let mut checks = Vec::new();
-    for line in lines {
-        let (mark, told) = line.split_at(8);
-        let kind = marks.iter().position(|known| *known == mark.trim());
-        counts[kind.unwrap_or_else(|| panic!("{line}"))] += 1;
-        checks.push(told.split_once(": ").unwrap_or_else(|| panic!("{line}")).0);
-    }
-    let [ok, warn, spoil, unknown] = counts;
-    let counted = format!("at 5ms: {ok} ok, {warn} warn, {spoil} spoil, {unknown} not to be seen");
-    assert_eq!(*last, counted, "{text}");
-    let findings = Findings::of(&doctor(""));
-    for verdict in ["fine", "warns", "spoils", "unknown"] {
-        let found = findings.all().iter().filter(|finding| finding["verdict"] == verdict).count();
-        assert_eq!(findings.0["counts"][verdict], found, "{:#}", findings.0);
-    }
-    for check in always {
-        assert!(checks.contains(&check), "{check}: {text}");
-        findings.of_check(check);
-    }
+    shared(|| {
+        // Which findings there are depends on the machine and on the moment: each look is whole in
+        // itself, and all looks have these.
+        let always = ["real-time", "locked-memory", "firewall"];
+        let text = taut(words("doctor")).run().out;
+        let lines: Vec<_> = text.lines().collect();
+        let (last, lines) = lines.split_last().unwrap();
+        let marks = ["ok", "warns", "SPOILS", "?"];
+        let mut counts = [0; 4];
+        let mut checks = Vec::new();
+        for line in lines {
+            let (mark, told) = line.split_at(8);
+            let kind = marks.iter().position(|known| *known == mark.trim());
+            counts[kind.unwrap_or_else(|| panic!("{line}"))] += 1;
+            checks.push(told.split_once(": ").unwrap_or_else(|| panic!("{line}")).0);
+        }
+        let [ok, warn, spoil, unknown] = counts;
+        let counted =
+            format!("at 5ms: {ok} ok, {warn} warn, {spoil} spoil, {unknown} not to be seen");
+        assert_eq!(*last, counted, "{text}");
+        let findings = Findings::of(&doctor(""));
+        for verdict in ["fine", "warns", "spoils", "unknown"] {
+            let found =
+                findings.all().iter().filter(|finding| finding["verdict"] == verdict).count();
+            assert_eq!(findings.0["counts"][verdict], found, "{:#}", findings.0);
+        }
+        for check in always {
+            assert!(checks.contains(&check), "{check}: {text}");
+            findings.of_check(check);
+        }
+    });
 }
 
 #[test]
 fn who_may_nothing_is_told_what_spoils_and_how_to_be_granted_it() {
-    let test = "who_may_nothing_is_told_what_spoils_and_how_to_be_granted_it";
-    let _turn = beside();
-    let Some(tight) = unprivileged(test, "") else { return };
-    let findings = Findings::of(&tight);
-    assert_eq!(findings.verdict("real-time"), "spoils");
-    assert!(findings.mend("real-time").contains("/etc/security/limits.d/"));
-    assert_eq!(findings.verdict("locked-memory"), "warns");
-    assert_eq!(findings.verdict("firewall"), "unknown");
-    assert_eq!(findings.of_check("firewall")["look"], "sudo nft list ruleset");
-    let Some(patient) = unprivileged(test, "--latency 100ms") else { return };
-    assert_eq!(Findings::of(&patient).verdict("real-time"), "warns");
+    shared(|| {
+        let test = "who_may_nothing_is_told_what_spoils_and_how_to_be_granted_it";
+        let Some(tight) = unprivileged(test, "") else { return };
+        let findings = Findings::of(&tight);
+        assert_eq!(findings.verdict("real-time"), "spoils");
+        assert!(findings.mend("real-time").contains("/etc/security/limits.d/"));
+        assert_eq!(findings.verdict("locked-memory"), "warns");
+        assert_eq!(findings.verdict("firewall"), "unknown");
+        assert_eq!(findings.of_check("firewall")["look"], "sudo nft list ruleset");
+        let Some(patient) = unprivileged(test, "--latency 100ms") else { return };
+        assert_eq!(Findings::of(&patient).verdict("real-time"), "warns");
+    });
 }
 
 /// Makes it so in a namespace; `false`, and said loudly, where this machine cannot.
@@ -167,107 +171,115 @@ fn a_firewall_that_drops_everything_is_found_and_mended() {
 
 #[test]
 fn a_firewall_that_lets_in_a_named_set_of_ports_is_read() {
-    let test = "a_firewall_that_lets_in_a_named_set_of_ports_is_read";
-    let Some(cable) = Cable::lay(test) else { return };
-    let _turn = beside();
-    let place = &cable.left;
-    let rules = "nft add table inet mine && nft 'add set inet mine audio { type inet_service; flags \
+    shared(|| {
+        let test = "a_firewall_that_lets_in_a_named_set_of_ports_is_read";
+        let Some(cable) = Cable::lay(test) else { return };
+        let place = &cable.left;
+        let rules = "nft add table inet mine && nft 'add set inet mine audio { type inet_service; flags \
                  interval; }' && nft 'add chain inet mine input { type filter hook input priority \
                  0; policy drop; }' && nft add rule inet mine input udp dport @audio accept";
-    if !made(test, place, rules) {
-        return;
-    }
-    let look = || Findings::of(&doctor("").within(place)).verdict("firewall").to_owned();
-    assert_eq!(look(), "spoils", "the set is empty");
-    assert!(made(test, place, "nft 'add element inet mine audio { 22, 5000-5010 }'"));
-    assert_eq!(look(), "fine");
+        if !made(test, place, rules) {
+            return;
+        }
+        let look = || Findings::of(&doctor("").within(place)).verdict("firewall").to_owned();
+        assert_eq!(look(), "spoils", "the set is empty");
+        assert!(made(test, place, "nft 'add element inet mine audio { 22, 5000-5010 }'"));
+        assert_eq!(look(), "fine");
+    });
 }
 
 #[test]
 fn a_firewall_that_lets_sound_in_from_elsewhere_only_is_not_called_fine() {
-    let test = "a_firewall_that_lets_sound_in_from_elsewhere_only_is_not_called_fine";
-    let Some(cable) = Cable::lay(test) else { return };
-    let _turn = beside();
-    let place = &cable.left;
-    let begin = "nft add table inet mine && nft 'add chain inet mine input { type filter hook input \
+    shared(|| {
+        let test = "a_firewall_that_lets_sound_in_from_elsewhere_only_is_not_called_fine";
+        let Some(cable) = Cable::lay(test) else { return };
+        let place = &cable.left;
+        let begin = "nft add table inet mine && nft 'add chain inet mine input { type filter hook input \
                  priority 0; policy drop; }' && nft 'add chain inet mine output { type filter hook \
                  output priority 0; }' && nft add chain inet mine audio && nft add rule inet mine \
                  output udp dport 5004-5005 accept && nft add rule inet mine audio udp dport \
                  5004-5005 counter accept";
-    if !made(test, place, begin) {
-        return;
-    }
-    let look = || Findings::of(&doctor("").within(place)).verdict("firewall").to_owned();
-    assert_eq!(look(), "spoils");
-    let input = "nft add rule inet mine input";
-    assert!(made(test, place, &format!("{input} ct state established,related accept")));
-    assert!(made(test, place, &format!("{input} ip saddr 10.9.9.9 jump audio")));
-    assert_eq!(look(), "unknown");
-    assert!(made(test, place, &format!("{input} ct state new meta l4proto udp jump audio")));
-    assert_eq!(look(), "fine");
+        if !made(test, place, begin) {
+            return;
+        }
+        let look = || Findings::of(&doctor("").within(place)).verdict("firewall").to_owned();
+        assert_eq!(look(), "spoils");
+        let input = "nft add rule inet mine input";
+        assert!(made(test, place, &format!("{input} ct state established,related accept")));
+        assert!(made(test, place, &format!("{input} ip saddr 10.9.9.9 jump audio")));
+        assert_eq!(look(), "unknown");
+        assert!(made(test, place, &format!("{input} ct state new meta l4proto udp jump audio")));
+        assert_eq!(look(), "fine");
+    });
 }
 
 #[test]
 fn a_second_network_that_is_dropped_by_its_way_back_is_found_and_mended() {
-    let test = "a_second_network_that_is_dropped_by_its_way_back_is_found_and_mended";
-    let Some(cable) = Cable::lay(test) else { return };
-    let Some([second, _]) = cable.lay_another(test) else { return };
-    let _turn = beside();
-    let strict = format!("echo 1 > /proc/sys/net/ipv4/conf/{}/rp_filter", second.interface);
-    assert!(made(test, &second, &strict));
-    let found = Findings::of(&doctor("").within(&second));
-    assert_eq!(found.verdict("reverse-path"), "warns");
-    let what = found.of_check("reverse-path")["what"].as_str().unwrap();
-    assert!(what.starts_with(&format!("{} drops ", second.interface)), "{what}");
-    assert!(made(test, &second, found.mend("reverse-path")));
-    assert_eq!(Findings::of(&doctor("").within(&second)).verdict("reverse-path"), "fine");
+    shared(|| {
+        let test = "a_second_network_that_is_dropped_by_its_way_back_is_found_and_mended";
+        let Some(cable) = Cable::lay(test) else { return };
+        let Some([second, _]) = cable.lay_another(test) else { return };
+        let strict = format!("echo 1 > /proc/sys/net/ipv4/conf/{}/rp_filter", second.interface);
+        assert!(made(test, &second, &strict));
+        let found = Findings::of(&doctor("").within(&second));
+        assert_eq!(found.verdict("reverse-path"), "warns");
+        let what = found.of_check("reverse-path")["what"].as_str().unwrap();
+        assert!(what.starts_with(&format!("{} drops ", second.interface)), "{what}");
+        assert!(made(test, &second, found.mend("reverse-path")));
+        assert_eq!(Findings::of(&doctor("").within(&second)).verdict("reverse-path"), "fine");
+    });
 }
 
 #[test]
 fn without_a_network_the_doctor_says_how_to_look() {
-    let Some(cable) = Cable::lay("without_a_network_the_doctor_says_how_to_look") else { return };
-    let _turn = beside();
-    let down = format!("ip link set {} down", cable.left.interface);
-    assert!(made("without_a_network_the_doctor_says_how_to_look", &cable.left, &down));
-    let found = Findings::of(&doctor("").within(&cable.left));
-    assert_eq!(found.verdict("network"), "warns");
-    assert_eq!(found.of_check("network")["look"], "ip -brief link");
+    shared(|| {
+        let Some(cable) = Cable::lay("without_a_network_the_doctor_says_how_to_look") else {
+            return;
+        };
+        let down = format!("ip link set {} down", cable.left.interface);
+        assert!(made("without_a_network_the_doctor_says_how_to_look", &cable.left, &down));
+        let found = Findings::of(&doctor("").within(&cable.left));
+        assert_eq!(found.verdict("network"), "warns");
+        assert_eq!(found.of_check("network")["look"], "ip -brief link");
+    });
 }
 
 #[test]
 fn what_tautline_toml_asks_for_is_what_is_judged_by() {
-    let _turn = beside();
-    let folder = Folder::new();
-    let look = |text: &str| {
-        std::fs::write(folder.file("tautline.toml"), text).unwrap();
-        Findings::of(&doctor("").with("TAUT_HOME", folder.path())).0["latency_ns"].clone()
-    };
-    assert_eq!(look("latency = \"20ms\""), 20_000_000);
-    assert_eq!(look("latency = \"auto\"\n[doctor]\nchannels = 8"), 5_000_000);
+    shared(|| {
+        let folder = Folder::new();
+        let look = |text: &str| {
+            std::fs::write(folder.file("tautline.toml"), text).unwrap();
+            Findings::of(&doctor("").with("TAUT_HOME", folder.path())).0["latency_ns"].clone()
+        };
+        assert_eq!(look("latency = \"20ms\""), 20_000_000);
+        assert_eq!(look("latency = \"auto\"\n[doctor]\nchannels = 8"), 5_000_000);
+    });
 }
 
 #[cfg(feature = "pipewire")]
 #[test]
 fn a_quantum_that_leaves_no_time_is_found_and_mended() {
-    use crate::common::desktop::Desktop;
+    shared(|| {
+        use crate::common::desktop::Desktop;
 
-    let test = "a_quantum_that_leaves_no_time_is_found_and_mended";
-    let Some(desktop) = Desktop::start(test) else { return };
-    let _turn = beside();
-    let look = |latency: &str| {
-        let line = format!("doctor --report json --latency {latency}");
-        Findings::of(&desktop.taut(&line))
-    };
-    // 4096 frames at 48 kHz are 85.3 ms, and two ends take two of them.
-    assert_eq!(look("200ms").verdict("pipewire"), "fine");
-    assert_eq!(look("120ms").verdict("pipewire"), "warns");
-    let found = look("5ms");
-    assert_eq!(found.verdict("pipewire"), "spoils");
-    let (program, line) = found.mend("pipewire").split_once(' ').unwrap();
-    desktop.call(program, line).run().well();
-    assert_eq!(look("5ms").verdict("pipewire"), "fine");
-    let listed = desktop.taut("devices").run().well().out;
-    assert!(listed.starts_with("PipeWire\n  pipewire:NAME\n"), "{listed}");
+        let test = "a_quantum_that_leaves_no_time_is_found_and_mended";
+        let Some(desktop) = Desktop::start(test) else { return };
+        let look = |latency: &str| {
+            let line = format!("doctor --report json --latency {latency}");
+            Findings::of(&desktop.taut(&line))
+        };
+        // 4096 frames at 48 kHz are 85.3 ms, and two ends take two of them.
+        assert_eq!(look("200ms").verdict("pipewire"), "fine");
+        assert_eq!(look("120ms").verdict("pipewire"), "warns");
+        let found = look("5ms");
+        assert_eq!(found.verdict("pipewire"), "spoils");
+        let (program, line) = found.mend("pipewire").split_once(' ').unwrap();
+        desktop.call(program, line).run().well();
+        assert_eq!(look("5ms").verdict("pipewire"), "fine");
+        let listed = desktop.taut("devices").run().well().out;
+        assert!(listed.starts_with("PipeWire\n  pipewire:NAME\n"), "{listed}");
+    });
 }
 
 #[test]

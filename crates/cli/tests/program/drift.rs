@@ -5,7 +5,7 @@ use crate::common::lab::Lab;
 use crate::common::program::{taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, PATIENT, beside};
+use crate::common::{Folder, PATIENT, shared};
 
 const CARDS: &str = "--period 48 --periods 24 --latency 60ms";
 
@@ -43,16 +43,17 @@ fn is_followed(heard: &Report, ppm: f64, told: &str) {
 
 #[test]
 fn cards_too_far_apart_are_told_of_and_no_drift_is_made_up() {
-    let _turn = beside();
-    let lab = Lab::straight();
-    let recv = lab.recv_to("virtual:?ppm=3000", CARDS);
-    lab.send(&format!("--input tone:997 --duration 10s {CARDS}")).end().well();
-    let heard = recv.end().report();
-    let told =
-        heard.notes().iter().filter(|note| note.contains("600 ppm off the sender's")).count();
-    assert_eq!(told, 1, "{:#}", heard.0);
-    assert!(heard.stream("/drift_ppm").is_null(), "{:#}", heard.0);
-    assert!(heard.count("resyncs") > 1, "{:#}", heard.0);
+    shared(|| {
+        let lab = Lab::straight();
+        let recv = lab.recv_to("virtual:?ppm=3000", CARDS);
+        lab.send(&format!("--input tone:997 --duration 10s {CARDS}")).end().well();
+        let heard = recv.end().report();
+        let told =
+            heard.notes().iter().filter(|note| note.contains("600 ppm off the sender's")).count();
+        assert_eq!(told, 1, "{:#}", heard.0);
+        assert!(heard.stream("/drift_ppm").is_null(), "{:#}", heard.0);
+        assert!(heard.count("resyncs") > 1, "{:#}", heard.0);
+    });
 }
 
 #[test]

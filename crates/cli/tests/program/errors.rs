@@ -6,7 +6,7 @@ use crate::common::network::Cable;
 use crate::common::program::{Call, Ended, taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, Onlooker, PATIENT, beside, free_udp_ports, loopback};
+use crate::common::{Folder, Onlooker, PATIENT, free_udp_ports, loopback, shared};
 
 /// It ends with `status`, writes nothing on standard output, and one line on standard error that
 /// holds both what is wrong and the mend.
@@ -303,7 +303,7 @@ fn an_option_that_is_none_is_answered_with_the_one_meant() {
         ("recv rtp://0.0.0.0:5004", "lacks its option", "write --from rtp://0.0.0.0:5004"),
         ("recv alsa:hw:0", "lacks its option", "write --output alsa:hw:0"),
         ("play song.flac", "`play` is no command", "taut recv receives and plays"),
-        ("lab dely", "`dely` is no command of taut lab", "list, delay, impair"),
+        ("lab dely", "`dely` is no command of taut lab", "impair, all, compare"),
     ] {
         is_refused(&taut(words(line)).in_folder(folder.path()), 2, wrong, mend);
     }
@@ -332,31 +332,37 @@ fn a_wav_that_was_cut_is_refused_with_what_is_there() {
 
 #[test]
 fn a_stream_of_another_shape_is_told_of_with_the_options_that_fit() {
-    let _turn = beside();
-    let folder = Folder::new();
-    let shape = Shape { rate: 44_100, channels: 1, ..Shape::STEREO_24 };
-    let sent = Sound::noise(shape, 300, 10);
-    sent.write(&folder.file("sent.wav"));
-    let carry = |options: &str| {
-        let address = loopback();
-        let recv =
-            format!("--from {address} --output file:heard.wav --until-bye --report json {options}");
-        let recv = self::recv(&folder, &recv).and(PATIENT).start().listening();
-        let send = taut(words(&format!("send --input file:sent.wav --to {address}")));
-        send.and(PATIENT).in_folder(folder.path()).run().well();
-        recv.end()
-    };
-    let refused = carry("--rate 48000 --channels 2");
-    let fitting = "--rate 44100 --channels 1";
-    assert_eq!(refused.status, Some(1), "{refused:#?}");
-    assert!(refused.said.last().is_some_and(|line| line.ends_with(fitting)), "{:#?}", refused.said);
-    let report = Report(serde_json::from_str(&refused.out).unwrap());
-    assert!(report.notes().iter().any(|note| note.ends_with(fitting)), "{:?}", report.notes());
-    carry(&format!("{fitting} --overwrite")).well();
-    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
-    // Where nothing is said the sender's word is taken.
-    carry("--overwrite").well();
-    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+    shared(|| {
+        let folder = Folder::new();
+        let shape = Shape { rate: 44_100, channels: 1, ..Shape::STEREO_24 };
+        let sent = Sound::noise(shape, 300, 10);
+        sent.write(&folder.file("sent.wav"));
+        let carry = |options: &str| {
+            let address = loopback();
+            let recv = format!(
+                "--from {address} --output file:heard.wav --until-bye --report json {options}"
+            );
+            let recv = self::recv(&folder, &recv).and(PATIENT).start().listening();
+            let send = taut(words(&format!("send --input file:sent.wav --to {address}")));
+            send.and(PATIENT).in_folder(folder.path()).run().well();
+            recv.end()
+        };
+        let refused = carry("--rate 48000 --channels 2");
+        let fitting = "--rate 44100 --channels 1";
+        assert_eq!(refused.status, Some(1), "{refused:#?}");
+        assert!(
+            refused.said.last().is_some_and(|line| line.ends_with(fitting)),
+            "{:#?}",
+            refused.said
+        );
+        let report = Report(serde_json::from_str(&refused.out).unwrap());
+        assert!(report.notes().iter().any(|note| note.ends_with(fitting)), "{:?}", report.notes());
+        carry(&format!("{fitting} --overwrite")).well();
+        Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+        // Where nothing is said the sender's word is taken.
+        carry("--overwrite").well();
+        Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+    });
 }
 
 /// Datagrams that are no packets of the stream, each with the reason for which it is refused.
@@ -366,52 +372,54 @@ fn garbage(seed: u8) -> Vec<u8> {
 
 #[test]
 fn garbage_is_counted_with_its_reason_and_the_sound_stays_whole() {
-    let _turn = beside();
-    let folder = Folder::new();
-    let sent = Sound::noise(Shape::STEREO_24, 1000, 9);
-    sent.write(&folder.file("sent.wav"));
-    let (port, onlooker) = (free_udp_ports(), Onlooker::new());
-    let recv =
-        format!("--from rtp://127.0.0.1:{port} --output file:heard.wav --until-bye --report json");
-    let recv = self::recv(&folder, &recv).and(PATIENT).start().listening();
-    let send = format!(
-        "send --input file:sent.wav --to rtp://127.0.0.1:{port} --to {}",
-        onlooker.address()
-    );
-    let send = taut(words(&send)).and(PATIENT).in_folder(folder.path()).start();
-    let thrower = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let throw = |bytes: &[u8], port: u16| {
-        thrower.send_to(bytes, (Ipv4Addr::LOCALHOST, port)).unwrap();
-    };
-    for round in 0..50 {
-        onlooker.see(10);
-        throw(&[], port);
-        throw(&[0x80, 97], port);
-        throw(&garbage(round), port);
-        // A packet of version 2 whose payload type belongs to somebody else.
-        throw(&[[0x80, 33].as_slice(), &garbage(round)].concat(), port);
-        throw(&vec![0x80; 60_000], port);
-        throw(&garbage(round), port + 1);
-        throw(&[0x80, 200, 0xFF, 0xFF], port + 1);
-    }
-    send.end().well();
-    let ended: Ended = recv.end();
-    let report = ended.report();
-    report.missed_nothing();
-    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
-    assert!(report.refused("report") >= 100, "{:#}", report.0);
-    let refused: u64 = report
-        .stream("/invalid")
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|invalid| {
-            assert_ne!(invalid["reason"], "", "{:#}", report.0);
-            invalid["count"].as_u64().unwrap()
-        })
-        .sum();
-    assert_eq!(report.count("invalid"), refused, "every one has a reason");
-    assert!(refused >= 300, "{:#}", report.0);
+    shared(|| {
+        let folder = Folder::new();
+        let sent = Sound::noise(Shape::STEREO_24, 1000, 9);
+        sent.write(&folder.file("sent.wav"));
+        let (port, onlooker) = (free_udp_ports(), Onlooker::new());
+        let recv = format!(
+            "--from rtp://127.0.0.1:{port} --output file:heard.wav --until-bye --report json"
+        );
+        let recv = self::recv(&folder, &recv).and(PATIENT).start().listening();
+        let send = format!(
+            "send --input file:sent.wav --to rtp://127.0.0.1:{port} --to {}",
+            onlooker.address()
+        );
+        let send = taut(words(&send)).and(PATIENT).in_folder(folder.path()).start();
+        let thrower = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let throw = |bytes: &[u8], port: u16| {
+            thrower.send_to(bytes, (Ipv4Addr::LOCALHOST, port)).unwrap();
+        };
+        for round in 0..50 {
+            onlooker.see(10);
+            throw(&[], port);
+            throw(&[0x80, 97], port);
+            throw(&garbage(round), port);
+            // A packet of version 2 whose payload type belongs to somebody else.
+            throw(&[[0x80, 33].as_slice(), &garbage(round)].concat(), port);
+            throw(&vec![0x80; 60_000], port);
+            throw(&garbage(round), port + 1);
+            throw(&[0x80, 200, 0xFF, 0xFF], port + 1);
+        }
+        send.end().well();
+        let ended: Ended = recv.end();
+        let report = ended.report();
+        report.missed_nothing();
+        Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+        assert!(report.refused("report") >= 100, "{:#}", report.0);
+        let refused: u64 = report
+            .stream("/invalid")
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|invalid| {
+                assert_ne!(invalid["reason"], "", "{:#}", report.0);
+                invalid["count"].as_u64().unwrap()
+            })
+            .sum();
+        assert_eq!(report.count("invalid"), refused, "every one has a reason");
+        assert!(refused >= 300, "{:#}", report.0);
+    });
 }
 
 #[test]
@@ -453,30 +461,31 @@ fn a_delay_to_a_device_that_is_not_there_is_answered_with_the_mend() {
 
 #[test]
 fn six_channels_for_a_card_of_two_are_answered_with_what_plays_them() {
-    let _turn = beside();
-    let folder = Folder::new();
-    // Both channels are those of a PCM that has no more.
-    let conf = "pcm.pair { type multi slaves.a { pcm { type null } channels 2 } \
+    shared(|| {
+        let folder = Folder::new();
+        // Both channels are those of a PCM that has no more.
+        let conf = "pcm.pair { type multi slaves.a { pcm { type null } channels 2 } \
                 bindings [ { slave a channel 0 } { slave a channel 1 } ] }\n";
-    std::fs::write(folder.file("asound.conf"), conf).unwrap();
-    let address = loopback();
-    let send = format!("send --input tone:440 --channels 6 --to {address} --report none");
-    let _sender = taut(words(&send)).start();
-    let recv = |options: &str| {
-        recv(&folder, &format!("--from {address} --output alsa:pair --report none {options}"))
-            .with("ALSA_CONFIG_PATH", folder.file("asound.conf"))
-            .run()
-    };
-    let last = |ended: &Ended| ended.said.last().cloned().unwrap_or_default();
-    let refused = recv("");
-    assert_eq!(refused.status, Some(3), "{refused:#?}");
-    for part in ["it has 2 channels, not 6", "add --map 1,2, or use alsa:plug:pair"] {
-        assert!(last(&refused).contains(part), "{refused:#?}");
-    }
-    let refused = recv("--channels 2");
-    assert_eq!(refused.status, Some(2), "{refused:#?}");
-    let advice = "--channels 2, and the stream has 6 channels; leave --channels out";
-    assert!(last(&refused).contains(advice), "{refused:#?}");
-    recv("--map 1,2 --duration 300ms").well();
-    recv("--map 6,- --duration 300ms").well();
+        std::fs::write(folder.file("asound.conf"), conf).unwrap();
+        let address = loopback();
+        let send = format!("send --input tone:440 --channels 6 --to {address} --report none");
+        let _sender = taut(words(&send)).start();
+        let recv = |options: &str| {
+            recv(&folder, &format!("--from {address} --output alsa:pair --report none {options}"))
+                .with("ALSA_CONFIG_PATH", folder.file("asound.conf"))
+                .run()
+        };
+        let last = |ended: &Ended| ended.said.last().cloned().unwrap_or_default();
+        let refused = recv("");
+        assert_eq!(refused.status, Some(3), "{refused:#?}");
+        for part in ["it has 2 channels, not 6", "add --map 1,2, or use alsa:plug:pair"] {
+            assert!(last(&refused).contains(part), "{refused:#?}");
+        }
+        let refused = recv("--channels 2");
+        assert_eq!(refused.status, Some(2), "{refused:#?}");
+        let advice = "--channels 2, and the stream has 6 channels; leave --channels out";
+        assert!(last(&refused).contains(advice), "{refused:#?}");
+        recv("--map 1,2 --duration 300ms").well();
+        recv("--map 6,- --duration 300ms").well();
+    });
 }

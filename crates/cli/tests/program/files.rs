@@ -68,6 +68,62 @@ fn the_report_file_holds_the_report() {
 }
 
 #[test]
+fn a_report_file_whose_name_ends_in_html_is_the_page_that_is_printed() {
+    let folder = Folder::new();
+    let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 50ms --report html \
+                --ledger ledger.csv --report-file page.html --report-file report.json";
+    let printed = taut(words(send)).in_folder(folder.path()).run().well().out;
+    assert_eq!(std::fs::read_to_string(folder.file("page.html")).unwrap(), printed);
+    assert!(printed.starts_with("<!DOCTYPE html>") && printed.ends_with("</html>\n"), "{printed}");
+    assert!(printed.contains("taut send --input null:"), "it says how it was made: {printed}");
+    assert!(printed.contains("Every value"), "the ledger's packets are in it: {printed}");
+    let report = std::fs::read_to_string(folder.file("report.json")).unwrap();
+    let report = Report(serde_json::from_str(&report).unwrap());
+    assert!(report.count("packets_sent") > 0);
+    is_refused(&taut(words("devices --report html")), 2, "html", "possible values");
+}
+
+#[test]
+fn two_reports_are_compared_and_what_is_worse_fails() {
+    let folder = Folder::new();
+    let report = |name: &str, median: u32| {
+        let second = format!("{{\"p50_ns\": {median}, \"p99_ns\": null}}");
+        let row = format!("{{\"name\": \"one\", \"intervals\": [{}]}}", vec![second; 20].join(","));
+        let text = format!("{{\"experiment\": \"delay\", \"rows\": [{row}]}}");
+        std::fs::write(folder.file(name), text).unwrap();
+    };
+    report("a.json", 5_000_000);
+    report("b.json", 5_100_000);
+    let compare =
+        |files: &str| taut(words(&format!("lab compare {files}"))).in_folder(folder.path()).run();
+    let same = compare("a.json a.json").well().out;
+    assert!(same.contains("same"), "{same}");
+    let faster = compare("b.json a.json").well().out;
+    assert!(faster.contains("faster"), "{faster}");
+    let slower = compare("a.json b.json");
+    assert_eq!(slower.status, Some(1), "{slower:#?}");
+    assert!(slower.out.contains("SLOWER"), "{slower:#?}");
+    assert!(slower.said[0].contains("b.json is worse than a.json in one"), "{slower:#?}");
+    // What was not measured again, or is too short to tell, is no proof that all is well.
+    let text = std::fs::read_to_string(folder.file("a.json")).unwrap();
+    std::fs::write(folder.file("gone.json"), text.replace("\"one\"", "\"another\"")).unwrap();
+    let gone = compare("a.json gone.json");
+    assert_eq!(gone.status, Some(1), "{gone:#?}");
+    assert!(gone.said[0].contains("gone.json has measured nothing of one"), "{gone:#?}");
+    let short = "{\"experiment\": \"delay\", \"rows\": [{\"name\": \"one\"}]}";
+    std::fs::write(folder.file("short.json"), short).unwrap();
+    let short = compare("short.json short.json");
+    assert_eq!(short.status, Some(1), "{short:#?}");
+    assert!(short.said[0].contains("nothing of short.json and short.json"), "{short:#?}");
+    assert!(short.said[0].contains("measure both with one command"), "{short:#?}");
+    std::fs::write(folder.file("c.json"), "{\"streams\": []}").unwrap();
+    let other = taut(words("lab compare a.json c.json")).in_folder(folder.path());
+    is_refused(&other, 2, "c.json is no report of taut lab", "--report-file X.json");
+    let none = taut(words("lab compare a.json none.json")).in_folder(folder.path());
+    is_refused(&none, 3, "none.json", "check the path");
+}
+
+#[test]
 fn the_list_of_commands_has_the_pages_and_completions() {
     let folder = Folder::new();
     let help = taut(words("--help")).run().well().out;
@@ -212,6 +268,27 @@ fn a_sound_that_is_heard_twice_is_told_and_fails() {
     let ended = compared(&sent, &Sound { shape: sent.shape, samples });
     assert_eq!(ended.status, Some(1), "{ended:#?}");
     assert!(ended.out.contains("48017 repeated at 1.000 s, those from 0.000 s on"), "{ended:#?}");
+}
+
+#[test]
+fn a_comparison_is_printed_for_programs_or_not_at_all() {
+    let folder = Folder::new();
+    let sent = Sound::noise(Shape::STEREO_24, 1000, 3);
+    sent.write(&folder.file("sent.wav"));
+    let swapped = sent.samples.chunks_exact(2).flat_map(|frame| [frame[1], frame[0]]).collect();
+    Sound { shape: sent.shape, samples: swapped }.write(&folder.file("heard.wav"));
+    let run = |kind: &str| {
+        let line = format!("compare sent.wav heard.wav --report {kind}");
+        taut(words(&line)).in_folder(folder.path()).run()
+    };
+    let ended = run("json");
+    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    let report: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(report["verdict"], "differs", "{report}");
+    assert_eq!(report["channels"][0]["sources"], serde_json::json!([1, 0]), "{report}");
+    assert_eq!(report["identical_frames"], sent.frames(), "{report}");
+    let ended = run("none");
+    assert_eq!((ended.status, ended.out.as_str()), (Some(1), ""), "{ended:#?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::common::host::{mostly, timed};
 use crate::common::lab::Lab;
 use crate::common::program::{taut, words};
-use crate::common::{Folder, beside, free_udp_ports};
+use crate::common::{Folder, free_udp_ports, shared};
 use crate::errors::is_refused;
 
 /// Rings that outlast a host that freezes for tens of milliseconds: of what is lost, nothing is the
@@ -13,41 +13,49 @@ const SEND: &str = "--input tone:997 --duration 3s --latency 400ms --period 240 
 
 #[test]
 fn what_a_relay_loses_is_what_the_receiver_says_was_lost() {
-    let _turn = beside();
-    let mut lab = Lab::start("--loss 5% --seed 7 --back ideal");
-    let carried = lab.carry(SEND, PATIENT);
-    let lost = carried.relayed.there("lost");
-    // What is lost before the first that came and after the last, nobody misses.
-    let missed = carried.heard.count("lost");
-    assert!(missed <= lost && lost <= missed + 5, "{lost} were lost; {carried}");
-    assert!((90..220).contains(&lost), "{carried}");
-    assert_eq!(carried.heard.count("late"), 0, "{carried}");
+    shared(|| {
+        let mut lab = Lab::start("--loss 5% --seed 7 --back ideal");
+        let carried = lab.carry(SEND, PATIENT);
+        let lost = carried.relayed.there("lost");
+        // What is lost before the first that came and after the last, nobody misses.
+        let missed = carried.heard.count("lost");
+        assert!(missed <= lost && lost <= missed + 5, "{lost} were lost; {carried}");
+        assert!((90..220).contains(&lost), "{carried}");
+        assert_eq!(carried.heard.count("late"), 0, "{carried}");
+    });
 }
 
 #[test]
 fn what_a_relay_reorders_and_sends_twice_is_whole_and_counted() {
-    let _turn = beside();
-    let mut lab = Lab::start("--delay 2ms --reorder 5% --duplicate 5% --seed 3");
-    let carried = lab.carry(SEND, PATIENT);
-    assert_eq!(carried.heard.count("duplicate"), carried.relayed.there("duplicated"), "{carried}");
-    assert!(carried.heard.count("reordered") > 100, "{carried}");
-    assert_eq!(carried.heard.count("lost") + carried.heard.count("late"), 0, "{carried}");
-    assert!(lab.heard().begins().is_some());
+    shared(|| {
+        let mut lab = Lab::start("--delay 2ms --reorder 5% --duplicate 5% --seed 3");
+        let carried = lab.carry(SEND, PATIENT);
+        assert_eq!(
+            carried.heard.count("duplicate"),
+            carried.relayed.there("duplicated"),
+            "{carried}"
+        );
+        assert!(carried.heard.count("reordered") > 100, "{carried}");
+        assert_eq!(carried.heard.count("lost") + carried.heard.count("late"), 0, "{carried}");
+        assert!(lab.heard().begins().is_some());
+    });
 }
 
 #[test]
 fn what_the_kernel_of_a_network_loses_is_what_the_receiver_says_was_lost() {
-    let test = "what_the_kernel_of_a_network_loses_is_what_the_receiver_says_was_lost";
-    let Some(mut lab) = Lab::on_cable(test, None) else { return };
-    let receiver = &lab.cable.as_ref().unwrap().right;
-    if !receiver.loses(test, 5, 5004) {
-        return;
-    }
-    let _turn = beside();
-    let carried = lab.carry(SEND, PATIENT);
-    let (lost, missed) = (lab.cable.as_ref().unwrap().right.lost(), carried.heard.count("lost"));
-    assert!(missed <= lost && lost <= missed + 5, "{lost} were lost; {carried}");
-    assert!((90..220).contains(&lost), "{carried}");
+    shared(|| {
+        let test = "what_the_kernel_of_a_network_loses_is_what_the_receiver_says_was_lost";
+        let Some(mut lab) = Lab::on_cable(test, None) else { return };
+        let receiver = &lab.cable.as_ref().unwrap().right;
+        if !receiver.loses(test, 5, 5004) {
+            return;
+        }
+        let carried = lab.carry(SEND, PATIENT);
+        let (lost, missed) =
+            (lab.cable.as_ref().unwrap().right.lost(), carried.heard.count("lost"));
+        assert!(missed <= lost && lost <= missed + 5, "{lost} were lost; {carried}");
+        assert!((90..220).contains(&lost), "{carried}");
+    });
 }
 
 #[test]

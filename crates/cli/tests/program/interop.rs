@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::common::host::steady;
 use crate::common::program::{Running, call, taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{FileCoding, Shape, Sound};
@@ -240,21 +241,22 @@ fn ffmpeg_plays_packets_that_carry_others_and_knows_nothing_of_it() {
 
 #[test]
 fn ffmpeg_is_heard_bit_for_bit() {
-    if !has_ffmpeg("ffmpeg_is_heard_bit_for_bit") {
-        return;
-    }
-    let _turn = beside();
-    for (coding, codec) in [(FileCoding::L16, "pcm_s16be"), (FileCoding::L24, "pcm_s24be")] {
-        let (folder, port) = (Folder::new(), free_udp_ports());
-        let sent = noise(coding, &folder);
-        let recv = hear(coding, port, &folder);
-        let line = format!(
-            "-nostdin -loglevel error -re -i sent.wav -c:a {codec} -f rtp -rtpflags send_bye \
+    steady(|| {
+        if !has_ffmpeg("ffmpeg_is_heard_bit_for_bit") {
+            return;
+        }
+        for (coding, codec) in [(FileCoding::L16, "pcm_s16be"), (FileCoding::L24, "pcm_s24be")] {
+            let (folder, port) = (Folder::new(), free_udp_ports());
+            let sent = noise(coding, &folder);
+            let recv = hear(coding, port, &folder);
+            let line = format!(
+                "-nostdin -loglevel error -re -i sent.wav -c:a {codec} -f rtp -rtpflags send_bye \
              rtp://127.0.0.1:{port}?pkt_size=300"
-        );
-        call("ffmpeg", words(&line)).in_folder(folder.path()).run().well();
-        is_whole(recv, &sent, &folder);
-    }
+            );
+            call("ffmpeg", words(&line)).in_folder(folder.path()).run().well();
+            is_whole(recv, &sent, &folder);
+        }
+    });
 }
 
 fn taut_to_ffmpeg(test: &str, coding: FileCoding, options: &str) {

@@ -8,8 +8,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod addresses;
+mod agents;
+mod all;
+mod apart;
 mod arrivals;
+mod between;
 mod bit_exact;
+mod cables;
 mod change;
 mod common;
 mod demo;
@@ -23,14 +28,19 @@ mod impaired;
 mod in_step;
 mod interop;
 mod jack;
+mod lab_machine;
+mod labels;
 mod lies;
 mod namespaces;
+mod noisy;
 mod one_clock;
 mod pcm;
 mod pipes;
 #[cfg(feature = "pipewire")]
 mod pipewire;
+mod probes;
 mod pulseaudio;
+mod quality;
 mod repair_budget;
 mod repaired;
 mod scripts;
@@ -38,5 +48,6 @@ mod senders;
 mod several;
 mod silence;
 mod strangers;
+mod top;
 mod verdicts;
 mod voice;

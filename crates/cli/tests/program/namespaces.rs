@@ -10,7 +10,7 @@ use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, PATIENT, beside};
+use crate::common::{Folder, PATIENT, shared};
 
 fn at(place: &Namespace, folder: &Folder, line: &str) -> Call {
     taut(words(line)).in_folder(folder.path()).within(place)
@@ -18,40 +18,45 @@ fn at(place: &Namespace, folder: &Folder, line: &str) -> Call {
 
 #[test]
 fn sound_crosses_a_network_bit_for_bit() {
-    let Some(cable) = Cable::lay("sound_crosses_a_network_bit_for_bit") else { return };
-    let _turn = beside();
-    let folder = Folder::new();
-    let sent = Sound::noise(Shape::STEREO_24, 1000, 3);
-    sent.write(&folder.file("sent.wav"));
-    let to = cable.right.address;
-    let recv = "recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye --report json";
-    let recv = at(&cable.right, &folder, recv).and(PATIENT).start().listening();
-    let send = format!("send --input file:sent.wav --to rtp://{to}:5004");
-    at(&cable.left, &folder, &send).and(PATIENT).run().well();
-    recv.end().report().missed_nothing();
-    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+    shared(|| {
+        let Some(cable) = Cable::lay("sound_crosses_a_network_bit_for_bit") else { return };
+        let folder = Folder::new();
+        let sent = Sound::noise(Shape::STEREO_24, 1000, 3);
+        sent.write(&folder.file("sent.wav"));
+        let to = cable.right.address;
+        let recv =
+            "recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye --report json";
+        let recv = at(&cable.right, &folder, recv).and(PATIENT).start().listening();
+        let send = format!("send --input file:sent.wav --to rtp://{to}:5004");
+        at(&cable.left, &folder, &send).and(PATIENT).run().well();
+        recv.end().report().missed_nothing();
+        Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+    });
 }
 
 #[test]
 fn a_group_is_joined_on_the_interface_asked_for() {
-    let Some(cable) = Cable::lay("a_group_is_joined_on_the_interface_asked_for") else { return };
-    let _turn = beside();
-    let folder = Folder::new();
-    let sent = Sound::noise(Shape::STEREO_24, 500, 4);
-    sent.write(&folder.file("sent.wav"));
-    let recv = format!(
-        "recv --from rtp://239.69.77.1:5004?iface={}&source={} --output file:heard.wav \
+    shared(|| {
+        let Some(cable) = Cable::lay("a_group_is_joined_on_the_interface_asked_for") else {
+            return;
+        };
+        let folder = Folder::new();
+        let sent = Sound::noise(Shape::STEREO_24, 500, 4);
+        sent.write(&folder.file("sent.wav"));
+        let recv = format!(
+            "recv --from rtp://239.69.77.1:5004?iface={}&source={} --output file:heard.wav \
          --until-bye --report json",
-        cable.right.interface, cable.left.address
-    );
-    let recv = at(&cable.right, &folder, &recv).and(PATIENT).start().listening();
-    let send = format!(
-        "send --input file:sent.wav --to rtp://239.69.77.1:5004?iface={}&ttl=4",
-        cable.left.interface
-    );
-    at(&cable.left, &folder, &send).and(PATIENT).run().well();
-    recv.end().report().missed_nothing();
-    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+            cable.right.interface, cable.left.address
+        );
+        let recv = at(&cable.right, &folder, &recv).and(PATIENT).start().listening();
+        let send = format!(
+            "send --input file:sent.wav --to rtp://239.69.77.1:5004?iface={}&ttl=4",
+            cable.left.interface
+        );
+        at(&cable.left, &folder, &send).and(PATIENT).run().well();
+        recv.end().report().missed_nothing();
+        Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+    });
 }
 
 #[test]

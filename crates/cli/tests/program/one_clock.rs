@@ -6,7 +6,7 @@ use crate::common::host::timed;
 use crate::common::jack::Server;
 use crate::common::program::{Running, taut, words};
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, Onlooker, PATIENT, beside, loopback};
+use crate::common::{Folder, Onlooker, PATIENT, loopback};
 
 /// Receivers that run at once, and joins in all.
 const AT_ONCE: usize = 12;
@@ -18,20 +18,25 @@ fn pause(state: &mut u64) -> u32 {
     50 + (*state >> 33) as u32 % 500
 }
 
-/// From one second after its first sound on, what was heard is a piece of what was sent.
-pub(crate) fn is_copied(heard: &Sound, sent: &Sound) {
+/// From one second after its first sound on, what was heard is a piece of what was sent; `told` is what is
+/// known beside it.
+pub(crate) fn is_copied(heard: &Sound, sent: &Sound, told: &str) {
     let begins = heard.begins().expect("nothing but silence was heard");
     let heard = &heard.samples[begins + 48_000..];
     assert!(heard.len() > 12_000, "only {} frames were heard after the first second", heard.len());
     let at = sent.samples.windows(16).position(|piece| *piece == heard[..16]);
     let at = at.expect("what was heard after the first second was not sent");
     let wrong = heard.iter().zip(&sent.samples[at..]).position(|(heard, sent)| heard != sent);
-    assert_eq!(wrong, None, "of {} frames", heard.len());
+    assert_eq!(wrong, None, "of {} frames, {told}", heard.len());
 }
 
 #[test]
 fn fifty_receivers_that_join_at_random_instants_hear_every_bit_from_the_first_second() {
-    let _turn = beside();
+    // Frames that were not sent were heard 2.4 s in, in one of 60 runs beside builds that kept the host busy.
+    timed(join_fifty);
+}
+
+fn join_fifty() {
     let folder = Folder::new();
     let sent = Sound::noise(Shape { channels: 1, ..Shape::STEREO_24 }, 100_000, 31);
     sent.write(&folder.file("sent.wav"));
@@ -44,9 +49,10 @@ fn fifty_receivers_that_join_at_random_instants_hear_every_bit_from_the_first_se
     let send = send.and(PATIENT).in_folder(folder.path()).controlled().start();
     let check = |(number, recv): (usize, Running)| {
         let report = recv.end().report();
-        assert_eq!(report.count("resampled_frames"), 0, "join {number}: {:#}", report.0);
-        assert!(report.stream("/drift_ppm").is_null(), "join {number}: {:#}", report.0);
-        is_copied(&Sound::read(&folder.file(&format!("{number}.wav"))), &sent);
+        let told = format!("join {number}: {:#}", report.0);
+        assert_eq!(report.count("resampled_frames"), 0, "{told}");
+        assert!(report.stream("/drift_ppm").is_null(), "{told}");
+        is_copied(&Sound::read(&folder.file(&format!("{number}.wav"))), &sent, &told);
     };
     let (mut running, mut state) = (VecDeque::new(), 7);
     for (number, address) in addresses.iter().cycle().take(JOINS).enumerate() {

@@ -9,7 +9,7 @@ use crate::common::host::timed;
 use crate::common::network::Cable;
 use crate::common::program::{Call, Running, call, taut, words};
 use crate::common::sound::{FileCoding, Shape, Sound};
-use crate::common::{Folder, Lack, Onlooker, PATIENT, beside, free_udp_ports, skipped};
+use crate::common::{Folder, Lack, Onlooker, PATIENT, beside, free_udp_ports, shared, skipped};
 use crate::one_clock::is_copied;
 
 /// The shared object that cargo built for these tests.
@@ -165,58 +165,62 @@ fn gstreamer_is_heard_bit_for_bit() {
 
 #[test]
 fn speaker_test_is_heard() {
-    let test = "speaker_test_is_heard";
-    if !is_there(test, "speaker-test", "--help") {
-        return;
-    }
-    let _turn = beside();
-    let scene = Scene::set("latency \"400ms\" channels 2");
-    let recv = scene.hear(FileCoding::L24);
-    let line = "-D net -c 2 -r 48000 -F S16_LE -t sine -f 440 -l 1 -b 500000";
-    scene.program("speaker-test", line).run().well();
-    recv.end().report().missed_nothing();
-    let heard = Sound::read(&scene.folder.file("heard.wav"));
-    let loudest = heard.samples.iter().map(|sample| sample.abs()).max();
-    assert!(loudest > Some(1 << 20), "{loudest:?}");
+    shared(|| {
+        let test = "speaker_test_is_heard";
+        if !is_there(test, "speaker-test", "--help") {
+            return;
+        }
+        let scene = Scene::set("latency \"400ms\" channels 2");
+        let recv = scene.hear(FileCoding::L24);
+        let line = "-D net -c 2 -r 48000 -F S16_LE -t sine -f 440 -l 1 -b 500000";
+        scene.program("speaker-test", line).run().well();
+        recv.end().report().missed_nothing();
+        let heard = Sound::read(&scene.folder.file("heard.wav"));
+        let loudest = heard.samples.iter().map(|sample| sample.abs()).max();
+        assert!(loudest > Some(1 << 20), "{loudest:?}");
+    });
 }
 
 #[test]
 fn a_host_is_played_to_by_its_address_alone() {
-    let test = "a_host_is_played_to_by_its_address_alone";
-    if !is_there(test, "aplay", "--version") {
-        return;
-    }
-    let _turn = beside();
-    let scene = Scene::set("");
-    let (sent, recv) = (scene.noise(FileCoding::L24), scene.hear(FileCoding::L24));
-    let line = format!("-q -D taut:HOST=127.0.0.1:{},LATENCY=400ms sent.wav", scene.port);
-    scene.program("aplay", &line).run().well();
-    recv.end().report().missed_nothing();
-    Sound::read(&scene.folder.file("heard.wav")).is_exactly(&sent);
+    shared(|| {
+        let test = "a_host_is_played_to_by_its_address_alone";
+        if !is_there(test, "aplay", "--version") {
+            return;
+        }
+        let scene = Scene::set("");
+        let (sent, recv) = (scene.noise(FileCoding::L24), scene.hear(FileCoding::L24));
+        let line = format!("-q -D taut:HOST=127.0.0.1:{},LATENCY=400ms sent.wav", scene.port);
+        scene.program("aplay", &line).run().well();
+        recv.end().report().missed_nothing();
+        Sound::read(&scene.folder.file("heard.wav")).is_exactly(&sent);
+    });
 }
 
 #[test]
 fn packets_that_the_system_refuses_are_told_once() {
-    let test = "packets_that_the_system_refuses_are_told_once";
-    if !is_there(test, "aplay", "--version") {
-        return;
-    }
-    let Some(cable) = Cable::lay(test) else { return };
-    let _turn = beside();
-    let scene = Scene::set("");
-    for (breaks, times) in [(false, 0), (true, 1)] {
-        let line =
-            format!("-D taut:{} -f S16_LE -r 48000 -c 2 -d 2 /dev/zero", cable.right.address);
-        let played = scene.program("aplay", &line).within(&cable.left).start().wait_for("Playing");
-        if breaks {
-            cable.left.breaks();
+    shared(|| {
+        let test = "packets_that_the_system_refuses_are_told_once";
+        if !is_there(test, "aplay", "--version") {
+            return;
         }
-        let played = played.end().well();
-        let said: Vec<_> = played.said.iter().filter(|line| line.contains("refused")).collect();
-        assert_eq!(said.len(), times, "{played:#?}");
-        // Nobody answers there, which is nothing to say.
-        assert_eq!(played.said.len(), 1 + times, "{played:#?}");
-    }
+        let Some(cable) = Cable::lay(test) else { return };
+        let scene = Scene::set("");
+        for (breaks, times) in [(false, 0), (true, 1)] {
+            let line =
+                format!("-D taut:{} -f S16_LE -r 48000 -c 2 -d 2 /dev/zero", cable.right.address);
+            let played =
+                scene.program("aplay", &line).within(&cable.left).start().wait_for("Playing");
+            if breaks {
+                cable.left.breaks();
+            }
+            let played = played.end().well();
+            let said: Vec<_> = played.said.iter().filter(|line| line.contains("refused")).collect();
+            assert_eq!(said.len(), times, "{played:#?}");
+            // Nobody answers there, which is nothing to say.
+            assert_eq!(played.said.len(), 1 + times, "{played:#?}");
+        }
+    });
 }
 
 fn is_recorded(test: &str, line: &str) {
@@ -250,61 +254,65 @@ fn arecord_records_bit_for_bit_by_mapped_memory() {
 
 #[test]
 fn arecord_that_joins_late_records_bit_for_bit_from_the_first_second() {
-    let test = "arecord_that_joins_late_records_bit_for_bit_from_the_first_second";
-    if !is_there(test, "arecord", "--version") {
-        return;
-    }
-    let _turn = beside();
-    let scene = Scene::set("latency \"400ms\" rate 48000 channels 2");
-    let (sent, onlooker) = (Sound::noise(Shape::STEREO_24, 60_000, 9), Onlooker::new());
-    sent.write(&scene.folder.file("sent.wav"));
-    let send = format!(
-        "send --input file:sent.wav --to rtp://127.0.0.1:{} --to {} --format l24",
-        scene.port,
-        onlooker.address()
-    );
-    let send = taut(words(&send)).and(PATIENT).in_folder(scene.folder.path()).controlled().start();
-    for (take, millis) in [737, 211, 523].into_iter().enumerate() {
-        onlooker.hear(millis);
-        let line = format!("-q -D net -f S24_3LE -r 48000 -c 2 -d 4 {take}.wav");
-        scene.program("arecord", &line).run().well();
-        is_copied(&Sound::read(&scene.folder.file(&format!("{take}.wav"))), &sent);
-    }
-    send.ask("quit", "ok").end().well();
+    shared(|| {
+        let test = "arecord_that_joins_late_records_bit_for_bit_from_the_first_second";
+        if !is_there(test, "arecord", "--version") {
+            return;
+        }
+        let scene = Scene::set("latency \"400ms\" rate 48000 channels 2");
+        let (sent, onlooker) = (Sound::noise(Shape::STEREO_24, 60_000, 9), Onlooker::new());
+        sent.write(&scene.folder.file("sent.wav"));
+        let send = format!(
+            "send --input file:sent.wav --to rtp://127.0.0.1:{} --to {} --format l24",
+            scene.port,
+            onlooker.address()
+        );
+        let send =
+            taut(words(&send)).and(PATIENT).in_folder(scene.folder.path()).controlled().start();
+        for (take, millis) in [737, 211, 523].into_iter().enumerate() {
+            onlooker.hear(millis);
+            let line = format!("-q -D net -f S24_3LE -r 48000 -c 2 -d 4 {take}.wav");
+            scene.program("arecord", &line).run().well();
+            is_copied(&Sound::read(&scene.folder.file(&format!("{take}.wav"))), &sent, &line);
+        }
+        send.ask("quit", "ok").end().well();
+    });
 }
 
 #[test]
 fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
-    let test = "a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend";
-    if !is_there(test, "aplay", "--version") {
-        return;
-    }
-    let _turn = beside();
-    for (pcm, words, errno) in [
-        ("taut", "write taut:HOST, or to \"rtp://HOST:5004\"", "Invalid argument"),
-        ("taut:no.such.host.invalid", "give an IP address", "No such device or address"),
-        ("taut:127.0.0.1,5", "write latency \"5ms\"", "Invalid argument"),
-        ("taut:5", "names no host", "Invalid argument"),
-        ("taut:HOST=127.0.0.1:99999", "too large for a UDP port", "Invalid argument"),
-        ("taut:HOST=127.0.0.1,RATE=44000", "use 8000", "Invalid argument"),
-        ("taut:HOST=127.0.0.1,FORMAT=mp3", "use l16, l24 or f32", "Invalid argument"),
-        ("taut:/nonexistent.sdp", "name the sender's .sdp file", "No such device or address"),
-        ("typo", "`latncy` is no key", "Invalid argument"),
-        ("aaf", "AVTP", "Invalid argument"),
-    ] {
-        let scene = Scene::set("");
-        scene.noise(FileCoding::L16);
-        let conf = scene.folder.file("asound.conf");
-        let mut text = std::fs::read_to_string(&conf).unwrap();
-        text += "pcm.typo { type tautline to a latncy 5 }\npcm.aaf { type tautline ifname eth0 }\n";
-        std::fs::write(&conf, text).unwrap();
-        let refused = scene.program("aplay", &format!("-q -D {pcm} sent.wav")).run();
-        assert_eq!(refused.status, Some(1), "{refused:#?}");
-        assert_eq!(refused.out, "");
-        let said: Vec<_> = refused.said.iter().filter(|line| line.contains("pcm.")).collect();
-        assert!(said.len() == 1 && said[0].contains(words), "{pcm}: {refused:#?}");
-        assert!(refused.said.iter().any(|line| line.contains(errno)), "{refused:#?}");
-    }
+    shared(|| {
+        let test = "a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend";
+        if !is_there(test, "aplay", "--version") {
+            return;
+        }
+        for (pcm, words, errno) in [
+            ("taut", "write taut:HOST, or to \"rtp://HOST:5004\"", "Invalid argument"),
+            ("taut:no.such.host.invalid", "give an IP address", "No such device or address"),
+            ("taut:127.0.0.1,5", "write latency \"5ms\"", "Invalid argument"),
+            ("taut:5", "names no host", "Invalid argument"),
+            ("taut:HOST=127.0.0.1:99999", "too large for a UDP port", "Invalid argument"),
+            ("taut:HOST=127.0.0.1,RATE=44000", "use 8000", "Invalid argument"),
+            ("taut:HOST=127.0.0.1,FORMAT=mp3", "use l16, l24 or f32", "Invalid argument"),
+            ("taut:/nonexistent.sdp", "name the sender's .sdp file", "No such device or address"),
+            ("typo", "`latncy` is no key", "Invalid argument"),
+            ("aaf", "AVTP", "Invalid argument"),
+        ] {
+            let scene = Scene::set("");
+            scene.noise(FileCoding::L16);
+            let conf = scene.folder.file("asound.conf");
+            let mut text = std::fs::read_to_string(&conf).unwrap();
+            text +=
+                "pcm.typo { type tautline to a latncy 5 }\npcm.aaf { type tautline ifname eth0 }\n";
+            std::fs::write(&conf, text).unwrap();
+            let refused = scene.program("aplay", &format!("-q -D {pcm} sent.wav")).run();
+            assert_eq!(refused.status, Some(1), "{refused:#?}");
+            assert_eq!(refused.out, "");
+            let said: Vec<_> = refused.said.iter().filter(|line| line.contains("pcm.")).collect();
+            assert!(said.len() == 1 && said[0].contains(words), "{pcm}: {refused:#?}");
+            assert!(refused.said.iter().any(|line| line.contains(errno)), "{refused:#?}");
+        }
+    });
 }
 
 /// As `aplay` asks a name server, of which this network has nothing but the address.

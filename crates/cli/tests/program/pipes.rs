@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::common::program::{Call, Ended, call, taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{FileCoding, Shape, Sound};
-use crate::common::{Folder, Lack, PATIENT, beside, loopback, skipped, sounding_at};
+use crate::common::{Folder, Lack, PATIENT, loopback, shared, skipped, sounding_at};
 use crate::errors::is_refused;
 
 /// A line of a shell in which `TAUT` is the built program.
@@ -45,42 +45,45 @@ fn carry(folder: &Folder, input: &str, format: &str) -> (Sound, Ended) {
 
 #[test]
 fn what_is_piped_in_is_piped_out_bit_for_bit_and_the_report_beside_it() {
-    let _turn = beside();
-    for coding in [FileCoding::L16, FileCoding::L24, FileCoding::F32] {
-        let folder = Folder::new();
-        let sent = Sound::noise(Shape { coding, ..Shape::STEREO_24 }, 1000, 4);
-        sent.write(&folder.file("sent.wav"));
-        let format = format!("--format {}", coding.word());
-        let (heard, ended) = carry(&folder, "cat sent.wav", &format);
-        heard.is_exactly(&sent);
-        let told = ended.said.iter().filter(|line| !line.starts_with("taut: "));
-        let json: String = told.map(String::as_str).collect();
-        let report = serde_json::from_str(&json).unwrap_or_else(|why| panic!("{why}: {ended:#?}"));
-        Report(report).missed_nothing();
-    }
+    shared(|| {
+        for coding in [FileCoding::L16, FileCoding::L24, FileCoding::F32] {
+            let folder = Folder::new();
+            let sent = Sound::noise(Shape { coding, ..Shape::STEREO_24 }, 1000, 4);
+            sent.write(&folder.file("sent.wav"));
+            let format = format!("--format {}", coding.word());
+            let (heard, ended) = carry(&folder, "cat sent.wav", &format);
+            heard.is_exactly(&sent);
+            let told = ended.said.iter().filter(|line| !line.starts_with("taut: "));
+            let json: String = told.map(String::as_str).collect();
+            let report =
+                serde_json::from_str(&json).unwrap_or_else(|why| panic!("{why}: {ended:#?}"));
+            Report(report).missed_nothing();
+        }
+    });
 }
 
 #[test]
 fn what_sox_and_ffmpeg_write_into_a_pipe_is_read_to_its_end() {
-    let test = "what_sox_and_ffmpeg_write_into_a_pipe_is_read_to_its_end";
-    let _turn = beside();
-    let folder = Folder::new();
-    let sent = Sound::noise(Shape::STEREO_24, 500, 6);
-    sent.write(&folder.file("sent.wav"));
-    for (program, line) in [
-        ("sox", "sox sent.wav -t wav - 2>/dev/null"),
-        ("ffmpeg", "ffmpeg -v error -i sent.wav -c:a pcm_s24le -f wav -"),
-        ("ffmpeg", "ffmpeg -v error -i sent.wav -c:a flac -sample_fmt s32 -f flac -"),
-    ] {
-        let there = std::process::Command::new(program).arg("--version").output();
-        if there.is_err() {
-            skipped(Lack::Package, test, &format!("there is no {program}"));
-            continue;
+    shared(|| {
+        let test = "what_sox_and_ffmpeg_write_into_a_pipe_is_read_to_its_end";
+        let folder = Folder::new();
+        let sent = Sound::noise(Shape::STEREO_24, 500, 6);
+        sent.write(&folder.file("sent.wav"));
+        for (program, line) in [
+            ("sox", "sox sent.wav -t wav - 2>/dev/null"),
+            ("ffmpeg", "ffmpeg -v error -i sent.wav -c:a pcm_s24le -f wav -"),
+            ("ffmpeg", "ffmpeg -v error -i sent.wav -c:a flac -sample_fmt s32 -f flac -"),
+        ] {
+            let there = std::process::Command::new(program).arg("--version").output();
+            if there.is_err() {
+                skipped(Lack::Package, test, &format!("there is no {program}"));
+                continue;
+            }
+            let (heard, ended) = carry(&folder, line, "");
+            heard.is_exactly(&sent);
+            assert!(!ended.said.concat().contains("cut off"), "{line}: {ended:#?}");
         }
-        let (heard, ended) = carry(&folder, line, "");
-        heard.is_exactly(&sent);
-        assert!(!ended.said.concat().contains("cut off"), "{line}: {ended:#?}");
-    }
+    });
 }
 
 #[test]

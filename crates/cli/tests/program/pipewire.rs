@@ -5,10 +5,10 @@ use std::net::{Ipv4Addr, UdpSocket};
 use serde_json::Value;
 
 use crate::common::desktop::{Desktop, QUANTUM, is_linked, node, ports_of};
-use crate::common::host::{mostly, timed};
+use crate::common::host::{mostly, steady, timed};
 use crate::common::program::{Running, taut, words};
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, Lack, Onlooker, beside, free_udp_ports, loopback, skipped};
+use crate::common::{Folder, Lack, Onlooker, free_udp_ports, loopback, skipped};
 use crate::errors::is_refused;
 
 /// Both ends of a stream of which everything is known beforehand.
@@ -53,22 +53,24 @@ fn stop(recorder: Running) {
 
 #[test]
 fn a_sender_is_a_sink_and_a_receiver_a_source_of_their_names() {
-    let test = "a_sender_is_a_sink_and_a_receiver_a_source_of_their_names";
-    let Some(desktop) = Desktop::start(test) else { return };
-    let _turn = beside();
-    let address = loopback();
-    let _send = sink(&desktop, &address);
-    let _recv = recv(&desktop, &address, "pipewire:Stage");
-    // A sink can also be listened to, by ports of its own.
-    for (name, class, ports) in [("Kitchen", "Audio/Sink", 4), ("Stage", "Audio/Source", 2)] {
-        let node = desktop.node(name, ports);
-        assert_eq!(node["media.class"], class, "{node:#}");
-        assert_eq!(node["node.description"], name, "{node:#}");
-    }
-    let listed = desktop.taut("devices").run().well().out;
-    for name in ["pipewire:NAME", "pipewire:taut?target=Kitchen", "pipewire:taut?target=Stage"] {
-        assert!(listed.contains(name), "{listed}");
-    }
+    steady(|| {
+        let test = "a_sender_is_a_sink_and_a_receiver_a_source_of_their_names";
+        let Some(desktop) = Desktop::start(test) else { return };
+        let address = loopback();
+        let _send = sink(&desktop, &address);
+        let _recv = recv(&desktop, &address, "pipewire:Stage");
+        // A sink can also be listened to, by ports of its own.
+        for (name, class, ports) in [("Kitchen", "Audio/Sink", 4), ("Stage", "Audio/Source", 2)] {
+            let node = desktop.node(name, ports);
+            assert_eq!(node["media.class"], class, "{node:#}");
+            assert_eq!(node["node.description"], name, "{node:#}");
+        }
+        let listed = desktop.taut("devices").run().well().out;
+        for name in ["pipewire:NAME", "pipewire:taut?target=Kitchen", "pipewire:taut?target=Stage"]
+        {
+            assert!(listed.contains(name), "{listed}");
+        }
+    });
 }
 
 #[test]
@@ -104,21 +106,22 @@ fn what_is_played_to_the_sink_is_heard_bit_for_bit_and_when_it_was_promised() {
 
 #[test]
 fn what_is_received_is_recorded_from_the_source_bit_for_bit() {
-    let test = "what_is_received_is_recorded_from_the_source_bit_for_bit";
-    let Some(desktop) = Desktop::start(test) else { return };
-    let _turn = beside();
-    let sent = noise(&desktop, 1500);
-    let address = loopback();
-    let recv = recv(&desktop, &address, "pipewire:Stage").listening();
-    desktop.node("Stage", 2);
-    let record = "--record --target Stage --format s24 --rate 48000 --channels 2 heard.wav";
-    let record = desktop.pw_cat(record).start();
-    desktop.wait_for("a recorder", |objects| is_linked(objects, "Stage", "pw-cat"));
-    send(&desktop, "file:sent.wav", &address).end().well();
-    stop(record);
-    recv.signal("-INT");
-    recv.end().report().missed_nothing();
-    Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
+    steady(|| {
+        let test = "what_is_received_is_recorded_from_the_source_bit_for_bit";
+        let Some(desktop) = Desktop::start(test) else { return };
+        let sent = noise(&desktop, 1500);
+        let address = loopback();
+        let recv = recv(&desktop, &address, "pipewire:Stage").listening();
+        desktop.node("Stage", 2);
+        let record = "--record --target Stage --format s24 --rate 48000 --channels 2 heard.wav";
+        let record = desktop.pw_cat(record).start();
+        desktop.wait_for("a recorder", |objects| is_linked(objects, "Stage", "pw-cat"));
+        send(&desktop, "file:sent.wav", &address).end().well();
+        stop(record);
+        recv.signal("-INT");
+        recv.end().report().missed_nothing();
+        Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
+    });
 }
 
 #[test]
@@ -242,78 +245,84 @@ fn the_latency_is_the_configured_one_by_another_programs_recording() {
 
 #[test]
 fn the_graph_is_told_what_the_network_takes() {
-    let test = "the_graph_is_told_what_the_network_takes";
-    let Some(desktop) = Desktop::start(test) else { return };
-    let _turn = beside();
-    let address = loopback();
-    let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
-    let _send = sink(&desktop, &address);
-    // From the graph to the far converter, or back: the latency without this end's cycle.
-    let told = 400_000_000 - (QUANTUM * 1_000_000_000 / 48_000) as i64;
-    for (name, way) in [("Kitchen", "Input"), ("Stage", "Output")] {
-        let objects = desktop.wait_for("a latency", |objects| {
-            let Some(node) = node(objects, name) else { return false };
-            let latencies = |port: &Value| port["info"]["params"]["Latency"].clone();
-            let ours = |latency: &Value| {
-                let [least, most] = ["minNs", "maxNs"].map(|key| latency[key].as_i64());
-                latency["direction"] == way && (least, most) == (Some(told), Some(told))
-            };
-            let tells = |port| latencies(port).as_array().is_some_and(|all| all.iter().any(ours));
-            ports_of(objects, node).any(tells)
-        });
-        let node = node(&objects, name).unwrap();
-        match &node["info"]["params"]["ProcessLatency"][0] {
-            Value::Null if desktop.is_before([1, 4, 0]) => {
-                let why = "PipeWire before 1.4 shows no ProcessLatency of streams";
-                skipped(Lack::Package, test, why);
+    steady(|| {
+        let test = "the_graph_is_told_what_the_network_takes";
+        let Some(desktop) = Desktop::start(test) else { return };
+        let address = loopback();
+        let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
+        let _send = sink(&desktop, &address);
+        // From the graph to the far converter, or back: the latency without this end's cycle.
+        let told = 400_000_000 - (QUANTUM * 1_000_000_000 / 48_000) as i64;
+        for (name, way) in [("Kitchen", "Input"), ("Stage", "Output")] {
+            let objects = desktop.wait_for("a latency", |objects| {
+                let Some(node) = node(objects, name) else { return false };
+                let latencies = |port: &Value| port["info"]["params"]["Latency"].clone();
+                let ours = |latency: &Value| {
+                    let [least, most] = ["minNs", "maxNs"].map(|key| latency[key].as_i64());
+                    latency["direction"] == way && (least, most) == (Some(told), Some(told))
+                };
+                let tells =
+                    |port| latencies(port).as_array().is_some_and(|all| all.iter().any(ours));
+                ports_of(objects, node).any(tells)
+            });
+            let node = node(&objects, name).unwrap();
+            match &node["info"]["params"]["ProcessLatency"][0] {
+                Value::Null if desktop.is_before([1, 4, 0]) => {
+                    let why = "PipeWire before 1.4 shows no ProcessLatency of streams";
+                    skipped(Lack::Package, test, why);
+                }
+                process => assert_eq!(process["ns"], told, "{process:#}"),
             }
-            process => assert_eq!(process["ns"], told, "{process:#}"),
         }
-    }
+    });
 }
 
 #[test]
 fn a_stream_is_connected_to_the_device_that_is_named() {
-    let test = "a_stream_is_connected_to_the_device_that_is_named";
-    let Some(desktop) = Desktop::start(test) else { return };
-    let _turn = beside();
-    let address = loopback();
-    let _recv = recv(&desktop, &address, "pipewire:Far?target=Speakers");
-    desktop.wait_for("sound for the speakers", |objects| is_linked(objects, "Far", "Speakers"));
-    // What the speakers play can be sent, as a microphone could.
-    let _send = send(&desktop, "pipewire:Near?target=Speakers", &address);
-    desktop.wait_for("sound of the speakers", |objects| is_linked(objects, "Speakers", "Near"));
+    steady(|| {
+        let test = "a_stream_is_connected_to_the_device_that_is_named";
+        let Some(desktop) = Desktop::start(test) else { return };
+        let address = loopback();
+        let _recv = recv(&desktop, &address, "pipewire:Far?target=Speakers");
+        desktop.wait_for("sound for the speakers", |objects| is_linked(objects, "Far", "Speakers"));
+        // What the speakers play can be sent, as a microphone could.
+        let _send = send(&desktop, "pipewire:Near?target=Speakers", &address);
+        desktop.wait_for("sound of the speakers", |objects| is_linked(objects, "Speakers", "Near"));
+    });
 }
 
 #[test]
 fn a_graph_that_changes_its_pace_is_followed_and_told() {
-    let test = "a_graph_that_changes_its_pace_is_followed_and_told";
-    let Some(desktop) = Desktop::start(test) else { return };
-    let _turn = beside();
-    let send = send(&desktop, "pipewire:Kitchen", &loopback());
-    let send = send.wait_for("the graph calls every 4096 frames at 48000 Hz");
-    let set = |key: &str, value: &str| {
-        let line = format!("-n settings 0 clock.{key} {value}");
-        desktop.call("pw-metadata", &line).run().well();
-    };
-    set("force-quantum", "8192");
-    let send = send.wait_for("every 8192 frames at 48000 Hz, not every 4096 as it was asked to");
-    set("force-quantum", "0");
-    set("force-rate", "44100");
-    let send = send.wait_for("at 44100 Hz; it converts to 48000 Hz");
-    send.signal("-INT");
-    send.end().well();
+    steady(|| {
+        let test = "a_graph_that_changes_its_pace_is_followed_and_told";
+        let Some(desktop) = Desktop::start(test) else { return };
+        let send = send(&desktop, "pipewire:Kitchen", &loopback());
+        let send = send.wait_for("the graph calls every 4096 frames at 48000 Hz");
+        let set = |key: &str, value: &str| {
+            let line = format!("-n settings 0 clock.{key} {value}");
+            desktop.call("pw-metadata", &line).run().well();
+        };
+        set("force-quantum", "8192");
+        let send =
+            send.wait_for("every 8192 frames at 48000 Hz, not every 4096 as it was asked to");
+        set("force-quantum", "0");
+        set("force-rate", "44100");
+        let send = send.wait_for("at 44100 Hz; it converts to 48000 Hz");
+        send.signal("-INT");
+        send.end().well();
+    });
 }
 
 #[test]
 fn the_library_is_loaded_where_a_node_is_named_and_nowhere_else() {
-    let test = "the_library_is_loaded_where_a_node_is_named_and_nowhere_else";
-    let Some(desktop) = Desktop::start(test) else { return };
-    let _turn = beside();
-    for (output, loads) in [("null:", false), ("pipewire:Stage", true)] {
-        let recv = recv(&desktop, &loopback(), output).listening();
-        assert_eq!(recv.has_loaded("libpipewire"), loads, "{output}");
-    }
+    steady(|| {
+        let test = "the_library_is_loaded_where_a_node_is_named_and_nowhere_else";
+        let Some(desktop) = Desktop::start(test) else { return };
+        for (output, loads) in [("null:", false), ("pipewire:Stage", true)] {
+            let recv = recv(&desktop, &loopback(), output).listening();
+            assert_eq!(recv.has_loaded("libpipewire"), loads, "{output}");
+        }
+    });
 }
 
 #[test]
@@ -332,61 +341,64 @@ fn standard_error_has_our_line_alone_where_the_library_has_something_to_say() {
 
 #[test]
 fn a_server_that_goes_is_waited_for_and_its_graph_joined_again() {
-    let test = "a_server_that_goes_is_waited_for_and_its_graph_joined_again";
-    let Some(mut desktop) = Desktop::start(test) else { return };
-    let _turn = beside();
-    let send = sink(&desktop, &loopback());
-    desktop.node("Kitchen", 4);
-    desktop.crash();
-    let send = send.wait_for("a timer goes on in its place");
-    desktop.begin();
-    let send = send.wait_for("pipewire:Kitchen: it is back");
-    desktop.node("Kitchen", 4);
-    send.signal("-INT");
-    send.end().well();
+    steady(|| {
+        let test = "a_server_that_goes_is_waited_for_and_its_graph_joined_again";
+        let Some(mut desktop) = Desktop::start(test) else { return };
+        let send = sink(&desktop, &loopback());
+        desktop.node("Kitchen", 4);
+        desktop.crash();
+        let send = send.wait_for("a timer goes on in its place");
+        desktop.begin();
+        let send = send.wait_for("pipewire:Kitchen: it is back");
+        desktop.node("Kitchen", 4);
+        send.signal("-INT");
+        send.end().well();
+    });
 }
 
 #[test]
 fn a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once() {
-    let test = "a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once";
-    let Some(desktop) = Desktop::start(test) else { return };
-    let _turn = beside();
-    let onlooker = Onlooker::new();
-    let sends = sink(&desktop, &onlooker.address());
-    let ends = send(&desktop, "pipewire:Hall", &loopback());
-    desktop.node("Kitchen", 4);
-    desktop.node("Hall", 4);
-    onlooker.hear(300);
-    desktop.signal("-STOP");
-    // Before anybody can know that the server stalled.
-    ends.signal("-INT");
-    ends.end().well();
-    let stalled = "pipewire:Kitchen: PipeWire does not call the node";
-    let sends = sends.wait_for(stalled).wait_for("a timer goes on in its place");
-    // The gap is shorter than a second, the rest comes by the timer.
-    onlooker.hear(3000);
-    desktop.signal("-CONT");
-    let sends = sends.wait_for("pipewire:Kitchen: it is back");
-    onlooker.hear(500);
-    // And while a timer stands in for it.
-    desktop.signal("-STOP");
-    onlooker.hear(3000);
-    sends.signal("-INT");
-    sends.end().well();
+    steady(|| {
+        let test = "a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once";
+        let Some(desktop) = Desktop::start(test) else { return };
+        let onlooker = Onlooker::new();
+        let sends = sink(&desktop, &onlooker.address());
+        let ends = send(&desktop, "pipewire:Hall", &loopback());
+        desktop.node("Kitchen", 4);
+        desktop.node("Hall", 4);
+        onlooker.hear(300);
+        desktop.signal("-STOP");
+        // Before anybody can know that the server stalled.
+        ends.signal("-INT");
+        ends.end().well();
+        let stalled = "pipewire:Kitchen: PipeWire does not call the node";
+        let sends = sends.wait_for(stalled).wait_for("a timer goes on in its place");
+        // The gap is shorter than a second, the rest comes by the timer.
+        onlooker.hear(3000);
+        desktop.signal("-CONT");
+        let sends = sends.wait_for("pipewire:Kitchen: it is back");
+        onlooker.hear(500);
+        // And while a timer stands in for it.
+        desktop.signal("-STOP");
+        onlooker.hear(3000);
+        sends.signal("-INT");
+        sends.end().well();
+    });
 }
 
 #[test]
 fn a_server_without_a_session_manager_is_answered_with_what_is_missing() {
-    let test = "a_server_without_a_session_manager_is_answered_with_what_is_missing";
-    let Some(mut desktop) = Desktop::start(test) else { return };
-    let _turn = beside();
-    desktop.lose_manager();
-    let line = format!("send --input pipewire:Kitchen --to {} --report none", loopback());
-    let ended = desktop.taut(&line).run();
-    assert_eq!(ended.status, Some(3), "{ended:#?}");
-    let says =
-        "or there is no session manager; start both again: systemctl --user restart pipewire";
-    assert!(ended.said.iter().any(|line| line.contains(says)), "{ended:#?}");
+    steady(|| {
+        let test = "a_server_without_a_session_manager_is_answered_with_what_is_missing";
+        let Some(mut desktop) = Desktop::start(test) else { return };
+        desktop.lose_manager();
+        let line = format!("send --input pipewire:Kitchen --to {} --report none", loopback());
+        let ended = desktop.taut(&line).run();
+        assert_eq!(ended.status, Some(3), "{ended:#?}");
+        let says =
+            "or there is no session manager; start both again: systemctl --user restart pipewire";
+        assert!(ended.said.iter().any(|line| line.contains(says)), "{ended:#?}");
+    });
 }
 
 #[test]
@@ -494,38 +506,39 @@ fn lab_delay_is_nothing_where_two_nodes_are_linked_directly() {
 
 #[test]
 fn what_is_played_to_an_rtp_sink_of_pipewire_is_heard_to_the_last_frame() {
-    let test = "what_is_played_to_an_rtp_sink_of_pipewire_is_heard_to_the_last_frame";
-    let port = free_udp_ports();
-    let sink = format!(
+    steady(|| {
+        let test = "what_is_played_to_an_rtp_sink_of_pipewire_is_heard_to_the_last_frame";
+        let port = free_udp_ports();
+        let sink = format!(
         "{{ name = libpipewire-module-rtp-sink args = {{ source.ip = 127.0.0.1 sap.ip = 127.0.0.1
             destination.ip = 127.0.0.1 destination.port = {port} audio.format = S24BE
             stream.props = {{ node.name = Abroad media.class = Audio/Sink }} }} }}"
     );
-    let Some(desktop) = Desktop::with_modules(&sink, test) else { return };
-    let _turn = beside();
-    // With silence after it: its last frames leave once they fill a packet.
-    let sent = noise(&desktop, 1500);
-    let line = format!(
-        "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --report json {SHAPE} {BOTH} \
+        let Some(desktop) = Desktop::with_modules(&sink, test) else { return };
+        // With silence after it: its last frames leave once they fill a packet.
+        let sent = noise(&desktop, 1500);
+        let line = format!(
+            "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --report json {SHAPE} {BOTH} \
          --format l24 --payload-type 127"
-    );
-    let recv = desktop.taut(&line).start().listening();
-    desktop.node("Abroad", 2);
-    desktop.pw_cat("--playback --target Abroad sent.wav").run().well();
-    recv.signal("-INT");
-    let report = recv.end().report();
-    if desktop.is_before([1, 4, 0]) {
-        report.missed_nothing();
-        return Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
-    }
-    // It leaves its packets to a timer and tells nothing of its clock, so that they are followed by
-    // resampling.
-    for counter in ["lost", "late", "unheard", "missing_frames"] {
-        assert_eq!(report.count(counter), 0, "{counter}: {:#}", report.0);
-    }
-    sent.write(&desktop.folder().join("sent.wav"));
-    let compared = desktop.taut("compare sent.wav heard.wav").run();
-    assert!(compared.frames_found() * 100 > sent.frames() * 98, "{compared:#?}");
+        );
+        let recv = desktop.taut(&line).start().listening();
+        desktop.node("Abroad", 2);
+        desktop.pw_cat("--playback --target Abroad sent.wav").run().well();
+        recv.signal("-INT");
+        let report = recv.end().report();
+        if desktop.is_before([1, 4, 0]) {
+            report.missed_nothing();
+            return Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
+        }
+        // It leaves its packets to a timer and tells nothing of its clock, so that they are followed by
+        // resampling.
+        for counter in ["lost", "late", "unheard", "missing_frames"] {
+            assert_eq!(report.count(counter), 0, "{counter}: {:#}", report.0);
+        }
+        sent.write(&desktop.folder().join("sent.wav"));
+        let compared = desktop.taut("compare sent.wav heard.wav").run();
+        assert!(compared.frames_found() * 100 > sent.frames() * 98, "{compared:#?}");
+    });
 }
 
 /// Announces what is described in a file to an `rtp-source` of PipeWire that hears of streams so
@@ -541,56 +554,61 @@ fn announce(description: &std::path::Path, port: u16) {
 
 #[test]
 fn an_rtp_source_of_pipewire_hears_packets_without_our_header_extension() {
-    let test = "an_rtp_source_of_pipewire_hears_packets_without_our_header_extension";
-    let (port, announcements) = (free_udp_ports(), free_udp_ports());
-    let source = format!(
+    steady(|| {
+        let test = "an_rtp_source_of_pipewire_hears_packets_without_our_header_extension";
+        let (port, announcements) = (free_udp_ports(), free_udp_ports());
+        let source = format!(
         "{{ name = libpipewire-module-rtp-source args = {{ sap.ip = 127.0.0.1 sap.port = {announcements}
             source.ip = 0.0.0.0 source.port = {port} audio.format = S24BE sess.latency.msec = 300
             stream.props = {{ node.name = \"file:sent.wav\" media.class = Audio/Source }} }} }}"
     );
-    let Some(desktop) = Desktop::with_modules(&source, test) else { return };
-    let _turn = beside();
-    let sent = noise(&desktop, 4000);
-    let to = format!("rtp://127.0.0.1:{port} --format l24 --no-stamps");
-    let describe = format!("send --input file:sent.wav --to {to} --sdp stream.sdp --duration 1ms");
-    desktop.taut(&describe).run().well();
-    announce(&desktop.folder().join("stream.sdp"), announcements);
-    desktop.node("file:sent.wav", 2);
-    let record = desktop.pw_cat("--record --target file:sent.wav --format s16 heard.wav").start();
-    desktop.wait_for("a recorder", |objects| is_linked(objects, "file:sent.wav", "pw-cat"));
-    send(&desktop, "file:sent.wav", &to).end().well();
-    stop(record);
-    // It follows our card by resampling, so that no frame is as it was.
-    let heard = Sound::read(&desktop.folder().join("heard.wav"));
-    let sounding = (0..heard.frames()).filter(|at| heard.frame(*at)[0] != 0).count();
-    assert!(sounding * 2 > sent.frames(), "{sounding} of {} frames sound", sent.frames());
+        let Some(desktop) = Desktop::with_modules(&source, test) else { return };
+        let sent = noise(&desktop, 4000);
+        let to = format!("rtp://127.0.0.1:{port} --format l24 --no-stamps");
+        let describe =
+            format!("send --input file:sent.wav --to {to} --sdp stream.sdp --duration 1ms");
+        desktop.taut(&describe).run().well();
+        announce(&desktop.folder().join("stream.sdp"), announcements);
+        desktop.node("file:sent.wav", 2);
+        let record =
+            desktop.pw_cat("--record --target file:sent.wav --format s16 heard.wav").start();
+        desktop.wait_for("a recorder", |objects| is_linked(objects, "file:sent.wav", "pw-cat"));
+        send(&desktop, "file:sent.wav", &to).end().well();
+        stop(record);
+        // It follows our card by resampling, so that no frame is as it was.
+        let heard = Sound::read(&desktop.folder().join("heard.wav"));
+        let sounding = (0..heard.frames()).filter(|at| heard.frame(*at)[0] != 0).count();
+        assert!(sounding * 2 > sent.frames(), "{sounding} of {} frames sound", sent.frames());
+    });
 }
 
 #[test]
 fn a_node_that_goes_both_ways_is_one_node_and_hears_itself_a_cycle_later() {
-    let test = "a_node_that_goes_both_ways_is_one_node_and_hears_itself_a_cycle_later";
-    let Some(desktop) = Desktop::with_cycles_of(1024, test) else { return };
-    let _turn = beside();
-    let lab = lab_with(1024, &desktop, ("pipewire:Loop", "pipewire:Loop"), 3);
-    // Two in and two out, of one node.
-    desktop.node("Loop", 4);
-    desktop.runs("Loop");
-    for channel in [1, 2] {
-        desktop.link(&format!("Loop:out_{channel}"), &format!("Loop:in_{channel}"));
-    }
-    let (frames, unsure) = delay(lab);
-    assert!((frames - 1024.0).abs() <= unsure && unsure < 8.0, "{frames} ± {unsure}");
+    steady(|| {
+        let test = "a_node_that_goes_both_ways_is_one_node_and_hears_itself_a_cycle_later";
+        let Some(desktop) = Desktop::with_cycles_of(1024, test) else { return };
+        let lab = lab_with(1024, &desktop, ("pipewire:Loop", "pipewire:Loop"), 3);
+        // Two in and two out, of one node.
+        desktop.node("Loop", 4);
+        desktop.runs("Loop");
+        for channel in [1, 2] {
+            desktop.link(&format!("Loop:out_{channel}"), &format!("Loop:in_{channel}"));
+        }
+        let (frames, unsure) = delay(lab);
+        assert!((frames - 1024.0).abs() <= unsure && unsure < 8.0, "{frames} ± {unsure}");
+    });
 }
 
 #[test]
 fn what_a_node_that_goes_both_ways_cannot_be_is_refused() {
-    let test = "what_a_node_that_goes_both_ways_cannot_be_is_refused";
-    let Some(desktop) = Desktop::start(test) else { return };
-    let _turn = beside();
-    let refused = |device: &str, options: &str, mend: &str| {
-        let line = format!("lab delay --output {device} --input {device} {options}");
-        is_refused(&desktop.taut(&line), 3, "goes both ways", mend);
-    };
-    refused("pipewire:Loop?as=stream", "", "connect it: pw-link; or name two nodes");
-    refused("pipewire:Loop", "--rate 44100", "use --rate 48000, or name two nodes");
+    steady(|| {
+        let test = "what_a_node_that_goes_both_ways_cannot_be_is_refused";
+        let Some(desktop) = Desktop::start(test) else { return };
+        let refused = |device: &str, options: &str, mend: &str| {
+            let line = format!("lab delay --output {device} --input {device} {options}");
+            is_refused(&desktop.taut(&line), 3, "goes both ways", mend);
+        };
+        refused("pipewire:Loop?as=stream", "", "connect it: pw-link; or name two nodes");
+        refused("pipewire:Loop", "--rate 44100", "use --rate 48000, or name two nodes");
+    });
 }

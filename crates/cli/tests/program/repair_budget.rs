@@ -2,96 +2,107 @@
 
 use crate::common::lab::Lab;
 use crate::common::program::{taut, words};
-use crate::common::{Folder, Onlooker, beside, loopback};
+use crate::common::{Folder, Onlooker, loopback, shared};
 use crate::errors::is_refused;
 
 #[test]
 fn the_repair_budget_is_what_the_latency_leaves_whatever_changes() {
-    let _turn = beside();
-    let onlooker = Onlooker::new();
-    let line = format!(
-        "send --input tone:440 --to {} --latency 20ms --redundancy red:1 --redundancy-budget 50ms \
+    shared(|| {
+        let onlooker = Onlooker::new();
+        let line = format!(
+            "send --input tone:440 --to {} --latency 20ms --redundancy red:1 --redundancy-budget 50ms \
          --report json --no-witness",
-        onlooker.address()
-    );
-    let send = taut(words(&line)).controlled().start();
-    // Packets are 1 ms old when they leave, a ring like this end's is 2 ms, 1 ms is the network's.
-    let send =
-        send.ask("status", "latency 20ms, ptime 1ms, format l24, redundancy red:1 within 16ms,");
-    let send = send.ask("latency 40ms", "ok latency 40ms");
-    let send = send.ask("status", "redundancy red:1 within 36ms,");
-    let send = send.ask("ptime 5ms", "ok ptime 5ms");
-    let send = send.ask("status", "redundancy red:1 within 32ms,");
-    let send = send.ask("latency 12ms", "ok latency 12ms");
-    let send = send.ask("redundancy code:2", "use a latency of 13ms or more");
-    let send = send.ask("latency 13ms", "ok latency 13ms");
-    let send = send.ask("redundancy code:2", "ok redundancy code:2 within 5ms");
-    // What receivers need has time for what is asked for.
-    let send = send.ask("latency auto", "ok latency auto");
-    let send = send.ask("status", "latency auto, now 13ms, ptime 5ms, ");
-    let send = send.ask("status", "redundancy code:2 within 50ms,");
-    let report = send.ask("quit", "ok quit").end().report();
-    assert_eq!(report.nanos("/redundancy/budget_ns"), 50_000_000, "{:#}", report.0);
-    let notes = report.notes();
-    for note in [
-        "packets are repaired within 16ms, which is what a latency of 20ms leaves, and not the 50ms of \
+            onlooker.address()
+        );
+        let send = taut(words(&line)).controlled().start();
+        // Packets are 1 ms old when they leave, a ring like this end's is 2 ms, 1 ms is the network's.
+        let send = send
+            .ask("status", "latency 20ms, ptime 1ms, format l24, redundancy red:1 within 16ms,");
+        let send = send.ask("latency 40ms", "ok latency 40ms");
+        let send = send.ask("status", "redundancy red:1 within 36ms,");
+        let send = send.ask("ptime 5ms", "ok ptime 5ms");
+        let send = send.ask("status", "redundancy red:1 within 32ms,");
+        let send = send.ask("latency 12ms", "ok latency 12ms");
+        let send = send.ask("redundancy code:2", "use a latency of 13ms or more");
+        let send = send.ask("latency 13ms", "ok latency 13ms");
+        let send = send.ask("redundancy code:2", "ok redundancy code:2 within 5ms");
+        // What receivers need has time for what is asked for.
+        let send = send.ask("latency auto", "ok latency auto");
+        let send = send.ask("status", "latency auto, now 13ms, ptime 5ms, ");
+        let send = send.ask("status", "redundancy code:2 within 50ms,");
+        let report = send.ask("quit", "ok quit").end().report();
+        assert_eq!(report.nanos("/redundancy/budget_ns"), 50_000_000, "{:#}", report.0);
+        let notes = report.notes();
+        for note in [
+            "packets are repaired within 16ms, which is what a latency of 20ms leaves, and not the 50ms of \
          --redundancy-budget; use a latency of 54ms for all of it",
-        "a latency of 12ms leaves no time for redundancy red:1, which repairs by packets that come \
+            "a latency of 12ms leaves no time for redundancy red:1, which repairs by packets that come \
          later; use a latency of 13ms or more, or a ptime below 5ms",
-    ] {
-        assert!(notes.contains(&note), "{notes:#?}");
-    }
+        ] {
+            assert!(notes.contains(&note), "{notes:#?}");
+        }
+    });
 }
 
 #[test]
 fn a_budget_beyond_what_packets_reach_is_capped_and_told_of() {
-    let _turn = beside();
-    let line = format!(
-        "send --input tone:440 --to {} --duration 200ms --redundancy red:1 --redundancy-budget 500ms \
+    shared(|| {
+        let line = format!(
+            "send --input tone:440 --to {} --duration 200ms --redundancy red:1 --redundancy-budget 500ms \
          --report json --no-witness",
-        loopback()
-    );
-    let report = taut(words(&line)).run().report();
-    assert_eq!(report.nanos("/redundancy/budget_ns"), 64_000_000, "{:#}", report.0);
-    assert_eq!(report.nanos("/latency/configured_ns"), 69_000_000, "{:#}", report.0);
-    assert_eq!(report.stream("/redundancy/window"), 64, "{:#}", report.0);
-    // A copy of 288 bytes with 3 of its own and 1 before it, and the heads of the extension.
-    assert_eq!(report.stream("/redundancy/bytes"), 296, "{:#}", report.0);
-    let notes = report.notes();
-    assert!(notes.iter().any(|note| note.contains("the time of 64 packets")), "{notes:#?}");
+            loopback()
+        );
+        let report = taut(words(&line)).run().report();
+        assert_eq!(report.nanos("/redundancy/budget_ns"), 64_000_000, "{:#}", report.0);
+        assert_eq!(report.nanos("/latency/configured_ns"), 69_000_000, "{:#}", report.0);
+        assert_eq!(report.stream("/redundancy/window"), 64, "{:#}", report.0);
+        // A copy of 288 bytes with 3 of its own and 1 before it, and the heads of the extension.
+        assert_eq!(report.stream("/redundancy/bytes"), 296, "{:#}", report.0);
+        let notes = report.notes();
+        assert!(notes.iter().any(|note| note.contains("the time of 64 packets")), "{notes:#?}");
+    });
 }
 
 #[test]
 fn a_receiver_whose_latency_has_no_time_for_repairs_says_so_once() {
-    let _turn = beside();
-    let mut lab = Lab::straight();
-    let send = "--input tone:440 --latency 36ms --redundancy red:1 --duration 3s --no-witness";
-    let short = lab.carry(send, "--latency 6ms --no-witness");
-    let told = |notes: &[&str]| {
-        let about = |note: &&&str| note.contains("what packets carry repairs others up to 32ms");
-        notes.iter().filter(about).map(|note| note.contains("--latency 36ms")).collect::<Vec<_>>()
-    };
-    assert_eq!(told(&short.heard.notes()), [true], "{short}");
-    assert_eq!(short.heard.nanos("/repair/window_ns"), 32_000_000, "{short}");
-    assert_eq!(short.heard.nanos("/repair/needs_ns"), 36_000_000, "{short}");
-    let promised = lab.carry(send, "--no-witness");
-    assert!(told(&promised.heard.notes()).is_empty(), "{promised}");
+    shared(|| {
+        let mut lab = Lab::straight();
+        let send = "--input tone:440 --latency 36ms --redundancy red:1 --duration 3s --no-witness";
+        let short = lab.carry(send, "--latency 6ms --no-witness");
+        let told = |notes: &[&str]| {
+            let about =
+                |note: &&&str| note.contains("what packets carry repairs others up to 32ms");
+            notes
+                .iter()
+                .filter(about)
+                .map(|note| note.contains("--latency 36ms"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(told(&short.heard.notes()), [true], "{short}");
+        assert_eq!(short.heard.nanos("/repair/window_ns"), 32_000_000, "{short}");
+        assert_eq!(short.heard.nanos("/repair/needs_ns"), 36_000_000, "{short}");
+        let promised = lab.carry(send, "--no-witness");
+        assert!(told(&promised.heard.notes()).is_empty(), "{promised}");
+    });
 }
 
 #[test]
 fn a_receiver_that_follows_arrivals_says_so_in_its_status() {
-    let _turn = beside();
-    let (address, onlooker) = (loopback(), Onlooker::new());
-    let line = format!("recv --from {address} --output null: --latency auto --no-witness");
-    let recv = taut(words(&line)).controlled().start().listening();
-    let line =
-        format!("send --input tone:440 --to {address} --to {} --no-witness", onlooker.address());
-    let send = taut(words(&line)).controlled().start();
-    onlooker.hear(100);
-    let recv = recv.ask("status", "ok status mix volume 0dB, latency auto, now ");
-    let recv = recv.ask("status", "ms, stream volume 0dB, from rtp://");
-    recv.ask("quit", "ok quit").end();
-    send.ask("quit", "ok quit").end();
+    shared(|| {
+        let (address, onlooker) = (loopback(), Onlooker::new());
+        let line = format!("recv --from {address} --output null: --latency auto --no-witness");
+        let recv = taut(words(&line)).controlled().start().listening();
+        let line = format!(
+            "send --input tone:440 --to {address} --to {} --no-witness",
+            onlooker.address()
+        );
+        let send = taut(words(&line)).controlled().start();
+        onlooker.hear(100);
+        let recv = recv.ask("status", "ok status mix volume 0dB, latency auto, now ");
+        let recv = recv.ask("status", "ms, stream volume 0dB, from rtp://");
+        recv.ask("quit", "ok quit").end();
+        send.ask("quit", "ok quit").end();
+    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::common::lab::Lab;
 use crate::common::network::Cable;
 use crate::common::program::{Call, taut, words};
 use crate::common::sound::{FileCoding, Shape, Sound};
-use crate::common::{Folder, PATIENT, beside};
+use crate::common::{Folder, PATIENT, shared};
 
 const SHAPE: Shape = Shape { coding: FileCoding::L16, ..Shape::STEREO_24 };
 
@@ -55,20 +55,21 @@ fn five_percent_of_loss_leaves_fewer_gaps_at_eight_milliseconds_than_roc_does() 
 /// What no budget of 40 ms could bring back, bursts of more than 40 packets, does not come in a day.
 #[test]
 fn a_fifth_lost_in_bursts_is_heard_whole() {
-    let _turn = beside();
-    let mut lab = Lab::start("--loss 20% --burst 3 --seed 5 --back ideal");
-    let sent = Sound::noise(SHAPE, 15_000, 20);
-    sent.write(&lab.folder.file("sent.wav"));
-    let redundancy = "--redundancy code:6 --redundancy-budget 40ms";
-    let patient = PATIENT.join(" ");
-    let send = format!("--input file:sent.wav --format l16 {redundancy} {patient}");
-    let carried = lab.carry(&send, &patient);
-    let (lost, repaired) = (carried.relayed.there("lost"), carried.heard.count("repaired"));
-    assert!((2_400..=3_600).contains(&lost), "{carried}");
-    // The relay counts what came before the first that was heard, and after the last.
-    assert!(repaired <= lost && repaired + 100 >= lost, "{repaired} of {lost}: {carried}");
-    assert_eq!(carried.heard.count("lost") + carried.heard.count("late"), 0, "{carried}");
-    lab.heard().is_exactly(&sent);
+    shared(|| {
+        let mut lab = Lab::start("--loss 20% --burst 3 --seed 5 --back ideal");
+        let sent = Sound::noise(SHAPE, 15_000, 20);
+        sent.write(&lab.folder.file("sent.wav"));
+        let redundancy = "--redundancy code:6 --redundancy-budget 40ms";
+        let patient = PATIENT.join(" ");
+        let send = format!("--input file:sent.wav --format l16 {redundancy} {patient}");
+        let carried = lab.carry(&send, &patient);
+        let (lost, repaired) = (carried.relayed.there("lost"), carried.heard.count("repaired"));
+        assert!((2_400..=3_600).contains(&lost), "{carried}");
+        // The relay counts what came before the first that was heard, and after the last.
+        assert!(repaired <= lost && repaired + 100 >= lost, "{repaired} of {lost}: {carried}");
+        assert_eq!(carried.heard.count("lost") + carried.heard.count("late"), 0, "{carried}");
+        lab.heard().is_exactly(&sent);
+    });
 }
 
 fn at(place: &crate::common::network::Namespace, folder: &Folder, line: &str) -> Call {
@@ -77,98 +78,110 @@ fn at(place: &crate::common::network::Namespace, folder: &Folder, line: &str) ->
 
 #[test]
 fn of_two_networks_one_may_break_and_nothing_is_missed() {
-    let test = "of_two_networks_one_may_break_and_nothing_is_missed";
-    let Some(cable) = Cable::lay(test) else { return };
-    let Some([left, right]) = cable.lay_another(test) else { return };
-    let _turn = beside();
-    let folder = Folder::new();
-    let sent = Sound::noise(SHAPE, 3000, 18);
-    sent.write(&folder.file("sent.wav"));
-    let recv = "recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye --report json";
-    let recv = at(&cable.right, &folder, recv).and(PATIENT).start().listening();
-    let send = format!(
-        "send --input file:sent.wav --to rtp://{}:5004 --to rtp://{}:5004 --format l16 --redundancy \
+    shared(|| {
+        let test = "of_two_networks_one_may_break_and_nothing_is_missed";
+        let Some(cable) = Cable::lay(test) else { return };
+        let Some([left, right]) = cable.lay_another(test) else { return };
+        let folder = Folder::new();
+        let sent = Sound::noise(SHAPE, 3000, 18);
+        sent.write(&folder.file("sent.wav"));
+        let recv =
+            "recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye --report json";
+        let recv = at(&cable.right, &folder, recv).and(PATIENT).start().listening();
+        let send = format!(
+            "send --input file:sent.wav --to rtp://{}:5004 --to rtp://{}:5004 --format l16 --redundancy \
          paths:{},{} --report json",
-        cable.right.address, right.address, cable.left.interface, left.interface
-    );
-    let send = at(&cable.left, &folder, &send).and(PATIENT).start();
-    // Half a second of sound has come by it, and by the other, which alone goes on to the end.
-    while cable.right.arrived() < 500 {}
-    cable.left.breaks();
-    let sent_report = send.end().report();
-    let report = recv.end().report();
-    for counter in ["lost", "late", "missing_frames", "xruns"] {
-        assert_eq!(report.count(counter), 0, "{counter} in {:#}", report.0);
-    }
-    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
-    let lost = |index: &str| report.stream(&format!("/paths/{index}/lost")).as_u64().unwrap();
-    let (one, other) = (lost("0"), lost("1"));
-    assert!(one.min(other) == 0 && one.max(other) > 1000, "{:#}", report.0);
-    assert!(sent_report.count("send_errors") > 0, "{:#}", sent_report.0);
+            cable.right.address, right.address, cable.left.interface, left.interface
+        );
+        let send = at(&cable.left, &folder, &send).and(PATIENT).start();
+        // Half a second of sound has come by it, and by the other, which alone goes on to the end.
+        while cable.right.arrived() < 500 {}
+        cable.left.breaks();
+        let sent_report = send.end().report();
+        let report = recv.end().report();
+        for counter in ["lost", "late", "missing_frames", "xruns"] {
+            assert_eq!(report.count(counter), 0, "{counter} in {:#}", report.0);
+        }
+        Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+        let lost = |index: &str| report.stream(&format!("/paths/{index}/lost")).as_u64().unwrap();
+        let (one, other) = (lost("0"), lost("1"));
+        assert!(one.min(other) == 0 && one.max(other) > 1000, "{:#}", report.0);
+        assert!(sent_report.count("send_errors") > 0, "{:#}", sent_report.0);
+    });
 }
 
 /// The reports that map the clocks go to a group by both networks, too.
 #[test]
 fn of_two_networks_to_a_group_one_may_break_from_the_first() {
-    let test = "of_two_networks_to_a_group_one_may_break_from_the_first";
-    let Some(cable) = Cable::lay(test) else { return };
-    let Some([left, right]) = cable.lay_another(test) else { return };
-    let _turn = beside();
-    let folder = Folder::new();
-    let sent = Sound::noise(SHAPE, 1500, 19);
-    sent.write(&folder.file("sent.wav"));
-    // Nothing comes by the first network, no report either.
-    cable.right.breaks();
-    let recv = format!(
-        "recv --from rtp://239.69.77.8:5004?iface={},{} --output file:heard.wav --until-bye \
+    shared(|| {
+        let test = "of_two_networks_to_a_group_one_may_break_from_the_first";
+        let Some(cable) = Cable::lay(test) else { return };
+        let Some([left, right]) = cable.lay_another(test) else { return };
+        let folder = Folder::new();
+        let sent = Sound::noise(SHAPE, 1500, 19);
+        sent.write(&folder.file("sent.wav"));
+        // Nothing comes by the first network, no report either.
+        cable.right.breaks();
+        let recv = format!(
+            "recv --from rtp://239.69.77.8:5004?iface={},{} --output file:heard.wav --until-bye \
          --report json",
-        cable.right.interface, right.interface
-    );
-    let recv = at(&cable.right, &folder, &recv).and(PATIENT).start().listening();
-    let send = format!(
-        "send --input file:sent.wav --to rtp://239.69.77.8:5004 --format l16 --redundancy paths:{},{}",
-        cable.left.interface, left.interface
-    );
-    at(&cable.left, &folder, &send).and(PATIENT).run().well();
-    let report = recv.end().report();
-    assert_eq!(report.stream("/latency/basis"), "clock", "{:#}", report.0);
-    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+            cable.right.interface, right.interface
+        );
+        let recv = at(&cable.right, &folder, &recv).and(PATIENT).start().listening();
+        let send = format!(
+            "send --input file:sent.wav --to rtp://239.69.77.8:5004 --format l16 --redundancy paths:{},{}",
+            cable.left.interface, left.interface
+        );
+        at(&cable.left, &folder, &send).and(PATIENT).run().well();
+        let report = recv.end().report();
+        assert_eq!(report.stream("/latency/basis"), "clock", "{:#}", report.0);
+        Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+    });
 }
 
 #[test]
 fn each_of_two_networks_has_its_own_count() {
-    let test = "each_of_two_networks_has_its_own_count";
-    let Some(cable) = Cable::lay(test) else { return };
-    let Some([left, right]) = cable.lay_another(test) else { return };
-    if !cable.right.loses(test, 10, 5004) {
-        return;
-    }
-    let _turn = beside();
-    let folder = Folder::new();
-    let recv = format!(
-        "recv --from rtp://239.69.77.9:5004?iface={},{} --output null: --until-bye --report json",
-        cable.right.interface, right.interface
-    );
-    let recv = at(&cable.right, &folder, &recv).and(PATIENT).start().listening();
-    let send = format!(
-        "send --input tone:997 --duration 2s --to rtp://239.69.77.9:5004 --redundancy \
+    shared(|| {
+        let test = "each_of_two_networks_has_its_own_count";
+        let Some(cable) = Cable::lay(test) else { return };
+        let Some([left, right]) = cable.lay_another(test) else { return };
+        if !cable.right.loses(test, 10, 5004) {
+            return;
+        }
+        let folder = Folder::new();
+        let recv = format!(
+            "recv --from rtp://239.69.77.9:5004?iface={},{} --output null: --until-bye --report json",
+            cable.right.interface, right.interface
+        );
+        let recv = at(&cable.right, &folder, &recv).and(PATIENT).start().listening();
+        let send = format!(
+            "send --input tone:997 --duration 2s --to rtp://239.69.77.9:5004 --redundancy \
          code:2+paths:{},{}",
-        cable.left.interface, left.interface
-    );
-    at(&cable.left, &folder, &send).and(PATIENT).run().well();
-    let report = recv.end().report();
-    let paths = report.stream("/paths").as_array().unwrap();
-    let count =
-        |name: &str| paths.iter().map(|path| path[name].as_u64().unwrap()).collect::<Vec<_>>();
-    assert_eq!(paths.len(), 2, "{:#}", report.0);
-    let names: Vec<_> = paths.iter().map(|path| path["interface"].as_str().unwrap()).collect();
-    for interface in [&cable.right.interface, &right.interface] {
-        assert!(names.contains(&interface.as_str()), "{names:?}");
-    }
-    let (received, first) = (count("received"), count("first"));
-    assert_eq!(received.iter().sum::<u64>(), report.count("packets_received"), "{:#}", report.0);
-    assert!(first.iter().zip(&received).all(|(first, received)| first <= received), "{paths:?}");
-    assert!(count("lost").iter().all(|lost| (100..400).contains(lost)), "{paths:?}");
-    // Both lose one in a hundred; the code brings it back.
-    assert_eq!(report.count("lost"), 0, "{:#}", report.0);
+            cable.left.interface, left.interface
+        );
+        at(&cable.left, &folder, &send).and(PATIENT).run().well();
+        let report = recv.end().report();
+        let paths = report.stream("/paths").as_array().unwrap();
+        let count =
+            |name: &str| paths.iter().map(|path| path[name].as_u64().unwrap()).collect::<Vec<_>>();
+        assert_eq!(paths.len(), 2, "{:#}", report.0);
+        let names: Vec<_> = paths.iter().map(|path| path["interface"].as_str().unwrap()).collect();
+        for interface in [&cable.right.interface, &right.interface] {
+            assert!(names.contains(&interface.as_str()), "{names:?}");
+        }
+        let (received, first) = (count("received"), count("first"));
+        assert_eq!(
+            received.iter().sum::<u64>(),
+            report.count("packets_received"),
+            "{:#}",
+            report.0
+        );
+        assert!(
+            first.iter().zip(&received).all(|(first, received)| first <= received),
+            "{paths:?}"
+        );
+        assert!(count("lost").iter().all(|lost| (100..400).contains(lost)), "{paths:?}");
+        // Both lose one in a hundred; the code brings it back.
+        assert_eq!(report.count("lost"), 0, "{:#}", report.0);
+    });
 }

@@ -7,7 +7,7 @@ use crate::common::jack::Server;
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Ended, Running, call, taut, words};
 use crate::common::sound::Sound;
-use crate::common::{Folder, Lack, Onlooker, PATIENT, beside, free_udp_ports, loopback, skipped};
+use crate::common::{Folder, Lack, Onlooker, PATIENT, free_udp_ports, loopback, shared, skipped};
 
 /// The report, of a run that may have failed.
 fn report(ended: &Ended) -> serde_json::Value {
@@ -52,55 +52,58 @@ fn killed_sender(address: &str) {
 
 #[test]
 fn a_sender_that_was_killed_is_silent_on_the_live_line_for_whole_seconds() {
-    let test = "a_sender_that_was_killed_is_silent_on_the_live_line_for_whole_seconds";
-    let _turn = beside();
-    let address = loopback();
-    let recv = format!("recv --from {address} --output null: --until-bye");
-    let Some(recv) = on_a_terminal(test, &recv) else { return };
-    let recv = recv.start().listening();
-    killed_sender(&address);
-    let ended = recv.end();
-    for silent in ["silent for 1 s: recv ", "silent for 2 s: recv "] {
-        assert!(ended.out.contains(silent), "no {silent:?} in {:?}", ended.out);
-    }
-    // The status of a sender without a goodbye, which `script` hands on.
-    assert_eq!(ended.status, Some(4), "{ended:#?}");
+    shared(|| {
+        let test = "a_sender_that_was_killed_is_silent_on_the_live_line_for_whole_seconds";
+        let address = loopback();
+        let recv = format!("recv --from {address} --output null: --until-bye");
+        let Some(recv) = on_a_terminal(test, &recv) else { return };
+        let recv = recv.start().listening();
+        killed_sender(&address);
+        let ended = recv.end();
+        for silent in ["silent for 1 s: recv ", "silent for 2 s: recv "] {
+            assert!(ended.out.contains(silent), "no {silent:?} in {:?}", ended.out);
+        }
+        // The status of a sender without a goodbye, which `script` hands on.
+        assert_eq!(ended.status, Some(4), "{ended:#?}");
+    });
 }
 
 #[test]
 fn a_sender_that_vanished_ends_the_run_with_a_note_and_a_status_of_its_own() {
-    let _turn = beside();
-    let (folder, address, other) = (Folder::new(), loopback(), loopback());
-    let line = format!(
-        "recv --from {address} --from {other} --output file:heard.wav --until-bye --report json"
-    );
-    let recv = taut(words(&line)).in_folder(folder.path()).start().listening();
-    let send = format!("send --input tone:440 --to {other} --duration 1s");
-    let goodbye = taut(words(&send)).start();
-    killed_sender(&address);
-    goodbye.end().well();
-    let ended = recv.end();
-    assert_eq!(ended.status, Some(4), "{ended:#?}");
-    let note = format!("ended without goodbye: no more came at {address};");
-    assert!(last(&ended).contains(&note), "{ended:#?}");
-    assert_eq!(ended.said.iter().filter(|line| line.contains(&note)).count(), 1, "{ended:#?}");
-    let report = report(&ended);
-    let notes = report["notes"].as_array().unwrap();
-    assert!(notes.iter().any(|told| told.as_str().unwrap().contains(&note)), "{report:#}");
-    let ends = [0, 1].map(|stream| report["streams"][stream]["ended"].clone());
-    assert_eq!(ends, ["silence", "goodbye"], "{report:#}");
-    assert!(folder.file("heard.wav").metadata().unwrap().len() > 100_000);
+    shared(|| {
+        let (folder, address, other) = (Folder::new(), loopback(), loopback());
+        let line = format!(
+            "recv --from {address} --from {other} --output file:heard.wav --until-bye --report json"
+        );
+        let recv = taut(words(&line)).in_folder(folder.path()).start().listening();
+        let send = format!("send --input tone:440 --to {other} --duration 1s");
+        let goodbye = taut(words(&send)).start();
+        killed_sender(&address);
+        goodbye.end().well();
+        let ended = recv.end();
+        assert_eq!(ended.status, Some(4), "{ended:#?}");
+        let note = format!("ended without goodbye: no more came at {address};");
+        assert!(last(&ended).contains(&note), "{ended:#?}");
+        assert_eq!(ended.said.iter().filter(|line| line.contains(&note)).count(), 1, "{ended:#?}");
+        let report = report(&ended);
+        let notes = report["notes"].as_array().unwrap();
+        assert!(notes.iter().any(|told| told.as_str().unwrap().contains(&note)), "{report:#}");
+        let ends = [0, 1].map(|stream| report["streams"][stream]["ended"].clone());
+        assert_eq!(ends, ["silence", "goodbye"], "{report:#}");
+        assert!(folder.file("heard.wav").metadata().unwrap().len() > 100_000);
+    });
 }
 
 #[test]
 fn a_sender_that_says_goodbye_ends_the_run_well() {
-    let _turn = beside();
-    let address = loopback();
-    let line = format!("recv --from {address} --output null: --until-bye --report json");
-    let recv = taut(words(&line)).start().listening();
-    taut(words(&format!("send --input tone:440 --to {address} --duration 500ms"))).run().well();
-    let ended = recv.end().well();
-    assert_eq!(report(&ended)["streams"][0]["ended"], "goodbye", "{ended:#?}");
+    shared(|| {
+        let address = loopback();
+        let line = format!("recv --from {address} --output null: --until-bye --report json");
+        let recv = taut(words(&line)).start().listening();
+        taut(words(&format!("send --input tone:440 --to {address} --duration 500ms"))).run().well();
+        let ended = recv.end().well();
+        assert_eq!(report(&ended)["streams"][0]["ended"], "goodbye", "{ended:#?}");
+    });
 }
 
 #[test]
@@ -143,53 +146,60 @@ fn datagrams_that_are_no_packets_are_named_where_nothing_else_came() {
 
 #[test]
 fn a_recording_that_finds_no_room_is_told_at_once_and_fails() {
-    let _turn = beside();
-    let (folder, address) = (Folder::new(), loopback());
-    // 100 KiB, and an error in the place of a signal beyond.
-    let limited = "ulimit -f 200; trap '' XFSZ; exec \"$@\"";
-    let recv = format!("recv --from {address} --output file:heard.wav --report json");
-    let recv = call("sh", ["-c", limited, "sh", env!("CARGO_BIN_EXE_taut")]).and(words(&recv));
-    let recv = recv.in_folder(folder.path()).start().listening();
-    let send = taut(words(&format!("send --input tone:440 --to {address}"))).start();
-    // While the stream goes on.
-    let recv = recv.wait_for("file:heard.wav: File too large");
-    let ended = fails(recv, send);
-    let told = last(&ended);
-    assert!(told.contains("so nothing more is recorded; make room, or record elsewhere"), "{told}");
-    let unwritten = report(&ended)["unwritten"].clone();
-    assert!(unwritten[0].as_str().is_some_and(|one| told.ends_with(one)), "{unwritten}");
+    shared(|| {
+        let (folder, address) = (Folder::new(), loopback());
+        // 100 KiB, and an error in the place of a signal beyond.
+        let limited = "ulimit -f 200; trap '' XFSZ; exec \"$@\"";
+        let recv = format!("recv --from {address} --output file:heard.wav --report json");
+        let recv = call("sh", ["-c", limited, "sh", env!("CARGO_BIN_EXE_taut")]).and(words(&recv));
+        let recv = recv.in_folder(folder.path()).start().listening();
+        let send = taut(words(&format!("send --input tone:440 --to {address}"))).start();
+        // While the stream goes on.
+        let recv = recv.wait_for("file:heard.wav: File too large");
+        let ended = fails(recv, send);
+        let told = last(&ended);
+        assert!(
+            told.contains("so nothing more is recorded; make room, or record elsewhere"),
+            "{told}"
+        );
+        let unwritten = report(&ended)["unwritten"].clone();
+        assert!(unwritten[0].as_str().is_some_and(|one| told.ends_with(one)), "{unwritten}");
+    });
 }
 
 #[test]
 fn ledgers_and_reports_that_find_no_room_fail_and_the_report_is_printed() {
-    let _turn = beside();
-    let address = loopback();
-    for (option, told) in [
-        ("--ledger", "the ledger /dev/full is not whole: No space left on device"),
-        ("--report-file", "writing the report /dev/full: No space left on device"),
-    ] {
-        let more = format!("--report json {option} /dev/full");
-        let recv = format!("recv --from {address} --output null: --until-bye {more}");
-        let recv = taut(words(&recv)).start().listening();
-        let send = format!("send --input tone:440 --to {address} --duration 1s {more}");
-        let send = taut(words(&send)).start();
-        for ended in [send.end(), recv.end()] {
-            assert_eq!(ended.status, Some(1), "{ended:#?}");
-            assert!(last(&ended).contains(told), "{ended:#?}");
-            assert_eq!(report(&ended)["schema"], 1);
+    shared(|| {
+        let address = loopback();
+        for (option, told) in [
+            ("--ledger", "the ledger /dev/full is not whole: No space left on device"),
+            ("--report-file", "writing the report /dev/full: No space left on device"),
+        ] {
+            let more = format!("--report json {option} /dev/full");
+            let recv = format!("recv --from {address} --output null: --until-bye {more}");
+            let recv = taut(words(&recv)).start().listening();
+            let send = format!("send --input tone:440 --to {address} --duration 1s {more}");
+            let send = taut(words(&send)).start();
+            for ended in [send.end(), recv.end()] {
+                assert_eq!(ended.status, Some(1), "{ended:#?}");
+                assert!(last(&ended).contains(told), "{ended:#?}");
+                assert_eq!(report(&ended)["schema"], 1);
+            }
         }
-    }
-    let full = format!("recv --from {address} --output file:/dev/full --rate 48000 --channels 2");
-    crate::errors::is_refused(&taut(words(&full)), 3, "No space left", "make room on the disk");
+        let full =
+            format!("recv --from {address} --output file:/dev/full --rate 48000 --channels 2");
+        crate::errors::is_refused(&taut(words(&full)), 3, "No space left", "make room on the disk");
+    });
 }
 
 #[test]
 fn a_ledger_that_finds_no_room_is_told_while_the_sound_goes_on() {
-    let _turn = beside();
-    let line = format!("send --input tone:440 --to {} --ledger /dev/full", loopback());
-    let send = taut(words(&line)).start().wait_for("the ledger /dev/full is not whole");
-    send.signal("-INT");
-    assert_eq!(send.end().status, Some(1));
+    shared(|| {
+        let line = format!("send --input tone:440 --to {} --ledger /dev/full", loopback());
+        let send = taut(words(&line)).start().wait_for("the ledger /dev/full is not whole");
+        send.signal("-INT");
+        assert_eq!(send.end().status, Some(1));
+    });
 }
 
 #[test]
@@ -214,57 +224,59 @@ fn a_sender_with_nobody_listening_says_so_first_on_80_columns() {
 
 #[test]
 fn packets_of_another_payload_type_are_named_with_the_option_that_takes_them() {
-    let _turn = beside();
-    for (ours, theirs, mend) in [
-        ("96", "97", "use --payload-type 97 ("),
-        ("10", "97", "use --payload-type 97 ("),
-        ("97", "10", "use --payload-type 10 --format l16 --rate 44100 --channels 2"),
-    ] {
-        let address = loopback();
-        let recv =
-            format!("recv --from {address} --output null: --report json --payload-type {ours}");
-        let recv = taut(words(&recv)).start().listening();
-        let send = format!("send --input tone:440 --to {address} --payload-type {theirs}");
-        let send = taut(words(&send)).start();
-        let recv = recv.wait_for(&format!("packets of payload type {theirs} came"));
-        let ended = fails(recv, send);
-        let told = last(&ended);
-        for part in [&*format!("payload type {theirs} came"), "this end waits for", mend] {
-            assert!(told.contains(part), "no {part:?} in {told:?}");
+    shared(|| {
+        for (ours, theirs, mend) in [
+            ("96", "97", "use --payload-type 97 ("),
+            ("10", "97", "use --payload-type 97 ("),
+            ("97", "10", "use --payload-type 10 --format l16 --rate 44100 --channels 2"),
+        ] {
+            let address = loopback();
+            let recv =
+                format!("recv --from {address} --output null: --report json --payload-type {ours}");
+            let recv = taut(words(&recv)).start().listening();
+            let send = format!("send --input tone:440 --to {address} --payload-type {theirs}");
+            let send = taut(words(&send)).start();
+            let recv = recv.wait_for(&format!("packets of payload type {theirs} came"));
+            let ended = fails(recv, send);
+            let told = last(&ended);
+            for part in [&*format!("payload type {theirs} came"), "this end waits for", mend] {
+                assert!(told.contains(part), "no {part:?} in {told:?}");
+            }
+            let report = report(&ended);
+            assert!(report["streams"][0]["refused"].is_string(), "{report:#}");
         }
-        let report = report(&ended);
-        assert!(report["streams"][0]["refused"].is_string(), "{report:#}");
-    }
+    });
 }
 
 #[test]
 fn a_coding_that_is_not_the_senders_is_refused_with_the_option_that_fits_and_never_heard() {
-    let _turn = beside();
-    for (ours, theirs) in [("l16", "l24"), ("f32", "l24"), ("l24", "l16"), ("l16", "f32")] {
-        let (folder, address) = (Folder::new(), loopback());
-        // A recording of nothing is taken back, but not what a link leads to.
-        std::fs::write(folder.file("kept.wav"), "").unwrap();
-        std::os::unix::fs::symlink("kept.wav", folder.file("heard.wav")).unwrap();
-        let recv = format!(
-            "recv --from {address} --output file:heard.wav --until-bye --report json --format {ours}"
-        );
-        let recv = taut(words(&recv)).and(PATIENT).in_folder(folder.path()).start().listening();
-        let send =
-            format!("send --input tone:440 --to {address} --format {theirs} --duration 500ms");
-        taut(words(&send)).and(PATIENT).run().well();
-        let ended = recv.end();
-        assert_eq!(ended.status, Some(1), "{ours} of {theirs}: {ended:#?}");
-        let told = format!(
-            "sends {theirs} and this end expects {ours}, so it is not played: set this end up for \
+    shared(|| {
+        for (ours, theirs) in [("l16", "l24"), ("f32", "l24"), ("l24", "l16"), ("l16", "f32")] {
+            let (folder, address) = (Folder::new(), loopback());
+            // A recording of nothing is taken back, but not what a link leads to.
+            std::fs::write(folder.file("kept.wav"), "").unwrap();
+            std::os::unix::fs::symlink("kept.wav", folder.file("heard.wav")).unwrap();
+            let recv = format!(
+                "recv --from {address} --output file:heard.wav --until-bye --report json --format {ours}"
+            );
+            let recv = taut(words(&recv)).and(PATIENT).in_folder(folder.path()).start().listening();
+            let send =
+                format!("send --input tone:440 --to {address} --format {theirs} --duration 500ms");
+            taut(words(&send)).and(PATIENT).run().well();
+            let ended = recv.end();
+            assert_eq!(ended.status, Some(1), "{ours} of {theirs}: {ended:#?}");
+            let told = format!(
+                "sends {theirs} and this end expects {ours}, so it is not played: set this end up for \
              that, in taut by --format {theirs}"
-        );
-        assert!(last(&ended).ends_with(&told), "no {told:?}: {ended:#?}");
-        let report = report(&ended);
-        assert!(report["streams"][0]["refused"].is_string(), "{report:#}");
-        let heard = Sound::read(&folder.file("kept.wav"));
-        assert!(heard.frames() > 0, "{ours} of {theirs}: nothing was recorded");
-        heard.is_silent();
-    }
+            );
+            assert!(last(&ended).ends_with(&told), "no {told:?}: {ended:#?}");
+            let report = report(&ended);
+            assert!(report["streams"][0]["refused"].is_string(), "{report:#}");
+            let heard = Sound::read(&folder.file("kept.wav"));
+            assert!(heard.frames() > 0, "{ours} of {theirs}: nothing was recorded");
+            heard.is_silent();
+        }
+    });
 }
 
 /// Has the kernel drop all that comes in; `false`, and said loudly, where it cannot.
@@ -283,90 +295,98 @@ fn walled_off(test: &str, place: &Namespace) -> bool {
 
 #[test]
 fn a_firewall_that_drops_everything_is_named_while_nothing_comes_and_at_the_end() {
-    let test = "a_firewall_that_drops_everything_is_named_while_nothing_comes_and_at_the_end";
-    let Some(cable) = Cable::lay(test) else { return };
-    if !walled_off(test, &cable.right) {
-        return;
-    }
-    let _turn = beside();
-    for shape in ["", "--rate 48000 --channels 2"] {
-        let recv = format!("recv --from rtp://10.77.0.2:6004 --output null: --report json {shape}");
-        let recv = taut(words(&recv)).within(&cable.right).start().listening();
-        let send = "send --input tone:440 --to rtp://10.77.0.2:6004";
-        let send = taut(words(send)).within(&cable.left).start();
-        let recv = recv.wait_for("nothing has come for 3s: the firewall here keeps it out");
-        let ended = fails(recv, send);
-        let told = last(&ended);
-        let mend = "nft insert rule inet wall input udp dport '{ 6004, 6005 }' accept";
-        for part in ["inet wall input drops UDP 6004 and 6005", mend, "`taut doctor`"] {
-            assert!(told.contains(part), "no {part:?} in {told:?}");
+    shared(|| {
+        let test = "a_firewall_that_drops_everything_is_named_while_nothing_comes_and_at_the_end";
+        let Some(cable) = Cable::lay(test) else { return };
+        if !walled_off(test, &cable.right) {
+            return;
         }
-    }
+        for shape in ["", "--rate 48000 --channels 2"] {
+            let recv =
+                format!("recv --from rtp://10.77.0.2:6004 --output null: --report json {shape}");
+            let recv = taut(words(&recv)).within(&cable.right).start().listening();
+            let send = "send --input tone:440 --to rtp://10.77.0.2:6004";
+            let send = taut(words(send)).within(&cable.left).start();
+            let recv = recv.wait_for("nothing has come for 3s: the firewall here keeps it out");
+            let ended = fails(recv, send);
+            let told = last(&ended);
+            let mend = "nft insert rule inet wall input udp dport '{ 6004, 6005 }' accept";
+            for part in ["inet wall input drops UDP 6004 and 6005", mend, "`taut doctor`"] {
+                assert!(told.contains(part), "no {part:?} in {told:?}");
+            }
+        }
+    });
 }
 
 #[test]
 fn who_may_not_see_the_rules_is_sent_to_the_doctor() {
-    let test = "who_may_not_see_the_rules_is_sent_to_the_doctor";
-    let Some(cable) = Cable::lay(test) else { return };
-    let may = Command::new("runuser").args(["-u", "nobody", "true"]).status();
-    if !may.is_ok_and(|done| done.success()) {
-        return skipped(Lack::Privilege, test, "being another user needs root");
-    }
-    let _turn = beside();
-    let taut = env!("CARGO_BIN_EXE_taut");
-    let line = "recv --from rtp://10.77.0.2:6004 --output null: --duration 50ms --report none";
-    let recv = call("runuser", ["-u", "nobody", "--", taut]).and(words(line));
-    let ended = recv.within(&cable.right).run();
-    if ended.status.is_none_or(|status| status > 100) {
-        return skipped(Lack::Privilege, test, "another user cannot run taut here");
-    }
-    assert_eq!(ended.status, Some(1), "{ended:#?}");
-    let told = "nothing was received at rtp://10.77.0.2:6004: a firewall may drop it: `sudo taut doctor` \
+    shared(|| {
+        let test = "who_may_not_see_the_rules_is_sent_to_the_doctor";
+        let Some(cable) = Cable::lay(test) else { return };
+        let may = Command::new("runuser").args(["-u", "nobody", "true"]).status();
+        if !may.is_ok_and(|done| done.success()) {
+            return skipped(Lack::Privilege, test, "being another user needs root");
+        }
+        let taut = env!("CARGO_BIN_EXE_taut");
+        let line = "recv --from rtp://10.77.0.2:6004 --output null: --duration 50ms --report none";
+        let recv = call("runuser", ["-u", "nobody", "--", taut]).and(words(line));
+        let ended = recv.within(&cable.right).run();
+        if ended.status.is_none_or(|status| status > 100) {
+            return skipped(Lack::Privilege, test, "another user cannot run taut here");
+        }
+        assert_eq!(ended.status, Some(1), "{ended:#?}");
+        let told = "nothing was received at rtp://10.77.0.2:6004: a firewall may drop it: `sudo taut doctor` \
                 looks";
-    assert!(last(&ended).contains(told), "{ended:#?}");
+        assert!(last(&ended).contains(told), "{ended:#?}");
+    });
 }
 
 #[test]
 fn a_device_that_needs_more_than_the_latency_is_told_before_a_packet_is_late() {
-    let _turn = beside();
-    // 1 ms in packets and 10 ms in the card's buffer, and 1 ms for the way.
-    for (latency, told) in [
-        (" --latency 11ms", "so 11ms is too little and packets will be late; use --latency 12ms"),
-        ("", "the device here takes 10ms; it runs at 12ms"),
-    ] {
+    shared(|| {
+        // 1 ms in packets and 10 ms in the card's buffer, and 1 ms for the way.
+        for (latency, told) in [
+            (
+                " --latency 11ms",
+                "so 11ms is too little and packets will be late; use --latency 12ms",
+            ),
+            ("", "the device here takes 10ms; it runs at 12ms"),
+        ] {
+            let (address, onlooker) = (loopback(), Onlooker::new());
+            let card = "virtual:?period=240&periods=2";
+            let recv = format!("recv --from {address} --output {card} --report json{latency}");
+            let recv = taut(words(&recv)).start().listening();
+            let send = format!("send --input tone:440 --to {address} --to {}", onlooker.address());
+            let send = taut(words(&send)).start();
+            let recv = recv.wait_for(told);
+            onlooker.hear(300);
+            for running in [recv, send] {
+                running.signal("-INT");
+                running.end().well();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_jack_server_that_needs_more_than_the_latency_is_told_before_a_packet_is_late() {
+    shared(|| {
+        let test = "a_jack_server_that_needs_more_than_the_latency_is_told_before_a_packet_is_late";
+        let Some(server) = Server::start(test, 64) else { return };
         let (address, onlooker) = (loopback(), Onlooker::new());
-        let card = "virtual:?period=240&periods=2";
-        let recv = format!("recv --from {address} --output {card} --report json{latency}");
-        let recv = taut(words(&recv)).start().listening();
-        let send = format!("send --input tone:440 --to {address} --to {}", onlooker.address());
-        let send = taut(words(&send)).start();
-        let recv = recv.wait_for(told);
+        let recv = words(&format!("recv --from {address} --report json --output"));
+        let recv = taut(recv).and([server.device("hears", "system")]).start().listening();
+        let to = format!("--to {address} --to {}", onlooker.address());
+        // Unasked it would reckon with the card of such a graph.
+        let send = words(&format!("send {to} --latency 6ms --report json --input"));
+        let send = taut(send).and([server.device("sends", "system")]).start();
+        let recv = recv.wait_for("promises 6ms but packets are up to 2ms old when they leave");
+        let told = recv.said().last().cloned().unwrap_or_default();
+        assert!(told.contains("the device here takes 4ms; it runs at 7ms"), "{told}");
         onlooker.hear(300);
         for running in [recv, send] {
             running.signal("-INT");
             running.end().well();
         }
-    }
-}
-
-#[test]
-fn a_jack_server_that_needs_more_than_the_latency_is_told_before_a_packet_is_late() {
-    let test = "a_jack_server_that_needs_more_than_the_latency_is_told_before_a_packet_is_late";
-    let _turn = beside();
-    let Some(server) = Server::start(test, 64) else { return };
-    let (address, onlooker) = (loopback(), Onlooker::new());
-    let recv = words(&format!("recv --from {address} --report json --output"));
-    let recv = taut(recv).and([server.device("hears", "system")]).start().listening();
-    let to = format!("--to {address} --to {}", onlooker.address());
-    // Unasked it would reckon with the card of such a graph.
-    let send = words(&format!("send {to} --latency 6ms --report json --input"));
-    let send = taut(send).and([server.device("sends", "system")]).start();
-    let recv = recv.wait_for("promises 6ms but packets are up to 2ms old when they leave");
-    let told = recv.said().last().cloned().unwrap_or_default();
-    assert!(told.contains("the device here takes 4ms; it runs at 7ms"), "{told}");
-    onlooker.hear(300);
-    for running in [recv, send] {
-        running.signal("-INT");
-        running.end().well();
-    }
+    });
 }

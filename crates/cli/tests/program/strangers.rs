@@ -15,9 +15,10 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtcp::{Announcement, Compound, Effective, LossReport, RtcpReport};
 
+use crate::common::host::timed;
 use crate::common::program::{Call, Ended, taut, words};
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, PATIENT, beside, free_udp_ports};
+use crate::common::{Folder, PATIENT, free_udp_ports, shared};
 use crate::lies::{bound, hand_on};
 
 /// Rings that outlast a busy host, at whatever latency.
@@ -62,7 +63,11 @@ fn author(compound: &[u8]) -> Option<u32> {
 
 #[test]
 fn a_stranger_under_the_senders_name_is_neither_heard_nor_believed() {
-    let _turn = beside();
+    // A sender that is silent for 50 ms may go on from another place: one whose host stood still was, once.
+    timed(be_joined_by_a_stranger);
+}
+
+fn be_joined_by_a_stranger() {
     let folder = Folder::new();
     let sent = Sound::noise(Shape::STEREO_24, 4000, 31);
     sent.write(&folder.file("sent.wav"));
@@ -179,113 +184,119 @@ fn missing_before(heard: &Sound, sent: &Sound) -> Duration {
 
 #[test]
 fn a_stranger_that_announces_before_the_first_packet_spoils_at_most_its_first_tenths_of_a_second() {
-    let _turn = beside();
-    let folder = Folder::new();
-    let sent = Sound::noise(Shape::STEREO_24, 4000, 47);
-    sent.write(&folder.file("sent.wav"));
-    let to = free_udp_ports();
-    let recv = told_nothing(to).in_folder(folder.path()).start().listening();
-    let announcing = Announcing::to(to + 1);
-    let recv = recv.wait_for("44100 Hz");
-    let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
-    taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
-    drop(announcing);
-    let recv = recv.wait_for(
+    shared(|| {
+        let folder = Folder::new();
+        let sent = Sound::noise(Shape::STEREO_24, 4000, 47);
+        sent.write(&folder.file("sent.wav"));
+        let to = free_udp_ports();
+        let recv = told_nothing(to).in_folder(folder.path()).start().listening();
+        let announcing = Announcing::to(to + 1);
+        let recv = recv.wait_for("44100 Hz");
+        let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
+        taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
+        drop(announcing);
+        let recv = recv.wait_for(
         "this was laid out for 44100 Hz with 1 channels in l16 before a packet came, and the sender that is \
          heard announces 48000 Hz with 2 channels in l24: begun anew with that",
     );
-    let report = recv.end().report();
-    assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
-    let missing = missing_before(&Sound::read(&folder.file("heard.wav")), &sent);
-    assert!(missing < Duration::from_millis(500), "{missing:?}");
+        let report = recv.end().report();
+        assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
+        let missing = missing_before(&Sound::read(&folder.file("heard.wav")), &sent);
+        assert!(missing < Duration::from_millis(500), "{missing:?}");
+    });
 }
 
 #[test]
 fn a_stranger_that_announces_beside_a_running_sender_is_not_believed() {
-    let _turn = beside();
-    let folder = Folder::new();
-    let sent = Sound::noise(Shape::STEREO_24, 5000, 48);
-    sent.write(&folder.file("sent.wav"));
-    let to = free_udp_ports();
-    let _announcing = Announcing::to(to + 1);
-    let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
-    let media = bound(to);
-    let send = taut(words(&send)).and(PATIENT).in_folder(folder.path()).start();
-    media.recv_from(&mut [0; 2048]).unwrap();
-    drop(media);
-    let report = told_nothing(to).in_folder(folder.path()).run().report();
-    send.end().well();
-    assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
-    missing_before(&Sound::read(&folder.file("heard.wav")), &sent);
+    shared(|| {
+        let folder = Folder::new();
+        let sent = Sound::noise(Shape::STEREO_24, 5000, 48);
+        sent.write(&folder.file("sent.wav"));
+        let to = free_udp_ports();
+        let _announcing = Announcing::to(to + 1);
+        let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
+        let media = bound(to);
+        let send = taut(words(&send)).and(PATIENT).in_folder(folder.path()).start();
+        media.recv_from(&mut [0; 2048]).unwrap();
+        drop(media);
+        let report = told_nothing(to).in_folder(folder.path()).run().report();
+        send.end().well();
+        assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
+        missing_before(&Sound::read(&folder.file("heard.wav")), &sent);
+    });
 }
 
 #[test]
 fn standard_output_that_began_with_what_a_stranger_announced_is_told_the_options_that_fit() {
-    let _turn = beside();
-    let to = free_udp_ports();
-    let recv = format!("recv --from rtp://127.0.0.1:{to} --output file:- --until-bye -v {RINGS}");
-    let recv = taut(words(&recv)).start().listening();
-    let announcing = Announcing::to(to + 1);
-    let recv = recv.wait_for("44100 Hz");
-    let send = format!("send --input tone:440 --to rtp://127.0.0.1:{to} --duration 1s");
-    taut(words(&send)).and(PATIENT).run().well();
-    drop(announcing);
-    let Ended { status, said, .. } = recv.end();
-    let mend = "in taut by --rate 48000 --channels 2";
-    assert!(said.iter().any(|line| line.contains(mend)), "{said:#?}");
-    assert_eq!(status, Some(1), "{said:#?}");
+    shared(|| {
+        let to = free_udp_ports();
+        let recv =
+            format!("recv --from rtp://127.0.0.1:{to} --output file:- --until-bye -v {RINGS}");
+        let recv = taut(words(&recv)).start().listening();
+        let announcing = Announcing::to(to + 1);
+        let recv = recv.wait_for("44100 Hz");
+        let send = format!("send --input tone:440 --to rtp://127.0.0.1:{to} --duration 1s");
+        taut(words(&send)).and(PATIENT).run().well();
+        drop(announcing);
+        let Ended { status, said, .. } = recv.end();
+        let mend = "in taut by --rate 48000 --channels 2";
+        assert!(said.iter().any(|line| line.contains(mend)), "{said:#?}");
+        assert_eq!(status, Some(1), "{said:#?}");
+    });
 }
 
 #[test]
 fn a_stranger_whose_shape_cannot_be_read_into_is_not_waited_for() {
-    let _turn = beside();
-    let folder = Folder::new();
-    let sent = Sound::noise(Shape::STEREO_24, 6000, 49);
-    sent.write(&folder.file("sent.wav"));
-    let to = free_udp_ports();
-    let recv = told_nothing(to).in_folder(folder.path()).start().listening();
-    // No packet of 48 stereo frames of 24 bits divides by it.
-    let seven = written(&RtcpReport {
-        announcement: Some(announced(48_000, 7, SampleFormat::L24)),
-        ..RtcpReport::new(0x0BAD)
+    shared(|| {
+        let folder = Folder::new();
+        let sent = Sound::noise(Shape::STEREO_24, 6000, 49);
+        sent.write(&folder.file("sent.wav"));
+        let to = free_udp_ports();
+        let recv = told_nothing(to).in_folder(folder.path()).start().listening();
+        // No packet of 48 stereo frames of 24 bits divides by it.
+        let seven = written(&RtcpReport {
+            announcement: Some(announced(48_000, 7, SampleFormat::L24)),
+            ..RtcpReport::new(0x0BAD)
+        });
+        stranger().send_to(&seven, ("127.0.0.1", to + 1)).unwrap();
+        let recv = recv.wait_for("7 channels");
+        let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
+        taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
+        let recv = recv.wait_for("nothing can be read of those that come");
+        let report = recv.end().report();
+        assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
+        let missing = missing_before(&Sound::read(&folder.file("heard.wav")), &sent);
+        assert!(missing < Duration::from_millis(1500), "{missing:?}");
     });
-    stranger().send_to(&seven, ("127.0.0.1", to + 1)).unwrap();
-    let recv = recv.wait_for("7 channels");
-    let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
-    taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
-    let recv = recv.wait_for("nothing can be read of those that come");
-    let report = recv.end().report();
-    assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
-    let missing = missing_before(&Sound::read(&folder.file("heard.wav")), &sent);
-    assert!(missing < Duration::from_millis(1500), "{missing:?}");
 }
 
 #[test]
 fn a_recording_in_progress_is_not_begun_anew_for_a_sender_of_another_shape() {
-    let _turn = beside();
-    let folder = Folder::new();
-    let [first, second] = [50, 51].map(|seed| Sound::noise(Shape::STEREO_24, 2000, seed));
-    first.write(&folder.file("first.wav"));
-    let to = free_udp_ports();
-    let recv = format!(
-        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --report json --duration 8s {RINGS}"
-    );
-    let recv = taut(words(&recv)).in_folder(folder.path()).start().listening();
-    let send = |input: &str| {
-        let line = format!("send --input file:{input} --to rtp://127.0.0.1:{to}");
-        taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well()
-    };
-    send("first.wav");
-    let mono = Shape { channels: 1, ..Shape::STEREO_24 };
-    Sound { shape: mono, ..second }.write(&folder.file("second.wav"));
-    send("second.wav");
-    let recv = recv.wait_for("so it is not played");
-    recv.end().report();
-    // The second may come in while the end of the first still sounds.
-    let heard = Sound::read(&folder.file("heard.wav"));
-    let begins = heard.begins().expect("sound");
-    let differs = (0..72_000).find(|at| heard.frame(begins + at) != first.frame(*at));
-    assert_eq!(differs, None);
+    shared(|| {
+        let folder = Folder::new();
+        let [first, second] = [50, 51].map(|seed| Sound::noise(Shape::STEREO_24, 2000, seed));
+        first.write(&folder.file("first.wav"));
+        let to = free_udp_ports();
+        let recv = format!(
+            "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --report json --duration 8s {RINGS}"
+        );
+        let recv = taut(words(&recv)).in_folder(folder.path()).start().listening();
+        let send = |input: &str| {
+            let line = format!("send --input file:{input} --to rtp://127.0.0.1:{to}");
+            taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well()
+        };
+        send("first.wav");
+        let mono = Shape { channels: 1, ..Shape::STEREO_24 };
+        Sound { shape: mono, ..second }.write(&folder.file("second.wav"));
+        send("second.wav");
+        let recv = recv.wait_for("so it is not played");
+        recv.end().report();
+        // The second may come in while the end of the first still sounds.
+        let heard = Sound::read(&folder.file("heard.wav"));
+        let begins = heard.begins().expect("sound");
+        let differs = (0..72_000).find(|at| heard.frame(begins + at) != first.frame(*at));
+        assert_eq!(differs, None);
+    });
 }
 
 /// That of its stream every other packet is lost here, and that it needs so much latency.
@@ -309,88 +320,90 @@ fn asks(ssrc: u32, stream: u32, millis: i64, reports: u64) -> Vec<u8> {
 
 #[test]
 fn a_sender_does_what_its_receivers_ask_for_and_nothing_for_a_stranger() {
-    let _turn = beside();
-    let to = free_udp_ports();
-    let (_media, reports) = (bound(to), bound(to + 1));
-    let send = format!(
-        "send --input tone:440 --to rtp://127.0.0.1:{to} --latency auto --redundancy auto --duration 3s \
+    shared(|| {
+        let to = free_udp_ports();
+        let (_media, reports) = (bound(to), bound(to + 1));
+        let send = format!(
+            "send --input tone:440 --to rtp://127.0.0.1:{to} --latency auto --redundancy auto --duration 3s \
          --report json --no-witness"
-    );
-    let send = taut(words(&send)).start();
-    let by = stranger();
-    let mut datagram = [0; 2048];
-    // It answers each of ten reports, as the receiver does.
-    for count in 1..=10 {
-        let (bytes, peer) = reports.recv_from(&mut datagram).unwrap();
-        let stream = author(&datagram[..bytes]).unwrap();
-        by.send_to(&asks(0xBAD, stream, 2000, count), peer).unwrap();
-        // Under the receiver's own name, too.
-        by.send_to(&asks(0x600D, stream, 2000, count), peer).unwrap();
-        let needed = Some(Span::from_millis(30));
-        let effective = Effective {
-            ssrc: stream,
-            configured: Span::from_millis(5),
-            effective: Span::from_millis(5),
-            uncertainty: Span::from_micros(20),
-            needed,
+        );
+        let send = taut(words(&send)).start();
+        let by = stranger();
+        let mut datagram = [0; 2048];
+        // It answers each of ten reports, as the receiver does.
+        for count in 1..=10 {
+            let (bytes, peer) = reports.recv_from(&mut datagram).unwrap();
+            let stream = author(&datagram[..bytes]).unwrap();
+            by.send_to(&asks(0xBAD, stream, 2000, count), peer).unwrap();
+            // Under the receiver's own name, too.
+            by.send_to(&asks(0x600D, stream, 2000, count), peer).unwrap();
+            let needed = Some(Span::from_millis(30));
+            let effective = Effective {
+                ssrc: stream,
+                configured: Span::from_millis(5),
+                effective: Span::from_millis(5),
+                uncertainty: Span::from_micros(20),
+                needed,
+            };
+            let answer = RtcpReport { effective: Some(effective), ..RtcpReport::new(0x600D) };
+            reports.send_to(&written(&answer), peer).unwrap();
+        }
+        let report = send.end().report();
+        assert_eq!(report.nanos("/latency/configured_ns"), 30_000_000, "{:#}", report.0);
+        assert_eq!(report.stream("/redundancy/symbols"), 1, "{:#}", report.0);
+        let told = report.stream("/receivers").as_array().unwrap();
+        let told: Vec<_> = told
+            .iter()
+            .map(|one| {
+                let (ssrc, asked) = (one["ssrc"].as_u64(), one["asked_ns"].as_i64());
+                (one["address"].as_str(), one["believed"].as_bool(), ssrc, asked)
+            })
+            .collect();
+        let line = |address, believed, ssrc, asked: i64| {
+            (Some(address), Some(believed), Some(ssrc), Some(asked * 1_000_000))
         };
-        let answer = RtcpReport { effective: Some(effective), ..RtcpReport::new(0x600D) };
-        reports.send_to(&written(&answer), peer).unwrap();
-    }
-    let report = send.end().report();
-    assert_eq!(report.nanos("/latency/configured_ns"), 30_000_000, "{:#}", report.0);
-    assert_eq!(report.stream("/redundancy/symbols"), 1, "{:#}", report.0);
-    let told = report.stream("/receivers").as_array().unwrap();
-    let told: Vec<_> = told
-        .iter()
-        .map(|one| {
-            let (ssrc, asked) = (one["ssrc"].as_u64(), one["asked_ns"].as_i64());
-            (one["address"].as_str(), one["believed"].as_bool(), ssrc, asked)
-        })
-        .collect();
-    let line = |address, believed, ssrc, asked: i64| {
-        (Some(address), Some(believed), Some(ssrc), Some(asked * 1_000_000))
-    };
-    for expected in [
-        line("127.0.0.2", false, 0xBAD, 2000),
-        line("127.0.0.2", false, 0x600D, 2000),
-        line("127.0.0.1", true, 0x600D, 30),
-    ] {
-        assert!(told.contains(&expected), "{expected:?} is none of {told:?}");
-    }
-    assert!(
-        report.notes().iter().any(|note| note.starts_with("127.0.0.2 reports")),
-        "{:#}",
-        report.0
-    );
+        for expected in [
+            line("127.0.0.2", false, 0xBAD, 2000),
+            line("127.0.0.2", false, 0x600D, 2000),
+            line("127.0.0.1", true, 0x600D, 30),
+        ] {
+            assert!(told.contains(&expected), "{expected:?} is none of {told:?}");
+        }
+        assert!(
+            report.notes().iter().any(|note| note.starts_with("127.0.0.2 reports")),
+            "{:#}",
+            report.0
+        );
+    });
 }
 
 #[test]
 fn a_limit_bounds_what_a_receiver_asks_for() {
-    let _turn = beside();
-    let to = free_udp_ports();
-    let (_media, reports) = (bound(to), bound(to + 1));
-    let send = format!(
-        "send --input tone:440 --to rtp://127.0.0.1:{to} --latency auto --latency-limit 80ms \
+    shared(|| {
+        let to = free_udp_ports();
+        let (_media, reports) = (bound(to), bound(to + 1));
+        let send = format!(
+            "send --input tone:440 --to rtp://127.0.0.1:{to} --latency auto --latency-limit 80ms \
          --redundancy auto --redundancy-limit 2 --duration 3s --report json --no-witness"
-    );
-    let send = taut(words(&send)).start();
-    let mut datagram = [0; 2048];
-    for count in 1..=10 {
-        let (bytes, peer) = reports.recv_from(&mut datagram).unwrap();
-        let stream = author(&datagram[..bytes]).unwrap();
-        reports.send_to(&asks(0x600D, stream, 2000, count), peer).unwrap();
-    }
-    let report = send.end().report();
-    assert_eq!(report.nanos("/latency/configured_ns"), 80_000_000, "{:#}", report.0);
-    assert_eq!(report.stream("/redundancy/symbols"), 2, "{:#}", report.0);
-    for limit in ["--latency-limit", "--redundancy-limit"] {
-        assert!(
-            report.notes().iter().any(|note| note.contains(limit)),
-            "{limit} in {:#}",
-            report.0
         );
-    }
+        let send = taut(words(&send)).start();
+        let mut datagram = [0; 2048];
+        for count in 1..=10 {
+            let (bytes, peer) = reports.recv_from(&mut datagram).unwrap();
+            let stream = author(&datagram[..bytes]).unwrap();
+            reports.send_to(&asks(0x600D, stream, 2000, count), peer).unwrap();
+        }
+        let report = send.end().report();
+        assert_eq!(report.nanos("/latency/configured_ns"), 80_000_000, "{:#}", report.0);
+        assert_eq!(report.stream("/redundancy/symbols"), 2, "{:#}", report.0);
+        for limit in ["--latency-limit", "--redundancy-limit"] {
+            assert!(
+                report.notes().iter().any(|note| note.contains(limit)),
+                "{limit} in {:#}",
+                report.0
+            );
+        }
+    });
 }
 
 #[test]

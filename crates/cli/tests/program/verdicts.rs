@@ -1,51 +1,54 @@
 //! Under test: reports that say what is known, of streams that went wrong.
 
 use crate::common::lab::Lab;
-use crate::common::{Onlooker, beside};
+use crate::common::{Onlooker, shared};
 
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
 
 #[test]
 fn a_file_that_stood_still_reports_what_it_took_late_as_late() {
-    let _turn = beside();
-    let (lab, onlooker) = (Lab::straight(), Onlooker::new());
-    // At this latency there is room for all that comes meanwhile.
-    let recv = lab.recv("--latency 100ms");
-    let send = format!("--input file:{RECORDING} --latency 100ms --duration 4s");
-    let send = lab.send_call(&send).and(["--to", &onlooker.address()]).start();
-    onlooker.hear(2_000);
-    recv.signal("-STOP");
-    onlooker.hear(600);
-    recv.signal("-CONT");
-    send.end().well();
-    let heard = recv.end().report();
-    // What was due right after it stopped was taken 600 ms later.
-    let most = heard.nanos("/latency/measured/max_ns");
-    assert!(most >= 600_000_000, "{:#}", heard.0);
-    assert_eq!(heard.stream("/latency/by"), "sound", "{:#}", heard.0);
+    shared(|| {
+        let (lab, onlooker) = (Lab::straight(), Onlooker::new());
+        // At this latency there is room for all that comes meanwhile.
+        let recv = lab.recv("--latency 100ms");
+        let send = format!("--input file:{RECORDING} --latency 100ms --duration 4s");
+        let send = lab.send_call(&send).and(["--to", &onlooker.address()]).start();
+        onlooker.hear(2_000);
+        recv.signal("-STOP");
+        onlooker.hear(600);
+        recv.signal("-CONT");
+        send.end().well();
+        let heard = recv.end().report();
+        // What was due right after it stopped was taken 600 ms later.
+        let most = heard.nanos("/latency/measured/max_ns");
+        assert!(most >= 600_000_000, "{:#}", heard.0);
+        assert_eq!(heard.stream("/latency/by"), "sound", "{:#}", heard.0);
+    });
 }
 
 #[test]
 fn a_stream_that_is_refused_for_its_shape_has_no_figures_of_its_timeline() {
-    let _turn = beside();
-    let lab = Lab::straight();
-    let recv = lab.recv_to("virtual:", "--rate 48000 --channels 2 --latency 20ms");
-    lab.send("--input tone:997 --rate 44100 --duration 2s").end().well();
-    let ended = recv.end();
-    assert_eq!(ended.status, Some(1), "{ended:#?}");
-    let heard: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
-    let stream = &heard["streams"][0];
-    assert!(stream["refused"].is_string(), "{heard:#}");
-    assert_eq!(stream["rate"], 44_100, "{heard:#}");
-    assert_eq!(stream["latency"]["measured"]["count"], 0, "{heard:#}");
-    let nothing = ["/latency/by", "/latency/advised_ns", "/drift_ppm", "/clock/card_ppm", "/gaps"];
-    for figure in nothing {
-        let told = stream.pointer(figure);
-        assert!(told.is_none_or(serde_json::Value::is_null), "{figure} in {heard:#}");
-    }
-    assert!(stream["stages"].as_array().unwrap().is_empty(), "{heard:#}");
-    for counter in ["lost", "late", "resyncs", "early", "missing_frames", "resampled_frames"] {
-        assert_eq!(stream["counters"][counter], 0, "{counter} in {heard:#}");
-    }
-    assert!(stream["counters"]["packets_received"].as_u64().unwrap() > 1_000, "{heard:#}");
+    shared(|| {
+        let lab = Lab::straight();
+        let recv = lab.recv_to("virtual:", "--rate 48000 --channels 2 --latency 20ms");
+        lab.send("--input tone:997 --rate 44100 --duration 2s").end().well();
+        let ended = recv.end();
+        assert_eq!(ended.status, Some(1), "{ended:#?}");
+        let heard: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        let stream = &heard["streams"][0];
+        assert!(stream["refused"].is_string(), "{heard:#}");
+        assert_eq!(stream["rate"], 44_100, "{heard:#}");
+        assert_eq!(stream["latency"]["measured"]["count"], 0, "{heard:#}");
+        let nothing =
+            ["/latency/by", "/latency/advised_ns", "/drift_ppm", "/clock/card_ppm", "/gaps"];
+        for figure in nothing {
+            let told = stream.pointer(figure);
+            assert!(told.is_none_or(serde_json::Value::is_null), "{figure} in {heard:#}");
+        }
+        assert!(stream["stages"].as_array().unwrap().is_empty(), "{heard:#}");
+        for counter in ["lost", "late", "resyncs", "early", "missing_frames", "resampled_frames"] {
+            assert_eq!(stream["counters"][counter], 0, "{counter} in {heard:#}");
+        }
+        assert!(stream["counters"]["packets_received"].as_u64().unwrap() > 1_000, "{heard:#}");
+    });
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::program::{Running, call, ordinary, taut, words};
 use crate::common::{
-    Folder, Lack, PATIENT, beside, free_udp_ports, loopback, skipped, sounding_at,
+    Folder, Lack, PATIENT, free_udp_ports, loopback, shared, skipped, sounding_at,
 };
 
 /// `taut` whose answers nobody reads: its status, and what it said.
@@ -194,28 +194,36 @@ fn a_quiet_run_says_nothing_but_errors() {
 
 #[test]
 fn a_verbose_run_tells_what_is_decided_and_what_goes_on() {
-    let _turn = beside();
-    let address = loopback();
-    let recv = format!("recv -v --output null: --from {address} --until-bye --report none");
-    let recv = taut(words(&recv)).start();
-    let send = format!("send -v --input tone:440 --to {address} --duration 1s --report none");
-    let send = taut(words(&send)).start();
-    let recv = recv.wait_for("the other end's clock is this host's, which both ends read");
-    let (sent, heard) = (send.end().well(), recv.end().well());
-    let port = address.rsplit(':').next().unwrap();
-    let sockets = format!("RTP is heard at 127.0.0.1:{port}");
-    for (ended, telling) in [
-        (&sent, ["sockets: RTP leaves from", "stream: l24", "device: tone:440", "latency: 5ms"]),
-        (&heard, [sockets.as_str(), "as its sender announces", "device: null:", "latency: 5ms"]),
-    ] {
-        for words in telling {
-            let told = ended.said.iter().filter(|line| line.contains(words)).count();
-            assert_eq!(told, 1, "{words}: {ended:#?}");
+    shared(|| {
+        let address = loopback();
+        let recv = format!("recv -v --output null: --from {address} --until-bye --report none");
+        let recv = taut(words(&recv)).start();
+        let send = format!("send -v --input tone:440 --to {address} --duration 1s --report none");
+        let send = taut(words(&send)).start();
+        let recv = recv.wait_for("the other end's clock is this host's, which both ends read");
+        let (sent, heard) = (send.end().well(), recv.end().well());
+        let port = address.rsplit(':').next().unwrap();
+        let sockets = format!("RTP is heard at 127.0.0.1:{port}");
+        for (ended, telling) in [
+            (
+                &sent,
+                ["sockets: RTP leaves from", "stream: l24", "device: tone:440", "latency: 5ms"],
+            ),
+            (
+                &heard,
+                [sockets.as_str(), "as its sender announces", "device: null:", "latency: 5ms"],
+            ),
+        ] {
+            for words in telling {
+                let told = ended.said.iter().filter(|line| line.contains(words)).count();
+                assert_eq!(told, 1, "{words}: {ended:#?}");
+            }
+            assert!(ended.said.iter().all(|line| line.starts_with("taut: ")), "{ended:#?}");
         }
-        assert!(ended.said.iter().all(|line| line.starts_with("taut: ")), "{ended:#?}");
-    }
-    let usual = taut(words("send --input null: --to rtp://127.0.0.1:5004 --duration 50ms")).run();
-    assert!(!usual.well().said.concat().contains("sockets"));
+        let usual =
+            taut(words("send --input null: --to rtp://127.0.0.1:5004 --duration 50ms")).run();
+        assert!(!usual.well().said.concat().contains("sockets"));
+    });
 }
 
 #[test]
@@ -234,44 +242,46 @@ fn what_the_command_line_says_of_the_voice_stands_before_what_the_file_says() {
 
 #[test]
 fn a_stream_of_another_shape_is_told_of_while_it_comes() {
-    let _turn = beside();
-    let address = loopback();
-    // Told both, it waits for no sender to learn from. Silent, so what it says is of the stream: it
-    // tells nobody that it listens.
-    let shape = "--rate 48000 --channels 1";
-    let recv = format!("recv {shape} --output null: --from {address} --report none");
-    let recv = taut(words(&recv)).and(PATIENT).start();
-    let send = taut(words(&format!("send --input null: --to {address}"))).and(PATIENT).start();
-    let recv = recv.wait_for("by --rate 48000 --channels 2");
-    send.signal("-INT");
-    send.end().well();
-    recv.signal("-INT");
-    let ended = recv.end();
-    // Nothing of it was played.
-    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    shared(|| {
+        let address = loopback();
+        // Told both, it waits for no sender to learn from. Silent, so what it says is of the stream: it
+        // tells nobody that it listens.
+        let shape = "--rate 48000 --channels 1";
+        let recv = format!("recv {shape} --output null: --from {address} --report none");
+        let recv = taut(words(&recv)).and(PATIENT).start();
+        let send = taut(words(&format!("send --input null: --to {address}"))).and(PATIENT).start();
+        let recv = recv.wait_for("by --rate 48000 --channels 2");
+        send.signal("-INT");
+        send.end().well();
+        recv.signal("-INT");
+        let ended = recv.end();
+        // Nothing of it was played.
+        assert_eq!(ended.status, Some(1), "{ended:#?}");
+    });
 }
 
 #[test]
 fn a_clock_that_nobody_tells_is_told_of_while_the_sound_comes() {
-    let _turn = beside();
-    let (folder, port, elsewhere) = (Folder::new(), free_udp_ports(), free_udp_ports());
-    // The packets come, the reports do not.
-    let description = format!(
-        "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=-\nc=IN IP4 127.0.0.1\nt=0 0\n\
+    shared(|| {
+        let (folder, port, elsewhere) = (Folder::new(), free_udp_ports(), free_udp_ports());
+        // The packets come, the reports do not.
+        let description = format!(
+            "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=-\nc=IN IP4 127.0.0.1\nt=0 0\n\
          m=audio {port} RTP/AVP 97\na=rtpmap:97 L24/48000/2\na=rtcp:{elsewhere}\n"
-    );
-    std::fs::write(folder.file("to.sdp"), description).unwrap();
-    let from = format!("recv --output null: --from rtp://127.0.0.1:{port} --report json");
-    let recv = taut(words(&from)).and(PATIENT).start().listening();
-    let send = taut(words("send --input tone:440 --to to.sdp")).and(PATIENT);
-    let send = send.in_folder(folder.path()).start();
-    let recv = recv.wait_for("the sender's clock is not known");
-    send.signal("-INT");
-    send.end().well();
-    recv.signal("-INT");
-    let report = recv.end().report();
-    assert_eq!(report.stream("/clock"), &serde_json::Value::Null);
-    assert!(report.count("packets_received") > 0);
+        );
+        std::fs::write(folder.file("to.sdp"), description).unwrap();
+        let from = format!("recv --output null: --from rtp://127.0.0.1:{port} --report json");
+        let recv = taut(words(&from)).and(PATIENT).start().listening();
+        let send = taut(words("send --input tone:440 --to to.sdp")).and(PATIENT);
+        let send = send.in_folder(folder.path()).start();
+        let recv = recv.wait_for("the sender's clock is not known");
+        send.signal("-INT");
+        send.end().well();
+        recv.signal("-INT");
+        let report = recv.end().report();
+        assert_eq!(report.stream("/clock"), &serde_json::Value::Null);
+        assert!(report.count("packets_received") > 0);
+    });
 }
 
 #[test]

@@ -3,15 +3,22 @@
 //! In three steps, each only where the one before found something: the signs of the sound at the
 //! centres of 63 chips against those of the sync, which is a few instructions a frame; the sync
 //! itself against the sound, to a part of a frame; the number, and how well the whole mark fits.
+//! Where marks are missing so, they are looked for below what else is there ([`Buried`]).
 
 use std::collections::VecDeque;
 
-use super::{CENTRE, CHIP, NUMBERS, SPACING, SYNC, SYNC_CHIPS, WORD_BITS, chips_of, crc, wave};
+use super::buried::{Buried, HOP, MARK_AT, MOST_READ};
+use super::readings::{MarkReading, MarkReadings};
+use super::spectrum::SIZE;
+use super::stretch::{MarkStretch, Thinner};
+use super::sync::{REACH, Sync, SyncFit};
+use super::track::{HeardTrack, MarkTrack};
+use super::{CENTRE, CHIP, RunNumber, SPACING, SYNC, SYNC_CHIPS, WORD_BITS, chips_of, crc, wave};
 
 /// A mark that was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FoundMark {
-    /// Its number, modulo [`NUMBERS`].
+    /// Its number, modulo [`NUMBERS`](super::NUMBERS).
     pub number: u32,
     /// Where it is: the frame, counted from the first that was pushed, and
     pub frame: i64,
@@ -25,37 +32,42 @@ pub struct FoundMark {
     pub gain: f64,
 }
 
+impl FoundMark {
+    /// Where it is among all frames, if it was found among every so many.
+    fn stretched(self, stretch: MarkStretch) -> Self {
+        let frames = stretch.frames() as f64;
+        let beside = self.fraction * frames;
+        Self {
+            frame: self.frame * stretch.frames() as i64 + beside.round() as i64,
+            fraction: beside - beside.round(),
+            uncertainty: self.uncertainty * frames,
+            ..self
+        }
+    }
+}
+
 /// Of the 63 signs of a sync, those that may be wrong. By chance that few are in 1 of 7·10⁷ frames.
 pub(super) const MOST_WRONG: u32 = 10;
-/// A sync that fits less is none. Noise 3 dB below the mark leaves 0.8.
-const LEAST_FIT: f64 = 0.5;
 /// What the whole mark must fit, of what its sync does: with the wrong number, which differs from the
 /// right one in four of 28 bits at least, it fits 0.87 of that at most.
 const WHOLE: f64 = 0.92;
-/// How far from where the signs fit the sync may lie, in frames: they fit half a chip around it.
-const REACH: usize = CHIP;
-/// Steps of a frame in which the sync is tried.
-const STEPS: usize = 8;
-/// Steps away from a whole frame that are needed: half a frame and one more.
-const FURTHEST: usize = STEPS / 2 + 1;
-/// Frames of the sync that are compared, the first and the last left out: a sync that lies up to
-/// [`FURTHEST`] steps beside them has all of these between its own chips.
-const COMPARED: usize = (SYNC_CHIPS - 1) * CHIP - 1;
-/// What the parabola through three steps and the arithmetic leave, in frames.
-const ARITHMETIC: f64 = 0.002;
-/// What a path of 16-bit samples hides at a gain of one, in frames: half of its step, over the
+/// What a path of 16-bit samples hides at a gain of one, in frames: a step, as the lowest bit may say something else (`bits`), over the
 /// steepest that a mark rises in a frame.
-const HIDDEN: f64 = 0.5 / 32_768.0 / core::f64::consts::FRAC_PI_4;
-/// How many deviations are called the uncertainty: beyond six lies one of 5·10⁸ marks.
-const DEVIATIONS: f64 = 6.0;
-
+const HIDDEN: f64 = 1.0 / 32_768.0 / core::f64::consts::FRAC_PI_4;
+/// A mark that fits as well is believed alone; any other is only read, and another has to agree: noise
+/// forges a CRC in one of 256 numbers that it spoils.
+const SURE: f64 = 0.9;
 /// Frames that must have come after the first of a mark before it is looked at.
 const NEEDED: usize = SPACING + REACH + 2;
 /// Frames that are kept: what is looked at, the reach before it, and blocks of room to move.
-const KEPT: usize = 4096;
+const KEPT: usize = 4 * SIZE;
+const MOVED: usize = SIZE + 2 * SPACING;
 
-/// Finds marks in blocks of any length.
+/// Finds marks of a run in blocks of any length.
 pub struct Finder {
+    run: RunNumber,
+    stretch: MarkStretch,
+    thinner: Thinner,
     sound: Box<[f32]>,
     /// Frames in `sound`, and the number of the first of them.
     len: usize,
@@ -65,6 +77,16 @@ pub struct Finder {
     /// First frames of what may be marks, in order.
     candidates: VecDeque<Candidate>,
     sync: Sync,
+    buried: Buried,
+    track: Option<MarkTrack>,
+    /// The last mark of the run.
+    own: Option<MarkReading>,
+    readings: MarkReadings,
+    foreign: u64,
+    /// Frames that must have come before the next mark is looked for where it must be, and before all
+    /// of a hop are.
+    expected: i64,
+    searched: i64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -77,41 +99,205 @@ struct Candidate {
 const MOST_CANDIDATES: usize = 16;
 
 impl Finder {
-    /// Has heard nothing.
+    /// Of run zero. Has heard nothing.
     pub fn new() -> Self {
+        Self::of(RunNumber::default())
+    }
+
+    /// Has heard nothing.
+    pub fn of(run: RunNumber) -> Self {
+        Self::stretched(run, MarkStretch::NONE)
+    }
+
+    /// Of longer marks. Has heard nothing.
+    pub fn stretched(run: RunNumber, stretch: MarkStretch) -> Self {
         Self {
+            run,
+            stretch,
+            thinner: Thinner::new(stretch),
             sound: vec![0.0; KEPT].into(),
             // Silence before the first frame, where a mark that begins there is looked for, too.
-            len: 2 * REACH,
-            first: -2 * REACH as i64,
+            len: MOVED,
+            first: -(MOVED as i64),
             signs: [0; CHIP],
             candidates: VecDeque::with_capacity(MOST_CANDIDATES),
             sync: Sync::new(),
+            buried: Buried::new(),
+            track: None,
+            own: None,
+            readings: MarkReadings::new(),
+            foreign: 0,
+            expected: i64::MAX,
+            searched: HOP as i64,
         }
+    }
+
+    /// Frames from one mark to the next.
+    pub fn spacing(&self) -> usize {
+        self.stretch.spacing()
+    }
+
+    /// Marks of other runs that were heard, each of which another of its run agreed with.
+    pub fn foreign(&self) -> u64 {
+        self.foreign
     }
 
     /// Takes the next frames of one channel and tells of each mark that is complete by now.
     pub fn push(&mut self, samples: &[f32], mut found: impl FnMut(FoundMark)) {
         for &sample in samples {
-            self.take(sample);
-            let Some(&Candidate { start, .. }) = self.candidates.front() else { continue };
-            if self.first + self.len as i64 >= start + NEEDED as i64 {
-                self.candidates.pop_front();
-                if let Some(mark) = self.examine(start) {
-                    // The same mark may have been begun at twice: its signs fit for some frames.
-                    self.candidates.retain(|next| next.start > start + REACH as i64);
-                    found(mark);
-                }
+            if let Some(sample) = self.thinner.take(sample) {
+                self.hear(sample, &mut found);
+            }
+        }
+    }
+
+    fn hear(&mut self, sample: f32, found: &mut impl FnMut(FoundMark)) {
+        self.take(sample);
+        let now = self.first + self.len as i64;
+        if self.candidates.front().is_some_and(|first| now >= first.start + NEEDED as i64)
+            && let Some(mark) = self.examine_next()
+        {
+            found(mark.stretched(self.stretch));
+        }
+        if now >= self.expected
+            && let Some(mark) = self.expect()
+        {
+            found(mark.stretched(self.stretch));
+        }
+        if now >= self.searched {
+            self.searched = now + HOP as i64;
+            self.search();
+        }
+    }
+
+    /// Looks at the first candidate.
+    fn examine_next(&mut self) -> Option<FoundMark> {
+        let Candidate { start, .. } = self.candidates.pop_front()?;
+        let (cover, mark) = self.examine(start)?;
+        // The same mark may have been begun at twice: its signs fit for some frames.
+        self.candidates.retain(|next| next.start > start + REACH as i64);
+        let start = mark.frame - CENTRE as i64;
+        let reading = MarkReading { start, number: mark.number, cover };
+        let place = start as f64 + mark.fraction;
+        let heard =
+            HeardTrack { number: mark.number, start: place, gain: mark.gain, is_clear: true };
+        let is_sure = mark.confidence >= SURE;
+        if cover == self.run.cover() && is_sure {
+            return self.told(heard).then_some(mark);
+        }
+        if self.is_believed(reading, is_sure) {
+            self.begin(heard);
+        }
+        None
+    }
+
+    /// Begins to follow marks with this one, unless others are followed; it is told when it was heard where it must be.
+    fn begin(&mut self, heard: HeardTrack) {
+        if self.track.is_some_and(|track| track.is_held()) {
+            return;
+        }
+        self.track = Some(MarkTrack::before(heard));
+        self.await_next();
+    }
+
+    /// Whether a reading that is not sure is of the run, and others agree.
+    fn is_believed(&mut self, reading: MarkReading, is_sure: bool) -> bool {
+        // Before the run is known its own marks, some bits wrong, would be others'.
+        let is_own = reading.cover == self.run.cover();
+        if !is_own && !is_sure && self.own.is_none() {
+            return false;
+        }
+        // Where the run has marks of its own, a wrong bit makes one of another of it.
+        if self.own.is_some_and(|own| own.explains(&reading, is_sure)) {
+            return false;
+        }
+        let believed = self.readings.add(reading);
+        self.foreign += if is_own { 0 } else { believed };
+        is_own && believed > 0
+    }
+
+    /// Follows a mark, if it comes after the last.
+    fn told(&mut self, heard: HeardTrack) -> bool {
+        let start = heard.start.round() as i64;
+        if self.own.is_some_and(|own| start - own.start < SPACING as i64 / 2) {
+            return false;
+        }
+        self.own = Some(MarkReading { start, number: heard.number, cover: self.run.cover() });
+        match &mut self.track {
+            Some(track) => track.follow(heard),
+            None => self.track = Some(MarkTrack::new(heard)),
+        }
+        self.await_next();
+        true
+    }
+
+    /// Until the next mark is over.
+    fn await_next(&mut self) {
+        self.expected = self
+            .track
+            .map_or(i64::MAX, |track| track.next().1.round() as i64 + (SIZE - MARK_AT) as i64);
+    }
+
+    /// The next mark, if it is where it must be.
+    fn expect(&mut self) -> Option<FoundMark> {
+        let track = self.track?;
+        let (number, start) = track.next();
+        let mark = self.look_below(number, start.round() as i64, track.gain);
+        if mark.is_none() {
+            self.track = track.missed();
+            self.await_next();
+        }
+        mark
+    }
+
+    /// The mark that begins around frame `start`, from below what else is there.
+    fn look_below(&mut self, number: u32, start: i64, gain: f64) -> Option<FoundMark> {
+        let first = usize::try_from(start - MARK_AT as i64 - self.first).ok()?;
+        let sound = self.sound[..self.len].get(first..first + SIZE)?;
+        let mark = self.buried.mark(sound, chips_of(self.run, number), gain)?;
+        let likeness = mark.gain.abs() * (MARK_POWER / power(&sound[MARK_AT..][..SPACING])).sqrt();
+        let at = (first as i64 + self.first) as f64 + mark.at;
+        self.told(HeardTrack { number, start: at, gain: mark.gain, is_clear: false }).then(|| {
+            FoundMark {
+                number,
+                frame: at.round() as i64 + CENTRE as i64,
+                fraction: at - at.round(),
+                uncertainty: mark.uncertainty + HIDDEN / mark.gain.abs(),
+                confidence: likeness.min(1.0),
+                gain: mark.gain,
+            }
+        })
+    }
+
+    /// Looks for marks wherever they may be, unless those of the run are heard clearly.
+    fn search(&mut self) {
+        if self.track.is_some_and(|track| track.is_clear()) {
+            return;
+        }
+        let mut readings = [None; MOST_READ];
+        let mut free = readings.iter_mut();
+        let begin = self.len - SIZE;
+        self.buried.read(&self.sound[begin..self.len], |reading| {
+            if let Some(free) = free.next() {
+                *free = Some(reading);
+            }
+        });
+        for read in readings.into_iter().flatten() {
+            let start = self.first + (begin + read.at) as i64;
+            let (number, cover) = split(read.word);
+            let reading = MarkReading { start, number, cover };
+            if self.is_believed(reading, false) {
+                let start = start as f64;
+                self.begin(HeardTrack { number, start, gain: read.gain, is_clear: false });
             }
         }
     }
 
     fn take(&mut self, sample: f32) {
         if self.len == KEPT {
-            let kept = 2 * NEEDED;
-            self.sound.copy_within(KEPT - kept.., 0);
-            self.first += (KEPT - kept) as i64;
-            self.len = kept;
+            self.sound.copy_within(KEPT - MOVED.., 0);
+            self.first += (KEPT - MOVED) as i64;
+            self.len = MOVED;
         }
         self.sound[self.len] = sample;
         let frame = self.first + self.len as i64;
@@ -138,40 +324,41 @@ impl Finder {
         }
     }
 
-    /// The mark that begins near frame `start`, if there is one.
-    fn examine(&self, start: i64) -> Option<FoundMark> {
+    /// The mark that begins near frame `start`, if there is one, and what lies over its CRC.
+    fn examine(&self, start: i64) -> Option<(u8, FoundMark)> {
         let near = usize::try_from(start - self.first).ok()?.checked_sub(REACH)?;
         let lag = self.sync.best_lag(&self.sound[near..])?;
         let begin = near + lag;
         let SyncFit { at, likeness, uncertainty } = self.sync.place(&self.sound[begin..])?;
         let sign = likeness.signum();
-        let number = self.number(begin as f64 + at, sign)?;
-        let (confidence, gain) = self.confidence(number, begin, at);
+        let (number, cover) = self.number(begin as f64 + at, sign);
+        let run = RunNumber::new(u32::from(cover));
+        let (confidence, gain) = self.confidence(chips_of(run, number), begin, at);
         let confidence = confidence.abs();
         // Noise may forge a CRC, in one of 256 numbers that it spoils.
         if confidence < WHOLE * likeness.abs() {
             return None;
         }
-        Some(FoundMark {
+        let mark = FoundMark {
             number,
             frame: self.first + (begin + CENTRE) as i64,
             fraction: at,
             uncertainty: uncertainty + HIDDEN / gain.abs(),
             confidence,
             gain,
-        })
+        };
+        Some((cover, mark))
     }
 
-    /// The number of the mark that begins at `begin`, if its CRC is right.
-    fn number(&self, begin: f64, sign: f64) -> Option<u32> {
+    /// The number of the mark that begins at `begin`, and what lies over its CRC.
+    fn number(&self, begin: f64, sign: f64) -> (u32, u8) {
         let mut word = 0;
         for bit in 0..WORD_BITS as usize {
             let centre = |half| begin + ((SYNC_CHIPS + 2 * bit + half) * CHIP) as f64;
             let one = (self.between(centre(0)) - self.between(centre(1))) * sign > 0.0;
             word = (word << 1) | u32::from(one);
         }
-        let (number, sum) = (word >> 8, word & 0xFF);
-        (number < NUMBERS && u32::from(crc(number)) == sum).then_some(number)
+        split(word)
     }
 
     /// The sound between two frames.
@@ -182,8 +369,7 @@ impl Finder {
     }
 
     /// How alike the sound is to the whole mark, and how loud.
-    fn confidence(&self, number: u32, begin: usize, at: f64) -> (f64, f64) {
-        let chips = chips_of(number);
+    fn confidence(&self, chips: u128, begin: usize, at: f64) -> (f64, f64) {
         let (mut product, mut heard, mut meant) = (0.0, 0.0, 0.0);
         for frame in 1..SPACING {
             let sample = f64::from(self.sound[begin + frame]);
@@ -202,102 +388,15 @@ impl Default for Finder {
     }
 }
 
-/// The sync at every step beside a whole frame.
-struct Sync {
-    /// By step from −[`FURTHEST`] on, [`COMPARED`] samples each.
-    steps: Box<[f32]>,
-    /// Of each step.
-    energy: [f64; 2 * FURTHEST + 1],
-    /// Energy of the slope at no step, per frame².
-    slope: f64,
+/// The number that a word says, and what lies over its CRC.
+fn split(word: u32) -> (u32, u8) {
+    (word >> 8, word as u8 ^ crc(word >> 8))
 }
 
-/// Where the sync lies.
-struct SyncFit {
-    /// Frames after the frame it was looked for at.
-    at: f64,
-    /// Product with the sound, over the root of both energies; its sign is the polarity.
-    likeness: f64,
-    uncertainty: f64,
-}
+/// Mean square of a mark at full scale: five of eight chips are followed by their opposite.
+const MARK_POWER: f64 = 0.69;
 
-impl Sync {
-    fn new() -> Self {
-        let chips = u128::from(SYNC);
-        let mut steps = vec![0.0; (2 * FURTHEST + 1) * COMPARED].into_boxed_slice();
-        let mut energy = [0.0; 2 * FURTHEST + 1];
-        for (step, samples) in steps.chunks_mut(COMPARED).enumerate() {
-            let at = (step as f64 - FURTHEST as f64) / STEPS as f64;
-            for (index, sample) in samples.iter_mut().enumerate() {
-                *sample = wave(chips, (index + 1) as f64 - at) as f32;
-            }
-            energy[step] = dot(samples, samples);
-        }
-        let (before, after) = (FURTHEST - 1, FURTHEST + 1);
-        let of = |step: usize| &steps[step * COMPARED..][..COMPARED];
-        let per_step = of(before).iter().zip(of(after));
-        let slope = per_step
-            .map(|(before, after)| (f64::from(after - before) * STEPS as f64 / 2.0).powi(2))
-            .sum();
-        Self { steps, energy, slope }
-    }
-
-    fn product(&self, step: usize, sound: &[f32]) -> f64 {
-        dot(&self.steps[step * COMPARED..][..COMPARED], &sound[1..=COMPARED])
-    }
-
-    /// The whole frame, counted from the first of `sound`, at which the sync fits best; none where
-    /// that is as far as was looked.
-    fn best_lag(&self, sound: &[f32]) -> Option<usize> {
-        let (mut best, mut most) = (0, 0.0);
-        for lag in 0..=2 * REACH {
-            let sound = &sound[lag..];
-            let heard = dot(&sound[1..=COMPARED], &sound[1..=COMPARED]);
-            let likeness = self.product(FURTHEST, sound).powi(2) / heard.max(f64::MIN_POSITIVE);
-            if likeness > most {
-                (best, most) = (lag, likeness);
-            }
-        }
-        (0 < best && best < 2 * REACH).then_some(best)
-    }
-
-    /// Where the sync lies, less than a frame beside the first of `sound`.
-    fn place(&self, sound: &[f32]) -> Option<SyncFit> {
-        let heard = dot(&sound[1..=COMPARED], &sound[1..=COMPARED]);
-        let likeness = |step: usize| self.product(step, sound) / (heard * self.energy[step]).sqrt();
-        let mut step = FURTHEST;
-        let sign = likeness(step).signum();
-        let mut three = [step - 1, step, step + 1].map(|step| likeness(step) * sign);
-        while three[0] > three[1] && step > 1 {
-            step -= 1;
-            three = [likeness(step - 1) * sign, three[0], three[1]];
-        }
-        while three[2] > three[1] && step < 2 * FURTHEST - 1 {
-            step += 1;
-            three = [three[1], three[2], likeness(step + 1) * sign];
-        }
-        let [before, here, after] = three;
-        let bend = 2.0 * here - before - after;
-        let beside = if bend > 0.0 { (after - before) / (2.0 * bend) } else { 0.0 };
-        let at = (step as f64 - FURTHEST as f64 + beside.clamp(-1.0, 1.0)) / STEPS as f64;
-        let peak = here + (after - before) * beside.clamp(-1.0, 1.0) / 4.0;
-        // Not a number where the sound is silent.
-        if peak.is_nan() || peak < LEAST_FIT {
-            return None;
-        }
-        Some(SyncFit { at, likeness: peak * sign, uncertainty: self.uncertainty(peak) })
-    }
-
-    /// What is not the sync counts as noise of even density: it moves the place by as much as the
-    /// slope of the sync leaves it to (the Cramér-Rao bound of a delay).
-    fn uncertainty(&self, likeness: f64) -> f64 {
-        let noise = (1.0 / likeness.powi(2) - 1.0).max(0.0);
-        let variance = noise * self.energy[FURTHEST] / (COMPARED as f64 * self.slope);
-        ARITHMETIC + DEVIATIONS * variance.sqrt()
-    }
-}
-
-/// The sum of products.
-fn dot(a: &[f32], b: &[f32]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+fn power(sound: &[f32]) -> f64 {
+    let sum: f64 = sound.iter().map(|sample| f64::from(*sample).powi(2)).sum();
+    (sum / sound.len() as f64).max(f64::MIN_POSITIVE)
 }

@@ -21,7 +21,7 @@ fn sound_at(place: f64) -> f64 {
         return 0.0;
     }
     let number = place as usize / SPACING;
-    wave(chips_of(number as u32), place - (number * SPACING) as f64)
+    wave(chips_of(RunNumber::default(), number as u32), place - (number * SPACING) as f64)
 }
 
 /// Marks as they come out of a path: `delay` frames late, by a card `ppm` faster, at a gain.
@@ -64,16 +64,17 @@ fn every_mark_that_is_played_is_found_on_its_very_frame() {
 
 #[test]
 fn numbers_begin_again_after_the_last() {
-    assert_eq!(chips_of(NUMBERS), chips_of(0));
-    assert_eq!(chips_of(NUMBERS + 7), chips_of(7));
-    assert_ne!(chips_of(NUMBERS - 1), chips_of(0));
+    assert_eq!(chips_of(RunNumber::default(), NUMBERS), chips_of(RunNumber::default(), 0));
+    assert_eq!(chips_of(RunNumber::default(), NUMBERS + 7), chips_of(RunNumber::default(), 7));
+    assert_ne!(chips_of(RunNumber::default(), NUMBERS - 1), chips_of(RunNumber::default(), 0));
 }
 
 #[test]
 fn no_part_of_any_two_marks_looks_like_a_sync() {
     let mut least = SYNC_CHIPS as u32;
     for number in (0..NUMBERS).step_by(37) {
-        let (this, next) = (chips_of(number), chips_of(number + 1));
+        let (this, next) =
+            (chips_of(RunNumber::default(), number), chips_of(RunNumber::default(), number + 1));
         for begin in 1..CHIPS {
             let window = (this >> begin) | (next << (CHIPS - begin));
             let differ = ((window as u64 ^ SYNC) & (u64::MAX >> 1)).count_ones();
@@ -93,6 +94,37 @@ fn silence_noise_and_tones_hold_no_marks() {
     let mut sine = vec![0.0; frames];
     crate::signal::Sine::new("997".parse().unwrap(), 48_000).fill(1, &mut sine);
     assert_eq!(found_in(&sine), []);
+}
+
+/// Marks of a run.
+fn marks_of(run: RunNumber, frames: usize) -> Vec<f32> {
+    let mut sound = vec![0.0; frames];
+    Marker::of(run).fill(1, &mut sound, |_| {});
+    sound
+}
+
+#[test]
+fn marks_of_another_run_are_counted_and_not_found() {
+    let (ours, theirs) = (RunNumber::new(0x0ABC_DE11), RunNumber::new(0x0123_4512));
+    let mut sound = marks_of(theirs, SPACING * 20);
+    let begin = sound.len() as i64;
+    sound.extend(marks_of(ours, SPACING * 20));
+    let mut finder = Finder::of(ours);
+    let mut found = Vec::new();
+    finder.push(&sound, |mark| found.push(mark));
+    assert_eq!(finder.foreign(), 20);
+    let numbers: Vec<u32> = found.iter().map(|mark| mark.number).collect();
+    assert_eq!(numbers, (0..19).map(|mark| ours.first() + mark).collect::<Vec<_>>());
+    assert_eq!(found[0].frame, begin + CENTRE as i64);
+}
+
+#[test]
+fn a_single_mark_of_another_run_is_noise() {
+    let mut sound = marks_of(RunNumber::new(7), SPACING);
+    sound.extend(vec![0.0; SPACING * 20]);
+    let mut finder = Finder::of(RunNumber::new(8));
+    finder.push(&sound, |mark| panic!("{mark:?}"));
+    assert_eq!(finder.foreign(), 0);
 }
 
 #[test]

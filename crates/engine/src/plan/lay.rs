@@ -23,6 +23,7 @@ use super::sockets::packets_per_second;
 use super::too_long::datagram_bytes;
 use super::{RecvPlan, SendPlan, StreamPlan};
 use crate::sending::random_identity;
+use crate::watching::probes::Probes;
 use crate::watching::run::RunError;
 
 /// A latency that packets and device do not leave.
@@ -125,6 +126,7 @@ impl SendPlan {
             repair_budget: None,
             limits: Limits::default(),
             identity: random_identity()?,
+            probes: Probes::All,
             ledger: None,
         })
     }
@@ -167,7 +169,9 @@ impl RecvPlan {
             map: ChannelMap::identity(device.channels.count()),
             device,
             until_bye: false,
+            probes: Probes::All,
             ledger: None,
+            labels: None,
         }
     }
 }

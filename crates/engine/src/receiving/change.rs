@@ -14,10 +14,12 @@ use crate::control::{
 };
 use crate::fader::Fader;
 use crate::plan::StreamPlan;
+use crate::receiving::labels::Labels;
 use crate::receiving::mixer::{MixerInput, Succession};
 use crate::receiving::repairers::{RepairerStore, Spares, repairers};
 use crate::receiving::stream::{Mix, ReceivedStream, connect};
 use crate::watching::ledger_file::LedgerFile;
+use crate::watching::probes::Probes;
 use crate::watching::report::StreamReport;
 use crate::watching::run::{RunError, RunWatch};
 use crate::watching::sound::Hearing;
@@ -29,6 +31,8 @@ pub(crate) struct MixChanges {
     pub(crate) waiter: Waiter,
     device: Settings,
     wall: WallClock,
+    probes: Probes,
+    labels: bool,
     /// Whether any was asked for.
     pub(crate) made: bool,
     fader: Fader,
@@ -56,7 +60,16 @@ pub(crate) struct MixSetup {
     pub(crate) gain: Gain,
     pub(crate) device: Settings,
     pub(crate) wall: WallClock,
+    pub(crate) probes: Probes,
+    /// Whether labels are written.
+    pub(crate) labels: bool,
     pub(crate) waiter: Waiter,
+}
+
+/// What is written of streams while they play.
+pub(crate) struct RunFiles<'a> {
+    pub(crate) ledger: Option<&'a mut LedgerFile>,
+    pub(crate) labels: Option<&'a mut Labels>,
 }
 
 /// Reports of streams that are over which are kept: nobody who sends under ever new names fills the
@@ -69,7 +82,7 @@ const WAITING: usize = 4;
 impl MixChanges {
     /// Both ends.
     pub(crate) fn new(setup: MixSetup) -> (Self, (Succession, Spares, Consumer<Gain>)) {
-        let MixSetup { places, more, gain, device, wall, waiter } = setup;
+        let MixSetup { places, more, gain, device, wall, probes, labels, waiter } = setup;
         let (gains, gains_out) = memory::ring(64);
         let (coming, coming_out) = memory::ring(WAITING);
         let (gone_in, gone) = memory::ring(WAITING);
@@ -80,6 +93,8 @@ impl MixChanges {
             waiter,
             device,
             wall,
+            probes,
+            labels,
             fader: Fader { gain, muted: false },
             gains,
             coming,
@@ -99,8 +114,9 @@ impl MixChanges {
         plan: StreamPlan,
     ) -> Result<(ReceivedStream, MixerInput), RunError> {
         let receiver = plan.receiver();
-        let Self { count: number, wall, ref device, ref waiter, .. } = *self;
-        let connected = connect(plan, receiver, None, &Mix { number, wall, device, waiter })?;
+        let Self { count: number, wall, ref device, ref waiter, probes, labels, .. } = *self;
+        let mix = Mix { number, wall, device, waiter, probes, labels };
+        let connected = connect(plan, receiver, None, &mix)?;
         self.count += 1;
         Ok(connected)
     }
@@ -208,9 +224,10 @@ impl MixChanges {
         &mut self,
         streams: &mut [ReceivedStream],
         watch: &mut RunWatch,
-        mut ledger: Option<&mut LedgerFile>,
+        files: RunFiles<'_>,
         hearing: &Hearing,
     ) {
+        let RunFiles { mut ledger, mut labels } = files;
         while let Ok(mut input) = self.gone.pop() {
             // Its last word: there is room for it now, and nobody else to say it.
             let waiting = self.heirs.iter().position(|(_, stream)| stream.number == input.number);
@@ -234,6 +251,7 @@ impl MixChanges {
             );
             old.converse(watch);
             old.turn(watch, ledger.as_deref_mut(), hearing);
+            labels.iter_mut().for_each(|labels| labels.close(old));
             old.finish(watch, ledger.as_deref_mut(), hearing);
             // The ear stays with the place.
             stream.measurement = old.measurement.take();

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod cost;
 mod input;
+mod marks;
 mod shared;
 mod succession;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use crate::receiving::lead::Lead;
 use crate::receiving::repairers::Spares;
 use crate::watching::sound::{Mouth, Voices};
 pub(crate) use input::{InputRings, MixerCommand, MixerInput, RxStatus};
+pub(crate) use marks::{LabelMark, LabelMarks, Spoilt};
 pub(crate) use shared::{Fed, SharedLink, SharedNews};
 pub(crate) use succession::Succession;
 
@@ -231,6 +233,18 @@ impl Mixer {
 }
 
 impl Mixer {
+    /// All streams were spoilt by it: one label does for them.
+    #[cold]
+    fn mark_xrun(&mut self, cycle: &Cycle<'_>) {
+        let Some(input) = self.inputs.first_mut() else { return };
+        let (rate, skipped) = (input.receiver.format().rate, cycle.playback.skipped);
+        if let Some(marks) = &mut input.marks {
+            // It ends where the block begins.
+            let meets = cycle.playback.meets - rate.span_of(skipped);
+            marks.xrun(Spoilt { meets, frames: skipped }, self.woke);
+        }
+    }
+
     fn tell(&mut self, at: LocalTime) {
         self.told = at;
         let heirs = self.succession.heirs().iter_mut().flatten().map(|heir| &mut heir.input);
@@ -250,6 +264,7 @@ impl Process for Mixer {
                 let harm = Harm { starved: cycle.xruns, ..Harm::default() };
                 input.faults.add(self.woke, cycle.now, harm);
             }
+            self.mark_xrun(cycle);
         }
         self.woke = cycle.now;
         self.lead.wake(cycle.playback.meets - cycle.now);

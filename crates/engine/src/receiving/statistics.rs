@@ -12,6 +12,9 @@ use tautline_proto::time::Span;
 
 use crate::receiving::mixer::RxStatus;
 use crate::watching::distribution::Distribution;
+use crate::watching::levels::LevelReader;
+use crate::watching::observed::Observed;
+use crate::watching::probes::Probes;
 use crate::watching::sound::{FoundPacket, Unfound};
 
 /// The stages of a packet's way as distributions, and its worst packets.
@@ -25,6 +28,13 @@ pub(crate) struct Statistics {
     pub(crate) word: Word,
     /// Packets that were played while their capture was not known.
     pub(crate) unmapped: u64,
+    /// What packets were placed by that were played, measured or not: the best of it.
+    placed: Option<Basis>,
+    /// How many packets are measured, of those that were played.
+    probes: Probes,
+    seen: u64,
+    /// Packets that were played and not measured.
+    pub(crate) unprobed: u64,
     /// Packets that were looked for in the sound and not found.
     pub(crate) unfound: Unfound,
     /// Capture to DAC by the sound.
@@ -34,6 +44,8 @@ pub(crate) struct Statistics {
     played_lately: Lately,
     heard_lately: Lately,
     worst: Vec<Passage>,
+    /// For those who look while it runs.
+    pub(crate) observed: Observed<Passage>,
     /// How sure the mapping was as each packet was played.
     uncertainty: Distribution,
     pub(crate) clock: Option<ClockMapping>,
@@ -62,6 +74,13 @@ impl Lately {
     }
 }
 
+/// How long a packet waited for its turn; below zero is by how much a late one missed it.
+fn waited(passage: &Passage) -> Span {
+    let stage = if passage.late { Stage::Device } else { Stage::Buffer };
+    let late = Span::from_nanos(i64::from(passage.late));
+    passage.stage(stage).unwrap_or(Span::ZERO) - late
+}
+
 /// Packets kept for the list of the worst.
 const WORST: usize = 10;
 
@@ -73,20 +92,59 @@ impl Statistics {
             promised: Distribution::default(),
             word: Word::default(),
             unmapped: 0,
+            placed: None,
+            probes: Probes::All,
+            seen: 0,
+            unprobed: 0,
             unfound: Unfound::default(),
             measured: Distribution::default(),
             error: Distribution::default(),
             played_lately: Lately::default(),
             heard_lately: Lately::default(),
             worst: Vec::with_capacity(WORST + 1),
+            observed: Observed::new(LevelReader::none()),
             uncertainty: Distribution::default(),
             clock: None,
             status: None,
         }
     }
 
+    /// Of so many packets.
+    pub(crate) fn of(self, probes: Probes) -> Self {
+        Self { probes, ..self }
+    }
+
+    /// How many packets are measured.
+    pub(crate) const fn probes(&self) -> Probes {
+        self.probes
+    }
+
+    /// Whether this packet, which was played or came too late, is to be measured.
+    pub(crate) fn probe(&mut self, passage: &Passage) -> bool {
+        if passage.late {
+            return self.probes != Probes::Off;
+        }
+        // What it takes is told to the sender, whoever measures.
+        if let Some(total) = passage.total() {
+            self.played_lately.take(total);
+            self.placed = Some(Basis::Clock);
+        } else {
+            self.placed.get_or_insert(Basis::Arrival);
+        }
+        let measured = self.probes.take(self.seen);
+        self.seen += 1;
+        self.unprobed += u64::from(!measured);
+        measured
+    }
+
     /// Takes the device's word for when one packet will be heard.
     pub(crate) fn promise(&mut self, passage: &Passage) {
+        // Whoever looks now is not to wait until it was found in the sound.
+        let (now, at) = match passage.late {
+            true => (passage.read, passage.read),
+            false => (passage.written, passage.dac),
+        };
+        self.observed.take(now, at, waited(passage), passage);
         if passage.late {
             return;
         }
@@ -95,7 +153,6 @@ impl Statistics {
             return;
         };
         self.promised.record(total);
-        self.played_lately.take(total);
         if let Some(clock) = &self.clock {
             self.uncertainty.record(clock.uncertainty);
         }
@@ -127,10 +184,6 @@ impl Statistics {
     /// Keeps the packets that were late by the most, and those that came closest to it: that waited
     /// least.
     fn rank(&mut self, passage: &Passage) {
-        let waited = |p: &Passage| {
-            let stage = if p.late { Stage::Device } else { Stage::Buffer };
-            p.stage(stage).unwrap_or(Span::ZERO).as_nanos() - i64::from(p.late)
-        };
         if self.worst.len() == WORST && waited(passage) >= waited(&self.worst[WORST - 1]) {
             return;
         }
@@ -148,7 +201,12 @@ impl Statistics {
 
     /// The median latency of the newest packets, from the sound if it is heard.
     pub(crate) fn recent(&self) -> Option<Span> {
-        let recent = if self.is_heard() { &self.heard_lately } else { &self.played_lately };
+        // Of one packet in 64, the newest that were found are old.
+        let recent = if self.probes == Probes::All && self.is_heard() {
+            &self.heard_lately
+        } else {
+            &self.played_lately
+        };
         recent.median()
     }
 
@@ -166,17 +224,16 @@ impl Statistics {
 
     /// Whose word the latency is.
     pub(crate) fn by(&self) -> &'static str {
+        if self.probes == Probes::Off {
+            return "none";
+        }
         if self.is_heard() { "sound" } else { self.word.name() }
     }
 
     /// What packets were placed by. A sender's clock that was known stays known of them when the
     /// sender is gone.
     pub(crate) fn basis(&self) -> Option<Basis> {
-        match (self.promised.count(), self.unmapped) {
-            (0, 0) => self.status.and_then(|status| status.stream.basis),
-            (0, _) => Some(Basis::Arrival),
-            _ => Some(Basis::Clock),
-        }
+        self.placed.or_else(|| self.status.and_then(|status| status.stream.basis))
     }
 
     /// Whether one packet in ten at least was found in the sound.

@@ -1,6 +1,8 @@
 //! What the ordinary thread holds of one received stream: its policy, its conversation, its statistics and
 //! its measurement.
 
+mod observed;
+
 use rtrb::{Consumer, Producer};
 use tautline_io::clock::host::host_clock;
 use tautline_io::clock::{WallClock, now};
@@ -23,14 +25,19 @@ use crate::conversation::{Audience, Conversation};
 use crate::fader::Fader;
 use crate::link_news::LinkNews;
 use crate::plan::{StreamPlan, packets_within};
-use crate::receiving::mixer::{InputRings, MixerCommand, MixerInput, RxStatus};
+use crate::receiving::mixer::{
+    InputRings, LabelMark, LabelMarks, MixerCommand, MixerInput, RxStatus,
+};
 use crate::receiving::pending::Pending;
 use crate::receiving::shares::{Said, Shares};
 use crate::receiving::statistics::Statistics;
 use crate::receiving::summary;
 use crate::watching::ledger_file::LedgerFile;
+use crate::watching::levels::levels;
 use crate::watching::machine;
 use crate::watching::note::Note;
+use crate::watching::observed::Observed;
+use crate::watching::probes::Probes;
 use crate::watching::report::StreamEnd;
 use crate::watching::run::{RunError, RunWatch};
 use crate::watching::sound::{FoundPacket, Hearing, Measurement, PacketTap};
@@ -46,6 +53,8 @@ pub(crate) struct ReceivedStream {
     commands: Producer<MixerCommand>,
     passages: Consumer<Passage>,
     status: Consumer<RxStatus>,
+    /// What spoilt it, where labels are written.
+    pub(crate) marks: Option<Consumer<LabelMark>>,
     /// Where the card can be heard.
     pub(crate) measurement: Option<Measurement>,
     pub(crate) statistics: Statistics,
@@ -64,6 +73,10 @@ pub(crate) struct ReceivedStream {
 /// What the lines hold that wait for the statistics: a dozen times what one beat brings.
 const LINES_HELD: Span = Span::from_millis(250);
 
+/// Marks that may wait to be taken: of a beat in which each of the shortest packets is lost, ten times as
+/// many.
+const MARKS: usize = 2048;
+
 /// What a stream joins.
 pub(crate) struct Mix<'a> {
     /// The number that it gets.
@@ -72,6 +85,9 @@ pub(crate) struct Mix<'a> {
     pub(crate) device: &'a Settings,
     /// To know when its reports arrive.
     pub(crate) waiter: &'a Waiter,
+    pub(crate) probes: Probes,
+    /// Whether labels are written.
+    pub(crate) labels: bool,
 }
 
 /// The two ends of one stream: the ordinary thread's and the device's.
@@ -81,7 +97,7 @@ pub(crate) fn connect(
     heard: Option<(Measurement, PacketTap)>,
     mix: &Mix<'_>,
 ) -> Result<(ReceivedStream, MixerInput), RunError> {
-    let Mix { number, wall, device, waiter } = *mix;
+    let Mix { number, wall, device, waiter, probes, labels } = *mix;
     let format = stream.receiver.format;
     let random =
         machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
@@ -115,7 +131,12 @@ pub(crate) fn connect(
     let (measurement, tap) = heard.unzip();
     let rings = InputRings { commands, passages, status };
     let mut input = MixerInput::new(number, receiver, stream.link, stream.gain, rings);
-    input.tap = tap;
+    let (levels, level_reader) = levels(format.channels.count());
+    (input.tap, input.levels) = (tap, levels);
+    let mut statistics = Statistics::new();
+    statistics.observed = Observed::new(level_reader);
+    let (marks, marks_out) = labels.then(|| memory::ring(MARKS)).unzip();
+    input.marks = marks.map(LabelMarks::new);
     let received = ReceivedStream {
         address: stream.address,
         fader: Fader { gain: stream.gain, muted: false },
@@ -125,8 +146,9 @@ pub(crate) fn connect(
         commands: commands_in,
         passages: passages_out,
         status: status_out,
+        marks: marks_out,
         measurement,
-        statistics: Statistics::new(),
+        statistics: statistics.of(probes),
         refused_exchanges: 0,
         clock_steps: 0,
         number,
@@ -270,6 +292,9 @@ impl ReceivedStream {
             if !policy.take(&passage) {
                 continue;
             }
+            if !statistics.probe(&passage) {
+                continue;
+            }
             statistics.promise(&passage);
             let may_be_found = match measurement {
                 Some(measurement) if !passage.late => measurement.expect(&passage, hearing),
@@ -342,6 +367,18 @@ impl ReceivedStream {
         let wrong_type = policy.wrong_type().map(ReceiveNote::WrongType);
         let in_words = |note: &ReceiveNote| watch.words(&Note::Receiving { address, note });
         let stream = summary::ReportSource {
+            refusal: refusal.as_ref().and_then(in_words),
+            wrong_type: wrong_type.as_ref().and_then(in_words),
+            ..self.source()
+        };
+        stream.note(watch);
+        stream.report()
+    }
+
+    /// What is told of it, but for what only words say.
+    fn source(&self) -> summary::ReportSource<'_> {
+        let (policy, address) = (&self.policy, &self.address);
+        summary::ReportSource {
             address,
             config: &self.config,
             link_offset: policy.link_offset(),
@@ -352,11 +389,9 @@ impl ReceivedStream {
             foreign_reports: self.conversation.session.foreign(),
             refused_exchanges: self.refused_exchanges,
             clock_steps: self.clock_steps,
-            refusal: refusal.as_ref().and_then(in_words),
-            wrong_type: wrong_type.as_ref().and_then(in_words),
+            refusal: None,
+            wrong_type: None,
             announced: policy.announced().map(|announced| announced.format),
-        };
-        stream.note(watch);
-        stream.report()
+        }
     }
 }

@@ -11,17 +11,22 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::rtcp::Announcement;
 
 use crate::control::{RecvChange, Requests};
-use crate::receiving::change::MixChanges;
+use crate::receiving::change::{MixChanges, RunFiles};
 use crate::receiving::doubt::Doubt;
+use crate::receiving::labels::Labels;
 use crate::receiving::shared::SharedLinkEnd;
 use crate::receiving::stream::ReceivedStream;
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::machine;
 use crate::watching::note::Note;
+use crate::watching::observers::Observers;
 use crate::watching::report::{Report, StreamReport};
 use crate::watching::run::{KnownClock, PeerState, Progress, RunWatch};
 use crate::watching::sound::Hearing;
 use tautline_proto::receiving::recent::Recent;
+
+/// A stall is known to the witness by then.
+const WITNESSED: Span = Span::from_millis(500);
 
 /// What the ordinary thread of a receiver works with.
 pub(crate) struct ReceivedStreams {
@@ -30,6 +35,8 @@ pub(crate) struct ReceivedStreams {
     changes: MixChanges,
     hearing: Hearing,
     ledger: Option<LedgerFile>,
+    observers: Observers,
+    labels: Option<Labels>,
     pub(crate) watch: RunWatch,
     /// When the rings are emptied next.
     beat: LocalTime,
@@ -47,14 +54,47 @@ impl ReceivedStreams {
         hearing: Hearing,
         watch: RunWatch,
     ) -> Self {
-        let (beat, ledger) = (LocalTime::ZERO, None);
+        let (beat, ledger, labels) = (LocalTime::ZERO, None, None);
+        let observers = Observers::none();
         let (quiet_since, settled) = (None, false);
-        Self { streams, shared, changes, hearing, ledger, watch, beat, quiet_since, settled }
+        Self {
+            streams,
+            shared,
+            changes,
+            hearing,
+            ledger,
+            observers,
+            labels,
+            watch,
+            beat,
+            quiet_since,
+            settled,
+        }
     }
 
     /// The same, with every packet written to a file if there is one.
     pub(crate) fn with_ledger(self, ledger: Option<LedgerFile>) -> Self {
         Self { ledger, ..self }
+    }
+
+    /// The same, with those who may look at it.
+    pub(crate) fn with_observers(self, observers: Observers) -> Self {
+        Self { observers, ..self }
+    }
+
+    /// Tells those who look how it stands. Once a beat.
+    pub(crate) fn tell_observers(&mut self) {
+        let Self { streams, observers, watch, .. } = self;
+        let (now, here) = (now(), observers.are_here());
+        streams.iter_mut().for_each(|stream| stream.look(now, here));
+        observers.tell(now - watch.began, || {
+            streams.iter_mut().map(|stream| stream.snapshot(now)).collect()
+        });
+    }
+
+    /// The same, with what spoilt the sound written to a file if there is one.
+    pub(crate) fn with_labels(self, labels: Option<Labels>) -> Self {
+        Self { labels, ..self }
     }
 
     /// Waits until there is something to do, and does it. Tells whether that was a beat.
@@ -68,8 +108,9 @@ impl ReceivedStreams {
         self.changes.refill();
         self.follow_senders();
         self.keep_statistics();
-        let hearing = &self.hearing;
-        self.changes.close_gone(&mut self.streams, &mut self.watch, self.ledger.as_mut(), hearing);
+        let Self { streams, changes, hearing, ledger, labels, watch, .. } = self;
+        let files = RunFiles { ledger: ledger.as_mut(), labels: labels.as_mut() };
+        changes.close_gone(streams, watch, files, hearing);
         true
     }
 
@@ -99,7 +140,7 @@ impl ReceivedStreams {
 
     /// Takes in senders that came and sees off those that are over, at the links that they share.
     fn follow_senders(&mut self) {
-        let Self { streams, shared, changes, hearing, ledger, watch, .. } = self;
+        let Self { streams, shared, changes, hearing, ledger, labels, watch, .. } = self;
         let latency = changes.latency_of_all.take();
         for (link, shared) in shared.iter_mut().enumerate() {
             if let Some(rule) = latency {
@@ -119,6 +160,8 @@ impl ReceivedStreams {
                 input.tell_last(now(), status.map_or(0, |status| status.stream.counters.xruns));
                 shared.converse(&mut stream, watch);
                 stream.turn(watch, ledger.as_mut(), hearing);
+                drop(input);
+                labels.iter_mut().for_each(|labels| labels.close(&mut stream));
                 shared.lend(&mut stream, |stream| {
                     stream.finish(watch, ledger.as_mut(), hearing);
                 });
@@ -130,12 +173,16 @@ impl ReceivedStreams {
     }
 
     fn keep_statistics(&mut self) {
-        let Self { streams, changes, hearing, ledger, watch, .. } = self;
+        let Self { streams, changes, hearing, ledger, labels, watch, .. } = self;
         watch.look();
         // Before the packets' lines: what was heard by now has its line there.
         hearing.listen();
         for stream in streams.iter_mut().chain(changes.heirs_mut()) {
             stream.turn(watch, ledger.as_mut(), hearing);
+            labels.iter_mut().for_each(|labels| labels.follow(stream));
+        }
+        if let Some(labels) = labels {
+            labels.judge(now() - WITNESSED, |from, to| watch.witness.overlaps(from, to));
         }
         hearing.forget();
         // The sound goes on without it.
@@ -257,6 +304,7 @@ impl ReceivedStreams {
     /// Says goodbye to all, and reports. `over`: it ended as all streams had.
     pub(crate) fn close(self, ended: LocalTime, scheduler: String, over: bool) -> Report {
         let Self { mut streams, mut shared, changes, hearing, mut ledger, mut watch, .. } = self;
+        let mut labels = self.labels;
         for stream in &mut streams {
             match stream.shares.map(|shares| &mut shared[shares.link]) {
                 None => stream.finish(&mut watch, ledger.as_mut(), &hearing),
@@ -265,7 +313,13 @@ impl ReceivedStreams {
                 }),
             }
         }
-        let unwritten: Vec<_> = ledger.and_then(LedgerFile::finish).into_iter().collect();
+        for stream in &mut streams {
+            labels.iter_mut().for_each(|labels| labels.close(stream));
+        }
+        let stalled = |from, to| watch.witness.overlaps(from, to);
+        let flawed = labels.and_then(|labels| labels.finish(stalled));
+        let unwritten = ledger.and_then(LedgerFile::finish).into_iter().chain(flawed);
+        let unwritten: Vec<_> = unwritten.collect();
         unwritten.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
         let playing = streams.iter().map(|stream| {
             let ended = over.then(|| stream.end());

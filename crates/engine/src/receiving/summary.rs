@@ -98,6 +98,7 @@ impl ReportSource<'_> {
             ended: None,
             ptime_ns: format.ptime().as_nanos(),
             latency: self.latency(format),
+            probes: self.statistics.probes().name(),
             stages: self.stages(),
             counters: self.counters(),
             gaps: Some(self.gaps()),
@@ -143,8 +144,13 @@ impl ReportSource<'_> {
         let (played, unfound) = (self.statistics.promised(), self.statistics.unfound);
         let found = self.statistics.latency().0.count();
         let untold = played.saturating_sub(found + unfound.total());
-        let told =
-            played + self.statistics.unmapped + counted.late + counted.unheard + counted.unbooked;
+        let unprobed = self.statistics.unprobed;
+        let told = played
+            + unprobed
+            + self.statistics.unmapped
+            + counted.late
+            + counted.unheard
+            + counted.unbooked;
         NotFound {
             lost: counted.lost,
             late: counted.late,
@@ -153,6 +159,7 @@ impl ReportSource<'_> {
             unplayed: counted.received.saturating_sub(counted.duplicate + told),
             no_clock: self.statistics.unmapped,
             unbooked: counted.unbooked,
+            unprobed,
             silent: unfound.silent,
             repeats: unfound.repeats,
             unlike: unfound.unlike,
@@ -227,7 +234,7 @@ impl ReportSource<'_> {
     }
 
     /// What was counted: by the receiver, its link and its device, and in the conversation.
-    fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> Counters {
         let Some(RxStatus { stream, link, .. }) = &self.statistics.status else {
             return Counters::default();
         };
@@ -322,7 +329,7 @@ fn curve_point(point: &depth::CurvePoint) -> LatenessPoint {
     LatenessPoint { latency_ns: point.latency.as_nanos(), late_share }
 }
 
-fn worst(passage: &Passage) -> WorstPacket {
+pub(crate) fn worst(passage: &Passage) -> WorstPacket {
     let stages = Stage::ALL
         .into_iter()
         .filter_map(|stage| passage.stage(stage).map(|span| (stage.name(), span.as_nanos())));
@@ -335,7 +342,7 @@ fn worst(passage: &Passage) -> WorstPacket {
 }
 
 /// Whose packets are heard.
-fn sender(status: &RxStatus) -> Option<HeardSender> {
+pub(crate) fn sender(status: &RxStatus) -> Option<HeardSender> {
     let from =
         status.stream.endpoints.first().filter(|from| *from != Endpoint::UNKNOWN)?.to_string();
     Some(HeardSender { from, ssrc: status.stream.receiving?.ssrc })

@@ -1,6 +1,8 @@
 //! What the ordinary thread holds of a stream that is sent: its policy, its conversation, and what is
 //! counted of departures.
 
+mod observed;
+
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
@@ -25,6 +27,8 @@ use crate::sending::transmitter::{TransmitterCommand, TxStatus};
 use crate::watching::distribution::Distribution;
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::note::Note;
+use crate::watching::observed::Observed;
+use crate::watching::probes::Probes;
 use crate::watching::report::{
     self, Counters, LatencyReport, RemoteReceiver, StageSummary, StreamReport,
 };
@@ -32,6 +36,15 @@ use crate::watching::run::{KnownClock, PeerState, Progress, RunWatch};
 
 /// A receiver has reported by then: reports of ours follow each other within half a second.
 const ANSWER: Span = Span::from_secs(2);
+
+/// The stages that a sender knows.
+const STAGES: [&str; 3] = ["capture", "pack", "send"];
+
+/// How long they took.
+fn spans(departure: &Departure) -> [Span; 3] {
+    let Departure { capture, taken, packed, handed, .. } = *departure;
+    [taken - capture, packed - taken, handed - packed]
+}
 
 /// What the ordinary thread holds.
 pub(crate) struct SentStream {
@@ -49,12 +62,17 @@ pub(crate) struct SentStream {
     pub(crate) news: LinkNews,
     /// The newest packet that left.
     pub(crate) departed: Option<MediaTime>,
+    /// How many packets are measured, of those that left.
+    pub(crate) probes: Probes,
+    pub(crate) left: u64,
     pub(crate) stamps: Consumer<TransmitStamp>,
     pub(crate) status: Consumer<TxStatus>,
     pub(crate) last: TxStatus,
     pub(crate) stages: [Distribution; 3],
     pub(crate) lateness: Distribution,
     pub(crate) transmit: Distribution,
+    /// For those who look while it runs.
+    pub(crate) observed: Observed<Departure>,
     pub(crate) ledger: Option<LedgerFile>,
 }
 
@@ -119,7 +137,9 @@ impl SentStream {
             self.enter(&departure);
         }
         while let Ok(stamp) = self.stamps.pop() {
-            self.transmit.record(stamp.left - stamp.handed);
+            if self.probes != Probes::Off {
+                self.transmit.record(stamp.left - stamp.handed);
+            }
         }
         self.news.hear(&self.address, |note| watch.note(note));
         while let Ok(status) = self.status.pop() {
@@ -145,10 +165,18 @@ impl SentStream {
             return;
         }
         self.departed = Some(departure.media);
-        let Departure { media, capture, taken, packed, due, handed } = *departure;
-        let spans = [taken - capture, packed - taken, handed - packed];
-        spans.into_iter().zip(&mut self.stages).for_each(|(span, stage)| stage.record(span));
+        let before = self.left;
+        self.left += 1;
+        if !self.probes.take(before) {
+            return;
+        }
+        let Departure { media, due, handed, .. } = *departure;
+        spans(departure)
+            .into_iter()
+            .zip(&mut self.stages)
+            .for_each(|(span, stage)| stage.record(span));
         self.lateness.record(handed - due);
+        self.observed.take(handed, handed, due - handed, departure);
         if let Some(ledger) = &mut self.ledger {
             let start = self.identity.timestamp;
             let media = tautline_proto::wrap::rtp_timestamp(media.as_frames());
@@ -156,19 +184,22 @@ impl SentStream {
         }
     }
 
-    pub(crate) fn progress<'a>(&self, watch: &'a RunWatch) -> Progress<'a> {
-        // Of the one that hears it last.
+    /// The latency that the receiver says that hears it last, and how sure it is.
+    fn effective(&self) -> Option<(Span, Span)> {
         let here = self.policy.believed().filter(|receiver| !receiver.has_left());
-        let effective = here
-            .filter_map(|receiver| receiver.effective)
-            .max_by_key(|effective| effective.effective);
+        here.filter_map(|receiver| receiver.effective)
+            .max_by_key(|effective| effective.effective)
+            .map(|effective| (effective.effective, effective.uncertainty))
+    }
+
+    pub(crate) fn progress<'a>(&self, watch: &'a RunWatch) -> Progress<'a> {
         let elapsed = now() - watch.began;
         Progress {
             elapsed,
             packets: self.last.state.packets,
             missed: self.last.link.send_errors + self.last.link.dropped,
             xruns: self.last.xruns,
-            latency: effective.map(|effective| (effective.effective, effective.uncertainty)),
+            latency: self.effective(),
             late: 0,
             resyncs: 0,
             clock: None,
@@ -198,8 +229,6 @@ impl SentStream {
 
     pub(crate) fn report(&self) -> StreamReport {
         let (format, as_needed) = (self.policy.format(), self.policy.is_as_needed());
-        let names = ["capture", "pack", "send"];
-        let counted = &self.last;
         StreamReport {
             address: self.address.clone(),
             sender: None,
@@ -214,22 +243,18 @@ impl SentStream {
                 basis: "clock",
                 ..LatencyReport::unmeasured("receivers")
             },
-            stages: names
+            probes: self.probes.name(),
+            stages: STAGES
                 .into_iter()
                 .zip(&self.stages)
+                .filter(|_| self.probes != Probes::Off)
                 .map(|(name, stage)| StageSummary {
                     name,
                     summary: stage.summary(),
                     uncertainty_ns: None,
                 })
                 .collect(),
-            counters: Counters {
-                sent: counted.state.packets,
-                invalid: self.conversation.invalid,
-                xruns: counted.xruns,
-                send_errors: counted.link.send_errors + counted.link.dropped,
-                ..Counters::default()
-            },
+            counters: self.counters(),
             gaps: None,
             redundancy: self.redundancy(),
             repair: None,
@@ -244,7 +269,18 @@ impl SentStream {
                 .map(|known| remote(known, &format, as_needed))
                 .collect(),
             transmit: (self.transmit.count() > 0).then(|| self.transmit.summary()),
-            lateness: Some(self.lateness.summary()),
+            lateness: (self.probes != Probes::Off).then(|| self.lateness.summary()),
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        let counted = &self.last;
+        Counters {
+            sent: counted.state.packets,
+            invalid: self.conversation.invalid,
+            xruns: counted.xruns,
+            send_errors: counted.link.send_errors + counted.link.dropped,
+            ..Counters::default()
         }
     }
 

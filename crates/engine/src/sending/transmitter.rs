@@ -16,12 +16,16 @@ use tautline_proto::sender::{BlockTimes, Sender, SenderState};
 use tautline_proto::sending::SendCommand;
 use tautline_proto::time::{Frames, LocalTime, Span};
 
+use crate::watching::levels::LevelTap;
+
 /// What the ordinary thread hands down.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::large_enum_variant, reason = "a box could not be freed on the device's thread")]
 pub(crate) enum TransmitterCommand {
     /// Another gain.
     Gain(Gain),
+    /// Whether anybody wants to know how loud it is.
+    Levels(bool),
     /// For the sender.
     Send(SendCommand),
     /// Other destinations.
@@ -52,6 +56,7 @@ pub(crate) struct Transmitter {
     pub(crate) commands: Consumer<TransmitterCommand>,
     pub(crate) status: Producer<TxStatus>,
     pub(crate) stamps: Producer<TransmitStamp>,
+    pub(crate) levels: LevelTap,
     pub(crate) xruns: u64,
     /// What sets the device's pace.
     pub(crate) clock: Option<ClockId>,
@@ -67,6 +72,7 @@ impl Transmitter {
         while let Ok(command) = self.commands.pop() {
             match command {
                 TransmitterCommand::Gain(gain) => self.gain = gain,
+                TransmitterCommand::Levels(wanted) => self.levels.set(wanted),
                 TransmitterCommand::Send(command) => self.sender.obey(command),
                 // Whoever asked made sure that so many fit.
                 TransmitterCommand::Destinations(destinations) => {
@@ -78,18 +84,20 @@ impl Transmitter {
 
     fn push(&mut self, samples: &mut [f32], times: BlockTimes) {
         self.volume.apply(self.gain, self.channels, samples);
-        let (link, sender) = (&mut self.link, &mut self.sender);
+        let (link, sender, levels) = (&mut self.link, &mut self.sender, &mut self.levels);
         let emit = |packet: tautline_proto::stream::Outgoing<'_>| {
             // A packet that finds no room is counted by the link.
             link.queue(&packet);
         };
         if self.map.is_identity(self.channels) {
+            levels.hear(samples);
             return sender.push(samples, times, emit);
         }
         let outputs = self.map.outputs();
         let frames = (samples.len() / self.channels).min(self.mapped.len() / outputs);
         let mapped = &mut self.mapped[..frames * outputs];
         self.map.apply(self.channels, samples, mapped);
+        levels.hear(mapped);
         sender.push(mapped, times, emit);
     }
 
@@ -106,6 +114,7 @@ impl Transmitter {
 
 impl Transmitter {
     fn tell(&mut self) {
+        self.levels.tell();
         // The newest status is in the next one too, so a full ring loses nothing.
         let _ = self.status.push(TxStatus {
             state: self.sender.state(),

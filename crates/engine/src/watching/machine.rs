@@ -3,6 +3,8 @@
 use std::fs;
 use std::io::Read;
 
+use tautline_io::clock::processor_time;
+
 use crate::watching::refused::Refused;
 use crate::watching::report::HostReport;
 
@@ -13,7 +15,7 @@ pub(crate) fn host(scheduler: String, stalls: u64, refused: Refused) -> HostRepo
         scheduler,
         cpus: std::thread::available_parallelism().map_or(1, usize::from),
         stalls,
-        cpu_ns: processor_time().unwrap_or(0),
+        cpu_ns: processor_time().as_nanos(),
         peak_bytes: peak_memory().unwrap_or(0),
         refused,
     }
@@ -21,17 +23,6 @@ pub(crate) fn host(scheduler: String, stalls: u64, refused: Refused) -> HostRepo
 
 fn line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
-}
-
-/// User and system time of the process (proc_pid_stat(5), fields 14 and 15), in ticks of 10 ms:
-/// `sysconf(_SC_CLK_TCK)` is 100 on every Linux that this runs on.
-fn processor_time() -> Option<i64> {
-    const TICK_NANOS: i64 = 10_000_000;
-    let stat = line("/proc/self/stat")?;
-    // The second field is a name in brackets and may hold spaces.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = |index: usize| fields.get(index)?.parse::<i64>().ok();
-    Some((ticks(11)? + ticks(12)?) * TICK_NANOS)
 }
 
 /// `VmHWM` of proc_pid_status(5).

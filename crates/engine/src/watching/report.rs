@@ -70,6 +70,9 @@ pub struct StreamReport {
     pub ptime_ns: i64,
     /// Capture to DAC.
     pub latency: LatencyReport,
+    /// How many of its packets were measured: `all`, `64` for one in 64, or `off`. What was not
+    /// measured is absent, or counts nothing and has no figures.
+    pub probes: &'static str,
     /// In the order of travel.
     pub stages: Vec<StageSummary>,
     /// What was counted.
@@ -111,11 +114,11 @@ pub struct LatencyReport {
     /// Whose word its end is: `sound` where each packet was found in what the device heard itself
     /// play, `device` where the device's word is taken, `due` where there is no converter and each
     /// counts when it was due. Its beginning is always the sender's stamp. Absent where no packet has
-    /// one.
+    /// one, or none is measured.
     pub by: Option<&'static str>,
     /// Packets that it says nothing of.
     pub not_found: NotFound,
-    /// As `by`, by which name it came first; `receivers` at a sender.
+    /// As `by`, by which name it came first; `receivers` at a sender, `none` where nothing is measured.
     pub measured_from: &'static str,
     /// How far the measured median may be from the truth, either way; absent where clocks are not
     /// mapped.
@@ -179,6 +182,8 @@ pub struct NotFound {
     pub no_clock: u64,
     /// The ring to the ledger had no room for their line.
     pub unbooked: u64,
+    /// They were not to be measured (`probes`).
+    pub unprobed: u64,
     /// There was silence where they were due, which is found anywhere.
     pub silent: u64,
     /// Their sound is found at several places, as that of a tone.
@@ -191,7 +196,7 @@ pub struct NotFound {
 
 impl NotFound {
     /// Each with its words, in the order of travel.
-    pub const fn each(&self) -> [(&'static str, u64); 11] {
+    pub const fn each(&self) -> [(&'static str, u64); 12] {
         [
             ("lost", self.lost),
             ("late", self.late),
@@ -199,6 +204,7 @@ impl NotFound {
             ("not played", self.unplayed),
             ("of no known capture", self.no_clock),
             ("not booked", self.unbooked),
+            ("not to be measured", self.unprobed),
             ("unheard", self.unheard),
             ("in silence", self.silent),
             ("of sound that repeats itself", self.repeats),

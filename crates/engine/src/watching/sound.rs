@@ -18,14 +18,16 @@ mod tap;
 mod tests;
 mod unfound;
 mod voices;
+mod window;
 
 use std::collections::VecDeque;
 
 use tautline_proto::ledger::Passage;
-use tautline_proto::time::{LocalTime, MediaTime, Span};
+use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::Rate;
 
 use crate::plan::packets_within;
+use crate::watching::probes::Probes;
 use between::WINDOW;
 pub use hearing::CardEar;
 pub(crate) use hearing::{Hearing, hearing};
@@ -35,6 +37,7 @@ use search::Search;
 pub(crate) use tap::PacketTap;
 pub(crate) use unfound::{Unfound, Why};
 pub(crate) use voices::{Mouth, Voices};
+use window::longest_run;
 
 /// A packet waiting to be found in what was heard.
 #[derive(Debug, Clone, Copy)]
@@ -65,9 +68,34 @@ pub struct Measurement {
     packets: Reader<MediaTime>,
     brought: RecentFrames,
     search: Search,
+    /// Where in the sound the next window begins.
+    next: usize,
+    /// Whether the one before was found.
+    follows: bool,
+    /// Where the last began that was searched wherever its sound may be, if nothing was found since.
+    failed: Option<usize>,
     expected: VecDeque<Expected>,
     unfound: Unfound,
+    /// Of how many packets.
+    probes: Probes,
+    /// How far from its word in the ledger the last was heard. Of few packets the next are looked for there,
+    /// too: else the ledger would be checked only where it is right.
+    stray: Span,
 }
+
+/// What a window came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WindowOutcome {
+    Found,
+    Hidden(Why),
+    /// There was nothing to look for.
+    Unsearched,
+}
+
+/// Windows begin so many frames apart where one was found nowhere. Whole windows would lose a window or
+/// two to each hole, however short: a host that stands still for a millisecond in thirty hid three
+/// quarters of the packets.
+const HOP: usize = WINDOW / 8;
 
 /// How far from where the ledger puts a packet it is searched.
 const REACH: Span = Span::from_millis(60);
@@ -95,15 +123,28 @@ pub(crate) fn measurement(
         rate,
         place,
         packets,
-        brought: RecentFrames::new(rate.frames_within(longest + REMEMBERED)),
+        brought: RecentFrames::new(
+            rate.frames_within(longest + REMEMBERED),
+            longest_run(rate.frames_within(REACH)),
+        ),
         search: Search::new(rate.frames_within(REACH)),
+        next: 0,
+        follows: false,
+        failed: None,
         expected: VecDeque::new(),
         unfound: Unfound::default(),
+        probes: Probes::All,
+        stray: Span::ZERO,
     };
     (measurement, PacketTap::new(writer, channel, rate.frames_within(TOGETHER)))
 }
 
 impl Measurement {
+    /// Of so many packets.
+    pub(crate) fn of(self, probes: Probes) -> Self {
+        Self { probes, ..self }
+    }
+
     /// Packets that could not be found since this was last asked for.
     pub(crate) fn take_unfound(&mut self) -> Unfound {
         core::mem::take(&mut self.unfound)
@@ -143,43 +184,110 @@ impl Measurement {
     /// Searches what was heard, but for the newest: packets that are heard earlier than the ledger
     /// say may be without their line yet.
     pub(crate) fn search(&mut self, hearing: &Hearing, found: &mut impl FnMut(FoundPacket)) {
-        hearing.settled().for_each(|start| self.search_window(hearing, start, found));
+        self.search_until(hearing, hearing.settled(), found);
     }
 
     /// Searches the rest.
     pub(crate) fn finish(&mut self, hearing: &Hearing, found: &mut impl FnMut(FoundPacket)) {
-        hearing.all().for_each(|start| self.search_window(hearing, start, found));
+        self.search_until(hearing, hearing.end(), found);
         while !self.expected.is_empty() {
             self.give_up_first();
         }
     }
 
-    /// Searches one window, and tells of the packets that begin in it.
-    fn search_window(
+    /// Searches every window that ends before `until`.
+    fn search_until(
+        &mut self,
+        hearing: &Hearing,
+        until: usize,
+        found: &mut impl FnMut(FoundPacket),
+    ) {
+        self.next = self.next.max(hearing.begin());
+        while self.next + WINDOW <= until {
+            let start = self.next;
+            let anywhere = self.failed.is_none_or(|failed| start >= failed + WINDOW);
+            let came = self.search_window(hearing, start, anywhere, found);
+            if came != WindowOutcome::Hidden(Why::Unlike) {
+                (self.next, self.failed) = (start + WINDOW, None);
+                self.follows = came == WindowOutcome::Found;
+                continue;
+            }
+            if anywhere {
+                self.failed = Some(start);
+            }
+            if core::mem::take(&mut self.follows) {
+                self.search_before(hearing, start, found);
+            }
+            self.next = start + HOP;
+        }
+    }
+
+    /// Searches for the last window that is heard as it came, where the one before `start` is and the
+    /// one from there on is not.
+    fn search_before(
         &mut self,
         hearing: &Hearing,
         start: usize,
         found: &mut impl FnMut(FoundPacket),
     ) {
+        let starts = (1..WINDOW / HOP).map(|hops| start.saturating_sub(hops * HOP));
+        for start in starts.take_while(|start| *start >= hearing.begin()) {
+            if self.search_window(hearing, start, false, found) == WindowOutcome::Found {
+                return;
+            }
+        }
+    }
+
+    /// Searches one window, `anywhere` or near where the last was found, and tells of the packets that
+    /// begin in it.
+    fn search_window(
+        &mut self,
+        hearing: &Hearing,
+        start: usize,
+        anywhere: bool,
+        found: &mut impl FnMut(FoundPacket),
+    ) -> WindowOutcome {
         let (Some(first), Some(last)) =
             (hearing.time_of(start), hearing.time_of(start + WINDOW - 1))
         else {
-            return;
+            return WindowOutcome::Unsearched;
         };
         // Packets that the ledger puts before this window were not found in any.
         while self.expected.front().is_some_and(|e| e.dac < first - REACH) {
             self.give_up_first();
         }
         if !hearing.voices.only(self.place, first, last) {
-            return;
+            return WindowOutcome::Unsearched;
         }
-        let Some(near) = self.expected.iter().find(|e| e.dac >= first).copied() else { return };
+        // What is hardly beside it may be in it, as instants are rounded.
+        let frame = self.rate.span_of(Frames::new(1));
+        let is_here = |at: LocalTime| (first - frame..=last + frame).contains(&at);
+        let stray = self.stray;
+        let near = match self.probes {
+            Probes::All => self.expected.iter().find(|e| e.dac >= first),
+            // Of few packets, the windows between them hold none.
+            _ => self.expected.iter().find(|e| is_here(e.dac) || is_here(e.dac + stray)),
+        };
+        let Some(near) = near.copied() else { return WindowOutcome::Unsearched };
         let guess = near.media - self.rate.frames_nearest(near.dac - first);
-        let place = self.search.place(hearing.window(start), &self.brought, guess);
+        let window = hearing.window(start);
+        let place = if anywhere {
+            self.search.place(window, &self.brought, guess)
+        } else {
+            self.search.place_near(window, &self.brought, guess)
+        };
         let due = self.expected.iter_mut().filter(|e| (first..=last).contains(&e.dac));
         due.for_each(|packet| packet.why = place.err().unwrap_or(Why::Unlike));
-        let Ok(origin) = place else { return };
+        let origin = match place {
+            Ok(origin) => origin,
+            Err(why) => return WindowOutcome::Hidden(why),
+        };
         let mut expected = core::mem::take(&mut self.expected);
+        // A ledger that is wrong is seen by what is heard where it has a packet.
+        if let Some(packet) = expected.iter().find(|e| (first..=last).contains(&e.dac)) {
+            let index = Frames::new(origin.index_of(packet.media).round() as i64);
+            self.stray = first + self.rate.span_of(index) - packet.dac;
+        }
         expected.retain(|packet| {
             let index = origin.index_of(packet.media);
             let here = (0.0..WINDOW as f64).contains(&index) && packet.dac <= last + REACH;
@@ -190,5 +298,6 @@ impl Measurement {
             false
         });
         self.expected = expected;
+        WindowOutcome::Found
     }
 }

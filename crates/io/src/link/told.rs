@@ -20,7 +20,8 @@ pub enum LinkEvent {
 /// The link's end.
 #[derive(Debug)]
 pub struct Teller {
-    departures: Producer<Departure>,
+    /// `None` where nobody wants to know.
+    departures: Option<Producer<Departure>>,
     events: Producer<LinkEvent>,
 }
 
@@ -40,13 +41,26 @@ const EVENTS: usize = 16;
 pub fn telling(departures: usize) -> (Teller, LinkReports) {
     let (departures_in, departures) = memory::ring(departures);
     let (events_in, events) = memory::ring(EVENTS);
-    (Teller { departures: departures_in, events: events_in }, LinkReports { departures, events })
+    (
+        Teller { departures: Some(departures_in), events: events_in },
+        LinkReports { departures, events },
+    )
 }
 
 impl Teller {
+    /// Tells of no departures.
+    pub fn without_departures(self) -> Self {
+        Self { departures: None, ..self }
+    }
+
+    /// Whether it tells of departures.
+    pub fn tells_departures(&self) -> bool {
+        self.departures.is_some()
+    }
+
     /// Tells when a packet left; false if there is no room.
     pub fn departure(&mut self, departure: Departure) -> bool {
-        self.departures.push(departure).is_ok()
+        self.departures.as_mut().is_none_or(|departures| departures.push(departure).is_ok())
     }
 
     /// Tells what happened to the link, as far as there is room. Errors leave half of it to

@@ -14,12 +14,13 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::{now, sleep_until};
+use crate::thread::affinity::{pin_to, usable_cores};
 use crate::thread::limits::ResourceLimits;
 use crate::thread::{Granted, Scheduler, spawn};
-use stopped::WentOn;
+pub use stopped::WentOn;
 
 /// A wake-up as late as this is a stall.
-const LATE: Span = Span::from_millis(1);
+pub const LATE: Span = Span::from_millis(1);
 /// From one look at a core to the next, so that a freeze of 3 ms is seen whenever it begins: of what
 /// is due within its first 2 ms it leaves at least [`LATE`].
 const USUAL: Span = Span::from_millis(2);
@@ -94,6 +95,16 @@ impl StallLog {
     /// The times in which all cores stalled, in the order in which they became known.
     pub fn seen_by_all(&self) -> impl Iterator<Item = Stall> + '_ {
         self.common.iter().copied()
+    }
+
+    /// Stalls of one core, most of which is no stall of all, for [`LATE`] or more: core by core.
+    pub fn seen_by_one(&self) -> impl Iterator<Item = Stall> + '_ {
+        let alone = move |stall: &Stall| {
+            let common = self.common.iter().filter_map(|all| all.common(stall));
+            let common = common.fold(Span::ZERO, |sum, part| sum + part.length());
+            stall.length() - common >= LATE.max(common)
+        };
+        self.cores.iter().flatten().copied().filter(alone)
     }
 
     /// Whether all cores stalled at once at some time between `from` and `to`.
@@ -277,7 +288,8 @@ fn watch(
     let (mut noted, stalls) = RingBuffer::new(RING);
     let stop = Arc::clone(stop);
     let (thread, granted) = spawn(&format!("taut-stall-{core}"), scheduler, 0, move || {
-        pin_to(core);
+        // Refused, it still sees what its core stalled.
+        let _ = pin_to(core);
         look(&stop, every, &mut noted);
     })?;
     Ok(StallWatch { stalls, granted, thread: Some(thread) })
@@ -319,31 +331,6 @@ fn enough(cores: Vec<usize>) -> Vec<usize> {
     }
 }
 
-/// The cores that this process may run on.
-fn usable_cores() -> Vec<usize> {
-    // SAFETY: all zeros are a valid, empty set, which the call fills.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = core::mem::zeroed();
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
-            return vec![0];
-        }
-        set
-    };
-    let all = 0..8 * size_of::<libc::cpu_set_t>();
-    // SAFETY: the index is within the set's bits.
-    all.filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect()
-}
-
-/// Keeps the current thread on `core`. If that is refused it still sees what its core stalled.
-fn pin_to(core: usize) {
-    // SAFETY: all zeros are a valid, empty set; `core` came out of a set of the same size.
-    unsafe {
-        let mut set: libc::cpu_set_t = core::mem::zeroed();
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -366,6 +353,17 @@ mod tests {
         log.record(1, stall(20, 30));
         assert!(common(&log).is_empty(), "they only touch");
         assert_eq!((log.counts(), log.total()), (&[1, 1][..], 0));
+    }
+
+    #[test]
+    fn a_core_that_stalls_alone_or_for_longer_than_the_others_is_told() {
+        let mut log = StallLog::new(2);
+        log.record(0, stall(10, 20));
+        log.record(1, stall(30, 40));
+        log.record(0, stall(30, 40));
+        log.record(1, stall(50, 53));
+        log.record(0, stall(49, 60));
+        assert_eq!(log.seen_by_one().collect::<Vec<_>>(), [stall(10, 20), stall(49, 60)]);
     }
 
     #[test]

@@ -56,47 +56,71 @@ impl Incoming {
                     continue;
                 }
             };
-            let read = now();
-            self.clock.refresh(read);
-            for index in 0..count {
-                let message = self.batch.message(index);
-                let wanted = |source: SocketAddr| self.sources.contains(&source.ip());
-                if !self.sources.is_empty() && !message.source.is_some_and(wanted) {
-                    counters.foreign += 1;
-                    continue;
-                }
-                if let Some(overflow) = message.told.overflow {
-                    counters.kernel_drops += u64::from(overflow.wrapping_sub(self.overflow));
-                    self.overflow = overflow;
-                }
-                let ReceivedMessage { datagram, told, truncated, source: Some(source) } = message
-                else {
-                    continue;
-                };
-                let datagram = match &mut seal {
-                    None => datagram,
-                    Some(seal) => {
-                        let Some(opened) = seal.open(datagram) else {
-                            counters.unopened += 1;
-                            continue;
-                        };
-                        opened
-                    }
-                };
-                let stamp = told.stamp.and_then(|stamp| self.clock.localise(stamp, read));
-                let (arrival, stamp_uncertainty) = stamp.unwrap_or((read, Span::MAX));
-                let source = Endpoint::new(source, told.interface);
-                let arrival =
-                    Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated };
-                count_arrival(&arrival, counters);
-                deliver(arrival);
-            }
+            self.deliver(count, counters, seal.as_deref_mut(), deliver);
             self.batch.rearm(count);
             if count < self.batch.capacity() {
                 break;
             }
         }
         left
+    }
+
+    /// The same of a socket that blocks: waits for the first datagram as long as the socket is set to,
+    /// and fetches one batch. How many came.
+    pub(crate) fn receive_blocked(
+        &mut self,
+        socket: &Socket,
+        counters: &mut LinkCounters,
+        deliver: &mut dyn FnMut(Arrival<'_>),
+    ) -> Result<usize, i32> {
+        let count = self.batch.receive_blocked(socket)?;
+        self.deliver(count, counters, None, deliver);
+        self.batch.rearm(count);
+        Ok(count)
+    }
+
+    /// The first `count` messages of the batch, which were read just now.
+    fn deliver(
+        &mut self,
+        count: usize,
+        counters: &mut LinkCounters,
+        mut seal: Option<&mut (dyn Seal + '_)>,
+        deliver: &mut dyn FnMut(Arrival<'_>),
+    ) {
+        let read = now();
+        self.clock.refresh(read);
+        for index in 0..count {
+            let message = self.batch.message(index);
+            let wanted = |source: SocketAddr| self.sources.contains(&source.ip());
+            if !self.sources.is_empty() && !message.source.is_some_and(wanted) {
+                counters.foreign += 1;
+                continue;
+            }
+            if let Some(overflow) = message.told.overflow {
+                counters.kernel_drops += u64::from(overflow.wrapping_sub(self.overflow));
+                self.overflow = overflow;
+            }
+            let ReceivedMessage { datagram, told, truncated, source: Some(source) } = message
+            else {
+                continue;
+            };
+            let datagram = match &mut seal {
+                None => datagram,
+                Some(seal) => {
+                    let Some(opened) = seal.open(datagram) else {
+                        counters.unopened += 1;
+                        continue;
+                    };
+                    opened
+                }
+            };
+            let stamp = told.stamp.and_then(|stamp| self.clock.localise(stamp, read));
+            let (arrival, stamp_uncertainty) = stamp.unwrap_or((read, Span::MAX));
+            let source = Endpoint::new(source, told.interface);
+            let arrival = Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated };
+            count_arrival(&arrival, counters);
+            deliver(arrival);
+        }
     }
 }
 

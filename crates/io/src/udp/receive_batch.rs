@@ -78,14 +78,23 @@ impl ReceiveBatch {
 
     /// Reads what has arrived, up to the capacity; how many, or the `errno`.
     pub(crate) fn receive(&mut self, socket: &Socket) -> Result<usize, i32> {
+        let _permit = permit("MSG_DONTWAIT: the call does not wait");
+        self.read(socket, libc::MSG_DONTWAIT)
+    }
+
+    /// The same of a socket that blocks: waits for the first datagram as long as the socket is set to.
+    pub(crate) fn receive_blocked(&mut self, socket: &Socket) -> Result<usize, i32> {
+        self.read(socket, libc::MSG_WAITFORONE)
+    }
+
+    fn read(&mut self, socket: &Socket, flags: libc::c_int) -> Result<usize, i32> {
         // SAFETY: all `capacity` messages are laid out and what they point to lives.
         let answer = unsafe {
-            let _permit = permit("MSG_DONTWAIT: the call does not wait");
             libc::recvmmsg(
                 socket.fd(),
                 self.messages.at(0),
                 self.capacity as libc::c_uint,
-                libc::MSG_DONTWAIT,
+                flags,
                 core::ptr::null_mut(),
             )
         };

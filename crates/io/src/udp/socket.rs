@@ -5,6 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use tautline_proto::time::Span;
+
 use crate::system::checked;
 use crate::udp::address::{RawAddress, STORAGE_LEN, decode};
 use crate::udp::forks;
@@ -36,6 +38,8 @@ unsafe impl Plain for libc::group_source_req {}
 unsafe impl Plain for libc::iovec {}
 // SAFETY: a C structure of integers and raw pointers, which may be null.
 unsafe impl Plain for libc::mmsghdr {}
+// SAFETY: a C structure of integers.
+unsafe impl Plain for libc::timeval {}
 // SAFETY: a C structure of integers.
 unsafe impl Plain for libc::sockaddr_storage {}
 
@@ -118,6 +122,18 @@ impl Socket {
             libc::getsockopt(self.fd(), level, name, (&raw mut value).cast(), &raw mut len)
         })?;
         Ok(value)
+    }
+
+    /// From now on calls wait, for `patience` at most.
+    pub(crate) fn block(&self, patience: Span) -> io::Result<()> {
+        // SAFETY: no pointers; the flags are those that the socket has, less one.
+        unsafe {
+            let flags = checked(libc::fcntl(self.fd(), libc::F_GETFL))?;
+            checked(libc::fcntl(self.fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK))?;
+        }
+        let micros = (patience.as_nanos() / 1000).max(1);
+        let (tv_sec, tv_usec) = (micros / 1_000_000, micros % 1_000_000);
+        self.set_plain(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &libc::timeval { tv_sec, tv_usec })
     }
 
     pub(crate) fn bind(&self, address: SocketAddr) -> io::Result<()> {

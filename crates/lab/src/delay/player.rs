@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use rtrb::{Consumer, Producer};
-use tautline_dsp::timecode::Marker;
+use tautline_dsp::timecode::bits::{BitDepth, BitWriter};
+use tautline_dsp::timecode::{Marker, PlacedMark};
 use tautline_io::thread::memory;
 use tautline_proto::device::{Cycle, Flow, Process, Settings};
 use tautline_proto::time::Frames;
 use tautline_proto::units::Rate;
 
-use super::judge::{Judge, Played};
+use super::judge::Played;
+use super::off_rate;
+use super::sweep::Sweeper;
 
 /// What a device got wrong by its own word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,9 +44,32 @@ impl FaultCounter {
     }
 }
 
+/// What is played.
+pub(super) enum PlayedSound {
+    /// With a code in their lowest bits.
+    Marks(Marker, BitWriter),
+    Sweeps(Sweeper),
+}
+
+impl PlayedSound {
+    pub(super) fn of(marker: Marker) -> Self {
+        Self::Marks(marker, BitWriter::new(BitDepth::Bits16))
+    }
+
+    fn fill(&mut self, channels: usize, samples: &mut [f32], placed: impl FnMut(PlacedMark)) {
+        match self {
+            Self::Marks(marker, bits) => {
+                marker.fill(channels, samples, placed);
+                bits.write(channels, samples);
+            }
+            Self::Sweeps(sweeper) => sweeper.fill(channels, samples, placed),
+        }
+    }
+}
+
 /// What the output's device calls.
 pub(super) struct Player {
-    marker: Marker,
+    sound: PlayedSound,
     channels: usize,
     rate: Rate,
     /// Frames of the device so far.
@@ -61,11 +87,12 @@ pub(super) struct Marks {
 /// Marks that may wait for the ordinary thread: ten seconds of them at 48 kHz.
 const WAITING: usize = 1024;
 
-pub(super) fn player(settings: &Settings) -> (Player, Marks) {
+/// That plays these marks.
+pub(super) fn player(settings: &Settings, sound: PlayedSound) -> (Player, Marks) {
     let (producer, marks) = memory::ring(WAITING);
     let faults = Arc::<FaultCounter>::default();
     let player = Player {
-        marker: Marker::new(),
+        sound,
         channels: settings.channels.count(),
         rate: settings.rate,
         frames: 0,
@@ -80,14 +107,15 @@ impl Process for Player {
         let side = &mut cycle.playback;
         self.faults.count(cycle.xruns, side.skipped);
         self.frames += side.skipped.count();
-        let Self { marker, rate, frames, marks, .. } = self;
+        let Self { sound, rate, frames, marks, .. } = self;
         let (meets, uncertainty) = (side.meets, side.uncertainty);
-        marker.fill(self.channels, side.samples, |placed| {
+        sound.fill(self.channels, side.samples, |placed| {
+            let into = rate.span_of(Frames::from_len(placed.frame));
             let played = Played {
                 number: placed.number,
                 frame: *frames + placed.frame as i64,
-                at: meets + rate.span_of(Frames::from_len(placed.frame)),
-                uncertainty,
+                at: meets + into,
+                uncertainty: uncertainty + off_rate(into),
             };
             // Where there is no room, a mark will be heard that nobody knows of.
             let _ = marks.push(played);
@@ -98,9 +126,9 @@ impl Process for Player {
 }
 
 impl Marks {
-    pub(super) fn read(&mut self, judge: &mut Judge) {
+    pub(super) fn read(&mut self, mut tell: impl FnMut(Played)) {
         while let Ok(played) = self.marks.pop() {
-            judge.played(played);
+            tell(played);
         }
     }
 

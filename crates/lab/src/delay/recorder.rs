@@ -3,15 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tautline_dsp::timecode::{Finder, FoundMark, SPACING};
+use tautline_dsp::timecode::bits::{BitDepth, BitReader, WORD};
+use tautline_dsp::timecode::{Finder, FoundMark};
 use tautline_engine::watching::sound::rings::{Reader, Writer, rings};
 use tautline_proto::device::{Cycle, Flow, Process, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-use super::judge::{HeardMark, Judge};
-use super::part_of_a_frame;
+use super::judge::HeardMark;
 use super::player::{DeviceFaults, FaultCounter};
+use super::sweep::{FoundSweep, SweepFinder};
+use super::{off_rate, part_of_a_frame};
 
 /// A run of frames, as its device had it.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +37,7 @@ pub(super) struct MarkRecorder {
 pub(super) struct MarkReader {
     reader: Reader<FrameRun>,
     rate: Rate,
-    finder: Finder,
+    search: MarkSearch,
     /// Frames that the finder was given, and the same by the count of the device.
     given: i64,
     frame: i64,
@@ -50,14 +52,66 @@ pub(super) struct MarkReader {
     faults: Arc<FaultCounter>,
 }
 
+/// What is looked for.
+pub(super) enum MarkSearch {
+    /// With a code in their lowest bits.
+    Marks(Box<Finder>, BitReader),
+    Sweeps(Box<SweepFinder>),
+}
+
+impl MarkSearch {
+    pub(super) fn of(finder: Finder) -> Self {
+        Self::Marks(Box::new(finder), BitReader::new(BitDepth::Bits16))
+    }
+
+    fn spacing(&self) -> usize {
+        match self {
+            Self::Marks(finder, _) => finder.spacing(),
+            Self::Sweeps(finder) => finder.spacing(),
+        }
+    }
+
+    /// What was found before it, too. Its words of the lowest bits are none of the sound's.
+    fn silence(&mut self, frames: usize, mut found: impl FnMut(FoundMark, u64, Option<f64>)) {
+        match self {
+            Self::Marks(finder, bits) => {
+                for _ in 0..frames {
+                    finder.push(&[0.0], |mark| found(mark, bits.words(), None));
+                }
+            }
+            Self::Sweeps(_) => self.push(&vec![0.0; frames], found),
+        }
+    }
+
+    /// What was found, with the words of the lowest bits and the clearness of a sweep.
+    fn push(&mut self, frames: &[f32], mut found: impl FnMut(FoundMark, u64, Option<f64>)) {
+        match self {
+            Self::Marks(finder, bits) => {
+                bits.push(frames);
+                finder.push(frames, |mark| found(mark, bits.words(), None));
+            }
+            Self::Sweeps(finder) => finder.push(frames, |sweep| {
+                let FoundSweep { frame, fraction, uncertainty, confidence, gain, clear_db } = sweep;
+                let mark = FoundMark { number: 0, frame, fraction, uncertainty, confidence, gain };
+                found(mark, 0, Some(clear_db));
+            }),
+        }
+    }
+}
+
 /// What may wait for the ordinary thread.
 const HELD: Span = Span::from_secs(4);
 /// The shortest periods.
 const SHORTEST_RUN: Span = Span::from_micros(125);
-/// Runs that a mark may still lie in: a mark is told when it is over.
-const REMEMBERED: i64 = 4 * SPACING as i64;
+/// Marks before now whose runs are kept: one is told when it is over.
+const REMEMBERED: usize = 4;
 
-pub(super) fn recorder(settings: &Settings, channel: usize) -> (MarkRecorder, MarkReader) {
+/// That listens to a channel.
+pub(super) fn recorder(
+    settings: &Settings,
+    channel: usize,
+    search: MarkSearch,
+) -> (MarkRecorder, MarkReader) {
     let rate = settings.rate;
     let runs = HELD.as_nanos() / SHORTEST_RUN.as_nanos();
     let (writer, reader) = rings(rate.frames_within(HELD).as_len(), runs as usize);
@@ -69,7 +123,7 @@ pub(super) fn recorder(settings: &Settings, channel: usize) -> (MarkRecorder, Ma
     let ear = MarkReader {
         reader,
         rate,
-        finder: Finder::new(),
+        search,
         given: 0,
         frame: 0,
         sound: Vec::new(),
@@ -107,48 +161,68 @@ impl MarkReader {
     }
 
     /// Searches the first `runs` of it.
-    pub(super) fn find(&mut self, runs: usize, judge: &mut Judge) {
+    pub(super) fn find(&mut self, runs: usize, mut tell: impl FnMut(HeardMark)) {
         let mut begin = 0;
         for _ in 0..runs {
             let Some((run, len)) = self.fresh.pop_front() else { break };
-            self.mind_the_gap(run.frame);
+            self.mind_the_gap(run.frame, &mut tell);
             self.searched.push_back((self.given, run));
-            self.search(begin..begin + len, judge);
+            self.search(begin..begin + len, &mut tell);
             begin += len;
             self.given += len as i64;
             self.frame = run.frame + len as i64;
         }
         self.sound.drain(..begin);
-        let oldest = self.given - REMEMBERED;
+        let oldest = self.given - (REMEMBERED * self.search.spacing()) as i64;
         while self.searched.get(1).is_some_and(|(given, _)| *given < oldest) {
             self.searched.pop_front();
         }
     }
 
     /// Frames that the device dropped, or for which there was no room, belong to no mark.
-    fn mind_the_gap(&mut self, frame: i64) {
+    fn mind_the_gap(&mut self, frame: i64, tell: &mut impl FnMut(HeardMark)) {
         let gap = frame - self.frame;
         if gap > 0 && self.given > 0 {
             self.unread += gap;
-            let silence = [0.0; SPACING];
-            let len = silence.len().min(gap as usize);
-            self.finder.push(&silence[..len], |_| {});
+            let len = self.search.spacing().min(gap as usize);
+            let Self { search, searched, rate, .. } = self;
+            search.silence(len, |found, words, clear_db| {
+                let heard = heard(searched, *rate, &found);
+                heard.into_iter().for_each(|heard| tell(HeardMark { words, clear_db, ..heard }));
+            });
             self.given += len as i64;
         }
     }
 
-    fn search(&mut self, range: core::ops::Range<usize>, judge: &mut Judge) {
-        let Self { finder, sound, searched, rate, .. } = self;
-        finder.push(&sound[range], |found| {
-            if let Some(heard) = heard(searched, *rate, &found) {
-                judge.heard(heard);
-            }
-        });
+    fn search(&mut self, range: core::ops::Range<usize>, tell: &mut impl FnMut(HeardMark)) {
+        let Self { search, sound, searched, rate, .. } = self;
+        for frames in sound[range].chunks(WORD) {
+            search.push(frames, |found, words, clear_db| {
+                let heard = heard(searched, *rate, &found);
+                heard.into_iter().for_each(|heard| tell(HeardMark { words, clear_db, ..heard }));
+            });
+        }
     }
 
     /// Frames that were not searched: dropped by the device, or because there was no room.
     pub(super) fn unread(&self) -> i64 {
         self.unread - self.faults().skipped
+    }
+
+    /// Marks of other runs that were heard.
+    pub(super) fn foreign(&self) -> u64 {
+        match &self.search {
+            MarkSearch::Marks(finder, _) => finder.foreign(),
+            MarkSearch::Sweeps(_) => 0,
+        }
+    }
+
+    /// By how much the best sweep stood out that was not clear enough, in dB.
+    pub(super) fn best_unclear_db(&self) -> Option<f64> {
+        match &self.search {
+            MarkSearch::Marks(..) => None,
+            MarkSearch::Sweeps(finder) => finder.best_unclear_db(),
+        }
     }
 
     pub(super) fn end(&self) -> LocalTime {
@@ -167,9 +241,14 @@ fn heard(searched: &VecDeque<(i64, FrameRun)>, rate: Rate, found: &FoundMark) ->
     Some(HeardMark {
         number: found.number,
         frame: (run.frame + into.count()) as f64 + found.fraction,
+        beside: found.uncertainty,
         at: run.meets + rate.span_of(into) + part_of_a_frame(rate, found.fraction),
-        uncertainty: run.uncertainty + part_of_a_frame(rate, found.uncertainty),
+        uncertainty: run.uncertainty
+            + off_rate(rate.span_of(into))
+            + part_of_a_frame(rate, found.uncertainty),
         confidence: found.confidence,
         gain: found.gain,
+        words: 0,
+        clear_db: None,
     })
 }

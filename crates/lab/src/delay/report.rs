@@ -1,32 +1,40 @@
-//! What was measured, for people and for programs.
+//! What was measured, as a row among those of other experiments.
 
-use core::fmt;
-
-use serde::Serialize;
-use tautline_engine::watching::distribution::Summary;
+use serde_json::Value;
+use tautline_engine::watching::distribution::{Distribution, Summary};
 use tautline_proto::device::Settings;
-use tautline_proto::time::Span;
+use tautline_proto::time::{LocalTime, Span};
 
-use super::judge::Outcome;
+use super::bound::bound_95;
+use super::joined::JoinedClocks;
+use super::judge::{Exactness, Outcome};
 use super::player::DeviceFaults;
+use super::sweep::LEAST_CLEAR_DB;
+use crate::report::{HostDescription, LabReport, Points, ReportRow};
+use crate::statistics::{Missed, Series};
 
 /// A measured delay.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct DelayReport {
-    /// Version of these names.
-    pub schema: u32,
-    /// The name of the experiment.
-    pub experiment: &'static str,
-    /// From its beginning to its end.
-    pub duration_ns: i64,
-    /// One.
-    pub rows: Vec<MarkCounts>,
+#[derive(Debug, Clone)]
+pub struct MeasuredDelay {
+    /// What became of the marks.
+    pub marks: MarkCounts,
+    /// DAC to ADC, each by when its mark was played: as many as were kept.
+    pub delays: Series,
+    /// By how much the best sweep stood out that was not clear enough, in dB.
+    pub best_unclear_db: Option<f64>,
+    /// The machines; of one that measures by itself, this one.
+    pub(super) hosts: Vec<HostDescription>,
+    /// How far the clocks of two hosts were known.
+    pub(super) clocks: Option<JoinedClocks>,
     /// What a reader should know, a sentence each.
     pub notes: Vec<String>,
 }
 
+/// What is to be answered.
+pub(super) const QUESTION: &str = "how long does sound take from one device to the other?";
+
 /// What became of the marks.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MarkCounts {
     /// Of both devices, nominally.
     pub rate: u32,
@@ -40,7 +48,10 @@ pub struct MarkCounts {
     pub measured: Summary,
     /// How far the median may be from the truth, either way.
     pub uncertainty_ns: Option<i64>,
-    /// The same for the least and the greatest.
+    /// In 95 of 100 runs it is no further from it, either way; absent of fewer than three marks, and
+    /// where not all were kept.
+    pub uncertainty_95_ns: Option<i64>,
+    /// How far the least and the greatest may be.
     pub uncertainty_max_ns: Option<i64>,
     /// Marks that were played in time to be heard.
     pub marks_played: u64,
@@ -48,64 +59,89 @@ pub struct MarkCounts {
     pub marks_missed: u64,
     /// Marks that were heard again, or out of order.
     pub marks_repeated: u64,
+    /// Marks of other runs that were heard, and were not measured.
+    pub marks_foreign: u64,
     /// Frames that the sound lacked.
     pub dropped_frames: u64,
     /// Frames that it had too many.
     pub repeated_frames: u64,
     /// How much faster the input runs than the output.
     pub drift_ppm: Option<f64>,
+    /// Of sweeps, how far everything else lies below the peak of the least clear one.
+    pub peak_to_sidelobe_db: Option<f64>,
     /// How well the worst mark fitted: 1 if its sound was the very same.
     pub least_confidence: Option<f64>,
     /// Of the last mark, full scale being 1; negative where the polarity is the other.
     pub gain: Option<f64>,
+    /// `as played` or `turned`, as at least three of four marks say; else `unsure`.
+    pub polarity: Option<&'static str>,
+    /// Whether every sample came as it was played; absent where that cannot be known.
+    pub bit_exact: Option<bool>,
+    /// What was done to them: `polarity`, `gain`, `resampled` or `other`.
+    pub bits_changed_by: Option<&'static str>,
     /// Times each device starved or flooded by its own word: the output and the input.
     pub xruns: [u64; 2],
     /// Frames that each skipped for it.
     pub skipped_frames: [i64; 2],
 }
 
-impl DelayReport {
+impl MeasuredDelay {
     pub(super) fn new(
         [output, input]: [Settings; 2],
         configured: Option<Span>,
-        duration: Span,
-        outcome: &Outcome,
+        outcome: Outcome,
     ) -> Self {
         let unsure = outcome.uncertainty.summary();
-        let row = MarkCounts {
+        let shared: Vec<Span> = outcome.parts.iter().filter_map(Distribution::median).collect();
+        // It is of the values that were kept, and the median is of all.
+        let bound = if outcome.delays.unkept() == 0 {
+            bound_95(outcome.delays.values(), &shared)
+        } else {
+            None
+        };
+        let marks = MarkCounts {
             rate: output.rate.hertz(),
             period: [output.period.count(), input.period.count()],
             periods: [output.periods, input.periods],
             configured_ns: configured.map(Span::as_nanos),
-            measured: outcome.delay.summary(),
+            // To the nanosecond while all are kept, to a part in 1024 beyond.
+            measured: match outcome.delays.unkept() {
+                0 => outcome.delays.summary(),
+                _ => outcome.delay.summary(),
+            },
             uncertainty_ns: outcome.uncertainty.median().map(Span::as_nanos),
+            uncertainty_95_ns: bound.map(Span::as_nanos),
             uncertainty_max_ns: unsure.max_ns,
             marks_played: outcome.played,
             marks_missed: outcome.missed,
             marks_repeated: outcome.repeated,
+            marks_foreign: 0,
             dropped_frames: outcome.dropped_frames,
             repeated_frames: outcome.repeated_frames,
             drift_ppm: outcome.drift_ppm,
+            peak_to_sidelobe_db: outcome.least_clear_db,
             least_confidence: outcome.least_confidence,
             gain: outcome.gain,
+            polarity: polarity(outcome.turned, outcome.delay.count()),
+            bit_exact: outcome.exactness.map(|exactness| exactness == Exactness::Exact),
+            bits_changed_by: outcome.exactness.and_then(Exactness::name),
             xruns: [0; 2],
             skipped_frames: [0; 2],
         };
         Self {
-            schema: 1,
-            experiment: "delay",
-            duration_ns: duration.as_nanos(),
-            rows: vec![row],
+            marks,
+            delays: outcome.delays,
+            best_unclear_db: None,
+            hosts: vec![HostDescription::here("here")],
+            clocks: None,
             notes: Vec::new(),
         }
     }
 
     /// Adds what the devices said of themselves.
     pub(super) fn devices(&mut self, output: DeviceFaults, input: DeviceFaults, unread: i64) {
-        for row in &mut self.rows {
-            row.xruns = [output.xruns, input.xruns];
-            row.skipped_frames = [output.skipped, input.skipped];
-        }
+        self.marks.xruns = [output.xruns, input.xruns];
+        self.marks.skipped_frames = [output.skipped, input.skipped];
         if unread > 0 {
             self.notes.push(format!(
                 "{unread} frames were heard and not searched: this machine is too busy"
@@ -113,74 +149,119 @@ impl DelayReport {
         }
     }
 
-    /// Whether any mark came back.
-    pub fn heard_any(&self) -> bool {
-        self.rows.iter().any(|row| row.measured.count > 0)
+    /// Adds how many marks of other runs were heard.
+    pub(super) fn foreign(&mut self, marks: u64) {
+        self.marks.marks_foreign = marks;
+        if marks > 0 {
+            self.notes.push(format!(
+                "{marks} marks of another run were heard and not measured: something else plays marks \
+                 into the same sound, or a path still holds those of before"
+            ));
+        }
     }
 
-    /// The report for programs.
-    pub fn to_json(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    /// The report of it, between devices of these names: the output and the input.
+    pub fn report(self, [output, input]: [&str; 2]) -> LabReport {
+        let mut report = LabReport::of("delay", QUESTION);
+        report.hosts = self.hosts;
+        let unkept = self.delays.unkept();
+        let mut row = self.marks.row(&format!("{output} to {input}"), &self.delays);
+        if !self.marks.heard_any() {
+            row.void = Some(match self.best_unclear_db {
+                Some(clear) => format!(
+                    "no sweep that {output} played stood out at {input}: the best by {clear:.1} dB, \
+                     and {LEAST_CLEAR_DB} dB are needed; play it louder, or bring both together"
+                ),
+                None => format!(
+                    "no mark that {output} played was heard at {input}; check what joins them, and \
+                     the volume"
+                ),
+            });
+        }
+        if let Some(clocks) = self.clocks {
+            clocks.tell(&mut row);
+        }
+        report.rows.push(row);
+        report.notes = self.notes;
+        if unkept > 0 {
+            report.notes.push(format!(
+                "the last {unkept} marks are in the figures alone, in no chart, and without a bound of 95 in 100: say \
+                 --duration"
+            ));
+        }
+        report
     }
 }
 
 impl MarkCounts {
-    fn delay(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |nanos| Span::from_nanos(nanos);
-        write!(f, "delay: ")?;
-        if let Some(configured) = self.configured_ns {
-            write!(f, "configured {}, ", shown(configured))?;
+    /// Whether any mark came back.
+    pub const fn heard_any(&self) -> bool {
+        self.measured.count > 0
+    }
+
+    fn row(&self, name: &str, delays: &Series) -> ReportRow {
+        let mut row = ReportRow::named(name).with(delays);
+        row.configured = self.configured_ns.map(Span::from_nanos);
+        row.uncertainty = self.uncertainty_ns.map(Span::from_nanos);
+        row.measured = Some(self.measured);
+        row.missed = Some(Missed::of(self.marks_missed, self.marks_played));
+        if let Some(begin) = delays.begin() {
+            let value =
+                |(at, delay): &(LocalTime, Span)| ((*at - begin).as_nanos(), delay.as_nanos());
+            let values = delays.values().iter().map(value).collect();
+            row.points.push(Points { name: "DAC to ADC".to_owned(), values });
         }
-        let summary = &self.measured;
-        let Some(middle) = summary.p50_ns.or(summary.mean_ns) else {
-            return writeln!(f, "no mark was heard");
-        };
-        write!(f, "measured {}", shown(middle))?;
-        if let Some(uncertainty) = self.uncertainty_ns {
-            write!(f, " ± {}", shown(uncertainty))?;
+        self.add_to(&mut row);
+        row
+    }
+
+    fn add_to(&self, row: &mut ReportRow) {
+        let words = "in 95 of 100 runs off by no more than, if groups of marks are independent";
+        row.add("uncertainty_95_ns", words, self.uncertainty_95_ns);
+        row.add("uncertainty_max_ns", "uncertainty of the worst mark", self.uncertainty_max_ns);
+        row.add("marks_played", "marks played", self.marks_played);
+        row.add("marks_missed", "marks missed", self.marks_missed);
+        row.add("marks_repeated", "marks repeated", self.marks_repeated);
+        row.add("marks_foreign", "marks of other runs", self.marks_foreign);
+        row.add("dropped_frames", "frames dropped", self.dropped_frames);
+        row.add("repeated_frames", "frames repeated", self.repeated_frames);
+        row.add("drift_ppm", "the input runs faster, ppm", self.drift_ppm);
+        let level = self.gain.map(|gain| 20.0 * gain.abs().log10());
+        row.add("level_dbfs", "sound, dBFS", level);
+        row.add("polarity", "polarity", self.polarity);
+        row.add("gain", "gain, full scale being 1", self.gain);
+        row.add("least_confidence", "the worst mark fits to", self.least_confidence);
+        if let Some(clear) = self.peak_to_sidelobe_db {
+            row.add("peak_to_sidelobe_db", "peak to sidelobe at worst, dB", clear);
         }
-        write!(f, "  (")?;
-        for (name, value) in
-            [("min", summary.min_ns), ("p99", summary.p99_ns), ("max", summary.max_ns)]
-        {
-            if let Some(value) = value {
-                write!(f, "{name} {}, ", shown(value))?;
-            }
-        }
-        writeln!(f, "{} marks)", summary.count)
+        row.add("bit_exact", "samples bit by bit as they were played", self.bit_exact);
+        row.add("bits_changed_by", "they were changed by", self.bits_changed_by);
+        row.add("rate", "rate, Hz", self.rate);
+        let pair = |pair: [i64; 2]| Value::from(pair.to_vec());
+        row.add("period", "frames a period, output and input", pair(self.period));
+        row.add("periods", "periods, output and input", pair(self.periods.map(i64::from)));
+        row.add("xruns", "xruns, output and input", Value::from(self.xruns.to_vec()));
+        row.add("skipped_frames", "frames skipped, output and input", pair(self.skipped_frames));
     }
 }
 
-impl fmt::Display for MarkCounts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.delay(f)?;
-        writeln!(
-            f,
-            "marks: {} played, {} missed, {} repeated; frames: {} dropped, {} repeated",
-            self.marks_played,
-            self.marks_missed,
-            self.marks_repeated,
-            self.dropped_frames,
-            self.repeated_frames
-        )?;
-        if let (Some(gain), Some(confidence)) = (self.gain, self.least_confidence) {
-            let level = 20.0 * gain.abs().log10();
-            let polarity = if gain < 0.0 { ", polarity turned" } else { "" };
-            write!(f, "sound: {level:.1} dBFS{polarity}, fits to {:.4} at worst", confidence)?;
-            if let Some(drift) = self.drift_ppm {
-                write!(f, ", {drift:+.1} ppm")?;
-            }
-            writeln!(f)?;
-        }
-        let [output, input] = self.xruns;
-        writeln!(f, "xruns: {output} of the output, {input} of the input")
-    }
+/// If so many of the marks were turned.
+fn polarity(turned: u64, marks: u64) -> Option<&'static str> {
+    (marks > 0).then(|| match () {
+        () if turned * 4 >= marks * 3 => "turned",
+        () if turned * 4 <= marks => "as played",
+        () => "unsure",
+    })
 }
 
-impl fmt::Display for DelayReport {
-    /// The report for people.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.rows.iter().try_for_each(|row| row.fmt(f))?;
-        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
+impl Exactness {
+    const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Exact => None,
+            Self::Turned => Some("polarity"),
+            Self::Gain => Some("gain"),
+            Self::Resampled => Some("resampled"),
+            Self::Other => Some("other"),
+        }
     }
 }

@@ -112,6 +112,12 @@ impl FromStr for BitRate {
     }
 }
 
+impl fmt::Display for BitRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}bit", self.0)
+    }
+}
+
 /// A time in which nothing comes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {

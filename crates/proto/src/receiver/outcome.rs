@@ -107,6 +107,16 @@ pub struct PullTimes {
     pub clock: Option<ClockId>,
 }
 
+/// Frames of a block that had not come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hole {
+    /// Which.
+    pub frames: Range<MediaTime>,
+    /// Whether they lie after the newest packet: they are missing if the stream goes on, and nothing if
+    /// it ended there.
+    pub is_tail: bool,
+}
+
 /// What a block turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pulled {
@@ -114,6 +124,8 @@ pub struct Pulled {
     pub media: Option<MediaPoint>,
     /// Frames of the block that had not come.
     pub missing: Frames,
+    /// In how many of these the sound before went on.
+    pub concealed: Frames,
     /// The playout was laid anew for this block.
     pub resync: Option<Resync>,
 }

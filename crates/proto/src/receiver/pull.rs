@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::{Phase, PlayoutSound, PullTimes, Pulled, Receiver, Resync};
+use super::{Hole, Phase, PlayoutSound, PullTimes, Pulled, Receiver, Resync};
 use crate::ledger::Passage;
 use crate::placement::{Basis, Cards, Due};
 use crate::renderer::Rendered;
@@ -32,7 +32,8 @@ impl Receiver {
         let frames = self.format.channels.frames_in(out.len());
         let resync = self.keep_to_what_is_due(&times, frames);
         let Some(rendered) = self.renderer.pull(out) else {
-            return Pulled { media: None, missing: frames, resync };
+            let concealed = Frames::ZERO;
+            return Pulled { media: None, missing: frames, concealed, resync };
         };
         self.take_turns(&rendered, times, passage);
         self.counters.resampled_frames +=
@@ -41,7 +42,8 @@ impl Receiver {
         if rendered.missing > Frames::ZERO {
             self.count_missing(rendered.read, rendered.missing, rendered.concealed);
         }
-        Pulled { media: Some(rendered.start), missing: rendered.missing, resync }
+        let Rendered { start, missing, concealed, .. } = rendered;
+        Pulled { media: Some(start), missing, concealed, resync }
     }
 
     /// Looks at what is due, and brings the place there, or close enough: every [`Self::LOOK`] where the
@@ -188,6 +190,28 @@ impl Receiver {
         self.counters.concealed_frames += concealed_inside as u64;
         self.tail_missing += after as u64;
         self.tail_concealed += (concealed.as_len() - concealed_inside).min(after) as u64;
+    }
+
+    /// What had not come of the last block in which anything was missing: what counts as missing, and
+    /// what will if the stream goes on. At most twice as many as [`Holes`](crate::holes::Holes) has runs.
+    pub fn holes(&self) -> impl Iterator<Item = Hole> + '_ {
+        let source = self.source.as_ref();
+        let ends = source.map(|source| (source.begin_media(), source.end()));
+        let runs = ends.into_iter().flat_map(|ends| {
+            self.renderer.holes().iter().flat_map(move |run| {
+                let (begin, end) = ends;
+                let inside = run.start.max(begin)..run.end.min(end);
+                let tail = run.start.max(end)..run.end;
+                [(inside, false), (tail, true)]
+            })
+        });
+        runs.filter(|(frames, _)| !frames.is_empty())
+            .map(|(frames, is_tail)| Hole { frames, is_tail })
+    }
+
+    /// Whether frames after the newest packet were due and had not come: [`Hole::is_tail`].
+    pub const fn has_tail(&self) -> bool {
+        self.tail_missing > 0
     }
 
     /// A packet came: what was missing before it was missing from a running stream, unless the

@@ -113,6 +113,37 @@ fn a_hole_is_concealed_and_counted_lost() {
     assert_eq!(sound[first + whole], sample(whole as i64), "whole again after the fade");
 }
 
+#[test]
+fn which_frames_had_not_come_is_told_and_which_of_them_count_if_the_stream_goes_on() {
+    let mut world = World::new(Scene::default());
+    for _ in 0..200 {
+        let is_lost = |number| [50, 120, 121].contains(&number) || (150..170).contains(&number);
+        world.period(|d| if is_lost(d.number) { vec![] } else { vec![d] });
+    }
+    let begin = world.receiver.source().unwrap().begin_media();
+    let mut lost: Vec<i64> = [50, 120, 121].into_iter().chain(150..170).collect();
+    let mut tails = 0;
+    for hole in &world.heard.holes {
+        for frame in hole.frames.start.as_frames()..hole.frames.end.as_frames() {
+            let packet = (frame - begin.as_frames()).div_euclid(48);
+            if packet != lost[0] {
+                lost.remove(0);
+            }
+            assert_eq!(packet, lost[0], "{hole:?}");
+            tails += i64::from(hole.is_tail);
+        }
+    }
+    assert_eq!(lost, [169]);
+    // Of the last, those whose turn came while nothing behind them had come: all but the latency.
+    assert!((14 * 48..20 * 48).contains(&tails), "{tails}");
+    assert_eq!(world.receiver.counters().missing_frames, 23 * 48);
+    assert!(!world.receiver.has_tail());
+    // Nothing comes any more: what is due then counts for nothing yet.
+    (0..50).for_each(|_| world.pause());
+    assert!(world.receiver.has_tail() && world.heard.holes.last().unwrap().is_tail);
+    assert_eq!(world.receiver.counters().missing_frames, 23 * 48);
+}
+
 /// What is missing and what of it the sender's card skipped, after it did so once and twice one
 /// packet was lost. Whether the gap is known before its turn is a matter of the latency.
 fn after_a_skip(latency: Span, marked: bool) -> (u64, u64, u64) {

@@ -6,7 +6,7 @@ use tautline_proto::clock::{Choice, ClockId, ClockMapping};
 use tautline_proto::endpoint::{Arrived, Author, Endpoint};
 use tautline_proto::ledger::Passage;
 use tautline_proto::packet::PacketHead;
-use tautline_proto::receiver::{PullTimes, Pulled, Receiver, ReceiverConfig};
+use tautline_proto::receiver::{Hole, PullTimes, Pulled, Receiver, ReceiverConfig};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -86,6 +86,7 @@ pub(crate) struct Heard {
     pub(crate) samples: Vec<(LocalTime, f32)>,
     pub(crate) passages: Vec<Passage>,
     pub(crate) pulled: Vec<Pulled>,
+    pub(crate) holes: Vec<Hole>,
 }
 
 pub(crate) struct World {
@@ -283,6 +284,9 @@ impl World {
         let times = PullTimes { now: wakes, meets: told, skipped, clock };
         let pulled = self.receiver.pull(&mut out, times, |passage| passages.push(passage));
         self.heard.pulled.push(pulled);
+        if pulled.missing > Frames::ZERO {
+            self.heard.holes.extend(self.receiver.holes());
+        }
         for (index, frame) in out.chunks(channels.count()).enumerate() {
             let at = meets + rate.span_of(Frames::from_len(index));
             assert!(self.frame(frame[0]).eq(frame.iter().copied()), "channels stay in place");

@@ -15,7 +15,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-pub(crate) use tautline_trial::{self as host, Lack, beside, skipped};
+pub(crate) use tautline_trial::{self as host, Lack, beside, shared, skipped};
 use tempfile::TempDir;
 
 use program::{Running, taut, words};

@@ -91,6 +91,9 @@ impl Cable {
         ];
         for Namespace { name, interface, address } in [a, b] {
             steps.push(format!("-n {name} address add {address}/24 dev {interface}"));
+            // As on a wire, what leaves together is parted here: else the kernel carries several packets of
+            // one message (UDP_SEGMENT) as one, and a rule loses and counts them as one.
+            steps.push(format!("-n {name} link set {interface} gso_max_segs 1"));
             steps.push(format!("-n {name} link set lo up"));
             steps.push(format!("-n {name} link set {interface} up"));
         }

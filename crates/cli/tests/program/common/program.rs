@@ -233,6 +233,11 @@ impl Running {
         assert!(sent.success(), "kill {signal} {id}");
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> String {
+        self.child.id().to_string()
+    }
+
     /// Bytes of memory that it occupies now.
     pub(crate) fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();

@@ -11,11 +11,13 @@ use tautline_proto::receiver::{
 };
 use tautline_proto::time::{LocalTime, Span};
 
+use super::marks::LabelMarks;
 use super::{Fed, Passages};
 use crate::fader::VOLUME_RAMP;
 use crate::plan::select::PATIENCE;
 use crate::receiving::paths::Paths;
 use crate::receiving::repairers::Spares;
+use crate::watching::levels::LevelTap;
 use crate::watching::sound::PacketTap;
 
 /// What the ordinary thread hands down.
@@ -25,6 +27,8 @@ pub(crate) enum MixerCommand {
     Receive(ReceiveCommand),
     /// Another gain of this stream.
     Gain(Gain),
+    /// Whether anybody wants to know how loud it is.
+    Levels(bool),
 }
 
 /// How one stream stands, told to the ordinary thread now and then.
@@ -33,6 +37,8 @@ pub(crate) struct RxStatus {
     pub(crate) stream: StreamStatus,
     pub(crate) link: LinkCounters,
     pub(crate) paths: Paths,
+    /// Of what spoilt the sound, what was not told.
+    pub(crate) unmarked: u64,
 }
 
 /// One stream on its way to the device.
@@ -48,6 +54,9 @@ pub(crate) struct MixerInput {
     /// Whether it is selected.
     pub(crate) gate: Volume,
     pub(crate) tap: Option<PacketTap>,
+    pub(crate) levels: LevelTap,
+    /// Where labels are written.
+    pub(crate) marks: Option<LabelMarks>,
     pub(crate) commands: Consumer<MixerCommand>,
     pub(crate) passages: Producer<Passage>,
     pub(crate) status: Producer<RxStatus>,
@@ -93,6 +102,8 @@ impl MixerInput {
             volume: Volume::over(gain, VOLUME_RAMP),
             gate: Volume::new(Gain::UNITY),
             tap: None,
+            levels: LevelTap::none(),
+            marks: None,
             commands,
             passages,
             status,
@@ -110,6 +121,7 @@ impl MixerInput {
             match command {
                 MixerCommand::Receive(command) => self.receiver.obey(command),
                 MixerCommand::Gain(gain) => self.gain = gain,
+                MixerCommand::Levels(wanted) => self.levels.set(wanted),
             }
         }
     }
@@ -157,7 +169,7 @@ impl MixerInput {
     // Always: the compiler would call it, as two do, which takes 16 instructions more.
     #[inline(always)]
     pub(super) fn take(&mut self, arrival: &Arrival<'_>, listens: bool) -> bool {
-        let Self { receiver, tap, passages, faults, unbooked, paths, .. } = self;
+        let Self { receiver, tap, marks, passages, faults, unbooked, paths, .. } = self;
         let channels = receiver.format().channels.count();
         let (mut tap, mut goes_on) = (tap.as_mut().filter(|_| listens), false);
         let mut bring = |packet: Playable<'_>| {
@@ -167,7 +179,14 @@ impl MixerInput {
             }
         };
         let arrived = Arrived { from: arrival.source, at: arrival.arrival, read: arrival.read };
+        let missing = receiver.counters().missing_frames;
         let received = receiver.handle_telling(arrival.datagram, &arrived, &mut bring);
+        if let Some(marks) = marks {
+            marks.took(receiver, missing);
+            if let Some(passage) = received.late() {
+                marks.late(&passage, receiver.format().packet);
+            }
+        }
         paths.count(arrival.source.network(), &received);
         if let Some(passage) = received.late() {
             // Whatever held it up did so while it was on its way.
@@ -221,6 +240,9 @@ impl MixerInput {
         let frames = self.receiver.format().channels.frames_in(out.len());
         let before = self.missed();
         let pulled = self.receiver.pull(out, times, |passage| passages.push(index, passage));
+        if let Some(marks) = &mut self.marks {
+            marks.pulled(&self.receiver, &times, &pulled);
+        }
         self.miss(before, times.now);
         if out.iter().any(|sample| sample.abs() > PAUSE) {
             self.loud = times.now;
@@ -237,6 +259,7 @@ impl MixerInput {
     }
 
     pub(super) fn tell(&mut self, at: LocalTime, xruns: u64, lead: Option<Span>) {
+        self.levels.tell();
         let link = self.link.counters();
         let mut stream = self.receiver.status(at);
         stream.counters.xruns = xruns;
@@ -246,7 +269,8 @@ impl MixerInput {
         stream.faults = self.faults;
         stream.quiet = self.is_quiet(at);
         stream.lead = lead;
-        let status = RxStatus { stream, link, paths: self.paths };
+        let unmarked = self.marks.as_ref().map_or(0, |marks| marks.untold);
+        let status = RxStatus { stream, link, paths: self.paths, unmarked };
         // The newest status is in the next one too, so a full ring loses nothing: when something
         // went wrong is kept until it is told.
         if self.status.push(status).is_ok() {
@@ -281,5 +305,6 @@ impl MixerInput {
         let channels = self.receiver.format().channels.count();
         self.gate.apply(gate, channels, block);
         self.volume.apply(gain, channels, block);
+        self.levels.hear(block);
     }
 }

@@ -39,6 +39,7 @@ pub(crate) fn status(millis: i64) -> RxStatus {
         stream: receiver.status(at(millis)),
         link: LinkCounters::default(),
         paths: crate::receiving::paths::Paths::default(),
+        unmarked: 0,
     }
 }
 

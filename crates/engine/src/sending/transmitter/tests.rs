@@ -104,6 +104,7 @@ impl World {
             commands: obeyed,
             status: told,
             stamps: stamped,
+            levels: LevelTap::none(),
             xruns: 0,
             clock: None,
             told: LocalTime::ZERO,

@@ -84,8 +84,8 @@ impl Between {
         }
         self.render(brought, guess, away, drift);
         // False for the NaN of a hole.
-        let heard = samples.iter().copied().zip(self.here.iter().copied());
-        let found = away.abs() <= NEAR as f64 + 1.0 && Likeness::of(heard).left_over() <= LEFT_OVER;
+        let left_over = Likeness::between(samples, &self.here).left_over();
+        let found = away.abs() <= NEAR as f64 + 1.0 && left_over <= LEFT_OVER;
         let parts = FineFrames::from_parts((away * FineFrames::ONE as f64) as i64);
         found.then(|| WindowOrigin { point: MediaPoint::from(guess) + parts, drift })
     }
@@ -109,8 +109,8 @@ impl Between {
 /// The place within reach of `guess` that is most alike, if any is.
 fn nearest(samples: &[f32], brought: &RecentFrames, guess: MediaTime) -> Option<f64> {
     let alike = |away: i64| {
-        let there = brought.from(guess + Frames::new(away));
-        Likeness::of(samples.iter().copied().zip(there)).correlation()
+        let there = brought.run(guess + Frames::new(away), WINDOW).unwrap_or_default();
+        Likeness::between(samples, there).correlation()
     };
     // A hole makes it NaN, which is no likeness.
     let likely =

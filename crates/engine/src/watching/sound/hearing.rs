@@ -36,13 +36,16 @@ struct Meets {
     taken: LocalTime,
 }
 
-/// What was heard and not yet searched, and whose sound that is.
+/// What was heard and may still be searched, and whose sound that is. Its frames are counted from the
+/// first that was ever heard.
 pub(crate) struct Hearing {
     rate: Rate,
     heard: Reader<Meets>,
     pub(crate) voices: Chorus,
     sound: Vec<f32>,
-    /// The runs it came in: the index of their first frame and when that met the DAC.
+    /// The first frame of it.
+    begin: usize,
+    /// The runs it came in: their first frame and when that met the DAC.
     times: VecDeque<(usize, Meets)>,
 }
 
@@ -52,7 +55,7 @@ pub(crate) fn hearing(rate: Rate, channels: usize) -> (Hearing, CardEar, Mouth) 
         rings(rate.frames_within(HELD).as_len(), packets_within(HELD, PTIME_RANGE.0));
     let (mouth, voices) = voices();
     let (sound, times) = (Vec::new(), VecDeque::new());
-    (Hearing { rate, heard, voices, sound, times }, CardEar { writer, channels }, mouth)
+    (Hearing { rate, heard, voices, sound, begin: 0, times }, CardEar { writer, channels }, mouth)
 }
 
 impl Hearing {
@@ -64,70 +67,63 @@ impl Hearing {
     /// Takes in what was heard since the last call. To be called before the ledger's lines are
     /// fetched: what was heard by now has its line there.
     pub(crate) fn listen(&mut self) {
-        let Self { rate, heard, voices, sound, times } = self;
+        let Self { heard, voices, sound, begin, times, .. } = self;
         voices.listen();
         heard.read(|meets, samples| {
-            let last = times.back().map(|(index, at): &(usize, Meets)| {
-                at.due + rate.span_of(Frames::from_len(sound.len() - index))
-            });
-            // A run that does not follow the one before cannot be searched together with it.
-            if last.is_some_and(|last| (last - meets.due).abs() > rate.span_of(Frames::new(1))) {
-                let whole = sound.len().next_multiple_of(WINDOW);
-                sound.resize(whole, 0.0);
-            }
-            times.push_back((sound.len(), meets));
+            times.push_back((*begin + sound.len(), meets));
             sound.extend_from_slice(samples);
             voices.forget(meets.due - HELD);
         });
     }
 
-    /// Where the windows begin that every packet in them has its line for.
-    pub(super) fn settled(&self) -> impl Iterator<Item = usize> {
-        self.windows(self.rate.frames_within(REACH).as_len())
+    /// The first frame that may be searched.
+    pub(super) const fn begin(&self) -> usize {
+        self.begin
     }
 
-    /// Where all whole windows begin.
-    pub(super) fn all(&self) -> impl Iterator<Item = usize> {
-        self.windows(0)
+    /// The frame after the last that was heard.
+    pub(super) const fn end(&self) -> usize {
+        self.begin + self.sound.len()
     }
 
-    fn windows(&self, newest: usize) -> impl Iterator<Item = usize> + use<> {
-        let whole = self.sound.len().saturating_sub(newest) / WINDOW;
-        (0..whole).map(|window| window * WINDOW)
+    /// Every packet that lies before this frame has its line.
+    pub(super) fn settled(&self) -> usize {
+        self.end().saturating_sub(self.rate.frames_within(REACH).as_len()).max(self.begin)
     }
 
     pub(super) fn window(&self, start: usize) -> &[f32] {
-        &self.sound[start..start + WINDOW]
+        &self.sound[start - self.begin..][..WINDOW]
     }
 
-    /// Forgets what every stream has searched by now. The run that it ends in now begins later.
+    /// Forgets what every stream has searched by now, but for a window before the one that each begins
+    /// with next. The run that it begins in now begins later.
     pub(crate) fn forget(&mut self) {
-        let frames = self.settled().count() * WINDOW;
-        let first = self.meets(frames);
-        self.sound.drain(..frames);
-        self.times.retain(|(index, _)| *index > frames);
-        self.times.iter_mut().for_each(|(index, _)| *index -= frames);
+        let begin = self.settled().saturating_sub(2 * WINDOW).max(self.begin);
+        let first = self.meets(begin);
+        self.sound.drain(..begin - self.begin);
+        self.begin = begin;
+        self.times.retain(|(frame, _)| *frame > begin);
         if let Some(first) = first {
-            self.times.push_front((0, first));
+            self.times.push_front((begin, first));
         }
     }
 
-    /// When what lies `index` frames after the frame at `start` of the sound met the DAC.
+    /// When what lies `index` frames after the frame `start` met the DAC.
     pub(super) fn time_between(&self, start: usize, index: f64) -> Option<LocalTime> {
         let part = (index.fract() * self.rate.span_of(Frames::new(1)).as_nanos() as f64).round();
         let Meets { due, taken } = self.meets(start + index as usize)?;
         Some((due + Span::from_nanos(part as i64)).max(taken))
     }
 
-    /// When the frame at `index` of the sound was due to meet the DAC.
-    pub(super) fn time_of(&self, index: usize) -> Option<LocalTime> {
-        self.meets(index).map(|meets| meets.due)
+    /// When this frame was due to meet the DAC.
+    pub(super) fn time_of(&self, frame: usize) -> Option<LocalTime> {
+        self.meets(frame).map(|meets| meets.due)
     }
 
     /// The same, and when it was taken.
-    fn meets(&self, index: usize) -> Option<Meets> {
-        let after = self.times.partition_point(|(begin, _)| *begin <= index);
-        let (begin, at) = self.times.get(after.checked_sub(1)?)?;
-        Some(Meets { due: at.due + self.rate.span_of(Frames::from_len(index - begin)), ..*at })
+    fn meets(&self, frame: usize) -> Option<Meets> {
+        let after = self.times.partition_point(|(first, _)| *first <= frame);
+        let (first, at) = self.times.get(after.checked_sub(1)?)?;
+        Some(Meets { due: at.due + self.rate.span_of(Frames::from_len(frame - first)), ..*at })
     }
 }

@@ -1,27 +1,14 @@
 //! Finds a window of sound in what packets brought: the only place that it can come from, or none.
 
-use tautline_dsp::fit::Likeness;
 use tautline_proto::time::{Frames, MediaTime};
 
-use super::between::{Between, WINDOW, WindowOrigin};
+use super::between::{Between, WindowOrigin};
 use super::recent::RecentFrames;
 use super::unfound::Why;
+use super::window::SoundWindow;
 
-/// The part of a window's energy that may be left over: −60 dB, well above the rounding of a volume
-/// and well below anything but the same sound.
-const LEFT_OVER: f64 = 1e-6;
-/// Below this mean square a window is silence and says nothing: −90 dBFS.
-const SILENCE: f64 = 1e-9;
-/// The part of the loudest sample by which any other may be off at a place worth a closer look.
-const LIKELY: f32 = 0.01;
-/// The same where sound may lie between frames: half a frame beside its place a tone of 8 kHz is off
-/// by half.
-const ALIKE: f32 = 0.5;
 /// Sound that might come from more places than this says nothing.
 const MOST_TRIES: u32 = 64;
-/// The order in which a place is looked at: a stride prime to [`WINDOW`], so that the first samples
-/// are far from each other and tell deep sound from its neighbours too.
-const STRIDE: usize = 389;
 /// How far from the last place a search begins, in frames: cards drift by less from one window to
 /// the next, and a slip is one.
 const NEAR: i64 = 8;
@@ -79,6 +66,9 @@ pub(super) struct Search {
     between: Option<Between>,
     /// What drift the last such sound had.
     drift: f64,
+    /// Whether the sound is such, as far as is known: what was found last was, and no more than one
+    /// window was not found since.
+    resampled: bool,
     #[cfg(test)]
     pub(super) tried: Tried,
 }
@@ -101,6 +91,7 @@ impl Search {
             fine: Backoff::after(BETWEEN_PATIENCE),
             between: None,
             drift: 0.0,
+            resampled: false,
             #[cfg(test)]
             tried: Tried::default(),
         }
@@ -119,17 +110,38 @@ impl Search {
         {
             self.tried.windows += 1;
         }
-        let near = outwards(NEAR).map(|away| guess + Frames::new(self.last + away));
-        let Some(first) = near.into_iter().find(|place| window.matches(*place)) else {
-            return match self.look_between(samples, brought, guess) {
-                Some(origin) => self.take_resampled(origin, &window, guess).ok_or(Why::Repeats),
-                None => {
-                    let first = self.look_everywhere(&window, guess).ok_or(Why::Unlike)?;
-                    self.take(&window, first, guess).map(WindowOrigin::from).ok_or(Why::Repeats)
-                }
-            };
-        };
-        self.take(&window, first, guess).map(WindowOrigin::from).ok_or(Why::Repeats)
+        if let Some(first) = self.look_near(&window, guess) {
+            return self.take(&window, first, guess);
+        }
+        if let Some(origin) = self.look_between(&window, guess) {
+            return self.take_resampled(origin, &window, guess);
+        }
+        let first = self.look_everywhere(&window, guess).ok_or(Why::Unlike)?;
+        self.take(&window, first, guess)
+    }
+
+    /// The same, where only that is looked at which costs little: the window is a part of another and
+    /// of what lies beside that.
+    pub(super) fn place_near(
+        &mut self,
+        samples: &[f32],
+        brought: &RecentFrames,
+        guess: MediaTime,
+    ) -> Result<WindowOrigin, Why> {
+        let window = SoundWindow::new(samples, brought).ok_or(Why::Silent)?;
+        if let Some(first) = self.look_near(&window, guess) {
+            return self.take(&window, first, guess);
+        }
+        if !self.resampled {
+            return Err(Why::Unlike);
+        }
+        let origin = self.place_between(&window, guess).ok_or(Why::Unlike)?;
+        self.take_resampled(origin, &window, guess)
+    }
+
+    fn look_near(&self, window: &SoundWindow<'_>, guess: MediaTime) -> Option<MediaTime> {
+        let mut near = outwards(NEAR).map(|away| guess + Frames::new(self.last + away));
+        near.find(|place| window.matches(*place))
     }
 
     /// Takes a window that matches at `first`, unless it matches elsewhere, too.
@@ -138,15 +150,14 @@ impl Search {
         window: &SoundWindow<'_>,
         first: MediaTime,
         guess: MediaTime,
-    ) -> Option<MediaTime> {
+    ) -> Result<WindowOrigin, Why> {
         let best = window.settle(first);
         self.rest_no_more();
+        self.resampled = false;
         self.last = (best - guess).count().clamp(-self.reach, self.reach);
         let others = window.neighbours(best, self.reach);
-        let twice = outwards(self.reach)
-            .map(|away| guess + Frames::new(away))
-            .any(|place| !others.contains(&place) && window.matches(place));
-        (!twice).then_some(best)
+        let twice = window.places(guess, self.reach).any(|place| !others.contains(&place));
+        if twice { Err(Why::Repeats) } else { Ok(best.into()) }
     }
 
     /// Takes a window that was found between frames, unless it is found elsewhere, too.
@@ -155,7 +166,7 @@ impl Search {
         origin: WindowOrigin,
         window: &SoundWindow<'_>,
         guess: MediaTime,
-    ) -> Option<WindowOrigin> {
+    ) -> Result<WindowOrigin, Why> {
         let best = origin.point.nearest();
         let gain = window.likeness(best).gain() as f32;
         let (mut tried, mut tries) = ([best, best], 0);
@@ -173,20 +184,16 @@ impl Search {
             let again =
                 other.is_some_and(|other| (other.point - origin.point).as_f64().abs() > 1.0);
             if again || tries > MOST_TRIES {
-                return None;
+                return Err(Why::Repeats);
             }
         }
         self.rest_no_more();
+        self.resampled = true;
         self.last = (best - guess).count().clamp(-self.reach, self.reach);
-        Some(origin)
+        Ok(origin)
     }
 
-    fn look_between(
-        &mut self,
-        samples: &[f32],
-        brought: &RecentFrames,
-        guess: MediaTime,
-    ) -> Option<WindowOrigin> {
+    fn look_between(&mut self, window: &SoundWindow<'_>, guess: MediaTime) -> Option<WindowOrigin> {
         if !self.fine.is_over() {
             return None;
         }
@@ -194,13 +201,23 @@ impl Search {
         {
             self.tried.between += 1;
         }
-        let from = guess + Frames::new(self.last);
-        let between = self.between.get_or_insert_with(Between::new);
-        let found = between.place(samples, brought, from, self.drift);
-        self.drift = found.map_or(0.0, |origin| origin.drift);
+        let found = self.place_between(window, guess);
         if found.is_none() {
+            self.resampled &= self.fine.failures == 0;
             self.fine.fail();
         }
+        found
+    }
+
+    fn place_between(
+        &mut self,
+        window: &SoundWindow<'_>,
+        guess: MediaTime,
+    ) -> Option<WindowOrigin> {
+        let from = guess + Frames::new(self.last);
+        let between = self.between.get_or_insert_with(Between::new);
+        let found = between.place(window.samples, window.brought, from, self.drift);
+        self.drift = found.map_or(0.0, |origin| origin.drift);
         found
     }
 
@@ -212,8 +229,10 @@ impl Search {
         {
             self.tried.everywhere += 1;
         }
-        let all = outwards(self.reach).map(|away| guess + Frames::new(away));
-        let found = all.into_iter().find(|place| window.matches(*place));
+        let all = window.places(guess, self.reach);
+        // Of two as near, the later.
+        let far = |place: &MediaTime| (*place - guess).count();
+        let found = all.min_by_key(|place| (far(place).abs(), far(place) < 0));
         if found.is_none() {
             self.wide.fail();
         }
@@ -229,79 +248,4 @@ impl Search {
 /// 0, 1, −1, 2, −2 … as far as `reach`.
 fn outwards(reach: i64) -> impl Iterator<Item = i64> {
     (0..=reach).flat_map(|away| [away, -away])
-}
-
-/// A window of sound that is not silent.
-struct SoundWindow<'a> {
-    samples: &'a [f32],
-    brought: &'a RecentFrames,
-    /// The index of the loudest sample.
-    loudest: usize,
-}
-
-impl<'a> SoundWindow<'a> {
-    fn new(samples: &'a [f32], brought: &'a RecentFrames) -> Option<Self> {
-        let energy: f64 = samples.iter().map(|s| f64::from(*s).powi(2)).sum();
-        let (loudest, _) =
-            samples.iter().enumerate().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;
-        // So that NaN from a broken device is as silent.
-        let heard = energy >= SILENCE * WINDOW as f64 && energy.is_finite();
-        heard.then_some(Self { samples, brought, loudest })
-    }
-
-    fn matches(&self, place: MediaTime) -> bool {
-        self.is_likely(place) && self.likeness(place).left_over() <= LEFT_OVER
-    }
-
-    /// How alike it is to what packets brought from `place` on.
-    fn likeness(&self, place: MediaTime) -> Likeness {
-        Likeness::of(self.samples.iter().copied().zip(self.brought.from(place)))
-    }
-
-    /// Whether it may come from less than a frame beside `place`: no sample is far off.
-    fn resembles(&self, place: MediaTime, gain: f32) -> bool {
-        let slack = self.samples[self.loudest].abs() * ALIKE;
-        (0..WINDOW).all(|step| {
-            let index = (self.loudest + step * STRIDE) % WINDOW;
-            let brought = self.brought.at(place + Frames::from_len(index));
-            (self.samples[index] - gain * brought).abs() <= slack
-        })
-    }
-
-    /// Whether every sample is roughly what was brought at `place`, at the volume of the loudest.
-    /// Elsewhere than at the right place one of the first is not.
-    fn is_likely(&self, place: MediaTime) -> bool {
-        let brought = |index: usize| self.brought.at(place + Frames::from_len(index));
-        let loudest = self.samples[self.loudest];
-        let gain = loudest / brought(self.loudest);
-        let slack = loudest.abs() * LIKELY;
-        gain > 0.0
-            && gain.is_finite()
-            && (1..WINDOW).all(|step| {
-                let index = (self.loudest + step * STRIDE) % WINDOW;
-                // False for the NaN of a hole.
-                (self.samples[index] - gain * brought(index)).abs() <= slack
-            })
-    }
-
-    /// The best place around one that matches: deep sound matches its neighbours too, only less
-    /// well.
-    fn settle(&self, mut best: MediaTime) -> MediaTime {
-        let one = Frames::new(1);
-        while let Some(better) = [best - one, best + one].into_iter().find(|neighbour| {
-            self.likeness(*neighbour).left_over() < self.likeness(best).left_over()
-        }) {
-            best = better;
-        }
-        best
-    }
-
-    /// The places around `best` that match as its neighbours do, `reach` away at most.
-    fn neighbours(&self, best: MediaTime, reach: i64) -> core::ops::RangeInclusive<MediaTime> {
-        let run = |sign: i64| {
-            let away = (1..=reach).map(|away| best + Frames::new(sign * away));
-            Frames::from_len(away.take_while(|place| self.matches(*place)).count())
-        };
-        best - run(-1)..=best + run(1)
-    }
 }

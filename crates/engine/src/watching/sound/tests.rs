@@ -1,6 +1,9 @@
 //! The measurement without threads: packets, ledger lines and a card that plays what a test says.
 
+mod everywhere;
+mod holes;
 mod resampled;
+mod sparse;
 
 use super::*;
 use core::f64::consts::TAU;

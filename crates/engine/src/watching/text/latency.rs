@@ -17,7 +17,23 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
             others(out, &latency.not_found, ": ")?;
         }
     }
-    writeln!(out)
+    writeln!(out)?;
+    overdue(out, latency)
+}
+
+/// What a ledger that is right may be beside the sound: a frame, and what lies between two.
+const BESIDE: i64 = 250_000;
+
+/// No packet is late whose sound is played late: a file waits for its program, which a card does not.
+fn overdue(out: &mut String, latency: &LatencyReport) -> fmt::Result {
+    let most = latency.books_error.max_ns.filter(|most| *most > BESIDE);
+    let Some(most) = most.filter(|_| latency.by == Some("sound")) else { return Ok(()) };
+    writeln!(
+        out,
+        "  played up to {} after it was due: a file waits for its program and for its disk, where a sound \
+         card would have played silence; if it is no file, what the device says of its time is wrong",
+        Nanos(most)
+    )
 }
 
 fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) -> fmt::Result {
@@ -70,6 +86,28 @@ mod tests {
         let mut out = String::new();
         super::measured(&mut out, &latency, 20_000_000, by).unwrap();
         out
+    }
+
+    #[test]
+    fn sound_that_a_file_took_late_is_told_beside_the_greatest_latency() {
+        let told = |by: &'static str, late: &[i64]| {
+            let [mut measured, mut error] = [Distribution::default(), Distribution::default()];
+            for &late in late {
+                measured.record(Span::from_micros(5_000 + late));
+                error.record(Span::from_micros(late));
+            }
+            let unmeasured = LatencyReport::unmeasured(by);
+            let (measured, books_error) = (measured.summary(), error.summary());
+            let latency = LatencyReport { measured, books_error, by: Some(by), ..unmeasured };
+            let mut out = String::new();
+            overdue(&mut out, &latency).unwrap();
+            out
+        };
+        let late = told("sound", &[0, 10, 3_077]);
+        assert!(late.starts_with("  played up to 3.077ms after it was due: "), "{late}");
+        assert_eq!(told("sound", &[0, 10, 20]), "", "within a frame it was played as it was due");
+        assert_eq!(told("due", &[0, 10, 3_077]), "", "by the ledger's word nothing is beside it");
+        assert_eq!(told("sound", &[]), "");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::clock::now;
 const NEVER: i64 = i64::MIN;
 
 /// When this program was last told to go on.
-pub(super) struct WentOn {
+pub struct WentOn {
     at: Arc<AtomicI64>,
     handler: Option<SigId>,
 }
@@ -31,7 +31,7 @@ impl WentOn {
     const AFTER: Span = Span::from_millis(50);
 
     /// Hears it from now on. Where the system refuses, nothing is ever heard.
-    pub(super) fn listen() -> Self {
+    pub fn listen() -> Self {
         let at = Arc::new(AtomicI64::new(NEVER));
         let heard = Arc::clone(&at);
         let hear = move || heard.store(now().as_nanos(), Ordering::Release);
@@ -46,7 +46,7 @@ impl WentOn {
     }
 
     /// Whether the program itself was stopped then.
-    pub(super) fn ended(&self, stall: &Stall) -> bool {
+    pub fn ended(&self, stall: &Stall) -> bool {
         match self.at.load(Ordering::Acquire) {
             NEVER => false,
             nanos => {

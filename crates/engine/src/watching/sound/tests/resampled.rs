@@ -5,7 +5,7 @@ use tautline_dsp::resample::{Quality, Resampler, Step};
 
 /// `sound` as a card plays it that takes `1 + drift` of its frames for each of its own, beginning
 /// `away` frames in.
-fn resampled(sound: &[f32], away: f64, drift: f64) -> Vec<f32> {
+pub(super) fn resampled(sound: &[f32], away: f64, drift: f64) -> Vec<f32> {
     let mut resampler = Resampler::new(Quality::Balanced, 1, BLOCK);
     let (whole, step) = (away.floor() as usize, Step::from_ppm(drift * 1e6));
     resampler.pass(&sound[..whole]);

@@ -1,0 +1,242 @@
+//! What a cable carries, in shared memory: the last second and more of it, by the player's count of frames.
+//!
+//! One writes, any number read, none waits. What was read is good if nothing was written over it
+//! meanwhile, which the reader looks for afterwards (H.-J. Boehm, *Can seqlocks get along with
+//! programming language memory models?*, MSPC 2012): the writer says first how far it will
+//! write, then writes, then says how far it has written. A reader finds what another version, a broken
+//! program or a malicious one wrote as a clock that cannot be, or as sound.
+
+use core::fmt;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64, fence};
+
+use tautline_io::shared::{SharedError, SharedFile, SharedMemory};
+use tautline_proto::card_clock::CardClock;
+use tautline_proto::device::Settings;
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::units::{Channels, Ppm, Rate};
+
+use super::CableName;
+
+/// What the first bytes say.
+const MAGIC: u64 = u64::from_le_bytes(*b"tautline");
+/// Of this layout; in the name of the file, too, so that versions never open one another's.
+const VERSION: u64 = 1;
+/// More no clock errs: what `ppm=` takes, in 10^-12.
+const MOST_ERROR: i64 = 100_000_000_000;
+
+/// Where each number lies.
+#[derive(Clone, Copy)]
+enum At {
+    Magic,
+    Version,
+    Rate,
+    Channels,
+    /// Odd while the clock changes.
+    Epoch,
+    /// The player's clock: its start, in nanoseconds, and its error, in 10^-12.
+    Start,
+    Error,
+    /// How far the player writes, and how far it has written, in its frames.
+    Writing,
+    Written,
+    /// How many there are.
+    Count,
+}
+
+/// What a cable carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RingLayout {
+    rate: Rate,
+    channels: Channels,
+}
+
+impl fmt::Display for RingLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} channels at {}", self.channels.count(), self.rate)
+    }
+}
+
+impl RingLayout {
+    /// The longest delay: with two of the [longest buffers](Self::longest_buffer) and what is
+    /// interpolated by it is within what a ring holds.
+    pub(super) const LONGEST_DELAY: Span = Span::from_millis(500);
+
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self { rate: settings.rate, channels: settings.channels }
+    }
+
+    /// Frames that a ring holds: from 1.25 s on, a power of two.
+    fn frames(self) -> i64 {
+        i64::from((self.rate.hertz() + self.rate.hertz() / 4).next_power_of_two())
+    }
+
+    /// The most frames that a card's buffer may hold: a quarter of a second.
+    pub(super) fn longest_buffer(self) -> i64 {
+        i64::from(self.rate.hertz() / 4)
+    }
+
+    pub(super) fn file_name(self, name: &CableName) -> String {
+        format!("tautline-cable{VERSION}-{name}")
+    }
+
+    fn samples(self) -> usize {
+        self.channels.count() * self.frames() as usize
+    }
+
+    pub(super) fn bytes(self) -> u64 {
+        (At::Count as usize * size_of::<u64>() + self.samples() * size_of::<f32>()) as u64
+    }
+}
+
+/// What somebody plays by now.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Playing {
+    epoch: u64,
+    /// When which frame meets the player's DAC.
+    pub(super) clock: CardClock,
+    /// Frames from 0 on that were written.
+    pub(super) written: i64,
+}
+
+/// The memory of a cable.
+pub(super) struct CableRing {
+    memory: SharedMemory,
+    layout: RingLayout,
+}
+
+impl CableRing {
+    /// Maps what is in `file`, which is written anew if it `is_new`. If that carries something else: what.
+    pub(super) fn map(
+        file: &SharedFile,
+        layout: RingLayout,
+        is_new: bool,
+    ) -> Result<Result<Self, String>, SharedError> {
+        let Some(head) = file.map(At::Count as usize, 0)? else {
+            return Ok(Err("nothing that can be understood".to_owned()));
+        };
+        let head = head.longs();
+        let (rate, channels) = (layout.rate.hertz(), layout.channels.count());
+        if is_new {
+            head[At::Magic as usize].store(MAGIC, Relaxed);
+            head[At::Version as usize].store(VERSION, Relaxed);
+            head[At::Rate as usize].store(rate.into(), Relaxed);
+            head[At::Channels as usize].store(channels as u64, Relaxed);
+        }
+        let [magic, version, found_rate, found_channels] =
+            [At::Magic, At::Version, At::Rate, At::Channels]
+                .map(|place| head[place as usize].load(Relaxed));
+        if (magic, version) != (MAGIC, VERSION) {
+            return Ok(Err("nothing that can be understood".to_owned()));
+        }
+        if (found_rate, found_channels) != (u64::from(rate), channels as u64) {
+            return Ok(Err(format!("{found_channels} channels at {found_rate} Hz")));
+        }
+        Ok(match file.map(At::Count as usize, layout.samples())? {
+            Some(memory) => Ok(Self { memory, layout }),
+            None => Err("less than it says".to_owned()),
+        })
+    }
+
+    fn at(&self, place: At) -> &AtomicU64 {
+        &self.memory.longs()[place as usize]
+    }
+
+    /// The samples of one frame, whatever number it has.
+    fn frame(&self, frame: i64) -> &[AtomicU32] {
+        let channels = self.layout.channels.count();
+        let at = frame.rem_euclid(self.layout.frames()) as usize * channels;
+        &self.memory.words()[at..at + channels]
+    }
+
+    /// Frames that it holds.
+    fn held(&self) -> i64 {
+        self.layout.frames()
+    }
+
+    /// A card begins to play, whose frames are counted by `clock`.
+    pub(super) fn begin(&self, clock: &CardClock) {
+        // A player that was killed at it left an odd one behind.
+        let changing = self.at(At::Epoch).load(Relaxed) | 1;
+        self.at(At::Epoch).store(changing, Relaxed);
+        fence(Release);
+        self.at(At::Start).store(clock.start().as_nanos().cast_unsigned(), Relaxed);
+        self.at(At::Error).store(clock.error().as_millionths().cast_unsigned(), Relaxed);
+        self.at(At::Writing).store(0, Relaxed);
+        self.at(At::Written).store(0, Relaxed);
+        self.at(At::Epoch).store(changing.wrapping_add(1), Release);
+    }
+
+    /// The player's frames from `first` on; those before are written. Real-time.
+    pub(super) fn write(&self, first: i64, samples: &[f32]) {
+        let channels = self.layout.channels.count();
+        self.write_each(first, samples.chunks_exact(channels));
+    }
+
+    /// So many frames of silence. Real-time.
+    pub(super) fn write_silence(&self, first: i64, frames: i64) {
+        const SILENCE: [f32; Channels::MAX as usize] = [0.0; Channels::MAX as usize];
+        let end = first + frames;
+        // What would be written over at once is not written.
+        let first = first.max(end - self.held());
+        let silence = &SILENCE[..self.layout.channels.count()];
+        self.write_each(first, std::iter::repeat_n(silence, (end - first).max(0) as usize));
+    }
+
+    fn write_each<'a>(&self, first: i64, frames: impl ExactSizeIterator<Item = &'a [f32]>) {
+        let end = (first + frames.len() as i64).cast_unsigned();
+        self.at(At::Writing).store(end, Relaxed);
+        fence(Release);
+        for (samples, frame) in frames.zip(first..) {
+            for (sample, place) in samples.iter().zip(self.frame(frame)) {
+                place.store(sample.to_bits(), Relaxed);
+            }
+        }
+        self.at(At::Written).store(end, Release);
+    }
+
+    /// What is played by now; `None` before anything was. Real-time.
+    pub(super) fn playing(&self) -> Option<Playing> {
+        let epoch = self.at(At::Epoch).load(Acquire);
+        let [start, error] =
+            [At::Start, At::Error].map(|place| self.at(place).load(Relaxed).cast_signed());
+        let written = self.at(At::Written).load(Acquire).cast_signed();
+        let possible = epoch != 0
+            && epoch.is_multiple_of(2)
+            && (-MOST_ERROR..=MOST_ERROR).contains(&error)
+            && self.is_still(epoch);
+        let clock = || {
+            let start = LocalTime::from_nanos(start);
+            CardClock::new(start, self.layout.rate, Ppm::from_millionths(error))
+        };
+        possible.then(|| Playing { epoch, clock: clock(), written })
+    }
+
+    /// The frames from `first` on, silence where none was played. Real-time. What was read is to be
+    /// asked for by [`CableRing::was_kept`].
+    pub(super) fn read(&self, playing: &Playing, first: i64, out: &mut [f32]) {
+        let frames = out.chunks_exact_mut(self.layout.channels.count());
+        for (index, samples) in (0..).zip(frames) {
+            let frame = first.saturating_add(index);
+            if !(0..playing.written).contains(&frame) {
+                samples.fill(0.0);
+                continue;
+            }
+            for (sample, place) in samples.iter_mut().zip(self.frame(frame)) {
+                *sample = f32::from_bits(place.load(Relaxed));
+            }
+        }
+    }
+
+    /// Whether what was read from frame `first` on was there until now. Real-time.
+    pub(super) fn was_kept(&self, playing: &Playing, first: i64) -> bool {
+        fence(Acquire);
+        let writing = self.at(At::Writing).load(Relaxed).cast_signed();
+        self.is_still(playing.epoch) && first >= writing.saturating_sub(self.held())
+    }
+
+    fn is_still(&self, epoch: u64) -> bool {
+        fence(Acquire);
+        self.at(At::Epoch).load(Relaxed) == epoch
+    }
+}

@@ -1,0 +1,310 @@
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use tautline_proto::card_clock::CardClock;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Ppm, Rate};
+
+use super::*;
+use crate::software::source::Filled;
+
+const RATE: Rate = Rate::HZ_48000;
+
+fn settings(period: i64) -> Settings {
+    Settings { rate: RATE, channels: Channels::STEREO, period: Frames::new(period), periods: 2 }
+}
+
+/// A name that no other test has.
+fn name() -> CableName {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("test-{}-{count}", std::process::id()).parse().unwrap()
+}
+
+/// The clock of a card that was opened at so many nanoseconds.
+fn clock(opened: i64, ppm: f64) -> CardClock {
+    let start = CardClock::shared_start(LocalTime::from_nanos(opened), RATE);
+    CardClock::new(start, RATE, Ppm::from_f64(ppm))
+}
+
+/// A player and a hearer on one cable, each by its own clock, in time that passes when it is said.
+struct Joined {
+    plays: PlayingEnd,
+    hears: HearingEnd,
+    clocks: [CardClock; 2],
+    /// Frames that were played, and heard.
+    played: i64,
+    heard: i64,
+}
+
+impl Joined {
+    fn new(delay: Span, [plays_by, hears_by]: [CardClock; 2]) -> Self {
+        let name = name();
+        let mut hears = HearingEnd::new(&name, delay, &settings(32)).unwrap();
+        let mut plays = PlayingEnd::new(&name, &settings(48)).unwrap();
+        plays.begin(&plays_by);
+        hears.begin(&hears_by);
+        Self { plays, hears, clocks: [plays_by, hears_by], played: 0, heard: 0 }
+    }
+
+    /// Plays `sound` until a period is there whose first frame meets the DAC after this instant.
+    fn play_to(&mut self, until: LocalTime, sound: impl Fn(i64) -> [f32; 2]) {
+        while self.clocks[0].instant_of(self.played - 48) <= until {
+            let frames: Vec<f32> = (self.played..self.played + 48).flat_map(&sound).collect();
+            self.plays.play(&frames);
+            self.played += 48;
+        }
+    }
+
+    /// Hears the next period, when it is full: its first frame, and its samples.
+    fn hear(&mut self, sound: impl Fn(i64) -> [f32; 2]) -> (i64, Vec<f32>) {
+        self.play_to(self.clocks[1].instant_of(self.heard + 32), sound);
+        let mut heard = vec![f32::NAN; 64];
+        assert_eq!(self.hears.fill(&mut heard), Filled::Whole);
+        self.heard += 32;
+        (self.heard - 32, heard)
+    }
+}
+
+/// Each frame of its own, and no sample zero.
+fn counted(frame: i64) -> [f32; 2] {
+    [(frame + 1) as f32, -(frame + 1) as f32]
+}
+
+#[test]
+fn a_card_of_the_same_clock_hears_the_very_samples_as_long_after_as_the_cable_takes() {
+    for (delay, later) in [(0, 0), (1, 48), (500, 24_000)] {
+        let clocks = [clock(1_000_001, 0.0), clock(5_700_000, 0.0)];
+        let mut cards = Joined::new(Span::from_millis(delay), clocks);
+        let apart = clocks[1].start() - clocks[0].start();
+        let apart = RATE.frames_nearest(apart).count();
+        for _ in 0..2000 {
+            let (first, heard) = cards.hear(counted);
+            for (frame, heard) in (first + apart - later..).zip(heard.chunks(2)) {
+                let expected = if frame < 0 { [0.0; 2] } else { counted(frame) };
+                assert_eq!(heard, expected, "frame {frame} by {delay} ms");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_card_of_another_clock_hears_what_was_played_at_its_own_instants() {
+    // The same sine in time, whoever samples it.
+    let tone = |nanos: f64| (nanos * 1e-9 * 997.0 * core::f64::consts::TAU).sin() * 0.5;
+    for (errors, delay) in [
+        ([0.0, 0.0], 3_370_000),
+        ([0.0, 0.0], 10_417),
+        ([100.0, -100.0], 0),
+        ([-100.0, 100.0], 100_000_000),
+        ([37.5, 37.5], 1_234_567),
+    ] {
+        let clocks = [clock(77, errors[0]), clock(3_000_000, errors[1])];
+        let mut cards = Joined::new(Span::from_nanos(delay), clocks);
+        let nanos = |clock: &CardClock, frame: i64| {
+            let speed = 48_000.0 * (1.0 + clock.error().as_f64() * 1e-6);
+            clock.start().as_nanos() as f64 + frame as f64 * 1e9 / speed
+        };
+        let sound = |frame| [tone(nanos(&clocks[0], frame)) as f32; 2];
+        for _ in 0..3000 {
+            let (first, heard) = cards.hear(sound);
+            for (frame, heard) in (first..).zip(heard.chunks(2)) {
+                let met = nanos(&clocks[1], frame) - delay as f64;
+                // Where the kernel reaches before the sound began it is not the sine yet.
+                if met < nanos(&clocks[0], 32) {
+                    continue;
+                }
+                let error = (f64::from(heard[0]) - tone(met)).abs();
+                assert!(error < 2e-6, "frame {frame}: {error} at {errors:?} by {delay} ns");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_player_that_is_gone_is_heard_as_silence_and_another_takes_its_place() {
+    let name = name();
+    let mut hears = HearingEnd::new(&name, Span::ZERO, &settings(48)).unwrap();
+    let mut hear = |clock: Option<&CardClock>| {
+        clock.into_iter().for_each(|clock| hears.begin(clock));
+        let mut heard = [f32::NAN; 96];
+        assert_eq!(hears.fill(&mut heard), Filled::Whole);
+        heard
+    };
+    assert_eq!(hear(Some(&clock(0, 0.0))), [0.0; 96], "nobody plays yet");
+    for turn in 1..4 {
+        let mut plays = PlayingEnd::new(&name, &settings(48)).unwrap();
+        // The hearer is at frame 48 × 2 × turn − 48, which is the player's first.
+        plays.begin(&clock((2 * turn - 1) * 1_000_000, 0.0));
+        plays.play(&[turn as f32; 96]);
+        drop(plays);
+        assert_eq!(hear(None), [turn as f32; 96]);
+        assert_eq!(hear(None), [0.0; 96], "nothing else was played");
+    }
+}
+
+#[test]
+fn frames_that_a_player_missed_are_silence() {
+    let mut cards = Joined::new(Span::ZERO, [clock(0, 0.0), clock(0, 0.0)]);
+    cards.plays.play_silence(Frames::new(40));
+    cards.plays.play(&[1.0; 96]);
+    // More than the cable holds, and then sound again.
+    cards.plays.play_silence(Frames::new(1_000_000));
+    cards.plays.play(&[2.0; 96]);
+    cards.hears.skip(Frames::new(1_000_088 - 16));
+    let mut heard = [f32::NAN; 64];
+    cards.hears.fill(&mut heard);
+    assert_eq!((&heard[..32], &heard[32..]), (&[0.0; 32][..], &[2.0; 32][..]));
+}
+
+#[test]
+fn what_was_written_over_is_silence() {
+    let mut cards = Joined::new(Span::ZERO, [clock(0, 0.0), clock(0, 0.0)]);
+    // It holds 65 536 frames.
+    for block in 0..65_536 / 48 + 2 {
+        cards.plays.play(&[block as f32 + 1.0; 96]);
+    }
+    let mut heard = [f32::NAN; 64];
+    cards.hears.fill(&mut heard);
+    assert_eq!(heard, [0.0; 64]);
+    cards.hears.skip(Frames::new(64));
+    cards.hears.fill(&mut heard);
+    assert_eq!(heard, [3.0; 64]);
+}
+
+#[test]
+fn sound_that_is_not_there_yet_where_it_is_interpolated_is_an_xrun_and_no_sound_is_none() {
+    let mut cards = Joined::new(Span::from_nanos(10_000), [clock(0, 0.0), clock(0, 0.0)]);
+    cards.plays.play(&[1.0; 96]);
+    let mut heard = [f32::NAN; 64];
+    assert_eq!(cards.hears.fill(&mut heard), Filled::Whole);
+    assert_eq!(cards.hears.fill(&mut heard), Filled::Starved, "48 frames of 64 and the kernel's");
+    assert_eq!(cards.hears.fill(&mut heard), Filled::Whole);
+    assert_eq!(heard[48..], [0.0; 16]);
+}
+
+#[test]
+fn a_hearer_beside_a_player_hears_what_was_played_or_silence_and_nothing_else() {
+    let (name, ended) = (name(), AtomicBool::new(false));
+    let mut plays = PlayingEnd::new(&name, &settings(48)).unwrap();
+    let mut hears = HearingEnd::new(&name, Span::ZERO, &settings(32)).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for turn in 0..3 {
+                plays.begin(&clock(turn * 1_000_000_000, 0.0));
+                for block in 0..4000 {
+                    let frames: Vec<f32> = (0..48).flat_map(|n| counted(48 * block + n)).collect();
+                    plays.play(&frames);
+                }
+            }
+            ended.store(true, Ordering::Release);
+        });
+        let mut heard = [0.0; 64];
+        while !ended.load(Ordering::Acquire) {
+            // Somewhere in what the player writes, wherever that is by now.
+            for first in (0..192_000).step_by(1000) {
+                hears.begin(&clock(0, 0.0));
+                hears.skip(Frames::new(first));
+                hears.fill(&mut heard);
+                for (frame, heard) in (first..).zip(heard.chunks(2)) {
+                    // Where the player began one or two seconds later, it is another frame of it.
+                    let good = (0..3).any(|turn| heard == counted(frame - 48_000 * turn));
+                    assert!(good || heard == [0.0; 2], "{heard:?} at {frame}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_second_player_another_rate_and_other_channels_are_refused_with_the_mend() {
+    let name = name();
+    let plays = PlayingEnd::new(&name, &settings(48)).unwrap();
+    let refused = |refused: Option<DeviceError>| refused.unwrap().to_string();
+    let second = refused(PlayingEnd::new(&name, &settings(48)).err());
+    assert!(second.contains("another card plays on it; use another name"), "{second}");
+    let rate = Settings { rate: Rate::new(44_100).unwrap(), ..settings(48) };
+    let rate = refused(HearingEnd::new(&name, Span::ZERO, &rate).err());
+    assert!(
+        rate.contains("it carries 2 channels at 48000 Hz, and not 2 channels at 44100"),
+        "{rate}"
+    );
+    let mono = Settings { channels: Channels::new(1).unwrap(), ..settings(48) };
+    let mono = refused(HearingEnd::new(&name, Span::ZERO, &mono).err());
+    assert!(mono.contains("and not 1 channels at 48000 Hz; use the same rate"), "{mono}");
+    let long = refused(HearingEnd::new(&name, Span::ZERO, &settings(10_000)).err());
+    assert!(long.contains("20000 frames is longer than a cable's, 12000; use smaller"), "{long}");
+    let far = refused(HearingEnd::new(&name, Span::from_millis(501), &settings(48)).err());
+    assert!(far.contains("longer than a cable's; use up to 500"), "{far}");
+    drop(plays);
+    // Nobody is on the cable any more: it may carry something else.
+    HearingEnd::new(
+        &name,
+        Span::ZERO,
+        &Settings { channels: Channels::new(1).unwrap(), ..settings(48) },
+    )
+    .unwrap();
+}
+
+/// The file of a cable, as somebody else opens it.
+fn file(name: &CableName) -> SharedFile {
+    SharedFile::open(&RingLayout::new(&settings(48)).file_name(name)).unwrap()
+}
+
+#[test]
+fn the_last_one_takes_the_cable_away_and_what_was_left_by_one_who_was_killed_is_made_anew() {
+    let name = name();
+    let stale = file(&name);
+    stale.renew(100).unwrap();
+    stale.map(12, 1).unwrap().unwrap().longs()[0].store(7, Ordering::Relaxed);
+    let plays = PlayingEnd::new(&name, &settings(48)).unwrap();
+    let hears = HearingEnd::new(&name, Span::ZERO, &settings(48)).unwrap();
+    drop(plays);
+    assert!(stale.is_there());
+    drop(hears);
+    assert!(!stale.is_there());
+}
+
+#[test]
+fn a_cable_that_carries_something_else_is_refused_or_heard_as_some_sound() {
+    let name = name();
+    let other = file(&name);
+    other.lock(USED, Hold::Shared, Span::ZERO).unwrap();
+    for bytes in [0, 8, 72, 1 << 16] {
+        other.renew(bytes).unwrap();
+        let refused = HearingEnd::new(&name, Span::ZERO, &settings(48)).err().unwrap().to_string();
+        assert!(refused.contains("nothing that can be understood"), "{refused}");
+    }
+    // What says that it is one, and is not as long.
+    let layout = RingLayout::new(&settings(48));
+    other.renew(1024).unwrap();
+    let short = CableRing::map(&other, layout, true).unwrap().err().unwrap();
+    assert_eq!(short, "less than it says");
+    let refused = HearingEnd::new(&name, Span::ZERO, &settings(48)).err().unwrap().to_string();
+    assert!(refused.contains("it carries less than it says"), "{refused}");
+    other.remove();
+    drop(other);
+
+    let mut hears = HearingEnd::new(&name, Span::from_nanos(77), &settings(48)).unwrap();
+    hears.begin(&clock(0, 50.0));
+    let longs = file(&name).map(9, 0).unwrap().unwrap();
+    let values = [0, 1, 2, 1 << 31, u64::MAX, u64::MAX - 1, i64::MAX as u64, i64::MIN as u64];
+    let mut state = 1_u64;
+    for _ in 0..20_000 {
+        for place in &longs.longs()[4..] {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let value = values[(state >> 60) as usize % 8] ^ ((state >> 33) & 3);
+            place.store(value, Ordering::Relaxed);
+        }
+        let mut heard = [f32::NAN; 96];
+        hears.fill(&mut heard);
+        assert!(heard.iter().all(|sample| sample.is_finite()), "{heard:?}");
+    }
+}
+
+#[test]
+fn a_name_is_no_path() {
+    for bad in ["", "../x", "a/b", "a.b", "ä", "a b", "x".repeat(33).as_str()] {
+        assert!(bad.parse::<CableName>().is_err(), "{bad}");
+    }
+    assert_eq!("Studio_2-a".parse::<CableName>().unwrap().to_string(), "Studio_2-a");
+}

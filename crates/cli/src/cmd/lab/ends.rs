@@ -1,0 +1,70 @@
+//! What experiments that send a stream share.
+
+use tautline_lab::hosts::{HostError, HostPlace, LabHost};
+use tautline_lab::report::{LabReport, ReportRow};
+use tautline_lab::streams::{LabStream, StreamEnds};
+
+use super::answer::ExperimentAnswer;
+use crate::failure::Failure;
+use crate::flags::{Shape, Streams};
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        Self::open(error.to_string())
+    }
+}
+
+/// Runs an experiment over an agent at each end, this machine sending, and answers with what it found. An
+/// end that cannot be had is told by a void row, too: nothing can be measured without it.
+pub(super) fn over(
+    with: &HostPlace,
+    empty: LabReport,
+    answer: ExperimentAnswer,
+    run: impl FnOnce(&mut StreamEnds, &ExperimentAnswer) -> LabReport,
+) -> Result<(), Failure> {
+    // The one that may refuse first.
+    let receiver = LabHost::at(with.clone()).map_err(|error| (with, error));
+    let local = &HostPlace::Local;
+    let both = receiver.and_then(|receiver| {
+        let sender = LabHost::at(local.clone()).map_err(|error| (local, error))?;
+        Ok(StreamEnds::new(sender, receiver))
+    });
+    match both {
+        Ok(mut ends) => {
+            let report = run(&mut ends, &answer);
+            answer.give(report)
+        }
+        Err((place, error)) => {
+            answer.write(empty.unusable(place.to_string(), error.to_string()))?;
+            Err(error.into())
+        }
+    }
+}
+
+pub(super) fn plan(flags: &Streams) -> LabStream {
+    LabStream {
+        rate: flags.rate.hertz(),
+        schedulers: [0, 1].map(|_| flags.scheduler.map(|scheduler| scheduler.to_string())),
+        settle: flags.settle,
+        duration: flags.duration,
+        input: flags.input.clone(),
+        output: flags.output.clone(),
+        at: flags.at,
+        ..LabStream::default()
+    }
+}
+
+/// The same of this shape.
+pub(super) fn shaped(flags: &Streams, shape: &Shape) -> LabStream {
+    LabStream { ptime: shape.ptime, latency: shape.latency, period: shape.period, ..plan(flags) }
+}
+
+/// A row that is done.
+pub(super) fn line(row: &ReportRow) -> String {
+    let found = match (&row.void, row.measured.as_ref().and_then(|measured| measured.p50_ns)) {
+        (Some(why), _) => format!("void: {why}"),
+        (None, Some(middle)) => tautline_proto::time::Span::from_nanos(middle).to_string(),
+        (None, None) => "nothing measured".to_owned(),
+    };
+    format!("{}: {found}", row.name)
+}

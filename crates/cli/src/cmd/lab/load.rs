@@ -1,0 +1,26 @@
+//! `taut lab load`
+
+use tautline_lab::load::{self, LoadOptions};
+use tautline_lab::report::LabReport;
+
+use super::answer::ExperimentAnswer;
+use super::ends::{line, over, shaped};
+use crate::cmd::stop_on_signals;
+use crate::failure::Failure;
+use crate::flags::LoadFlags;
+
+pub(crate) fn run(flags: &LoadFlags) -> Result<(), Failure> {
+    let stop = stop_on_signals()?;
+    let answer = ExperimentAnswer::open(&flags.streams.reporting)?;
+    let plan = shaped(&flags.streams, &flags.shape);
+    let options =
+        LoadOptions { allowed: flags.allow.0, most: flags.most, hold: i64::from(flags.hold) };
+    let asked = LabReport::of("load", load::QUESTION);
+    over(&flags.streams.with, asked, answer, |ends, answer| {
+        load::run(ends, &plan, options, |row| {
+            let missed = row.missed.map_or(0, |missed| missed.missed);
+            answer.tell(&format!("{}, {missed} missed", line(row)));
+            !stop.is_requested()
+        })
+    })
+}

@@ -1,0 +1,23 @@
+//! `taut lab overhead`
+
+use tautline_lab::overhead;
+use tautline_lab::report::LabReport;
+
+use super::answer::ExperimentAnswer;
+use super::ends::{over, shaped};
+use crate::cmd::stop_on_signals;
+use crate::failure::Failure;
+use crate::flags::Overhead;
+
+pub(crate) fn run(flags: &Overhead) -> Result<(), Failure> {
+    let stop = stop_on_signals()?;
+    let answer = ExperimentAnswer::open(&flags.streams.reporting)?;
+    let plan = shaped(&flags.streams, &flags.shape);
+    let asked = LabReport::of("overhead", overhead::QUESTION);
+    over(&flags.streams.with, asked, answer, |ends, answer| {
+        overhead::run(ends, &plan, flags.rounds, |done| {
+            answer.tell(done);
+            !stop.is_requested()
+        })
+    })
+}

@@ -1,0 +1,21 @@
+//! `taut lab stages`
+
+use tautline_lab::report::LabReport;
+use tautline_lab::stages;
+use tautline_lab::streams::LabStream;
+
+use super::answer::ExperimentAnswer;
+use super::ends::{over, shaped};
+use crate::failure::Failure;
+use crate::flags::StagesFlags;
+
+pub(crate) fn run(flags: &StagesFlags) -> Result<(), Failure> {
+    let answer = ExperimentAnswer::open(&flags.streams.reporting)?;
+    let max_uncertainty = Some(flags.clocks.max_uncertainty);
+    let plan = LabStream { max_uncertainty, ..shaped(&flags.streams, &flags.shape) };
+    answer.tell(&format!("a stream of {} follows", plan.duration));
+    let asked = LabReport::of("stages", stages::QUESTION);
+    over(&flags.streams.with, asked, answer, |ends, _| {
+        stages::run(ends, &plan, flags.busy.load.as_ref())
+    })
+}

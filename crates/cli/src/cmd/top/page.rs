@@ -1,0 +1,85 @@
+//! All streams as text, and as JSON.
+
+use serde_json::json;
+use tautline_engine::watching::snapshot::{Snapshot, StreamSnapshot};
+
+use super::programs::Programs;
+use super::words::{HEAD, SPARED, details, is_troubled, row};
+use crate::failure::Failure;
+
+const NOBODY: &str = "no taut sends or receives here now; start one, such as taut demo, or look as \
+                      the user who runs it";
+
+/// Columns between two cells.
+const GAP: usize = 2;
+/// A longer address is cut.
+const ADDRESS: usize = 36;
+
+/// What is said where nothing runs.
+pub(super) fn nobody(programs: &Programs) -> Option<&'static str> {
+    programs.is_empty().then_some(NOBODY)
+}
+
+/// For people and pipes: the table, then what is known of each stream.
+pub(super) fn page(programs: &Programs) -> String {
+    if let Some(nobody) = nobody(programs) {
+        return format!("{nobody}\n");
+    }
+    let streams: Vec<_> = programs.streams().collect();
+    let mut lines = if streams.is_empty() { Vec::new() } else { table(&streams, usize::MAX) };
+    for (run, stream) in &streams {
+        lines.push(String::new());
+        lines.extend(details(run, stream));
+    }
+    lines.extend(unread(programs));
+    lines.join("\n") + "\n"
+}
+
+/// What cannot be shown, and why.
+pub(super) fn unread(programs: &Programs) -> impl Iterator<Item = String> {
+    programs.unread().map(|(_, process, why)| format!("process {process}: {why}"))
+}
+
+/// For scripts.
+pub(super) fn json(programs: &Programs) -> Result<String, Failure> {
+    let unread = programs.unread().map(|(socket, _, why)| json!({"socket": socket, "why": why}));
+    let all = json!({
+        "schema": 1,
+        "programs": programs.values().collect::<Vec<_>>(),
+        "unread": unread.collect::<Vec<_>>(),
+    });
+    let text = serde_json::to_string_pretty(&all);
+    text.map(|text| text + "\n").map_err(|error| Failure::running(error.to_string()))
+}
+
+/// The head and a line for each stream, no wider than this as far as columns can be spared. The first
+/// character marks trouble.
+pub(super) fn table(streams: &[(&Snapshot, &StreamSnapshot)], width: usize) -> Vec<String> {
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    rows.extend(streams.iter().map(|(run, stream)| row(run, stream)));
+    for row in &mut rows {
+        if row[1].chars().count() > ADDRESS {
+            row[1] = row[1].chars().take(ADDRESS - 1).chain(['…']).collect();
+        }
+    }
+    let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: [usize; HEAD.len()] = core::array::from_fn(|column| widest(column).unwrap_or(0));
+    let mut shown = [true; HEAD.len()];
+    let takes = |shown: &[bool]| {
+        let widths = widths.iter().zip(shown).filter(|(_, shown)| **shown);
+        widths.map(|(width, _)| width + GAP).sum::<usize>()
+    };
+    for spared in SPARED {
+        if takes(&shown) > width {
+            shown[spared] = false;
+        }
+    }
+    let marks = streams.iter().map(|(_, stream)| if is_troubled(stream) { '!' } else { ' ' });
+    let line = |(mark, row): (char, &[String; HEAD.len()])| {
+        let cells = row.iter().zip(widths).zip(shown).filter(|(_, shown)| *shown);
+        let cells = cells.map(|((cell, width), _)| format!("{cell:<width$}"));
+        let line = format!("{mark} {}", cells.collect::<Vec<_>>().join("  "));
+        line.trim_end().to_owned()
+    };
+    [' '].into_iter().chain(marks).zip(&rows).map(line).collect()
+}

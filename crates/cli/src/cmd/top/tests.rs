@@ -1,0 +1,287 @@
+use core::ops::ControlFlow;
+use std::io::Write;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use tautline_engine::watching::snapshot::{
+    LatencySnapshot, Meter, SecondCounts, Snapshot, StageLength, StreamSnapshot, StreamState,
+    WorstStages,
+};
+
+use super::*;
+
+/// A socket of a process that is there: this one.
+struct Talker {
+    folder: tempfile::TempDir,
+    listener: UnixListener,
+    talks: Option<UnixStream>,
+}
+
+impl Talker {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join(format!("{}.sock", std::process::id()));
+        Self { listener: UnixListener::bind(socket).unwrap(), folder, talks: None }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join(format!("{}.sock", std::process::id()))
+    }
+
+    /// What `taut top` makes of these bytes.
+    fn says(&mut self, programs: &mut Programs, bytes: &[u8]) {
+        programs.look(&[self.socket()]);
+        if self.talks.is_none() {
+            self.talks = Some(self.listener.accept().unwrap().0);
+        }
+        let mut talks = self.talks.as_ref().unwrap();
+        for piece in bytes.chunks(1 << 14) {
+            // It may have been given up.
+            let _ = talks.write_all(piece);
+            programs.hear(at(0));
+        }
+    }
+}
+
+fn at(millis: i64) -> LocalTime {
+    LocalTime::ZERO + Span::from_millis(millis)
+}
+
+fn stage(name: &str, ns: i64) -> StageLength {
+    StageLength { name: name.to_owned(), ns }
+}
+
+fn received() -> StreamSnapshot {
+    let meter = |peak| Meter { peak_db: Some(peak), rms_db: Some(peak - 3.0) };
+    let counters = [("packets_received", 9_000), ("lost", 7), ("late", 2), ("xruns", 0)];
+    StreamSnapshot {
+        address: "rtp://0.0.0.0:5004".into(),
+        sender: Some("10.0.0.7:5004".into()),
+        state: StreamState::Here,
+        rate: 48_000,
+        channels: 2,
+        format: "l24".into(),
+        ptime_ns: 1_000_000,
+        latency: LatencySnapshot {
+            configured_ns: 5_000_000,
+            measured_ns: Some(5_000_000),
+            uncertainty_ns: Some(12_000),
+            p99_ns: Some(5_100_000),
+            by: "sound".into(),
+        },
+        stages: vec![stage("wire", 250_000), stage("buffer", 750_000), stage("device", 3_000_000)],
+        depth_ns: Some(4_200_000),
+        headroom_ns: Some(-400_000),
+        counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
+        second: SecondCounts {
+            over_ns: 1_000_000_000,
+            packets: 996,
+            lost: 4,
+            loss_share: Some(0.004),
+            ..SecondCounts::default()
+        },
+        meters: Some(vec![meter(-18.0), meter(-60.0)]),
+        worst: Some(WorstStages {
+            rtp_timestamp: 4711,
+            total_ns: Some(6_000_000),
+            stages: vec![stage("wire", 2_000_000)],
+        }),
+        clock: None,
+    }
+}
+
+fn run(streams: Vec<StreamSnapshot>) -> Snapshot {
+    Snapshot {
+        schema: 1,
+        pid: 4242,
+        role: "recv".into(),
+        command: "taut recv --from rtp://0.0.0.0:5004".into(),
+        elapsed_ns: 9_000_000_000,
+        streams,
+    }
+}
+
+/// What is known once this was told.
+fn told(snapshot: &Snapshot) -> Programs {
+    let mut programs = Programs::default();
+    let line = serde_json::to_string(snapshot).unwrap() + "\n";
+    Talker::new().says(&mut programs, line.as_bytes());
+    programs
+}
+
+/// What a terminal of this size shows.
+fn drawn(programs: &Programs, choice: &ShownStream, (width, height): (u16, u16)) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    let draw = |frame: &mut ratatui::Frame<'_>| {
+        screen::draw(programs, choice, frame.area(), frame.buffer_mut());
+    };
+    terminal.draw(draw).unwrap();
+    let buffer = terminal.backend().buffer();
+    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..height).map(|y| line(y).trim_end().to_owned()).collect()
+}
+
+fn press(choice: &mut ShownStream, code: KeyCode) -> ControlFlow<()> {
+    choice.take(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+}
+
+#[test]
+fn a_stream_is_drawn_as_a_row_and_with_its_stages_its_worst_packet_and_its_counters() {
+    let screen = drawn(&told(&run(vec![received()])), &ShownStream::default(), (140, 24));
+    let row = &screen[3];
+    let cells = [">! recv 4242", "rtp://0.0.0.0:5004", "5.000 ± 0.012 ms", "5.100ms", "-400.0us"];
+    let cells = cells.into_iter().chain(["0.40 % 7", "█████▋   -18.0", " -60.0"]);
+    cells.for_each(|cell| assert!(row.contains(cell), "{cell:?} in {row:?}"));
+    let below = screen[4..].join("\n");
+    for told in [
+        "recv 4242: taut recv --from",
+        "from 10.0.0.7:5004: l24 48000 Hz, 2 channels, 1.000ms per packet, for 9 s",
+        "5.000ms kept, arrivals ask for 4.200ms; 5.000 ± 0.012 ms by sound",
+        "  wire      250.0us  ██\n",
+        "  device    3.000ms            ██████████████████████████████",
+        "worst of the last minute: packet 4711  wire 2.000ms  in all 6.000ms",
+        "counted: 2 late, 7 lost, 9000 packets received",
+        "peak / RMS in dBFS: -18.0 / -21.0, -60.0 / -63.0",
+    ] {
+        assert!(below.contains(told), "{told:?} in\n{below}");
+    }
+}
+
+#[test]
+fn a_narrow_terminal_does_without_columns_and_a_tiny_one_with_what_fits() {
+    let programs = told(&run(vec![received()]));
+    let narrow = drawn(&programs, &ShownStream::default(), (80, 24));
+    assert!(narrow[2].contains("LATENCY") && narrow[2].contains("LOSS"), "{narrow:#?}");
+    assert!(!narrow[2].contains("P99") && !narrow[2].contains("METERS"), "{narrow:#?}");
+    for size in [(1, 1), (3, 2), (20, 5), (500, 3)] {
+        assert_eq!(drawn(&programs, &ShownStream::default(), size).len(), usize::from(size.1));
+    }
+}
+
+#[test]
+fn keys_choose_a_stream_show_it_alone_and_end() {
+    let other = StreamSnapshot { address: "rtp://0.0.0.0:5006".into(), ..received() };
+    let programs = told(&run(vec![received(), other]));
+    let mut choice = ShownStream::default();
+    choice.keep_within(programs.streams().count());
+    let _ = press(&mut choice, KeyCode::Down);
+    let screen = drawn(&programs, &choice, (140, 24));
+    assert!(screen[3].starts_with(" ! recv") && screen[4].starts_with(">! recv"), "{screen:#?}");
+    assert!(screen[7].starts_with("rtp://0.0.0.0:5006 from"), "{screen:#?}");
+    let _ = press(&mut choice, KeyCode::Down);
+    assert_eq!(choice.stream, 1, "there are no more");
+    let _ = press(&mut choice, KeyCode::Enter);
+    let alone = drawn(&programs, &choice, (140, 24));
+    assert!(alone[3].starts_with("rtp://0.0.0.0:5006 from"), "{alone:#?}");
+    let _ = press(&mut choice, KeyCode::Up);
+    choice.keep_within(0);
+    assert_eq!((choice.stream, choice.alone), (0, true));
+    assert!(press(&mut choice, KeyCode::Char('q')).is_break());
+    let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert!(choice.take(&Event::Key(control_c)).is_break());
+    assert!(choice.take(&Event::Resize(80, 24)).is_continue());
+}
+
+#[test]
+fn of_many_streams_the_chosen_one_is_seen() {
+    let programs = told(&run(vec![received(); 100]));
+    let mut choice = ShownStream::default();
+    choice.keep_within(100);
+    for _ in 0..99 {
+        let _ = press(&mut choice, KeyCode::Down);
+    }
+    let screen = drawn(&programs, &choice, (100, 20));
+    assert_eq!(screen.iter().filter(|line| line.starts_with('>')).count(), 1, "{screen:#?}");
+    assert!(screen.join("\n").contains("l24 48000 Hz"), "{screen:#?}");
+}
+
+#[test]
+fn where_nothing_runs_one_sentence_says_what_to_do() {
+    let nothing = Programs::default();
+    let page = page::page(&nothing);
+    assert!(page.contains("start one, such as taut demo") && page.lines().count() == 1, "{page}");
+    assert!(drawn(&nothing, &ShownStream::default(), (120, 5))[2].starts_with("no taut sends"));
+    let json: serde_json::Value = serde_json::from_str(&page::json(&nothing).unwrap()).unwrap();
+    assert_eq!(json, serde_json::json!({"schema": 1, "programs": [], "unread": []}));
+}
+
+#[test]
+fn who_says_no_snapshot_is_named_with_the_reason_and_nothing_more() {
+    let foreign: [(&[u8], &str); 5] = [
+        (b"hello\n", "no snapshot"),
+        (b"{\"schema\": 2}\n", "schema 2 and not 1"),
+        (b"{\"schema\": 1, \"streams\": 5}\n", "no snapshot"),
+        (b"\xff\xfe\n[]\n", "schema null"),
+        (&[b'x'; 9 << 20], "more than anybody reads"),
+    ];
+    for (said, why) in foreign {
+        let (mut programs, mut talker) = (Programs::default(), Talker::new());
+        talker.says(&mut programs, said);
+        assert_eq!(programs.streams().count(), 0);
+        let page = page::page(&programs);
+        let named = format!("process {}: ", std::process::id());
+        assert!(page.starts_with(&named) && page.contains(why), "{page}");
+        assert!(programs.have_told_all(), "there is nothing to wait for");
+        let screen = drawn(&programs, &ShownStream::default(), (120, 6)).concat();
+        assert!(screen.contains(&named), "{screen}");
+    }
+}
+
+#[test]
+fn a_program_that_stopped_talking_is_not_shown_as_it_was() {
+    let (mut programs, mut talker) = (Programs::default(), Talker::new());
+    talker.says(&mut programs, b"");
+    programs.hear(at(0));
+    assert_eq!(page::page(&programs).trim(), "", "it is too early to say");
+    let line = serde_json::to_string(&run(vec![received()])).unwrap() + "\n";
+    talker.says(&mut programs, line.as_bytes());
+    programs.hear(at(900));
+    assert_eq!(programs.streams().count(), 1);
+    programs.hear(at(1_100));
+    assert_eq!(programs.streams().count(), 0);
+    assert!(page::page(&programs).contains("is it stopped?"));
+    talker.says(&mut programs, line.as_bytes());
+    assert_eq!(programs.streams().count(), 1, "it went on");
+    programs.look(&[]);
+    assert!(programs.is_empty(), "it ended");
+}
+
+#[test]
+fn a_line_that_comes_in_pieces_is_read_whole_and_the_newest_counts() {
+    let (mut programs, mut talker) = (Programs::default(), Talker::new());
+    let line = |seconds: i64| {
+        let run = Snapshot { elapsed_ns: seconds * 1_000_000_000, ..run(vec![received()]) };
+        serde_json::to_string(&run).unwrap() + "\n"
+    };
+    let both = line(1) + &line(2);
+    let (first, rest) = both.split_at(both.len() - 10);
+    talker.says(&mut programs, first.as_bytes());
+    assert!(page::page(&programs).contains("for 1 s"));
+    talker.says(&mut programs, rest.as_bytes());
+    assert!(page::page(&programs).contains("for 2 s"));
+}
+
+#[test]
+fn nothing_that_is_told_reaches_the_terminal_as_a_command() {
+    let address = "rtp://\u{1b}[2J".to_owned();
+    let worse = StreamSnapshot { address, format: "\u{7}\n".into(), ..received() };
+    let mut programs = told(&Snapshot { role: "\r\u{1b}c".into(), ..run(vec![worse]) });
+    let page = page::page(&programs);
+    assert!(!page.chars().any(|c| c.is_control() && c != '\n'), "{page:?}");
+    assert_eq!(page.lines().next().unwrap().split_whitespace().next(), Some("PROGRAM"));
+    programs.hear(at(0));
+    drawn(&programs, &ShownStream::default(), (80, 24));
+}
+
+#[test]
+fn lengths_beyond_all_reason_are_drawn_too() {
+    let stages = vec![stage("wire", i64::MAX), stage("x", i64::MIN), stage("device", i64::MAX)];
+    let meters = Some(vec![Meter { peak_db: Some(1e300), rms_db: None }; 100]);
+    let latency = LatencySnapshot { measured_ns: Some(i64::MIN), ..Default::default() };
+    let odd = StreamSnapshot { stages, meters, latency, ..received() };
+    let page = page::page(&told(&run(vec![odd])));
+    assert!(page.contains("████████████████…"), "{page}");
+}

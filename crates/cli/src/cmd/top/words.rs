@@ -1,0 +1,205 @@
+//! A stream in words: its row in the table, and its details.
+
+use tautline_engine::watching::snapshot::{
+    ClockSnapshot, Meter, Snapshot, StageLength, StreamSnapshot, StreamState, WorstStages,
+};
+use tautline_engine::watching::text::Nanos;
+
+/// What the columns are called.
+pub(super) const HEAD: [&str; 9] =
+    ["PROGRAM", "ADDRESS", "LATENCY", "P99", "HEADROOM", "LOSS", "LATE", "XRUNS", "METERS"];
+/// The columns that a narrow terminal does without, the first first.
+pub(super) const SPARED: [usize; 5] = [3, 8, 4, 7, 6];
+
+const UNKNOWN: &str = "–";
+
+/// A stream's cells, in the order of [`HEAD`].
+pub(super) fn row(run: &Snapshot, stream: &StreamSnapshot) -> [String; HEAD.len()] {
+    let count = |name: &str| {
+        stream.counters.get(name).map_or_else(|| UNKNOWN.to_owned(), ToString::to_string)
+    };
+    let loss = match stream.second.loss_share {
+        Some(share) => format!("{:.2} % {}", share * 100.0, count("lost")),
+        None => UNKNOWN.to_owned(),
+    };
+    let late = if run.role == "send" { UNKNOWN.to_owned() } else { count("late") };
+    [
+        clean(&format!("{} {}", run.role, run.pid)),
+        clean(&stream.address),
+        state(stream.state).map_or_else(|| latency(stream), str::to_owned),
+        nanos(stream.latency.p99_ns),
+        nanos(stream.headroom_ns),
+        loss,
+        late,
+        count("xruns"),
+        stream.meters.as_deref().map_or_else(|| UNKNOWN.to_owned(), meters),
+    ]
+}
+
+/// Whether something went wrong within the last second.
+pub(super) fn is_troubled(stream: &StreamSnapshot) -> bool {
+    let second = &stream.second;
+    second.lost + second.late + second.xruns > 0
+        || matches!(stream.state, StreamState::Silent | StreamState::Refused)
+}
+
+/// Why there is no latency; `None` where there is.
+const fn state(state: StreamState) -> Option<&'static str> {
+    match state {
+        StreamState::Here | StreamState::Unknown => None,
+        StreamState::Awaited => Some("nothing yet"),
+        StreamState::Silent => Some("silent"),
+        StreamState::Refused => Some("refused"),
+        StreamState::Nobody => Some("nobody answers"),
+    }
+}
+
+fn latency(stream: &StreamSnapshot) -> String {
+    let millis = |ns: i64| ns as f64 / 1e6;
+    match (stream.latency.measured_ns, stream.latency.uncertainty_ns) {
+        (Some(latency), Some(unsure)) => {
+            format!("{:.3} ± {:.3} ms", millis(latency), millis(unsure))
+        }
+        (Some(latency), None) => format!("{:.3} ms", millis(latency)),
+        (None, _) => UNKNOWN.to_owned(),
+    }
+}
+
+fn nanos(known: Option<i64>) -> String {
+    known.map_or_else(|| UNKNOWN.to_owned(), |ns| Nanos(ns).to_string())
+}
+
+/// What is softer has no bar.
+const SOFTEST_DB: f64 = -60.0;
+const CELLS: usize = 8;
+/// Of more channels each has one cell, and of more than so many the rest is left out.
+const BARS: usize = 2;
+const MOST: usize = 16;
+const EIGHTHS: [&str; 9] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
+const HEIGHTS: [&str; 9] = ["·", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+
+/// The peaks as bars.
+fn meters(meters: &[Meter]) -> String {
+    let full = |meter: &Meter, steps: usize| {
+        let db = meter.peak_db.unwrap_or(f64::NEG_INFINITY);
+        (((db / SOFTEST_DB).clamp(0.0, 1.0) - 1.0).abs() * steps as f64).round() as usize
+    };
+    if meters.len() > BARS {
+        let more = if meters.len() > MOST { "…" } else { "" };
+        let bars = meters.iter().take(MOST).map(|meter| HEIGHTS[full(meter, HEIGHTS.len() - 1)]);
+        return bars.chain([more]).collect();
+    }
+    let bar = |meter: &Meter| {
+        let eighths = full(meter, CELLS * 8);
+        let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
+        let peak = meter.peak_db.map_or_else(|| "-inf".to_owned(), |db| format!("{db:.1}"));
+        format!("{bar:<CELLS$} {peak:>5}")
+    };
+    meters.iter().map(bar).collect::<Vec<_>>().join(" ")
+}
+
+/// All that is known of a stream, line by line.
+pub(super) fn details(run: &Snapshot, stream: &StreamSnapshot) -> Vec<String> {
+    let mut lines = vec![format!("{} {}: {}", run.role, run.pid, run.command)];
+    lines.push(head(run, stream));
+    if run.elapsed_ns > 0 {
+        lines.push(latencies(stream));
+        waterfall(&stream.stages, &mut lines);
+        lines.extend(stream.worst.as_ref().map(worst));
+        lines.extend(counted(stream));
+        lines.extend(stream.meters.as_deref().map(levels));
+        let whose = if run.role == "send" { "receiver's" } else { "sender's" };
+        lines.extend(stream.clock.as_ref().map(|known| clock(whose, known)));
+    }
+    lines.iter().map(|line| clean(line)).collect()
+}
+
+fn head(run: &Snapshot, stream: &StreamSnapshot) -> String {
+    let mut head = stream.address.clone();
+    if let Some(sender) = &stream.sender {
+        head += &format!(" from {sender}");
+    }
+    if run.elapsed_ns == 0 {
+        return head + ": its sender is waited for";
+    }
+    let StreamSnapshot { format, rate, channels, .. } = stream;
+    let plural = if *channels == 1 { "" } else { "s" };
+    let state = state(stream.state).map_or(String::new(), |state| format!("; {state}"));
+    head + &format!(
+        ": {format} {rate} Hz, {channels} channel{plural}, {} per packet, for {:.0} s{state}",
+        Nanos(stream.ptime_ns),
+        run.elapsed_ns as f64 / 1e9
+    )
+}
+
+fn latencies(stream: &StreamSnapshot) -> String {
+    let known = &stream.latency;
+    let mut line = format!("latency: {} kept", Nanos(known.configured_ns));
+    if let Some(depth) = stream.depth_ns {
+        line += &format!(", arrivals ask for {}", Nanos(depth));
+    }
+    if known.measured_ns.is_some() {
+        line += &format!("; {} by {}", latency(stream), known.by);
+    }
+    line
+}
+
+/// Characters of the longest bar.
+const BAR: i64 = 40;
+
+/// Stages one under the other, each bar beginning where the one before ended.
+fn waterfall(stages: &[StageLength], lines: &mut Vec<String>) {
+    let total: i64 = stages.iter().map(|stage| stage.ns.max(0)).fold(0, i64::saturating_add);
+    let columns = |ns: i64| (i128::from(ns) * i128::from(BAR) / i128::from(total.max(1))) as usize;
+    let mut before: i64 = 0;
+    for StageLength { name, ns } in stages {
+        let from = columns(before);
+        before = before.saturating_add((*ns).max(0));
+        let to = columns(before);
+        let bar = if to > from { "█".repeat(to - from) } else { "▏".to_owned() };
+        let length = Nanos(*ns).to_string();
+        lines.push(format!("  {name:<8} {length:>8}  {}{bar}", " ".repeat(from)));
+    }
+}
+
+fn worst(worst: &WorstStages) -> String {
+    let stages = worst.stages.iter().map(|stage| format!("  {} {}", stage.name, Nanos(stage.ns)));
+    let total = worst.total_ns.map(|ns| format!("  in all {}", Nanos(ns)));
+    let stages: String = stages.chain(total).collect();
+    format!("worst of the last minute: packet {}{stages}", worst.rtp_timestamp)
+}
+
+/// What was counted at all.
+fn counted(stream: &StreamSnapshot) -> Option<String> {
+    let counted = stream.counters.iter().filter(|(_, count)| **count > 0);
+    let counted = counted.map(|(name, count)| format!("{count} {}", name.replace('_', " ")));
+    let counted = counted.collect::<Vec<_>>().join(", ");
+    (!counted.is_empty()).then(|| format!("counted: {counted}"))
+}
+
+fn levels(meters: &[Meter]) -> String {
+    let db = |db: Option<f64>| db.map_or_else(|| "-inf".to_owned(), |db| format!("{db:.1}"));
+    let level = |meter: &Meter| format!("{} / {}", db(meter.peak_db), db(meter.rms_db));
+    let levels = meters.iter().take(MOST).map(level).collect::<Vec<_>>().join(", ");
+    format!("peak / RMS in dBFS: {levels}")
+}
+
+fn clock(whose: &str, clock: &ClockSnapshot) -> String {
+    if clock.source == "host" {
+        return format!("{whose} clock: this machine's, which both ends read");
+    }
+    let (source, uncertainty) = (&clock.source, Nanos(clock.uncertainty_ns));
+    let mut line = format!("{whose} clock: known by {source} to ± {uncertainty}");
+    if let Some(trip) = clock.round_trip_ns {
+        line += &format!(", round trip {}", Nanos(trip));
+    }
+    if let Some(rate) = clock.rate_ppm {
+        line += &format!(", runs at {rate:+.2} ppm");
+    }
+    line
+}
+
+/// Without what a terminal would obey.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}

@@ -1,0 +1,222 @@
+//! Below the options of the experiments.
+
+pub(crate) const STALLS: &str = r#"Is this machine fit for sound, before anything is sent?
+  taut lab stalls
+  # An hour of one core, as a program without privileges fares:
+  taut lab stalls --cpus 1 --scheduler other --duration 3600s --period 5ms
+
+Lateness is from the instant that was asked for to the wake-up; what came due
+while a core stood still counts each for itself. A period is missed if its
+wake-up came when the next was due. A freeze is what every core missed at once,
+each having woken 1ms late or more: the host stood still, not a core."#;
+
+pub(crate) const KERNEL: &str = r#"Packets of 1, 5 and 20ms, to a waiting thread and by the direct link, on one
+core and on two; 12 rows of 10s:
+  taut lab kernel
+  # 50000 packets of one length, 250s a row:
+  taut lab kernel --ptime 5ms --packets 50000 --cpus 0,1
+
+From the kernel's stamp of arrival to the program, over loopback. A thread that
+is blocked waits in the very call that reads; the direct link is read once a
+period by a device's thread, and what a packet waits for that is told apart from
+what the thread woke late. Payloads of 1ms are 192 bytes of L16 stereo."#;
+
+pub(crate) const HANDOVER: &str = r#"Examples:
+  # A card, both ways:
+  taut lab handover --device alsa:hw:0 --period 48 --duration 60s
+  # Playing to one device and capturing from another, beside each other:
+  taut lab handover --output "virtual:?period=240" --input alsa:hw:0
+
+The interval is from one call of the device to the next. Lateness is against the
+grid that the device's own clock lays, from the earliest call of the run: what
+was skipped counts for each period. Where two intervals in turn are too long and
+too short, blocks come in pairs."#;
+
+pub(crate) const RESOURCES: &str = r#"Examples:
+  # What the machine does in ten seconds, second by second:
+  taut lab resources
+  # And what one program takes of it, every fifth of a second:
+  taut lab resources --pid 1 --interval 200ms --duration 60s --report json
+
+Shares of processor time are of all cores for the machine and of one core for a
+process; the kernel counts them in hundredths of a second. Packets are those of
+all interfaces but loopback, in this network namespace. The table has means; the
+JSON report has every interval ("meanwhile")."#;
+
+pub(crate) const INTERVAL: &str = r#"Examples:
+  # How evenly `taut send --ledger sent.csv` handed its packets over:
+  taut lab interval --ledger sent.csv
+  # What arrives here for a minute, by the kernel's stamps; no receiver runs:
+  taut lab interval --listen 0.0.0.0:5004 --duration 60s
+  # Every stream in what `tcpdump -i eth0 -w wire.pcap udp` captured:
+  taut lab interval --pcap wire.pcap --report json
+
+Two rows for each stream: from each packet to the next, and how much later each
+is than the earliest by the stream's own media clock, whose rate is found from
+its timestamps and told in ppm. What is missing is counted by sequence numbers;
+a ledger has none, and its lateness against its schedule instead."#;
+
+pub(crate) const NETWORK: &str = r#"Examples:
+  # Silent, and beside multicast, chatter, bulk TCP and all of it; then what the
+  # heads of packets of 20, 10, 5 and 1 ms cost:
+  taut lab network --with ssh:studio
+  # Between two namespaces of one machine, at 1 Gbit/s of TCP and no more:
+  taut lab network --with netns:far --only silent --only all --tcp-rate 1Gbit
+  # What the heads cost alone:
+  taut lab network --with netns:far --only overhead --duration 5s
+
+Multicast is 4 Mbit/s to a group that nobody joined; chatter is 2500 packets of
+60 to 300 bytes per second, in bursts, which a program at the receiver reads and
+walks through; TCP is one connection. All of them start at this machine, before
+the stream, and end after it. Each row says what they really carried.
+
+Rows of interfaces and of protocols are what the kernels of both machines
+counted while packets were on their way, other programs' among it. Overhead is
+what of an Ethernet frame is no sound, its checksum counted in; `counted` is
+what the interface counted per packet of sound, without checksums and with its
+share of control traffic."#;
+
+pub(crate) const STARVED: &str = r#"Examples:
+  # On this machine, as root:
+  taut lab starved
+  # Of another machine, for a minute each, without real time:
+  taut lab starved --with ssh:root@studio --scheduler other --duration 60s
+  # With half a processor, alone and beside a program that wants it too:
+  taut lab starved --only 50% --only shared
+
+The receiver is put into a control group that has 100 (no cap), 50, 20 and 10 %
+of one processor; 50 % that a spinning thread beside it wants too; 64 MiB beside
+a program that writes 128. A quota caps ordinary threads; those of FIFO and RR
+only where groups have real-time shares, so each cap is measured with real time
+and without, unless --scheduler asks for one. A row says which ran and how much
+of the processor it got; one that cannot be made is void and says why."#;
+
+pub(crate) const LADDER: &str = r#"Examples:
+  # On this machine alone, the ten latencies of the thesis and four below:
+  taut lab ladder
+  # To another machine, by ssh without a password, with a page at the end:
+  taut lab ladder --with ssh:studio --report-file ladder.html
+  # One rung, between two namespaces of one machine:
+  taut lab ladder --rung "test 10" --with netns:far --duration 60s
+  # The same while the network carries what the thesis's did, and without what
+  # somebody handles of it:
+  taut lab ladder --rung "test 10" --with ssh:studio --noise silent \
+      --noise noisy --noise unhandled
+  # While every core of the receiver's host is kept busy:
+  taut lab ladder --rung "1 ms" --load spin
+
+Each row is `taut send` and `taut recv` as anybody runs them: capture to DAC by
+the sound itself, packet by packet. The latency configured includes the period
+that the thesis had on top. What was missed is told with the share that it may
+be in the long run, with 95 % confidence. A row is void where the clocks of two
+hosts are known no better than --max-uncertainty, or one was set meanwhile."#;
+
+pub(crate) const STAGES: &str = r#"Examples:
+  # Where 5 ms go, on this machine:
+  taut lab stages
+  # To another machine, for a minute, at cards:
+  taut lab stages --with ssh:studio --input alsa:hw:0 --output alsa:hw:0 \
+      --duration 60s
+  # Only if both know each other's clocks to 50 us:
+  taut lab stages --with ssh:studio --max-uncertainty 50us
+  # While stress-ng loads the receiver's host:
+  taut lab stages --load stress-ng:cpu,4,vm,1
+
+Stages, in the order of travel: capture, pack, send, wire, wakeup, buffer,
+render, device; those of the sender are on the receiver's clock, and what that
+may be off by is told at `wire`. Where it may be off by more than is allowed, or
+a clock was set meanwhile, the row is void. What rests on one clock stands
+beside: the way through each host, and the round trip between them."#;
+
+pub(crate) const SCHEDULERS: &str = r#"Examples:
+  # All of them on this machine, in five minutes:
+  taut lab schedulers
+  # The real-time ones alone, at a smaller period:
+  taut lab schedulers --case fifo --case rr --period 32 --ptime 667us \
+      --latency 4ms
+
+  # Loaded by stress-ng, and on processors of one's own choice:
+  taut lab schedulers --load stress-ng:cpu,4,vm,1 --cpus 2,3
+
+Loaded is with every core of the receiver's host kept busy, or as --load says.
+On one core, the first of --cpus, the sender runs below, beside and above the
+receiver. A scheduler that the kernel refuses is a void row, and says why: also
+a deadline with --cpus, as it goes by all processors."#;
+
+pub(crate) const QUALITY: &str = r#"Examples:
+  # As 24 bits, 16 and floats, and to a card whose clock is off:
+  taut lab quality
+  # A song, to another machine where it is under the same path:
+  taut lab quality --with ssh:studio --input /srv/song.flac
+  # One stream as it is to be run:
+  taut lab quality --send "--format l16 --redundancy auto" --latency 50ms
+
+Each row is `taut send` of a file and `taut recv` into one, judged by `taut
+compare` where it was heard; its sentence is a note, its figures are columns.
+The sound is built in unless --input names a file: a sine, whose THD+N is told,
+a sweep and noise, other ones in each channel. `resampled` plays on a virtual
+card that runs 100 ppm fast. With --send or --recv one row is run, with their
+words. Exit status: 0 whatever the verdict is; 1 if there is none."#;
+
+pub(crate) const LOAD: &str = r#"Examples:
+  # Between two programs of this machine, doubling from 1 stream on:
+  taut lab load
+  # To another machine, for a minute each, then ten minutes with the most:
+  taut lab load --with ssh:studio --duration 60s --hold 10
+
+One sender sends each stream to a destination of its own, one receiver plays
+all of them mixed. What was missed while the host was frozen as a whole is told
+apart and does not count."#;
+
+pub(crate) const OVERHEAD: &str = r#"Examples:
+  # Eight runs of each kind on this machine, in turn:
+  taut lab overhead
+  # Longer ones, for a smaller error:
+  taut lab overhead --rounds 16 --duration 30s
+
+Processor time of sender and receiver for each period of sound: with nothing
+measured, with one packet of 64, with every packet, and the stall witness on
+top. What is added is told with the interval that 95 of 100 samples lie in."#;
+
+pub(crate) const ALL: &str = r#"Examples:
+  # Everything on this machine, in five minutes, as root:
+  taut lab all
+  # With the receivers on another machine:
+  taut lab all --with ssh:studio --out studio
+  # Two of them:
+  taut lab all --only stalls --only ladder
+
+Each runs as a program of its own, its command beside its figures; what it says
+on the way is in NAME.log. Rows of a second or two tell whether all is well;
+for figures to stand by, run an experiment's own command for longer. The pages
+need no server: open index.html.
+
+For scripts, --report json:
+  { "schema": 1, "command", "duration_ns", "ended_early", "experiments": [
+    { "name", "does", "command", "duration_ns", "page", "failed", "rows": [ { "name", "void",
+      "configured_ns", "uncertainty_ns", "measured": { "count", "p50_ns",
+        "p99_ns", "max_ns" } } ] } ] }
+
+Exit status: 1 if one of them found nothing, or not all have run."#;
+
+pub(crate) const LAB_COMPARE: &str = r#"Examples:
+  # Is this version slower than the last?
+  taut lab compare last.json this.json
+
+Both are reports of one experiment, as --report-file X.json writes them. Rows
+are matched by name. Of each, medians and 99th percentiles of its seconds are
+compared: they differ if chance would hardly make them (Mann and Whitney), if
+that is much beside what each run scatters (Cliff's delta), and if it is more
+than both rows' uncertainty together (bootstrap). What was missed is compared by
+Fisher's exact test. Rows that only one of them has, that are void, configured
+otherwise or shorter than 8 seconds are unknown and said to be.
+
+For scripts, --report json:
+  { "schema": 1, "experiment", "rows": [ { "name", "unknown", "gone", "figures":
+    [ { "key": "p50_ns" | "p99_ns" | "missed_share", "first", "second",
+      "interval", "p", "verdict": "unknown" | "none" | "less" | "more",
+      "why" } ] } ], "notes" }
+
+Exit status: 1 if the second is slower or missed more in anything, has measured
+nothing of a row that the first has (`gone`), or if nothing of both could be
+compared; else 0; 2 if a file is no report of taut lab."#;

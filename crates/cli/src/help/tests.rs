@@ -1,0 +1,166 @@
+use std::process::Command as Program;
+
+use clap::{Command, CommandFactory, Parser};
+
+use crate::cmd::{RecvLines, SendLines};
+use crate::flags::Command::Recv;
+use crate::flags::Taut;
+
+/// The usual width of a terminal.
+const COLUMNS: usize = 80;
+
+/// Every line that begins with `taut`, with the lines it goes on in.
+fn examples(text: &str) -> Vec<String> {
+    let (mut found, mut open) = (Vec::<String>::new(), false);
+    for line in text.lines() {
+        match found.last_mut() {
+            Some(example) if open => {
+                example.push('\n');
+                example.push_str(line);
+            }
+            _ if line.trim_start().starts_with("taut ") => found.push(line.trim().to_owned()),
+            _ => continue,
+        }
+        open = line.ends_with('\\');
+        assert!(line.chars().count() <= COLUMNS, "a terminal would wrap {line:?}");
+    }
+    found
+}
+
+/// All that is shown as help, as it is shown.
+fn helps() -> String {
+    let mut taut = Taut::command();
+    taut.build();
+    helps_of(&taut)
+}
+
+fn helps_of(command: &Command) -> String {
+    let mut shown = command.clone();
+    let own = format!("{}\n{}\n", shown.render_help(), shown.render_long_help());
+    command.get_subcommands().map(helps_of).chain([own]).collect()
+}
+
+/// The code blocks of a page.
+fn blocks(page: &str) -> String {
+    page.split("```").skip(1).step_by(2).collect()
+}
+
+/// The words that a shell makes of it.
+fn pasted(example: &str) -> Vec<String> {
+    let shell = Program::new("sh").args(["-c", &format!("printf '%s\\n' {example}")]).output();
+    let output = shell.expect("a shell");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{example}: {said}");
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn can_be_pasted(example: &str) {
+    let words = pasted(example);
+    for word in words.iter().filter(|word| word.contains(['?', '&'])) {
+        assert!(example.contains(&format!("\"{word}\"")), "{word} is not quoted in {example}");
+    }
+    if let Err(error) = Taut::try_parse_from(&words) {
+        panic!("{example}: {error}");
+    }
+}
+
+#[test]
+fn every_example_in_the_help_can_be_pasted() {
+    let examples = examples(&helps());
+    examples.iter().for_each(|example| can_be_pasted(example));
+    // Four of send and of recv, in the short help and the long one, beside others.
+    assert!(examples.len() > 20, "{examples:#?}");
+}
+
+#[test]
+fn every_example_in_the_readme_can_be_pasted() {
+    let examples = examples(&blocks(include_str!("../../../../README.md")));
+    examples.iter().for_each(|example| can_be_pasted(example));
+    assert!(examples.len() > 1, "{examples:#?}");
+}
+
+#[test]
+fn an_example_without_quotes_would_be_noticed() {
+    let example = "taut send --input tone:440 --to rtp://239.69.1.1:5004?iface=eth0&ttl=4";
+    let noticed = std::panic::catch_unwind(|| can_be_pasted(example));
+    assert!(noticed.is_err());
+}
+
+#[test]
+fn no_line_below_the_options_would_be_wrapped() {
+    let texts = [
+        super::TAUT,
+        super::DEMO,
+        super::JOIN,
+        super::COMPARE,
+        super::DEVICES,
+        super::DOCTOR,
+        super::lab::HANDOVER,
+        super::lab::INTERVAL,
+        super::lab::KERNEL,
+        super::lab::RESOURCES,
+        super::lab::STALLS,
+        super::lab::LADDER,
+        super::lab::STAGES,
+        super::lab::SCHEDULERS,
+        super::lab::LOAD,
+        super::lab::OVERHEAD,
+        super::lab::QUALITY,
+        super::lab::NETWORK,
+        super::lab::STARVED,
+        super::lab::LAB_COMPARE,
+        super::TOP,
+        super::SEND_LONG,
+        super::RECV_LONG,
+    ];
+    let impair = super::impair();
+    let lines = texts.iter().flat_map(|text| text.lines()).chain(impair.lines());
+    let long = lines.filter(|line| line.chars().count() > COLUMNS).collect::<Vec<_>>();
+    assert!(long.is_empty(), "{long:#?}");
+}
+
+/// The changes that a help text lists, without their explanations.
+fn changes(text: &str) -> Vec<(&str, &str)> {
+    let (_, listed) = text.split_once("\nChanges, with --control").expect("a list of changes");
+    let (listed, _) = listed.split_once("\n\n").expect("its end");
+    let lines = listed.lines().filter_map(|line| line.strip_prefix("  "));
+    let begins = lines.filter(|line| !line.starts_with(' '));
+    let change = begins.map(|line| line.split_once("  ").map_or(line, |(change, _)| change));
+    change.map(|change| change.split_once(' ').unwrap_or((change, ""))).collect()
+}
+
+#[test]
+fn every_change_in_the_help_is_understood() {
+    let udp = tautline_io::udp::UdpOptions::sender(vec![([127, 0, 0, 1], 5004).into()]);
+    let input = "tone:440".parse().expect("a device");
+    let send = SendLines { udp, input, needs: None };
+    let listed = changes(super::SEND_LONG);
+    for (verb, rest) in &listed {
+        // Whether there is a way to these addresses is this machine's affair.
+        let read = send.read(verb, rest);
+        assert!(*verb == "quit" || *verb == "to" || read.is_ok(), "{verb} {rest}: {read:?}");
+    }
+    assert_eq!(listed.len(), 10, "{listed:?}");
+    let recv = ["taut", "recv", "--from", "rtp://0.0.0.0:5004", "--output", "null:"];
+    let Ok(Taut { command: Recv(flags) }) = Taut::try_parse_from(recv) else { panic!() };
+    let recv = RecvLines { flags: *flags, shape: Default::default() };
+    let listed = changes(super::RECV_LONG);
+    for (verb, rest) in &listed {
+        let read = recv.read(verb, rest).err();
+        assert!(*verb == "quit" || *verb == "from" || read.is_none(), "{verb}: {read:?}");
+    }
+    assert_eq!(listed.len(), 7, "{listed:?}");
+    assert!(recv.read("ptime", "2ms").is_err() && send.read("from", "x").is_err());
+}
+
+#[test]
+fn every_option_of_an_address_is_explained() {
+    let explained = |text: &str, option: &str| text.contains(&format!("\n  {option}="));
+    for option in ["iface", "ttl", "loop"] {
+        assert!(explained(super::SEND_LONG, option), "{option}");
+    }
+    for option in ["iface", "source", "senders", "gain"] {
+        assert!(explained(super::RECV_LONG, option), "{option}");
+    }
+}

@@ -1,0 +1,196 @@
+//! Hosts that experiments run on, by an `ssh` of the test's own: one that answers, and those that do not.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::common::program::{Call, Ended, taut, words};
+use crate::common::{Folder, shared};
+
+/// The program itself, as the agent's script runs it.
+const TAUT: &str = env!("CARGO_BIN_EXE_taut");
+
+/// An experiment with another host, by an `ssh` that is this script.
+fn with_ssh(folder: &Folder, script: &str) -> Call {
+    let ssh = folder.file("ssh");
+    fs::write(&ssh, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let line = "lab ladder --with ssh:x --duration 1s --report json --rung";
+    taut(words(line)).and(["2 ms"]).with("PATH", format!("{}:{path}", folder.path().display()))
+}
+
+fn report(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+}
+
+#[test]
+fn a_ladder_is_climbed_to_a_host_by_ssh() {
+    shared(|| {
+        let folder = Folder::new();
+        // It is asked for without a password, and for the agent by its name.
+        let script = format!(
+            "case \"$*\" in '-T -o BatchMode=yes '*' -- x taut lab agent') exec {TAUT} lab agent;; esac\nexit 9"
+        );
+        let ended = with_ssh(&folder, &script).run().well();
+        let report = report(&ended);
+        assert_eq!(report["hosts"][1]["name"], "ssh:x", "{report:#}");
+        let row = &report["rows"][0];
+        assert_eq!(row["void"], Value::Null, "{row:#}");
+        assert_eq!(row["configured_ns"], 10_000_000, "{row:#}");
+        assert!(row["measured"]["count"].as_u64() > Some(0), "{row:#}");
+    });
+}
+
+#[test]
+fn an_agent_that_says_a_line_without_end_is_told_to_be_none() {
+    could_not_begin("head -c 3000000 /dev/zero; cat > /dev/null", &["more than 2 MiB", "at ssh:x"]);
+}
+
+/// It could not begin, and said so in one sentence that holds all of these, and in a void row.
+#[track_caller]
+fn could_not_begin(script: &str, parts: &[&str]) {
+    let folder = Folder::new();
+    let ended = with_ssh(&folder, script).run();
+    assert_eq!(ended.status, Some(3), "{ended:#?}");
+    assert_eq!(ended.said.len(), 1, "{ended:#?}");
+    assert!(parts.iter().all(|part| ended.said[0].contains(part)), "{ended:#?}");
+    let report = report(&ended);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[0]["name"]), (1, &"ssh:x".into()), "{report:#}");
+    let void = rows[0]["void"].as_str().unwrap();
+    assert!(parts.iter().all(|part| void.contains(part)), "{void}");
+}
+
+#[test]
+fn an_ssh_that_is_refused_is_told_with_its_own_word_and_the_mend() {
+    could_not_begin(
+        "echo 'ssh: connect to host x port 22: Connection refused' >&2; exit 255",
+        &[
+            "at ssh:x: ssh: connect to host x port 22: Connection refused",
+            "taut --version` must work",
+        ],
+    );
+}
+
+#[test]
+fn a_host_without_taut_is_told_what_it_lacks() {
+    could_not_begin(
+        "echo 'sh: 1: taut: not found' >&2; exit 127",
+        &["taut: not found", "must work"],
+    );
+    could_not_begin(
+        "echo 'Welcome to x'; cat > /dev/null",
+        &["`Welcome to x`", "installed there?"],
+    );
+}
+
+#[test]
+fn an_agent_of_another_version_is_not_spoken_to() {
+    could_not_begin(
+        "echo '{\"taut\": \"99.1.0\", \"spoken\": \"otherwise\"}'; cat > /dev/null",
+        &["taut 99.1.0", env!("CARGO_PKG_VERSION"), "install the same at both"],
+    );
+}
+
+#[test]
+fn what_was_measured_before_an_agent_went_is_kept() {
+    shared(|| {
+        let folder = Folder::new();
+        // Its connection breaks when it is asked for its second receiver.
+        let script = format!(
+            "begun=0\nwhile IFS= read -r line; do\n case \"$line\" in *'\"recv\"'*) begun=$((begun + 1));; \
+         esac\n [ $begun -lt 2 ] || break\n printf '%s\\n' \"$line\"\ndone | {TAUT} lab agent"
+        );
+        let ended =
+            with_ssh(&folder, &script).and(["--rung", "1 ms", "--rung", "1 ms, tight"]).run();
+        let report = report(&ended.well());
+        let rows = report["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 2, "{report:#}");
+        assert_eq!(rows[0]["void"], Value::Null, "{report:#}");
+        let void = rows[1]["void"].as_str().unwrap();
+        assert!(void.contains("the agent at ssh:x ended"), "{void}");
+        assert_eq!(report["notes"][0].as_str(), Some(&*format!("ended at 1 ms: {void}")));
+    });
+}
+
+#[test]
+fn an_agent_that_was_stopped_makes_its_row_void_and_the_rest_goes_on_with_another() {
+    shared(|| {
+        let folder = Folder::new();
+        let at = folder.path().display();
+        // The first agent stands still from its second receiver on; the next is as any other.
+        let script = format!(
+            "mkdir {at}/first 2>&- || exec {TAUT} lab agent\nmkfifo {at}/in\n{TAUT} lab agent < {at}/in &\n\
+         exec 3> {at}/in\nbegun=0\nwhile IFS= read -r line; do\n case \"$line\" in *'\"recv\"'*) \
+         begun=$((begun + 1));; esac\n [ $begun -ne 2 ] || kill -STOP $!\n \
+         printf '%s\\n' \"$line\" >&3\ndone\nexec 3>&-\nwait"
+        );
+        let ended =
+            with_ssh(&folder, &script).and(["--rung", "1 ms", "--rung", "1 ms, tight"]).run();
+        let report = report(&ended.well());
+        let voids: Vec<_> =
+            report["rows"].as_array().unwrap().iter().map(|row| row["void"].as_str()).collect();
+        assert_eq!((voids[0], voids[2], voids.len()), (None, None, 3), "{report:#}");
+        assert!(voids[1].is_some_and(|why| why.contains("has not answered for 15 s")), "{voids:?}");
+    });
+}
+
+/// An agent that was asked for a load, which holds the pipe `held` open as long as it runs; with its
+/// folder.
+fn loading(folder: &Folder) -> (Child, BufReader<fs::File>) {
+    let held = folder.file("held");
+    assert!(Command::new("mkfifo").arg(&held).status().unwrap().success());
+    let script = format!("#!/bin/sh\nexec 9> {}\necho begun >&9\nexec sleep 600\n", held.display());
+    let stress = folder.file("stress-ng");
+    fs::write(&stress, script).unwrap();
+    fs::set_permissions(&stress, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(folder.file("tmp")).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut agent = Command::new(TAUT)
+        .args(["lab", "agent"])
+        .env("PATH", format!("{}:{path}", folder.path().display()))
+        .env("TMPDIR", folder.file("tmp"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let words = ["lab", "burden", "--longest", "600s", "stress-ng", "--cpu", "1"];
+    let ask = json!({"id": 1, "ask": {"start": {"words": words, "cpus": [], "limits": null}}});
+    writeln!(agent.stdin.as_mut().unwrap(), "{ask}").unwrap();
+    // Waits until it is held.
+    let mut held = BufReader::new(fs::File::open(&held).unwrap());
+    let mut begun = String::new();
+    held.read_line(&mut begun).unwrap();
+    assert_eq!(begun, "begun\n");
+    (agent, held)
+}
+
+#[test]
+fn what_loads_a_host_ends_with_its_agent_also_where_that_is_killed() {
+    let folder = Folder::new();
+    let (mut agent, mut held) = loading(&folder);
+    let killed = Instant::now();
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    // To its end: nobody holds it any more.
+    held.read_to_end(&mut Vec::new()).unwrap();
+    assert!(killed.elapsed() < Duration::from_secs(60), "by itself it would have gone on");
+}
+
+#[test]
+fn an_agent_that_is_told_to_end_ends_what_it_started_and_leaves_nothing() {
+    for signal in ["TERM", "INT", "HUP"] {
+        let folder = Folder::new();
+        let (mut agent, mut held) = loading(&folder);
+        let told = ["-s", signal, &agent.id().to_string()].map(str::to_owned);
+        assert!(Command::new("kill").args(told).status().unwrap().success());
+        assert!(agent.wait().unwrap().success(), "{signal}");
+        held.read_to_end(&mut Vec::new()).unwrap();
+        assert_eq!(fs::read_dir(folder.file("tmp")).unwrap().count(), 0, "{signal}");
+    }
+}

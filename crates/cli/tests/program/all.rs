@@ -1,0 +1,67 @@
+//! Every experiment once: what each wrote is where the page says, and Ctrl-C leaves what was done.
+
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::common::program::{PATIENCE, taut, words};
+use crate::common::{Folder, shared};
+use crate::errors::is_refused;
+
+#[test]
+fn what_is_run_among_all_writes_its_reports_and_the_page_leads_to_them() {
+    shared(|| {
+        let folder = Folder::new();
+        let line = "lab all --out here --only stalls --only interval --report json";
+        let report = taut(words(line)).in_folder(folder.path()).run().report().0;
+        let experiments = report["experiments"].as_array().unwrap();
+        let names: Vec<_> = experiments.iter().map(|one| one["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["stalls", "interval"], "{report:#}");
+        let page = std::fs::read_to_string(folder.file("here/index.html")).unwrap();
+        for one in experiments {
+            assert!(
+                one["failed"].is_null() && !one["rows"].as_array().unwrap().is_empty(),
+                "{report:#}"
+            );
+            let name = one["page"].as_str().unwrap();
+            assert!(page.contains(&format!("href=\"{name}\"")), "{page}");
+            let own = std::fs::read_to_string(folder.file(&format!("here/{name}"))).unwrap();
+            assert!(own.contains("<svg"), "{own}");
+        }
+        let interval = &experiments[1]["rows"][0]["measured"]["count"];
+        assert!(interval.as_u64().is_some_and(|count| count > 1000), "{report:#}");
+    });
+}
+
+#[test]
+fn ctrl_c_ends_the_one_that_runs_and_the_page_tells_what_was_done() {
+    shared(|| {
+        let folder = Folder::new();
+        let line = "lab all --out . --only stalls --only resources --report json";
+        let begun = Instant::now();
+        let running = taut(words(line)).in_folder(folder.path()).start().wait_for("taut: stalls:");
+        // It makes its files once it listens to signals.
+        while !folder.file("stalls.json").exists() {
+            assert!(begun.elapsed() < PATIENCE);
+            std::thread::yield_now();
+        }
+        running.signal("-INT");
+        let ended = running.end();
+        assert_eq!(ended.status, Some(1), "{ended:#?}");
+        let report: Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!(report["ended_early"], true, "{report:#}");
+        assert!(!report["experiments"][0]["rows"].as_array().unwrap().is_empty(), "{report:#}");
+        let names: Vec<_> =
+            report["experiments"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+        assert_eq!(names, ["stalls"], "{report:#}");
+        assert!(std::fs::read_to_string(folder.file("index.html")).unwrap().contains("stalls"));
+    });
+}
+
+#[test]
+fn a_name_that_is_no_experiment_and_a_folder_that_cannot_be_made_are_refused() {
+    let (wrong, mend) = ("no experiment called `sent`", "`taut lab list`");
+    is_refused(&taut(words("lab all --only sent")), 2, wrong, mend);
+    let (wrong, mend) = ("making the folder /dev/null/x", "Not a directory");
+    is_refused(&taut(words("lab all --out /dev/null/x")), 3, wrong, mend);
+}

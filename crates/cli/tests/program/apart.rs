@@ -1,0 +1,130 @@
+//! `taut lab delay` with its two sides at hosts of their own.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+
+use crate::common::host::{mostly, timed};
+use crate::common::program::{Call, Ended, taut, words};
+use crate::common::{Folder, shared};
+
+/// The program itself, as an agent's script runs it.
+const TAUT: &str = env!("CARGO_BIN_EXE_taut");
+/// Rings that outlast a host that freezes.
+const RUN: &str = "--settle 1s --duration 2s --period 240 --periods 32 --report json";
+
+/// Marks over a cable of 7 ms that no other test has.
+fn delay(test: &str, run: &str) -> Call {
+    let cable = format!("virtual:?cable={test}-{}", std::process::id());
+    let mut line = words(&format!("lab delay {run} {RUN}"));
+    line.extend(["--output".to_owned(), cable.clone()]);
+    line.extend(["--input".to_owned(), format!("{cable}&delay=7ms")]);
+    taut(line)
+}
+
+/// The same, by an `ssh` that is this script.
+fn by_ssh(test: &str, run: &str, folder: &Folder, script: &str) -> Call {
+    let ssh = folder.file("ssh");
+    fs::write(&ssh, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    delay(test, run).with("PATH", format!("{}:{path}", folder.path().display()))
+}
+
+fn report(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+}
+
+/// How far the median is from 7 ms, and how far it may be by its own word.
+fn error(row: &Value) -> (i64, i64) {
+    let nanos = |value: &Value| value.as_i64().unwrap_or_else(|| panic!("{row:#}"));
+    (nanos(&row["measured"]["p50_ns"]) - 7_000_000, nanos(&row["uncertainty_ns"]))
+}
+
+#[test]
+fn two_programs_at_one_host_measure_a_cable_to_within_a_frame_by_the_clock_that_they_share() {
+    timed(|| {
+        let report = report(&delay("apart", "--with local").run().well());
+        let row = &report["rows"][0];
+        assert_eq!(row["void"], Value::Null, "{report:#}");
+        assert_eq!(row["clock_source"], "host", "{report:#}");
+        assert_eq!(report["hosts"].as_array().map(Vec::len), Some(2), "{report:#}");
+        let (error, unsure) = error(row);
+        assert!(error.abs() <= unsure.max(500) && unsure <= 20_834, "{error}: {report:#}");
+        mostly(|| assert_eq!(row["marks_missed"], 0, "{report:#}"));
+    });
+}
+
+#[test]
+fn clocks_of_two_hosts_are_joined_by_their_agents_as_far_as_those_say() {
+    timed(|| {
+        // An agent here whose clock is said to be another's, so that it has to be asked for.
+        let folder = Folder::new();
+        let script =
+            format!("{TAUT} lab agent | sed -u 's/\"clock\":\"[^\"]*\"/\"clock\":\"far\"/'");
+        for place in ["--with ssh:x", "--played-at ssh:x"] {
+            let run = format!("{place} --max-uncertainty 1s");
+            let report = report(&by_ssh("joined", &run, &folder, &script).run().well());
+            let row = &report["rows"][0];
+            assert_eq!(row["void"], Value::Null, "{report:#}");
+            assert_eq!(row["clock_source"], "agents", "{report:#}");
+            assert!(row["round_trip_ns"].as_i64() > Some(0), "{report:#}");
+            let (error, unsure) = error(row);
+            assert!(error.abs() <= unsure, "{error}: {report:#}");
+            let clocks = row["clock_uncertainty_ns"].as_i64().unwrap();
+            assert!(clocks > 0 && unsure > 0, "{report:#}");
+        }
+        // Nobody knows another's clock to a nanosecond.
+        let run = "--with ssh:x --max-uncertainty 1ns";
+        let ended = by_ssh("joined", run, &folder, &script).run();
+        assert_eq!(ended.status, Some(1), "{ended:#?}");
+        let void = report(&ended)["rows"][0]["void"].clone();
+        assert!(void.as_str().unwrap().contains("1ns are the most that is asked for"), "{void}");
+    });
+}
+
+/// A void row that holds this, in a report that is given all the same.
+#[track_caller]
+fn is_void(ended: &Ended, part: &str) {
+    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    let report = report(ended);
+    let void = report["rows"][0]["void"].as_str().unwrap_or_else(|| panic!("{report:#}"));
+    assert!(void.contains(part), "{void}");
+}
+
+#[test]
+fn hosts_that_are_none_and_devices_that_are_not_there_are_void_rows_with_the_reason() {
+    shared(|| {
+        let folder = Folder::new();
+        for (script, part) in [
+            (
+                "echo 'ssh: connect to host x port 22: Connection refused' >&2; exit 255",
+                "refused; `ssh -o",
+            ),
+            ("echo '{\"taut\": \"99.1.0\"}'; cat > /dev/null", "install the same at both"),
+        ] {
+            is_void(&by_ssh("none", "--with ssh:x", &folder, script).run(), part);
+        }
+        let (here, none) = ("virtual:", "virtual:?source=/nowhere/there.wav");
+        let line = format!("lab delay --with local {RUN} --output {here} --input {none}");
+        is_void(&taut(words(&line)).run(), "there.wav");
+    });
+}
+
+#[test]
+fn an_agent_that_stops_while_marks_are_played_is_a_void_row() {
+    shared(|| {
+        let folder = Folder::new();
+        // It stands still while the run is watched: the beginning is read of, too, and a run that goes on is not.
+        let at = folder.path().display();
+        let script = format!(
+            "mkfifo {at}/in\n{TAUT} lab agent < {at}/in &\nexec 3> {at}/in\nwaits=0\nwhile IFS= read -r line; do\n \
+         case \"$line\" in *'\"read\"'*) waits=0;; *'\"wait\"'*) waits=$((waits + 1));; esac\n \
+         [ $waits -lt 4 ] || kill -STOP $!\n printf '%s\\n' \"$line\" >&3\ndone\n\
+         exec 3>&-\nwait"
+        );
+        let ended = by_ssh("stopped", "--with ssh:x", &folder, &script).run();
+        is_void(&ended, "has not answered for 15 s");
+    });
+}

@@ -1,0 +1,154 @@
+//! `taut lab between`.
+
+use serde_json::Value;
+
+use crate::common::program::{taut, words};
+use crate::common::sound::{Shape, Sound};
+use crate::common::{Folder, shared};
+
+/// The first channel of some noise, and the same 480 frames later, turned over, in the second.
+fn two_taps() -> Sound {
+    let noise = Sound::noise(Shape::STEREO_24, 2000, 3);
+    let mono = |frame: usize| noise.samples[2 * frame] / 2;
+    let both = |frame: usize| [mono(frame), frame.checked_sub(480).map_or(0, |at| -mono(at))];
+    Sound { samples: (0..noise.frames()).flat_map(both).collect(), ..noise }
+}
+
+/// The row of the delays, as the text has it.
+fn delays(text: &str) -> &str {
+    text.lines().find(|line| line.starts_with("channel 1 to ")).unwrap_or_default()
+}
+
+#[test]
+fn how_far_apart_two_channels_are_is_told_and_written() {
+    let folder = Folder::new();
+    two_taps().write(&folder.file("taps.wav"));
+    let line = "lab between taps.wav --report-file report.json --report-file report.html";
+    let ended = taut(words(line)).in_folder(folder.path()).run().well();
+    assert!(delays(&ended.out).contains("10ms ± "), "{ended:#?}");
+    assert!(ended.out.contains("turned over"), "{ended:#?}");
+    let read = |name: &str| std::fs::read_to_string(folder.file(name)).unwrap();
+    assert!(read("report.html").contains("turned over"));
+    let line = "lab between taps.wav --report json";
+    let printed = taut(words(line)).in_folder(folder.path()).run().well().out;
+    let report: Value = serde_json::from_str(&printed).unwrap();
+    let written: Value = serde_json::from_str(&read("report.json")).unwrap();
+    assert_eq!(written["rows"], report["rows"]);
+    assert_eq!(report["experiment"], "between", "{report}");
+    let row = &report["rows"][0];
+    assert_eq!(row["delay_p50_ns"], 10_000_000, "{report}");
+    // In the last window the second has its end beyond the recording.
+    assert_eq!([&row["windows"], &row["windows_found"]], [4, 3], "{report}");
+    assert_eq!(report["rows"][1]["name"], "past end", "{report}");
+    assert!(row["uncertainty_frames"].as_f64().unwrap() < 0.001, "{report}");
+    // Each window, with all that is known of it.
+    for (meanwhile, key) in ["delay_frames", "uncertainty_frames", "confidence_db", "gain"]
+        .iter()
+        .enumerate()
+        .map(|(at, key)| (&row["meanwhile"][at], key))
+    {
+        assert_eq!(meanwhile["key"], *key, "{report}");
+        assert_eq!(meanwhile["values"].as_array().unwrap().len(), 3, "{report}");
+    }
+}
+
+#[test]
+fn frames_that_one_tap_lacks_and_windows_without_a_delay_are_rows_of_their_own() {
+    let folder = Folder::new();
+    let mut taps = two_taps();
+    // 5 frames less of the second from 1.25 s on, and nothing of the first half second of the first.
+    let second: Vec<_> = taps.samples.iter().copied().skip(1).step_by(2).collect();
+    for (frame, both) in taps.samples.chunks_exact_mut(2).enumerate() {
+        if frame < 24_000 {
+            both[0] = 0;
+        }
+        if frame >= 60_000 {
+            both[1] = second.get(frame + 5).copied().unwrap_or(0);
+        }
+    }
+    taps.write(&folder.file("taps.wav"));
+    let line = "lab between taps.wav --window 200ms --report json";
+    let report = taut(words(line)).in_folder(folder.path()).run().well().out;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let row =
+        |name: &str| report["rows"].as_array().unwrap().iter().find(|row| row["name"] == name);
+    let silent = row("first silent").unwrap_or_else(|| panic!("{report:#}"));
+    assert_eq!(silent["void"], "the first tap is silent", "{report:#}");
+    assert_eq!(silent["void_windows"], 2, "{report:#}");
+    let step = row("step 1").unwrap_or_else(|| panic!("{report:#}"));
+    assert!((step["by_frames"].as_f64().unwrap() + 5.0).abs() < 0.01, "{report:#}");
+    assert_eq!(step["because"], "frames dropped", "{report:#}");
+    // The first tap has there what the second lacks from its frame 60000 on.
+    assert!((step["at_frame"].as_i64().unwrap() - 59_520).abs() <= 5, "{report:#}");
+}
+
+#[test]
+fn two_channels_of_a_card_are_recorded_and_held_against_each_other() {
+    shared(|| {
+        let folder = Folder::new();
+        two_taps().write(&folder.file("taps.wav"));
+        let card = ["lab", "between", "--device", "virtual:?source=taps.wav"];
+        let call = |line: &str| taut(card).and(words(line)).in_folder(folder.path());
+        // The channels as they are, and in the other order.
+        for (channels, delay) in [("1,2", 10_000_000), ("2,1", -10_000_000)] {
+            let ended =
+                call(&format!("--channels {channels} --duration 1s --report json")).run().well();
+            let report: Value = serde_json::from_str(&ended.out).unwrap();
+            let row = &report["rows"][0];
+            // What a busy machine drops is silence in both: a hundredth of a frame is what that may cost.
+            let off = row["delay_p50_ns"].as_i64().unwrap() - delay;
+            assert!(off.abs() < 200, "{report:#}");
+            assert_eq!(row["windows"], 2, "{report:#}");
+        }
+    });
+}
+
+#[test]
+fn a_recording_of_a_card_that_is_interrupted_is_judged_as_far_as_it_goes() {
+    shared(|| {
+        let folder = Folder::new();
+        two_taps().write(&folder.file("taps.wav"));
+        let line = "lab between --device virtual:?source=taps.wav --window 100ms --duration 300s \
+                --period 480 --report json --report-file report.json";
+        let run = taut(words(line)).in_folder(folder.path()).start().wait_for("taut: 1s of ");
+        run.signal("-INT");
+        let report: Value = serde_json::from_str(&run.end().well().out).unwrap();
+        let windows = report["rows"][0]["windows"].as_u64().unwrap();
+        assert!((1..3000).contains(&windows), "{report:#}");
+    });
+}
+
+#[test]
+fn taps_of_two_files_are_held_against_each_other() {
+    let folder = Folder::new();
+    let taps = two_taps();
+    for (name, channel) in [("before.wav", 0), ("after.wav", 1)] {
+        let samples = taps.samples.iter().copied().skip(channel).step_by(2).collect();
+        let shape = Shape { channels: 1, ..taps.shape };
+        Sound { shape, samples }.write(&folder.file(name));
+    }
+    let line = "lab between before.wav --second after.wav";
+    let ended = taut(words(line)).in_folder(folder.path()).run().well();
+    assert!(delays(&ended.out).contains("10ms ± "), "{ended:#?}");
+}
+
+#[test]
+fn taps_that_have_no_delay_say_why() {
+    let folder = Folder::new();
+    let mut taps = two_taps();
+    taps.write(&folder.file("taps.wav"));
+    taps.samples.iter_mut().skip(1).step_by(2).for_each(|sample| *sample = 0);
+    taps.write(&folder.file("dead.wav"));
+    for (line, status, why) in [
+        ("taps.wav --channels 1,3", 2, "taps.wav has no channel 3, only 2"),
+        ("taps.wav --device virtual:", 2, "cannot be used with"),
+        ("", 2, "required"),
+        ("taps.wav --channels 1", 2, "`1` are no two channels; write 1,2"),
+        ("dead.wav", 1, "the second tap is silent"),
+        ("taps.wav --most 5ms", 1, "nothing in common within the range"),
+    ] {
+        let ended = taut(words(&format!("lab between {line}"))).in_folder(folder.path()).run();
+        assert_eq!(ended.status, Some(status), "{line}: {ended:#?}");
+        assert!(ended.said.concat().contains(why), "{line}: {ended:#?}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Cables that join virtual cards, of one process and of several.
+
+use crate::common::host::{mostly, timed};
+use crate::common::program::{taut, words};
+use crate::common::report::Report;
+use crate::common::{Folder, PATIENT, loopback, shared};
+use crate::errors::is_refused;
+
+/// A frame at 48 kHz, in nanoseconds.
+const FRAME: i64 = 20_834;
+
+/// A cable that no other test has.
+fn cable(test: &str) -> String {
+    format!("virtual:?cable={test}-{}", std::process::id())
+}
+
+/// Marks from the one device to the other.
+fn delay(output: &str, input: &str) -> Vec<String> {
+    marks("--settle 300ms --duration 1s", output, input)
+}
+
+fn marks(run: &str, output: &str, input: &str) -> Vec<String> {
+    let mut line = words(&format!("lab delay {run} --report json"));
+    line.extend(["--output", output, "--input", input].map(str::to_owned));
+    line
+}
+
+/// Whether what was measured is `expected`, in nanoseconds, to what it says that it is unsure by, and that
+/// to a frame.
+fn is_measured(report: &Report, expected: i64) {
+    let row = &report.0["rows"][0];
+    let measured = row["measured"]["p50_ns"].as_i64().unwrap();
+    let unsure = row["uncertainty_ns"].as_i64().unwrap();
+    assert!((measured - expected).abs() <= unsure.max(500), "{:#}", report.0);
+    assert!(unsure <= FRAME, "{:#}", report.0);
+}
+
+#[test]
+fn what_is_played_on_a_cable_is_heard_on_it_as_much_later_as_it_is_long() {
+    shared(|| {
+        let [one, two, three] = ["one", "two", "three"].map(cable);
+        for (output, input, expected) in [
+            (one.clone(), one, 0),
+            (two.clone(), format!("{two}&delay=3.37ms"), 3_370_000),
+            (format!("{three}&ppm=100"), format!("{three}&ppm=-100&delay=21us"), 21_000),
+        ] {
+            is_measured(&taut(delay(&output, &input)).run().report(), expected);
+        }
+    });
+}
+
+#[test]
+fn a_sender_and_a_receiver_on_two_cables_are_measured_by_a_third_process() {
+    timed(|| {
+        // Six cards in three processes: their rings outlast a host that freezes, and marks are none the
+        // less exact.
+        let (into, out, address) = (cable("in"), cable("out"), loopback());
+        let line = format!("recv --from {address} --output {out} --report json");
+        let recv = taut(words(&line)).and(PATIENT).start().listening();
+        let line = format!("send --input {into} --to {address} --ptime 1ms --report json");
+        let send = taut(words(&line)).and(PATIENT).start();
+        let run = "--settle 1500ms --duration 2s --period 240 --periods 32";
+        let measured = taut(marks(run, &into, &out)).run().report();
+        send.signal("-INT");
+        recv.signal("-INT");
+        let _ = (send.end().well(), recv.end().well());
+        mostly(|| {
+            is_measured(&measured, 400_000_000);
+            let row = &measured.0["rows"][0];
+            assert_eq!(row["marks_missed"], 0, "{row:#}");
+            // The very samples came out: a gain within a hundredth of a decibel, and no less likeness.
+            assert!(row["least_confidence"].as_f64().unwrap() > 0.9999, "{row:#}");
+        });
+    });
+}
+
+#[test]
+fn a_second_player_and_a_delay_without_a_cable_are_refused_with_the_mend() {
+    let folder = Folder::new();
+    let refused = |line: &str, status, wrong: &str, mend: &str| {
+        is_refused(&taut(words(line)).in_folder(folder.path()), status, wrong, mend);
+    };
+    let name = cable("twice");
+    let play = |output: &str| format!("lab delay --output {output} --input null: --settle 10ms");
+    let first = taut(words(&play(&name))).start().wait_for("taut: marks are played");
+    refused(&play(&name), 3, "another card plays on it", "use another name");
+    first.signal("-INT");
+    first.end();
+    // Its place is free again, for who says no delay.
+    refused(&play(&format!("{name}&delay=1ms")), 3, "where it is heard", "where it is --input");
+    refused(&play("virtual:?delay=1ms"), 2, "only a cable has a delay", "add cable=NAME");
+    refused(&play("virtual:?cable=../x"), 2, "‘../x’ cannot be understood", "letters, digits");
+    let two = play("virtual:?cable=x&loopback=3");
+    refused(&two, 2, "on a cable or something else", "leave cable out, or the other");
+}

@@ -1,0 +1,176 @@
+//! The experiments that measure the machine itself, shortly: that they say what they are asked, and
+//! what they cannot. How late a machine is judges nobody here.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+
+use crate::common::program::{Call, ordinary, taut, words};
+use crate::common::{Folder, free_udp_ports, shared};
+use crate::errors::is_refused;
+
+/// The rows of an experiment's report.
+fn rows(line: &str) -> Vec<Value> {
+    let report = taut(words(&format!("{line} --report json"))).run().report().0;
+    report["rows"].as_array().unwrap().clone()
+}
+
+/// The names of those that say something.
+fn named(rows: &[Value]) -> Vec<&str> {
+    let says = rows.iter().filter(|row| row["void"].is_null());
+    says.map(|row| row["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn every_core_is_looked_at_as_often_as_was_asked_and_one_that_is_not_there_is_void() {
+    shared(|| {
+        let line = "lab stalls --cpus 0,9999 --scheduler other --period 2ms --duration 400ms";
+        let rows = rows(line);
+        assert_eq!(named(&rows), ["core 0", "freezes of every core"], "{rows:#?}");
+        assert_eq!(rows[0]["measured"]["count"], 200);
+        assert!(rows[0]["cost_percent"].as_f64().unwrap() > 0.0);
+        let why = rows[2]["void"].as_str().unwrap();
+        assert!(why.contains("core 9999") && why.contains("taskset"), "{why}");
+    });
+}
+
+#[test]
+fn without_the_privilege_for_a_scheduler_nothing_is_measured_as_if_it_had_been_granted() {
+    let test =
+        "without_the_privilege_for_a_scheduler_nothing_is_measured_as_if_it_had_been_granted";
+    let (wrong, mend) = ("refused fifo:99", "choose --scheduler other");
+    let Some(call) = ordinary(test, "lab stalls --duration 100ms --report none") else { return };
+    is_refused(&call, 1, wrong, mend);
+    let line = "lab kernel --ptime 1ms --duration 50ms --report none";
+    let Some(call) = ordinary(test, line) else { return };
+    is_refused(&call, 1, "refused fifo:70", mend);
+}
+
+#[test]
+fn packets_are_read_by_both_ways_and_the_direct_links_stages_add_up() {
+    shared(|| {
+        let rows = rows("lab kernel --ptime 5ms --duration 300ms --cpus 0 --scheduler other");
+        assert_eq!(named(&rows), ["5ms blocked, one core", "5ms direct, one core"], "{rows:#?}");
+        let direct = &rows[2];
+        assert_eq!(
+            (&direct["measured"]["count"], &direct["payload_bytes"]),
+            (&60.into(), &960.into())
+        );
+        let mean = |summary: &Value| summary["mean_ns"].as_i64().unwrap();
+        let stages = direct["stages"].as_array().unwrap();
+        let sum = stages.iter().map(|stage| mean(&stage["summary"])).sum::<i64>();
+        assert!((sum - mean(&direct["measured"])).abs() <= 3, "{direct:#?}");
+        assert!(rows[1]["void"].as_str().unwrap().contains("--cpus 0,1"), "{rows:#?}");
+    });
+}
+
+#[test]
+fn the_calls_of_virtual_cards_are_a_period_apart_on_each_side() {
+    shared(|| {
+        let line = "lab handover --device virtual: --output virtual:?period=240 --settle 100ms \
+                --duration 500ms --scheduler other";
+        let rows = rows(line);
+        let sides = ["virtual: interval", "virtual: capture", "virtual: playback"];
+        let second = ["virtual: (2) interval", "virtual: (2) playback"];
+        assert_eq!(named(&rows), [&sides[..], &second].concat(), "{rows:#?}");
+        let mean = |row: &Value| row["measured"]["mean_ns"].as_f64().unwrap();
+        // By the whole of the run, as single calls may be late.
+        for (row, period) in [(&rows[0], 1e6), (&rows[3], 5e6)] {
+            assert_eq!(row["configured_ns"].as_f64(), Some(period));
+            assert!((mean(row) / period - 1.0).abs() < 0.2, "{row:#?}");
+        }
+    });
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_and_none_at_all_are_refused_with_the_mend() {
+    let handover = |flags: &str| taut(words(&format!("lab handover {flags}")));
+    is_refused(&handover(""), 2, "--device <DEVICE>", "--help");
+    is_refused(&handover("--output file:-"), 2, "has no clock", "taut devices");
+    let none = handover("--device virtual:?source=/nowhere/there.wav --duration 100ms");
+    is_refused(&none, 3, "there.wav", "check the path");
+}
+
+#[test]
+fn what_the_machine_does_is_read_at_every_interval_and_a_process_that_is_not_there_is_void() {
+    let own = std::process::id();
+    let rows =
+        rows(&format!("lab resources --pid {own} --pid 4194305 --interval 50ms --duration 250ms"));
+    let found = named(&rows);
+    assert_eq!(found[0], "machine", "{rows:#?}");
+    assert!(found[1].starts_with(&format!("process {own} (")), "{found:?}");
+    let series = rows[0]["meanwhile"].as_array().unwrap();
+    let user = series.iter().find(|series| series["key"] == "user_percent").unwrap();
+    assert!(!user["values"].as_array().unwrap().is_empty(), "{user:#?}");
+    assert!(rows[2]["void"].as_str().unwrap().contains("pgrep"), "{rows:#?}");
+    let short = taut(words("lab resources --interval 1ms"));
+    is_refused(&short, 2, "shorter than the kernel counts", "20ms or more");
+}
+
+#[test]
+fn what_a_sender_wrote_and_what_arrived_say_the_same_of_its_packets() {
+    shared(|| {
+        let folder = Folder::new();
+        let port = free_udp_ports();
+        let listen =
+            format!("lab interval --listen 127.0.0.1:{port} --duration 500ms --report json");
+        let listens = taut(words(&listen)).start().wait_for("listening at");
+        let send = format!(
+            "send --input null: --to rtp://127.0.0.1:{port} --duration 2s --ptime 2ms --period 96 \
+         --ledger sent.csv --report none"
+        );
+        taut(words(&send)).in_folder(folder.path()).run().well();
+        let heard = listens.end().report().0["rows"].clone();
+        let ledger = folder.file("sent.csv");
+        let sent = rows(&format!("lab interval --ledger {}", ledger.display()));
+        assert_eq!(named(&sent)[..2], ["ledger", "ledger, against its schedule"], "{sent:#?}");
+        for row in [&heard[0], &sent[0]] {
+            assert_eq!(row["configured_ns"], 2_000_000, "{row:#?}");
+            assert!((row["mean_ns"].as_f64().unwrap() / 2e6 - 1.0).abs() < 0.2, "{row:#?}");
+        }
+        assert_eq!(heard[0]["missed"]["missed"], 0, "{heard:#?}");
+        assert!(heard[0]["uncertainty_ns"].as_i64().unwrap() < 1_000_000, "{heard:#?}");
+    });
+}
+
+#[test]
+fn a_capture_that_is_none_or_not_there_is_refused_with_the_mend() {
+    let folder = Folder::new();
+    std::fs::write(folder.file("none.pcap"), "this is no capture, however long it may be").unwrap();
+    let interval = |flags: &str| {
+        taut(words(&format!("lab interval {flags} --report none"))).in_folder(folder.path())
+    };
+    is_refused(&interval("--pcap none.pcap"), 1, "no RTP was found", "tcpdump");
+    is_refused(&interval("--pcap gone.pcap"), 3, "gone.pcap", "check the path");
+    is_refused(&interval("--ledger none.pcap"), 1, "no column rtp_timestamp", "taut send --ledger");
+    is_refused(&interval(""), 2, "--ledger <FILE.csv>", "--help");
+}
+
+/// A `stress-ng` that is this script, in a folder that stands first.
+fn with_stress_ng(folder: &Folder, script: &str, line: &str) -> Call {
+    let program = folder.file("stress-ng");
+    std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    taut(words(line)).with("PATH", format!("{}:{path}", folder.path().display()))
+}
+
+#[test]
+fn a_stress_ng_that_says_more_than_a_pipe_holds_goes_on_and_its_last_word_is_told() {
+    let folder = Folder::new();
+    let script =
+        "head -c 300000 /dev/zero | tr '\\0' '\\n' >&2\necho 'no such stressor' >&2\nexit 4";
+    let call = with_stress_ng(&folder, script, "lab burden --longest 20s stress-ng --cpu 1");
+    is_refused(&call, 3, "no such stressor", "exit status: 4");
+}
+
+#[test]
+fn a_load_that_cannot_be_is_a_void_row_before_anything_is_sent() {
+    let folder = Folder::new();
+    let line = "lab schedulers --case other,.loaded --load stress-ng:cpu,4 --duration 1s";
+    let mut line = words(line);
+    line.iter_mut().for_each(|word| *word = word.replace(",.", ", "));
+    let call =
+        with_stress_ng(&folder, "echo 'no such stressor' >&2; exit 4", "lab").and(&line[1..]);
+    is_refused(&call.and(["--report", "none"]), 1, "no such stressor", "stress-ng --cpu 4");
+}

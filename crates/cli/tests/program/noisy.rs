@@ -1,0 +1,121 @@
+//! Streams on networks that carry more than them, as `taut lab` makes them between two namespaces.
+
+use serde_json::Value;
+
+use crate::common::network::Cable;
+use crate::common::program::{Call, Ended, taut, words};
+use crate::common::{Lack, shared, skipped};
+
+/// An experiment from the left end of the cable to the right one.
+fn between(cable: &Cable, line: &str) -> Call {
+    let line = format!("{line} --with netns:{} --report json", cable.right.name);
+    taut(words(&line)).within(&cable.left)
+}
+
+#[track_caller]
+fn report(ended: Ended) -> Value {
+    let ended = ended.well();
+    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+}
+
+/// The row of this name, which says something.
+#[track_caller]
+fn row<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let mut rows = report["rows"].as_array().unwrap().iter();
+    let found = rows.find(|row| row["name"] == name);
+    let row = found.unwrap_or_else(|| panic!("no {name} in {report:#}"));
+    assert_eq!(row["void"], Value::Null, "{row:#}");
+    row
+}
+
+#[track_caller]
+fn figure(row: &Value, name: &str) -> f64 {
+    row[name].as_f64().unwrap_or_else(|| panic!("{name} is {}", row[name]))
+}
+
+#[test]
+fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
+    shared(|| {
+        let test = "what_a_network_carries_beside_a_stream_is_counted_at_both_ends";
+        let Some(cable) = Cable::lay(test) else { return };
+        let line = "lab network --only silent --only all --tcp-rate 20Mbit --duration 2s";
+        let report = report(between(&cable, line).run());
+        let all = row(&report, "all at once");
+        assert!(figure(all, "chatter_handled_share") <= 1.0, "{all:#}");
+        for load in ["multicast_mbit_per_s", "chatter_per_s", "tcp_mbit_per_s"] {
+            assert!(figure(all, load) > 0.0, "{all:#}");
+            assert_eq!(row(&report, "silent")[load], Value::Null);
+        }
+        // The sound is nearly all of a silent network, and control a small part of that.
+        let control = figure(row(&report, "silent"), "control_share");
+        assert!((0.0..0.1).contains(&control), "{control}");
+        let (left, right) = (&cable.left.interface, &cable.right.interface);
+        let out = |noise: &str| {
+            figure(row(&report, &format!("{noise}: sender, {left}")), "out_packets_per_s")
+        };
+        let arrived = |noise: &str| {
+            figure(row(&report, &format!("{noise}: receiver, {right}")), "in_packets_per_s")
+        };
+        assert!(out("all at once") > 2.0 * out("silent"), "{report:#}");
+        assert!(arrived("all at once") > 2.0 * arrived("silent"), "{report:#}");
+        // Nobody joined the group, and every packet of the stream was for somebody.
+        let nobody = row(&report, "all at once: receiver, IP to nobody here");
+        assert!(figure(nobody, "in_packets_per_s") > 0.0, "{nobody:#}");
+    });
+}
+
+#[test]
+fn the_heads_of_packets_cost_what_the_interface_counts() {
+    shared(|| {
+        let test = "the_heads_of_packets_cost_what_the_interface_counts";
+        let Some(cable) = Cable::lay(test) else { return };
+        let report = report(between(&cable, "lab network --only overhead --duration 1s").run());
+        // Of 20 ms in 16 bits, 3840 bytes of sound: three frames. The thesis has 3974 without stamps.
+        let long = row(&report, "packets of 20ms: bytes");
+        assert_eq!(long["payload_bytes"], 3840);
+        assert_eq!(long["thesis_ethernet_bytes"], 3974);
+        for name in ["20ms", "10ms", "5ms", "1ms"] {
+            let row = row(&report, &format!("packets of {name}: bytes"));
+            let ratio = figure(row, "counted_bytes") / figure(row, "interface_bytes");
+            assert!((0.95..1.1).contains(&ratio), "{row:#}");
+            assert!(figure(row, "overhead_share") > figure(row, "thesis_overhead_share"));
+        }
+    });
+}
+
+#[test]
+fn a_rung_is_climbed_in_noise_and_stands_beside_the_noisy_table() {
+    shared(|| {
+        let test = "a_rung_is_climbed_in_noise_and_stands_beside_the_noisy_table";
+        let Some(cable) = Cable::lay(test) else { return };
+        let line = "lab ladder --noise noisy --tcp-rate 20Mbit --duration 1s";
+        let call = between(&cable, line).and(["--rung", "1 ms", "--rung", "test 10"]);
+        let report = report(call.run());
+        let low = row(&report, "1 ms, all at once");
+        assert!(figure(low, "chatter_per_s") > 0.0 && figure(low, "tcp_mbit_per_s") > 0.0);
+        assert!(low["measured"]["count"].as_u64() > Some(0), "{low:#}");
+        let published = row(&report, "test 10, all at once")["published"].as_array().unwrap();
+        let sources: Vec<_> = published.iter().map(|one| &one["source"]).collect();
+        assert_eq!(sources, ["Lund 2020, table 3.3", "Lund 2020, table 3.3"]);
+    });
+}
+
+#[test]
+fn a_receiver_that_shares_half_a_processor_says_how_much_of_it_it_got() {
+    shared(|| {
+        let test = "a_receiver_that_shares_half_a_processor_says_how_much_of_it_it_got";
+        let line = "lab starved --only shared --scheduler other --duration 1s --report json";
+        let ended = taut(words(line)).run();
+        let report: Value = serde_json::from_str(&ended.out).unwrap();
+        let row = &report["rows"][0];
+        // What cannot be limited here is a void row with a sentence, and any other void row a failure.
+        if let Some(why) = row["void"].as_str().filter(|why| why.contains("control group")) {
+            return skipped(Lack::told_by(why), test, why);
+        }
+        let row = self::row(&report, "50 %, shared, other");
+        assert_eq!(row["scheduler"], "other", "{row:#}");
+        // Two want more than there is: the group waits, and never gets much more than it may.
+        assert!(figure(row, "throttled_percent") > 0.0, "{row:#}");
+        assert!(figure(row, "group_cpu_percent") < 100.0, "{row:#}");
+    });
+}

@@ -1,0 +1,67 @@
+//! `taut lab quality`.
+
+use serde_json::Value;
+
+use crate::common::program::{taut, words};
+use crate::common::sound::{Shape, Sound};
+use crate::common::{Folder, shared};
+
+/// What a busy machine carries without a miss.
+const PATIENT: &str = "--latency 400ms --period 240 --periods 32 --report json";
+
+#[track_caller]
+fn judged(line: &str, folder: &Folder) -> Value {
+    let line = format!("lab quality {line} {PATIENT}");
+    let ended = taut(words(&line)).in_folder(folder.path()).run();
+    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+}
+
+#[test]
+fn known_sound_of_24_and_of_16_bits_is_heard_bit_for_bit_with_the_noise_of_its_bits() {
+    shared(|| {
+        let report = judged("--only l24 --only l16", &Folder::new());
+        // Rounding is 98 dB below a sine of full scale at 16 bits and 146 at 24; this one is 12 dB lower.
+        for (row, name, noise) in [(0, "l24", -140.0..-130.0), (1, "l16", -92.0..-80.0)] {
+            let row = &report["rows"][row];
+            assert_eq!([&row["name"], &row["verdict"]], [name, "identical"], "{report:#}");
+            assert_eq!(row["identical_frames"], row["sent_frames"], "{report:#}");
+            assert_eq!(row["thd_n_db"], row["thd_n_sent_db"], "{report:#}");
+            assert!(noise.contains(&row["thd_n_db"].as_f64().unwrap()), "{report:#}");
+            assert_eq!(row["dropouts"], 0, "{report:#}");
+        }
+    });
+}
+
+#[test]
+fn a_card_of_another_clock_is_told_by_how_many_ppm_it_was_resampled_for() {
+    shared(|| {
+        let report = judged("--only resampled", &Folder::new());
+        let row = &report["rows"][0];
+        let ppm = row["resampled_ppm"].as_f64().unwrap_or_else(|| panic!("{report:#}"));
+        // In as many of the card's frames, which are shorter, there is less of the sound.
+        assert!((ppm + 100.0).abs() < 10.0, "{report:#}");
+    });
+}
+
+#[test]
+fn a_file_is_carried_with_the_words_of_whoever_asks_and_a_refused_word_is_a_void_row() {
+    shared(|| {
+        let folder = Folder::new();
+        Sound::noise(Shape::STEREO_24, 1000, 5).write(&folder.file("sent.wav"));
+        let call = |send: &str| {
+            let words = words(&format!("lab quality --input sent.wav {PATIENT}"));
+            taut(words).and(["--send", send]).in_folder(folder.path()).run()
+        };
+        let ended = call("--format l24").well();
+        let report: Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!(report["rows"][0]["verdict"], "identical", "{report:#}");
+        // Silent ends aside: noise may begin or end with a zero.
+        let [sent, identical] = ["sent_frames", "identical_frames"]
+            .map(|key| report["rows"][0][key].as_u64().unwrap_or_default());
+        assert!(sent > 47_900 && identical == sent, "{report:#}");
+        let ended = call("--format l99");
+        assert_eq!(ended.status, Some(1), "{ended:#?}");
+        let report: Value = serde_json::from_str(&ended.out).unwrap();
+        assert!(report["rows"][0]["void"].as_str().unwrap().contains("l99"), "{report:#}");
+    });
+}

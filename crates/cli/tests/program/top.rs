@@ -1,0 +1,265 @@
+//! Under test: `taut top`, and that whoever looks disturbs nobody.
+
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::common::program::{Call, PATIENCE, Running, taut, words};
+use crate::common::{Folder, Onlooker, PATIENT, loopback, shared};
+
+/// A receiver and a sender on one machine whose sockets lie in a folder of the test's own.
+struct Stage {
+    folder: Folder,
+    onlooker: Onlooker,
+    address: String,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { folder: Folder::new(), onlooker: Onlooker::new(), address: loopback() }
+    }
+
+    /// A run whose socket lies in that folder.
+    fn call(&self, line: &str) -> Call {
+        taut(words(line)).with("XDG_RUNTIME_DIR", self.folder.path())
+    }
+
+    fn recv(&self) -> Running {
+        self.recv_call().start().listening()
+    }
+
+    fn recv_call(&self) -> Call {
+        let line = format!("recv --from {} --output virtual: --report json", self.address);
+        self.call(&line).and(PATIENT)
+    }
+
+    fn send(&self) -> Running {
+        let (to, also) = (&self.address, self.onlooker.address());
+        let line = format!("send --input virtual:?tone=440 --to {to} --to {also} --report none");
+        self.call(&line).and(PATIENT).start()
+    }
+
+    fn top(&self) -> Value {
+        let ended = self.call("top --once --report json").run().well();
+        serde_json::from_str(&ended.out).unwrap()
+    }
+
+    fn sockets(&self) -> Vec<PathBuf> {
+        let folder = std::fs::read_dir(self.folder.file("tautline")).into_iter().flatten();
+        folder.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// Waits until so many runs can be looked at. A socket that is being born lies beside them for a
+    /// moment, under a name that will be gone.
+    fn sockets_when(&self, count: usize) -> Vec<PathBuf> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            let (sockets, newborn) =
+                self.sockets().into_iter().partition::<Vec<_>, _>(|path| is_named(path));
+            if sockets.len() == count && newborn.is_empty() {
+                return sockets;
+            }
+            std::thread::yield_now();
+        }
+        panic!("{count} sockets were awaited: {:?}", self.sockets());
+    }
+}
+
+fn is_named(socket: &Path) -> bool {
+    socket.extension().is_some_and(|extension| extension == "sock")
+}
+
+/// The stream of the one program with this role.
+#[track_caller]
+fn stream<'a>(told: &'a Value, role: &str) -> &'a Value {
+    let programs = told["programs"].as_array().unwrap();
+    let program = programs.iter().find(|program| program["role"] == role);
+    &program.unwrap_or_else(|| panic!("no {role} in {told:#}"))["streams"][0]
+}
+
+#[test]
+fn top_shows_a_sender_and_a_receiver_that_run_and_neither_when_they_ended() {
+    shared(|| {
+        let stage = Stage::new();
+        let recv = stage.recv();
+        let awaited = stage.top();
+        assert_eq!(stream(&awaited, "recv")["state"], "awaited", "{awaited:#}");
+        let send = stage.send();
+        stage.onlooker.hear(1_500);
+        let told = stage.top();
+        let (sent, received) = (stream(&told, "send"), stream(&told, "recv"));
+        assert_eq!(received["address"], stage.address, "{told:#}");
+        assert_eq!(
+            (&received["state"], &sent["state"]),
+            (&"here".into(), &"here".into()),
+            "{told:#}"
+        );
+        let names = |stages: &Value| {
+            let stages = stages.as_array().unwrap();
+            stages
+                .iter()
+                .map(|stage| stage["name"].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let all = ["capture", "pack", "send", "wire", "wakeup", "buffer", "render", "device"];
+        assert_eq!(names(&received["stages"]), all, "{told:#}");
+        assert_eq!(names(&received["worst"]["stages"]), all, "{told:#}");
+        assert_eq!(names(&sent["stages"]), all[..3], "{told:#}");
+        for stream in [sent, received] {
+            // A sine 18 dB below full scale.
+            let meters = stream["meters"].as_array().unwrap();
+            assert_eq!(meters.len(), 2, "{told:#}");
+            for meter in meters {
+                let db = |name: &str| meter[name].as_f64().unwrap();
+                let off = (db("peak_db") + 18.0).abs().max((db("rms_db") + 21.0).abs());
+                assert!(off < 0.5, "{told:#}");
+            }
+            assert_eq!(stream["latency"]["configured_ns"], 400_000_000, "{told:#}");
+            assert!(stream["second"]["packets"].as_u64().unwrap() > 100, "{told:#}");
+        }
+        let page = stage.call("top --once").run().well().out;
+        assert!(page.starts_with("  PROGRAM") && page.contains(&stage.address), "{page}");
+        for told in ["recv ", "send ", "worst of the last minute", "peak / RMS in dBFS"] {
+            assert!(page.contains(told), "{told:?} in {page}");
+        }
+        for run in [send, recv] {
+            run.signal("-INT");
+            run.end().well();
+        }
+        assert!(stage.sockets().is_empty(), "{:?}", stage.sockets());
+        assert_eq!(stage.top()["programs"], Value::Array(Vec::new()));
+        let page = stage.call("top").run().well().out;
+        assert!(page.starts_with("no taut sends or receives here now; start one"), "{page}");
+    });
+}
+
+#[test]
+fn readers_that_never_read_disturb_neither_the_stream_nor_who_reads() {
+    shared(|| {
+        let stage = Stage::new();
+        // Many streams make long lines: the sockets of those who do not read are full within seconds.
+        let others = (0..31).flat_map(|_| ["--from".to_owned(), loopback()]);
+        let recv = stage.recv_call().and(others).start().listening();
+        let send = stage.send();
+        let sockets = stage.sockets_when(2);
+        // One less than each takes.
+        let at: Vec<_> = sockets.iter().flat_map(|socket| [socket; 3]).collect();
+        let deaf: Vec<_> = at.iter().map(|at| UnixStream::connect(at).unwrap()).collect();
+        stage.onlooker.hear(4_000);
+        let told = stage.top();
+        assert_eq!(stream(&told, "recv")["state"], "here", "{told:#}");
+        // Lines of the sender are so short that its sockets are not full.
+        let of_recv =
+            deaf.iter().zip(at).filter(|(_, at)| at.to_string_lossy().contains(&recv.id()));
+        for (deaf, _) in of_recv {
+            let said = missed(deaf.try_clone().unwrap());
+            assert!((1_000..MORE_THAN_WAITS).contains(&(said.len() as u64)), "{}", said.len());
+        }
+        stage.onlooker.hear(1_000);
+        send.signal("-INT");
+        send.end().well();
+        recv.signal("-INT");
+        let report = recv.end().report();
+        assert!(report.count("packets_received") > 4_000, "{:#}", report.0);
+        assert_eq!(report.count("lost"), 0, "{:#}", report.0);
+        assert_eq!(report.count("late"), 0, "{:#}", report.0);
+    });
+}
+
+/// What was said to whoever did not hear it, which ends where they were dropped.
+fn missed(mut deaf: UnixStream) -> Vec<u8> {
+    deaf.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut said = Vec::new();
+    deaf.by_ref().take(MORE_THAN_WAITS).read_to_end(&mut said).unwrap();
+    said
+}
+
+/// Bytes; a socket holds a tenth of it.
+const MORE_THAN_WAITS: u64 = 4 << 20;
+
+#[test]
+fn what_dead_programs_left_is_removed_and_what_is_foreign_is_named_and_left() {
+    shared(|| {
+        let stage = Stage::new();
+        let folder = stage.folder.file("tautline");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let send = stage.send();
+        stage.onlooker.see(10);
+        let killed = stage.sockets_when(1);
+        // It is waited for, so that it is no more.
+        drop(send);
+        let mute = folder.join(format!("{}.sock", std::process::id()));
+        let _mute = UnixListener::bind(&mute).unwrap();
+        let file = folder.join(format!("{}.1.sock", std::process::id()));
+        std::fs::write(&file, "no socket").unwrap();
+        let told = stage.top();
+        let left = |path: &Path| path.symlink_metadata().is_ok();
+        assert!(!left(&killed[0]) && left(&mute) && left(&file), "{:?}", stage.sockets());
+        assert_eq!(told["programs"], Value::Array(Vec::new()));
+        let unread = told["unread"].as_array().unwrap();
+        let why = |path: &Path| {
+            let at = unread.iter().find(|unread| unread["socket"] == path.to_str().unwrap());
+            at.unwrap_or_else(|| panic!("no {path:?} in {told:#}"))["why"].as_str().unwrap()
+        };
+        assert!(why(&mute).contains("says nothing") && why(&file).contains("reached"), "{told:#}");
+    });
+}
+
+#[test]
+fn a_run_that_nobody_can_look_at_goes_on_quietly() {
+    shared(|| {
+        let stage = Stage::new();
+        let folder = stage.folder.file("tautline");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let line = format!("send --input virtual: --to {} --duration 200ms", stage.address);
+        let note =
+            |said: &[String]| said.iter().any(|line| line.contains("nobody can look at this"));
+        let usual = stage.call(&line).run().well();
+        assert!(!note(&usual.said), "{usual:#?}");
+        let verbose = stage.call(&line).and(["--verbose"]).run().well();
+        assert!(note(&verbose.said), "{verbose:#?}");
+        assert!(stage.sockets().is_empty());
+    });
+}
+
+#[test]
+fn a_demo_can_be_looked_at_as_three_runs() {
+    shared(|| {
+        let stage = Stage::new();
+        let demo = stage.call("demo --seconds 5 --quiet --out").and([stage.folder.file("out")]);
+        let demo = demo.start();
+        stage.sockets_when(3);
+        let told = stage.top();
+        let programs = told["programs"].as_array().unwrap();
+        let mut roles: Vec<_> = programs.iter().filter_map(|one| one["role"].as_str()).collect();
+        roles.sort_unstable();
+        assert_eq!(roles, ["recv", "recv", "send"], "{told:#}");
+        demo.end();
+        assert!(stage.sockets().is_empty());
+    });
+}
+
+#[test]
+fn a_socket_is_for_its_own_user_and_root_alone() {
+    shared(|| {
+        let stage = Stage::new();
+        let send = stage.send();
+        stage.onlooker.see(10);
+        let [socket] = &stage.sockets_when(1)[..] else { unreachable!() };
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(socket.parent().unwrap()), 0o700);
+        // Root, or the same user: whoever runs this.
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut said = [0; 12];
+        stream.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"{\"schema\":1,");
+        drop(send);
+    });
+}

@@ -1,0 +1,50 @@
+//! What finding time marks costs: a second of sound at 48 kHz. A hundredth of a core is 10 ms.
+
+use divan::{Bencher, black_box};
+use tautline_dsp::timecode::{Finder, Marker};
+
+const RATE: usize = 48_000;
+
+fn main() {
+    divan::main();
+}
+
+/// Tones and noise this loud beside marks of a peak of 0.126.
+fn sound(loud: f32, marks: f32) -> Vec<f32> {
+    let (mut sound, mut state) = (vec![0.0; 3 * RATE], 1_u32);
+    Marker::new().fill(1, &mut sound, |_| {});
+    for (frame, sample) in sound.iter_mut().enumerate() {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let noise = (state >> 8) as f32 / (1 << 23) as f32 - 1.0;
+        *sample = *sample * marks + loud * ((frame as f32 * 0.03).sin() + 0.4 * noise);
+    }
+    sound
+}
+
+fn second(bencher: Bencher, loud: f32, marks: f32) {
+    let (sound, mut finder, mut found) = (sound(loud, marks), Finder::new(), 0);
+    finder.push(&sound[..2 * RATE], |_| {});
+    // Each second is the third, as numbers are lost otherwise.
+    bencher.bench_local(|| {
+        finder.push(black_box(&sound[2 * RATE..]), |_| found += 1);
+    });
+    black_box(found);
+}
+
+/// Their signs are heard.
+#[divan::bench]
+fn clear_marks(bencher: Bencher) {
+    second(bencher, 0.0, 1.0);
+}
+
+/// Each is held against all of its chips, and others are looked for.
+#[divan::bench]
+fn marks_below_other_sound(bencher: Bencher) {
+    second(bencher, 0.15, 1.0);
+}
+
+/// They are looked for everywhere.
+#[divan::bench]
+fn sound_without_marks(bencher: Bencher) {
+    second(bencher, 0.15, 0.0);
+}

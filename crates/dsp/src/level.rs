@@ -1,0 +1,65 @@
+//! How loud each channel of interleaved frames is.
+
+/// What was heard of one channel.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Level {
+    /// The largest sample, without its sign.
+    pub peak: f32,
+    /// The sum of the squares of all samples.
+    pub squares: f32,
+    /// How many they were.
+    pub frames: u32,
+}
+
+impl Level {
+    /// This and what was heard after it.
+    #[must_use]
+    pub const fn with(self, more: Self) -> Self {
+        Self {
+            peak: self.peak.max(more.peak),
+            squares: self.squares + more.squares,
+            frames: self.frames.saturating_add(more.frames),
+        }
+    }
+
+    /// The root of the mean square; nothing where nothing was heard.
+    pub fn rms(self) -> f32 {
+        (self.squares / self.frames.max(1) as f32).sqrt()
+    }
+}
+
+/// Adds what was heard to `levels`, which has one for each channel of a frame.
+pub fn hear(levels: &mut [Level], samples: &[f32]) {
+    for frame in samples.chunks_exact(levels.len().max(1)) {
+        for (level, sample) in levels.iter_mut().zip(frame) {
+            let heard = Level { peak: sample.abs(), squares: sample * sample, frames: 1 };
+            *level = level.with(heard);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signal::Sine;
+
+    #[test]
+    fn a_channel_has_the_peak_and_the_root_mean_square_of_its_own_samples() {
+        let mut levels = [Level::default(); 2];
+        hear(&mut levels, &[0.5, -1.0, -0.5, 0.0]);
+        hear(&mut levels, &[0.5, 0.0, -0.5, 0.0]);
+        let told = levels.map(|level| (level.peak, level.rms(), level.frames));
+        assert_eq!(told, [(0.5, 0.5, 4), (1.0, 0.5, 4)]);
+        assert_eq!(Level::default().rms(), 0.0);
+    }
+
+    #[test]
+    fn a_sine_is_3_db_softer_by_its_root_mean_square_than_by_its_peak() {
+        let mut samples = [0.0; 4800];
+        Sine::new("1000".parse().unwrap(), 48_000).fill(1, &mut samples);
+        let mut level = [Level::default()];
+        hear(&mut level, &samples);
+        let crest = 20.0 * (level[0].peak / level[0].rms()).log10();
+        assert!((crest - 3.01).abs() < 0.02, "{crest}");
+    }
+}

@@ -1,0 +1,63 @@
+//! What those who look at a sent stream are told.
+
+use tautline_io::clock::now;
+use tautline_proto::ledger::Departure;
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::wrap;
+
+use super::{STAGES, SentStream, spans};
+use crate::sending::transmitter::TransmitterCommand;
+use crate::watching::observers::Observers;
+use crate::watching::report::WorstPacket;
+use crate::watching::run::PeerState;
+use crate::watching::snapshot::{ClockSnapshot, LatencySnapshot, StreamSnapshot, StreamState};
+
+impl SentStream {
+    /// Tells those who look how it stands, of a run that began at `began`. Once a beat.
+    pub(crate) fn tell_observers(&mut self, observers: &Observers, began: LocalTime) {
+        let (now, here, counters) = (now(), observers.are_here(), self.counters());
+        let commands = &mut self.commands;
+        let ask = || commands.push(TransmitterCommand::Levels(here)).is_ok();
+        self.observed.look(now, here, ask);
+        self.observed.follow(now, || counters);
+        observers.tell(now - began, || vec![self.snapshot(now - began, now)]);
+    }
+
+    fn snapshot(&mut self, elapsed: Span, now: LocalTime) -> StreamSnapshot {
+        let format = self.policy.format();
+        let effective = self.effective();
+        let nanos = |span: Span| span.as_nanos();
+        let clock = self.policy.believed().find_map(|known| known.clock.as_ref());
+        let mut snapshot = StreamSnapshot {
+            address: self.address.clone(),
+            state: match self.peer(elapsed, now) {
+                PeerState::Here => StreamState::Here,
+                PeerState::Nobody => StreamState::Nobody,
+                _ => StreamState::Unknown,
+            },
+            rate: format.rate.hertz(),
+            channels: format.channels.count(),
+            format: format.sample.name().to_owned(),
+            ptime_ns: nanos(format.ptime()),
+            latency: LatencySnapshot {
+                configured_ns: nanos(self.policy.link_offset()),
+                measured_ns: effective.map(|(latency, _)| nanos(latency)),
+                uncertainty_ns: effective.map(|(_, uncertainty)| nanos(uncertainty)),
+                p99_ns: None,
+                by: "receivers".to_owned(),
+            },
+            clock: clock.map(ClockSnapshot::of),
+            ..StreamSnapshot::default()
+        };
+        let start = self.identity.timestamp;
+        let way = |departure: &Departure| WorstPacket {
+            rtp_timestamp: start.wrapping_add(wrap::rtp_timestamp(departure.media.as_frames())),
+            total_ns: None,
+            stages: STAGES.into_iter().zip(spans(departure).map(nanos)).collect(),
+        };
+        self.observed.tell(now, way, &mut snapshot);
+        // Of what is sent nobody here says what is lost.
+        snapshot.second.loss_share = None;
+        snapshot
+    }
+}

@@ -1,0 +1,123 @@
+//! How loud a stream is, told by the device's thread while somebody wants to know.
+
+use rtrb::{Consumer, Producer};
+use tautline_dsp::level::{Level, hear};
+use tautline_io::thread::memory;
+
+/// Words of the device's thread that may wait: eight times what one beat brings.
+const WAITING: usize = 16;
+
+/// The device's end. Nothing is reckoned before it is asked for.
+pub(crate) struct LevelTap {
+    on: bool,
+    levels: Box<[Level]>,
+    ring: Producer<Level>,
+}
+
+/// The ordinary thread's end.
+pub(crate) struct LevelReader {
+    channels: usize,
+    ring: Consumer<Level>,
+}
+
+/// Both ends, of so many channels.
+pub(crate) fn levels(channels: usize) -> (LevelTap, LevelReader) {
+    let (writer, ring) = memory::ring(WAITING * channels);
+    let levels = vec![Level::default(); channels].into();
+    (LevelTap { on: false, levels, ring: writer }, LevelReader { channels, ring })
+}
+
+impl LevelTap {
+    /// Of a stream that nobody asks for.
+    pub(crate) fn none() -> Self {
+        levels(0).0
+    }
+
+    /// Whether it is wanted from now on.
+    pub(crate) fn set(&mut self, on: bool) {
+        self.on = on;
+        self.levels.fill(Level::default());
+    }
+
+    /// Takes what is heard of the stream. Real-time.
+    #[inline]
+    pub(crate) fn hear(&mut self, samples: &[f32]) {
+        if self.on {
+            self.reckon(samples);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reckon(&mut self, samples: &[f32]) {
+        hear(&mut self.levels, samples);
+    }
+
+    /// Tells what was heard since it was told last. Real-time.
+    #[inline]
+    pub(crate) fn tell(&mut self) {
+        if self.on {
+            self.write();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write(&mut self) {
+        // Without room it is in the next word.
+        let Ok(mut chunk) = self.ring.write_chunk(self.levels.len()) else { return };
+        let (head, tail) = chunk.as_mut_slices();
+        head.iter_mut().chain(tail).zip(&self.levels).for_each(|(room, level)| *room = *level);
+        chunk.commit_all();
+        self.levels.fill(Level::default());
+    }
+}
+
+impl LevelReader {
+    /// Of a stream that nobody asks for.
+    pub(crate) fn none() -> Self {
+        levels(0).1
+    }
+
+    /// Adds what was told to `to`, which has a level for each channel.
+    pub(crate) fn read(&mut self, to: &mut Vec<Level>) {
+        to.resize(self.channels, Level::default());
+        while self.channels > 0 {
+            let Ok(chunk) = self.ring.read_chunk(self.channels) else { return };
+            let (head, tail) = chunk.as_slices();
+            to.iter_mut().zip(head.iter().chain(tail)).for_each(|(to, told)| *to = to.with(*told));
+            chunk.commit_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_told_until_somebody_asks_and_all_of_it_from_then_on() {
+        let (mut tap, mut reader) = levels(2);
+        let mut told = Vec::new();
+        let play = |tap: &mut LevelTap| {
+            tap.hear(&[0.5, 0.25]);
+            tap.tell();
+        };
+        play(&mut tap);
+        reader.read(&mut told);
+        assert_eq!(told, [Level::default(); 2]);
+        tap.set(true);
+        // Twice as many words as there is room for: what is told late is told whole.
+        (0..2 * WAITING).for_each(|_| play(&mut tap));
+        reader.read(&mut told);
+        tap.tell();
+        reader.read(&mut told);
+        let heard = told.iter().map(|level| (level.peak, level.frames)).collect::<Vec<_>>();
+        assert_eq!(heard, [(0.5, 32), (0.25, 32)]);
+        tap.set(false);
+        play(&mut tap);
+        let mut after = Vec::new();
+        reader.read(&mut after);
+        assert_eq!(after, [Level::default(); 2]);
+    }
+}

@@ -1,0 +1,265 @@
+//! The newest of a stream's packets and counters: those of the last second, and the worst packet of the
+//! last minute. For the ordinary thread.
+
+use std::collections::VecDeque;
+
+use tautline_proto::time::{LocalTime, Span};
+
+/// How far back a figure of now reaches.
+const SECOND: Span = Span::from_secs(1);
+/// Of the shortest packets no more than so many are kept that have come: a median needs no more.
+const MOST: usize = 2000;
+/// With those that are still to come no more than so many: a second of the shortest packets to come. Of
+/// more one in two is kept, in four and so on, so that no stretch of time is without any.
+const MOST_AT_ALL: usize = 5 * MOST;
+
+/// What came within the last second, and what is told of before it comes.
+pub(crate) struct LastSecond<T> {
+    since: LocalTime,
+    kept: VecDeque<(LocalTime, T)>,
+    /// One in so many is kept.
+    one_in: u64,
+    told: u64,
+}
+
+impl<T> LastSecond<T> {
+    /// Nothing has come yet.
+    pub(crate) const fn since(since: LocalTime) -> Self {
+        Self { since, kept: VecDeque::new(), one_in: 1, told: 0 }
+    }
+
+    /// Takes what came `at` this instant, or will: it is told of `now`.
+    pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, item: T) {
+        self.forget(now);
+        self.told += 1;
+        if !self.told.is_multiple_of(self.one_in) {
+            return;
+        }
+        self.kept.push_back((at, item));
+        let came = |kept: &VecDeque<_>, which| kept.get(which).is_some_and(|(at, _)| *at <= now);
+        while came(&self.kept, 0) && came(&self.kept, MOST) {
+            self.kept.pop_front();
+        }
+        if self.kept.len() == MOST_AT_ALL {
+            self.one_in *= 2;
+            // The newest stays: the next comes so many after it.
+            self.told = 0;
+            let mut stays = true;
+            self.kept.retain(|_| {
+                stays = !stays;
+                stays
+            });
+        }
+    }
+
+    /// Forgets what came more than a second before `now`.
+    pub(crate) fn forget(&mut self, now: LocalTime) {
+        while self.kept.front().is_some_and(|(at, _)| now - *at > SECOND) {
+            self.kept.pop_front();
+        }
+    }
+
+    /// What is kept, oldest first.
+    pub(crate) fn each(&self) -> impl DoubleEndedIterator<Item = &T> {
+        self.kept.iter().map(|(_, item)| item)
+    }
+
+    /// What is of the second before `now`, in the order in which it was taken: of what is kept nothing that
+    /// is older or still to come.
+    pub(crate) fn until(&self, now: LocalTime) -> impl Iterator<Item = &T> {
+        let within = move |at: LocalTime| at <= now && now - at <= SECOND;
+        self.kept.iter().filter(move |(at, _)| within(*at)).map(|(_, item)| item)
+    }
+
+    /// How much of the last second is known.
+    pub(crate) fn over(&self, now: LocalTime) -> Span {
+        (now - self.since).min(SECOND)
+    }
+}
+
+/// So long are the parts of a minute of which the worst is kept.
+const PART: Span = Span::from_secs(5);
+/// How many they are; the last is not over.
+const PARTS: i64 = 12;
+
+/// The worst packet of the last minute: of its last 55 to 60 seconds.
+pub(crate) struct WorstOfMinute<P> {
+    parts: VecDeque<MinutePart<P>>,
+}
+
+/// A part of a minute.
+struct MinutePart<P> {
+    number: i64,
+    worst: SparedPacket<P>,
+    /// The worst of those that had come when the worst was told of, which may be still to come; where none
+    /// had, the first.
+    before: Option<SparedPacket<P>>,
+}
+
+/// A packet that came or comes at an instant; the less it had to spare, the worse.
+#[derive(Clone, Copy)]
+struct SparedPacket<P> {
+    at: LocalTime,
+    spare: Span,
+    packet: P,
+}
+
+impl<P: Copy> MinutePart<P> {
+    fn take(&mut self, now: LocalTime, packet: SparedPacket<P>) {
+        if packet.spare < self.worst.spare {
+            let replaced = core::mem::replace(&mut self.worst, packet);
+            if replaced.at <= now || self.before.is_none() {
+                self.before = Some(replaced);
+            }
+        } else if self.worst.at > now
+            && packet.at <= now
+            && self.before.is_none_or(|before| before.at > now || packet.spare < before.spare)
+        {
+            self.before = Some(packet);
+        }
+    }
+
+    fn worst(&self, now: LocalTime) -> Option<&SparedPacket<P>> {
+        [Some(&self.worst), self.before.as_ref()].into_iter().flatten().find(|one| one.at <= now)
+    }
+}
+
+impl<P: Copy> WorstOfMinute<P> {
+    pub(crate) const NONE: Self = Self { parts: VecDeque::new() };
+
+    /// This packet came `at` this instant, or will, and is told of `now`; the less it had to `spare`, the
+    /// worse.
+    #[inline]
+    pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, spare: Span, packet: &P) {
+        let number = part(at);
+        let packet = SparedPacket { at, spare, packet: *packet };
+        match self.parts.back_mut() {
+            Some(last) if last.number >= number => last.take(now, packet),
+            _ => {
+                self.parts.push_back(MinutePart { number, worst: packet, before: None });
+                self.forget(now);
+            }
+        }
+    }
+
+    fn forget(&mut self, now: LocalTime) {
+        while self.parts.front().is_some_and(|oldest| part(now) - oldest.number >= PARTS) {
+            self.parts.pop_front();
+        }
+    }
+
+    /// The worst of those that have come.
+    pub(crate) fn worst(&mut self, now: LocalTime) -> Option<P> {
+        self.forget(now);
+        let came = self.parts.iter().filter_map(|part| part.worst(now));
+        came.min_by_key(|one| one.spare).map(|one| one.packet)
+    }
+}
+
+fn part(at: LocalTime) -> i64 {
+    (at - LocalTime::ZERO).as_nanos().div_euclid(PART.as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> LocalTime {
+        LocalTime::ZERO + Span::from_millis(millis)
+    }
+
+    #[test]
+    fn what_came_more_than_a_second_ago_is_forgotten() {
+        let mut second = LastSecond::since(at(0));
+        (0..=2000).for_each(|millis| second.take(at(millis), at(millis), millis));
+        assert_eq!(second.each().next(), Some(&1000));
+        assert_eq!(second.each().next_back(), Some(&2000));
+        second.forget(at(2500));
+        assert_eq!(second.each().next(), Some(&1500));
+        assert_eq!(LastSecond::<()>::since(at(0)).over(at(300)), Span::from_millis(300));
+        assert_eq!(second.over(at(2500)), SECOND);
+    }
+
+    #[test]
+    fn of_packets_that_follow_each_other_closely_no_more_are_kept_than_a_median_needs() {
+        let mut second = LastSecond::since(at(0));
+        (0..9000).for_each(|number| second.take(at(number / 10), at(number / 10), number));
+        assert_eq!((second.each().count(), second.each().next()), (MOST, Some(&7000)));
+    }
+
+    #[test]
+    fn of_the_shortest_packets_as_many_have_come_however_long_before_they_are_told_of() {
+        for ahead in [0, 256, 900, 2500, 60_000] {
+            let mut second = LastSecond::since(at(0));
+            // Eight in a millisecond.
+            for number in 0..8 * (ahead + 4000) {
+                let now = at(number / 8);
+                second.take(now, now + Span::from_millis(ahead), number / 8 + ahead);
+                let kept = second.kept.len();
+                assert!(kept < MOST_AT_ALL, "{kept} are kept, {ahead} ms ahead");
+            }
+            let now = ahead + 3999;
+            let come: Vec<_> = second.until(at(now)).copied().collect();
+            // Of a minute there is one in each 8 ms: one in 64.
+            let (least, apart) = match ahead {
+                ..3000 => (1990, 1),
+                _ => (124, 8),
+            };
+            assert!(come.len() >= least, "{} came, {ahead} ms ahead", come.len());
+            assert!(come.windows(2).all(|two| two[1] - two[0] <= apart), "{ahead} ms ahead");
+            assert!(now - come[come.len() - 1] <= apart, "{ahead} ms ahead");
+        }
+    }
+
+    #[test]
+    fn the_worst_of_a_minute_is_none_that_is_still_to_come() {
+        let mut minute = WorstOfMinute::NONE;
+        let ms = Span::from_millis;
+        // Each is told of 2 s before it comes; the one that comes at 8 s is the worst, then that at 3 s.
+        for second in 0..=20 {
+            let spare = match second {
+                8 => 0,
+                3 => 1,
+                _ => 5,
+            };
+            if second >= 2 {
+                minute.take(at(1000 * (second - 2)), at(1000 * second), ms(spare), &second);
+            }
+            let told = minute.worst(at(1000 * (second - 2)));
+            match second {
+                ..4 => assert_eq!(told, None, "at {} s", second - 2),
+                4 => assert_eq!(told, Some(2), "at 2 s"),
+                5..=9 => assert_eq!(told, Some(3), "at {} s", second - 2),
+                10.. => assert_eq!(told, Some(8), "at {} s", second - 2),
+            }
+        }
+        // One that came too late is told of at once, though a worse one of the same part is to come.
+        let mut minute = WorstOfMinute::NONE;
+        minute.take(at(0), at(400), ms(-3), &1);
+        minute.take(at(10), at(10), ms(-2), &2);
+        assert_eq!((minute.worst(at(10)), minute.worst(at(400))), (Some(2), Some(1)));
+    }
+
+    #[test]
+    fn the_worst_of_a_minute_is_kept_for_a_minute_and_no_longer() {
+        let mut minute = WorstOfMinute::NONE;
+        for second in 0..120 {
+            // One at 10 s had nothing to spare, one at 40 s little.
+            let spare = match second {
+                10 => 0,
+                40 => 1,
+                _ => 5,
+            };
+            let now = at(1000 * second);
+            minute.take(now, now, Span::from_millis(spare), &second);
+            let worst = minute.worst(at(1000 * second)).unwrap();
+            match second {
+                10..=64 => assert_eq!(worst, 10, "at {second} s"),
+                71..=94 => assert_eq!(worst, 40, "at {second} s"),
+                101.. => assert!(second - worst < 60 && worst > 40, "{worst} at {second} s"),
+                _ => {}
+            }
+        }
+        assert_eq!(minute.worst(at(300_000)), None);
+    }
+}

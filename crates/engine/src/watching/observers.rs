@@ -1,0 +1,174 @@
+//! Whoever looks at a run from outside, by a local socket: each is told a [`Snapshot`] as a line of JSON,
+//! ten times a second at most. The ordinary thread serves them; it waits for nobody.
+
+mod place;
+mod reader;
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use tautline_io::clock::now;
+use tautline_io::local::{effective_user, peer_user};
+use tautline_proto::time::{LocalTime, Span};
+
+pub use place::{is_private, places, process_of, sockets, sockets_in};
+use reader::SnapshotReader;
+
+use crate::watching::snapshot::{SCHEMA, Snapshot, StreamSnapshot};
+
+/// From one snapshot to the next: as fast as figures can be read.
+const EVERY: Span = Span::from_millis(100);
+/// Observers at once; more are sent away.
+const MOST: usize = 4;
+
+/// Why nobody can look. Its `Display` is a sentence.
+#[derive(Debug, thiserror::Error)]
+pub enum Unobservable {
+    /// The folder is somebody else's, or others may look into it.
+    #[error(
+        "nobody can look at this run: {} is no folder of this user's alone (mode 0700); remove it",
+        .0.display()
+    )]
+    Folder(PathBuf),
+    /// The system refused the folder or the socket.
+    #[error(
+        "nobody can look at this run: {}: {error}; set XDG_RUNTIME_DIR to a folder of this user's \
+         alone",
+        path.display()
+    )]
+    System {
+        /// What was to be made.
+        path: PathBuf,
+        /// What the system answered.
+        error: io::Error,
+    },
+}
+
+/// Those who look at one run. Clones are the same ones: what runs before the engine does, and the engine.
+#[derive(Clone, Default)]
+pub struct Observers(Option<Arc<Mutex<Served>>>);
+
+struct Served {
+    role: &'static str,
+    command: String,
+    socket: PathBuf,
+    listener: UnixListener,
+    readers: Vec<SnapshotReader>,
+    /// When they are told next.
+    next: LocalTime,
+}
+
+impl Observers {
+    /// Nobody can look.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Lets others of this user look at a run in this process: `send` or `recv`.
+    pub fn open(role: &'static str) -> Result<Self, Unobservable> {
+        let place = places().into_iter().next().unwrap_or_default();
+        Self::open_in(&place, role)
+    }
+
+    /// The same by a socket in this folder, which is made if need be.
+    pub fn open_in(folder: &Path, role: &'static str) -> Result<Self, Unobservable> {
+        place::make(folder)?;
+        place::sweep(folder);
+        place::sweep_newborn(folder, SystemTime::now());
+        let (listener, socket) = bind(folder)?;
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        let command = words.collect::<Vec<_>>().join(" ");
+        let (readers, next) = (Vec::new(), LocalTime::ZERO);
+        let served = Served { role, command, socket, listener, readers, next };
+        Ok(Self(Some(Arc::new(Mutex::new(served)))))
+    }
+
+    /// Lets in who came and drops who went; whether anybody looks.
+    pub fn are_here(&self) -> bool {
+        let Some(served) = &self.0 else { return false };
+        let mut served = served.lock().unwrap_or_else(PoisonError::into_inner);
+        served.meet(now());
+        !served.readers.is_empty()
+    }
+
+    /// Tells them, if it is time to and anybody is here.
+    pub fn tell(&self, elapsed: Span, streams: impl FnOnce() -> Vec<StreamSnapshot>) {
+        let Some(served) = &self.0 else { return };
+        let mut served = served.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = now();
+        if served.readers.is_empty() || now < served.next {
+            return;
+        }
+        served.next = now + EVERY;
+        let snapshot = Snapshot {
+            schema: SCHEMA,
+            pid: std::process::id(),
+            role: served.role.to_owned(),
+            command: served.command.clone(),
+            elapsed_ns: elapsed.as_nanos(),
+            streams: streams(),
+        };
+        // Plain values: there is nothing that JSON could not say.
+        let Ok(mut line) = serde_json::to_vec(&snapshot) else { return };
+        line.push(b'\n');
+        served.readers.retain_mut(|reader| reader.tell(&line, now));
+    }
+}
+
+/// A socket of a name that no run has, also none of another process of our number, as one in a container
+/// may be. One process may have several runs. It is born under a name that nobody looks for: between its
+/// birth and the moment from which it is listened at, it would be taken for one that a dead process left.
+fn bind(folder: &Path) -> Result<(UnixListener, PathBuf), Unobservable> {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let name = match RUNS.fetch_add(1, Ordering::Relaxed) {
+            0 => format!("{}.sock", std::process::id()),
+            more => format!("{}.{more}.sock", std::process::id()),
+        };
+        let socket = folder.join(name);
+        if place::is_deserted(&socket) {
+            // Left by a process of our number that ended without a chance to remove it.
+            let _ = fs::remove_file(&socket);
+        }
+        // As long as the other: a path of a socket has a limit.
+        let newborn = socket.with_extension("born");
+        let opened = UnixListener::bind(&newborn).and_then(|listener| {
+            let named =
+                listener.set_nonblocking(true).and_then(|()| fs::hard_link(&newborn, &socket));
+            let _ = fs::remove_file(&newborn);
+            named.map(|()| listener)
+        });
+        match opened.map_err(|error| (error.kind(), error)) {
+            Ok(listener) => return Ok((listener, socket)),
+            Err((io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists, _)) => {}
+            Err((_, error)) => return Err(Unobservable::System { path: socket, error }),
+        }
+    }
+}
+
+impl Served {
+    fn meet(&mut self, now: LocalTime) {
+        self.readers.retain_mut(|reader| reader.goes_on(now));
+        while let Ok((stream, _)) = self.listener.accept() {
+            let ours = peer_user(&stream).is_ok_and(|user| user == effective_user() || user == 0);
+            if ours && self.readers.len() < MOST {
+                self.readers.extend(SnapshotReader::new(stream, now).ok());
+            }
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = fs::remove_file(&self.socket);
+    }
+}
+
+#[cfg(test)]
+mod tests;

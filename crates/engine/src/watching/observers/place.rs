@@ -1,0 +1,156 @@
+//! Where the sockets of runs lie: in a folder that is its user's alone.
+
+use std::fs::{self, DirBuilder, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use tautline_io::local::{connect, effective_user};
+
+use super::Unobservable;
+
+/// The folders in which this user's runs have their sockets, those of new ones first:
+/// `$XDG_RUNTIME_DIR/tautline` where that is set and not what it usually is, or else
+/// `/run/user/UID/tautline`, where there is such a folder, and `/tmp/tautline-UID`.
+pub fn places() -> Vec<PathBuf> {
+    let user = effective_user();
+    let usual = PathBuf::from(format!("/run/user/{user}"));
+    let set = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    // A relative one counts for nothing, as the specification of these folders has it.
+    if let Some(set) = set.filter(|set| set.is_absolute() && *set != usual) {
+        return vec![set.join("tautline")];
+    }
+    let usual = usual.is_dir().then(|| usual.join("tautline"));
+    usual.into_iter().chain([without_runtime(user)]).collect()
+}
+
+/// Where the system makes no folder for users that are logged in.
+fn without_runtime(user: u32) -> PathBuf {
+    PathBuf::from(format!("/tmp/tautline-{user}"))
+}
+
+/// The sockets of all runs that this user may look at: of their own, and of everybody's as root where
+/// `XDG_RUNTIME_DIR` names no other place. Those at which nobody listens any more are removed.
+pub fn sockets() -> Vec<PathBuf> {
+    let user = effective_user();
+    let own = places();
+    let usual = own.contains(&without_runtime(user));
+    let mut folders: Vec<(PathBuf, u32)> = own.into_iter().map(|place| (place, user)).collect();
+    if user == 0 && usual {
+        folders.extend(everybodys());
+    }
+    folders.retain(|(folder, owner)| is_private_to(folder, *owner));
+    folders.dedup();
+    // In a folder of another's, whoever it is may have put something else by the time it is removed.
+    let here = |(folder, owner): &(PathBuf, u32)| match *owner == user {
+        true => sockets_in(folder),
+        false => listed(folder),
+    };
+    folders.iter().flat_map(here).collect()
+}
+
+/// The usual folders of other users.
+fn everybodys() -> impl Iterator<Item = (PathBuf, u32)> {
+    let listed = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
+    let number = |name: &str| name.parse().ok().filter(|user| *user != 0);
+    let run = listed("/run/user").filter_map(move |entry| {
+        Some((entry.path().join("tautline"), number(entry.file_name().to_str()?)?))
+    });
+    let tmp = listed("/tmp").filter_map(move |entry| {
+        let name = entry.file_name();
+        Some((entry.path(), number(name.to_str()?.strip_prefix("tautline-")?)?))
+    });
+    run.chain(tmp)
+}
+
+/// The sockets of a folder, after a `sweep`, in the order of their names.
+pub fn sockets_in(folder: &Path) -> Vec<PathBuf> {
+    sweep(folder);
+    listed(folder)
+}
+
+fn listed(folder: &Path) -> Vec<PathBuf> {
+    let listed = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut sockets: Vec<_> = listed.filter(|path| process_of(path).is_some()).collect();
+    sockets.sort();
+    sockets
+}
+
+/// Whether this is a folder of this user's alone, and no link to another.
+pub fn is_private(folder: &Path) -> bool {
+    is_private_to(folder, effective_user())
+}
+
+fn is_private_to(folder: &Path, user: u32) -> bool {
+    let belongs =
+        |found: Metadata| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0;
+    fs::symlink_metadata(folder).is_ok_and(belongs)
+}
+
+/// Makes the folder, if it is not there.
+pub(super) fn make(folder: &Path) -> Result<(), Unobservable> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if fs::symlink_metadata(folder).is_err() => {
+            Err(Unobservable::System { path: folder.to_owned(), error })
+        }
+        _ if is_private(folder) => Ok(()),
+        _ => Err(Unobservable::Folder(folder.to_owned())),
+    }
+}
+
+/// The process whose socket has this name, `PID.sock` or `PID.N.sock`.
+pub fn process_of(socket: &Path) -> Option<u32> {
+    process_before(socket, ".sock")
+}
+
+fn process_before(socket: &Path, suffix: &str) -> Option<u32> {
+    let name = socket.file_name()?.to_str()?.strip_suffix(suffix)?;
+    name.split('.').next()?.parse().ok()
+}
+
+/// Whether we see such a process. One that we do not see may run all the same, as one of a container does.
+fn is_seen(process: u32) -> bool {
+    Path::new(&format!("/proc/{process}")).exists()
+}
+
+/// Whether nobody listens there any more.
+pub(super) fn is_deserted(socket: &Path) -> bool {
+    connect(socket).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+}
+
+/// As long as no socket waits for its name, by far: that takes two calls.
+const BORN_WITHIN: Duration = Duration::from_secs(60);
+
+/// Removes the sockets that wait for their names for so long that whoever bore them was killed. Nobody
+/// looks at them, so each start is often enough.
+pub(super) fn sweep_newborn(folder: &Path, now: SystemTime) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let old = |found: Metadata| {
+            let age = found.modified().ok().and_then(|born| now.duration_since(born).ok());
+            found.file_type().is_socket() && age.is_some_and(|age| age > BORN_WITHIN)
+        };
+        if process_before(&path, ".born").is_some_and(|process| !is_seen(process))
+            && fs::symlink_metadata(&path).is_ok_and(old)
+            && is_deserted(&path)
+        {
+            // Another may have been quicker.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes the sockets of processes that ended without a chance to do so.
+pub(super) fn sweep(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let sockets = entries.flatten().filter(|e| e.file_type().is_ok_and(|kind| kind.is_socket()));
+    for socket in sockets.map(|entry| entry.path()) {
+        // Who is asked is troubled: only whom we do not see.
+        if process_of(&socket).is_some_and(|process| !is_seen(process)) && is_deserted(&socket) {
+            // Another may have been quicker.
+            let _ = fs::remove_file(socket);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::*;
+
+/// A private folder of a test's own.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("taut-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn only_socket(folder: &Path) -> PathBuf {
+    let mut sockets = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let socket = sockets.next().unwrap();
+    assert_eq!((sockets.next(), process_of(&socket)), (None, Some(std::process::id())));
+    socket
+}
+
+fn streams(count: usize) -> Vec<StreamSnapshot> {
+    vec![StreamSnapshot { address: "x".repeat(100), ..Default::default() }; count]
+}
+
+impl Observers {
+    /// Told at once, whenever that was done last.
+    fn tell_now(&self, count: usize) {
+        self.0.as_ref().unwrap().lock().unwrap().next = LocalTime::ZERO;
+        self.tell(Span::from_secs(1), || streams(count));
+    }
+}
+
+#[test]
+fn who_looks_is_told_a_line_at_a_time_and_nobody_else_is_worked_for() {
+    let folder = Folder::new("told");
+    let observers = Observers::open_in(&folder.0, "recv").unwrap();
+    assert!(!observers.are_here());
+    observers.tell(Span::ZERO, || unreachable!("nobody is here"));
+    let stream = UnixStream::connect(only_socket(&folder.0)).unwrap();
+    assert!(observers.are_here());
+    observers.tell_now(2);
+    observers.tell(Span::ZERO, || unreachable!("it is not time yet"));
+    let mut lines = BufReader::new(stream).lines();
+    let told: Snapshot = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!((told.schema, told.pid, &*told.role), (SCHEMA, std::process::id(), "recv"));
+    assert_eq!((told.elapsed_ns, told.streams.len()), (1_000_000_000, 2));
+    drop(lines);
+    assert!(!observers.are_here(), "it hung up");
+}
+
+#[test]
+fn a_reader_that_never_reads_is_waited_for_by_nobody_and_dropped() {
+    let folder = Folder::new("deaf");
+    let observers = Observers::open_in(&folder.0, "send").unwrap();
+    let mut deaf = UnixStream::connect(only_socket(&folder.0)).unwrap();
+    assert!(observers.are_here());
+    // More than a socket holds: a rest stays, and what comes after is left out.
+    (0..50).for_each(|_| observers.tell_now(2_000));
+    {
+        let served = observers.0.as_ref().unwrap();
+        let mut served = served.lock().unwrap();
+        let rest = served.readers[0].rest();
+        assert!((1..2_000_000).contains(&rest), "{rest}");
+        served.meet(now() + Span::from_secs(3));
+    }
+    assert!(!observers.are_here());
+    let mut heard = Vec::new();
+    deaf.read_to_end(&mut heard).unwrap();
+    assert!(!heard.is_empty() && !heard.ends_with(b"\n"), "{}", heard.len());
+}
+
+#[test]
+fn more_than_a_few_are_sent_away_and_come_to_a_place_when_one_is_free() {
+    let folder = Folder::new("many");
+    let observers = Observers::open_in(&folder.0, "send").unwrap();
+    let socket = only_socket(&folder.0);
+    let mut all: Vec<_> = (0..=MOST).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    assert!(observers.are_here());
+    assert_eq!(all.pop().unwrap().read(&mut [0]).unwrap(), 0, "one too many");
+    all.pop();
+    let next = UnixStream::connect(&socket).unwrap();
+    assert!(observers.are_here());
+    observers.tell_now(1);
+    assert!(BufReader::new(next).lines().next().unwrap().unwrap().starts_with("{\"schema\":1"));
+}
+
+#[test]
+fn sockets_of_dead_processes_are_swept_away_and_ones_own_at_the_end() {
+    let folder = Folder::new("stale");
+    // Above what Linux gives to any process.
+    let stale = folder.0.join("4194305.sock");
+    drop(UnixListener::bind(&stale).unwrap());
+    let observers = Observers::open_in(&folder.0, "send").unwrap();
+    let again = observers.clone();
+    let socket = only_socket(&folder.0);
+    drop(observers);
+    assert!(socket.exists(), "a clone of it is left");
+    drop(again);
+    assert!(!socket.exists());
+}
+
+#[test]
+fn sockets_at_which_somebody_listens_stay_though_their_process_is_not_to_be_seen() {
+    let folder = Folder::new("unseen");
+    let unseen = folder.0.join("4194305.sock");
+    let listener = UnixListener::bind(&unseen).unwrap();
+    assert_eq!(sockets_in(&folder.0), [unseen.as_path()]);
+    drop(listener);
+    assert!(sockets_in(&folder.0).is_empty());
+}
+
+#[test]
+fn another_process_of_our_number_keeps_its_sockets_and_we_have_one_beside_them() {
+    let folder = Folder::new("double");
+    let names = || (1..1000).map(|more| format!("{}.{more}.sock", std::process::id()));
+    let theirs = names().take(60).map(|name| folder.0.join(name)).collect::<Vec<_>>();
+    let listeners = theirs.iter().map(|at| UnixListener::bind(at).unwrap()).collect::<Vec<_>>();
+    let mut ours = Vec::new();
+    // The runs of this process are counted, also those of other tests.
+    while ours.len() < 2 {
+        let observers = Observers::open_in(&folder.0, "send").unwrap();
+        ours.push(observers.0.as_ref().unwrap().lock().unwrap().socket.clone());
+    }
+    assert!(ours.iter().all(|socket| !theirs.contains(socket)), "{ours:?}");
+    assert!(theirs.iter().all(|socket| UnixStream::connect(socket).is_ok()));
+    drop(listeners);
+}
+
+#[test]
+fn a_folder_that_others_may_look_into_is_refused() {
+    let folder = Folder::new("open");
+    let inner = folder.0.join("tautline");
+    Observers::open_in(&inner, "send").unwrap();
+    assert!(is_private(&inner));
+    fs::set_permissions(&inner, fs::Permissions::from_mode(0o750)).unwrap();
+    let refused = Observers::open_in(&inner, "send").err().unwrap().to_string();
+    assert!(refused.contains("mode 0700") && refused.ends_with("remove it"), "{refused}");
+    let link = folder.0.join("link");
+    fs::set_permissions(&inner, fs::Permissions::from_mode(0o700)).unwrap();
+    symlink(&inner, &link).unwrap();
+    assert!(matches!(Observers::open_in(&link, "send"), Err(Unobservable::Folder(_))));
+    let nowhere = folder.0.join("none/none");
+    assert!(matches!(Observers::open_in(&nowhere, "send"), Err(Unobservable::System { .. })));
+}
+
+#[test]
+fn a_socket_is_born_under_a_name_that_no_sweeper_takes() {
+    let folder = Folder::new("born");
+    let observers = Observers::open_in(&folder.0, "send").unwrap();
+    let served = observers.0.as_ref().unwrap().lock().unwrap();
+    let address = served.listener.local_addr().unwrap();
+    let born = address.as_pathname().unwrap();
+    assert_eq!((born.parent(), process_of(born)), (Some(&*folder.0), None));
+    assert_eq!(only_socket(&folder.0), served.socket, "and has one name only");
+}
+
+#[test]
+fn a_socket_that_was_born_long_ago_and_never_named_is_swept_once_its_owner_is_dead() {
+    let folder = Folder::new("stillborn");
+    // No process has such a number: the greatest is 2^22.
+    let [dead, alive, listened] = [
+        format!("{}.born", u32::MAX),
+        format!("{}.born", std::process::id()),
+        format!("{}.1.born", u32::MAX),
+    ]
+    .map(|name| folder.0.join(name));
+    drop(UnixListener::bind(&dead).unwrap());
+    drop(UnixListener::bind(&alive).unwrap());
+    let listener = UnixListener::bind(&listened).unwrap();
+    let now = SystemTime::now();
+    place::sweep_newborn(&folder.0, now);
+    assert!(dead.exists(), "it may have been born just now, by one whom we do not see");
+    place::sweep_newborn(&folder.0, now + Duration::from_secs(61));
+    assert_eq!([&dead, &alive, &listened].map(|path| path.exists()), [false, true, true]);
+    drop(listener);
+}

@@ -1,0 +1,74 @@
+//! Short holes, as a host makes them that stands still for a millisecond now and then.
+
+use super::resampled::resampled;
+use super::*;
+
+/// Frames from one hole to the next: a window lies between two, and seldom where the one before it
+/// ended.
+const APART: usize = 30 * BLOCK;
+
+/// Whether block `index` of what is played is a hole.
+const fn is_hole(index: usize) -> bool {
+    index % (APART / BLOCK) == 7
+}
+
+/// What is played, with something else in its holes.
+fn holed(sound: &[f32], hole: &[f32]) -> Vec<f32> {
+    let block = |(index, block)| if is_hole(index) { hole } else { block };
+    sound.chunks(BLOCK).enumerate().flat_map(block).copied().collect()
+}
+
+/// Eight packets in ten are found at their place and in their order, and each is counted once.
+fn assert_most_found((found, measurement): (Vec<FoundPacket>, Measurement), packets: usize) {
+    assert!(found.len() * 10 >= packets * 8, "{} of {packets} were found", found.len());
+    assert!(found.windows(2).all(|pair| pair[0].media < pair[1].media));
+    assert_eq!(found.len() as u64 + measurement.unfound.total(), packets as u64);
+}
+
+#[test]
+fn a_card_that_starves_now_and_then_is_measured_between() {
+    let sent = noise(18, 48 * 1_600);
+    let heard = World::new(48_000).run(&sent, 0, &holed(&sent, &[0.0; BLOCK]));
+    assert!(heard.0.iter().all(|packet| packet.error.abs() <= ROUNDING));
+    assert_most_found(heard, 1_600);
+}
+
+#[test]
+fn what_lies_between_frames_that_never_came_is_measured() {
+    let sent = noise(19, 48 * 1_600);
+    let played = holed(&sent, &noise(20, BLOCK));
+    let mut world = World::new(48_000);
+    let mut blocks = played.chunks(BLOCK).enumerate();
+    let mut packets = 0;
+    for (index, samples) in sent.chunks(BLOCK).enumerate() {
+        if !is_hole(index) {
+            world.packet(index * BLOCK, samples);
+            packets += 1;
+        }
+        for (index, block) in blocks.by_ref().take(usize::from(index >= AHEAD)) {
+            world.plays((index * BLOCK) as i64, block);
+        }
+    }
+    blocks.for_each(|(index, block)| world.plays((index * BLOCK) as i64, block));
+    let heard = world.finish();
+    assert!(heard.0.iter().all(|packet| packet.error.abs() <= ROUNDING));
+    assert_most_found(heard, packets);
+}
+
+#[test]
+fn resampled_sound_is_measured_between_holes() {
+    let sent = deep_noise(48_000, 6_000.0, 48 * 1_600);
+    let played = resampled(&sent, 0.5, 20e-6);
+    let heard = World::new(48_000).run(&sent, 0, &holed(&played, &[0.0; BLOCK]));
+    let frame = Rate::HZ_48000.span_of(Frames::new(1));
+    // Two frames in the time of the test.
+    assert!(heard.0.iter().all(|packet| packet.error.abs() <= frame.times(3)));
+    assert_most_found(heard, 1_600);
+}
+
+#[test]
+fn what_lies_beside_a_window_is_looked_for_where_that_costs_little() {
+    let (sent, other) = (noise(21, 48 * 2_000), noise(22, 48 * 2_000));
+    let (_, measurement) = World::new(48_000).run(&sent, 0, &other);
+    assert!(measurement.search.tried.windows <= 48 * 2_000 / WINDOW as u64);
+}

@@ -1,0 +1,38 @@
+//! Of one packet in 64.
+
+use super::*;
+
+/// What is found of every 64th packet of noise that the card plays so many frames after, or before, the
+/// ledger has it; and how many were looked for.
+fn found(away: i64) -> (Vec<FoundPacket>, usize) {
+    let (sent, packets) = (noise(3, 96_000), 2000);
+    let mut world = World::new(48_000);
+    world.measurement = world.measurement.of(Probes::OneIn64);
+    let block = |number: usize| &sent[number * BLOCK..][..BLOCK];
+    for number in 0..packets + AHEAD {
+        if number < packets {
+            let media = MediaTime::from_frames((number * BLOCK) as i64);
+            world.tap.told(media, 1, block(number));
+            if number % 64 == 0 {
+                world.expect(number * BLOCK);
+            }
+        }
+        if let Some(played) = number.checked_sub(AHEAD) {
+            world.plays((played * BLOCK) as i64 + away, block(played));
+        }
+    }
+    (world.finish().0, packets.div_ceil(64))
+}
+
+#[test]
+fn of_few_packets_an_error_of_the_ledger_is_seen_whatever_it_is() {
+    for millis in [0, 1, 7, 15, 25, 40, 55, -1, -7, -15, -25, -40, -55] {
+        let (found, of) = found(48 * millis);
+        // The first says where to look.
+        assert!(found.len() + 3 >= of, "{} of {of} found {millis} ms away", found.len());
+        for packet in &found {
+            let off = packet.error - Span::from_millis(millis);
+            assert!(off.abs() <= ROUNDING, "{} for {millis} ms", packet.error);
+        }
+    }
+}

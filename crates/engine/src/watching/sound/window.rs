@@ -1,0 +1,193 @@
+//! A window of what a card played, held against what packets brought at one place.
+
+use core::ops::RangeInclusive;
+
+use tautline_dsp::fit::{Likeness, dot};
+use tautline_proto::time::{Frames, MediaTime};
+
+use super::between::WINDOW;
+use super::recent::RecentFrames;
+
+/// The part of a window's energy that may be left over: −60 dB, well above the rounding of a volume
+/// and well below anything but the same sound.
+const LEFT_OVER: f64 = 1e-6;
+/// Below this mean square a window is silence and says nothing: −90 dBFS.
+const SILENCE: f64 = 1e-9;
+/// The part of the loudest sample by which any other may be off at a place worth a closer look.
+const LIKELY: f32 = 0.01;
+/// The same where sound may lie between frames: half a frame beside its place a tone of 8 kHz is off
+/// by half.
+const ALIKE: f32 = 0.5;
+/// The order in which a place is looked at: a stride prime to [`WINDOW`], so that the first samples
+/// are far from each other and tell deep sound from its neighbours too.
+const STRIDE: usize = 389;
+/// So many samples are looked at in that order before all are.
+const FIRST: usize = 8;
+/// So many places are looked at together.
+const TOGETHER: usize = 32;
+
+/// A window of sound that is not silent.
+pub(super) struct SoundWindow<'a> {
+    pub(super) samples: &'a [f32],
+    pub(super) brought: &'a RecentFrames,
+    /// The index of the loudest sample.
+    loudest: usize,
+    /// The indices that are looked at first: that one, and two far from it.
+    first: [usize; 3],
+}
+
+/// How much further off than by [`LIKELY`] a sample is taken for likely where places are looked at together:
+/// no rounding hides one.
+const SAFE: f32 = 1.001;
+
+/// The longest run of what packets brought that is asked for where sound is looked for this far around.
+pub(super) fn longest_run(reach: Frames) -> Frames {
+    Frames::from_len((2 * reach.as_len() + 1).next_multiple_of(TOGETHER) + WINDOW)
+}
+
+/// The index of the loudest sample.
+fn loudest(samples: &[f32]) -> usize {
+    const LANES: usize = 16;
+    let (chunks, rest) = samples.as_chunks::<LANES>();
+    let mut most = [0.0_f32; LANES];
+    for chunk in chunks {
+        most.iter_mut().zip(chunk).for_each(|(most, sample)| *most = most.max(sample.abs()));
+    }
+    let most = most.iter().chain(rest).fold(0.0_f32, |most, sample| most.max(sample.abs()));
+    samples.iter().position(|sample| sample.abs() >= most).unwrap_or(0)
+}
+
+impl<'a> SoundWindow<'a> {
+    pub(super) fn new(samples: &'a [f32], brought: &'a RecentFrames) -> Option<Self> {
+        let energy = dot(samples, samples);
+        // So that NaN from a broken device is as silent.
+        let heard = f64::from(energy) >= SILENCE * WINDOW as f64 && energy.is_finite();
+        heard.then(|| {
+            let loudest = loudest(samples);
+            let first = [0, 1, 2].map(|step| (loudest + step * STRIDE) % WINDOW);
+            Self { samples, brought, loudest, first }
+        })
+    }
+
+    /// What packets brought from `place` on, as long as the window.
+    fn there(&self, place: MediaTime) -> &'a [f32] {
+        self.brought.run(place, WINDOW).unwrap_or_default()
+    }
+
+    pub(super) fn matches(&self, place: MediaTime) -> bool {
+        self.is_likely(self.there(place)) && self.likeness(place).left_over() <= LEFT_OVER
+    }
+
+    /// How alike it is to what packets brought from `place` on.
+    pub(super) fn likeness(&self, place: MediaTime) -> Likeness {
+        Likeness::between(self.samples, self.there(place))
+    }
+
+    /// Whether it may come from less than a frame beside `place`: no sample is far off.
+    pub(super) fn resembles(&self, place: MediaTime, gain: f32) -> bool {
+        self.is_near(self.there(place), gain, ALIKE)
+    }
+
+    /// Whether every sample is roughly what was brought there, at the volume of the loudest. Elsewhere than
+    /// at the right place one of the first is not.
+    fn is_likely(&self, there: &[f32]) -> bool {
+        let gain = there.get(self.loudest).map_or(f32::NAN, |at| self.samples[self.loudest] / at);
+        gain > 0.0 && gain.is_finite() && self.is_near(there, gain, LIKELY)
+    }
+
+    /// Whether no sample is further from what was brought there, at this volume, than by this part of the
+    /// loudest. False for the NaN of a hole.
+    fn is_near(&self, there: &[f32], gain: f32, part: f32) -> bool {
+        let slack = self.samples[self.loudest].abs() * part;
+        let near = |sample: f32, brought: f32| (sample - gain * brought).abs() <= slack;
+        let (samples, brought) =
+            (self.samples.as_chunks::<TOGETHER>(), there.as_chunks::<TOGETHER>());
+        there.len() == WINDOW
+            && self.order(FIRST).all(|index| near(self.samples[index], there[index]))
+            && samples.0.iter().zip(brought.0).all(|(samples, brought)| {
+                samples.iter().zip(brought).fold(true, |all, (s, b)| all & near(*s, *b))
+            })
+    }
+
+    /// The first indices in the order in which they are looked at, from the loudest on.
+    fn order(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
+        let loudest = self.loudest;
+        (0..count).map(move |step| (loudest + step * STRIDE) % WINDOW)
+    }
+
+    /// All places that match no further than `reach` from `middle`.
+    pub(super) fn places(
+        &self,
+        middle: MediaTime,
+        reach: i64,
+    ) -> impl Iterator<Item = MediaTime> + '_ {
+        let (first, last) = (middle - Frames::new(reach), middle + Frames::new(reach));
+        let blocks = (2 * reach as usize + 1).div_ceil(TOGETHER);
+        let span = self.brought.run(first, longest_run(Frames::new(reach)).as_len());
+        let blocks = span.into_iter().flat_map(move |span| (0..blocks).map(move |n| (n, span)));
+        let likely = blocks.flat_map(move |(block, span)| {
+            let begin = block * TOGETHER;
+            let likely = self.likely(&span[begin..]);
+            (0..TOGETHER)
+                .filter(move |lane| likely & (1 << lane) != 0)
+                .map(move |lane| begin + lane)
+        });
+        let places = likely.map(move |index| first + Frames::from_len(index));
+        places.filter(move |place| *place <= last && self.matches(*place))
+    }
+
+    /// Of the first places of what was brought, those at which the first samples are roughly what was
+    /// brought there: a bit each.
+    fn likely(&self, brought: &[f32]) -> u32 {
+        let [loudest, second, third] = self.first;
+        let at = |index: usize| brought[index..].first_chunk::<TOGETHER>();
+        let (Some(at_loudest), Some(at_second), Some(at_third)) =
+            (at(loudest), at(second), at(third))
+        else {
+            return 0;
+        };
+        let [loudest, second, third] = self.first.map(|index| self.samples[index]);
+        // As `is_near`, without a quotient. A NaN is in none.
+        let slack = loudest.abs() * LIKELY;
+        let mut likely = [false; TOGETHER];
+        for lane in 0..TOGETHER {
+            let at = at_loudest[lane];
+            let off = |sample: f32, brought: f32| (sample * at - loudest * brought).abs();
+            let most = slack * at.abs() * SAFE;
+            likely[lane] = (loudest * at > 0.0)
+                & (off(second, at_second[lane]) <= most)
+                & (off(third, at_third[lane]) <= most);
+        }
+        if likely == [false; TOGETHER] {
+            return 0;
+        }
+        likely.iter().rev().fold(0, |bits, likely| bits << 1 | u32::from(*likely))
+    }
+
+    /// The best place around one that matches: deep sound matches its neighbours too, only less
+    /// well.
+    pub(super) fn settle(&self, mut best: MediaTime) -> MediaTime {
+        let one = Frames::new(1);
+        let left_over = |place: MediaTime| self.likeness(place).left_over();
+        let mut left = left_over(best);
+        // Nothing is better than what is the same, as it is at full volume.
+        while left > 0.0 {
+            let neighbours = [best - one, best + one].map(|place| (place, left_over(place)));
+            let Some(better) = neighbours.into_iter().find(|(_, neighbour)| *neighbour < left)
+            else {
+                break;
+            };
+            (best, left) = better;
+        }
+        best
+    }
+
+    /// The places around `best` that match as its neighbours do, `reach` away at most.
+    pub(super) fn neighbours(&self, best: MediaTime, reach: i64) -> RangeInclusive<MediaTime> {
+        let run = |sign: i64| {
+            let away = (1..=reach).map(|away| best + Frames::new(sign * away));
+            Frames::from_len(away.take_while(|place| self.matches(*place)).count())
+        };
+        best - run(-1)..=best + run(1)
+    }
+}

@@ -1,0 +1,425 @@
+//! Memory that processes of one user share by a name.
+//!
+//! A [`SharedFile`] is a file in memory (`/dev/shm`) that its user alone may open, with locks that the
+//! system takes back from whoever is killed. A [`SharedMemory`] is what is in it. What another
+//! process writes there may be anything at any time: it is read and written by atomic operations
+//! only, and whoever reads it trusts none of it.
+
+use core::ffi::{c_int, c_short};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicU64};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use tautline_proto::time::Span;
+
+use crate::clock::{now, sleep_until};
+use crate::system::checked;
+
+/// Where files are memory.
+const FOLDER: &str = "/dev/shm";
+/// How often a lock is asked for that somebody holds.
+const ASKED_EVERY: Span = Span::from_millis(1);
+/// What others may do with a file that is its user's alone: nothing.
+const OTHERS: u32 = 0o077;
+/// So much memory is asked for at once, in bytes: in a fraction of a millisecond it is there.
+const SLICE: u64 = 1 << 20;
+
+/// Memory that cannot be shared: one sentence with the mend.
+#[derive(Debug, thiserror::Error)]
+pub enum SharedError {
+    /// There is something of this name that others may read, write or own.
+    #[error("{} is no file that is yours alone; remove it, or use another name", path.display())]
+    NotYours {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Somebody holds what it takes for longer than anybody should.
+    #[error(
+        "{}: another process has held its lock for {}; end that one (fuser {}), or use another name",
+        path.display(), waited, path.display()
+    )]
+    Held {
+        /// Where.
+        path: PathBuf,
+        /// So long was waited.
+        waited: Span,
+    },
+    /// The system refused.
+    #[error("{}: {error}; df /dev/shm shows what room there is, ls -l whose it is", path.display())]
+    Refused {
+        /// Where.
+        path: PathBuf,
+        /// What it answered.
+        error: io::Error,
+    },
+}
+
+/// What is locked of a file, for as long as it is open: one of 256 locks that are independent of one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lock(pub u8);
+
+/// How a lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// Not at all.
+    Free,
+    /// With any number of others.
+    Shared,
+    /// Alone.
+    Alone,
+}
+
+/// A file in memory, open. Its locks go with it, also if the process is killed.
+#[derive(Debug)]
+pub struct SharedFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl SharedFile {
+    /// Opens this user's file `name`, which is made if it is not there: each user has names of their
+    /// own. Nobody else's file is opened, and none that others may read or write.
+    pub fn open(name: &str) -> Result<Self, SharedError> {
+        // SAFETY: no pointers, and it cannot fail.
+        let user = unsafe { libc::geteuid() };
+        let path = Path::new(FOLDER).join(format!("{name}-{user}"));
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o600);
+        // A link would lead elsewhere.
+        options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let file = match options.open(&path) {
+            Ok(file) => file,
+            Err(error) => return Err(SharedError::Refused { path, error }),
+        };
+        let shared = Self { file, path };
+        let found = shared.file.metadata().map_err(|error| shared.refused(error))?;
+        // One that has another name besides is somewhere else, too, or was removed.
+        let alone = found.nlink() <= 1;
+        if !found.is_file() || found.uid() != user || found.mode() & OTHERS != 0 || !alone {
+            return Err(SharedError::NotYours { path: shared.path });
+        }
+        Ok(shared)
+    }
+
+    /// What the system answered.
+    pub fn refused(&self, error: io::Error) -> SharedError {
+        SharedError::Refused { path: self.path.clone(), error }
+    }
+
+    /// Whether the file is still there by its name; it may have been removed since it was opened.
+    pub fn is_there(&self) -> bool {
+        let same = |there: std::fs::Metadata, here: std::fs::Metadata| {
+            (there.dev(), there.ino()) == (here.dev(), here.ino())
+        };
+        let there = std::fs::symlink_metadata(&self.path);
+        there.ok().zip(self.file.metadata().ok()).is_some_and(|(there, here)| same(there, here))
+    }
+
+    /// How long it is, in bytes.
+    pub fn len(&self) -> Result<u64, SharedError> {
+        self.file.metadata().map(|found| found.len()).map_err(|error| self.refused(error))
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> Result<bool, SharedError> {
+        self.len().map(|len| len == 0)
+    }
+
+    /// Makes it `bytes` of zeros, all of which there is memory for. For who knows that nobody has it
+    /// [mapped](Self::map): to who has, memory that is gone is the end.
+    pub fn renew(&self, bytes: u64) -> Result<(), SharedError> {
+        let renewed = self.file.set_len(0).and_then(|()| {
+            libc::off_t::try_from(bytes).map_err(io::Error::other)?;
+            in_slices(bytes, |from, bytes| {
+                let (from, bytes) = (from as libc::off_t, bytes as libc::off_t);
+                // SAFETY: no pointers; the descriptor is open.
+                unsafe { libc::posix_fallocate(self.file.as_raw_fd(), from, bytes) }
+            })
+        });
+        renewed.map_err(|error| {
+            // What there was room for would be taken for less than was asked for. Where that fails, too,
+            // the first error says more.
+            let _ = self.file.set_len(0);
+            self.refused(error)
+        })
+    }
+
+    /// Removes it, for those that have it open, too: whoever opens the name makes another.
+    pub fn remove(&self) {
+        if self.is_there() {
+            // Nothing is lost where somebody else was faster.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    /// Takes or frees a lock; waits for who holds it, so long at most: who was stopped holds it for ever.
+    pub fn lock(&self, lock: Lock, hold: Hold, patience: Span) -> Result<(), SharedError> {
+        let until = now() + patience;
+        // The system's own wait has no end.
+        while !self.try_lock(lock, hold)? {
+            if now() >= until {
+                return Err(SharedError::Held { path: self.path.clone(), waited: patience });
+            }
+            sleep_until(now() + ASKED_EVERY);
+        }
+        Ok(())
+    }
+
+    /// Takes or frees a lock; `false` if somebody else holds it.
+    pub fn try_lock(&self, lock: Lock, hold: Hold) -> Result<bool, SharedError> {
+        match self.ask(libc::F_OFD_SETLK, lock, hold) {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
+                Ok(false)
+            }
+            Err(error) => Err(self.refused(error)),
+        }
+    }
+
+    fn ask(&self, command: c_int, Lock(place): Lock, hold: Hold) -> io::Result<()> {
+        // SAFETY: all zeros are a valid value of this plain structure.
+        let mut asked: libc::flock = unsafe { core::mem::zeroed() };
+        let kind = match hold {
+            Hold::Free => libc::F_UNLCK,
+            Hold::Shared => libc::F_RDLCK,
+            Hold::Alone => libc::F_WRLCK,
+        };
+        asked.l_type = kind as c_short;
+        asked.l_whence = libc::SEEK_SET as c_short;
+        // A lock is one byte of the file, whether or not the file is as long.
+        (asked.l_start, asked.l_len) = (place.into(), 1);
+        // SAFETY: the structure outlives the call, which keeps no pointer to it.
+        checked(unsafe { libc::fcntl(self.file.as_raw_fd(), command, &raw const asked) }).map(drop)
+    }
+
+    /// Brings so many numbers of 64 bits and, behind them, so many of 32 into memory; `None` if the
+    /// file is shorter. Every page is there before this returns.
+    pub fn map(&self, longs: usize, words: usize) -> Result<Option<SharedMemory>, SharedError> {
+        let len = longs * size_of::<AtomicU64>() + words * size_of::<AtomicU32>();
+        if len == 0 || self.len()? < len as u64 {
+            return Ok(None);
+        }
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        let file = self.file.as_raw_fd();
+        // SAFETY: a new mapping of an open file, at a place that the system chooses; nothing that was
+        // mapped before is touched.
+        let start = unsafe { libc::mmap(core::ptr::null_mut(), len, access, flags, file, 0) };
+        match NonNull::new(start).filter(|_| start != libc::MAP_FAILED) {
+            Some(start) => Ok(Some(SharedMemory { start, longs, words })),
+            None => Err(self.refused(io::Error::last_os_error())),
+        }
+    }
+}
+
+/// Asks for so many bytes by `allocate`, which is told from where on and how many and answers an errno. A
+/// signal undoes all of one call: one for the whole would never end where signals come faster than memory.
+fn in_slices(bytes: u64, mut allocate: impl FnMut(u64, u64) -> c_int) -> io::Result<()> {
+    let mut from = 0;
+    while from < bytes {
+        let slice = SLICE.min(bytes - from);
+        match allocate(from, slice) {
+            0 => from += slice,
+            libc::EINTR => {}
+            errno => return Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+    Ok(())
+}
+
+/// What is in a [`SharedFile`]: numbers that other processes change at any time. It stays when the file
+/// is closed.
+#[derive(Debug)]
+pub struct SharedMemory {
+    start: NonNull<libc::c_void>,
+    longs: usize,
+    words: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone, and is reached by atomic operations only.
+unsafe impl Send for SharedMemory {}
+// SAFETY: as above; atomics may be used by several threads.
+unsafe impl Sync for SharedMemory {}
+
+impl SharedMemory {
+    /// The numbers of 64 bits.
+    pub fn longs(&self) -> &[AtomicU64] {
+        // SAFETY: so many are mapped from the start of a page on, for as long as this value lives, and
+        // any bits are a value. Who else has it mapped writes it by atomic operations, too; a process of
+        // the same user that does not, or that cuts the file short, could as well end this one.
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr().cast(), self.longs) }
+    }
+
+    /// The numbers of 32 bits.
+    pub fn words(&self) -> &[AtomicU32] {
+        // SAFETY: so many are mapped behind the longs, whose size is a multiple of theirs; else as above.
+        unsafe {
+            let start = self.start.as_ptr().cast::<AtomicU64>().add(self.longs);
+            core::slice::from_raw_parts(start.cast(), self.words)
+        }
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        let len = self.longs * size_of::<AtomicU64>() + self.words * size_of::<AtomicU32>();
+        // SAFETY: mapped by `SharedFile::map` with this length, and nobody borrows it any more.
+        unsafe { libc::munmap(self.start.as_ptr(), len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::Ordering;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A file that goes with its test.
+    struct Own(SharedFile, String);
+
+    impl Own {
+        fn new(test: &str) -> Self {
+            let name = format!("tautline-io-{}-{test}", std::process::id());
+            Self(SharedFile::open(&name).unwrap(), name)
+        }
+
+        fn again(&self) -> SharedFile {
+            SharedFile::open(&self.1).unwrap()
+        }
+    }
+
+    impl Drop for Own {
+        fn drop(&mut self) {
+            self.0.remove();
+        }
+    }
+
+    #[test]
+    fn what_one_writes_another_reads() {
+        let own = Own::new("written");
+        own.0.renew(8 * 2 + 4 * 3).unwrap();
+        let other = own.again();
+        let (here, there) = (own.0.map(2, 3).unwrap().unwrap(), other.map(2, 3).unwrap().unwrap());
+        here.longs()[1].store(u64::MAX, Ordering::Relaxed);
+        here.words()[0].store(7, Ordering::Relaxed);
+        here.words()[2].store(9, Ordering::Relaxed);
+        let longs: Vec<_> = there.longs().iter().map(|n| n.load(Ordering::Relaxed)).collect();
+        let words: Vec<_> = there.words().iter().map(|n| n.load(Ordering::Relaxed)).collect();
+        assert_eq!((longs, words), (vec![0, u64::MAX], vec![7, 0, 9]));
+    }
+
+    #[test]
+    fn signals_that_undo_what_takes_long_do_not_keep_memory_from_being_there() {
+        let (mut until, mut calls) = (0, 0);
+        let whole = 5 * SLICE + 12;
+        in_slices(whole, |from, bytes| {
+            assert_eq!(from, until, "without gaps, and nothing twice");
+            calls += 1;
+            assert!(calls < 100, "it goes on for ever");
+            // What is longer never ends before the next signal, and every second one comes at once.
+            if bytes > 1 << 20 || calls % 2 == 0 {
+                return libc::EINTR;
+            }
+            until = from + bytes;
+            0
+        })
+        .unwrap();
+        assert_eq!((until, calls), (whole, 11));
+        let full = in_slices(whole, |from, _| if from == 0 { 0 } else { libc::ENOSPC });
+        assert_eq!(full.unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+    }
+
+    #[test]
+    fn memory_of_several_slices_is_as_long_as_was_asked_for() {
+        let own = Own::new("slices");
+        own.0.renew(2 * SLICE + 4096).unwrap();
+        assert_eq!(own.0.len().unwrap(), 2 * SLICE + 4096);
+        let there = 512 * own.0.file.metadata().unwrap().blocks();
+        assert!(there >= 2 * SLICE + 4096, "{there} bytes are there");
+    }
+
+    #[test]
+    fn no_more_is_mapped_than_there_is() {
+        let own = Own::new("short");
+        assert!(own.0.is_empty().unwrap() && own.0.map(1, 0).unwrap().is_none());
+        own.0.renew(12).unwrap();
+        assert!(own.0.map(1, 1).unwrap().is_some() && own.0.map(1, 2).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_lock_is_held_by_one_alone_or_by_many_and_goes_with_its_file() {
+        let own = Own::new("locked");
+        let (other, third) = (own.again(), own.again());
+        let lock = Lock(3);
+        assert!(own.0.try_lock(lock, Hold::Alone).unwrap());
+        assert!(!other.try_lock(lock, Hold::Shared).unwrap());
+        assert!(other.try_lock(Lock(4), Hold::Alone).unwrap());
+        own.0.lock(lock, Hold::Shared, Span::ZERO).unwrap();
+        assert!(other.try_lock(lock, Hold::Shared).unwrap());
+        assert!(!other.try_lock(lock, Hold::Alone).unwrap());
+        own.0.lock(lock, Hold::Free, Span::ZERO).unwrap();
+        drop(other);
+        assert!(third.try_lock(lock, Hold::Alone).unwrap());
+        assert!(third.try_lock(Lock(4), Hold::Alone).unwrap());
+    }
+
+    #[test]
+    fn who_holds_a_lock_for_ever_is_waited_for_so_long_and_then_told_of() {
+        let own = Own::new("held");
+        let (other, lock) = (own.again(), Lock(0));
+        other.lock(lock, Hold::Alone, Span::ZERO).unwrap();
+        let begun = now();
+        let patience = Span::from_millis(30);
+        let held = own.0.lock(lock, Hold::Alone, patience).unwrap_err().to_string();
+        assert!(now() - begun >= patience);
+        assert!(held.contains("held its lock for 30ms; end that one (fuser /dev/shm/"), "{held}");
+        other.lock(lock, Hold::Free, Span::ZERO).unwrap();
+        own.0.lock(lock, Hold::Alone, Span::ZERO).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_has_another_name_is_refused() {
+        let own = Own::new("linked");
+        let second = own.0.path.with_extension("second");
+        std::fs::hard_link(&own.0.path, &second).unwrap();
+        let refused = SharedFile::open(&own.1);
+        std::fs::remove_file(&second).unwrap();
+        assert!(matches!(refused, Err(SharedError::NotYours { .. })));
+        assert!(SharedFile::open(&own.1).is_ok());
+    }
+
+    #[test]
+    fn what_others_could_read_is_refused_and_so_is_a_link() {
+        let own = Own::new("open");
+        let path = own.0.path.clone();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o604)).unwrap();
+        let refused = SharedFile::open(&own.1).unwrap_err().to_string();
+        assert!(refused.contains("yours alone") && refused.contains("another name"), "{refused}");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+        let link = format!("{}-link", own.1);
+        let at =
+            path.with_file_name(path.file_name().unwrap().to_str().unwrap().replace(&own.1, &link));
+        std::os::unix::fs::symlink(&path, &at).unwrap();
+        let followed = SharedFile::open(&link);
+        std::fs::remove_file(&at).unwrap();
+        assert!(followed.is_err());
+    }
+
+    #[test]
+    fn a_file_that_was_removed_is_not_there_and_another_of_its_name_is_not_it() {
+        let own = Own::new("removed");
+        assert!(own.0.is_there());
+        own.0.remove();
+        assert!(!own.0.is_there());
+        let other = own.again();
+        assert!(other.is_there() && !own.0.is_there());
+        own.0.remove();
+        assert!(other.is_there(), "it removes its own only");
+        other.remove();
+    }
+}

@@ -1,0 +1,91 @@
+//! A socket at which a thread waits in the very call that reads it: for measuring, as no link does so.
+
+use std::io;
+use std::net::SocketAddr;
+
+use tautline_proto::time::Span;
+
+use crate::link::{Arrival, LinkCounters, OpenError};
+use crate::udp::incoming::Incoming;
+use crate::udp::open::{UdpOptions, open};
+use crate::udp::socket::Socket;
+
+/// Receives by a `recvmmsg` that waits for the first datagram.
+pub struct BlockedUdp {
+    socket: Socket,
+    local: SocketAddr,
+    incoming: Incoming,
+    counters: LinkCounters,
+}
+
+impl BlockedUdp {
+    /// Opens the socket; each call of [`Self::receive`] waits for `patience` at most.
+    pub fn open(options: &UdpOptions, patience: Span) -> Result<Self, OpenError> {
+        let socket = open(options)?;
+        socket.block(patience).map_err(|error| {
+            let tried = format!("setting up the UDP socket for {}", options.bind);
+            OpenError::new(tried, &error, "this is a fault of tautline: please report it")
+        })?;
+        Ok(Self {
+            local: socket.local().unwrap_or(options.bind),
+            socket,
+            incoming: Incoming::new(options, options.batch, 0),
+            counters: LinkCounters::default(),
+        })
+    }
+
+    /// The address that the socket is bound to.
+    pub const fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Waits for datagrams and delivers those that one call fetched; false if none came in time. What
+    /// the system answers else is an error, and in the counters.
+    pub fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) -> io::Result<bool> {
+        match self.incoming.receive_blocked(&self.socket, &mut self.counters, deliver) {
+            Ok(count) => Ok(count > 0),
+            Err(libc::EAGAIN | libc::EINTR) => Ok(false),
+            Err(errno) => {
+                self.counters.last_error = errno;
+                Err(io::Error::from_raw_os_error(errno))
+            }
+        }
+    }
+
+    /// What was counted so far.
+    pub const fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+    use crate::clock::now;
+
+    #[test]
+    fn a_datagram_ends_the_wait_and_nothing_ends_it_when_patience_does() {
+        let patience = Span::from_millis(20);
+        let here = UdpOptions::receiver(([127, 0, 0, 1], 0).into());
+        let mut blocked = BlockedUdp::open(&here, patience).unwrap();
+        let begun = now();
+        assert!(!blocked.receive(&mut |_| panic!("nothing was sent")).unwrap());
+        assert!(now() - begun >= patience);
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for datagram in [&b"one"[..], b"two", b"three"] {
+            sender.send_to(datagram, blocked.local()).unwrap();
+        }
+        let mut came = Vec::new();
+        while came.len() < 3 {
+            let came_some = blocked.receive(&mut |arrival| {
+                assert!(begun <= arrival.arrival && arrival.arrival <= arrival.read);
+                came.push(arrival.datagram.to_vec());
+            });
+            assert!(came_some.unwrap());
+        }
+        assert_eq!(came, [&b"one"[..], b"two", b"three"]);
+        assert_eq!(blocked.counters().received, 3);
+    }
+}

@@ -1,0 +1,154 @@
+//! What became of one of them, read from what it wrote.
+
+use core::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::AllStep;
+use crate::page::shell_line;
+
+/// What became of one.
+#[derive(Debug, Clone, Serialize)]
+pub struct AllOutcome {
+    /// Of the experiment.
+    pub name: &'static str,
+    /// What it does.
+    pub does: &'static str,
+    /// How it was called, as a shell takes it.
+    pub command: String,
+    /// How long it took.
+    pub duration_ns: u64,
+    /// Its page, beside this; absent if it wrote none.
+    pub page: Option<String>,
+    /// Its rows; none if it wrote no report.
+    pub rows: Vec<AllRow>,
+    /// Why it found nothing, in its own words.
+    pub failed: Option<String>,
+}
+
+/// What is told of one row here; its page has the rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllRow {
+    /// Which.
+    pub name: String,
+    /// Why its figures say nothing.
+    pub void: Option<String>,
+    /// What was set.
+    pub configured_ns: Option<i64>,
+    /// How far the median may be from the truth.
+    pub uncertainty_ns: Option<i64>,
+    /// What came of it.
+    pub measured: Option<AllSummary>,
+}
+
+/// Of what was measured of one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllSummary {
+    /// How many values.
+    pub count: u64,
+    /// The median.
+    pub p50_ns: Option<i64>,
+    /// Of which one in a hundred is greater; absent where too few were measured.
+    pub p99_ns: Option<i64>,
+    /// The greatest.
+    pub max_ns: Option<i64>,
+}
+
+/// What is read of a report.
+#[derive(Deserialize)]
+struct Written {
+    rows: Vec<AllRow>,
+}
+
+impl AllOutcome {
+    pub(super) fn read(
+        step: &AllStep,
+        words: &[String],
+        folder: &Path,
+        ended_well: bool,
+        took: Duration,
+    ) -> Self {
+        let text = std::fs::read_to_string(folder.join(step.json())).ok();
+        let written = text.as_deref().map(serde_json::from_str::<Written>);
+        let rows = match written {
+            Some(Ok(written)) => written.rows,
+            Some(Err(_)) | None => Vec::new(),
+        };
+        let said = || {
+            let log = std::fs::read_to_string(folder.join(step.log())).unwrap_or_default();
+            let last = log.lines().rev().find(|line| !line.trim().is_empty());
+            last.map_or_else(|| "it ended without a report".to_owned(), str::to_owned)
+        };
+        let is_written = |name: &String| {
+            folder.join(name).metadata().is_ok_and(|file| file.is_file() && file.len() > 0)
+        };
+        Self {
+            name: step.name,
+            does: step.does(),
+            command: shell_line(["taut".to_owned()].into_iter().chain(words.iter().cloned())),
+            duration_ns: took.as_nanos() as u64,
+            page: Some(step.page()).filter(|_| step.is_experiment()).filter(is_written),
+            failed: (!ended_well || rows.is_empty()).then(said),
+            rows,
+        }
+    }
+
+    /// Rows that say nothing.
+    pub fn void(&self) -> usize {
+        self.rows.iter().filter(|row| row.void.is_some()).count()
+    }
+}
+
+impl fmt::Display for AllOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.duration_ns as f64 / 1e9;
+        write!(f, "{}: {} rows in {seconds:.1} s", self.name, self.rows.len())?;
+        match self.void() {
+            0 => {}
+            void => write!(f, ", {void} of them void")?,
+        }
+        match &self.failed {
+            Some(why) => write!(f, "; failed: {why}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(json: Option<&str>, log: &str, ended_well: bool) -> AllOutcome {
+        let folder = tempfile::tempdir().unwrap();
+        let step = AllStep::named("stalls").unwrap();
+        if let Some(json) = json {
+            std::fs::write(folder.path().join(step.json()), json).unwrap();
+        }
+        std::fs::write(folder.path().join(step.log()), log).unwrap();
+        AllOutcome::read(step, &[], folder.path(), ended_well, Duration::from_millis(1500))
+    }
+
+    #[test]
+    fn what_an_experiment_wrote_is_told_with_what_is_void() {
+        let json = r#"{"rows": [
+            {"name": "core 0", "void": null, "configured_ns": null, "uncertainty_ns": 5,
+             "measured": {"count": 7, "p50_ns": 9, "p99_ns": null, "max_ns": 11, "else": 1}},
+            {"name": "core 1", "void": "the kernel refused fifo:99", "configured_ns": null,
+             "uncertainty_ns": null, "measured": null}]}"#;
+        let read = outcome(Some(json), "", true);
+        assert_eq!(read.to_string(), "stalls: 2 rows in 1.5 s, 1 of them void");
+        assert_eq!(read.rows[0].measured.map(|m| (m.count, m.p50_ns)), Some((7, Some(9))));
+    }
+
+    #[test]
+    fn one_that_wrote_nothing_is_told_in_its_own_last_words() {
+        for json in [None, Some("{\"rows\": [tor")] {
+            let read = outcome(json, "looking\nthe disk is full\n\n", false);
+            assert_eq!(read.to_string(), "stalls: 0 rows in 1.5 s; failed: the disk is full");
+            assert_eq!(read.page, None);
+        }
+        assert_eq!(outcome(None, "", true).failed.unwrap(), "it ended without a report");
+    }
+}

@@ -1,0 +1,179 @@
+//! Where one run of samples lies in a longer one, to a frame: by generalised cross-correlation,
+//! partly whitened.
+
+use rustfft::num_complex::Complex;
+use tautline_dsp::fit::Likeness;
+
+use crate::spectrum::Transform;
+
+/// How much of each bin's magnitude is taken off, as a power: all of it (PHAT) gives bins of noise as
+/// much say as those of sound, none leaves the hills of low tones broad.
+const WHITENED: f64 = 0.7;
+/// Bins of less energy than this part of the strongest, −60 dB, are left out.
+const ENERGY: f64 = 1e-6;
+/// A top that stands out of what bins of random phase make by so many standard deviations is the
+/// sound: of ten thousand lags of noise the highest reaches 4.5.
+const STANDS_OUT: f64 = 7.0;
+/// Or one at which the two correlate by so much or more, as sound of few tones does.
+const ALIKE: f64 = 0.5;
+/// A second top within this, 3 dB, makes the first ambiguous.
+const SECOND: f64 = core::f64::consts::FRAC_1_SQRT_2;
+/// Candidates that are told.
+const CANDIDATES: usize = 8;
+/// Frames at least over which the longer run begins and ends softly.
+const RAMP: usize = 256;
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Found {
+    Lag(Lag),
+    /// Nothing stands out.
+    Unlike,
+    /// So many lags are as good, the best first.
+    Ambiguous(Vec<f64>),
+    /// The best is at the end of the range.
+    AtTheEnd,
+}
+
+/// How much later the sound lies in the second run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Lag {
+    /// In frames.
+    pub(super) frames: f64,
+    /// How far the next best lies below it, in dB.
+    pub(super) confidence_db: f64,
+    /// Whether the second is upside down.
+    pub(super) turned: bool,
+}
+
+/// Correlates runs of one length with longer ones.
+pub(super) struct Correlator {
+    most: usize,
+    transform: Transform,
+    /// What the frames of the one count, and those of the other.
+    window: Vec<f64>,
+    ramps: Vec<f64>,
+    /// The cross spectrum, partly whitened and as it is.
+    products: Vec<Complex<f64>>,
+    raw: Vec<Complex<f64>>,
+    lags: Vec<f64>,
+}
+
+impl Correlator {
+    /// Of so many frames, either way by `most`.
+    pub(super) fn new(frames: usize, most: usize) -> Self {
+        let transform = Transform::new(frames + 2 * most);
+        let soft = |part: f64| (core::f64::consts::FRAC_PI_2 * part).sin().powi(2);
+        let half = frames as f64 / 2.0;
+        let inside = |at: usize, frames: usize| at.min(frames - 1 - at) as f64 + 0.5;
+        let window = (0..frames).map(|at| soft(inside(at, frames) / half)).collect();
+        let longer = frames + 2 * most;
+        let ramp = most.max(RAMP).min(longer / 2) as f64;
+        let ramps = (0..longer).map(|at| soft((inside(at, longer) / ramp).min(1.0))).collect();
+        let products = Vec::with_capacity(transform.length() / 2 + 1);
+        let lags = Vec::with_capacity(2 * most + 1);
+        Self { most, transform, window, ramps, products, raw: Vec::new(), lags }
+    }
+
+    /// Looks for `first` in `second`, which begins `most` frames earlier and ends as many later.
+    pub(super) fn find(&mut self, first: &[f32], second: &[f32]) -> Found {
+        let Self { most, transform, window, ramps, products, raw, lags } = self;
+        products.clear();
+        let one =
+            first.iter().zip(window.iter()).map(|(sample, window)| f64::from(*sample) * window);
+        let other = second.iter().zip(ramps.iter()).map(|(sample, ramp)| f64::from(*sample) * ramp);
+        transform.spectra(one, other, |_, one, other| products.push(one.conj() * other));
+        let strongest = products.iter().map(|product| product.norm()).fold(0.0, f64::max);
+        if strongest <= 0.0 {
+            return Found::Unlike;
+        }
+        let mut squares = 0.0;
+        // DC says nothing of when.
+        products[0] = Complex::default();
+        raw.clone_from(products);
+        for product in products.iter_mut() {
+            let energy = product.norm();
+            let weight = if energy > ENERGY * strongest { energy.powf(-WHITENED) } else { 0.0 };
+            *product *= weight;
+            squares += 2.0 * product.norm_sqr();
+        }
+        lags.clear();
+        lags.extend(transform.samples(products).take(2 * *most + 1));
+        let (top, height) = highest(lags.iter().map(|value| value.abs()));
+        if top == 0 || top == 2 * *most {
+            return Found::AtTheEnd;
+        }
+        if height < STANDS_OUT * squares.sqrt() && alike(first, second, top) < ALIKE {
+            return Found::Unlike;
+        }
+        let second = second_top(lags, top);
+        if second > SECOND * height {
+            // Whitening shifts the tops of a tone by a part of its period.
+            let plain: Vec<_> = transform.samples(raw).take(2 * *most + 1).collect();
+            let most = *most as f64;
+            return Found::Ambiguous(tops(&plain).map(|at| between(&plain, at) - most).collect());
+        }
+        Found::Lag(Lag {
+            frames: between(lags, top) - *most as f64,
+            confidence_db: 20.0 * (height / second.max(1e-9 * height)).log10(),
+            turned: lags[top] < 0.0,
+        })
+    }
+}
+
+/// How much of a run the other is from a frame on, either way up: from 0 to 1.
+fn alike(first: &[f32], second: &[f32], from: usize) -> f64 {
+    let there = second.get(from..from + first.len()).unwrap_or_default();
+    Likeness::between(first, there).correlation().abs()
+}
+
+fn highest(heights: impl Iterator<Item = f64>) -> (usize, f64) {
+    let best = |best: (usize, f64), one: (usize, f64)| if one.1 > best.1 { one } else { best };
+    heights.enumerate().fold((0, 0.0), best)
+}
+
+/// The highest beside a top's own hill.
+fn second_top(lags: &[f64], top: usize) -> f64 {
+    let hill = hill(lags, top);
+    let rest = lags.iter().enumerate().filter(|(at, _)| !hill.contains(at));
+    rest.map(|(_, value)| value.abs()).fold(0.0, f64::max)
+}
+
+/// The tops that are about as high as the highest, that first.
+fn tops(lags: &[f64]) -> impl Iterator<Item = usize> {
+    // At an end of the range what lies beyond may be higher.
+    let inner = lags.windows(3).enumerate().filter(|(_, three)| {
+        let [before, here, after] = [three[0].abs(), three[1].abs(), three[2].abs()];
+        here >= before && here > after
+    });
+    let mut tops: Vec<_> = inner.map(|(at, three)| (at + 1, three[1].abs())).collect();
+    tops.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let least = SECOND * tops.first().map_or(0.0, |(_, height)| *height);
+    tops.into_iter()
+        .take_while(move |(_, height)| *height >= least)
+        .map(|(at, _)| at)
+        .take(CANDIDATES)
+}
+
+/// The lags about a top that belong to it: to where the sign changes, or to a valley.
+fn hill(lags: &[f64], top: usize) -> core::ops::Range<usize> {
+    let height = lags[top];
+    let belongs = |here: f64, further: f64| {
+        let (here, further) = (here / height, further / height);
+        further > 0.0 && (further <= here || here > SECOND)
+    };
+    let after = lags[top..].windows(2).take_while(|two| belongs(two[0], two[1])).count();
+    let before = lags[..=top].windows(2).rev().take_while(|two| belongs(two[1], two[0])).count();
+    top - before..top + after + 1
+}
+
+/// Where the top lies between lags: of a parabola through three.
+fn between(lags: &[f64], top: usize) -> f64 {
+    let (Some(before), Some(after)) = (top.checked_sub(1).map(|at| lags[at]), lags.get(top + 1))
+    else {
+        return top as f64;
+    };
+    let bend = before - 2.0 * lags[top] + after;
+    let off = if bend == 0.0 { 0.0 } else { 0.5 * (before - after) / bend };
+    top as f64 + off.clamp(-0.5, 0.5)
+}

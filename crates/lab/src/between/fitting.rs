@@ -1,0 +1,300 @@
+//! Where one run of samples lies in a longer one, to a part of a frame: by the slope of the phase of
+//! their cross spectrum, block by block.
+//!
+//! The second run is taken along a line of delay and drift, between its frames; what is left then
+//! turns each bin's phase by its frequency times what is left, and the delay and the drift that
+//! explain most of it, each bin weighed by how well its phase is known, move the line. Once nothing
+//! moves any more, how much the bins differ among the blocks says how far that may be from the truth.
+
+use rustfft::num_complex::Complex;
+use tautline_dsp::resample::{Quality, Resampler, Step};
+
+use crate::spectrum::Transform;
+
+/// Blocks to a window, about.
+const BLOCKS: usize = 11;
+/// Up to which frequency phases count in one round after the other, in radians to a frame: what is
+/// found to a frame, and drifts by two, must not turn a phase further than halfway.
+const ROUNDS: [f64; 7] = [0.4, 0.9, 2.0, HIGHEST, HIGHEST, HIGHEST, HIGHEST];
+/// 0.9 of half the rate: the resampler is flat to there.
+const HIGHEST: f64 = 0.9 * core::f64::consts::PI;
+/// Frames after which another round is not worth it.
+const STILL: f64 = 1e-6;
+/// Bins on each side over which noise and coherence are taken together.
+const AROUND: usize = 4;
+/// Coherence below which a bin does not count: by chance it is less, of so many blocks and bins.
+const COHERENT: f64 = 0.05;
+/// How many blocks a bin counts for: half of each is the half of another, and their windows make of
+/// eleven without overlap what 9 would be.
+const SHARED: f64 = 1.2;
+/// Further than this from where the correlation found it, in frames, or drifting by more, the line is
+/// another.
+const FURTHEST: f64 = 4.0;
+const MOST_DRIFT: f64 = 2e-3;
+/// What resampling by floats leaves, in frames, at 95 %.
+const FLOOR: f64 = 5e-5;
+/// Of a normal distribution, 95 % lie within so many standard deviations.
+const WITHIN: f64 = 1.96;
+
+/// A delay and its drift about the middle of a window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct PhaseLine {
+    /// In frames.
+    pub(super) delay: f64,
+    /// In frames to a frame.
+    pub(super) drift: f64,
+}
+
+/// What a window came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Fit {
+    pub(super) line: PhaseLine,
+    /// In 95 of 100 cases the truth is no further from each.
+    pub(super) uncertainty: PhaseLine,
+    /// How much louder the second is; negative where it is upside down.
+    pub(super) gain: f64,
+}
+
+/// What all blocks say of one bin.
+#[derive(Debug, Clone, Copy, Default)]
+struct FittingBin {
+    first: f64,
+    second: f64,
+    both: Complex<f64>,
+}
+
+/// Fits windows of one length.
+pub(super) struct DelayFitter {
+    frames: usize,
+    block: usize,
+    transform: Transform,
+    window: Vec<f64>,
+    resampler: Resampler,
+    input: Vec<f32>,
+    along: Vec<f32>,
+    /// Of each block, each bin: the first's energy, and the cross spectrum.
+    blocks: Vec<(f64, Complex<f64>)>,
+    bins: Vec<FittingBin>,
+    /// Noise of the second in each bin, and how much its phase says.
+    noise: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+/// Sums for delay and drift.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    /// What moves them.
+    delay: f64,
+    drift: f64,
+    /// What is known of each, and of both.
+    known: [f64; 3],
+    /// What noise makes of these.
+    noise: [f64; 3],
+}
+
+impl DelayFitter {
+    pub(super) fn new(frames: usize) -> Self {
+        let block = (frames / BLOCKS).next_power_of_two().max(64).min(frames);
+        let transform = Transform::new(block);
+        let turn = core::f64::consts::PI / block as f64;
+        let window = (0..block).map(|at| (turn * (at as f64 + 0.5)).sin()).collect();
+        let resampler = Resampler::new(Quality::Best, 1, frames);
+        let (input, along) = (Vec::new(), vec![0.0; frames]);
+        let bins = vec![FittingBin::default(); transform.length() / 2 + 1];
+        let (noise, weights) = (vec![0.0; bins.len()], vec![0.0; bins.len()]);
+        Self {
+            frames,
+            block,
+            transform,
+            window,
+            resampler,
+            input,
+            along,
+            blocks: Vec::new(),
+            bins,
+            noise,
+            weights,
+        }
+    }
+
+    /// Frames that may be missing of the second at either end of a window: in the window of a block
+    /// they are −50 dB of the whole.
+    pub(super) fn spare(&self) -> usize {
+        self.block / 32
+    }
+
+    /// Fits the frames of `first` from `at` on in `second`, near a line. `None` if they settle nowhere.
+    pub(super) fn fit(
+        &mut self,
+        first: &[f32],
+        second: &[f32],
+        at: usize,
+        near: PhaseLine,
+    ) -> Option<Fit> {
+        let first = first.get(at..at + self.frames)?;
+        let mut line = near;
+        for highest in ROUNDS {
+            self.render(second, at, line);
+            self.measure(first);
+            let sums = self.sums(highest);
+            let Some((delay, drift)) = sums.moves() else { continue };
+            let moved = PhaseLine { delay: line.delay + delay, drift: line.drift + drift };
+            if (moved.delay - near.delay).abs() > FURTHEST || moved.drift.abs() > MOST_DRIFT {
+                return None;
+            }
+            line = moved;
+            if highest == HIGHEST && delay.abs() < STILL {
+                break;
+            }
+        }
+        let uncertainty = self.sums(HIGHEST).uncertainty()?;
+        let (both, energy) = self
+            .bins
+            .iter()
+            .zip(&self.weights)
+            .filter(|(_, weight)| **weight != 0.0)
+            .fold((0.0, 0.0), |(both, energy), (bin, _)| (both + bin.both.re, energy + bin.first));
+        Some(Fit { line, uncertainty, gain: both / energy })
+    }
+
+    /// The second along a line.
+    fn render(&mut self, second: &[f32], at: usize, line: PhaseLine) {
+        let (place, mut along) = (self.begins(at, line), core::mem::take(&mut self.along));
+        self.take(second, place, line.drift, &mut along);
+        self.along = along;
+    }
+
+    /// The sound from a place on, silence beyond its ends, each frame of which is this much more than
+    /// one further on.
+    pub(super) fn take(&mut self, sound: &[f32], place: f64, more: f64, out: &mut [f32]) {
+        let half = self.resampler.half();
+        for (part, out) in out.chunks_mut(self.frames).enumerate() {
+            let place = place + (part * self.frames) as f64 * (1.0 + more);
+            let whole = place.floor();
+            // Less than a frame in a hundred more.
+            let count = out.len() + out.len() / 128 + 2 * half + 4;
+            self.input.resize(count, 0.0);
+            copy(sound, whole as i64 - half as i64, &mut self.input);
+            self.resampler.reset();
+            self.resampler.pass(&self.input[..half]);
+            self.resampler.push(&self.input[half..]);
+            // The cast saturates.
+            self.resampler.set_fraction(((place - whole) * 2.0_f64.powi(32)) as u32);
+            self.resampler.pull(out, Step::from_ppm(more * 1e6));
+        }
+    }
+
+    /// The place in the second of the first frame of a window.
+    pub(super) fn begins(&self, at: usize, line: PhaseLine) -> f64 {
+        at as f64 + line.delay - line.drift * self.frames as f64 / 2.0
+    }
+
+    /// The cross spectrum, block by block, and what all blocks together say of each bin.
+    fn measure(&mut self, first: &[f32]) {
+        self.bins.fill(FittingBin::default());
+        self.blocks.clear();
+        let hop = self.block / 2;
+        for from in (0..=self.frames - self.block).step_by(hop) {
+            let windowed = |samples: &[f32]| {
+                let samples: Vec<_> = samples[from..from + self.block].to_vec();
+                samples
+                    .into_iter()
+                    .zip(&self.window)
+                    .map(|(sample, window)| f64::from(sample) * window)
+            };
+            let (one, other) = (windowed(first), windowed(&self.along));
+            let (bins, blocks) = (&mut self.bins, &mut self.blocks);
+            self.transform.spectra(one, other, |k, one, other| {
+                let both = one.conj() * other;
+                let bin = &mut bins[k];
+                bin.first += one.norm_sqr();
+                bin.second += other.norm_sqr();
+                bin.both += both;
+                blocks.push((one.norm_sqr(), both));
+            });
+        }
+        let blocks = self.blocks.len() as f64 / self.bins.len() as f64;
+        // What is fitted to each bin takes its part of what is left.
+        let spare = 1.0 / (blocks - SHARED).max(0.5);
+        let last = self.bins.len();
+        for k in 0..last {
+            let around = &self.bins[k.saturating_sub(AROUND)..(k + AROUND + 1).min(last)];
+            let left = |bin: &FittingBin| match bin.first > 0.0 {
+                true => (bin.second - bin.both.norm_sqr() / bin.first).max(0.0),
+                false => 0.0,
+            };
+            let noise = around.iter().map(left).sum::<f64>() * spare / around.len() as f64;
+            let all = around.iter().fold(FittingBin::default(), |all, bin| FittingBin {
+                first: all.first + bin.first,
+                second: all.second + bin.second,
+                both: all.both + bin.both,
+            });
+            let energies = all.first * all.second;
+            let coherent = energies > 0.0 && all.both.norm_sqr() > COHERENT * energies;
+            self.noise[k] = noise;
+            // Of what is the same without a flaw, as of digital copies, the floats leave something.
+            let least = 1e-14 * all.second / around.len() as f64;
+            let gain = all.both.re / all.first;
+            self.weights[k] = if coherent && k > 0 { gain / (noise + least) } else { 0.0 };
+        }
+    }
+
+    /// What the bins up to a frequency, in radians to a frame, say of delay and drift.
+    fn sums(&self, highest: f64) -> Sums {
+        let mut sums = Sums::default();
+        let to_a_bin = core::f64::consts::TAU / self.transform.length() as f64;
+        let last = self.bins.len().min((highest / to_a_bin) as usize + 1);
+        for (index, block) in self.blocks.chunks_exact(self.bins.len()).enumerate() {
+            let middle = (index * self.block / 2 + self.block / 2) as f64;
+            let off = middle - self.frames as f64 / 2.0;
+            let (mut moves, mut known, mut noise) = (0.0, 0.0, 0.0);
+            for (k, (energy, both)) in block[..last].iter().enumerate() {
+                let turn = to_a_bin * k as f64;
+                let weight = self.weights[k] * turn;
+                moves -= weight * both.im;
+                known += weight * turn * both.re;
+                noise += weight * weight * energy * self.noise[k];
+            }
+            sums.delay += moves;
+            sums.drift += moves * off;
+            for (power, place) in [1.0, off, off * off].into_iter().enumerate() {
+                sums.known[power] += known * place;
+                sums.noise[power] += noise * place;
+            }
+        }
+        sums
+    }
+}
+
+impl Sums {
+    /// How far delay and drift are to be moved.
+    fn moves(&self) -> Option<(f64, f64)> {
+        let [[a, b], [_, d]] = self.inverse()?;
+        Some((a * self.delay + b * self.drift, b * self.delay + d * self.drift))
+    }
+
+    fn inverse(&self) -> Option<[[f64; 2]; 2]> {
+        let [all, mean, squares] = self.known;
+        let determinant = all * squares - mean * mean;
+        let sound = all > 0.0 && squares > 0.0 && determinant > 1e-6 * all * squares;
+        sound.then(|| [[squares, -mean], [-mean, all]].map(|row| row.map(|x| x / determinant)))
+    }
+
+    /// What noise makes of delay and drift: 95 % lie within.
+    fn uncertainty(&self) -> Option<PhaseLine> {
+        let inverse = self.inverse()?;
+        let [one, mean, squares] = self.noise;
+        let of =
+            |[a, b]: [f64; 2]| (a * a * one + 2.0 * a * b * mean + b * b * squares).max(0.0).sqrt();
+        let [delay, drift] = inverse.map(of).map(|deviation| WITHIN * deviation);
+        Some(PhaseLine { delay: delay.hypot(FLOOR), drift })
+    }
+}
+
+/// So many samples from a place on, silence beyond the ends.
+pub(super) fn copy(samples: &[f32], from: i64, out: &mut [f32]) {
+    for (at, out) in out.iter_mut().enumerate() {
+        let there = usize::try_from(from + at as i64).ok().and_then(|at| samples.get(at));
+        *out = there.copied().unwrap_or(0.0);
+    }
+}

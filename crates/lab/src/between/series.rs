@@ -1,0 +1,287 @@
+//! The delays of one window after the other, and what they say together.
+
+use core::ops::Range;
+
+use tautline_proto::time::Frames;
+
+use super::correlation::{Correlator, Found, Lag};
+use super::fitting::{DelayFitter, Fit, PhaseLine, copy};
+use super::{
+    BetweenOptions, DelayDrift, DelayStep, Tap, TapDelay, TapDelays, TapWindow, Void, fine, ppm,
+};
+
+/// Below this mean square, −100 dBFS, a tap says nothing.
+const QUIET: f64 = 1e-10;
+/// A drift that would smear the correlation by more than this many frames is taken off first.
+const SMEARED: f64 = 1.0;
+/// What two windows may differ beyond their uncertainty before it is a step, in frames: clocks
+/// wander, whole frames are dropped.
+const WANDER: f64 = 0.5;
+/// What is looked into: the half of a step of a frame, and less by what it strays.
+const SUSPECT: f64 = 0.3;
+
+/// One window.
+#[derive(Clone)]
+struct FitWindow {
+    begins: usize,
+    found: Result<(Lag, Fit), Void>,
+}
+
+/// Both taps, and what was found in each window.
+pub(super) struct TapSeries<'a> {
+    first: &'a [f32],
+    second: &'a [f32],
+    options: &'a BetweenOptions,
+    frames: usize,
+    fitter: DelayFitter,
+    windows: Vec<FitWindow>,
+}
+
+impl<'a> TapSeries<'a> {
+    pub(super) fn of(first: &'a [f32], second: &'a [f32], options: &'a BetweenOptions) -> Self {
+        let shorter = first.len().min(second.len());
+        let frames = options.window.as_len().clamp(64, shorter.max(64));
+        let most = options.most.as_len().clamp(1, shorter.max(1));
+        let mut series = Self {
+            first,
+            second,
+            options,
+            frames,
+            fitter: DelayFitter::new(frames),
+            windows: Vec::new(),
+        };
+        let begins: Vec<_> = (0..(first.len() / frames)).map(|index| index * frames).collect();
+        let mut correlator = Correlator::new(frames, most);
+        let mut coarse: Vec<_> =
+            begins.iter().map(|at| series.coarse(&mut correlator, *at, most, 0.0)).collect();
+        let drift = coarse_drift(&coarse, frames);
+        if (drift * frames as f64).abs() > SMEARED {
+            coarse =
+                begins.iter().map(|at| series.coarse(&mut correlator, *at, most, drift)).collect();
+        }
+        let windows = begins.into_iter().zip(coarse);
+        series.windows = windows.map(|(at, coarse)| series.fine(at, coarse, drift)).collect();
+        series
+    }
+
+    /// Where a window of the first lies in the second, to a frame.
+    fn coarse(
+        &mut self,
+        correlator: &mut Correlator,
+        at: usize,
+        most: usize,
+        drift: f64,
+    ) -> Result<Lag, Void> {
+        let window = &self.first[at..at + self.frames];
+        if self.second.len() < at + self.frames / 2 {
+            return Err(Void::PastEnd);
+        }
+        let mut region = vec![0.0; self.frames + 2 * most];
+        if drift == 0.0 {
+            copy(self.second, at as i64 - most as i64, &mut region);
+        } else {
+            let middle = (region.len() as f64) / 2.0;
+            let begins = at as f64 - most as f64 + middle - middle * (1.0 + drift);
+            self.fitter.take(self.second, begins, drift, &mut region);
+        }
+        let is_quiet = |samples: &[f32]| {
+            let energy: f64 = samples.iter().map(|sample| f64::from(*sample).powi(2)).sum();
+            energy <= QUIET * samples.len() as f64
+        };
+        for (tap, samples) in [(Tap::First, window), (Tap::Second, &region[..])] {
+            if is_quiet(samples) {
+                return Err(Void::Silent(tap));
+            }
+        }
+        match correlator.find(window, &region) {
+            Found::Lag(lag) => Ok(lag),
+            Found::Unlike => Err(Void::Unlike),
+            Found::AtTheEnd => Err(Void::EndOfRange),
+            Found::Ambiguous(lags) => Err(Void::Ambiguous(lags.into_iter().map(fine).collect())),
+        }
+    }
+
+    /// The same to a part of a frame.
+    fn fine(&mut self, begins: usize, coarse: Result<Lag, Void>, drift: f64) -> FitWindow {
+        let found = coarse.and_then(|lag| {
+            let near = PhaseLine { delay: lag.frames, drift };
+            let from = self.fitter.begins(begins, near) + self.fitter.spare() as f64;
+            let to = from + (self.frames - 2 * self.fitter.spare()) as f64;
+            if from < 0.0 || to > self.second.len() as f64 {
+                return Err(Void::PastEnd);
+            }
+            let fit = self.fitter.fit(self.first, self.second, begins, near);
+            fit.map(|fit| (lag, fit)).ok_or(Void::Unsettled)
+        });
+        FitWindow { begins, found }
+    }
+
+    fn middle(&self, window: &FitWindow) -> f64 {
+        window.begins as f64 + self.frames as f64 / 2.0
+    }
+
+    /// All windows with their steps and the drift between these.
+    pub(super) fn told(mut self) -> TapDelays {
+        // A window in which the delay steps by little settles between the two, and would share the
+        // step with its neighbours.
+        let found = self.windows.clone();
+        let around = self.steps(SUSPECT);
+        self.leave_out(&around);
+        let steps = self.steps(WANDER);
+        self.windows = found;
+        self.leave_out(&steps);
+        let drift = self.drift(&steps);
+        let told = self.windows.iter().map(|window| TapWindow {
+            at: Frames::from_len(window.begins + self.frames / 2),
+            delay: window
+                .found
+                .as_ref()
+                .map(|(lag, fit)| tap_delay(lag, fit))
+                .map_err(Clone::clone),
+        });
+        TapDelays {
+            rate: self.options.rate,
+            window: Frames::from_len(self.frames),
+            windows: told.collect(),
+            steps,
+            drift,
+        }
+    }
+
+    /// Makes the windows void in which a step lies.
+    fn leave_out(&mut self, steps: &[DelayStep]) {
+        for window in &mut self.windows {
+            let within = window.begins..window.begins + self.frames;
+            let stepped = steps.iter().any(|step| within.contains(&step.at.as_len()));
+            let of_it = matches!(
+                window.found,
+                Ok(_) | Err(Void::Unlike | Void::Unsettled | Void::Ambiguous(_))
+            );
+            if stepped && of_it {
+                window.found = Err(Void::Stepped);
+            }
+        }
+    }
+
+    /// Where the delay of one window does not go on from the one before, by more than so many frames.
+    fn steps(&mut self, least: f64) -> Vec<DelayStep> {
+        let found: Vec<_> = self
+            .windows
+            .iter()
+            .filter_map(|window| Some((self.middle(window), window.found.as_ref().ok()?.1)))
+            .collect();
+        let pairs = found.windows(2).filter_map(|two| {
+            let [(before, last), (after, next)] = [two[0], two[1]];
+            let apart = after - before;
+            let drift = 0.5 * (last.line.drift + next.line.drift);
+            let by = next.line.delay - last.line.delay - drift * apart;
+            let unsure = last.uncertainty.delay.hypot(next.uncertainty.delay);
+            let turning = 0.5 * apart * last.uncertainty.drift.hypot(next.uncertainty.drift);
+            (by.abs() > least + 2.0 * (unsure + turning)).then_some((before..after, last, next, by))
+        });
+        let pairs: Vec<_> = pairs.collect();
+        let place = |(between, last, next, by): (Range<f64>, Fit, Fit, f64)| DelayStep {
+            at: Frames::from_len(self.place(&between, &last, &next, by)),
+            by: fine(by),
+        };
+        pairs.into_iter().map(place).collect()
+    }
+
+    /// The frame between two windows from which on the line of the second is nearer. Frames that were
+    /// dropped are on neither.
+    fn place(&mut self, between: &Range<f64>, last: &Fit, next: &Fit, by: f64) -> usize {
+        let (begins, ends) = (between.start as usize, between.end as usize);
+        let dropped = if by < 0.0 { -by.round() as usize } else { 0 };
+        let count = ends - begins;
+        let mut left = [last, next].map(|_| Vec::with_capacity(count));
+        for (left, (fit, middle)) in
+            left.iter_mut().zip([(last, between.start), (next, between.end)])
+        {
+            let mut along = vec![0.0; count];
+            let line = fit.line;
+            let place = begins as f64 + line.delay + line.drift * (begins as f64 - middle);
+            self.fitter.take(self.second, place, line.drift, &mut along);
+            let first = &self.first[begins..ends];
+            let off = first
+                .iter()
+                .zip(&along)
+                .map(|(first, along)| (f64::from(*along) - fit.gain * f64::from(*first)).powi(2));
+            left.extend(off);
+        }
+        let [before, after] = left;
+        // If the step is at the beginning, all is along the second line.
+        let mut cost: f64 = after.iter().skip(dropped).sum();
+        let mut best = (cost, 0);
+        for (at, before) in before.iter().enumerate() {
+            cost += before - after.get(at + dropped).copied().unwrap_or(0.0);
+            if cost < best.0 {
+                best = (cost, at + 1);
+            }
+        }
+        begins + best.1
+    }
+
+    /// One drift through all windows between the steps, each stretch with a delay of its own.
+    fn drift(&self, steps: &[DelayStep]) -> Option<DelayDrift> {
+        let mut stretches: Vec<Vec<(f64, Fit)>> = vec![Vec::new(); steps.len() + 1];
+        for window in &self.windows {
+            let Ok((_, fit)) = window.found else { continue };
+            let middle = self.middle(window);
+            let stretch = steps.iter().take_while(|step| (step.at.count() as f64) < middle).count();
+            stretches[stretch].push((middle, fit));
+        }
+        let (mut known, mut moves, mut left, mut count) = (0.0, 0.0, 0.0, 0.0_f64);
+        let mut within = Vec::new();
+        for stretch in &stretches {
+            let weigh = |fit: &Fit| fit.uncertainty.delay.powi(-2);
+            let all: f64 = stretch.iter().map(|(_, fit)| weigh(fit)).sum();
+            let mean = |of: &dyn Fn(&(f64, Fit)) -> f64| {
+                stretch.iter().map(|one| weigh(&one.1) * of(one)).sum::<f64>() / all
+            };
+            let (middle, delay) = (mean(&|one| one.0), mean(&|one| one.1.line.delay));
+            for (at, fit) in stretch {
+                let (off, later) = (at - middle, fit.line.delay - delay);
+                known += weigh(fit) * off * off + fit.uncertainty.drift.powi(-2);
+                moves += weigh(fit) * off * later + fit.line.drift * fit.uncertainty.drift.powi(-2);
+                within.push((weigh(fit), off, later));
+            }
+            count += (stretch.len() as f64 - 1.0).max(0.0);
+        }
+        if within.is_empty() {
+            return None;
+        }
+        let drift = moves / known;
+        for (weight, off, later) in within {
+            left += weight * (later - drift * off).powi(2);
+        }
+        // A delay that wanders is no straight line: what it strays makes the drift less sure. Weights
+        // are of 95 %, of which a standard deviation is the half.
+        let strays = if count > 3.0 { (4.0 * left / (count - 1.0)).max(1.0) } else { 1.0 };
+        Some(DelayDrift { ppm: ppm(drift), uncertainty: ppm((strays / known).sqrt()) })
+    }
+}
+
+fn tap_delay(lag: &Lag, fit: &Fit) -> TapDelay {
+    TapDelay {
+        delay: fine(fit.line.delay),
+        uncertainty: fine(fit.uncertainty.delay),
+        drift: DelayDrift { ppm: ppm(fit.line.drift), uncertainty: ppm(fit.uncertainty.drift) },
+        confidence_db: lag.confidence_db,
+        gain: fit.gain.abs() * if lag.turned { -1.0 } else { 1.0 },
+    }
+}
+
+/// The drift that most pairs of windows show, as far as whole frames tell it.
+fn coarse_drift(coarse: &[Result<Lag, Void>], frames: usize) -> f64 {
+    let apart = (coarse.len() / 2).max(1);
+    let mut drifts: Vec<_> = coarse
+        .iter()
+        .zip(coarse.iter().skip(apart))
+        .filter_map(|(one, other)| {
+            let later = other.as_ref().ok()?.frames - one.as_ref().ok()?.frames;
+            Some(later / (apart * frames) as f64)
+        })
+        .collect();
+    drifts.sort_by(f64::total_cmp);
+    drifts.get(drifts.len() / 2).copied().filter(|drift| drift.abs() < 2e-3).unwrap_or(0.0)
+}

@@ -1,0 +1,261 @@
+//! Delays that are known, found again.
+
+mod sounds;
+
+use fastrand::Rng;
+
+use super::*;
+use sounds::{Kind, Way, low_passed, with_noise};
+
+fn options() -> BetweenOptions {
+    BetweenOptions::new(Rate::HZ_48000)
+}
+
+/// Numbers that have nothing to do with those of another seed.
+fn rng(seed: u64) -> Rng {
+    Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}
+
+/// Two taps of noise, 60 dB above their own.
+fn taps(way: &Way, frames: usize, seed: u64) -> [Vec<f32>; 2] {
+    taps_of(&Kind::White.sound(frames, &mut rng(seed)), way, seed)
+}
+
+fn taps_of(sound: &[f64], way: &Way, seed: u64) -> [Vec<f32>; 2] {
+    let mut rng = self::rng(!seed);
+    [sound.to_vec(), way.second(sound)].map(|tap| with_noise(&tap, 60.0, &mut rng))
+}
+
+fn still(delay: f64) -> Way {
+    Way { delay, drift: 0.0, gain: 1.0 }
+}
+
+fn voids(told: &TapDelays) -> Vec<&Void> {
+    told.windows.iter().filter_map(|window| window.delay.as_ref().err()).collect()
+}
+
+/// How far each window is from the truth.
+fn errors(told: &TapDelays, truth: impl Fn(f64) -> f64) -> Vec<f64> {
+    let error = |(at, delay): (Frames, &TapDelay)| delay.delay.as_f64() - truth(at.count() as f64);
+    told.found().map(error).collect()
+}
+
+/// How often each of these is within its bound, and the most by which one leaves it.
+fn within(ratios: &[f64]) -> (usize, f64) {
+    let inside = ratios.iter().filter(|ratio| **ratio <= 1.0).count();
+    (inside, ratios.iter().copied().fold(0.0, f64::max))
+}
+
+#[test]
+fn the_stated_bound_holds_in_95_of_100_random_cases_and_twice_it_in_all() {
+    let (mut delays, mut drifts) = (Vec::new(), Vec::new());
+    for seed in 0..200 {
+        let mut rng = self::rng(seed);
+        let kind = Kind::ALL[seed as usize % Kind::ALL.len()];
+        let way = Way {
+            delay: 4800.0 * rng.f64(),
+            drift: 1e-4 * (2.0 * rng.f64() - 1.0),
+            gain: if rng.bool() { 1.0 } else { -0.5 },
+        };
+        let below = 20.0 + 20.0 * rng.f64();
+        let sound = kind.sound(54_000, &mut rng);
+        let first = with_noise(&sound, below, &mut rng);
+        let second = with_noise(&way.second(&sound), below, &mut rng);
+        let told = between(&first, &second, &options());
+        assert!(told.windows.len() == 2 && told.steps.is_empty(), "{seed} {kind:?}: {told:?}");
+        let (at, found) =
+            told.found().next().unwrap_or_else(|| panic!("{seed} {kind:?}: {told:?}"));
+        let off = (found.delay.as_f64() - way.delay_at(at.count() as f64)).abs();
+        assert!((found.gain / way.gain - 1.0).abs() < 0.02, "{seed} {kind:?}: {told:?}");
+        delays.push(off / found.uncertainty.as_f64());
+        let drift = told.drift.unwrap();
+        let off = (drift.ppm.as_f64() - 1e6 * way.drift).abs();
+        drifts.push(off / drift.uncertainty.as_f64());
+    }
+    for (of, ratios) in [("delay", delays), ("drift", drifts)] {
+        let (inside, most) = within(&ratios);
+        assert!((181..=198).contains(&inside) && most <= 2.0, "{of}: {inside}, {most}");
+    }
+}
+
+#[test]
+fn the_bound_is_a_thousandth_of_a_frame_for_noise_and_a_tenth_for_little_of_it() {
+    let mut rng = self::rng(5);
+    for (kind, below, bound) in [(Kind::White, 26.0, 0.001), (Kind::Narrow, 0.0, 0.1)] {
+        let sound = kind.sound(54_000, &mut rng);
+        let way = still(1234.567);
+        let first = with_noise(&sound, below, &mut rng);
+        let second = with_noise(&way.second(&sound), below, &mut rng);
+        let told = between(&first, &second, &options());
+        assert_eq!(told.found().count(), 2, "{told:?}");
+        for (_, found) in told.found() {
+            assert!(found.uncertainty.as_f64() < bound, "{kind:?}: {found:?}");
+            assert!((found.delay.as_f64() - 1234.567).abs() < 2.0 * bound, "{kind:?}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_digital_copy_is_as_late_as_it_is_either_way() {
+    let [first, _] = taps(&still(0.0), 96_000, 3);
+    for late in [0_usize, 1, 480, 4799] {
+        let second: Vec<_> =
+            core::iter::repeat_n(0.0, late).chain(first.iter().copied()).take(96_000).collect();
+        for (sign, told) in [
+            (1.0, between(&first, &second, &options())),
+            (-1.0, between(&second, &first, &options())),
+        ] {
+            let errors = errors(&told, |_| sign * late as f64);
+            assert!(errors.len() >= 3, "{late}: {told:?}");
+            assert!(errors.iter().all(|off| off.abs() < 1e-4), "{late}: {errors:?}");
+            assert!(told.drift.unwrap().ppm.as_f64().abs() < 0.01, "{late}: {told:?}");
+        }
+    }
+}
+
+#[test]
+fn a_drift_of_500_ppm_is_followed() {
+    for drift in [5e-4, -5e-4] {
+        let way = Way { delay: 1000.25, drift, gain: 1.0 };
+        let [first, second] = taps(&way, 480_000, 9);
+        let told = between(&first, &second, &options());
+        assert_eq!((told.found().count(), told.steps.len()), (19, 0), "{:?}", voids(&told));
+        let errors = errors(&told, |at| way.delay_at(at));
+        assert!(errors.iter().all(|off| off.abs() < 1e-3), "{errors:?}");
+        let ppm = told.drift.unwrap().ppm.as_f64();
+        assert!((ppm - 1e6 * drift).abs() < 0.01, "{ppm}");
+    }
+}
+
+#[test]
+fn a_sine_is_ambiguous_and_its_candidates_hold_the_truth() {
+    for hertz in [440.0, 997.0, 6000.0] {
+        let turn = core::f64::consts::TAU * hertz / 48_000.0;
+        let sound: Vec<_> = (0..72_000).map(|at| (turn * at as f64).sin()).collect();
+        let way = still(100.0);
+        let told = between(
+            &with_noise(&sound, 40.0, &mut rng(1)),
+            &with_noise(&way.second(&sound), 40.0, &mut rng(2)),
+            &BetweenOptions { most: Frames::new(150), ..options() },
+        );
+        for void in voids(&told) {
+            let Void::Ambiguous(candidates) = void else { panic!("{hertz}: {void:?}") };
+            // Upside down, half a period further, it is the same.
+            let half = 24_000.0 / hertz;
+            let off = |frames: &FineFrames| {
+                let halves = (frames.as_f64() - 100.0) / half;
+                (halves - halves.round()).abs() * half
+            };
+            assert!(candidates.len() > 1, "{hertz}: {candidates:?}");
+            assert!(
+                candidates.iter().all(|frames| off(frames) < 0.05 * half),
+                "{hertz}: {candidates:?}"
+            );
+        }
+        assert_eq!(told.found().count(), 0, "{hertz}: {told:?}");
+    }
+}
+
+#[test]
+fn what_has_no_delay_says_why() {
+    let [first, second] = taps(&still(300.5), 144_000, 4);
+    let [other, _] = taps(&still(0.0), 144_000, 5);
+    let silent = vec![0.0; 144_000];
+    let why = |first: &[f32], second: &[f32]| {
+        let told = between(first, second, &options());
+        assert_eq!((told.found().count(), told.drift), (0, None), "{told:?}");
+        voids(&told)[0].clone()
+    };
+    assert_eq!(why(&silent, &second), Void::Silent(Tap::First));
+    assert_eq!(why(&first, &silent), Void::Silent(Tap::Second));
+    assert_eq!(why(&first, &other), Void::Unlike);
+    let near = BetweenOptions { most: Frames::new(200), ..options() };
+    let told = between(&first, &second, &near);
+    assert_eq!(told.found().count(), 0, "it lies beyond the range: {told:?}");
+    // Of the last window of the second little was recorded, and the rest is as it was.
+    let told = between(&first, &second[..120_000 + 100], &options());
+    assert!(told.found().count() >= 4, "{told:?}");
+    let last = told.windows.last().unwrap();
+    assert_eq!(last.delay, Err(Void::PastEnd), "{told:?}");
+}
+
+#[test]
+fn a_window_whose_sound_is_not_all_recorded_is_void() {
+    let [first, second] = taps(&still(2400.0), 48_000, 6);
+    let told = between(&first, &second, &options());
+    assert!(told.windows[0].delay.is_ok(), "{told:?}");
+    assert_eq!(told.windows[1].delay, Err(Void::PastEnd), "{told:?}");
+}
+
+#[test]
+fn polarity_and_gain_are_told() {
+    for gain in [-2.0, 0.1, -0.1] {
+        let [first, second] = taps(&Way { delay: 20.5, drift: 0.0, gain }, 72_000, 8);
+        let told = between(&first, &second, &options());
+        assert!(told.found().count() >= 2, "{told:?}");
+        for (_, found) in told.found() {
+            assert!((found.gain / gain - 1.0).abs() < 0.01, "{gain}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn dropped_and_inserted_frames_are_steps_with_their_place() {
+    let way = Way { delay: 480.25, drift: 20e-6, gain: 1.0 };
+    for at in [100_000_usize, 96_000, 107_999] {
+        for by in [1_i64, 48, 960, -1, -48, -960] {
+            let [first, whole] = taps(&way, 288_000, 11);
+            // Where the first has frame `at`, the second has it so many later.
+            let cut = at + 480;
+            let mut second = whole[..cut].to_vec();
+            match by {
+                1.. => {
+                    second.extend(vec![0.0; by as usize]);
+                    second.extend(&whole[cut..]);
+                }
+                _ => second.extend(&whole[cut + by.unsigned_abs() as usize..]),
+            }
+            let told = between(&first, &second, &options());
+            let [step] = told.steps[..] else { panic!("{at} {by}: {told:?}") };
+            assert!((step.by.as_f64() - by as f64).abs() < 0.01, "{at} {by}: {step:?}");
+            let off = step.at.count() - at as i64;
+            assert!((-8..=8).contains(&off), "{at} {by}: {step:?}");
+            let ppm = told.drift.unwrap().ppm.as_f64();
+            assert!((ppm - 20.0).abs() < 0.2, "{at} {by}: {ppm}");
+            let truth =
+                |frame: f64| way.delay_at(frame) + if frame > at as f64 { by as f64 } else { 0.0 };
+            let errors = errors(&told, truth);
+            assert!(errors.len() >= 9, "{at} {by}: {:?}", voids(&told));
+            assert!(errors.iter().all(|off| off.abs() < 0.01), "{at} {by}: {errors:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_taps_hear_through_different_filters_is_still_found() {
+    let sound = Kind::White.sound(72_000, &mut rng(21));
+    let way = still(731.3);
+    let mut rng = self::rng(22);
+    let first = with_noise(&sound, 40.0, &mut rng);
+    let second = with_noise(&low_passed(&way.second(&sound), 3000.0), 40.0, &mut rng);
+    let told = between(&first, &second, &options());
+    assert!(told.found().count() >= 2, "{told:?}");
+    for (_, found) in told.found() {
+        let off = (found.delay.as_f64() - 731.3).abs();
+        assert!(off <= 2.0 * found.uncertainty.as_f64(), "{found:?}");
+    }
+}
+
+#[test]
+fn a_recording_shorter_than_a_window_is_one() {
+    let [first, second] = taps(&still(10.5), 6000, 13);
+    let options = BetweenOptions { most: Frames::new(100), ..options() };
+    let told = between(&first, &second, &options);
+    assert_eq!((told.windows.len(), told.window), (1, Frames::new(6000)), "{told:?}");
+    let errors = errors(&told, |_| 10.5);
+    assert!(errors.len() == 1 && errors[0].abs() < 1e-3, "{told:?}");
+    for frames in [0, 1, 63, 64, 200] {
+        let told = between(&first[..frames], &second[..frames], &options);
+        assert!(told.windows.len() <= 1 && told.found().count() == 0, "{frames}: {told:?}");
+    }
+}

@@ -1,0 +1,194 @@
+//! What was found, as the report of an experiment: a row of the delays, one for each step, and one for
+//! each reason why windows have none.
+
+use tautline_proto::time::{FineFrames, Frames, LocalTime, Span};
+
+use super::{DelayStep, Tap, TapDelay, TapDelays, Void, fine};
+use crate::report::{HostDescription, LabReport, Meanwhile, Points, ReportRow};
+use crate::statistics::Series;
+
+impl Void {
+    /// The reason in one word, or two.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Silent(Tap::First) => "first silent",
+            Self::Silent(Tap::Second) => "second silent",
+            Self::Unlike => "unlike",
+            Self::Ambiguous(_) => "ambiguous",
+            Self::EndOfRange => "end of range",
+            Self::PastEnd => "past end",
+            Self::Stepped => "stepped",
+            Self::Unsettled => "unsettled",
+        }
+    }
+
+    /// The reason in a sentence, with the mend if there is one.
+    fn says(&self) -> &'static str {
+        match self {
+            Self::Silent(Tap::First) => "the first tap is silent",
+            Self::Silent(Tap::Second) => "the second tap is silent",
+            Self::Unlike => {
+                "the taps have nothing in common within the range that was searched; try a greater --most"
+            }
+            Self::Ambiguous(_) => {
+                "the sound repeats itself, and several delays are as good; use one that does not, \
+                 such as noise or speech, or a smaller --most"
+            }
+            Self::EndOfRange => "the best delay is at the end of the range; try a greater --most",
+            Self::PastEnd => "what belongs to it lies beyond the recording",
+            Self::Stepped => "the delay changes within it",
+            Self::Unsettled => "no delay and drift explains it",
+        }
+    }
+}
+
+impl TapDelays {
+    /// What was found between two taps of this name.
+    pub fn report(&self, taps: &str) -> LabReport {
+        let mut report = LabReport::of("between", "how far apart are two taps of one sound?");
+        report.hosts.push(HostDescription::here("here"));
+        report.rows.push(self.row(taps));
+        report
+            .rows
+            .extend(self.steps.iter().zip(1..).map(|(step, number)| self.step(step, number)));
+        report.rows.extend(self.voids());
+        report
+    }
+
+    fn span(&self, frames: f64) -> Span {
+        self.rate.span_of_fine(fine(frames))
+    }
+
+    fn at(&self, frames: Frames) -> Span {
+        self.rate.span_of(frames)
+    }
+
+    /// One quantity of the windows that have a delay, in rising order.
+    fn sorted(&self, quantity: impl Fn(&TapDelay) -> f64) -> Vec<f64> {
+        let mut all: Vec<_> = self.found().map(|(_, delay)| quantity(delay)).collect();
+        all.sort_by(f64::total_cmp);
+        all
+    }
+
+    fn row(&self, taps: &str) -> ReportRow {
+        let delays = self.sorted(|delay| delay.delay.as_f64());
+        let mut row = match delays.is_empty() {
+            true => ReportRow::void(taps, self.nothing()),
+            false => self.measured(taps, &delays),
+        };
+        row.add("windows_found", "windows with a delay", delays.len());
+        row.add("windows", "windows", self.windows.len());
+        row.add("window_ns", "a window", self.at(self.window).as_nanos());
+        row.add("rate_hz", "rate, Hz", self.rate.hertz());
+        row
+    }
+
+    /// Why no window has a delay.
+    fn nothing(&self) -> String {
+        let why = self.windows.iter().find_map(|window| window.delay.as_ref().err());
+        why.map_or_else(
+            || "no delay was found: the recording is too short; 64 frames are the least".to_owned(),
+            |why| format!("no delay was found: {}: {}", why.name(), why.says()),
+        )
+    }
+
+    fn measured(&self, taps: &str, delays: &[f64]) -> ReportRow {
+        let mut series = Series::with_room(delays.len());
+        for (at, delay) in self.found() {
+            series.push(LocalTime::ZERO + self.at(at), self.rate.span_of_fine(delay.delay));
+        }
+        let mut row = ReportRow::named(taps).with(&series);
+        let unsure = rank(&self.sorted(|delay| delay.uncertainty.as_f64()), 0.5);
+        row.uncertainty = Some(self.span(unsure).max(Span::from_nanos(1)));
+        let gains = self.sorted(|delay| delay.gain.abs());
+        let inverted = self.found().filter(|(_, delay)| delay.gain < 0.0).count();
+        let polarity = match inverted {
+            0 => "as the first".to_owned(),
+            all if all == delays.len() => "turned over".to_owned(),
+            some => format!("turned over in {some} windows"),
+        };
+        let confidence = rank(&self.sorted(|delay| delay.confidence_db), 0.0);
+        row.add("delay_p50_ns", "median", self.span(rank(delays, 0.5)).as_nanos());
+        row.add("delay_p95_ns", "95 of 100", self.span(rank(delays, 0.95)).as_nanos());
+        row.add("delay_p50_frames", "median, frames", rank(delays, 0.5));
+        row.add("uncertainty_frames", "±, frames", unsure);
+        row.add("confidence_db", "next best, dB below", confidence);
+        row.add("gain_db", "second, dB", 20.0 * rank(&gains, 0.5).log10());
+        row.add("polarity", "second, polarity", polarity);
+        row.add("inverted_windows", "windows turned over", inverted);
+        if let Some(drift) = self.drift {
+            row.add("drift_ppm", "drift, ppm", drift.ppm.as_f64());
+            row.add("drift_uncertainty_ppm", "drift ±, ppm", drift.uncertainty.as_f64());
+        }
+        row.add("steps", "steps", self.steps.len());
+        row.meanwhile = self.meanwhile();
+        let points = self.since_first(|delay| self.rate.span_of_fine(delay.delay).as_nanos());
+        row.points = vec![Points { name: "delay".to_owned(), values: points }];
+        row
+    }
+
+    /// One quantity of each window that has a delay, by the time from the first of them.
+    fn since_first<T>(&self, quantity: impl Fn(&TapDelay) -> T) -> Vec<(i64, T)> {
+        let first = self.found().next().map_or(Frames::ZERO, |(at, _)| at);
+        let value = |(at, delay)| ((self.at(at) - self.at(first)).as_nanos(), quantity(delay));
+        self.found().map(value).collect()
+    }
+
+    /// Window by window.
+    fn meanwhile(&self) -> Vec<Meanwhile> {
+        let quantity = |key, words, of: fn(&TapDelay) -> f64| Meanwhile {
+            key,
+            words,
+            values: self.since_first(of),
+        };
+        vec![
+            quantity("delay_frames", "delay, frames", |delay| delay.delay.as_f64()),
+            quantity("uncertainty_frames", "±, frames", |delay| delay.uncertainty.as_f64()),
+            quantity("confidence_db", "next best, dB below", |delay| delay.confidence_db),
+            quantity("gain", "gain of the second", |delay| delay.gain),
+        ]
+    }
+
+    fn step(&self, step: &DelayStep, number: usize) -> ReportRow {
+        let mut row = ReportRow::named(format!("step {number}"));
+        let by = step.by.as_f64();
+        row.add("at_ns", "at", self.at(step.at).as_nanos());
+        row.add("at_frame", "at frame", step.at.count());
+        row.add("by_frames", "longer by, frames", by);
+        row.add("because", "", if by < 0.0 { "frames dropped" } else { "frames put in" });
+        row
+    }
+
+    /// A row for each reason, with how many windows it has and where the first is.
+    fn voids(&self) -> Vec<ReportRow> {
+        let mut reasons: Vec<(&Void, Frames, usize)> = Vec::new();
+        for window in &self.windows {
+            let Err(void) = &window.delay else { continue };
+            match reasons.iter_mut().find(|(reason, ..)| reason.name() == void.name()) {
+                Some((.., count)) => *count += 1,
+                None => reasons.push((void, window.at, 1)),
+            }
+        }
+        let row = |(void, at, count): (&Void, Frames, usize)| {
+            let mut row = ReportRow::void(void.name(), void.says());
+            row.add("void_windows", "void windows", count);
+            row.add("first_void_ns", "the first at", self.at(at).as_nanos());
+            if let Void::Ambiguous(candidates) = void {
+                row.add("candidates_frames", "as good there, frames", listed(candidates));
+            }
+            row
+        };
+        reasons.into_iter().map(row).collect()
+    }
+}
+
+fn listed(candidates: &[FineFrames]) -> String {
+    let each = candidates.iter().map(|frames| format!("{:.1}", frames.as_f64()));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// The value of which this part of all, sorted, is no greater.
+fn rank(sorted: &[f64], part: f64) -> f64 {
+    let index = (part * sorted.len() as f64).ceil() as usize;
+    sorted[index.clamp(1, sorted.len()) - 1]
+}

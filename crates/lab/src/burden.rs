@@ -1,0 +1,277 @@
+//! What disturbs a stream on purpose: processes beside it that take the processor, the memory or the
+//! network. Each runs until it is asked to stop, at ordinary priority, and then says what it really did:
+//! an experiment tells the load that there was, not the one that was asked for.
+
+mod bulk;
+mod busy;
+mod datagrams;
+mod message;
+mod noise;
+mod processor;
+mod running;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::SocketAddr;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use tautline_io::clock::now;
+use tautline_proto::device::Stop;
+use tautline_proto::time::{LocalTime, Span};
+use thiserror::Error;
+
+use crate::impair::BitRate;
+pub use busy::BusyHost;
+pub use noise::{Beside, Noise, TcpRate};
+pub(crate) use running::{BurdenSide, RunningBurdens, among};
+
+/// What one process burdens.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Burden {
+    /// The processor: so many threads that do nothing else than turn.
+    Cpu(u32),
+    /// Whatever `stress-ng` does with these words.
+    StressNg(Vec<String>),
+    /// The memory: every page of so many bytes is written, again and again.
+    Memory(u64),
+    /// The network, by packets that nobody handles: to a group that nobody joined, on the network that
+    /// leads to this address.
+    Multicast {
+        /// An address on that network.
+        by: SocketAddr,
+        /// Of the IP packets.
+        rate: BitRate,
+    },
+    /// The network and the receiver, by small packets that a program reads: bursts of announcements, so
+    /// many packets per second on average.
+    Chatter {
+        /// A chatter sink.
+        to: SocketAddr,
+        /// Packets per second.
+        rate: u32,
+    },
+    /// Reads each packet of a chatter.
+    ChatterSink(SocketAddr),
+    /// The network, by TCP.
+    Tcp {
+        /// A TCP sink.
+        to: SocketAddr,
+        /// Of what it carries; as fast as it goes if it is not said.
+        rate: Option<BitRate>,
+    },
+    /// Reads all that comes by TCP.
+    TcpSink(SocketAddr),
+}
+
+/// Of the ambient traffic of the thesis's noisy network, nearly all by multicast (section 3.1.1).
+pub const MULTICAST_RATE: BitRate = BitRate(4_000_000);
+/// Packets per second: two and a half times those of a stream in packets of 1 ms.
+pub const CHATTER_RATE: u32 = 2500;
+
+/// What a burden did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BurdenReport {
+    /// Version of these names.
+    pub schema: u32,
+    /// Its name on the command line.
+    pub kind: String,
+    /// From its first deed to its last.
+    pub duration_ns: i64,
+    /// Processor time that it took itself; of a program that it ran it is not known.
+    pub cpu_ns: i64,
+    /// Packets that left or were read; of TCP, the calls.
+    pub packets: u64,
+    /// Of datagrams without their headers, but of multicast whole IP packets.
+    pub bytes: u64,
+    /// Packets that were read as what they are.
+    pub understood: u64,
+    /// Packets that the kernel would not send, which are not among those that left.
+    pub refused: u64,
+    /// How often all of the memory was written.
+    pub rounds: u64,
+}
+
+impl BurdenReport {
+    /// A count of this report, per second.
+    pub fn per_second(&self, count: u64) -> f64 {
+        count as f64 * 1e9 / self.duration_ns.max(1) as f64
+    }
+
+    /// What it carried, in Mbit/s.
+    pub fn megabits(&self) -> f64 {
+        self.per_second(self.bytes) * 8.0 / 1e6
+    }
+}
+
+/// Why nothing was burdened.
+#[derive(Debug, Error)]
+pub enum BurdenError {
+    /// A socket could not be had or used.
+    #[error("{what} {address}: {error}; is the address right, and the port free?")]
+    Socket {
+        /// What was tried
+        what: &'static str,
+        /// at which address,
+        address: SocketAddr,
+        /// and what was answered.
+        error: io::Error,
+    },
+    /// No network leads there.
+    #[error("sending multicast by the network to {address}: {error}")]
+    NoNetwork {
+        /// The address,
+        address: SocketAddr,
+        /// and what was answered.
+        error: io::Error,
+    },
+    /// It is not there.
+    #[error(
+        "running stress-ng: {0}; apt install stress-ng, or use --load spin, which needs nothing"
+    )]
+    NoStressNg(io::Error),
+    /// It did not do what was asked.
+    #[error("stress-ng {words} ended with {status}: {said}")]
+    StressNg {
+        /// With which words,
+        words: String,
+        /// with which status,
+        status: String,
+        /// and what it said last.
+        said: String,
+    },
+    /// Something else of the system's.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried,
+        what: &'static str,
+        /// and what was answered.
+        error: io::Error,
+    },
+}
+
+/// What it counts as it goes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct BurdenTally {
+    packets: u64,
+    bytes: u64,
+    understood: u64,
+    refused: u64,
+    rounds: u64,
+}
+
+impl BurdenTally {
+    /// Packets that left, and those that could not.
+    fn tried(&self) -> u64 {
+        self.packets + self.refused
+    }
+
+    /// One that left, of so many bytes, or could not.
+    fn sent(&mut self, bytes: io::Result<u64>) {
+        match bytes {
+            Ok(bytes) => {
+                self.packets += 1;
+                self.bytes += bytes;
+            }
+            Err(_) => self.refused += 1,
+        }
+    }
+}
+
+/// How long a burden goes on.
+struct Until<'a> {
+    stop: &'a Stop,
+    ends: Option<LocalTime>,
+}
+
+/// From one look at the signals to the next.
+const BEAT: Span = Span::from_millis(50);
+
+impl Until<'_> {
+    fn is_over(&self) -> bool {
+        self.stop.is_requested() || self.ends.is_some_and(|ends| now() >= ends)
+    }
+
+    /// False where it is over before that.
+    fn sleep(&self, due: LocalTime) -> bool {
+        while !self.is_over() {
+            if due <= now() {
+                return true;
+            }
+            tautline_io::clock::sleep_until(due.min(now() + BEAT));
+        }
+        false
+    }
+}
+
+impl Burden {
+    /// Its name on the command line.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Cpu(_) => "cpu",
+            Self::StressNg(_) => "stress-ng",
+            Self::Memory(_) => "memory",
+            Self::Multicast { .. } => "multicast",
+            Self::Chatter { .. } => "chatter",
+            Self::ChatterSink(_) => "chatter-sink",
+            Self::Tcp { .. } => "tcp",
+            Self::TcpSink(_) => "tcp-sink",
+        }
+    }
+
+    /// What follows `taut lab burden`.
+    pub fn words(&self) -> Vec<String> {
+        let own: Vec<String> = match self {
+            Self::Cpu(threads) => vec!["--threads".into(), threads.to_string()],
+            Self::StressNg(words) => words.clone(),
+            Self::Memory(bytes) => vec!["--bytes".into(), bytes.to_string()],
+            Self::Multicast { by, rate } => {
+                vec!["--by".into(), by.to_string(), "--rate".into(), rate.to_string()]
+            }
+            Self::Chatter { to, rate } => {
+                vec!["--to".into(), to.to_string(), "--rate".into(), rate.to_string()]
+            }
+            Self::Tcp { to, rate } => ["--to".into(), to.to_string()]
+                .into_iter()
+                .chain(rate.iter().flat_map(|rate| ["--rate".into(), rate.to_string()]))
+                .collect(),
+            Self::ChatterSink(at) | Self::TcpSink(at) => vec!["--at".into(), at.to_string()],
+        };
+        [self.kind().to_owned()].into_iter().chain(own).collect()
+    }
+
+    /// Burdens until it is asked to stop, or until so long has gone by.
+    pub fn run(&self, stop: &Stop, longest: Option<Span>) -> Result<BurdenReport, BurdenError> {
+        let begun = now();
+        let until = Until { stop, ends: longest.map(|longest| begun + longest) };
+        let tally = match self {
+            Self::Cpu(threads) => processor::turn(*threads, &until),
+            Self::StressNg(words) => processor::stress_ng(words, &until),
+            Self::Memory(bytes) => Ok(processor::touch(*bytes, &until)),
+            Self::Multicast { by, rate } => datagrams::multicast(*by, *rate, &until),
+            Self::Chatter { to, rate } => datagrams::chatter(*to, *rate, &until),
+            Self::ChatterSink(at) => datagrams::listen(*at, &until),
+            Self::Tcp { to, rate } => bulk::send(*to, *rate, &until),
+            Self::TcpSink(at) => bulk::receive(*at, &until),
+        }?;
+        let BurdenTally { packets, bytes, understood, refused, rounds } = tally;
+        Ok(BurdenReport {
+            schema: 1,
+            kind: self.kind().to_owned(),
+            duration_ns: (now() - begun).as_nanos(),
+            cpu_ns: own_time(),
+            packets,
+            bytes,
+            understood,
+            refused,
+            rounds,
+        })
+    }
+}
+
+/// Of this process, by all its threads.
+fn own_time() -> i64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}

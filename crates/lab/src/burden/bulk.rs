@@ -1,0 +1,102 @@
+//! Burdens of the network by TCP.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use tautline_io::clock::now;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::datagrams::is_no_news;
+use super::{BEAT, BurdenError, BurdenTally, Until};
+use crate::impair::BitRate;
+
+/// Bytes of one call.
+const PIECE: usize = 1 << 16;
+/// A sink may be started right before.
+const PATIENCE: Span = Span::from_secs(3);
+
+fn beat() -> Duration {
+    Duration::from_nanos(BEAT.as_nanos() as u64)
+}
+
+/// Sends zeros, which cost nobody more than anything else.
+pub(super) fn send(
+    to: SocketAddr,
+    rate: Option<BitRate>,
+    until: &Until<'_>,
+) -> Result<BurdenTally, BurdenError> {
+    let failed = |error| BurdenError::Socket { what: "sending by TCP to", address: to, error };
+    let given_up = now() + PATIENCE;
+    let mut stream = loop {
+        match TcpStream::connect_timeout(&to, Duration::from_nanos(PATIENCE.as_nanos() as u64)) {
+            Ok(stream) => break stream,
+            Err(error) if error.kind() != ErrorKind::ConnectionRefused || now() >= given_up => {
+                return Err(failed(error));
+            }
+            Err(_) => tautline_io::clock::sleep_until(now() + BEAT),
+        }
+    };
+    stream.set_write_timeout(Some(beat())).map_err(failed)?;
+    let piece = [0; PIECE];
+    let mut tally = BurdenTally::default();
+    let begun = now();
+    while until.sleep(rate.map_or(begun, |rate| begun + takes(tally.bytes, rate))) {
+        match stream.write(&piece) {
+            Ok(bytes) => {
+                tally.packets += 1;
+                tally.bytes += bytes as u64;
+            }
+            Err(error) if is_no_news(&error) => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(tally)
+}
+
+/// How long so many bytes take.
+fn takes(bytes: u64, rate: BitRate) -> Span {
+    let nanos = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(rate.0.max(1));
+    Span::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX / 2))
+}
+
+/// Reads what comes, of one connection after the other.
+pub(super) fn receive(at: SocketAddr, until: &Until<'_>) -> Result<BurdenTally, BurdenError> {
+    let failed = |error| BurdenError::Socket { what: "listening for TCP at", address: at, error };
+    let listener = TcpListener::bind(at).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let mut tally = BurdenTally::default();
+    let mut room = vec![0; PIECE];
+    let mut next: LocalTime = now();
+    while until.sleep(next) {
+        match listener.accept() {
+            Ok((stream, _)) => drain(stream, &mut room, &mut tally, until).map_err(failed)?,
+            Err(error) if is_no_news(&error) => next = now() + Span::from_millis(5),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(tally)
+}
+
+fn drain(
+    mut stream: TcpStream,
+    room: &mut [u8],
+    tally: &mut BurdenTally,
+    until: &Until<'_>,
+) -> std::io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(beat()))?;
+    while !until.is_over() {
+        match stream.read(room) {
+            Ok(0) => break,
+            Ok(bytes) => {
+                tally.packets += 1;
+                tally.bytes += bytes as u64;
+            }
+            Err(error) if is_no_news(&error) => {}
+            // Its source went without a word.
+            Err(_) => break,
+        }
+    }
+    Ok(())
+}

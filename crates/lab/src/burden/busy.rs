@@ -1,0 +1,122 @@
+//! What keeps a host busy where an experiment loads it.
+
+use core::fmt;
+use core::str::FromStr;
+
+use super::Burden;
+use super::running::{BurdenSide, RunningBurdens, among};
+use crate::hosts::HostError;
+use crate::streams::{LabStream, StreamEnds};
+
+/// A load of the receiver's host.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum BusyHost {
+    /// Every processor, by a thread each that does nothing else than turn.
+    #[default]
+    Spin,
+    /// So many such threads.
+    Spinners(u32),
+    /// `stress-ng` with these options, each with its value.
+    StressNg(Vec<(String, String)>),
+}
+
+impl fmt::Display for BusyHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spin => f.write_str("spin"),
+            Self::Spinners(threads) => write!(f, "spin:{threads}"),
+            Self::StressNg(options) => {
+                let words = options.iter().map(|(name, value)| format!("{name},{value}"));
+                write!(f, "stress-ng:{}", words.collect::<Vec<_>>().join(","))
+            }
+        }
+    }
+}
+
+/// As many threads as are a load and no accident.
+const MOST: u32 = 1024;
+
+impl FromStr for BusyHost {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refused = || {
+            format!(
+                "`{text}` is no load; write spin, spin:4 or stress-ng:cpu,4, each option of stress-ng \
+                 with its value"
+            )
+        };
+        match text.split_once(':') {
+            None if text == "spin" => Ok(Self::Spin),
+            Some(("spin", threads)) => match threads.parse() {
+                Ok(threads) if (1..=MOST).contains(&threads) => Ok(Self::Spinners(threads)),
+                _ => Err(refused()),
+            },
+            Some(("stress-ng", options)) => {
+                let words: Vec<&str> = options.split(',').collect();
+                let (pairs, rest) = words.as_chunks::<2>();
+                let is = |word: &str| !word.is_empty() && !word.starts_with('-');
+                if !rest.is_empty() || !words.iter().all(|word| is(word)) {
+                    return Err(refused());
+                }
+                let pair = |[name, value]: &[&str; 2]| ((*name).to_owned(), (*value).to_owned());
+                Ok(Self::StressNg(pairs.iter().map(pair).collect()))
+            }
+            _ => Err(refused()),
+        }
+    }
+}
+
+impl BusyHost {
+    /// Runs what is measured while the receiver's host is kept busy.
+    pub(crate) fn around<T>(
+        &self,
+        ends: &mut StreamEnds,
+        plan: &LabStream,
+        run: impl FnOnce(&mut StreamEnds) -> Result<T, HostError>,
+    ) -> Result<T, HostError> {
+        let start = |running: &mut RunningBurdens, ends: &mut StreamEnds| {
+            let burden = self.burden(ends.receiver.description().cpus);
+            running.start_surely(ends, BurdenSide::Receiver, &burden)
+        };
+        among(ends, plan, start, |ends, ()| run(ends)).map(|(came, _)| came)
+    }
+
+    /// What is started at a host of so many processors.
+    pub(crate) fn burden(&self, cpus: usize) -> Burden {
+        match self {
+            Self::Spin => Burden::Cpu(cpus as u32),
+            Self::Spinners(threads) => Burden::Cpu(*threads),
+            Self::StressNg(options) => Burden::StressNg(
+                options
+                    .iter()
+                    .flat_map(|(name, value)| [format!("--{name}"), value.clone()])
+                    .collect(),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_what_it_is_named() {
+        let burden = |text: &str| text.parse::<BusyHost>().unwrap().burden(8);
+        assert_eq!((burden("spin"), burden("spin:3")), (Burden::Cpu(8), Burden::Cpu(3)));
+        let words = ["--cpu", "4", "--vm", "1"].map(str::to_owned).to_vec();
+        assert_eq!(burden("stress-ng:cpu,4,vm,1"), Burden::StressNg(words));
+        for text in ["spin", "spin:3", "stress-ng:cpu,4,vm,1"] {
+            assert_eq!(
+                text.parse::<BusyHost>().unwrap().to_string(),
+                text,
+                "it is told as it is asked for"
+            );
+        }
+        for text in ["", "spin:0", "spin:x", "stress-ng", "stress-ng:cpu", "stress-ng:--x,1"] {
+            let refused = text.parse::<BusyHost>().unwrap_err();
+            assert!(refused.contains("spin, spin:4 or stress-ng:cpu,4"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Burdens of the network by datagrams: those that nobody handles, and those that somebody reads.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::time::Duration;
+
+use tautline_io::clock::now;
+use tautline_proto::time::Span;
+
+use super::{BEAT, BurdenError, BurdenTally, Until, message};
+use crate::if_inet6::{self, held};
+use crate::impair::BitRate;
+
+/// Ad-hoc media groups (RFC 2365 §6.2: an organization's own) that no stream of these experiments uses.
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 195, 77, 77);
+/// The same with IPv6: transient, of the link (RFC 4291 §2.7).
+const GROUP_V6: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 0x7574);
+/// Where nobody listens: discard (RFC 863).
+const DISCARD: u16 = 9;
+/// A plain RTP head and 5 ms of stereo in 16 bits at 48 kHz, as the thesis's own streams.
+const MEDIA_BYTES: usize = 12 + 960;
+/// Before it, of UDP and of IPv4 or IPv6.
+const HEADS: [usize; 2] = [28, 48];
+
+fn failed(what: &'static str, address: SocketAddr) -> impl Fn(io::Error) -> BurdenError {
+    move |error| BurdenError::Socket { what, address, error }
+}
+
+/// Like streams of others, to a group that nobody joined.
+pub(super) fn multicast(
+    by: SocketAddr,
+    rate: BitRate,
+    until: &Until<'_>,
+) -> Result<BurdenTally, BurdenError> {
+    let failed = |error| BurdenError::NoNetwork { address: by, error };
+    let (socket, group) = towards(by).map_err(failed)?;
+    let bytes = (MEDIA_BYTES + HEADS[usize::from(group.is_ipv6())]) as u64;
+    let interval = (bytes * 8 * 1_000_000_000 / rate.0.max(1)) as i64;
+    let mut packet = [0; MEDIA_BYTES];
+    // RTP of version 2 (RFC 3550 §5.1), of a payload type that is nobody's.
+    packet[..2].copy_from_slice(&[0x80, 0x7f]);
+    let mut tally = BurdenTally::default();
+    let begun = now();
+    // By the clock, not by the last departure: what a stall delayed is sent after it.
+    while until.sleep(begun + Span::from_nanos(interval).times(tally.tried() as i64)) {
+        packet[2..4].copy_from_slice(&(tally.packets as u16).to_be_bytes());
+        tally.sent(socket.send_to(&packet, group).map(|_| bytes));
+    }
+    all_but_refused(tally, by)
+}
+
+/// A socket whose packets to the group leave by the network that leads to the address: the kernel takes
+/// the one that a bound address belongs to.
+fn towards(by: SocketAddr) -> io::Result<(UdpSocket, SocketAddr)> {
+    let any: IpAddr = match by {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let probe = UdpSocket::bind((any, 0))?;
+    probe.connect(by)?;
+    let own = probe.local_addr()?.ip();
+    let group = match own {
+        IpAddr::V4(_) => (GROUP, DISCARD).into(),
+        IpAddr::V6(own) => {
+            let text = if_inet6::text();
+            let held = held(&text).find(|held| held.address == own);
+            let interface = held.map_or(0, |held| held.interface);
+            SocketAddrV6::new(GROUP_V6, DISCARD, 0, interface).into()
+        }
+    };
+    Ok((UdpSocket::bind((own, 0))?, group))
+}
+
+fn all_but_refused(tally: BurdenTally, address: SocketAddr) -> Result<BurdenTally, BurdenError> {
+    if tally.packets == 0 && tally.refused > 0 {
+        let error = io::Error::other("the kernel would send none of the packets");
+        return Err(BurdenError::NoNetwork { address, error });
+    }
+    Ok(tally)
+}
+
+/// Announcements come in bursts: at most so many at a time.
+const BURST: u32 = 16;
+
+/// Announcements, in bursts.
+pub(super) fn chatter(
+    to: SocketAddr,
+    rate: u32,
+    until: &Until<'_>,
+) -> Result<BurdenTally, BurdenError> {
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let failed = failed("sending chatter to", to);
+    let socket = UdpSocket::bind((any, 0)).map_err(&failed)?;
+    socket.connect(to).map_err(failed)?;
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut tally = BurdenTally::default();
+    let begun = now();
+    let due = |packets: u64| {
+        begun
+            + Span::from_nanos(
+                (packets as i64).saturating_mul(1_000_000_000) / i64::from(rate.max(1)),
+            )
+    };
+    while until.sleep(due(tally.tried())) {
+        for _ in 0..random.u32(1..=BURST) {
+            let message = message::write(&mut random);
+            // Refused as well where nobody listens (ICMP): told, and no reason to end.
+            tally.sent(socket.send(&message).map(|bytes| bytes as u64));
+        }
+    }
+    Ok(tally)
+}
+
+/// Reads announcements and walks through each.
+pub(super) fn listen(at: SocketAddr, until: &Until<'_>) -> Result<BurdenTally, BurdenError> {
+    let failed = failed("listening for chatter at", at);
+    let socket = UdpSocket::bind(at).map_err(&failed)?;
+    let beat = Duration::from_nanos(BEAT.as_nanos() as u64);
+    socket.set_read_timeout(Some(beat)).map_err(&failed)?;
+    let mut tally = BurdenTally::default();
+    let mut room = [0; 2048];
+    while !until.is_over() {
+        match socket.recv(&mut room) {
+            Ok(bytes) => {
+                tally.packets += 1;
+                tally.bytes += bytes as u64;
+                tally.understood += u64::from(message::read(&room[..bytes]).is_some());
+            }
+            Err(error) if is_no_news(&error) => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(tally)
+}
+
+pub(super) fn is_no_news(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}

@@ -1,0 +1,159 @@
+//! Burdens of the network around a stream, at both of its ends.
+
+use core::fmt;
+use core::str::FromStr;
+use std::net::SocketAddr;
+
+use super::running::{BurdenSide, RunningBurdens, among};
+use super::{Burden, BurdenReport, CHATTER_RATE, MULTICAST_RATE};
+use crate::hosts::HostError;
+use crate::impair::BitRate;
+use crate::report::ReportRow;
+use crate::streams::{LabStream, StreamEnds, StreamOutcome};
+
+/// What else the network between two hosts carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Noise {
+    /// Packets that nobody handles, at [`MULTICAST_RATE`].
+    pub multicast: bool,
+    /// Small packets that a program at the receiver reads, at [`CHATTER_RATE`].
+    pub chatter: bool,
+    /// Bulk TCP.
+    pub tcp: Option<TcpRate>,
+}
+
+/// How much TCP carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TcpRate {
+    /// As fast as it goes.
+    Full,
+    /// At most so much.
+    Most(BitRate),
+}
+
+/// What leaves a network of 1 Gbit/s usable, and was all of the thesis's slower host's.
+const TCP_RATE: TcpRate = TcpRate::Most(BitRate(100_000_000));
+
+impl Noise {
+    /// Nothing.
+    pub const SILENT: Self = Self { multicast: false, chatter: false, tcp: None };
+    /// All of it.
+    pub const NOISY: Self = Self { multicast: true, chatter: true, tcp: Some(TCP_RATE) };
+    /// Without what a program reads.
+    pub const UNHANDLED: Self = Self { chatter: false, ..Self::NOISY };
+
+    /// With so much TCP, where there is any.
+    #[must_use]
+    pub fn with_tcp(self, rate: Option<TcpRate>) -> Self {
+        Self { tcp: self.tcp.and(rate.or(self.tcp)), ..self }
+    }
+}
+
+impl FromStr for Noise {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "silent" => Ok(Self::SILENT),
+            "noisy" => Ok(Self::NOISY),
+            "unhandled" => Ok(Self::UNHANDLED),
+            _ => Err(format!("`{text}` is no noise; write silent, noisy or unhandled")),
+        }
+    }
+}
+
+impl FromStr for TcpRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "full" => Ok(Self::Full),
+            _ => text.parse().map(Self::Most).map_err(|error| format!("{error}, or full")),
+        }
+    }
+}
+
+impl fmt::Display for Noise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = [
+            (self.multicast, "unhandled multicast"),
+            (self.chatter, "handled chatter"),
+            (self.tcp.is_some(), "bulk TCP"),
+        ];
+        let words: Vec<_> = all.iter().filter(|(is, _)| *is).map(|(_, words)| *words).collect();
+        match words.len() {
+            0 => f.write_str("silent"),
+            3 => f.write_str("all at once"),
+            _ => f.write_str(&words.join(" and ")),
+        }
+    }
+}
+
+/// What burdens did while a stream ran.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// Their reports, of either end.
+    pub reports: Vec<BurdenReport>,
+}
+
+impl Beside {
+    fn of(&self, kind: &str) -> Option<&BurdenReport> {
+        self.reports.iter().find(|report| report.kind == kind)
+    }
+
+    /// Says in the row what the load was.
+    pub fn tell(&self, row: &mut ReportRow) {
+        if let Some(sent) = self.of("multicast") {
+            row.add("multicast_mbit_per_s", "multicast, Mbit/s", sent.megabits());
+        }
+        if let (Some(sent), Some(read)) = (self.of("chatter"), self.of("chatter-sink")) {
+            row.add("chatter_per_s", "chatter, packets/s", sent.per_second(sent.packets));
+            let share = read.understood as f64 / sent.packets.max(1) as f64;
+            row.add("chatter_handled_share", "of it handled", share);
+        }
+        if let Some(read) = self.of("tcp-sink") {
+            row.add("tcp_mbit_per_s", "TCP, Mbit/s", read.megabits());
+        }
+    }
+}
+
+impl Noise {
+    /// Runs a stream in the midst of it.
+    pub fn around(
+        self,
+        ends: &mut StreamEnds,
+        plan: &LabStream,
+    ) -> Result<(StreamOutcome, Beside), HostError> {
+        let start =
+            |running: &mut RunningBurdens, ends: &mut StreamEnds| self.start(running, ends, plan);
+        let (outcome, reports) = among(ends, plan, start, |ends, ()| ends.run(plan))?;
+        Ok((outcome, Beside { reports }))
+    }
+
+    fn start(
+        self,
+        running: &mut RunningBurdens,
+        ends: &mut StreamEnds,
+        plan: &LabStream,
+    ) -> Result<(), HostError> {
+        if self.multicast {
+            let by = SocketAddr::from(ends.reached(plan.at, 1)?);
+            let burden = Burden::Multicast { by, rate: MULTICAST_RATE };
+            running.start(ends, BurdenSide::Sender, &burden, None)?;
+        }
+        if self.chatter {
+            let to = running.sink(ends, plan, Burden::ChatterSink)?;
+            let burden = Burden::Chatter { to, rate: CHATTER_RATE };
+            running.start(ends, BurdenSide::Sender, &burden, None)?;
+        }
+        if let Some(rate) = self.tcp {
+            let to = running.sink(ends, plan, Burden::TcpSink)?;
+            let rate = match rate {
+                TcpRate::Full => None,
+                TcpRate::Most(rate) => Some(rate),
+            };
+            running.start(ends, BurdenSide::Sender, &Burden::Tcp { to, rate }, None)?;
+        }
+        Ok(())
+    }
+}

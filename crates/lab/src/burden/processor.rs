@@ -1,0 +1,120 @@
+//! Burdens of the processor and of the memory.
+
+use std::hint::{black_box, spin_loop};
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tautline_io::clock::now;
+use tautline_proto::time::Span;
+
+use super::{BEAT, BurdenError, BurdenTally, Until};
+use crate::hosts::{BoundedLine, lines_within};
+use crate::signals::interrupt;
+
+/// Turns from one look at the clock to the next: well below a millisecond.
+const TURNS: u32 = 10_000;
+
+/// Threads that turn.
+pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<BurdenTally, BurdenError> {
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let spin = || {
+                while !until.is_over() {
+                    (0..TURNS).for_each(|_| spin_loop());
+                }
+            };
+            let spinner = std::thread::Builder::new().name("burden".into());
+            if let Err(error) = spinner.spawn_scoped(scope, spin) {
+                until.stop.request();
+                return Err(BurdenError::System { what: "starting a thread", error });
+            }
+        }
+        Ok(BurdenTally::default())
+    })
+}
+
+/// The least page of any machine: a write each makes the kernel provide it.
+const PAGE: usize = 4096;
+/// Bytes between looks at the clock.
+const PIECE: usize = 1 << 20;
+
+/// Memory that is written over and over.
+pub(super) fn touch(bytes: u64, until: &Until<'_>) -> BurdenTally {
+    let mut memory = vec![0_u8; usize::try_from(bytes).unwrap_or(usize::MAX).max(PAGE)];
+    let mut tally = BurdenTally::default();
+    loop {
+        for piece in memory.chunks_mut(PIECE) {
+            if until.is_over() {
+                return tally;
+            }
+            piece.iter_mut().step_by(PAGE).for_each(|byte| *byte = byte.wrapping_add(1));
+        }
+        black_box(&mut memory);
+        tally.rounds += 1;
+    }
+}
+
+/// What tells stress-ng how long it runs at most, in whole seconds and one more: it is ended before.
+fn timeout(most: Option<Span>) -> Option<String> {
+    let seconds = most?.as_nanos().max(0) / 1_000_000_000 + 1;
+    Some(format!("--timeout={seconds}s"))
+}
+
+/// Somebody else's burden, by whatever words they have for it.
+pub(super) fn stress_ng(words: &[String], until: &Until<'_>) -> Result<BurdenTally, BurdenError> {
+    let mut command = Command::new("stress-ng");
+    // Also where this is killed and cannot end it.
+    command.args(timeout(until.ends.map(|ends| ends - now()))).args(words);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(BurdenError::NoStressNg)?;
+    // It may say more than a pipe holds.
+    let said = child.stderr.take().map(|said| std::thread::spawn(move || last_line(said)));
+    let failed = |error| BurdenError::System { what: "waiting for stress-ng", error };
+    let mut stopped = false;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            break status;
+        }
+        if until.is_over() && !stopped {
+            stopped = true;
+            interrupt(&mut child);
+        }
+        std::thread::sleep(Duration::from_nanos(BEAT.as_nanos() as u64));
+    };
+    // What was interrupted may call that a failure.
+    if stopped || status.success() {
+        return Ok(BurdenTally::default());
+    }
+    let said = said.and_then(|said| said.join().ok()).flatten().unwrap_or("nothing".into());
+    Err(BurdenError::StressNg { words: words.join(" "), status: status.to_string(), said })
+}
+
+/// Bytes of a line that is read.
+const LINE: usize = 1 << 16;
+
+/// The last line that is not empty, once all is read.
+fn last_line(said: impl Read) -> Option<String> {
+    let mut last = None;
+    for line in lines_within(said, LINE) {
+        if let BoundedLine::Whole(line) = line
+            && !line.trim().is_empty()
+        {
+            last = Some(line);
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stress_ng_is_told_to_end_by_itself_after_what_burdens_with_it() {
+        let told = |millis| timeout(Some(Span::from_millis(millis)));
+        assert_eq!(told(61_500).as_deref(), Some("--timeout=62s"));
+        assert_eq!(told(-5).as_deref(), Some("--timeout=1s"), "and 0 would be for ever");
+        assert_eq!(timeout(None), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! Burdens that run at the hosts of a stream, while something is measured.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use tautline_proto::time::Span;
+
+use super::{Burden, BurdenReport};
+use crate::hosts::{ChildEnded, ChildLimits, ChildState, HostError, LabHost};
+use crate::streams::{LabStream, StreamEnds};
+
+/// Which end runs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BurdenSide {
+    Sender,
+    Receiver,
+}
+
+/// Those that run, in the order in which they were started: what reads before what sends.
+pub(crate) struct RunningBurdens {
+    children: Vec<(BurdenSide, u32, &'static str)>,
+    /// Where nobody ends them, such as an agent that was killed.
+    longest: Span,
+}
+
+/// Burdens end by themselves after the stream by this much.
+const BEYOND: Span = Span::from_secs(60);
+/// One that cannot run, or a sink whose port is another's, has ended by then.
+const BOUND: Duration = Duration::from_millis(300);
+/// Free ports may be taken until they are used.
+const TRIES: u32 = 3;
+/// A burden writes its report within.
+const WRITING: Duration = Duration::from_secs(10);
+
+/// Runs what is measured among the burdens that are started before it, and hands back their reports, too.
+/// One that ended before it would make a quiet row look loaded, and is an error.
+pub(crate) fn among<S, T>(
+    ends: &mut StreamEnds,
+    plan: &LabStream,
+    start: impl FnOnce(&mut RunningBurdens, &mut StreamEnds) -> Result<S, HostError>,
+    run: impl FnOnce(&mut StreamEnds, S) -> Result<T, HostError>,
+) -> Result<(T, Vec<BurdenReport>), HostError> {
+    let mut running =
+        RunningBurdens { children: Vec::new(), longest: plan.settle + plan.duration + BEYOND };
+    let done = start(&mut running, ends).and_then(|started| run(ends, started));
+    // Whatever came of it: nothing is left running.
+    let reports = running.end(ends);
+    Ok((done?, reports?))
+}
+
+impl BurdenSide {
+    fn of(self, ends: &mut StreamEnds) -> &mut LabHost {
+        match self {
+            Self::Sender => &mut ends.sender,
+            Self::Receiver => &mut ends.receiver,
+        }
+    }
+}
+
+impl RunningBurdens {
+    /// Starts one, with no more than so much of its machine; its number there.
+    pub(crate) fn start(
+        &mut self,
+        ends: &mut StreamEnds,
+        side: BurdenSide,
+        burden: &Burden,
+        limits: Option<ChildLimits>,
+    ) -> Result<u32, HostError> {
+        let mut words: Vec<String> = ["lab", "burden"].map(str::to_owned).into();
+        words.extend(["--longest".to_owned(), self.longest.to_string()]);
+        words.extend(burden.words());
+        let child = side.of(ends).start_within(&words, &[], limits)?;
+        self.children.push((side, child, burden.kind()));
+        Ok(child)
+    }
+
+    /// Starts one that may not be able to run, and waits until it would have said so.
+    pub(crate) fn start_surely(
+        &mut self,
+        ends: &mut StreamEnds,
+        side: BurdenSide,
+        burden: &Burden,
+    ) -> Result<(), HostError> {
+        let child = self.start(ends, side, burden, None)?;
+        let host = side.of(ends);
+        match host.wait(child, BOUND)? {
+            ChildState::Running => Ok(()),
+            ChildState::Ended(ended) => {
+                self.children.pop();
+                Err(failed(host, burden.kind(), ended))
+            }
+        }
+    }
+
+    /// Starts what reads at the receiver: by which address it is reached.
+    pub(crate) fn sink(
+        &mut self,
+        ends: &mut StreamEnds,
+        plan: &LabStream,
+        burden: impl Fn(SocketAddr) -> Burden,
+    ) -> Result<SocketAddr, HostError> {
+        let mut tried = 0;
+        loop {
+            let (address, port) = ends.reached(plan.at, 1)?;
+            let any: IpAddr = match address {
+                IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+                IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+            };
+            tried += 1;
+            match self.start_surely(ends, BurdenSide::Receiver, &burden((any, port).into())) {
+                Ok(()) => return Ok((address, port).into()),
+                Err(HostError::Refused { .. }) if tried < TRIES => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Ends all, what sends before what reads. What one of them complained of is told once all have
+    /// ended.
+    fn end(self, ends: &mut StreamEnds) -> Result<Vec<BurdenReport>, HostError> {
+        let each = self.children.into_iter().rev();
+        let reports: Vec<_> =
+            each.map(|(side, child, kind)| end(side.of(ends), child, kind)).collect();
+        reports.into_iter().collect()
+    }
+}
+
+fn end(host: &mut LabHost, child: u32, kind: &str) -> Result<BurdenReport, HostError> {
+    if let ChildState::Ended(ended) = host.wait(child, Duration::ZERO)? {
+        return Err(failed(host, kind, ended));
+    }
+    host.interrupt(child)?;
+    match host.wait(child, WRITING)? {
+        ChildState::Running => {
+            Err(host.refused(&format!("taut lab burden {kind} did not end when asked")))
+        }
+        ChildState::Ended(ended) => {
+            serde_json::from_str(&ended.printed).map_err(|_| failed(host, kind, ended))
+        }
+    }
+}
+
+fn failed(host: &LabHost, kind: &str, ended: ChildEnded) -> HostError {
+    host.failed(&format!("lab burden {kind}"), ended)
+}

@@ -1,0 +1,116 @@
+use std::net::{Ipv4Addr, UdpSocket};
+use std::thread;
+
+use super::*;
+
+/// Runs a burden for so long.
+fn ran(burden: &Burden, millis: i64) -> BurdenReport {
+    burden.run(&Stop::default(), Some(Span::from_millis(millis))).unwrap()
+}
+
+fn free() -> SocketAddr {
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+}
+
+#[test]
+fn every_announcement_is_read_as_the_records_it_was_written_with() {
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..1000 {
+        let announced = message::write(&mut random);
+        assert!(message::LENGTHS.contains(&announced.len()), "{}", announced.len());
+        let records = message::read(&announced);
+        assert!(records.is_some_and(|records| records > 0), "{announced:?}");
+        // Cut anywhere it is none, and no reader goes beyond it.
+        for length in 0..announced.len() {
+            assert_eq!(message::read(&announced[..length]), None, "{length} of {announced:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_announcement_is_read_as_none() {
+    let mut random = fastrand::Rng::with_seed(8);
+    for _ in 0..10_000 {
+        let mut announced = message::write(&mut random);
+        let at = random.usize(..announced.len());
+        announced[at] = random.u8(..);
+        // Whatever it says: no panic.
+        let _ = message::read(&announced);
+    }
+    assert_eq!(message::read(&[]), None);
+    assert_eq!(message::read(&[0; 300]), None);
+}
+
+#[test]
+fn a_chatter_is_read_packet_by_packet_at_the_other_end() {
+    let at = free();
+    let stop = Stop::default();
+    let sink = {
+        let stop = stop.clone();
+        thread::spawn(move || Burden::ChatterSink(at).run(&stop, Some(Span::from_secs(30))))
+    };
+    // Refused until the sink is there: as many as are asked for, read or not.
+    let sent = ran(&Burden::Chatter { to: at, rate: 1000 }, 2000);
+    stop.request();
+    let read = sink.join().unwrap().unwrap();
+    assert!(sent.packets + sent.refused >= 1000, "{sent:?}");
+    assert!(read.packets > 0 && read.understood == read.packets, "{read:?}");
+    assert!(read.packets <= sent.packets, "{read:?} of {sent:?}");
+    let length = sent.bytes / sent.packets;
+    assert!(message::LENGTHS.contains(&(length as usize)), "{sent:?}");
+}
+
+#[test]
+fn what_the_kernel_would_not_send_is_no_burden() {
+    let mut tally = BurdenTally::default();
+    tally.sent(Ok(100));
+    tally.sent(Err(io::Error::other("refused")));
+    let known = BurdenTally { packets: 1, bytes: 100, refused: 1, ..BurdenTally::default() };
+    assert_eq!((tally, tally.tried()), (known, 2));
+}
+
+#[test]
+fn tcp_carries_no_more_than_was_asked_for_and_is_read() {
+    let at = free();
+    let stop = Stop::default();
+    let sink = {
+        let stop = stop.clone();
+        thread::spawn(move || Burden::TcpSink(at).run(&stop, Some(Span::from_secs(30))))
+    };
+    let rate = Some(BitRate(80_000_000));
+    let sent = ran(&Burden::Tcp { to: at, rate }, 1000);
+    // 10 MB/s for one second, and the piece that was under way.
+    assert!(sent.bytes > 0 && sent.bytes <= 10_000_000 + 65_536, "{sent:?}");
+    stop.request();
+    let read = sink.join().unwrap().unwrap();
+    assert!(read.bytes <= sent.bytes && read.bytes > 0, "{read:?} of {sent:?}");
+}
+
+#[test]
+fn multicast_is_sent_at_the_rate_asked_for_and_nobody_reads_it() {
+    let by = free();
+    let sent = ran(&Burden::Multicast { by, rate: MULTICAST_RATE }, 1000);
+    // 500 packets of 1000 bytes; never more than the clock allows.
+    assert!((1..=501).contains(&sent.packets), "{sent:?}");
+    assert_eq!(sent.bytes, sent.packets * 1000, "{sent:?}");
+}
+
+#[test]
+fn spinners_take_the_processor_and_memory_is_written() {
+    let spun = ran(&Burden::Cpu(1), 300);
+    assert!(spun.cpu_ns > 0 && spun.duration_ns >= 300_000_000, "{spun:?}");
+    let touched = ran(&Burden::Memory(1 << 22), 300);
+    assert!(touched.rounds > 0, "{touched:?}");
+}
+
+#[test]
+fn a_noise_is_read_as_it_is_written() {
+    assert_eq!("noisy".parse::<Noise>().unwrap().to_string(), "all at once");
+    assert_eq!("silent".parse::<Noise>().unwrap().to_string(), "silent");
+    let unhandled: Noise = "unhandled".parse().unwrap();
+    assert_eq!(unhandled.to_string(), "unhandled multicast and bulk TCP");
+    assert_eq!(unhandled.with_tcp(Some(TcpRate::Full)).tcp, Some(TcpRate::Full));
+    assert_eq!(Noise::SILENT.with_tcp(Some(TcpRate::Full)).tcp, None);
+    assert!("loud".parse::<Noise>().unwrap_err().contains("silent, noisy or unhandled"));
+    assert!("fast".parse::<TcpRate>().unwrap_err().ends_with(", or full"));
+}

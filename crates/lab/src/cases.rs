@@ -1,0 +1,190 @@
+//! The cases of an experiment between two hosts, one after the other: each is a row. One that fails is void
+//! and the rest goes on; so it does after an agent that no longer answered, by another in its place. A host
+//! that is gone ends it.
+
+use crate::hosts::HostError;
+use crate::report::{LabReport, ReportRow};
+use crate::streams::StreamEnds;
+
+/// What becomes of each row; false ends the experiment.
+type TellRow<'a> = &'a mut dyn FnMut(&ReportRow) -> bool;
+
+/// Hosts that may fall silent.
+pub(crate) trait CaseHosts {
+    /// Others in the place of those that no longer answer.
+    fn replace_silent(&mut self) -> Result<(), HostError>;
+}
+
+impl CaseHosts for StreamEnds {
+    fn replace_silent(&mut self) -> Result<(), HostError> {
+        self.sender.replace_silent()?;
+        self.receiver.replace_silent()
+    }
+}
+
+/// A report that grows case by case.
+pub(crate) struct Cases<'a> {
+    report: LabReport,
+    tell: TellRow<'a>,
+    over: bool,
+}
+
+impl<'a> Cases<'a> {
+    /// Of this experiment, none of which has run yet.
+    pub(crate) fn of(experiment: &'static str, question: &'static str, tell: TellRow<'a>) -> Self {
+        Self { report: LabReport::of(experiment, question), tell, over: false }
+    }
+
+    /// Runs a case, unless it is over.
+    pub(crate) fn run<H: CaseHosts>(
+        &mut self,
+        name: &str,
+        hosts: &mut H,
+        case: impl FnOnce(&mut H) -> Result<ReportRow, HostError>,
+    ) {
+        match self.attempt(name, hosts, case) {
+            Some(Ok(row)) => self.row(row),
+            Some(Err(error)) => self.row(ReportRow::void(name, error.to_string())),
+            None => {}
+        }
+    }
+
+    /// Runs a case that is no row by itself, and hands back what came of it; nothing once it is over.
+    pub(crate) fn attempt<H: CaseHosts, T>(
+        &mut self,
+        name: &str,
+        hosts: &mut H,
+        case: impl FnOnce(&mut H) -> Result<T, HostError>,
+    ) -> Option<Result<T, HostError>> {
+        if self.over {
+            return None;
+        }
+        let came = case(hosts);
+        if let Err(error) = &came {
+            // One agent's answers are no other's, so it is asked for nothing more.
+            let gone = match error {
+                HostError::Refused { .. } => None,
+                HostError::Silent { .. } => hosts.replace_silent().err(),
+                _ => Some(error.clone()),
+            };
+            if let Some(gone) = gone {
+                self.note(format!("ended at {name}: {gone}"));
+                self.over = true;
+            }
+        }
+        Some(came)
+    }
+
+    /// Tells a row that is done.
+    pub(crate) fn row(&mut self, row: ReportRow) {
+        let goes_on = (self.tell)(&row);
+        let after = row.name.clone();
+        self.report.rows.push(row);
+        self.asked(goes_on, &after);
+    }
+
+    /// Ends it where that is asked for.
+    pub(crate) fn asked(&mut self, goes_on: bool, after: &str) {
+        if !goes_on && !self.over {
+            self.note(format!("ended after {after}, as asked"));
+            self.over = true;
+        }
+    }
+
+    /// Whether nothing more is run.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// What a reader should know.
+    pub(crate) fn note(&mut self, note: impl Into<String>) {
+        self.report.notes.push(note.into());
+    }
+
+    /// All of it, of these ends as they are now.
+    pub(crate) fn report(mut self, ends: &StreamEnds) -> LabReport {
+        self.report.hosts = ends.descriptions();
+        self.report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of them fell silent, and what comes of replacing one.
+    struct Agents {
+        replaced: u32,
+        answer: Result<(), HostError>,
+    }
+
+    impl CaseHosts for Agents {
+        fn replace_silent(&mut self) -> Result<(), HostError> {
+            self.replaced += 1;
+            self.answer.clone()
+        }
+    }
+
+    fn silent() -> HostError {
+        HostError::Silent { place: "ssh:x".to_owned(), seconds: 15 }
+    }
+
+    fn refused() -> HostError {
+        HostError::Refused { place: "ssh:x".to_owned(), why: "no privilege".to_owned() }
+    }
+
+    fn gone() -> HostError {
+        HostError::Ended { place: "ssh:x".to_owned(), why: "its power failed".to_owned() }
+    }
+
+    /// Three cases of which the second ends so: the reasons of void rows, the notes, and agents replaced.
+    fn second(came: HostError, answer: Result<(), HostError>) -> (Vec<String>, Vec<String>, u32) {
+        let mut agents = Agents { replaced: 0, answer };
+        let mut tell = |_: &ReportRow| true;
+        let mut cases = Cases::of("test", "?", &mut tell);
+        let mut came = Some(came);
+        for name in ["first", "second", "third"] {
+            cases.run(name, &mut agents, |_| match came.take_if(|_| name == "second") {
+                Some(error) => Err(error),
+                None => Ok(ReportRow::named(name)),
+            });
+        }
+        let void = |row: &ReportRow| row.void.clone().unwrap_or_default();
+        (cases.report.rows.iter().map(void).collect(), cases.report.notes, agents.replaced)
+    }
+
+    #[test]
+    fn what_a_host_refuses_is_a_void_row_and_the_rest_goes_on() {
+        let void = [String::new(), refused().to_string(), String::new()];
+        assert_eq!(second(refused(), Ok(())), (void.into(), Vec::new(), 0));
+    }
+
+    #[test]
+    fn an_agent_that_fell_silent_is_replaced_and_the_rest_goes_on() {
+        let void = [String::new(), silent().to_string(), String::new()];
+        assert_eq!(second(silent(), Ok(())), (void.into(), Vec::new(), 1));
+    }
+
+    #[test]
+    fn a_host_that_is_gone_or_cannot_be_had_again_ends_it_with_its_reason() {
+        let (void, notes, replaced) = second(gone(), Ok(()));
+        assert_eq!((void.len(), replaced), (2, 0));
+        assert_eq!(notes, [format!("ended at second: {}", gone())]);
+        let (void, notes, replaced) = second(silent(), Err(gone()));
+        assert_eq!((&void[1], void.len(), replaced), (&silent().to_string(), 2, 1));
+        assert_eq!(notes, [format!("ended at second: {}", gone())]);
+    }
+
+    #[test]
+    fn who_asks_for_the_end_has_the_row_and_nothing_after() {
+        let mut agents = Agents { replaced: 0, answer: Ok(()) };
+        let mut tell = |row: &ReportRow| row.name != "second";
+        let mut cases = Cases::of("test", "?", &mut tell);
+        for name in ["first", "second", "third"] {
+            cases.run(name, &mut agents, |_| Ok(ReportRow::named(name)));
+        }
+        assert_eq!((cases.report.rows.len(), cases.is_over()), (2, true));
+        assert_eq!(cases.report.notes, ["ended after second, as asked"]);
+        assert!(cases.attempt("third", &mut agents, |_| Ok(())).is_none());
+    }
+}

@@ -1,0 +1,391 @@
+//! Marks that are played at one host and heard at another: a program at each, their logs when the run is
+//! over, and both clocks on one timeline.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use tautline_io::clock::{now, sleep_until};
+use tautline_proto::device::{Settings, Stop};
+use tautline_proto::time::{Frames, LocalTime, Span};
+
+use super::judge::EARLY;
+use super::log::{DeviceLog, LogEnd};
+use super::report::QUESTION;
+use super::{DelayOptions, MarkKind, MeasuredDelay};
+use crate::hosts::{ChildState, HostError, HostPlace, HostTimeline, LabHost};
+use crate::report::{HostDescription, LabReport, ReportRow};
+
+/// What is measured between two hosts.
+#[derive(Debug, Clone)]
+pub struct DelayBetween {
+    /// Where marks are played, and where they are heard: devices, as each host's command line has them.
+    pub devices: [String; 2],
+    /// As both devices run.
+    pub settings: Settings,
+    /// How it is measured.
+    pub options: DelayOptions,
+    /// It is void if the median may be off by more, where two clocks lie between.
+    pub max_uncertainty: Span,
+}
+
+/// How far two clocks were known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct JoinedClocks {
+    /// Whether they are one.
+    pub(super) is_one: bool,
+    /// At the worst mark, either way.
+    pub(super) uncertainty: Span,
+    /// The shortest way to an agent and back that it rests on.
+    pub(super) round_trip: Option<Span>,
+    /// How often each, the player's first, was found to be another than it was.
+    pub(super) steps: [u32; 2],
+    pub(super) max_uncertainty: Span,
+}
+
+/// Exchanges before the devices begin and when they have ended, so much apart, and between.
+const BURST: usize = 32;
+const BURST_APART: Span = Span::from_millis(5);
+const APART: Span = Span::from_millis(200);
+/// A device has begun by then.
+const BEGINNING: Duration = Duration::from_secs(20);
+/// Whoever is told to end has written its log by then.
+const WRITING: Duration = Duration::from_secs(60);
+/// From one look at a child to the next.
+const LOOK: Duration = Duration::from_millis(20);
+/// How much longer than marks count a log has room for: devices begin and end.
+const SPARE: Span = Span::from_secs(30);
+
+/// Plays marks at the first place and hears them at the second. What cannot be measured is a void row.
+pub fn measure_between(places: [HostPlace; 2], plan: &DelayBetween, stop: &Stop) -> LabReport {
+    let name = places.each_ref().map(HostPlace::to_string);
+    let ends = [0, 1].map(|end| format!("{} at {}", plan.devices[end], name[end]));
+    let mut hosts = Vec::new();
+    let found = DelayHosts::at(places).and_then(|mut both| {
+        hosts = both.hosts.iter().map(LabHost::description).collect();
+        let logs = both.run(plan, stop)?;
+        join(logs, &both.clocks, plan).map_err(|(end, why)| both.hosts[end].refused(&why))
+    });
+    match found {
+        Ok(mut found) => {
+            found.hosts = hosts;
+            found.report([&ends[0], &ends[1]])
+        }
+        Err(error) => {
+            let mut report = LabReport::of("delay", QUESTION);
+            report.hosts = match hosts.is_empty() {
+                true => vec![HostDescription::here("here")],
+                false => hosts,
+            };
+            let row = ReportRow::void(format!("{} to {}", ends[0], ends[1]), error.to_string());
+            report.rows.push(row);
+            report
+        }
+    }
+}
+
+/// The host that plays and the host that hears, each with its clock.
+struct DelayHosts {
+    hosts: [LabHost; 2],
+    clocks: [HostTimeline; 2],
+}
+
+impl DelayHosts {
+    fn at([player, hearer]: [HostPlace; 2]) -> Result<Self, HostError> {
+        // The one that may refuse first.
+        let hearer = LabHost::at(hearer)?;
+        let player = LabHost::at(player)?;
+        let clocks = match player.shares_clock(&hearer) {
+            true => [HostTimeline::Same, HostTimeline::Same],
+            false => [player.timeline(), hearer.timeline()],
+        };
+        Ok(Self { hosts: [player, hearer], clocks })
+    }
+
+    fn exchange(&mut self) -> Result<(), HostError> {
+        let mut both = self.hosts.iter_mut().zip(&mut self.clocks);
+        both.try_for_each(|(host, clock)| host.exchange(clock))
+    }
+
+    fn exchange_often(&mut self) -> Result<(), HostError> {
+        for _ in 0..BURST {
+            self.exchange()?;
+            if self.clocks.iter().any(|clock| matches!(clock, HostTimeline::Exchanged(_))) {
+                sleep_until(now() + BURST_APART);
+            }
+        }
+        Ok(())
+    }
+
+    /// The logs of both. An agent that is left ends what it started.
+    fn run(&mut self, plan: &DelayBetween, stop: &Stop) -> Result<[DeviceLog; 2], HostError> {
+        self.exchange_often()?;
+        let run = fastrand::u32(..);
+        let mut children = [0; 2];
+        // The ear first: no mark is missed because nobody listened yet.
+        for end in [1, 0] {
+            children[end] = self.hosts[end].start(&plan.words(end, run), &[])?;
+            self.begun(end, children[end], stop)?;
+        }
+        let ends = plan.options.ends(now(), plan.settings.rate);
+        while !stop.is_requested() && now() < ends && !self.is_over(children)? {
+            sleep_until(ends.min(now() + APART));
+            self.exchange()?;
+        }
+        for end in [0, 1] {
+            self.hosts[end].interrupt(children[end])?;
+        }
+        let written = self.exchange_often();
+        let [played, heard] =
+            [0, 1].map(|end| log(&mut self.hosts[end], children[end], ROLES[end]));
+        let both = [played?, heard?];
+        written.map(|()| both)
+    }
+
+    /// Waits until the device of this end runs, by the first line of its log; clocks are asked for meanwhile.
+    fn begun(&mut self, end: usize, child: u32, stop: &Stop) -> Result<(), HostError> {
+        let deadline = Instant::now() + BEGINNING;
+        while Instant::now() < deadline && !stop.is_requested() {
+            self.exchange()?;
+            let host = &mut self.hosts[end];
+            match host.wait(child, LOOK)? {
+                ChildState::Running if host.read(&format!("{child}.out"))?.contains('\n') => {
+                    return Ok(());
+                }
+                ChildState::Running => {}
+                ChildState::Ended(ended) if ended.status == Some(0) => return Ok(()),
+                ChildState::Ended(ended) => return Err(host.failed(ROLES[end], ended)),
+            }
+        }
+        let (host, role) = (&self.hosts[end], ROLES[end]);
+        Err(match stop.is_requested() {
+            true => host.refused("it was ended before marks counted"),
+            false => {
+                host.refused(&format!("taut {role} did not begin in {} s", BEGINNING.as_secs()))
+            }
+        })
+    }
+
+    fn is_over(&mut self, children: [u32; 2]) -> Result<bool, HostError> {
+        for (host, child) in self.hosts.iter_mut().zip(children) {
+            if matches!(host.wait(child, Duration::ZERO)?, ChildState::Ended(_)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// What each end is asked for, after `taut`.
+const ROLES: [&str; 2] = ["lab play", "lab hear"];
+
+impl DelayBetween {
+    fn words(&self, end: usize, run: u32) -> Vec<String> {
+        let DelayOptions { settle, duration, scheduler, channel, mark, level_db, .. } =
+            self.options;
+        let Settings { rate, channels, period, periods } = self.settings;
+        let lasts = duration.map(|duration| settle + duration + SPARE);
+        let most = DelayOptions { duration: lasts, ..self.options }.most_marks(rate);
+        let longest = lasts.map(|lasts| ("longest", (lasts + SPARE).to_string()));
+        let mut words: Vec<String> = ROLES[end].split(' ').map(str::to_owned).collect();
+        words.push(self.devices[end].clone());
+        for (name, value) in [
+            ("run", run.to_string()),
+            ("most", most.to_string()),
+            ("rate", rate.hertz().to_string()),
+            ("channels", channels.count().to_string()),
+            ("channel", (channel + 1).to_string()),
+            ("period", period.count().to_string()),
+            ("periods", periods.to_string()),
+            ("scheduler", scheduler.to_string()),
+            ("mark", mark.name().to_owned()),
+            ("level", level_db.to_string()),
+        ]
+        .into_iter()
+        .chain(longest)
+        {
+            words.push(format!("--{name}={value}"));
+        }
+        words
+    }
+}
+
+fn log(host: &mut LabHost, child: u32, role: &str) -> Result<DeviceLog, HostError> {
+    let ended = host.end_of(child, role, WRITING)?;
+    match ended.status {
+        Some(0) => DeviceLog::read(&ended.printed).map_err(|why| host.refused(&why)),
+        _ => Err(host.failed(role, ended)),
+    }
+}
+
+/// What became of the marks, by both logs and both clocks; else which end's log says nothing, and why.
+/// Decides, and touches nothing.
+pub(super) fn join(
+    [mut player, mut hearer]: [DeviceLog; 2],
+    clocks: &[HostTimeline; 2],
+    plan: &DelayBetween,
+) -> Result<MeasuredDelay, (usize, String)> {
+    let rate = player.settings.rate;
+    if hearer.settings.rate != rate {
+        return Err((1, "its device runs at another rate than that which plays".to_owned()));
+    }
+    let begun = clocks[0].here(player.begun).into_iter().chain(clocks[1].here(hearer.begun));
+    let begun = begun.map(|(here, _)| here).max().ok_or_else(|| (0, UNKNOWN.to_owned()))?;
+    let mut put = clocks.each_ref().map(|clock| OntoTimeline {
+        clock,
+        counts: begun + plan.options.settle,
+        uncertainty: Span::ZERO,
+        unknown: 0,
+    });
+    player.played.retain_mut(|mark| put[0].is_known(&mut mark.at, &mut mark.uncertainty));
+    hearer.heard.retain_mut(|mark| put[1].is_known(&mut mark.at, &mut mark.uncertainty));
+    let unknown = put.each_ref().map(|put| put.unknown);
+    for (end, kept) in [player.played.len(), hearer.heard.len()].into_iter().enumerate() {
+        if kept == 0 && unknown[end] > 0 {
+            return Err((end, UNKNOWN.to_owned()));
+        }
+    }
+    let known = JoinedClocks {
+        is_one: clocks.iter().all(|clock| matches!(clock, HostTimeline::Same)),
+        uncertainty: put[0].uncertainty + put[1].uncertainty,
+        round_trip: clocks.iter().filter_map(HostTimeline::round_trip).max(),
+        steps: clocks.each_ref().map(HostTimeline::steps),
+        max_uncertainty: plan.max_uncertainty,
+    };
+    // Nothing but the instant tells one sweep from the next.
+    let spacing = rate.span_of(Frames::from_len(plan.options.mark.spacing(rate)));
+    if plan.options.mark == MarkKind::Sweep && known.uncertainty.times(4) > spacing {
+        let ends = known.uncertainty;
+        return Err((
+            1,
+            format!(
+                "the clocks are known to ± {ends}, and sweeps come {spacing} after each other: which one was \
+             heard cannot be told; use a wired network, or marks"
+            ),
+        ));
+    }
+    let early = EARLY + known.uncertainty;
+    let mut judge = plan.options.judge(begun, rate).with_early(early);
+    let is_full = [&player.end, &hearer.end].map(|end| end.unkept > 0);
+    // Beyond a log that is full nothing is known.
+    let last = hearer.heard.last().map(|mark| mark.at);
+    let end = clocks[1].here(LocalTime::from_nanos(hearer.end.end_ns)).map(|(end, _)| end);
+    let end = if is_full[1] { last } else { end.or(last) };
+    let mut played = player.played.into_iter().peekable();
+    for heard in hearer.heard {
+        // What was heard by now has been played.
+        while let Some(mark) = played.next_if(|mark| mark.at <= heard.at + early) {
+            judge.played(mark);
+        }
+        judge.heard(heard);
+    }
+    played.for_each(|mark| judge.played(mark));
+    let outcome = judge.finish(end.unwrap_or(begun));
+    // Those of this run for which the player's log had no room look like another's.
+    let foreign = if is_full[0] { 0 } else { outcome.foreign };
+    let foreign = hearer.end.foreign.saturating_add(foreign);
+    let settings = [player.settings, hearer.settings];
+    let mut found = MeasuredDelay::new(settings, plan.options.configured, outcome);
+    found.devices(player.end.faults(), hearer.end.faults(), hearer.end.unread);
+    found.foreign(foreign);
+    found.best_unclear_db = hearer.end.best_unclear_db;
+    found.clocks = Some(known);
+    found.notes.extend(plan.options.mark.note(rate));
+    for (what, end, unknown) in
+        [("played", player.end, unknown[0]), ("heard", hearer.end, unknown[1])]
+    {
+        found.notes.extend(notes(what, end, unknown));
+    }
+    Ok(found)
+}
+
+/// What a reader should know of the marks that were played, or heard, of which so many came at instants that
+/// nobody knows here.
+fn notes(what: &'static str, end: LogEnd, unknown: u64) -> impl Iterator<Item = String> {
+    let said = end.notes.into_iter().map(move |note| format!("where marks are {what}: {note}"));
+    let unknown = (unknown > 0).then(|| {
+        format!("{unknown} marks were {what} at instants that are not known here: {UNKNOWN}")
+    });
+    let unkept = (end.unkept > 0).then(|| {
+        format!(
+            "{} marks were {what} for which the log had no room, and say nothing: a run of a known \
+             --duration has room for its own",
+            end.unkept
+        )
+    });
+    said.chain(unknown).chain(unkept)
+}
+
+/// Puts instants of one end onto the timeline of whoever measures.
+struct OntoTimeline<'a> {
+    clock: &'a HostTimeline,
+    /// Marks count from then on,
+    counts: LocalTime,
+    /// and by so much these may be off at most, either way.
+    uncertainty: Span,
+    /// So many could not be put there.
+    unknown: u64,
+}
+
+impl OntoTimeline<'_> {
+    /// Puts an instant there, with what that adds to its uncertainty; whether it is known.
+    fn is_known(&mut self, at: &mut LocalTime, uncertainty: &mut Span) -> bool {
+        let Some((here, unsure)) = self.clock.here(*at) else {
+            self.unknown += 1;
+            return false;
+        };
+        if here >= self.counts {
+            self.uncertainty = self.uncertainty.max(unsure);
+        }
+        (*at, *uncertainty) = (here, *uncertainty + unsure);
+        true
+    }
+}
+
+/// What is said of instants that cannot be told by another clock.
+const UNKNOWN: &str = "its agent did not say how its clock stands for 10 s; run it again";
+
+impl JoinedClocks {
+    /// Tells it, beside what was measured; and why that says nothing, where it does not.
+    pub(super) fn tell(&self, row: &mut ReportRow) {
+        let source = if self.is_one { "host" } else { "agents" };
+        row.add("clock_source", "clocks joined by", source);
+        if self.is_one {
+            return;
+        }
+        row.add("clock_uncertainty_ns", "clocks known to ±, at worst", self.uncertainty.as_nanos());
+        let round_trip = self.round_trip.map(Span::as_nanos);
+        row.add("round_trip_ns", "round trip, by one clock", round_trip);
+        // Where nothing was heard, a clock that jumped is why.
+        if let Some(why) = self.untimely(row) {
+            row.void = Some(why);
+        }
+    }
+
+    fn untimely(&self, row: &ReportRow) -> Option<String> {
+        for (steps, what) in self.steps.into_iter().zip(["played", "heard"]) {
+            if steps > 0 {
+                return Some(format!(
+                    "the clock where marks are {what} jumped while it ran ({steps} times), as one does that is \
+                     suspended: instants of before and after are on two timelines; let no host sleep, and run \
+                     it again"
+                ));
+            }
+        }
+        let uncertainty = row.uncertainty?;
+        let middle = row.measured.as_ref()?.p50_ns.map(Span::from_nanos)?;
+        if middle < -uncertainty {
+            return Some(format!(
+                "marks were heard {} before they were played by clocks that are said to be known to ± \
+                 {uncertainty}; run it again",
+                -middle
+            ));
+        }
+        (uncertainty > self.max_uncertainty).then(|| {
+            format!(
+                "the median may be off by {uncertainty}, of which ± {} are the clocks', and {} are the most \
+                 that is asked for; use a wired network, or give a greater --max-uncertainty",
+                self.uncertainty, self.max_uncertainty
+            )
+        })
+    }
+}

@@ -1,0 +1,191 @@
+//! What a device that only plays marks, or only hears them, writes of them: a line of JSON each, by its own
+//! host's clock. The first says that it has begun, the last how it went.
+
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+use tautline_dsp::timecode::NUMBERS;
+use tautline_proto::device::Settings;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+
+use super::judge::{HeardMark, Played};
+use super::player::DeviceFaults;
+
+/// A line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum LogLine {
+    Begun(LogBegin),
+    /// Number, frame, instant and uncertainty.
+    Played(u32, i64, i64, i64),
+    Heard(HeardLine),
+    Ended(LogEnd),
+}
+
+/// How it began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct LogBegin {
+    at_ns: i64,
+    rate: u32,
+    channels: u32,
+    period: i64,
+    periods: u32,
+}
+
+impl LogBegin {
+    pub(super) fn of(at: LocalTime, settings: &Settings) -> Self {
+        Self {
+            at_ns: at.as_nanos(),
+            rate: settings.rate.hertz(),
+            channels: settings.channels.count() as u32,
+            period: settings.period.count(),
+            periods: settings.periods,
+        }
+    }
+
+    /// When, and as what its device runs; none where that is no device.
+    fn read(&self) -> Option<(LocalTime, Settings)> {
+        let settings = Settings {
+            rate: Rate::new(self.rate).ok()?,
+            channels: Channels::new(self.channels).ok()?,
+            period: Frames::new(self.period),
+            periods: self.periods,
+        };
+        Some((LocalTime::from_nanos(self.at_ns), settings))
+    }
+}
+
+/// A mark that was heard: fields of [`HeardMark`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct HeardLine {
+    number: u32,
+    frame: f64,
+    beside: f64,
+    at_ns: i64,
+    uncertainty_ns: i64,
+    confidence: f64,
+    gain: f64,
+    words: u64,
+    clear_db: Option<f64>,
+}
+
+impl HeardLine {
+    /// Whether a recorder could have written it.
+    fn is_possible(&self) -> bool {
+        self.number < NUMBERS && self.uncertainty_ns >= 0 && self.beside >= 0.0
+    }
+}
+
+/// What is said of a line that no player or recorder writes.
+const IMPOSSIBLE: &str = "its log has a mark that cannot be";
+
+/// How it went.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct LogEnd {
+    /// When the last frame met the ADC.
+    pub(super) end_ns: i64,
+    pub(super) xruns: u64,
+    pub(super) skipped: i64,
+    pub(super) unread: i64,
+    pub(super) foreign: u64,
+    pub(super) best_unclear_db: Option<f64>,
+    /// Marks for which there was no room.
+    pub(super) unkept: u64,
+    pub(super) notes: Vec<String>,
+}
+
+impl LogEnd {
+    pub(super) const fn faults(&self) -> DeviceFaults {
+        DeviceFaults { xruns: self.xruns, skipped: self.skipped }
+    }
+}
+
+impl From<&Played> for LogLine {
+    fn from(mark: &Played) -> Self {
+        let Played { number, frame, at, uncertainty } = mark;
+        Self::Played(*number, *frame, at.as_nanos(), uncertainty.as_nanos())
+    }
+}
+
+impl From<&HeardMark> for LogLine {
+    fn from(mark: &HeardMark) -> Self {
+        Self::Heard(HeardLine {
+            number: mark.number,
+            frame: mark.frame,
+            beside: mark.beside,
+            at_ns: mark.at.as_nanos(),
+            uncertainty_ns: mark.uncertainty.as_nanos(),
+            confidence: mark.confidence,
+            gain: mark.gain,
+            words: mark.words,
+            clear_db: mark.clear_db,
+        })
+    }
+}
+
+impl From<HeardLine> for HeardMark {
+    fn from(line: HeardLine) -> Self {
+        Self {
+            number: line.number,
+            frame: line.frame,
+            beside: line.beside,
+            at: LocalTime::from_nanos(line.at_ns),
+            uncertainty: Span::from_nanos(line.uncertainty_ns),
+            confidence: line.confidence,
+            gain: line.gain,
+            words: line.words,
+            clear_db: line.clear_db,
+        }
+    }
+}
+
+impl LogLine {
+    pub(super) fn write(&self, to: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *to, self)?;
+        to.write_all(b"\n")
+    }
+}
+
+/// All that one device wrote.
+#[derive(Debug, Clone)]
+pub(super) struct DeviceLog {
+    pub(super) begun: LocalTime,
+    pub(super) settings: Settings,
+    pub(super) played: Vec<Played>,
+    pub(super) heard: Vec<HeardMark>,
+    pub(super) end: LogEnd,
+}
+
+impl DeviceLog {
+    /// Of what was written; else what is wrong with it.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        let mut lines = text.lines().map(serde_json::from_str::<LogLine>);
+        let begin = match lines.next() {
+            Some(Ok(LogLine::Begun(begin))) => begin.read(),
+            _ => None,
+        };
+        let (begun, settings) = begin.ok_or("its log has no beginning")?;
+        let (mut played, mut heard) = (Vec::new(), Vec::new());
+        for line in lines {
+            match line.map_err(|error| format!("its log cannot be read: {error}"))? {
+                LogLine::Played(number, _, _, uncertainty)
+                    if NUMBERS <= number || uncertainty < 0 =>
+                {
+                    return Err(IMPOSSIBLE.to_owned());
+                }
+                LogLine::Heard(line) if !line.is_possible() => return Err(IMPOSSIBLE.to_owned()),
+                LogLine::Played(number, frame, at, uncertainty) => played.push(Played {
+                    number,
+                    frame,
+                    at: LocalTime::from_nanos(at),
+                    uncertainty: Span::from_nanos(uncertainty),
+                }),
+                LogLine::Heard(line) => heard.push(line.into()),
+                LogLine::Ended(end) => return Ok(Self { begun, settings, played, heard, end }),
+                LogLine::Begun(_) => return Err("its log begins twice".to_owned()),
+            }
+        }
+        Err("its log has no end".to_owned())
+    }
+}

@@ -1,0 +1,215 @@
+//! Sweeps, for paths in which a mark does not survive: from a speaker to a microphone.
+//!
+//! A sweep rises linearly from 0.5 to 20 of 100 of the rate under a raised cosine, so that its correlation
+//! with itself falls off within [`LOBE`] frames and stays down. It is found by correlation, which gains 35 dB
+//! on noise; the greatest value, of either sign, is the strongest way that the sound took. An echo that comes
+//! within the lobe cannot be told from it, and moves it.
+//!
+//! All sweeps are alike: which one was heard is told by when, so a delay is to be less than [`spacing`].
+
+use rustfft::num_complex::Complex;
+use tautline_dsp::timecode::PlacedMark;
+use tautline_proto::units::Rate;
+
+use crate::spectrum::Transform;
+
+/// Frames from one sweep to the next, of which it fills half: 0.68 s at 48 and 96 kHz, 0.67 s at
+/// least.
+pub(super) fn spacing(rate: Rate) -> usize {
+    (rate.hertz() as usize * 2 / 3).next_power_of_two()
+}
+
+/// From and to, as parts of the rate.
+const FROM: f64 = 0.005;
+const TO: f64 = 0.2;
+/// Frames about the peak in which the correlation of a sweep with itself is large.
+const LOBE: usize = 40;
+/// The peak is to be above everything outside of the lobe by so much.
+pub(super) const LEAST_CLEAR_DB: f64 = 3.0;
+/// The correlation is known at so many places of a frame.
+const FINE: usize = 4;
+/// Deviations of its noise that a place may be off by, and what interpolation adds, in frames.
+const DEVIATIONS: f64 = 6.0;
+const INTERPOLATED: f64 = 0.01;
+
+/// A sweep of so many frames, its peak 1.
+fn sweep(length: usize) -> Vec<f32> {
+    let sample = |frame: usize| {
+        let at = frame as f64 / length as f64;
+        let turns = length as f64 * (FROM * at + (TO - FROM) / 2.0 * at * at);
+        let [turn, fade] = [turns, at].map(|turns| core::f64::consts::TAU * turns);
+        (turn.sin() * (0.5 - 0.5 * fade.cos())) as f32
+    };
+    (0..length).map(sample).collect()
+}
+
+/// Plays sweeps one after the other.
+pub(super) struct Sweeper {
+    sweep: Box<[f32]>,
+    spacing: usize,
+    peak: f32,
+    number: u32,
+    frame: usize,
+}
+
+impl Sweeper {
+    pub(super) fn at_level(rate: Rate, decibels: f64) -> Self {
+        let spacing = spacing(rate);
+        let peak = 10_f64.powf(decibels / 20.0) as f32;
+        Self { sweep: sweep(spacing / 2).into(), spacing, peak, number: 0, frame: 0 }
+    }
+
+    /// As a `Marker` does: a sweep is where its first frame is. Real-time.
+    pub(super) fn fill(
+        &mut self,
+        channels: usize,
+        samples: &mut [f32],
+        mut placed: impl FnMut(PlacedMark),
+    ) {
+        for (frame, samples) in samples.chunks_mut(channels.max(1)).enumerate() {
+            if self.frame == 0 {
+                placed(PlacedMark { number: self.number, frame });
+            }
+            samples.fill(self.peak * self.sweep.get(self.frame).copied().unwrap_or(0.0));
+            self.frame += 1;
+            if self.frame == self.spacing {
+                self.frame = 0;
+                self.number = (self.number + 1) % tautline_dsp::timecode::NUMBERS;
+            }
+        }
+    }
+}
+
+/// A sweep that was found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct FoundSweep {
+    /// Where it begins: the frame, and how far after it.
+    pub(super) frame: i64,
+    pub(super) fraction: f64,
+    /// How far that may be from the truth, in frames, either way.
+    pub(super) uncertainty: f64,
+    /// How well the sound fits: 1 if there is nothing but the sweep.
+    pub(super) confidence: f64,
+    /// Full scale is 1; negative where the polarity is the other.
+    pub(super) gain: f64,
+    /// How far the greatest value outside of the lobe lies below the peak.
+    pub(super) clear_db: f64,
+}
+
+/// Finds sweeps in sound of any length.
+pub(super) struct SweepFinder {
+    sweep: Box<[f32]>,
+    spacing: usize,
+    energy: f64,
+    /// Root mean square of its frequencies, in radians a frame: how sharp the peak is.
+    sharpness: f64,
+    transform: Transform,
+    fine: Transform,
+    /// What is not searched yet, and the number of its first frame.
+    sound: Vec<f32>,
+    first: i64,
+    /// By how much the best that was not clear enough stood out.
+    best_unclear_db: Option<f64>,
+}
+
+impl SweepFinder {
+    pub(super) fn at(rate: Rate) -> Self {
+        let spacing = spacing(rate);
+        let sweep = sweep(spacing / 2);
+        let mut transform = Transform::new(spacing + sweep.len());
+        let fine = Transform::new(transform.length() * FINE);
+        let length = transform.length() as f64;
+        let (mut power, mut weighed) = (0.0, 0.0);
+        let samples = || sweep.iter().map(|sample| f64::from(*sample));
+        transform.spectra(samples(), core::iter::empty(), |bin, value, _| {
+            let turn = core::f64::consts::TAU * bin as f64 / length;
+            power += value.norm_sqr();
+            weighed += value.norm_sqr() * turn * turn;
+        });
+        let energy = samples().map(|sample| sample * sample).sum();
+        let sharpness = (weighed / power).sqrt();
+        let sweep = sweep.into();
+        // Silence before the first frame: a sweep that begins with it is at no edge.
+        let before = 2 * LOBE;
+        let (sound, first, best_unclear_db) = (vec![0.0; before], -(before as i64), None);
+        Self { sweep, spacing, energy, sharpness, transform, fine, sound, first, best_unclear_db }
+    }
+
+    pub(super) const fn spacing(&self) -> usize {
+        self.spacing
+    }
+
+    /// Takes the next frames of one channel and tells of each sweep that is complete by now.
+    pub(super) fn push(&mut self, samples: &[f32], mut found: impl FnMut(FoundSweep)) {
+        self.sound.extend_from_slice(samples);
+        while self.sound.len() >= self.spacing + self.sweep.len() {
+            let mut passed = self.spacing / 2;
+            match self.search() {
+                Some(sweep) if sweep.clear_db >= LEAST_CLEAR_DB => {
+                    // The next one is to be in the middle of what is searched then.
+                    passed += (sweep.frame - self.first) as usize;
+                    found(sweep);
+                }
+                Some(FoundSweep { clear_db, .. }) => {
+                    let best = self.best_unclear_db.map_or(clear_db, |best| best.max(clear_db));
+                    self.best_unclear_db = Some(best);
+                }
+                None => {}
+            }
+            let passed = passed.min(self.sound.len());
+            self.sound.drain(..passed);
+            self.first += passed as i64;
+        }
+    }
+
+    /// By how much the best that was not clear enough stood out, in dB.
+    pub(super) fn best_unclear_db(&self) -> Option<f64> {
+        self.best_unclear_db
+    }
+
+    /// The place within a spacing from the first frame at which a sweep fits best, unless that is at an
+    /// end, beyond which it may fit better, or all is silent.
+    fn search(&mut self) -> Option<FoundSweep> {
+        let length = self.transform.length();
+        let mut product = vec![Complex::default(); length / 2 + 1];
+        let sound =
+            self.sound[..self.spacing + self.sweep.len()].iter().map(|sample| f64::from(*sample));
+        let sweep = self.sweep.iter().map(|sample| f64::from(*sample));
+        self.transform.spectra(sound, sweep, |bin, heard, meant| {
+            product[bin] = heard * meant.conj();
+        });
+        let lags: Vec<f64> = self.fine.samples(&product).take(self.spacing * FINE).collect();
+        let (at, _) =
+            lags.iter().enumerate().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;
+        let lobe = LOBE * FINE;
+        if at < lobe || at + lobe >= lags.len() {
+            return None;
+        }
+        let (before, peak, after) = (lags[at - 1], lags[at], lags[at + 1]);
+        let outside = || lags[..at - lobe].iter().chain(&lags[at + lobe..]);
+        let most = outside().fold(0.0_f64, |most, lag| most.max(lag.abs()));
+        let mean = outside().map(|lag| lag * lag).sum::<f64>() / outside().count() as f64;
+        if peak == 0.0 {
+            return None;
+        }
+        let place = (at as f64 + vertex(before, peak, after)) / FINE as f64;
+        let frame = place.round();
+        let here = &self.sound[frame as usize..][..self.sweep.len()];
+        let power: f64 = here.iter().map(|sample| f64::from(*sample).powi(2)).sum();
+        let fits = peak / length as f64;
+        Some(FoundSweep {
+            frame: self.first + frame as i64,
+            fraction: place - frame,
+            uncertainty: DEVIATIONS * mean.sqrt() / (peak.abs() * self.sharpness) + INTERPOLATED,
+            confidence: (fits.abs() / (self.energy * power).sqrt()).min(1.0),
+            gain: fits / self.energy,
+            clear_db: 20.0 * (peak.abs() / most.max(f64::MIN_POSITIVE)).log10(),
+        })
+    }
+}
+
+/// Where the parabola through three neighbours is greatest or least, from the second.
+fn vertex(before: f64, peak: f64, after: f64) -> f64 {
+    let bend = before - 2.0 * peak + after;
+    if bend == 0.0 { 0.0 } else { 0.5 * (before - after) / bend }
+}

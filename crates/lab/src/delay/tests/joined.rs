@@ -1,0 +1,252 @@
+//! Logs of two hosts, their clocks apart as planted.
+
+use tautline_proto::clock::{Exchange, WallTime};
+
+use super::super::joined::join;
+use super::super::log::{DeviceLog, LogEnd, LogLine};
+use super::*;
+use crate::hosts::HostTimeline;
+use crate::report::LabReport;
+
+/// Both hosts began then, by the clock of whoever measures.
+const BEGUN: LocalTime = LocalTime::from_nanos(900_000_000_000);
+const DELAY: Span = Span::from_micros(12_345);
+
+/// A host whose clock is ahead, and jumps in the middle of the run.
+#[derive(Clone, Copy, Default)]
+struct FarHost {
+    ahead: Span,
+    jump: Span,
+    /// The whole way to it and back.
+    round_trip: Span,
+}
+
+impl FarHost {
+    fn shows(&self, at: LocalTime) -> LocalTime {
+        let jump = if at >= BEGUN + Span::from_secs(3) { self.jump } else { Span::ZERO };
+        at + self.ahead + jump
+    }
+
+    /// As exchanges tell, all of which wait on the way there alone.
+    fn timeline(&self) -> HostTimeline {
+        let mut timeline = HostTimeline::Exchanged(Box::default());
+        for count in -10..40 {
+            let asked = BEGUN + Span::from_millis(200 * count);
+            let there = WallTime::of_local(self.shows(asked + self.round_trip), Span::ZERO);
+            timeline.observe(Exchange {
+                asked,
+                peer_received: there,
+                peer_answered: there,
+                answered: asked + self.round_trip,
+                reading_error: Span::from_nanos(1),
+            });
+        }
+        timeline
+    }
+}
+
+/// Six seconds of marks that were played at one host and heard at the other, through their own words.
+fn logs([player, hearer]: [FarHost; 2]) -> [DeviceLog; 2] {
+    let log = |host: &FarHost| DeviceLog {
+        begun: host.shows(BEGUN),
+        settings: SETTINGS,
+        played: Vec::new(),
+        heard: Vec::new(),
+        end: LogEnd::default(),
+    };
+    let (mut plays, mut hears) = (log(&player), log(&hearer));
+    for mark in 0..600 {
+        let (played, heard) = at(mark, 0);
+        let met = BEGUN + (played.at - LocalTime::ZERO);
+        plays.played.push(Played { at: player.shows(met), uncertainty: UNSURE, ..played });
+        let met = hearer.shows(met + DELAY);
+        hears.heard.push(HeardMark { at: met, uncertainty: UNSURE, ..heard });
+    }
+    hears.end.end_ns = hearer.shows(BEGUN + Span::from_secs(7)).as_nanos();
+    [plays, hears].map(written)
+}
+
+/// As it comes from a host: written there and read here.
+fn written(log: DeviceLog) -> DeviceLog {
+    DeviceLog::read(&text(&log)).unwrap()
+}
+
+fn text(log: &DeviceLog) -> String {
+    let begin = super::super::log::LogBegin::of(log.begun, &log.settings);
+    let lines = core::iter::once(LogLine::Begun(begin))
+        .chain(log.played.iter().map(LogLine::from))
+        .chain(log.heard.iter().map(LogLine::from))
+        .chain([LogLine::Ended(log.end.clone())]);
+    let mut text = Vec::new();
+    lines.for_each(|line| line.write(&mut text).unwrap());
+    String::from_utf8(text).unwrap()
+}
+
+fn between(max_uncertainty: Span) -> DelayBetween {
+    let options = DelayOptions {
+        configured: None,
+        settle: Span::from_secs(1),
+        duration: Some(Span::from_secs(4)),
+        scheduler: Scheduler::Other,
+        channel: 0,
+        mark: MarkKind::Wide,
+        level_db: Marker::LEVEL_DB,
+    };
+    let devices = ["here", "there"].map(str::to_owned);
+    DelayBetween { devices, settings: SETTINGS, options, max_uncertainty }
+}
+
+fn joined(hosts: [FarHost; 2], max_uncertainty: Span) -> LabReport {
+    let clocks = hosts.map(|host| host.timeline());
+    let found = join(logs(hosts), &clocks, &between(max_uncertainty)).unwrap();
+    found.report(["here", "there"])
+}
+
+fn figure(report: &LabReport, key: &str) -> serde_json::Value {
+    serde_json::to_value(&report.rows[0]).unwrap()[key].clone()
+}
+
+const NEAR: FarHost =
+    FarHost { ahead: Span::ZERO, jump: Span::ZERO, round_trip: Span::from_micros(120) };
+const FAR: FarHost = FarHost { ahead: Span::from_secs(-5000), ..NEAR };
+
+#[test]
+fn marks_of_two_hosts_are_measured_to_within_what_their_clocks_are_known_to() {
+    for hosts in [[NEAR, FAR], [FAR, NEAR], [FAR, FAR]] {
+        let report = joined(hosts, Span::from_micros(250));
+        let row = &report.rows[0];
+        assert_eq!(row.void, None, "{report}");
+        let error = row.measured.unwrap().p50_ns.unwrap() - DELAY.as_nanos();
+        let unsure = row.uncertainty.unwrap().as_nanos();
+        assert!(error.abs() <= unsure, "{error} {report}");
+        // Twice half of a round trip, and the words of both devices.
+        assert!((126_000..200_000).contains(&unsure), "{report}");
+        let bound = figure(&report, "uncertainty_95_ns").as_i64().unwrap();
+        assert!(bound >= error.abs() && bound > 60_000, "{error} {report}");
+        // Those that count: four seconds of marks, after one.
+        assert_eq!(figure(&report, "marks_played"), 400, "{report}");
+        assert_eq!(figure(&report, "marks_missed"), 0, "{report}");
+        assert_eq!(figure(&report, "clock_source"), "agents", "{report}");
+    }
+}
+
+#[test]
+fn marks_of_one_clock_are_measured_as_sure_as_their_devices_are() {
+    let here = FarHost::default();
+    let clocks = [HostTimeline::Same, HostTimeline::Same];
+    let found = join(logs([here, here]), &clocks, &between(Span::ZERO)).unwrap();
+    let report = found.report(["here", "there"]);
+    assert_eq!(report.rows[0].void, None, "{report}");
+    assert_eq!(report.rows[0].measured.unwrap().p50_ns, Some(DELAY.as_nanos()), "{report}");
+    assert_eq!(report.rows[0].uncertainty, Some(UNSURE + UNSURE), "{report}");
+    assert_eq!(figure(&report, "clock_source"), "host", "{report}");
+}
+
+#[test]
+fn a_run_whose_clocks_are_known_too_badly_is_void_and_says_so() {
+    let report = joined([NEAR, FAR], Span::from_micros(100));
+    let why = report.rows[0].void.as_deref().unwrap();
+    assert!(why.contains("100us are the most that is asked for"), "{why}");
+    assert!(why.contains("--max-uncertainty"), "{why}");
+}
+
+#[test]
+fn a_run_in_which_a_clock_jumped_is_void_and_says_so() {
+    for jump in [Span::from_millis(2), Span::from_secs(-3)] {
+        let report = joined([NEAR, FarHost { jump, ..FAR }], Span::from_micros(250));
+        let why = report.rows[0].void.as_deref().unwrap();
+        assert!(why.contains("marks are heard jumped while it ran (1 times)"), "{why}");
+    }
+}
+
+#[test]
+fn marks_that_no_exchange_was_near_to_are_not_compared() {
+    let clocks = [NEAR.timeline(), HostTimeline::Exchanged(Box::default())];
+    let (end, refused) =
+        join(logs([NEAR, FAR]), &clocks, &between(Span::from_secs(1))).unwrap_err();
+    assert!(end == 1 && refused.contains("did not say how its clock stands"), "{refused}");
+}
+
+#[test]
+fn a_clock_that_is_off_by_more_than_any_delay_is_within_what_is_said_of_it() {
+    // All of the way there, 60 ms: a clock that is read 30 ms off, and marks that seem to be heard before they
+    // were played.
+    let slow = FarHost { round_trip: Span::from_millis(60), ..FAR };
+    let here = FarHost::default();
+    for hosts in [[here, slow], [slow, here]] {
+        let clocks = hosts.map(|host| match host.round_trip {
+            Span::ZERO => HostTimeline::Same,
+            _ => host.timeline(),
+        });
+        let found = join(logs(hosts), &clocks, &between(Span::from_secs(1))).unwrap();
+        let report = found.report(["here", "there"]);
+        let row = &report.rows[0];
+        let error = row.measured.unwrap().p50_ns.unwrap() - DELAY.as_nanos();
+        assert!(error.abs() > 29_000_000, "{report}");
+        assert!(error.abs() <= row.uncertainty.unwrap().as_nanos(), "{error} {report}");
+        assert_eq!(figure(&report, "marks_missed"), 0, "{report}");
+        assert_eq!(figure(&report, "marks_foreign"), 0, "{report}");
+    }
+}
+
+#[test]
+fn beyond_a_log_that_is_full_no_mark_is_missed_and_none_is_anothers() {
+    let here = FarHost::default();
+    let clocks = || [HostTimeline::Same, HostTimeline::Same];
+    for full in [0, 1] {
+        let mut logs = logs([here, here]);
+        logs[0].played.truncate(if full == 0 { 300 } else { 600 });
+        logs[1].heard.truncate(if full == 1 { 300 } else { 600 });
+        logs[full].end.unkept = 300;
+        let report = join(logs, &clocks(), &between(Span::ZERO)).unwrap().report(["here", "there"]);
+        assert_eq!(figure(&report, "marks_missed"), 0, "{report}");
+        assert_eq!(figure(&report, "marks_foreign"), 0, "{report}");
+        let played = figure(&report, "marks_played").as_i64().unwrap();
+        assert!((195..=200).contains(&played), "{report}");
+        assert!(report.notes.iter().any(|note| note.contains("300 marks were")), "{report}");
+    }
+}
+
+#[test]
+fn sweeps_that_come_closer_than_clocks_are_known_are_not_told_apart() {
+    let slow = FarHost { round_trip: Span::from_millis(600), ..FAR };
+    let plan = between(Span::from_secs(1));
+    let plan =
+        DelayBetween { options: DelayOptions { mark: MarkKind::Sweep, ..plan.options }, ..plan };
+    let clocks = [HostTimeline::Same, slow.timeline()];
+    let (_, why) = join(logs([FarHost::default(), slow]), &clocks, &plan).unwrap_err();
+    assert!(why.contains("which one was heard cannot be told"), "{why}");
+}
+
+#[test]
+fn a_log_with_marks_that_cannot_be_is_refused() {
+    let written = written(logs([NEAR, NEAR])[1].clone());
+    let spoils: [fn(&mut HeardMark); 4] = [
+        |mark| mark.number = tautline_dsp::timecode::NUMBERS,
+        |mark| mark.uncertainty = Span::from_nanos(-1),
+        |mark| mark.beside = -1.0,
+        |mark| mark.number = u32::MAX,
+    ];
+    for spoil in spoils {
+        let mut log = written.clone();
+        spoil(&mut log.heard[3]);
+        assert_eq!(DeviceLog::read(&text(&log)).unwrap_err(), "its log has a mark that cannot be");
+    }
+    let played = "{\"played\":[4294967295,1,1,1]}";
+    let whole = text(&written);
+    let (begin, rest) = whole.split_once('\n').unwrap();
+    let refused = DeviceLog::read(&format!("{begin}\n{played}\n{rest}")).unwrap_err();
+    assert_eq!(refused, "its log has a mark that cannot be");
+}
+
+#[test]
+fn a_log_that_was_cut_short_is_refused() {
+    for text in ["", "{\"begun\":{}}", "taut", "{\"played\":[1,2,3,4]}"] {
+        let refused = DeviceLog::read(text).unwrap_err();
+        assert_eq!(refused, "its log has no beginning", "{text}");
+    }
+    let begun = r#"{"begun":{"at_ns":1,"rate":48000,"channels":2,"period":48,"periods":2}}"#;
+    assert_eq!(DeviceLog::read(begun).unwrap_err(), "its log has no end");
+    let half = format!("{begun}\n{{\"played\":[1,2");
+    assert!(DeviceLog::read(&half).unwrap_err().starts_with("its log cannot be read: "));
+}

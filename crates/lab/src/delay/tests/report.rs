@@ -1,0 +1,96 @@
+use serde_json::Value;
+use tautline_proto::time::LocalTime;
+
+use super::*;
+use crate::compare::{Compared, ReadReport};
+use crate::report::LabReport;
+
+fn measured(frames: i64) -> LabReport {
+    let mut found = Loop { frames, blocks: 4000, ..Loop::default() }.measure();
+    found.marks.configured_ns = Some(5_000_000);
+    found.report(["here", "there"])
+}
+
+#[test]
+fn a_delay_is_a_report_as_those_of_other_experiments_are() {
+    let report = measured(240);
+    let json: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+    assert_eq!((&json["experiment"], &json["schema"]), (&"delay".into(), &1.into()));
+    let row = &json["rows"][0];
+    assert_eq!((&row["name"], &row["void"]), (&"here to there".into(), &Value::Null));
+    assert_eq!(row["configured_ns"], 5_000_000);
+    let measured = row["measured"]["p50_ns"].as_i64().unwrap();
+    assert!((measured - 5_000_000).abs() <= row["uncertainty_ns"].as_i64().unwrap(), "{row:#}");
+    assert_eq!((&row["missed"]["missed"], &row["bit_exact"]), (&0.into(), &true.into()));
+    assert_eq!(row["xruns"], serde_json::json!([0, 0]));
+    // What the page draws: one value for each mark, how often each came, and second by second.
+    let points = &report.rows[0].points[0].values;
+    assert_eq!(points.len() as u64, row["measured"]["count"].as_u64().unwrap());
+    assert!(!report.rows[0].histogram.is_empty() && report.rows[0].intervals.len() >= 4);
+    assert!(crate::page::page(&report).contains("<svg"));
+}
+
+#[test]
+fn two_reports_of_delays_are_compared_as_others_are() {
+    let read = |frames| ReadReport::of(&measured(frames).to_json().unwrap()).unwrap();
+    let compared = Compared::of(&read(240), &read(240));
+    assert_eq!(compared.rows[0].unknown, None, "{compared:?}");
+    assert!(compared.rows[0].figures.iter().any(|figure| figure.key == "p50_ns"), "{compared:?}");
+}
+
+#[test]
+fn marks_that_found_no_room_are_in_the_figures_and_told() {
+    let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO).with_room(5);
+    for mark in 0..20 {
+        let (played, heard) = at(mark, 1000);
+        judge.played(played);
+        judge.heard(heard);
+    }
+    let found = MeasuredDelay::new([SETTINGS; 2], None, judge.finish(LocalTime::NEVER));
+    assert_eq!((found.marks.measured.count, found.delays.values().len()), (20, 5));
+    assert_eq!(found.marks.uncertainty_95_ns, None, "{found:?}");
+    assert!(text(&found).contains("the last 15 marks are in the figures alone"), "{found:?}");
+}
+
+#[test]
+fn where_no_mark_was_heard_the_row_is_void_and_says_why() {
+    let spoil = |sound: &mut Vec<f32>| sound.fill(0.0);
+    let report = Loop { spoil, ..Loop::default() }.measure().report(["here", "there"]);
+    assert!(!report.says_something());
+    let why = report.rows[0].void.clone().unwrap();
+    assert!(why.contains("no mark that here played was heard") && why.contains("check"), "{why}");
+}
+
+#[test]
+fn the_polarity_is_that_of_three_marks_of_four_or_unsure() {
+    for (turned, told) in [(5, "as played"), (6, "unsure"), (14, "unsure"), (15, "turned")] {
+        let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO);
+        for mark in 0..20 {
+            let (played, mut heard) = at(mark, 1000);
+            // The last is as the fewer are.
+            let is_turned = if turned > 10 { mark < turned } else { mark >= 20 - turned };
+            heard.gain *= if is_turned { -1.0 } else { 1.0 };
+            judge.played(played);
+            judge.heard(heard);
+        }
+        let outcome = judge.finish(LocalTime::NEVER);
+        let found = MeasuredDelay::new([SETTINGS; 2], None, outcome);
+        assert_eq!(found.marks.polarity, Some(told), "{turned}: {found:?}");
+    }
+}
+
+#[test]
+fn a_bound_is_wider_where_groups_that_follow_each_other_are_alike() {
+    let bound = |place: fn(i64) -> i64| {
+        let delay = |mark: i64| Span::from_micros(5 * place(mark / 5) + mark % 5);
+        let values: Vec<_> = (0..100)
+            .map(|mark| (LocalTime::ZERO + Span::from_millis(10 * mark), delay(mark)))
+            .collect();
+        bound::bound_95(&values, &[]).unwrap().as_nanos() as f64
+    };
+    // The same groups, in order and out of it.
+    let (alike, mixed) = (bound(|group| group), bound(|group| group * 7 % 20));
+    // Of the mean of 20 groups, and of 0 to 95 microseconds in steps of 5 of them.
+    assert!((mixed - 13_849.0).abs() < 10.0, "{mixed}");
+    assert!(alike > 3.0 * mixed, "{alike} {mixed}");
+}

@@ -1,0 +1,246 @@
+//! From a speaker to a microphone: echo, noise as loud as the sweep, polarity.
+
+use super::cases::cycle;
+use super::*;
+
+/// Sweeps that are played: a median is told of twenty and more.
+const SWEEPS: usize = 24;
+const BLOCK: usize = 48;
+
+/// What a card whose first frame met its converter a second ago says of a block.
+fn side(block: usize, samples: &mut [f32]) -> Side<'_> {
+    let meets = instant(LocalTime::from_nanos(1_000_000_000), block * BLOCK);
+    Side { samples, meets, uncertainty: UNSURE, skipped: Frames::ZERO }
+}
+
+/// Plays sweeps, and hears them so many frames later, and what a room does to them; both channels alike.
+fn measured(frames: usize, spoil: fn(&mut Vec<f32>)) -> MeasuredDelay {
+    measured_without(0..0, frames, spoil)
+}
+
+/// As above; the ear's card skips these blocks.
+fn measured_without(
+    skipped: core::ops::Range<usize>,
+    frames: usize,
+    spoil: fn(&mut Vec<f32>),
+) -> MeasuredDelay {
+    let sweeper = Sweeper::at_level(SETTINGS.rate, Marker::LEVEL_DB);
+    let (mut plays, mut marks) = player::player(&SETTINGS, PlayedSound::Sweeps(sweeper));
+    let search = MarkSearch::Sweeps(Box::new(SweepFinder::at(SETTINGS.rate)));
+    let (mut hears, mut ear) = recorder::recorder(&SETTINGS, 0, search);
+    let mut sound = vec![0.0; 2 * SWEEPS * spacing()];
+    for (block, samples) in sound.chunks_exact_mut(2 * BLOCK).enumerate() {
+        plays.process(&mut cycle(Side::absent(), side(block, samples)));
+    }
+    sound.splice(0..0, core::iter::repeat_n(0.0, 2 * frames));
+    spoil(&mut sound);
+    let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO)
+        .with_marks(spacing(), Marker::LEVEL_DB)
+        .with_sweeps()
+        .with_room(2 * SWEEPS);
+    marks.read(|played| judge.played(played));
+    for (block, samples) in sound.chunks_exact_mut(2 * BLOCK).enumerate() {
+        if skipped.contains(&block) {
+            continue;
+        }
+        let lacks = if block == skipped.end { skipped.len() * BLOCK } else { 0 };
+        let heard = Side { skipped: Frames::from_len(lacks), ..side(block, samples) };
+        hears.process(&mut cycle(heard, Side::absent()));
+        let runs = ear.listen();
+        ear.find(runs, |heard| judge.heard(heard));
+    }
+    let outcome = judge.finish(ear.end());
+    let mut found = MeasuredDelay::new([SETTINGS; 2], None, outcome);
+    found.best_unclear_db = ear.best_unclear_db();
+    found
+}
+
+/// The delay is as it is known, to what is stated and a twentieth of a frame beside the devices' word.
+fn is_found(found: &MeasuredDelay, frames: usize) {
+    let row = &found.marks;
+    let known = SETTINGS.rate.span_of(Frames::from_len(frames)).as_nanos();
+    let (median, unsure) = (row.measured.p50_ns.unwrap(), row.uncertainty_ns.unwrap());
+    assert!((median - known).abs() <= unsure - 6_000, "{row:?}");
+    assert!(row.measured.count >= 21 && row.marks_missed == 0, "{row:?}");
+    assert_eq!((row.dropped_frames, row.repeated_frames, row.bit_exact), (0, 0, None), "{row:?}");
+}
+
+fn with_noise(sound: &mut [f32]) {
+    let mut random = fastrand::Rng::with_seed(9);
+    // A sweep of this peak under a raised cosine has a mean square of 3/16 of it; noise in both channels.
+    let peak = 10_f64.powf(Marker::LEVEL_DB / 20.0);
+    let most = peak * (3.0_f64 / 16.0).sqrt() * 3.0_f64.sqrt();
+    sound.iter_mut().for_each(|sample| *sample += (most * (2.0 * random.f64() - 1.0)) as f32);
+}
+
+#[test]
+fn a_sweep_is_found_to_a_twentieth_of_a_frame_and_stands_out_by_30_db() {
+    for frames in [0, 1, 240, 20_001] {
+        let found = measured(frames, |_| {});
+        is_found(&found, frames);
+        assert!(found.marks.uncertainty_ns.unwrap() < 6_000 + 1_042 + 200, "{found:?}");
+        assert!(found.marks.peak_to_sidelobe_db.unwrap() > 30.0, "{:?}", found.marks);
+        assert!(found.marks.least_confidence.unwrap() > 0.999, "{:?}", found.marks);
+    }
+}
+
+#[test]
+fn a_sweep_is_found_in_noise_that_is_as_loud_as_it_is() {
+    let found = measured(2000, |sound| with_noise(sound));
+    is_found(&found, 2000);
+    let clear = found.marks.peak_to_sidelobe_db.unwrap();
+    assert!((15.0..40.0).contains(&clear), "{:?}", found.marks);
+}
+
+#[test]
+fn echoes_are_told_by_the_ratio_and_the_first_and_strongest_way_is_measured() {
+    let found = measured(480, |sound| {
+        for at in (2 * 700..sound.len()).rev() {
+            sound[at] += 0.5 * sound[at - 2 * 300] + 0.25 * sound[at - 2 * 700];
+        }
+    });
+    is_found(&found, 480);
+    let clear = found.marks.peak_to_sidelobe_db.unwrap();
+    assert!((clear - 6.0).abs() < 0.3, "{:?}", found.marks);
+}
+
+#[test]
+fn an_inverted_polarity_is_told_even_in_noise() {
+    let found = measured(480, |sound| {
+        sound.iter_mut().for_each(|sample| *sample *= -0.5);
+        with_noise(sound);
+    });
+    is_found(&found, 480);
+    assert!((found.marks.gain.unwrap() + 0.5 * 0.1259).abs() < 0.005, "{:?}", found.marks);
+    assert!(text(&found).contains("polarity: turned"), "{found:?}");
+}
+
+#[test]
+fn where_noise_alone_is_heard_the_row_is_void_and_says_by_how_little_the_best_stood_out() {
+    let found = measured(480, |sound| {
+        sound.fill(0.0);
+        with_noise(sound);
+    });
+    let report = found.report(["speaker", "microphone"]);
+    let why = report.rows[0].void.clone().unwrap();
+    assert!(why.starts_with("no sweep that speaker played stood out at microphone"), "{why}");
+    assert!(why.contains("3 dB are needed"), "{why}");
+}
+
+fn spacing() -> usize {
+    sweep::spacing(SETTINGS.rate)
+}
+
+/// A sweep that was played, and heard a millisecond later.
+fn swept(mark: u32) -> (Played, HeardMark) {
+    let (played, heard) = at(mark, 1000);
+    let frame = i64::from(mark) * spacing() as i64;
+    let at = LocalTime::ZERO + SETTINGS.rate.span_of(Frames::new(frame));
+    let played = Played { frame, at, ..played };
+    (played, HeardMark { frame: frame as f64, at: at + Span::from_micros(1000), ..heard })
+}
+
+#[test]
+fn a_sweep_that_was_missed_is_counted_though_one_was_heard_that_was_not_due() {
+    let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO)
+        .with_marks(spacing(), Marker::LEVEL_DB)
+        .with_sweeps();
+    for mark in 0..10 {
+        judge.played(swept(mark).0);
+        if mark != 4 {
+            judge.heard(swept(mark).1);
+        }
+    }
+    // Sound ends a spacing after the last sweep: that was heard, and was not due.
+    let end = swept(10).0.at + Span::from_micros(1001);
+    let outcome = judge.finish(end);
+    assert_eq!((outcome.played, outcome.missed, outcome.delay.count()), (9, 1, 9));
+}
+
+#[test]
+fn cards_that_drift_drop_and_repeat_nothing_where_sweeps_were_missed() {
+    for ppm in [150.0, -150.0] {
+        let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO)
+            .with_marks(spacing(), Marker::LEVEL_DB)
+            .with_sweeps();
+        for mark in 0..100 {
+            let (played, mut heard) = swept(mark);
+            heard.frame *= 1.0 + ppm / 1e6;
+            judge.played(played);
+            if mark % 10 == 0 {
+                judge.heard(heard);
+            }
+        }
+        let outcome = judge.finish(LocalTime::NEVER);
+        assert_eq!((outcome.dropped_frames, outcome.repeated_frames), (0, 0), "{ppm}");
+        assert!((outcome.drift_ppm.unwrap() - ppm).abs() < 0.01, "{ppm}");
+    }
+}
+
+#[test]
+fn a_delay_of_400_ms_is_read_back_at_96_khz_and_the_report_says_what_is_added_to_a_longer_one() {
+    for rate in [44_100, 48_000, 96_000, 192_000] {
+        let rate = Rate::new(rate).unwrap();
+        let spacing = rate.span_of(Frames::from_len(sweep::spacing(rate)));
+        assert!(spacing > Span::from_millis(600), "{rate}: {spacing:?}");
+    }
+    let (rate, delay) = (Rate::new(96_000).unwrap(), Span::from_millis(400));
+    let mut sweeper = Sweeper::at_level(rate, Marker::LEVEL_DB);
+    let mut finder = SweepFinder::at(rate);
+    let mut judge = Judge::new(rate, LocalTime::ZERO)
+        .with_marks(sweep::spacing(rate), Marker::LEVEL_DB)
+        .with_sweeps();
+    let mut sound = vec![0.0; 5 * sweep::spacing(rate)];
+    sweeper.fill(1, &mut sound, |placed| {
+        let at = LocalTime::ZERO + rate.span_of(Frames::from_len(placed.frame));
+        let frame = placed.frame as i64;
+        judge.played(Played { number: placed.number, frame, at, uncertainty: UNSURE });
+    });
+    finder.push(&sound, |sweep| {
+        let at = LocalTime::ZERO + rate.span_of(Frames::new(sweep.frame)) + delay;
+        let frame = sweep.frame as f64;
+        judge.heard(HeardMark { frame, at, clear_db: Some(sweep.clear_db), ..swept(0).1 });
+    });
+    let outcome = judge.finish(LocalTime::NEVER);
+    assert!(outcome.delay.count() >= 4, "{outcome:?}");
+    let found = outcome.delay.summary();
+    for found in [found.min_ns, found.max_ns] {
+        assert!((found.unwrap() - delay.as_nanos()).abs() < 10_000, "{outcome:?}");
+    }
+    let note = MarkKind::Sweep.note(rate).unwrap();
+    assert!(note.contains("add 683 ms") && note.contains("14 frames"), "{note}");
+    assert_eq!(MarkKind::Wide.note(rate), None);
+}
+
+#[test]
+fn a_sweep_that_came_whole_before_frames_were_skipped_is_heard() {
+    // From the silence after a sweep to the silence after the next, which is lost.
+    let blocks = |frame: usize| (9 * spacing() + 17_000 + frame) / BLOCK;
+    let found = measured_without(blocks(0)..blocks(spacing()), 0, |_| {});
+    let MarkCounts { measured, marks_missed, dropped_frames, .. } = found.marks;
+    assert_eq!((marks_missed, dropped_frames), (1, 0), "{found:?}");
+    assert!(measured.count >= 21, "{found:?}");
+}
+
+#[test]
+fn a_second_of_sweeps_is_played_on_until_they_are_found_and_what_is_played_then_does_not_count() {
+    let options = DelayOptions {
+        configured: None,
+        settle: Span::ZERO,
+        duration: Some(Span::from_secs(1)),
+        scheduler: Scheduler::Other,
+        channel: 0,
+        mark: MarkKind::Sweep,
+        level_db: Marker::LEVEL_DB,
+    };
+    let two = SETTINGS.rate.span_of(Frames::from_len(2 * spacing()));
+    let ends = options.ends(LocalTime::ZERO, SETTINGS.rate);
+    assert_eq!(ends - LocalTime::ZERO, Span::from_secs(1) + two);
+    // Of three seconds, in the time of the cards; the first sweep is played before the measurement begins.
+    let (output, input) = Loop { frames: 240, blocks: 3000, ..Loop::default() }.cards();
+    let found = measure(output, input, &options, &Stop::default()).unwrap();
+    let MarkCounts { measured, marks_played, marks_missed, .. } = found.marks;
+    assert_eq!((measured.count, marks_played, marks_missed), (1, 1, 0), "{found:?}");
+    assert_eq!(measured.max_ns.map(|delay| (delay + 500_000) / 1_000_000), Some(5), "{found:?}");
+    assert!(text(&found).contains("add 683 ms if the way may be longer"), "{found:?}");
+}

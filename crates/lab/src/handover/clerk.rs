@@ -1,0 +1,103 @@
+//! What the device calls: it notes when, and plays silence.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rtrb::{Consumer, Producer};
+use tautline_io::clock::now;
+use tautline_io::thread::memory;
+use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
+use tautline_proto::time::{Frames, LocalTime, Span};
+
+/// One call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call {
+    /// When it was made.
+    pub(super) at: LocalTime,
+    /// Times that the device starved or flooded since the one before.
+    pub(super) xruns: u32,
+    pub(super) capture: HandedBlock,
+    pub(super) playback: HandedBlock,
+}
+
+/// What was handed over one way; nothing where the device does not go that way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HandedBlock {
+    pub(super) meets: LocalTime,
+    pub(super) uncertainty: Span,
+    pub(super) frames: Frames,
+    /// Before it.
+    pub(super) skipped: Frames,
+}
+
+impl Call {
+    pub(super) const fn block(&self, direction: Direction) -> &HandedBlock {
+        match direction {
+            Direction::Capture => &self.capture,
+            Direction::Playback => &self.playback,
+        }
+    }
+}
+
+impl HandedBlock {
+    fn of(side: &Side<'_>, channels: usize) -> Self {
+        Self {
+            meets: side.meets,
+            uncertainty: side.uncertainty,
+            frames: Frames::from_len(side.samples.len() / channels.max(1)),
+            skipped: side.skipped,
+        }
+    }
+}
+
+/// Notes every call in memory that is there before the first.
+pub(super) struct HandoverClerk {
+    channels: usize,
+    calls: Producer<Call>,
+    unkept: Arc<AtomicU64>,
+}
+
+/// What was noted.
+pub(super) struct Calls {
+    calls: Consumer<Call>,
+    unkept: Arc<AtomicU64>,
+}
+
+/// With room for so many calls.
+pub(super) fn clerk(settings: &Settings, room: usize) -> (HandoverClerk, Calls) {
+    let (producer, calls) = memory::ring(room);
+    let unkept = Arc::<AtomicU64>::default();
+    let clerk = HandoverClerk {
+        channels: settings.channels.count(),
+        calls: producer,
+        unkept: Arc::clone(&unkept),
+    };
+    (clerk, Calls { calls, unkept })
+}
+
+impl Process for HandoverClerk {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let call = Call {
+            at: now(),
+            xruns: cycle.xruns,
+            capture: HandedBlock::of(&cycle.capture, self.channels),
+            playback: HandedBlock::of(&cycle.playback, self.channels),
+        };
+        if self.calls.push(call).is_err() {
+            self.unkept.fetch_add(1, Ordering::Relaxed);
+        }
+        cycle.playback.samples.fill(0.0);
+        Flow::Continue
+    }
+}
+
+impl Calls {
+    /// All of them in order, and how many found no room.
+    pub(super) fn take(mut self) -> (Vec<Call>, u64) {
+        let mut calls = Vec::with_capacity(self.calls.slots());
+        while let Ok(call) = self.calls.pop() {
+            calls.push(call);
+        }
+        (calls, self.unkept.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,86 @@
+//! What the calls of a device say.
+
+use tautline_proto::device::Direction;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::HandoverSide;
+use super::clerk::{Call, HandedBlock};
+use crate::report::{Points, ReportRow};
+use crate::statistics::{Missed, Series, Sorted};
+
+/// The interval between calls, and the lateness of each side.
+pub(super) fn rows(side: &HandoverSide, calls: &[Call], unkept: u64) -> Vec<ReportRow> {
+    let mut rows = vec![interval(side, calls, unkept)];
+    rows.extend(side.each().map(|direction| lateness(side, direction, calls)));
+    rows
+}
+
+fn interval(side: &HandoverSide, calls: &[Call], unkept: u64) -> ReportRow {
+    let mut intervals = Series::with_room(calls.len());
+    for pair in calls.windows(2) {
+        intervals.push(pair[1].at, pair[1].at - pair[0].at);
+    }
+    let mut row = ReportRow::named(format!("{} interval", side.name)).with(&intervals);
+    row.configured = Some(side.settings.rate.span_of(side.settings.period));
+    row.add("xruns", "xruns", calls.iter().map(|call| u64::from(call.xruns)).sum::<u64>());
+    row.add("stdev_ns", "stdev", row.measured.and_then(|measured| measured.stdev_ns));
+    if unkept > 0 {
+        row.add("unkept", "calls without room", unkept);
+    }
+    row.points = vec![points("interval", &intervals)];
+    row
+}
+
+/// Against the grid of the device's clock. A block that was skipped would have been handed over with
+/// the one that came after.
+fn lateness(side: &HandoverSide, direction: Direction, calls: &[Call]) -> ReportRow {
+    let name = match direction {
+        Direction::Capture => "capture",
+        Direction::Playback => "playback",
+    };
+    let (period, rate) = (side.settings.period, side.settings.rate);
+    let blocks = || calls.iter().map(|call| (call.at, call.block(direction)));
+    let skipped = |block: &HandedBlock| block.skipped.count().max(0);
+    let due = blocks().map(|(_, block)| 1 + skipped(block) / period.count().max(1)).sum::<i64>();
+    // From the instant at which a block is whole, or is to be heard, to its hand-over.
+    let from_grid = |at: LocalTime, block: &HandedBlock| match direction {
+        Direction::Capture => at - (block.meets + rate.span_of(block.frames)),
+        Direction::Playback => at - block.meets,
+    };
+    let earliest = blocks().map(|(at, block)| from_grid(at, block)).min().unwrap_or(Span::ZERO);
+    // Skips are counted by the device, and bounded by nothing but its honesty.
+    const MOST: i64 = 1 << 20;
+    let mut late = Series::with_room(due.clamp(0, MOST + calls.len() as i64) as usize);
+    let length = rate.span_of(period);
+    for (at, block) in blocks() {
+        let own = from_grid(at, block) - earliest;
+        let whole = (skipped(block) / period.count().max(1)).min(MOST);
+        for back in (0..=whole).rev() {
+            let lateness = own + length.times(back);
+            late.push(at - lateness, lateness);
+        }
+    }
+    let missed = late.values().iter().filter(|(_, late)| *late >= length).count() as u64;
+    let mut row = ReportRow::named(format!("{} {name}", side.name)).with(&late);
+    row.missed = Some(Missed::of(missed, late.values().len() as u64));
+    row.uncertainty = blocks().map(|(_, block)| block.uncertainty).max();
+    let skips = blocks().map(|(_, block)| skipped(block)).sum::<i64>();
+    row.add("skipped_frames", "skipped frames", skips);
+    let ahead = Sorted::of(blocks().map(|(at, block)| match direction {
+        Direction::Capture => at - block.meets,
+        Direction::Playback => block.meets - at,
+    }));
+    let (key, words) = match direction {
+        Direction::Capture => ("since_adc_p50_ns", "first frame's ADC to hand-over"),
+        Direction::Playback => ("to_dac_p50_ns", "hand-over to first frame's DAC"),
+    };
+    row.add(key, words, ahead.summary().p50_ns);
+    row.points = vec![points("lateness", &late)];
+    row
+}
+
+fn points(name: &str, series: &Series) -> Points {
+    let begin = series.begin().unwrap_or(LocalTime::ZERO);
+    let values = series.values().iter().map(|(due, v)| ((*due - begin).as_nanos(), v.as_nanos()));
+    Points { name: name.to_owned(), values: values.collect() }
+}

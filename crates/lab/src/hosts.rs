@@ -1,0 +1,436 @@
+//! The machines that an experiment runs on: each is spoken to by the standard input and output of an
+//! agent that was started there (`taut lab agent`), so no port is opened and no key is made. What an
+//! agent does is to run `taut` itself, and to hand back what it wrote.
+
+mod addresses;
+mod agent;
+mod children;
+mod confined;
+mod ended;
+mod exchange;
+mod lines;
+mod place;
+#[cfg(test)]
+mod tests;
+mod timeline;
+mod usage;
+mod words;
+
+use core::time::Duration;
+use std::io::{Read, Write};
+use std::net::IpAddr;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tautline_proto::time::Span;
+use thiserror::Error;
+
+use crate::report::HostDescription;
+pub use agent::serve;
+pub use confined::{ChildLimits, Used};
+pub(crate) use lines::{BoundedLine, lines_within};
+pub use place::HostPlace;
+pub(crate) use timeline::HostTimeline;
+pub use usage::{ChildUsage, UsedBetween};
+use words::{AgentAnswer, AgentAsk, AgentRequest, Hello, Reply, Start};
+pub use words::{ChildEnded, ChildState};
+
+/// Why a host cannot be used, or not any more.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum HostError {
+    /// Its agent could not be started.
+    #[error("starting an agent at {place}: {why}")]
+    NotStarted {
+        /// Where
+        place: String,
+        /// and why, with the mend.
+        why: String,
+    },
+    /// It is of another version, whose words may mean something else.
+    #[error(
+        "the agent at {place} is taut {there} and this is taut {here}; install the same at both"
+    )]
+    OtherVersion {
+        /// Where
+        place: String,
+        /// what runs
+        there: String,
+        /// and what runs here.
+        here: &'static str,
+    },
+    /// It went.
+    #[error("the agent at {place} ended: {why}")]
+    Ended {
+        /// Where
+        place: String,
+        /// and what it said last.
+        why: String,
+    },
+    /// It does not answer.
+    #[error("the agent at {place} has not answered for {} s; is the machine still there?", .seconds)]
+    Silent {
+        /// Where
+        place: String,
+        /// and for how long.
+        seconds: u64,
+    },
+    /// It cannot do what was asked.
+    #[error("{place}: {why}")]
+    Refused {
+        /// Where
+        place: String,
+        /// and why, with the mend.
+        why: String,
+    },
+}
+
+/// An agent may take so long to answer, longer than what it was asked to wait.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// For a child's end it is asked to wait so long at a time.
+const TURN: Duration = Duration::from_secs(2);
+/// An agent whose input ended may take so long: it ends its children first.
+const GOODBYE: Duration = Duration::from_secs(6);
+/// Of one file, so much is read at a time.
+const PIECE: usize = 1 << 18;
+
+/// A machine whose agent answers.
+pub struct LabHost {
+    place: HostPlace,
+    agent: Child,
+    to: Option<ChildStdin>,
+    from: Receiver<BoundedLine>,
+    complaints: Receiver<BoundedLine>,
+    asked: u64,
+    hello: Hello,
+    silent: bool,
+}
+
+impl LabHost {
+    /// Starts an agent.
+    pub fn at(place: HostPlace) -> Result<Self, HostError> {
+        let mut command = place.command()?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Ctrl-C is for whoever asked: the row that runs is finished, and its agents tidy up.
+        command.process_group(0);
+        let mut agent = command.spawn().map_err(|error| HostError::NotStarted {
+            place: place.to_string(),
+            why: format!("{program}: {error}; is it installed?"),
+        })?;
+        let to = agent.stdin.take();
+        let from = agent.stdout.take().map(lines).unwrap_or_else(nobody);
+        let complaints = agent.stderr.take().map(lines).unwrap_or_else(nobody);
+        let hello = Hello::default();
+        let mut host = Self { place, agent, to, from, complaints, asked: 0, hello, silent: false };
+        host.hello = host.greet()?;
+        Ok(host)
+    }
+
+    /// Agents say who they are before they are asked.
+    fn greet(&mut self) -> Result<Hello, HostError> {
+        let here = env!("CARGO_PKG_VERSION");
+        let place = self.place.to_string();
+        let line = self.line(PATIENCE)?;
+        // The version alone is read in whatever words another has for the rest.
+        let said: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+        if let Some(there) = said["taut"].as_str().filter(|there| *there != here) {
+            return Err(HostError::OtherVersion { place, there: first(there, 40), here });
+        }
+        // Whatever else a login says comes here, too.
+        serde_json::from_value(said).map_err(|_| HostError::NotStarted {
+            place,
+            why: format!("it says `{}`; is `taut` installed there?", first(&line, 80)),
+        })
+    }
+
+    /// What was asked for.
+    pub fn place(&self) -> &HostPlace {
+        &self.place
+    }
+
+    /// What is known of the machine.
+    pub fn description(&self) -> HostDescription {
+        HostDescription { name: self.place.to_string(), ..self.hello.host.clone() }
+    }
+
+    /// Whether both read one monotonic clock: they are one machine, and in one time namespace.
+    pub fn shares_clock(&self, other: &Self) -> bool {
+        self.hello.clock.is_some() && self.hello.clock == other.hello.clock
+    }
+
+    /// Starts `taut` with these words there, in which `{dir}` is a folder of this experiment's.
+    pub fn start(&mut self, words: &[String], cpus: &[usize]) -> Result<u32, HostError> {
+        self.start_within(words, cpus, None)
+    }
+
+    /// The same, with no more than so much of the machine.
+    pub fn start_within(
+        &mut self,
+        words: &[String],
+        cpus: &[usize],
+        limits: Option<ChildLimits>,
+    ) -> Result<u32, HostError> {
+        let start = Start { words: words.to_vec(), cpus: cpus.to_vec(), limits };
+        match self.ask(AgentAsk::Start(start))? {
+            AgentAnswer::Started { child } => Ok(child),
+            other => Err(self.confused(&other)),
+        }
+    }
+
+    /// Waits for a child to end, at most so long.
+    pub fn wait(&mut self, child: u32, most: Duration) -> Result<ChildState, HostError> {
+        let deadline = Instant::now() + most;
+        loop {
+            // In turns, so that an agent that stands still is known to soon.
+            let turn = deadline.saturating_duration_since(Instant::now()).min(TURN);
+            let most_ms = turn.as_millis() as u64;
+            match self.ask_for(AgentAsk::Wait { child, most_ms }, turn + PATIENCE)? {
+                AgentAnswer::Child(ChildState::Running) if Instant::now() < deadline => {}
+                AgentAnswer::Child(ChildState::Running) => return Ok(ChildState::Running),
+                AgentAnswer::Child(ChildState::Ended(ended)) => {
+                    // Piece by piece, as no line holds all that may be printed.
+                    let printed = self.read(&format!("{child}.out"))?;
+                    return Ok(ChildState::Ended(ChildEnded { printed, ..ended }));
+                }
+                other => return Err(self.confused(&other)),
+            }
+        }
+    }
+
+    /// What a child that runs has used so far.
+    pub fn usage(&mut self, child: u32) -> Result<ChildUsage, HostError> {
+        match self.ask(AgentAsk::Usage { child })? {
+            AgentAnswer::Usage(usage) => Ok(usage),
+            other => Err(self.confused(&other)),
+        }
+    }
+
+    /// Ends a child as Ctrl-C does; its report follows.
+    pub fn interrupt(&mut self, child: u32) -> Result<(), HostError> {
+        self.ask(AgentAsk::Interrupt { child }).map(|_| ())
+    }
+
+    /// A file of this experiment's folder there, whole.
+    pub fn read(&mut self, file: &str) -> Result<String, HostError> {
+        let mut text = String::new();
+        loop {
+            let from = text.len() as u64;
+            match self.ask(AgentAsk::Read { file: file.to_owned(), from, most: PIECE })? {
+                AgentAnswer::Text { text: piece } if piece.is_empty() => return Ok(text),
+                AgentAnswer::Text { text: piece } => text += &piece,
+                other => return Err(self.confused(&other)),
+            }
+        }
+    }
+
+    /// Writes noise there that is alike nowhere: so many seconds of it.
+    pub fn noise(&mut self, file: &str, seconds: u32, rate: u32) -> Result<(), HostError> {
+        self.ask(AgentAsk::Noise { file: file.to_owned(), seconds, rate }).map(|_| ())
+    }
+
+    /// An address of this host at which a datagram from `other` arrives, and the first of so many free
+    /// pairs of UDP ports.
+    pub fn reached_from(
+        &mut self,
+        other: &mut Self,
+        pairs: u16,
+    ) -> Result<(IpAddr, u16), HostError> {
+        let AgentAnswer::Listening { addresses, knock_at, ports } =
+            self.ask(AgentAsk::Listen { pairs })?
+        else {
+            return Err(self.refused("it opened no UDP socket"));
+        };
+        other.ask(AgentAsk::Knock { addresses, port: knock_at })?;
+        match self.ask(AgentAsk::Heard)? {
+            AgentAnswer::Reached { address: Some(address) } => Ok((address, ports)),
+            _ => Err(self.refused(&format!(
+                "no datagram from {} arrived at any of its addresses; give one that does, with --at",
+                other.place
+            ))),
+        }
+    }
+
+    /// The first of so many free pairs of UDP ports there, an even one and the next each.
+    pub fn ports(&mut self, pairs: u16) -> Result<u16, HostError> {
+        match self.ask(AgentAsk::Listen { pairs })? {
+            AgentAnswer::Listening { ports, .. } => Ok(ports),
+            other => Err(self.confused(&other)),
+        }
+    }
+
+    /// How long equals share a processor under SCHED_RR there, from now until the agent ends.
+    pub fn round_robin_slice(&mut self, slice: Span) -> Result<(), HostError> {
+        self.ask(AgentAsk::Slice { slice_ms: (slice.as_nanos() / 1_000_000) as u32 }).map(|_| ())
+    }
+
+    fn ask(&mut self, ask: AgentAsk) -> Result<AgentAnswer, HostError> {
+        self.ask_for(ask, PATIENCE)
+    }
+
+    fn ask_for(&mut self, ask: AgentAsk, most: Duration) -> Result<AgentAnswer, HostError> {
+        if self.silent {
+            // Once is enough: each of many would take as long.
+            return Err(self.not_answering());
+        }
+        self.asked += 1;
+        let request = AgentRequest { id: self.asked, ask };
+        let line = serde_json::to_string(&request).unwrap_or_default() + "\n";
+        let written = self.to.as_mut().map(|to| to.write_all(line.as_bytes()));
+        if !matches!(written, Some(Ok(()))) {
+            return Err(self.ended());
+        }
+        let deadline = Instant::now() + most;
+        loop {
+            let line = self.line(deadline.saturating_duration_since(Instant::now()))?;
+            let Ok(Reply { id, answer }) = serde_json::from_str::<Reply>(&line) else {
+                return Err(self.refused(&format!("it says `{}`", first(&line, 80))));
+            };
+            // What was asked before, and not waited for any longer.
+            if id != self.asked {
+                continue;
+            }
+            return match answer {
+                AgentAnswer::Failed { why } => Err(self.refused(&why)),
+                answer => Ok(answer),
+            };
+        }
+    }
+
+    fn line(&mut self, most: Duration) -> Result<String, HostError> {
+        match self.from.recv_timeout(most) {
+            Ok(BoundedLine::Whole(line)) => Ok(line),
+            Ok(BoundedLine::TooLong) => {
+                self.to = None;
+                let _ = self.give_up();
+                Err(HostError::Ended { place: self.place.to_string(), why: TOO_LONG.to_owned() })
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                self.silent = true;
+                Err(self.not_answering())
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
+        }
+    }
+
+    fn not_answering(&self) -> HostError {
+        HostError::Silent { place: self.place.to_string(), seconds: PATIENCE.as_secs() }
+    }
+
+    /// Another agent in the place of one that no longer answers, which is ended with its children.
+    pub(crate) fn replace_silent(&mut self) -> Result<(), HostError> {
+        if self.silent {
+            self.to = None;
+            let _ = self.give_up();
+            *self = Self::at(self.place.clone())?;
+        }
+        Ok(())
+    }
+
+    /// It is gone: by its own word, if it had one.
+    fn ended(&mut self) -> HostError {
+        self.to = None;
+        let status = self.give_up();
+        let said = rest(&self.complaints);
+        let why = match (said.into_iter().rfind(|line| !line.trim().is_empty()), status) {
+            (Some(line), _) => first(&line, 200),
+            (None, Ok(status)) => status.to_string(),
+            (None, Err(error)) => error.to_string(),
+        };
+        let place = self.place.to_string();
+        match self.hello.taut.is_empty() {
+            true => HostError::NotStarted { place, why: why + self.hint() },
+            false => HostError::Ended { place, why },
+        }
+    }
+
+    /// Waits as long as an agent takes to end its children, and ends one that takes longer: a machine
+    /// that is gone would be waited for without end.
+    fn give_up(&mut self) -> std::io::Result<ExitStatus> {
+        let deadline = Instant::now() + GOODBYE;
+        // One that was stopped ends its children, too, once it goes on.
+        self.signal(Signal::CONT);
+        while matches!(self.agent.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.signal(Signal::KILL);
+        self.agent.wait()
+    }
+
+    /// To the agent and what it started, which are a group of their own; to nobody once it has ended, as
+    /// its number may be another's by then.
+    fn signal(&mut self, signal: Signal) {
+        if let (Ok(None), Ok(pid)) = (self.agent.try_wait(), i32::try_from(self.agent.id())) {
+            let _ = Pid::from_raw(pid).map(|group| kill_process_group(group, signal));
+        }
+    }
+
+    fn hint(&self) -> &'static str {
+        match &self.place {
+            HostPlace::Local => "",
+            HostPlace::Namespace(_) => "; `ip netns list` has the names, and root may enter them",
+            HostPlace::Ssh(_) => {
+                "; `ssh -o BatchMode=yes HOST taut --version` must work, without a password"
+            }
+        }
+    }
+
+    pub(crate) fn refused(&self, why: &str) -> HostError {
+        HostError::Refused { place: self.place.to_string(), why: why.to_owned() }
+    }
+
+    fn confused(&self, answer: &AgentAnswer) -> HostError {
+        self.refused(&format!(
+            "it answers what was not asked: {}",
+            first(&format!("{answer:?}"), 80)
+        ))
+    }
+}
+
+impl Drop for LabHost {
+    /// The agent ends with its standard input, and its children with it.
+    fn drop(&mut self) {
+        drop(self.to.take());
+        let _ = self.give_up();
+    }
+}
+
+/// An agent's lines are no longer: a piece of a file, of which each byte may be written as six.
+const LINE: usize = 8 * PIECE;
+/// What is said of one that is.
+const TOO_LONG: &str = "it says a line of more than 2 MiB; is `taut` what runs there?";
+/// So many lines wait to be read; whoever writes more waits.
+const WAITING: usize = 1024;
+
+/// Lines as they come, read aside: whoever waits for one can give up.
+fn lines(from: impl Read + Send + 'static) -> Receiver<BoundedLine> {
+    let (to, lines) = sync_channel(WAITING);
+    std::thread::spawn(move || lines_within(from, LINE).try_for_each(|line| to.send(line)).ok());
+    lines
+}
+
+/// What is read aside may not have been read yet, and who holds the other end open is not waited for.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What is still to come of one that has ended.
+fn rest(from: &Receiver<BoundedLine>) -> Vec<String> {
+    let deadline = Instant::now() + LAST_WORDS;
+    let left = || deadline.saturating_duration_since(Instant::now());
+    let each = core::iter::from_fn(|| from.recv_timeout(left()).ok());
+    each.filter_map(|line| match line {
+        BoundedLine::Whole(line) => Some(line),
+        BoundedLine::TooLong => None,
+    })
+    .collect()
+}
+
+fn nobody() -> Receiver<BoundedLine> {
+    sync_channel(0).1
+}
+
+/// The first characters of what may be anything.
+fn first(text: &str, most: usize) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(most).collect()
+}

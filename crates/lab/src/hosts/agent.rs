@@ -1,0 +1,206 @@
+//! The agent: does what it is asked for, line by line, until its standard input ends.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Component, Path, PathBuf};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use tautline_io::clock::now;
+use tautline_proto::device::Stop;
+use tautline_proto::time::LocalTime;
+use tempfile::TempDir;
+
+use super::addresses::{Door, own_addresses};
+use super::children::Children;
+use super::words::{AgentAnswer, AgentAsk, AgentRequest, Hello, Reply};
+use super::{BoundedLine, lines};
+use crate::report::HostDescription;
+
+/// From one look to the next at whether it is to end.
+const BEAT: Duration = Duration::from_millis(100);
+
+/// Serves whoever writes to `from`, and ends when that ends or it is asked to stop, with all that was
+/// started, and with what was set as it was.
+pub fn serve(from: impl Read + Send + 'static, mut to: impl Write, stop: &Stop) -> io::Result<()> {
+    let mut agent = Agent::new()?;
+    let hello = Hello {
+        taut: env!("CARGO_PKG_VERSION").into(),
+        host: HostDescription::here("here"),
+        clock: clock(),
+    };
+    say(&mut to, &hello)?;
+    let lines = lines(from);
+    while !stop.is_requested() {
+        let line = match lines.recv_timeout(BEAT) {
+            Ok(BoundedLine::Whole(line)) => line,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Ok(BoundedLine::TooLong) | Err(RecvTimeoutError::Disconnected) => break,
+        };
+        // What is no request has no number to answer to.
+        let received = now();
+        let Ok(AgentRequest { id, ask }) = serde_json::from_str(&line) else { continue };
+        let answer = agent.answer(ask, received).unwrap_or_else(|why| AgentAnswer::Failed { why });
+        say(&mut to, &Reply { id, answer })?;
+    }
+    Ok(())
+}
+
+fn say(to: &mut impl Write, what: &impl serde::Serialize) -> io::Result<()> {
+    let line = serde_json::to_string(what)? + "\n";
+    to.write_all(line.as_bytes())?;
+    to.flush()
+}
+
+/// The name of the clock that instants are read on: of this start of the machine, and of its time
+/// namespace, which may move it (time_namespaces(7)).
+pub(super) fn clock() -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let space = fs::read_link("/proc/self/ns/time").ok();
+    let space = space.map_or(String::new(), |space| space.display().to_string());
+    Some(format!("{} {space}", boot.trim()))
+}
+
+struct Agent {
+    folder: TempDir,
+    children: Children,
+    door: Option<Door>,
+    slice: Option<Slice>,
+}
+
+impl Agent {
+    fn new() -> io::Result<Self> {
+        let folder = TempDir::with_prefix("taut-lab-")?;
+        Ok(Self { children: Children::new(folder.path()), folder, door: None, slice: None })
+    }
+
+    /// To what was asked for at that instant.
+    fn answer(&mut self, ask: AgentAsk, received: LocalTime) -> Result<AgentAnswer, String> {
+        match ask {
+            AgentAsk::Start(start) => {
+                self.children.start(&start).map(|child| AgentAnswer::Started { child })
+            }
+            AgentAsk::Wait { child, most_ms } => {
+                self.children.wait(child, most_ms).map(AgentAnswer::Child)
+            }
+            AgentAsk::Usage { child } => self.children.usage(child).map(AgentAnswer::Usage),
+            AgentAsk::Interrupt { child } => {
+                self.children.interrupt(child).map(|()| AgentAnswer::Done)
+            }
+            AgentAsk::Read { file, from, most } => read(&self.file(&file)?, from, most),
+            AgentAsk::Noise { file, seconds, rate } => {
+                noise(&self.file(&file)?, seconds, rate).map(|()| AgentAnswer::Done)
+            }
+            AgentAsk::Listen { pairs } => {
+                let door = Door::open(pairs)?;
+                let answer = AgentAnswer::Listening {
+                    addresses: own_addresses(),
+                    knock_at: door.port(),
+                    ports: door.ports(),
+                };
+                self.door = Some(door);
+                Ok(answer)
+            }
+            AgentAsk::Knock { addresses, port } => {
+                addresses.into_iter().for_each(|address| Door::knock((address, port).into()));
+                Ok(AgentAnswer::Done)
+            }
+            AgentAsk::Slice { slice_ms } => {
+                // What was there before it was first set is what is left.
+                match &self.slice {
+                    Some(_) => Slice::write(slice_ms)?,
+                    None => self.slice = Some(Slice::set(slice_ms)?),
+                }
+                Ok(AgentAnswer::Done)
+            }
+            AgentAsk::Clock => {
+                let [received_ns, answered_ns] = [received, now()].map(LocalTime::as_nanos);
+                Ok(AgentAnswer::Clock { received_ns, answered_ns })
+            }
+            AgentAsk::Heard => {
+                let door = self.door.take().ok_or("nobody asked it to listen")?;
+                Ok(AgentAnswer::Reached { address: door.heard() })
+            }
+        }
+    }
+
+    /// Of this experiment's folder and nowhere else.
+    fn file(&self, name: &str) -> Result<PathBuf, String> {
+        let mut parts = Path::new(name).components();
+        match (parts.next(), parts.next()) {
+            (Some(Component::Normal(name)), None) => Ok(self.folder.path().join(name)),
+            _ => Err(format!("`{name}` is no name of a file of the experiment")),
+        }
+    }
+}
+
+/// How long equals share a processor under SCHED_RR (sched(7)), of the whole machine: as it was, when
+/// this goes.
+struct Slice {
+    before: String,
+}
+
+const SLICE: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
+
+impl Slice {
+    fn set(slice_ms: u32) -> Result<Self, String> {
+        let before = fs::read_to_string(SLICE).map_err(|error| format!("{SLICE}: {error}"))?;
+        Self::write(slice_ms)?;
+        Ok(Self { before })
+    }
+
+    fn write(slice_ms: u32) -> Result<(), String> {
+        fs::write(SLICE, slice_ms.to_string())
+            .map_err(|error| format!("{SLICE}: {error}; root may set it"))
+    }
+}
+
+impl Drop for Slice {
+    fn drop(&mut self) {
+        let _ = fs::write(SLICE, &self.before);
+    }
+}
+
+/// A piece, to the end of a character.
+fn read(path: &Path, from: u64, most: usize) -> Result<AgentAnswer, String> {
+    let failed = |error: io::Error| format!("reading {}: {error}", path.display());
+    let mut file = File::open(path).map_err(failed)?;
+    file.seek(SeekFrom::Start(from)).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(most as u64).read_to_end(&mut bytes).map_err(failed)?;
+    let whole = match core::str::from_utf8(&bytes) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => bytes.len(),
+    };
+    bytes.truncate(whole);
+    let text = String::from_utf8(bytes).map_err(|_| format!("{} is no text", path.display()))?;
+    Ok(AgentAnswer::Text { text })
+}
+
+/// Seconds of noise, at most: of stereo at 48 kHz some 700 MB.
+const LONGEST: u32 = 3600;
+
+/// Two channels of 16 bits, 18 dB below full scale.
+fn noise(path: &Path, seconds: u32, rate: u32) -> Result<(), String> {
+    if seconds > LONGEST {
+        return Err(format!(
+            "{seconds} s of noise were asked for, and {LONGEST} are the most: use a shorter --duration, or \
+             send something else (--input)"
+        ));
+    }
+    let failed = |error: hound::Error| format!("writing {}: {error}", path.display());
+    let spec = hound::WavSpec {
+        channels: 2,
+        sample_rate: rate,
+        bits_per_sample: 16,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let mut file = hound::WavWriter::create(path, spec).map_err(failed)?;
+    let mut random = fastrand::Rng::with_seed(1);
+    for _ in 0..u64::from(seconds) * u64::from(rate) {
+        let sample = random.i16(-4096..=4096);
+        file.write_sample(sample).map_err(failed)?;
+        file.write_sample(sample).map_err(failed)?;
+    }
+    file.finalize().map_err(failed)
+}

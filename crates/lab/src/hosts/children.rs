@@ -1,0 +1,166 @@
+//! The programs that an agent runs.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use tautline_io::clock::now;
+use tautline_proto::time::LocalTime;
+
+use super::confined::Group;
+use super::usage::{ChildUsage, threads_time};
+use super::words::{ChildEnded, ChildState, Start};
+use crate::signals::interrupt;
+
+pub(super) struct Children {
+    folder: PathBuf,
+    running: Vec<Child>,
+    /// Which of the groups each is in.
+    within: Vec<Option<usize>>,
+    /// Dropped after the programs in them.
+    groups: Vec<Group>,
+}
+
+/// From one look to the next.
+const LOOK: Duration = Duration::from_millis(10);
+/// After Ctrl-C a program writes its report; one that has not by then is ended for good.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Of a complaint, so many characters are told.
+const LONGEST: usize = 2000;
+
+impl Children {
+    pub(super) fn new(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            running: Vec::new(),
+            within: Vec::new(),
+            groups: Vec::new(),
+        }
+    }
+
+    pub(super) fn start(&mut self, start: &Start) -> Result<u32, String> {
+        let child = self.running.len();
+        let group = self.group(start)?;
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let folder = self.folder.display().to_string();
+        let words = start.words.iter().map(|word| word.replace("{dir}", &folder));
+        let file = |what| {
+            let path = self.folder.join(format!("{child}.{what}"));
+            File::create(&path).map_err(|error| format!("writing {}: {error}", path.display()))
+        };
+        let mut command = Command::new(program);
+        command.args(words).stdin(Stdio::null()).stdout(file("out")?).stderr(file("err")?);
+        // What a thread starts may use the processors that it may use itself.
+        let before = match start.cpus.is_empty() {
+            true => None,
+            false => Some(stay_on(&start.cpus)?),
+        };
+        let started = command.spawn().map_err(|error| format!("starting taut: {error}"));
+        if let Some(before) = before {
+            let _ = sched_setaffinity(None, &before);
+        }
+        let mut started = started?;
+        if let Some(group) = group.and_then(|group| self.groups.get(group))
+            && let Err(why) = group.take(started.id())
+        {
+            // Unlimited it would be measured as what it is not.
+            let _ = started.kill().and_then(|()| started.wait());
+            return Err(why);
+        }
+        self.running.push(started);
+        self.within.push(group);
+        Ok(child as u32)
+    }
+
+    /// The control group that it is to be in, if its share is limited.
+    fn group(&mut self, start: &Start) -> Result<Option<usize>, String> {
+        let Some(limits) = &start.limits else { return Ok(None) };
+        if let Some(beside) = limits.beside {
+            return Ok(self.within.get(beside as usize).copied().flatten());
+        }
+        self.forget_the_empty();
+        let name = format!("taut-lab-{}-{}", std::process::id(), self.groups.len());
+        self.groups.push(Group::make(&name, limits)?);
+        Ok(Some(self.groups.len() - 1))
+    }
+
+    /// Removes the groups whose programs have ended: what they had is another's then.
+    fn forget_the_empty(&mut self) {
+        for at in 0..self.groups.len() {
+            let here = self.running.iter_mut().zip(&self.within);
+            let mut here = here.filter(|(_, within)| **within == Some(at));
+            if here.all(|(child, _)| matches!(child.try_wait(), Ok(Some(_)))) {
+                self.groups[at] = Group::default();
+            }
+        }
+    }
+
+    fn child(&mut self, child: u32) -> Result<&mut Child, String> {
+        self.running.get_mut(child as usize).ok_or_else(|| format!("there is no child {child}"))
+    }
+
+    pub(super) fn wait(&mut self, child: u32, most_ms: u64) -> Result<ChildState, String> {
+        let deadline = Instant::now() + Duration::from_millis(most_ms);
+        loop {
+            let ended = self.child(child)?.try_wait().map_err(|error| error.to_string())?;
+            if let Some(status) = ended {
+                let said = fs::read(self.folder.join(format!("{child}.err")));
+                let said = String::from_utf8_lossy(&said.unwrap_or_default()).into_owned();
+                let last = said.lines().rfind(|line| !line.is_empty());
+                let complaint = last.map(|line| line.chars().take(LONGEST).collect());
+                let printed = String::new();
+                let ended = ChildEnded { status: status.code(), printed, complaint };
+                return Ok(ChildState::Ended(ended));
+            }
+            if Instant::now() >= deadline {
+                return Ok(ChildState::Running);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    pub(super) fn usage(&mut self, child: u32) -> Result<ChildUsage, String> {
+        let process = self.child(child)?.id();
+        let group = self.within.get(child as usize).copied().flatten();
+        let group = group.and_then(|group| self.groups.get(group)).map(Group::used);
+        let cpu_ns = threads_time(process)?;
+        let at_ns = (now() - LocalTime::ZERO).as_nanos();
+        Ok(ChildUsage { at_ns, cpu_ns, group })
+    }
+
+    pub(super) fn interrupt(&mut self, child: u32) -> Result<(), String> {
+        interrupt(self.child(child)?);
+        Ok(())
+    }
+}
+
+/// Keeps this thread on these processors, and says on which it might be before.
+fn stay_on(cpus: &[usize]) -> Result<CpuSet, String> {
+    let before = sched_getaffinity(None).map_err(|error| error.to_string())?;
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        if cpu >= CpuSet::MAX_CPU || !before.is_set(cpu) {
+            return Err(format!("processor {cpu} cannot be used here; nproc says how many can"));
+        }
+        set.set(cpu);
+    }
+    sched_setaffinity(None, &set).map_err(|error| format!("keeping to processors: {error}"))?;
+    Ok(before)
+}
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        self.running.iter_mut().for_each(interrupt);
+        let deadline = Instant::now() + GRACE;
+        for child in &mut self.running {
+            while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
+                std::thread::sleep(LOOK);
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

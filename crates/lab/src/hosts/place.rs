@@ -1,0 +1,74 @@
+//! Where an experiment runs, and what starts an agent there.
+
+use core::fmt;
+use core::str::FromStr;
+use std::process::Command;
+
+use super::HostError;
+
+/// Where an experiment runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostPlace {
+    /// On this machine, as whoever asks.
+    Local,
+    /// In a network namespace of this machine, as `ip netns` knows it.
+    Namespace(String),
+    /// On another machine, by whatever name `ssh` takes.
+    Ssh(String),
+}
+
+impl FromStr for HostPlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = |name: &str| {
+            // What begins like an option would be one of ssh or ip.
+            (!name.is_empty() && !name.starts_with('-')).then(|| name.to_owned())
+        };
+        let place = match text.split_once(':') {
+            None if text == "local" => Some(Self::Local),
+            Some(("netns", name)) => named(name).map(Self::Namespace),
+            Some(("ssh", name)) => named(name).map(Self::Ssh),
+            _ => None,
+        };
+        place.ok_or_else(|| format!("`{text}` is no place; write local, netns:NAME or ssh:HOST"))
+    }
+}
+
+impl fmt::Display for HostPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("local"),
+            Self::Namespace(name) => write!(f, "netns:{name}"),
+            Self::Ssh(host) => write!(f, "ssh:{host}"),
+        }
+    }
+}
+
+impl HostPlace {
+    /// What starts an agent there.
+    pub(super) fn command(&self) -> Result<Command, HostError> {
+        let here = std::env::current_exe().map_err(|error| HostError::NotStarted {
+            place: self.to_string(),
+            why: format!("{error}; where is the program itself?"),
+        })?;
+        let mut command = match self {
+            Self::Local => Command::new(&here),
+            Self::Namespace(name) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", name]).arg(&here);
+                command
+            }
+            Self::Ssh(host) => {
+                let mut command = Command::new("ssh");
+                command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
+                // A machine that is gone is known to be after a while.
+                command.args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]);
+                command.args(["--", host, "taut"]);
+                command
+            }
+        };
+        command.args(["lab", "agent"]);
+        Ok(command)
+    }
+}

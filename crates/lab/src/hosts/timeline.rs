@@ -1,0 +1,195 @@
+//! Another host's clock as whoever measures reads it. Decides; takes exchanges as they were, and waits for
+//! nothing.
+
+use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
+use tautline_proto::time::{LocalTime, Span};
+
+/// How instants of a host are read here.
+#[derive(Debug)]
+pub(crate) enum HostTimeline {
+    /// As they are: it is one clock.
+    Same,
+    /// By exchanges.
+    Exchanged(Box<ExchangedClock>),
+}
+
+/// A clock that is known by exchanges from before a run to after it.
+#[derive(Debug, Default)]
+pub(crate) struct ExchangedClock {
+    estimator: ClockEstimator,
+    /// The mappings, each from when it was made.
+    course: Vec<(LocalTime, ClockMapping)>,
+}
+
+impl HostTimeline {
+    /// Takes an exchange; those with a clock that is this one are not needed.
+    pub(crate) fn observe(&mut self, exchange: Exchange) {
+        if let Self::Exchanged(clock) = self {
+            clock.observe(exchange);
+        }
+    }
+
+    /// An instant of the host by the clock here, and how far that may be off, either way; none where no exchange
+    /// was near.
+    pub(crate) fn here(&self, there: LocalTime) -> Option<(LocalTime, Span)> {
+        match self {
+            Self::Same => Some((there, Span::ZERO)),
+            Self::Exchanged(clock) => clock.here(there),
+        }
+    }
+
+    /// How often the host's clock was found to be another than it was.
+    pub(crate) fn steps(&self) -> u32 {
+        match self {
+            Self::Same => 0,
+            Self::Exchanged(clock) => clock.estimator.steps(),
+        }
+    }
+
+    /// The shortest way to the host and back, where there is one.
+    pub(crate) fn round_trip(&self) -> Option<Span> {
+        match self {
+            Self::Same => None,
+            Self::Exchanged(clock) => {
+                clock.course.iter().map(|(_, mapping)| mapping.round_trip).min()
+            }
+        }
+    }
+}
+
+impl ExchangedClock {
+    fn observe(&mut self, exchange: Exchange) {
+        if let Some(mapping) = self.estimator.observe(exchange) {
+            self.course.push((exchange.answered, mapping));
+        }
+    }
+
+    /// By the last mapping that was made before: each follows from the one before without a step. What was
+    /// before the first is as far from it as what is after.
+    fn here(&self, there: LocalTime) -> Option<(LocalTime, Span)> {
+        let shown = WallTime::of_local(there, Span::ZERO);
+        let after = |(made, mapping): &(LocalTime, ClockMapping)| mapping.local(shown) >= *made;
+        let next = self.course.partition_point(after);
+        let (made, mapping) = self.course.get(next.saturating_sub(1))?;
+        let here = mapping.local(shown);
+        let uncertainty = mapping.uncertainty_at(*made + (here - *made).abs())?;
+        Some((here, uncertainty))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A host whose clock is ahead by `offset` and gains `rate`, from one instant on by `step` more; asked
+    /// every fifth of a second for ten, over a way of a tenth of a millisecond there and `back` microseconds back,
+    /// and up to half a millisecond more of either.
+    struct FarClock {
+        offset: Span,
+        rate: f64,
+        step: Span,
+        back: i64,
+    }
+
+    const BEGUN: LocalTime = LocalTime::from_nanos(5_000_000_000_000);
+    const STEPPED: Span = Span::from_secs(5);
+
+    impl FarClock {
+        fn shows(&self, at: LocalTime) -> LocalTime {
+            let since = at - BEGUN;
+            let gained = Span::from_nanos((since.as_nanos() as f64 * self.rate) as i64);
+            let step = if since >= STEPPED { self.step } else { Span::ZERO };
+            at + self.offset + gained + step
+        }
+
+        fn known(&self) -> HostTimeline {
+            let mut timeline = HostTimeline::Exchanged(Box::default());
+            let mut random = fastrand::Rng::with_seed(7);
+            for asked in 0..50 {
+                let asked = BEGUN + Span::from_millis(200 * asked);
+                let mut queued = || Span::from_micros(random.i64(0..500).pow(3) / 250_000);
+                let received = asked + Span::from_micros(100) + queued();
+                let left = received + Span::from_micros(20);
+                let answered = left + Span::from_micros(self.back) + queued();
+                let wall = |at| WallTime::of_local(self.shows(at), Span::ZERO);
+                timeline.observe(Exchange {
+                    asked,
+                    peer_received: wall(received),
+                    peer_answered: wall(left),
+                    answered,
+                    reading_error: Span::from_nanos(1),
+                });
+            }
+            timeline
+        }
+    }
+
+    const FAR: FarClock =
+        FarClock { offset: Span::from_secs(-3600), rate: 37e-6, step: Span::ZERO, back: 100 };
+
+    /// The errors of the mapping and what it says of them, every tenth of a second.
+    fn errors(far: &FarClock) -> Vec<(Span, Span)> {
+        let timeline = far.known();
+        let at = |tenth: i64| BEGUN + Span::from_millis(100 * tenth);
+        let error = |tenth: i64| {
+            let (here, unsure) = timeline.here(far.shows(at(tenth))).unwrap();
+            (here - at(tenth), unsure)
+        };
+        (0..105).map(error).collect()
+    }
+
+    #[test]
+    fn instants_of_another_clock_are_read_here_to_within_what_the_mapping_says() {
+        for back in [100, 300] {
+            let far = FarClock { back, ..FAR };
+            let errors = errors(&far);
+            for (error, unsure) in &errors {
+                assert!(error.abs() <= *unsure, "{back}: {errors:?}");
+            }
+            // Half of the round trip, once the rate is known, and little more.
+            let (_, unsure) = errors[100];
+            assert!(unsure < Span::from_micros((100 + back) / 2 + 60), "{back}: {errors:?}");
+            assert_eq!(far.known().steps(), 0);
+        }
+    }
+
+    #[test]
+    fn a_way_that_is_longer_back_than_there_moves_instants_by_half_of_that_and_no_more_than_is_said()
+     {
+        let far = FarClock { back: 400, ..FAR };
+        let (error, unsure) = errors(&far)[100];
+        let beside = error.abs() - Span::from_micros(150);
+        assert!(beside.abs() < Span::from_micros(60) && unsure >= error.abs(), "{error} {unsure}");
+    }
+
+    #[test]
+    fn a_clock_that_was_stepped_on_the_way_is_told() {
+        for step in [Span::from_millis(3), Span::from_millis(-40), Span::from_secs(1000)] {
+            assert_eq!(FarClock { step, ..FAR }.known().steps(), 1, "{step}");
+        }
+    }
+
+    #[test]
+    fn what_is_far_from_any_exchange_is_not_known() {
+        let timeline = FAR.known();
+        let at = |seconds: i64| FAR.shows(BEGUN + Span::from_secs(seconds));
+        assert!(timeline.here(at(5)).is_some());
+        assert_eq!(timeline.here(at(25)), None);
+        assert_eq!(timeline.here(at(-15)), None);
+        assert_eq!(HostTimeline::Exchanged(Box::default()).here(at(5)), None);
+    }
+
+    #[test]
+    fn one_clock_is_read_as_it_is() {
+        let mut same = HostTimeline::Same;
+        same.observe(Exchange {
+            asked: BEGUN,
+            peer_received: WallTime::from_unix_nanos(1),
+            peer_answered: WallTime::from_unix_nanos(2),
+            answered: BEGUN,
+            reading_error: Span::ZERO,
+        });
+        assert_eq!(same.here(BEGUN), Some((BEGUN, Span::ZERO)));
+        assert_eq!((same.steps(), same.round_trip()), (0, None));
+    }
+}

@@ -1,0 +1,143 @@
+//! The rows of a stream: its intervals, and each packet against the grid.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::Rate;
+
+use super::flows::{Numbered, PacketFlow};
+use super::ledger::LedgerLine;
+use crate::report::{Points, Published, ReportRow, Statistic};
+use crate::statistics::{Missed, Series};
+
+/// A media clock that is further off than this is of another rate: crystals stay within 100 ppm.
+const ANOTHER_RATE: f64 = 1000.0;
+
+/// Of a sender's ledger: the intervals, lateness against its own schedule, and against the media clock.
+pub(super) fn of_ledger(lines: &[LedgerLine], rate: Rate) -> Vec<ReportRow> {
+    let packets: Vec<Numbered> = lines.iter().map(|line| line.packet).collect();
+    let mut late = Series::with_room(lines.len());
+    for line in lines {
+        late.push(line.due, line.packet.at - line.due);
+    }
+    let mut schedule = ReportRow::named("ledger, against its schedule").with(&late);
+    schedule.points = vec![points("lateness", &late)];
+    let mut rows = vec![intervals("ledger".to_owned(), &packets, rate), schedule];
+    rows.extend(against_media("ledger", &packets, rate).map(|(row, _)| row));
+    rows
+}
+
+/// Of a stream.
+pub(super) fn of_flow(flow: &PacketFlow, rate: Rate) -> Vec<ReportRow> {
+    let mut row = intervals(flow.name.clone(), &flow.packets, rate);
+    let mut seen = BTreeSet::new();
+    let (mut repeated, mut reordered) = (0_u64, 0_u64);
+    for number in flow.packets.iter().filter_map(|packet| packet.sequence) {
+        let behind = seen.last().is_some_and(|highest| number < *highest);
+        let fresh = seen.insert(number);
+        repeated += u64::from(!fresh);
+        reordered += u64::from(fresh && behind);
+    }
+    if let (Some(first), Some(last)) = (seen.first(), seen.last()) {
+        let due = (last - first + 1) as u64;
+        row.missed = Some(Missed::of(due - seen.len() as u64, due));
+        row.add("repeated", "came again", repeated);
+        row.add("reordered", "out of order", reordered);
+    }
+    // Both ends of an interval.
+    row.uncertainty = flow.uncertainty.map(|one| one + one);
+    let media = against_media(&flow.name, &flow.packets, rate).map(|(mut row, _)| {
+        row.uncertainty = flow.uncertainty;
+        row
+    });
+    [row].into_iter().chain(media).collect()
+}
+
+/// A sentence where the media clock is none of this rate.
+pub(super) fn doubt(flow: &PacketFlow, rate: Rate) -> Option<String> {
+    let (_, ppm) = against_media(&flow.name, &flow.packets, rate)?;
+    (ppm.abs() > ANOTHER_RATE).then(|| {
+        format!("{}: its media clock is {ppm:+.0} ppm off {rate}; give its own --rate", flow.name)
+    })
+}
+
+/// From each packet to the one after.
+fn intervals(name: String, packets: &[Numbered], rate: Rate) -> ReportRow {
+    let mut series = Series::with_room(packets.len());
+    for pair in packets.windows(2) {
+        series.push(pair[1].at, pair[1].at - pair[0].at);
+    }
+    let mut row = ReportRow::named(name).with(&series);
+    row.configured = usual_step(packets).map(|step| rate.span_of(Frames::new(step)));
+    let measured = row.measured;
+    row.add("mean_ns", "mean", measured.and_then(|measured| measured.mean_ns));
+    row.add("stdev_ns", "stdev", measured.and_then(|measured| measured.stdev_ns));
+    row.add("range_ns", "range", measured.and_then(|measured| measured.range_ns));
+    row.published = published(row.configured);
+    row.points = vec![points("interval", &series)];
+    row
+}
+
+/// Guedes, alsa-devel, 8 December 2018: 5 minutes of AVTPDUs of 125 µs between two PCs.
+const SOURCE: &str = "AAF PCM plugin, alsa-devel, December 2018";
+
+fn published(configured: Option<Span>) -> Vec<Published> {
+    if configured != Some(Span::from_micros(125)) {
+        return Vec::new();
+    }
+    let statistic = Statistic::Stdev;
+    let of = |name, value_ns| Published { source: SOURCE, name, statistic, value_ns };
+    vec![of("AAF 2018 by timer, stdev", 1154), of("AAF 2018 offloaded, stdev", 18)]
+}
+
+/// The step of timestamps that is most frequent, in frames.
+fn usual_step(packets: &[Numbered]) -> Option<i64> {
+    let mut counts = BTreeMap::<i64, usize>::new();
+    for pair in packets.windows(2) {
+        *counts.entry(pair[1].timestamp - pair[0].timestamp).or_default() += 1;
+    }
+    counts.into_iter().filter(|(step, _)| *step > 0).max_by_key(|(_, count)| *count).map(|(s, _)| s)
+}
+
+/// How much later each packet is than the earliest, by a media clock at its own rate; and by how many
+/// ppm that is off the nominal one. Nothing of packets that all bear one timestamp.
+fn against_media(name: &str, packets: &[Numbered], rate: Rate) -> Option<(ReportRow, f64)> {
+    let first = packets.first()?;
+    let place = |packet: &Numbered| {
+        let media = rate.span_of(Frames::new(packet.timestamp - first.timestamp));
+        let media = media.as_nanos() as f64;
+        (media, (packet.at - first.at).as_nanos() as f64 - media)
+    };
+    let count = packets.len() as f64;
+    let sum = packets.iter().map(place).fold((0.0, 0.0), |sum, (x, y)| (sum.0 + x, sum.1 + y));
+    let (middle, mean) = (sum.0 / count, sum.1 / count);
+    let (over, under) = packets.iter().map(place).fold((0.0, 0.0), |sum, (x, y)| {
+        (sum.0 + (x - middle) * (y - mean), sum.1 + (x - middle).powi(2))
+    });
+    if under <= 0.0 {
+        return None;
+    }
+    let slope = over / under;
+    let rest = |packet: &Numbered| {
+        let (media, ahead) = place(packet);
+        ahead - mean - slope * (media - middle)
+    };
+    let earliest = packets.iter().map(rest).fold(f64::INFINITY, f64::min);
+    let mut series = Series::with_room(packets.len());
+    for packet in packets {
+        let late = Span::from_nanos((rest(packet) - earliest).round() as i64);
+        series.push(packet.at, late);
+    }
+    let mut row = ReportRow::named(format!("{name}, against its media clock")).with(&series);
+    // Where the packet's clock is slower, each comes later than the one before.
+    let ppm = -slope / (1.0 + slope) * 1e6;
+    row.add("media_clock_ppm", "media clock, ppm", ppm);
+    row.points = vec![points("lateness", &series)];
+    Some((row, ppm))
+}
+
+fn points(name: &str, series: &Series) -> Points {
+    let begin = series.begin().unwrap_or(LocalTime::ZERO);
+    let values = series.values().iter().map(|(due, v)| ((*due - begin).as_nanos(), v.as_nanos()));
+    Points { name: name.to_owned(), values: values.collect() }
+}

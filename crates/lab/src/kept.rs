@@ -1,0 +1,74 @@
+//! Threads that are kept on one core and under one scheduler, or not started at all.
+
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use tautline_io::thread::affinity::pin_to;
+use tautline_io::thread::{Scheduler, memory, spawn};
+
+/// Runs `run` on `core` as `scheduler` says; the reason, with its mend, if the system refuses either.
+/// Then nothing runs.
+pub(crate) fn spawn_on<T: Send + 'static>(
+    core: usize,
+    name: &str,
+    scheduler: Scheduler,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<Option<T>>, String> {
+    let (tell, hear) = mpsc::sync_channel(1);
+    let (start, started) = mpsc::sync_channel::<()>(1);
+    let (thread, granted) = spawn(name, scheduler, 0, move || {
+        // Nobody listens only if the spawner is gone, and then nothing is started.
+        let _ = tell.send(pin_to(core));
+        started.recv().ok().map(|()| run())
+    })
+    .map_err(|error| {
+        format!("its thread could not be started: {error}; end other programs or raise ulimit -u")
+    })?;
+    let kept = hear.recv().unwrap_or_else(|_| Err(std::io::Error::other("the thread ended")));
+    let refused = if granted.is_granted() {
+        kept.err().map(|error| {
+            format!(
+                "its thread could not be kept on core {core}: {error}; choose among those that this \
+                 program may use (taskset -p $$), and no deadline, which goes by all cores"
+            )
+        })
+    } else {
+        Some(format!("its thread would run as {granted}; or choose --scheduler other"))
+    };
+    if let Some(why) = refused {
+        drop(start);
+        // It waits for nothing now, and does nothing that could panic.
+        let _ = thread.join();
+        return Err(why);
+    }
+    // It waits for this.
+    let _ = start.send(());
+    Ok(thread)
+}
+
+/// Locks memory, as logs must not be written to disk while a run goes on; the sentence if that is refused.
+pub(crate) fn lock_memory() -> Option<String> {
+    memory::lock().err().map(|refused| refused.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_io::thread::affinity::usable_cores;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_runs_on_its_core_alone() {
+        for core in usable_cores() {
+            let thread = spawn_on(core, "test", Scheduler::Other, usable_cores).unwrap();
+            assert_eq!(thread.join().unwrap(), Some(vec![core]));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_kept_on_its_core_does_not_run() {
+        let run = || panic!("it was not to run");
+        let why = spawn_on(1 << 20, "test", Scheduler::Other, run).unwrap_err();
+        assert!(why.contains("core 1048576") && why.contains("taskset"), "{why}");
+    }
+}

@@ -1,0 +1,47 @@
+//! One case: which packets, read in which way, on which cores.
+
+use tautline_proto::time::Span;
+
+use super::{KernelOptions, PacketShape, Way};
+
+/// One case.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KernelCase {
+    pub(super) packets: PacketShape,
+    pub(super) way: Way,
+    /// One, or two: the sender's is another than the receiver's.
+    pub(super) cores: usize,
+    pub(super) count: usize,
+    /// From one reading of the direct link to the next.
+    pub(super) tick: Span,
+    /// By which packets of this case are known.
+    pub(super) run: u32,
+}
+
+impl KernelCase {
+    pub(super) fn of(
+        options: &KernelOptions,
+        packets: PacketShape,
+        way: Way,
+        cores: usize,
+    ) -> Self {
+        let count = options.count(packets);
+        let length = packets.ptime.times(count.max(1) as i64).as_nanos();
+        let period = options.period.as_nanos();
+        // The device's clock slides by one period against the packets in the course of the case, as
+        // clocks of their own do: packets come at every part of a period, each as often.
+        let slide = i128::from(period) * i128::from(period) / i128::from(length.max(1));
+        let slide = i64::try_from(slide).unwrap_or(i64::MAX).min(period);
+        let tick = Span::from_nanos(period.saturating_add(slide));
+        Self { packets, way, cores, count, tick, run: fastrand::u32(..) }
+    }
+
+    pub(super) fn name(&self) -> String {
+        let way = match self.way {
+            Way::Blocked => "blocked",
+            Way::Direct => "direct",
+        };
+        let cores = if self.cores == 1 { "one core" } else { "two cores" };
+        format!("{} {way}, {cores}", self.packets.ptime)
+    }
+}

@@ -1,0 +1,130 @@
+//! What the two logs say together.
+
+use tautline_proto::time::{LocalTime, Span};
+
+use super::Way;
+use super::case::KernelCase;
+use super::receivers::HeardArrival;
+use super::sender::SentDatagram;
+use crate::report::{Points, Published, ReportRow, ReportStage, Statistic};
+use crate::statistics::{Missed, Series, Sorted};
+
+/// The row of a case, or why there is none.
+pub(super) fn row(
+    case: &KernelCase,
+    sent: &[SentDatagram],
+    heard: &[Option<HeardArrival>],
+) -> Result<ReportRow, String> {
+    let mut waits = Series::with_room(case.count);
+    let [mut late, mut handing] = [Vec::new(), Vec::new()];
+    let mut stages: [Vec<Span>; 3] = Default::default();
+    let (mut unsure, mut unstamped) = (Span::ZERO, 0_u64);
+    let begins = sent.first().map_or(LocalTime::ZERO, |sent| sent.due);
+    for (sent, heard) in sent.iter().zip(heard) {
+        late.push(sent.handed - sent.due);
+        let Some(heard) = heard else { continue };
+        if heard.uncertainty == Span::MAX {
+            unstamped += 1;
+            continue;
+        }
+        unsure = unsure.max(heard.uncertainty);
+        handing.push((heard.arrival - sent.handed).max(Span::ZERO));
+        waits.push(sent.due, heard.read - heard.arrival);
+        for (stage, length) in stages.iter_mut().zip(parts(case, begins, heard)) {
+            stage.push(length);
+        }
+    }
+    if waits.values().is_empty() {
+        return Err(if unstamped > 0 {
+            "the kernel gave no stamp of arrival; run it outside a container or sandbox".to_owned()
+        } else {
+            "no packet came; look whether loopback is up (ip link show lo)".to_owned()
+        });
+    }
+    let taken = sent.iter().filter(|sent| sent.taken).count() as u64;
+    let came = heard.iter().flatten().count() as u64;
+    let mut row = ReportRow::named(case.name()).with(&waits);
+    row.uncertainty = Some(unsure);
+    row.missed = Some(Missed::of(taken.saturating_sub(came), taken));
+    row.add("payload_bytes", "payload, bytes", case.packets.payload);
+    if unstamped > 0 {
+        row.add("unstamped", "without a stamp", unstamped);
+    }
+    let summary = |values: &[Span]| Sorted::of(values.iter().copied()).summary();
+    row.add("stdev_ns", "stdev", row.measured.and_then(|measured| measured.stdev_ns));
+    row.add("sent_late_max_ns", "sent late, at most", summary(&late).max_ns);
+    row.add("send_p50_ns", "send to arrival", summary(&handing).p50_ns);
+    if case.way == Way::Direct {
+        let named = ["period", "wakeup", "read"].into_iter().zip(&stages);
+        row.stages = named
+            .map(|(name, lengths)| ReportStage {
+                name: name.to_owned(),
+                summary: summary(lengths),
+                uncertainty_ns: (name == "period").then_some(unsure.as_nanos()),
+            })
+            .collect();
+    }
+    row.published = published(case);
+    let points =
+        waits.values().iter().map(|(due, wait)| ((*due - begins).as_nanos(), wait.as_nanos()));
+    row.points = vec![Points { name: "kernel".to_owned(), values: points.collect() }];
+    Ok(row)
+}
+
+/// Of a packet at the direct link: until the device's period was over, from then until its thread
+/// woke, and from then until it was read. One that came after the thread had woken, and was read with
+/// the others, waited for neither.
+fn parts(case: &KernelCase, begins: LocalTime, heard: &HeardArrival) -> [Span; 3] {
+    let tick = case.tick.as_nanos().max(1);
+    let since = (heard.arrival - begins).as_nanos();
+    let after = since.div_euclid(tick) + i64::from(since.rem_euclid(tick) > 0);
+    let due = (begins + case.tick.times(after)).clamp(heard.arrival, heard.read);
+    let woke = heard.woke.clamp(due, heard.read);
+    [due - heard.arrival, woke - due, heard.read - woke]
+}
+
+/// Sjöberg and Hammarström, Analysing the Audio Latency Contributions in a Networked Embedded Linux
+/// System, Lund 2020: what sections 3.1.2 and 3.2.2 say in words of figure 3.3. A has two cores, B one.
+const SOURCE: &str = "Lund 2020, section 3.1.2, figure 3.3, noisy network";
+
+fn published(case: &KernelCase) -> Vec<Published> {
+    let known = [1, 5, 20].map(Span::from_millis).contains(&case.packets.ptime);
+    if !known || case.way != Way::Blocked {
+        return Vec::new();
+    }
+    let of = |name, statistic, value: Span| Published {
+        source: SOURCE,
+        name,
+        statistic,
+        value_ns: value.as_nanos(),
+    };
+    let stdev = |value| of("Lund 2020, stdev", Statistic::Stdev, value);
+    let long = case.packets.ptime == Span::from_millis(20);
+    match case.cores {
+        1 => vec![
+            stdev(Span::from_micros(40)),
+            of("Lund 2020, max", Statistic::Max, Span::from_micros(1750)),
+        ],
+        _ if long => vec![stdev(Span::from_nanos(105_100))],
+        _ => vec![stdev(Span::from_micros(40))],
+    }
+}
+
+/// By how much longer packets take longer, as the same section has it of figure 3.2.
+pub(super) fn growth(rows: &[ReportRow]) -> Vec<String> {
+    let mean = |name: &str| {
+        let row = rows.iter().find(|row| row.name == name)?;
+        row.measured?.mean_ns.filter(|mean| *mean > 0)
+    };
+    let cases = [("one core", "29.8 % (B, one core)"), ("two cores", "67.1 % (A, two cores)")];
+    let told = cases.into_iter().filter_map(|(cores, theirs)| {
+        let short = mean(&format!("1ms blocked, {cores}"))?;
+        let long = mean(&format!("20ms blocked, {cores}"))?;
+        let more = 100.0 * (long - short) as f64 / short as f64;
+        Some(format!(
+            "{cores}, blocked: packets of 20ms take {more:+.1} % on average against those of 1ms; Lund \
+             2020 has {theirs} on a silent network"
+        ))
+    });
+    told.collect()
+}

@@ -1,0 +1,143 @@
+//! The two ways by which packets are read, and what is noted of each.
+
+use std::net::SocketAddr;
+use std::thread::JoinHandle;
+
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::link::{Arrival, Link};
+use tautline_io::thread::Scheduler;
+use tautline_io::thread::memory::prefault;
+use tautline_io::udp::blocked::BlockedUdp;
+use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_proto::device::Stop;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::case::KernelCase;
+use super::{HEADER, Way};
+use crate::kept::spawn_on;
+use crate::schedule::OpenSchedule;
+
+/// A packet that was read; its number is its place in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HeardArrival {
+    /// By the kernel's stamp,
+    pub(super) arrival: LocalTime,
+    /// which may be off by so much; [`Span::MAX`] where there is none.
+    pub(super) uncertainty: Span,
+    /// When the reader woke: of one that waits in the call, when it came back.
+    pub(super) woke: LocalTime,
+    /// When the datagram was in the program's hands.
+    pub(super) read: LocalTime,
+}
+
+/// What became of every packet.
+pub(super) struct Log {
+    pub(super) heard: Vec<Option<HeardArrival>>,
+    /// The `errno` of a call that failed, 0 if none did.
+    pub(super) error: i32,
+}
+
+/// So long is waited for what is still under way.
+const PATIENCE: Span = Span::from_millis(50);
+
+/// An open socket, and room for what comes.
+pub(super) struct KernelReceiver {
+    socket: OpenedSocket,
+    local: SocketAddr,
+    run: u32,
+    heard: Vec<Option<HeardArrival>>,
+    over: Stop,
+}
+
+enum OpenedSocket {
+    Blocked(Box<BlockedUdp>),
+    /// With the instants at which it is read.
+    Direct(Box<DirectUdp>, OpenSchedule),
+}
+
+impl KernelReceiver {
+    /// For a case that begins then.
+    pub(super) fn open(case: &KernelCase, begins: LocalTime, over: Stop) -> Result<Self, String> {
+        let ptime = case.packets.ptime.as_nanos().max(1);
+        let options = UdpOptions {
+            datagram_bytes: HEADER + case.packets.payload,
+            packets_per_second: (1_000_000_000 / ptime).clamp(1, 100_000) as u32,
+            ..UdpOptions::receiver(([127, 0, 0, 1], 0).into())
+        };
+        let (socket, local) = match case.way {
+            Way::Blocked => BlockedUdp::open(&options, PATIENCE).map(|socket| {
+                let local = socket.local();
+                (OpenedSocket::Blocked(Box::new(socket)), local)
+            }),
+            Way::Direct => DirectUdp::open(&options).map(|socket| {
+                let local = socket.local();
+                let ticks = OpenSchedule::new(begins, case.tick, LocalTime::NEVER);
+                (OpenedSocket::Direct(Box::new(socket), ticks), local)
+            }),
+        }
+        .map_err(|error| error.to_string())?;
+        let mut heard = vec![None; case.count];
+        prefault(&mut heard);
+        Ok(Self { socket, local, run: case.run, heard, over })
+    }
+
+    pub(super) const fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Reads until the sender is done and nothing more comes.
+    pub(super) fn start(
+        self,
+        core: usize,
+        scheduler: Scheduler,
+    ) -> Result<JoinHandle<Option<Log>>, String> {
+        spawn_on(core, "taut-hears", scheduler, move || self.read())
+    }
+
+    fn read(self) -> Log {
+        let Self { socket, run, mut heard, over, .. } = self;
+        let error = match socket {
+            OpenedSocket::Blocked(mut socket) => {
+                let mut note = |arrival: Arrival<'_>| note(&mut heard, run, &arrival, arrival.read);
+                loop {
+                    let asked = over.is_requested();
+                    match socket.receive(&mut note) {
+                        Ok(false) if asked => break socket.counters().last_error,
+                        Ok(_) => {}
+                        Err(_) => break socket.counters().last_error,
+                    }
+                }
+            }
+            OpenedSocket::Direct(mut link, mut ticks) => {
+                let mut left = None;
+                while let Some(due) = ticks.next().filter(|due| left.is_none_or(|end| *due < end)) {
+                    sleep_until(due);
+                    let woke = now();
+                    ticks.pass(woke, |_| {});
+                    link.receive(&mut |arrival| note(&mut heard, run, &arrival, woke));
+                    if left.is_none() && over.is_requested() {
+                        left = Some(woke + PATIENCE);
+                    }
+                }
+                link.counters().last_error
+            }
+        };
+        Log { heard, error }
+    }
+}
+
+/// Notes a packet of this run; whatever else comes is nobody's.
+fn note(heard: &mut [Option<HeardArrival>], run: u32, arrival: &Arrival<'_>, woke: LocalTime) {
+    let word =
+        |at: usize| arrival.datagram.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
+    let (Some(named), Some(number)) = (word(0), word(4)) else { return };
+    let place = heard.get_mut(number as usize).filter(|place| named == run && place.is_none());
+    if let Some(place) = place {
+        *place = Some(HeardArrival {
+            arrival: arrival.arrival,
+            uncertainty: arrival.stamp_uncertainty,
+            woke,
+            read: arrival.read,
+        });
+    }
+}

@@ -1,0 +1,131 @@
+use super::figures::{growth, row};
+use super::receivers::HeardArrival;
+use super::sender::SentDatagram;
+use super::*;
+use crate::statistics::Missed;
+use tautline_proto::time::LocalTime;
+
+const SHORT: PacketShape = PacketShape { ptime: Span::from_millis(1), payload: 192 };
+
+fn at(micros: i64) -> LocalTime {
+    LocalTime::ZERO + Span::from_micros(micros)
+}
+
+fn micros(span: i64) -> Span {
+    Span::from_micros(span)
+}
+
+fn options(count: usize) -> KernelOptions {
+    KernelOptions {
+        packets: vec![SHORT],
+        most: count,
+        duration: Span::from_secs(10),
+        period: Span::from_millis(1),
+        cores: tautline_io::thread::affinity::usable_cores(),
+        scheduler: Scheduler::Other,
+    }
+}
+
+fn case(way: Way, count: usize) -> KernelCase {
+    KernelCase::of(&options(count), SHORT, way, 2)
+}
+
+fn sent(count: usize) -> Vec<SentDatagram> {
+    let due = |index: usize| at(1000 * index as i64);
+    let of = |index| SentDatagram { due: due(index), handed: due(index) + micros(3), taken: true };
+    (0..count).map(of).collect()
+}
+
+fn heard(arrival: LocalTime, woke: LocalTime) -> Option<HeardArrival> {
+    let uncertainty = Span::from_nanos(50);
+    Some(HeardArrival { arrival, uncertainty, woke, read: woke + micros(2) })
+}
+
+#[test]
+fn what_is_measured_is_arrival_to_read_with_the_uncertainty_of_the_stamp() {
+    let sent = sent(1000);
+    let mut log: Vec<_> =
+        sent.iter().map(|sent| heard(sent.due + micros(10), sent.due + micros(30))).collect();
+    log[7] = None;
+    log[500] = heard(sent[500].due + micros(10), sent[500].due + micros(900));
+    let row = row(&case(Way::Blocked, 1000), &sent, &log).unwrap();
+    let measured = row.measured.unwrap();
+    assert_eq!((measured.count, measured.p50_ns), (999, Some(22_000)));
+    assert_eq!(row.uncertainty, Some(Span::from_nanos(50)));
+    assert_eq!(row.missed, Some(Missed::of(1, 1000)));
+    assert_eq!((row.worst[0].at_ns, row.worst[0].value_ns), (500_000_000, 892_000));
+    assert_eq!(row.points[0].values.len(), 999);
+    assert_eq!(row.published[0].value_ns, 40_000);
+    assert!(row.stages.is_empty());
+}
+
+#[test]
+fn at_the_direct_link_waiting_for_the_device_is_told_apart_from_waking_late() {
+    let case = KernelCase { tick: micros(1000), ..case(Way::Direct, 3) };
+    let log = [
+        // The device looks at 1000 and wakes 40 late.
+        heard(at(300), at(1040)),
+        // It stood still from 2000 to 3500: what was due at 2000 waits for the host from then on.
+        heard(at(1300), at(3500)),
+        // Came when the thread had woken already, and was read with the others.
+        heard(at(3501), at(3500)),
+    ];
+    let row = row(&case, &sent(3), &log).unwrap();
+    let stage = |index: usize| row.stages[index].summary;
+    assert_eq!((stage(0).max_ns, stage(0).min_ns), (Some(700_000), Some(1_000)));
+    assert_eq!((stage(1).max_ns, stage(1).min_ns), (Some(1_500_000), Some(0)));
+    assert_eq!((stage(2).max_ns, stage(2).min_ns), (Some(2_000), Some(0)));
+    let means = row.stages.iter().map(|stage| stage.summary.mean_ns.unwrap()).sum::<i64>();
+    assert!((means - row.measured.unwrap().mean_ns.unwrap()).abs() <= 2, "they add up");
+}
+
+#[test]
+fn the_device_meets_every_part_of_its_period_once_in_a_case() {
+    let case = case(Way::Direct, 10_000);
+    let slid = case.tick.times(10_000) - micros(1000).times(10_000);
+    assert!((slid - Span::from_millis(1)).abs() < micros(20), "{slid}");
+}
+
+#[test]
+fn where_the_kernel_gives_no_stamps_the_row_is_void_with_the_mend() {
+    let sent = sent(2);
+    let none = |_: &SentDatagram| {
+        Some(HeardArrival { arrival: at(1), uncertainty: Span::MAX, woke: at(1), read: at(1) })
+    };
+    let log: Vec<_> = sent.iter().map(none).collect();
+    let why = row(&case(Way::Blocked, 2), &sent, &log).unwrap_err();
+    assert!(why.contains("no stamp of arrival") && why.contains("sandbox"), "{why}");
+    let why = row(&case(Way::Blocked, 2), &sent, &[None, None]).unwrap_err();
+    assert!(why.contains("no packet came"), "{why}");
+}
+
+#[test]
+fn how_much_longer_packets_take_is_told_beside_what_others_found() {
+    let row = |name: &str, nanos| {
+        let mut series = crate::statistics::Series::with_room(1);
+        series.push(LocalTime::ZERO, Span::from_nanos(nanos));
+        ReportRow::named(name).with(&series)
+    };
+    let rows = [row("1ms blocked, one core", 1000), row("20ms blocked, one core", 1500)];
+    let told = growth(&rows);
+    assert_eq!(told.len(), 1);
+    assert!(told[0].contains("+50.0 %") && told[0].contains("29.8 %"), "{told:?}");
+    assert!(growth(&rows[..1]).is_empty());
+}
+
+#[test]
+fn every_packet_is_read_by_both_ways_and_comes_before_it_is_read() {
+    let options = KernelOptions { cores: options(1).cores[..1].to_vec(), ..options(30) };
+    let report = measure(&options, &Stop::default(), &mut |_| {});
+    assert_eq!(report.rows.len(), 4);
+    for (row, is_void) in report.rows.iter().zip([false, true, false, true]) {
+        assert_eq!(row.void.is_some(), is_void, "{row:?}");
+        if is_void {
+            assert!(row.void.as_ref().unwrap().contains("--cpus 0,1"), "{row:?}");
+            continue;
+        }
+        let measured = row.measured.unwrap();
+        assert!(measured.count == 30 && measured.min_ns.unwrap() >= 0, "{row:?}");
+        assert_eq!(row.missed, Some(Missed::of(0, 30)));
+    }
+}

@@ -1,0 +1,49 @@
+use super::*;
+
+const SENT: &str = "rtp_timestamp,capture,taken,packed,due,handed\n\
+    4294967280,1000,2000,2100,1000,2200\n\
+    32,1000,3000,3100,2000,3200\n\
+    80,1000,4000,4";
+
+const HEARD: &str = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,stream,late,resample_ns\n\
+    4294967280,1000,2000,2100,2200,2300,2400,3000,3100,5000,5000,0,0,0\n\
+    32,,,,3200,3300,3400,,,,,0,1,0\n";
+
+#[test]
+fn a_ledger_is_read_by_its_head_and_a_torn_line_is_left_out() {
+    let sent = packets::<SentPacket>(SENT);
+    assert_eq!(sent.len(), 2);
+    assert_eq!(sent[1].timestamp, 32);
+    let heard = packets::<HeardPacket>(HEARD);
+    assert_eq!(heard[0].measured, Some(5000));
+    assert_eq!(heard[1].sender, [None, None, None, Some(3200)]);
+    assert!(heard[1].late && !heard[0].late);
+    assert_eq!(packets::<HeardPacket>("nonsense\n1\n"), []);
+    assert_eq!(packets::<HeardPacket>(""), []);
+}
+
+#[test]
+fn what_is_left_out_of_a_ledger_is_said() {
+    let read = |text: &'static str, most| {
+        LedgerLines::of(text.as_bytes()).unwrap().packets::<SentPacket>(most)
+    };
+    let whole = read(SENT, 10).unwrap();
+    assert_eq!((whole.torn, whole.more), (Some(4), false));
+    let cut = read(SENT, 1).unwrap();
+    assert_eq!((cut.packets.len(), cut.torn, cut.more), (1, None, true));
+    // That of a receiver has no departures' schedule.
+    let other = read(HEARD, 10).unwrap_err().to_string();
+    assert_eq!(other, "it has no column due: it is no ledger");
+}
+
+#[test]
+fn a_sender_knows_the_first_stages_and_what_is_unknown_has_no_length() {
+    let sent = packets::<SentPacket>(SENT)[0];
+    let all: Vec<_> = lengths(&sent.instants()).collect();
+    assert_eq!(all, [("capture", 1000), ("pack", 100), ("send", 100)]);
+    let heard = packets::<HeardPacket>(HEARD)[1];
+    let all: Vec<_> = lengths(&heard.instants()).collect();
+    assert_eq!(all, [("wire", 100), ("wakeup", 100)]);
+    assert_eq!(longest(all.into_iter()).unwrap(), "wire 100ns, wakeup 100ns");
+    assert_eq!(longest(core::iter::empty()), None);
+}

@@ -1,0 +1,229 @@
+//! How many streams one sender and one receiver carry: more and more until the first miss, then halves
+//! between, then the most is held.
+
+use tautline_proto::time::Span;
+
+use crate::cases::Cases;
+use crate::hosts::HostError;
+use crate::report::{LabReport, ReportRow};
+use crate::statistics::Missed;
+use crate::streams::{LabStream, StreamEnds, StreamOutcome};
+
+/// What is asked.
+pub const QUESTION: &str = "how many streams are carried without a miss?";
+
+/// How far to go.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LoadOptions {
+    /// So many packets of all may be missed, beside those that a freeze of the host cost.
+    pub allowed: f64,
+    /// No more streams than this.
+    pub most: u16,
+    /// The most that went is run so many times as long as each that was tried.
+    pub hold: i64,
+}
+
+/// What is carried without a miss, and the least that is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadSearch {
+    good: u16,
+    bad: Option<u16>,
+    most: u16,
+    /// Of which it is not known, one after the other.
+    unknown: u8,
+}
+
+/// A number of streams of which it could not be found out is tried so often.
+const TRIES: u8 = 2;
+
+impl LoadSearch {
+    /// Up to so many.
+    pub fn new(most: u16) -> Self {
+        Self { good: 0, bad: None, most, unknown: 0 }
+    }
+
+    /// What to try next; `None` when it is known to a twentieth, or cannot be.
+    pub fn next(&self) -> Option<u16> {
+        if self.unknown >= TRIES {
+            return None;
+        }
+        match self.bad {
+            None if self.good >= self.most => None,
+            None => Some(self.good.saturating_mul(2).clamp(1, self.most)),
+            Some(bad) if bad - self.good <= (self.good / 20).max(1) => None,
+            Some(bad) => Some(self.good + (bad - self.good) / 2),
+        }
+    }
+
+    /// So many went without a miss, or not.
+    pub fn tried(&mut self, streams: u16, went: bool) {
+        self.unknown = 0;
+        if went {
+            self.good = self.good.max(streams);
+        } else {
+            self.bad = Some(self.bad.map_or(streams, |bad| bad.min(streams)));
+        }
+    }
+
+    /// Of the number that was tried it could not be found out, which says nothing of how many would go.
+    pub fn void(&mut self) {
+        self.unknown += 1;
+    }
+
+    /// Whether it ended before it was known.
+    pub fn gave_up(&self) -> bool {
+        self.unknown >= TRIES
+    }
+
+    /// The most that went.
+    pub fn good(&self) -> u16 {
+        self.good
+    }
+}
+
+/// Runs the search over these ends, and tells each row as it is done; `false` ends it.
+pub fn run(
+    ends: &mut StreamEnds,
+    plan: &LabStream,
+    options: LoadOptions,
+    mut tell: impl FnMut(&ReportRow) -> bool,
+) -> LabReport {
+    let mut cases = Cases::of("load", QUESTION, &mut tell);
+    let mut search = LoadSearch::new(options.most);
+    while let Some(streams) = search.next().filter(|_| !cases.is_over()) {
+        let mut went = None;
+        cases.run(&named(streams), ends, |ends| {
+            let (row, all) = tried(ends, plan, streams, options.allowed)?;
+            went = all;
+            Ok(row)
+        });
+        match went {
+            Some(went) => search.tried(streams, went),
+            None => search.void(),
+        }
+    }
+    if cases.is_over() {
+        return cases.report(ends);
+    }
+    let good = search.good();
+    if search.gave_up() {
+        cases.note(format!(
+            "what came after {good} was void {TRIES} times over, so the most may be more"
+        ));
+    } else if good == 0 {
+        cases.note("not even one stream was carried without a miss");
+    }
+    if good == 0 {
+        return cases.report(ends);
+    }
+    let held = LabStream {
+        duration: Span::from_nanos(plan.duration.as_nanos().saturating_mul(options.hold)),
+        ..plan.clone()
+    };
+    let name = named(good) + ", held";
+    let mut went = None;
+    cases.run(&name, ends, |ends| {
+        let (row, all) = tried(ends, &held, good, options.allowed)?;
+        went = all;
+        Ok(ReportRow { name: name.clone(), ..row })
+    });
+    if went == Some(false) {
+        cases.note(format!("{good} streams went for {}, and not when held", plan.duration));
+    }
+    if good == options.most {
+        cases.note(format!("no more than {good} were tried; --most says how many"));
+    }
+    cases.report(ends)
+}
+
+/// The row of so many, and whether no more was missed than may be; the row is void where that is not
+/// known.
+fn tried(
+    ends: &mut StreamEnds,
+    plan: &LabStream,
+    streams: u16,
+    allowed: f64,
+) -> Result<(ReportRow, Option<bool>), HostError> {
+    let outcome = ends.run(&LabStream { copies: streams, ..plan.clone() })?;
+    if let Some(why) = outcome.refused {
+        return Ok((ReportRow::void(named(streams), why), None));
+    }
+    let (row, went) = judged(&outcome, streams, named(streams), allowed);
+    match row.void {
+        // That says nothing of how many would go, unless nothing was heard of them.
+        Some(why) if outcome.counted_at_receiver("packets_received") > 0 => {
+            Ok((ReportRow::void(named(streams), why), None))
+        }
+        _ => Ok((row, Some(went))),
+    }
+}
+
+fn named(streams: u16) -> String {
+    format!("{streams} stream{}", if streams == 1 { "" } else { "s" })
+}
+
+fn judged(outcome: &StreamOutcome, streams: u16, name: String, allowed: f64) -> (ReportRow, bool) {
+    let mut row = outcome.row(name);
+    let counted = |name| outcome.counted_at_receiver(name);
+    let missed = counted("lost") + counted("late") + counted("unheard");
+    let frozen = outcome.frozen();
+    let due = (counted("packets_received") + counted("lost")).saturating_sub(counted("duplicate"));
+    let silent = usize::from(streams).saturating_sub(outcome.streams_heard());
+    row.missed = Some(Missed::of(missed, due));
+    row.points.clear();
+    row.add("streams", "streams", streams);
+    let names =
+        [("sender_cpu_percent", "sender, % of a core"), ("receiver_cpu_percent", "receiver, %")];
+    for (used, (key, words)) in outcome.used.iter().zip(names) {
+        if let Some(used) = used {
+            row.add(key, words, used.percent(used.cpu));
+        }
+    }
+    let otherwise = missed.saturating_sub(frozen);
+    row.add("missed_otherwise", "missed but for freezes", otherwise);
+    if silent > 0 {
+        row.add("silent_streams", "streams that never came", silent as u64);
+    }
+    let went = row.void.is_none() && silent == 0 && otherwise as f64 <= allowed * due as f64;
+    (row, went)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All that is tried where so many go.
+    fn steps(capacity: u16, most: u16) -> (Vec<u16>, u16) {
+        let (mut search, mut all) = (LoadSearch::new(most), Vec::new());
+        while let Some(streams) = search.next() {
+            all.push(streams);
+            assert!(all.len() < 40, "{all:?}");
+            search.tried(streams, streams <= capacity);
+        }
+        (all, search.good())
+    }
+
+    #[test]
+    fn the_most_is_found_to_a_twentieth_and_never_more_than_asked_for() {
+        for capacity in 1..300 {
+            let (tried, good) = steps(capacity, 1000);
+            assert!(good <= capacity && capacity - good <= (good / 20).max(1), "{tried:?}");
+        }
+        assert_eq!(steps(500, 100), (vec![1, 2, 4, 8, 16, 32, 64, 100], 100));
+        assert_eq!(steps(0, 100), (vec![1], 0));
+    }
+
+    #[test]
+    fn a_number_that_could_not_be_tried_is_tried_again_and_ends_the_search_at_what_went() {
+        let mut search = LoadSearch::new(100);
+        for streams in [1, 2] {
+            search.tried(streams, true);
+        }
+        search.void();
+        assert_eq!((search.next(), search.gave_up()), (Some(4), false));
+        search.tried(4, true);
+        search.void();
+        search.void();
+        assert_eq!((search.next(), search.gave_up(), search.good()), (None, true, 4));
+    }
+}

@@ -1,0 +1,125 @@
+//! What else the network carries, and what that does to a stream: silent, multicast that nobody handles,
+//! small packets that a program reads, bulk TCP, all at once; what the interfaces carried meanwhile, of
+//! which protocols, and how much of it was sound.
+//!
+//! Sections 3.1.1 and 3.2.1 of the thesis of 2020, with its tables 3.1 and 3.2.
+
+mod parts;
+mod rows;
+
+use std::time::Duration;
+
+use crate::burden::{Beside, Noise};
+use crate::cases::Cases;
+use crate::hosts::{ChildState, HostError, LabHost};
+use crate::report::{LabReport, ReportRow};
+use crate::streams::{LabStream, StreamEnds, StreamOutcome};
+use crate::traffic::WatchedTraffic;
+pub use parts::{NetworkPart, PARTS};
+
+/// What is asked.
+pub const QUESTION: &str = "what does the rest of the network do to a stream, and what does a stream \
+                            cost the network?";
+
+/// A stream, what was beside it, and what the interfaces of both ends carried.
+struct SeenTraffic {
+    outcome: StreamOutcome,
+    beside: Beside,
+    /// Of the sender's machine and of the receiver's.
+    watched: [WatchedTraffic; 2],
+}
+
+/// Runs each part over these ends, and tells each row of a stream as it is done; `false` ends it.
+pub fn run(
+    ends: &mut StreamEnds,
+    plan: &LabStream,
+    parts: &[NetworkPart],
+    mut tell: impl FnMut(&ReportRow) -> bool,
+) -> LabReport {
+    let mut cases = Cases::of("network", QUESTION, &mut tell);
+    NOTES.iter().for_each(|note| cases.note(*note));
+    let mut totals = Vec::new();
+    for part in parts {
+        let streams: Vec<_> = match part {
+            NetworkPart::Beside(noise) => vec![(*noise, None, plan.clone())],
+            NetworkPart::Overhead => {
+                let all = parts::PACKETS.iter();
+                all.map(|packets| (Noise::SILENT, Some(packets), packets.plan(plan))).collect()
+            }
+        };
+        for (noise, packets, plan) in streams {
+            let name = match packets {
+                Some(packets) => format!("packets of {}", packets.ptime),
+                None => noise.to_string(),
+            };
+            cases.run(&name, ends, |ends| {
+                let seen = seen(ends, &plan, noise)?;
+                let mut row = seen.outcome.row(&name);
+                seen.beside.tell(&mut row);
+                let stamped = !plan.send.iter().any(|word| word == "--no-stamps");
+                match packets {
+                    Some(packets) => totals.push(rows::overhead(&name, &seen, packets, stamped)),
+                    None => {
+                        if noise == Noise::SILENT {
+                            rows::control(&mut row, &seen, stamped);
+                        }
+                        totals.extend(rows::carried(&seen, noise, one_machine(ends)));
+                    }
+                }
+                Ok(row)
+            });
+        }
+    }
+    let mut report = cases.report(ends);
+    report.rows.extend(totals);
+    report
+}
+
+/// What a reader should know.
+const NOTES: [&str; 2] = [
+    "interfaces are counted by the kernel, with all that other programs send by them; segments of TCP that \
+     it hands over together are one packet of the interface, and one each of the protocol",
+    "the thesis's noise came to both machines from elsewhere; here the sender's makes it, so that it goes out \
+     there and comes in at the receiver's",
+];
+
+fn one_machine(ends: &StreamEnds) -> bool {
+    ends.sender.place() == ends.receiver.place()
+}
+
+/// Runs a stream while both ends' interfaces are watched.
+fn seen(ends: &mut StreamEnds, plan: &LabStream, noise: Noise) -> Result<SeenTraffic, HostError> {
+    let (address, _) = ends.reached(plan.at, 1)?;
+    // The stream goes there, and nowhere else.
+    let plan = &LabStream { at: Some(address), ..plan.clone() };
+    let words = |end: &str| ["lab", "traffic", end, &address.to_string()].map(str::to_owned);
+    let at_sender = ends.sender.start(&words("--to"), &[])?;
+    let at_receiver = match ends.receiver.start(&words("--at"), &[]) {
+        Ok(child) => child,
+        Err(error) => {
+            ends.sender.interrupt(at_sender)?;
+            return Err(error);
+        }
+    };
+    let came = noise.around(ends, plan);
+    // Whatever came of it: neither is left running.
+    let watched = [watched(&mut ends.sender, at_sender), watched(&mut ends.receiver, at_receiver)];
+    let (outcome, beside) = came?;
+    let [sender, receiver] = watched;
+    Ok(SeenTraffic { outcome, beside, watched: [sender?, receiver?] })
+}
+
+/// A report is written within.
+const WRITING: Duration = Duration::from_secs(10);
+
+fn watched(host: &mut LabHost, child: u32) -> Result<WatchedTraffic, HostError> {
+    host.interrupt(child)?;
+    let ended = match host.wait(child, WRITING)? {
+        ChildState::Ended(ended) => ended,
+        ChildState::Running => return Err(host.refused("taut lab traffic did not end when asked")),
+    };
+    serde_json::from_str(&ended.printed).map_err(|error| {
+        let why = ended.complaint.unwrap_or_else(|| error.to_string());
+        host.refused(&format!("taut lab traffic: {}", why.trim_start_matches("taut: ")))
+    })
+}

@@ -1,0 +1,138 @@
+//! What is run, and what others measured of the same.
+
+use core::fmt;
+use core::str::FromStr;
+
+use tautline_proto::time::Span;
+
+use crate::burden::{Noise, TcpRate};
+use crate::streams::LabStream;
+
+/// One case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NetworkPart {
+    /// A stream in the midst of so much else.
+    Beside(Noise),
+    /// Streams of long and of short packets, for what their heads cost.
+    Overhead,
+}
+
+/// As many as there are rows of noise, and the overhead.
+pub const PARTS: [&str; 6] = ["silent", "multicast", "chatter", "tcp", "all", "overhead"];
+
+impl FromStr for NetworkPart {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let tcp = Some(TcpRate::Full);
+        let silent = Noise::SILENT;
+        Ok(match text {
+            "silent" => Self::Beside(silent),
+            "multicast" => Self::Beside(Noise { multicast: true, ..silent }),
+            "chatter" => Self::Beside(Noise { chatter: true, ..silent }),
+            "tcp" => Self::Beside(Noise { tcp, ..silent }),
+            "all" => Self::Beside(Noise { tcp, ..Noise::NOISY }),
+            "overhead" => Self::Overhead,
+            _ => {
+                let names = PARTS.join(", ");
+                return Err(format!("`{text}` is no part of it; there are {names}"));
+            }
+        })
+    }
+}
+
+impl fmt::Display for NetworkPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Beside(noise) => noise.fmt(f),
+            Self::Overhead => f.write_str("overhead"),
+        }
+    }
+}
+
+impl NetworkPart {
+    /// How many streams it runs.
+    pub fn streams(&self) -> usize {
+        match self {
+            Self::Beside(_) => 1,
+            Self::Overhead => PACKETS.len(),
+        }
+    }
+
+    /// With so much TCP, where there is any.
+    #[must_use]
+    pub fn with_tcp(self, rate: TcpRate) -> Self {
+        match self {
+            Self::Beside(noise) => Self::Beside(noise.with_tcp(Some(rate))),
+            Self::Overhead => Self::Overhead,
+        }
+    }
+}
+
+/// Mbit/s that table 3.1 of the thesis lists for the sender and for the receiver: in, and out. Of what was
+/// noisy there, most was multicast that nobody handled.
+pub(super) fn listed(noise: Noise) -> Option<[[f64; 2]; 2]> {
+    match noise {
+        Noise::SILENT => Some([[0.0, 1.6], [1.6, 0.0]]),
+        Noise { multicast: true, chatter: false, tcp: None } => Some([[4.0, 1.6], [5.6, 0.0]]),
+        _ => None,
+    }
+}
+
+/// A stream of table 3.2.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Packets {
+    /// Of packets, and of both devices' periods.
+    pub(super) ptime: Span,
+    latency: Span,
+    /// Bytes of an Ethernet frame, and of the sound in it.
+    pub(super) listed: [usize; 2],
+}
+
+const fn packets(ptime: i64, latency: i64, listed: [usize; 2]) -> Packets {
+    Packets { ptime: Span::from_millis(ptime), latency: Span::from_millis(latency), listed }
+}
+
+pub(super) const PACKETS: [Packets; 4] = [
+    packets(20, 100, [3974, 3840]),
+    packets(10, 60, [2016, 1920]),
+    packets(5, 40, [1018, 960]),
+    packets(1, 5, [250, 192]),
+];
+
+impl Packets {
+    /// In the thesis's own coding: 16 bits.
+    pub(super) fn plan(&self, base: &LabStream) -> LabStream {
+        let coding = ["--format", "l16"].map(str::to_owned);
+        LabStream {
+            ptime: self.ptime,
+            latency: self.latency,
+            period: (self.ptime.as_nanos() * i64::from(base.rate) / 1_000_000_000) as u32,
+            send: base.send.iter().cloned().chain(coding.clone()).collect(),
+            recv: base.recv.iter().cloned().chain(coding).collect(),
+            ..base.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_read_by_their_names() {
+        let told: Vec<String> =
+            PARTS.iter().map(|name| name.parse::<NetworkPart>().unwrap().to_string()).collect();
+        let all = ["silent", "unhandled multicast", "handled chatter", "bulk TCP", "all at once"];
+        assert_eq!(told[..5], all);
+        assert!("none".parse::<NetworkPart>().unwrap_err().contains("silent, multicast"));
+    }
+
+    #[test]
+    fn the_thesis_is_told_where_it_measured_the_same() {
+        assert_eq!(listed(Noise::SILENT), Some([[0.0, 1.6], [1.6, 0.0]]));
+        let Ok(NetworkPart::Beside(multicast)) = "multicast".parse() else { panic!() };
+        assert_eq!(listed(multicast), Some([[4.0, 1.6], [5.6, 0.0]]));
+        assert_eq!(listed(Noise::NOISY), None);
+    }
+}

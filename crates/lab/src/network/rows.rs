@@ -1,0 +1,164 @@
+//! What was seen, as rows.
+
+use tautline_dsp::format::SampleFormat;
+
+use super::SeenTraffic;
+use super::parts::{Packets, listed};
+use crate::burden::Noise;
+use crate::report::ReportRow;
+use crate::traffic::{CarriedTraffic, Layers, PROTOCOLS, TrafficInterface, TrafficWindow};
+
+/// In and out, of one thing.
+fn flow(
+    name: String,
+    window: &TrafficWindow<'_>,
+    [received, sent]: [CarriedTraffic; 2],
+) -> ReportRow {
+    let mut row = ReportRow::named(name);
+    let megabits = |way: CarriedTraffic| window.per_second(way.bytes) * 8.0 / 1e6;
+    row.add("in_mbit_per_s", "in, Mbit/s", megabits(received));
+    row.add("out_mbit_per_s", "out, Mbit/s", megabits(sent));
+    row.add("in_packets_per_s", "in, packets/s", window.per_second(received.packets));
+    row.add("out_packets_per_s", "out, packets/s", window.per_second(sent.packets));
+    row
+}
+
+impl SeenTraffic {
+    /// What the interfaces of the sender's machine, or the receiver's, carried while packets counted.
+    fn window(&self, side: usize) -> Option<TrafficWindow<'_>> {
+        let instants: Vec<i64> = match side {
+            0 => self.outcome.departures.iter().map(|packet| packet.handed).collect(),
+            _ => self.outcome.arrivals.iter().map(|packet| packet.arrival).collect(),
+        };
+        let [first, last] = [instants.iter().min()?, instants.iter().max()?];
+        self.watched[side].within([*first, *last])
+    }
+
+    /// The interface by which the stream went, with what it carried: the one by which the
+    /// kernel reaches the receiver's address, and the one that has it.
+    fn main(
+        &self,
+        side: usize,
+    ) -> Option<(TrafficWindow<'_>, String, TrafficInterface, [CarriedTraffic; 2])> {
+        let window = self.window(side)?;
+        let [sender, receiver] = self.watched.each_ref().map(|seen| seen.interface.as_deref());
+        // What goes by the loopback comes by it.
+        let wanted = if side == 0 || sender == Some("lo") { sender? } else { receiver? };
+        let mut all = window.interfaces().into_iter();
+        let (name, interface, ways) = all.find(|(name, ..)| name == wanted)?;
+        Some((window, name, interface, ways))
+    }
+
+    /// Packets of sound that left within these instants.
+    fn media(&self, [begin, end]: [i64; 2]) -> u64 {
+        let packets = self.outcome.departures.iter();
+        packets.filter(|packet| (begin..=end).contains(&packet.handed)).count() as u64
+    }
+
+    /// Bytes of sound in a packet, as the sender's report tells its stream.
+    fn payload(&self) -> Option<usize> {
+        let stream = &self.outcome.sent["streams"][0];
+        let formats = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32];
+        let format = formats.into_iter().find(|format| stream["format"] == format.name())?;
+        let frames = stream["ptime_ns"].as_u64()? * stream["rate"].as_u64()?;
+        let frames = (frames + 500_000_000) / 1_000_000_000;
+        Some(frames as usize * stream["channels"].as_u64()? as usize * format.bytes())
+    }
+
+    fn layers(&self, interface: (&str, &TrafficInterface), stamped: bool) -> Layers {
+        let address = self.outcome.sent["streams"][0]["address"].as_str().unwrap_or_default();
+        let (name, counts) = interface;
+        Layers {
+            stamped,
+            v6: address.contains('['),
+            mtu: counts.mtu as usize,
+            ethernet: name != "lo",
+        }
+    }
+}
+
+/// What went in and out of either machine, of its interfaces, and of which protocols it was.
+pub(super) fn carried(seen: &SeenTraffic, noise: Noise, one_machine: bool) -> Vec<ReportRow> {
+    let mut rows = Vec::new();
+    let sides = if one_machine { &["both ends"][..] } else { &["sender", "receiver"] };
+    for (side, name) in sides.iter().enumerate() {
+        let Some(window) = seen.window(side) else { continue };
+        for (interface, _, ways) in window.interfaces() {
+            let mut row = flow(format!("{noise}: {name}, {interface}"), &window, ways);
+            let main = seen.main(side).is_some_and(|(_, main, ..)| main == interface);
+            if let Some(listed) = listed(noise).filter(|_| main && !one_machine) {
+                row.add("thesis_in_mbit_per_s", "thesis, in", listed[side][0]);
+                row.add("thesis_out_mbit_per_s", "thesis, out", listed[side][1]);
+            }
+            rows.push(row);
+        }
+        let protocols = PROTOCOLS.iter().map(|(protocol, received, sent)| {
+            (*protocol, [window.protocol(received), window.protocol(sent)])
+        });
+        for (protocol, [received, sent]) in
+            protocols.chain([("IP to nobody here", [window.to_nobody(), 0])])
+        {
+            if received + sent > 0 {
+                let mut row = ReportRow::named(format!("{noise}: {name}, {protocol}"));
+                let per_second = |count| window.per_second(count);
+                row.add("in_packets_per_s", "in, packets/s", per_second(received));
+                row.add("out_packets_per_s", "out, packets/s", per_second(sent));
+                rows.push(row);
+            }
+        }
+    }
+    rows
+}
+
+/// What our own control traffic costs: what left either end by the interfaces of the stream, and was no
+/// sound. On a network that is not silent others' packets are among it.
+pub(super) fn control(row: &mut ReportRow, seen: &SeenTraffic, stamped: bool) {
+    let Some((window, name, interface, [back, there])) = seen.main(0) else { return };
+    let Some(payload) = seen.payload() else { return };
+    let each = seen.layers((&name, &interface), stamped).of(payload).counted as u64;
+    let media = seen.media(window.span()) * each;
+    // By the loopback, what goes there and what comes back are counted together.
+    let all = if name == "lo" { there.bytes } else { there.bytes + back.bytes };
+    let control = all.saturating_sub(media);
+    row.add("interface", "by", name);
+    row.add("control_kbit_per_s", "control, kbit/s", window.per_second(control) * 8.0 / 1e3);
+    row.add("control_share", "control, share of all", control as f64 / all.max(1) as f64);
+}
+
+/// What the heads of packets cost, and whether the interface counted as much.
+pub(super) fn overhead(
+    name: &str,
+    seen: &SeenTraffic,
+    packets: &Packets,
+    stamped: bool,
+) -> ReportRow {
+    let name = format!("{name}: bytes");
+    let Some((window, interface, counts, [_, sent])) = seen.main(0) else {
+        return ReportRow::void(
+            name,
+            "too short a stream for two looks at the counters, or no interface is known to lead there",
+        );
+    };
+    let Some(payload) = seen.payload() else {
+        return ReportRow::void(name, "the sender's report does not say what a packet holds");
+    };
+    let mut row = ReportRow::named(name);
+    let sizes = seen.layers((&interface, &counts), stamped).of(payload);
+    row.add("interface", "by", interface);
+    row.add("payload_bytes", "sound", sizes.payload);
+    row.add("rtp_bytes", "RTP", sizes.rtp);
+    row.add("udp_bytes", "UDP", sizes.udp);
+    row.add("ip_bytes", "IP", sizes.ip);
+    row.add("ethernet_bytes", "Ethernet", sizes.ethernet);
+    row.add("overhead_share", "overhead", sizes.overhead());
+    let [ethernet, sound] = packets.listed;
+    row.add("thesis_ethernet_bytes", "thesis, Ethernet", ethernet);
+    row.add("thesis_overhead_share", "thesis, overhead", 1.0 - sound as f64 / ethernet as f64);
+    let media = seen.media(window.span());
+    if media > 0 {
+        // With its share of control traffic, which is no part of the sum.
+        row.add("interface_bytes", "as interfaces count", sizes.counted);
+        row.add("counted_bytes", "counted", sent.bytes as f64 / media as f64);
+    }
+    row
+}

@@ -1,0 +1,191 @@
+//! What measuring costs: the same stream with every packet measured, with one of 64, and with none; and
+//! the stall witness apart.
+
+use tautline_proto::time::Span;
+
+use crate::cases::Cases;
+use crate::hosts::HostError;
+use crate::report::{LabReport, ReportRow};
+use crate::statistics::{Series, compare, median};
+use crate::streams::{LabStream, StreamEnds};
+
+/// What is asked.
+pub const QUESTION: &str = "what does measuring cost?";
+
+/// What is switched on: its name, and the words that `taut` has for it.
+const KINDS: [(&str, &[&str]); 4] = [
+    ("nothing measured", &["--probes", "off", "--no-witness"]),
+    ("1 of 64", &["--probes", "64", "--no-witness"]),
+    ("every packet", &["--probes", "all", "--no-witness"]),
+    ("every packet, and the witness", &["--probes", "all"]),
+];
+
+/// Runs all kinds in turn, so many times, each time in the other order: a machine that grows warm or slow
+/// is then no difference between them.
+pub fn run(
+    ends: &mut StreamEnds,
+    plan: &LabStream,
+    rounds: u32,
+    mut tell: impl FnMut(&str) -> bool,
+) -> LabReport {
+    // Rows are made of many runs, when all are done.
+    let mut unheard = |_: &ReportRow| true;
+    let mut cases = Cases::of("overhead", QUESTION, &mut unheard);
+    cases.note(NOTE);
+    let mut found: [Vec<OverheadRun>; 4] = Default::default();
+    let mut void: [Option<String>; 4] = Default::default();
+    for round in 0..rounds {
+        let mut order: Vec<usize> = (0..KINDS.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for kind in order {
+            let (name, words) = KINDS[kind];
+            let name = format!("{name}, round {}", round + 1);
+            let why = match cases.attempt(&name, ends, |ends| one(ends, plan, words)) {
+                Some(Ok(Ok(run))) => {
+                    found[kind].push(run);
+                    continue;
+                }
+                Some(Ok(Err(why))) => why,
+                Some(Err(error)) => error.to_string(),
+                None => break,
+            };
+            cases.note(format!("{name}: {why}"));
+            void[kind] = Some(why);
+        }
+        if cases.is_over() {
+            break;
+        }
+        let done = format!("round {} of {rounds}", round + 1);
+        cases.asked(tell(&done), &done);
+    }
+    let times =
+        found.each_ref().map(|runs| runs.iter().map(|run| run.per_period).collect::<Vec<_>>());
+    let middles =
+        found.each_ref().map(|runs| runs.iter().filter_map(|run| run.latency).collect::<Vec<_>>());
+    for (kind, (name, _)) in KINDS.iter().enumerate() {
+        let mut row = row(name, &times[kind], &times[0]);
+        latency(&mut row, &middles[kind], &middles[FEW]);
+        // Why it never ran, where it did not.
+        row.void = row.void.map(|none| void[kind].take().unwrap_or(none));
+        cases.row(row);
+    }
+    cases.report(ends)
+}
+
+/// What latencies are held against: where nothing is measured there is none.
+const FEW: usize = 1;
+/// What a reader should know.
+const NOTE: &str = "processor time is that of the stream while packets count, without the programs' start and \
+                    end; where nothing is measured no latency is known, so medians of latency are held \
+                    against those of one packet in 64";
+
+/// What a run cost, and what it measured.
+struct OverheadRun {
+    /// Processor time of both ends for each period, in nanoseconds.
+    per_period: f64,
+    /// The median, in nanoseconds.
+    latency: Option<f64>,
+}
+
+/// The median of all runs, and what it has more than that of a few packets.
+fn latency(row: &mut ReportRow, middles: &[f64], few: &[f64]) {
+    if middles.is_empty() {
+        return;
+    }
+    row.add("latency_p50_ns", "latency, median", median(middles).round() as i64);
+    if !few.is_empty() {
+        let added = median(middles) - median(few);
+        row.add("latency_added_ns", "more than of 1 in 64", added.round() as i64);
+    }
+}
+
+/// One run; why its figures say nothing, where they do not.
+fn one(
+    ends: &mut StreamEnds,
+    plan: &LabStream,
+    probes: &[&str],
+) -> Result<Result<OverheadRun, String>, HostError> {
+    let more = probes.iter().map(|word| (*word).to_owned());
+    let mut plan = LabStream { ledgers: false, ..plan.clone() };
+    plan.send.extend(more.clone());
+    plan.recv.extend(more);
+    let outcome = ends.run(&plan)?;
+    if let Some(why) = outcome.refused {
+        return Ok(Err(why));
+    }
+    let period = f64::from(plan.period) / f64::from(plan.rate) * 1e9;
+    let [Some(sender), Some(receiver)] = outcome.used else {
+        return Ok(Err(
+            "what its programs used could not be read; is CONFIG_SCHED_INFO in the kernel?".into(),
+        ));
+    };
+    let per_period =
+        [sender, receiver].iter().map(|used| used.percent(used.cpu) / 100.0 * period).sum();
+    let latency = outcome.heard["streams"][0]["latency"]["measured"]["p50_ns"].as_f64();
+    Ok(Ok(OverheadRun { per_period, latency }))
+}
+
+fn row(name: &str, times: &[f64], base: &[f64]) -> ReportRow {
+    if times.is_empty() {
+        return ReportRow::void(name, "it was ended before any run of it");
+    }
+    let mut series = Series::with_room(times.len());
+    for (round, time) in times.iter().enumerate() {
+        let due = tautline_proto::time::LocalTime::ZERO + Span::from_secs(round as i64);
+        series.push(due, Span::from_nanos(*time as i64));
+    }
+    let mut row = ReportRow::named(name).with(&series);
+    if base.is_empty() {
+        // Added to what, nobody knows.
+        return row;
+    }
+    let against = compare(base, times, 0.0);
+    let middle = median(base);
+    row.add("added_ns", "added to a period", against.difference.round() as i64);
+    row.add("added_percent", "of the stream's CPU, %", 100.0 * against.difference / middle);
+    let [low, high] = against.interval;
+    if low.is_finite() && high.is_finite() {
+        row.add("added_low_ns", "at least", low.round() as i64);
+        row.add("added_high_ns", "at most", high.round() as i64);
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_added_is_told_with_its_interval() {
+        let base: Vec<f64> = (0..12).map(|run| 10_000.0 + f64::from(run % 3)).collect();
+        let more: Vec<f64> = base.iter().map(|time| time + 150.0).collect();
+        let row = row("every packet", &more, &base);
+        let figure =
+            |key| row.figures.iter().find(|figure| figure.key == key).unwrap().value.clone();
+        assert_eq!(figure("added_ns"), 150);
+        assert!((figure("added_percent").as_f64().unwrap() - 1.5).abs() < 0.01);
+        let [low, high] =
+            ["added_low_ns", "added_high_ns"].map(|key| figure(key).as_i64().unwrap());
+        assert!((148..=150).contains(&low) && (150..=152).contains(&high), "{low} to {high}");
+        assert_eq!(row.measured.unwrap().count, 12);
+    }
+
+    #[test]
+    fn latency_is_held_against_that_of_a_few_packets_and_absent_where_none_is_measured() {
+        let mut row = ReportRow::named("every packet");
+        latency(&mut row, &[5_000_900.0, 5_000_700.0, 5_000_800.0], &[5_000_000.0]);
+        let told: Vec<_> = row.figures.iter().map(|one| (one.key, one.value.clone())).collect();
+        let known = [("latency_p50_ns", 5_000_800.into()), ("latency_added_ns", 800.into())];
+        assert_eq!(told, known);
+        let mut none = ReportRow::named("nothing measured");
+        latency(&mut none, &[], &[5_000_000.0]);
+        assert!(none.figures.is_empty());
+    }
+
+    #[test]
+    fn a_kind_that_never_ran_is_void() {
+        assert!(row("1 of 64", &[], &[1.0]).void.is_some());
+    }
+}

@@ -1,0 +1,50 @@
+//! A report as one page that stands by itself: no script, no other file, charts as SVG.
+//!
+//! It is read on a telephone and on a desk, by day and by night: charts are narrow and stand side by side
+//! where there is room, and their colours are the page's. What is a figure in the text is the same figure
+//! here.
+
+mod axis;
+mod course;
+mod index;
+mod ladder;
+mod parts;
+mod periods;
+mod scatter;
+mod shell;
+mod spread;
+mod svg;
+mod waterfall;
+mod words;
+
+use crate::report::LabReport;
+
+pub use index::index;
+pub use shell::shell_line;
+
+/// The page of a report.
+pub fn page(report: &LabReport) -> String {
+    document(&format!("{}: {}", report.experiment, report.question), |out| {
+        parts::head(out, report);
+        parts::figures(out, report);
+        parts::together(out, &report.rows);
+        parts::rows(out, &report.rows);
+        parts::notes(out, report);
+    })
+}
+
+/// What stands around every page.
+fn document(title: &str, body: impl FnOnce(&mut String)) -> String {
+    let mut out = String::from(concat!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>",
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>",
+        "<meta name=\"color-scheme\" content=\"light dark\"/><title>"
+    ));
+    out += &words::escaped(title);
+    out += "</title><style>";
+    out += include_str!("page/page.css");
+    out += "</style></head><body><main>";
+    body(&mut out);
+    out += "</main></body></html>\n";
+    out
+}

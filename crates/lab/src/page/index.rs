@@ -1,0 +1,159 @@
+//! The page that leads to the pages of all experiments.
+
+use super::document;
+use super::words::escaped;
+use crate::all::{AllOutcome, AllReport, AllRow};
+use crate::report::text::nanos;
+
+/// So many rows are told at once; the others on the experiment's own page.
+const FEW: usize = 6;
+
+/// The page of all of them.
+pub fn index(report: &AllReport) -> String {
+    document("taut lab: all experiments", |out| {
+        *out += "<header><h1>All experiments</h1>";
+        if !report.command.is_empty() {
+            *out += &format!("<pre><code>{}</code></pre>", escaped(&report.command));
+        }
+        let seconds = report.duration_ns as f64 / 1e9;
+        *out += &format!(
+            "<p class=\"aside\">{seconds:.0} s in all, each as shortly as it says anything: for figures \
+             to stand by, run its command without --duration.</p>"
+        );
+        if report.ended_early {
+            *out += "<p class=\"void\">It was ended before all of them had run.</p>";
+        }
+        *out += "</header>";
+        report.experiments.iter().for_each(|outcome| experiment(out, outcome));
+    })
+}
+
+fn experiment(out: &mut String, outcome: &AllOutcome) {
+    let name = escaped(outcome.name);
+    *out += "<section><h2>";
+    *out += &match &outcome.page {
+        Some(page) => format!("<a href=\"{}\">{name}</a>", escaped(page)),
+        None => name,
+    };
+    *out += &format!("</h2><p>{}</p>", escaped(outcome.does));
+    *out += &format!("<pre><code>{}</code></pre>", escaped(&outcome.command));
+    if let Some(why) = &outcome.failed {
+        *out += &format!("<p class=\"void\">failed: {}</p>", escaped(why));
+    }
+    rows(out, &outcome.rows);
+    *out += "</section>";
+}
+
+fn rows(out: &mut String, rows: &[AllRow]) {
+    let timed: Vec<&AllRow> =
+        rows.iter().filter(|row| row.measured.is_some() && row.void.is_none()).collect();
+    if !timed.is_empty() {
+        *out += "<div class=\"scroll\"><table><thead><tr><th></th>";
+        for head in ["configured", "median", "p99", "max", "count"] {
+            *out += &format!("<th>{head}</th>");
+        }
+        *out += "</tr></thead><tbody>";
+        timed.iter().take(FEW).for_each(|row| line(out, row));
+        *out += "</tbody></table></div>";
+    }
+    let void = rows.iter().filter(|row| row.void.is_some());
+    let (told, void) = (timed.len().min(FEW), void.collect::<Vec<_>>());
+    let others = rows.len() - told - void.len();
+    if others > 0 {
+        let rows = if others == 1 { "row" } else { "rows" };
+        *out += &format!("<p class=\"aside\">{others} {rows} more on its own page</p>");
+    }
+    for AllRow { name, void, .. } in void {
+        let why = void.as_deref().unwrap_or_default();
+        *out += &format!("<p class=\"void\">{} is void: {}</p>", escaped(name), escaped(why));
+    }
+}
+
+fn line(out: &mut String, row: &AllRow) {
+    let Some(measured) = row.measured else { return };
+    let span = |value: Option<i64>| value.map(nanos).unwrap_or_default();
+    let mut median = span(measured.p50_ns);
+    if let (false, Some(uncertainty)) = (median.is_empty(), row.uncertainty_ns) {
+        median += &format!(" ± {}", nanos(uncertainty));
+    }
+    let count = measured.count.to_string();
+    let cells = [
+        row.name.clone(),
+        span(row.configured_ns),
+        median,
+        span(measured.p99_ns),
+        span(measured.max_ns),
+        count,
+    ];
+    *out += "<tr>";
+    cells.iter().for_each(|cell| *out += &format!("<td>{}</td>", escaped(cell)));
+    *out += "</tr>";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::all::AllSummary;
+
+    fn row(name: &str, void: Option<&str>) -> AllRow {
+        let summary = AllSummary {
+            count: 1000,
+            p50_ns: Some(5_000_100),
+            p99_ns: None,
+            max_ns: Some(6_000_000),
+        };
+        AllRow {
+            name: name.into(),
+            void: void.map(str::to_owned),
+            configured_ns: Some(5_000_000),
+            uncertainty_ns: Some(21_000),
+            // A row may be void for a reason that left its figures.
+            measured: Some(summary),
+        }
+    }
+
+    fn outcome() -> AllOutcome {
+        AllOutcome {
+            name: "ladder",
+            does: "hold <measured> against configured",
+            command: "taut lab ladder".into(),
+            duration_ns: 0,
+            page: Some("ladder.html".into()),
+            rows: Vec::new(),
+            failed: None,
+        }
+    }
+
+    fn told(outcome: AllOutcome) -> String {
+        index(&AllReport {
+            schema: 1,
+            command: String::new(),
+            duration_ns: 0,
+            ended_early: false,
+            experiments: vec![outcome],
+        })
+    }
+
+    #[test]
+    fn an_experiment_leads_to_its_page_and_tells_its_first_rows_and_all_that_is_void() {
+        let mut rows: Vec<AllRow> =
+            (0..8).map(|number| row(&format!("row {number}"), None)).collect();
+        rows.push(row("last", Some("the kernel <refused>")));
+        let page = told(AllOutcome { rows, ..outcome() });
+        assert!(page.contains("<a href=\"ladder.html\">ladder</a>"), "{page}");
+        assert!(page.contains("hold &lt;measured&gt;"), "{page}");
+        let cells = "<td>row 5</td><td>5ms</td><td>5ms ± 21us</td><td></td>";
+        assert!(page.contains(cells), "{page}");
+        assert!(!page.contains("row 6"), "{page}");
+        assert!(page.contains("2 rows more"), "{page}");
+        assert!(page.contains("last is void: the kernel &lt;refused&gt;"), "{page}");
+    }
+
+    #[test]
+    fn one_that_failed_says_why_and_leads_nowhere() {
+        let page =
+            told(AllOutcome { page: None, failed: Some("no room & none".into()), ..outcome() });
+        assert!(page.contains("failed: no room &amp; none"), "{page}");
+        assert!(!page.contains("href"), "{page}");
+    }
+}

@@ -1,0 +1,256 @@
+//! Whether values rise and fall in step with something: how much, by period.
+//!
+//! Values are put on an even grid, a missing one counts as the mean, and are weighed by a Hann window, so
+//! that a strong period does not drown its neighbours. A single disruption holds all periods: values far
+//! off are taken as the farthest of the others. Of noise the power at each frequency is spread like
+//! an exponential; what noise alone would bring once in a thousand such charts is named.
+
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::axis::{Axis, Named, Plot};
+use super::svg::{FINE, Ink, filled, letters, line, svg};
+use super::words::{Unit, span};
+use crate::report::{Points, ReportRow};
+use crate::spectrum::Transform;
+use crate::statistics::median;
+
+const HEIGHT: u32 = 230;
+/// Fewer values have no periods worth looking for.
+const LEAST: usize = 256;
+/// Places of the grid at most: four megabytes for a moment.
+const MOST: usize = 1 << 18;
+/// Of noise that would be named.
+const CHANCE: f64 = 0.001;
+/// Periods that are named.
+const NAMED: usize = 3;
+/// Periods that differ by less are one.
+const SAME: f64 = 0.02;
+
+/// How much the values swing with one period.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Swing {
+    /// Its length, in nanoseconds.
+    pub(super) period: f64,
+    /// From the mean to the crest, in nanoseconds.
+    pub(super) height: f64,
+}
+
+/// What was found.
+#[derive(Debug, Clone)]
+pub(super) struct Periods {
+    /// By falling period.
+    all: Vec<Swing>,
+    /// Those that noise would not bring, the strongest first.
+    pub(super) named: Vec<Swing>,
+}
+
+impl Periods {
+    /// Of values by their time, in rising order of it.
+    pub(super) fn of(values: &[(i64, i64)]) -> Option<Self> {
+        let grid = even(values)?;
+        let filled = grid.values.len() as f64;
+        let mut transform = Transform::new(grid.values.len());
+        let (step, size) = (grid.step, transform.length());
+        let weighed = grid.values.iter().enumerate().map(|(index, value)| {
+            let turn = core::f64::consts::TAU * (index as f64 + 0.5) / filled;
+            value * (0.5 - 0.5 * turn.cos())
+        });
+        let mut heights = Vec::with_capacity(size / 2 + 1);
+        transform.spectra(weighed, core::iter::empty(), |_, bin, _| {
+            heights.push(4.0 * bin.re.hypot(bin.im) / filled);
+        });
+        // Two whole swings are the least that is one, and two values each the least to see them.
+        let first = (2 * size).div_ceil(grid.values.len()).max(2);
+        let swing = |index: usize| Swing {
+            period: size as f64 / index as f64 * step,
+            height: heights[index],
+        };
+        let all: Vec<Swing> = (first..size / 2).map(swing).collect();
+        let named = standing_out(&all, size as f64 / filled);
+        Some(Self { all, named })
+    }
+}
+
+struct Even {
+    /// From one place to the next, in nanoseconds.
+    step: f64,
+    /// Less their mean.
+    values: Vec<f64>,
+}
+
+/// One place for each value, as far apart as most are.
+fn even(values: &[(i64, i64)]) -> Option<Even> {
+    if values.len() < LEAST {
+        return None;
+    }
+    let steps: Vec<f64> = values.windows(2).map(|two| (two[1].0 - two[0].0) as f64).collect();
+    let usual = median(&steps);
+    let length = (values[values.len() - 1].0 - values[0].0) as f64;
+    let step = usual.max(length / (MOST - 1) as f64);
+    if step <= 0.0 || length / step < LEAST as f64 {
+        return None;
+    }
+    let usual = Usual::of(values);
+    let near = |value: i64| value.clamp(usual.least, usual.most) as f64;
+    let mean = values.iter().map(|(_, value)| near(*value)).sum::<f64>() / values.len() as f64;
+    let mut grid = vec![0.0; (length / step).round() as usize + 1];
+    for (at, value) in values {
+        let place = ((at - values[0].0) as f64 / step).round() as usize;
+        if let Some(place) = grid.get_mut(place) {
+            *place = near(*value) - mean;
+        }
+    }
+    Some(Even { step, values: grid })
+}
+
+/// Between which values all lie but one of a hundred, and as much more on either side.
+struct Usual {
+    least: i64,
+    most: i64,
+}
+
+impl Usual {
+    fn of(values: &[(i64, i64)]) -> Self {
+        let mut all: Vec<i64> = values.iter().map(|(_, value)| *value).collect();
+        all.sort_unstable();
+        let cut = all.len() / 200;
+        let (least, most) = (all[cut], all[all.len() - 1 - cut]);
+        let more = most.saturating_sub(least);
+        Self { least: least.saturating_sub(more), most: most.saturating_add(more) }
+    }
+}
+
+/// Crests above what noise of the strength of their surroundings would bring anywhere; `finer` is how many
+/// frequencies stand for one that is independent.
+fn standing_out(all: &[Swing], finer: f64) -> Vec<Swing> {
+    let powers: Vec<f64> = all.iter().map(|swing| swing.height.powi(2)).collect();
+    let independent = (all.len() as f64 / finer).max(1.0);
+    let limit = (independent / CHANCE).ln();
+    let mut found = Vec::new();
+    for at in 0..powers.len() {
+        // A crest is at most as wide as the window makes it: four frequencies.
+        let near = (4.0 * finer).ceil() as usize;
+        let around = &powers[at.saturating_sub(near)..(at + near + 1).min(powers.len())];
+        if powers[at] <= 0.0 || around.iter().any(|power| *power > powers[at]) {
+            continue;
+        }
+        let wide = 16 * near;
+        let surroundings = &powers[at.saturating_sub(wide)..(at + wide).min(powers.len())];
+        let usual = median(surroundings);
+        if powers[at] > limit * usual / core::f64::consts::LN_2 {
+            found.push(all[at]);
+        }
+    }
+    found.sort_by(|a, b| b.height.total_cmp(&a.height));
+    // What is not strictly even, such as a grid that slips by a place, has its period split in two.
+    let mut named: Vec<Swing> = Vec::new();
+    for swing in found {
+        let is_same = |other: &Swing| (other.period / swing.period).ln().abs() < SAME;
+        if named.len() < NAMED && !named.iter().any(is_same) {
+            named.push(swing);
+        }
+    }
+    named
+}
+
+/// The line whose values vary most: what others hide, such as a buffer, it shows.
+fn liveliest(row: &ReportRow) -> Option<&Points> {
+    let enough = row.points.iter().filter(|points| points.values.len() >= LEAST);
+    enough.max_by_key(|points| {
+        let usual = Usual::of(&points.values);
+        usual.most.saturating_sub(usual.least)
+    })
+}
+
+/// The chart, where there are values enough; with what it shows in a sentence.
+pub(super) fn periodogram(row: &ReportRow) -> Option<(String, String)> {
+    let points = liveliest(row)?;
+    let periods = Periods::of(&points.values)?;
+    let (first, last) = (periods.all.first()?, periods.all.last()?);
+    let most = periods.all.iter().map(|swing| swing.height).fold(0.0, f64::max);
+    if most <= 0.0 {
+        return None;
+    }
+    let label = format!("{}: how much {} swings with which period", row.name, points.name);
+    let chart = svg(HEIGHT, &label, 1, |area| {
+        let axes = (
+            Axis::log(last.period, first.period, Unit::Time),
+            Axis::linear(0.0, most * 1.15, Unit::Time),
+        );
+        let plot = Plot::begin(area, axes, Named::Both, [0, 0])?;
+        // Of all in one column the greatest.
+        let mut places: Vec<(i32, i32)> = Vec::new();
+        for swing in &periods.all {
+            let place = plot.at(swing.period, swing.height);
+            match places.last_mut().filter(|last| (last.0 - place.0).abs() < FINE as i32 / 2) {
+                Some(last) => last.1 = last.1.min(place.1),
+                None => places.push(place),
+            }
+        }
+        plot.path(places, line(Ink::Measured, FINE))?;
+        let (across, _) = plot.bounds();
+        for swing in &periods.named {
+            let (x, y) = plot.at(swing.period, swing.height);
+            plot.disc((x, y), 3 * FINE, filled(Ink::Measured, 1.0))?;
+            let (side, away) =
+                if 2 * x < across.start + across.end { (HPos::Left, 6) } else { (HPos::Right, -6) };
+            let style = letters(Ink::Text, side, VPos::Bottom);
+            plot.words(&span(swing.period), &style, (x + away * FINE as i32, y))?;
+        }
+        Ok(())
+    });
+    let told: Vec<String> = periods
+        .named
+        .iter()
+        .map(|swing| format!("{} (± {})", span(swing.period), span(swing.height)))
+        .collect();
+    let found = match told.is_empty() {
+        true => "no period stands out of the noise".to_owned(),
+        false => format!("strongest: {}", told.join(", ")),
+    };
+    Some((format!("how much “{}” swings with which period; {found}", points.name), chart))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets each millisecond: noise of one microsecond around five milliseconds.
+    fn noise(seed: u64, count: i64) -> Vec<(i64, i64)> {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut one = || (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
+        (0..count).map(|at| (at * 1_000_000, 5_000_000 + (1_000.0 * one()) as i64)).collect()
+    }
+
+    #[test]
+    fn noise_has_no_period() {
+        let named = (0..200)
+            .filter(|seed| {
+                Periods::of(&noise(*seed, 3000)).is_some_and(|found| !found.named.is_empty())
+            })
+            .count();
+        assert!(named <= 2, "{named} of 200, each once in a thousand");
+    }
+
+    #[test]
+    fn a_swing_below_the_noise_is_found_with_its_period_and_height() {
+        let mut values = noise(1, 25_000);
+        for (at, value) in &mut values {
+            *value += (300.0 * (*at as f64 / 40.5e6 * core::f64::consts::TAU).sin()) as i64;
+        }
+        // One packet of a hundred never came, and once the host stood still.
+        values.retain(|(at, _)| at % 97_000_000 != 0);
+        values[9_000].1 += 30_000_000;
+        let found = Periods::of(&values).unwrap().named;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!((found[0].period / 40.5e6 - 1.0).abs() < 1e-3, "{found:?}");
+        assert!((found[0].height / 300.0 - 1.0).abs() < 0.15, "{found:?}");
+    }
+
+    #[test]
+    fn too_few_values_or_values_at_one_instant_have_no_periods() {
+        assert!(Periods::of(&noise(1, 255)).is_none());
+        let at_once: Vec<_> = (0..1000).map(|value| (0, value)).collect();
+        assert!(Periods::of(&at_once).is_none());
+    }
+}

@@ -1,0 +1,152 @@
+//! How values are spread: how often which came, and what share lies beyond each, both so that one of many
+//! thousands is seen.
+
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::axis::{Axis, Named, Plot};
+use super::svg::{Drawn, FINE, Ink, filled, letters, line, svg};
+use super::words::{Unit, from_to, with_error};
+use crate::report::ReportRow;
+use crate::statistics::Bin;
+
+const HEIGHT: u32 = 230;
+/// Bars of a histogram.
+const BARS: usize = 72;
+
+fn count(bins: &[Bin]) -> u64 {
+    bins.iter().map(|bin| bin.count).sum()
+}
+
+/// The value that so many of all do not exceed.
+fn share(bins: &[Bin], share: f64) -> f64 {
+    let rank = (count(bins) as f64 * share).ceil().max(1.0) as u64;
+    let mut seen = 0;
+    let found = bins.iter().find(|bin| {
+        seen += bin.count;
+        seen >= rank
+    });
+    found.or(bins.last()).map_or(0.0, |bin| bin.value_ns as f64)
+}
+
+/// All values, on a logarithmic scale of how often.
+pub(super) fn histogram(row: &ReportRow) -> Option<String> {
+    let (first, last) = (row.histogram.first()?, row.histogram.last()?);
+    let axis = Axis::fitting(first.value_ns as f64, last.value_ns as f64, Unit::Time);
+    Some(bars(&format!("{}: how often which value came", row.name), &row.histogram, axis))
+}
+
+/// The same of the values amid the others, where all together are too far apart to see them.
+pub(super) fn body(row: &ReportRow) -> Option<(String, String)> {
+    let (first, last) = (row.histogram.first()?, row.histogram.last()?);
+    let (from, to) = (share(&row.histogram, 0.005), share(&row.histogram, 0.995));
+    let all = (last.value_ns - first.value_ns) as f64;
+    if count(&row.histogram) < 1000 || all < 12.0 * (to - from) || to - from < 1e-4 * to {
+        return None;
+    }
+    let inside: Vec<Bin> = row
+        .histogram
+        .iter()
+        .copied()
+        .filter(|bin| (from..=to).contains(&(bin.value_ns as f64)))
+        .collect();
+    let axis = Axis::linear(from - (to - from) * 0.02, to + (to - from) * 0.02, Unit::Time);
+    let words = format!("99 of 100 values, {}; logarithmic", from_to(from, to));
+    Some((words, bars(&format!("{}: the middle of the distribution", row.name), &inside, axis)))
+}
+
+fn bars(label: &str, bins: &[Bin], axis: Axis) -> String {
+    let parts = axis.parts(BARS);
+    let mut counts = vec![0_u64; BARS];
+    for bin in bins {
+        let at = parts.partition_point(|begin| *begin <= bin.value_ns as f64).saturating_sub(1);
+        counts[at.min(BARS - 1)] += bin.count;
+    }
+    let most = counts.iter().copied().max().unwrap_or(1) as f64;
+    svg(HEIGHT, label, 1, |area| {
+        let upwards = Axis::log(0.7, most * 1.3, Unit::Count);
+        let plot = Plot::begin(area, (axis, upwards), Named::Both, [0, 0])?;
+        for (ends, count) in parts.windows(2).zip(&counts).filter(|(_, count)| **count > 0) {
+            let ((left, bottom), (right, top)) =
+                (plot.at(ends[0], 0.7), plot.at(ends[1], *count as f64));
+            let right = right.max(left + 2 * FINE as i32) - FINE as i32;
+            plot.shape(
+                [(left, bottom), (left, top), (right, top), (right, bottom)],
+                filled(Ink::Measured, 0.8),
+            )?;
+        }
+        Ok(())
+    })
+}
+
+/// What share of all values lies beyond each.
+pub(super) fn tail(row: &ReportRow) -> Option<String> {
+    let bins = &row.histogram;
+    let (first, last) = (bins.first()?, bins.last()?);
+    let all = count(bins) as f64;
+    if all < 20.0 || first.value_ns == last.value_ns {
+        return None;
+    }
+    let axis =
+        Axis::fitting(first.value_ns as f64, last.value_ns as f64, Unit::Time).with_room(0.02);
+    let label = format!("{}: what share of the values is greater", row.name);
+    Some(svg(HEIGHT, &label, 1, |area| {
+        let upwards = Axis::log(0.6 / all, 1.3, Unit::Share);
+        let plot = Plot::begin(area, (axis, upwards), Named::Both, [0, 0])?;
+        let mut beyond = all;
+        let mut places = vec![plot.at(first.value_ns as f64, 1.0)];
+        for bin in bins {
+            places.push(plot.at(bin.value_ns as f64, beyond / all));
+            beyond -= bin.count as f64;
+            if beyond > 0.0 {
+                places.push(plot.at(bin.value_ns as f64, beyond / all));
+            }
+        }
+        places.dedup();
+        plot.path(thinned(&places), line(Ink::Measured, 2 * FINE))?;
+        named(&plot, row)
+    }))
+}
+
+/// Without places amid others of one column or one row: steps of a pixel are not seen.
+fn thinned(places: &[(i32, i32)]) -> Vec<(i32, i32)> {
+    let mut kept: Vec<(i32, i32)> = Vec::new();
+    for (index, place) in places.iter().enumerate() {
+        let near = kept.last().is_some_and(|last| {
+            (last.0 - place.0).abs() + (last.1 - place.1).abs() < FINE as i32 / 2
+        });
+        if !near || index + 1 == places.len() {
+            kept.push(*place);
+        }
+    }
+    kept
+}
+
+/// Names the percentiles that are known on the line.
+fn named(plot: &Plot<'_>, row: &ReportRow) -> Drawn {
+    let Some(measured) = &row.measured else { return Ok(()) };
+    let known = [
+        ("p50", 0.5, measured.p50_ns),
+        ("p99", 0.01, measured.p99_ns),
+        ("p99.9", 0.001, measured.p999_ns),
+        ("p99.99", 0.0001, measured.p9999_ns),
+    ];
+    let (across, _) = plot.bounds();
+    for (name, beyond, value) in known {
+        let Some(value) = value else { continue };
+        let place = plot.at(value as f64, beyond);
+        plot.disc(place, 3 * FINE, filled(Ink::Measured, 1.0))?;
+        // Where there is room: right of the line, which falls, and left of it near the end.
+        let (side, away) = match place.0 * 5 < across.start * 2 + across.end * 3 {
+            true => (HPos::Left, 8),
+            false => (HPos::Right, -8),
+        };
+        let words = format!("{name}  {}", with_error(value as f64, 0.0));
+        let above = if away > 0 { VPos::Bottom } else { VPos::Top };
+        plot.words(
+            &words,
+            &letters(Ink::Text, side, above),
+            (place.0 + away * FINE as i32, place.1),
+        )?;
+    }
+    Ok(())
+}

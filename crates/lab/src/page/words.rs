@@ -1,0 +1,130 @@
+//! Words of the page: nothing of others stands in it as it came.
+
+/// For HTML and SVG, between tags and in attributes.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            // XML has none of these, and what turns writing round would hide what is said.
+            '\n' | '\t' => out.push(' '),
+            letter if letter.is_control() => out.push('\u{fffd}'),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+/// What the numbers of an axis are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Lengths of time, in nanoseconds.
+    Time,
+    /// How many, without a unit.
+    Count,
+    /// Of all.
+    Share,
+    /// A number without a unit.
+    Number,
+}
+
+/// A number as an axis names it, by the step to the next and the greatest that there is.
+pub(super) fn told(value: f64, unit: Unit, step: f64, greatest: f64) -> String {
+    let value = if value.abs() < step * 1e-6 { 0.0 } else { value };
+    let fixed = |value: f64, step: f64| {
+        let digits =
+            if step > 0.0 { (-step.log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize } else { 0 };
+        format!("{value:.digits$}").replace('-', "−")
+    };
+    match unit {
+        _ if value == 0.0 => "0".to_owned(),
+        Unit::Time => {
+            // Of ratios each has its own unit, of steps all have one.
+            let scale = if step > 0.0 { greatest } else { value.abs() };
+            let units = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
+            let (one, name) =
+                units.into_iter().find(|(one, _)| scale >= one * 0.999).unwrap_or((1.0, "ns"));
+            format!("{} {name}", fixed(value / one, step / one))
+        }
+        Unit::Share if step <= 0.0 => {
+            let percent = value * 100.0;
+            let digits = (-percent.log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize;
+            format!("{percent:.digits$} %")
+        }
+        Unit::Share => format!("{} %", fixed(value * 100.0, step * 100.0)),
+        Unit::Count | Unit::Number if value.abs() >= 1e6 => {
+            format!("{} M", fixed(value / 1e6, step / 1e6))
+        }
+        Unit::Count | Unit::Number => fixed(value, step),
+    }
+}
+
+/// A length of time with three digits that matter.
+pub(super) fn span(nanos: f64) -> String {
+    rounded(nanos, 3)
+}
+
+fn rounded(nanos: f64, digits: i32) -> String {
+    // By steps of its last digit; what is less than a nanosecond is nothing.
+    let step = |nanos: f64| {
+        10_f64.powf((nanos.abs().max(1.0).log10() + 1e-12).floor() - f64::from(digits - 1)).max(1.0)
+    };
+    let rounded = (nanos / step(nanos)).round() * step(nanos);
+    told(rounded, Unit::Time, step(rounded), rounded.abs())
+}
+
+/// A figure and how far it may be off, to the digit that this leaves; without an error to four digits.
+pub(super) fn with_error(nanos: f64, error: f64) -> String {
+    if error <= 0.0 {
+        return rounded(nanos, 4);
+    }
+    // Two digits of an error that begins with a one, of others one.
+    let first = 10_f64.powf(error.max(1.0).log10().floor());
+    let (step, digits) = if error < 2.0 * first { (first / 10.0, 2) } else { (first, 1) };
+    let step = step.max(1.0);
+    let value = told((nanos / step).round() * step, Unit::Time, step, nanos.abs());
+    format!("{value} ± {}", rounded(error, digits))
+}
+
+/// From one value to another, to the digit in which they differ.
+pub(super) fn from_to(from: f64, to: f64) -> String {
+    let step = 10_f64.powf((to - from).abs().max(1.0).log10().floor() - 1.0).max(1.0);
+    let [from, to] = [from, to].map(|value| told(value, Unit::Time, step, to.abs()));
+    format!("from {from} to {to}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_have_the_digits_that_are_known() {
+        let cases = [
+            (span(5_000_000.0), "5.00 ms"),
+            (span(-12_345.0), "−12.3 µs"),
+            (span(999.7), "1.00 µs"),
+            (span(3.0), "3 ns"),
+            (span(0.0), "0"),
+            (with_error(200_009_123.0, 8_000.0), "200.009 ms ± 8 µs"),
+            (with_error(9_123.0, 13_000.0), "9 µs ± 13 µs"),
+            (with_error(5_000_123.0, 0.0), "5.000 ms"),
+            (from_to(20_003_000.0, 20_015_000.0), "from 20.003 ms to 20.015 ms"),
+        ];
+        cases.iter().for_each(|(told, wanted)| assert_eq!(told, wanted));
+    }
+
+    #[test]
+    fn an_axis_names_values_by_its_steps() {
+        assert_eq!(told(5_000_500.0, Unit::Time, 500.0, 5.001e6), "5.0005 ms");
+        assert_eq!(told(0.0, Unit::Time, 500.0, 5e6), "0");
+        assert_eq!(told(1e-4, Unit::Share, 0.0, 1.0), "0.01 %");
+        assert_eq!(told(1e3, Unit::Time, 0.0, 1e9), "1 µs");
+        assert_eq!(told(2e6, Unit::Count, 0.0, 1e7), "2 M");
+    }
+}

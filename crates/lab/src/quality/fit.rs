@@ -1,0 +1,413 @@
+//! Frames that were heard between the sent ones, louder, upside down or in fewer bits: fitted window
+//! by window.
+
+use core::ops::Range;
+use std::rc::Rc;
+
+use tautline_dsp::fit::{Likeness, Nudge, nudge};
+use tautline_dsp::resample::{Quality, Resampler, Step};
+
+use super::exact::Both;
+use super::pieces::{BLOCK, ChannelRouting, FrameLine, GainRange, RoutedLine};
+use super::seek::Likely;
+use super::sound::{itself_first, power};
+
+/// Frames fitted at once: 21 ms at 48 kHz.
+pub(super) const WINDOW: usize = 1024;
+/// Too few to be fitted: where they lie the line before must tell.
+pub(super) const LEAST: usize = 256;
+/// The part of a window's energy that may be left over: −20 dB. Resamplers differ in the highest
+/// tones, of which noise is full.
+const LEFT_OVER: f64 = 1e-2;
+/// The same of a block, against the mean of its window at least: −10 dB. A block of silence or of
+/// other sound leaves all.
+const BLOCK_LEFT_OVER: f64 = 1e-1;
+/// What leaves less than this, −60 dB, needs no fit.
+const CLEAN: f64 = 1e-6;
+/// Below this mean square a window is silence and says nothing: −100 dBFS.
+const QUIET: f64 = 1e-10;
+/// How much more the whole frames may leave than the best place between them, where they are it.
+/// Three figures fitted to 1024 samples of noise take 0.3 % off it.
+const AS_GOOD: f64 = 1.02;
+/// Distance over which the slope of the sound is taken, in frames.
+pub(super) const APART: f64 = 1.0 / 64.0;
+/// Rounds of refinement, and the nudge after which another is not worth it, in frames.
+pub(super) const ROUNDS: usize = 6;
+pub(super) const STILL: f64 = 1e-4;
+/// Two cards run no further apart than this.
+pub(super) const MOST_DRIFT: f64 = 1e-3;
+/// How far from the place that is expected a window may be: more is a jump.
+const JUMP: f64 = 0.3;
+/// How much of what a window says of the drift is believed at once.
+const TRUST: f64 = 0.1;
+/// How far from a likely place the right one may be, in frames.
+const ABOUT: i64 = 8;
+/// Below this correlation at the best of those nothing is fitted.
+const LIKELY: f64 = 0.5;
+/// A gain that changed by more than this is another gain.
+const SAME_GAIN: f64 = 0.12;
+/// A sample sticks out that is off by more than 8 times, 18 dB, what its window leaves in the mean: of
+/// noise one in 10^15 does, and a click is 32 times what it leaves of 1024 samples.
+const CLICK: f64 = 64.0;
+/// And by more than a quarter, −12 dB, of the peak of the sound about it: where a drum strikes all of
+/// what a resampler leaves is in few samples, too, and that is less.
+const CLICK_OF_PEAK: f64 = 1.0 / 16.0;
+
+/// What a window came to.
+#[derive(Debug, Clone)]
+pub(super) struct Fitted {
+    pub(super) line: FrameLine,
+    /// Energy of what was heard, and of what of it is left.
+    pub(super) energy: f64,
+    pub(super) rest: f64,
+    /// How loud each channel is, where it says so.
+    pub(super) volumes: Vec<Option<GainRange>>,
+}
+
+/// Fits windows.
+pub(super) struct WindowFitter<'a> {
+    both: Both<'a>,
+    /// What rounding to the bits of the recording leaves, as a mean square, and dither with it.
+    floor: f64,
+    resampler: Resampler,
+    input: Vec<f32>,
+    here: Vec<f32>,
+    after: Vec<f32>,
+    turned: Vec<f32>,
+}
+
+impl<'a> WindowFitter<'a> {
+    pub(super) fn new(both: Both<'a>, bits: Option<u32>) -> Self {
+        let resampler = Resampler::new(Quality::default(), 1, WINDOW);
+        let floor = bits.map_or(0.0, |bits| 0.25_f64.powi(bits as i32 - 1));
+        let (input, turned) = (Vec::new(), Vec::with_capacity(WINDOW));
+        let (here, after) = (vec![0.0; WINDOW], vec![0.0; WINDOW]);
+        Self { both, floor, resampler, input, here, after, turned }
+    }
+
+    /// What rounding leaves of each sample, as a mean square.
+    pub(super) fn floor(&self) -> f64 {
+        self.floor
+    }
+
+    /// The sent sound of a channel as it is heard from a place on.
+    fn render(&mut self, source: usize, place: f64, step: f64, count: usize) {
+        let half = self.resampler.half();
+        let whole = place.floor();
+        self.input.clear();
+        let sent = &self.both.sent.channels[source];
+        part(sent, whole as i64 - half as i64, count + count / 512 + 2 * half + 4, &mut self.input);
+        self.resampler.reset();
+        self.resampler.pass(&self.input[..half]);
+        self.resampler.push(&self.input[half..]);
+        // The cast saturates.
+        self.resampler.set_fraction(((place - whole) * 2.0_f64.powi(32)) as u32);
+        self.resampler.pull(&mut self.here[..count], Step::from_ppm((step - 1.0) * 1e6));
+    }
+
+    /// The same, to be read.
+    pub(super) fn rendered(
+        &mut self,
+        source: usize,
+        place: f64,
+        step: f64,
+        count: usize,
+    ) -> &[f32] {
+        self.render(source, place, step, count);
+        &self.here[..count]
+    }
+
+    /// Whether these heard frames, a window of them at most, lie near `line`, and where.
+    pub(super) fn window(
+        &mut self,
+        window: &Range<usize>,
+        line: &FrameLine,
+        routing: &ChannelRouting,
+    ) -> Option<Fitted> {
+        let (at, count) = (window.start, window.len());
+        let channel = self.loudest(window, routing);
+        let energy = power(&self.both.heard.channels[channel][window.clone()]);
+        let says = count >= LEAST && energy > (QUIET + 100.0 * self.floor) * count as f64;
+        let kept = line.offset().filter(|_| says).and_then(|_| {
+            let fitted = self.holds(window, line, routing)?;
+            (fitted.rest <= CLEAN * fitted.energy).then_some(fitted)
+        });
+        match (says, kept) {
+            (_, Some(kept)) => Some(kept),
+            (false, None) => self.holds(window, line, routing),
+            (true, None) => {
+                let (fitted, centre) = (self.best(window, line, channel, routing)?, at + count / 2);
+                let off = fitted.place(centre as f64) - line.place(centre as f64);
+                if off.abs() > JUMP {
+                    return None;
+                }
+                let held = self.holds(window, &fitted, routing)?;
+                let centre = centre as f64;
+                let away = centre - line.at;
+                let step = match fitted.offset() {
+                    Some(_) => 1.0,
+                    // One window says little of the drift, and where it lies tells it by and by.
+                    None => {
+                        line.step + TRUST * (off / away.abs().max(count as f64)) * away.signum()
+                    }
+                };
+                let steered = FrameLine { at: centre, place: fitted.place(centre), step };
+                Some(Fitted { line: steered, ..held })
+            }
+        }
+    }
+
+    /// The line near this one that leaves the least of a window of one channel: between frames, or
+    /// on them if that is as good.
+    fn best(
+        &mut self,
+        window: &Range<usize>,
+        line: &FrameLine,
+        channel: usize,
+        routing: &ChannelRouting,
+    ) -> Option<FrameLine> {
+        let (at, count) = (window.start, window.len());
+        let (source, sign) = (routing.sources[channel], routing.gains[channel].signum() as f32);
+        let heard = &self.both.heard.channels[channel][window.clone()];
+        self.turned.clear();
+        self.turned.extend(heard.iter().map(|sample| sample * sign));
+        let (mut place, mut step) = (line.place(at as f64), line.step);
+        for _ in 0..ROUNDS {
+            self.render(source, place + APART, step, count);
+            core::mem::swap(&mut self.here, &mut self.after);
+            self.render(source, place, step, count);
+            let (here, after) = (&self.here[..count], &self.after[..count]);
+            let Nudge { further, faster } = nudge(&self.turned, here, after, APART)?;
+            place += further.clamp(-1.0, 1.0);
+            step = (step + faster).clamp(1.0 - MOST_DRIFT, 1.0 + MOST_DRIFT);
+            if further.abs() < STILL && faster.abs() * (count as f64) < STILL {
+                break;
+            }
+        }
+        self.render(source, place, step, count);
+        let between = Likeness::between(&self.turned, &self.here[..count]);
+        let fitted = FrameLine { at: at as f64, place, step };
+        let whole = FrameLine::whole(fitted.nearest(at + count / 2));
+        self.render(source, whole.place(at as f64), 1.0, count);
+        let on = Likeness::between(&self.turned, &self.here[..count]);
+        let rest = |alike: &Likeness| alike.rest(alike.gain());
+        let least = AS_GOOD * rest(&between) + 1e-3 * CLEAN * between.energy();
+        Some(if rest(&on) <= least { whole } else { fitted })
+    }
+
+    /// Whether all channels of a window are what was sent along `line`.
+    pub(super) fn holds(
+        &mut self,
+        window: &Range<usize>,
+        line: &FrameLine,
+        routing: &ChannelRouting,
+    ) -> Option<Fitted> {
+        let count = window.len();
+        let (mut energy, mut rest) = (0.0, 0.0);
+        let mut volumes = vec![None; routing.gains.len()];
+        for (channel, volume) in volumes.iter_mut().enumerate() {
+            if routing.gains[channel] == 0.0 {
+                if self.sounds_again(window, line, channel, routing) {
+                    return None;
+                }
+                continue;
+            }
+            let (good, alike) = self.blocks(window, line, channel, routing);
+            if good < count {
+                return None;
+            }
+            energy += alike.energy();
+            rest += alike.rest(routing.gains[channel]);
+            let says = count >= LEAST && self.is_loud(&alike, count);
+            *volume = says.then(|| GainRange::of(alike.gain()));
+        }
+        Some(Fitted { line: *line, energy, rest, volumes })
+    }
+
+    /// Whether what a channel says is more than rounding.
+    fn is_loud(&self, alike: &Likeness, count: usize) -> bool {
+        alike.energy() > 100.0 * (self.floor + QUIET) * count as f64
+    }
+
+    /// Whether a channel that is taken to hold nothing of the sound holds it in some part of a window.
+    fn sounds_again(
+        &mut self,
+        window: &Range<usize>,
+        line: &FrameLine,
+        channel: usize,
+        routing: &ChannelRouting,
+    ) -> bool {
+        let (at, count) = (window.start, window.len());
+        self.render(routing.sources[channel], line.place(at as f64), line.step, count);
+        let heard = &self.both.heard.channels[channel][window.clone()];
+        heard.chunks_exact(LEAST).zip(self.here.chunks_exact(LEAST)).any(|(heard, here)| {
+            let alike = Likeness::between(heard, here);
+            let left = alike.rest(alike.gain());
+            self.is_loud(&alike, LEAST) && left <= LEFT_OVER * alike.energy()
+        })
+    }
+
+    /// The frames among these, within a window, that stick out of what was sent along `line`, by
+    /// any channel, though all around them is it.
+    pub(super) fn clicks(
+        &mut self,
+        among: &Range<usize>,
+        window: &Range<usize>,
+        line: &FrameLine,
+        routing: &ChannelRouting,
+    ) -> Vec<(usize, usize)> {
+        let (at, count) = (window.start, window.len());
+        let mut all = Vec::new();
+        for channel in (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0) {
+            self.render(routing.sources[channel], line.place(at as f64), line.step, count);
+            let heard = &self.both.heard.channels[channel][window.clone()];
+            let here = &self.here[..count];
+            // As loud as the window is, not the piece.
+            let alike = Likeness::between(heard, here);
+            let gain =
+                if self.is_loud(&alike, count) { alike.gain() } else { routing.gains[channel] };
+            let rest = |(heard, here): (&f32, &f32)| f64::from(*heard) - gain * f64::from(*here);
+            let least = CLICK * alike.rest(gain) / count as f64 + CLICK * (self.floor + QUIET);
+            for index in 0..count {
+                let off = rest((&heard[index], &here[index])).powi(2);
+                if off <= least || !among.contains(&(at + index)) {
+                    continue;
+                }
+                let near = index.saturating_sub(BLOCK / 2)..count.min(index + BLOCK / 2);
+                let peak = here[near].iter().fold(0.0_f32, |peak, sample| peak.max(sample.abs()));
+                if off > CLICK_OF_PEAK * (gain * f64::from(peak)).powi(2) {
+                    all.push((at + index, line.place((at + index) as f64).round() as usize));
+                }
+            }
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// How many frames from the first of a window on are what was sent along `line`, in whole blocks.
+    /// And how alike all of it is; of one channel.
+    fn blocks(
+        &mut self,
+        window: &Range<usize>,
+        line: &FrameLine,
+        channel: usize,
+        routing: &ChannelRouting,
+    ) -> (usize, Likeness) {
+        let (at, count) = (window.start, window.len());
+        self.render(routing.sources[channel], line.place(at as f64), line.step, count);
+        let heard = &self.both.heard.channels[channel][window.clone()];
+        let alikes: Vec<_> = heard
+            .chunks(BLOCK)
+            .zip(self.here.chunks(BLOCK))
+            .map(|(heard, here)| Likeness::between(heard, here))
+            .collect();
+        let all = alikes.iter().fold(Likeness::default(), |all, alike| all.and(alike));
+        let gain = routing.gains[channel];
+        let spare = self.floor + QUIET;
+        let mean = all.energy_of_other() * gain * gain / count.div_ceil(BLOCK) as f64;
+        let good = alikes.iter().take_while(|alike| {
+            let energy = (alike.energy_of_other() * gain * gain).max(mean);
+            alike.rest(gain) <= BLOCK_LEFT_OVER * energy + spare * BLOCK as f64
+        });
+        let good = count.min(good.count() * BLOCK);
+        // As a whole it must be nearer, and as loud.
+        let off = (all.gain() / gain - 1.0).abs() > SAME_GAIN;
+        let loud = self.is_loud(&all, count);
+        let left = all.rest(gain) > LEFT_OVER * all.energy() + spare * count as f64;
+        let good = if good == count && (left || loud && off) { 0 } else { good };
+        (good, all)
+    }
+
+    fn loudest(&self, window: &Range<usize>, routing: &ChannelRouting) -> usize {
+        let live = (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0);
+        let energy = |channel: &usize| power(&self.both.heard.channels[*channel][window.clone()]);
+        live.max_by(|one, other| energy(one).total_cmp(&energy(other))).unwrap_or(0)
+    }
+
+    /// What a window is that lies about a likely place: its line, and which channel is which.
+    pub(super) fn acquire(&mut self, likely: &Likely, step: f64) -> Option<RoutedLine> {
+        let at = likely.heard;
+        let count = WINDOW.min(self.both.heard.frames().checked_sub(at)?);
+        let window = at..at + count;
+        let heard = &self.both.heard.channels[likely.channel][window.clone()];
+        if count < BLOCK || power(heard) <= QUIET * count as f64 {
+            return None;
+        }
+        let (mut best, mut there) = ((0.0_f64, 0_i64), Vec::with_capacity(WINDOW));
+        for away in -ABOUT..=ABOUT {
+            there.clear();
+            part(
+                &self.both.sent.channels[likely.source],
+                likely.sent as i64 + away,
+                count,
+                &mut there,
+            );
+            // Of a hole it is NaN, which is no likeness.
+            let like = Likeness::between(heard, &there).correlation();
+            if like.abs() > best.0.abs() {
+                best = (like, away);
+            }
+        }
+        if best.0.abs() < LIKELY {
+            return None;
+        }
+        let mut routing = ChannelRouting::straight(self.both.heard.channels.len());
+        routing.sources[likely.channel] = likely.source;
+        routing.gains[likely.channel] = best.0.signum();
+        let guess = FrameLine { at: at as f64, place: (likely.sent as i64 + best.1) as f64, step };
+        let line = self.best(&window, &guess, likely.channel, &routing)?;
+        self.learn(&window, &line, likely, &mut routing)?;
+        Some(RoutedLine { line, routing: Rc::new(routing) })
+    }
+
+    /// Learns what each channel of a window holds; `None` if not even the likely one does, or where
+    /// one is spoilt.
+    fn learn(
+        &mut self,
+        window: &Range<usize>,
+        line: &FrameLine,
+        likely: &Likely,
+        routing: &mut ChannelRouting,
+    ) -> Option<()> {
+        let (at, count) = (window.start, window.len());
+        let channels = routing.gains.len();
+        let turn = routing.gains[likely.channel];
+        for channel in core::iter::once(likely.channel)
+            .chain((0..channels).filter(|channel| *channel != likely.channel))
+        {
+            let heard = &self.both.heard.channels[channel][window.clone()];
+            let silent = power(heard) <= QUIET * count as f64;
+            let own = if channel == likely.channel { likely.source } else { channel };
+            let found = itself_first(own, channels).find_map(|source| {
+                self.render(source, line.place(at as f64), line.step, count);
+                let here = &self.here[..count];
+                if silent {
+                    // What says nothing is taken to be as the others.
+                    return (power(here) <= QUIET * count as f64).then_some((source, turn));
+                }
+                let alike = Likeness::between(heard, here);
+                let gain = alike.gain();
+                (alike.rest(gain) <= LEFT_OVER * alike.energy() + self.floor * count as f64)
+                    .then_some((source, gain))
+            });
+            (routing.sources[channel], routing.gains[channel]) = found.unwrap_or((channel, 0.0));
+            // What is the sound in a part of the window is spoilt in the rest, not another.
+            let mut spoilt = || self.sounds_again(window, line, channel, routing);
+            if found.is_none() && (channel == likely.channel || spoilt()) {
+                return None;
+            }
+        }
+        Some(())
+    }
+}
+
+/// So many samples from a place on, silence beyond the ends.
+fn part(samples: &[f32], from: i64, count: usize, out: &mut Vec<f32>) {
+    let before = usize::try_from(-from).unwrap_or(0).min(count);
+    out.resize(out.len() + before, 0.0);
+    let first = usize::try_from(from).unwrap_or(0).min(samples.len());
+    let there = &samples[first..samples.len().min(first + count - before)];
+    out.extend_from_slice(there);
+    out.resize(out.len() + count - before - there.len(), 0.0);
+}

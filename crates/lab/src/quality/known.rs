@@ -1,0 +1,60 @@
+//! Sound that is known: what is played to find out what becomes of it.
+
+use core::f64::consts::TAU;
+use std::path::Path;
+
+use tautline_proto::units::Rate;
+
+/// Peak of all of it, 12 dB below full scale.
+const PEAK: f64 = 0.25;
+/// Sines, one for each channel: frequencies that repeat in no whole number of frames, so that each place
+/// is like no other.
+const TONES: [f64; 2] = [997.31, 1499.77];
+/// Seconds of sines, of sweeps and of noise.
+const PARTS: [f64; 3] = [3.0, 1.5, 1.5];
+/// Where sweeps begin, in hertz; they end at two fifths of the rate.
+const LOWEST: f64 = 40.0;
+/// Of the sweep's beginning and end, in seconds: what begins at once is no sweep.
+const FADE: f64 = 0.01;
+
+/// How long it lasts, in seconds.
+pub const KNOWN_SECONDS: u32 = 6;
+
+/// Writes it as a WAV of two channels and so many bits: a sine, a logarithmic sweep and white noise, each
+/// channel another.
+pub fn write_known(path: &Path, rate: Rate, bits: u16) -> Result<(), hound::Error> {
+    let spec = hound::WavSpec {
+        channels: TONES.len() as u16,
+        sample_rate: rate.hertz(),
+        bits_per_sample: bits,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let mut file = hound::WavWriter::create(path, spec)?;
+    let mut random = fastrand::Rng::with_seed(1);
+    let full = f64::from(1_u32 << (bits - 1));
+    let hertz = f64::from(rate.hertz());
+    for frame in 0..KNOWN_SECONDS * rate.hertz() {
+        for channel in 0..TONES.len() {
+            let sample = sample(f64::from(frame) / hertz, channel, hertz, &mut random);
+            file.write_sample((PEAK * sample * full).round() as i32)?;
+        }
+    }
+    file.finalize()
+}
+
+/// Of full scale, at a time in seconds.
+fn sample(at: f64, channel: usize, rate: f64, random: &mut fastrand::Rng) -> f64 {
+    let [tones, sweep, _] = PARTS;
+    let (swept, left) = (at - tones, tones + sweep - at);
+    if swept < 0.0 {
+        return (TAU * TONES[channel] * at).sin();
+    }
+    if left < 0.0 {
+        return 2.0 * random.f64() - 1.0;
+    }
+    // One channel goes up, the other down.
+    let at = if channel == 0 { swept } else { left };
+    let octaves = (0.4 * rate / LOWEST).ln();
+    let phase = TAU * LOWEST * sweep / octaves * ((at / sweep * octaves).exp() - 1.0);
+    phase.sin() * (swept.min(left) / FADE).min(1.0)
+}

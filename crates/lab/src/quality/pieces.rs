@@ -1,0 +1,275 @@
+//! A recording as it comes apart: pieces in which one sound runs along the other.
+
+use core::ops::Range;
+use std::rc::Rc;
+
+/// Frames judged by themselves: a hole of so many, or a part of it, is seen.
+pub(super) const BLOCK: usize = 32;
+/// How far the loudness of what was resampled may be off, by what a resampler does to the highest
+/// tones.
+pub(super) const NO_GAIN: f64 = 0.006;
+/// From one window to another it may be off by more, 0.5 dB, as one may hold the highest tones only.
+const ANOTHER_GAIN: f64 = 1.06;
+
+/// Which sent channel each heard one holds, and how loud.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ChannelRouting {
+    /// For each heard channel.
+    pub(super) sources: Vec<usize>,
+    /// The same: negative where it is upside down, 0 where the channel holds nothing of it.
+    pub(super) gains: Vec<f64>,
+}
+
+impl ChannelRouting {
+    /// Every channel from itself, as loud.
+    pub(super) fn straight(channels: usize) -> Self {
+        Self { sources: (0..channels).collect(), gains: vec![1.0; channels] }
+    }
+
+    /// The same as loud as it was sent, if it is about that loud.
+    pub(super) fn loud_as_sent(&self) -> Option<Rc<Self>> {
+        let loud = self.gains.iter().all(|gain| (gain - 1.0).abs() < NO_GAIN);
+        let straight = Self::straight(self.gains.len());
+        loud.then(|| Rc::new(Self { sources: self.sources.clone(), ..straight }))
+    }
+
+    /// Whether both tell the same of every channel but how loud it is.
+    pub(super) fn leads_as(&self, other: &Self) -> bool {
+        let signs = |routing: &Self| {
+            routing.gains.iter().map(|gain| gain.partial_cmp(&0.0)).collect::<Vec<_>>()
+        };
+        self.sources == other.sources && signs(self) == signs(other)
+    }
+}
+
+/// The least and the most by which some channel was heard louder than it was sent, window by window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct GainRange {
+    pub(super) least: f64,
+    pub(super) most: f64,
+}
+
+impl GainRange {
+    pub(super) fn of(gain: f64) -> Self {
+        Self { least: gain.abs(), most: gain.abs() }
+    }
+
+    pub(super) fn and(self, other: Self) -> Self {
+        Self { least: self.least.min(other.least), most: self.most.max(other.most) }
+    }
+
+    /// Whether it changed on the way.
+    pub(super) fn changes(self) -> bool {
+        self.most > ANOTHER_GAIN * self.least
+    }
+}
+
+/// What is known of each channel, if it sounded; into it what is known of more frames.
+pub(super) fn take_volumes(volumes: &mut [Option<GainRange>], more: &[Option<GainRange>]) {
+    for (all, more) in volumes.iter_mut().zip(more) {
+        *all = all.map_or(*more, |all| Some(more.map_or(all, |more| all.and(more))));
+    }
+}
+
+/// Where heard frames lie among sent ones: a straight line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct FrameLine {
+    /// A heard frame, and its place among the sent ones.
+    pub(super) at: f64,
+    pub(super) place: f64,
+    /// Sent frames for each heard one.
+    pub(super) step: f64,
+}
+
+impl FrameLine {
+    /// Frame for frame, so many sent frames further on.
+    pub(super) fn whole(offset: i64) -> Self {
+        Self { at: 0.0, place: offset as f64, step: 1.0 }
+    }
+
+    pub(super) fn place(&self, at: f64) -> f64 {
+        self.place + (at - self.at) * self.step
+    }
+
+    /// How many sent frames further on every frame is, where it lies on one.
+    pub(super) fn offset(&self) -> Option<i64> {
+        let offset = self.place - self.at;
+        (self.step == 1.0 && offset.fract() == 0.0).then_some(offset as i64)
+    }
+
+    /// The whole offset that is nearest at a heard frame.
+    pub(super) fn nearest(&self, at: usize) -> i64 {
+        (self.place(at as f64) - at as f64).round() as i64
+    }
+}
+
+/// Windows from which on their places tell a step better than the ends of their piece do.
+const PLACES: u32 = 8;
+
+/// The places of many windows, as sums for the straight line through them: an end alone is only as
+/// sure as one window, and the last of a sound may be faint.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Places {
+    count: u32,
+    weight: f64,
+    at: f64,
+    off: f64,
+    squares: f64,
+    products: f64,
+}
+
+impl Places {
+    /// Takes in where a heard frame lies, as sure as `weight` says.
+    pub(super) fn add(&mut self, line: &FrameLine, at: f64, weight: f64) {
+        let off = line.place(at) - at;
+        self.count += 1;
+        self.weight += weight;
+        self.at += weight * at;
+        self.off += weight * off;
+        self.squares += weight * at * at;
+        self.products += weight * at * off;
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            weight: self.weight + other.weight,
+            at: self.at + other.at,
+            off: self.off + other.off,
+            squares: self.squares + other.squares,
+            products: self.products + other.products,
+        }
+    }
+
+    /// Sent frames more for each heard one.
+    fn slope(&self) -> Option<f64> {
+        let spread = self.squares * self.weight - self.at * self.at;
+        let says = self.count >= PLACES && spread > 1e-9 * self.at * self.at;
+        says.then(|| (self.products * self.weight - self.at * self.off) / spread)
+    }
+}
+
+/// A line, and what each channel holds along it.
+#[derive(Debug, Clone)]
+pub(super) struct RoutedLine {
+    pub(super) line: FrameLine,
+    pub(super) routing: Rc<ChannelRouting>,
+}
+
+/// How the frames of a piece are what was sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// Bit for bit.
+    Exact,
+    /// Alike.
+    Alike {
+        /// Whether they lie between the sent ones.
+        resampled: bool,
+        /// Energy of what was heard, and of what of it is left when the sent sound is taken off.
+        energy: f64,
+        rest: f64,
+    },
+}
+
+/// Frames that were heard one after the other as they were sent one after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Piece {
+    pub(super) heard: Range<usize>,
+    /// Places of its beginning and its end among the sent frames.
+    pub(super) from: f64,
+    pub(super) to: f64,
+    pub(super) kind: Kind,
+    pub(super) routing: Rc<ChannelRouting>,
+    /// Where its windows lie, of what is alike.
+    pub(super) places: Places,
+    /// How loud each channel was, of what is alike.
+    pub(super) volumes: Vec<Option<GainRange>>,
+    /// Heard frames of it that stick out, and the sent ones in whose place they are.
+    pub(super) clicks: Vec<(usize, usize)>,
+}
+
+impl Piece {
+    pub(super) fn is_exact(&self) -> bool {
+        self.kind == Kind::Exact
+    }
+
+    pub(super) fn is_resampled(&self) -> bool {
+        matches!(self.kind, Kind::Alike { resampled: true, .. })
+    }
+
+    /// By how much it was heard faster, in parts per million.
+    pub(super) fn ppm(&self) -> f64 {
+        let ends = (self.to - self.from) / self.heard.len() as f64 - 1.0;
+        1e6 * self.places.slope().unwrap_or(ends)
+    }
+
+    /// The line that leaves it at its end.
+    pub(super) fn line(&self) -> FrameLine {
+        let length = self.heard.len() as f64;
+        let step = if self.is_resampled() { (self.to - self.from) / length } else { 1.0 };
+        FrameLine { at: self.heard.end as f64, place: self.to, step }
+    }
+
+    /// Whether the other goes on where this ends, in both sounds.
+    pub(super) fn goes_on(&self, other: &Self) -> bool {
+        self.heard.end == other.heard.start && (other.from - self.to).abs() < 0.5
+    }
+
+    /// Meets the next, where the edge of one of them is known to a block only and that alone is
+    /// between them.
+    pub(super) fn meet(&mut self, next: &mut Self) {
+        let gap = next.heard.start - self.heard.end;
+        let on_line = (next.from - self.to - gap as f64).abs() < 0.5;
+        if gap >= BLOCK || !on_line {
+            return;
+        }
+        if !self.is_exact() {
+            self.heard.end = next.heard.start;
+            self.to += gap as f64;
+        } else if !next.is_exact() {
+            next.heard.start = self.heard.end;
+            next.from -= gap as f64;
+        }
+    }
+
+    /// Takes in a piece that goes on from this one.
+    fn take(&mut self, other: &Self) {
+        (self.heard.end, self.to) = (other.heard.end, other.to);
+        self.places = self.places.and(other.places);
+        take_volumes(&mut self.volumes, &other.volumes);
+        self.clicks.extend(&other.clicks);
+        if let Kind::Alike { resampled, energy, rest } = &mut self.kind {
+            let Kind::Alike { resampled: too, energy: more, rest: left } = other.kind else {
+                return;
+            };
+            *resampled |= too;
+            *energy += more;
+            *rest += left;
+        }
+    }
+}
+
+/// Exact frames between resampled ones that are fewer than these are so by chance.
+const CHANCE: usize = 1024;
+
+/// Joins pieces that are one: as the walk breaks a long one where a few frames agree by chance.
+pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
+    let mut all: Vec<Piece> = Vec::with_capacity(pieces.len());
+    for (index, piece) in pieces.iter().enumerate() {
+        let Some(last) = all.last_mut().filter(|last| last.goes_on(piece)) else {
+            all.push(piece.clone());
+            continue;
+        };
+        let by_chance = last.is_resampled()
+            && piece.heard.len() < CHANCE
+            && pieces.get(index + 1).is_some_and(|next| !next.is_exact() && piece.goes_on(next));
+        let alike = last.is_exact() == piece.is_exact() || (piece.is_exact() && by_chance);
+        // What another channel comes of, or none, is told.
+        if alike && last.routing.leads_as(&piece.routing) {
+            last.take(piece);
+        } else {
+            all.push(piece.clone());
+        }
+    }
+    all
+}

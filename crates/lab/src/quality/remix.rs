@@ -1,0 +1,242 @@
+//! Channels that were mixed on the way: each heard one a sum of the sent ones, with coefficients.
+
+use core::ops::Range;
+
+use tautline_dsp::fit::{Nudge, nudge};
+
+use super::exact::Both;
+use super::fit::{APART, LEAST, MOST_DRIFT, ROUNDS, STILL, WINDOW, WindowFitter};
+use super::pieces::{FrameLine, Piece};
+use super::seek::{Coarse, Likely};
+use super::sound::{Sound, power};
+
+/// Windows from which coefficients are taken.
+const WINDOWS: usize = 8;
+/// The part of the energy that a mix may leave, −30 dB, and how much less than without a mix.
+const LEFT_OVER: f64 = 1e-3;
+const BETTER: f64 = 0.1;
+/// Coefficients below this, −80 dB, are none.
+const NONE: f64 = 1e-4;
+/// What keeps channels that are the same, or silent, from dividing by nothing.
+const RIDGE: f64 = 1e-10;
+/// Lines that are tried.
+const LINES: usize = 12;
+
+/// Of each heard channel, how much of each sent one it holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChannelMix {
+    /// By heard channel, then by sent channel; negative where it is upside down.
+    pub coefficients: Vec<Vec<f64>>,
+}
+
+impl ChannelMix {
+    /// The sent sound as it was mixed.
+    pub(super) fn of(&self, sent: &Sound) -> Sound {
+        let mixed = |row: &Vec<f64>| {
+            let sum = |frame: usize| {
+                let parts = row.iter().zip(&sent.channels);
+                parts.map(|(part, channel)| part * f64::from(channel[frame])).sum::<f64>() as f32
+            };
+            (0..sent.frames()).map(sum).collect()
+        };
+        Sound { channels: self.coefficients.iter().map(mixed).collect(), rate: sent.rate }
+    }
+}
+
+/// What was mixed how, if that explains what was heard where the sent channels alone do not: near the
+/// pieces that were found, or wherever some channel may lie.
+pub(super) fn find(both: Both<'_>, bits: Option<u32>, pieces: &[Piece]) -> Option<ChannelMix> {
+    let mut finder = MixFinder { both, fit: WindowFitter::new(both, bits), rendered: Vec::new() };
+    let sounding = both.sent.sounding();
+    let mut longest: Vec<_> = pieces.iter().collect();
+    longest.sort_by_key(|piece| core::cmp::Reverse(piece.heard.len()));
+    let known = longest.into_iter().take(LINES).map(|piece| {
+        (
+            piece.heard.start,
+            FrameLine { at: piece.heard.start as f64, place: piece.from, ..piece.line() },
+        )
+    });
+    let known: Vec<_> = known.collect();
+    if let Some(mix) = known.into_iter().find_map(|(at, line)| finder.about(at, line)) {
+        return Some(mix);
+    }
+    let coarse = Coarse::new(both.sent, both.heard);
+    let starts = [sounding.start, sounding.start + sounding.len() / 2];
+    let channels = 0..both.sent.channels.len();
+    channels.flat_map(|source| starts.map(|from| (source, from))).find_map(|(source, from)| {
+        let likely = coarse.find_sent(source, from, sounding.end - from);
+        likely.iter().take(2).find_map(|Likely { heard, sent, .. }| {
+            let line = FrameLine { at: *heard as f64, place: *sent as f64, step: 1.0 };
+            finder.about(*heard, line)
+        })
+    })
+}
+
+struct MixFinder<'a> {
+    both: Both<'a>,
+    fit: WindowFitter<'a>,
+    /// The sent channels along a line.
+    rendered: Vec<Vec<f32>>,
+}
+
+/// What a fit of all channels came to.
+struct FittedMix {
+    coefficients: Vec<Vec<f64>>,
+    energy: f64,
+    rest: f64,
+    /// What the best single source of each would leave.
+    alone: f64,
+}
+
+impl MixFinder<'_> {
+    /// The mix about a heard frame, near a line.
+    fn about(&mut self, at: usize, near: FrameLine) -> Option<ChannelMix> {
+        // The beginning of a sound may be too soft to tell its channels apart.
+        let sounding = self.both.sent.sounding();
+        let frames = self.both.heard.frames();
+        let end = frames.min(at + (sounding.end as f64 - near.place(at as f64)).max(0.0) as usize);
+        let window = |at: usize| at..end.min(at + WINDOW);
+        let energy = |window: &Range<usize>| -> f64 {
+            self.both.heard.channels.iter().map(|channel| power(&channel[window.clone()])).sum()
+        };
+        let starts = (at..end.saturating_sub(LEAST)).step_by(WINDOW).take(16 * WINDOWS);
+        let first = starts.max_by(|a, b| energy(&window(*a)).total_cmp(&energy(&window(*b))))?;
+        let line = self.settle(window(first), near)?;
+        let last = first + WINDOWS * WINDOW;
+        let fitted = self.mix(first..end.min(last), &line)?;
+        let good = fitted.rest <= LEFT_OVER * fitted.energy && fitted.rest <= BETTER * fitted.alone;
+        good.then_some(ChannelMix { coefficients: fitted.coefficients })
+    }
+
+    /// The line near this one along which a mix leaves the least of a window: of the whole offsets
+    /// around it, then between frames.
+    fn settle(&mut self, window: Range<usize>, near: FrameLine) -> Option<FrameLine> {
+        const ABOUT: i64 = 8;
+        let nearest = near.nearest(window.start);
+        let offsets = (0..=ABOUT).flat_map(|away| [nearest + away, nearest - away]);
+        let whole = offsets.filter_map(|offset| {
+            let line = FrameLine { step: near.step, ..self.at(&window, offset as f64) };
+            Some((self.mix(window.clone(), &line)?.rest, line))
+        });
+        let (rest, mut line) = whole.min_by(|one, other| one.0.total_cmp(&other.0))?;
+        let exact = line;
+        for _ in 0..ROUNDS {
+            let coefficients = self.mix(window.clone(), &line)?.coefficients;
+            let channel = self.both.heard.loudest(window.clone());
+            let row = &coefficients[channel];
+            let heard = &self.both.heard.channels[channel][window.clone()];
+            let here = self.mixed(&window, &line, row);
+            let further = FrameLine { place: line.place + APART, ..line };
+            let after = self.mixed(&window, &further, row);
+            let Nudge { further, faster } = nudge(heard, &here, &after, APART)?;
+            line.place += further.clamp(-1.0, 1.0);
+            line.step = (line.step + faster).clamp(1.0 - MOST_DRIFT, 1.0 + MOST_DRIFT);
+            if further.abs() < STILL {
+                break;
+            }
+        }
+        let between = self.mix(window, &line)?.rest;
+        Some(if rest <= 1.02 * between { exact } else { line })
+    }
+
+    fn at(&self, window: &Range<usize>, offset: f64) -> FrameLine {
+        FrameLine { at: window.start as f64, place: window.start as f64 + offset, step: 1.0 }
+    }
+
+    /// The sent channels along a line, in these parts.
+    fn mixed(&mut self, window: &Range<usize>, line: &FrameLine, row: &[f64]) -> Vec<f32> {
+        self.render(window, line);
+        let sum = |at: usize| {
+            let parts = row.iter().zip(&self.rendered);
+            parts.map(|(part, channel)| part * f64::from(channel[at])).sum::<f64>() as f32
+        };
+        (0..window.len()).map(sum).collect()
+    }
+
+    fn render(&mut self, window: &Range<usize>, line: &FrameLine) {
+        let count = self.both.sent.channels.len();
+        self.rendered.resize(count, Vec::new());
+        for source in 0..count {
+            let mut all = core::mem::take(&mut self.rendered[source]);
+            all.clear();
+            for at in window.clone().step_by(WINDOW) {
+                let count = WINDOW.min(window.end - at);
+                all.extend(self.fit.rendered(source, line.place(at as f64), line.step, count));
+            }
+            self.rendered[source] = all;
+        }
+    }
+
+    /// The coefficients that leave the least of every heard channel along a line.
+    fn mix(&mut self, window: Range<usize>, line: &FrameLine) -> Option<FittedMix> {
+        self.render(&window, line);
+        let sources = &self.rendered;
+        let product = |one: &[f32], other: &[f32]| -> f64 {
+            one.iter().zip(other).map(|(one, other)| f64::from(*one) * f64::from(*other)).sum()
+        };
+        let squares: Vec<Vec<f64>> = sources
+            .iter()
+            .map(|one| sources.iter().map(|other| product(one, other)).collect())
+            .collect();
+        let ridge = RIDGE * (0..squares.len()).map(|at| squares[at][at]).sum::<f64>();
+        if ridge <= 0.0 {
+            return None;
+        }
+        let mut fitted = FittedMix { coefficients: Vec::new(), energy: 0.0, rest: 0.0, alone: 0.0 };
+        for channel in &self.both.heard.channels {
+            let heard = &channel[window.clone()];
+            let products: Vec<_> = sources.iter().map(|source| product(source, heard)).collect();
+            let mut row = solved(&squares, &products, ridge)?;
+            row.iter_mut().for_each(|part| *part = if part.abs() < NONE { 0.0 } else { *part });
+            let energy = product(heard, heard);
+            let left = heard.iter().enumerate().map(|(at, heard)| {
+                let parts = row.iter().zip(sources);
+                let sum: f64 = parts.map(|(part, source)| part * f64::from(source[at])).sum();
+                (f64::from(*heard) - sum).powi(2)
+            });
+            let alone = products.iter().enumerate().map(|(at, product)| {
+                energy
+                    - if squares[at][at] > 0.0 { product * product / squares[at][at] } else { 0.0 }
+            });
+            fitted.rest += left.sum::<f64>();
+            fitted.alone += alone.fold(energy, f64::min);
+            fitted.energy += energy;
+            fitted.coefficients.push(row);
+        }
+        (fitted.energy > 0.0).then_some(fitted)
+    }
+}
+
+/// Solves symmetric equations by elimination; `ridge` is added to the diagonal.
+pub(super) fn solved(squares: &[Vec<f64>], products: &[f64], ridge: f64) -> Option<Vec<f64>> {
+    let count = products.len();
+    let mut rows: Vec<Vec<f64>> = squares
+        .iter()
+        .zip(products)
+        .enumerate()
+        .map(|(at, (row, product))| {
+            let mut row = row.clone();
+            row[at] += ridge;
+            row.push(*product);
+            row
+        })
+        .collect();
+    for at in 0..count {
+        let pivot = (at..count).max_by(|a, b| rows[*a][at].abs().total_cmp(&rows[*b][at].abs()))?;
+        rows.swap(at, pivot);
+        if rows[at][at] == 0.0 {
+            return None;
+        }
+        let row = rows[at].clone();
+        for below in &mut rows[at + 1..] {
+            let part = below[at] / row[at];
+            below.iter_mut().zip(&row).for_each(|(below, row)| *below -= part * row);
+        }
+    }
+    let mut solution = vec![0.0; count];
+    for at in (0..count).rev() {
+        let known: f64 = (at + 1..count).map(|next| rows[at][next] * solution[next]).sum();
+        solution[at] = (rows[at][count] - known) / rows[at][at];
+    }
+    Some(solution)
+}

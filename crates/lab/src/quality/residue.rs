@@ -1,0 +1,118 @@
+//! What is left of sound that is heard on its frames when the sent sound is taken off: rounding, or
+//! dither, or neither.
+
+use serde::Serialize;
+use tautline_dsp::fit::Likeness;
+
+use super::pieces::{GainRange, Kind, Piece};
+use super::sound::Sound;
+
+/// Rounding is off by half a step at most, and by a little of what a gain is not known to.
+const ROUNDED: f64 = 0.52;
+/// Triangular dither reaches a step, and is rounded then.
+const DITHERED: f64 = 1.52;
+/// Dither is noise: what is off in one frame says no more than this of the next ones.
+const ALIKE: f64 = 0.1;
+/// Frames over which that is looked at.
+const LAGS: usize = 3;
+/// A gain that is so near one is one: of 10 s of sound 60 dB above a step it is known to this.
+const ONE: f64 = 3e-6;
+
+/// What kind of thing it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResidueKind {
+    /// Each sample is the nearest of fewer bits.
+    Rounding,
+    /// Noise of about a step, as it is added before rounding.
+    Dither,
+    /// Neither.
+    Other,
+}
+
+/// What is left.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Residue {
+    /// What it is.
+    pub kind: ResidueKind,
+    /// Of the samples that were heard; a step is the least that they can differ by.
+    pub bits: u32,
+    /// The most that it comes to, in steps.
+    pub peak_steps: f64,
+    /// The root of its mean square, in steps.
+    pub rms_steps: f64,
+}
+
+impl Residue {
+    /// Of the pieces that lie on the frames and are alike; `None` where there is none, or where a
+    /// volume changes.
+    pub(super) fn of(sent: &Sound, heard: &Sound, pieces: &[Piece]) -> Option<Self> {
+        let bits = heard.bits()?;
+        let step = 2.0_f64.powi(1 - bits as i32);
+        let on_frames: Vec<_> = pieces
+            .iter()
+            .filter(|piece| matches!(piece.kind, Kind::Alike { resampled: false, .. }))
+            .collect();
+        let changes =
+            |piece: &&Piece| piece.volumes.iter().flatten().any(|gain| GainRange::changes(*gain));
+        if on_frames.is_empty() || on_frames.iter().any(changes) {
+            return None;
+        }
+        let (mut peak, mut squares, mut count) = (0.0_f64, 0.0, 0_usize);
+        let mut lagged = [0.0; LAGS];
+        for channel in 0..heard.channels.len() {
+            let alike = on_frames.iter().fold(Likeness::default(), |all, piece| {
+                let (heard, sent) = both(sent, heard, piece, channel);
+                all.and(&Likeness::between(heard, sent))
+            });
+            let gain = alike.gain();
+            // A dead channel, or one of another sound.
+            if !gain.is_finite()
+                || on_frames.iter().any(|piece| piece.routing.gains[channel] == 0.0)
+            {
+                continue;
+            }
+            let gain = if (gain - 1.0).abs() < ONE { 1.0 } else { gain };
+            for piece in &on_frames {
+                let (heard, sent) = both(sent, heard, piece, channel);
+                let off: Vec<_> = heard
+                    .iter()
+                    .zip(sent)
+                    .map(|(heard, sent)| (f64::from(*heard) - gain * f64::from(*sent)) / step)
+                    .collect();
+                peak = off.iter().fold(peak, |peak, off| peak.max(off.abs()));
+                squares += off.iter().map(|off| off * off).sum::<f64>();
+                for (lag, sum) in lagged.iter_mut().enumerate() {
+                    let later = off.iter().skip(lag + 1);
+                    *sum += off.iter().zip(later).map(|(one, other)| one * other).sum::<f64>();
+                }
+                count += off.len();
+            }
+        }
+        if count == 0 {
+            return None;
+        }
+        let is_noise = lagged.iter().all(|sum| sum.abs() <= ALIKE * squares);
+        let kind = match peak {
+            ..=ROUNDED => ResidueKind::Rounding,
+            ..=DITHERED if is_noise => ResidueKind::Dither,
+            _ => ResidueKind::Other,
+        };
+        let rms_steps = (squares / count as f64).sqrt();
+        Some(Self { kind, bits, peak_steps: peak, rms_steps })
+    }
+}
+
+/// What was heard of a piece by a channel, and what was sent of it.
+fn both<'a>(
+    sent: &'a Sound,
+    heard: &'a Sound,
+    piece: &Piece,
+    channel: usize,
+) -> (&'a [f32], &'a [f32]) {
+    let source = &sent.channels[piece.routing.sources[channel]];
+    let from = (piece.from.round().max(0.0) as usize).min(source.len());
+    let count = piece.heard.len().min(source.len() - from);
+    let heard = &heard.channels[channel][piece.heard.start..piece.heard.start + count];
+    (heard, &source[from..from + count])
+}

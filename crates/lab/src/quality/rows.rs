@@ -1,0 +1,210 @@
+//! A comparison for programs.
+
+use serde::Serialize;
+
+use super::residue::Residue;
+use super::tone::TestTone;
+use super::verdict::{Comparison, Difference, Instead};
+
+/// How two sounds compare, as it is told.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComparisonReport {
+    /// Version of these names.
+    pub schema: u32,
+    /// The name of the experiment.
+    pub experiment: &'static str,
+    /// In a sentence.
+    pub says: String,
+    /// In a word: `identical`, `all_there` (resampled), `differs` or `not_found`.
+    pub verdict: &'static str,
+    /// Frames per second.
+    pub rate: u32,
+    /// Frames that were sent, without the digital silence at both ends.
+    pub sent_frames: usize,
+    /// Of these, those that were heard at all, and bit for bit.
+    pub heard_frames: usize,
+    /// See `heard_frames`.
+    pub identical_frames: usize,
+    /// Where the sent sound begins in the heard one; negative where that begins later.
+    pub begins_at_frame: Option<i64>,
+    /// Frames at its beginning and its end that are missing.
+    pub missed_first_frames: usize,
+    /// See `missed_first_frames`.
+    pub missed_last_frames: usize,
+    /// Which sent channel each heard one holds, and how loud, from some sent frame on.
+    pub channels: Vec<ChannelsRow>,
+    /// If the sent channels were mixed: of each heard channel, how much of each sent one.
+    pub mix: Option<Vec<Vec<f64>>>,
+    /// Parts that were heard between the frames.
+    pub resampled: Vec<ResampledRow>,
+    /// What differs in what is alike and on the frames, in dB below it.
+    pub rest_db: Option<f64>,
+    /// What kind of thing that is.
+    pub residue: Option<Residue>,
+    /// If a sine was sent.
+    pub tones: Vec<TestTone>,
+    /// Where frames that were sent were not heard.
+    pub dropouts: DropoutsRow,
+    /// All that is not one frame after the other.
+    pub changes: Vec<ChangeRow>,
+}
+
+/// What each heard channel holds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ChannelsRow {
+    /// The sent frame from which on.
+    pub from_frame: usize,
+    /// The sent channel of each, from 0; `null` where it holds nothing of what was sent.
+    pub sources: Vec<Option<usize>>,
+    /// Negative where it is upside down.
+    pub gains: Vec<f64>,
+}
+
+/// A part that was resampled.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ResampledRow {
+    /// Of what was sent.
+    pub from_frame: usize,
+    /// Up to this one.
+    pub to_frame: usize,
+    /// By how much it was heard faster.
+    pub ppm: f64,
+}
+
+/// Where frames that were sent were not heard.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DropoutsRow {
+    /// How many.
+    pub count: usize,
+    /// Frames of all.
+    pub frames: usize,
+    /// Frames of the longest, and where it is.
+    pub longest_frames: usize,
+    /// See `longest_frames`.
+    pub longest_at_frame: Option<usize>,
+    /// Each, by rising frame of what was sent, with how many, and the time of the first.
+    pub all: Vec<DropoutRow>,
+}
+
+/// Frames that were sent and not heard.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DropoutRow {
+    /// The first of them.
+    pub at_frame: usize,
+    /// The same as time.
+    pub at_seconds: f64,
+    /// How many.
+    pub frames: usize,
+}
+
+/// Something that is not one frame after the other.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ChangeRow {
+    /// `replaced`, `dropped`, `repeated` or `inserted`.
+    pub kind: &'static str,
+    /// The sent frame.
+    pub at_frame: usize,
+    /// How many; of what was inserted none.
+    pub frames: usize,
+    /// What is in their place: `silence`, `other` or `same`.
+    pub by: Option<&'static str>,
+    /// How much later what follows is heard, in frames; negative where it is earlier.
+    pub later_frames: f64,
+}
+
+impl Comparison {
+    /// All of it, for programs.
+    pub fn report(&self) -> ComparisonReport {
+        let channels = self.routings.iter().map(|(from, routing)| {
+            let both = routing.sources.iter().zip(&routing.gains);
+            let sources = both.map(|(source, gain)| (*gain != 0.0).then_some(*source));
+            ChannelsRow {
+                from_frame: *from,
+                sources: sources.collect(),
+                gains: routing.gains.clone(),
+            }
+        });
+        let resampled = self.passages.iter().map(|part| ResampledRow {
+            from_frame: part.sent.start,
+            to_frame: part.sent.end,
+            ppm: part.ppm,
+        });
+        let dropouts = self.dropouts();
+        let longest = dropouts.iter().max_by_key(|dropout| dropout.frames);
+        let hertz = f64::from(self.rate.hertz());
+        let all = dropouts.iter().map(|dropout| DropoutRow {
+            at_frame: dropout.at,
+            at_seconds: dropout.at as f64 / hertz,
+            frames: dropout.frames,
+        });
+        ComparisonReport {
+            schema: 1,
+            experiment: "quality",
+            says: self.to_string(),
+            verdict: match self {
+                _ if !self.is_found() => "not_found",
+                _ if self.is_whole() => "identical",
+                _ if self.is_all_there() => "all_there",
+                _ => "differs",
+            },
+            rate: self.rate.hertz(),
+            sent_frames: self.sounding.len(),
+            heard_frames: self.there,
+            identical_frames: self.identical,
+            begins_at_frame: self.begins,
+            missed_first_frames: self.missed_first,
+            missed_last_frames: self.missed_last,
+            channels: channels.collect(),
+            mix: self.mix.as_ref().map(|mix| mix.coefficients.clone()),
+            resampled: resampled.collect(),
+            rest_db: self.rest.map(|rest| -10.0 * rest.max(1e-20).log10()),
+            residue: self.residue,
+            tones: self.tones.clone(),
+            dropouts: DropoutsRow {
+                count: dropouts.len(),
+                frames: dropouts.iter().map(|dropout| dropout.frames).sum(),
+                longest_frames: longest.map_or(0, |longest| longest.frames),
+                longest_at_frame: longest.map(|longest| longest.at),
+                all: all.collect(),
+            },
+            changes: self.changes.iter().map(change).collect(),
+        }
+    }
+}
+
+impl ComparisonReport {
+    /// As JSON.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+}
+
+fn change(change: &Difference) -> ChangeRow {
+    let by = |by: Instead| match by {
+        Instead::Silence => "silence",
+        Instead::Other => "other",
+        Instead::Same => "same",
+    };
+    match *change {
+        Difference::Replaced { at, frames, by: instead } => ChangeRow {
+            kind: "replaced",
+            at_frame: at,
+            frames,
+            by: Some(by(instead)),
+            later_frames: 0.0,
+        },
+        Difference::Dropped { at, frames, earlier } => {
+            ChangeRow { kind: "dropped", at_frame: at, frames, by: None, later_frames: -earlier }
+        }
+        Difference::Repeated { at, frames, later, .. } => {
+            ChangeRow { kind: "repeated", at_frame: at, frames, by: None, later_frames: later }
+        }
+        Difference::Inserted { at, by: instead, later } => ChangeRow {
+            kind: "inserted",
+            at_frame: at,
+            frames: 0,
+            by: Some(by(instead)),
+            later_frames: later,
+        },
+    }
+}

@@ -1,0 +1,73 @@
+//! A sound in memory, channel by channel.
+
+use core::ops::Range;
+
+use tautline_proto::units::Rate;
+
+/// Bits of integer samples that files have.
+const DEPTHS: [u32; 5] = [8, 12, 16, 20, 24];
+
+/// Bits of the samples of a sound; `None` where they are no integers of 24 bits.
+pub(super) type Bits = Option<u32>;
+
+/// Samples of each channel, all as many.
+#[derive(Debug, Clone)]
+pub struct Sound {
+    /// Of each channel, full scale being 1.
+    pub channels: Vec<Vec<f32>>,
+    /// Frames per second.
+    pub rate: Rate,
+}
+
+impl Sound {
+    /// Of each channel.
+    pub fn frames(&self) -> usize {
+        self.channels.first().map_or(0, Vec::len)
+    }
+
+    pub(super) fn is_silent(&self, frame: usize) -> bool {
+        self.channels.iter().all(|channel| channel[frame] == 0.0)
+    }
+
+    /// Without the digital silence at its ends.
+    pub(super) fn sounding(&self) -> Range<usize> {
+        let sounds = |frame: &usize| !self.is_silent(*frame);
+        let first = (0..self.frames()).find(sounds);
+        let last = (0..self.frames()).rfind(sounds);
+        first.zip(last).map_or(0..0, |(first, last)| first..last + 1)
+    }
+
+    /// Whether these frames are not all the same: those would be found anywhere.
+    pub(super) fn tells(&self, frames: Range<usize>) -> bool {
+        self.channels.iter().any(|channel| {
+            let part = channel.get(frames.clone()).unwrap_or_default();
+            part.iter().any(|sample| sample != &part[0])
+        })
+    }
+
+    /// The channel of the most energy in these frames.
+    pub(super) fn loudest(&self, frames: Range<usize>) -> usize {
+        let energy = |channel: &Vec<f32>| power(&channel[frames.clone()]);
+        let all = self.channels.iter().map(energy).enumerate();
+        all.max_by(|(_, one), (_, other)| one.total_cmp(other)).map_or(0, |(channel, _)| channel)
+    }
+
+    /// The bits that every sample needs.
+    pub(super) fn bits(&self) -> Bits {
+        let whole = |bits: &u32| {
+            let scale = (1_u32 << (bits - 1)) as f32;
+            self.channels.iter().flatten().all(|sample| (sample * scale).fract() == 0.0)
+        };
+        DEPTHS.into_iter().find(|bits| whole(bits))
+    }
+}
+
+/// The sum of the squares.
+pub(super) fn power(samples: &[f32]) -> f64 {
+    f64::from(tautline_dsp::fit::dot(samples, samples))
+}
+
+/// Channels in the order in which one is looked for: itself first.
+pub(super) fn itself_first(channel: usize, channels: usize) -> impl Iterator<Item = usize> {
+    core::iter::once(channel).chain((0..channels).filter(move |other| *other != channel))
+}

@@ -1,0 +1,159 @@
+//! A sine that was sent, and what was added to it on the way: harmonics and noise.
+
+use core::f64::consts::TAU;
+
+use serde::Serialize;
+
+use super::sound::Sound;
+use crate::spectrum::Transform;
+
+/// What is no further from a sine than this, −40 dB, was sent as one.
+const SINE: f64 = 1e-4;
+/// What is further from one than this, −3 dB, was not heard as one.
+const HEARD: f64 = 0.5;
+/// Harmonics that count as distortion, from the second on.
+const HARMONICS: usize = 10;
+/// Rounds of refinement.
+const ROUNDS: usize = 8;
+/// Of fewer frames nothing is said.
+const LEAST: usize = 4096;
+
+/// A sine, and what is beside it. Levels are against a sine of full scale.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Tone {
+    /// Its frequency, by the nominal rate.
+    pub hertz: f64,
+    /// Its level, in dBFS.
+    pub level_dbfs: f64,
+    /// All that is beside it and no DC, up to half the rate, against all that is: of half the seconds
+    /// no more. In dB.
+    pub thd_n_db: f64,
+    /// Its harmonics against it, from the second to the tenth, in dB.
+    pub thd_db: f64,
+    /// What is neither it nor a harmonic, in dBFS.
+    pub noise_dbfs: f64,
+}
+
+/// A sine that a channel was sent, and what was heard of it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TestTone {
+    /// The heard channel, from 0.
+    pub channel: usize,
+    /// As it was sent.
+    pub sent: Tone,
+    /// As it was heard, if it was.
+    pub heard: Option<Tone>,
+}
+
+/// The test tones, if such were sent: each heard channel with the sent one that it holds.
+pub(super) fn tones(sent: &Sound, heard: &Sound, sources: &[usize]) -> Vec<TestTone> {
+    let pairs = sources.iter().enumerate();
+    let tone = |(channel, source): (usize, &usize)| {
+        let sent = median(sent, *source, SINE)?;
+        Some(TestTone { channel, sent, heard: median(heard, channel, HEARD) })
+    };
+    pairs.filter_map(tone).collect()
+}
+
+/// The tone of a channel, second by second, the median by what is beside it.
+fn median(sound: &Sound, channel: usize, most: f64) -> Option<Tone> {
+    let sounding = sound.sounding();
+    let samples = &sound.channels[channel][sounding];
+    let second = (sound.rate.hertz() as usize).min(samples.len());
+    if second < LEAST {
+        return None;
+    }
+    let mut transform = Transform::new(second);
+    let mut all: Vec<Tone> = Vec::new();
+    for part in samples.chunks_exact(second) {
+        let fitted = fit(part, f64::from(sound.rate.hertz()), &mut transform, most);
+        // What is no sine in its first second is none: most sound is told by that.
+        if fitted.is_none() && all.is_empty() && most == SINE {
+            return None;
+        }
+        all.extend(fitted);
+    }
+    all.sort_by(|one, other| one.thd_n_db.total_cmp(&other.thd_n_db));
+    all.get(all.len().checked_sub(1)? / 2).copied()
+}
+
+/// Fits a sine of unknown frequency, phase, level and offset: four parameters, as IEEE 1057 does.
+fn fit(samples: &[f32], rate: f64, transform: &mut Transform, most: f64) -> Option<Tone> {
+    let count = samples.len() as f64;
+    let mut turn = strongest(samples, transform)?;
+    let middle = (count - 1.0) / 2.0;
+    let mut sine = [0.0; 4];
+    for _ in 0..ROUNDS {
+        // Offset, cosine, sine, and what a turn more does to them.
+        let (mut squares, mut products) = ([[0.0; 4]; 4], [0.0; 4]);
+        for (at, sample) in samples.iter().enumerate() {
+            let off = at as f64 - middle;
+            let (s, c) = (turn * off).sin_cos();
+            let more = off / count * (sine[2] * c - sine[1] * s);
+            let terms = [1.0, c, s, more];
+            for row in 0..4 {
+                products[row] += terms[row] * f64::from(*sample);
+                for column in 0..4 {
+                    squares[row][column] += terms[row] * terms[column];
+                }
+            }
+        }
+        let rows: Vec<Vec<f64>> = squares.iter().map(|row| row.to_vec()).collect();
+        let solution = super::remix::solved(&rows, &products, 1e-12 * count)?;
+        let faster = if sine == [0.0; 4] { 0.0 } else { solution[3] / count };
+        sine.copy_from_slice(&solution);
+        turn += faster.clamp(-1.0 / count, 1.0 / count);
+    }
+    let [offset, cosine, sine, _] = sine;
+    let (mut total, mut rest) = (0.0, Vec::with_capacity(samples.len()));
+    for (at, sample) in samples.iter().enumerate() {
+        let (s, c) = (turn * (at as f64 - middle)).sin_cos();
+        let sample = f64::from(*sample) - offset;
+        total += sample * sample;
+        rest.push(sample - cosine * c - sine * s);
+    }
+    let beside: f64 = rest.iter().map(|rest| rest * rest).sum();
+    if total <= 0.0 || beside > most * total {
+        return None;
+    }
+    let harmonics: f64 = (2..=HARMONICS)
+        .map(|harmonic| harmonic as f64 * turn)
+        .filter(|turn| *turn < TAU / 2.0)
+        .map(|turn| {
+            let (mut real, mut imaginary) = (0.0, 0.0);
+            for (at, rest) in rest.iter().enumerate() {
+                let (s, c) = (turn * (at as f64 - middle)).sin_cos();
+                real += rest * c;
+                imaginary += rest * s;
+            }
+            2.0 * (real * real + imaginary * imaginary) / count
+        })
+        .sum();
+    let decibels = |ratio: f64| 10.0 * ratio.max(1e-20).log10();
+    let level = (cosine * cosine + sine * sine) * count / 2.0;
+    Some(Tone {
+        hertz: turn / TAU * rate,
+        level_dbfs: decibels(2.0 * level / count),
+        thd_n_db: decibels(beside / total),
+        thd_db: decibels(harmonics / level),
+        noise_dbfs: decibels(2.0 * (beside - harmonics).max(0.0) / count),
+    })
+}
+
+/// About how far the strongest tone turns from one frame to the next, in radians.
+fn strongest(samples: &[f32], transform: &mut Transform) -> Option<f64> {
+    let count = samples.len() as f64;
+    let windowed = samples.iter().enumerate().map(|(at, sample)| {
+        f64::from(*sample) * (core::f64::consts::PI * (at as f64 + 0.5) / count).sin().powi(2)
+    });
+    let mut powers = Vec::new();
+    transform.spectra(windowed, core::iter::empty(), |_, one, _| powers.push(one.norm_sqr()));
+    // DC is no tone.
+    let from = 4.min(powers.len());
+    let (at, _) = powers.iter().enumerate().skip(from).max_by(|a, b| a.1.total_cmp(b.1))?;
+    let [before, here, after] =
+        [at - 1, at, (at + 1).min(powers.len() - 1)].map(|k| powers[k].max(1e-300).ln());
+    let bend = before - 2.0 * here + after;
+    let off = if bend < 0.0 { 0.5 * (before - after) / bend } else { 0.0 };
+    (here > 1e-290_f64.ln()).then(|| TAU * (at as f64 + off) / transform.length() as f64)
+}

@@ -1,0 +1,452 @@
+//! How two files compare, once the one was found in the other.
+
+use core::ops::Range;
+
+use tautline_proto::units::Rate;
+
+use super::exact::Both;
+use super::pieces::{BLOCK, ChannelRouting, GainRange, Kind, NO_GAIN, Piece, joined, take_volumes};
+use super::remix::ChannelMix;
+use super::residue::Residue;
+use super::sound::{Bits, Sound, power};
+use super::tone::{TestTone, tones};
+
+/// What stands where a sound is not as it was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Instead {
+    /// Digital silence.
+    Silence,
+    /// Other sound, such as concealment or a fade.
+    Other,
+    /// The same sound, nearly.
+    Same,
+}
+
+/// Where a sound was not heard one frame after the other. Places are frames of what was sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Difference {
+    /// Frames were replaced, and all after them is where it would have been.
+    Replaced { at: usize, frames: usize, by: Instead },
+    /// Frames were left out, so that what follows is heard earlier by so many.
+    Dropped { at: usize, frames: usize, earlier: f64 },
+    /// Frames were heard once more, from an earlier one on, so that what follows is heard later.
+    Repeated { at: usize, from: usize, frames: usize, later: f64 },
+    /// Something was heard between two frames.
+    Inserted { at: usize, by: Instead, later: f64 },
+}
+
+impl Difference {
+    /// Whether what follows is heard earlier or later.
+    pub(super) fn moves(&self) -> bool {
+        !matches!(self, Self::Replaced { .. })
+    }
+}
+
+/// A part that was heard between the frames.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ShiftedPart {
+    /// Of what was sent, from its beginning to its end.
+    pub(super) sent: Range<usize>,
+    /// By how much it was heard faster, in parts per million.
+    pub(super) ppm: f64,
+    /// Whether anything follows that was not.
+    pub(super) ends: bool,
+}
+
+/// How two files compare.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// Of both sounds.
+    pub(super) rate: Rate,
+    /// Of what was sent, without the digital silence at its ends.
+    pub(super) sounding: Range<usize>,
+    /// Frames of these that were heard bit for bit, and at all.
+    pub(super) identical: usize,
+    pub(super) there: usize,
+    /// Where the sent file begins in the heard one, if it was found there; negative where the
+    /// recording begins later.
+    pub(super) begins: Option<i64>,
+    /// Frames at the beginning of the sound before the first that was heard, and at its end.
+    pub(super) missed_first: usize,
+    pub(super) missed_last: usize,
+    /// Whether what is identical is one piece from the beginning on. What a card plays when packets
+    /// cease, such as concealment, may be nearly what would have followed.
+    whole_so_far: bool,
+    pub(super) changes: Vec<Difference>,
+    pub(super) passages: Vec<ShiftedPart>,
+    /// What each part came by, as often as that changed, and from which sent frame on.
+    pub(super) routings: Vec<(usize, ChannelRouting)>,
+    /// Between what each channel's volume changed along the sound.
+    pub(super) volumes: Vec<Option<GainRange>>,
+    /// The part of the energy that is left over of what is alike and was not resampled.
+    pub(super) rest: Option<f64>,
+    /// Bits that the samples of both need, where what was heard needs fewer.
+    pub(super) bits: Option<(Bits, Bits)>,
+    /// What kind of thing is left over.
+    pub(super) residue: Option<Residue>,
+    /// If the sent channels were mixed; the sent sound is then that mix.
+    pub(super) mix: Option<ChannelMix>,
+    /// If a sine was sent.
+    pub(super) tones: Vec<TestTone>,
+}
+
+/// Frames that were sent and not heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Dropout {
+    /// The first of them.
+    pub(super) at: usize,
+    pub(super) frames: usize,
+}
+
+/// Less of what was heard than this, 1 %, unexplained is no reason to look for another explanation.
+const FEW: usize = 100;
+/// The same of what differs in it, −50 dB.
+const SMALL: f64 = 1e-5;
+
+impl Comparison {
+    pub(super) fn of(Both { sent, heard }: Both<'_>, pieces: Vec<Piece>) -> Self {
+        let pieces = told_apart(joined(pieces));
+        let sounding = sent.sounding();
+        let (there, ends) = covered(&sounding, pieces.iter());
+        let exact = pieces.iter().filter(|piece| piece.is_exact());
+        let straight = ChannelRouting::straight(heard.channels.len());
+        let routing = pieces.first().map_or(&straight, |piece| &*piece.routing);
+        let left = pieces.iter().filter_map(|piece| match piece.kind {
+            Kind::Alike { resampled: false, energy, rest } => Some((energy, rest)),
+            _ => None,
+        });
+        let (energy, rest) = left.fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
+        Self {
+            rate: sent.rate,
+            identical: covered(&sounding, exact).0,
+            there,
+            begins: pieces
+                .first()
+                .map(|piece| piece.heard.start as i64 - piece.from.round() as i64),
+            missed_first: ends.start - sounding.start,
+            missed_last: sounding.end - ends.end,
+            whole_so_far: is_whole_so_far(&pieces, &sounding),
+            changes: changes(heard, &pieces),
+            passages: passages(&pieces),
+            routings: routings(&pieces),
+            volumes: volumes(&pieces),
+            rest: (energy > 0.0).then(|| rest / energy),
+            bits: coarser(sent, heard),
+            residue: Residue::of(sent, heard, &pieces),
+            mix: None,
+            tones: tones(sent, heard, &routing.sources),
+            sounding,
+        }
+    }
+
+    /// The same of a mix of what was sent.
+    pub(super) fn mixed(self, mix: ChannelMix, both: Both<'_>) -> Self {
+        Self { mix: Some(mix), bits: coarser(both.sent, both.heard), ..self }
+    }
+
+    /// Whether much of what was sent or heard is not explained, though it is not bit for bit
+    /// otherwise.
+    pub(super) fn is_unexplained(&self, heard: &Sound) -> bool {
+        let lacks = self.sounding.len() - self.there;
+        let differs = self.rest.is_some_and(|rest| rest > SMALL);
+        (lacks > self.sounding.len() / FEW || differs || self.holds_other(heard))
+            && self.identical <= self.there / 2
+    }
+
+    /// Whether a channel that holds nothing of what was sent sounds all the same.
+    fn holds_other(&self, heard: &Sound) -> bool {
+        let nothing = |channel: usize| {
+            let gains = self.routings.iter().map(|(_, routing)| routing.gains[channel]);
+            gains.into_iter().any(|gain| gain == 0.0)
+        };
+        let channels = heard.channels.iter().enumerate();
+        channels.filter(|(channel, _)| nothing(*channel)).any(|(_, samples)| power(samples) > 0.0)
+    }
+
+    /// How many channels hold nothing of what was sent.
+    fn empty(&self) -> usize {
+        let empty = |(_, routing): &(usize, ChannelRouting)| {
+            routing.gains.iter().filter(|gain| **gain == 0.0).count()
+        };
+        self.routings.iter().map(empty).max().unwrap_or(0)
+    }
+
+    /// Whether this explains clearly more than the other.
+    pub(super) fn explains_more_than(&self, other: &Self) -> bool {
+        let few = self.sounding.len() / FEW;
+        let rest = |comparison: &Self| comparison.rest.unwrap_or(0.0);
+        self.there > other.there + few
+            || (self.there + few >= other.there && self.empty() < other.empty())
+            || (self.there + few >= other.there && rest(self) < 0.1 * rest(other))
+    }
+
+    /// Frames that were sent and not heard, one run after the other.
+    pub(super) fn dropouts(&self) -> Vec<Dropout> {
+        let dropout = |change: &Difference| match *change {
+            Difference::Replaced { at, frames, by: Instead::Silence | Instead::Other }
+            | Difference::Dropped { at, frames, .. }
+                if frames > 0 =>
+            {
+                Some(Dropout { at, frames })
+            }
+            _ => None,
+        };
+        self.changes.iter().filter_map(dropout).collect()
+    }
+
+    /// Whether every frame was heard as it was sent, one after the other.
+    pub fn is_whole(&self) -> bool {
+        self.is_found() && self.identical == self.sounding.len() && self.is_one_piece()
+    }
+
+    /// Whether all was heard as it was sent up to some frame, and nothing after it.
+    pub fn is_whole_so_far(&self) -> bool {
+        self.whole_so_far
+    }
+
+    /// Whether every frame was heard, one after the other and as loud, if between the frames: two
+    /// clocks can give no better.
+    pub fn is_all_there(&self) -> bool {
+        self.is_found()
+            && self.there == self.sounding.len()
+            && self.is_one_piece()
+            && self.volumes.iter().all(Option::is_none)
+            && self.rest.is_none()
+    }
+
+    /// Whether anything was heard of what was sent.
+    pub fn is_found(&self) -> bool {
+        self.begins.is_some()
+    }
+
+    /// Frames that were heard bit for bit, without the digital silence at both ends.
+    pub fn identical(&self) -> usize {
+        self.identical
+    }
+
+    fn is_one_piece(&self) -> bool {
+        self.mix.is_none()
+            && self.changes.is_empty()
+            && self.routings.iter().all(|(_, routing)| is_straight(routing))
+    }
+}
+
+/// The bits of both, where what was heard needs fewer.
+fn coarser(sent: &Sound, heard: &Sound) -> Option<(Bits, Bits)> {
+    let (before, after) = (sent.bits(), heard.bits());
+    (before.unwrap_or(u32::MAX) > after.unwrap_or(u32::MAX)).then_some((before, after))
+}
+
+pub(super) fn is_straight(routing: &ChannelRouting) -> bool {
+    let own = routing.sources.iter().enumerate().all(|(channel, source)| channel == *source);
+    own && routing.gains.iter().all(|gain| (gain - 1.0).abs() < NO_GAIN)
+}
+
+fn is_whole_so_far(pieces: &[Piece], sounding: &Range<usize>) -> bool {
+    let Some((first, rest)) = pieces.split_first() else { return false };
+    let begins =
+        first.is_exact() && first.from == sounding.start as f64 && is_straight(&first.routing);
+    begins && !rest.iter().any(Piece::is_exact)
+}
+
+/// What goes on from a resampled piece and is alike is resampled, too, though it may be too short or
+/// too quiet to tell.
+fn told_apart(mut pieces: Vec<Piece>) -> Vec<Piece> {
+    for piece in pieces.iter_mut().filter(|piece| is_on_frames(piece)) {
+        if let Kind::Alike { resampled, .. } = &mut piece.kind {
+            *resampled = false;
+        }
+    }
+    let mut first = 0;
+    while first < pieces.len() {
+        let chain = pieces[first..].windows(2).take_while(|two| two[0].goes_on(&two[1])).count();
+        let chain = &mut pieces[first..=first + chain];
+        if chain.iter().any(Piece::is_resampled) {
+            for piece in chain.iter_mut() {
+                if let Kind::Alike { resampled, .. } = &mut piece.kind {
+                    *resampled = true;
+                }
+            }
+        }
+        first += chain.len();
+    }
+    pieces
+}
+
+/// How far off the frames, and by how much apart, the ends of what was not resampled may be found.
+const ON_FRAME: f64 = 0.02;
+
+/// Whether a piece lies on the frames, from its beginning to its end: a volume that changes within a
+/// window makes it look as if it lay a trifle beside them.
+fn is_on_frames(piece: &Piece) -> bool {
+    let (begins, ends) = (piece.from - piece.heard.start as f64, piece.to - piece.heard.end as f64);
+    (begins - ends).abs() < ON_FRAME && (begins - begins.round()).abs() < ON_FRAME
+}
+
+/// How many of these frames some pieces cover, and from the first to the last of them.
+fn covered<'a>(
+    sounding: &Range<usize>,
+    pieces: impl Iterator<Item = &'a Piece>,
+) -> (usize, Range<usize>) {
+    let whole = |place: f64| (place.round() as usize).clamp(sounding.start, sounding.end);
+    // Where a resampled sound begins or ends is known to a block.
+    let edge = |piece: &Piece| if piece.is_exact() { 0 } else { BLOCK };
+    let mut parts: Vec<(Range<usize>, usize)> =
+        pieces.map(|piece| (whole(piece.from)..whole(piece.to), edge(piece))).collect();
+    parts.sort_by_key(|(part, _)| (part.start, part.end));
+    let (mut count, mut reached, mut ends) = (0, sounding.start, None::<Range<usize>>);
+    let last = parts.iter().map(|(part, edge)| (part.end, *edge)).max();
+    for (mut part, edge) in parts {
+        if ends.is_none() && part.start - sounding.start < edge {
+            part.start = sounding.start;
+        }
+        if last == Some((part.end, edge)) && sounding.end - part.end < edge {
+            part.end = sounding.end;
+        }
+        count += part.end.saturating_sub(part.start.max(reached));
+        reached = reached.max(part.end);
+        let from = ends.map_or(part.start, |ends| ends.start);
+        ends = Some(from..reached);
+    }
+    (count, ends.unwrap_or(sounding.start..sounding.start))
+}
+
+fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Difference> {
+    let mut furthest = 0.0_f64;
+    let mut all: Vec<Difference> = Vec::new();
+    for (index, piece) in pieces.iter().enumerate() {
+        let again = (piece.to.min(furthest) - piece.from).max(0.0).round() as usize;
+        if let Some(last) = index.checked_sub(1).map(|before| &pieces[before]) {
+            match change(heard, last, piece, again) {
+                Some(change) => all.push(change),
+                // What goes on from what is heard again is heard again, too.
+                None => {
+                    if let Some(Difference::Repeated { frames, .. }) = all.last_mut() {
+                        *frames += again;
+                    }
+                }
+            }
+        }
+        let single = |(_, at): &(usize, usize)| Difference::Replaced {
+            at: *at,
+            frames: 1,
+            by: Instead::Other,
+        };
+        all.extend(piece.clicks.iter().map(single));
+        if !piece.is_exact() && !piece.is_resampled() && beside_exact(pieces, index) {
+            let (at, frames) = (piece.from.round() as usize, piece.heard.len());
+            all.push(Difference::Replaced { at, frames, by: Instead::Same });
+        }
+        furthest = furthest.max(piece.to);
+    }
+    all
+}
+
+/// Whether a piece is a spoilt part of what is bit for bit otherwise.
+fn beside_exact(pieces: &[Piece], index: usize) -> bool {
+    let exact = |piece: Option<&Piece>| piece.is_some_and(Piece::is_exact);
+    exact(index.checked_sub(1).and_then(|before| pieces.get(before)))
+        || exact(pieces.get(index + 1))
+}
+
+/// What is between two pieces; `again` frames of the second were heard before.
+fn change(heard: &Sound, last: &Piece, next: &Piece, again: usize) -> Option<Difference> {
+    let between = last.heard.end..next.heard.start;
+    let (gap, skipped) = (between.len() as f64, next.from - last.to);
+    let silent = |frame: usize| heard.is_silent(frame);
+    let by = if between.clone().all(silent) { Instead::Silence } else { Instead::Other };
+    let (at, later) = (last.to.round() as usize, gap - skipped);
+    if later.abs() < 0.5 {
+        let frames = skipped.round() as usize;
+        return (frames > 0 || !between.is_empty()).then_some(Difference::Replaced {
+            at,
+            frames,
+            by,
+        });
+    }
+    Some(match (later > 0.0, again) {
+        (true, 0) => Difference::Inserted { at, by, later },
+        (true, frames) => {
+            Difference::Repeated { at, from: next.from.round() as usize, frames, later }
+        }
+        (false, _) => Difference::Dropped { at, frames: skipped.round() as usize, earlier: -later },
+    })
+}
+
+fn passages(pieces: &[Piece]) -> Vec<ShiftedPart> {
+    let mut all: Vec<(ShiftedPart, f64)> = Vec::new();
+    let mut last: Option<&Piece> = None;
+    for piece in pieces {
+        if piece.is_resampled() {
+            let sent = piece.from.round() as usize..piece.to.round() as usize;
+            let (length, ppm) = (piece.heard.len() as f64, piece.ppm());
+            match all.last_mut().filter(|_| last.is_some_and(Piece::is_resampled)) {
+                // One that was interrupted.
+                Some((passage, heard)) => {
+                    passage.ppm = (passage.ppm * *heard + ppm * length) / (*heard + length);
+                    passage.sent.end = sent.end;
+                    *heard += length;
+                }
+                None => {
+                    all.push((ShiftedPart { sent, ppm, ends: false }, length));
+                }
+            }
+        } else if let Some((passage, _)) = all.last_mut() {
+            passage.ends = true;
+        }
+        last = Some(piece);
+    }
+    all.into_iter().map(|(passage, _)| passage).collect()
+}
+
+/// What is too short to tell how loud it is: a tenth of a second at 48 kHz.
+const TELLS: usize = 4800;
+
+fn routings(pieces: &[Piece]) -> Vec<(usize, ChannelRouting)> {
+    let mut all: Vec<(usize, ChannelRouting)> = Vec::new();
+    let alone = pieces.len() == 1;
+    let changed = |index: usize| {
+        let (piece, last) = (&pieces[index], index.checked_sub(1).map(|last| &pieces[last]));
+        piece.is_resampled()
+            && last
+                .is_some_and(|last| last.goes_on(piece) && !last.routing.leads_as(&piece.routing))
+    };
+    for (index, piece) in pieces.iter().enumerate() {
+        if !alone && piece.heard.len() < TELLS && !changed(index) {
+            continue;
+        }
+        let routing = as_told(piece);
+        let as_before = |(_, last): &(usize, ChannelRouting)| {
+            let gains = last.gains.iter().zip(&routing.gains);
+            last.sources == routing.sources
+                && gains.clone().all(|(one, other)| (one - other).abs() <= NO_GAIN * one.abs())
+        };
+        if !all.last().is_some_and(as_before) {
+            all.push((piece.from.round() as usize, routing));
+        }
+    }
+    all
+}
+
+/// What a piece came by. A volume that changes is told by itself.
+fn as_told(piece: &Piece) -> ChannelRouting {
+    let mut routing = (*piece.routing).clone();
+    for (gain, volume) in routing.gains.iter_mut().zip(&piece.volumes) {
+        if volume.is_some_and(GainRange::changes) {
+            *gain = gain.signum();
+        }
+    }
+    routing
+}
+
+/// Between what the volume of each channel changes within some piece.
+fn volumes(pieces: &[Piece]) -> Vec<Option<GainRange>> {
+    let channels = pieces.first().map_or(0, |piece| piece.routing.gains.len());
+    let mut all = vec![None; channels];
+    for piece in pieces {
+        let changed: Vec<_> =
+            piece.volumes.iter().map(|volume| volume.filter(|volume| volume.changes())).collect();
+        take_volumes(&mut all, &changed);
+    }
+    all
+}

@@ -1,0 +1,476 @@
+//! Goes through a recording from piece to piece: on along the line of the last, else near it, else
+//! anywhere.
+
+use core::ops::Range;
+use std::rc::Rc;
+
+use super::exact::{Both, PROBE, RUN};
+use super::fit::{Fitted, LEAST, WINDOW, WindowFitter};
+use super::pieces::{
+    BLOCK, ChannelRouting, FrameLine, Kind, Piece, Places, RoutedLine, take_volumes,
+};
+use super::seek::{Coarse, Likely, PATTERN};
+use super::sound::power;
+
+/// Places of the sent sound that are looked for bit for bit, until one is found: each takes a pass
+/// through what was heard.
+const PROBES: usize = 16;
+/// The same, for sound that is alike.
+const PARTS: usize = 4;
+/// How far ahead the sound is looked for where it was: what is lost is rarely more.
+const AHEAD: usize = 4800;
+/// After places at which nothing is found, the searches near the last piece rest for so many at
+/// most.
+const MOST_REST: u32 = 16;
+/// Searches of all that was sent for what was found nowhere near, and frames to the second of them;
+/// to each next it is twice as far.
+const SEARCHES: u32 = 12;
+const FIRST_REST: usize = 8 * WINDOW;
+/// A gap on the line of both its sides that leaves less than this of its energy, −40 dB, beside what
+/// rounding does, is the same sound: concealment does not come so near.
+const SAME: f64 = 1e-4;
+/// How far from that line what is resampled between may lie, in frames: a latency that follows
+/// arrivals begins to move by thousandths, and may come back at once.
+const BESIDE: f64 = 0.05;
+
+/// Where a piece is known from.
+struct Seed {
+    /// A heard frame that is part of it.
+    at: usize,
+    line: FrameLine,
+    routing: Rc<ChannelRouting>,
+    exact: bool,
+}
+
+/// How long searches rest that found nothing.
+struct SearchBackoff {
+    near: u32,
+    patience: u32,
+    /// The heard frame at which all may be searched again, and how far the next lies from there.
+    wide: usize,
+    further: usize,
+}
+
+impl SearchBackoff {
+    fn none(at: usize) -> Self {
+        Self { near: 0, patience: 1, wide: at, further: FIRST_REST }
+    }
+}
+
+/// Finds the pieces.
+pub(super) struct PieceWalk<'a> {
+    both: Both<'a>,
+    /// Of what was sent.
+    sounding: Range<usize>,
+    /// How far from its line a sound is looked for first, in frames.
+    reach: i64,
+    coarse: Coarse,
+    fit: WindowFitter<'a>,
+    pieces: Vec<Piece>,
+    searches: u32,
+    /// Hears the heard frame that it has come to.
+    progress: &'a mut dyn FnMut(usize),
+}
+
+impl<'a> PieceWalk<'a> {
+    pub(super) fn new(
+        both: Both<'a>,
+        bits: Option<u32>,
+        progress: &'a mut dyn FnMut(usize),
+    ) -> Self {
+        Self {
+            both,
+            sounding: both.sent.sounding(),
+            reach: i64::from(both.sent.rate.hertz()),
+            coarse: Coarse::new(both.sent, both.heard),
+            fit: WindowFitter::new(both, bits),
+            pieces: Vec::new(),
+            searches: SEARCHES,
+            progress,
+        }
+    }
+
+    /// All pieces, in the order in which they were heard.
+    pub(super) fn run(mut self) -> Vec<Piece> {
+        let all = 0..self.both.heard.frames();
+        let first = self.first().map(|seed| self.grow(&seed, all.clone()));
+        let Some(first) = first.filter(says) else { return Vec::new() };
+        let Range { start, end } = first.heard;
+        let line = FrameLine { at: start as f64, place: first.from, ..first.line() };
+        self.between(0..start, RoutedLine { line, routing: first.routing.clone() });
+        let after = RoutedLine { line: first.line(), routing: first.routing.clone() };
+        self.push(first);
+        self.between(end..all.end, after);
+        self.pieces
+    }
+
+    /// Finds any part of what was sent.
+    fn first(&mut self) -> Option<Seed> {
+        let Range { start, end } = self.sounding;
+        let length = PROBE.min(end - start);
+        let step = ((end - start) / PROBES).max(1);
+        let exact = (start..=end - length).step_by(step).find_map(|from| {
+            let probe = from..from + length;
+            if from > start && !self.both.sent.tells(probe.clone()) {
+                return None;
+            }
+            let (at, routing) = self.both.find_sent(probe)?;
+            Some(Seed::exact(at, from as i64 - at as i64, routing.into()))
+        });
+        exact.or_else(|| {
+            (0..PARTS).find_map(|part| {
+                let edge = |part: usize| start + (end - start) * part / PARTS;
+                let from = self.loudest(edge(part)..edge(part + 1));
+                // Any channel may have been lost on the way.
+                (0..self.both.sent.channels.len()).find_map(|source| {
+                    let likely = self.coarse.find_sent(source, from, end - from);
+                    let all = 0..self.both.heard.frames();
+                    likely.iter().find_map(|likely| self.acquire(likely, 1.0, &all))
+                })
+            })
+        })
+    }
+
+    /// Where the loudest pattern of some sent frames begins.
+    fn loudest(&self, part: Range<usize>) -> usize {
+        let energy = |from: &usize| -> f64 {
+            let frames = *from..(*from + PATTERN).min(self.sounding.end);
+            self.both.sent.channels.iter().map(|channel| power(&channel[frames.clone()])).sum()
+        };
+        let last = part.end.saturating_sub(PATTERN).max(part.start);
+        let starts = (part.start..=last).step_by(PATTERN);
+        starts.max_by(|one, other| energy(one).total_cmp(&energy(other))).unwrap_or(part.start)
+    }
+
+    /// Finds the pieces within some heard frames; the sound before or after them lies on this line.
+    fn between(&mut self, heard: Range<usize>, mut last: RoutedLine) {
+        let (mut at, mut free, mut ahead) = (heard.start, heard.start, AHEAD);
+        let mut rest = SearchBackoff::none(at);
+        while let Some(sounds) = (at..heard.end).find(|frame| !self.both.heard.is_silent(*frame)) {
+            at = sounds;
+            (self.progress)(at);
+            let found = self.next(at..heard.end, ahead, &last, &mut rest);
+            let piece = found.map(|seed| self.grow(&seed, free..heard.end));
+            match piece.filter(|piece| piece.heard.end > at && says(piece)) {
+                Some(piece) => {
+                    (at, free, ahead) = (piece.heard.end, piece.heard.end, AHEAD);
+                    last = RoutedLine { line: piece.line(), routing: piece.routing.clone() };
+                    rest = SearchBackoff::none(at);
+                    self.push(piece);
+                }
+                None => (at, ahead) = (at + WINDOW, WINDOW),
+            }
+        }
+    }
+
+    /// Takes a piece, and before it the gap to the last if that is the same sound.
+    fn push(&mut self, mut piece: Piece) {
+        if let Some(mut last) = self.pieces.pop() {
+            let between = last.heard.end..piece.heard.start;
+            last.meet(&mut piece);
+            if !last.is_exact() && last.heard.end > between.start {
+                let at = (between.start + between.len() / 2).saturating_sub(WINDOW / 2);
+                let window = at..at + WINDOW.min(self.both.heard.frames() - at);
+                let clicks = self.clicks(&between, &window, &last.line(), &last.routing);
+                last.clicks.extend(clicks);
+            }
+            self.pieces.push(last);
+        }
+        if let Some(gap) = self.pieces.last().and_then(|last| gap(last, &piece)) {
+            let bridged = self.bridged(gap);
+            self.pieces.extend(bridged);
+        }
+        self.pieces.push(piece);
+    }
+
+    /// A gap on the line of both its sides, if it is the same sound: bit for bit but for what rounding
+    /// does, or resampled next to the line.
+    fn bridged(&mut self, gap: Piece) -> Option<Piece> {
+        let (line, routing) = (gap.line(), gap.routing.clone());
+        let floor = self.fit.floor() * routing.gains.len() as f64;
+        let same =
+            |held: &Fitted, count: usize| held.rest <= SAME * held.energy + floor * count as f64;
+        let (mut energy, mut rest, mut resampled) = (0.0, 0.0, false);
+        let mut volumes = vec![None; routing.gains.len()];
+        // Alike long, as a short one says too little to be fitted.
+        let windows = gap.heard.len().div_ceil(WINDOW);
+        let edge = |window: usize| gap.heard.start + gap.heard.len() * window / windows;
+        for window in 0..windows {
+            let window = edge(window)..edge(window + 1);
+            let count = window.len();
+            let held = self.fit.holds(&window, &line, &routing);
+            let held = match held.filter(|held| same(held, count)) {
+                Some(held) => held,
+                None => {
+                    let near = self.fit.window(&window, &line, &routing)?;
+                    let centre = (window.start + count / 2) as f64;
+                    let off = near.line.place(centre) - line.place(centre);
+                    if off.abs() > BESIDE || !same(&near, count) {
+                        return None;
+                    }
+                    resampled = true;
+                    near
+                }
+            };
+            (energy, rest) = (energy + held.energy, rest + held.rest);
+            take_volumes(&mut volumes, &held.volumes);
+        }
+        let kind = Kind::Alike { resampled, energy, rest };
+        Some(Piece { kind, volumes, ..gap })
+    }
+
+    /// The next piece, by any of its frames.
+    fn next(
+        &mut self,
+        heard: Range<usize>,
+        ahead: usize,
+        RoutedLine { line, routing }: &RoutedLine,
+        rest: &mut SearchBackoff,
+    ) -> Option<Seed> {
+        let (at, sources) = (heard.start, &routing.sources);
+        let straight = routing.loud_as_sent();
+        let offset = line.nearest(at);
+        let near = at..heard.end.min(at + ahead);
+        if let Some(routing) = &straight
+            && let Some(at) = self.both.resumes(sources, near, offset)
+        {
+            return Some(Seed::exact(at, offset, routing.clone()));
+        }
+        let rests = rest.near > 0;
+        if rests {
+            rest.near -= 1;
+        } else {
+            let some = (at..heard.end.min(at + WINDOW)).step_by(PROBE / 2);
+            let moved = straight.and_then(|routing| {
+                some.into_iter().find_map(|at| {
+                    let offset = self.both.near(sources, at, line.nearest(at), self.reach)?;
+                    Some(Seed::exact(at, offset, routing.clone()))
+                })
+            });
+            if moved.is_some() {
+                return moved;
+            }
+        }
+        let found = self.on_line(&heard, line, routing);
+        let found = found.or_else(|| if rests { None } else { self.near(&heard, line) });
+        if found.is_none() && !rests {
+            rest.near = rest.patience;
+            rest.patience = (2 * rest.patience).min(MOST_REST);
+        }
+        found.or_else(|| self.anywhere(&heard, line, rest))
+    }
+
+    /// Sound that is alike where it is expected.
+    fn on_line(
+        &mut self,
+        within: &Range<usize>,
+        line: &FrameLine,
+        routing: &ChannelRouting,
+    ) -> Option<Seed> {
+        [within.start, within.start + WINDOW / 2].into_iter().find_map(|at| {
+            let end = self.both.heard.frames().min(at + WINDOW);
+            let channel = self.both.heard.loudest(at.min(end)..end);
+            let sent = usize::try_from(line.nearest(at) + at as i64).ok()?;
+            let likely = Likely { heard: at, sent, channel, source: routing.sources[channel] };
+            self.acquire(&likely, line.step, within)
+        })
+    }
+
+    /// The same within reach. Where the piece before ended is known to a block.
+    fn near(&mut self, within: &Range<usize>, line: &FrameLine) -> Option<Seed> {
+        let at = within.start + 2 * BLOCK;
+        let edge = |away: i64| {
+            let place = line.nearest(at) + at as i64 + away;
+            usize::try_from(place).unwrap_or(0).min(self.sounding.end)
+        };
+        let among = edge(-self.reach)..edge(self.reach);
+        let likely = self.coarse.find_heard(at, Some(among));
+        likely.iter().find_map(|likely| self.acquire(likely, line.step, within))
+    }
+
+    /// Anything of the sound, as often as there is time for.
+    fn anywhere(
+        &mut self,
+        within: &Range<usize>,
+        line: &FrameLine,
+        rest: &mut SearchBackoff,
+    ) -> Option<Seed> {
+        let at = within.start;
+        if at < rest.wide || self.searches == 0 {
+            return None;
+        }
+        let exact = self.both.find_heard(at);
+        let exact = exact.map(|(offset, routing)| Seed::exact(at, offset, routing.into()));
+        let found = exact.or_else(|| {
+            let likely = self.coarse.find_heard(at, None);
+            likely.iter().find_map(|likely| self.acquire(likely, line.step, within))
+        });
+        if found.is_none() {
+            self.searches -= 1;
+            (rest.wide, rest.further) = (at + rest.further, 2 * rest.further);
+        }
+        found
+    }
+
+    /// A seed within these heard frames: what lies beyond them belongs to another piece.
+    fn acquire(&mut self, likely: &Likely, step: f64, within: &Range<usize>) -> Option<Seed> {
+        if !within.contains(&likely.heard) {
+            return None;
+        }
+        let RoutedLine { line, routing } = self.fit.acquire(likely, step)?;
+        Some(Seed { at: likely.heard, line, routing, exact: false })
+    }
+
+    /// All that goes on from a seed, both ways, within these heard frames.
+    fn grow(&mut self, seed: &Seed, within: Range<usize>) -> Piece {
+        match seed.line.offset().filter(|_| seed.exact) {
+            Some(offset) => {
+                let heard = |sent: usize| usize::try_from(sent as i64 - offset).unwrap_or(0);
+                let Range { start, end } = self.sounding;
+                let within = within.start.max(heard(start))..within.end.min(heard(end));
+                let heard = self.both.grow(&seed.routing.sources, seed.at, within, offset);
+                let place = |at: usize| seed.line.place(at as f64);
+                let (from, to) = (place(heard.start), place(heard.end));
+                Piece {
+                    heard,
+                    from,
+                    to,
+                    kind: Kind::Exact,
+                    routing: seed.routing.clone(),
+                    places: Places::default(),
+                    volumes: vec![None; seed.routing.gains.len()],
+                    clicks: Vec::new(),
+                }
+            }
+            None => self.grow_alike(seed, within),
+        }
+    }
+
+    /// What sticks out of some frames of a piece. Where the sound begins and ends is known to a block:
+    /// the resampling of what is before it and after it is another's.
+    fn clicks(
+        &mut self,
+        among: &Range<usize>,
+        window: &Range<usize>,
+        line: &FrameLine,
+        routing: &ChannelRouting,
+    ) -> Vec<(usize, usize)> {
+        let inner = self.sounding.start + BLOCK..self.sounding.end.saturating_sub(BLOCK);
+        let mut clicks = self.fit.clicks(among, window, line, routing);
+        clicks.retain(|(_, sent)| inner.contains(sent));
+        clicks
+    }
+
+    fn grow_alike(&mut self, seed: &Seed, within: Range<usize>) -> Piece {
+        let (mut resampled, mut energy, mut rest) = (false, 0.0, 0.0);
+        let (mut volumes, mut clicks) = (vec![None; seed.routing.gains.len()], Vec::new());
+        let mut places = Places::default();
+        let (mut last, mut end) = (seed.line, seed.at);
+        let mut before = (last, end);
+        while let count @ 1.. = self.room_after(end, &last, within.end) {
+            if end > seed.at && self.is_exact(end..end + RUN.min(count), &last, &seed.routing) {
+                // It may have been so within the last window, which then tells nothing.
+                let within = before.1..end + 1;
+                let again = self.both.grow(&seed.routing.sources, end, within, last.nearest(end));
+                (last, end) = (if again.start < end { before.0 } else { last }, again.start);
+                break;
+            }
+            before = (last, end);
+            let window = end..end + count;
+            let Some(fitted) = self.fit.window(&window, &last, &seed.routing) else {
+                end += self.edge(count, |some| end..end + some, &last, &seed.routing);
+                break;
+            };
+            (energy, rest) = (energy + fitted.energy, rest + fitted.rest);
+            resampled |= fitted.line.offset().is_none();
+            places.add(&fitted.line, (window.start + count / 2) as f64, fitted.energy);
+            take_volumes(&mut volumes, &fitted.volumes);
+            clicks.extend(self.clicks(&window, &window, &fitted.line, &seed.routing));
+            (last, end) = (fitted.line, end + count);
+            (self.progress)(end);
+        }
+        let (mut first, mut start) = (seed.line, seed.at);
+        while let count @ 1.. = self.room_before(start, &first, within.start) {
+            if self.is_exact(start - RUN.min(count)..start, &first, &seed.routing) {
+                break;
+            }
+            let window = start - count..start;
+            let Some(fitted) = self.fit.window(&window, &first, &seed.routing) else {
+                start -= self.edge(count, |some| start - some..start, &first, &seed.routing);
+                break;
+            };
+            (energy, rest) = (energy + fitted.energy, rest + fitted.rest);
+            resampled |= fitted.line.offset().is_none();
+            places.add(&fitted.line, (window.start + count / 2) as f64, fitted.energy);
+            take_volumes(&mut volumes, &fitted.volumes);
+            clicks.extend(self.fit.clicks(&window, &window, &fitted.line, &seed.routing));
+            (first, start) = (fitted.line, start - count);
+        }
+        let (from, to) = (first.place(start as f64), last.place(end as f64));
+        let kind = Kind::Alike { resampled, energy, rest };
+        clicks.sort_unstable();
+        clicks.retain(|(at, _)| (start..end).contains(at));
+        let routing = seed.routing.clone();
+        Piece { heard: start..end, from, to, kind, routing, places, volumes, clicks }
+    }
+
+    /// How many frames of a window that broke still belong to the piece, in whole blocks.
+    fn edge(
+        &mut self,
+        count: usize,
+        frames: impl Fn(usize) -> Range<usize>,
+        line: &FrameLine,
+        routing: &ChannelRouting,
+    ) -> usize {
+        let blocks = (1..=count / BLOCK)
+            .take_while(|blocks| self.fit.holds(&frames(blocks * BLOCK), line, routing).is_some());
+        blocks.count() * BLOCK
+    }
+
+    fn is_exact(&self, heard: Range<usize>, line: &FrameLine, routing: &ChannelRouting) -> bool {
+        heard.len() == RUN
+            && self.both.agree(&routing.sources, heard.clone(), line.nearest(heard.start))
+            && self.both.heard.tells(heard)
+    }
+
+    /// Frames of the next window from `at` on.
+    fn room_after(&self, at: usize, line: &FrameLine, end: usize) -> usize {
+        // The cast saturates.
+        let left = (self.sounding.end as f64 - line.place(at as f64)) / line.step + 0.5;
+        WINDOW.min(left as usize).min(end.saturating_sub(at))
+    }
+
+    /// The same of the window that ends there.
+    fn room_before(&self, at: usize, line: &FrameLine, start: usize) -> usize {
+        let left = (line.place(at as f64) - self.sounding.start as f64) / line.step + 0.5;
+        WINDOW.min(left as usize).min(at.saturating_sub(start))
+    }
+}
+
+impl Seed {
+    fn exact(at: usize, offset: i64, routing: Rc<ChannelRouting>) -> Self {
+        Self { at, line: FrameLine::whole(offset), routing, exact: true }
+    }
+}
+
+/// Whether it is more than the edge of a piece that lies beyond the frames that were looked at.
+fn says(piece: &Piece) -> bool {
+    piece.is_exact() || piece.heard.len() >= LEAST
+}
+
+/// What lies between two pieces on the same line, of which nothing else is known yet.
+fn gap(last: &Piece, next: &Piece) -> Option<Piece> {
+    let heard = last.heard.end..next.heard.start;
+    let both = last.is_exact() && next.is_exact() && last.routing == next.routing;
+    let same = next.from - last.to == heard.len() as f64 && !heard.is_empty();
+    (both && same).then(|| Piece {
+        heard,
+        from: last.to,
+        to: next.from,
+        kind: Kind::Exact,
+        routing: last.routing.clone(),
+        places: Places::default(),
+        volumes: Vec::new(),
+        clicks: Vec::new(),
+    })
+}

@@ -1,0 +1,83 @@
+//! What is wrong with a recording, and what mends it.
+
+use super::residue::ResidueKind;
+use super::verdict::{Comparison, Difference, is_straight};
+
+/// A part of the energy that the rounding of sums may leave.
+pub(super) const NOTHING: f64 = 1e-12;
+
+impl Comparison {
+    /// What is wrong with a recording that does not hold all, in one sentence with the mend.
+    pub fn why(&self, sent: &str, heard: &str) -> String {
+        let ends = (self.missed_first > 0, self.missed_last > 0);
+        if !self.is_found() {
+            return format!("{heard} holds nothing of {sent}; are they of one run?");
+        }
+        if self.is_mixed() {
+            return format!(
+                "{heard} holds {sent}, but not as it was sent: a --volume, a --map or a mixer was on the \
+                 way"
+            );
+        }
+        if self.changes.iter().any(Difference::moves) {
+            return format!(
+                "{heard} holds {sent} in pieces that were moved; a latency that changes does so, and the \
+                 report of taut recv says what was lost"
+            );
+        }
+        match ends {
+            _ if !self.changes.is_empty() => {
+                format!(
+                    "{heard} does not hold all of {sent}; the report of taut recv says what was lost"
+                )
+            }
+            (false, false) => {
+                format!("{heard} holds {sent}, but {}", self.difference())
+            }
+            (first, last) => {
+                let missed = match (first, last) {
+                    (true, true) => "begins later and ends earlier than",
+                    (true, false) => "begins later than",
+                    (false, _) => "ends earlier than",
+                };
+                format!(
+                    "{heard} {missed} {sent}, and holds all between; start taut recv first, stop it last"
+                )
+            }
+        }
+    }
+
+    /// Whether it came by something that changes how loud it is, or which channel is which.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.mix.is_some()
+            || self.routings.iter().any(|(_, routing)| !is_straight(routing))
+            || self.volumes.iter().any(Option::is_some)
+    }
+
+    /// What sets apart what is all there, as loud and where it was, and not bit for bit; with what
+    /// makes it so.
+    pub(super) fn difference(&self) -> String {
+        if let Some(residue) = self.residue.filter(|residue| residue.kind == ResidueKind::Dither) {
+            let bits = residue.bits;
+            return format!("not bit for bit: dither of {bits} bits was added on the way");
+        }
+        if self.bits.is_some() {
+            return "not bit for bit: a coding or a card of fewer bits was on the way".to_owned();
+        }
+        let rest = self.rest.unwrap_or(0.0);
+        let gains = self.routings.iter().flat_map(|(_, routing)| &routing.gains);
+        let furthest = gains.copied().max_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()));
+        match furthest {
+            // It explains more of the difference than it leaves.
+            Some(gain) if (gain - 1.0).powi(2) > rest.max(NOTHING) => format!(
+                "{} times as loud: a --volume or a mixer was on the way",
+                (gain * 1e6).round() / 1e6
+            ),
+            _ => format!(
+                "not bit for bit: what differs is {:.0} dB below it; an effect, dither or a coding \
+                 that loses something was on the way",
+                -10.0 * rest.max(NOTHING).log10()
+            ),
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! A verdict in words.
+
+use core::fmt;
+use core::ops::Range;
+
+use super::pieces::{ChannelRouting, GainRange};
+use super::residue::{Residue, ResidueKind};
+use super::tone::{TestTone, Tone};
+use super::verdict::{Comparison, Difference, Instead, ShiftedPart};
+use super::why::NOTHING;
+
+/// Changes, passages and routings that are told one by one.
+const TOLD: usize = 8;
+/// A gain that is none: less than the rounding of the figure that is shown.
+const NO_GAIN_DB: f64 = 0.05;
+/// A drift that is none: the same.
+const NO_PPM: f64 = 0.05;
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(at) = self.begins else {
+            return f.write_str("the sent sound was not found in what was heard");
+        };
+        let (identical, there, all) = (self.identical, self.there, self.sounding.len());
+        if self.is_whole() {
+            write!(f, "identical: all {all} frames, silent ends aside")?;
+        } else if self.is_all_there() {
+            write!(f, "all there: {all} frames, silent ends aside, {identical} of them identical")?;
+        } else if identical > 0 {
+            write!(f, "{identical} of {all} frames identical, silent ends aside")?;
+        } else {
+            write!(f, "the same sound: {there} of {all} frames, silent ends aside")?;
+        }
+        match at {
+            0.. => write!(f, ", from frame {at} on ({})", self.seconds(at))?,
+            _ => write!(f, ", from frame {} of what was sent on ({})", -at, self.seconds(-at))?,
+        }
+        self.write_routings(f)?;
+        self.write_mix(f)?;
+        self.write_volumes(f)?;
+        self.write_rest(f)?;
+        self.write_passages(f)?;
+        self.write_changes(f)?;
+        self.write_dropouts(f)?;
+        self.write_ends(f)?;
+        self.tones.iter().try_for_each(|tone| write_tone(tone, f))
+    }
+}
+
+impl Comparison {
+    fn seconds(&self, frames: i64) -> String {
+        format!("{:.3} s", frames as f64 / f64::from(self.rate.hertz()))
+    }
+
+    fn at(&self, frame: usize) -> String {
+        self.seconds(frame as i64)
+    }
+
+    fn millis(&self, frames: f64) -> String {
+        format!("{:.2} ms", frames * 1e3 / f64::from(self.rate.hertz()))
+    }
+
+    /// Frames of the sent file.
+    fn range(&self, frames: Range<usize>) -> String {
+        format!("frames {} to {} ({} on)", frames.start, frames.end - 1, self.at(frames.start))
+    }
+
+    fn write_routings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (from, routing)) in self.routings.iter().take(TOLD).enumerate() {
+            let told = told(routing);
+            if told.is_empty() && index == 0 {
+                continue;
+            }
+            let told = if told.is_empty() { "as sent" } else { &told };
+            write!(f, "; {told}")?;
+            if self.routings.len() > 1 {
+                write!(f, " from {} on", self.at(*from))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_volumes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The true sign, as what is lost is told with it.
+        let db = |gain: f64| {
+            format!("{:.1}", 20.0 * gain.log10()).replace('-', "−").replace("−0.0", "0.0")
+        };
+        let between = |volume: &GainRange| {
+            format!("its volume changes: between {} and {} dB", db(volume.least), db(volume.most))
+        };
+        let told: Vec<_> = self.volumes.iter().map(|volume| volume.as_ref().map(between)).collect();
+        let mut told = told.as_slice();
+        if let Some(Some(first)) = told.first()
+            && told.iter().all(|one| one.as_ref() == Some(first))
+        {
+            write!(f, "; {first}")?;
+            told = &[];
+        }
+        for (channel, told) in told.iter().enumerate() {
+            if let Some(told) = told {
+                write!(f, "; of channel {}, {told}", channel + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_rest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((sent, Some(heard))) = self.bits.filter(|_| self.rest.is_some()) {
+            let sent = sent.map_or("float".to_owned(), |sent| sent.to_string());
+            write!(f, "; in samples of {heard} bits instead of {sent}")?;
+        }
+        match self.rest {
+            // Of a volume that changes it would tell no more than that.
+            Some(rest) if rest > NOTHING && self.volumes.iter().all(Option::is_none) => {
+                write!(f, "; the rest that differs is {:.0} dB below it", -10.0 * rest.log10())?;
+                self.residue.map_or(Ok(()), |residue| write_residue(&residue, f))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write_mix(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(mix) = &self.mix else { return Ok(()) };
+        for (channel, row) in mix.coefficients.iter().enumerate() {
+            let parts: Vec<_> = row
+                .iter()
+                .enumerate()
+                .filter(|(_, part)| **part != 0.0)
+                .map(|(source, part)| format!("{} of channel {}", signed(*part, 4), source + 1))
+                .collect();
+            let told =
+                if parts.is_empty() { "nothing of it".to_owned() } else { parts.join(" and ") };
+            write!(f, "; channel {} holds {told}", channel + 1)?;
+        }
+        Ok(())
+    }
+
+    fn write_dropouts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.dropouts();
+        let Some(longest) =
+            all.iter().max_by_key(|dropout| dropout.frames).filter(|_| all.len() > 1)
+        else {
+            return Ok(());
+        };
+        let frames: usize = all.iter().map(|dropout| dropout.frames).sum();
+        let (count, longest, length, at) =
+            (all.len(), longest.frames, self.millis(longest.frames as f64), self.at(longest.at));
+        write!(
+            f,
+            "; {count} dropouts of {frames} in all, the longest of {longest} ({length}) at {at}"
+        )
+    }
+
+    fn write_passages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ShiftedPart { sent, ppm, ends } in self.passages.iter().take(TOLD) {
+            let compared = if *ppm < 0.0 { "slower" } else { "faster" };
+            match ppm.abs() {
+                // Between the frames, and always as far.
+                ..NO_PPM => write!(f, "; resampled at the same rate")?,
+                ppm => write!(f, "; resampled, {ppm:.1} ppm {compared}")?,
+            }
+            write!(f, ", from {}", self.at(sent.start))?;
+            match ends {
+                true => write!(f, " to {}", self.at(sent.end))?,
+                false => f.write_str(" on")?,
+            }
+        }
+        more(f, self.passages.len(), "resampled")
+    }
+
+    fn write_changes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for change in self.changes.iter().take(TOLD) {
+            f.write_str("; ")?;
+            match *change {
+                Difference::Replaced { at, frames: 0, by } => {
+                    write!(f, "{} for a moment at {}", instead(by), self.at(at))?;
+                }
+                Difference::Replaced { at, frames, by: Instead::Same } => {
+                    let spoilt = self.range(at..at + frames);
+                    write!(f, "{frames} nearly the same: {spoilt}")?;
+                }
+                Difference::Replaced { at, frames, by } => {
+                    let (lost, by) = (self.range(at..at + frames), instead(by));
+                    write!(f, "{frames} missing, {by} in their place: {lost}")?;
+                }
+                Difference::Dropped { at, frames, earlier } => {
+                    let (at, earlier) = (self.at(at), self.millis(earlier));
+                    write!(f, "{frames} dropped at {at}: {earlier} earlier from there on")?;
+                }
+                Difference::Repeated { at, from, frames, later } => {
+                    let (at, from, later) = (self.at(at), self.at(from), self.millis(later));
+                    write!(
+                        f,
+                        "{frames} repeated at {at}, those from {from} on: {later} later from there on"
+                    )?;
+                }
+                Difference::Inserted { at, by, later } => {
+                    let (at, by, later) = (self.at(at), instead(by), self.millis(later));
+                    write!(f, "{by} put in at {at}: {later} later from there on")?;
+                }
+            }
+        }
+        more(f, self.changes.len(), "changed")
+    }
+
+    fn write_ends(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Range { start, end } = self.sounding;
+        if self.missed_first > 0 {
+            let missed = self.range(start..start + self.missed_first);
+            write!(f, "; {missed} are missing at the beginning")?;
+        }
+        if self.missed_last > 0 {
+            let missed = self.range(end - self.missed_last..end);
+            write!(f, "; {missed} are missing at the end")?;
+        }
+        Ok(())
+    }
+}
+
+/// With the true sign, as what is lost is told with it.
+fn signed(value: f64, digits: usize) -> String {
+    format!("{value:.digits$}").replace('-', "−")
+}
+
+fn write_residue(residue: &Residue, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let kind = match residue.kind {
+        ResidueKind::Rounding => "rounding",
+        ResidueKind::Dither => "dither",
+        ResidueKind::Other => return Ok(()),
+    };
+    write!(f, " ({kind}, within {:.2} steps of {} bits)", residue.peak_steps, residue.bits)
+}
+
+fn write_tone(tone: &TestTone, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let TestTone { channel, sent, heard } = tone;
+    let Some(Tone { hertz, level_dbfs, thd_n_db, thd_db, noise_dbfs }) = *heard else {
+        return write!(f, "; the tone of {:.2} Hz is not in channel {}", sent.hertz, channel + 1);
+    };
+    let [level, all, harmonics, noise, before] =
+        [level_dbfs, thd_n_db, thd_db, noise_dbfs, sent.thd_n_db]
+            .map(|decibels| signed(decibels, 1));
+    write!(
+        f,
+        "; a tone of {hertz:.3} Hz at {level} dBFS in channel {}: THD+N {all} dB (as sent {before}), \
+         THD {harmonics} dB, noise {noise} dBFS",
+        channel + 1
+    )
+}
+
+fn more(f: &mut fmt::Formatter<'_>, count: usize, what: &str) -> fmt::Result {
+    match count.saturating_sub(TOLD) {
+        0 => Ok(()),
+        more => write!(f, "; and {what} {more} times more"),
+    }
+}
+
+fn instead(by: Instead) -> &'static str {
+    match by {
+        Instead::Silence => "silence",
+        Instead::Other => "other sound (concealed or spoilt)",
+        Instead::Same => "nearly the same",
+    }
+}
+
+/// What a routing does, in words; nothing where it does nothing.
+fn told(routing: &ChannelRouting) -> String {
+    let gains = &routing.gains;
+    let alike = gains.iter().all(|gain| (gain / gains[0] - 1.0).abs() < 0.003);
+    let mut all = Vec::new();
+    for (channel, (source, gain)) in routing.sources.iter().zip(gains).enumerate() {
+        if *gain == 0.0 {
+            all.push(format!("channel {} holds nothing of it", channel + 1));
+        } else if *source != channel {
+            all.push(format!("channel {} holds channel {}", channel + 1, source + 1));
+        }
+    }
+    let loud = |gain: f64| {
+        let db = 20.0 * gain.abs().log10();
+        let compared = if db < 0.0 { "quieter" } else { "louder" };
+        let loud = (db.abs() >= NO_GAIN_DB).then(|| format!("{:.1} dB {compared}", db.abs()));
+        let turned = (gain < 0.0).then(|| "turned over".to_owned());
+        loud.into_iter().chain(turned).collect::<Vec<_>>().join(", ")
+    };
+    if alike {
+        all.push(loud(gains[0]));
+    } else {
+        let live = gains.iter().enumerate().filter(|(_, gain)| **gain != 0.0);
+        all.extend(
+            live.map(|(channel, gain)| (channel, loud(*gain)))
+                .filter(|(_, loud)| !loud.is_empty())
+                .map(|(channel, loud)| format!("channel {} {loud}", channel + 1)),
+        );
+    }
+    all.retain(|told| !told.is_empty());
+    all.join(", ")
+}

@@ -1,0 +1,147 @@
+//! Keeps what a device hears, for whoever judges a recording as a whole.
+//!
+//! All room is taken before the first period, and what the device dropped is silence there: what
+//! follows is where it was.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rtrb::{Consumer, Producer};
+use tautline_engine::watching::run::{RunError, Running};
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::thread::{Scheduler, memory};
+use tautline_proto::device::{Cycle, Device, Flow, Process, Stop};
+use tautline_proto::time::{Frames, Span};
+
+use crate::kept::lock_memory;
+use crate::quality::Sound;
+
+/// From one word of how it goes to the next, after the first second.
+const TOLD: Span = Span::from_secs(10);
+/// How often the ordinary thread looks whether it is over.
+const BEAT: Span = Span::from_millis(20);
+
+/// How a device is recorded.
+#[derive(Debug, Clone)]
+pub struct RecordOptions {
+    /// Its channels that are kept, counted from 0, in this order.
+    pub channels: Vec<usize>,
+    /// So much of it.
+    pub frames: Frames,
+    /// Of the device's thread.
+    pub scheduler: Scheduler,
+}
+
+/// What a device heard.
+#[derive(Debug, Clone)]
+pub struct DeviceRecording {
+    /// Of the channels that were asked for.
+    pub sound: Sound,
+    /// What a reader should know before believing what is judged of it, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Records until there is as much as was asked for, or it is to end; tells how much there is after the
+/// first second and every ten.
+pub fn record(
+    device: Box<dyn Device>,
+    options: &RecordOptions,
+    stop: &Stop,
+    mut tell: impl FnMut(Span),
+) -> Result<DeviceRecording, RunError> {
+    let settings = device.settings();
+    let mut notes: Vec<String> = lock_memory().into_iter().collect();
+    let (recorder, recorded) = recorder(settings.channels.count(), options);
+    let running = Running::start(device, Box::new(recorder), options.scheduler, stop)?;
+    if !running.granted.is_granted() {
+        notes.push(format!("the thread of the device runs as {}", running.granted));
+    }
+    let mut next = Span::from_secs(1);
+    while !running.is_over() && !stop.is_requested() {
+        let taken = recorded.samples.slots() / options.channels.len().max(1);
+        if settings.rate.span_of(Frames::from_len(taken)) >= next {
+            tell(next);
+            next = if next < TOLD { TOLD } else { next + TOLD };
+        }
+        sleep_until(now() + BEAT);
+    }
+    running.end()?;
+    let skipped = recorded.skipped.load(Ordering::Relaxed);
+    if skipped > 0 {
+        notes.push(format!("the device dropped {skipped} frames; they are silence here"));
+    }
+    let sound = Sound { channels: recorded.taken(options.channels.len()), rate: settings.rate };
+    Ok(DeviceRecording { sound, notes })
+}
+
+/// What the device calls.
+struct ChannelRecorder {
+    /// Channels of the device.
+    all: usize,
+    kept: Vec<usize>,
+    samples: Producer<f32>,
+    skipped: Arc<AtomicU64>,
+}
+
+/// The other end.
+struct Recorded {
+    samples: Consumer<f32>,
+    skipped: Arc<AtomicU64>,
+}
+
+fn recorder(all: usize, options: &RecordOptions) -> (ChannelRecorder, Recorded) {
+    let kept: Vec<_> = options.channels.iter().map(|channel| (*channel).min(all - 1)).collect();
+    let (samples, taken) = memory::ring(options.frames.as_len() * kept.len());
+    let skipped = Arc::<AtomicU64>::default();
+    let recorder = ChannelRecorder { all, kept, samples, skipped: Arc::clone(&skipped) };
+    (recorder, Recorded { samples: taken, skipped })
+}
+
+impl ChannelRecorder {
+    /// Nothing that the device dropped before its first block is missed.
+    fn is_empty(&self) -> bool {
+        self.samples.slots() == self.samples.buffer().capacity()
+    }
+
+    fn room(&self) -> usize {
+        self.samples.slots() / self.kept.len()
+    }
+}
+
+impl Process for ChannelRecorder {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        cycle.playback.samples.fill(0.0);
+        let side = &cycle.capture;
+        if !self.is_empty() && side.skipped > Frames::ZERO {
+            let skipped = side.skipped.as_len();
+            self.skipped.fetch_add(skipped as u64, Ordering::Relaxed);
+            for _ in 0..skipped.min(self.room()) * self.kept.len() {
+                // There is room: nobody else writes.
+                let _ = self.samples.push(0.0);
+            }
+        }
+        for frame in side.samples.chunks_exact(self.all) {
+            if self.room() == 0 {
+                return Flow::Finished;
+            }
+            for channel in &self.kept {
+                let _ = self.samples.push(frame[*channel]);
+            }
+        }
+        Flow::Continue
+    }
+}
+
+impl Recorded {
+    /// Channel by channel.
+    fn taken(mut self, channels: usize) -> Vec<Vec<f32>> {
+        let mut all = vec![Vec::with_capacity(self.samples.slots() / channels); channels];
+        'frames: loop {
+            for channel in &mut all {
+                let Ok(sample) = self.samples.pop() else { break 'frames };
+                channel.push(sample);
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,288 @@
+//! What an experiment found, for people, for programs and for the page: rows of figures, each with its
+//! error, its spread and its count.
+
+mod host;
+#[cfg(test)]
+mod tests;
+pub(crate) mod text;
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+use tautline_engine::watching::distribution::Summary;
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::ledger::longest;
+use crate::statistics::{Bin, Interval, Missed, Series};
+
+/// What an experiment found.
+#[derive(Debug, Clone, Serialize)]
+pub struct LabReport {
+    /// Version of these names.
+    pub schema: u32,
+    /// Its name on the command line.
+    pub experiment: &'static str,
+    /// What it is to answer.
+    pub question: &'static str,
+    /// How it was asked for, so that it can be repeated.
+    pub command: String,
+    /// From its beginning to its end.
+    pub duration_ns: i64,
+    /// The machines, the one that it was asked on first.
+    pub hosts: Vec<HostDescription>,
+    /// What was measured.
+    pub rows: Vec<ReportRow>,
+    /// What a reader should know before believing the figures, a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl LabReport {
+    /// Without rows yet.
+    pub fn of(experiment: &'static str, question: &'static str) -> Self {
+        Self {
+            schema: 1,
+            experiment,
+            question,
+            command: String::new(),
+            duration_ns: 0,
+            hosts: Vec::new(),
+            rows: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Of a host that could not be used: a void row, and nothing else.
+    #[must_use]
+    pub fn unusable(mut self, host: impl Into<String>, why: impl Into<String>) -> Self {
+        self.hosts.push(HostDescription::here("here"));
+        self.rows.push(ReportRow::void(host, why));
+        self
+    }
+
+    /// Whether anything was measured: an experiment of void rows has failed.
+    pub fn says_something(&self) -> bool {
+        self.rows.iter().any(|row| row.void.is_none())
+    }
+
+    /// The report for programs.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+}
+
+/// What is known of a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostDescription {
+    /// As it was asked for: `here`, `netns:NAME`, `ssh:HOST`.
+    pub name: String,
+    /// Of the kernel.
+    pub kernel: String,
+    /// Of the processor.
+    pub processor: String,
+    /// Cores that may be used.
+    pub cpus: usize,
+    /// Freezes that every core saw while it was measured; absent where nobody watched.
+    pub stalls: Option<u64>,
+}
+
+/// One case that was measured.
+#[derive(Debug, Clone, Default)]
+pub struct ReportRow {
+    /// Which.
+    pub name: String,
+    /// Why its figures say nothing, in a sentence.
+    pub void: Option<String>,
+    /// What was set.
+    pub configured: Option<Span>,
+    /// What came of it.
+    pub measured: Option<Summary>,
+    /// How far the median may be from the truth, either way.
+    pub uncertainty: Option<Span>,
+    /// How much of what was due was missed.
+    pub missed: Option<Missed>,
+    /// Other figures.
+    pub figures: Vec<Figure>,
+    /// The same as others published it.
+    pub published: Vec<Published>,
+    /// What the measured time is made of, in the order of travel.
+    pub stages: Vec<ReportStage>,
+    /// How it went, second by second.
+    pub intervals: Vec<Interval>,
+    /// How often which value was measured, in rising order.
+    pub histogram: Vec<Bin>,
+    /// The greatest values.
+    pub worst: Vec<Worst>,
+    /// What else was seen meanwhile, once a second each.
+    pub meanwhile: Vec<Meanwhile>,
+    /// Value by value, in order, for the page alone: lines that share a horizontal axis, such as one for
+    /// each stage of each packet.
+    pub points: Vec<Points>,
+}
+
+/// A figure with a name of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// For programs, with its unit.
+    pub key: &'static str,
+    /// For people: what it is called, and its unit after a comma.
+    pub words: &'static str,
+    /// A number, or a word.
+    pub value: Value,
+}
+
+/// A figure of others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Published {
+    /// Whose, with table or figure.
+    pub source: &'static str,
+    /// Under which conditions, and of which figure where that is not what the row measures.
+    pub name: &'static str,
+    /// Which figure of what they measured it is.
+    pub statistic: Statistic,
+    /// What they say.
+    pub value_ns: i64,
+}
+
+/// Which figure of many values others published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Statistic {
+    /// One value, read once.
+    Single,
+    /// Of all their sum by their number.
+    Mean,
+    /// The standard deviation.
+    Stdev,
+    /// The greatest.
+    Max,
+}
+
+impl Statistic {
+    /// Whether it says how great a value is as a rule, and so stands on one axis with a median: how far
+    /// values scatter is no value, and the greatest of all is none as a rule.
+    pub const fn is_typical(self) -> bool {
+        matches!(self, Self::Single | Self::Mean)
+    }
+}
+
+/// One stage of what was measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct ReportStage {
+    /// See the glossary.
+    pub name: String,
+    /// Its length.
+    pub summary: Summary,
+    /// How far its median may be from the truth, where its ends are on two clocks.
+    pub uncertainty_ns: Option<i64>,
+}
+
+/// One of the greatest values.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Worst {
+    /// From the first value of the run to this one.
+    pub at_ns: i64,
+    /// What was measured.
+    pub value_ns: i64,
+    /// What is known of why, such as the stages that took longest, or a freeze of the host.
+    pub because: Option<String>,
+    /// What it is made of, in the order of travel, as far as that is known.
+    pub stages: Vec<WorstPart>,
+}
+
+/// A stage of one of the greatest values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct WorstPart {
+    /// See the glossary.
+    pub name: &'static str,
+    /// How long it took.
+    pub length_ns: i64,
+}
+
+impl Worst {
+    /// With all its stages, of which the longest are why.
+    pub(crate) fn made_of(&mut self, stages: impl Iterator<Item = (&'static str, i64)>) {
+        self.stages = stages.map(|(name, length_ns)| WorstPart { name, length_ns }).collect();
+        self.because = longest(self.stages.iter().map(|stage| (stage.name, stage.length_ns)));
+    }
+}
+
+/// What was read once a second beside what was measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Meanwhile {
+    /// For programs, with its unit.
+    pub key: &'static str,
+    /// For people: what it is called, and its unit after a comma.
+    pub words: &'static str,
+    /// From the first value of the run, and what was read.
+    pub values: Vec<(i64, f64)>,
+}
+
+/// One line of points.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Points {
+    /// What they are.
+    pub name: String,
+    /// From the first value of the run, and the value, in nanoseconds.
+    pub values: Vec<(i64, i64)>,
+}
+
+/// How long the intervals are by which a run is told and compared.
+pub const INTERVAL: Span = Span::from_secs(1);
+/// How many of the greatest values are told.
+const WORST: usize = 10;
+
+impl ReportRow {
+    /// That nothing is known of yet.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// That says nothing, and why.
+    pub fn void(name: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { void: Some(why.into()), ..Self::named(name) }
+    }
+
+    /// With what was measured of one kind: its figures, how it went, how it is spread, its worst.
+    #[must_use]
+    pub fn with(mut self, series: &Series) -> Self {
+        self.measured = Some(series.summary());
+        self.intervals = series.intervals(INTERVAL);
+        self.histogram = series.histogram();
+        let begin = series.begin();
+        let worst = |(due, value): (LocalTime, Span)| Worst {
+            at_ns: begin.map_or(0, |begin| (due - begin).as_nanos()),
+            value_ns: value.as_nanos(),
+            ..Worst::default()
+        };
+        self.worst = series.worst(WORST).into_iter().map(worst).collect();
+        self
+    }
+
+    /// Adds a figure.
+    pub fn add(&mut self, key: &'static str, words: &'static str, value: impl Into<Value>) {
+        self.figures.push(Figure { key, words, value: value.into() });
+    }
+}
+
+impl Serialize for ReportRow {
+    /// Figures of its own stand beside those that every row has.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("name", &self.name)?;
+        map.serialize_entry("void", &self.void)?;
+        map.serialize_entry("configured_ns", &self.configured.map(Span::as_nanos))?;
+        map.serialize_entry("measured", &self.measured)?;
+        map.serialize_entry("uncertainty_ns", &self.uncertainty.map(Span::as_nanos))?;
+        map.serialize_entry("missed", &self.missed)?;
+        for Figure { key, value, .. } in &self.figures {
+            map.serialize_entry(key, value)?;
+        }
+        map.serialize_entry("published", &self.published)?;
+        map.serialize_entry("stages", &self.stages)?;
+        map.serialize_entry("intervals", &self.intervals)?;
+        map.serialize_entry("histogram", &self.histogram)?;
+        map.serialize_entry("worst", &self.worst)?;
+        map.serialize_entry("meanwhile", &self.meanwhile)?;
+        map.end()
+    }
+}

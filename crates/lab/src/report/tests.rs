@@ -1,0 +1,155 @@
+use serde_json::Value;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::*;
+
+fn series(values: impl IntoIterator<Item = i64>) -> Series {
+    let values: Vec<i64> = values.into_iter().collect();
+    let mut series = Series::with_room(values.len());
+    for (index, value) in values.into_iter().enumerate() {
+        let due = LocalTime::ZERO + Span::from_millis(index as i64);
+        series.push(due, Span::from_nanos(value));
+    }
+    series
+}
+
+fn report() -> LabReport {
+    let mut report = LabReport::of("ladder", "is what is configured what is measured?");
+    let mut row =
+        ReportRow::named("test 1").with(&series((0..1000).map(|index| 5_000_000 + index)));
+    row.configured = Some(Span::from_millis(5));
+    row.uncertainty = Some(Span::from_micros(10));
+    row.missed = Some(Missed::of(0, 1000));
+    row.add("rest_ns", "rest", 500);
+    report.rows = vec![row, ReportRow::void("test 2", "this kernel has no such scheduler")];
+    report
+}
+
+#[test]
+fn a_row_is_told_with_its_error_its_tail_and_a_bound_of_what_it_missed() {
+    let text = report().to_string();
+    assert!(text.contains("ladder: is what is configured what is measured?"), "{text}");
+    let row = text.lines().find(|line| line.starts_with("test 1")).unwrap();
+    for cell in ["5ms", " ± 10us", "0 (≤ 0.30 %)", "1000", "500ns"] {
+        assert!(row.contains(cell), "{cell}: {text}");
+    }
+    assert!(!text.contains("p99.9"), "one of a thousand lies beyond: {text}");
+}
+
+#[test]
+fn a_percentile_that_so_few_values_do_not_have_is_a_dash_with_a_word() {
+    let mut report = report();
+    report.rows.push(ReportRow::named("few").with(&series(0..100)));
+    let text = report.to_string();
+    let few = text.lines().find(|line| line.starts_with("few")).unwrap();
+    assert!(few.contains(" – "), "{text}");
+    assert!(text.contains("\np99 –: it takes 1000 values and more\n"), "{text}");
+    report.rows.pop();
+    assert!(!report.to_string().contains("p99 –"), "a void row measured nothing: {report}");
+}
+
+#[test]
+fn a_figure_that_rounds_to_nothing_has_no_sign() {
+    let mut row = ReportRow::named("taps");
+    for (key, value) in [("drift_ppm", -4e-9), ("step_ppm", -1e-6), ("gain", -0.5)] {
+        row.add(key, key, value);
+    }
+    let shown: Vec<_> = row.figures.iter().map(text::shown).collect();
+    assert_eq!(shown, ["0", "-0.000001", "-0.5000"]);
+}
+
+#[test]
+fn a_void_row_says_why_and_spoils_no_other() {
+    let text = report().to_string();
+    assert!(text.contains("test 2\n  void: this kernel has no such scheduler"), "{text}");
+    assert!(report().says_something());
+    let void = LabReport { rows: vec![ReportRow::void("a", "b")], ..report() };
+    assert!(!void.says_something());
+}
+
+#[test]
+fn programs_find_every_figure_under_its_own_name() {
+    let json: Value = serde_json::from_str(&report().to_json().unwrap()).unwrap();
+    let row = &json["rows"][0];
+    assert_eq!(row["configured_ns"], 5_000_000);
+    assert_eq!(row["measured"]["count"], 1000);
+    assert_eq!(row["measured"]["p9999_ns"], Value::Null);
+    assert_eq!(row["rest_ns"], 500);
+    assert_eq!(row["missed"]["missed"], 0);
+    assert_eq!(row["worst"].as_array().unwrap().len(), 10);
+    assert_eq!(row["worst"][0]["value_ns"], 5_000_999);
+    assert_eq!(row["intervals"].as_array().unwrap().len(), 1);
+    assert_eq!(json["rows"][1]["void"], "this kernel has no such scheduler");
+}
+
+/// Every field of a report by its path, with its value.
+fn fields(path: &str, value: &Value, found: &mut Vec<(String, Value)>) {
+    found.push((path.to_owned(), value.clone()));
+    match value {
+        // It is of the fields of `measured`.
+        _ if path.ends_with(".summary") => {}
+        Value::Object(map) => map.iter().for_each(|(key, value)| {
+            fields(format!("{path}.{key}").trim_start_matches('.'), value, found);
+        }),
+        Value::Array(all) => all.iter().filter(|one| one.is_object()).for_each(|one| {
+            for (key, value) in one.as_object().into_iter().flatten() {
+                fields(&format!("{path}[].{key}"), value, found);
+            }
+        }),
+        _ => {}
+    }
+}
+
+/// A report with one of everything, and one with nothing of what may lack.
+fn full() -> LabReport {
+    let mut report = report();
+    report.hosts = vec![HostDescription { stalls: Some(1), ..HostDescription::here("here") }];
+    report.notes = vec!["a note".to_owned()];
+    let row = &mut report.rows[0];
+    row.figures.clear();
+    // So many that ten lie beyond the rarest percentile.
+    row.measured = Some(series(0..100_000).summary());
+    row.meanwhile = vec![Meanwhile { key: "cpu_percent", words: "cpu, %", values: vec![(0, 1.0)] }];
+    let statistic = Statistic::Single;
+    row.published = vec![Published { source: "they", name: "A", statistic, value_ns: 5_000_000 }];
+    let summary = series(0..1000).summary();
+    let wire = |uncertainty_ns| ReportStage { name: "wire".to_owned(), summary, uncertainty_ns };
+    row.stages = vec![wire(Some(7)), wire(None)];
+    let stages = vec![WorstPart { name: "wire", length_ns: 2 }];
+    let why = Worst { at_ns: 1, value_ns: 2, because: Some("a freeze".to_owned()), stages };
+    row.worst.push(why);
+    report
+}
+
+#[test]
+fn every_field_of_a_report_is_described_with_its_type_and_when_it_is_null() {
+    let page = include_str!("../../../../docs/lab-method.md");
+    let table: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    let mut found = Vec::new();
+    let json: Value = serde_json::from_str(&full().to_json().unwrap()).unwrap();
+    json.as_object().unwrap().iter().for_each(|(key, value)| fields(key, value, &mut found));
+    for (path, value) in &found {
+        let line = table.iter().find(|cells| cells[0] == format!("`{path}`"));
+        let [_, kind, unit, null] = line.expect(path)[..] else { panic!("{path}: {line:?}") };
+        let kind = kind.split([',', ':']).next().unwrap();
+        let fits = match kind {
+            "integer" => value.is_i64() || value.is_u64(),
+            "number" => value.is_number(),
+            "string" => value.is_string(),
+            "array" => value.is_array(),
+            "object" => value.is_object(),
+            other => panic!("{path}: {other}"),
+        };
+        assert!(fits || (value.is_null() && !null.is_empty()), "{path} is {value}: {line:?}");
+        assert_eq!(unit == "ns", path.ends_with("_ns"), "{path}");
+    }
+    for cells in &table {
+        let path = cells[0].trim_matches('`');
+        let written = found.iter().any(|(field, value)| field == path && !value.is_null());
+        assert!(written, "{path} is described and not written");
+    }
+}

@@ -1,0 +1,246 @@
+//! The report for people.
+
+use core::fmt;
+
+use serde_json::Value;
+use tautline_engine::watching::distribution::Summary;
+use tautline_proto::time::Span;
+
+use super::{Figure, LabReport, ReportRow};
+
+impl fmt::Display for LabReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}", self.experiment, self.question)?;
+        for (number, host) in self.hosts.iter().enumerate() {
+            if self.hosts[..number].contains(host) {
+                continue;
+            }
+            write!(
+                f,
+                "{}: {} cores, {}, Linux {}",
+                host.name, host.cpus, host.processor, host.kernel
+            )?;
+            match host.stalls {
+                Some(stalls) => writeln!(f, ", {stalls} freezes that every core saw")?,
+                None => writeln!(f)?,
+            }
+        }
+        writeln!(f)?;
+        let many = self.rows.len() > 1;
+        for (number, rows) in self.rows.chunk_by(alike).enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            table(f, rows, many)?;
+        }
+        self.rows.iter().try_for_each(|row| beyond(f, row, many))?;
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
+    }
+}
+
+/// Rows of one table: those that measure something by time, or others that share a figure.
+fn alike(one: &ReportRow, other: &ReportRow) -> bool {
+    let is_of_time = |row: &ReportRow| row.measured.is_some() || row.figures.is_empty();
+    let shares = || {
+        let mut figures = one.figures.iter();
+        figures.any(|figure| other.figures.iter().any(|there| there.key == figure.key))
+    };
+    is_of_time(one) == is_of_time(other) && (is_of_time(one) || shares())
+}
+
+/// A column: its head, and what a row has there.
+pub(crate) struct Column {
+    pub(crate) head: String,
+    pub(crate) cell: Cell,
+}
+
+pub(crate) type Cell = Box<dyn Fn(&ReportRow) -> Option<String>>;
+
+fn column(head: &str, cell: impl Fn(&ReportRow) -> Option<String> + 'static) -> Column {
+    Column { head: head.to_owned(), cell: Box::new(cell) }
+}
+
+pub(crate) fn nanos(nanos: i64) -> String {
+    Span::from_nanos(nanos).to_string()
+}
+
+/// Of a row, its measured figures' one.
+fn of(pick: fn(&Summary) -> Option<i64>) -> impl Fn(&ReportRow) -> Option<String> {
+    move |row| row.measured.as_ref().and_then(pick).map(nanos)
+}
+
+fn measured(row: &ReportRow) -> Option<String> {
+    let middle = row.measured.as_ref().and_then(|m| m.p50_ns.or(m.mean_ns)).map(nanos)?;
+    Some(row.uncertainty.map_or(middle.clone(), |error| format!("{middle} ± {error}")))
+}
+
+/// Stands where fewer than ten values lie beyond a percentile.
+const UNKNOWN: &str = "–";
+
+/// What any row has is a column.
+pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
+    let mut all = vec![
+        column("", |row| Some(row.name.clone())),
+        column("configured", |row| row.configured.map(|span| span.to_string())),
+        column("measured", measured),
+        column("min", of(|m| m.min_ns)),
+        column("p99", |row| {
+            let told = |m: &Summary| m.p99_ns.map_or(UNKNOWN.to_owned(), nanos);
+            row.measured.as_ref().filter(|m| m.count > 0).map(told)
+        }),
+        column("p99.9", of(|m| m.p999_ns)),
+        column("max", of(|m| m.max_ns)),
+        column("count", |row| row.measured.as_ref().map(|m| m.count.to_string())),
+        column("missed", |row| {
+            row.missed.map(|m| format!("{} (≤ {})", m.missed, share(m.at_most)))
+        }),
+    ];
+    for name in rows.iter().flat_map(|row| &row.published).map(|there| there.name) {
+        if all.iter().all(|column| column.head != name) {
+            all.push(column(name, move |row| {
+                let there = row.published.iter().find(|there| there.name == name)?;
+                Some(nanos(there.value_ns))
+            }));
+        }
+    }
+    if many {
+        for &Figure { key, words, .. } in rows.iter().flat_map(|row| &row.figures) {
+            if all.iter().all(|column| column.head != words) {
+                all.push(column(words, move |row| {
+                    row.figures.iter().find(|figure| figure.key == key).map(shown)
+                }));
+            }
+        }
+    }
+    all.retain(|column| rows.iter().any(|row| (column.cell)(row).is_some()));
+    all
+}
+
+/// Lines are no longer than this: what has more columns is several tables, each with the names.
+const WIDE: usize = 110;
+
+fn table(f: &mut fmt::Formatter<'_>, rows: &[ReportRow], many: bool) -> fmt::Result {
+    let columns: Vec<Vec<String>> = columns(rows, many)
+        .iter()
+        .map(|column| {
+            let cells = rows.iter().map(|row| (column.cell)(row).unwrap_or_default());
+            std::iter::once(column.head.clone()).chain(cells).collect()
+        })
+        .collect();
+    let Some((names, mut rest)) = columns.split_first() else { return Ok(()) };
+    let width = |column: &Vec<String>| column.iter().map(|cell| cell.chars().count()).max();
+    let mut first = true;
+    while first || !rest.is_empty() {
+        let mut wide = width(names).unwrap_or(0);
+        let fits = rest.iter().take_while(|column| {
+            wide += 2 + width(column).unwrap_or(0);
+            wide <= WIDE
+        });
+        let (these, others) = rest.split_at(fits.count().max(1).min(rest.len()));
+        rest = others;
+        if !first {
+            writeln!(f)?;
+        }
+        let cells = |line: usize| {
+            std::iter::once(names).chain(these).map(|column| column[line].clone()).collect()
+        };
+        let lines: Vec<Vec<String>> = (0..names.len()).map(cells).collect();
+        for (number, line) in aligned(&lines).iter().enumerate() {
+            writeln!(f, "{line}")?;
+            let why = number.checked_sub(1).and_then(|row| rows[row].void.as_ref());
+            if let Some(why) = why.filter(|_| first) {
+                writeln!(f, "  void: {why}")?;
+            }
+        }
+        first = false;
+    }
+    let tells_none =
+        |row: &ReportRow| row.measured.as_ref().is_some_and(|m| m.count > 0 && m.p99_ns.is_none());
+    if rows.iter().any(tells_none) {
+        writeln!(f, "p99 {UNKNOWN}: it takes 1000 values and more")?;
+    }
+    Ok(())
+}
+
+/// Lines of cells one below the other, the first of each to the left, all others to the right.
+pub(crate) fn aligned(lines: &[Vec<String>]) -> Vec<String> {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let length =
+        |line: &Vec<String>, at: usize| line.get(at).map_or(0, |cell| cell.chars().count());
+    let width = |at: usize| lines.iter().map(|line| length(line, at)).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let put = |line: &Vec<String>| {
+        let mut text = String::new();
+        for (at, (cell, width)) in line.iter().zip(&widths).enumerate() {
+            match at {
+                0 => text += &format!("{cell:width$}"),
+                _ => text += &format!("  {cell:>width$}"),
+            }
+        }
+        text.trim_end().to_owned()
+    };
+    lines.iter().map(put).collect()
+}
+
+/// What of a row has no column.
+fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Result {
+    if !many {
+        for figure in &row.figures {
+            writeln!(f, "{}: {}", figure.words, shown(figure))?;
+        }
+    }
+    // Of many rows that would be pages: the JSON and the page have them.
+    if many || row.stages.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "\nstage by stage (median, 99 of 100, most):")?;
+    for stage in &row.stages {
+        let all = [stage.summary.p50_ns, stage.summary.p99_ns, stage.summary.max_ns];
+        let [middle, most, max] = all.map(|value| value.map_or("–".to_owned(), nanos));
+        let error =
+            stage.uncertainty_ns.map_or(String::new(), |error| format!(" ± {}", nanos(error)));
+        writeln!(f, "  {:10} {middle:>12} {most:>12} {max:>12}{error}", stage.name)?;
+    }
+    Ok(())
+}
+
+/// Of all, such as 0.03 %.
+pub(crate) fn share(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent >= 10.0 => format!("{percent:.0} %"),
+        percent if percent >= 0.95 => format!("{percent:.1} %"),
+        percent if percent >= 0.0095 => format!("{percent:.2} %"),
+        percent => format!("{percent:.1e} %"),
+    }
+}
+
+/// What is a length of time by its key reads as one.
+pub(crate) fn shown(figure: &Figure) -> String {
+    match &figure.value {
+        Value::Null => "–".to_owned(),
+        Value::Number(number) if figure.key.ends_with("_ns") => {
+            number.as_i64().map_or_else(|| number.to_string(), nanos)
+        }
+        Value::Number(number) => match number.as_f64() {
+            Some(value) if number.is_f64() => significant(value),
+            _ => number.to_string(),
+        },
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        // One of each device, say.
+        Value::Array(values) => {
+            let values: Vec<String> = values.iter().map(Value::to_string).collect();
+            values.join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Four digits that mean something.
+fn significant(value: f64) -> String {
+    let before = value.abs().max(1e-9).log10().floor() as i32;
+    let told = format!("{value:.*}", (3 - before).clamp(0, 6) as usize);
+    // What rounds to nothing has no sign.
+    if told.contains(|digit: char| ('1'..='9').contains(&digit)) { told } else { "0".to_owned() }
+}

@@ -1,0 +1,126 @@
+//! What `taut send` and `taut recv` say of a run, as an experiment's report: so that its page is the same.
+
+mod packets;
+#[cfg(test)]
+mod tests;
+
+use tautline_engine::watching::report::{Report, StreamReport, WorstPacket};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::Rate;
+
+use crate::report::{HostDescription, LabReport, ReportRow, ReportStage, Worst};
+use crate::statistics::Missed;
+
+pub use packets::RunPackets;
+
+const UNTIMED: &str = "the times of the worst packets count from the first of them; with --ledger they \
+                       count from the beginning, and every packet is shown";
+
+/// The report of a run; with its ledger, if it has one, also packet by packet.
+pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {
+    let question = match report.role {
+        "send" => "did every packet leave when it was due?",
+        _ => "did every packet sound when it was due?",
+    };
+    let mut out = LabReport::of(report.role, question);
+    out.duration_ns = report.duration_ns;
+    let stalls = Some(report.host.stalls);
+    let kernel = report.host.kernel.clone();
+    out.hosts = vec![HostDescription { kernel, stalls, ..HostDescription::here("here") }];
+    out.rows = report.streams.iter().map(|stream| row(stream, report.role)).collect();
+    out.notes.push(format!("the device's thread ran as {}", report.host.scheduler));
+    out.notes.extend(report.notes.iter().cloned());
+    let Some(ledger) = ledger else {
+        if out.rows.iter().any(|row| !row.worst.is_empty()) {
+            out.notes.push(UNTIMED.to_owned());
+        }
+        return out;
+    };
+    for (index, row) in out.rows.iter_mut().enumerate().filter(|(_, row)| row.void.is_none()) {
+        out.notes.extend(ledger.add_to(row, index));
+    }
+    out
+}
+
+fn row(stream: &StreamReport, role: &str) -> ReportRow {
+    let name = match &stream.sender {
+        Some(sender) => format!("{} from {}", stream.address, sender.from),
+        None => stream.address.clone(),
+    };
+    if let Some(refused) = &stream.refused {
+        return ReportRow::void(name, refused.as_str());
+    }
+    let mut row = ReportRow::named(name);
+    row.configured = Some(Span::from_nanos(stream.latency.configured_ns));
+    let measured = stream.latency.measured;
+    row.measured = (measured.count > 0).then_some(measured);
+    row.uncertainty = stream.latency.uncertainty_ns.map(Span::from_nanos);
+    let counted = &stream.counters;
+    if role != "send" {
+        let missed = counted.lost + counted.late + counted.unheard;
+        let due = (counted.received + counted.lost).saturating_sub(counted.duplicate);
+        row.missed = (due > 0).then(|| Missed::of(missed, due));
+    }
+    let stage = |stage: &tautline_engine::watching::report::StageSummary| ReportStage {
+        name: stage.name.to_owned(),
+        summary: stage.summary,
+        uncertainty_ns: stage.uncertainty_ns,
+    };
+    row.stages = stream.stages.iter().map(stage).collect();
+    row.worst = worst(stream);
+    figures(&mut row, stream);
+    row
+}
+
+/// Counters that are not nothing, and what else is a figure.
+fn figures(row: &mut ReportRow, stream: &StreamReport) {
+    if let Some(by) = stream.latency.by {
+        row.add("measured_by", "measured by", by);
+    }
+    if let Some(advised) = stream.latency.advised_ns {
+        row.add(
+            "advised_ns",
+            "least latency that would have done, hosts and network included",
+            advised,
+        );
+    }
+    for counted in stream.counters.each().filter(|counted| counted.count > 0) {
+        let words = match counted.name {
+            "packets_sent" => "packets sent",
+            "packets_received" => "packets received",
+            name => counted.words.map_or(name, |(several, _)| several),
+        };
+        row.add(counted.name, words, counted.count);
+    }
+    if let Some(clock) = &stream.clock {
+        row.add("clock_uncertainty_ns", "sender's clock known to ±", clock.uncertainty_ns);
+    }
+    if let Some(drift) = stream.drift_ppm {
+        row.add("drift_ppm", "card beside the sender's, ppm", drift);
+    }
+    for (key, words, summary) in [
+        ("lateness_p99_ns", "departures behind schedule, p99", stream.lateness),
+        ("transmit_p99_ns", "to the driver, p99", stream.transmit),
+    ] {
+        if let Some(p99) = summary.and_then(|summary| summary.p99_ns) {
+            row.add(key, words, p99);
+        }
+    }
+}
+
+/// Each with its stages. A report does not say when the first packet was: they count from the first of
+/// them.
+fn worst(stream: &StreamReport) -> Vec<Worst> {
+    let Ok(rate) = Rate::new(stream.rate) else { return Vec::new() };
+    let Some(any) = stream.worst.first() else { return Vec::new() };
+    let after = |packet: &WorstPacket| packet.rtp_timestamp.wrapping_sub(any.rtp_timestamp) as i32;
+    let first = stream.worst.iter().map(after).min().unwrap_or(0);
+    let told = |packet: &WorstPacket| {
+        let frames = Frames::new(i64::from(after(packet)) - i64::from(first));
+        let at_ns = rate.span_of(frames).as_nanos();
+        let mut worst = Worst { at_ns, value_ns: packet.total_ns?, ..Worst::default() };
+        worst.made_of(packet.stages.iter().copied());
+        Some(worst)
+    };
+    stream.worst.iter().filter_map(told).collect()
+}

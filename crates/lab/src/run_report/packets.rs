@@ -1,0 +1,136 @@
+//! Every packet of a run, by the ledger that it wrote.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::ledger::{
+    HeardPacket, LedgerError, LedgerInstants, LedgerLines, LedgerPacket, ReadLedger, STAGES,
+    SentPacket, lengths,
+};
+use crate::report::{Points, ReportRow};
+use crate::statistics::Series;
+
+/// Packets that are read, at most: hours of them are more than a page shows.
+const MOST: usize = 500_000;
+/// Packets that are shown one by one.
+const SHOWN: usize = 25_000;
+
+/// Packets of known capture, in the order of that.
+#[derive(Debug)]
+pub struct RunPackets {
+    packets: Vec<RunPacket>,
+    /// Whether the ledger has more than were read.
+    more: bool,
+}
+
+#[derive(Debug)]
+struct RunPacket {
+    stream: usize,
+    capture: i64,
+    instants: LedgerInstants,
+    /// As the sound says, or as the device does.
+    latency: Option<i64>,
+}
+
+impl RunPacket {
+    fn of(packet: &impl LedgerPacket, stream: usize, measured: Option<i64>) -> Option<Self> {
+        let instants = packet.instants();
+        let capture = instants[0]?;
+        let dac = instants[STAGES.len()].and_then(|dac| dac.checked_sub(capture));
+        Some(Self { stream, capture, instants, latency: measured.or(dac) })
+    }
+}
+
+impl RunPackets {
+    /// Reads the ledger of a sender or a receiver; packets of unknown capture are left out.
+    pub fn read(path: &Path) -> Result<Self, LedgerError> {
+        Self::of(BufReader::new(File::open(path)?))
+    }
+
+    pub(super) fn of(lines: impl BufRead) -> Result<Self, LedgerError> {
+        let lines = LedgerLines::of(lines)?;
+        if !lines.has("capture") {
+            return Err(LedgerError::NoColumn("capture"));
+        }
+        let (mut packets, more): (Vec<RunPacket>, bool) = if lines.has("arrival") {
+            let ReadLedger { packets, more, .. } = lines.packets::<HeardPacket>(MOST)?;
+            let of = |packet: &HeardPacket| RunPacket::of(packet, packet.stream, packet.measured);
+            (packets.iter().filter_map(of).collect(), more)
+        } else {
+            let ReadLedger { packets, more, .. } = lines.packets::<SentPacket>(MOST)?;
+            (packets.iter().filter_map(|packet| RunPacket::of(packet, 0, None)).collect(), more)
+        };
+        packets.sort_by_key(|packet| packet.capture);
+        Ok(Self { packets, more })
+    }
+
+    /// Adds to a row what its packets say one by one; what a reader should know of that, if anything.
+    pub(super) fn add_to(&self, row: &mut ReportRow, stream: usize) -> Option<String> {
+        let packets: Vec<&RunPacket> =
+            self.packets.iter().filter(|packet| packet.stream == stream).collect();
+        let mut series = Series::with_room(packets.len());
+        for packet in &packets {
+            let due = LocalTime::ZERO + Span::from_nanos(packet.capture);
+            if let Some(latency) = packet.latency {
+                series.push(due, Span::from_nanos(latency));
+            }
+        }
+        let begin = packets.first()?.capture;
+        if let Some(first) = series.begin() {
+            // All packets are in the run's own figures: the ledger may end before.
+            let measured = row.measured;
+            *row = core::mem::take(row).with(&series);
+            row.measured = measured.or(row.measured);
+            name_worst(row, &packets, first);
+        }
+        let shown = shown(row, &packets, begin);
+        row.points = lines(&packets[shown.clone()], begin);
+        let (count, read) = (shown.len(), packets.len());
+        let more = if self.more {
+            format!("; of the ledger {MOST} packets were read")
+        } else {
+            String::new()
+        };
+        (count < read || self.more).then(|| {
+            format!("{}: {count} packets around the worst are shown one by one{more}", row.name)
+        })
+    }
+}
+
+/// From the capture to the end of each stage.
+fn lines(packets: &[&RunPacket], begin: i64) -> Vec<Points> {
+    let line = |(stage, name): (usize, &&str)| {
+        let value = |packet: &&RunPacket| {
+            let end = packet.instants[stage + 1]?.checked_sub(packet.capture)?;
+            Some((packet.capture - begin, end))
+        };
+        Points { name: (*name).to_owned(), values: packets.iter().filter_map(value).collect() }
+    };
+    let lines = STAGES.iter().enumerate().map(line);
+    lines.filter(|points| !points.values.is_empty()).collect()
+}
+
+/// Says of the worst what they are made of.
+fn name_worst(row: &mut ReportRow, packets: &[&RunPacket], first: LocalTime) {
+    let first = (first - LocalTime::ZERO).as_nanos();
+    for worst in &mut row.worst {
+        let at = first.saturating_add(worst.at_ns);
+        let found = packets
+            .iter()
+            .find(|packet| packet.capture == at && packet.latency == Some(worst.value_ns));
+        if let Some(packet) = found {
+            worst.made_of(lengths(&packet.instants));
+        }
+    }
+}
+
+/// Which packets are shown: around the worst.
+fn shown(row: &ReportRow, packets: &[&RunPacket], begin: i64) -> core::ops::Range<usize> {
+    let worst = row.worst.first().map_or(begin, |worst| begin.saturating_add(worst.at_ns));
+    let at = packets.partition_point(|packet| packet.capture < worst);
+    let from = at.saturating_sub(SHOWN / 2).min(packets.len().saturating_sub(SHOWN));
+    from..packets.len().min(from + SHOWN)
+}

@@ -1,0 +1,64 @@
+use std::fmt::Write as _;
+
+use super::*;
+
+const HEAD: &str = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,\
+                    measured_ns,stream,late,resample_ns";
+
+/// Packets of two streams, a millisecond apart; one is read 9 ms late.
+fn ledger(packets: i64) -> RunPackets {
+    let mut text = format!("{HEAD}\n");
+    for packet in 0..packets {
+        let capture = 1_000_000_000 + packet * 1_000_000;
+        let wakeup = if packet == 1_500 { 9_000_000 } else { 20_000 };
+        let mut at = capture;
+        let lengths = [1_000_000, 10_000, 5_000, 100_000, wakeup, 2_000_000, 9_000, 1_000_000];
+        let ends = lengths.map(|length| {
+            at += length;
+            at.to_string()
+        });
+        let measured = if packet % 2 == 0 { (at - capture).to_string() } else { String::new() };
+        let stream = packet % 2;
+        writeln!(text, "{packet},{capture},{},{measured},{stream},0,0", ends.join(",")).unwrap();
+    }
+    text += "77,,,,,5,6,7,8,9,,0,0,0\nhalf a line";
+    RunPackets::of(text.as_bytes()).unwrap()
+}
+
+#[test]
+fn a_row_has_every_packet_of_its_own_stream_and_what_made_the_worst() {
+    let ledger = ledger(4_000);
+    let mut row = ReportRow::named("rtp://here");
+    assert_eq!(ledger.add_to(&mut row, 0), None);
+    assert_eq!(row.points.len(), 8);
+    assert_eq!(row.points[0].values[1], (2_000_000, 1_000_000));
+    assert!(row.points.iter().all(|points| points.values.len() == 2_000));
+    assert_eq!(row.worst[0].at_ns, 1_500_000_000);
+    assert!(row.worst[0].because.as_ref().unwrap().starts_with("wakeup 9ms, buffer 2ms"));
+    assert_eq!(row.intervals.len(), 4);
+    // Where the sound says nothing, the device does.
+    let mut other = ReportRow::named("the other");
+    ledger.add_to(&mut other, 1);
+    assert_eq!(other.measured.unwrap().count, 2_000);
+    // Of a third there is nothing.
+    let mut none = ReportRow::named("a third");
+    ledger.add_to(&mut none, 2);
+    assert!(none.points.is_empty() && none.measured.is_none());
+}
+
+#[test]
+fn of_a_long_run_the_packets_around_the_worst_are_shown_and_the_page_says_so() {
+    let ledger = ledger(60_000);
+    let mut row = ReportRow::named("rtp://here");
+    let note = ledger.add_to(&mut row, 0).unwrap();
+    assert_eq!(note, "rtp://here: 25000 packets around the worst are shown one by one");
+    assert!(row.points[0].values.iter().any(|(at, _)| *at == 1_500_000_000));
+    assert_eq!(row.measured.unwrap().count, 30_000, "figures are of all");
+}
+
+#[test]
+fn what_is_no_ledger_is_refused_in_a_sentence() {
+    let refused = RunPackets::of("a,b\n1,2\n".as_bytes()).unwrap_err().to_string();
+    assert_eq!(refused, "it has no column capture: it is no ledger");
+    assert!(RunPackets::read(std::path::Path::new("/nowhere/at/all.csv")).is_err());
+}

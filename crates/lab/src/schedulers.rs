@@ -1,0 +1,185 @@
+//! Which scheduler serves sound: the same stream under each, quiet and loaded, and with sender and receiver
+//! on one processor.
+
+use tautline_proto::time::Span;
+
+use crate::burden::BusyHost;
+use crate::cases::Cases;
+use crate::hosts::HostError;
+use crate::ladder::RUNGS;
+use crate::report::{LabReport, ReportRow};
+use crate::streams::{LabStream, StreamEnds};
+
+/// What is asked.
+pub const QUESTION: &str = "which scheduler serves sound?";
+
+/// One way to run both ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchedulerCase {
+    /// What it is called.
+    pub name: String,
+    /// Of sender and receiver, as `--scheduler` has it.
+    schedulers: [String; 2],
+    /// How long equals share a processor, where that is set.
+    slice: Option<Span>,
+    /// Whether the stream is that of the thesis's first test, for which its deadlines are made: periods and
+    /// packets of 20 ms at 100 ms. With shorter ones a thread sleeps until its next period of 16 ms comes.
+    as_thesis: bool,
+    /// Whether both are kept to the sender's first processor.
+    together: bool,
+    /// Whether the receiver's host is kept busy.
+    loaded: bool,
+}
+
+/// Runtime, deadline and period of the thesis (figure 3.11).
+const THESIS: [&str; 3] =
+    ["deadline:4ms/12ms/16ms", "deadline:5ms/10ms/20ms", "deadline:7500us/15ms/25ms"];
+
+/// Those of the thesis, and a deadline that fits a period of sound: a quarter of it.
+fn classes(period: Span) -> Vec<(String, Option<Span>)> {
+    let fitting = format!("deadline:{}/{period}/{period}", Span::from_nanos(period.as_nanos() / 4));
+    let slice = |ms| Some(Span::from_millis(ms));
+    let mut all = vec![
+        ("other".to_owned(), None),
+        ("rr:70".to_owned(), slice(25)),
+        ("rr:70".to_owned(), slice(100)),
+        ("fifo:70".to_owned(), None),
+        (fitting, None),
+    ];
+    all.extend(THESIS.map(|class| (class.to_owned(), None)));
+    all
+}
+
+/// All cases for devices of such a period.
+pub fn cases(period: Span) -> Vec<SchedulerCase> {
+    let mut all = Vec::new();
+    for loaded in [false, true] {
+        for (class, slice) in classes(period) {
+            let slices = slice.map_or(String::new(), |slice| format!(", slices of {slice}"));
+            let load = if loaded { ", loaded" } else { "" };
+            all.push(SchedulerCase {
+                name: format!("{class}{slices}{load}"),
+                schedulers: [class.clone(), class.clone()],
+                slice,
+                as_thesis: THESIS.contains(&class.as_str()),
+                together: false,
+                loaded,
+            });
+        }
+    }
+    for (place, sender) in [("below", 60), ("beside", 70), ("above", 80)] {
+        all.push(SchedulerCase {
+            name: format!("one core, the sender {place} the receiver"),
+            schedulers: [format!("fifo:{sender}"), "fifo:70".to_owned()],
+            slice: None,
+            as_thesis: false,
+            together: true,
+            loaded: false,
+        });
+    }
+    all
+}
+
+/// Runs each case over these ends, and tells each as it is done; `false` ends it.
+pub fn run(
+    ends: &mut StreamEnds,
+    plan: &LabStream,
+    cases: &[SchedulerCase],
+    load: &BusyHost,
+    mut tell: impl FnMut(&ReportRow) -> bool,
+) -> LabReport {
+    let mut told = Cases::of("schedulers", QUESTION, &mut tell);
+    if cases.iter().any(|case| case.as_thesis) {
+        told.note(
+            "the deadlines of 16 to 25 ms are the thesis's own, and run its first test: periods and \
+             packets of 20 ms at 100 ms",
+        );
+    }
+    for case in cases {
+        told.run(&case.name, ends, |ends| one(ends, plan, case, load));
+    }
+    told.report(ends)
+}
+
+fn one(
+    ends: &mut StreamEnds,
+    plan: &LabStream,
+    case: &SchedulerCase,
+    load: &BusyHost,
+) -> Result<ReportRow, HostError> {
+    if let Some(slice) = case.slice {
+        ends.sender.round_robin_slice(slice)?;
+        // Two agents of one machine would each take the other's for what was there before.
+        if !ends.sender.shares_clock(&ends.receiver) {
+            ends.receiver.round_robin_slice(slice)?;
+        }
+    }
+    let shaped = match case.as_thesis {
+        true => RUNGS[0].plan(plan),
+        false => plan.clone(),
+    };
+    let plan = LabStream {
+        schedulers: case.schedulers.clone().map(Some),
+        cpus: if case.together { together(plan) } else { plan.cpus.clone() },
+        ..shaped
+    };
+    let outcome = match case.loaded {
+        true => load.around(ends, &plan, |ends| ends.run(&plan))?,
+        false => ends.run(&plan)?,
+    };
+    let mut row = outcome.row(&case.name);
+    let names = [
+        ("sender_late_p50_ns", "sender woke late, median", "sender_late_p99_ns", "99 of 100"),
+        (
+            "receiver_late_p50_ns",
+            "receiver woke late, median",
+            "receiver_late_p99_ns",
+            "99 of 100 there",
+        ),
+    ];
+    for (late, (middle, middle_words, most, most_words)) in outcome.wake_ups().iter().zip(names) {
+        let summary = late.summary();
+        row.add(middle, middle_words, summary.p50_ns);
+        row.add(most, most_words, summary.p99_ns);
+    }
+    row.add("xruns", "xruns", outcome.counted_at_receiver("xruns"));
+    Ok(row)
+}
+
+/// The sender's processor for both; the first where none is named.
+fn together(plan: &LabStream) -> [Vec<usize>; 2] {
+    let one = plan.cpus[0].first().copied().unwrap_or(0);
+    [vec![one], vec![one]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_share_the_first_processor_that_is_named() {
+        let named = LabStream { cpus: [vec![2], vec![3]], ..LabStream::default() };
+        assert_eq!(together(&named), [[2], [2]]);
+        assert_eq!(together(&LabStream::default()), [[0], [0]]);
+    }
+
+    #[test]
+    fn every_class_is_run_quiet_and_loaded_and_one_core_at_three_priorities() {
+        let all = cases(Span::from_millis(1));
+        assert_eq!(all.iter().filter(|case| case.loaded).count(), 8);
+        assert_eq!(all.iter().filter(|case| case.together).count(), 3);
+        let mut names: Vec<_> = all.iter().map(|case| case.name.clone()).collect();
+        assert_eq!(names.len(), 19);
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 19, "each has a name of its own: {names:?}");
+        for case in &all {
+            for scheduler in &case.schedulers {
+                let read = scheduler.parse::<tautline_io::thread::Scheduler>();
+                assert!(read.is_ok(), "{scheduler}: taut would refuse it");
+            }
+        }
+        let fitting = "deadline:250us/1ms/1ms";
+        assert!(names.iter().any(|name| name == fitting), "{names:?}");
+    }
+}

@@ -1,0 +1,37 @@
+//! Where the time of every packet goes: each stage of the ledger, of two hosts on one timeline.
+
+use crate::burden::BusyHost;
+use crate::cases::Cases;
+use crate::report::{LabReport, ReportRow};
+use crate::streams::{LabStream, StreamEnds};
+
+/// Fewer packets say little of the tails.
+const MANY: u64 = 10_000;
+
+/// What is asked.
+pub const QUESTION: &str = "where does the time of every packet go?";
+
+/// Runs one stream and takes it apart; with a load, while that keeps the receiver's host busy.
+pub fn run(ends: &mut StreamEnds, plan: &LabStream, load: Option<&BusyHost>) -> LabReport {
+    let mut few = None;
+    let mut tell = |row: &ReportRow| {
+        let count = row.measured.as_ref().map_or(0, |measured| measured.count);
+        few = Some(count).filter(|count| row.void.is_none() && *count < MANY);
+        true
+    };
+    let mut cases = Cases::of("stages", QUESTION, &mut tell);
+    let loaded = load.map_or(String::new(), |load| format!(", loaded by {load}"));
+    let name = format!("{} in packets of {}{loaded}", plan.latency, plan.ptime);
+    cases.run(&name, ends, |ends| {
+        let outcome = match load {
+            Some(load) => load.around(ends, plan, |ends| ends.run(plan))?,
+            None => ends.run(plan)?,
+        };
+        Ok(outcome.row(&name))
+    });
+    let mut report = cases.report(ends);
+    report.notes.extend(few.map(|count| {
+        format!("{count} packets were measured; {MANY} and more show the tails: --duration does it")
+    }));
+    report
+}

@@ -1,0 +1,200 @@
+//! How good this host is: how late each core wakes a thread that asked for an instant, and how often
+//! and how long all of them ran nothing.
+//!
+//! A thread on each core, all to one schedule, notes when it woke. What every core missed at once was
+//! the host's doing ([`StallLog`]): nothing watches but these threads, so that no second watch keeps
+//! them waiting. Their cost is told.
+
+#[cfg(test)]
+mod tests;
+
+use std::thread::JoinHandle;
+
+use tautline_io::clock::{now, sleep_until, thread_time};
+use tautline_io::thread::Scheduler;
+use tautline_io::thread::stall::{LATE, Stall, StallLog, WentOn};
+use tautline_proto::device::Stop;
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::kept::{lock_memory, spawn_on};
+use crate::report::{HostDescription, LabReport, ReportRow};
+use crate::schedule::OpenSchedule;
+use crate::statistics::{Missed, Series};
+
+/// How a host is watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StallOptions {
+    /// The cores.
+    pub cores: Vec<usize>,
+    /// Of the thread on each.
+    pub scheduler: Scheduler,
+    /// From one wake-up to the next.
+    pub period: Span,
+    /// For so long.
+    pub duration: Span,
+}
+
+impl StallOptions {
+    /// Values that are kept in all, of 16 bytes each.
+    pub fn values(&self) -> usize {
+        let period = self.period.as_nanos().max(1);
+        let each = (self.duration.as_nanos() / period).max(0) as usize + 1;
+        each.saturating_mul(self.cores.len())
+    }
+}
+
+/// What the thread of one core noted.
+#[derive(Debug)]
+struct CoreLog {
+    core: usize,
+    late: Series,
+    /// Processor time that the thread took.
+    cost: Span,
+}
+
+/// Threads are all there when the schedule begins.
+const AHEAD: Span = Span::from_millis(20);
+
+/// Watches the cores; one whose thread is refused is a void row.
+pub fn measure(options: &StallOptions, stop: &Stop) -> LabReport {
+    let mut report =
+        LabReport::of("stalls", "how good is this host: how late does it wake a thread?");
+    report.notes.extend(lock_memory());
+    let went_on = WentOn::listen();
+    // All room is taken first: what one core does for it must not disturb another.
+    let each = options.values() / options.cores.len().max(1);
+    let rooms: Vec<_> = options.cores.iter().map(|_| Series::with_room(each)).collect();
+    let begins = now() + AHEAD;
+    let schedule = OpenSchedule::new(begins, options.period, begins + options.duration);
+    let watches = options.cores.iter().zip(rooms).map(|(&core, late)| {
+        let watch = Watch { core, schedule, late, stop: stop.clone() };
+        let name = format!("taut-wake-{core}");
+        (core, spawn_on(core, &name, options.scheduler, move || watch.look()))
+    });
+    let (mut logs, mut void) = (Vec::new(), Vec::new());
+    for (core, thread) in watches.collect::<Vec<_>>() {
+        match thread.map(JoinHandle::join) {
+            Ok(Ok(log)) => logs.extend(log),
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(why) => void.push(ReportRow::void(name(core), why)),
+        }
+    }
+    tell(&mut report, &logs, |stall| went_on.ended(stall));
+    report.rows.extend(void);
+    if options.scheduler == Scheduler::Other {
+        report.notes.push(
+            "without priority other programs look like a late host; --scheduler fifo:99 tells them \
+             apart"
+                .to_owned(),
+        );
+    }
+    report
+}
+
+fn name(core: usize) -> String {
+    format!("core {core}")
+}
+
+/// What the thread of a core does.
+struct Watch {
+    core: usize,
+    schedule: OpenSchedule,
+    late: Series,
+    stop: Stop,
+}
+
+impl Watch {
+    /// Nothing is allocated, and nothing is written but memory that is there.
+    fn look(self) -> CoreLog {
+        let Self { core, mut schedule, mut late, stop } = self;
+        let before = thread_time();
+        while let Some(due) = schedule.next().filter(|_| !stop.is_requested()) {
+            sleep_until(due);
+            let woke = now();
+            schedule.pass(woke, |due| late.push(due, woke - due));
+        }
+        CoreLog { core, late, cost: thread_time() - before }
+    }
+}
+
+/// The rows: one for each core, and what all of them saw.
+fn tell(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) {
+    let mut stalls: Vec<(usize, Stall)> = Vec::new();
+    for (index, log) in logs.iter().enumerate() {
+        stalls.extend(stalls_of(&log.late).map(|stall| (index, stall)));
+    }
+    let stopped = stalls.iter().find(|(_, stall)| own(stall)).map(|(_, stall)| stall.length());
+    report.notes.extend(stopped.map(|length| {
+        format!("the program itself was stopped for {length}, which spoilt what came due then")
+    }));
+    stalls.retain(|(_, stall)| !own(stall));
+    // In order, as the log forgets the oldest.
+    stalls.sort_by_key(|(_, stall)| stall.from);
+    let mut common = StallLog::new(logs.len());
+    stalls.into_iter().for_each(|(core, stall)| common.record(core, stall));
+    let row = |log: &CoreLog| {
+        let late = &log.late;
+        let period = period(late);
+        let missed = late.values().iter().filter(|(_, late)| *late >= period).count() as u64;
+        let mut row = ReportRow::named(name(log.core)).with(late);
+        row.missed = Some(Missed::of(missed, late.values().len() as u64));
+        row.add("cost_percent", "cost, % of the core", share(log.cost, late));
+        for worst in &mut row.worst {
+            let due = late.begin().unwrap_or(LocalTime::ZERO) + Span::from_nanos(worst.at_ns);
+            if common.overlaps(due, due + Span::from_nanos(worst.value_ns)) {
+                worst.because = Some("every core stood still".to_owned());
+            }
+        }
+        row
+    };
+    report.rows.extend(logs.iter().map(row));
+    let mut host = HostDescription::here("here");
+    if !logs.is_empty() {
+        let begin = logs.iter().filter_map(|log| log.late.begin()).min();
+        report.rows.push(freezes(&common, begin));
+        host.stalls = Some(common.total());
+    }
+    report.hosts.push(host);
+}
+
+/// How long every core ran nothing, each with when.
+fn freezes(log: &StallLog, begin: Option<LocalTime>) -> ReportRow {
+    let mut lengths = Series::with_room(log.seen_by_all().count());
+    let mut seen: Vec<Stall> = log.seen_by_all().collect();
+    seen.sort_by_key(|stall| stall.from);
+    seen.iter().for_each(|stall| lengths.push(stall.from, stall.length()));
+    let mut row = ReportRow::named("freezes of every core").with(&lengths);
+    // From the begin of the run, and not from the first of them.
+    let ahead = lengths.begin().zip(begin).map_or(0, |(first, begin)| (first - begin).as_nanos());
+    row.worst.iter_mut().for_each(|worst| worst.at_ns += ahead);
+    row.intervals.iter_mut().for_each(|interval| interval.at_ns += ahead);
+    let total = seen.iter().map(|stall| stall.length().as_nanos()).sum::<i64>();
+    row.add("freezes", "freezes", log.total());
+    row.add("frozen_ns", "frozen in all", total);
+    row
+}
+
+/// The times in which a core did not run what was due: what came due in one of them woke with it.
+fn stalls_of(late: &Series) -> impl Iterator<Item = Stall> + '_ {
+    let wakes = late.values().chunk_by(|(a, late_a), (b, late_b)| *a + *late_a == *b + *late_b);
+    wakes
+        .map(|wake| Stall { from: wake[0].0, to: wake[0].0 + wake[0].1 })
+        .filter(|stall| stall.length() >= LATE)
+}
+
+/// From one instant that was due to the next.
+fn period(late: &Series) -> Span {
+    match late.values() {
+        [(first, _), (second, _), ..] => *second - *first,
+        _ => Span::MAX,
+    }
+}
+
+/// Of the time that was watched, in percent.
+fn share(cost: Span, late: &Series) -> f64 {
+    let watched = match (late.values().first(), late.values().last()) {
+        (Some((first, _)), Some((last, lateness))) => *last + *lateness - *first,
+        _ => return 0.0,
+    };
+    100.0 * cost.as_nanos() as f64 / watched.as_nanos().max(1) as f64
+}

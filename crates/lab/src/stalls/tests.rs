@@ -1,0 +1,87 @@
+use super::*;
+
+fn at(micros: i64) -> LocalTime {
+    LocalTime::ZERO + Span::from_micros(micros)
+}
+
+/// What a core notes that is looked at every millisecond of a second and stands still in these times.
+fn noted(core: usize, frozen: &[(i64, i64)]) -> CoreLog {
+    let mut late = Series::with_room(1000);
+    let mut schedule = OpenSchedule::new(at(0), Span::from_millis(1), at(1_000_000));
+    while let Some(due) = schedule.next() {
+        let holds = frozen.iter().find(|(from, to)| (at(*from)..at(*to)).contains(&due));
+        let woke = holds.map_or(due, |(_, to)| at(*to)) + Span::from_micros(20);
+        schedule.pass(woke, |due| late.push(due, woke - due));
+    }
+    CoreLog { core, late, cost: Span::from_millis(15) }
+}
+
+fn told(logs: &[CoreLog], own: impl Fn(&Stall) -> bool) -> LabReport {
+    let mut report = LabReport::of("stalls", "");
+    tell(&mut report, logs, own);
+    report
+}
+
+fn figure(row: &ReportRow, key: &str) -> serde_json::Value {
+    row.figures.iter().find(|figure| figure.key == key).unwrap().value.clone()
+}
+
+#[test]
+fn a_freeze_counts_for_every_period_it_covered() {
+    let report = told(&[noted(0, &[(499_500, 509_500)])], |_| false);
+    let row = &report.rows[0];
+    assert_eq!(row.missed, Some(Missed::of(9, 1000)), "the tenth woke within its period");
+    assert_eq!(row.worst[0].value_ns, 9_520_000);
+    assert_eq!(row.worst[0].at_ns, 500_000_000);
+    assert_eq!(row.worst[1].value_ns, 8_520_000);
+    assert_eq!(row.measured.unwrap().p50_ns, Some(20_000));
+}
+
+#[test]
+fn only_what_every_core_missed_is_a_freeze_of_the_host() {
+    let one = noted(2, &[(100_000, 110_000), (500_000, 540_000)]);
+    let other = noted(3, &[(300_000, 305_000), (510_000, 530_000), (700_000, 703_000)]);
+    let report = told(&[one, other], |_| false);
+    let all = &report.rows[2];
+    assert_eq!((report.hosts[0].stalls, figure(all, "freezes")), (Some(1), 1.into()));
+    assert_eq!(all.worst.len(), 1);
+    assert_eq!((all.worst[0].at_ns, all.worst[0].value_ns), (510_000_000, 20_020_000));
+    assert_eq!(figure(all, "frozen_ns"), 20_020_000);
+    let because =
+        |row: &ReportRow| row.worst.iter().filter(|worst| worst.because.is_some()).count();
+    assert_eq!(because(&report.rows[0]), 10, "its ten worst lie in the freeze");
+    assert_eq!(report.rows[1].worst[0].because.as_deref(), Some("every core stood still"));
+    assert_eq!(report.rows[1].name, "core 3");
+}
+
+#[test]
+fn a_program_that_was_stopped_is_no_frozen_host() {
+    let logs = [noted(0, &[(500_000, 900_000)]), noted(1, &[(500_000, 900_000)])];
+    let report = told(&logs, |stall| stall.from == at(500_000));
+    assert_eq!(report.hosts[0].stalls, Some(0));
+    assert!(report.notes[0].contains("stopped for 400.02ms"), "{:?}", report.notes);
+}
+
+#[test]
+fn what_the_watching_costs_is_told_of_each_core() {
+    let report = told(&[noted(0, &[])], |_| false);
+    let cost = figure(&report.rows[0], "cost_percent").as_f64().unwrap();
+    assert!((cost - 1.5).abs() < 0.01, "{cost}");
+    assert_eq!(figure(&report.rows[1], "freezes"), 0);
+}
+
+#[test]
+fn a_core_that_cannot_be_had_is_a_void_row_and_the_others_are_measured() {
+    let cores = vec![tautline_io::thread::affinity::usable_cores()[0], 1 << 20];
+    let options = StallOptions {
+        cores,
+        scheduler: Scheduler::Other,
+        period: Span::from_millis(1),
+        duration: Span::from_millis(50),
+    };
+    let report = measure(&options, &Stop::default());
+    let void = report.rows.iter().find(|row| row.name == "core 1048576").unwrap();
+    assert!(void.void.as_ref().unwrap().contains("taskset"), "{void:?}");
+    assert_eq!(report.rows[0].measured.unwrap().count, 50, "every one that was due");
+    assert!(report.says_something());
+}

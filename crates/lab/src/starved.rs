@@ -1,0 +1,215 @@
+//! A stream whose receiver has little: a share of one processor, a share of it that others use up, memory
+//! that the kernel takes back; each by a control group that is made for it.
+//!
+//! The kernel caps ordinary threads alone by a group's quota (sched-bwc); those of FIFO and RR run
+//! beside it, or by a share of their own where groups have one. So each cap is measured twice, and each row
+//! says which scheduler ran and how much of the processor it got.
+
+use core::str::FromStr;
+
+use serde_json::Value;
+use tautline_proto::time::Span;
+
+use crate::burden::{Burden, BurdenSide, RunningBurdens, among};
+use crate::cases::Cases;
+use crate::hosts::{ChildLimits, HostError};
+use crate::report::{LabReport, ReportRow};
+use crate::streams::{LabStream, StreamEnds, StreamOutcome};
+
+/// What is asked.
+pub const QUESTION: &str =
+    "what becomes of a stream whose receiver has little processor or memory?";
+
+/// What the receiver has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hunger {
+    /// Percent of one processor for itself; 100 is no cap.
+    Cpu(u32),
+    /// The same, of which a program beside it takes all it gets.
+    Shared(u32),
+    /// Bytes of memory, beside a program that writes twice as many again and again.
+    Memory(u64),
+}
+
+/// In order.
+pub const HUNGERS: [Hunger; 6] = [
+    Hunger::Cpu(100),
+    Hunger::Cpu(50),
+    Hunger::Cpu(20),
+    Hunger::Cpu(10),
+    Hunger::Shared(50),
+    Hunger::Memory(64 << 20),
+];
+
+/// What each is called on the command line.
+pub const NAMES: [&str; 6] = ["100%", "50%", "20%", "10%", "shared", "memory"];
+
+impl FromStr for Hunger {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut all = NAMES.iter().zip(HUNGERS);
+        let found = all.find(|(name, _)| **name == text).map(|(_, hunger)| hunger);
+        found.ok_or_else(|| {
+            format!("`{text}` is no share of a machine; there are {}", NAMES.join(", "))
+        })
+    }
+}
+
+/// By turns: as the stream is asked for, and as every other program.
+const SCHEDULERS: [Option<&str>; 2] = [None, Some("other")];
+
+/// A receiver in a control group.
+#[derive(Debug, Clone)]
+pub struct StarvedStep {
+    hunger: Hunger,
+    scheduler: Option<String>,
+}
+
+/// Each of these with the scheduler that is asked for, or with real time and without.
+pub fn steps(hungers: &[Hunger], scheduler: Option<&str>) -> Vec<StarvedStep> {
+    let schedulers = match scheduler {
+        Some(scheduler) => vec![Some(scheduler)],
+        None => SCHEDULERS.to_vec(),
+    };
+    let each = |hunger: &Hunger| {
+        let hunger = *hunger;
+        let all = schedulers.iter();
+        all.map(move |scheduler| StarvedStep { hunger, scheduler: scheduler.map(str::to_owned) })
+    };
+    hungers.iter().flat_map(each).collect()
+}
+
+impl StarvedStep {
+    fn name(&self) -> String {
+        let scheduler = self.scheduler.as_deref().unwrap_or("real time");
+        match self.hunger {
+            Hunger::Cpu(100) => format!("no cap, {scheduler}"),
+            Hunger::Cpu(percent) => format!("{percent} %, {scheduler}"),
+            Hunger::Shared(percent) => format!("{percent} %, shared, {scheduler}"),
+            Hunger::Memory(bytes) => format!("{} MiB, shared, {scheduler}", bytes >> 20),
+        }
+    }
+
+    fn limits(&self) -> ChildLimits {
+        match self.hunger {
+            Hunger::Cpu(percent) | Hunger::Shared(percent) => {
+                ChildLimits { cpu_percent: Some(percent), ..ChildLimits::default() }
+            }
+            // Watched as the others are.
+            Hunger::Memory(bytes) => {
+                ChildLimits { cpu_percent: Some(100), memory_high: Some(bytes), beside: None }
+            }
+        }
+    }
+
+    /// What is beside it in its group.
+    fn burden(&self) -> Option<Burden> {
+        match self.hunger {
+            Hunger::Cpu(_) => None,
+            Hunger::Shared(_) => Some(Burden::Cpu(1)),
+            Hunger::Memory(bytes) => Some(Burden::Memory(bytes * 2)),
+        }
+    }
+}
+
+/// Runs each step over these ends, and tells each as it is done; `false` ends it.
+pub fn run(
+    ends: &mut StreamEnds,
+    plan: &LabStream,
+    steps: &[StarvedStep],
+    mut tell: impl FnMut(&ReportRow) -> bool,
+) -> LabReport {
+    let mut cases = Cases::of("starved", QUESTION, &mut tell);
+    cases.note(NOTE);
+    for step in steps {
+        let name = step.name();
+        let schedulers = match &step.scheduler {
+            Some(scheduler) => [0, 1].map(|_| Some(scheduler.clone())),
+            None => plan.schedulers.clone(),
+        };
+        let plan = LabStream { schedulers, ..plan.clone() };
+        let mut refused = None;
+        cases.run(&name, ends, |ends| {
+            let outcome = starved(ends, step, &plan)?;
+            refused = outcome.heard["host"]["refused"]["priority"].as_str().map(str::to_owned);
+            Ok(told(outcome.row(&name), &outcome))
+        });
+        if let Some(why) = refused {
+            cases.note(format!("{name}: {why}"));
+        }
+    }
+    cases.report(ends)
+}
+
+/// What a reader should know.
+const NOTE: &str = "a quota is of each tenth of a second: what a group used up, it has again in the next; it \
+                    binds ordinary threads, and real-time ones only where groups have real-time shares";
+
+fn starved(
+    ends: &mut StreamEnds,
+    step: &StarvedStep,
+    plan: &LabStream,
+) -> Result<StreamOutcome, HostError> {
+    let limits = step.limits();
+    let Some(burden) = step.burden() else {
+        return ends.run(&LabStream { limits: Some(limits), ..plan.clone() });
+    };
+    let start = |running: &mut RunningBurdens, ends: &mut StreamEnds| {
+        running.start(ends, BurdenSide::Receiver, &burden, Some(limits))
+    };
+    let (outcome, _) = among(ends, plan, start, |ends, beside| {
+        let with = ChildLimits { beside: Some(beside), ..ChildLimits::default() };
+        ends.run(&LabStream { limits: Some(with), ..plan.clone() })
+    })?;
+    Ok(outcome)
+}
+
+/// With which scheduler ran, and what it got.
+fn told(mut row: ReportRow, outcome: &StreamOutcome) -> ReportRow {
+    // While packets counted, and of that time.
+    let Some(used) = outcome.used[1] else { return row };
+    row.add("receiver_cpu_percent", "its processor, %", used.percent(used.cpu));
+    if let Some(group) = used.group {
+        if let Some(nanos) = group.cpu_ns {
+            let cpu = Span::from_nanos(nanos as i64);
+            row.add("group_cpu_percent", "its group's, %", used.percent(cpu));
+        }
+        let throttled = group.throttled as f64 * 100.0 / group.periods.max(1) as f64;
+        row.add("throttled_percent", "throttled, % of periods", throttled);
+        row.add("throttled_ns", "throttled for", Value::from(group.throttled_ns));
+        if let Some(above) = group.above_high {
+            row.add("above_memory_limit", "above its memory, times", above);
+        }
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_hunger_is_felt_with_real_time_and_without_unless_one_is_asked_for() {
+        let names: Vec<String> = steps(&HUNGERS, None).iter().map(StarvedStep::name).collect();
+        assert_eq!(names.len(), 2 * HUNGERS.len());
+        assert_eq!(names[..3], ["no cap, real time", "no cap, other", "50 %, real time"]);
+        let asked: Vec<String> =
+            steps(&HUNGERS, Some("rr:5")).iter().map(StarvedStep::name).collect();
+        assert_eq!(asked.len(), HUNGERS.len());
+        assert_eq!(asked[5], "64 MiB, shared, rr:5");
+        assert_eq!("shared".parse(), Ok(Hunger::Shared(50)));
+        assert!("5%".parse::<Hunger>().unwrap_err().contains("100%, 50%"));
+    }
+
+    #[test]
+    fn what_shares_a_group_wants_more_than_the_group_has() {
+        for step in steps(&HUNGERS, None) {
+            if let (Some(high), Some(Burden::Memory(bytes))) =
+                (step.limits().memory_high, step.burden())
+            {
+                assert!(bytes > high);
+            }
+        }
+    }
+}

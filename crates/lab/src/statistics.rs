@@ -1,0 +1,220 @@
+//! What many values say together: exact figures of all of them, a bound on what was missed, and
+//! whether two runs differ by more than chance.
+//!
+//! Nothing is averaged away: a percentile is a value that was measured, absent where fewer than ten
+//! lie beyond it. Values that follow each other are alike (a busy second spoils hundreds of packets), so
+//! runs are compared by their intervals, never by single values: see [`compare`].
+
+mod compare;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{Beta, ContinuousCDF};
+use tautline_engine::watching::distribution::Summary;
+use tautline_proto::time::{LocalTime, Span};
+
+pub use compare::{SeriesComparison, SeriesDifference, compare, median};
+
+/// Values with the instant that each was due at, in order of that. All room is taken at the start, so
+/// that a measuring thread may add to it; what finds none is counted.
+#[derive(Debug, Clone, Default)]
+pub struct Series {
+    values: Vec<(LocalTime, Span)>,
+    unkept: u64,
+}
+
+impl Series {
+    /// With room for so many values, in memory before the first.
+    pub fn with_room(most: usize) -> Self {
+        let mut values = vec![(LocalTime::ZERO, Span::ZERO); most];
+        values.clear();
+        Self { values, unkept: 0 }
+    }
+
+    /// Adds a value. Never allocates.
+    pub fn push(&mut self, due: LocalTime, value: Span) {
+        if self.values.len() < self.values.capacity() {
+            self.values.push((due, value));
+        } else {
+            self.unkept += 1;
+        }
+    }
+
+    /// What is kept.
+    pub fn values(&self) -> &[(LocalTime, Span)] {
+        &self.values
+    }
+
+    /// When the first was due.
+    pub fn begin(&self) -> Option<LocalTime> {
+        self.values.first().map(|(due, _)| *due)
+    }
+
+    /// Values that found no room.
+    pub const fn unkept(&self) -> u64 {
+        self.unkept
+    }
+
+    /// The figures of all values.
+    pub fn summary(&self) -> Summary {
+        Sorted::of(self.values.iter().map(|(_, value)| *value)).summary()
+    }
+
+    /// The same by intervals of this length, from the first value on; those in which nothing was due
+    /// are left out.
+    pub fn intervals(&self, length: Span) -> Vec<Interval> {
+        let Some((begin, _)) = self.values.first() else { return Vec::new() };
+        let number =
+            |at: &LocalTime| (*at - *begin).as_nanos().div_euclid(length.as_nanos().max(1));
+        let groups = self.values.chunk_by(|(a, _), (b, _)| number(a) == number(b));
+        groups
+            .map(|group| {
+                let sorted = Sorted::of(group.iter().map(|(_, value)| *value));
+                let begins = length.as_nanos() * number(&group[0].0);
+                let rank = |rank: usize| sorted.0[rank];
+                Interval {
+                    at_ns: begins,
+                    count: group.len() as u64,
+                    min_ns: rank(0),
+                    p50_ns: rank(sorted.0.len().div_ceil(2) - 1),
+                    p99_ns: sorted.share(0.99),
+                    max_ns: rank(sorted.0.len() - 1),
+                }
+            })
+            .collect()
+    }
+
+    /// How often which value came, in rising order: each bin by the value in its middle. Bins are one
+    /// nanosecond wide up to 32 ns from the median, and never wider than a thirty-second of the distance
+    /// beyond, so that body and tail are both seen.
+    pub fn histogram(&self) -> Vec<Bin> {
+        let sorted = Sorted::of(self.values.iter().map(|(_, value)| *value));
+        let Some(centre) = sorted.0.get(sorted.0.len() / 2).copied() else { return Vec::new() };
+        let of = |value: &i64| bin(value.saturating_sub(centre));
+        let groups = sorted.0.chunk_by(|a, b| of(a) == of(b));
+        groups
+            .map(|group| Bin {
+                value_ns: centre.saturating_add(of(&group[0])),
+                count: group.len() as u64,
+            })
+            .collect()
+    }
+
+    /// The greatest values, the worst first, with when they were due.
+    pub fn worst(&self, most: usize) -> Vec<(LocalTime, Span)> {
+        let mut values = self.values.clone();
+        let most = most.min(values.len());
+        if most > 0 {
+            values.select_nth_unstable_by_key(most - 1, |(_, value)| -value.as_nanos());
+        }
+        values.truncate(most);
+        values.sort_by_key(|(due, value)| (-value.as_nanos(), *due));
+        values
+    }
+}
+
+/// What was measured in one interval of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "as in a Summary")]
+pub struct Interval {
+    /// From the first value of the run to the interval's begin.
+    pub at_ns: i64,
+    pub count: u64,
+    pub min_ns: i64,
+    pub p50_ns: i64,
+    pub p99_ns: Option<i64>,
+    pub max_ns: i64,
+}
+
+/// Of a distance, the middle of the bin that it is counted in.
+fn bin(distance: i64) -> i64 {
+    const BITS: u32 = 5;
+    let far = distance.unsigned_abs();
+    let coarse = (u64::BITS - far.leading_zeros()).saturating_sub(BITS + 1);
+    let middle = ((far >> coarse) << coarse) + (1_u64 << coarse) / 2;
+    i64::try_from(middle).unwrap_or(i64::MAX) * distance.signum()
+}
+
+/// How often a value came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bin {
+    /// In the middle of the bin.
+    pub value_ns: i64,
+    /// Values in it.
+    pub count: u64,
+}
+
+/// Values in rising order, in nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Sorted(Vec<i64>);
+
+impl Sorted {
+    /// Of these.
+    pub fn of(values: impl IntoIterator<Item = Span>) -> Self {
+        let mut values: Vec<i64> = values.into_iter().map(Span::as_nanos).collect();
+        values.sort_unstable();
+        Self(values)
+    }
+
+    /// The least value that this share of all do not exceed; `None` where fewer than ten lie beyond.
+    fn share(&self, share: f64) -> Option<i64> {
+        let count = self.0.len() as f64;
+        let beyond = (count * (1.0 - share) + 1e-6).floor();
+        (beyond >= 10.0).then(|| self.0[((count * share).ceil().max(1.0) as usize) - 1])
+    }
+
+    /// The figures that reports give.
+    pub fn summary(&self) -> Summary {
+        let values = &self.0;
+        let (least, greatest) = (values.first().copied(), values.last().copied());
+        let count = values.len() as f64;
+        let mean = values.iter().map(|value| i128::from(*value)).sum::<i128>() as f64 / count;
+        let squares: f64 = values.iter().map(|value| (*value as f64 - mean).powi(2)).sum();
+        Summary {
+            count: values.len() as u64,
+            min_ns: least,
+            mean_ns: least.map(|_| mean.round() as i64),
+            stdev_ns: least.map(|_| (squares / count).sqrt().round() as i64),
+            p50_ns: self.share(0.5),
+            p90_ns: self.share(0.9),
+            p99_ns: self.share(0.99),
+            p999_ns: self.share(0.999),
+            p9999_ns: self.share(0.9999),
+            max_ns: greatest,
+            range_ns: greatest.zip(least).map(|(most, least)| most - least),
+        }
+    }
+}
+
+/// How much of what was due was missed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Missed {
+    /// Of these
+    pub due: u64,
+    /// so many.
+    pub missed: u64,
+    /// The share that is missed in the long run, at most: with 95 % confidence, if misses are
+    /// independent (Clopper and Pearson, Biometrika 26, 1934; 3/n where none was missed).
+    pub at_most: f64,
+}
+
+impl Missed {
+    /// So many of those that were due.
+    pub fn of(missed: u64, due: u64) -> Self {
+        let missed = missed.min(due);
+        Self { due, missed, at_most: upper(missed, due) }
+    }
+}
+
+/// One-sided, at 95 %.
+fn upper(missed: u64, due: u64) -> f64 {
+    if missed >= due {
+        return 1.0;
+    }
+    // Closed where none was missed.
+    if missed == 0 {
+        return 1.0 - 0.05_f64.powf(1.0 / due as f64);
+    }
+    Beta::new(missed as f64 + 1.0, (due - missed) as f64).map_or(1.0, |beta| beta.inverse_cdf(0.95))
+}

@@ -1,0 +1,139 @@
+//! Against SciPy 1.x (`mannwhitneyu`, asymptotic and with continuity; `beta.ppf`).
+
+use super::*;
+
+/// Numbers below 1000 that any language makes alike.
+fn numbers(seed: u64, count: usize) -> Vec<f64> {
+    let mut state = seed;
+    (0..count)
+        .map(|_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) % 1000) as f64
+        })
+        .collect()
+}
+
+#[test]
+fn chance_and_delta_are_those_of_the_reference() {
+    let (first, second) = (numbers(1, 60), numbers(2, 80));
+    let more: Vec<f64> = second.iter().map(|value| value + 150.0).collect();
+    let found = compare(&first, &more, 0.0);
+    assert!((found.p - 0.079_825_912_128_027_4).abs() < 1e-10, "{found:?}");
+    assert!((found.delta - 0.173_541_666_666_666_7).abs() < 1e-10, "{found:?}");
+    // With many alike.
+    let tens =
+        |values: &[f64]| values.iter().map(|value| (value / 100.0).floor()).collect::<Vec<_>>();
+    let found = compare(&tens(&first), &tens(&more), 0.0);
+    assert!((found.p - 0.108_467_230_622_167_51).abs() < 1e-10, "{found:?}");
+}
+
+#[test]
+fn the_bound_of_what_is_missed_is_that_of_the_reference() {
+    for (missed, due, bound) in [
+        (0, 1000, 0.002_991_249_545_095_295),
+        (1, 1000, 0.004_734_993_575_499_777),
+        (7, 100_000, 0.000_131_477_096_239_092_64),
+        (50, 60, 0.906_693_067_294_763_6),
+        (1000, 2_700_000, 0.000_390_219_504_685_293_53),
+    ] {
+        let found = Missed::of(missed, due).at_most;
+        // Its inverse is found by steps, to 1e-8 or so.
+        assert!((found / bound - 1.0).abs() < 1e-7, "{missed} of {due}: {found}, not {bound}");
+    }
+    assert_eq!(Missed::of(3, 3).at_most, 1.0);
+}
+
+fn at(milliseconds: i64) -> LocalTime {
+    LocalTime::ZERO + Span::from_millis(milliseconds)
+}
+
+#[test]
+fn what_was_measured_is_said_as_it_was() {
+    let mut series = Series::with_room(1000);
+    (0..1000).for_each(|index| series.push(at(index), Span::from_nanos((index * 7919) % 1000)));
+    let summary = series.summary();
+    assert_eq!((summary.min_ns, summary.max_ns, summary.range_ns), (Some(0), Some(999), Some(999)));
+    assert_eq!((summary.p50_ns, summary.p99_ns), (Some(499), Some(989)));
+    assert_eq!((summary.p999_ns, summary.p9999_ns), (None, None), "fewer than ten lie beyond");
+    assert_eq!((summary.mean_ns, summary.stdev_ns), (Some(500), Some(289)));
+    assert_eq!(Series::with_room(0).summary().max_ns, None);
+}
+
+#[test]
+fn what_finds_no_room_is_counted() {
+    let mut series = Series::with_room(2);
+    (0..5).for_each(|index| series.push(at(index), Span::ZERO));
+    assert_eq!((series.values().len(), series.unkept()), (2, 3));
+}
+
+#[test]
+fn intervals_have_the_values_that_were_due_in_them() {
+    let mut series = Series::with_room(100);
+    for index in (0..10).chain(20..25) {
+        series.push(at(100 * index), Span::from_millis(index));
+    }
+    let found = series.intervals(Span::from_secs(1));
+    let brief: Vec<_> =
+        found.iter().map(|i| (i.at_ns, i.count, i.min_ns, i.p50_ns, i.max_ns)).collect();
+    assert_eq!(
+        brief,
+        [(0, 10, 0, 4_000_000, 9_000_000), (2_000_000_000, 5, 20_000_000, 22_000_000, 24_000_000)]
+    );
+}
+
+#[test]
+fn the_worst_come_first_and_say_when() {
+    let mut series = Series::with_room(100);
+    [3, 9, 1, 9, 5]
+        .iter()
+        .zip(0..)
+        .for_each(|(ms, index)| series.push(at(index), Span::from_millis(*ms)));
+    let worst: Vec<_> =
+        series.worst(3).iter().map(|(due, value)| (*due, value.as_nanos() / 1_000_000)).collect();
+    assert_eq!(worst, [(at(1), 9), (at(3), 9), (at(4), 5)]);
+    assert_eq!(series.worst(9).len(), 5);
+}
+
+#[test]
+fn runs_of_one_kind_differ_seldom_and_runs_that_are_more_always() {
+    let seconds = |seed, more: f64| numbers(seed, 60).iter().map(|v| v + more).collect::<Vec<_>>();
+    let told = |more: f64, uncertainty: f64| {
+        (0..100)
+            .filter(|seed| {
+                let found =
+                    compare(&seconds(2 * seed, 0.0), &seconds(2 * seed + 1, more), uncertainty);
+                found.verdict != SeriesDifference::None
+            })
+            .count()
+    };
+    assert!(told(0.0, 0.0) <= 2, "{}", told(0.0, 0.0));
+    assert_eq!(told(900.0, 0.0), 100);
+    assert_eq!(told(900.0, 2000.0), 0, "the runs say themselves that they do not know");
+}
+
+#[test]
+fn too_few_intervals_are_told_and_not_judged() {
+    let found = compare(&numbers(1, 7), &numbers(2, 60), 0.0);
+    assert_eq!(found.verdict, SeriesDifference::Unknown);
+}
+
+#[test]
+fn a_histogram_shows_body_and_tail_and_loses_nothing() {
+    let mut series = Series::with_room(10_003);
+    (0..10_000).for_each(|index| series.push(at(index), Span::from_nanos(5_000_000 + index % 20)));
+    for (index, far) in [4_000_000, 5_100_000, 35_000_000].into_iter().enumerate() {
+        series.push(at(10_000 + index as i64), Span::from_nanos(far));
+    }
+    let bins = series.histogram();
+    assert_eq!(bins.iter().map(|bin| bin.count).sum::<u64>(), 10_003);
+    assert!(bins.is_sorted_by(|a, b| a.value_ns < b.value_ns), "{bins:?}");
+    // The body to the nanosecond, each of the tail to a thirty-second of how far off it lies.
+    assert_eq!(bins.iter().filter(|bin| bin.count == 500).count(), 20, "{bins:?}");
+    for far in [4_000_000_i64, 5_100_000, 35_000_000] {
+        let near = |bin: &&Bin| (bin.value_ns - far).abs() <= (far - 5_000_010).abs() / 32;
+        assert_eq!(bins.iter().filter(near).count(), 1, "{far}: {bins:?}");
+    }
+    assert_eq!(Series::with_room(0).histogram(), []);
+}

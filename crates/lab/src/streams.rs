@@ -1,0 +1,356 @@
+//! A stream from one host to another, run as its users run it: `taut send` and `taut recv`, each with its
+//! report and its ledger.
+
+mod clocks;
+mod machines;
+mod row;
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+use std::net::IpAddr;
+
+use serde_json::Value;
+use tautline_proto::time::Span;
+
+use crate::hosts::{
+    ChildEnded, ChildLimits, ChildState, ChildUsage, HostError, LabHost, UsedBetween,
+};
+use crate::ledger::{self, HeardPacket, SentPacket};
+use crate::report::HostDescription;
+
+pub use clocks::MOST_UNSURE;
+use machines::MachineSamplers;
+pub use machines::SampledQuantity;
+
+/// What a stream is.
+#[derive(Debug, Clone)]
+pub struct LabStream {
+    /// Frames per second.
+    pub rate: u32,
+    /// Frames per wake-up of both devices.
+    pub period: u32,
+    /// Periods in their buffers.
+    pub periods: u32,
+    /// Audio time in one packet.
+    pub ptime: Span,
+    /// The link offset.
+    pub latency: Span,
+    /// Of the device threads of sender and receiver; as `taut` has it where it is not said.
+    pub schedulers: [Option<String>; 2],
+    /// Receivers at UDP ports of one program, and as many destinations of one sender; all but the first
+    /// are only counted.
+    pub copies: u16,
+    /// Whether the ledgers are kept, which costs: all but the CPU time is measured from them.
+    pub ledgers: bool,
+    /// How long packets do not count before: the stream begins, servos find their rate. A second and more.
+    pub settle: Span,
+    /// How long packets count.
+    pub duration: Span,
+    /// What they are sent from; noise on a card without hardware if it is not said.
+    pub input: Option<String>,
+    /// What they are played on; a card without hardware if it is not said.
+    pub output: Option<String>,
+    /// By which address the receiver is reached; found out if it is not said.
+    pub at: Option<IpAddr>,
+    /// Processors of the sender and of the receiver; all if there are none.
+    pub cpus: [Vec<usize>; 2],
+    /// Rows whose one-way times may be off by more are void; any where it is not said.
+    pub max_uncertainty: Option<Span>,
+    /// What the receiver may have at most.
+    pub limits: Option<ChildLimits>,
+    /// More words for `taut send`.
+    pub send: Vec<String>,
+    /// More words for `taut recv`.
+    pub recv: Vec<String>,
+}
+
+impl Default for LabStream {
+    fn default() -> Self {
+        Self {
+            rate: 48_000,
+            period: 48,
+            periods: 2,
+            ptime: Span::from_millis(1),
+            latency: Span::from_millis(5),
+            schedulers: [None, None],
+            copies: 1,
+            ledgers: true,
+            settle: SETTLE,
+            duration: Span::from_secs(10),
+            input: None,
+            output: None,
+            at: None,
+            cpus: [Vec::new(), Vec::new()],
+            max_uncertainty: None,
+            limits: None,
+            send: Vec::new(),
+            recv: Vec::new(),
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub struct StreamOutcome {
+    /// The sender's report, as its JSON has it.
+    pub sent: Value,
+    /// The receiver's.
+    pub heard: Value,
+    /// The sender's packets, in the order of their media time.
+    pub departures: Vec<SentPacket>,
+    /// The receiver's, in the order in which they came.
+    pub arrivals: Vec<HeardPacket>,
+    /// What sender and receiver used while packets counted; none where that could not be read.
+    pub used: [Option<UsedBetween>; 2],
+    /// What the sender's machine did and the receiver's, once a second; of one machine the latter alone.
+    pub machines: [Vec<SampledQuantity>; 2],
+    /// Why a scheduler that was asked for was not had, in the words of who was refused.
+    pub refused: Option<String>,
+    /// As they were asked for.
+    pub settle: Span,
+    /// The same.
+    pub max_uncertainty: Option<Span>,
+}
+
+/// The two ends of a stream; on one host both are agents of their own.
+pub struct StreamEnds {
+    /// Whence it goes
+    pub sender: LabHost,
+    /// and whither.
+    pub receiver: LabHost,
+    /// Freezes that each end's witness saw while streams ran; nothing where none watched.
+    stalls: [Option<u64>; 2],
+}
+
+/// How long a stream settles unless something else is asked for.
+pub const SETTLE: Span = Span::from_secs(2);
+/// So long after the sender is due to end the receiver ends by itself, should no goodbye come.
+const TAIL: Span = Span::from_secs(2);
+/// The receiver is there before the sender's first packet.
+const READY: Span = Span::from_millis(700);
+/// What both use is read so long before packets begin and cease to count: the stream runs by then, and does
+/// not end yet.
+const SPARE: Span = Span::from_millis(500);
+/// What programs take to start, and to write what they know.
+const WRITING: Duration = Duration::from_secs(20);
+
+impl StreamEnds {
+    /// Whence and whither.
+    pub fn new(sender: LabHost, receiver: LabHost) -> Self {
+        Self { sender, receiver, stalls: [None; 2] }
+    }
+
+    /// The machines, the sender's first, with what the streams so far saw of them.
+    pub fn descriptions(&self) -> Vec<HostDescription> {
+        let both = [self.sender.description(), self.receiver.description()];
+        let with = |(host, stalls)| HostDescription { stalls, ..host };
+        both.into_iter().zip(self.stalls).map(with).collect()
+    }
+
+    /// By which address the receiver is reached, unless it is said, and the first of so many free pairs of
+    /// UDP ports there.
+    pub fn reached(&mut self, at: Option<IpAddr>, pairs: u16) -> Result<(IpAddr, u16), HostError> {
+        match at {
+            Some(address) => Ok((address, self.receiver.ports(pairs)?)),
+            None => self.receiver.reached_from(&mut self.sender, pairs),
+        }
+    }
+
+    /// Runs a stream, to its end.
+    pub fn run(&mut self, plan: &LabStream) -> Result<StreamOutcome, HostError> {
+        let (address, ports) = self.reached(plan.at, plan.copies)?;
+        let lasts = plan.settle + plan.duration;
+        if plan.input.is_none() {
+            let seconds = (lasts + READY + TAIL).as_nanos() / 1_000_000_000 + 1;
+            self.sender.noise(
+                "noise.wav",
+                u32::try_from(seconds).unwrap_or(u32::MAX),
+                plan.rate,
+            )?;
+        }
+        let recv = plan.recv_words(lasts, address, ports);
+        // Its cost is measured with what it is beside: only where packets are told one by one.
+        let samplers = plan.ledgers.then(|| MachineSamplers::start(self, lasts));
+        let listening = self.receiver.start_within(&recv, &plan.cpus[1], plan.limits);
+        let came = listening.and_then(|listening| self.carried(plan, listening, (address, ports)));
+        let machines = samplers.map(|samplers| samplers.end(self)).unwrap_or_default();
+        came.map(|outcome| StreamOutcome { machines, ..outcome })
+    }
+
+    /// With a receiver that was started, to the end of both, one way or another.
+    fn carried(
+        &mut self,
+        plan: &LabStream,
+        listening: u32,
+        (address, ports): (IpAddr, u16),
+    ) -> Result<StreamOutcome, HostError> {
+        let mut sending = None;
+        let both = self.carry(plan, listening, &mut sending, (address, ports));
+        if both.is_err() {
+            // Or they would be heard beside the next. An agent that is silent takes its own with it.
+            for (host, child) in
+                [(&mut self.receiver, Some(listening)), (&mut self.sender, sending)]
+            {
+                let Some(child) = child else { continue };
+                let _ = host.interrupt(child).and_then(|()| host.wait(child, WRITING));
+            }
+        }
+        let ((sent, heard), used) = both?;
+        let mut outcome = StreamOutcome {
+            sent: report(&self.sender, &sent)?,
+            heard: report(&self.receiver, &heard)?,
+            departures: Vec::new(),
+            arrivals: Vec::new(),
+            used,
+            machines: [Vec::new(), Vec::new()],
+            refused: None,
+            settle: plan.settle,
+            max_uncertainty: plan.max_uncertainty,
+        };
+        outcome.refused = outcome.refusal(&plan.schedulers);
+        for (all, seen) in self.stalls.iter_mut().zip(outcome.stalls(plan)) {
+            *all = seen.map_or(*all, |seen| Some(all.unwrap_or(0).saturating_add(seen)));
+        }
+        if plan.ledgers {
+            outcome.departures = ledger::packets(&self.sender.read("sent.csv")?);
+            outcome.arrivals = ledger::packets(&self.receiver.read("heard.csv")?);
+        }
+        Ok(outcome)
+    }
+
+    /// From a receiver that was started to the end of both.
+    fn carry(
+        &mut self,
+        plan: &LabStream,
+        listening: u32,
+        started: &mut Option<u32>,
+        (address, ports): (IpAddr, u16),
+    ) -> Result<(BothEnded, [Option<UsedBetween>; 2]), HostError> {
+        let lasts = plan.settle + plan.duration;
+        // A receiver that could not begin has ended by now, and says why.
+        if let ChildState::Ended(ended) = self.receiver.wait(listening, duration(READY))? {
+            return Err(self.receiver.failed("recv", ended));
+        }
+        let send = plan.send_words(lasts, address, ports);
+        let sending = self.sender.start(&send, &plan.cpus[0])?;
+        *started = Some(sending);
+        let children = [sending, listening];
+        self.sender.wait(sending, duration(plan.settle - SPARE))?;
+        let begin = self.usages(children)?;
+        self.sender.wait(sending, duration(plan.duration))?;
+        let end = self.usages(children)?;
+        let used = [0, 1].map(|side| begin[side].as_ref()?.until(end[side].as_ref()?));
+        let most = duration(lasts + READY + TAIL) + WRITING;
+        let sent = ended(&mut self.sender, sending, "send", most)?;
+        Ok(((sent, ended(&mut self.receiver, listening, "recv", most)?), used))
+    }
+
+    /// What both have used so far; one that has ended says why by itself.
+    fn usages(
+        &mut self,
+        [sending, listening]: [u32; 2],
+    ) -> Result<[Option<ChildUsage>; 2], HostError> {
+        let known = |usage| match usage {
+            Ok(usage) => Ok(Some(usage)),
+            Err(HostError::Refused { .. }) => Ok(None),
+            Err(gone) => Err(gone),
+        };
+        Ok([known(self.sender.usage(sending))?, known(self.receiver.usage(listening))?])
+    }
+}
+
+/// Sender and receiver.
+type BothEnded = (ChildEnded, ChildEnded);
+
+fn duration(span: Span) -> Duration {
+    Duration::from_nanos(span.as_nanos().max(0) as u64)
+}
+
+/// Words of a command line.
+fn words<const COUNT: usize>(words: [&str; COUNT]) -> impl Iterator<Item = String> {
+    words.map(str::to_owned).into_iter()
+}
+
+impl LabStream {
+    /// That both ends have; the sender is the first of two.
+    fn common(&self, end: usize, lasts: Span) -> Vec<String> {
+        let [ptime, latency, lasts] =
+            [self.ptime, self.latency, lasts].map(|span| span.to_string());
+        let [period, periods, rate] = [self.period, self.periods, self.rate].map(|n| n.to_string());
+        let mut all: Vec<String> = words([
+            "--ptime",
+            &ptime,
+            "--latency",
+            &latency,
+            "--period",
+            &period,
+            "--periods",
+            &periods,
+            "--rate",
+            &rate,
+            "--duration",
+            &lasts,
+            "--report",
+            "json",
+            "--quiet",
+        ])
+        .collect();
+        if let Some(scheduler) = &self.schedulers[end] {
+            all.extend(words(["--scheduler", scheduler]));
+        }
+        if self.ledgers {
+            all.extend(words(["--ledger", ["{dir}/sent.csv", "{dir}/heard.csv"][end]]));
+        }
+        all
+    }
+
+    fn send_words(&self, lasts: Span, address: IpAddr, ports: u16) -> Vec<String> {
+        let input = self.input.as_deref().unwrap_or("virtual:?source={dir}/noise.wav");
+        let mut all: Vec<String> = words(["send", "--input", input]).collect();
+        for copy in 0..self.copies {
+            all.extend(words(["--to", &rtp(address, ports + 2 * copy)]));
+        }
+        all.extend(self.common(0, lasts));
+        all.extend(self.send.clone());
+        all
+    }
+
+    fn recv_words(&self, lasts: Span, address: IpAddr, ports: u16) -> Vec<String> {
+        let any: IpAddr = match address {
+            IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let output = self.output.as_deref().unwrap_or("virtual:");
+        let mut all: Vec<String> = words(["recv", "--output", output]).collect();
+        for copy in 0..self.copies {
+            all.extend(words(["--from", &rtp(any, ports + 2 * copy)]));
+        }
+        // It is there before the sender, and ends after it.
+        all.extend(self.common(1, lasts + READY + TAIL));
+        all.push("--until-bye".to_owned());
+        all.extend(self.recv.clone());
+        all
+    }
+}
+
+fn rtp(address: IpAddr, port: u16) -> String {
+    format!("rtp://{}", std::net::SocketAddr::from((address, port)))
+}
+
+fn ended(
+    host: &mut LabHost,
+    child: u32,
+    role: &str,
+    most: Duration,
+) -> Result<ChildEnded, HostError> {
+    match host.end_of(child, role, most)? {
+        ended if ended.printed.starts_with('{') => Ok(ended),
+        ended => Err(host.failed(role, ended)),
+    }
+}
+
+fn report(host: &LabHost, ended: &ChildEnded) -> Result<Value, HostError> {
+    serde_json::from_str(&ended.printed)
+        .map_err(|error| host.refused(&format!("its report cannot be read: {error}")))
+}

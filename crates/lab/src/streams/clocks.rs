@@ -1,0 +1,99 @@
+//! Two clocks on one timeline: how far that may be off, whether that is too much, and what rests on one
+//! clock alone.
+
+use serde_json::Value;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::StreamOutcome;
+use crate::ledger::HeardPacket;
+use crate::report::ReportRow;
+use crate::statistics::Sorted;
+
+/// Of one-way times between two hosts, unless something else is asked for: what a round trip of half a
+/// millisecond leaves, which wired networks stay below.
+pub const MOST_UNSURE: Span = Span::from_micros(250);
+
+impl StreamOutcome {
+    /// Whether both ends read one clock, by the receiver's word.
+    fn is_one_clock(&self) -> bool {
+        self.heard["streams"][0]["clock"]["source"] == "host"
+    }
+
+    /// Why times between both ends say nothing, and the mend; nothing where they do.
+    pub(super) fn untimely(&self, row: &ReportRow) -> Option<String> {
+        if self.is_one_clock() {
+            return None;
+        }
+        let steps =
+            |report: &Value| report["streams"][0]["counters"]["clock_steps"].as_u64().unwrap_or(0);
+        match steps(&self.sent) + steps(&self.heard) {
+            0 => {}
+            steps => {
+                return Some(format!(
+                    "a clock was set while it ran ({steps} steps): instants of before and after are on two \
+                     timelines; let nothing set the clocks of the hosts, and run it again"
+                ));
+            }
+        }
+        let wire = row.stages.iter().find(|stage| stage.name == "wire");
+        let uncertainty = row.uncertainty.unwrap_or(Span::ZERO);
+        if let Some(early) = wire.and_then(|wire| wire.summary.p50_ns).map(|ns| -ns)
+            && early > uncertainty.as_nanos()
+        {
+            return Some(format!(
+                "packets came {} before they left by clocks that are said to be known to ± {uncertainty}; let \
+                 nothing set the clocks of the hosts, and run it again",
+                Span::from_nanos(early)
+            ));
+        }
+        let most = self.max_uncertainty?;
+        match row.uncertainty {
+            None => Some(format!(
+                "nobody knows how far the clocks of the hosts are apart, and {most} are the most that is \
+                 asked for; let the stream's RTCP through (its port and the next, taut doctor)"
+            )),
+            Some(uncertainty) if uncertainty > most => Some(format!(
+                "the clocks of the hosts are known to ± {uncertainty}, and {most} are the most that is asked \
+                 for; use a wired network, or give a greater --max-uncertainty"
+            )),
+            Some(_) => None,
+        }
+    }
+
+    /// Tells what rests on one clock each, beside what is measured from one to the other; where both are
+    /// one, that is all of it.
+    pub(super) fn tell_clocks(&self, row: &mut ReportRow, counted: &[(LocalTime, HeardPacket)]) {
+        let stream = &self.heard["streams"][0];
+        let Some(source) = stream["clock"]["source"].as_str().filter(|_| !self.is_one_clock())
+        else {
+            return;
+        };
+        row.add("clock_source", "clocks joined by", source);
+        if let Some(most) = stream["latency"]["uncertainty_max_ns"].as_i64() {
+            row.add("uncertainty_max_ns", "clocks known to ±, at worst", most);
+        }
+        if let Some(round) = stream["clock"]["round_trip_ns"].as_i64() {
+            row.add("round_trip_ns", "round trip, by one clock", round);
+        }
+        let begin = self.departures.first().map_or(0, |first| first.capture);
+        let sent = self.departures.iter();
+        let sent =
+            sent.filter(|packet| packet.capture.saturating_sub(begin) >= self.settle.as_nanos());
+        let sender = middle(sent.map(|packet| packet.handed.saturating_sub(packet.capture)));
+        let heard = counted.iter().filter(|(_, packet)| packet.measured.is_some());
+        let receiver =
+            middle(heard.filter_map(|(_, packet)| Some(packet.receiver[3]? - packet.arrival)));
+        for (key, words, length) in [
+            ("sender_own_ns", "capture to network, by the sender's clock", sender),
+            ("receiver_own_ns", "network to DAC, by the receiver's clock", receiver),
+        ] {
+            if let Some(length) = length {
+                row.add(key, words, length);
+            }
+        }
+    }
+}
+
+fn middle(nanos: impl Iterator<Item = i64>) -> Option<i64> {
+    Sorted::of(nanos.map(Span::from_nanos)).summary().p50_ns
+}

@@ -1,0 +1,221 @@
+//! A stream as a row of a report: what was measured, packet by packet, from the ledgers, and how sure that
+//! is, from the receiver's own report.
+
+use serde_json::Value;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::{LabStream, StreamOutcome};
+use crate::ledger::{HeardPacket, LedgerPacket, STAGES, SentPacket, lengths};
+use crate::report::{Points, ReportRow, ReportStage};
+use crate::statistics::{Missed, Series};
+
+impl StreamOutcome {
+    /// Its row: measured is capture to DAC.
+    pub fn row(&self, name: impl Into<String>) -> ReportRow {
+        let counted = self.counted();
+        let stream = &self.heard["streams"][0];
+        let values = counted.iter().filter_map(|(due, packet)| Some((*due, packet.measured?)));
+        let mut series = Series::with_room(counted.len());
+        values.for_each(|(due, value)| series.push(due, Span::from_nanos(value)));
+        let mut row = ReportRow::named(name).with(&series);
+        row.uncertainty = stream["latency"]["uncertainty_ns"].as_i64().map(Span::from_nanos);
+        row.configured = stream["latency"]["configured_ns"].as_i64().map(Span::from_nanos);
+        row.missed = self.missed(&counted);
+        // Of the whole run, also of before packets counted: the ledger does not say when a host froze.
+        if let Some(frozen) = stream["gaps"]["host_stalled"].as_u64().filter(|count| *count > 0) {
+            row.add("host_stalled", "missed in freezes of the host, whole run", frozen);
+        }
+        row.stages = stages(&counted, stream);
+        row.points = points(&counted);
+        for worst in &mut row.worst {
+            let at = series.begin().map(|begin| begin + Span::from_nanos(worst.at_ns));
+            let found = counted.iter().find(|(due, _)| Some(*due) == at);
+            if let Some((_, packet)) = found {
+                worst.made_of(lengths(&packet.instants()));
+            }
+        }
+        row.meanwhile = self.meanwhile(&counted);
+        if series.values().is_empty() {
+            row.void = Some(unmeasured(stream));
+        }
+        // Lines that a ledger lacks would be packets that were missed.
+        row.void = row.void.or_else(|| self.unwritten());
+        // Another scheduler's figures are not those of the one that was asked for.
+        row.void = row.void.or_else(|| self.refused.clone());
+        row.void = row.void.take().or_else(|| self.untimely(&row));
+        self.tell_clocks(&mut row, &counted);
+        if let Some(scheduler) = self.heard["host"]["scheduler"].as_str() {
+            row.add("scheduler", "receiver ran as", scheduler);
+        }
+        row
+    }
+
+    /// How late the device threads woke: the sender's after its block was there, the receiver's after the
+    /// best of its wake-ups, since what it has left until the DAC is known and when it was due is not.
+    pub fn wake_ups(&self) -> [Series; 2] {
+        let mut counted = self.counted();
+        // What came too late was not played when its line says, and of the packets of a block the first
+        // alone tells when that was.
+        counted.retain(|(_, packet)| !packet.late);
+        let blocks = [1, 7].map(|at| {
+            let mut first = counted.clone();
+            first.dedup_by_key(|(_, packet)| packet.instants()[at]);
+            first
+        });
+        let stage = |at: usize, counted: &[(LocalTime, HeardPacket)]| {
+            let length = move |(due, packet): &(LocalTime, HeardPacket)| {
+                let instants = packet.instants();
+                Some((*due, instants[at + 1]? - instants[at]?))
+            };
+            counted.iter().filter_map(length).collect::<Vec<_>>()
+        };
+        let (filled, left) = (stage(0, &blocks[0]), stage(7, &blocks[1]));
+        let least = filled.iter().map(|(_, length)| *length).min().unwrap_or(0);
+        let most = left.iter().map(|(_, length)| *length).max().unwrap_or(0);
+        let sender = filled.into_iter().map(|(due, length)| (due, length - least)).collect();
+        let receiver = left.into_iter().map(|(due, length)| (due, most - length)).collect();
+        [sender, receiver].map(|late: Vec<(LocalTime, i64)>| {
+            let mut series = Series::with_room(late.len());
+            late.into_iter().for_each(|(due, late)| series.push(due, Span::from_nanos(late)));
+            series
+        })
+    }
+
+    /// What either end could not write, in its own words.
+    fn unwritten(&self) -> Option<String> {
+        let of = |report: &Value| report["unwritten"][0].as_str().map(str::to_owned);
+        of(&self.sent).or_else(|| of(&self.heard))
+    }
+
+    /// Why a scheduler of these was not had, where one was asked for.
+    pub(super) fn refusal(&self, asked: &[Option<String>; 2]) -> Option<String> {
+        let mut both = [&self.sent, &self.heard].into_iter().zip(asked);
+        both.find_map(|(report, asked)| {
+            asked.as_ref()?;
+            report["host"]["refused"]["priority"].as_str().map(str::to_owned)
+        })
+    }
+
+    /// Freezes that the witness of each end saw; nothing where the plan has none.
+    pub(super) fn stalls(&self, plan: &LabStream) -> [Option<u64>; 2] {
+        let ends = [(&self.sent, &plan.send), (&self.heard, &plan.recv)];
+        ends.map(|(report, words)| {
+            let watched = !words.iter().any(|word| word == "--no-witness");
+            report["host"]["stalls"].as_u64().filter(|_| watched)
+        })
+    }
+
+    /// What the receiver reports of each.
+    fn heard_streams(&self) -> &[Value] {
+        self.heard["streams"].as_array().map_or(&[][..], Vec::as_slice)
+    }
+
+    /// A counter of all streams of the receiver.
+    pub fn counted_at_receiver(&self, name: &str) -> u64 {
+        self.heard_streams().iter().filter_map(|stream| stream["counters"][name].as_u64()).sum()
+    }
+
+    /// Streams of which anything came.
+    pub fn streams_heard(&self) -> usize {
+        let came = |stream: &&Value| stream["counters"]["packets_received"].as_u64() > Some(0);
+        self.heard_streams().iter().filter(came).count()
+    }
+
+    /// Packets that all streams of the receiver missed while the host was frozen.
+    pub fn frozen(&self) -> u64 {
+        self.heard_streams()
+            .iter()
+            .filter_map(|stream| stream["gaps"]["host_stalled"].as_u64())
+            .sum()
+    }
+
+    /// The packets that count, each with when it was captured: neither of the beginning nor after the
+    /// sender's end.
+    fn counted(&self) -> Vec<(LocalTime, HeardPacket)> {
+        let at = |nanos: i64| LocalTime::ZERO + Span::from_nanos(nanos);
+        let mut packets: Vec<_> = self
+            .arrivals
+            .iter()
+            .filter(|packet| packet.stream == 0)
+            .filter_map(|packet| Some((at(packet.sender[0]?), *packet)))
+            .collect();
+        packets.sort_by_key(|(due, _)| *due);
+        let Some(begin) = packets.first().map(|(due, _)| *due + self.settle) else {
+            return packets;
+        };
+        packets.retain(|(due, _)| *due >= begin);
+        packets
+    }
+
+    /// Of the packets that left while packets counted, those that never came, came late, or were not
+    /// heard.
+    fn missed(&self, counted: &[(LocalTime, HeardPacket)]) -> Option<Missed> {
+        let first = counted.first()?.1.timestamp;
+        // From the first that counts to the last that left: the receiver was there longer, and what it lacks
+        // of the end it missed.
+        let left = |packet: &SentPacket| packet.timestamp == first;
+        let due = self.departures.iter().position(left).map_or(0, |at| self.departures.len() - at);
+        let heard =
+            counted.iter().filter(|(_, packet)| !packet.late && packet.receiver[1].is_some());
+        let heard = heard.count().min(due);
+        Some(Missed::of((due - heard) as u64, due as u64))
+    }
+}
+
+fn stages(counted: &[(LocalTime, HeardPacket)], stream: &Value) -> Vec<ReportStage> {
+    let uncertainty = |name: &str| {
+        let stages = stream["stages"].as_array()?;
+        let stage = stages.iter().find(|stage| stage["name"] == name)?;
+        stage["uncertainty_ns"].as_i64()
+    };
+    let each = STAGES.iter().enumerate().filter_map(|(at, name)| {
+        let mut series = Series::with_room(counted.len());
+        for (due, packet) in counted {
+            let instants = packet.instants();
+            if let (Some(from), Some(to)) = (instants[at], instants[at + 1]) {
+                series.push(*due, Span::from_nanos(to - from));
+            }
+        }
+        let summary = series.summary();
+        (summary.count > 0).then(|| ReportStage {
+            name: (*name).to_owned(),
+            summary,
+            uncertainty_ns: uncertainty(name),
+        })
+    });
+    each.collect()
+}
+
+/// Where each packet was when, since its capture: a line for the end of each stage.
+fn points(counted: &[(LocalTime, HeardPacket)]) -> Vec<Points> {
+    let Some(begin) = counted.first().map(|(due, _)| *due) else { return Vec::new() };
+    let line = |(at, name): (usize, &&str)| {
+        let value = |(due, packet): &(LocalTime, HeardPacket)| {
+            let instants = packet.instants();
+            Some(((*due - begin).as_nanos(), instants[at + 1]? - instants[0]?))
+        };
+        Points { name: (*name).to_owned(), values: counted.iter().filter_map(value).collect() }
+    };
+    STAGES.iter().enumerate().map(line).collect()
+}
+
+/// Why no packet was measured, in the receiver's own words.
+fn unmeasured(stream: &Value) -> String {
+    if let Some(refused) = stream["refused"].as_str() {
+        return refused.to_owned();
+    }
+    if stream["counters"]["packets_received"] == 0 {
+        return "no packet arrived; is there a firewall between, and is --at right?".into();
+    }
+    let not_found = stream["latency"]["not_found"].as_object();
+    let most = not_found.and_then(|each| {
+        let counts = each.iter().filter_map(|(name, count)| Some((count.as_u64()?, name)));
+        counts.max()
+    });
+    match most {
+        Some((count, name)) if count > 0 => {
+            format!("no packet was found in the sound: {count} were {}", name.replace('_', " "))
+        }
+        _ => "no packet was found in the sound".into(),
+    }
+}

@@ -1,0 +1,232 @@
+use serde_json::json;
+
+use super::*;
+
+/// Packets of 1 ms, of which all but the named ones arrive: each 5 ms from capture to DAC.
+fn outcome(packets: i64, lost: &[i64]) -> StreamOutcome {
+    let millis = |number: i64| number * 1_000_000;
+    let timestamp = |number: i64| (number * 48 - 480) as u32;
+    let departures = (0..packets).map(|number| SentPacket {
+        timestamp: timestamp(number),
+        capture: millis(number),
+        ..SentPacket::default()
+    });
+    let arrivals = (0..packets).filter(|number| !lost.contains(number)).map(|number| {
+        let at = |micros: i64| Some(millis(number) + micros * 1000);
+        HeardPacket {
+            timestamp: timestamp(number),
+            sender: [at(0), at(1000), at(1010), at(1020)],
+            arrival: millis(number) + 1_100_000,
+            receiver: [at(1200), at(3200), at(3300), at(5000)],
+            measured: Some(5_000_000),
+            ..HeardPacket::default()
+        }
+    });
+    StreamOutcome {
+        sent: json!({}),
+        heard: json!({"streams": [{"latency": {"configured_ns": 5_000_000, "uncertainty_ns": 10_000},
+            "stages": [{"name": "wire", "uncertainty_ns": 7}]}]}),
+        departures: departures.collect(),
+        arrivals: arrivals.collect(),
+        used: [None, None],
+        machines: [Vec::new(), Vec::new()],
+        refused: None,
+        settle: SETTLE,
+        max_uncertainty: None,
+    }
+}
+
+#[test]
+fn a_stream_is_a_row_of_all_packets_after_the_first_seconds() {
+    let row = outcome(4000, &[]).row("test");
+    let measured = row.measured.unwrap();
+    assert_eq!((measured.count, measured.p50_ns), (2000, Some(5_000_000)));
+    assert_eq!(row.configured, Some(Span::from_millis(5)));
+    assert_eq!(row.void, None);
+    let missed = row.missed.unwrap();
+    assert_eq!((missed.due, missed.missed), (2000, 0));
+    let lengths: Vec<_> = row.stages.iter().map(|stage| stage.summary.p50_ns.unwrap()).collect();
+    assert_eq!(lengths.iter().sum::<i64>(), 5_000_000, "stages add up: {lengths:?}");
+    assert_eq!(row.stages[3].uncertainty_ns, Some(7));
+    assert_eq!(row.worst[0].because.as_deref(), Some("buffer 2ms, device 1.7ms, capture 1ms"));
+    let all: Vec<_> = row.worst[0].stages.iter().map(|stage| stage.length_ns).collect();
+    assert_eq!(all, [1_000_000, 10_000, 10_000, 80_000, 100_000, 2_000_000, 100_000, 1_700_000]);
+    assert_eq!(row.points.len(), 8);
+    assert_eq!(row.points[7].values[0], (0, 5_000_000));
+}
+
+#[test]
+fn packets_that_never_came_are_missed() {
+    // The first of them is of the time that does not count.
+    let row = outcome(4000, &[100, 2500, 2501, 3000]).row("test");
+    let missed = row.missed.unwrap();
+    assert_eq!((missed.due, missed.missed), (2000, 3));
+}
+
+#[test]
+fn a_stream_of_which_nothing_was_measured_is_void_with_the_reason() {
+    let mut outcome = outcome(4000, &[]);
+    outcome.arrivals.clear();
+    outcome.heard["streams"][0]["counters"] = json!({"packets_received": 0});
+    let why = outcome.row("test").void.unwrap();
+    assert!(why.starts_with("no packet arrived"), "{why}");
+    outcome.heard["streams"][0]["counters"] = json!({"packets_received": 9});
+    outcome.heard["streams"][0]["latency"]["not_found"] = json!({"repeats": 9, "lost": 1});
+    let why = outcome.row("test").void.unwrap();
+    assert_eq!(why, "no packet was found in the sound: 9 were repeats");
+}
+
+#[test]
+fn a_network_that_is_gone_before_the_end_is_missed_to_the_end() {
+    let lost: Vec<i64> = (3500..4000).collect();
+    let missed = outcome(4000, &lost).row("test").missed.unwrap();
+    assert_eq!((missed.due, missed.missed), (2000, 500));
+}
+
+#[test]
+fn a_row_whose_ledger_is_not_whole_is_void() {
+    let mut outcome = outcome(4000, &[]);
+    outcome.heard["unwritten"] = json!(["the ledger heard.csv is not whole: no space"]);
+    let why = outcome.row("test").void.unwrap();
+    assert!(why.contains("no space"), "{why}");
+}
+
+#[test]
+fn a_packet_that_came_late_says_nothing_of_when_a_thread_woke() {
+    let mut outcome = outcome(4000, &[]);
+    let late = &mut outcome.arrivals[3000];
+    late.late = true;
+    late.receiver[3] = late.receiver[3].map(|dac| dac - 900_000);
+    let [sender, receiver] = outcome.wake_ups();
+    assert_eq!((receiver.summary().max_ns, receiver.summary().count), (Some(0), 1999));
+    assert_eq!(sender.summary().max_ns, Some(0));
+}
+
+#[test]
+fn a_scheduler_that_was_asked_for_and_refused_makes_the_row_void_and_another_does_not() {
+    let mut outcome = outcome(4000, &[]);
+    outcome.sent = json!({"host": {"refused": {"priority": "refused fifo:70; root may"}}});
+    let asked = || Some("fifo:70".to_owned());
+    assert_eq!(outcome.refusal(&[None, asked()]), None);
+    outcome.refused = outcome.refusal(&[asked(), None]);
+    assert_eq!(outcome.row("test").void.as_deref(), Some("refused fifo:70; root may"));
+}
+
+#[test]
+fn freezes_are_those_that_each_ends_witness_saw_and_unknown_where_none_watched() {
+    let mut outcome = outcome(10, &[]);
+    outcome.sent = json!({"host": {"stalls": 2}});
+    outcome.heard["host"] = json!({"stalls": 0});
+    let mut plan = LabStream::default();
+    assert_eq!(outcome.stalls(&plan), [Some(2), Some(0)]);
+    plan.recv.push("--no-witness".to_owned());
+    assert_eq!(outcome.stalls(&plan), [Some(2), None]);
+}
+
+fn sampled(key: &str, values: &[(i64, f64)]) -> SampledQuantity {
+    SampledQuantity { key: key.to_owned(), values: values.to_vec() }
+}
+
+#[test]
+fn what_machines_did_is_joined_to_the_packets_by_the_clock_of_each() {
+    let seconds = |at: i64| at * 1_000_000_000;
+    let mut outcome = between_two(Span::from_micros(60));
+    // The first packet that counts was captured 2 s after the first of all.
+    let sender = 7_000_000_000_000 + seconds(2);
+    outcome.machines[0] = vec![sampled("runnable", &[(sender - 1, 1.0), (sender + 5, 2.0)])];
+    let at = [(seconds(3), 10.0), (seconds(4), 20.0), (seconds(9), 30.0)];
+    outcome.machines[1] = vec![sampled("user_percent", &at), sampled("irq_percent", &at[1..])];
+    let meanwhile = outcome.row("test").meanwhile;
+    let told: Vec<_> = meanwhile.iter().map(|one| (one.key, one.values.clone())).collect();
+    let busy = vec![(seconds(1), 10.0), (seconds(2), 40.0)];
+    let known = [("sender_runnable", vec![(5, 2.0)]), ("receiver_busy_percent", busy.clone())];
+    assert_eq!(told, known, "what was before and after the packets is none of theirs");
+    // Both ends on one.
+    outcome.machines[0].clear();
+    let meanwhile = outcome.row("test").meanwhile;
+    assert_eq!(
+        (meanwhile[0].key, &meanwhile[0].values, meanwhile.len()),
+        ("busy_percent", &busy, 1)
+    );
+}
+
+#[test]
+fn seconds_in_which_packets_were_missed_are_marked() {
+    let meanwhile = outcome(4000, &[100, 2500, 2501, 3999]).row("test").meanwhile;
+    let [missed] = &meanwhile[..] else { panic!("{meanwhile:?}") };
+    assert_eq!(missed.key, "missed");
+    assert_eq!(missed.values, [(500_000_000, 2.0), (1_500_000_000, 1.0)]);
+    assert!(outcome(4000, &[]).row("test").meanwhile.is_empty());
+}
+
+/// Between two machines, whose clocks are known to so much.
+fn between_two(uncertainty: Span) -> StreamOutcome {
+    let mut outcome = outcome(4000, &[]);
+    for packet in &mut outcome.departures {
+        // On a clock that was started long before.
+        packet.capture += 7_000_000_000_000;
+        packet.handed = packet.capture + 1_020_000;
+    }
+    let stream = &mut outcome.heard["streams"][0];
+    stream["latency"]["uncertainty_ns"] = json!(uncertainty.as_nanos());
+    stream["clock"] = json!({"source": "rtcp", "round_trip_ns": 180_000});
+    outcome.max_uncertainty = Some(MOST_UNSURE);
+    outcome
+}
+
+#[test]
+fn a_row_of_two_clocks_says_how_sure_they_are_and_what_rests_on_one_of_them() {
+    let row = between_two(Span::from_micros(60)).row("test");
+    assert_eq!((&row.void, row.uncertainty), (&None, Some(Span::from_micros(60))));
+    let figure = |key| row.figures.iter().find(|one| one.key == key).map(|one| one.value.clone());
+    assert_eq!(figure("clock_source"), Some(json!("rtcp")));
+    assert_eq!(figure("round_trip_ns"), Some(json!(180_000)));
+    assert_eq!(figure("sender_own_ns"), Some(json!(1_020_000)));
+    assert_eq!(figure("receiver_own_ns"), Some(json!(3_900_000)));
+    // What is measured is of one clock where both ends read it.
+    let mut one = between_two(Span::from_millis(9));
+    one.heard["streams"][0]["clock"]["source"] = json!("host");
+    one.heard["streams"][0]["counters"] = json!({"clock_steps": 1});
+    let row = one.row("test");
+    assert!(row.void.is_none() && row.figures.is_empty(), "{row:#?}");
+}
+
+#[test]
+fn clocks_that_are_known_to_less_than_was_asked_for_make_a_row_void() {
+    let why = between_two(Span::from_micros(251)).row("test").void.unwrap();
+    assert!(why.contains("known to ± 251us, and 250us are the most"), "{why}");
+    assert_eq!(between_two(MOST_UNSURE).row("test").void, None);
+    let mut unknown = between_two(MOST_UNSURE);
+    unknown.heard["streams"][0]["latency"]["uncertainty_ns"] = json!(null);
+    let why = unknown.row("test").void.unwrap();
+    assert!(why.contains("nobody knows how far"), "{why}");
+    unknown.max_uncertainty = None;
+    assert_eq!(unknown.row("test").void, None);
+}
+
+#[test]
+fn a_clock_that_was_set_while_it_ran_makes_a_row_void() {
+    let stepped = json!({"clock_steps": 2});
+    let mut ours = between_two(Span::from_micros(60));
+    ours.sent = json!({"streams": [{"counters": stepped}]});
+    let mut theirs = between_two(Span::from_micros(60));
+    theirs.heard["streams"][0]["counters"] = stepped;
+    for outcome in [ours, theirs] {
+        let why = outcome.row("test").void.unwrap();
+        assert!(why.contains("a clock was set while it ran (2 steps)"), "{why}");
+    }
+}
+
+#[test]
+fn packets_that_came_before_they_left_make_a_row_void() {
+    let mut outcome = between_two(Span::from_micros(60));
+    for packet in &mut outcome.arrivals {
+        packet.arrival -= 130_000;
+    }
+    assert_eq!(outcome.row("test").void, None, "50 us early are within what is not known");
+    for packet in &mut outcome.arrivals {
+        packet.arrival -= 20_000;
+    }
+    let why = outcome.row("test").void.unwrap();
+    assert!(why.contains("came 70us before they left"), "{why}");
+}

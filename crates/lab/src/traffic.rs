@@ -1,0 +1,239 @@
+//! What the network interfaces of a machine carry, and of which protocols it is, as the kernel counts it:
+//! read a few times per second beside a stream, at either end.
+
+mod counters;
+mod layers;
+mod routes;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use tautline_io::clock::now;
+use tautline_proto::device::Stop;
+use tautline_proto::time::{LocalTime, Span};
+
+pub use layers::{Layers, Sizes};
+
+/// The counters at one instant.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TrafficSample {
+    /// On the monotonic clock, right after they were read.
+    pub at_ns: i64,
+    /// By name.
+    pub interfaces: BTreeMap<String, TrafficInterface>,
+    /// Of the whole network namespace, by protocol and the kernel's own name, such as `UdpInDatagrams`.
+    pub protocols: BTreeMap<String, u64>,
+}
+
+/// What an interface has carried since it came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TrafficInterface {
+    /// The longest IP packet that it carries in one piece.
+    pub mtu: u32,
+    /// Bytes and packets received; bytes without the frame's checksum.
+    pub received: [u64; 2],
+    /// The same that were sent.
+    pub sent: [u64; 2],
+}
+
+/// All that was read.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct WatchedTraffic {
+    /// Version of these names.
+    pub schema: u32,
+    /// The interface of the stream that is watched; absent where none is known.
+    pub interface: Option<String>,
+    /// In the order of time.
+    pub samples: Vec<TrafficSample>,
+}
+
+/// At which end of a stream interfaces are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrafficEnd {
+    /// It goes to this address.
+    To(IpAddr),
+    /// It comes to this one.
+    At(IpAddr),
+}
+
+/// From one sample to the next: the ends of a window are met as closely.
+const EVERY: Span = Span::from_millis(200);
+
+/// Reads the counters until it is asked to stop.
+pub fn watch(end: TrafficEnd, stop: &Stop) -> WatchedTraffic {
+    let interface = match end {
+        TrafficEnd::To(address) => routes::leads_to(address),
+        TrafficEnd::At(address) => routes::has(address),
+    };
+    let mut samples = vec![TrafficSample::read()];
+    let mut due = now() + EVERY;
+    while !stop.is_requested() {
+        tautline_io::clock::sleep_until(due);
+        samples.push(TrafficSample::read());
+        due += EVERY;
+    }
+    WatchedTraffic { schema: 1, interface, samples }
+}
+
+impl TrafficSample {
+    fn read() -> Self {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let mut interfaces = counters::interfaces(&text("/proc/net/dev"));
+        let mut protocols = counters::protocols(&text("/proc/net/snmp"));
+        protocols.extend(counters::protocols(&text("/proc/net/netstat")));
+        protocols.extend(counters::protocols_v6(&text("/proc/net/snmp6")));
+        let at_ns = (now() - LocalTime::ZERO).as_nanos();
+        for (name, interface) in &mut interfaces {
+            let mtu = text(&format!("/sys/class/net/{name}/mtu"));
+            interface.mtu = mtu.trim().parse().unwrap_or(0);
+        }
+        Self { at_ns, interfaces, protocols }
+    }
+}
+
+/// What went one way: of frames, with their heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CarriedTraffic {
+    /// Bytes.
+    pub bytes: u64,
+    /// Packets.
+    pub packets: u64,
+}
+
+/// What was carried between two samples.
+#[derive(Debug, Clone, Copy)]
+pub struct TrafficWindow<'a> {
+    first: &'a TrafficSample,
+    last: &'a TrafficSample,
+}
+
+impl WatchedTraffic {
+    /// The longest that lies within these instants of the same clock; none where there is less than one
+    /// step of it.
+    pub fn within(&self, [begin, end]: [i64; 2]) -> Option<TrafficWindow<'_>> {
+        let inside = |sample: &&TrafficSample| (begin..=end).contains(&sample.at_ns);
+        let first = self.samples.iter().find(inside)?;
+        let last = self.samples.iter().rfind(inside)?;
+        (first.at_ns < last.at_ns).then_some(TrafficWindow { first, last })
+    }
+}
+
+impl TrafficWindow<'_> {
+    /// Its ends.
+    pub fn span(&self) -> [i64; 2] {
+        [self.first.at_ns, self.last.at_ns]
+    }
+
+    /// A count, per second.
+    pub fn per_second(&self, count: u64) -> f64 {
+        count as f64 * 1e9 / (self.last.at_ns - self.first.at_ns) as f64
+    }
+
+    /// What went in and out, interface by interface; of those that carried nothing there is none.
+    pub fn interfaces(&self) -> Vec<(String, TrafficInterface, [CarriedTraffic; 2])> {
+        let each = self.last.interfaces.iter().filter_map(|(name, last)| {
+            let first = self.first.interfaces.get(name)?;
+            let way = |last: [u64; 2], first: [u64; 2]| CarriedTraffic {
+                bytes: last[0].saturating_sub(first[0]),
+                packets: last[1].saturating_sub(first[1]),
+            };
+            let ways = [way(last.received, first.received), way(last.sent, first.sent)];
+            ways.iter().any(|way| way.packets > 0).then(|| (name.clone(), *last, ways))
+        });
+        each.collect()
+    }
+
+    /// The sum of these counters' steps.
+    pub fn protocol(&self, names: &[&str]) -> u64 {
+        let count =
+            |sample: &TrafficSample, name: &str| sample.protocols.get(name).copied().unwrap_or(0);
+        let step = |name: &&str| count(self.last, name).saturating_sub(count(self.first, name));
+        names.iter().map(step).sum()
+    }
+}
+
+impl TrafficWindow<'_> {
+    /// IP packets that came and were for nobody here: to a group that was not joined, or an address that is
+    /// another's. Those handed on to other networks are not among them, and parts count as one packet.
+    pub fn to_nobody(&self) -> u64 {
+        let came = ["IpInReceives", "Ip6InReceives", "IpReasmOKs", "Ip6ReasmOKs"];
+        let handled = [
+            "IpInDelivers",
+            "Ip6InDelivers",
+            "IpReasmReqds",
+            "Ip6ReasmReqds",
+            "IpForwDatagrams",
+            "Ip6OutForwDatagrams",
+        ];
+        self.protocol(&came).saturating_sub(self.protocol(&handled))
+    }
+}
+
+/// A protocol, with the kernel's counters of what came and of what went.
+pub type Protocol = (&'static str, &'static [&'static str], &'static [&'static str]);
+
+/// What a mix is told of, beside [`TrafficWindow::to_nobody`]. Of multicast, what came to a group that was joined.
+pub const PROTOCOLS: [Protocol; 4] = [
+    (
+        "UDP",
+        &["UdpInDatagrams", "Udp6InDatagrams", "UdpInErrors", "Udp6InErrors"],
+        &["UdpOutDatagrams", "Udp6OutDatagrams"],
+    ),
+    ("TCP", &["TcpInSegs"], &["TcpOutSegs"]),
+    ("ICMP", &["IcmpInMsgs", "Icmp6InMsgs"], &["IcmpOutMsgs", "Icmp6OutMsgs"]),
+    (
+        "multicast",
+        &["IpExtInMcastPkts", "Ip6InMcastPkts"],
+        &["IpExtOutMcastPkts", "Ip6OutMcastPkts"],
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(at_ns: i64, step: u64) -> TrafficSample {
+        let interface = TrafficInterface {
+            mtu: 1500,
+            received: [step * 1000, step],
+            sent: [step * 500, step * 2],
+        };
+        TrafficSample {
+            at_ns,
+            interfaces: [
+                ("eth0".to_owned(), interface),
+                ("dummy".to_owned(), TrafficInterface::default()),
+            ]
+            .into(),
+            protocols: [("UdpInDatagrams".to_owned(), step), ("UdpInErrors".to_owned(), 1)].into(),
+        }
+    }
+
+    #[test]
+    fn a_window_is_what_was_carried_between_the_samples_within_it() {
+        let samples = (0..10).map(|at| sample(at * 200_000_000, at as u64)).collect();
+        let watched = WatchedTraffic { schema: 1, interface: None, samples };
+        let window = watched.within([300_000_000, 1_450_000_000]).unwrap();
+        assert_eq!(window.span(), [400_000_000, 1_400_000_000]);
+        let interfaces = window.interfaces();
+        assert_eq!(interfaces.len(), 1, "{interfaces:?}");
+        let (name, interface, [received, sent]) = &interfaces[0];
+        assert_eq!((name.as_str(), interface.mtu), ("eth0", 1500));
+        assert_eq!(*received, CarriedTraffic { bytes: 5000, packets: 5 });
+        assert_eq!(*sent, CarriedTraffic { bytes: 2500, packets: 10 });
+        assert_eq!(window.protocol(PROTOCOLS[0].1), 5);
+        assert_eq!(window.per_second(5), 5.0);
+        assert!(watched.within([300_000_000, 500_000_000]).is_none());
+    }
+
+    #[test]
+    fn this_machine_has_counters_that_are_read() {
+        let sample = TrafficSample::read();
+        assert!(sample.interfaces.contains_key("lo"), "{sample:?}");
+        assert!(sample.protocols.contains_key("UdpInDatagrams"), "{sample:?}");
+        assert!(sample.protocols.contains_key("TcpOutSegs"), "{sample:?}");
+        assert!(sample.interfaces.values().all(|interface| interface.mtu > 0), "{sample:?}");
+    }
+}

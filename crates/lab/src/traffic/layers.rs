@@ -1,0 +1,124 @@
+//! How many bytes a packet of sound takes, layer by layer.
+
+use tautline_proto::wire::rtp::{HEADER_BYTES, STAMPED_HEADER_BYTES};
+
+/// Of UDP (RFC 768).
+const UDP: usize = 8;
+/// Of IPv4 without options (RFC 791 §3.1), and of IPv6 (RFC 8200 §3).
+const IP: [usize; 2] = [20, 40];
+/// What IPv6 adds to a packet that goes in parts (RFC 8200 §4.5).
+const FRAGMENT: usize = 8;
+/// Of Ethernet: addresses and type; its checksum, which interfaces do not count (IEEE 802.3 §3.1.1).
+const ETHERNET: usize = 14;
+const CHECKSUM: usize = 4;
+/// What any network carries (RFC 791 §3.2).
+const LEAST_MTU: usize = 68;
+
+/// By what a packet travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layers {
+    /// With the sender's instants in a header extension.
+    pub stamped: bool,
+    /// By IPv6, not IPv4.
+    pub v6: bool,
+    /// The longest IP packet that is not sent in parts.
+    pub mtu: usize,
+    /// Over Ethernet; the loopback counts IP packets alone.
+    pub ethernet: bool,
+}
+
+/// Bytes of one packet, with those of all layers within.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// The sound.
+    pub payload: usize,
+    /// RTP.
+    pub rtp: usize,
+    /// UDP.
+    pub udp: usize,
+    /// IP, of all its parts.
+    pub ip: usize,
+    /// Ethernet, of all its frames, with their checksums.
+    pub ethernet: usize,
+    /// As interfaces count them.
+    pub counted: usize,
+}
+
+impl Layers {
+    /// A packet with so much sound.
+    pub fn of(self, payload: usize) -> Sizes {
+        let rtp = payload + if self.stamped { STAMPED_HEADER_BYTES } else { HEADER_BYTES };
+        let udp = rtp + UDP;
+        let head = IP[usize::from(self.v6)];
+        let mtu = self.mtu.max(LEAST_MTU);
+        let (parts, each) = match head + udp <= mtu {
+            true => (1, head),
+            false => {
+                let each = head + if self.v6 { FRAGMENT } else { 0 };
+                // All but the last end on a multiple of eight.
+                let room = (mtu - each) / 8 * 8;
+                (udp.div_ceil(room), each)
+            }
+        };
+        let ip = udp + parts * each;
+        let frame = if self.ethernet { ETHERNET } else { 0 };
+        Sizes {
+            payload,
+            rtp,
+            udp,
+            ip,
+            ethernet: ip + parts * (ETHERNET + CHECKSUM),
+            counted: ip + parts * frame,
+        }
+    }
+}
+
+impl Sizes {
+    /// What of an Ethernet frame is no sound.
+    pub fn overhead(&self) -> f64 {
+        1.0 - self.payload as f64 / self.ethernet as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Layers = Layers { stamped: false, v6: false, mtu: 1500, ethernet: true };
+
+    #[test]
+    fn plain_packets_have_the_sizes_that_the_thesis_lists() {
+        // Table 3.2, whose `RTP` is the payload.
+        let listed = [
+            (3840, [3860, 3920, 3974]),
+            (1920, [1940, 1980, 2016]),
+            (960, [980, 1000, 1018]),
+            (192, [212, 232, 250]),
+        ];
+        for (payload, [udp, ip, ethernet]) in listed {
+            let sizes = PLAIN.of(payload);
+            assert_eq!((sizes.udp, sizes.ip, sizes.ethernet), (udp, ip, ethernet));
+        }
+        let share = |payload| (PLAIN.of(payload).overhead() * 1000.0).round() / 10.0;
+        assert_eq!((share(3840), share(192)), (3.4, 23.2));
+    }
+
+    #[test]
+    fn stamps_and_longer_addresses_are_counted_too() {
+        let stamped = Layers { stamped: true, ..PLAIN };
+        let more = STAMPED_HEADER_BYTES - HEADER_BYTES;
+        assert_eq!(stamped.of(192).ethernet, 250 + more);
+        let v6 = Layers { v6: true, ..PLAIN };
+        assert_eq!(v6.of(192).ethernet, 270);
+        // The last that fits whole, and one more: in two parts, each with a head of its own for that.
+        assert_eq!(v6.of(1440).ip, 1500);
+        assert_eq!(v6.of(1441).ip, 1461 + 2 * 48);
+        assert_eq!(PLAIN.of(192).counted, 246);
+        assert_eq!(Layers { ethernet: false, mtu: 65_536, ..PLAIN }.of(3840).counted, 3880);
+    }
+
+    #[test]
+    fn an_interface_that_says_no_mtu_is_no_reason_to_panic() {
+        assert!(Layers { mtu: 0, ..PLAIN }.of(192).ip >= 212);
+    }
+}

@@ -1,0 +1,114 @@
+//! By which interface an address is reached, or which has it: by the main table of routes, as the kernel
+//! tells it as text (proc_net(5)). Rules that choose another table are not known of.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+
+use crate::if_inet6::{self, held};
+
+/// The one that packets to this address leave by: the loopback, where it is this machine's own.
+pub(super) fn leads_to(address: IpAddr) -> Option<String> {
+    if own_towards(address) == Some(address) {
+        return Some("lo".to_owned());
+    }
+    Some(match address {
+        IpAddr::V4(address) => route_v4(&text("/proc/net/route"), address)?,
+        IpAddr::V6(address) => route_v6(&text("/proc/net/ipv6_route"), address)?,
+    })
+}
+
+/// The one that packets of another machine to this address of ours come by.
+pub(super) fn has(address: IpAddr) -> Option<String> {
+    match address {
+        address if address.is_loopback() => Some("lo".to_owned()),
+        // It is in a network that the interface leads to.
+        IpAddr::V4(address) => route_v4(&text("/proc/net/route"), address),
+        IpAddr::V6(address) => holder_v6(&if_inet6::text(), address),
+    }
+}
+
+fn text(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// From which address the kernel would send there.
+fn own_towards(address: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    // A connected UDP socket has sent nothing.
+    socket.connect((address, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+/// The narrowest network, and of those the cheapest: the name, the network and its mask in the byte order
+/// of the network, the metric seventh.
+fn route_v4(text: &str, address: Ipv4Addr) -> Option<String> {
+    let wanted = u32::from_ne_bytes(address.octets());
+    let routes = text.lines().skip(1).filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |at: usize| u32::from_str_radix(words.get(at)?, 16).ok();
+        let (network, mask) = (number(1)?, number(7)?);
+        let metric: u32 = words.get(6)?.parse().ok()?;
+        let name = *words.first()?;
+        (wanted & mask == network).then_some((mask.count_ones(), u32::MAX - metric, name))
+    });
+    routes.max_by_key(|(length, cheap, _)| (*length, *cheap)).map(|(_, _, name)| name.to_owned())
+}
+
+/// The same: the network in 32 digits, its length, the metric sixth, the name last.
+fn route_v6(text: &str, address: Ipv6Addr) -> Option<String> {
+    let routes = text.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let network = u128::from_str_radix(words.first()?, 16).ok()?;
+        let length = u32::from_str_radix(words.get(1)?, 16).ok()?;
+        let metric = u32::from_str_radix(words.get(5)?, 16).ok()?;
+        let mask = u128::MAX.checked_shl(128_u32.checked_sub(length)?).unwrap_or(0);
+        // At the greatest metric is what refuses all that nothing else leads to.
+        let is = address.to_bits() & mask == network && metric < u32::MAX;
+        is.then_some((length, u32::MAX - metric, *words.last()?))
+    });
+    routes.max_by_key(|(length, cheap, _)| (*length, *cheap)).map(|(_, _, name)| name.to_owned())
+}
+
+fn holder_v6(text: &str, address: Ipv6Addr) -> Option<String> {
+    held(text).find(|held| held.address == address).map(|held| held.name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_narrowest_network_leads_to_an_address() {
+        let hex = |address: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(address));
+        let line = |name: &str, network, metric: u32, mask| {
+            format!("{name} {} 0 0 0 0 {metric} {} 0 0 0\n", hex(network), hex(mask))
+        };
+        let table = "Iface Destination ...\n".to_owned()
+            + &line("busy0", [0; 4], 0, [0; 4])
+            + &line("dear0", [10, 7, 0, 0], 600, [255, 255, 255, 0])
+            + &line("eth1", [10, 7, 0, 0], 100, [255, 255, 255, 0])
+            + "torn 1\n";
+        let by = |address: &str| route_v4(&table, address.parse().unwrap());
+        assert_eq!(by("10.7.0.9").as_deref(), Some("eth1"));
+        assert_eq!(by("10.8.0.9").as_deref(), Some("busy0"));
+        assert_eq!(route_v4("", Ipv4Addr::LOCALHOST), None);
+        let (zero, net) = ("0".repeat(32), "fd00".to_owned() + &"0".repeat(28));
+        let table = format!(
+            "{net} 40 {zero} 00 {zero} 00000100 0 0 1 eth1\n{zero} 00 {zero} 00 {zero} ffffffff 0 0 1 lo\n"
+        );
+        let by = |address: &str| route_v6(&table, address.parse().unwrap());
+        assert_eq!((by("fd00::2").as_deref(), by("fd01::2")), (Some("eth1"), None));
+        let held = "fd000000000000000000000000000002 02 40 00 80     eth1\nnonsense\n";
+        assert_eq!(holder_v6(held, "fd00::2".parse().unwrap()).as_deref(), Some("eth1"));
+    }
+
+    #[test]
+    fn what_is_sent_to_this_machine_goes_by_the_loopback() {
+        let own: IpAddr = Ipv4Addr::LOCALHOST.into();
+        assert_eq!((leads_to(own).as_deref(), has(own).as_deref()), (Some("lo"), Some("lo")));
+    }
+}

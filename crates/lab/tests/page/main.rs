@@ -1,0 +1,144 @@
+//! The page of a report: what stands on it, and that nothing of others gets out of its place.
+
+mod simulated;
+mod well_formed;
+
+use tautline_lab::page::page;
+use tautline_lab::report::{LabReport, Points, ReportRow, WorstPart};
+
+use simulated::{hostile, ladder, stages, stream};
+use well_formed::read;
+
+/// Charts of a page, each from its begin to its end.
+fn charts(page: &str) -> Vec<&str> {
+    page.split("<svg").skip(1).map(|chart| chart.split("</svg>").next().unwrap_or("")).collect()
+}
+
+fn count(page: &str, part: &str) -> usize {
+    page.matches(part).count()
+}
+
+#[test]
+fn every_page_is_well_formed_and_stands_by_itself() {
+    for report in [ladder(), stages(), hostile(), LabReport::of("nothing", "is there anything?")] {
+        let page = page(&report);
+        let seen = read(&page).unwrap_or_else(|wrong| panic!("{}: {wrong}", report.experiment));
+        for name in ["script", "link", "img", "iframe", "object", "use", "image"] {
+            assert!(!seen.elements.iter().any(|element| element == name), "{name}");
+        }
+        assert!(!page.contains("url(") && !page.contains("@import"), "{}", report.experiment);
+        assert_eq!(count(&page, "http"), count(&page, "xmlns=\"http://www.w3.org/2000/svg\""));
+        assert!(page.contains("prefers-color-scheme:dark") && page.contains("width=device-width"));
+    }
+}
+
+#[test]
+fn what_others_say_stays_text() {
+    let page = page(&hostile());
+    assert_eq!(count(&page, "<script"), 0);
+    assert_eq!(count(&page, "</title>"), 1);
+    let seen = read(&page).unwrap();
+    assert!(seen.text.contains("<script>alert(\"1\")</script>"), "it is shown as it is");
+    assert!(!page.contains('\u{202e}'), "nothing turns the writing round");
+}
+
+#[test]
+fn a_row_of_everything_has_every_chart_each_with_words_for_who_cannot_see_it() {
+    let page = page(&stages());
+    let all = [
+        "Stage by stage",
+        "Second by second",
+        "How often",
+        "The tail",
+        "Every value",
+        "The worst, magnified",
+        "Periods",
+        "The worst",
+    ];
+    all.iter().for_each(|title| assert!(page.contains(title), "{title}"));
+    let charts = charts(&page);
+    assert_eq!(charts.len(), 7, "the middle of the distribution is one nanosecond wide");
+    for chart in charts {
+        assert!(chart.contains("role=\"img\" aria-label=\""), "{}", &chart[..200]);
+        assert!(chart.contains("viewBox=\"0 0 1680 "), "{}", &chart[..200]);
+        assert!(!chart.contains('#'), "colours are the page's");
+    }
+    assert!(page.contains("strongest: 40.0 ms"), "what swings every 40 ms is named");
+}
+
+#[test]
+fn figures_of_the_page_are_those_of_the_text() {
+    let report = ladder();
+    let (page, text) = (read(&page(&report)).unwrap().text, report.to_string());
+    let row = text.lines().find(|line| line.starts_with("test 10")).unwrap();
+    let cells = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+    let mut cells = cells.peekable();
+    assert!(cells.peek().is_some());
+    cells.for_each(|cell| assert!(page.contains(cell), "{cell}"));
+}
+
+#[test]
+fn a_void_row_says_why_and_has_no_chart() {
+    let mut report = LabReport::of("kernel", "how long?");
+    report.rows =
+        vec![ReportRow::void("ptime 20 ms", "no packet came; is something else sending?")];
+    let page = page(&report);
+    assert!(read(&page).unwrap().text.contains("void: no packet came; is something else sending?"));
+    assert_eq!(charts(&page).len(), 0);
+    assert!(!page.contains("<details"));
+}
+
+#[test]
+fn without_data_there_is_no_chart() {
+    let mut report = LabReport::of("resources", "what does it cost?");
+    let mut row = ReportRow::named("one");
+    row.add("cpu_percent", "processor, % of a core", 3.5);
+    report.rows = vec![row];
+    let page = page(&report);
+    assert_eq!(charts(&page).len(), 0);
+    assert!(page.contains("processor, % of a core") && page.contains("3.500"));
+}
+
+#[test]
+fn of_many_rows_the_worst_is_open() {
+    let page = page(&ladder());
+    assert_eq!(count(&page, "<details>"), 9);
+    assert_eq!(count(&page, "<details open=\"open\">"), 1);
+    assert!(page.contains("Row by row") && page.contains("Measured less configured"));
+    assert!(page.contains("thesis, table 3.4"));
+}
+
+#[test]
+fn a_chart_of_every_packet_stays_small_however_many_there_are() {
+    // Nothing repeats itself: each point falls anywhere.
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut row = stream(2_000, 5_000.0, 1);
+    row.points = (0..9)
+        .map(|line| Points {
+            name: format!("stage {line}"),
+            values: (0..25_000)
+                .map(|packet| (packet * 1_000_000, random.i64(0..5_000_000)))
+                .collect(),
+        })
+        .collect();
+    let mut report = LabReport::of("stages", "where does the time go?");
+    report.rows = vec![row];
+    let page = page(&report);
+    read(&page).unwrap();
+    for chart in charts(&page) {
+        assert!(chart.len() < 400_000, "{} bytes", chart.len());
+    }
+}
+
+#[test]
+fn the_worst_stand_with_all_their_stages_in_the_order_of_travel() {
+    let mut row = stream(2_000, 5_000.0, 1);
+    let part = |name, length_ns| WorstPart { name, length_ns };
+    row.worst[0].stages = vec![part("buffer", 2_500_000), part("wire", 120_000)];
+    let others = row.worst.len() - 1;
+    let mut report = LabReport::of("stages", "where does the time go?");
+    report.rows = vec![row];
+    let page = page(&report);
+    assert!(page.contains("<th>value</th><th>wire</th><th>buffer</th></tr>"), "and no reasons");
+    assert_eq!(count(&page, "<td></td><td></td></tr>"), others, "of which no stage is known");
+}

@@ -1,0 +1,142 @@
+//! Cards that a cable joins: which frame of one card meets its converter when a frame of the other
+//! meets its own.
+
+use super::{CardClock, NANOS_PER_SECOND, WHOLE};
+use crate::time::{LocalTime, Span};
+use crate::units::Rate;
+
+/// Bits of a fraction while two are added up: what each is rounded by is below what is kept.
+const FINE_BITS: u32 = 48;
+/// Bits of a fraction of a [`Place`].
+const FRACTION_BITS: u32 = 32;
+
+/// A place among the frames of a card: this frame, and a fraction of 2^-32 frames beyond it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The whole number.
+    pub frame: i64,
+    /// In 2^-32 frames.
+    pub fraction: u32,
+}
+
+impl CardClock {
+    /// The first instant from `now` on that is a whole number of frames and of nanoseconds after the
+    /// clock's zero. Cards of one rate without an error that start at such instants are whole
+    /// frames apart: what one plays another hears bit for bit. At 48 kHz there is one in three
+    /// frames, at 44.1 kHz in 10 ms, at 11 025 Hz in 40 ms.
+    pub fn shared_start(now: LocalTime, rate: Rate) -> LocalTime {
+        let apart = NANOS_PER_SECOND as i64 / shared(NANOS_PER_SECOND as i64, rate.hertz().into());
+        let past = now.as_nanos().rem_euclid(apart);
+        now + Span::from_nanos((apart - past) % apart)
+    }
+
+    /// Where `frame` of this card lies among the frames of `player` that a cable of this `delay`
+    /// brings: what met the player's converter `delay` before the frame meets this one. Rounded down
+    /// to 2^-32 frames, and exact where it is a whole frame.
+    pub fn place_among(&self, player: &Self, frame: i64, delay: Span) -> Place {
+        let nanos = |time: LocalTime| i128::from(time.as_nanos());
+        let apart = nanos(self.start) - nanos(player.start) - i128::from(delay.as_nanos());
+        let ends = (i128::from(i64::MIN), i128::from(i64::MAX));
+        let (begun, passed) = (
+            parts(apart.clamp(ends.0, ends.1) * player.speed, NANOS_PER_SECOND * WHOLE),
+            parts(i128::from(self.bounded(frame)) * player.speed, self.speed),
+        );
+        let place = (begun + passed) >> (FINE_BITS - FRACTION_BITS);
+        let whole = (place >> FRACTION_BITS).clamp(ends.0, ends.1);
+        Place { frame: whole as i64, fraction: place as u32 }
+    }
+
+    /// How many frames `player` plays while this card takes one, in 2^-32 frames.
+    pub fn step_among(&self, player: &Self) -> u64 {
+        (((player.speed << FRACTION_BITS) + self.speed / 2) / self.speed) as u64
+    }
+}
+
+/// What `whole` parts of `of` are, in 2^-48, rounded down; for a divisor below 2^78.
+fn parts(whole: i128, of: i128) -> i128 {
+    (whole.div_euclid(of) << FINE_BITS) + (whole.rem_euclid(of) << FINE_BITS) / of
+}
+
+/// The greatest common divisor.
+fn shared(one: i64, other: i64) -> i64 {
+    if other == 0 { one } else { shared(other, one % other) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::units::Ppm;
+
+    fn card(start: i64, rate: Rate, ppm: f64) -> CardClock {
+        CardClock::new(LocalTime::from_nanos(start), rate, Ppm::from_f64(ppm))
+    }
+
+    fn rates() -> impl Strategy<Value = Rate> {
+        proptest::sample::select(Rate::SUPPORTED.to_vec()).prop_map(|rate| Rate::new(rate).unwrap())
+    }
+
+    #[test]
+    fn a_shared_start_is_soon() {
+        for rate in Rate::SUPPORTED {
+            let rate = Rate::new(rate).unwrap();
+            let now = LocalTime::from_nanos(1);
+            assert!(CardClock::shared_start(now, rate) - now < Span::from_millis(40), "{rate}");
+        }
+        let now = LocalTime::from_nanos(62_500);
+        assert_eq!(CardClock::shared_start(now, Rate::HZ_48000), now);
+    }
+
+    proptest! {
+        #[test]
+        fn cards_of_one_rate_that_began_at_shared_starts_are_whole_frames_apart(
+            one in 0..1_i64 << 60,
+            other in 0..1_i64 << 60,
+            rate in rates(),
+            frame in 0..1_i64 << 40,
+        ) {
+            let begun = |now| CardClock::shared_start(LocalTime::from_nanos(now), rate);
+            let hears = CardClock::new(begun(one), rate, Ppm::ZERO);
+            let plays = CardClock::new(begun(other), rate, Ppm::ZERO);
+            let place = hears.place_among(&plays, frame, Span::ZERO);
+            prop_assert_eq!(place.fraction, 0);
+            prop_assert_eq!(hears.step_among(&plays), 1 << 32);
+            prop_assert_eq!(plays.instant_of(place.frame), hears.instant_of(frame));
+        }
+
+        #[test]
+        fn a_place_is_where_the_player_was_as_long_before_as_the_cable_takes(
+            starts in (0..1_i64 << 50, 0..1_i64 << 50),
+            errors in (-1000.0..1000.0, -1000.0..1000.0),
+            rate in rates(),
+            frame in 0..1_i64 << 36,
+            delay in 0..500_000_000_i64,
+        ) {
+            let (hears, plays) = (card(starts.0, rate, errors.0), card(starts.1, rate, errors.1));
+            let place = hears.place_among(&plays, frame, Span::from_nanos(delay));
+            let met = hears.instant_of(frame) - Span::from_nanos(delay);
+            // Instants are rounded up to whole nanoseconds.
+            prop_assert!(plays.instant_of(place.frame) <= met + Span::from_nanos(1));
+            prop_assert!(met < plays.instant_of(place.frame + 1) + Span::from_nanos(1));
+            let within = (met - plays.instant_of(place.frame)).as_nanos() as f64;
+            let frames = within * plays.speed as f64 / 1e21;
+            let fraction = f64::from(place.fraction) / 4_294_967_296.0;
+            let unsure = 2.5e-9 * f64::from(rate.hertz());
+            prop_assert!((frames - fraction).abs() < unsure, "{frames} {fraction}");
+        }
+
+        #[test]
+        fn a_card_that_says_anything_gives_some_place(
+            starts: (i64, i64),
+            errors in (-1e5..1e5, -1e5..1e5),
+            frame: i64,
+            delay: i64,
+            rate in rates(),
+        ) {
+            let (hears, plays) = (card(starts.0, rate, errors.0), card(starts.1, rate, errors.1));
+            hears.place_among(&plays, frame, Span::from_nanos(delay));
+            prop_assert!(hears.step_among(&plays) > 0);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Which frames of a block had not come.
+
+use core::ops::Range;
+
+use crate::time::{Frames, MediaTime};
+
+/// Runs that are told apart in one block; the last takes in what lies between it and those after.
+const MOST: usize = 16;
+
+/// Runs of frames that had not come, in the order of the stream. Never allocates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holes {
+    runs: [(MediaTime, Frames); MOST],
+    len: usize,
+}
+
+impl Default for Holes {
+    fn default() -> Self {
+        Self { runs: [(MediaTime::ZERO, Frames::ZERO); MOST], len: 0 }
+    }
+}
+
+impl Holes {
+    /// Notes frames that had not come; none before what was noted before.
+    pub(crate) fn add(&mut self, first: MediaTime, frames: Frames) {
+        let full = self.len == MOST;
+        if let Some((start, length)) = self.runs[..self.len].last_mut()
+            && (*start + *length == first || full)
+        {
+            *length = first + frames - *start;
+            return;
+        }
+        self.runs[self.len] = (first, frames);
+        self.len += 1;
+    }
+
+    /// Forgets them.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Each run.
+    pub fn iter(&self) -> impl Iterator<Item = Range<MediaTime>> + '_ {
+        self.runs[..self.len].iter().map(|(start, frames)| *start..*start + *frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(runs: &[(i64, i64)]) -> Vec<(i64, i64)> {
+        let mut holes = Holes::default();
+        runs.iter().for_each(|(first, frames)| {
+            holes.add(MediaTime::from_frames(*first), Frames::new(*frames));
+        });
+        holes.iter().map(|run| (run.start.as_frames(), run.end.as_frames())).collect()
+    }
+
+    #[test]
+    fn runs_that_touch_are_one_and_others_are_told_apart() {
+        assert_eq!(of(&[(5, 3), (8, 2), (11, 1)]), [(5, 10), (11, 12)]);
+    }
+
+    #[test]
+    fn more_runs_than_there_is_room_for_widen_the_last() {
+        let runs: Vec<_> = (0..20).map(|index| (10 * index, 1)).collect();
+        let told = of(&runs);
+        assert_eq!((told.len(), told[MOST - 2], told[MOST - 1]), (MOST, (140, 141), (150, 191)));
+    }
+}
