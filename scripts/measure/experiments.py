@@ -1,0 +1,185 @@
+"""The experiments of `taut lab` whose figures docs/performance.md gives, beside those of the thesis (Sjöberg and
+Hammarström, Lund 2020). Both ends run here: in two network namespaces that a cable joins where traffic is counted
+or measured, since a loopback interface has both ends at once. Needs root."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from measure.tools import REPEATS, TAUT, say
+
+NEAR, FAR = "taut-bench-near", "taut-bench-far"
+# For benchmarks of networks (RFC 2544): no machine has such an address.
+NEAR_IP, FAR_IP = "198.18.0.1/30", "198.18.0.2/30"
+# Seconds that count in each row.
+SECONDS = 1 if REPEATS == 1 else 5
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True)
+
+
+@contextlib.contextmanager
+def cable():
+    """Two namespaces, a cable between them; gone at the end, however that comes."""
+    made = []
+    try:
+        for name in (NEAR, FAR):
+            ip("netns", "add", name)
+            made.append(name)
+            ip("-n", name, "link", "set", "lo", "up")
+        ip("link", "add", "near", "netns", NEAR, "type", "veth", "peer", "name", "far", "netns", FAR)
+        for name, end, address in ((NEAR, "near", NEAR_IP), (FAR, "far", FAR_IP)):
+            ip("-n", name, "address", "add", address, "dev", end)
+            ip("-n", name, "link", "set", end, "up")
+        yield
+    finally:
+        for name in made:
+            ip("netns", "delete", name)
+
+
+def experiment(name, *arguments, inside=()):
+    """The rows of an experiment that ran, and a table that says by what command."""
+    words = ["taut", "lab", name, *arguments]
+    say(" ".join(words))
+    with tempfile.TemporaryDirectory() as folder:
+        kept = os.path.join(folder, "report.json")
+        run = subprocess.run([*inside, TAUT, *words[1:], "--report", "none", "--report-file", kept])
+        if not os.path.exists(kept):
+            sys.exit(f"bench: `{' '.join(words)}` ended with {run.returncode} and no report; its message is above")
+        with open(kept) as file:
+            report = json.load(file)
+    return report["rows"], f"`{' '.join(words)}`"
+
+
+def over_cable(name, *arguments):
+    if os.geteuid() != 0:
+        say(f"{name}: left out, only root can make namespaces")
+        return None
+    with cable():
+        return experiment(name, *arguments, "--with", f"netns:{FAR}", inside=("ip", "netns", "exec", NEAR))
+
+
+def told(nanos, digits=3, unit=1e6):
+    return "–" if nanos is None else f"{nanos / unit:.{digits}f}"
+
+
+def missed(row):
+    return f"{row['missed']['missed']} of {row['missed']['due']}" if row["missed"] else "–"
+
+
+def figure(row):
+    """What was measured of a row, or why nothing was."""
+    if row["void"]:
+        return f"void: {row['void']}"
+    return f"{told(row['measured']['p50_ns'])} ± {told(row['uncertainty_ns'])}, {missed(row)}"
+
+
+def published(row):
+    return ", ".join(told(one["value_ns"], 0) for one in row["published"])
+
+
+def ladder():
+    """Tables 2.1, 3.3 and 3.4."""
+    found = over_cable("ladder", "--noise", "silent", "--noise", "noisy", "--duration", f"{SECONDS}s")
+    if not found:
+        return None
+    rows, command = found
+    # Every rung once silent and once noisy, in whatever order.
+    silent = [row for row in rows if "tcp_mbit_per_s" not in row and "all at once" not in row["name"]]
+    noisy = {row["name"].split(", all at once")[0]: row for row in rows if row not in silent}
+    table = [[f"{command}: ms", "period, packet", "configured", "for the network", "thesis, silent: A, B",
+              "ours: median, missed", "thesis, noisy: A, B", "ours", "within a frame"]]
+    for row in silent:
+        other = noisy.get(row["name"])
+        within = [one.get("within_a_frame") for one in (row, other) if one]
+        table.append([
+            row["name"], f"{told(row.get('period_ns'), 2)}, {told(row.get('ptime_ns'), 2)}",
+            told(row["configured_ns"], 0), told(row.get("left_for_network_ns"), 2), published(row), figure(row),
+            published(other) if other else "", figure(other) if other else "",
+            "met" if within and all(within) else "**missed**"])
+    return [table]
+
+
+def network():
+    """Tables 3.1 and 3.2."""
+    found = over_cable("network", "--tcp-rate", "100Mbit", "--duration", f"{SECONDS}s")
+    if not found:
+        return None
+    rows, command = found
+    traffic = [[f"{command}: Mbit/s at", "in", "out", "thesis: in, out", "packets/s: in", "out"]]
+    of_thesis = lambda row, key: told(row.get(key), 1, 1) if row.get(key) is not None else "–"
+    for row in rows:
+        if "in_mbit_per_s" not in row:
+            continue
+        thesis = [of_thesis(row, f"thesis_{way}_mbit_per_s") for way in ("in", "out")]
+        traffic.append([row["name"], *(f"{row[f'{way}_mbit_per_s']:.2f}" for way in ("in", "out")),
+                        ", ".join(thesis) if thesis != ["–", "–"] else "",
+                        *(f"{row[f'{way}_packets_per_s']:.0f}" for way in ("in", "out"))])
+    layers = ("payload", "rtp", "udp", "ip", "ethernet")
+    sizes = [["bytes by layer", "sound", "RTP", "UDP", "IP", "Ethernet", "overhead", "thesis: Ethernet", "overhead",
+              "counted by the interface"]]
+    for row in rows:
+        if "ethernet_bytes" in row:
+            sizes.append([row["name"], *(str(row[f"{layer}_bytes"]) for layer in layers),
+                          f"{100 * row['overhead_share']:.1f} %", str(row["thesis_ethernet_bytes"]),
+                          f"{100 * row['thesis_overhead_share']:.1f} %", f"{row['counted_bytes']:.0f}"])
+    return [traffic, sizes]
+
+
+def kernel():
+    """Figures 3.2 and 3.3."""
+    runs = [("--ptime", "1ms", "--packets", "500" if REPEATS == 1 else "50000"),
+            ("--ptime", "5ms", "--ptime", "20ms", "--duration", f"{4 * SECONDS}s")]
+    tables = []
+    for arguments in runs:
+        rows, command = experiment("kernel", *arguments)
+        table = [[f"{command}: µs", "median", "stdev", "p99", "p99.9", "max", "packets", "thesis: stdev; max"]]
+        for row in rows:
+            summary = row["measured"]
+            if row["void"]:
+                table.append([row["name"], f"void: {row['void']}", "", "", "", "", "", ""])
+                continue
+            thesis = "; ".join(told(one["value_ns"], 0, 1e3) for one in row["published"])
+            table.append([row["name"],
+                          *(told(summary[key], 1, 1e3) for key in ("p50_ns", "stdev_ns", "p99_ns", "p999_ns", "max_ns")),
+                          str(summary["count"]), thesis])
+        tables.append(table)
+    return tables
+
+
+def schedulers():
+    rows, command = experiment("schedulers", "--duration", f"{SECONDS}s")
+    table = [[f"{command}: ms", "latency, missed", "xruns", "sender late: p50, p99", "receiver late: p50, p99"]]
+    for row in rows:
+        late = [", ".join(told(row.get(f"{end}_late_{share}_ns")) for share in ("p50", "p99")) for end in ("sender", "receiver")]
+        table.append([row["name"], figure(row), str(row.get("xruns", "–")), *late])
+    return [table]
+
+
+def handover():
+    rows, command = experiment("handover", "--device", "virtual:", "--duration", f"{2 * SECONDS}s")
+    table = [[f"{command}: µs", "median", "stdev", "p99", "p99.9", "max", "calls"]]
+    for row in rows:
+        summary = row["measured"]
+        table.append([row["name"], *(told(summary[key], 1, 1e3) for key in ("p50_ns", "stdev_ns", "p99_ns", "p999_ns", "max_ns")),
+                      str(summary["count"])])
+    return [table]
+
+
+def overhead():
+    rows, command = experiment("overhead", "--rounds", "1" if REPEATS == 1 else "8", "--duration", f"{SECONDS}s")
+    table = [[f"{command}: µs of processor time for a period of 1 ms, both ends", "median", "added", "95 of 100",
+              "of the stream's", "target", ""]]
+    for row in rows:
+        added = row.get("added_percent")
+        judged = row["name"] == "every packet" and added is not None
+        between = [told(row.get(f"added_{end}_ns"), 1, 1e3) for end in ("low", "high")]
+        table.append([row["name"], told(row["measured"]["p50_ns"] or row["measured"]["mean_ns"], 1, 1e3),
+                      told(row.get("added_ns"), 1, 1e3), " to ".join(between) if between != ["–", "–"] else "",
+                      f"{added:+.1f} %" if added is not None else "", "≤ 2 %" if judged else "",
+                      ("met" if added <= 2 else "**missed**") if judged else ""])
+    return [table]
