@@ -36,6 +36,15 @@ pub(super) struct SoundWindow<'a> {
     first: [usize; 3],
 }
 
+/// What a processor compares at once, and more.
+const LANES: usize = 8;
+
+/// The greater, as one instruction has it: the second where either is no number.
+#[inline]
+fn greater(one: f32, other: f32) -> f32 {
+    if one > other { one } else { other }
+}
+
 /// How much further off than by [`LIKELY`] a sample is taken for likely where places are looked at together:
 /// no rounding hides one.
 const SAFE: f32 = 1.001;
@@ -47,7 +56,6 @@ pub(super) fn longest_run(reach: Frames) -> Frames {
 
 /// The index of the loudest sample.
 fn loudest(samples: &[f32]) -> usize {
-    const LANES: usize = 16;
     let (chunks, rest) = samples.as_chunks::<LANES>();
     let mut most = [0.0_f32; LANES];
     for chunk in chunks {
@@ -138,7 +146,7 @@ impl<'a> SoundWindow<'a> {
 
     /// Of the first places of what was brought, those at which the first samples are roughly what was
     /// brought there: a bit each.
-    fn likely(&self, brought: &[f32]) -> u32 {
+    fn likely(&self, brought: &'a [f32]) -> u32 {
         let [loudest, second, third] = self.first;
         let at = |index: usize| brought[index..].first_chunk::<TOGETHER>();
         let (Some(at_loudest), Some(at_second), Some(at_third)) =
@@ -147,20 +155,31 @@ impl<'a> SoundWindow<'a> {
             return 0;
         };
         let [loudest, second, third] = self.first.map(|index| self.samples[index]);
-        // As `is_near`, without a quotient. A NaN is in none.
-        let slack = loudest.abs() * LIKELY;
-        let mut likely = [false; TOGETHER];
-        for lane in 0..TOGETHER {
-            let at = at_loudest[lane];
+        // As `is_near`, without a quotient: by how much the worst of the samples is too far off, which is less
+        // than nothing where none is. What is no number may pass, and matches nothing.
+        let slack = loudest.abs() * LIKELY * SAFE;
+        let excess = |at: f32, at_second: f32, at_third: f32| {
             let off = |sample: f32, brought: f32| (sample * at - loudest * brought).abs();
-            let most = slack * at.abs() * SAFE;
-            likely[lane] = (loudest * at > 0.0)
-                & (off(second, at_second[lane]) <= most)
-                & (off(third, at_third[lane]) <= most);
+            greater(off(second, at_second), off(third, at_third)) - slack * at.abs()
+        };
+        // All together, and seldom one by one: as near as that is hardly a place but the right one.
+        let mut least = [f32::INFINITY; LANES];
+        let lanes = |at: &'a [f32; TOGETHER]| at.as_chunks::<LANES>().0;
+        for ((at, at_second), at_third) in
+            lanes(at_loudest).iter().zip(lanes(at_second)).zip(lanes(at_third))
+        {
+            for lane in 0..LANES {
+                let excess = excess(at[lane], at_second[lane], at_third[lane]);
+                least[lane] = if excess < least[lane] { excess } else { least[lane] };
+            }
         }
-        if likely == [false; TOGETHER] {
+        if least.iter().all(|least| *least >= 0.0) {
             return 0;
         }
+        let likely: [bool; TOGETHER] = core::array::from_fn(|lane| {
+            let at = at_loudest[lane];
+            loudest * at > 0.0 && excess(at, at_second[lane], at_third[lane]) < 0.0
+        });
         likely.iter().rev().fold(0, |bits, likely| bits << 1 | u32::from(*likely))
     }
 
