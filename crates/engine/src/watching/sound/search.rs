@@ -113,11 +113,22 @@ impl Search {
         if let Some(first) = self.look_near(&window, guess) {
             return self.take(&window, first, guess);
         }
+        // What was found last says which is likelier. To look between frames takes a kernel, which takes
+        // longer to lay out than all places to look at.
+        if !self.resampled
+            && let Some(first) = self.look_everywhere(&window, guess)
+        {
+            return self.take(&window, first, guess);
+        }
         if let Some(origin) = self.look_between(&window, guess) {
             return self.take_resampled(origin, &window, guess);
         }
-        let first = self.look_everywhere(&window, guess).ok_or(Why::Unlike)?;
-        self.take(&window, first, guess)
+        if self.resampled
+            && let Some(first) = self.look_everywhere(&window, guess)
+        {
+            return self.take(&window, first, guess);
+        }
+        Err(Why::Unlike)
     }
 
     /// The same, where only that is looked at which costs little: the window is a part of another and
