@@ -1,6 +1,7 @@
-//! How much of the machine went to others than a test and what it started.
+//! How much of the machine went to others than this session: tests, what they started, and who started
+//! them.
 
-use std::fs::read_to_string;
+use std::fs::{read_dir, read_to_string};
 
 /// Processor time so far, in ticks of the kernel's own length: those of the machine and those of a
 /// process are alike (`proc_stat(5)`, `proc_pid_stat(5)`).
@@ -9,18 +10,22 @@ pub(crate) struct Load {
     /// Of all cores, at work or not.
     all: u64,
     idle: u64,
-    /// This process, and what it started and saw end.
+    /// The processes of this session, and what they started and saw end. By the session, as programs of other
+    /// tests are none of others', and as what still runs has been waited for by nobody.
     own: u64,
 }
 
 impl Load {
     pub(crate) fn now() -> Self {
-        let read = |file| read_to_string(file).unwrap_or_default();
-        Self::of(&read("/proc/stat"), &read("/proc/self/stat"))
+        let read = |file: &str| read_to_string(file).unwrap_or_default();
+        let listed = read_dir("/proc").into_iter().flatten().flatten();
+        // A process may end while this is read, and is its parent's then; what is none has no such file.
+        let processes = listed.filter_map(|entry| read_to_string(entry.path().join("stat")).ok());
+        Self::of(&read("/proc/stat"), &read("/proc/self/stat"), processes)
     }
 
-    /// By the words of the kernel; nothing where it does not say.
-    fn of(machine: &str, process: &str) -> Self {
+    /// By the words of the kernel, of the machine, of this process and of all; nothing where it does not say.
+    fn of(machine: &str, process: &str, processes: impl Iterator<Item = String>) -> Self {
         let figures = |words: &str| -> Vec<u64> {
             words.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect()
         };
@@ -28,12 +33,18 @@ impl Load {
         let cores = figures(machine.lines().next().unwrap_or("").trim_start_matches("cpu"));
         let sum =
             |places: core::ops::Range<usize>| cores.iter().take(places.end).skip(places.start);
-        // A program's name may hold anything; 11 fields after it come its times and its children's.
-        let after = figures(process.rsplit_once(')').map_or("", |(_, after)| after));
+        // A program's name may hold anything; 3 fields after it comes its session, and 11 after it its times
+        // and its children's.
+        let after =
+            |process: &str| figures(process.rsplit_once(')').map_or("", |(_, after)| after));
+        let session = |after: &[u64]| after.get(3).copied();
+        let ours = session(&after(process));
+        let own = processes.map(|process| after(&process));
+        let own = own.filter(|after| ours.is_some() && session(after) == ours);
         Self {
             all: sum(0..8).sum(),
             idle: sum(3..5).sum(),
-            own: after.iter().skip(11).take(4).sum(),
+            own: own.map(|after| after.iter().skip(11).take(4).sum::<u64>()).sum(),
         }
     }
 
@@ -50,18 +61,25 @@ impl Load {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     fn load(user: u64, idle: u64, steal: u64, own: u64) -> Load {
         let machine = format!("cpu  {user} 1 2 {idle} 3 4 5 {steal} 600 700\ncpu0 9 9 9 9 9\n");
-        let process = format!("77 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 {own} 0 20 30 20 0");
-        Load::of(&machine, &process)
+        let process = |session, own| {
+            format!("77 (a (b) c) S 1 2 {session} 4 5 6 7 8 9 10 {own} 0 20 30 20 0")
+        };
+        let processes = [process(3, own), process(4, 1000), process(3, 0)].into_iter();
+        Load::of(&machine, &process(3, own), processes)
     }
 
     #[test]
     fn the_kernels_words_are_read() {
-        assert_eq!(load(100, 50, 7, 9), Load { all: 172, idle: 53, own: 59 });
-        assert_eq!(Load::of("", ""), Load { all: 0, idle: 0, own: 0 });
+        assert_eq!(load(100, 50, 7, 9), Load { all: 172, idle: 53, own: 9 + 50 + 50 });
+        let nobody = std::iter::once(String::new());
+        assert_eq!(Load::of("", "", nobody), Load { all: 0, idle: 0, own: 0 });
     }
 
     #[test]
@@ -78,5 +96,27 @@ mod tests {
     fn this_machine_says_how_it_is() {
         let load = Load::now();
         assert!(load.all > 0 && load.idle <= load.all, "{load:?}");
+    }
+
+    /// What a process used so far, and its children, in ticks.
+    fn used(id: u32) -> u64 {
+        let said = read_to_string(format!("/proc/{id}/stat")).unwrap();
+        let after = said.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(4);
+        after.map(|word| word.parse::<u64>().unwrap()).sum()
+    }
+
+    #[test]
+    fn a_program_that_still_runs_is_the_tests_own() {
+        let before = Load::now();
+        let mut child = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while used(child.id()) < 30 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let used = used(child.id());
+        let own = Load::now().own.saturating_sub(before.own);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(used >= 30 && own >= used, "{own} of {used}");
     }
 }

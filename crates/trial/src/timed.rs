@@ -40,7 +40,7 @@ pub fn steady<T: Fn()>(test: T) {
 }
 
 /// [`steady`] of a test that needs no turn of its own: it runs [`beside`] others, and alone if it has to be run
-/// again.
+/// again. What other tests beside it use is none of others', as long as it is of this session.
 pub fn shared<T: Fn()>(test: T) {
     let turns = std::iter::once(TestTurn::Beside(beside())).chain(alone_each_time());
     judged(&name::<T>(), &|| mostly(&test), turns);
@@ -58,14 +58,10 @@ fn alone_each_time() -> impl Iterator<Item = TestTurn> {
 
 fn judged(name: &str, test: &dyn Fn(), turns: impl Iterator<Item = TestTurn>) {
     let last: RefCell<Option<(Box<dyn Any + Send>, Seen)>> = RefCell::new(None);
-    let runs = turns.map(|turn| {
+    let runs = turns.map(|_turn| {
         let watch = CoreWatch::start();
         let ended = catch_unwind(AssertUnwindSafe(test));
-        let mut seen = watch.end();
-        if matches!(turn, TestTurn::Beside(_)) {
-            // The kernel counts programs of other tests as others'.
-            seen.others = 0.0;
-        }
+        let seen = watch.end();
         let failed = ended.err().map(|failure| {
             let (failed, failure) = match failure.downcast::<Marked>() {
                 Ok(marked) => (marked.failed, marked.failure),
