@@ -254,6 +254,10 @@ impl RecvEngine {
         // Its last word: there is room for it now.
         drop(process);
         all.turn();
+        if another.is_none() {
+            // Of a run that was over before the first beat nothing else is told.
+            progress(&all.progress());
+        }
         let another = another.map(|announcement| {
             let requests = all.take_requests();
             Another { announcement, requests }

@@ -188,8 +188,9 @@ impl SendEngine {
             wait_for(&stream.conversation, prelude);
             stream.turn(&mut watch);
         }
-        watch.start(options);
         let running = Running::start(device, Box::new(transmitter), options.scheduler, stop)?;
+        // From now on, as a thread may be long in starting.
+        watch.start(options);
         watch.refused.note_priority(&running.granted);
         let scheduler = running.granted.effective().to_string();
         while !watch.is_over(stop) && !running.is_over() {
@@ -209,6 +210,8 @@ impl SendEngine {
         // Its last word: there is room for it now.
         drop(process);
         stream.turn(&mut watch);
+        // Of a run that was over before the first beat nothing else is told.
+        progress(&stream.progress(&watch));
         stream.conversation.leave();
         stream.note_refusals(&mut watch);
         let report = stream.report();
