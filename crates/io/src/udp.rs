@@ -29,7 +29,7 @@ pub use crate::udp::address::interface_label;
 use crate::udp::incoming::Incoming;
 use crate::udp::open::open;
 pub use crate::udp::open::{
-    DSCP_MEDIA, FragmentPolicy, UdpOptions, check_destinations, header_bytes, path_mtu,
+    DSCP_MEDIA, FragmentPolicy, PORT_HELD, UdpOptions, check_destinations, header_bytes, path_mtu,
     source_address,
 };
 use crate::udp::outlet::{Outlet, Sent};

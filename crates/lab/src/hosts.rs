@@ -25,6 +25,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use tautline_io::udp::PORT_HELD;
 use tautline_proto::time::Span;
 use thiserror::Error;
 
@@ -85,6 +86,13 @@ pub enum HostError {
         /// and why, with the mend.
         why: String,
     },
+}
+
+impl HostError {
+    /// Whether a program there could not have a UDP port that was free when it was chosen for it.
+    pub(crate) fn tells_of_a_held_port(&self) -> bool {
+        matches!(self, Self::Refused { why, .. } if why.contains(PORT_HELD))
+    }
 }
 
 /// An agent may take so long to answer, longer than what it was asked to wait.

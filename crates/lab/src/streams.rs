@@ -132,6 +132,8 @@ const READY: Span = Span::from_millis(700);
 /// What both use is read so long before packets begin and cease to count: the stream runs by then, and does
 /// not end yet.
 const SPARE: Span = Span::from_millis(500);
+/// Free ports may be taken until they are used.
+pub(crate) const TRIES: u32 = 3;
 /// What programs take to start, and to write what they know.
 const WRITING: Duration = Duration::from_secs(20);
 
@@ -157,8 +159,19 @@ impl StreamEnds {
         }
     }
 
-    /// Runs a stream, to its end.
+    /// Runs a stream, to its end; at other UDP ports, if somebody took those that were free.
     pub fn run(&mut self, plan: &LabStream) -> Result<StreamOutcome, HostError> {
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            match self.run_once(plan) {
+                Err(error) if tried < TRIES && error.tells_of_a_held_port() => {}
+                came => return came,
+            }
+        }
+    }
+
+    fn run_once(&mut self, plan: &LabStream) -> Result<StreamOutcome, HostError> {
         let (address, ports) = self.reached(plan.at, plan.copies)?;
         let lasts = plan.settle + plan.duration;
         if plan.input.is_none() {

@@ -2,23 +2,21 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::common::program::{Call, Ended, taut, words};
-use crate::common::{Folder, shared};
+use crate::common::{Folder, executable, free_udp_ports, shared};
 
 /// The program itself, as the agent's script runs it.
 const TAUT: &str = env!("CARGO_BIN_EXE_taut");
 
 /// An experiment with another host, by an `ssh` that is this script.
 fn with_ssh(folder: &Folder, script: &str) -> Call {
-    let ssh = folder.file("ssh");
-    fs::write(&ssh, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&folder.file("ssh"), &format!("#!/bin/sh\n{script}\n"));
     let path = std::env::var("PATH").unwrap_or_default();
     let line = "lab ladder --with ssh:x --duration 1s --report json --rung";
     taut(words(line)).and(["2 ms"]).with("PATH", format!("{}:{path}", folder.path().display()))
@@ -42,6 +40,22 @@ fn a_ladder_is_climbed_to_a_host_by_ssh() {
         let row = &report["rows"][0];
         assert_eq!(row["void"], Value::Null, "{row:#}");
         assert_eq!(row["configured_ns"], 10_000_000, "{row:#}");
+        assert!(row["measured"]["count"].as_u64() > Some(0), "{row:#}");
+    });
+}
+
+#[test]
+fn udp_ports_that_somebody_took_meanwhile_are_chosen_anew() {
+    shared(|| {
+        let folder = Folder::new();
+        let taken = free_udp_ports();
+        let _taken = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, taken)).unwrap();
+        // Of what its agent says to be free the first was taken since.
+        let script =
+            format!("{TAUT} lab agent | sed -u '0,/\"ports\":[0-9]*/s//\"ports\":{taken}/'");
+        let report = report(&with_ssh(&folder, &script).run().well());
+        let row = &report["rows"][0];
+        assert_eq!(row["void"], Value::Null, "{report:#}");
         assert!(row["measured"]["count"].as_u64() > Some(0), "{row:#}");
     });
 }
@@ -140,15 +154,16 @@ fn an_agent_that_was_stopped_makes_its_row_void_and_the_rest_goes_on_with_anothe
     });
 }
 
-/// An agent that was asked for a load, which holds the pipe `held` open as long as it runs; with its
-/// folder.
-fn loading(folder: &Folder) -> (Child, BufReader<fs::File>) {
+/// A load that goes on as if for ever.
+const SLEEPS: &str = "echo begun >&9\nexec sleep 600";
+
+/// An agent that was asked for a load, which holds the pipe `held` open as long as it runs, and goes on so, as a
+/// script whose `$3` is the agent's own folder; with its folder.
+fn loading(folder: &Folder, goes_on: &str) -> (Child, BufReader<fs::File>) {
     let held = folder.file("held");
     assert!(Command::new("mkfifo").arg(&held).status().unwrap().success());
-    let script = format!("#!/bin/sh\nexec 9> {}\necho begun >&9\nexec sleep 600\n", held.display());
-    let stress = folder.file("stress-ng");
-    fs::write(&stress, script).unwrap();
-    fs::set_permissions(&stress, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = format!("#!/bin/sh\nexec 9> {}\n{goes_on}\n", held.display());
+    executable(&folder.file("stress-ng"), &script);
     fs::create_dir(folder.file("tmp")).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     let mut agent = Command::new(TAUT)
@@ -159,7 +174,7 @@ fn loading(folder: &Folder) -> (Child, BufReader<fs::File>) {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let words = ["lab", "burden", "--longest", "600s", "stress-ng", "--cpu", "1"];
+    let words = ["lab", "burden", "--longest", "600s", "stress-ng", "--temp-path", "{dir}"];
     let ask = json!({"id": 1, "ask": {"start": {"words": words, "cpus": [], "limits": null}}});
     writeln!(agent.stdin.as_mut().unwrap(), "{ask}").unwrap();
     // Waits until it is held.
@@ -173,7 +188,7 @@ fn loading(folder: &Folder) -> (Child, BufReader<fs::File>) {
 #[test]
 fn what_loads_a_host_ends_with_its_agent_also_where_that_is_killed() {
     let folder = Folder::new();
-    let (mut agent, mut held) = loading(&folder);
+    let (mut agent, mut held) = loading(&folder, SLEEPS);
     let killed = Instant::now();
     agent.kill().unwrap();
     agent.wait().unwrap();
@@ -184,9 +199,12 @@ fn what_loads_a_host_ends_with_its_agent_also_where_that_is_killed() {
 
 #[test]
 fn an_agent_that_is_told_to_end_ends_what_it_started_and_leaves_nothing() {
-    for signal in ["TERM", "INT", "HUP"] {
+    // It writes while it ends: what is left for its agent to remove is more than there was.
+    let writes = "trap 'mkdir -p $3 && echo so >$3/last; exit' INT\necho begun >&9\nwhile :; do sleep 0.01; done";
+    for (signal, goes_on) in [("TERM", SLEEPS), ("INT", SLEEPS), ("HUP", SLEEPS), ("TERM", writes)]
+    {
         let folder = Folder::new();
-        let (mut agent, mut held) = loading(&folder);
+        let (mut agent, mut held) = loading(&folder, goes_on);
         let told = ["-s", signal, &agent.id().to_string()].map(str::to_owned);
         assert!(Command::new("kill").args(told).status().unwrap().success());
         assert!(agent.wait().unwrap().success(), "{signal}");

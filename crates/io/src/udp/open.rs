@@ -12,6 +12,10 @@ use crate::udp::address::{RawAddress, interface_index, interface_name};
 use crate::udp::socket::Socket;
 use crate::udp::timestamp;
 
+/// How the mend of an [`OpenError`] begins where a socket has the UDP port already: whoever chose the port for the
+/// program that says so may choose another.
+pub const PORT_HELD: &str = "another program holds UDP port";
+
 /// Whether a datagram longer than the path's MTU may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FragmentPolicy {
@@ -337,7 +341,7 @@ fn bind(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> Result<(),
     socket.bind(local).map_err(|error| {
         let mend = match error.raw_os_error() {
             Some(libc::EADDRINUSE) => format!(
-                "another program holds UDP port {0}: stop it (`ss -ulpn 'sport = :{0}'` names it) \
+                "{PORT_HELD} {0}: stop it (`ss -ulpn 'sport = :{0}'` names it) \
                  or use another UDP port",
                 local.port()
             ),

@@ -7,7 +7,7 @@ use tautline_proto::time::Span;
 
 use super::{Burden, BurdenReport};
 use crate::hosts::{ChildEnded, ChildLimits, ChildState, HostError, LabHost};
-use crate::streams::{LabStream, StreamEnds};
+use crate::streams::{LabStream, StreamEnds, TRIES};
 
 /// Which end runs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +27,6 @@ pub(crate) struct RunningBurdens {
 const BEYOND: Span = Span::from_secs(60);
 /// One that cannot run, or a sink whose port is another's, has ended by then.
 const BOUND: Duration = Duration::from_millis(300);
-/// Free ports may be taken until they are used.
-const TRIES: u32 = 3;
 /// A burden writes its report within.
 const WRITING: Duration = Duration::from_secs(10);
 

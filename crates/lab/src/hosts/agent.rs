@@ -62,8 +62,9 @@ pub(super) fn clock() -> Option<String> {
 }
 
 struct Agent {
-    folder: TempDir,
+    /// Dropped before the folder: one that still writes would leave it behind.
     children: Children,
+    folder: TempDir,
     door: Option<Door>,
     slice: Option<Slice>,
 }

@@ -21,13 +21,13 @@ use std::sync::atomic::{AtomicU16, Ordering};
 pub(crate) use tautline_trial::{alone, timed};
 
 /// An even UDP port that is free together with the one above, below those that Linux gives to
-/// sockets that ask for any.
+/// sockets that ask for any, and above those that the tests of `taut` and its experiments choose from.
 pub(crate) fn free_udp_ports() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = std::process::id() as u16 & 0x0ffe;
+    let start = std::process::id() as u16 & 0x07fe;
     let free = |port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
     let mut ports =
-        (0..4096).map(|_| 24_000 + ((start + NEXT.fetch_add(2, Ordering::Relaxed)) & 0x0fff));
+        (0..2048).map(|_| 30_000 + ((start + NEXT.fetch_add(2, Ordering::Relaxed)) & 0x07ff));
     ports.find(|port| free(*port) && free(*port + 1)).unwrap()
 }
 
