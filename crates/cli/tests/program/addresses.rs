@@ -84,7 +84,7 @@ fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
     };
     let (beside, away) = (recv(&cable.left), recv(&cable.right));
     let to = format!("rtp://239.69.77.4:5004?iface={}{choice}", cable.left.interface);
-    let send = format!("send --input tone:440 --duration 200ms --to {to}");
+    let send = format!("send --input tone:440 --duration 1s --to {to}");
     let send = taut(words(&send)).and(PATIENT).in_folder(folder.path());
     send.within(&cable.left).run().well();
     let packets = [beside, away].map(|recv| {

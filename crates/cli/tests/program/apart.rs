@@ -1,13 +1,10 @@
 //! `taut lab delay` with its two sides at hosts of their own.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
 use serde_json::Value;
 
 use crate::common::host::{mostly, timed};
 use crate::common::program::{Call, Ended, taut, words};
-use crate::common::{Folder, shared};
+use crate::common::{Folder, executable, shared};
 
 /// The program itself, as an agent's script runs it.
 const TAUT: &str = env!("CARGO_BIN_EXE_taut");
@@ -25,9 +22,7 @@ fn delay(test: &str, run: &str) -> Call {
 
 /// The same, by an `ssh` that is this script.
 fn by_ssh(test: &str, run: &str, folder: &Folder, script: &str) -> Call {
-    let ssh = folder.file("ssh");
-    fs::write(&ssh, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&folder.file("ssh"), &format!("#!/bin/sh\n{script}\n"));
     let path = std::env::var("PATH").unwrap_or_default();
     delay(test, run).with("PATH", format!("{}:{path}", folder.path().display()))
 }

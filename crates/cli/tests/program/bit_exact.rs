@@ -5,7 +5,7 @@ use std::net::{Ipv6Addr, UdpSocket};
 use crate::common::program::{taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{FileCoding, Shape, Sound};
-use crate::common::{Folder, Lack, PATIENT, beside, free_udp_ports, loopback, shared, skipped};
+use crate::common::{Folder, Lack, PATIENT, free_udp_ports, loopback, shared, skipped};
 
 /// How a sound is carried.
 struct Way {
@@ -25,7 +25,6 @@ impl Way {
     /// Carries a second of noise over loopback: what was sent, what was heard, the receiver's
     /// report.
     fn carry(&self) -> (Sound, Sound, Report) {
-        let _turn = beside();
         let folder = Folder::new();
         let sent = Sound::noise(self.shape, 1000, u64::from(self.shape.rate));
         sent.write(&folder.file("sent.wav"));
@@ -52,9 +51,11 @@ impl Way {
 
     #[track_caller]
     fn is_exact(&self) {
-        let (sent, heard, report) = self.carry();
-        report.missed_nothing();
-        heard.is_exactly(&sent);
+        shared(|| {
+            let (sent, heard, report) = self.carry();
+            report.missed_nothing();
+            heard.is_exactly(&sent);
+        });
     }
 }
 

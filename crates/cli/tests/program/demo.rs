@@ -6,6 +6,9 @@ use crate::common::host::timed;
 use crate::common::program::{PATIENCE, Running, taut, words};
 use crate::common::{Folder, shared};
 
+/// Rings and a latency that outlast a host that freezes.
+const PATIENT: &str = "--period 240 --periods 32 --latency 400ms";
+
 /// Starts a demo in a folder.
 fn demo(folder: &Folder, options: &str) -> Running {
     taut(words(&format!("demo --out . {options}"))).in_folder(folder.path()).start()
@@ -25,7 +28,7 @@ fn played(folder: &Folder, seconds: u64) {
 fn a_demo_that_nobody_touches_is_identical() {
     timed(|| {
         let folder = Folder::new();
-        let ended = demo(&folder, "").end().well();
+        let ended = demo(&folder, PATIENT).end().well();
         let whole = ended.out.matches(": identical: all ").count();
         assert_eq!(whole, 2, "{ended:#?}");
         assert!(!ended.out.contains("stopped"), "{ended:#?}");
@@ -36,7 +39,7 @@ fn a_demo_that_nobody_touches_is_identical() {
 fn a_demo_that_is_stopped_by_ctrl_c_tells_how_much_was_identical() {
     timed(|| {
         let folder = Folder::new();
-        let running = demo(&folder, "");
+        let running = demo(&folder, PATIENT);
         played(&folder, 1);
         running.signal("-INT");
         let ended = running.end().well();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, Ended, ordinary, taut, words};
-use crate::common::{Folder, Lack, beside, shared, skipped};
+use crate::common::{Folder, Lack, shared, skipped};
 
 /// What `taut doctor --report json` finds.
 struct Findings(Value);
@@ -121,19 +121,20 @@ fn made(test: &str, place: &Namespace, command: &str) -> bool {
 /// What `wrong` brings about is found, and what is said to mend it does.
 #[track_caller]
 fn is_found_and_mended(test: &str, wrong: &str, check: &str, verdict: &str, options: &str) {
-    let Some(cable) = Cable::lay(test) else { return };
-    let _turn = beside();
-    let place = &cable.left;
-    if !made(test, place, &wrong.replace("IFACE", &place.interface)) {
-        return;
-    }
-    let look = || Findings::of(&doctor(options).within(place));
-    let found = look();
-    assert_eq!(found.verdict(check), verdict, "{:#}", found.of_check(check));
-    if made(test, place, found.mend(check)) {
+    shared(|| {
+        let Some(cable) = Cable::lay(test) else { return };
+        let place = &cable.left;
+        if !made(test, place, &wrong.replace("IFACE", &place.interface)) {
+            return;
+        }
+        let look = || Findings::of(&doctor(options).within(place));
         let found = look();
-        assert_eq!(found.verdict(check), "fine", "{:#}", found.of_check(check));
-    }
+        assert_eq!(found.verdict(check), verdict, "{:#}", found.of_check(check));
+        if made(test, place, found.mend(check)) {
+            let found = look();
+            assert_eq!(found.verdict(check), "fine", "{:#}", found.of_check(check));
+        }
+    });
 }
 
 #[test]

@@ -5,15 +5,13 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::common::Onlooker;
 use crate::common::host::timed;
 use crate::common::lab::Lab;
 use crate::common::program::Running;
 use crate::common::sound::Sound;
+use crate::common::{Onlooker, PATIENT};
 
-/// Rings that outlast small freezes of the host: what is seen here are the faults.
-const RINGS: &str = "--period 48 --periods 32";
-const TONE: &str = "--input tone:997 --latency 100ms";
+const TONE: &str = "--input tone:997";
 const RATE: usize = 48_000;
 
 /// Runs of silence of ten milliseconds or more, after the first sound and before the last: first
@@ -65,11 +63,11 @@ fn in_no_more_memory(program: &Running, before: u64) {
     assert!(now <= before + (2 << 20), "{now} bytes, {before} before");
 }
 
-/// A receiver that hears a sender whose card has these rings, and an onlooker who sees how far it is.
-fn seen(rings: &str) -> (Lab, Onlooker, Running, Running) {
+/// A receiver that hears a sender, with these rings, and an onlooker who sees how far it is.
+fn seen(recv: &str, send: &str) -> (Lab, Onlooker, Running, Running) {
     let (lab, onlooker) = (Lab::straight(), Onlooker::new());
-    let recv = lab.recv(RINGS);
-    let send = lab.send_call(&format!("{TONE} {rings}")).and(["--to", &onlooker.address()]);
+    let recv = lab.recv(recv);
+    let send = lab.send_call(&format!("{TONE} {send}")).and(["--to", &onlooker.address()]);
     let send = send.start();
     (lab, onlooker, recv, send)
 }
@@ -77,7 +75,8 @@ fn seen(rings: &str) -> (Lab, Onlooker, Running, Running) {
 #[test]
 fn a_receiver_that_is_stopped_for_five_seconds_is_heard_within_one() {
     timed(|| {
-        let (lab, onlooker, recv, send) = seen(RINGS);
+        let patient = PATIENT.join(" ");
+        let (lab, onlooker, recv, send) = seen(&patient, &patient);
         onlooker.see(2000);
         let before = recv.memory();
         recv.signal("-STOP");
@@ -108,8 +107,9 @@ fn a_receiver_that_is_stopped_for_five_seconds_is_heard_within_one() {
 fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
     timed(|| {
         let mut lab = Lab::start("--delay 1ms --outage 4s+10s");
-        let (onlooker, recv) = (Onlooker::new(), lab.listen("file:heard.wav", RINGS));
-        let send = lab.send_call(&format!("{TONE} {RINGS} --duration 18s"));
+        let patient = PATIENT.join(" ");
+        let (onlooker, recv) = (Onlooker::new(), lab.listen("file:heard.wav", &patient));
+        let send = lab.send_call(&format!("{TONE} {patient} --duration 18s"));
         // What goes there goes past the link.
         let send = send.and(["--to", &onlooker.address()]).start();
         onlooker.hear(2_000);
@@ -132,9 +132,10 @@ fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
 #[test]
 fn a_second_sender_to_one_address_is_counted_and_not_heard() {
     timed(|| {
-        let (lab, onlooker, recv, send) = seen(RINGS);
+        let patient = PATIENT.join(" ");
+        let (lab, onlooker, recv, send) = seen(&patient, &patient);
         onlooker.see(1000);
-        lab.send(&format!("--input tone:300 --latency 100ms {RINGS} --duration 1s")).end().well();
+        lab.send(&format!("--input tone:300 {patient} --duration 1s")).end().well();
         onlooker.see(1000);
         send.signal("-INT");
         send.end().well();
@@ -150,7 +151,9 @@ fn a_second_sender_to_one_address_is_counted_and_not_heard() {
 #[test]
 fn a_sender_that_is_stopped_for_a_fifth_of_a_second_is_heard_within_one() {
     timed(|| {
-        let (lab, onlooker, recv, send) = seen("--period 48 --periods 2");
+        // Rings and a latency that last for less than it is stopped for.
+        let (recv, send) = ("--period 48 --periods 32", "--latency 100ms --period 48 --periods 2");
+        let (lab, onlooker, recv, send) = seen(recv, send);
         onlooker.see(2000);
         send.signal("-STOP");
         // Nothing comes by which the time could be told.

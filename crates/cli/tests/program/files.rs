@@ -59,7 +59,7 @@ fn what_cannot_be_written_is_refused_before_the_run() {
 #[test]
 fn the_report_file_holds_the_report() {
     let folder = Folder::new();
-    let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 50ms --report json \
+    let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 500ms --report json \
                 --report-file report.json";
     let printed = taut(words(send)).in_folder(folder.path()).run().well().out;
     assert_eq!(std::fs::read_to_string(folder.file("report.json")).unwrap(), printed);
@@ -70,7 +70,7 @@ fn the_report_file_holds_the_report() {
 #[test]
 fn a_report_file_whose_name_ends_in_html_is_the_page_that_is_printed() {
     let folder = Folder::new();
-    let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 50ms --report html \
+    let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 500ms --report html \
                 --ledger ledger.csv --report-file page.html --report-file report.json";
     let printed = taut(words(send)).in_folder(folder.path()).run().well().out;
     assert_eq!(std::fs::read_to_string(folder.file("page.html")).unwrap(), printed);

@@ -62,7 +62,7 @@ fn what_the_kernel_of_a_network_loses_is_what_the_receiver_says_was_lost() {
 fn a_relay_delays_as_it_is_told_and_says_how_punctual_it_was() {
     timed(|| {
         let mut lab = Lab::start("--delay 20ms");
-        let carried = lab.carry("--input tone:997 --duration 3s --latency 60ms", "--period 48");
+        let carried = lab.carry(SEND, PATIENT);
         // The clock is mapped through the same delay both ways, so it does not count as an offset.
         let wire = carried.heard.stream("/stages/3");
         assert_eq!(wire["name"], "wire", "{carried}");

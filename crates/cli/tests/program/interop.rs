@@ -8,7 +8,7 @@ use crate::common::host::steady;
 use crate::common::program::{Running, call, taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{FileCoding, Shape, Sound};
-use crate::common::{Folder, Lack, PATIENT, beside, free_udp_ports, skipped};
+use crate::common::{Folder, Lack, PATIENT, free_udp_ports, skipped};
 
 /// Packets of a millisecond in the sounds that are sent here.
 const PACKETS: usize = 1001;
@@ -98,20 +98,21 @@ fn say_goodbye(port: u16) {
 }
 
 fn gstreamer_to_taut(test: &str, coding: FileCoding, element: &str) {
-    if !has_gstreamer(test) {
-        return;
-    }
-    let _turn = beside();
-    let (folder, port) = (Folder::new(), free_udp_ports());
-    let sent = noise(coding, &folder);
-    let recv = hear(coding, port, &folder);
-    let line = format!(
-        "-q filesrc location=sent.wav ! wavparse ! audioconvert ! {element} pt=96 ssrc={SSRC} \
-         min-ptime=1000000 max-ptime=1000000 ! udpsink host=127.0.0.1 port={port}"
-    );
-    call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
-    say_goodbye(port + 1);
-    is_whole(recv, &sent, &folder);
+    steady(|| {
+        if !has_gstreamer(test) {
+            return;
+        }
+        let (folder, port) = (Folder::new(), free_udp_ports());
+        let sent = noise(coding, &folder);
+        let recv = hear(coding, port, &folder);
+        let line = format!(
+            "-q filesrc location=sent.wav ! wavparse ! audioconvert ! {element} pt=96 ssrc={SSRC} \
+             min-ptime=1000000 max-ptime=1000000 ! udpsink host=127.0.0.1 port={port}"
+        );
+        call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+        say_goodbye(port + 1);
+        is_whole(recv, &sent, &folder);
+    });
 }
 
 #[test]
@@ -131,7 +132,6 @@ fn heard_of_gstreamer(test: &str, millis: u32, options: &str) -> Option<Report> 
     if !has_gstreamer(test) {
         return None;
     }
-    let _turn = beside();
     let (folder, port) = (Folder::new(), free_udp_ports());
     Sound::noise(Shape { coding: FileCoding::L16, ..Shape::STEREO_24 }, 4000, 7)
         .write(&folder.file("sent.wav"));
@@ -151,15 +151,17 @@ fn heard_of_gstreamer(test: &str, millis: u32, options: &str) -> Option<Report> 
 }
 
 fn is_heard_though_nothing_is_said(test: &str, millis: u32, shape: &str) {
-    let Some(report) = heard_of_gstreamer(test, millis, shape) else { return };
-    let note = format!("announces nothing; its packets hold {millis}ms");
-    assert!(report.notes().iter().any(|said| said.contains(&note)), "{:#}", report.0);
-    let kept = report.nanos("/latency/configured_ns");
-    assert!(kept > i64::from(millis) * 1_000_000, "{:#}", report.0);
-    // GStreamer sends from an ordinary thread: what a busy machine holds up for longer than that is
-    // late, and no more than that.
-    let (received, late) = (report.count("packets_received"), report.count("late"));
-    assert!(received > 2000 / u64::from(millis) && late * 10 < received, "{:#}", report.0);
+    steady(|| {
+        let Some(report) = heard_of_gstreamer(test, millis, shape) else { return };
+        let note = format!("announces nothing; its packets hold {millis}ms");
+        assert!(report.notes().iter().any(|said| said.contains(&note)), "{:#}", report.0);
+        let kept = report.nanos("/latency/configured_ns");
+        assert!(kept > i64::from(millis) * 1_000_000, "{:#}", report.0);
+        // GStreamer sends from an ordinary thread: what a busy machine holds up for longer than that is
+        // late, and no more than that.
+        let (received, late) = (report.count("packets_received"), report.count("late"));
+        assert!(received > 2000 / u64::from(millis) && late * 10 < received, "{:#}", report.0);
+    });
 }
 
 #[test]
@@ -179,33 +181,37 @@ fn packets_of_5_ms_from_a_sender_that_announces_nothing_are_heard_without_an_opt
 #[test]
 fn a_latency_that_was_chosen_stays_and_a_note_says_what_strange_packets_need() {
     let test = "a_latency_that_was_chosen_stays_and_a_note_says_what_strange_packets_need";
-    let Some(report) = heard_of_gstreamer(test, 20, "--latency 10ms") else { return };
-    assert_eq!(report.nanos("/latency/configured_ns"), 10_000_000, "{:#}", report.0);
-    let said = |note: &&str| {
-        note.contains("its packets hold 20ms") && note.contains("so 10ms is too little")
-    };
-    assert!(report.notes().iter().any(said), "{:#}", report.0);
+    steady(|| {
+        let Some(report) = heard_of_gstreamer(test, 20, "--latency 10ms") else { return };
+        assert_eq!(report.nanos("/latency/configured_ns"), 10_000_000, "{:#}", report.0);
+        let said = |note: &&str| {
+            note.contains("its packets hold 20ms") && note.contains("so 10ms is too little")
+        };
+        assert!(report.notes().iter().any(said), "{:#}", report.0);
+    });
 }
 
 fn taut_to_gstreamer(test: &str, coding: FileCoding, options: &str) {
-    if !has_gstreamer(test) {
-        return;
-    }
-    let _turn = beside();
-    let (folder, port) = (Folder::new(), free_udp_ports());
-    let sent = noise(coding, &folder);
-    let name = coding.word().to_uppercase();
-    let payload = if coding == FileCoding::L16 { 96 } else { 97 };
-    let line = format!(
-        "udpsrc port={port} address=127.0.0.1 num-buffers={PACKETS} buffer-size=2097152 \
-         caps=application/x-rtp,media=audio,clock-rate=48000,encoding-name={name},channels=2,\
-         payload={payload} ! rtp{name}depay ! filesink location=heard.raw"
-    );
-    let peer = call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to().start();
-    let peer = peer.wait_for("Setting pipeline to PLAYING");
-    send(coding, port, options, &folder);
-    peer.end().well();
-    read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
+    steady(|| {
+        if !has_gstreamer(test) {
+            return;
+        }
+        let (folder, port) = (Folder::new(), free_udp_ports());
+        let sent = noise(coding, &folder);
+        let name = coding.word().to_uppercase();
+        let payload = if coding == FileCoding::L16 { 96 } else { 97 };
+        let line = format!(
+            "udpsrc port={port} address=127.0.0.1 num-buffers={PACKETS} buffer-size=2097152 \
+             caps=application/x-rtp,media=audio,clock-rate=48000,encoding-name={name},channels=2,\
+             payload={payload} ! rtp{name}depay ! filesink location=heard.raw"
+        );
+        let peer =
+            call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to().start();
+        let peer = peer.wait_for("Setting pipeline to PLAYING");
+        send(coding, port, options, &folder);
+        peer.end().well();
+        read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
+    });
 }
 
 #[test]
@@ -260,26 +266,28 @@ fn ffmpeg_is_heard_bit_for_bit() {
 }
 
 fn taut_to_ffmpeg(test: &str, coding: FileCoding, options: &str) {
-    if !has_ffmpeg(test) {
-        return;
-    }
-    let _turn = beside();
-    let (folder, port) = (Folder::new(), free_udp_ports());
-    let sent = noise(coding, &folder);
-    // The description is that of every stream to there in this coding; the peer needs it first.
-    send(coding, port, &format!("{options} --sdp stream.sdp --duration 1ms"), &folder);
-    let (bits, seconds) = (if coding == FileCoding::L16 { 16 } else { 24 }, 0.8);
-    let line = format!(
-        "-nostdin -loglevel debug -protocol_whitelist file,rtp,udp -i stream.sdp -c copy \
-         -f s{bits}be -t {seconds} heard.raw"
-    );
-    let peer = call("ffmpeg", words(&line)).in_folder(folder.path()).start();
-    let peer = peer.wait_for("Before avformat_find_stream_info");
-    send(coding, port, options, &folder);
-    peer.end().well();
-    let mut sent = sent;
-    sent.samples.truncate((seconds * f64::from(sent.shape.rate)) as usize * sent.shape.channels);
-    read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
+    steady(|| {
+        if !has_ffmpeg(test) {
+            return;
+        }
+        let (folder, port) = (Folder::new(), free_udp_ports());
+        let sent = noise(coding, &folder);
+        // The description is that of every stream to there in this coding; the peer needs it first.
+        send(coding, port, &format!("{options} --sdp stream.sdp --duration 1ms"), &folder);
+        let (bits, seconds) = (if coding == FileCoding::L16 { 16 } else { 24 }, 0.8);
+        let line = format!(
+            "-nostdin -loglevel debug -protocol_whitelist file,rtp,udp -i stream.sdp -c copy \
+             -f s{bits}be -t {seconds} heard.raw"
+        );
+        let peer = call("ffmpeg", words(&line)).in_folder(folder.path()).start();
+        let peer = peer.wait_for("Before avformat_find_stream_info");
+        send(coding, port, options, &folder);
+        peer.end().well();
+        let mut sent = sent;
+        sent.samples
+            .truncate((seconds * f64::from(sent.shape.rate)) as usize * sent.shape.channels);
+        read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
+    });
 }
 
 #[test]
@@ -304,8 +312,7 @@ fn a_sender_that_nobody_answers_says_who_hears_no_header_extensions() {
     let _stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
     let said = |options: &str| {
         let to = format!("rtp://127.0.0.1:{port}");
-        let line =
-            format!("send --input tone:440 --to {to} --duration 200ms --report json {options}");
+        let line = format!("send --input tone:440 --to {to} --duration 1s --report json {options}");
         let report = taut(words(&line)).run().report();
         report.notes().iter().any(|note| note.contains("rtp-source is silent then unless"))
     };

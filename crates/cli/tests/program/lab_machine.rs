@@ -1,12 +1,10 @@
 //! The experiments that measure the machine itself, shortly: that they say what they are asked, and
 //! what they cannot. How late a machine is judges nobody here.
 
-use std::os::unix::fs::PermissionsExt;
-
 use serde_json::Value;
 
 use crate::common::program::{Call, ordinary, taut, words};
-use crate::common::{Folder, free_udp_ports, shared};
+use crate::common::{Folder, executable, free_udp_ports, shared};
 use crate::errors::is_refused;
 
 /// The rows of an experiment's report.
@@ -112,11 +110,10 @@ fn what_a_sender_wrote_and_what_arrived_say_the_same_of_its_packets() {
     shared(|| {
         let folder = Folder::new();
         let port = free_udp_ports();
-        let listen =
-            format!("lab interval --listen 127.0.0.1:{port} --duration 500ms --report json");
+        let listen = format!("lab interval --listen 127.0.0.1:{port} --duration 2s --report json");
         let listens = taut(words(&listen)).start().wait_for("listening at");
         let send = format!(
-            "send --input null: --to rtp://127.0.0.1:{port} --duration 2s --ptime 2ms --period 96 \
+            "send --input null: --to rtp://127.0.0.1:{port} --duration 4s --ptime 2ms --period 96 \
          --ledger sent.csv --report none"
         );
         taut(words(&send)).in_folder(folder.path()).run().well();
@@ -148,9 +145,7 @@ fn a_capture_that_is_none_or_not_there_is_refused_with_the_mend() {
 
 /// A `stress-ng` that is this script, in a folder that stands first.
 fn with_stress_ng(folder: &Folder, script: &str, line: &str) -> Call {
-    let program = folder.file("stress-ng");
-    std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&folder.file("stress-ng"), &format!("#!/bin/sh\n{script}\n"));
     let path = std::env::var("PATH").unwrap_or_default();
     taut(words(line)).with("PATH", format!("{}:{path}", folder.path().display()))
 }

@@ -90,7 +90,8 @@ fn reports_that_lie_move_no_sound_and_are_counted() {
 
         let call = |line: String| taut(words(&line)).and(PATIENT).in_folder(folder.path());
         let recv = format!(
-            "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json"
+            "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json \
+             --rate 48000 --channels 2"
         );
         let recv = call(recv).start().listening();
         call(format!("send --input file:sent.wav --to rtp://127.0.0.1:{listen}")).run().well();

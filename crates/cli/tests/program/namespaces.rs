@@ -24,8 +24,8 @@ fn sound_crosses_a_network_bit_for_bit() {
         let sent = Sound::noise(Shape::STEREO_24, 1000, 3);
         sent.write(&folder.file("sent.wav"));
         let to = cable.right.address;
-        let recv =
-            "recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye --report json";
+        let recv = "recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye --report json \
+                    --rate 48000 --channels 2";
         let recv = at(&cable.right, &folder, recv).and(PATIENT).start().listening();
         let send = format!("send --input file:sent.wav --to rtp://{to}:5004");
         at(&cable.left, &folder, &send).and(PATIENT).run().well();
@@ -45,7 +45,7 @@ fn a_group_is_joined_on_the_interface_asked_for() {
         sent.write(&folder.file("sent.wav"));
         let recv = format!(
             "recv --from rtp://239.69.77.1:5004?iface={}&source={} --output file:heard.wav \
-         --until-bye --report json",
+         --until-bye --report json --rate 48000 --channels 2",
             cable.right.interface, cable.left.address
         );
         let recv = at(&cable.right, &folder, &recv).and(PATIENT).start().listening();

@@ -31,8 +31,8 @@ fn heard(path: &Path) -> Sound {
 fn carry(folder: &Folder, input: &str, format: &str) -> (Sound, Ended) {
     let (address, patient) = (loopback(), PATIENT.join(" "));
     let recv = format!(
-        "TAUT recv --from {address} --output file:- --until-bye --report json {patient} | \
-         cat > heard.wav"
+        "TAUT recv --from {address} --output file:- --until-bye --report json {patient} \
+         --rate 48000 --channels 2 {format} | cat > heard.wav"
     );
     let recv = shell(folder, &recv).start().listening();
     let send = format!(

@@ -1,10 +1,9 @@
 //! What the scripts beside the tests say on machines that lack something.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::common::program::{Call, Ended, call};
-use crate::common::{Folder, Lack, skipped};
+use crate::common::{Folder, Lack, executable, skipped};
 
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts");
 
@@ -19,9 +18,7 @@ impl Programs {
     fn new(programs: &[(&str, &str)]) -> Self {
         let folder = Folder::new();
         for (name, text) in programs {
-            let file = folder.file(name);
-            std::fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
-            std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+            executable(&folder.file(name), &format!("#!/bin/sh\n{text}\n"));
         }
         Self(folder)
     }

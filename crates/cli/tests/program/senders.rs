@@ -24,7 +24,8 @@ impl Scene {
     /// Hears the one address.
     fn recv(&self, query: &str) -> Running {
         let line = format!(
-            "recv --from {}{query} --output file:heard.wav --until-bye --report json",
+            "recv --from {}{query} --output file:heard.wav --until-bye --report json --rate 48000 \
+             --channels 2",
             self.1
         );
         self.call(&line).start().listening()

@@ -100,7 +100,7 @@ fn a_sender_that_says_goodbye_ends_the_run_well() {
         let address = loopback();
         let line = format!("recv --from {address} --output null: --until-bye --report json");
         let recv = taut(words(&line)).start().listening();
-        taut(words(&format!("send --input tone:440 --to {address} --duration 500ms"))).run().well();
+        taut(words(&format!("send --input tone:440 --to {address} --duration 2s"))).run().well();
         let ended = recv.end().well();
         assert_eq!(report(&ended)["streams"][0]["ended"], "goodbye", "{ended:#?}");
     });
@@ -261,7 +261,7 @@ fn a_coding_that_is_not_the_senders_is_refused_with_the_option_that_fits_and_nev
             );
             let recv = taut(words(&recv)).and(PATIENT).in_folder(folder.path()).start().listening();
             let send =
-                format!("send --input tone:440 --to {address} --format {theirs} --duration 500ms");
+                format!("send --input tone:440 --to {address} --format {theirs} --duration 1s");
             taut(words(&send)).and(PATIENT).run().well();
             let ended = recv.end();
             assert_eq!(ended.status, Some(1), "{ours} of {theirs}: {ended:#?}");

@@ -16,9 +16,9 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtcp::{Announcement, Compound, Effective, LossReport, RtcpReport};
 
 use crate::common::host::timed;
-use crate::common::program::{Call, Ended, taut, words};
+use crate::common::program::{Call, Ended, PATIENCE, taut, words};
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, PATIENT, free_udp_ports, shared};
+use crate::common::{Folder, PATIENT, free_udp_ports, is_open, shared};
 use crate::lies::{bound, hand_on};
 
 /// Rings that outlast a busy host, at whatever latency.
@@ -114,7 +114,8 @@ fn be_joined_by_a_stranger() {
     hand_on(&reports_out, &reports, back, |_| ());
 
     let recv = format!(
-        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json {RINGS}"
+        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json {RINGS} \
+         --rate 48000 --channels 2"
     );
     let recv = taut(words(&recv)).in_folder(folder.path()).start().listening();
     let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{listen}");
@@ -216,9 +217,14 @@ fn a_stranger_that_announces_beside_a_running_sender_is_not_believed() {
         let _announcing = Announcing::to(to + 1);
         let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
         let media = bound(to);
+        media.set_read_timeout(Some(PATIENCE)).unwrap();
         let send = taut(words(&send)).and(PATIENT).in_folder(folder.path()).start();
         media.recv_from(&mut [0; 2048]).unwrap();
         drop(media);
+        // A program that another test starts at this moment has the socket until it is executed.
+        while is_open(to) {
+            std::thread::yield_now();
+        }
         let report = told_nothing(to).in_folder(folder.path()).run().report();
         send.end().well();
         assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
@@ -323,6 +329,7 @@ fn a_sender_does_what_its_receivers_ask_for_and_nothing_for_a_stranger() {
     shared(|| {
         let to = free_udp_ports();
         let (_media, reports) = (bound(to), bound(to + 1));
+        reports.set_read_timeout(Some(PATIENCE)).unwrap();
         let send = format!(
             "send --input tone:440 --to rtp://127.0.0.1:{to} --latency auto --redundancy auto --duration 3s \
          --report json --no-witness"
@@ -382,6 +389,7 @@ fn a_limit_bounds_what_a_receiver_asks_for() {
     shared(|| {
         let to = free_udp_ports();
         let (_media, reports) = (bound(to), bound(to + 1));
+        reports.set_read_timeout(Some(PATIENCE)).unwrap();
         let send = format!(
             "send --input tone:440 --to rtp://127.0.0.1:{to} --latency auto --latency-limit 80ms \
          --redundancy auto --redundancy-limit 2 --duration 3s --report json --no-witness"

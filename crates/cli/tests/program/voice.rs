@@ -111,7 +111,7 @@ fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
     let _send = sounding_at(&address);
     let recv = format!("recv --rate 48000 --channels 2 --output null: --from {address}");
     for line in ["send --input null: --to rtp://127.0.0.1:5004", &recv] {
-        let Some(text) = ordinary(test, &format!("{line} --duration 200ms")) else { return };
+        let Some(text) = ordinary(test, &format!("{line} --duration 1s")) else { return };
         let ended = text.run().well();
         let said = ended.said.iter().filter(|line| line.as_str() == LACKS).count();
         assert_eq!(said, 1, "{ended:#?}");
@@ -123,7 +123,7 @@ fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
         let gap = |line: &&str| !line.starts_with("  receiver late: ");
         assert!(!ended.out.lines().filter(gap).any(|line| line.contains("priority")), "{ended:#?}");
         // Scripts have each by itself.
-        let json = ordinary(test, &format!("{line} --duration 200ms --report json")).unwrap();
+        let json = ordinary(test, &format!("{line} --duration 1s --report json")).unwrap();
         let report = json.run().report();
         let refused = &report.0["host"]["refused"];
         for (field, sentence) in ["locked_memory", "witness_priority", "priority"].iter().zip(EACH)
@@ -133,7 +133,7 @@ fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
             assert!(!report.notes().contains(&told), "{:#}", report.0);
         }
         // Who keeps standard error quiet reads it in the report.
-        let quiet = ordinary(test, &format!("{line} --duration 200ms --quiet --report text"));
+        let quiet = ordinary(test, &format!("{line} --duration 1s --quiet --report text"));
         let ended = quiet.unwrap().run().well();
         assert!(ended.said.is_empty(), "{ended:#?}");
         let note = LACKS.replace("taut: ", "note: ");
@@ -176,11 +176,11 @@ fn a_quiet_run_says_nothing_but_errors() {
     let send = "send --input null: --rate 44100 --to rtp://127.0.0.1:5004";
     for line in [send, &recv] {
         for quiet in ["-q", "--quiet"] {
-            let line = format!("{line} --duration 200ms {quiet}");
+            let line = format!("{line} --duration 1s {quiet}");
             let ended = taut(words(&line)).run().well();
             assert!(ended.said.is_empty() && ended.out.is_empty(), "{line}: {ended:#?}");
         }
-        let report = taut(words(&format!("{line} --duration 200ms -q --report json"))).run();
+        let report = taut(words(&format!("{line} --duration 1s -q --report json"))).run();
         assert!(report.said.is_empty(), "{report:#?}");
         report.report();
     }

@@ -1,11 +1,13 @@
 //! A sender, a network that misbehaves and a receiver: what a test on real sockets needs.
 //!
 //! ```ignore
-//! let _turn = beside(); // or timed(|| …), if time is measured
-//! let mut lab = Lab::start("--loss 5% --seed 7 --back ideal");
-//! let carried = lab.carry("--input tone:997 --duration 10s --latency 20ms", "--period 48");
-//! assert_eq!(carried.heard.count("lost"), carried.relayed.there("lost"), "{carried}");
-//! assert_eq!(carried.heard.missed(), 0, "{carried}");
+//! // Or timed(|| …), if time is measured.
+//! shared(|| {
+//!     let mut lab = Lab::start("--loss 5% --seed 7 --back ideal");
+//!     let carried = lab.carry("--input tone:997 --duration 10s --latency 20ms", "--period 48");
+//!     assert_eq!(carried.heard.count("lost"), carried.relayed.there("lost"), "{carried}");
+//!     assert_eq!(carried.heard.missed(), 0, "{carried}");
+//! });
 //! ```
 //!
 //! [`Lab::start`] needs no privilege: all is on loopback, through `taut lab impair`, whose flags it

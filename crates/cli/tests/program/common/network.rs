@@ -2,7 +2,9 @@
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
+use super::program::PATIENCE;
 use super::{Lack, skipped};
 
 /// A network that only this test uses.
@@ -22,6 +24,22 @@ impl Namespace {
         let said = Command::new("ip").args(show).output().unwrap().stdout;
         let said: serde_json::Value = serde_json::from_slice(&said).unwrap();
         said[0]["stats64"]["rx"]["packets"].as_u64().unwrap_or_else(|| panic!("{said}"))
+    }
+
+    /// Returns when its end of the cable has a carrier and packets go out by it: the kernel sees to that
+    /// after both ends were set up, in its own time, and drops what is sent before.
+    #[track_caller]
+    fn comes_up(&self) {
+        let until = Instant::now() + PATIENCE;
+        let show = ["-n", &self.name, "-br", "link", "show", "dev", &self.interface];
+        loop {
+            let said = Command::new("ip").args(show).output().unwrap().stdout;
+            let said = String::from_utf8_lossy(&said).into_owned();
+            if said.split_whitespace().nth(1) == Some("UP") {
+                return;
+            }
+            assert!(Instant::now() < until, "the cable never comes up: {said}");
+        }
     }
 
     /// Pulls its end of the cable out.
@@ -103,6 +121,7 @@ impl Cable {
                 return None;
             }
         }
+        [a, b].into_iter().for_each(Namespace::comes_up);
         Some(cable)
     }
 }
@@ -132,6 +151,7 @@ impl Cable {
                 return None;
             }
         }
+        ends.iter().for_each(Namespace::comes_up);
         Some(ends)
     }
 }

@@ -195,6 +195,25 @@ impl Running {
     /// Writes a line on its standard input and returns when it is answered, in these words.
     #[track_caller]
     pub(crate) fn ask(mut self, line: &str, answer: &str) -> Self {
+        let said = self.answer(line);
+        assert!(said.contains(answer), "{line:?} was answered {said:?}, not {answer:?}");
+        self
+    }
+
+    /// Returns when it answers `status` with what is so: on a busy host what follows from a change follows
+    /// late.
+    #[track_caller]
+    pub(crate) fn becomes(mut self, is_so: impl Fn(&str) -> bool) -> Self {
+        let until = Instant::now() + PATIENCE;
+        while !is_so(self.answer("status")) {
+            assert!(Instant::now() < until, "it never became so: {:?}", self.said.last());
+        }
+        self
+    }
+
+    /// Writes a line on its standard input: what is answered.
+    #[track_caller]
+    fn answer(&mut self, line: &str) -> &str {
         let stdin = self.child.stdin.as_mut().expect("a program that is controlled");
         stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
         loop {
@@ -206,9 +225,7 @@ impl Running {
                 break;
             }
         }
-        let said = self.said.last().expect("an answer");
-        assert!(said.contains(answer), "{line:?} was answered {said:?}, not {answer:?}");
-        self
+        self.said.last().expect("an answer")
     }
 
     /// What it said so far.
