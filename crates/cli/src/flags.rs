@@ -29,10 +29,10 @@ use crate::voice::{Voice, VoiceFlags};
 pub(crate) use asked::RedundancyFlag;
 pub(crate) use kinds::{PlainKind, ReportKind};
 pub(crate) use lab::{
-    All, Back, BetweenFlags, Burdening, Delay, Handover, Impair, IntervalFlags, KernelFlags,
-    KnownSound, Lab, LabCompare, Ladder, LoadFlags, MarkShape, MarkSide, NamedDevice, Network,
-    Overhead, QualityFlags, Reporting, Resources, SampleFlags, Schedulers, Shape, StagesFlags,
-    Stalls, Starved, Streams, Watching,
+    All, Back, BetweenFlags, BlockSizes, Burdening, Delay, Handover, Impair, IntervalFlags,
+    KernelFlags, KnownSound, Lab, LabCompare, Ladder, LeastFlags, LoadFlags, MarkShape, MarkSide,
+    NamedDevice, Network, Overhead, QualityFlags, Reporting, Resources, SampleFlags, Schedulers,
+    Shape, StagesFlags, Stalls, Starved, Streams, Watching,
 };
 
 /// Carries sound between machines and proves when it arrives.

@@ -102,8 +102,12 @@ impl<'a> Cases<'a> {
     }
 
     /// All of it, of these ends as they are now.
-    pub(crate) fn report(mut self, ends: &StreamEnds) -> LabReport {
-        self.report.hosts = ends.descriptions();
+    pub(crate) fn report(self, ends: &StreamEnds) -> LabReport {
+        LabReport { hosts: ends.descriptions(), ..self.into_report() }
+    }
+
+    /// All of it, without the hosts.
+    pub(crate) fn into_report(self) -> LabReport {
         self.report
     }
 }

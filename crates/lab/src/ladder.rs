@@ -62,6 +62,12 @@ fn judged(mut row: ReportRow, rung: &Rung, rate: u32) -> ReportRow {
     row.add("period_ns", "period", rung.period.as_nanos());
     row.add("ptime_ns", "ptime", rung.ptime.as_nanos());
     row.add("left_for_network_ns", "for the network", rung.left_for_network().as_nanos());
+    tell_rest(&mut row, rate);
+    row
+}
+
+/// What was measured beyond what was configured, and whether that is within a frame and the uncertainty.
+pub(crate) fn tell_rest(row: &mut ReportRow, rate: u32) {
     let middle = row.measured.as_ref().and_then(|measured| measured.p50_ns);
     if let (Some(middle), Some(configured)) = (middle, row.configured) {
         let rest = middle - configured.as_nanos();
@@ -70,5 +76,4 @@ fn judged(mut row: ReportRow, rung: &Rung, rate: u32) -> ReportRow {
         row.add("rest_ns", "rest", rest);
         row.add("within_a_frame", "within a frame", rest.abs() <= most);
     }
-    row
 }

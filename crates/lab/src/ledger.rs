@@ -64,6 +64,13 @@ pub struct HeardPacket {
     pub late: bool,
 }
 
+impl HeardPacket {
+    /// Whether it was there in time and was taken for playout.
+    pub(crate) fn is_heard(&self) -> bool {
+        !self.late && self.receiver[1].is_some()
+    }
+}
+
 /// What a line tells.
 pub trait LedgerPacket: Sized {
     /// Columns without which it is no ledger of these.

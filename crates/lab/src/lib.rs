@@ -17,6 +17,7 @@ pub mod interval;
 mod kept;
 pub mod kernel;
 pub mod ladder;
+pub mod least;
 pub mod ledger;
 pub mod load;
 pub mod network;
@@ -69,6 +70,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         name: "ladder",
         does: "hold what was measured against what was configured, from 100 ms down to 3 ms",
     },
+    Experiment { name: "least", does: "find the least latency that loses nothing, and hold it" },
     Experiment {
         name: "schedulers",
         does: "send the same stream under each scheduler, quiet and loaded, apart and on one core",

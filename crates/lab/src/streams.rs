@@ -2,10 +2,11 @@
 //! report and its ledger.
 
 mod clocks;
+mod losses;
 mod machines;
 mod row;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use core::time::Duration;
 use std::net::IpAddr;

@@ -12,6 +12,7 @@ mod impair;
 mod interval;
 mod kernel;
 mod ladder;
+mod least;
 mod load;
 mod network;
 mod overhead;
@@ -78,6 +79,7 @@ pub(crate) fn run(lab: &Lab) -> Result<(), Failure> {
         Lab::Interval(flags) => interval::run(flags)?,
         Lab::Kernel(flags) => kernel::run(flags)?,
         Lab::Ladder(flags) => ladder::run(flags)?,
+        Lab::Least(flags) => least::run(flags)?,
         Lab::Load(flags) => load::run(flags)?,
         Lab::Overhead(flags) => overhead::run(flags)?,
         Lab::Quality(flags) => quality::run(flags)?,

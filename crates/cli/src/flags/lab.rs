@@ -24,7 +24,8 @@ pub(crate) use machine::{Handover, KernelFlags, Resources, SampleFlags, Stalls};
 pub(crate) use marks::{BetweenFlags, Delay, MarkShape, MarkSide, NamedDevice};
 pub(crate) use quality::{KnownSound, QualityFlags};
 pub(crate) use streams::{
-    Ladder, LoadFlags, Network, Overhead, Schedulers, Shape, StagesFlags, Starved, Streams,
+    BlockSizes, Ladder, LeastFlags, LoadFlags, Network, Overhead, Schedulers, Shape, StagesFlags,
+    Starved, Streams,
 };
 
 /// `taut lab`
@@ -42,6 +43,8 @@ pub(crate) enum Lab {
     Kernel(Box<KernelFlags>),
     /// Measure whether latencies are kept, from 100 ms down to 3 ms
     Ladder(Box<Ladder>),
+    /// Measure what the least latency is that loses nothing
+    Least(Box<LeastFlags>),
     /// Measure which scheduler serves sound, quiet and loaded, apart and on one core
     Schedulers(Box<Schedulers>),
     /// Measure what else the network carries, and what that does to a stream

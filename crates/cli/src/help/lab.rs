@@ -111,6 +111,23 @@ that the thesis had on top. What was missed is told with the share that it may
 be in the long run, with 95 % confidence. A row is void where the clocks of two
 hosts are known no better than --max-uncertainty, or one was set meanwhile."#;
 
+pub(crate) const LEAST: &str = r#"Examples:
+  # On this machine, in periods and packets of a millisecond:
+  taut lab least
+  # To another machine's card, held for ten minutes, with a page at the end:
+  taut lab least --with ssh:studio --output alsa:hw:0 --hold 600s \
+      --report-file least.html
+  # In shorter periods, while every core of the receiver's host is kept busy:
+  taut lab least --period 32 --ptime 667us --load spin
+  # In coarse steps from 20 ms on, by Wi-Fi:
+  taut lab least --with ssh:laptop --first 20ms --step 5ms --most 400ms
+
+Ever greater latencies are tried for --duration each until one goes, then what
+lies between; what is left is held for --hold, and if that fails, more is. One
+goes if no packet was late, lost or unheard and neither device had an xrun. A
+try that misses something while a host freezes is run again, twice at most, and
+told. The last row is the least, with what was missed one step below it."#;
+
 pub(crate) const STAGES: &str = r#"Examples:
   # Where 5 ms go, on this machine:
   taut lab stages

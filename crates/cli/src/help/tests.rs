@@ -102,6 +102,7 @@ fn no_line_below_the_options_would_be_wrapped() {
         super::lab::RESOURCES,
         super::lab::STALLS,
         super::lab::LADDER,
+        super::lab::LEAST,
         super::lab::STAGES,
         super::lab::SCHEDULERS,
         super::lab::LOAD,

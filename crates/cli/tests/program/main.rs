@@ -30,6 +30,7 @@ mod interop;
 mod jack;
 mod lab_machine;
 mod labels;
+mod least;
 mod lies;
 mod namespaces;
 mod noisy;

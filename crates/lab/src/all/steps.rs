@@ -38,6 +38,7 @@ pub const STEPS: &[AllStep] = &[
     machine("handover", "lab handover --device virtual: --duration 3s"),
     sends("stages", "lab stages --duration 5s --settle 1s"),
     sends("ladder", "lab ladder --duration 1s --settle 1s"),
+    sends("least", "lab least --duration 500ms --settle 1s --hold 2s --step 1ms --most 20ms"),
     sends("schedulers", "lab schedulers --duration 1s --settle 1s"),
     sends("network", "lab network --duration 1s --settle 1s"),
     sends("starved", "lab starved --duration 1s --settle 1s"),

@@ -122,7 +122,7 @@ fn missed(
     departures: impl Iterator<Item = (u32, i64)>,
     counted: &[(LocalTime, HeardPacket)],
 ) -> Option<Meanwhile> {
-    let heard = counted.iter().filter(|(_, packet)| !packet.late && packet.receiver[1].is_some());
+    let heard = counted.iter().filter(|(_, packet)| packet.is_heard());
     let heard: std::collections::HashSet<u32> = heard.map(|(_, packet)| packet.timestamp).collect();
     // A ledger is what another machine wrote: a second that it names takes no room but its own.
     let (mut begin, mut seconds) = (None, BTreeMap::new());

@@ -81,6 +81,14 @@ impl StreamOutcome {
         })
     }
 
+    /// Whether nothing was found in the sound since packets were missed: that says something of this row,
+    /// if no latency, and is no reason for it to be void.
+    pub(crate) fn is_unmeasured_by_misses(&self, row: &ReportRow) -> bool {
+        let unmeasured = row.measured.as_ref().is_none_or(|measured| measured.count == 0);
+        let missed = row.missed.is_some_and(|missed| missed.missed > 0);
+        unmeasured && missed && self.unwritten().is_none() && self.refused.is_none()
+    }
+
     /// What either end could not write, in its own words.
     fn unwritten(&self) -> Option<String> {
         let of = |report: &Value| report["unwritten"][0].as_str().map(str::to_owned);
@@ -131,7 +139,7 @@ impl StreamOutcome {
 
     /// The packets that count, each with when it was captured: neither of the beginning nor after the
     /// sender's end.
-    fn counted(&self) -> Vec<(LocalTime, HeardPacket)> {
+    pub(super) fn counted(&self) -> Vec<(LocalTime, HeardPacket)> {
         let at = |nanos: i64| LocalTime::ZERO + Span::from_nanos(nanos);
         let mut packets: Vec<_> = self
             .arrivals
@@ -149,15 +157,13 @@ impl StreamOutcome {
 
     /// Of the packets that left while packets counted, those that never came, came late, or were not
     /// heard.
-    fn missed(&self, counted: &[(LocalTime, HeardPacket)]) -> Option<Missed> {
+    pub(super) fn missed(&self, counted: &[(LocalTime, HeardPacket)]) -> Option<Missed> {
         let first = counted.first()?.1.timestamp;
         // From the first that counts to the last that left: the receiver was there longer, and what it lacks
         // of the end it missed.
         let left = |packet: &SentPacket| packet.timestamp == first;
         let due = self.departures.iter().position(left).map_or(0, |at| self.departures.len() - at);
-        let heard =
-            counted.iter().filter(|(_, packet)| !packet.late && packet.receiver[1].is_some());
-        let heard = heard.count().min(due);
+        let heard = counted.iter().filter(|(_, packet)| packet.is_heard()).count().min(due);
         Some(Missed::of((due - heard) as u64, due as u64))
     }
 }

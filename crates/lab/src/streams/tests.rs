@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 /// Packets of 1 ms, of which all but the named ones arrive: each 5 ms from capture to DAC.
-fn outcome(packets: i64, lost: &[i64]) -> StreamOutcome {
+pub(crate) fn outcome(packets: i64, lost: &[i64]) -> StreamOutcome {
     let millis = |number: i64| number * 1_000_000;
     let timestamp = |number: i64| (number * 48 - 480) as u32;
     let departures = (0..packets).map(|number| SentPacket {

@@ -6,7 +6,7 @@ use tautline_lab::streams::{LabStream, StreamEnds};
 
 use super::answer::ExperimentAnswer;
 use crate::failure::Failure;
-use crate::flags::{Shape, Streams};
+use crate::flags::{BlockSizes, Shape, Streams};
 
 impl From<HostError> for Failure {
     fn from(error: HostError) -> Self {
@@ -56,7 +56,12 @@ pub(super) fn plan(flags: &Streams) -> LabStream {
 
 /// The same of this shape.
 pub(super) fn shaped(flags: &Streams, shape: &Shape) -> LabStream {
-    LabStream { ptime: shape.ptime, latency: shape.latency, period: shape.period, ..plan(flags) }
+    LabStream { latency: shape.latency, ..in_blocks(flags, &shape.blocks) }
+}
+
+/// The same in such blocks.
+pub(super) fn in_blocks(flags: &Streams, blocks: &BlockSizes) -> LabStream {
+    LabStream { ptime: blocks.ptime, period: blocks.period, ..plan(flags) }
 }
 
 /// A row that is done.

@@ -17,7 +17,8 @@ pub(crate) fn run(flags: &Schedulers) -> Result<(), Failure> {
             "--scheduler {scheduler}: this experiment sets it; --case picks some"
         )));
     }
-    let period: Span = flags.streams.rate.span_of(Frames::new(i64::from(flags.shape.period)));
+    let period: Span =
+        flags.streams.rate.span_of(Frames::new(i64::from(flags.shape.blocks.period)));
     let mut cases = schedulers::cases(period);
     let wanted = |name: &str| flags.case.iter().any(|begin| name.starts_with(begin.as_str()));
     if !flags.case.is_empty() {

@@ -10,6 +10,7 @@ use tautline_lab::impair::Share;
 use tautline_lab::ladder::{RUNGS, Rung};
 use tautline_lab::network::NetworkPart;
 use tautline_lab::starved::Hunger;
+use tautline_proto::stream::LONGEST_LINK_OFFSET;
 use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
 
@@ -100,21 +101,73 @@ pub(crate) struct Ladder {
     pub(crate) streams: Streams,
 }
 
-/// Of the one stream that an experiment sends.
+/// How much of a stream is taken at once.
 #[derive(Debug, Args)]
-pub(crate) struct Shape {
+pub(crate) struct BlockSizes {
     /// Audio time in one packet
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span,
           help_heading = "Stream")]
     pub(crate) ptime: Span,
-    /// The link offset
-    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = span,
-          help_heading = "Stream")]
-    pub(crate) latency: Span,
     /// Frames that each device takes at a time
     #[arg(long, value_name = "FRAMES", default_value_t = 48, help_heading = "Stream",
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) period: u32,
+}
+
+/// Of the one stream that an experiment sends.
+#[derive(Debug, Args)]
+pub(crate) struct Shape {
+    #[command(flatten)]
+    pub(crate) blocks: BlockSizes,
+    /// The link offset
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = span,
+          help_heading = "Stream")]
+    pub(crate) latency: Span,
+}
+
+/// `taut lab least`
+#[derive(Debug, Args)]
+#[command(after_help = help::lab::LEAST)]
+pub(crate) struct LeastFlags {
+    /// Latencies are whole steps of this
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = step,
+          help_heading = "Run")]
+    pub(crate) step: Span,
+    /// Begin at this latency [default: what packets and the receiver's buffer take]
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
+    pub(crate) first: Option<Span>,
+    /// No greater latency than this
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = most,
+          help_heading = "Run")]
+    pub(crate) most: Span,
+    /// The least that goes is held for so long
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span,
+          help_heading = "Run")]
+    pub(crate) hold: Span,
+    #[command(flatten)]
+    pub(crate) busy: BusyFlags,
+    #[command(flatten)]
+    pub(crate) blocks: BlockSizes,
+    /// Periods that each device's buffer holds
+    #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Stream",
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) periods: u32,
+    #[command(flatten)]
+    pub(crate) streams: Streams,
+}
+
+fn step(text: &str) -> Result<Span, String> {
+    match span(text)? {
+        step if step >= Span::from_micros(1) => Ok(step),
+        _ => Err(format!("{text} is no step; write 1us or more")),
+    }
+}
+
+fn most(text: &str) -> Result<Span, String> {
+    match span(text)? {
+        most if most <= LONGEST_LINK_OFFSET => Ok(most),
+        _ => Err(format!("no latency is longer than {LONGEST_LINK_OFFSET}; write that or less")),
+    }
 }
 
 /// `taut lab stages`

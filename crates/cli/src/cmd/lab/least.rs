@@ -1,0 +1,46 @@
+//! `taut lab least`
+
+use tautline_lab::least::{self, LeastOptions};
+use tautline_lab::report::{LabReport, ReportRow};
+use tautline_lab::streams::LabStream;
+
+use super::answer::ExperimentAnswer;
+use super::ends::{in_blocks, line, over};
+use crate::cmd::stop_on_signals;
+use crate::failure::Failure;
+use crate::flags::LeastFlags;
+
+pub(crate) fn run(flags: &LeastFlags) -> Result<(), Failure> {
+    let blocks = in_blocks(&flags.streams, &flags.blocks);
+    let plan = LabStream { periods: flags.periods, ..blocks };
+    let options = options(flags, &plan)?;
+    let stop = stop_on_signals()?;
+    let answer = ExperimentAnswer::open(&flags.streams.reporting)?;
+    let asked = LabReport::of("least", least::QUESTION);
+    over(&flags.streams.with, asked, answer, |ends, answer| {
+        least::run(ends, &plan, options, flags.busy.load.as_ref(), |row| {
+            answer.tell(&format!("{}{}", line(row), result(row)));
+            !stop.is_requested()
+        })
+    })
+}
+
+fn result(row: &ReportRow) -> String {
+    let result = row.figures.iter().find(|figure| figure.key == "result");
+    let word = result.and_then(|figure| figure.value.as_str());
+    word.filter(|_| row.void.is_none()).map_or(String::new(), |word| format!(", {word}"))
+}
+
+/// Refuses what leaves nothing to try.
+fn options(flags: &LeastFlags, plan: &LabStream) -> Result<LeastOptions, Failure> {
+    let LeastFlags { step, most, hold, .. } = *flags;
+    let taken = least::taken(flags.streams.rate, plan);
+    let first = least::whole_steps(flags.first.unwrap_or(taken), step);
+    if first <= most {
+        return Ok(LeastOptions { first, step, most, hold });
+    }
+    Err(Failure::usage(format!(
+        "there is no latency to try from {first} to {most}, as packets and the receiver's buffer take {taken}; \
+         give a greater --most, or a shorter --ptime or --period"
+    )))
+}

@@ -1,0 +1,77 @@
+//! The least latency that loses nothing, over a path whose delay is known.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use crate::common::program::{taut, words};
+use crate::common::{Folder, shared};
+use crate::errors::is_refused;
+
+/// The program itself, as the agent's script runs it.
+const TAUT: &str = env!("CARGO_BIN_EXE_taut");
+
+/// An `ssh` whose host is behind a relay that delays by this: of each receiver that an agent is asked for,
+/// the relay takes the ports, and the receiver others.
+fn behind_a_relay(folder: &Folder, delay: &str) {
+    let script = format!(
+        "#!/bin/sh\nrelay=\nwhile IFS= read -r line; do\n case \"$line\" in *'\"recv\"'*)\n  \
+         [ -z \"$relay\" ] || kill $relay\n  \
+         port=$(expr \"$line\" : '.*rtp://0.0.0.0:2\\([0-9]*\\)')\n  \
+         {TAUT} lab impair --listen rtp://127.0.0.1:2$port --to rtp://127.0.0.1:1$port --delay {delay} \
+         --duration 30s --report none < /dev/null > /dev/null 2>&1 &\n  relay=$!\n  \
+         line=$(printf '%s' \"$line\" | sed \"s/0.0.0.0:2$port/0.0.0.0:1$port/\")\n esac\n \
+         printf '%s\\n' \"$line\"\ndone | {TAUT} lab agent\n"
+    );
+    let ssh = folder.file("ssh");
+    fs::write(&ssh, script).unwrap();
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_misses_is_told() {
+    shared(|| {
+        let folder = Folder::new();
+        behind_a_relay(&folder, "50ms");
+        // Packets and buffer take 85 ms, so 100 ms have 15 for the way, and 200 have 115.
+        let line = "lab least --with ssh:x --at 127.0.0.1 --period 240 --periods 16 --step 100ms \
+                    --most 900ms --settle 1s --duration 500ms --hold 1s --report json \
+                    --report-file least.html";
+        let path = std::env::var("PATH").unwrap_or_default();
+        let call = taut(words(line)).with("PATH", format!("{}:{path}", folder.path().display()));
+        let ended = call.in_folder(folder.path()).run().well();
+        let report: Value = serde_json::from_str(&ended.out).unwrap();
+        let rows = report["rows"].as_array().unwrap();
+        let first = &rows[0];
+        assert_eq!((&first["name"], &first["void"]), (&json!("100ms"), &Value::Null), "{first:#}");
+        assert!(first["late"].as_u64() > Some(0), "{first:#}");
+        // Tried, halved and held.
+        for name in ["300ms", "200ms"] {
+            assert!(rows.iter().any(|row| row["name"] == name), "{name}: {report:#}");
+        }
+        let least = rows.last().unwrap();
+        assert_eq!((&least["name"], &least["result"]), (&json!("the least"), &json!("whole")));
+        assert_eq!(least["configured_ns"], 200_000_000, "{least:#}");
+        let missed = &least["missed"];
+        assert_eq!(missed["missed"], 0, "{least:#}");
+        // A packet for each millisecond of the hold, and the share that may be missed by 3/n.
+        let due = missed["due"].as_f64().unwrap();
+        assert!((900.0..1500.0).contains(&due), "{least:#}");
+        let bound = missed["at_most"].as_f64().unwrap() * due;
+        assert!((2.9..3.1).contains(&bound), "{least:#}");
+        assert_eq!(least["below_ns"], 100_000_000, "{least:#}");
+        let below = least["below_missed"].as_str().unwrap();
+        assert!(below.contains(" late, "), "{below}");
+        let page = fs::read_to_string(folder.file("least.html")).unwrap();
+        assert!(page.contains("<svg") && page.contains("the least"), "{page}");
+    });
+}
+
+#[test]
+fn a_latency_that_leaves_nothing_to_try_is_refused_with_what_it_takes() {
+    let (wrong, mend) = ("from 3ms to 2ms", "take 3ms; give a greater --most");
+    is_refused(&taut(words("lab least --most 2ms")), 2, wrong, mend);
+    is_refused(&taut(words("lab least --step 0ms")), 2, "0ms is no step", "write 1us or more");
+    is_refused(&taut(words("lab least --most 6s")), 2, "longer than 5s", "write that or less");
+}

@@ -1,0 +1,271 @@
+//! The least latency that loses nothing: ever greater ones until one goes, halves between, and what is left
+//! is held.
+
+mod search;
+#[cfg(test)]
+mod tests;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::device::Settings;
+use tautline_proto::latency::least_latency;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+
+use crate::burden::BusyHost;
+use crate::cases::{CaseHosts, Cases};
+use crate::hosts::HostError;
+use crate::ladder::tell_rest;
+use crate::report::text::share;
+use crate::report::{LabReport, ReportRow};
+use crate::streams::{LabStream, StreamEnds, StreamOutcome};
+pub use search::{FROZEN_TRIES, LeastFinding, LeastSearch, LeastTry, LeastVerdict};
+
+/// What is asked.
+pub const QUESTION: &str = "what is the least latency that loses nothing?";
+
+/// What the last row is called, whichever latency that is: so two reports can be compared.
+pub const LEAST: &str = "the least";
+
+/// Which latencies are tried, and how long what goes is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeastOptions {
+    /// No less than this is tried.
+    pub first: Span,
+    /// From one to the next.
+    pub step: Span,
+    /// No more than this is tried.
+    pub most: Span,
+    /// The least that goes is held so long.
+    pub hold: Span,
+}
+
+impl LeastOptions {
+    fn steps(&self) -> u32 {
+        let steps = (self.most - self.first).as_nanos().div_euclid(self.step.as_nanos().max(1));
+        u32::try_from(steps).unwrap_or(0)
+    }
+
+    fn latency(&self, steps: u32) -> Span {
+        self.first + self.step.times(i64::from(steps))
+    }
+}
+
+/// The first whole multiple of `step` that is at least `least`.
+pub fn whole_steps(least: Span, step: Span) -> Span {
+    let step = step.as_nanos().max(1);
+    Span::from_nanos(step * (least.as_nanos() + step - 1).div_euclid(step))
+}
+
+/// What packets and the buffer of a receiver's device take of a stream of this rate ([`least_latency`]):
+/// `taut` keeps no less.
+pub fn taken(rate: Rate, plan: &LabStream) -> Span {
+    let (channels, sample) = (Channels::STEREO, SampleFormat::L24);
+    let packet = rate.frames_nearest(plan.ptime);
+    let payload_type = StreamFormat::default_payload_type(sample);
+    let format = StreamFormat { rate, channels, sample, packet, payload_type };
+    let period = Frames::new(i64::from(plan.period));
+    let device = Settings { rate, channels, period, periods: plan.periods };
+    least_latency(format.packing_age(period), &device)
+}
+
+/// Runs the search over these ends, with a load while that keeps the receiver's host busy, and tells each
+/// row as it is done; `false` ends it.
+pub fn run(
+    ends: &mut StreamEnds,
+    plan: &LabStream,
+    options: LeastOptions,
+    load: Option<&BusyHost>,
+    mut tell: impl FnMut(&ReportRow) -> bool,
+) -> LabReport {
+    let mut cases = Cases::of("least", QUESTION, &mut tell);
+    let tries = tries(&mut cases, ends, (plan, options), |ends, plan| match load {
+        Some(load) => load.around(ends, plan, |ends| ends.run(plan)),
+        None => ends.run(plan),
+    });
+    let over = cases.is_over();
+    let mut report = cases.report(ends);
+    tries.tell(&mut report, options, over);
+    report
+}
+
+/// What the tries came to.
+struct LeastTries {
+    search: LeastSearch,
+    /// Latencies that do not go, and what was missed there, in the order in which they ran.
+    failed: Vec<(u32, String)>,
+    /// The row of the last that went when it was held.
+    held: Option<String>,
+    repeated: u32,
+}
+
+/// Runs them, each a row.
+fn tries<H: CaseHosts>(
+    cases: &mut Cases<'_>,
+    hosts: &mut H,
+    (plan, options): (&LabStream, LeastOptions),
+    carry: impl Fn(&mut H, &LabStream) -> Result<StreamOutcome, HostError>,
+) -> LeastTries {
+    let search = LeastSearch::new(options.steps());
+    let mut tries = LeastTries { search, failed: Vec::new(), held: None, repeated: 0 };
+    let mut number = 1;
+    while let Some(next) = tries.search.next() {
+        let latency = options.latency(next.steps);
+        let duration = if next.held { options.hold } else { plan.duration };
+        let plan = LabStream { latency, duration, ..plan.clone() };
+        let name = named(latency, next.held, number);
+        let Some(came) = cases.attempt(&name, hosts, |hosts| carry(hosts, &plan)) else { break };
+        let seen = judged(came, &plan, &name);
+        let verdict = tries.search.tried(seen.finding);
+        number = if verdict == LeastVerdict::Again { number + 1 } else { 1 };
+        cases.row(tries.take(next, verdict, seen));
+    }
+    tries
+}
+
+impl LeastTries {
+    /// Takes what became of a try; its row.
+    fn take(&mut self, next: LeastTry, verdict: LeastVerdict, seen: SeenTry) -> ReportRow {
+        let SeenTry { mut row, lacked, .. } = seen;
+        let result = match verdict {
+            LeastVerdict::Goes => "whole",
+            LeastVerdict::Fails => "missed",
+            _ => "host froze",
+        };
+        if row.void.is_none() {
+            row.add("result", "result", result);
+        }
+        match verdict {
+            LeastVerdict::Goes if next.held => self.held = Some(row.name.clone()),
+            LeastVerdict::Fails => self.failed.push((next.steps, lacked)),
+            LeastVerdict::Unknown => {
+                let why = format!("not known, the host froze in each of {FROZEN_TRIES} tries");
+                self.failed.push((next.steps, why));
+            }
+            LeastVerdict::Again => self.repeated += 1,
+            LeastVerdict::Goes | LeastVerdict::GivesUp => {}
+        }
+        // The page shows packet by packet what was held.
+        if !next.held {
+            row.points.clear();
+        }
+        row
+    }
+
+    /// Puts what was found at the end of the report.
+    fn tell(&self, report: &mut LabReport, options: LeastOptions, over: bool) {
+        if self.repeated > 0 {
+            report.notes.push(format!(
+                "tries that were run again, as the host froze in them or they were void: {}",
+                self.repeated
+            ));
+        }
+        match (self.search.least(), &self.held) {
+            (Some(steps), Some(held)) => self.tell_least(report, options, (steps, held)),
+            _ if over => {}
+            _ if self.search.gave_up() => report.notes.push(
+                "the search gave up, as the last two rows are void; the least is not known"
+                    .to_owned(),
+            ),
+            _ => report.notes.push(self.none_went(options)),
+        }
+    }
+
+    /// The row of what was held comes last, with what stands one step below it.
+    fn tell_least(
+        &self,
+        report: &mut LabReport,
+        options: LeastOptions,
+        (steps, held): (u32, &str),
+    ) {
+        let Some(at) = report.rows.iter().position(|row| row.name == held) else { return };
+        let mut row = report.rows.remove(at);
+        LEAST.clone_into(&mut row.name);
+        let below = steps.checked_sub(1);
+        let missed = below.map(|below| {
+            let of_it = |(steps, _): &&(u32, String)| *steps == below;
+            self.failed.iter().rfind(of_it).map_or("", |(_, why)| why)
+        });
+        let below = below.map(|below| options.latency(below));
+        row.add("below_ns", "one step below", below.map(Span::as_nanos));
+        row.add("below_missed", "missed there", missed);
+        let below = match below.zip(missed) {
+            Some((latency, missed)) => format!("one step below, at {latency}: {missed}"),
+            None => "less was not tried".to_owned(),
+        };
+        let (due, most) = row.missed.map_or((0, 1.0), |missed| (missed.due, missed.at_most));
+        report.notes.push(format!(
+            "{} is the least: nothing of {due} packets was missed in {}, so that in the long run no more \
+             than {} is, with 95 % confidence if misses are independent; {below}",
+            options.latency(steps),
+            options.hold,
+            share(most)
+        ));
+        report.rows.push(row);
+    }
+
+    fn none_went(&self, options: LeastOptions) -> String {
+        let most = options.latency(options.steps());
+        let why = self.failed.last().map_or("", |(_, why)| why);
+        format!(
+            "nothing went up to {most}, where that was missed: {why}; xruns are the device's, whatever the \
+             latency is, and want more --periods or a longer --period, all else a greater --most"
+        )
+    }
+}
+
+fn named(latency: Span, held: bool, number: u32) -> String {
+    let held = if held { ", held" } else { "" };
+    match number {
+        1 => format!("{latency}{held}"),
+        number => format!("{latency}{held}, try {number}"),
+    }
+}
+
+/// What was seen of a try.
+struct SeenTry {
+    row: ReportRow,
+    finding: LeastFinding,
+    /// What was missed, in words.
+    lacked: String,
+}
+
+impl SeenTry {
+    fn void(row: ReportRow) -> Self {
+        Self { row, finding: LeastFinding::Void, lacked: String::new() }
+    }
+}
+
+fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) -> SeenTry {
+    let outcome = match came {
+        Ok(outcome) => outcome,
+        Err(error) => return SeenTry::void(ReportRow::void(name, error.to_string())),
+    };
+    let mut row = outcome.row(name);
+    // Where all comes late nothing is found in the sound: that is what was to be found out.
+    if outcome.is_unmeasured_by_misses(&row) {
+        row.void = None;
+    }
+    if row.void.is_some() {
+        return SeenTry::void(row);
+    }
+    tell_rest(&mut row, plan.rate);
+    let losses = outcome.losses(plan);
+    for (key, words, count) in [
+        ("late", "late", losses.late),
+        ("lost", "lost", losses.lost),
+        ("unheard", "unheard", losses.unheard),
+        ("sender_xruns", "xruns, sender", losses.xruns[0]),
+        ("receiver_xruns", "xruns, receiver", losses.xruns[1]),
+        ("freezes", "freezes", losses.freezes),
+    ] {
+        row.add(key, words, count);
+    }
+    let finding = match (losses.is_none(), losses.freezes) {
+        (true, _) => LeastFinding::Whole,
+        (false, 0) => LeastFinding::Missed,
+        (false, _) => LeastFinding::Frozen { besides: losses.besides > 0 },
+    };
+    let due = row.missed.map_or(0, |missed| missed.due);
+    SeenTry { row, finding, lacked: format!("{losses}, of {due} packets") }
+}

@@ -1,0 +1,296 @@
+use serde_json::json;
+use tautline_sim::clock::TrueTime;
+use tautline_sim::link::{Jitter, PathModel};
+use tautline_sim::scenario::Scenario;
+use tautline_sim::world::play;
+
+use super::*;
+use crate::streams::tests::outcome;
+
+/// All that is run where so much goes, and the least.
+fn searched(most: u32, goes: impl Fn(LeastTry) -> LeastFinding) -> (Vec<LeastTry>, LeastSearch) {
+    let (mut search, mut all) = (LeastSearch::new(most), Vec::new());
+    while let Some(next) = search.next() {
+        all.push(next);
+        assert!(all.len() < 60, "{all:?}");
+        search.tried(goes(next));
+    }
+    (all, search)
+}
+
+fn whole_if(whole: bool) -> LeastFinding {
+    if whole { LeastFinding::Whole } else { LeastFinding::Missed }
+}
+
+#[test]
+fn the_least_is_found_to_a_step_and_held_once() {
+    for least in 0..400 {
+        let (all, search) = searched(500, |one| whole_if(one.steps >= least));
+        assert_eq!(search.least(), Some(least), "{all:?}");
+        let held: Vec<u32> = all.iter().filter(|one| one.held).map(|one| one.steps).collect();
+        assert_eq!(held, [least], "{all:?}");
+        // Doubled, and halved: hundreds are some twenty.
+        assert!(all.len() <= 20, "{all:?}");
+        let below = all.iter().any(|one| one.steps + 1 == least);
+        assert!(below || least == 0, "nobody knows what a step less does: {all:?}");
+    }
+}
+
+#[test]
+fn what_is_missed_only_when_held_is_looked_for_in_holds() {
+    for tried in 0..40 {
+        for held in tried..60 {
+            let goes = |one: LeastTry| one.steps >= if one.held { held } else { tried };
+            let (all, search) = searched(100, |one| whole_if(goes(one)));
+            assert_eq!(search.least(), Some(held), "{all:?}");
+            let holds = all.iter().filter(|one| one.held).count();
+            // The first, and what lies up to 60 above it doubled and halved.
+            assert!(holds <= 1 + 2 * 7, "{all:?}");
+        }
+    }
+}
+
+#[test]
+fn where_nothing_goes_the_most_was_tried_and_no_least_is_told() {
+    let (all, search) = searched(100, |_| LeastFinding::Missed);
+    assert_eq!((search.least(), all.last().map(|one| one.steps)), (None, Some(100)));
+    let (all, search) = searched(100, |one| whole_if(!one.held));
+    assert_eq!(search.least(), None, "{all:?}");
+    assert_eq!(all.last(), Some(&LeastTry { steps: 100, held: true }));
+}
+
+#[test]
+fn a_try_at_which_the_host_froze_is_run_again_and_moves_the_search_no_further() {
+    let mut search = LeastSearch::new(100);
+    search.tried(LeastFinding::Missed);
+    let next = search.next();
+    for _ in 1..FROZEN_TRIES {
+        assert_eq!(search.tried(LeastFinding::Frozen { besides: true }), LeastVerdict::Again);
+        assert_eq!(search.next(), next);
+    }
+    let mut other = search;
+    // What no freeze overlaps was missed each time, or once not.
+    assert_eq!(search.tried(LeastFinding::Frozen { besides: true }), LeastVerdict::Fails);
+    assert_eq!(other.tried(LeastFinding::Frozen { besides: false }), LeastVerdict::Unknown);
+    assert_eq!(search.next(), other.next());
+    assert_ne!(search.next(), next);
+    // The next one has as many tries, and none of them remembers what was.
+    assert_eq!(other.tried(LeastFinding::Frozen { besides: true }), LeastVerdict::Again);
+}
+
+#[test]
+fn one_of_which_nothing_can_be_found_out_ends_the_search_the_second_time() {
+    let mut search = LeastSearch::new(100);
+    assert_eq!(search.tried(LeastFinding::Void), LeastVerdict::Again);
+    assert_eq!(search.tried(LeastFinding::Missed), LeastVerdict::Fails);
+    assert_eq!(search.tried(LeastFinding::Void), LeastVerdict::Again);
+    assert_eq!(search.tried(LeastFinding::Void), LeastVerdict::GivesUp);
+    assert_eq!((search.next(), search.gave_up(), search.least()), (None, true, None));
+}
+
+/// A second, or ten when it is held, of the machines of a stream over a path that holds each packet for up
+/// to 3 ms; where the receiver's host freezes it does so for 30 ms.
+fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> LeastFinding {
+    let millis = |at: i64| TrueTime::ZERO.after(Span::from_millis(at));
+    let path = PathModel {
+        jitter: Jitter::Uniform(Span::from_millis(3)),
+        ..PathModel::ideal(Span::from_micros(200))
+    };
+    let mut scenario = Scenario { latency, ..Scenario::one_way(path, seed) };
+    if freezes {
+        scenario.receivers[0].host.stopped = vec![(millis(600), millis(630))];
+    }
+    let heard = &play(scenario, Span::from_secs(if held { 10 } else { 1 }))[0];
+    let counted = &heard.counters;
+    let missed = counted.late + counted.lost;
+    match (missed, freezes) {
+        (0, _) => LeastFinding::Whole,
+        (_, false) => LeastFinding::Missed,
+        (_, true) => LeastFinding::Frozen { besides: missed > heard.gaps.host_stalled },
+    }
+}
+
+#[test]
+fn on_a_path_with_jitter_and_a_host_that_freezes_the_least_is_what_trying_all_finds() {
+    for seed in 0..6 {
+        let first = Span::from_millis(3);
+        let latency = |steps: u32| first + Span::from_micros(100).times(i64::from(steps));
+        let whole = |steps| {
+            [false, true]
+                .iter()
+                .all(|held| over_a_path(latency(steps), *held, seed, false) == LeastFinding::Whole)
+        };
+        let least = (0..100).find(|steps| whole(*steps)).unwrap();
+        assert!(least > 5, "the path holds nothing");
+        let (mut search, mut number) = (LeastSearch::new(100), 0);
+        while let Some(LeastTry { steps, held }) = search.next() {
+            number += 1;
+            assert!(number < 60, "it does not end");
+            // Two of three, in a row.
+            let freezes = number % 3 != 0;
+            search.tried(over_a_path(latency(steps), held, seed, freezes));
+        }
+        assert_eq!(search.least(), Some(least), "seed {seed}, {number} tries");
+    }
+}
+
+#[test]
+fn latencies_are_whole_steps_from_what_packets_and_buffer_take() {
+    let plan = LabStream { period: 32, ptime: Span::from_micros(667), ..LabStream::default() };
+    let step = Span::from_micros(100);
+    assert_eq!(taken(Rate::HZ_48000, &plan), Span::from_millis(2));
+    assert_eq!(whole_steps(Span::from_millis(2), step), Span::from_millis(2));
+    let plan = LabStream { period: 240, periods: 3, ..LabStream::default() };
+    // The first packet of a block is as old as the block.
+    assert_eq!(taken(Rate::HZ_48000, &plan), Span::from_millis(20));
+    assert_eq!(whole_steps(Span::from_micros(2001), step), Span::from_micros(2100));
+}
+
+/// A stream of 4 s, half of which counts.
+fn carried(lost: &[i64]) -> StreamOutcome {
+    let mut outcome = outcome(4000, lost);
+    outcome.sent = json!({"streams": [{"counters": {"xruns": 0}}], "host": {"stalls": 0}});
+    outcome.heard["streams"][0]["clock"] = json!({"source": "host"});
+    outcome.heard["streams"][0]["counters"] = json!({"xruns": 0, "lost": lost.len()});
+    outcome.heard["host"] = json!({"stalls": 0});
+    outcome
+}
+
+fn seen(outcome: StreamOutcome) -> SeenTry {
+    judged(Ok(outcome), &LabStream::default(), "5ms")
+}
+
+#[test]
+fn late_and_lost_and_unheard_packets_and_xruns_of_either_end_are_each_a_miss() {
+    assert_eq!(seen(carried(&[])).finding, LeastFinding::Whole);
+    // What was before packets counted is none.
+    assert_eq!(seen(carried(&[100])).finding, LeastFinding::Whole);
+    let lacked = |outcome| {
+        let seen = seen(outcome);
+        assert_eq!(seen.finding, LeastFinding::Missed);
+        seen.lacked
+    };
+    assert_eq!(lacked(carried(&[2500, 2501])), "2 lost, of 2000 packets");
+    let mut late = carried(&[2500]);
+    late.arrivals[3000].late = true;
+    assert_eq!(lacked(late), "1 late, 1 lost, of 2000 packets");
+    let mut unheard = carried(&[]);
+    unheard.arrivals[3000].receiver[1] = None;
+    assert_eq!(lacked(unheard), "1 unheard, of 2000 packets");
+    let mut sender = carried(&[]);
+    sender.sent["streams"][0]["counters"]["xruns"] = json!(1);
+    assert_eq!(lacked(sender), "1 xrun of the sender, of 2000 packets");
+    let mut receiver = carried(&[]);
+    receiver.heard["streams"][0]["counters"]["xruns"] = json!(2);
+    assert_eq!(lacked(receiver), "2 xruns of the receiver, of 2000 packets");
+}
+
+#[test]
+fn where_all_comes_late_that_is_a_miss_and_not_a_row_that_says_nothing() {
+    let mut outcome = carried(&[]);
+    for packet in &mut outcome.arrivals {
+        (packet.late, packet.measured) = (true, None);
+    }
+    let seen = seen(outcome.clone());
+    assert_eq!((seen.finding, &seen.row.void), (LeastFinding::Missed, &None));
+    assert_eq!(seen.lacked, "2000 late, of 2000 packets");
+    // Lines that are not there are no packets that were missed.
+    outcome.heard["unwritten"] = json!(["the ledger is not whole"]);
+    assert_eq!(self::seen(outcome).finding, LeastFinding::Void);
+}
+
+#[test]
+fn what_was_missed_while_either_host_froze_spoils_the_try_and_nothing_else_does() {
+    let frozen = |lost: &[i64], host_stalled: u64, end: usize| {
+        let mut outcome = carried(lost);
+        let host = if end == 0 { &mut outcome.sent } else { &mut outcome.heard };
+        host["host"]["stalls"] = json!(1);
+        outcome.heard["streams"][0]["counters"]["host_stalled"] = json!(host_stalled);
+        seen(outcome).finding
+    };
+    assert_eq!(frozen(&[], 0, 0), LeastFinding::Whole, "it lost nothing");
+    for end in [0, 1] {
+        assert_eq!(frozen(&[2500], 1, end), LeastFinding::Frozen { besides: false });
+        assert_eq!(frozen(&[2500, 2900], 1, end), LeastFinding::Frozen { besides: true });
+    }
+}
+
+impl CaseHosts for () {
+    fn replace_silent(&mut self) -> Result<(), HostError> {
+        Ok(())
+    }
+}
+
+/// The report of a search in which the stream of each latency, held or not, comes to this.
+fn reported(carry: impl Fn(i64, bool, u32) -> Result<StreamOutcome, HostError>) -> LabReport {
+    let [first, step, most, hold] = [3, 1, 20, 60_000].map(Span::from_millis);
+    let options = LeastOptions { first, step, most, hold };
+    let mut tell = |_: &ReportRow| true;
+    let mut cases = Cases::of("least", QUESTION, &mut tell);
+    let number = std::cell::Cell::new(0);
+    let tries = tries(&mut cases, &mut (), (&LabStream::default(), options), |(), plan| {
+        number.set(number.get() + 1);
+        carry(plan.latency.as_nanos() / 1_000_000, plan.duration == hold, number.get())
+    });
+    let mut report = cases.into_report();
+    tries.tell(&mut report, options, false);
+    report
+}
+
+fn names(report: &LabReport) -> Vec<&str> {
+    report.rows.iter().map(|row| row.name.as_str()).collect()
+}
+
+#[test]
+fn each_try_is_a_row_and_the_last_is_the_least_with_what_was_missed_a_step_below() {
+    let report = reported(|latency, held, _| {
+        let least = if held { 6 } else { 5 };
+        Ok(carried(if latency < least { &[3000, 3001][..] } else { &[] }))
+    });
+    // What is left, 6 ms, is found between 5 and 7.
+    let all = ["3ms", "5ms", "4ms", "5ms, held", "7ms, held", "the least"];
+    assert_eq!(names(&report), all);
+    let last: serde_json::Value = serde_json::to_value(report.rows.last().unwrap()).unwrap();
+    assert_eq!((&last["result"], &last["below_ns"]), (&json!("whole"), &json!(5_000_000)));
+    assert_eq!(last["below_missed"], "2 lost, of 2000 packets");
+    assert_eq!((&last["missed"]["due"], &last["missed"]["missed"]), (&json!(2000), &json!(0)));
+    let note = &report.notes[0];
+    // 3/n.
+    assert!(note.starts_with("6ms is the least: nothing of 2000 packets"), "{note}");
+    assert!(note.contains("no more than 0.15 %") && note.contains("at 5ms: 2 lost"), "{note}");
+    assert!(report.rows.last().is_some_and(|row| !row.points.is_empty()));
+    assert!(report.rows[0].points.is_empty());
+}
+
+#[test]
+fn tries_in_which_the_host_froze_are_rows_of_their_own_and_are_told() {
+    let report = reported(|_, _, number| {
+        let mut outcome = carried(if number <= 2 { &[3000] } else { &[] });
+        outcome.heard["host"]["stalls"] = json!(1);
+        Ok(outcome)
+    });
+    assert_eq!(names(&report), ["3ms", "3ms, try 2", "3ms, try 3", "the least"]);
+    let results: Vec<_> = report
+        .rows
+        .iter()
+        .map(|row| row.figures.iter().find(|figure| figure.key == "result").unwrap().value.clone())
+        .collect();
+    assert_eq!(results, ["host froze", "host froze", "whole", "whole"]);
+    assert!(report.notes[0].ends_with(": 2"), "{:?}", report.notes);
+    assert!(report.notes[1].ends_with("less was not tried"), "{:?}", report.notes);
+}
+
+#[test]
+fn where_nothing_goes_or_nothing_can_be_found_out_the_reason_is_told_and_no_least() {
+    let report = reported(|_, _, _| Ok(carried(&[3000])));
+    assert!(!names(&report).contains(&LEAST), "{:?}", names(&report));
+    let note = &report.notes[0];
+    assert!(note.contains("up to 20ms") && note.contains("1 lost"), "{note}");
+    let refused =
+        || HostError::Refused { place: "ssh:x".to_owned(), why: "no such device".to_owned() };
+    let report = reported(|_, _, _| Err(refused()));
+    assert_eq!(names(&report), ["3ms", "3ms, try 2"]);
+    assert_eq!(report.rows[1].void, Some(refused().to_string()));
+    assert!(report.notes[1].contains("gave up"), "{:?}", report.notes);
+    assert!(!report.says_something());
+}
