@@ -191,7 +191,9 @@ impl LeastTries {
         row.add("below_missed", "missed there", missed);
         let below = match below.zip(missed) {
             Some((latency, missed)) => format!("one step below, at {latency}: {missed}"),
-            None => "less was not tried".to_owned(),
+            None => "less was not tried: it is --first, or what packets and the receiver's buffer take in \
+                     whole steps"
+                .to_owned(),
         };
         let (due, most) = row.missed.map_or((0, 1.0), |missed| (missed.due, missed.at_most));
         report.notes.push(format!(
@@ -208,7 +210,7 @@ impl LeastTries {
         let most = options.latency(options.steps());
         let why = self.failed.last().map_or("", |(_, why)| why);
         format!(
-            "nothing went up to {most}, where that was missed: {why}; xruns are the device's, whatever the \
+            "nothing went up to {most} (there: {why}); xruns are the device's, whatever the \
              latency is, and want more --periods or a longer --period, all else a greater --most"
         )
     }
@@ -267,5 +269,5 @@ fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) 
         (false, _) => LeastFinding::Frozen { besides: losses.besides > 0 },
     };
     let due = row.missed.map_or(0, |missed| missed.due);
-    SeenTry { row, finding, lacked: format!("{losses}, of {due} packets") }
+    SeenTry { row, finding, lacked: format!("{losses}; {due} packets were due") }
 }

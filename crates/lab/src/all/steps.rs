@@ -38,7 +38,12 @@ pub const STEPS: &[AllStep] = &[
     machine("handover", "lab handover --device virtual: --duration 3s"),
     sends("stages", "lab stages --duration 5s --settle 1s"),
     sends("ladder", "lab ladder --duration 1s --settle 1s"),
-    sends("least", "lab least --duration 500ms --settle 1s --hold 2s --step 1ms --most 20ms"),
+    sends(
+        "least",
+        // Buffers that outlast what keeps a core of a shared machine.
+        "lab least --period 96 --periods 8 --step 5ms --most 100ms --duration 500ms --settle 1s \
+         --hold 1s",
+    ),
     sends("schedulers", "lab schedulers --duration 1s --settle 1s"),
     sends("network", "lab network --duration 1s --settle 1s"),
     sends("starved", "lab starved --duration 1s --settle 1s"),

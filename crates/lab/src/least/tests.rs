@@ -170,19 +170,19 @@ fn late_and_lost_and_unheard_packets_and_xruns_of_either_end_are_each_a_miss() {
         assert_eq!(seen.finding, LeastFinding::Missed);
         seen.lacked
     };
-    assert_eq!(lacked(carried(&[2500, 2501])), "2 lost, of 2000 packets");
+    assert_eq!(lacked(carried(&[2500, 2501])), "2 lost; 2000 packets were due");
     let mut late = carried(&[2500]);
     late.arrivals[3000].late = true;
-    assert_eq!(lacked(late), "1 late, 1 lost, of 2000 packets");
+    assert_eq!(lacked(late), "1 late, 1 lost; 2000 packets were due");
     let mut unheard = carried(&[]);
     unheard.arrivals[3000].receiver[1] = None;
-    assert_eq!(lacked(unheard), "1 unheard, of 2000 packets");
+    assert_eq!(lacked(unheard), "1 unheard; 2000 packets were due");
     let mut sender = carried(&[]);
     sender.sent["streams"][0]["counters"]["xruns"] = json!(1);
-    assert_eq!(lacked(sender), "1 xrun of the sender, of 2000 packets");
+    assert_eq!(lacked(sender), "1 xrun of the sender; 2000 packets were due");
     let mut receiver = carried(&[]);
     receiver.heard["streams"][0]["counters"]["xruns"] = json!(2);
-    assert_eq!(lacked(receiver), "2 xruns of the receiver, of 2000 packets");
+    assert_eq!(lacked(receiver), "2 xruns of the receiver; 2000 packets were due");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn where_all_comes_late_that_is_a_miss_and_not_a_row_that_says_nothing() {
     }
     let seen = seen(outcome.clone());
     assert_eq!((seen.finding, &seen.row.void), (LeastFinding::Missed, &None));
-    assert_eq!(seen.lacked, "2000 late, of 2000 packets");
+    assert_eq!(seen.lacked, "2000 late; 2000 packets were due");
     // Lines that are not there are no packets that were missed.
     outcome.heard["unwritten"] = json!(["the ledger is not whole"]);
     assert_eq!(self::seen(outcome).finding, LeastFinding::Void);
@@ -252,7 +252,7 @@ fn each_try_is_a_row_and_the_last_is_the_least_with_what_was_missed_a_step_below
     assert_eq!(names(&report), all);
     let last: serde_json::Value = serde_json::to_value(report.rows.last().unwrap()).unwrap();
     assert_eq!((&last["result"], &last["below_ns"]), (&json!("whole"), &json!(5_000_000)));
-    assert_eq!(last["below_missed"], "2 lost, of 2000 packets");
+    assert_eq!(last["below_missed"], "2 lost; 2000 packets were due");
     assert_eq!((&last["missed"]["due"], &last["missed"]["missed"]), (&json!(2000), &json!(0)));
     let note = &report.notes[0];
     // 3/n.
@@ -277,7 +277,7 @@ fn tries_in_which_the_host_froze_are_rows_of_their_own_and_are_told() {
         .collect();
     assert_eq!(results, ["host froze", "host froze", "whole", "whole"]);
     assert!(report.notes[0].ends_with(": 2"), "{:?}", report.notes);
-    assert!(report.notes[1].ends_with("less was not tried"), "{:?}", report.notes);
+    assert!(report.notes[1].contains("less was not tried"), "{:?}", report.notes);
 }
 
 #[test]
