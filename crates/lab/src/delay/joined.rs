@@ -236,8 +236,12 @@ pub(super) fn join(
         uncertainty: Span::ZERO,
         unknown: 0,
     });
-    player.played.retain_mut(|mark| put[0].is_known(&mut mark.at, &mut mark.uncertainty));
-    hearer.heard.retain_mut(|mark| put[1].is_known(&mut mark.at, &mut mark.uncertainty));
+    player
+        .played
+        .retain_mut(|mark| put[0].is_known(&mut mark.at, &mut mark.clock, &mut mark.uncertainty));
+    hearer
+        .heard
+        .retain_mut(|mark| put[1].is_known(&mut mark.at, &mut mark.clock, &mut mark.uncertainty));
     let unknown = put.each_ref().map(|put| put.unknown);
     for (end, kept) in [player.played.len(), hearer.heard.len()].into_iter().enumerate() {
         if kept == 0 && unknown[end] > 0 {
@@ -327,8 +331,9 @@ struct OntoTimeline<'a> {
 }
 
 impl OntoTimeline<'_> {
-    /// Puts an instant there, with what that adds to its uncertainty; whether it is known.
-    fn is_known(&mut self, at: &mut LocalTime, uncertainty: &mut Span) -> bool {
+    /// Puts an instant there, with what the clock leaves unsure, which is in the whole uncertainty, too; whether
+    /// it is known.
+    fn is_known(&mut self, at: &mut LocalTime, clock: &mut Span, uncertainty: &mut Span) -> bool {
         let Some((here, unsure)) = self.clock.here(*at) else {
             self.unknown += 1;
             return false;
@@ -336,7 +341,7 @@ impl OntoTimeline<'_> {
         if here >= self.counts {
             self.uncertainty = self.uncertainty.max(unsure);
         }
-        (*at, *uncertainty) = (here, *uncertainty + unsure);
+        (*at, *clock, *uncertainty) = (here, unsure, *uncertainty + unsure);
         true
     }
 }

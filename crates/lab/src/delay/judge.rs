@@ -22,6 +22,8 @@ pub struct Played {
     pub at: LocalTime,
     /// Of that, either way.
     pub uncertainty: Span,
+    /// The part of it that is the clock's by which it was read here, if its host has another.
+    pub clock: Span,
 }
 
 /// A mark that was heard.
@@ -37,6 +39,8 @@ pub struct HeardMark {
     pub at: LocalTime,
     /// Of that and of where the mark is, either way.
     pub uncertainty: Span,
+    /// The part of it that is the clock's by which it was read here, if its host has another.
+    pub clock: Span,
     /// How well the sound fitted the mark: 1 if it was the very same.
     pub confidence: f64,
     /// Of the sound, full scale being 1; negative where the polarity was the other.
@@ -74,6 +78,8 @@ pub struct Outcome {
     /// Of what that is made, mark by mark: the word of the player's device, that of the ear's, and where
     /// the mark is in what was heard.
     pub parts: [Distribution; 3],
+    /// And what both clocks leave unsure by which it was read.
+    pub clocks: Distribution,
     /// Marks that were played in time to be heard.
     pub played: u64,
     /// Of these, those that were not heard.
@@ -261,8 +267,10 @@ impl Judge {
         outcome.delays.push(played.at, heard.at - played.at);
         outcome.uncertainty.record(heard.uncertainty + played.uncertainty);
         let place = part_of_a_frame(self.rate, heard.beside);
-        let parts = [played.uncertainty, heard.uncertainty - place, place];
+        let devices = [played.uncertainty - played.clock, heard.uncertainty - heard.clock - place];
+        let parts = [devices[0], devices[1], place];
         outcome.parts.iter_mut().zip(parts).for_each(|(all, part)| all.record(part));
+        outcome.clocks.record(played.clock + heard.clock);
         let least = outcome.least_confidence.map_or(heard.confidence, |c| c.min(heard.confidence));
         outcome.least_confidence = Some(least);
         outcome.gain = Some(heard.gain);

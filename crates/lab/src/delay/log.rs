@@ -103,7 +103,7 @@ impl LogEnd {
 
 impl From<&Played> for LogLine {
     fn from(mark: &Played) -> Self {
-        let Played { number, frame, at, uncertainty } = mark;
+        let Played { number, frame, at, uncertainty, .. } = mark;
         Self::Played(*number, *frame, at.as_nanos(), uncertainty.as_nanos())
     }
 }
@@ -132,6 +132,7 @@ impl From<HeardLine> for HeardMark {
             beside: line.beside,
             at: LocalTime::from_nanos(line.at_ns),
             uncertainty: Span::from_nanos(line.uncertainty_ns),
+            clock: Span::ZERO,
             confidence: line.confidence,
             gain: line.gain,
             words: line.words,
@@ -180,6 +181,7 @@ impl DeviceLog {
                     frame,
                     at: LocalTime::from_nanos(at),
                     uncertainty: Span::from_nanos(uncertainty),
+                    clock: Span::ZERO,
                 }),
                 LogLine::Heard(line) => heard.push(line.into()),
                 LogLine::Ended(end) => return Ok(Self { begun, settings, played, heard, end }),

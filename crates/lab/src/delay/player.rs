@@ -8,7 +8,7 @@ use tautline_dsp::timecode::bits::{BitDepth, BitWriter};
 use tautline_dsp::timecode::{Marker, PlacedMark};
 use tautline_io::thread::memory;
 use tautline_proto::device::{Cycle, Flow, Process, Settings};
-use tautline_proto::time::Frames;
+use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
 
 use super::judge::Played;
@@ -116,6 +116,7 @@ impl Process for Player {
                 frame: *frames + placed.frame as i64,
                 at: meets + into,
                 uncertainty: uncertainty + off_rate(into),
+                clock: Span::ZERO,
             };
             // Where there is no room, a mark will be heard that nobody knows of.
             let _ = marks.push(played);

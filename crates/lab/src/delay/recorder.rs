@@ -246,6 +246,7 @@ fn heard(searched: &VecDeque<(i64, FrameRun)>, rate: Rate, found: &FoundMark) ->
         uncertainty: run.uncertainty
             + off_rate(rate.span_of(into))
             + part_of_a_frame(rate, found.uncertainty),
+        clock: Span::ZERO,
         confidence: found.confidence,
         gain: found.gain,
         words: 0,

@@ -95,7 +95,8 @@ impl MeasuredDelay {
         let shared: Vec<Span> = outcome.parts.iter().filter_map(Distribution::median).collect();
         // It is of the values that were kept, and the median is of all.
         let bound = if outcome.delays.unkept() == 0 {
-            bound_95(outcome.delays.values(), &shared)
+            let clocks = outcome.clocks.median().unwrap_or(Span::ZERO);
+            bound_95(outcome.delays.values(), &shared, clocks)
         } else {
             None
         };

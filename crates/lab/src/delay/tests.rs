@@ -222,13 +222,14 @@ fn at(mark: u32, delay_micros: i64) -> (Played, HeardMark) {
     let played = LocalTime::ZERO + SETTINGS.rate.span_of(Frames::new(frame));
     let number = mark % tautline_dsp::timecode::NUMBERS;
     (
-        Played { number, frame, at: played, uncertainty: Span::ZERO },
+        Played { number, frame, at: played, ..Played::default() },
         HeardMark {
             number,
             frame: frame as f64,
             beside: 0.0,
             at: played + Span::from_micros(delay_micros),
             uncertainty: Span::ZERO,
+            clock: Span::ZERO,
             confidence: 1.0,
             gain: 0.1,
             words: 0,

@@ -86,7 +86,7 @@ fn a_bound_is_wider_where_groups_that_follow_each_other_are_alike() {
         let values: Vec<_> = (0..100)
             .map(|mark| (LocalTime::ZERO + Span::from_millis(10 * mark), delay(mark)))
             .collect();
-        bound::bound_95(&values, &[]).unwrap().as_nanos() as f64
+        bound::bound_95(&values, &[], Span::ZERO).unwrap().as_nanos() as f64
     };
     // The same groups, in order and out of it.
     let (alike, mixed) = (bound(|group| group), bound(|group| group * 7 % 20));

@@ -194,7 +194,13 @@ fn a_delay_of_400_ms_is_read_back_at_96_khz_and_the_report_says_what_is_added_to
     sweeper.fill(1, &mut sound, |placed| {
         let at = LocalTime::ZERO + rate.span_of(Frames::from_len(placed.frame));
         let frame = placed.frame as i64;
-        judge.played(Played { number: placed.number, frame, at, uncertainty: UNSURE });
+        judge.played(Played {
+            number: placed.number,
+            frame,
+            at,
+            uncertainty: UNSURE,
+            ..Played::default()
+        });
     });
     finder.push(&sound, |sweep| {
         let at = LocalTime::ZERO + rate.span_of(Frames::new(sweep.frame)) + delay;
