@@ -26,6 +26,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tautline_io::udp::PORT_HELD;
+use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
 use thiserror::Error;
 
@@ -78,6 +79,14 @@ pub enum HostError {
         /// and for how long.
         seconds: u64,
     },
+    /// Somebody asked to end while it was waited for.
+    #[error(
+        "the agent at {place} was waited for no longer, as you ended this; nothing was measured"
+    )]
+    Interrupted {
+        /// Where.
+        place: String,
+    },
     /// It cannot do what was asked.
     #[error("{place}: {why}")]
     Refused {
@@ -101,6 +110,10 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const TURN: Duration = Duration::from_secs(2);
 /// An agent whose input ended may take so long: it ends its children first.
 const GOODBYE: Duration = Duration::from_secs(6);
+/// The same where somebody waits who has asked to end.
+const HURRIED: Duration = Duration::from_millis(500);
+/// From one look to the next at whether somebody has.
+const LOOK: Duration = Duration::from_millis(50);
 /// Of one file, so much is read at a time.
 const PIECE: usize = 1 << 18;
 
@@ -114,11 +127,15 @@ pub struct LabHost {
     asked: u64,
     hello: Hello,
     silent: bool,
+    stop: Stop,
+    /// Whether it is waited for no longer than until `stop`.
+    heeds: bool,
 }
 
 impl LabHost {
-    /// Starts an agent.
-    pub fn at(place: HostPlace) -> Result<Self, HostError> {
+    /// Starts an agent, unless asked to stop before it answers. From then on it is waited for all the same: what
+    /// was begun is finished.
+    pub fn at(place: HostPlace, stop: &Stop) -> Result<Self, HostError> {
         let mut command = place.command()?;
         let program = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -131,9 +148,20 @@ impl LabHost {
         let to = agent.stdin.take();
         let from = agent.stdout.take().map(lines).unwrap_or_else(nobody);
         let complaints = agent.stderr.take().map(lines).unwrap_or_else(nobody);
-        let hello = Hello::default();
-        let mut host = Self { place, agent, to, from, complaints, asked: 0, hello, silent: false };
+        let mut host = Self {
+            place,
+            agent,
+            to,
+            from,
+            complaints,
+            asked: 0,
+            hello: Hello::default(),
+            silent: false,
+            stop: stop.clone(),
+            heeds: true,
+        };
         host.hello = host.greet()?;
+        host.heed_stop(false);
         Ok(host)
     }
 
@@ -152,6 +180,15 @@ impl LabHost {
             place,
             why: format!("it says `{}`; is `taut` installed there?", first(&line, 80)),
         })
+    }
+
+    /// Whether from now on it is waited for no longer than until somebody asks to stop.
+    pub(crate) fn heed_stop(&mut self, heeds: bool) {
+        self.heeds = heeds;
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.heeds && self.stop.is_requested()
     }
 
     /// What was asked for.
@@ -279,6 +316,9 @@ impl LabHost {
     }
 
     fn ask_for(&mut self, ask: AgentAsk, most: Duration) -> Result<AgentAnswer, HostError> {
+        if self.is_given_up() {
+            return Err(HostError::Interrupted { place: self.place.to_string() });
+        }
         if self.silent {
             // Once is enough: each of many would take as long.
             return Err(self.not_answering());
@@ -308,7 +348,10 @@ impl LabHost {
     }
 
     fn line(&mut self, most: Duration) -> Result<String, HostError> {
-        match self.from.recv_timeout(most) {
+        match self.next_line(most) {
+            Err(RecvTimeoutError::Timeout) if self.is_given_up() => {
+                Err(HostError::Interrupted { place: self.place.to_string() })
+            }
             Ok(BoundedLine::Whole(line)) => Ok(line),
             Ok(BoundedLine::TooLong) => {
                 self.to = None;
@@ -323,6 +366,19 @@ impl LabHost {
         }
     }
 
+    /// In turns, so that it is soon known that nobody waits any longer.
+    fn next_line(&self, most: Duration) -> Result<BoundedLine, RecvTimeoutError> {
+        let deadline = Instant::now() + most;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let come = self.from.recv_timeout(left.min(LOOK));
+            let is_late = left <= LOOK || self.is_given_up();
+            if is_late || !matches!(come, Err(RecvTimeoutError::Timeout)) {
+                return come;
+            }
+        }
+    }
+
     fn not_answering(&self) -> HostError {
         HostError::Silent { place: self.place.to_string(), seconds: PATIENCE.as_secs() }
     }
@@ -332,7 +388,7 @@ impl LabHost {
         if self.silent {
             self.to = None;
             let _ = self.give_up();
-            *self = Self::at(self.place.clone())?;
+            *self = Self::at(self.place.clone(), &self.stop)?;
         }
         Ok(())
     }
@@ -357,7 +413,8 @@ impl LabHost {
     /// Waits as long as an agent takes to end its children, and ends one that takes longer: a machine
     /// that is gone would be waited for without end.
     fn give_up(&mut self) -> std::io::Result<ExitStatus> {
-        let deadline = Instant::now() + GOODBYE;
+        let most = if self.is_given_up() { HURRIED } else { GOODBYE };
+        let deadline = Instant::now() + most;
         // One that was stopped ends its children, too, once it goes on.
         self.signal(Signal::CONT);
         while matches!(self.agent.try_wait(), Ok(None)) && Instant::now() < deadline {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::apart::{SOON, ended_when_reached};
 use crate::common::program::{Call, Ended, taut, words};
 use crate::common::{Folder, executable, free_udp_ports, shared};
 
@@ -109,6 +110,19 @@ fn an_agent_of_another_version_is_not_spoken_to() {
         "echo '{\"taut\": \"99.1.0\", \"spoken\": \"otherwise\"}'; cat > /dev/null",
         &["taut 99.1.0", env!("CARGO_PKG_VERSION"), "install the same at both"],
     );
+}
+
+#[test]
+fn ctrl_c_ends_an_experiment_whose_agent_does_not_say_who_it_is() {
+    shared(|| {
+        let folder = Folder::new();
+        let script = format!("echo > {}/reached\nexec sleep 600", folder.path().display());
+        let (ended, took) = ended_when_reached(&with_ssh(&folder, &script), &folder);
+        assert_eq!(ended.status, Some(1), "{ended:#?}");
+        let void = report(&ended)["rows"][0]["void"].clone();
+        assert!(void.as_str().unwrap().contains("as you ended this"), "{void}");
+        assert!(took < SOON, "{took:?}");
+    });
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! `taut lab delay` with its two sides at hosts of their own.
 
+use std::process::Command;
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use crate::common::host::{mostly, timed};
@@ -121,5 +124,51 @@ fn an_agent_that_stops_while_marks_are_played_is_a_void_row() {
         );
         let ended = by_ssh("stopped", "--with ssh:x", &folder, &script).run();
         is_void(&ended, "has not answered for 15 s");
+    });
+}
+
+/// Ctrl-C, once the program's `ssh` has written to the pipe `reached` in the folder: how it ended, and how long that
+/// took.
+pub(crate) fn ended_when_reached(call: &Call, folder: &Folder) -> (Ended, Duration) {
+    let reached = folder.file("reached");
+    assert!(Command::new("mkfifo").arg(&reached).status().unwrap().success());
+    let running = call.start();
+    // To its end: until somebody has written.
+    fs::read(&reached).unwrap();
+    let asked = Instant::now();
+    running.signal("-INT");
+    (running.end(), asked.elapsed())
+}
+
+/// Less than an agent is waited for that says nothing, and than one is that has to tidy up; on a busy machine, too.
+pub(crate) const SOON: Duration = Duration::from_secs(5);
+
+#[test]
+fn ctrl_c_ends_a_delay_whose_agent_does_not_say_who_it_is() {
+    shared(|| {
+        let folder = Folder::new();
+        let script = format!("echo > {}/reached\nexec sleep 600", folder.path().display());
+        let (ended, took) =
+            ended_when_reached(&by_ssh("greets", "--with ssh:x", &folder, &script), &folder);
+        is_void(&ended, "as you ended this");
+        assert!(took < SOON, "{took:?}");
+    });
+}
+
+#[test]
+fn ctrl_c_ends_a_delay_whose_logs_do_not_come() {
+    shared(|| {
+        let folder = Folder::new();
+        let at = folder.path().display();
+        // It stands still once it is asked to end what hears.
+        let script = format!(
+            "mkfifo {at}/in\n{TAUT} lab agent < {at}/in &\nexec 3> {at}/in\nwhile IFS= read -r line; do\n \
+             case \"$line\" in *'\"interrupt\"'*) kill -STOP $!; echo > {at}/reached;; esac\n \
+             printf '%s\\n' \"$line\" >&3\ndone\nexec 3>&-\nwait"
+        );
+        let (ended, took) =
+            ended_when_reached(&by_ssh("logs", "--with ssh:x", &folder, &script), &folder);
+        is_void(&ended, "as you ended this");
+        assert!(took < SOON, "{took:?}");
     });
 }

@@ -60,7 +60,7 @@ pub fn measure_between(places: [HostPlace; 2], plan: &DelayBetween, stop: &Stop)
     let name = places.each_ref().map(HostPlace::to_string);
     let ends = [0, 1].map(|end| format!("{} at {}", plan.devices[end], name[end]));
     let mut hosts = Vec::new();
-    let found = DelayHosts::at(places).and_then(|mut both| {
+    let found = DelayHosts::at(places, stop).and_then(|mut both| {
         hosts = both.hosts.iter().map(LabHost::description).collect();
         let logs = both.run(plan, stop)?;
         join(logs, &both.clocks, plan).map_err(|(end, why)| both.hosts[end].refused(&why))
@@ -90,15 +90,19 @@ struct DelayHosts {
 }
 
 impl DelayHosts {
-    fn at([player, hearer]: [HostPlace; 2]) -> Result<Self, HostError> {
+    fn at([player, hearer]: [HostPlace; 2], stop: &Stop) -> Result<Self, HostError> {
         // The one that may refuse first.
-        let hearer = LabHost::at(hearer)?;
-        let player = LabHost::at(player)?;
+        let hearer = LabHost::at(hearer, stop)?;
+        let player = LabHost::at(player, stop)?;
         let clocks = match player.shares_clock(&hearer) {
             true => [HostTimeline::Same, HostTimeline::Same],
             false => [player.timeline(), hearer.timeline()],
         };
         Ok(Self { hosts: [player, hearer], clocks })
+    }
+
+    fn heed_stop(&mut self, heeds: bool) {
+        self.hosts.iter_mut().for_each(|host| host.heed_stop(heeds));
     }
 
     fn exchange(&mut self) -> Result<(), HostError> {
@@ -118,6 +122,7 @@ impl DelayHosts {
 
     /// The logs of both. An agent that is left ends what it started.
     fn run(&mut self, plan: &DelayBetween, stop: &Stop) -> Result<[DeviceLog; 2], HostError> {
+        self.heed_stop(true);
         self.exchange_often()?;
         let run = fastrand::u32(..);
         let mut children = [0; 2];
@@ -126,11 +131,14 @@ impl DelayHosts {
             children[end] = self.hosts[end].start(&plan.words(end, run), &[])?;
             self.begun(end, children[end], stop)?;
         }
+        self.heed_stop(false);
         let ends = plan.options.ends(now(), plan.settings.rate);
         while !stop.is_requested() && now() < ends && !self.is_over(children)? {
             sleep_until(ends.min(now() + APART));
             self.exchange()?;
         }
+        // Who ended it waits for its logs, and who asks to end while they are read does not.
+        self.heed_stop(!stop.is_requested());
         for end in [0, 1] {
             self.hosts[end].interrupt(children[end])?;
         }

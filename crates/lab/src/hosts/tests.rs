@@ -51,7 +51,7 @@ fn an_agent_reads_nothing_beside_its_folder() {
 #[test]
 fn what_is_no_agent_is_said_to_be_none() {
     let place: HostPlace = "netns:taut-there-is-none".parse().unwrap();
-    let Err(error) = LabHost::at(place) else { panic!("there is one") };
+    let Err(error) = LabHost::at(place, &Stop::default()) else { panic!("there is one") };
     let text = error.to_string();
     assert!(text.starts_with("starting an agent at netns:taut-there-is-none: "), "{text}");
 }

@@ -3,6 +3,7 @@
 use tautline_lab::hosts::{HostError, HostPlace, LabHost};
 use tautline_lab::report::{LabReport, ReportRow};
 use tautline_lab::streams::{LabStream, StreamEnds};
+use tautline_proto::device::Stop;
 
 use super::answer::ExperimentAnswer;
 use crate::failure::Failure;
@@ -10,23 +11,28 @@ use crate::flags::{BlockSizes, Shape, Streams};
 
 impl From<HostError> for Failure {
     fn from(error: HostError) -> Self {
-        Self::open(error.to_string())
+        match error {
+            HostError::Interrupted { .. } => Self::running(error.to_string()),
+            _ => Self::open(error.to_string()),
+        }
     }
 }
 
 /// Runs an experiment over an agent at each end, this machine sending, and answers with what it found. An
-/// end that cannot be had is told by a void row, too: nothing can be measured without it.
+/// end that cannot be had is told by a void row, too: nothing can be measured without it, nor where it is asked to
+/// stop before an agent answers.
 pub(super) fn over(
     with: &HostPlace,
     empty: LabReport,
     answer: ExperimentAnswer,
+    stop: &Stop,
     run: impl FnOnce(&mut StreamEnds, &ExperimentAnswer) -> LabReport,
 ) -> Result<(), Failure> {
     // The one that may refuse first.
-    let receiver = LabHost::at(with.clone()).map_err(|error| (with, error));
+    let receiver = LabHost::at(with.clone(), stop).map_err(|error| (with, error));
     let local = &HostPlace::Local;
     let both = receiver.and_then(|receiver| {
-        let sender = LabHost::at(local.clone()).map_err(|error| (local, error))?;
+        let sender = LabHost::at(local.clone(), stop).map_err(|error| (local, error))?;
         Ok(StreamEnds::new(sender, receiver))
     });
     match both {

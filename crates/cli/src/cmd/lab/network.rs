@@ -20,7 +20,7 @@ pub(crate) fn run(flags: &Network) -> Result<(), Failure> {
     let parts: Vec<_> = parts.into_iter().map(|part| part.with_tcp(flags.tcp_rate)).collect();
     let mut left: usize = parts.iter().map(NetworkPart::streams).sum();
     let asked = LabReport::of("network", network::QUESTION);
-    over(&flags.streams.with, asked, answer, |ends, answer| {
+    over(&flags.streams.with, asked, answer, &stop, |ends, answer| {
         network::run(ends, &plan(&flags.streams), &parts, |row| {
             left -= 1;
             answer.tell(&format!("{}; {left} more", line(row)));

@@ -46,7 +46,7 @@ pub(crate) fn run(flags: &QualityFlags) -> Result<(), Failure> {
     let cases = cases(flags);
     answer.tell(&format!("{lasts} of sound follow, {} times over", cases.len()));
     let asked = LabReport::of("quality", quality::QUESTION);
-    over(&flags.with, asked, answer, |ends, answer| {
+    over(&flags.with, asked, answer, &stop, |ends, answer| {
         quality::run(ends, &plan, &sound, &cases, |row| {
             answer.tell(&line(row));
             !stop.is_requested()

@@ -3,6 +3,7 @@
 use tautline_lab::report::LabReport;
 use tautline_lab::stages;
 use tautline_lab::streams::LabStream;
+use tautline_proto::device::Stop;
 
 use super::answer::ExperimentAnswer;
 use super::ends::{over, shaped};
@@ -15,7 +16,8 @@ pub(crate) fn run(flags: &StagesFlags) -> Result<(), Failure> {
     let plan = LabStream { max_uncertainty, ..shaped(&flags.streams, &flags.shape) };
     answer.tell(&format!("a stream of {} follows", plan.duration));
     let asked = LabReport::of("stages", stages::QUESTION);
-    over(&flags.streams.with, asked, answer, |ends, _| {
+    // Of one row nothing is left to be told: Ctrl-C ends the program itself.
+    over(&flags.streams.with, asked, answer, &Stop::default(), |ends, _| {
         stages::run(ends, &plan, flags.busy.load.as_ref())
     })
 }
