@@ -9,6 +9,7 @@ mod confined;
 mod ended;
 mod exchange;
 mod lines;
+mod offset;
 mod place;
 #[cfg(test)]
 mod tests;
@@ -199,11 +200,6 @@ impl LabHost {
     /// What is known of the machine.
     pub fn description(&self) -> HostDescription {
         HostDescription { name: self.place.to_string(), ..self.hello.host.clone() }
-    }
-
-    /// Whether both read one monotonic clock: they are one machine, and in one time namespace.
-    pub fn shares_clock(&self, other: &Self) -> bool {
-        self.hello.clock.is_some() && self.hello.clock == other.hello.clock
     }
 
     /// Starts `taut` with these words there, in which `{dir}` is a folder of this experiment's.

@@ -151,6 +151,11 @@ impl StreamEnds {
         both.into_iter().zip(self.stalls).map(with).collect()
     }
 
+    /// Whether both are one machine, and read one clock.
+    pub(crate) fn share_clock(&mut self) -> Result<bool, HostError> {
+        self.sender.shares_clock(&mut self.receiver)
+    }
+
     /// By which address the receiver is reached, unless it is said, and the first of so many free pairs of
     /// UDP ports there.
     pub fn reached(&mut self, at: Option<IpAddr>, pairs: u16) -> Result<(IpAddr, u16), HostError> {

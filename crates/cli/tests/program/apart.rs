@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::common::host::{mostly, timed};
+use crate::common::network::Cable;
 use crate::common::program::{Call, Ended, taut, words};
 use crate::common::{Folder, executable, shared};
 
@@ -15,7 +16,7 @@ const TAUT: &str = env!("CARGO_BIN_EXE_taut");
 const RUN: &str = "--settle 1s --duration 2s --period 240 --periods 32 --report json";
 
 /// Marks over a cable of 7 ms that no other test has.
-fn delay(test: &str, run: &str) -> Call {
+pub(crate) fn delay(test: &str, run: &str) -> Call {
     let cable = format!("virtual:?cable={test}-{}", std::process::id());
     let mut line = words(&format!("lab delay {run} {RUN}"));
     line.extend(["--output".to_owned(), cable.clone()]);
@@ -30,7 +31,7 @@ fn by_ssh(test: &str, run: &str, folder: &Folder, script: &str) -> Call {
     delay(test, run).with("PATH", format!("{}:{path}", folder.path().display()))
 }
 
-fn report(ended: &Ended) -> Value {
+pub(crate) fn report(ended: &Ended) -> Value {
     serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
 }
 
@@ -38,6 +39,21 @@ fn report(ended: &Ended) -> Value {
 fn error(row: &Value) -> (i64, i64) {
     let nanos = |value: &Value| value.as_i64().unwrap_or_else(|| panic!("{row:#}"));
     (nanos(&row["measured"]["p50_ns"]) - 7_000_000, nanos(&row["uncertainty_ns"]))
+}
+
+/// The cable was measured between two hosts of these names, which share a clock, to within what is said of it,
+/// and that is a frame at most.
+#[track_caller]
+pub(crate) fn is_measured_by_one_clock(report: &Value, hosts: [&str; 2]) {
+    let row = &report["rows"][0];
+    assert_eq!(row["void"], Value::Null, "{report:#}");
+    assert_eq!(row["clock_source"], "host", "{report:#}");
+    let names = [0, 1].map(|host| report["hosts"][host]["name"].as_str());
+    assert_eq!(names, hosts.map(Some), "{report:#}");
+    let (error, unsure) = error(row);
+    assert!(error.abs() <= unsure && unsure <= 20_834, "{error}: {report:#}");
+    // A host that is busy with others misses some, and what was heard is exact.
+    assert!(row["measured"]["count"].as_u64() > Some(50), "{report:#}");
 }
 
 #[test]
@@ -82,9 +98,44 @@ fn clocks_of_two_hosts_are_joined_by_their_agents_as_far_as_those_say() {
     });
 }
 
+#[test]
+fn a_machine_that_was_resumed_from_the_same_snapshot_has_a_clock_of_its_own() {
+    shared(|| {
+        // An agent here that says the name of this start, and every instant some hours later.
+        let folder = Folder::new();
+        let later = r#"s/\(received_ns\|answered_ns\|at_ns\|end_ns\)\\*":/&1/g"#;
+        let script = format!("{TAUT} lab agent | sed -u '{later}'");
+        let run = "--with ssh:x --max-uncertainty 1s";
+        let report = report(&by_ssh("resumed", run, &folder, &script).run().well());
+        let row = &report["rows"][0];
+        assert_eq!(row["void"], Value::Null, "{report:#}");
+        assert_eq!(row["clock_source"], "agents", "{report:#}");
+        let (error, unsure) = error(row);
+        assert!(error.abs() <= unsure, "{error}: {report:#}");
+    });
+}
+
+#[test]
+fn between_two_networks_of_one_machine_a_cable_is_measured_to_within_what_is_said_of_it() {
+    shared(|| {
+        let test =
+            "between_two_networks_of_one_machine_a_cable_is_measured_to_within_what_is_said_of_it";
+        let Some(networks) = Cable::lay(test) else { return };
+        let [left, right] =
+            [&networks.left, &networks.right].map(|network| format!("netns:{}", network.name));
+        for (run, hosts) in [
+            (format!("--with {right}"), ["local", right.as_str()]),
+            (format!("--played-at {left} --with {right}"), [left.as_str(), right.as_str()]),
+        ] {
+            let report = report(&delay("networks", &run).run().well());
+            is_measured_by_one_clock(&report, hosts);
+        }
+    });
+}
+
 /// A void row that holds this, in a report that is given all the same.
 #[track_caller]
-fn is_void(ended: &Ended, part: &str) {
+pub(crate) fn is_void(ended: &Ended, part: &str) {
     assert_eq!(ended.status, Some(1), "{ended:#?}");
     let report = report(ended);
     let void = report["rows"][0]["void"].as_str().unwrap_or_else(|| panic!("{report:#}"));

@@ -92,11 +92,11 @@ struct DelayHosts {
 impl DelayHosts {
     fn at([player, hearer]: [HostPlace; 2], stop: &Stop) -> Result<Self, HostError> {
         // The one that may refuse first.
-        let hearer = LabHost::at(hearer, stop)?;
-        let player = LabHost::at(player, stop)?;
-        let clocks = match player.shares_clock(&hearer) {
+        let mut hearer = LabHost::at(hearer, stop)?;
+        let mut player = LabHost::at(player, stop)?;
+        let clocks = match player.shares_clock(&mut hearer)? {
             true => [HostTimeline::Same, HostTimeline::Same],
-            false => [player.timeline(), hearer.timeline()],
+            false => [player.timeline()?, hearer.timeline()?],
         };
         Ok(Self { hosts: [player, hearer], clocks })
     }

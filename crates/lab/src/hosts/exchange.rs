@@ -5,6 +5,7 @@ use tautline_proto::clock::{Exchange, WallTime};
 use tautline_proto::time::Span;
 
 use super::agent::clock;
+use super::offset::OffsetBounds;
 use super::timeline::HostTimeline;
 use super::words::{AgentAnswer, AgentAsk};
 use super::{HostError, LabHost};
@@ -12,13 +13,35 @@ use super::{HostError, LabHost};
 /// Instants are told in whole nanoseconds.
 const READING_ERROR: Span = Span::from_nanos(1);
 
+/// So many tell whether clocks of one name are one.
+const CHECKS: usize = 8;
+
 impl LabHost {
     /// Its clock as it is read here: by exchanges that are still to come, unless it is the one here.
-    pub(crate) fn timeline(&self) -> HostTimeline {
-        match self.hello.clock.is_some() && self.hello.clock == clock() {
-            true => HostTimeline::Same,
-            false => HostTimeline::Exchanged(Box::default()),
+    pub(crate) fn timeline(&mut self) -> Result<HostTimeline, HostError> {
+        let is_named_so = self.hello.clock.is_some() && self.hello.clock == clock();
+        Ok(
+            match is_named_so
+                && self.offset()?.is_some_and(|offset| offset.meets(&OffsetBounds::HERE))
+            {
+                true => HostTimeline::Same,
+                false => HostTimeline::Exchanged(Box::default()),
+            },
+        )
+    }
+
+    /// Whether both read one monotonic clock: they are one machine, and in one time namespace.
+    pub(crate) fn shares_clock(&mut self, other: &mut Self) -> Result<bool, HostError> {
+        if self.hello.clock.is_none() || self.hello.clock != other.hello.clock {
+            return Ok(false);
         }
+        let offsets = self.offset()?.zip(other.offset()?);
+        Ok(offsets.is_some_and(|(one, other)| one.meets(&other)))
+    }
+
+    fn offset(&mut self) -> Result<Option<OffsetBounds>, HostError> {
+        let exchanges: Result<Vec<_>, _> = (0..CHECKS).map(|_| self.ask_clock()).collect();
+        exchanges.map(|exchanges| OffsetBounds::of(&exchanges))
     }
 
     /// Asks for the host's clock once, if `timeline` needs that.
@@ -26,19 +49,23 @@ impl LabHost {
         if matches!(timeline, HostTimeline::Same) {
             return Ok(());
         }
+        timeline.observe(self.ask_clock()?);
+        Ok(())
+    }
+
+    fn ask_clock(&mut self) -> Result<Exchange, HostError> {
         let asked = now();
         let (received_ns, answered_ns) = match self.ask(AgentAsk::Clock)? {
             AgentAnswer::Clock { received_ns, answered_ns } => (received_ns, answered_ns),
             other => return Err(self.confused(&other)),
         };
         let answered = now();
-        timeline.observe(Exchange {
+        Ok(Exchange {
             asked,
             peer_received: WallTime::from_unix_nanos(received_ns),
             peer_answered: WallTime::from_unix_nanos(answered_ns),
             answered,
             reading_error: READING_ERROR,
-        });
-        Ok(())
+        })
     }
 }
