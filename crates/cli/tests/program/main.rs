@@ -45,6 +45,7 @@ mod quality;
 mod repair_budget;
 mod repaired;
 mod scripts;
+mod secure_shell;
 mod senders;
 mod several;
 mod silence;

@@ -1,0 +1,141 @@
+//! Hosts by the `ssh` of this machine and an `sshd` of a test's own, which speak through a pipe: no port is opened,
+//! and nobody else can come in.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::apart::{delay, is_measured_by_one_clock, is_void, report};
+use crate::common::program::{Call, taut, words};
+use crate::common::{Folder, Lack, shared, skipped};
+
+/// It wants to be called by where it is.
+const SSHD: &str = "/usr/sbin/sshd";
+/// Where root's goes when nobody has logged in yet.
+const EMPTY: &str = "/run/sshd";
+
+/// This machine as another: `ssh there`, by an alias and a key that nobody else has.
+struct ThereBySsh {
+    folder: Folder,
+    path: String,
+}
+
+impl ThereBySsh {
+    /// `None`, and said loudly, where nobody can log in.
+    fn new(test: &str) -> Option<Self> {
+        let folder = Folder::new();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let there = Self { path: format!("{}:{path}", folder.path().display()), folder };
+        let why = there.set_up(&path).and_then(|()| there.can_log_in());
+        if let Err(why) = why {
+            skipped(Lack::told_by(&why), test, &format!("logging in by an sshd of its own: {why}"));
+            return None;
+        }
+        Some(there)
+    }
+
+    fn set_up(&self, path: &str) -> Result<(), String> {
+        if !Path::new(SSHD).exists() {
+            return Err(format!("{SSHD}: No such file"));
+        }
+        // Only root's needs it, and nobody else could make it.
+        let _ = fs::create_dir(EMPTY);
+        for key in ["host", "user"] {
+            done(
+                Command::new("ssh-keygen")
+                    .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+                    .arg(self.file(key)),
+            )?;
+        }
+        fs::rename(self.file("user.pub"), self.file("authorized")).unwrap();
+        fs::create_dir(self.file("there")).unwrap();
+        symlink(env!("CARGO_BIN_EXE_taut"), self.file("there/taut")).unwrap();
+        let at = self.folder.path().display();
+        // What a shell's own files add to PATH stands behind.
+        self.write("login", &format!("PATH={at}/there:$PATH\neval \"$SSH_ORIGINAL_COMMAND\"\n"));
+        self.write(
+            "sshd_config",
+            &format!(
+                "HostKey {at}/host\nAuthorizedKeysFile {at}/authorized\nStrictModes no\nUsePAM no\n\
+                 PasswordAuthentication no\nPidFile none\nForceCommand /bin/sh {at}/login\n"
+            ),
+        );
+        self.write(
+            "config",
+            &format!(
+                "Host there\n ProxyCommand {SSHD} -i -f {at}/sshd_config\n IdentityFile {at}/user\n \
+                 IdentitiesOnly yes\n UserKnownHostsFile {at}/known\n GlobalKnownHostsFile /dev/null\n \
+                 StrictHostKeyChecking accept-new\n"
+            ),
+        );
+        self.write("ssh", &format!("#!/bin/sh\nPATH='{path}'\nexec ssh -F {at}/config \"$@\"\n"));
+        fs::set_permissions(self.file("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+        Ok(())
+    }
+
+    fn can_log_in(&self) -> Result<(), String> {
+        done(Command::new(self.file("ssh")).args(["-T", "-o", "BatchMode=yes", "there", "true"]))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.file(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.file(name), text).unwrap();
+    }
+
+    fn seen_by(&self, call: Call) -> Call {
+        call.with("PATH", &self.path)
+    }
+}
+
+fn done(command: &mut Command) -> Result<(), String> {
+    let done = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let said = || String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    done.status.success().then_some(()).ok_or_else(said)
+}
+
+#[test]
+fn a_delay_is_measured_by_ssh_to_within_what_is_said_of_it() {
+    shared(|| {
+        let test = "a_delay_is_measured_by_ssh_to_within_what_is_said_of_it";
+        let Some(there) = ThereBySsh::new(test) else { return };
+        for (run, hosts) in [
+            ("--with ssh:there", ["local", "ssh:there"]),
+            ("--played-at ssh:there", ["ssh:there", "local"]),
+        ] {
+            let report = report(&there.seen_by(delay("ssh", run)).run().well());
+            is_measured_by_one_clock(&report, hosts);
+        }
+    });
+}
+
+#[test]
+fn stages_are_measured_by_ssh() {
+    shared(|| {
+        let Some(there) = ThereBySsh::new("stages_are_measured_by_ssh") else { return };
+        let line = "lab stages --with ssh:there --settle 1s --duration 2s --period 240 --latency 400ms \
+                    --report json";
+        let report = report(&there.seen_by(taut(words(line))).run().well());
+        assert_eq!(report["hosts"][1]["name"], "ssh:there", "{report:#}");
+        let row = &report["rows"][0];
+        assert_eq!(row["void"], Value::Null, "{report:#}");
+        assert!(row["measured"]["count"].as_u64() > Some(100), "{report:#}");
+    });
+}
+
+#[test]
+fn a_host_that_lets_nobody_in_is_told_in_the_words_of_ssh_and_with_the_mend() {
+    shared(|| {
+        let test = "a_host_that_lets_nobody_in_is_told_in_the_words_of_ssh_and_with_the_mend";
+        let Some(there) = ThereBySsh::new(test) else { return };
+        there.write("authorized", "");
+        let ended = there.seen_by(delay("none", "--with ssh:there")).run();
+        is_void(&ended, "Permission denied (publickey");
+        is_void(&ended, "`ssh -o BatchMode=yes HOST taut --version` must work, without a password");
+    });
+}
