@@ -28,6 +28,7 @@ mod impaired;
 mod in_step;
 mod interop;
 mod jack;
+mod known_delays;
 mod lab_machine;
 mod labels;
 mod least;

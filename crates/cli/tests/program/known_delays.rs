@@ -1,0 +1,174 @@
+//! Known delays, drawn at random and read back by programs as people run them: over cables between cards, and by a
+//! stream that a network with jitter lies in the way of.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fastrand::Rng;
+use serde_json::Value;
+
+use crate::common::host::alone;
+use crate::common::lab::Lab;
+use crate::common::program::{taut, words};
+use crate::common::{PATIENT, median};
+
+/// So many run at once: nearly all that they do is to wait.
+const AT_ONCE: usize = 6;
+/// As many as are asked for by these, if others than usual.
+const CASES: (&str, u64) = ("KNOWN_DELAYS", 200);
+const SEED: &str = "KNOWN_DELAYS_SEED";
+
+/// What lies between the card that plays and the card that hears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Between {
+    /// A cable.
+    Cable,
+    /// A cable, and both cards in programs of their own.
+    Programs,
+    /// A sender, a relay that delays and jitters, and a receiver, with a cable before and after.
+    Stream { relay_us: u64, jitter_us: u64 },
+}
+
+/// A delay that is put into the path.
+#[derive(Debug, Clone, Copy)]
+struct KnownDelay {
+    between: Between,
+    /// Of the cable that is heard.
+    cable_ns: i64,
+    /// Of the cards that play and hear.
+    ppm: [i32; 2],
+    seed: u64,
+}
+
+impl KnownDelay {
+    fn drawn(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let between = match rng.u32(..4) {
+            0 => Between::Cable,
+            1 => Between::Programs,
+            _ => Between::Stream { relay_us: rng.u64(0..50_000), jitter_us: rng.u64(0..10_000) },
+        };
+        Self {
+            between,
+            cable_ns: rng.i64(0..100_000_000),
+            ppm: [0; 2].map(|_| rng.i32(-100..=100)),
+            seed,
+        }
+    }
+
+    /// How far it was read back beside the truth, and the bound that was stated; in nanoseconds.
+    fn read_back(self) -> (i64, i64) {
+        let (known, report) = match self.between {
+            Between::Cable => (0, self.marks("--settle 1s", &self.cable("i"), &self.cable("i"))),
+            Between::Programs => {
+                let run = "--settle 1s --with local";
+                (0, self.marks(run, &self.cable("i"), &self.cable("i")))
+            }
+            Between::Stream { relay_us, jitter_us } => self.by_stream(relay_us, jitter_us),
+        };
+        let row = &report["rows"][0];
+        assert_eq!(row["void"], Value::Null, "{self:?}: {report:#}");
+        let nanos = |value: &Value| value.as_i64().unwrap_or_else(|| panic!("{self:?}: {row:#}"));
+        let known = known + self.cable_ns;
+        (nanos(&row["measured"]["p50_ns"]) - known, nanos(&row["uncertainty_95_ns"]))
+    }
+
+    fn by_stream(self, relay_us: u64, jitter_us: u64) -> (i64, Value) {
+        let seed = self.seed;
+        let mut lab =
+            Lab::start(&format!("--delay {relay_us}us --jitter {jitter_us}us --seed {seed}"));
+        let (into, out, patient) = (self.cable("i"), self.cable("o"), PATIENT.join(" "));
+        let recv = lab.recv_to(&out, &format!("--ledger heard.csv {patient}"));
+        let send = lab.send(&format!("--input {into} --ptime 1ms --ledger sent.csv {patient}"));
+        let report = self.marks("--settle 2s", &into, &out);
+        send.signal("-INT");
+        let _ = (send.end().well(), recv.end(), lab.end());
+        // How long the relay took is nobody's to know, and how far the receiver made up for it: ledgers of both
+        // ends tell when each packet met one card and the other, by the clock of this machine.
+        let captured = instants(&lab.folder.file("sent.csv"), "capture");
+        let played = instants(&lab.folder.file("heard.csv"), "dac");
+        let last = captured.values().max().expect("packets");
+        let marked = last - COUNTED_NS..=last - ENDING_NS;
+        let both = captured.iter().filter(|(_, at)| marked.contains(at));
+        let took = both.filter_map(|(stamp, at)| Some(played.get(stamp)? - at));
+        (median(took), report)
+    }
+
+    fn cable(&self, end: &str) -> String {
+        format!("virtual:?cable={end}{}-{}", std::process::id(), self.seed)
+    }
+
+    /// What `taut lab delay` says of marks between these cables.
+    fn marks(&self, run: &str, output: &str, input: &str) -> Value {
+        let [plays, hears] = self.ppm;
+        let line = format!(
+            "lab delay {run} --duration 2s --period 240 --periods 32 --report json \
+             --output {output}&ppm={plays} --input {input}&ppm={hears}&delay={}ns",
+            self.cable_ns
+        );
+        taut(words(&line)).run().report().0
+    }
+}
+
+/// At 48 kHz.
+const FRAME_NS: i64 = 20_834;
+/// Marks count between these two, before the last packet.
+const COUNTED_NS: i64 = 2_300_000_000;
+const ENDING_NS: i64 = 300_000_000;
+
+/// Of each packet in a ledger, by its RTP timestamp.
+fn instants(ledger: &Path, column: &str) -> BTreeMap<u32, i64> {
+    let text = std::fs::read_to_string(ledger).unwrap();
+    let mut lines = text.lines();
+    let head: Vec<_> = lines.next().expect("a head").split(',').collect();
+    let [stamp, at] = ["rtp_timestamp", column]
+        .map(|name| head.iter().position(|head| *head == name).expect("a column"));
+    let each = lines.map(|line| line.split(',').collect::<Vec<_>>());
+    each.filter_map(|row| Some((row[stamp].parse().ok()?, row[at].parse().ok()?))).collect()
+}
+
+fn asked_for(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+#[ignore = "soak: two hundred runs of several programs, some minutes"]
+fn of_200_known_delays_95_in_100_are_read_back_within_their_bound_and_all_within_twice_it() {
+    let _turn = alone();
+    let cases = asked_for(CASES.0).unwrap_or(CASES.1);
+    let seed = asked_for(SEED).unwrap_or_else(|| Rng::new().u64(..1 << 32));
+    println!("{cases} known delays; again by {SEED}={seed}");
+    let (next, found) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let case = next.fetch_add(1, Ordering::Relaxed);
+                    if case >= cases {
+                        return;
+                    }
+                    let known = KnownDelay::drawn(seed + case);
+                    let (off, bound) = known.read_back();
+                    println!("{off} of {bound} ns: {known:?}");
+                    found.lock().unwrap().push((off, bound));
+                }
+            });
+        }
+    });
+    let found = found.into_inner().unwrap();
+    let ratios = found.iter().map(|(off, bound)| off.abs() as f64 / *bound as f64);
+    let inside = ratios.clone().filter(|ratio| *ratio <= 1.0).count();
+    let most = ratios.fold(0.0, f64::max);
+    let narrow = found.iter().filter(|(_, bound)| *bound <= FRAME_NS).count();
+    let told = format!(
+        "{inside} of {cases} inside, at most {most:.2} times the bound, {narrow} of them of a frame at most"
+    );
+    println!("{told}");
+    // 181 of 200 at least, as all but one of 200 such runs have if it is 95 in 100. It is more: what a bound leaves
+    // for noise in the sound is not used here. So that it is none which holds by being wide is told by its length.
+    let share = |count: usize| count as f64 / cases as f64;
+    let (inside, narrow) = (share(inside), share(narrow));
+    assert!(inside >= 0.905 && most <= 2.0 && narrow >= 0.9, "{told}; {SEED}={seed}");
+}
