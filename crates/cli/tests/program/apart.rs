@@ -1,5 +1,6 @@
 //! `taut lab delay` with its two sides at hosts of their own.
 
+use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 

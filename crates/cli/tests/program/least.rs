@@ -1,32 +1,29 @@
 //! The least latency that loses nothing, over a path whose delay is known.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
 use crate::common::program::{taut, words};
-use crate::common::{Folder, shared};
+use crate::common::{Folder, executable, shared};
 use crate::errors::is_refused;
 
 /// The program itself, as the agent's script runs it.
 const TAUT: &str = env!("CARGO_BIN_EXE_taut");
 
 /// An `ssh` whose host is behind a relay that delays by this: of each receiver that an agent is asked for,
-/// the relay takes the ports, and the receiver others.
+/// the relay takes the ports, and the receiver the same at another address.
 fn behind_a_relay(folder: &Folder, delay: &str) {
     let script = format!(
         "#!/bin/sh\nrelay=\nwhile IFS= read -r line; do\n case \"$line\" in *'\"recv\"'*)\n  \
          [ -z \"$relay\" ] || kill $relay\n  \
          port=$(expr \"$line\" : '.*rtp://0.0.0.0:2\\([0-9]*\\)')\n  \
-         {TAUT} lab impair --listen rtp://127.0.0.1:2$port --to rtp://127.0.0.1:1$port --delay {delay} \
+         {TAUT} lab impair --listen rtp://127.0.0.1:2$port --to rtp://127.0.0.2:2$port --delay {delay} \
          --duration 30s --report none < /dev/null > /dev/null 2>&1 &\n  relay=$!\n  \
-         line=$(printf '%s' \"$line\" | sed \"s/0.0.0.0:2$port/0.0.0.0:1$port/\")\n esac\n \
+         line=$(printf '%s' \"$line\" | sed \"s/0.0.0.0:2$port/127.0.0.2:2$port/\")\n esac\n \
          printf '%s\\n' \"$line\"\ndone | {TAUT} lab agent\n"
     );
-    let ssh = folder.file("ssh");
-    fs::write(&ssh, script).unwrap();
-    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&folder.file("ssh"), &script);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! and nobody else can come in.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::apart::{delay, is_measured_by_one_clock, is_void, report};
 use crate::common::program::{Call, taut, words};
-use crate::common::{Folder, Lack, shared, skipped};
+use crate::common::{Folder, Lack, executable, shared, skipped};
 
 /// It wants to be called by where it is.
 const SSHD: &str = "/usr/sbin/sshd";
@@ -71,8 +71,8 @@ impl ThereBySsh {
                  StrictHostKeyChecking accept-new\n"
             ),
         );
-        self.write("ssh", &format!("#!/bin/sh\nPATH='{path}'\nexec ssh -F {at}/config \"$@\"\n"));
-        fs::set_permissions(self.file("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+        let ssh = format!("#!/bin/sh\nPATH='{path}'\nexec ssh -F {at}/config \"$@\"\n");
+        executable(&self.file("ssh"), &ssh);
         Ok(())
     }
 
