@@ -11,6 +11,7 @@ use tautline_io::clock::{WallClock, now, sleep_until};
 use tautline_io::link::told::telling;
 use tautline_io::thread::memory;
 use tautline_proto::device::{Device, Stop};
+use tautline_proto::faults::Faults;
 use tautline_proto::latency::{LatencyRule, usual_latency};
 use tautline_proto::sender::{Identity, Sender, SenderConfig};
 use tautline_proto::sending::{PRELUDE, SendPolicy, SendPolicyConfig};
@@ -38,6 +39,7 @@ use crate::watching::observers::Observers;
 use crate::watching::probes::Probes;
 use crate::watching::report::Report;
 use crate::watching::run::{Progress, RunError, RunOptions, RunWatch, Running};
+use crate::watching::xruns::XrunTimes;
 
 /// A random identity for a stream.
 pub fn random_identity() -> Result<Identity, RunError> {
@@ -103,6 +105,8 @@ impl SendEngine {
             stamps: stamps_in,
             levels,
             xruns: 0,
+            faults: Faults::NONE,
+            woke: now(),
             clock: None,
             told: LocalTime::ZERO,
         };
@@ -150,6 +154,7 @@ impl SendEngine {
             stamps,
             status,
             last: TxStatus::default(),
+            xruns: XrunTimes::default(),
             stages: Default::default(),
             lateness: Distribution::default(),
             transmit: Distribution::default(),
@@ -220,6 +225,7 @@ impl SendEngine {
         Ok(Report {
             schema: 1,
             role: "send",
+            began_ns: watch.began.as_nanos(),
             duration_ns: (ended - watch.began).as_nanos(),
             streams: vec![report],
             host: machine::host(scheduler, watch.witness.log().total(), watch.refused),

@@ -17,3 +17,4 @@ pub mod run;
 pub mod snapshot;
 pub mod sound;
 pub mod text;
+pub(crate) mod xruns;

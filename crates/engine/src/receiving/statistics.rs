@@ -16,6 +16,7 @@ use crate::watching::levels::LevelReader;
 use crate::watching::observed::Observed;
 use crate::watching::probes::Probes;
 use crate::watching::sound::{FoundPacket, Unfound};
+use crate::watching::xruns::XrunTimes;
 
 /// The stages of a packet's way as distributions, and its worst packets.
 pub(crate) struct Statistics {
@@ -51,6 +52,8 @@ pub(crate) struct Statistics {
     pub(crate) clock: Option<ClockMapping>,
     /// How the stream stands.
     pub(crate) status: Option<RxStatus>,
+    /// When its device starved.
+    pub(crate) xruns: XrunTimes,
 }
 
 /// The newest latencies.
@@ -106,6 +109,7 @@ impl Statistics {
             uncertainty: Distribution::default(),
             clock: None,
             status: None,
+            xruns: XrunTimes::default(),
         }
     }
 

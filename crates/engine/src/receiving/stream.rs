@@ -236,6 +236,7 @@ impl ReceivedStream {
         self.measure(ledger, hearing);
         while let Ok(status) = self.status.pop() {
             self.statistics.status = Some(status);
+            self.statistics.xruns.take(&status.stream.faults);
             let stalled = |from, to| watch.witness.overlaps(from, to);
             self.decide(|policy, context| policy.follow(&status.stream, stalled, context));
         }

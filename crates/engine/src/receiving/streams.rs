@@ -336,6 +336,7 @@ impl ReceivedStreams {
         Report {
             schema: 1,
             role: "recv",
+            began_ns: watch.began.as_nanos(),
             duration_ns: (ended - watch.began).as_nanos(),
             streams: reports,
             host: machine::host(scheduler, watch.witness.log().total(), watch.refused),

@@ -101,6 +101,7 @@ impl ReportSource<'_> {
             probes: self.statistics.probes().name(),
             stages: self.stages(),
             counters: self.counters(),
+            xruns: self.statistics.xruns.report(),
             gaps: Some(self.gaps()),
             redundancy: None,
             repair: self.repair(),

@@ -33,6 +33,7 @@ use crate::watching::report::{
     self, Counters, LatencyReport, RemoteReceiver, StageSummary, StreamReport,
 };
 use crate::watching::run::{KnownClock, PeerState, Progress, RunWatch};
+use crate::watching::xruns::XrunTimes;
 
 /// A receiver has reported by then: reports of ours follow each other within half a second.
 const ANSWER: Span = Span::from_secs(2);
@@ -68,6 +69,7 @@ pub(crate) struct SentStream {
     pub(crate) stamps: Consumer<TransmitStamp>,
     pub(crate) status: Consumer<TxStatus>,
     pub(crate) last: TxStatus,
+    pub(crate) xruns: XrunTimes,
     pub(crate) stages: [Distribution; 3],
     pub(crate) lateness: Distribution,
     pub(crate) transmit: Distribution,
@@ -143,6 +145,7 @@ impl SentStream {
         }
         self.news.hear(&self.address, |note| watch.note(note));
         while let Ok(status) = self.status.pop() {
+            self.xruns.take(&status.faults);
             self.last = status;
         }
         // The sound goes on without it.
@@ -255,6 +258,7 @@ impl SentStream {
                 })
                 .collect(),
             counters: self.counters(),
+            xruns: self.xruns.report(),
             gaps: None,
             redundancy: self.redundancy(),
             repair: None,

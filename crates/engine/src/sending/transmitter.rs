@@ -12,6 +12,7 @@ use tautline_io::link::{Link, LinkCounters, TransmitStamp};
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Flow, Process};
+use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::sender::{BlockTimes, Sender, SenderState};
 use tautline_proto::sending::SendCommand;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -38,6 +39,8 @@ pub(crate) struct TxStatus {
     pub(crate) state: SenderState,
     pub(crate) link: LinkCounters,
     pub(crate) xruns: u64,
+    /// When those were that were not told before.
+    pub(crate) faults: Faults,
     /// What sets the device's pace.
     pub(crate) clock: Option<ClockId>,
 }
@@ -58,6 +61,10 @@ pub(crate) struct Transmitter {
     pub(crate) stamps: Producer<TransmitStamp>,
     pub(crate) levels: LevelTap,
     pub(crate) xruns: u64,
+    /// When those were that were not told yet.
+    pub(crate) faults: Faults,
+    /// When the device woke last.
+    pub(crate) woke: LocalTime,
     /// What sets the device's pace.
     pub(crate) clock: Option<ClockId>,
     /// When the ordinary thread was told last.
@@ -115,13 +122,18 @@ impl Transmitter {
 impl Transmitter {
     fn tell(&mut self) {
         self.levels.tell();
-        // The newest status is in the next one too, so a full ring loses nothing.
-        let _ = self.status.push(TxStatus {
+        let status = TxStatus {
             state: self.sender.state(),
             link: self.link.counters(),
             xruns: self.xruns,
+            faults: self.faults,
             clock: self.clock,
-        });
+        };
+        // The newest status is in the next one too, so a full ring loses nothing: when something
+        // went wrong is kept until it is told.
+        if self.status.push(status).is_ok() {
+            self.faults = Faults::NONE;
+        }
     }
 }
 
@@ -137,6 +149,11 @@ impl Process for Transmitter {
         let _realtime = realtime::scope();
         self.obey();
         self.xruns += u64::from(cycle.xruns);
+        if cycle.xruns > 0 {
+            let harm = Harm { starved: cycle.xruns, ..Harm::default() };
+            self.faults.add(self.woke, cycle.now, harm);
+        }
+        self.woke = cycle.now;
         self.clock = cycle.clock;
         self.skip(cycle.capture.skipped);
         let times = BlockTimes { capture: cycle.capture.meets, taken: cycle.now, now: now() };

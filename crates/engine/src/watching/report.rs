@@ -15,6 +15,8 @@ pub struct Report {
     pub schema: u32,
     /// `send` or `recv`.
     pub role: &'static str,
+    /// When that was, by this machine's monotonic clock, as instants of a ledger are.
+    pub began_ns: i64,
     /// From the first period to the last.
     pub duration_ns: i64,
     /// One for each `--from`; one for all `--to`.
@@ -78,6 +80,8 @@ pub struct StreamReport {
     /// What was counted.
     #[serde(serialize_with = "by_name")]
     pub counters: Counters,
+    /// When the device had xruns, as far as that is kept: the first thousand. The counter `xruns` has all.
+    pub xruns: Vec<Xrun>,
     /// Every packet that was not there at its turn, under one cause; absent at a sender.
     pub gaps: Option<GapReport>,
     /// What its packets carry of earlier ones, at the end; absent at a receiver, and where nothing
@@ -244,6 +248,18 @@ pub struct Auto {
     pub falls: u64,
     /// The largest step that was made at once; all else was resampled.
     pub largest_step_ns: i64,
+}
+
+/// A device starved or was flooded, or did so several times at once. Instants are by this machine's
+/// monotonic clock, as those of a ledger are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Xrun {
+    /// When the device last woke before it.
+    pub since_ns: i64,
+    /// When it was noticed.
+    pub at_ns: i64,
+    /// How often.
+    pub count: u32,
 }
 
 /// Every packet that was not heard at its turn, under one cause. The sum of the first six is that of the

@@ -106,6 +106,8 @@ impl World {
             stamps: stamped,
             levels: LevelTap::none(),
             xruns: 0,
+            faults: Faults::NONE,
+            woke: now(),
             clock: None,
             told: LocalTime::ZERO,
         };
@@ -114,6 +116,11 @@ impl World {
 
     /// The card lost so many frames, then captured so many.
     fn period(&mut self, skipped: i64, frames: i64) {
+        self.period_after(0, skipped, frames);
+    }
+
+    /// The same after so many xruns; when the device woke.
+    fn period_after(&mut self, xruns: u32, skipped: i64, frames: i64) -> LocalTime {
         self.captured += skipped;
         let mut samples: Vec<f32> =
             (self.captured..self.captured + frames).flat_map(frame).collect();
@@ -121,8 +128,9 @@ impl World {
         let now = now();
         let (meets, skipped) = (now - Span::from_millis(1), Frames::new(skipped));
         let side = Side { samples: &mut samples, meets, uncertainty: Span::ZERO, skipped };
-        let mut cycle = Cycle::one_way(Direction::Capture, now, side, 0);
+        let mut cycle = Cycle::one_way(Direction::Capture, now, side, xruns);
         assert_eq!(self.transmitter.process(&mut cycle), Flow::Continue);
+        now
     }
 
     /// Media time and samples of each packet that left so far.
@@ -210,4 +218,24 @@ fn commands_are_obeyed_and_the_session_is_told() {
     let World { transmitter, mut status, .. } = world;
     drop(transmitter);
     assert_eq!(status.pop().expect("the last word").state.packets, 4);
+}
+
+#[test]
+fn when_an_xrun_was_is_told_once_and_waits_while_there_is_no_room_to_tell_it() {
+    let mut world = World::new(ChannelMap::identity(2));
+    let tell = |world: &mut World, xruns| {
+        world.transmitter.told = LocalTime::ZERO;
+        world.period_after(xruns, 0, 48)
+    };
+    let told: Vec<_> = (0..4).map(|_| tell(&mut world, 0)).collect();
+    assert!(world.transmitter.status.is_full());
+    let noticed = tell(&mut world, 2);
+    let all: Vec<_> = core::iter::from_fn(|| world.status.pop().ok()).collect();
+    assert!(all.iter().all(|status| status.faults == Faults::NONE), "{all:?}");
+    tell(&mut world, 0);
+    tell(&mut world, 0);
+    let faults = world.status.pop().unwrap().faults;
+    let xruns: Vec<_> = faults.iter().map(|x| (x.from, x.to, x.harm.starved)).collect();
+    assert_eq!(xruns, [(told[3], noticed, 2)]);
+    assert_eq!(world.status.pop().unwrap().faults, Faults::NONE);
 }

@@ -1,0 +1,73 @@
+//! When a device starved or was flooded, kept by the ordinary thread from what the device's tells it.
+
+use tautline_proto::faults::{Fault, Faults};
+
+use crate::watching::report::Xrun;
+
+/// Those that are kept, each with its instants: of a card that starves ten times a second those of 100 s.
+/// What is more is among the counters alone.
+const MOST: usize = 1000;
+
+/// The first xruns of a run.
+#[derive(Debug, Default)]
+pub(crate) struct XrunTimes(Vec<Xrun>);
+
+impl XrunTimes {
+    /// Takes those among what went wrong since the last time.
+    pub(crate) fn take(&mut self, faults: &Faults) {
+        let room = MOST - self.0.len();
+        let starved = faults.iter().filter(|fault| fault.harm.starved > 0);
+        self.0.extend(starved.take(room).map(xrun));
+    }
+
+    /// All of them, in the order in which they were noticed.
+    pub(crate) fn report(&self) -> Vec<Xrun> {
+        self.0.clone()
+    }
+}
+
+fn xrun(fault: &Fault) -> Xrun {
+    let Fault { from, to, harm } = fault;
+    Xrun { since_ns: from.as_nanos(), at_ns: to.as_nanos(), count: harm.starved }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::faults::Harm;
+    use tautline_proto::time::{LocalTime, Span};
+
+    use super::*;
+
+    fn at(millis: i64) -> LocalTime {
+        LocalTime::ZERO + Span::from_millis(millis)
+    }
+
+    fn faults(all: &[(i64, Harm)]) -> Faults {
+        let mut faults = Faults::NONE;
+        all.iter().for_each(|(to, harm)| faults.add(at(to - 5), at(*to), *harm));
+        faults
+    }
+
+    #[test]
+    fn each_xrun_keeps_its_instants_and_what_is_none_is_left_out() {
+        let starved = |starved| Harm { starved, ..Harm::default() };
+        let late = Harm { late: 3, ..Harm::default() };
+        let mut times = XrunTimes::default();
+        times.take(&faults(&[(10, late), (20, starved(2))]));
+        times.take(&Faults::NONE);
+        times.take(&faults(&[(30, starved(1))]));
+        let told: Vec<_> = times.report().iter().map(|x| (x.since_ns, x.at_ns, x.count)).collect();
+        assert_eq!(told, [(15_000_000, 20_000_000, 2), (25_000_000, 30_000_000, 1)]);
+    }
+
+    #[test]
+    fn a_card_that_starves_without_end_takes_no_more_memory() {
+        let mut times = XrunTimes::default();
+        for period in 0..2 * MOST as i64 {
+            times.take(&faults(&[(10 * period, Harm { starved: 1, ..Harm::default() })]));
+        }
+        let told = times.report();
+        assert_eq!(told.len(), MOST);
+        assert_eq!(told[MOST - 1].at_ns, 10_000_000 * (MOST as i64 - 1), "the first are kept");
+    }
+}
