@@ -35,7 +35,7 @@ fn write_report(out: &mut String, report: &Report) -> fmt::Result {
         let repairs = redundancy::Repairs::of(stream);
         repairs.tell(out)?;
         if let Some(gaps) = &stream.gaps {
-            arrivals::gaps(out, gaps, &repairs)?;
+            arrivals::gaps(out, gaps, &repairs, &report.host.scheduler)?;
         }
         arrivals::curve(out, &stream.latency, stream.counters.received)?;
         receivers(out, stream)?;

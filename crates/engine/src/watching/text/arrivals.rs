@@ -2,6 +2,8 @@
 
 use core::fmt::{self, Write};
 
+use tautline_io::thread::Scheduler;
+
 use super::Nanos;
 use super::redundancy::Repairs;
 use crate::watching::report::{GapReport, LatencyReport, LatenessPoint};
@@ -41,8 +43,13 @@ fn rows(curve: &[LatenessPoint]) -> impl Iterator<Item = LatenessPoint> {
     rows.into_iter()
 }
 
-/// Each gap under its cause, and the mend of what was missed most.
-pub(super) fn gaps(out: &mut String, gaps: &GapReport, repairs: &Repairs) -> fmt::Result {
+/// Each gap under its cause, and the mend of what was missed most on a machine whose device's thread runs so.
+pub(super) fn gaps(
+    out: &mut String,
+    gaps: &GapReport,
+    repairs: &Repairs,
+    scheduler: &str,
+) -> fmt::Result {
     let causes = [
         ("network late", gaps.late_network),
         ("sender late", gaps.late_sender),
@@ -63,10 +70,18 @@ pub(super) fn gaps(out: &mut String, gaps: &GapReport, repairs: &Repairs) -> fmt
         return Ok(());
     }
     writeln!(out, "gaps: {}", told.join(", "))?;
-    writeln!(out, "  {most}: {}", mend(most, gaps, repairs))
+    writeln!(out, "  {most}: {}", mend(most, gaps, repairs, scheduler))
 }
 
-fn mend(most: &str, gaps: &GapReport, repairs: &Repairs) -> String {
+/// Nobody gives what is there already.
+fn outlasted(scheduler: &str) -> &'static str {
+    match scheduler.parse::<Scheduler>() {
+        Ok(Scheduler::Other) => "give it real-time priority, or more --periods",
+        _ => "more --periods, at as much more latency, outlast that",
+    }
+}
+
+fn mend(most: &str, gaps: &GapReport, repairs: &Repairs, scheduler: &str) -> String {
     let would = |needs: Option<i64>| {
         needs.map_or("a longer latency helps".to_owned(), |needs| {
             format!("a latency of {} would have caught 99 % of them", Nanos(needs))
@@ -75,7 +90,8 @@ fn mend(most: &str, gaps: &GapReport, repairs: &Repairs) -> String {
     match most {
         "network late" => would(gaps.network_needs_ns),
         "sender late" => format!(
-            "its program ran late: give it real-time priority, or a longer --period there; {}",
+            "its program ran late: give it real-time priority where it lacks that, or a longer --period \
+             there; {}",
             would(gaps.sender_needs_ns)
         ),
         "receiver late" if gaps.receiver_needs_ns.is_some() => format!(
@@ -84,14 +100,13 @@ fn mend(most: &str, gaps: &GapReport, repairs: &Repairs) -> String {
             would(gaps.receiver_needs_ns)
         ),
         "receiver late" => {
-            "they were here in time and this program did not run: give it real-time \
-                            priority, or more --periods"
-                .to_owned()
+            format!("they were here in time and this program did not run: {}", outlasted(scheduler))
         }
         "lost" => repairs.mend(),
-        "discarded" => "this program did not read for so long that the socket was full: give it \
-                        real-time priority, or more --periods"
-            .to_owned(),
+        "discarded" => format!(
+            "this program did not read for so long that the socket was full: {}",
+            outlasted(scheduler)
+        ),
         _ => "nothing ran on this machine meanwhile: more --periods, at as much more latency, \
               outlast it"
             .to_owned(),
@@ -168,30 +183,51 @@ mod tests {
         };
         let mut out = String::new();
         let none = Repairs::default();
-        gaps(&mut out, &all, &none).unwrap();
+        gaps(&mut out, &all, &none, "fifo:70").unwrap();
         assert_eq!(
             out,
             "gaps: network late 41, sender late 3, host stalled 2\n  network late: a latency of \
              7.200ms would have caught 99 % of them\n"
         );
         out.clear();
-        gaps(&mut out, &GapReport { lost: 1, ..GapReport::default() }, &none).unwrap();
+        gaps(&mut out, &GapReport { lost: 1, ..GapReport::default() }, &none, "fifo:70").unwrap();
         assert!(out.contains("use --redundancy at the sender"), "{out}");
         out.clear();
         let mut late = GapReport { late_receiver: 9, ..GapReport::default() };
-        gaps(&mut out, &late, &none).unwrap();
-        assert!(out.ends_with(
-            "this program did not run: give it real-time priority, or more --periods\n"
-        ));
-        out.clear();
         late.receiver_needs_ns = Some(44_100_000);
-        gaps(&mut out, &late, &none).unwrap();
+        gaps(&mut out, &late, &none, "fifo:70").unwrap();
         assert!(
             out.contains("no time for the way; a latency of 44.10ms would have caught"),
             "{out}"
         );
         out.clear();
-        gaps(&mut out, &GapReport::default(), &none).unwrap();
+        gaps(&mut out, &GapReport::default(), &none, "fifo:70").unwrap();
         assert_eq!(out, "");
+    }
+
+    #[test]
+    fn real_time_priority_is_advised_where_it_is_lacking_and_nowhere_else() {
+        let late = GapReport { late_receiver: 9, ..GapReport::default() };
+        let discarded = GapReport { discarded: 9, ..GapReport::default() };
+        for all in [late, discarded] {
+            let told = |scheduler| {
+                let mut out = String::new();
+                gaps(&mut out, &all, &Repairs::default(), scheduler).unwrap();
+                out
+            };
+            let lacking = told("other");
+            assert!(
+                lacking.ends_with(": give it real-time priority, or more --periods\n"),
+                "{lacking}"
+            );
+            for scheduler in ["fifo:70", "rr:70", "deadline:1ms/2ms/2ms"] {
+                let had = told(scheduler);
+                assert!(!had.contains("priority"), "{had}");
+                assert!(
+                    had.ends_with(": more --periods, at as much more latency, outlast that\n"),
+                    "{had}"
+                );
+            }
+        }
     }
 }

@@ -97,7 +97,8 @@ mod tests {
         let told = |repairs: Repairs| {
             let mut out = String::new();
             repairs.tell(&mut out).unwrap();
-            gaps(&mut out, &GapReport { lost: 2, ..GapReport::default() }, &repairs).unwrap();
+            let lost = GapReport { lost: 2, ..GapReport::default() };
+            gaps(&mut out, &lost, &repairs, "fifo:70").unwrap();
             out
         };
         assert_eq!(
