@@ -36,17 +36,15 @@ pub fn run(
 ) -> LabReport {
     let mut cases = Cases::of("ladder", QUESTION, &mut tell);
     for (rung, noise) in steps {
-        let mut name = match *noise {
+        let name = match *noise {
             Noise::SILENT => rung.name.to_owned(),
             noise => format!("{}, {noise}", rung.name),
         };
-        name += &load.map_or(String::new(), |load| format!(", loaded by {load}"));
+        let name = BusyHost::named(load, name);
         cases.run(&name, ends, |ends| {
             let plan = rung.plan(plan);
-            let (outcome, beside) = match load {
-                Some(load) => load.around(ends, &plan, |ends| noise.around(ends, &plan))?,
-                None => noise.around(ends, &plan)?,
-            };
+            let (outcome, beside) =
+                BusyHost::around_if(load, ends, &plan, |ends| noise.around(ends, &plan))?;
             let mut row = judged(outcome.row(&name), rung, plan.rate);
             // Theirs was loaded by the network alone.
             row.published = load.map_or_else(|| rung.published(*noise), |_| Vec::new());

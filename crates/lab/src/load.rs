@@ -3,6 +3,7 @@
 
 use tautline_proto::time::Span;
 
+use crate::burden::BusyHost;
 use crate::cases::Cases;
 use crate::hosts::HostError;
 use crate::report::{LabReport, ReportRow};
@@ -81,21 +82,26 @@ impl LoadSearch {
     }
 }
 
-/// Runs the search over these ends, and tells each row as it is done; `false` ends it.
+/// Runs the search over these ends, with a load while that keeps the receiver's host busy, and tells each row
+/// as it is done; `false` ends it.
 pub fn run(
     ends: &mut StreamEnds,
     plan: &LabStream,
     options: LoadOptions,
+    load: Option<&BusyHost>,
     mut tell: impl FnMut(&ReportRow) -> bool,
 ) -> LabReport {
     let mut cases = Cases::of("load", QUESTION, &mut tell);
     let mut search = LoadSearch::new(options.most);
     while let Some(streams) = search.next().filter(|_| !cases.is_over()) {
         let mut went = None;
-        cases.run(&named(streams), ends, |ends| {
-            let (row, all) = tried(ends, plan, streams, options.allowed)?;
+        let name = BusyHost::named(load, named(streams));
+        cases.run(&name, ends, |ends| {
+            let (row, all) = BusyHost::around_if(load, ends, plan, |ends| {
+                tried(ends, plan, streams, options.allowed)
+            })?;
             went = all;
-            Ok(row)
+            Ok(ReportRow { name: name.clone(), ..row })
         });
         match went {
             Some(went) => search.tried(streams, went),
@@ -120,10 +126,12 @@ pub fn run(
         duration: Span::from_nanos(plan.duration.as_nanos().saturating_mul(options.hold)),
         ..plan.clone()
     };
-    let name = named(good) + ", held";
+    let name = BusyHost::named(load, named(good) + ", held");
     let mut went = None;
     cases.run(&name, ends, |ends| {
-        let (row, all) = tried(ends, &held, good, options.allowed)?;
+        let (row, all) = BusyHost::around_if(load, ends, &held, |ends| {
+            tried(ends, &held, good, options.allowed)
+        })?;
         went = all;
         Ok(ReportRow { name: name.clone(), ..row })
     });

@@ -9,7 +9,7 @@ mod rows;
 
 use std::time::Duration;
 
-use crate::burden::{Beside, Noise};
+use crate::burden::{Beside, BusyHost, Noise};
 use crate::cases::Cases;
 use crate::hosts::{ChildState, HostError, LabHost};
 use crate::report::{LabReport, ReportRow};
@@ -29,11 +29,13 @@ struct SeenTraffic {
     watched: [WatchedTraffic; 2],
 }
 
-/// Runs each part over these ends, and tells each row of a stream as it is done; `false` ends it.
+/// Runs each part over these ends, with a load while that keeps the receiver's host busy, and tells each row
+/// of a stream as it is done; `false` ends it.
 pub fn run(
     ends: &mut StreamEnds,
     plan: &LabStream,
     parts: &[NetworkPart],
+    load: Option<&BusyHost>,
     mut tell: impl FnMut(&ReportRow) -> bool,
 ) -> LabReport {
     let mut cases = Cases::of("network", QUESTION, &mut tell);
@@ -52,8 +54,9 @@ pub fn run(
                 Some(packets) => format!("packets of {}", packets.ptime),
                 None => noise.to_string(),
             };
+            let name = BusyHost::named(load, name);
             cases.run(&name, ends, |ends| {
-                let seen = seen(ends, &plan, noise)?;
+                let seen = BusyHost::around_if(load, ends, &plan, |ends| seen(ends, &plan, noise))?;
                 let mut row = seen.outcome.row(&name);
                 seen.beside.tell(&mut row);
                 let stamped = !plan.send.iter().any(|word| word == "--no-stamps");
@@ -63,7 +66,8 @@ pub fn run(
                         if noise == Noise::SILENT {
                             rows::control(&mut row, &seen, stamped);
                         }
-                        totals.extend(rows::carried(&seen, noise, one_machine(ends)));
+                        let rows = rows::carried(&name, &seen, noise, one_machine(ends));
+                        totals.extend(rows);
                     }
                 }
                 Ok(row)

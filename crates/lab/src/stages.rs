@@ -20,13 +20,10 @@ pub fn run(ends: &mut StreamEnds, plan: &LabStream, load: Option<&BusyHost>) -> 
         true
     };
     let mut cases = Cases::of("stages", QUESTION, &mut tell);
-    let loaded = load.map_or(String::new(), |load| format!(", loaded by {load}"));
-    let name = format!("{} in packets of {}{loaded}", plan.latency, plan.ptime);
+    let name = format!("{} in packets of {}", plan.latency, plan.ptime);
+    let name = BusyHost::named(load, name);
     cases.run(&name, ends, |ends| {
-        let outcome = match load {
-            Some(load) => load.around(ends, plan, |ends| ends.run(plan))?,
-            None => ends.run(plan)?,
-        };
+        let outcome = BusyHost::around_if(load, ends, plan, |ends| ends.run(plan))?;
         Ok(outcome.row(&name))
     });
     let mut report = cases.report(ends);

@@ -64,6 +64,8 @@ pub(crate) const NETWORK: &str = r#"Examples:
   taut lab network --with netns:far --only silent --only all --tcp-rate 1Gbit
   # What the heads cost alone:
   taut lab network --with netns:far --only overhead --duration 5s
+  # While every core of the receiver's host is kept busy:
+  taut lab network --with ssh:studio --load spin
 
 Multicast is 4 Mbit/s to a group that nobody joined; chatter is 2500 packets of
 60 to 300 bytes per second, in bursts, which a program at the receiver reads and
@@ -180,6 +182,8 @@ pub(crate) const LOAD: &str = r#"Examples:
   taut lab load
   # To another machine, for a minute each, then ten minutes with the most:
   taut lab load --with ssh:studio --duration 60s --hold 10
+  # What is left for streams beside two threads that do nothing but turn:
+  taut lab load --load spin:2
 
 One sender sends each stream to a destination of its own, one receiver plays
 all of them mixed. What was missed while the host was frozen as a whole is told

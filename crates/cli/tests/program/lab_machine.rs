@@ -169,3 +169,34 @@ fn a_load_that_cannot_be_is_a_void_row_before_anything_is_sent() {
         with_stress_ng(&folder, "echo 'no such stressor' >&2; exit 4", "lab").and(&line[1..]);
     is_refused(&call.and(["--report", "none"]), 1, "no such stressor", "stress-ng --cpu 4");
 }
+
+#[test]
+fn what_loads_the_receivers_host_runs_beside_each_stream_of_a_network_and_of_a_load() {
+    shared(|| {
+        let patient = "--settle 1s --duration 1s --load stress-ng:cpu,1 --report json";
+        for (line, rows) in [
+            ("lab network --only silent", &["silent, loaded by stress-ng:cpu,1"][..]),
+            (
+                "lab load --most 1 --hold 1 --allow 100% --latency 400ms",
+                &[
+                    "1 stream, loaded by stress-ng:cpu,1",
+                    "1 stream, held, loaded by stress-ng:cpu,1",
+                ],
+            ),
+        ] {
+            let folder = Folder::new();
+            let begun = folder.file("begun");
+            let script = format!("echo \"$@\" >> {}\nexec sleep 600", begun.display());
+            let ended = with_stress_ng(&folder, &script, &format!("{line} {patient}")).run();
+            let report: Value = serde_json::from_str(&ended.well().out).unwrap();
+            let all = report["rows"].as_array().unwrap().iter();
+            let names: Vec<_> = all.filter_map(|row| row["name"].as_str()).collect();
+            assert_eq!(names[..rows.len()], *rows, "{report:#}");
+            let of_load = |name: &&str| name.contains("loaded by");
+            assert!(names.iter().all(of_load), "the rest is of that row: {names:?}");
+            let begun = std::fs::read_to_string(&begun).unwrap_or_default();
+            assert_eq!(begun.lines().count(), rows.len(), "once for each stream: {begun}");
+            assert!(begun.lines().all(|words| words.ends_with("--cpu 1")), "{begun}");
+        }
+    });
+}

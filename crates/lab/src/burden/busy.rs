@@ -82,6 +82,24 @@ impl BusyHost {
         among(ends, plan, start, |ends, ()| run(ends)).map(|(came, _)| came)
     }
 
+    /// The same where a load was asked for; quiet where none was.
+    pub(crate) fn around_if<T>(
+        load: Option<&Self>,
+        ends: &mut StreamEnds,
+        plan: &LabStream,
+        run: impl FnOnce(&mut StreamEnds) -> Result<T, HostError>,
+    ) -> Result<T, HostError> {
+        match load {
+            Some(load) => load.around(ends, plan, run),
+            None => run(ends),
+        }
+    }
+
+    /// What a row is called that was measured so.
+    pub(crate) fn named(load: Option<&Self>, row: impl fmt::Display) -> String {
+        load.map_or_else(|| row.to_string(), |load| format!("{row}, loaded by {load}"))
+    }
+
     /// What is started at a host of so many processors.
     pub(crate) fn burden(&self, cpus: usize) -> Burden {
         match self {

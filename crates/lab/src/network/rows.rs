@@ -78,13 +78,18 @@ impl SeenTraffic {
 }
 
 /// What went in and out of either machine, of its interfaces, and of which protocols it was.
-pub(super) fn carried(seen: &SeenTraffic, noise: Noise, one_machine: bool) -> Vec<ReportRow> {
+pub(super) fn carried(
+    case: &str,
+    seen: &SeenTraffic,
+    noise: Noise,
+    one_machine: bool,
+) -> Vec<ReportRow> {
     let mut rows = Vec::new();
     let sides = if one_machine { &["both ends"][..] } else { &["sender", "receiver"] };
     for (side, name) in sides.iter().enumerate() {
         let Some(window) = seen.window(side) else { continue };
         for (interface, _, ways) in window.interfaces() {
-            let mut row = flow(format!("{noise}: {name}, {interface}"), &window, ways);
+            let mut row = flow(format!("{case}: {name}, {interface}"), &window, ways);
             let main = seen.main(side).is_some_and(|(_, main, ..)| main == interface);
             if let Some(listed) = listed(noise).filter(|_| main && !one_machine) {
                 row.add("thesis_in_mbit_per_s", "thesis, in", listed[side][0]);
@@ -99,7 +104,7 @@ pub(super) fn carried(seen: &SeenTraffic, noise: Noise, one_machine: bool) -> Ve
             protocols.chain([("IP to nobody here", [window.to_nobody(), 0])])
         {
             if received + sent > 0 {
-                let mut row = ReportRow::named(format!("{noise}: {name}, {protocol}"));
+                let mut row = ReportRow::named(format!("{case}: {name}, {protocol}"));
                 let per_second = |count| window.per_second(count);
                 row.add("in_packets_per_s", "in, packets/s", per_second(received));
                 row.add("out_packets_per_s", "out, packets/s", per_second(sent));

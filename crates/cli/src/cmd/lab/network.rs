@@ -19,9 +19,10 @@ pub(crate) fn run(flags: &Network) -> Result<(), Failure> {
     let parts = if flags.only.is_empty() { all() } else { flags.only.clone() };
     let parts: Vec<_> = parts.into_iter().map(|part| part.with_tcp(flags.tcp_rate)).collect();
     let mut left: usize = parts.iter().map(NetworkPart::streams).sum();
+    let (plan, load) = (plan(&flags.streams), flags.busy.load.as_ref());
     let asked = LabReport::of("network", network::QUESTION);
     over(&flags.streams.with, asked, answer, &stop, |ends, answer| {
-        network::run(ends, &plan(&flags.streams), &parts, |row| {
+        network::run(ends, &plan, &parts, load, |row| {
             left -= 1;
             answer.tell(&format!("{}; {left} more", line(row)));
             !stop.is_requested()

@@ -224,6 +224,8 @@ pub(crate) struct LoadFlags {
           help_heading = "Run")]
     pub(crate) allow: Share,
     #[command(flatten)]
+    pub(crate) busy: BusyFlags,
+    #[command(flatten)]
     pub(crate) shape: Shape,
     #[command(flatten)]
     pub(crate) streams: Streams,
@@ -254,6 +256,8 @@ pub(crate) struct Network {
     #[arg(long, value_name = "RATE", default_value = "full", value_parser = parse::<TcpRate>,
           help_heading = "Network")]
     pub(crate) tcp_rate: TcpRate,
+    #[command(flatten)]
+    pub(crate) busy: BusyFlags,
     #[command(flatten)]
     pub(crate) streams: Streams,
 }
