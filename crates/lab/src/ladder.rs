@@ -37,8 +37,8 @@ pub fn run(
     let mut cases = Cases::of("ladder", QUESTION, &mut tell);
     for (rung, noise) in steps {
         let name = match *noise {
-            Noise::SILENT => rung.name.to_owned(),
-            noise => format!("{}, {noise}", rung.name),
+            Noise::SILENT => rung.to_string(),
+            noise => format!("{rung}, {noise}"),
         };
         let name = BusyHost::named(load, name);
         cases.run(&name, ends, |ends| {

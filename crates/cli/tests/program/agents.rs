@@ -142,7 +142,10 @@ fn what_was_measured_before_an_agent_went_is_kept() {
         assert_eq!(rows[0]["void"], Value::Null, "{report:#}");
         let void = rows[1]["void"].as_str().unwrap();
         assert!(void.contains("the agent at ssh:x ended"), "{void}");
-        assert_eq!(report["notes"][0].as_str(), Some(&*format!("ended at 1 ms: {void}")));
+        assert_eq!(
+            report["notes"][0].as_str(),
+            Some(&*format!("ended at 5ms: periods and packets of 1ms: {void}"))
+        );
     });
 }
 

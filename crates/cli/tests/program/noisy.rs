@@ -91,10 +91,11 @@ fn a_rung_is_climbed_in_noise_and_stands_beside_the_noisy_table() {
         let line = "lab ladder --noise noisy --tcp-rate 20Mbit --duration 1s";
         let call = between(&cable, line).and(["--rung", "1 ms", "--rung", "test 10"]);
         let report = report(call.run());
-        let low = row(&report, "1 ms, all at once");
+        let low = row(&report, "5ms: periods and packets of 1ms, all at once");
         assert!(figure(low, "chatter_per_s") > 0.0 && figure(low, "tcp_mbit_per_s") > 0.0);
         assert!(low["measured"]["count"].as_u64() > Some(0), "{low:#}");
-        let published = row(&report, "test 10, all at once")["published"].as_array().unwrap();
+        let high = row(&report, "20ms: periods of 5ms, packets of 1ms (test 10), all at once");
+        let published = high["published"].as_array().unwrap();
         let sources: Vec<_> = published.iter().map(|one| &one["source"]).collect();
         assert_eq!(sources, ["Lund 2020, table 3.3", "Lund 2020, table 3.3"]);
     });

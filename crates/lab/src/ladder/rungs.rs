@@ -1,5 +1,7 @@
 //! The rungs, and what others measured on them.
 
+use core::fmt;
+
 use tautline_proto::time::Span;
 
 use crate::burden::Noise;
@@ -9,7 +11,7 @@ use crate::streams::LabStream;
 /// One configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rung {
-    /// What it is called.
+    /// What it is asked for by.
     pub name: &'static str,
     /// Of both devices; their buffers hold two.
     pub period: Span,
@@ -68,6 +70,18 @@ pub const RUNGS: [Rung; 14] = [
 const SILENT: &str = "Lund 2020, table 3.4";
 const NOISY: &str = "Lund 2020, table 3.3";
 
+impl fmt::Display for Rung {
+    /// As a row is called: what is configured, and which of the thesis's tests that is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, period, ptime, latency, measured_ms } = self;
+        match period == ptime {
+            true => write!(f, "{latency}: periods and packets of {period}")?,
+            false => write!(f, "{latency}: periods of {period}, packets of {ptime}")?,
+        }
+        measured_ms.map_or(Ok(()), |_| write!(f, " ({name})"))
+    }
+}
+
 impl Rung {
     /// What is run for it.
     pub fn plan(&self, base: &LabStream) -> LabStream {
@@ -113,6 +127,17 @@ impl Rung {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_rung_is_told_by_what_is_configured_and_has_a_name_of_its_own() {
+        let told = RUNGS.map(|rung| rung.to_string());
+        assert_eq!(told[0], "100ms: periods and packets of 20ms (test 1)");
+        assert_eq!(told[9], "20ms: periods of 5ms, packets of 1ms (test 10)");
+        assert_eq!(told[11], "5ms: periods and packets of 1ms");
+        for (index, name) in told.iter().enumerate() {
+            assert!(!told[..index].contains(name), "{name}");
+        }
+    }
 
     #[test]
     fn each_noise_stands_beside_the_table_that_had_it() {
