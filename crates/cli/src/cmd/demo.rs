@@ -152,14 +152,8 @@ fn scene(flags: &Demo, recording: &Path) -> Result<DemoSetup, Failure> {
         payload_type: StreamFormat::default_payload_type(sample),
     };
     let latency = flags.latency;
-    let least = format.packing_age(device.period)
-        + device.rate.span_of(device.period).times(i64::from(device.periods));
-    if latency < least {
-        return Err(Failure::usage(format!(
-            "--latency {latency} is less than one packet, one period and {} periods of a card \
-             take; use --latency {least} or more, or a shorter --period",
-            device.periods
-        )));
+    if let Some(why) = too_short(latency, &format, &device) {
+        return Err(Failure::usage(why));
     }
     let duration = flags.seconds.map(|seconds| Span::from_secs(i64::from(seconds)));
     let options = RunOptions {
@@ -171,6 +165,34 @@ fn scene(flags: &Demo, recording: &Path) -> Result<DemoSetup, Failure> {
     };
     Ok(DemoSetup { format, device, latency, options })
 }
+
+/// Why nothing would be heard at such a latency, and what would do; nothing where it is long enough.
+fn too_short(latency: Span, format: &StreamFormat, device: &Settings) -> Option<String> {
+    let (packing, period) = (format.packing_age(device.period), device.rate.span_of(device.period));
+    let takes = |periods: i64| packing + period.times(periods);
+    let periods = i64::from(device.periods);
+    if latency >= takes(periods) {
+        return None;
+    }
+    // As much as the buffer is left to the way, and to whatever holds a thread up.
+    let fits = (latency - packing).as_nanos() / (2 * period.as_nanos()).max(1);
+    let mend = match fits {
+        FEWEST.. => format!("--periods {fits} leaves time for the way, on a quiet machine"),
+        _ => format!(
+            "--latency {} --periods {FEWEST} leaves time for the way, on a quiet machine, and a shorter \
+             --period takes less",
+            takes(2 * FEWEST)
+        ),
+    };
+    Some(format!(
+        "--latency {latency} is less than the {} that a packet and the card's buffer of {periods} periods of \
+         {period} take: {mend}; else use a --latency well beyond {0}",
+        takes(periods)
+    ))
+}
+
+/// Periods in a card's buffer, at least.
+const FEWEST: i64 = 2;
 
 /// One receiver on a thread of its own, as it would be in a program of its own.
 struct DemoReceiver {

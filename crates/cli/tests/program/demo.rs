@@ -71,3 +71,26 @@ fn a_demo_that_loses_sound_fails_and_does_not_say_identical() {
         }
     });
 }
+
+#[test]
+fn a_demo_whose_latency_is_too_short_says_which_options_would_do_and_they_do() {
+    for (asked, advised) in [
+        ("--latency 10ms", "--periods 4"),
+        ("--latency 3ms", "--latency 5ms --periods 2"),
+        ("--latency 10ms --period 480 --periods 8", "--latency 50ms --periods 2"),
+    ] {
+        let folder = Folder::new();
+        let ended = demo(&folder, asked).end();
+        let said = ended.said.concat();
+        assert_eq!(ended.status, Some(2), "{ended:#?}");
+        assert!(said.contains(&format!("take: {advised} leaves time for the way")), "{said}");
+        // Whatever the host does to so short a stream: it is not refused again. What is given last counts.
+        let options = match advised.contains("--latency") {
+            true => format!("{} {advised}", asked.split_once("ms").unwrap().1),
+            false => format!("{asked} {advised}"),
+        };
+        let options = options.replace("--periods 8", "");
+        let ended = demo(&folder, &format!("{options} --seconds 1")).end();
+        assert!(matches!(ended.status, Some(0 | 1)), "{options}: {ended:#?}");
+    }
+}
