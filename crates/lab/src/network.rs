@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::burden::{Beside, BusyHost, Noise};
 use crate::cases::Cases;
-use crate::hosts::{ChildState, HostError, LabHost};
+use crate::hosts::{HostError, LabHost};
 use crate::report::{LabReport, ReportRow};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 use crate::traffic::WatchedTraffic;
@@ -117,13 +117,5 @@ fn seen(ends: &mut StreamEnds, plan: &LabStream, noise: Noise) -> Result<SeenTra
 const WRITING: Duration = Duration::from_secs(10);
 
 fn watched(host: &mut LabHost, child: u32) -> Result<WatchedTraffic, HostError> {
-    host.interrupt(child)?;
-    let ended = match host.wait(child, WRITING)? {
-        ChildState::Ended(ended) => ended,
-        ChildState::Running => return Err(host.refused("taut lab traffic did not end when asked")),
-    };
-    serde_json::from_str(&ended.printed).map_err(|error| {
-        let why = ended.complaint.unwrap_or_else(|| error.to_string());
-        host.refused(&format!("taut lab traffic: {}", why.trim_start_matches("taut: ")))
-    })
+    host.said_by(child, "lab traffic", WRITING)
 }

@@ -127,17 +127,13 @@ fn end(host: &mut LabHost, child: u32, kind: &str) -> Result<BurdenReport, HostE
     if let ChildState::Ended(ended) = host.wait(child, Duration::ZERO)? {
         return Err(failed(host, kind, ended));
     }
-    host.interrupt(child)?;
-    match host.wait(child, WRITING)? {
-        ChildState::Running => {
-            Err(host.refused(&format!("taut lab burden {kind} did not end when asked")))
-        }
-        ChildState::Ended(ended) => {
-            serde_json::from_str(&ended.printed).map_err(|_| failed(host, kind, ended))
-        }
-    }
+    host.said_by(child, &role(kind), WRITING)
 }
 
 fn failed(host: &LabHost, kind: &str, ended: ChildEnded) -> HostError {
-    host.failed(&format!("lab burden {kind}"), ended)
+    host.failed(&role(kind), ended)
+}
+
+fn role(kind: &str) -> String {
+    format!("lab burden {kind}")
 }

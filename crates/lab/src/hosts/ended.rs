@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
+
 use super::{ChildEnded, ChildState, HostError, LabHost};
 
 /// One that is told to end writes what it knows, and has ended by then.
@@ -23,6 +25,28 @@ impl LabHost {
                 Err(self.refused(&format!("taut {role} did not end in time")))
             }
         }
+    }
+
+    /// Ends a program that runs until it is asked to end, and hands back what it says then.
+    pub(crate) fn said_by<T: DeserializeOwned>(
+        &mut self,
+        child: u32,
+        role: &str,
+        most: Duration,
+    ) -> Result<T, HostError> {
+        self.interrupt(child)?;
+        let ended = match self.wait(child, most)? {
+            ChildState::Ended(ended) => ended,
+            ChildState::Running => {
+                return Err(self.refused(&format!("taut {role} did not end when asked")));
+            }
+        };
+        serde_json::from_str(&ended.printed).map_err(|error| match ended {
+            ChildEnded { status: Some(0), complaint: None, .. } => {
+                self.refused(&format!("taut {role}: what it said cannot be read: {error}"))
+            }
+            ended => self.failed(role, ended),
+        })
     }
 
     /// Why a program that ended did not do what it was for, in its own words if it had any.

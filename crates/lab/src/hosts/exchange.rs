@@ -6,7 +6,7 @@ use tautline_proto::time::Span;
 
 use super::agent::clock;
 use super::offset::OffsetBounds;
-use super::timeline::HostTimeline;
+use super::timeline::{HostTimeline, have_one_name};
 use super::words::{AgentAnswer, AgentAsk};
 use super::{HostError, LabHost};
 
@@ -19,7 +19,7 @@ const CHECKS: usize = 8;
 impl LabHost {
     /// Its clock as it is read here: by exchanges that are still to come, unless it is the one here.
     pub(crate) fn timeline(&mut self) -> Result<HostTimeline, HostError> {
-        let is_named_so = self.hello.clock.is_some() && self.hello.clock == clock();
+        let is_named_so = have_one_name(self.hello.clock.as_deref(), clock().as_deref());
         Ok(
             match is_named_so
                 && self.offset()?.is_some_and(|offset| offset.meets(&OffsetBounds::HERE))
@@ -32,7 +32,7 @@ impl LabHost {
 
     /// Whether both read one monotonic clock: they are one machine, and in one time namespace.
     pub(crate) fn shares_clock(&mut self, other: &mut Self) -> Result<bool, HostError> {
-        if self.hello.clock.is_none() || self.hello.clock != other.hello.clock {
+        if !have_one_name(self.hello.clock.as_deref(), other.hello.clock.as_deref()) {
             return Ok(false);
         }
         let offsets = self.offset()?.zip(other.offset()?);

@@ -4,6 +4,11 @@
 use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
 use tautline_proto::time::{LocalTime, Span};
 
+/// Whether clocks of these names may be one: of one without a name nobody knows.
+pub(super) fn have_one_name(one: Option<&str>, other: Option<&str>) -> bool {
+    one.is_some() && one == other
+}
+
 /// How instants of a host are read here.
 #[derive(Debug)]
 pub(crate) enum HostTimeline {
@@ -177,6 +182,13 @@ mod tests {
         assert_eq!(timeline.here(at(25)), None);
         assert_eq!(timeline.here(at(-15)), None);
         assert_eq!(HostTimeline::Exchanged(Box::default()).here(at(5)), None);
+    }
+
+    #[test]
+    fn clocks_without_a_name_have_none_in_common() {
+        assert!(have_one_name(Some("boot 7"), Some("boot 7")));
+        assert!(!have_one_name(Some("boot 7"), Some("boot 8")));
+        assert!(!have_one_name(None, None) && !have_one_name(Some("boot 7"), None));
     }
 
     #[test]
