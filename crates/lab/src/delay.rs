@@ -30,7 +30,7 @@ use player::{Marks, PlayedSound, Player};
 use recorder::{MarkReader, MarkRecorder, MarkSearch};
 use sweep::{SweepFinder, Sweeper};
 
-pub use apart::{PartError, PartOptions, hear, play};
+pub use apart::{MarkPart, PartError, PartOptions, hear, play};
 pub use joined::{DelayBetween, measure_between};
 pub use judge::{Exactness, HeardMark, Judge, Outcome, Played};
 pub use report::{MarkCounts, MeasuredDelay};

@@ -8,7 +8,7 @@ use tautline_dsp::timecode::RunNumber;
 use tautline_engine::watching::run::{RunError, Running};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::{Scheduler, memory};
-use tautline_proto::device::{Device, Process, Stop};
+use tautline_proto::device::{Device, Process, Settings, Stop};
 use tautline_proto::time::{LocalTime, Span};
 use thiserror::Error;
 
@@ -35,8 +35,17 @@ pub struct PartOptions {
     pub longest: Option<Span>,
 }
 
-/// What its device has to say when it has ended.
-type NotesAtEnd<'a> = &'a mut dyn FnMut() -> Vec<String>;
+/// One side: a device, and when it is to end.
+pub struct MarkPart<'a> {
+    /// What plays or hears.
+    pub device: Box<dyn Device>,
+    /// How it runs.
+    pub options: &'a PartOptions,
+    /// Asks it to stop.
+    pub stop: &'a Stop,
+    /// What its device has to say when it has ended.
+    pub notes: &'a mut dyn FnMut() -> Vec<String>,
+}
 
 /// Why a side ended.
 #[derive(Debug, Error)]
@@ -50,43 +59,24 @@ pub enum PartError {
 }
 
 /// Plays marks until asked to stop, and writes which of them met the DAC when.
-pub fn play(
-    device: Box<dyn Device>,
-    options: &PartOptions,
-    stop: &Stop,
-    notes: NotesAtEnd<'_>,
-    to: &mut dyn Write,
-) -> Result<(), PartError> {
-    let settings = device.settings();
-    let run = RunNumber::new(options.run);
-    let mut log = MarkLog::with_room(options.most);
-    let sound = options.mark.sound(settings.rate, run, options.level_db);
+pub fn play(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
+    let (settings, run, mut log) = part.begin();
+    let sound = part.options.mark.sound(settings.rate, run, part.options.level_db);
     let (player, mut marks) = player::player(&settings, sound);
-    let part = OneDevice { options, stop };
-    let mut said = part.run(device, Box::new(player), to, || marks.read(|mark| log.keep(mark)))?;
-    said.extend(notes());
+    let said = part.run(Box::new(player), to, || marks.read(|mark| log.keep(mark)))?;
     let player::DeviceFaults { xruns, skipped } = marks.faults();
     log.write(to, LogEnd { xruns, skipped, notes: said, ..LogEnd::default() })
 }
 
 /// Hears marks until asked to stop, and writes which of them met the ADC when.
-pub fn hear(
-    device: Box<dyn Device>,
-    options: &PartOptions,
-    stop: &Stop,
-    notes: NotesAtEnd<'_>,
-    to: &mut dyn Write,
-) -> Result<(), PartError> {
-    let settings = device.settings();
-    let mut log = MarkLog::with_room(options.most);
-    let search = options.mark.search(settings.rate, RunNumber::new(options.run));
-    let (recorder, mut ear) = recorder::recorder(&settings, options.channel, search);
-    let part = OneDevice { options, stop };
-    let mut said = part.run(device, Box::new(recorder), to, || {
+pub fn hear(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
+    let (settings, run, mut log) = part.begin();
+    let search = part.options.mark.search(settings.rate, run);
+    let (recorder, mut ear) = recorder::recorder(&settings, part.options.channel, search);
+    let said = part.run(Box::new(recorder), to, || {
         let runs = ear.listen();
         ear.find(runs, |mark| log.keep(mark));
     })?;
-    said.extend(notes());
     let player::DeviceFaults { xruns, skipped } = ear.faults();
     let end = LogEnd {
         end_ns: ear.end().as_nanos(),
@@ -101,21 +91,24 @@ pub fn hear(
     log.write(to, end)
 }
 
-/// A device, and when it is to end.
-struct OneDevice<'a> {
-    options: &'a PartOptions,
-    stop: &'a Stop,
-}
+impl MarkPart<'_> {
+    /// How its device runs, whose marks are its own, and room for them.
+    fn begin<Mark: Clone + Default>(&self) -> (Settings, RunNumber, MarkLog<Mark>)
+    where
+        for<'mark> LogLine: From<&'mark Mark>,
+    {
+        let PartOptions { run, most, .. } = *self.options;
+        (self.device.settings(), RunNumber::new(run), MarkLog::with_room(most))
+    }
 
-impl OneDevice<'_> {
     /// Says that it has begun, and looks after it to its end; what is to be known of it.
     fn run(
         self,
-        device: Box<dyn Device>,
         process: Box<dyn Process>,
         to: &mut dyn Write,
         mut look: impl FnMut(),
     ) -> Result<Vec<String>, PartError> {
+        let device = self.device;
         let (settings, mut notes) = (device.settings(), Vec::from_iter(lock_memory()));
         let running = Running::start(device, process, self.options.scheduler, self.stop)?;
         if !running.granted.is_granted() {
@@ -130,6 +123,7 @@ impl OneDevice<'_> {
         }
         running.end()?;
         look();
+        notes.extend((self.notes)());
         Ok(notes)
     }
 }

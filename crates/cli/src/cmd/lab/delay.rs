@@ -2,11 +2,11 @@
 
 use tautline_audio::{DeviceSpec, Extras, Opened, SoftwareSpec};
 use tautline_lab::delay::{
-    self, DelayBetween, DelayOptions, PartError, PartOptions, measure, measure_between,
+    self, DelayBetween, DelayOptions, MarkPart, PartError, PartOptions, measure, measure_between,
     measure_both_ways,
 };
 use tautline_lab::hosts::HostPlace;
-use tautline_proto::device::{Device, Direction, Directions, Settings, Stop};
+use tautline_proto::device::{Direction, Directions, Settings};
 use tautline_proto::time::Frames;
 
 use super::answer::ExperimentAnswer;
@@ -124,13 +124,7 @@ pub(crate) fn run(flags: &Delay) -> Result<(), Failure> {
 }
 
 /// What one side of a delay between two hosts does with its device.
-type SideRun = fn(
-    Box<dyn Device>,
-    &PartOptions,
-    &Stop,
-    &mut dyn FnMut() -> Vec<String>,
-    &mut dyn std::io::Write,
-) -> Result<(), PartError>;
+type SideRun = fn(MarkPart<'_>, &mut dyn std::io::Write) -> Result<(), PartError>;
 
 /// `taut lab play`
 pub(crate) fn play(flags: &MarkSide) -> Result<(), Failure> {
@@ -158,6 +152,7 @@ fn side(flags: &MarkSide, direction: Direction, run: SideRun) -> Result<(), Fail
     };
     let device_notes = device.notes;
     let mut notes = || device_notes.take();
-    run(device.device, &options, &stop, &mut notes, &mut std::io::stdout().lock())
-        .map_err(|error| Failure::running(error.to_string()))
+    let part =
+        MarkPart { device: device.device, options: &options, stop: &stop, notes: &mut notes };
+    run(part, &mut std::io::stdout().lock()).map_err(|error| Failure::running(error.to_string()))
 }
