@@ -55,7 +55,7 @@ pub(super) fn plan(flags: &Streams) -> LabStream {
         duration: flags.duration,
         input: flags.input.clone(),
         output: flags.output.clone(),
-        at: flags.at,
+        at: flags.far.at,
         ..LabStream::default()
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn run(flags: &Ladder) -> Result<(), Failure> {
     let plan = LabStream { max_uncertainty, ..plan(&flags.streams) };
     let mut left = steps.len();
     let asked = LabReport::of("ladder", ladder::QUESTION);
-    over(&flags.streams.with, asked, answer, &stop, |ends, answer| {
+    over(&flags.streams.far.with, asked, answer, &stop, |ends, answer| {
         ladder::run(ends, &plan, &steps, flags.busy.load.as_ref(), |row| {
             left -= 1;
             answer.tell(&format!("{}; {left} more", line(row)));

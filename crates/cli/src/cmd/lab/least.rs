@@ -17,7 +17,7 @@ pub(crate) fn run(flags: &LeastFlags) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let answer = ExperimentAnswer::open(&flags.streams.reporting)?;
     let asked = LabReport::of("least", least::QUESTION);
-    over(&flags.streams.with, asked, answer, |ends, answer| {
+    over(&flags.streams.far.with, asked, answer, &stop, |ends, answer| {
         least::run(ends, &plan, options, flags.busy.load.as_ref(), |row| {
             answer.tell(&format!("{}{}", line(row), result(row)));
             !stop.is_requested()

@@ -16,7 +16,7 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<(), Failure> {
     let options =
         LoadOptions { allowed: flags.allow.0, most: flags.most, hold: i64::from(flags.hold) };
     let asked = LabReport::of("load", load::QUESTION);
-    over(&flags.streams.with, asked, answer, &stop, |ends, answer| {
+    over(&flags.streams.far.with, asked, answer, &stop, |ends, answer| {
         load::run(ends, &plan, options, flags.busy.load.as_ref(), |row| {
             let missed = row.missed.map_or(0, |missed| missed.missed);
             answer.tell(&format!("{}, {missed} missed", line(row)));

@@ -21,7 +21,7 @@ pub(crate) fn run(flags: &Network) -> Result<(), Failure> {
     let mut left: usize = parts.iter().map(NetworkPart::streams).sum();
     let (plan, load) = (plan(&flags.streams), flags.busy.load.as_ref());
     let asked = LabReport::of("network", network::QUESTION);
-    over(&flags.streams.with, asked, answer, &stop, |ends, answer| {
+    over(&flags.streams.far.with, asked, answer, &stop, |ends, answer| {
         network::run(ends, &plan, &parts, load, |row| {
             left -= 1;
             answer.tell(&format!("{}; {left} more", line(row)));

@@ -14,7 +14,7 @@ pub(crate) fn run(flags: &Overhead) -> Result<(), Failure> {
     let answer = ExperimentAnswer::open(&flags.streams.reporting)?;
     let plan = shaped(&flags.streams, &flags.shape);
     let asked = LabReport::of("overhead", overhead::QUESTION);
-    over(&flags.streams.with, asked, answer, &stop, |ends, answer| {
+    over(&flags.streams.far.with, asked, answer, &stop, |ends, answer| {
         overhead::run(ends, &plan, flags.rounds, |done| {
             answer.tell(done);
             !stop.is_requested()

@@ -35,18 +35,18 @@ pub(crate) fn run(flags: &QualityFlags) -> Result<(), Failure> {
     };
     let plan = LabStream {
         rate: rate.hertz(),
-        ptime: flags.ptime,
-        latency: flags.latency,
-        period: flags.period,
+        ptime: flags.shape.ptime,
+        latency: flags.shape.latency,
+        period: flags.shape.period,
         periods: flags.periods,
         duration: lasts,
-        at: flags.at,
+        at: flags.far.at,
         ..LabStream::default()
     };
     let cases = cases(flags);
     answer.tell(&format!("{lasts} of sound follow, {} times over", cases.len()));
     let asked = LabReport::of("quality", quality::QUESTION);
-    over(&flags.with, asked, answer, &stop, |ends, answer| {
+    over(&flags.far.with, asked, answer, &stop, |ends, answer| {
         quality::run(ends, &plan, &sound, &cases, |row| {
             answer.tell(&line(row));
             !stop.is_requested()

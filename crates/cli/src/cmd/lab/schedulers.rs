@@ -41,7 +41,7 @@ pub(crate) fn run(flags: &Schedulers) -> Result<(), Failure> {
     let plan = LabStream { cpus, ..shaped(&flags.streams, &flags.shape) };
     let mut left = cases.len();
     let asked = LabReport::of("schedulers", schedulers::QUESTION);
-    over(&flags.streams.with, asked, answer, &stop, |ends, answer| {
+    over(&flags.streams.far.with, asked, answer, &stop, |ends, answer| {
         schedulers::run(ends, &plan, &cases, &flags.load, |row| {
             left -= 1;
             answer.tell(&format!("{}; {left} more", line(row)));

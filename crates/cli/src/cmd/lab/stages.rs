@@ -17,7 +17,7 @@ pub(crate) fn run(flags: &StagesFlags) -> Result<(), Failure> {
     answer.tell(&format!("a stream of {} follows", plan.duration));
     let asked = LabReport::of("stages", stages::QUESTION);
     // Of one row nothing is left to be told: Ctrl-C ends the program itself.
-    over(&flags.streams.with, asked, answer, &Stop::default(), |ends, _| {
+    over(&flags.streams.far.with, asked, answer, &Stop::default(), |ends, _| {
         stages::run(ends, &plan, flags.busy.load.as_ref())
     })
 }

@@ -17,7 +17,7 @@ pub(crate) fn run(flags: &Starved) -> Result<(), Failure> {
     let steps = starved::steps(&hungers, plan.schedulers[1].as_deref());
     let mut left = steps.len();
     let asked = LabReport::of("starved", starved::QUESTION);
-    over(&flags.streams.with, asked, answer, &stop, |ends, answer| {
+    over(&flags.streams.far.with, asked, answer, &stop, |ends, answer| {
         starved::run(ends, &plan, &steps, |row| {
             left -= 1;
             answer.tell(&format!("{}; {left} more", line(row)));

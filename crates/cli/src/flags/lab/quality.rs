@@ -1,22 +1,20 @@
 //! The options of `taut lab quality`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::Args;
 use clap::builder::PossibleValuesParser;
-use tautline_lab::hosts::HostPlace;
+use clap::{Arg, Args};
 use tautline_lab::quality::CASES;
-use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
 
 use super::Reporting;
-use crate::flags::{parse, rate, span};
+use super::streams::{FarEnd, Shape};
+use crate::flags::rate;
 use crate::help;
 
 /// `taut lab quality`
 #[derive(Debug, Args)]
-#[command(after_help = help::lab::QUALITY)]
+#[command(after_help = help::lab::QUALITY, mut_arg("latency", unhurried))]
 pub(crate) struct QualityFlags {
     /// Only this; any number of times
     #[arg(long, value_name = "CASE", value_parser = PossibleValuesParser::new(CASES),
@@ -28,18 +26,8 @@ pub(crate) struct QualityFlags {
     /// Options of taut recv, the same
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, help_heading = "Stream")]
     pub(crate) recv: Option<String>,
-    /// Audio time in one packet
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span,
-          help_heading = "Stream")]
-    pub(crate) ptime: Span,
-    /// The link offset: so long that no freeze of a machine is heard, which is no matter of quality
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = span,
-          help_heading = "Stream")]
-    pub(crate) latency: Span,
-    /// Frames that each device takes at a time
-    #[arg(long, value_name = "FRAMES", default_value_t = 48, help_heading = "Stream",
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub(crate) period: u32,
+    #[command(flatten)]
+    pub(crate) shape: Shape,
     /// Periods in each device's buffer, as long as a freeze that is to be outlasted
     #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Stream",
           value_parser = clap::value_parser!(u32).range(2..=64))]
@@ -51,15 +39,17 @@ pub(crate) struct QualityFlags {
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate,
           conflicts_with = "input", help_heading = "Sound")]
     pub(crate) rate: Rate,
-    /// Where the receiver is: local, netns:NAME or ssh:HOST, where `taut` of this version must be
-    #[arg(long, value_name = "PLACE", default_value = "local", value_parser = parse::<HostPlace>,
-          help_heading = "Hosts")]
-    pub(crate) with: HostPlace,
-    /// By which address it is reached [default: the first that a datagram arrives at]
-    #[arg(long, value_name = "IP", help_heading = "Hosts")]
-    pub(crate) at: Option<IpAddr>,
+    #[command(flatten)]
+    pub(crate) far: FarEnd,
     #[command(flatten)]
     pub(crate) reporting: Reporting,
+}
+
+/// Freezes of a machine are no matter of quality.
+fn unhurried(latency: Arg) -> Arg {
+    latency
+        .default_value("200ms")
+        .help("The link offset: so long that no freeze of a machine is heard, which is no matter of quality")
 }
 
 /// `taut lab sound`

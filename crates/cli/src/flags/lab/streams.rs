@@ -18,9 +18,9 @@ use super::Reporting;
 use crate::flags::{parse, rate, span};
 use crate::help;
 
-/// What every experiment that sends a stream has.
+/// Where a stream goes that is sent from here.
 #[derive(Debug, Args)]
-pub(crate) struct Streams {
+pub(crate) struct FarEnd {
     /// Where the receiver is: local, netns:NAME or ssh:HOST, where `taut` of this version must be
     #[arg(long, value_name = "PLACE", default_value = "local", value_parser = parse::<HostPlace>,
           help_heading = "Hosts")]
@@ -28,6 +28,13 @@ pub(crate) struct Streams {
     /// By which address it is reached [default: the first that a datagram arrives at]
     #[arg(long, value_name = "IP", help_heading = "Hosts")]
     pub(crate) at: Option<IpAddr>,
+}
+
+/// What every experiment that sends a stream has.
+#[derive(Debug, Args)]
+pub(crate) struct Streams {
+    #[command(flatten)]
+    pub(crate) far: FarEnd,
     /// What is sent: a device there is [default: noise on a virtual card]
     #[arg(long, short, value_name = "DEVICE", help_heading = "Devices")]
     pub(crate) input: Option<String>,
