@@ -22,7 +22,7 @@ use crate::report::HostDescription;
 
 pub use clocks::MOST_UNSURE;
 use machines::MachineSamplers;
-pub use machines::SampledQuantity;
+pub use machines::{SampledMachines, SampledQuantity};
 
 /// What a stream is.
 #[derive(Debug, Clone)]
@@ -104,8 +104,8 @@ pub struct StreamOutcome {
     pub arrivals: Vec<HeardPacket>,
     /// What sender and receiver used while packets counted; none where that could not be read.
     pub used: [Option<UsedBetween>; 2],
-    /// What the sender's machine did and the receiver's, once a second; of one machine the latter alone.
-    pub machines: [Vec<SampledQuantity>; 2],
+    /// What the machines of both ends did, once a second.
+    pub machines: SampledMachines,
     /// Why a scheduler that was asked for was not had, in the words of who was refused.
     pub refused: Option<String>,
     /// As they were asked for.
@@ -222,7 +222,7 @@ impl StreamEnds {
             departures: Vec::new(),
             arrivals: Vec::new(),
             used,
-            machines: [Vec::new(), Vec::new()],
+            machines: SampledMachines::default(),
             refused: None,
             settle: plan.settle,
             max_uncertainty: plan.max_uncertainty,

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::{StreamEnds, StreamOutcome};
-use crate::hosts::{ChildState, LabHost};
-use crate::ledger::HeardPacket;
-use crate::report::{INTERVAL, Meanwhile};
+use crate::hosts::{HostError, LabHost};
+use crate::ledger::{HeardPacket, SentPacket};
+use crate::report::{INTERVAL, Meanwhile, ReportRow};
 
 /// A quantity of a machine, as `taut lab sample` has it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -20,73 +20,142 @@ pub struct SampledQuantity {
     pub values: Vec<(i64, f64)>,
 }
 
+/// What was read of a machine, or why nothing was.
+type Sampled = Result<Vec<SampledQuantity>, HostError>;
+
+/// What was read of the machines of a stream.
+#[derive(Debug, Clone, Default)]
+pub enum SampledMachines {
+    /// Nobody was to read.
+    #[default]
+    Unasked,
+    /// Of the one that both ends run on.
+    One(Sampled),
+    /// Of the sender's, and of the receiver's.
+    Two([Sampled; 2]),
+}
+
 /// It writes what it has read within.
 const WRITING: Duration = Duration::from_secs(5);
 /// After the stream it ends by itself, should nobody end it.
 const BEYOND: Span = Span::from_secs(30);
 
-/// What reads at the sender's machine and at the receiver's.
-pub(super) struct MachineSamplers([Option<u32>; 2]);
+/// What reads at the machine that both ends run on, or at the sender's and at the receiver's.
+pub(super) enum MachineSamplers {
+    One(Result<u32, HostError>),
+    Two([Result<u32, HostError>; 2]),
+}
+
+/// On the command line.
+const SAMPLE: &str = "lab sample";
 
 impl MachineSamplers {
     /// Starts reading; of one machine one is enough. Without it a stream runs as well.
     pub(super) fn start(ends: &mut StreamEnds, lasts: Span) -> Self {
         let most = (lasts + BEYOND).to_string();
-        let words = ["lab", "sample", "--duration", &most].map(str::to_owned);
-        let two = !ends.share_clock().unwrap_or(false);
-        let sender = two.then(|| ends.sender.start(&words, &[]).ok()).flatten();
-        Self([sender, ends.receiver.start(&words, &[]).ok()])
+        let words: Vec<String> =
+            SAMPLE.split(' ').chain(["--duration", &most]).map(str::to_owned).collect();
+        match ends.share_clock().unwrap_or(false) {
+            true => Self::One(ends.receiver.start(&words, &[])),
+            false => Self::Two(
+                [&mut ends.sender, &mut ends.receiver].map(|host| host.start(&words, &[])),
+            ),
+        }
     }
 
     /// Ends them, with what they read.
-    pub(super) fn end(self, ends: &mut StreamEnds) -> [Vec<SampledQuantity>; 2] {
-        let Self([sender, receiver]) = self;
-        let end = |host: &mut LabHost, child: Option<u32>| {
-            let child = child?;
-            host.interrupt(child).ok()?;
-            match host.wait(child, WRITING).ok()? {
-                ChildState::Ended(ended) => serde_json::from_str(&ended.printed).ok(),
-                ChildState::Running => None,
-            }
+    pub(super) fn end(self, ends: &mut StreamEnds) -> SampledMachines {
+        let end = |host: &mut LabHost, child: Result<u32, HostError>| {
+            host.said_by(child?, SAMPLE, WRITING)
         };
-        let both = [end(&mut ends.sender, sender), end(&mut ends.receiver, receiver)];
-        both.map(Option::unwrap_or_default)
+        match self {
+            Self::One(child) => SampledMachines::One(end(&mut ends.receiver, child)),
+            Self::Two([sender, receiver]) => SampledMachines::Two([
+                end(&mut ends.sender, sender),
+                end(&mut ends.receiver, receiver),
+            ]),
+        }
     }
 }
 
 /// Of all cores: what programs and the kernel took of them.
 const BUSY: [&str; 4] = ["user_percent", "system_percent", "irq_percent", "softirq_percent"];
-/// Of two machines, and of one that both ends share.
-const NAMES: [[(&str, &str); 2]; 3] = [
-    [
-        ("sender_busy_percent", "sender's machine busy, % of all cores"),
-        ("sender_runnable", "sender's run queue, threads"),
-    ],
-    [
-        ("receiver_busy_percent", "receiver's machine busy, % of all cores"),
-        ("receiver_runnable", "receiver's run queue, threads"),
-    ],
-    [("busy_percent", "machine busy, % of all cores"), ("runnable", "run queue, threads")],
+/// What is told of a machine: each for programs, and for people.
+struct MachineNames {
+    busy: (&'static str, &'static str),
+    runnable: (&'static str, &'static str),
+    /// That it was not read.
+    unread: (&'static str, &'static str),
+}
+
+/// Of the sender's machine, of the receiver's, and of one that both ends share.
+const NAMES: [MachineNames; 3] = [
+    MachineNames {
+        busy: ("sender_busy_percent", "sender's machine busy, % of all cores"),
+        runnable: ("sender_runnable", "sender's run queue, threads"),
+        unread: ("sender_machine_unread", "sender's machine not read"),
+    },
+    MachineNames {
+        busy: ("receiver_busy_percent", "receiver's machine busy, % of all cores"),
+        runnable: ("receiver_runnable", "receiver's run queue, threads"),
+        unread: ("receiver_machine_unread", "receiver's machine not read"),
+    },
+    MachineNames {
+        busy: ("busy_percent", "machine busy, % of all cores"),
+        runnable: ("runnable", "run queue, threads"),
+        unread: ("machine_unread", "machine not read"),
+    },
 ];
 
+impl SampledMachines {
+    /// Each that was to be read: by the clock of which end, under which names, and what was read.
+    fn each(&self) -> Vec<(usize, &'static MachineNames, &Sampled)> {
+        let [sender, receiver, shared] = &NAMES;
+        match self {
+            Self::Unasked => Vec::new(),
+            Self::One(read) => vec![(1, shared, read)],
+            Self::Two([there, here]) => vec![(0, sender, there), (1, receiver, here)],
+        }
+    }
+}
+
 impl StreamOutcome {
+    /// Tells which machine could not be read, and why.
+    pub(super) fn tell_unread(&self, row: &mut ReportRow) {
+        for (_, names, read) in self.machines.each() {
+            if let Err(error) = read {
+                let (key, words) = names.unread;
+                row.add(key, words, error.to_string());
+            }
+        }
+    }
+
+    /// Packets that left, from this one on.
+    fn departures_from(&self, first: &HeardPacket) -> &[SentPacket] {
+        let left = self.departures.iter().position(|packet| packet.timestamp == first.timestamp);
+        left.map_or(&[][..], |at| &self.departures[at..])
+    }
+
+    /// When the first packet that counts was captured, in nanoseconds on the clock of each end.
+    fn begins(&self, counted: &[(LocalTime, HeardPacket)]) -> [Option<i64>; 2] {
+        let Some((begin, first)) = counted.first() else { return [None; 2] };
+        [self.departures_from(first).first().map(|packet| packet.capture), Some(begin.as_nanos())]
+    }
+
     /// How many packets each second missed, where any did, and how loaded the machines were, since the
     /// first packet that counts.
     pub(super) fn meanwhile(&self, counted: &[(LocalTime, HeardPacket)]) -> Vec<Meanwhile> {
         let Some((begin, first)) = counted.first() else { return Vec::new() };
-        let left = self.departures.iter().position(|packet| packet.timestamp == first.timestamp);
-        let departures = left.map_or(&[][..], |at| &self.departures[at..]);
-        // The same instant on the clock of each.
-        let begins = [departures.first().map(|packet| packet.capture), Some(begin.as_nanos())];
-        let [sender, receiver] = &self.machines;
-        let names = if sender.is_empty() { [NAMES[0], NAMES[2]] } else { [NAMES[0], NAMES[1]] };
+        let departures = self.departures_from(first);
+        let begins = self.begins(counted);
         let end = counted.last().map_or(0, |(last, _)| (*last - *begin).as_nanos());
         let missed =
             missed(departures.iter().map(|packet| (packet.timestamp, packet.capture)), counted);
-        let machines = [sender, receiver].into_iter().zip(begins).zip(names);
-        let machines = machines.flat_map(|((machine, begin), names)| {
-            let series = [busy(machine), read(machine, "runnable")];
-            series.into_iter().zip(names).map(move |(values, (key, words))| {
+        let machines = self.machines.each().into_iter().flat_map(|(end_of, names, read)| {
+            let (begin, machine) = (begins[end_of], read.as_deref().unwrap_or(&[]));
+            let series =
+                [(names.busy, busy(machine)), (names.runnable, read_of(machine, "runnable"))];
+            series.into_iter().map(move |((key, words), values)| {
                 let since = |(at, value): (i64, f64)| {
                     let at = at.checked_sub(begin?)?;
                     (0..=end + INTERVAL.as_nanos()).contains(&at).then_some((at, value))
@@ -100,14 +169,14 @@ impl StreamOutcome {
     }
 }
 
-fn read(machine: &[SampledQuantity], key: &str) -> Vec<(i64, f64)> {
+fn read_of(machine: &[SampledQuantity], key: &str) -> Vec<(i64, f64)> {
     let found = machine.iter().find(|quantity| quantity.key == key);
     found.map(|quantity| quantity.values.clone()).unwrap_or_default()
 }
 
 /// The sum of what was read at the same instants.
 fn busy(machine: &[SampledQuantity]) -> Vec<(i64, f64)> {
-    let [first, rest @ ..] = BUSY.map(|key| read(machine, key));
+    let [first, rest @ ..] = BUSY.map(|key| read_of(machine, key));
     let rest = rest.map(BTreeMap::from_iter);
     let sum = |(at, value): &(i64, f64)| {
         let more: f64 = rest.iter().filter_map(|series| series.get(at)).sum();

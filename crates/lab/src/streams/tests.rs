@@ -29,7 +29,7 @@ pub(crate) fn outcome(packets: i64, lost: &[i64]) -> StreamOutcome {
         departures: departures.collect(),
         arrivals: arrivals.collect(),
         used: [None, None],
-        machines: [Vec::new(), Vec::new()],
+        machines: SampledMachines::default(),
         refused: None,
         settle: SETTLE,
         max_uncertainty: None,
@@ -133,21 +133,37 @@ fn what_machines_did_is_joined_to_the_packets_by_the_clock_of_each() {
     let mut outcome = between_two(Span::from_micros(60));
     // The first packet that counts was captured 2 s after the first of all.
     let sender = 7_000_000_000_000 + seconds(2);
-    outcome.machines[0] = vec![sampled("runnable", &[(sender - 1, 1.0), (sender + 5, 2.0)])];
+    let there = vec![sampled("runnable", &[(sender - 1, 1.0), (sender + 5, 2.0)])];
     let at = [(seconds(3), 10.0), (seconds(4), 20.0), (seconds(9), 30.0)];
-    outcome.machines[1] = vec![sampled("user_percent", &at), sampled("irq_percent", &at[1..])];
+    let here = vec![sampled("user_percent", &at), sampled("irq_percent", &at[1..])];
+    outcome.machines = SampledMachines::Two([Ok(there), Ok(here.clone())]);
     let meanwhile = outcome.row("test").meanwhile;
     let told: Vec<_> = meanwhile.iter().map(|one| (one.key, one.values.clone())).collect();
     let busy = vec![(seconds(1), 10.0), (seconds(2), 40.0)];
     let known = [("sender_runnable", vec![(5, 2.0)]), ("receiver_busy_percent", busy.clone())];
     assert_eq!(told, known, "what was before and after the packets is none of theirs");
     // Both ends on one.
-    outcome.machines[0].clear();
+    outcome.machines = SampledMachines::One(Ok(here));
     let meanwhile = outcome.row("test").meanwhile;
     assert_eq!(
         (meanwhile[0].key, &meanwhile[0].values, meanwhile.len()),
         ("busy_percent", &busy, 1)
     );
+}
+
+#[test]
+fn a_machine_that_could_not_be_read_is_told_and_the_other_is_not_taken_for_both() {
+    let mut outcome = between_two(Span::from_micros(60));
+    let here = vec![sampled("runnable", &[(3_000_000_000, 1.0)])];
+    let gone =
+        HostError::Refused { place: "ssh:x".into(), why: "taut lab sample: no /proc".into() };
+    outcome.machines = SampledMachines::Two([Err(gone), Ok(here)]);
+    let row = outcome.row("test");
+    let told: Vec<_> = row.meanwhile.iter().map(|one| one.key).collect();
+    assert_eq!(told, ["receiver_runnable"], "both ends on one machine are not told so");
+    let unread = row.figures.iter().find(|one| one.key == "sender_machine_unread").unwrap();
+    assert_eq!(unread.value, "ssh:x: taut lab sample: no /proc");
+    assert!(!row.figures.iter().any(|one| one.key == "receiver_machine_unread"));
 }
 
 #[test]
