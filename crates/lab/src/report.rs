@@ -114,6 +114,8 @@ pub struct ReportRow {
     pub worst: Vec<Worst>,
     /// What else was seen meanwhile, once a second each.
     pub meanwhile: Vec<Meanwhile>,
+    /// What happened at instants of its own.
+    pub events: Vec<Events>,
     /// Value by value, in order, for the page alone: lines that share a horizontal axis, such as one for
     /// each stage of each packet.
     pub points: Vec<Points>,
@@ -217,6 +219,41 @@ pub struct Meanwhile {
     pub values: Vec<(i64, f64)>,
 }
 
+/// What happened at instants of its own, such as xruns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Events {
+    /// For programs.
+    pub key: &'static str,
+    /// For people.
+    pub words: &'static str,
+    /// From the first value of the run, below zero before it, and how often at once.
+    pub values: Vec<(i64, u32)>,
+    /// Of how many it is not known when they were.
+    pub untold: u64,
+}
+
+impl Events {
+    /// Those that are told, each with its instant and how often at once, by a clock at which the run's
+    /// first value was at `begin`; there were so many in `all`. Nothing where there were none.
+    pub(crate) fn since(
+        begin: i64,
+        (key, words): (&'static str, &'static str),
+        told: impl Iterator<Item = (i64, u32)>,
+        all: u64,
+    ) -> Option<Self> {
+        let values: Vec<_> =
+            told.filter_map(|(at, count)| Some((at.checked_sub(begin)?, count))).collect();
+        let told = values.iter().map(|(_, count)| u64::from(*count)).sum();
+        let untold = all.saturating_sub(told);
+        (!values.is_empty() || untold > 0).then_some(Self { key, words, values, untold })
+    }
+
+    /// The instants among these.
+    pub(crate) fn within(&self, range: core::ops::RangeInclusive<i64>) -> Vec<(i64, u32)> {
+        self.values.iter().filter(|(at, _)| range.contains(at)).copied().collect()
+    }
+}
+
 /// One line of points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Points {
@@ -283,6 +320,7 @@ impl Serialize for ReportRow {
         map.serialize_entry("histogram", &self.histogram)?;
         map.serialize_entry("worst", &self.worst)?;
         map.serialize_entry("meanwhile", &self.meanwhile)?;
+        map.serialize_entry("events", &self.events)?;
         map.end()
     }
 }

@@ -8,11 +8,14 @@ use tautline_engine::watching::report::{Report, StreamReport, WorstPacket};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
 
-use crate::report::{HostDescription, LabReport, ReportRow, ReportStage, Worst};
+use crate::report::{Events, HostDescription, LabReport, ReportRow, ReportStage, Worst};
 use crate::statistics::Missed;
 
 pub use packets::RunPackets;
 
+/// Of the device of whoever wrote the report.
+const XRUNS: (&str, &str) = ("xruns", "xruns");
+const UNTIMED_XRUNS: &str = "the times of xruns count from the beginning of the run";
 const UNTIMED: &str = "the times of the worst packets count from the first of them; with --ledger they \
                        count from the beginning, and every packet is shown";
 
@@ -30,14 +33,20 @@ pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {
     out.rows = report.streams.iter().map(|stream| row(stream, report.role)).collect();
     out.notes.push(format!("the device's thread ran as {}", report.host.scheduler));
     out.notes.extend(report.notes.iter().cloned());
-    let Some(ledger) = ledger else {
-        if out.rows.iter().any(|row| !row.worst.is_empty()) {
-            out.notes.push(UNTIMED.to_owned());
-        }
-        return out;
-    };
-    for (index, row) in out.rows.iter_mut().enumerate().filter(|(_, row)| row.void.is_none()) {
-        out.notes.extend(ledger.add_to(row, index));
+    let rows = out.rows.iter_mut().zip(&report.streams).enumerate();
+    for (index, (row, stream)) in rows.filter(|(_, (row, _))| row.void.is_none()) {
+        // By one clock: the device's thread and the ledger are of one program.
+        let begin = ledger.and_then(|ledger| ledger.begin(index)).unwrap_or(report.began_ns);
+        let told = stream.xruns.iter().map(|xrun| (xrun.at_ns, xrun.count));
+        row.events.extend(Events::since(begin, XRUNS, told, stream.counters.xruns));
+        out.notes.extend(ledger.and_then(|ledger| ledger.add_to(row, index)));
+    }
+    if ledger.is_none() {
+        let told = [
+            (UNTIMED, out.rows.iter().any(|row| !row.worst.is_empty())),
+            (UNTIMED_XRUNS, out.rows.iter().any(|row| !row.events.is_empty())),
+        ];
+        out.notes.extend(told.into_iter().filter(|(_, is)| *is).map(|(note, _)| note.to_owned()));
     }
     out
 }

@@ -5,9 +5,12 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::common::host::timed;
 use crate::common::lab::Lab;
 use crate::common::program::Running;
+use crate::common::report::Report;
 use crate::common::sound::Sound;
 use crate::common::{Onlooker, PATIENT};
 
@@ -100,6 +103,60 @@ fn a_receiver_that_is_stopped_for_five_seconds_is_heard_within_one() {
         }
         // The host may have stood still, too, but for no more than a tenth of that.
         assert!(report.cause("host_stalled") < 500, "{:#}", report.0);
+    });
+}
+
+/// The longest time from one wake-up of the device to the next, of those that were xruns, with when it ended
+/// since the run began, in milliseconds.
+fn longest_xrun(report: &Report) -> (i64, i64) {
+    let nanos = |value: &Value| value.as_i64().unwrap_or_else(|| panic!("{:#}", report.0));
+    let xruns = report.0["streams"][0]["xruns"].as_array().unwrap().iter();
+    let each = xruns.map(|xrun| {
+        let at = nanos(&xrun["at_ns"]);
+        (at - nanos(&xrun["since_ns"]), at - nanos(&report.0["began_ns"]))
+    });
+    let (length, at) = each.max().unwrap_or_else(|| panic!("no xrun in {:#}", report.0));
+    (length / 1_000_000, at / 1_000_000)
+}
+
+#[test]
+fn when_a_device_had_its_xrun_is_in_the_reports_of_both_ends_and_marked_on_the_page() {
+    timed(|| {
+        let patient = PATIENT.join(" ");
+        let (lab, onlooker, recv, send) = seen(
+            &format!("{patient} --ledger heard.csv --report-file page.html"),
+            &format!("{patient} --report-file sent.html"),
+        );
+        onlooker.see(2_000);
+        recv.signal("-STOP");
+        onlooker.see(1_000);
+        recv.signal("-CONT");
+        onlooker.see(1_000);
+        // It is the damage, and nothing waits by it.
+        send.signal("-STOP");
+        sleep(Duration::from_secs(1));
+        send.signal("-CONT");
+        onlooker.see(1_000);
+        send.signal("-INT");
+        let sent = send.end().report();
+        let heard = recv.end().report();
+        for (report, least) in [(&heard, 2_000), (&sent, 4_000)] {
+            let (length, at) = longest_xrun(report);
+            // A second, less what this test itself may be late.
+            assert!(length >= 500, "{length} ms: {:#}", report.0);
+            let ends = report.0["duration_ns"].as_i64().unwrap() / 1_000_000;
+            assert!((least..ends).contains(&at), "{at} ms of {ends}: {:#}", report.0);
+            let kept = report.0["streams"][0]["xruns"].as_array().unwrap().iter();
+            let kept: u64 = kept.map(|xrun| xrun["count"].as_u64().unwrap()).sum();
+            assert_eq!(kept, report.count("xruns"), "{:#}", report.0);
+        }
+        let page = |name: &str| std::fs::read_to_string(lab.folder.file(name)).unwrap();
+        let (heard, sent) = (page("page.html"), page("sent.html"));
+        assert!(heard.contains("xruns are marked, each where it was"), "{heard}");
+        assert!(heard.contains("each line ends in its name; xruns are marked"), "{heard}");
+        let listed = "the times of xruns count from the beginning of the run";
+        assert!(sent.contains("<h3>When: xruns</h3>") && sent.contains(listed), "{sent}");
+        assert!(!heard.contains(listed), "{heard}");
     });
 }
 

@@ -114,8 +114,7 @@ fn be_joined_by_a_stranger() {
     hand_on(&reports_out, &reports, back, |_| ());
 
     let recv = format!(
-        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json {RINGS} \
-         --rate 48000 --channels 2"
+        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json {RINGS}"
     );
     let recv = taut(words(&recv)).in_folder(folder.path()).start().listening();
     let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{listen}");

@@ -1,6 +1,7 @@
 //! Axes: one type for all, so that plotters is compiled once.
 
 use core::ops::Range;
+use std::collections::BTreeSet;
 
 use plotters::chart::ChartBuilder;
 use plotters::coord::cartesian::Cartesian2d;
@@ -245,6 +246,15 @@ impl<'b> Plot<'b> {
         style: ShapeStyle,
     ) -> Drawn {
         self.screen.draw(&PathElement::new(places.into_iter().collect::<Vec<_>>(), style))
+    }
+
+    /// Lines from top to bottom where these values stand across, none upon another.
+    pub(super) fn rules(&self, across: impl Iterator<Item = f64>, style: ShapeStyle) -> Drawn {
+        let (_, upwards) = self.bounds();
+        let places: BTreeSet<i32> = across.map(|value| self.at(value, 1.0).0).collect();
+        places
+            .into_iter()
+            .try_for_each(|x| self.path([(x, upwards.start), (x, upwards.end)], style))
     }
 
     /// What these places enclose.

@@ -5,7 +5,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 use super::axis::{Axis, Named, Plot, RIGHT};
 use super::svg::{Area, Drawn, FINE, Ink, LETTERS, filled, letters, line, svg};
 use super::words::Unit;
-use crate::report::{INTERVAL, Meanwhile, ReportRow};
+use crate::report::{Events, INTERVAL, Meanwhile, ReportRow};
 use crate::statistics::Interval;
 
 /// Of the values, and of each thing that was seen meanwhile, in pixels.
@@ -32,8 +32,14 @@ pub(super) fn course(row: &ReportRow) -> Option<(String, String)> {
     }
     let length = INTERVAL.as_nanos();
     let mut strips: Vec<Strip<'_>> = row.meanwhile.iter().filter_map(Strip::of).collect();
+    let seconds = strips.iter().any(|strip| strip.counted);
     let end = row.intervals.last().map_or(0, |last| last.at_ns + length);
     let end = strips.iter().flat_map(|strip| &strip.values).map(|(at, _)| *at).fold(end, i64::max);
+    let happened: Vec<Strip<'_>> =
+        row.events.iter().filter_map(|events| Strip::happened(events, end)).collect();
+    let named: Vec<&str> = happened.iter().map(|strip| strip.title).collect();
+    let named = named.join(" and ");
+    strips.splice(0..0, happened);
     let across = Axis::linear(0.0, end as f64, Unit::Time);
     let least = row.intervals.iter().map(|one| one.min_ns).min()? as f64;
     let most = row.intervals.iter().map(|one| one.max_ns).max()? as f64;
@@ -68,8 +74,11 @@ pub(super) fn course(row: &ReportRow) -> Option<(String, String)> {
     };
     words +=
         if apart { "; the greatest below, on a scale of its own" } else { "; thin: the greatest" };
-    if strips.iter().any(|strip| strip.counted) {
+    if seconds {
         words += "; seconds in which something went wrong are marked";
+    }
+    if !named.is_empty() {
+        words += &format!("; {named} are marked, each where it was");
     }
     Some((words, chart))
 }
@@ -98,14 +107,10 @@ fn band(plot: &Plot<'_>, run: &[Interval], apart: bool) -> Drawn {
     plot.path(steps(&|one| one.p50_ns), line(Ink::Measured, 2 * FINE))
 }
 
-/// Seconds in which it happened, behind the values.
+/// When it happened, behind the values.
 fn mark(plot: &Plot<'_>, strip: &Strip<'_>) -> Drawn {
-    let (_, upwards) = plot.bounds();
-    for (at, _) in strip.values.iter().filter(|(_, value)| *value > 0.0) {
-        let (x, _) = plot.at(*at as f64, 1.0);
-        plot.path([(x, upwards.start), (x, upwards.end)], line(Ink::Bad, FINE))?;
-    }
-    Ok(())
+    let bad = strip.values.iter().filter(|(_, value)| *value > 0.0);
+    plot.rules(bad.map(|(at, _)| *at as f64), line(Ink::Bad, FINE))
 }
 
 impl<'a> Strip<'a> {
@@ -122,6 +127,16 @@ impl<'a> Strip<'a> {
         let scale = Axis::linear(least, if most > 0.0 { most } else { 1.0 }, unit).with_few_names();
         let enough = values.len() >= LEAST;
         enough.then_some(Self { title: seen.words, values, counted, scale })
+    }
+
+    /// What happened at instants of its own, of those that the chart shows.
+    fn happened(events: &'a Events, end: i64) -> Option<Self> {
+        let values: Vec<_> =
+            events.within(0..=end).into_iter().map(|(at, count)| (at, f64::from(count))).collect();
+        let most = values.iter().map(|(_, count)| *count).fold(0.0, f64::max);
+        let scale = Axis::linear(0.0, most, Unit::Count).with_few_names();
+        let any = !values.is_empty();
+        any.then_some(Self { title: events.words, values, counted: true, scale })
     }
 
     fn greatest(intervals: &[Interval], least: f64, most: f64) -> Self {

@@ -112,7 +112,7 @@ pub(super) fn rows(out: &mut String, rows: &[ReportRow]) {
     let told: Vec<(&ReportRow, String)> = rows
         .iter()
         .filter(|row| row.void.is_none())
-        .map(|row| (row, charts(row) + &worst(row)))
+        .map(|row| (row, charts(row) + &worst(row) + &events(row)))
         .filter(|(_, charts)| !charts.is_empty())
         .collect();
     if told.is_empty() {
@@ -164,12 +164,12 @@ fn charts(row: &ReportRow) -> String {
         figure(&mut out, "The tail", "share of the values that is greater, logarithmic", &chart);
     }
     if let Some(chart) = scatter::all(row) {
-        figure(
-            &mut out,
-            "Every value",
-            "by the time it was due; each line ends in its name",
-            &chart,
-        );
+        let mut words = String::from("by the time it was due; each line ends in its name");
+        let happened = scatter::happened(row);
+        if !happened.is_empty() {
+            words += &format!("; {happened} are marked");
+        }
+        figure(&mut out, "Every value", &words, &chart);
     }
     if let Some((words, chart)) = scatter::magnified(row) {
         figure(&mut out, "The worst, magnified", &words, &chart);
@@ -180,12 +180,12 @@ fn charts(row: &ReportRow) -> String {
     if out.is_empty() { out } else { format!("<div class=\"charts\">{out}</div>") }
 }
 
-/// The greatest values, as a table.
-/// Of a stage of one of them.
+/// Of a stage of one of the greatest values.
 fn length(worst: &Worst, name: &str) -> Option<i64> {
     worst.stages.iter().find(|stage| stage.name == name).map(|stage| stage.length_ns)
 }
 
+/// The greatest values, as a table.
 fn worst(row: &ReportRow) -> String {
     if row.worst.is_empty() {
         return String::new();
@@ -217,6 +217,30 @@ fn worst(row: &ReportRow) -> String {
         out += "</tr>";
     }
     out + "</tbody></table></div>"
+}
+
+/// Of what happened, so many are told with their instant: charts show the others.
+const TOLD: usize = 20;
+
+/// What happened at instants of its own, as a table.
+fn events(row: &ReportRow) -> String {
+    let mut out = String::new();
+    for events in &row.events {
+        out += &format!("<h3>When: {}</h3>", escaped(events.words));
+        let (shown, more) = events.values.split_at(events.values.len().min(TOLD));
+        if !shown.is_empty() {
+            out += "<div class=\"scroll\"><table><thead><tr><th>at</th><th>how many</th></tr></thead><tbody>";
+            for (at, count) in shown {
+                out += &format!("<tr><td>{:.3} s</td><td>{count}</td></tr>", *at as f64 / 1e9);
+            }
+            out += "</tbody></table></div>";
+        }
+        let later = more.iter().map(|(_, count)| u64::from(*count)).sum::<u64>() + events.untold;
+        if later > 0 {
+            out += &format!("<p class=\"aside\">and {later} more</p>");
+        }
+    }
+    out
 }
 
 /// What a reader should know before believing the figures.

@@ -6,7 +6,7 @@ use core::cmp::Reverse;
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::axis::{Axis, Named, Plot};
-use super::svg::{Area, Drawn, FINE, Ink, LETTERS, letters, svg, width};
+use super::svg::{Area, Drawn, FINE, Ink, LETTERS, letters, line, svg, width};
 use super::words::Unit;
 use crate::report::{Points, ReportRow};
 use crate::statistics::median;
@@ -21,7 +21,7 @@ const STRETCH: usize = 240;
 pub(super) fn all(row: &ReportRow) -> Option<String> {
     let lines: Vec<(&Points, &[(i64, i64)])> =
         row.points.iter().map(|points| (points, &points.values[..])).collect();
-    drawn(&format!("{}: every value", row.name), &lines, 5)
+    drawn(row, "every value", &lines, 5)
 }
 
 /// Those around the worst; with what it shows in a sentence. Nothing where that is all.
@@ -41,7 +41,7 @@ pub(super) fn magnified(row: &ReportRow) -> Option<(String, String)> {
     };
     let lines: Vec<(&Points, &[(i64, i64)])> =
         row.points.iter().map(|points| (points, &points.values[inside(points)])).collect();
-    let chart = drawn(&format!("{}: around the worst value", row.name), &lines, 12)?;
+    let chart = drawn(row, "around the worst value", &lines, 12)?;
     let words =
         format!("{STRETCH} values around the worst, {:.3} s after the first", at as f64 / 1e9);
     Some((words, chart))
@@ -58,8 +58,23 @@ fn worst_at(row: &ReportRow) -> Option<i64> {
     all.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, when)| when)
 }
 
-/// With dots of this many steps, or larger ones where the chart were too long.
-fn drawn(label: &str, lines: &[(&Points, &[(i64, i64)])], dot: i32) -> Option<String> {
+/// What happened meanwhile, by name; what is of no time that is shown is left out.
+pub(super) fn happened(row: &ReportRow) -> String {
+    let every = || row.points.iter().flat_map(|points| &points.values).map(|(when, _)| *when);
+    let (Some(begin), Some(end)) = (every().min(), every().max()) else { return String::new() };
+    let seen = row.events.iter().filter(|events| !events.within(begin..=end).is_empty());
+    seen.map(|events| events.words).collect::<Vec<_>>().join(" and ")
+}
+
+/// With dots of this many steps, or larger ones where the chart were too long; and with what happened
+/// meanwhile.
+fn drawn(
+    row: &ReportRow,
+    which: &str,
+    lines: &[(&Points, &[(i64, i64)])],
+    dot: i32,
+) -> Option<String> {
+    let label = format!("{}: {which}", row.name);
     let every = || lines.iter().flat_map(|(_, values)| values.iter());
     let (begin, end) = (every().map(|v| v.0).min()?, every().map(|v| v.0).max()?);
     let (least, most) = (every().map(|v| v.1).min()?, every().map(|v| v.1).max()?);
@@ -70,9 +85,12 @@ fn drawn(label: &str, lines: &[(&Points, &[(i64, i64)])], dot: i32) -> Option<St
     let across = Axis::linear(begin as f64, end as f64, Unit::Time);
     let upwards =
         Axis::linear(if least == 0.0 { 0.0 } else { least - room }, most + room, Unit::Time);
+    let events = row.events.iter().flat_map(|events| events.within(begin..=end));
+    let events: Vec<i64> = events.map(|(at, _)| at).collect();
     let mut dot = dot;
     loop {
-        let chart = svg(HEIGHT, label, dot, |area| points(area, (across, upwards), lines));
+        let axes = (across, upwards);
+        let chart = svg(HEIGHT, &label, dot, |area| points(area, axes, lines, &events));
         if chart.len() <= MOST || dot >= 64 {
             return Some(chart);
         }
@@ -80,9 +98,15 @@ fn drawn(label: &str, lines: &[(&Points, &[(i64, i64)])], dot: i32) -> Option<St
     }
 }
 
-fn points(area: &Area<'_>, axes: (Axis, Axis), lines: &[(&Points, &[(i64, i64)])]) -> Drawn {
+fn points(
+    area: &Area<'_>,
+    axes: (Axis, Axis),
+    lines: &[(&Points, &[(i64, i64)])],
+    events: &[i64],
+) -> Drawn {
     let names = lines.iter().map(|(points, _)| width(&points.name)).max().unwrap_or(0);
     let plot = Plot::begin(area, axes, Named::Both, [0, names + 10 * FINE])?;
+    plot.rules(events.iter().map(|at| *at as f64), line(Ink::Bad, FINE))?;
     let ink = |index: usize| Ink::Line(index as u8);
     for (index, (_, values)) in lines.iter().enumerate() {
         for (when, value) in *values {

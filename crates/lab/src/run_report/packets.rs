@@ -67,6 +67,14 @@ impl RunPackets {
         Ok(Self { packets, more })
     }
 
+    /// When a stream's first packet was captured whose latency is known; the first of all where none is.
+    /// From then on the times of its row count.
+    pub(super) fn begin(&self, stream: usize) -> Option<i64> {
+        let packets = || self.packets.iter().filter(|packet| packet.stream == stream);
+        let known = packets().find(|packet| packet.latency.is_some());
+        known.or_else(|| packets().next()).map(|packet| packet.capture)
+    }
+
     /// Adds to a row what its packets say one by one; what a reader should know of that, if anything.
     pub(super) fn add_to(&self, row: &mut ReportRow, stream: usize) -> Option<String> {
         let packets: Vec<&RunPacket> =
@@ -78,7 +86,7 @@ impl RunPackets {
                 series.push(due, Span::from_nanos(latency));
             }
         }
-        let begin = packets.first()?.capture;
+        let begin = self.begin(stream)?;
         if let Some(first) = series.begin() {
             // All packets are in the run's own figures: the ledger may end before.
             let measured = row.measured;

@@ -9,7 +9,7 @@ use tautline_proto::time::{LocalTime, Span};
 use super::{StreamEnds, StreamOutcome};
 use crate::hosts::{HostError, LabHost};
 use crate::ledger::{HeardPacket, SentPacket};
-use crate::report::{INTERVAL, Meanwhile, ReportRow};
+use crate::report::{Events, INTERVAL, Meanwhile, ReportRow};
 
 /// A quantity of a machine, as `taut lab sample` has it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -78,6 +78,11 @@ impl MachineSamplers {
     }
 }
 
+/// Of the sender's device and of the receiver's.
+const XRUNS: [(&str, &str); 2] = [
+    ("sender_xruns", "xruns of the sender's device"),
+    ("receiver_xruns", "xruns of the receiver's device"),
+];
 /// Of all cores: what programs and the kernel took of them.
 const BUSY: [&str; 4] = ["user_percent", "system_percent", "irq_percent", "softirq_percent"];
 /// What is told of a machine: each for programs, and for people.
@@ -140,6 +145,22 @@ impl StreamOutcome {
     fn begins(&self, counted: &[(LocalTime, HeardPacket)]) -> [Option<i64>; 2] {
         let Some((begin, first)) = counted.first() else { return [None; 2] };
         [self.departures_from(first).first().map(|packet| packet.capture), Some(begin.as_nanos())]
+    }
+
+    /// When the devices of both ends had xruns, since the first packet that counts.
+    pub(super) fn xruns(&self, counted: &[(LocalTime, HeardPacket)]) -> Vec<Events> {
+        let reports = [&self.sent, &self.heard].map(|report| &report["streams"][0]);
+        let ends = reports.into_iter().zip(self.begins(counted)).zip(XRUNS);
+        let events = ends.filter_map(|((stream, begin), names)| {
+            let xruns = stream["xruns"].as_array().map_or(&[][..], Vec::as_slice).iter();
+            let told = xruns.filter_map(|xrun| {
+                let count = u32::try_from(xrun["count"].as_u64()?).ok()?;
+                Some((xrun["at_ns"].as_i64()?, count))
+            });
+            let all = stream["counters"]["xruns"].as_u64().unwrap_or(0);
+            Events::since(begin?, names, told, all)
+        });
+        events.collect()
     }
 
     /// How many packets each second missed, where any did, and how loaded the machines were, since the

@@ -35,6 +35,7 @@ impl StreamOutcome {
             }
         }
         row.meanwhile = self.meanwhile(&counted);
+        row.events = self.xruns(&counted);
         self.tell_unread(&mut row);
         if series.values().is_empty() {
             row.void = Some(unmeasured(stream));

@@ -167,6 +167,28 @@ fn a_machine_that_could_not_be_read_is_told_and_the_other_is_not_taken_for_both(
 }
 
 #[test]
+fn xruns_are_told_with_when_they_were_by_the_clock_of_each_end() {
+    let mut outcome = between_two(Span::from_micros(60));
+    let seconds = |at: i64| at * 1_000_000_000;
+    let sender = 7_000_000_000_000 + seconds(2);
+    let xrun =
+        |at_ns: i64, count: u32| json!({"since_ns": at_ns - 9, "at_ns": at_ns, "count": count});
+    outcome.sent = json!({"streams": [{
+        "xruns": [xrun(sender - 500, 1), xrun(sender + 700, 2)], "counters": {"xruns": 3}}]});
+    let heard = &mut outcome.heard["streams"][0];
+    heard["xruns"] = json!([xrun(seconds(3), 1)]);
+    heard["counters"] = json!({"xruns": 5});
+    let events = outcome.row("test").events;
+    let told: Vec<_> = events.iter().map(|one| (one.key, &one.values[..], one.untold)).collect();
+    let known = [
+        ("sender_xruns", &[(-500, 1), (700, 2)][..], 0),
+        ("receiver_xruns", &[(seconds(1), 1)][..], 4),
+    ];
+    assert_eq!(told, known, "what was before the packets that count is below zero");
+    assert!(between_two(Span::from_micros(60)).row("test").events.is_empty());
+}
+
+#[test]
 fn seconds_in_which_packets_were_missed_are_marked() {
     let meanwhile = outcome(4000, &[100, 2500, 2501, 3999]).row("test").meanwhile;
     let [missed] = &meanwhile[..] else { panic!("{meanwhile:?}") };

@@ -4,7 +4,7 @@ mod simulated;
 mod well_formed;
 
 use tautline_lab::page::page;
-use tautline_lab::report::{LabReport, Points, ReportRow, WorstPart};
+use tautline_lab::report::{Events, LabReport, Points, ReportRow, WorstPart};
 
 use simulated::{hostile, ladder, stages, stream};
 use well_formed::read;
@@ -141,4 +141,49 @@ fn the_worst_stand_with_all_their_stages_in_the_order_of_travel() {
     let page = page(&report);
     assert!(page.contains("<th>value</th><th>wire</th><th>buffer</th></tr>"), "and no reasons");
     assert_eq!(count(&page, "<td></td><td></td></tr>"), others, "of which no stage is known");
+}
+
+/// The page of a row of five seconds, in which a device had xruns at these milliseconds.
+fn with_xruns(at_ms: &[i64], untold: u64) -> String {
+    let mut row = stream(5_000, 5_000.0, 1);
+    row.meanwhile.clear();
+    let values = at_ms.iter().map(|at| (at * 1_000_000, 1)).collect();
+    row.events = vec![Events { key: "xruns", words: "xruns", values, untold }];
+    let mut report = LabReport::of("recv", "did every packet sound when it was due?");
+    report.rows = vec![row];
+    page(&report)
+}
+
+/// Lines of what is bad in the chart of this title.
+fn bad_lines(page: &str, title: &str) -> usize {
+    let chart = page.split("<figure>").find(|figure| figure.contains(&format!(">{title}<")));
+    count(chart.unwrap_or_else(|| panic!("{title}: {page}")), "class=\"s6\"")
+}
+
+#[test]
+fn each_xrun_is_marked_where_it_was_in_every_chart_by_time_and_told_in_a_table() {
+    let all = with_xruns(&[-700, 1_234, 1_240, 3_210, 9_000], 0);
+    // A line through the values and a bar below them, of each that is of the time that is shown.
+    assert_eq!(bad_lines(&all, "Second by second"), 3 + 3);
+    assert_eq!(bad_lines(&all, "Every value"), 3);
+    assert!(all.contains("; xruns are marked, each where it was</small>"), "{all}");
+    assert!(all.contains("each line ends in its name; xruns are marked</small>"));
+    assert!(all.contains("<h3>When: xruns</h3>"));
+    for at in ["-0.700 s", "1.234 s", "1.240 s", "3.210 s", "9.000 s"] {
+        assert!(all.contains(&format!("<td>{at}</td><td>1</td>")), "{at}");
+    }
+    let none = with_xruns(&[-700, 9_000], 0);
+    for title in ["Second by second", "Every value"] {
+        assert_eq!(bad_lines(&none, title), 0, "{title}: of another time");
+    }
+    assert!(!none.contains("xruns are marked"));
+}
+
+#[test]
+fn of_many_xruns_the_first_are_told_and_the_rest_is_counted() {
+    let page = with_xruns(&(0..50).map(|at| at * 100).collect::<Vec<_>>(), 7);
+    read(&page).unwrap();
+    assert_eq!(count(&page, "</td><td>1</td></tr>"), 20);
+    assert!(page.contains("<p class=\"aside\">and 37 more</p>"), "{page}");
+    assert_eq!(bad_lines(&page, "Every value"), 50);
 }

@@ -4,8 +4,8 @@
 use fastrand::Rng;
 use tautline_engine::watching::distribution::Summary;
 use tautline_lab::report::{
-    HostDescription, LabReport, Meanwhile, Points, Published, ReportRow, ReportStage, Statistic,
-    Worst,
+    Events, HostDescription, LabReport, Meanwhile, Points, Published, ReportRow, ReportStage,
+    Statistic, Worst,
 };
 use tautline_lab::statistics::{Missed, Series, Sorted};
 use tautline_proto::time::{LocalTime, Span};
@@ -44,7 +44,7 @@ pub(crate) fn stream(packets: usize, latency_us: f64, seed: u64) -> ReportRow {
     let mut stages: Vec<Vec<Span>> = vec![Vec::new(); STAGES.len()];
     let mut lines: Vec<Vec<(i64, i64)>> = vec![Vec::new(); STAGES.len()];
     let mut missed = 0;
-    let (mut xruns, mut load) = (Vec::new(), Vec::new());
+    let (mut missing, mut load, mut xruns) = (Vec::new(), Vec::new(), Vec::new());
     for packet in 0..packets {
         let at = packet as i64 * 1_000_000;
         let second = packet / 1000;
@@ -72,7 +72,8 @@ pub(crate) fn stream(packets: usize, latency_us: f64, seed: u64) -> ReportRow {
             lines[stage].push((at, (until * 1e3) as i64));
         }
         if packet % 1000 == 0 {
-            xruns.push((at, if busy { f64::from(random.u8(1..4)) } else { 0.0 }));
+            missing.push((at, if busy { f64::from(random.u8(1..4)) } else { 0.0 }));
+            xruns.extend(busy.then(|| (at + random.i64(0..1_000_000_000), 1)));
             load.push((at, if busy { 88.0 } else { 21.0 } + 4.0 * normal(&mut random)));
         }
     }
@@ -95,9 +96,17 @@ pub(crate) fn stream(packets: usize, latency_us: f64, seed: u64) -> ReportRow {
         .map(|((name, ..), values)| Points { name: (*name).to_owned(), values })
         .collect();
     row.meanwhile = vec![
-        Meanwhile { key: "xruns", words: "xruns", values: xruns },
+        Meanwhile { key: "missed", words: "packets missed", values: missing },
         Meanwhile { key: "cpu_percent", words: "processor, % of a core", values: load },
     ];
+    if !xruns.is_empty() {
+        row.events = vec![Events {
+            key: "receiver_xruns",
+            words: "xruns of the receiver's device",
+            values: xruns,
+            untold: 0,
+        }];
+    }
     for worst in &mut row.worst {
         worst.because = Some("wakeup 6.51 ms, wire 161 µs; every core stood still".into());
     }
