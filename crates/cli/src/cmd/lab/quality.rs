@@ -35,9 +35,9 @@ pub(crate) fn run(flags: &QualityFlags) -> Result<(), Failure> {
     };
     let plan = LabStream {
         rate: rate.hertz(),
-        ptime: flags.shape.ptime,
+        ptime: flags.shape.blocks.ptime,
         latency: flags.shape.latency,
-        period: flags.shape.period,
+        period: flags.shape.blocks.period,
         periods: flags.periods,
         duration: lasts,
         at: flags.far.at,
