@@ -8,6 +8,7 @@
 
 mod apart;
 mod bound;
+mod clocks;
 mod joined;
 mod judge;
 mod log;

@@ -8,6 +8,7 @@ use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::{Settings, Stop};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
+use super::clocks::JoinedClocks;
 use super::judge::EARLY;
 use super::log::{DeviceLog, LogEnd};
 use super::report::QUESTION;
@@ -26,20 +27,6 @@ pub struct DelayBetween {
     pub options: DelayOptions,
     /// It is void if the median may be off by more, where two clocks lie between.
     pub max_uncertainty: Span,
-}
-
-/// How far two clocks were known.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct JoinedClocks {
-    /// Whether they are one.
-    pub(super) is_one: bool,
-    /// At the worst mark, either way.
-    pub(super) uncertainty: Span,
-    /// The shortest way to an agent and back that it rests on.
-    pub(super) round_trip: Option<Span>,
-    /// How often each, the player's first, was found to be another than it was.
-    pub(super) steps: [u32; 2],
-    pub(super) max_uncertainty: Span,
 }
 
 /// Exchanges before the devices begin and when they have ended, so much apart, and between.
@@ -356,49 +343,3 @@ impl OntoTimeline<'_> {
 
 /// What is said of instants that cannot be told by another clock.
 const UNKNOWN: &str = "its agent did not say how its clock stands for 10 s; run it again";
-
-impl JoinedClocks {
-    /// Tells it, beside what was measured; and why that says nothing, where it does not.
-    pub(super) fn tell(&self, row: &mut ReportRow) {
-        let source = if self.is_one { "host" } else { "agents" };
-        row.add("clock_source", "clocks joined by", source);
-        if self.is_one {
-            return;
-        }
-        row.add("clock_uncertainty_ns", "clocks known to ±, at worst", self.uncertainty.as_nanos());
-        let round_trip = self.round_trip.map(Span::as_nanos);
-        row.add("round_trip_ns", "round trip, by one clock", round_trip);
-        // Where nothing was heard, a clock that jumped is why.
-        if let Some(why) = self.untimely(row) {
-            row.void = Some(why);
-        }
-    }
-
-    fn untimely(&self, row: &ReportRow) -> Option<String> {
-        for (steps, what) in self.steps.into_iter().zip(["played", "heard"]) {
-            if steps > 0 {
-                return Some(format!(
-                    "the clock where marks are {what} jumped while it ran ({steps} times), as one does that is \
-                     suspended: instants of before and after are on two timelines; let no host sleep, and run \
-                     it again"
-                ));
-            }
-        }
-        let uncertainty = row.uncertainty?;
-        let middle = row.measured.as_ref()?.p50_ns.map(Span::from_nanos)?;
-        if middle < -uncertainty {
-            return Some(format!(
-                "marks were heard {} before they were played by clocks that are said to be known to ± \
-                 {uncertainty}; run it again",
-                -middle
-            ));
-        }
-        (uncertainty > self.max_uncertainty).then(|| {
-            format!(
-                "the median may be off by {uncertainty}, of which ± {} are the clocks', and {} are the most \
-                 that is asked for; use a wired network, or give a greater --max-uncertainty",
-                self.uncertainty, self.max_uncertainty
-            )
-        })
-    }
-}

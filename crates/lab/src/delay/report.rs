@@ -6,7 +6,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::bound::bound_95;
-use super::joined::JoinedClocks;
+use super::clocks::JoinedClocks;
 use super::judge::{Exactness, Outcome};
 use super::player::DeviceFaults;
 use super::sweep::LEAST_CLEAR_DB;

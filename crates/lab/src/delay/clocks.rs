@@ -1,0 +1,65 @@
+//! How far the clocks of two hosts were known while marks went from one to the other.
+
+use tautline_proto::time::Span;
+
+use crate::report::ReportRow;
+
+/// How far two clocks were known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct JoinedClocks {
+    /// Whether they are one.
+    pub(super) is_one: bool,
+    /// At the worst mark, either way.
+    pub(super) uncertainty: Span,
+    /// The shortest way to an agent and back that it rests on.
+    pub(super) round_trip: Option<Span>,
+    /// How often each, the player's first, was found to be another than it was.
+    pub(super) steps: [u32; 2],
+    pub(super) max_uncertainty: Span,
+}
+
+impl JoinedClocks {
+    /// Tells it, beside what was measured; and why that says nothing, where it does not.
+    pub(super) fn tell(&self, row: &mut ReportRow) {
+        let source = if self.is_one { "host" } else { "agents" };
+        row.add("clock_source", "clocks joined by", source);
+        if self.is_one {
+            return;
+        }
+        row.add("clock_uncertainty_ns", "clocks known to ±, at worst", self.uncertainty.as_nanos());
+        let round_trip = self.round_trip.map(Span::as_nanos);
+        row.add("round_trip_ns", "round trip, by one clock", round_trip);
+        // Where nothing was heard, a clock that jumped is why.
+        if let Some(why) = self.untimely(row) {
+            row.void = Some(why);
+        }
+    }
+
+    fn untimely(&self, row: &ReportRow) -> Option<String> {
+        for (steps, what) in self.steps.into_iter().zip(["played", "heard"]) {
+            if steps > 0 {
+                return Some(format!(
+                    "the clock where marks are {what} jumped while it ran ({steps} times), as one does that is \
+                     suspended: instants of before and after are on two timelines; let no host sleep, and run \
+                     it again"
+                ));
+            }
+        }
+        let uncertainty = row.uncertainty?;
+        let middle = row.measured.as_ref()?.p50_ns.map(Span::from_nanos)?;
+        if middle < -uncertainty {
+            return Some(format!(
+                "marks were heard {} before they were played by clocks that are said to be known to ± \
+                 {uncertainty}; run it again",
+                -middle
+            ));
+        }
+        (uncertainty > self.max_uncertainty).then(|| {
+            format!(
+                "the median may be off by {uncertainty}, of which ± {} are the clocks', and {} are the most \
+                 that is asked for; use a wired network, or give a greater --max-uncertainty",
+                self.uncertainty, self.max_uncertainty
+            )
+        })
+    }
+}
