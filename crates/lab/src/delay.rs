@@ -27,6 +27,7 @@ use tautline_proto::device::{Cycle, Device, Flow, Process, Settings, Stop};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
+use crate::kept::lock_memory;
 use player::{Marks, PlayedSound, Player};
 use recorder::{MarkReader, MarkRecorder, MarkSearch};
 use sweep::{SweepFinder, Sweeper};
@@ -209,6 +210,8 @@ impl Process for BothWays {
 /// What is done while marks are played and heard.
 struct Measured {
     settings: [Settings; 2],
+    /// What was refused beforehand.
+    notes: Vec<String>,
     begun: LocalTime,
     marks: Marks,
     ear: MarkReader,
@@ -217,6 +220,8 @@ struct Measured {
 
 /// For devices that run like this: the output's and the input's.
 fn set_up(settings: [Settings; 2], options: &DelayOptions) -> (Player, MarkRecorder, Measured) {
+    // What is kept of the marks is written down when they have been played.
+    let notes = Vec::from_iter(lock_memory());
     let begun = now();
     let run = RunNumber::new(fastrand::u32(..));
     let rate = settings[0].rate;
@@ -225,7 +230,7 @@ fn set_up(settings: [Settings; 2], options: &DelayOptions) -> (Player, MarkRecor
     let search = options.mark.search(rate, run);
     let (recorder, ear) = recorder::recorder(&settings[1], options.channel, search);
     let judge = options.judge(begun, rate);
-    (player, recorder, Measured { settings, begun, marks, ear, judge })
+    (player, recorder, Measured { settings, notes, begun, marks, ear, judge })
 }
 
 impl Measured {
@@ -249,13 +254,14 @@ impl Measured {
         if let Some(error) = ended.into_iter().flatten().next() {
             return Err(error);
         }
-        let Self { settings, marks, ear, judge, .. } = self;
+        let Self { settings, notes, marks, ear, judge, .. } = self;
         let outcome = judge.finish(ear.end());
         let foreign = ear.foreign() + outcome.foreign;
         let mut found = MeasuredDelay::new(settings, options.configured, outcome);
         found.devices(marks.faults(), ear.faults(), ear.unread());
         found.foreign(foreign);
         found.best_unclear_db = ear.best_unclear_db();
+        found.notes.extend(notes);
         found.notes.extend(options.mark.note(settings[0].rate));
         for (name, granted) in granted {
             if !granted.is_granted() {

@@ -66,6 +66,9 @@ pub fn run(
         found.each_ref().map(|runs| runs.iter().filter_map(|run| run.latency).collect::<Vec<_>>());
     for (kind, (name, _)) in KINDS.iter().enumerate() {
         let mut row = row(name, &times[kind], &times[0]);
+        if kind == WITNESSED {
+            witness(&mut row, &times[kind], &times[WITNESSED - 1]);
+        }
         latency(&mut row, &middles[kind], &middles[FEW]);
         // Why it never ran, where it did not.
         row.void = row.void.map(|none| void[kind].take().unwrap_or(none));
@@ -76,6 +79,8 @@ pub fn run(
 
 /// What latencies are held against: where nothing is measured there is none.
 const FEW: usize = 1;
+/// The witness watches as well, beside what the kind before it has.
+const WITNESSED: usize = 3;
 /// What a reader should know.
 const NOTE: &str = "processor time is that of the stream while packets count, without the programs' start and \
                     end; where nothing is measured no latency is known, so medians of latency are held \
@@ -125,6 +130,20 @@ fn one(
         [sender, receiver].iter().map(|used| used.percent(used.cpu) / 100.0 * period).sum();
     let latency = outcome.heard["streams"][0]["latency"]["measured"]["p50_ns"].as_f64();
     Ok(Ok(OverheadRun { per_period, latency }))
+}
+
+/// What the witness costs apart: by that much runs that have it cost more than those that measure as much.
+fn witness(row: &mut ReportRow, times: &[f64], without: &[f64]) {
+    if times.is_empty() || without.is_empty() {
+        return;
+    }
+    let against = compare(without, times, 0.0);
+    row.add("witness_ns", "of that the witness", against.difference.round() as i64);
+    let [low, high] = against.interval;
+    if low.is_finite() && high.is_finite() {
+        row.add("witness_low_ns", "at least", low.round() as i64);
+        row.add("witness_high_ns", "at most", high.round() as i64);
+    }
 }
 
 fn row(name: &str, times: &[f64], base: &[f64]) -> ReportRow {
@@ -181,6 +200,20 @@ mod tests {
         assert_eq!(told, known);
         let mut none = ReportRow::named("nothing measured");
         latency(&mut none, &[], &[5_000_000.0]);
+        assert!(none.figures.is_empty());
+    }
+
+    #[test]
+    fn what_the_witness_costs_is_told_apart_from_what_is_measured_beside_it() {
+        let measured: Vec<f64> = (0..12).map(|run| 10_100.0 + f64::from(run % 3)).collect();
+        let watched: Vec<f64> = measured.iter().map(|time| time + 40.0).collect();
+        let mut row = ReportRow::named("every packet, and the witness");
+        witness(&mut row, &watched, &measured);
+        let told: Vec<_> = row.figures.iter().map(|one| one.key).collect();
+        assert_eq!(told, ["witness_ns", "witness_low_ns", "witness_high_ns"]);
+        assert_eq!(row.figures[0].value, 40);
+        let mut none = ReportRow::named("every packet, and the witness");
+        witness(&mut none, &watched, &[]);
         assert!(none.figures.is_empty());
     }
 

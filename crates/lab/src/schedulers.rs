@@ -35,6 +35,9 @@ pub struct SchedulerCase {
 const THESIS: [&str; 3] =
     ["deadline:4ms/12ms/16ms", "deadline:5ms/10ms/20ms", "deadline:7500us/15ms/25ms"];
 
+/// What the names of cases end in.
+const QUIET_AND_LOADED: [&str; 2] = ["", ", loaded"];
+
 /// Those of the thesis, and a deadline that fits a period of sound: a quarter of it.
 fn classes(period: Span) -> Vec<(String, Option<Span>)> {
     let fitting = format!("deadline:{}/{period}/{period}", Span::from_nanos(period.as_nanos() / 4));
@@ -53,29 +56,30 @@ fn classes(period: Span) -> Vec<(String, Option<Span>)> {
 /// All cases for devices of such a period.
 pub fn cases(period: Span) -> Vec<SchedulerCase> {
     let mut all = Vec::new();
-    for loaded in [false, true] {
+    for load in QUIET_AND_LOADED {
         for (class, slice) in classes(period) {
             let slices = slice.map_or(String::new(), |slice| format!(", slices of {slice}"));
-            let load = if loaded { ", loaded" } else { "" };
             all.push(SchedulerCase {
                 name: format!("{class}{slices}{load}"),
                 schedulers: [class.clone(), class.clone()],
                 slice,
                 as_thesis: THESIS.contains(&class.as_str()),
                 together: false,
-                loaded,
+                loaded: !load.is_empty(),
             });
         }
     }
-    for (place, sender) in [("below", 60), ("beside", 70), ("above", 80)] {
-        all.push(SchedulerCase {
-            name: format!("one core, the sender {place} the receiver"),
-            schedulers: [format!("fifo:{sender}"), "fifo:70".to_owned()],
-            slice: None,
-            as_thesis: false,
-            together: true,
-            loaded: false,
-        });
+    for load in QUIET_AND_LOADED {
+        for (place, sender) in [("below", 60), ("beside", 70), ("above", 80)] {
+            all.push(SchedulerCase {
+                name: format!("one core, the sender {place} the receiver{load}"),
+                schedulers: [format!("fifo:{sender}"), "fifo:70".to_owned()],
+                slice: None,
+                as_thesis: false,
+                together: true,
+                loaded: !load.is_empty(),
+            });
+        }
     }
     all
 }
@@ -164,15 +168,15 @@ mod tests {
     }
 
     #[test]
-    fn every_class_is_run_quiet_and_loaded_and_one_core_at_three_priorities() {
+    fn every_class_and_one_core_at_three_priorities_are_run_quiet_and_loaded() {
         let all = cases(Span::from_millis(1));
-        assert_eq!(all.iter().filter(|case| case.loaded).count(), 8);
-        assert_eq!(all.iter().filter(|case| case.together).count(), 3);
+        assert_eq!(all.iter().filter(|case| case.loaded).count(), 8 + 3);
+        assert_eq!(all.iter().filter(|case| case.together).count(), 2 * 3);
         let mut names: Vec<_> = all.iter().map(|case| case.name.clone()).collect();
-        assert_eq!(names.len(), 19);
+        assert_eq!(names.len(), 22);
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 19, "each has a name of its own: {names:?}");
+        assert_eq!(names.len(), 22, "each has a name of its own: {names:?}");
         for case in &all {
             for scheduler in &case.schedulers {
                 let read = scheduler.parse::<tautline_io::thread::Scheduler>();
