@@ -82,6 +82,14 @@ def published(row):
     return ", ".join(told(one["value_ns"], 0) for one in row["published"])
 
 
+def spread(row):
+    """The figures of a row in microseconds, or why there are none."""
+    keys = ("p50_ns", "stdev_ns", "p99_ns", "p999_ns", "max_ns")
+    if row["void"]:
+        return [f"void: {row['void']}", *([""] * (len(keys) - 1))]
+    return [told(row["measured"][key], 1, 1e3) for key in keys]
+
+
 def ladder():
     """Tables 2.1, 3.3 and 3.4."""
     kinds = ("silent", "noisy", "unhandled")
@@ -89,19 +97,21 @@ def ladder():
     if not found:
         return None
     rows, command = found
-    # Every rung once silent and once noisy, in whatever order.
-    silent = [row for row in rows if "tcp_mbit_per_s" not in row and "all at once" not in row["name"]]
-    noisy = {row["name"].split(", all at once")[0]: row for row in rows if row not in silent}
-    table = [[f"{command}: ms", "period, packet", "configured", "for the network", "thesis, silent: A, B",
-              "ours: median, missed", "thesis, noisy: A, B", "ours", "within a frame"]]
-    for row in silent:
-        other = noisy.get(row["name"])
-        within = [one.get("within_a_frame") for one in (row, other) if one]
+    kind = lambda row: "noisy" if "chatter_per_s" in row else "unhandled" if "multicast_mbit_per_s" in row else "silent"
+    table = [[f"{command}: ms", "for the network", "thesis, silent: A, B", "ours: median, missed",
+              "thesis, noisy: A, B", "ours", "nothing handled: ours", "within a frame"]]
+    for row in rows:
+        if kind(row) != "silent":
+            continue
+        # Names of the others go on after that of the rung.
+        others = {kind(other): other for other in rows if other["name"].startswith(row["name"] + ", ")}
+        cases = [row, *others.values()]
+        within = [case.get("within_a_frame") for case in cases if not case["void"]]
+        noisy, unhandled = others.get("noisy"), others.get("unhandled")
         table.append([
-            row["name"], f"{told(row.get('period_ns'), 2)}, {told(row.get('ptime_ns'), 2)}",
-            told(row["configured_ns"], 0), told(row.get("left_for_network_ns"), 2), published(row), figure(row),
-            published(other) if other else "", figure(other) if other else "",
-            "met" if within and all(within) else "**missed**"])
+            row["name"], told(row.get("left_for_network_ns"), 2), published(row), figure(row),
+            *((published(noisy), figure(noisy)) if noisy else ("", "")), figure(unhandled) if unhandled else "",
+            "met" if len(within) == len(kinds) and all(within) else "**missed**"])
     return [table]
 
 
@@ -138,16 +148,11 @@ def kernel():
     tables = []
     for arguments in runs:
         rows, command = experiment("kernel", *arguments)
-        table = [[f"{command}: µs", "median", "stdev", "p99", "p99.9", "max", "packets", "thesis: stdev; max"]]
+        table = [[f"{command}: µs", "median", "stdev", "p99", "p99.9", "max", "packets", "thesis, noisy network: stdev; max"]]
         for row in rows:
-            summary = row["measured"]
-            if row["void"]:
-                table.append([row["name"], f"void: {row['void']}", "", "", "", "", "", ""])
-                continue
+            summary = row["measured"] or {}
             thesis = "; ".join(told(one["value_ns"], 0, 1e3) for one in row["published"])
-            table.append([row["name"],
-                          *(told(summary[key], 1, 1e3) for key in ("p50_ns", "stdev_ns", "p99_ns", "p999_ns", "max_ns")),
-                          str(summary["count"]), thesis])
+            table.append([row["name"], *spread(row), str(summary.get("count", "")), thesis])
         tables.append(table)
     return tables
 
@@ -165,9 +170,8 @@ def handover():
     rows, command = experiment("handover", "--device", "virtual:", "--duration", f"{2 * SECONDS}s")
     table = [[f"{command}: µs", "median", "stdev", "p99", "p99.9", "max", "calls"]]
     for row in rows:
-        summary = row["measured"]
-        table.append([row["name"], *(told(summary[key], 1, 1e3) for key in ("p50_ns", "stdev_ns", "p99_ns", "p999_ns", "max_ns")),
-                      str(summary["count"])])
+        summary = row["measured"] or {}
+        table.append([row["name"], *spread(row), str(summary.get("count", ""))])
     return [table]
 
 
@@ -178,7 +182,9 @@ def overhead():
     for row in rows:
         share, latency = row.get("added_percent"), row.get("latency_added_ns")
         judged = row["name"] == "every packet" and share is not None and latency is not None
-        table.append([row["name"], told(row["measured"]["p50_ns"] or row["measured"]["mean_ns"], 1, 1e3),
+        summary = row["measured"] or {"p50_ns": None, "mean_ns": None}
+        table.append([row["name"] + (f": void, {row['void']}" if row["void"] else ""),
+                      told(summary["p50_ns"] or summary["mean_ns"], 1, 1e3),
                       told(row.get("added_ns"), 1, 1e3), interval(row, "added"),
                       f"{share:+.1f} %" if share is not None else "", told(latency, 2, 1e3),
                       "≤ 2 %; ≤ 1 µs" if judged else "",

@@ -82,7 +82,7 @@ pub enum HostError {
     },
     /// Somebody asked to end while it was waited for.
     #[error(
-        "the agent at {place} was waited for no longer, as you ended this; nothing was measured"
+        "the agent at {place} was waited for no longer, as you ended this; what it had is not measured"
     )]
     Interrupted {
         /// Where.
@@ -109,10 +109,12 @@ impl HostError {
 const PATIENCE: Duration = Duration::from_secs(15);
 /// For a child's end it is asked to wait so long at a time.
 const TURN: Duration = Duration::from_secs(2);
+/// The same where somebody may ask to end: until its turn is over an agent does not see that it is to go.
+const SHORT_TURN: Duration = Duration::from_millis(100);
 /// An agent whose input ended may take so long: it ends its children first.
 const GOODBYE: Duration = Duration::from_secs(6);
 /// The same where somebody waits who has asked to end.
-const HURRIED: Duration = Duration::from_millis(500);
+const HURRIED: Duration = Duration::from_secs(1);
 /// From one look to the next at whether somebody has.
 const LOOK: Duration = Duration::from_millis(50);
 /// Of one file, so much is read at a time.
@@ -226,7 +228,8 @@ impl LabHost {
         let deadline = Instant::now() + most;
         loop {
             // In turns, so that an agent that stands still is known to soon.
-            let turn = deadline.saturating_duration_since(Instant::now()).min(TURN);
+            let longest = if self.heeds { SHORT_TURN } else { TURN };
+            let turn = deadline.saturating_duration_since(Instant::now()).min(longest);
             let most_ms = turn.as_millis() as u64;
             match self.ask_for(AgentAsk::Wait { child, most_ms }, turn + PATIENCE)? {
                 AgentAnswer::Child(ChildState::Running) if Instant::now() < deadline => {}

@@ -19,8 +19,13 @@ impl Load {
     pub(crate) fn now() -> Self {
         let read = |file: &str| read_to_string(file).unwrap_or_default();
         let listed = read_dir("/proc").into_iter().flatten().flatten();
-        // A process may end while this is read, and is its parent's then; what is none has no such file.
-        let processes = listed.filter_map(|entry| read_to_string(entry.path().join("stat")).ok());
+        let mut numbers: Vec<u32> =
+            listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        // Children before their parents, whose numbers are lower as a rule: what ends meanwhile is counted twice
+        // at worst, and never with nobody.
+        numbers.sort_unstable_by(|one, other| other.cmp(one));
+        let stat = |number| read_to_string(format!("/proc/{number}/stat")).ok();
+        let processes = numbers.into_iter().filter_map(stat);
         Self::of(&read("/proc/stat"), &read("/proc/self/stat"), processes)
     }
 

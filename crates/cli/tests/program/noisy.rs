@@ -120,3 +120,25 @@ fn a_receiver_that_shares_half_a_processor_says_how_much_of_it_it_got() {
         assert!(figure(row, "group_cpu_percent") < 100.0, "{row:#}");
     });
 }
+
+#[test]
+fn what_measuring_costs_is_told_and_what_the_witness_costs_apart() {
+    shared(|| {
+        let line = "lab overhead --rounds 1 --settle 1s --duration 500ms --period 240 --latency 400ms --report json";
+        let ended = taut(words(line)).run().well();
+        let report: Value = serde_json::from_str(&ended.out).unwrap();
+        let rows = report["rows"].as_array().unwrap();
+        let names: Vec<_> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+        let kinds =
+            ["nothing measured", "1 of 64", "every packet", "every packet, and the witness"];
+        assert_eq!(names, kinds);
+        for row in rows {
+            assert_eq!(row["void"], Value::Null, "{report:#}");
+            assert!(row["measured"]["mean_ns"].as_i64() > Some(0), "{report:#}");
+            assert!(row["added_ns"].is_i64(), "{report:#}");
+        }
+        assert!(rows[2]["latency_added_ns"].is_i64(), "{report:#}");
+        let told: Vec<_> = rows.iter().map(|row| row["witness_ns"].is_i64()).collect();
+        assert_eq!(told, [false, false, false, true], "{report:#}");
+    });
+}

@@ -176,7 +176,7 @@ fn stacked(
             let (_, y) = plot.at(0.0, top);
             let figure = figure(step).unwrap_or_default();
             let room = 46_usize.saturating_sub(figure.chars().count());
-            let name: String = step.row.name.chars().take(room).collect();
+            let name = fitted(&step.row.name, room);
             let above = VPos::Top;
             plot.words(
                 &name,
@@ -192,6 +192,18 @@ fn stacked(
         }
         Ok(())
     })
+}
+
+/// A name in so much room, in characters. What tells rows of one rung apart stands at its end, and by what
+/// the rung is known at its beginning.
+fn fitted(name: &str, room: usize) -> String {
+    const HEAD: usize = 5;
+    let length = name.chars().count();
+    if length <= room {
+        return name.to_owned();
+    }
+    let tail = length - room.saturating_sub(HEAD + 1);
+    name.chars().take(HEAD).chain(['…']).chain(name.chars().skip(tail)).collect()
 }
 
 #[cfg(test)]
@@ -220,6 +232,14 @@ mod tests {
             let (words, chart) = told(statistic);
             assert!(words.ends_with("theirs") && chart != bare, "{statistic:?}: {words}");
         }
+    }
+
+    #[test]
+    fn a_name_that_has_no_room_keeps_what_tells_it_from_its_neighbours() {
+        let rung = "20ms: periods of 5ms, packets of 1ms (test 10)";
+        assert_eq!(fitted(rung, 46), rung);
+        assert_eq!(fitted(rung, 26), "20ms:…ets of 1ms (test 10)");
+        assert_eq!(fitted(&format!("{rung}, all at once"), 29), "20ms:… (test 10), all at once");
     }
 
     fn row(name: &str, series: &Series) -> ReportRow {
