@@ -7,7 +7,7 @@ use crate::cases::Cases;
 use crate::hosts::HostError;
 use crate::report::{LabReport, ReportRow};
 use crate::statistics::{Series, compare, median};
-use crate::streams::{LabStream, StreamEnds};
+use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
 /// What is asked.
 pub const QUESTION: &str = "what does measuring cost?";
@@ -63,7 +63,11 @@ pub fn run(
     let times =
         found.each_ref().map(|runs| runs.iter().map(|run| run.per_period).collect::<Vec<_>>());
     let middles =
-        found.each_ref().map(|runs| runs.iter().filter_map(|run| run.latency).collect::<Vec<_>>());
+        found.each_ref().map(|runs| runs.iter().filter_map(OverheadRun::known).collect::<Vec<_>>());
+    let unknown = found.iter().flatten().find_map(|run| run.latency.as_ref().err());
+    if let Some(why) = unknown {
+        cases.note(format!("latencies are left out: {why}"));
+    }
     for (kind, (name, _)) in KINDS.iter().enumerate() {
         let mut row = row(name, &times[kind], &times[0]);
         if kind == WITNESSED {
@@ -90,8 +94,23 @@ const NOTE: &str = "processor time is that of the stream while packets count, wi
 struct OverheadRun {
     /// Processor time of both ends for each period, in nanoseconds.
     per_period: f64,
-    /// The median, in nanoseconds.
-    latency: Option<f64>,
+    /// The median, in nanoseconds, if it was measured; why it says nothing, where it does not.
+    latency: Result<Option<f64>, String>,
+}
+
+impl OverheadRun {
+    fn known(&self) -> Option<f64> {
+        self.latency.as_ref().ok().copied().flatten()
+    }
+}
+
+fn median_of(outcome: &StreamOutcome) -> Result<Option<f64>, String> {
+    let latency = outcome.heard["streams"][0]["latency"]["measured"]["p50_ns"].as_f64();
+    // Where nothing is measured nobody has to know how far clocks are apart. The way alone is in no ledger.
+    match latency.and_then(|_| outcome.untimely(None)) {
+        Some(why) => Err(why),
+        None => Ok(latency),
+    }
 }
 
 /// The median of all runs, and what it has more than that of a few packets.
@@ -117,10 +136,11 @@ fn one(
     plan.send.extend(more.clone());
     plan.recv.extend(more);
     let outcome = ends.run(&plan)?;
-    if let Some(why) = outcome.refused {
-        return Ok(Err(why));
+    if let Some(why) = &outcome.refused {
+        return Ok(Err(why.clone()));
     }
     let period = f64::from(plan.period) / f64::from(plan.rate) * 1e9;
+    let latency = median_of(&outcome);
     let [Some(sender), Some(receiver)] = outcome.used else {
         return Ok(Err(
             "what its programs used could not be read; is CONFIG_SCHED_INFO in the kernel?".into(),
@@ -128,7 +148,6 @@ fn one(
     };
     let per_period =
         [sender, receiver].iter().map(|used| used.percent(used.cpu) / 100.0 * period).sum();
-    let latency = outcome.heard["streams"][0]["latency"]["measured"]["p50_ns"].as_f64();
     Ok(Ok(OverheadRun { per_period, latency }))
 }
 
@@ -174,7 +193,11 @@ fn row(name: &str, times: &[f64], base: &[f64]) -> ReportRow {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::streams::MOST_UNSURE;
+    use crate::streams::tests::between_two;
 
     #[test]
     fn what_is_added_is_told_with_its_interval() {
@@ -215,6 +238,20 @@ mod tests {
         let mut none = ReportRow::named("every packet, and the witness");
         witness(&mut none, &watched, &[]);
         assert!(none.figures.is_empty());
+    }
+
+    #[test]
+    fn a_latency_between_clocks_that_are_too_unsure_is_left_out_with_the_reason() {
+        let mut outcome = between_two(MOST_UNSURE + Span::from_micros(1));
+        // Nothing is measured, so there is nothing to be unsure of.
+        assert_eq!(median_of(&outcome), Ok(None));
+        let measured = json!({"p50_ns": 5_000_000});
+        outcome.heard["streams"][0]["latency"]["measured"] = measured.clone();
+        let why = median_of(&outcome).unwrap_err();
+        assert!(why.contains("known to ± 251us, and 250us are the most"), "{why}");
+        let mut sure = between_two(MOST_UNSURE);
+        sure.heard["streams"][0]["latency"]["measured"] = measured;
+        assert_eq!(median_of(&sure), Ok(Some(5e6)));
     }
 
     #[test]

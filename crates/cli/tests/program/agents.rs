@@ -46,6 +46,47 @@ fn a_ladder_is_climbed_to_a_host_by_ssh() {
 }
 
 #[test]
+fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_too_unsure() {
+    shared(|| {
+        let folder = Folder::new();
+        // What is received here is said to be placed by another host's clock.
+        let source = r#"s/\(source\\": *\\"\)host/\1rtcp/"#;
+        executable(
+            &folder.file("ssh"),
+            &format!("#!/bin/sh\n{TAUT} lab agent | sed -u '{source}'\n"),
+        );
+        let path = std::env::var("PATH").unwrap_or_default();
+        for line in [
+            "ladder --rung test@10",
+            "least --period 240 --periods 16",
+            "load --most 1 --latency 400ms",
+            "network --only silent",
+            "schedulers --case other,@loaded --latency 400ms --load spin:1",
+            "stages --latency 400ms",
+        ] {
+            let line: Vec<_> = line.split(' ').map(|word| word.replace('@', " ")).collect();
+            let far =
+                words("--with ssh:x --settle 1s --duration 1s --max-uncertainty 1ns --report json");
+            let call = taut(words("lab")).and(line.iter().map(String::as_str));
+            let call = call.and(far.iter().map(String::as_str));
+            let ended = call.with("PATH", format!("{}:{path}", folder.path().display())).run();
+            let report = report(&ended);
+            let void = report["rows"][0]["void"].as_str().unwrap_or_else(|| panic!("{report:#}"));
+            assert!(void.contains("1ns are the most that is asked for"), "{line:?}: {void}");
+        }
+        for name in
+            ["ladder", "least", "load", "network", "overhead", "schedulers", "stages", "starved"]
+        {
+            let help = taut(words(&format!("lab {name} --help"))).run().well().out;
+            let (_, hosts) = help.split_once("\nHosts:").unwrap_or_else(|| panic!("{help}"));
+            let hosts = hosts.split("\n\n").take_while(|part| part.starts_with(['\n', ' ']));
+            let hosts: String = hosts.collect::<Vec<_>>().join("\n");
+            assert!(hosts.contains("--max-uncertainty <TIME>"), "{name}: {help}");
+        }
+    });
+}
+
+#[test]
 fn udp_ports_that_somebody_took_meanwhile_are_chosen_anew() {
     shared(|| {
         let folder = Folder::new();

@@ -19,8 +19,14 @@ impl StreamOutcome {
         self.heard["streams"][0]["clock"]["source"] == "host"
     }
 
-    /// Why times between both ends say nothing, and the mend; nothing where they do.
-    pub(super) fn untimely(&self, row: &ReportRow) -> Option<String> {
+    /// How far the median of what was measured may be off, either way.
+    pub(super) fn uncertainty(&self) -> Option<Span> {
+        self.heard["streams"][0]["latency"]["uncertainty_ns"].as_i64().map(Span::from_nanos)
+    }
+
+    /// Why times between both ends say nothing, and the mend; nothing where they do. The way between them took
+    /// so many nanoseconds, where that is known.
+    pub(crate) fn untimely(&self, wire: Option<i64>) -> Option<String> {
         if self.is_one_clock() {
             return None;
         }
@@ -35,9 +41,8 @@ impl StreamOutcome {
                 ));
             }
         }
-        let wire = row.stages.iter().find(|stage| stage.name == "wire");
-        let uncertainty = row.uncertainty.unwrap_or(Span::ZERO);
-        if let Some(early) = wire.and_then(|wire| wire.summary.p50_ns).map(|ns| -ns)
+        let uncertainty = self.uncertainty().unwrap_or(Span::ZERO);
+        if let Some(early) = wire.map(|ns| -ns)
             && early > uncertainty.as_nanos()
         {
             return Some(format!(
@@ -47,7 +52,7 @@ impl StreamOutcome {
             ));
         }
         let most = self.max_uncertainty?;
-        match row.uncertainty {
+        match self.uncertainty() {
             None => Some(format!(
                 "nobody knows how far the clocks of the hosts are apart, and {most} are the most that is \
                  asked for; let the stream's RTCP through (its port and the next, taut doctor)"

@@ -18,7 +18,7 @@ impl StreamOutcome {
         let mut series = Series::with_room(counted.len());
         values.for_each(|(due, value)| series.push(due, Span::from_nanos(value)));
         let mut row = ReportRow::named(name).with(&series);
-        row.uncertainty = stream["latency"]["uncertainty_ns"].as_i64().map(Span::from_nanos);
+        row.uncertainty = self.uncertainty();
         row.configured = stream["latency"]["configured_ns"].as_i64().map(Span::from_nanos);
         row.missed = self.missed(&counted);
         // Of the whole run, also of before packets counted: the ledger does not say when a host froze.
@@ -44,7 +44,9 @@ impl StreamOutcome {
         row.void = row.void.or_else(|| self.unwritten());
         // Another scheduler's figures are not those of the one that was asked for.
         row.void = row.void.or_else(|| self.refused.clone());
-        row.void = row.void.take().or_else(|| self.untimely(&row));
+        let wire = row.stages.iter().find(|stage| stage.name == "wire");
+        let wire = wire.and_then(|wire| wire.summary.p50_ns);
+        row.void = row.void.take().or_else(|| self.untimely(wire));
         self.tell_clocks(&mut row, &counted);
         if let Some(scheduler) = self.heard["host"]["scheduler"].as_str() {
             row.add("scheduler", "receiver ran as", scheduler);

@@ -198,7 +198,7 @@ fn seconds_in_which_packets_were_missed_are_marked() {
 }
 
 /// Between two machines, whose clocks are known to so much.
-fn between_two(uncertainty: Span) -> StreamOutcome {
+pub(crate) fn between_two(uncertainty: Span) -> StreamOutcome {
     let mut outcome = outcome(4000, &[]);
     for packet in &mut outcome.departures {
         // On a clock that was started long before.

@@ -2,7 +2,6 @@
 
 use tautline_lab::ladder::{self, RUNGS};
 use tautline_lab::report::LabReport;
-use tautline_lab::streams::LabStream;
 
 use super::answer::ExperimentAnswer;
 use super::ends::{line, over, plan};
@@ -16,8 +15,7 @@ pub(crate) fn run(flags: &Ladder) -> Result<(), Failure> {
     let rungs = if flags.rung.is_empty() { RUNGS.to_vec() } else { flags.rung.clone() };
     let noises: Vec<_> = flags.noise.iter().map(|noise| noise.with_tcp(flags.tcp_rate)).collect();
     let steps = ladder::steps(&rungs, &noises);
-    let max_uncertainty = Some(flags.clocks.max_uncertainty);
-    let plan = LabStream { max_uncertainty, ..plan(&flags.streams) };
+    let plan = plan(&flags.streams);
     let mut left = steps.len();
     let asked = LabReport::of("ladder", ladder::QUESTION);
     over(&flags.streams.far.with, asked, answer, &stop, |ends, answer| {

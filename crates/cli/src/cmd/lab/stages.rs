@@ -2,7 +2,6 @@
 
 use tautline_lab::report::LabReport;
 use tautline_lab::stages;
-use tautline_lab::streams::LabStream;
 use tautline_proto::device::Stop;
 
 use super::answer::ExperimentAnswer;
@@ -12,8 +11,7 @@ use crate::flags::StagesFlags;
 
 pub(crate) fn run(flags: &StagesFlags) -> Result<(), Failure> {
     let answer = ExperimentAnswer::open(&flags.streams.reporting)?;
-    let max_uncertainty = Some(flags.clocks.max_uncertainty);
-    let plan = LabStream { max_uncertainty, ..shaped(&flags.streams, &flags.shape) };
+    let plan = shaped(&flags.streams, &flags.shape);
     answer.tell(&format!("a stream of {} follows", plan.duration));
     let asked = LabReport::of("stages", stages::QUESTION);
     // Of one row nothing is left to be told: Ctrl-C ends the program itself.

@@ -35,6 +35,8 @@ pub(crate) struct FarEnd {
 pub(crate) struct Streams {
     #[command(flatten)]
     pub(crate) far: FarEnd,
+    #[command(flatten)]
+    pub(crate) clocks: ClockFlags,
     /// What is sent: a device there is [default: noise on a virtual card]
     #[arg(long, short, value_name = "DEVICE", help_heading = "Devices")]
     pub(crate) input: Option<String>,
@@ -102,8 +104,6 @@ pub(crate) struct Ladder {
     pub(crate) tcp_rate: Option<TcpRate>,
     #[command(flatten)]
     pub(crate) busy: BusyFlags,
-    #[command(flatten)]
-    pub(crate) clocks: ClockFlags,
     #[command(flatten)]
     pub(crate) streams: Streams,
 }
@@ -183,8 +183,6 @@ fn most(text: &str) -> Result<Span, String> {
 pub(crate) struct StagesFlags {
     #[command(flatten)]
     pub(crate) busy: BusyFlags,
-    #[command(flatten)]
-    pub(crate) clocks: ClockFlags,
     #[command(flatten)]
     pub(crate) shape: Shape,
     #[command(flatten)]
