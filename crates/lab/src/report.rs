@@ -9,6 +9,7 @@ pub(crate) mod text;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
+use std::borrow::Cow;
 use tautline_engine::watching::distribution::Summary;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -212,11 +213,25 @@ impl Worst {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Meanwhile {
     /// For programs, with its unit.
-    pub key: &'static str,
+    pub key: Cow<'static, str>,
     /// For people: what it is called, and its unit after a comma.
-    pub words: &'static str,
+    pub words: Cow<'static, str>,
     /// From the first value of the run, and what was read.
     pub values: Vec<(i64, f64)>,
+    /// Whether pages draw it: they have room for a few beside what was measured.
+    #[serde(skip)]
+    pub drawn: bool,
+}
+
+impl Meanwhile {
+    /// What pages draw.
+    pub fn drawn(
+        key: impl Into<Cow<'static, str>>,
+        words: impl Into<Cow<'static, str>>,
+        values: Vec<(i64, f64)>,
+    ) -> Self {
+        Self { key: key.into(), words: words.into(), values, drawn: true }
+    }
 }
 
 /// What happened at instants of its own, such as xruns.

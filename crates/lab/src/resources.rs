@@ -21,6 +21,11 @@ use crate::report::{HostDescription, INTERVAL, LabReport, Meanwhile, ReportRow};
 pub use record::Record;
 pub use sampler::{Sampler, SamplerOptions};
 
+/// What is read of a machine, in this order: each for programs, with its unit, and for people.
+pub(crate) fn machine_quantities() -> impl Iterator<Item = (&'static str, &'static str)> {
+    rates::MACHINE.iter().map(|quantity| (quantity.key, quantity.words))
+}
+
 /// How often it is looked whether it is over.
 const BEAT: Span = Span::from_millis(20);
 

@@ -136,10 +136,8 @@ impl TapDelays {
 
     /// Window by window.
     fn meanwhile(&self) -> Vec<Meanwhile> {
-        let quantity = |key, words, of: fn(&TapDelay) -> f64| Meanwhile {
-            key,
-            words,
-            values: self.since_first(of),
+        let quantity = |key: &'static str, words: &'static str, of: fn(&TapDelay) -> f64| {
+            Meanwhile::drawn(key, words, self.since_first(of))
         };
         vec![
             quantity("delay_frames", "delay, frames", |delay| delay.delay.as_f64()),

@@ -31,7 +31,8 @@ pub(super) fn course(row: &ReportRow) -> Option<(String, String)> {
         return None;
     }
     let length = INTERVAL.as_nanos();
-    let mut strips: Vec<Strip<'_>> = row.meanwhile.iter().filter_map(Strip::of).collect();
+    let mut strips: Vec<Strip<'_>> =
+        row.meanwhile.iter().filter(|seen| seen.drawn).filter_map(Strip::of).collect();
     let seconds = strips.iter().any(|strip| strip.counted);
     let end = row.intervals.last().map_or(0, |last| last.at_ns + length);
     let end = strips.iter().flat_map(|strip| &strip.values).map(|(at, _)| *at).fold(end, i64::max);
@@ -126,7 +127,7 @@ impl<'a> Strip<'a> {
         let unit = if counted { Unit::Count } else { Unit::Number };
         let scale = Axis::linear(least, if most > 0.0 { most } else { 1.0 }, unit).with_few_names();
         let enough = values.len() >= LEAST;
-        enough.then_some(Self { title: seen.words, values, counted, scale })
+        enough.then_some(Self { title: &seen.words, values, counted, scale })
     }
 
     /// What happened at instants of its own, of those that the chart shows.

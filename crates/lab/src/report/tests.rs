@@ -109,7 +109,7 @@ fn full() -> LabReport {
     row.figures.clear();
     // So many that ten lie beyond the rarest percentile.
     row.measured = Some(series(0..100_000).summary());
-    row.meanwhile = vec![Meanwhile { key: "cpu_percent", words: "cpu, %", values: vec![(0, 1.0)] }];
+    row.meanwhile = vec![Meanwhile::drawn("cpu_percent", "cpu, %", vec![(0, 1.0)])];
     row.events = vec![Events { key: "xruns", words: "xruns", values: vec![(-1, 2)], untold: 3 }];
     let statistic = Statistic::Single;
     row.published = vec![Published { source: "they", name: "A", statistic, value_ns: 5_000_000 }];

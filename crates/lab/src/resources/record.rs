@@ -60,7 +60,7 @@ impl Record {
     ) -> Vec<Meanwhile> {
         let mut all: Vec<Meanwhile> = quantities
             .iter()
-            .map(|Quantity { key, words, .. }| Meanwhile { key, words, values: Vec::new() })
+            .map(|Quantity { key, words, .. }| Meanwhile::drawn(*key, *words, Vec::new()))
             .collect();
         for pair in self.samples.windows(2) {
             let at = (pair[1].at - begin).as_nanos();
@@ -109,8 +109,9 @@ fn row(name: String, quantities: &[Quantity], meanwhile: Vec<Meanwhile>) -> Repo
     for series in &meanwhile {
         let count = series.values.len().max(1) as f64;
         let mean = series.values.iter().map(|(_, value)| value).sum::<f64>() / count;
-        if quantities.iter().any(|quantity| quantity.key == series.key && quantity.shown) {
-            row.add(series.key, series.words, mean);
+        let found = quantities.iter().find(|quantity| quantity.key == series.key);
+        if let Some(quantity) = found.filter(|quantity| quantity.shown) {
+            row.add(quantity.key, quantity.words, mean);
         }
     }
     row.meanwhile = meanwhile;

@@ -1,6 +1,7 @@
 //! What the machines of a stream did meanwhile, once a second, joined to its packets by time.
 
 use std::collections::BTreeMap;
+use std::iter::once;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -10,6 +11,7 @@ use super::{StreamEnds, StreamOutcome};
 use crate::hosts::{HostError, LabHost};
 use crate::ledger::{HeardPacket, SentPacket};
 use crate::report::{Events, INTERVAL, Meanwhile, ReportRow};
+use crate::resources::machine_quantities;
 
 /// A quantity of a machine, as `taut lab sample` has it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -85,32 +87,57 @@ const XRUNS: [(&str, &str); 2] = [
 ];
 /// Of all cores: what programs and the kernel took of them.
 const BUSY: [&str; 4] = ["user_percent", "system_percent", "irq_percent", "softirq_percent"];
-/// What is told of a machine: each for programs, and for people.
+/// Drawn beside the packets, with how busy the machine is.
+const QUEUE: &str = "runnable";
+
+/// How a machine is named in what is told of it.
 struct MachineNames {
-    busy: (&'static str, &'static str),
-    runnable: (&'static str, &'static str),
-    /// That it was not read.
+    /// Before a key.
+    key: &'static str,
+    /// Before words.
+    words: &'static str,
+    /// How busy it is, in words.
+    busy: &'static str,
+    /// That it was not read: for programs, and for people.
     unread: (&'static str, &'static str),
 }
 
 /// Of the sender's machine, of the receiver's, and of one that both ends share.
 const NAMES: [MachineNames; 3] = [
     MachineNames {
-        busy: ("sender_busy_percent", "sender's machine busy, % of all cores"),
-        runnable: ("sender_runnable", "sender's run queue, threads"),
+        key: "sender_",
+        words: "sender's machine: ",
+        busy: "sender's machine busy, % of all cores",
         unread: ("sender_machine_unread", "sender's machine not read"),
     },
     MachineNames {
-        busy: ("receiver_busy_percent", "receiver's machine busy, % of all cores"),
-        runnable: ("receiver_runnable", "receiver's run queue, threads"),
+        key: "receiver_",
+        words: "receiver's machine: ",
+        busy: "receiver's machine busy, % of all cores",
         unread: ("receiver_machine_unread", "receiver's machine not read"),
     },
     MachineNames {
-        busy: ("busy_percent", "machine busy, % of all cores"),
-        runnable: ("runnable", "run queue, threads"),
+        key: "",
+        words: "",
+        busy: "machine busy, % of all cores",
         unread: ("machine_unread", "machine not read"),
     },
 ];
+
+impl MachineNames {
+    /// How busy this machine was, and all that was read of it.
+    fn told(&self, read: &[SampledQuantity]) -> Vec<Meanwhile> {
+        let busy = Meanwhile::drawn(format!("{}busy_percent", self.key), self.busy, busy(read));
+        // By the names of this version: another machine's are not taken over.
+        let all = machine_quantities().map(|(key, words)| Meanwhile {
+            key: format!("{}{key}", self.key).into(),
+            words: format!("{}{words}", self.words).into(),
+            values: read_of(read, key),
+            drawn: key == QUEUE,
+        });
+        once(busy).chain(all).collect()
+    }
+}
 
 impl SampledMachines {
     /// Each that was to be read: by the clock of which end, under which names, and what was read.
@@ -173,15 +200,15 @@ impl StreamOutcome {
         let missed =
             missed(departures.iter().map(|packet| (packet.timestamp, packet.capture)), counted);
         let machines = self.machines.each().into_iter().flat_map(|(end_of, names, read)| {
-            let (begin, machine) = (begins[end_of], read.as_deref().unwrap_or(&[]));
-            let series =
-                [(names.busy, busy(machine)), (names.runnable, read_of(machine, "runnable"))];
-            series.into_iter().map(move |((key, words), values)| {
-                let since = |(at, value): (i64, f64)| {
-                    let at = at.checked_sub(begin?)?;
-                    (0..=end + INTERVAL.as_nanos()).contains(&at).then_some((at, value))
-                };
-                Meanwhile { key, words, values: values.into_iter().filter_map(since).collect() }
+            let begin = begins[end_of];
+            let since = move |(at, value): (i64, f64)| {
+                let at = at.checked_sub(begin?)?;
+                (0..=end + INTERVAL.as_nanos()).contains(&at).then_some((at, value))
+            };
+            let told = names.told(read.as_deref().unwrap_or(&[]));
+            told.into_iter().map(move |series| Meanwhile {
+                values: series.values.into_iter().filter_map(since).collect(),
+                ..series
             })
         });
         let mut all: Vec<Meanwhile> = missed.into_iter().chain(machines).collect();
@@ -223,9 +250,6 @@ fn missed(
     }
     let middle = |second: i64| second * INTERVAL.as_nanos() + INTERVAL.half().as_nanos();
     let values = seconds.iter().map(|(second, missed)| (middle(*second), f64::from(*missed)));
-    seconds.values().any(|missed| *missed > 0).then(|| Meanwhile {
-        key: "missed",
-        words: "packets missed",
-        values: values.collect(),
-    })
+    let any = seconds.values().any(|missed| *missed > 0);
+    any.then(|| Meanwhile::drawn("missed", "packets missed", values.collect()))
 }

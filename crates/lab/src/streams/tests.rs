@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::resources::machine_quantities;
 
 /// Packets of 1 ms, of which all but the named ones arrive: each 5 ms from capture to DAC.
 pub(crate) fn outcome(packets: i64, lost: &[i64]) -> StreamOutcome {
@@ -138,17 +139,50 @@ fn what_machines_did_is_joined_to_the_packets_by_the_clock_of_each() {
     let here = vec![sampled("user_percent", &at), sampled("irq_percent", &at[1..])];
     outcome.machines = SampledMachines::Two([Ok(there), Ok(here.clone())]);
     let meanwhile = outcome.row("test").meanwhile;
-    let told: Vec<_> = meanwhile.iter().map(|one| (one.key, one.values.clone())).collect();
+    let told: Vec<_> = meanwhile.iter().map(|one| (&*one.key, one.values.clone())).collect();
     let busy = vec![(seconds(1), 10.0), (seconds(2), 40.0)];
-    let known = [("sender_runnable", vec![(5, 2.0)]), ("receiver_busy_percent", busy.clone())];
+    let user = vec![(seconds(1), 10.0), (seconds(2), 20.0)];
+    let known = [
+        ("sender_runnable", vec![(5, 2.0)]),
+        ("receiver_busy_percent", busy.clone()),
+        ("receiver_user_percent", user.clone()),
+        ("receiver_irq_percent", vec![(seconds(2), 20.0)]),
+    ];
     assert_eq!(told, known, "what was before and after the packets is none of theirs");
     // Both ends on one.
     outcome.machines = SampledMachines::One(Ok(here));
     let meanwhile = outcome.row("test").meanwhile;
-    assert_eq!(
-        (meanwhile[0].key, &meanwhile[0].values, meanwhile.len()),
-        ("busy_percent", &busy, 1)
-    );
+    let told: Vec<_> = meanwhile.iter().map(|one| (&*one.key, &one.values)).collect();
+    assert_eq!(told[..2], [("busy_percent", &busy), ("user_percent", &user)]);
+    assert_eq!(told.len(), 3);
+}
+
+#[test]
+fn all_that_is_read_of_machines_is_told_and_what_pages_have_room_for_is_drawn() {
+    let mut outcome = between_two(Span::from_micros(60));
+    let at = |begin: i64| [(begin + 1, 3.0), (begin + 1_000_000_001, 4.0)];
+    let read = |begin| {
+        let all = machine_quantities().map(|(key, _)| sampled(key, &at(begin)));
+        // What another version may read beside.
+        Ok(all.chain([sampled("of_another_version", &at(begin))]).collect::<Vec<_>>())
+    };
+    outcome.machines = SampledMachines::Two([read(7_002_000_000_000), read(2_000_000_000)]);
+    let meanwhile = outcome.row("test").meanwhile;
+    let mut told: Vec<_> = meanwhile.iter().map(|one| (&*one.key, &*one.words)).collect();
+    told.retain(|(key, _)| !key.ends_with("_busy_percent"));
+    let names = machine_quantities().collect::<Vec<_>>();
+    let of = |end: &str| {
+        let told = |(key, words)| (format!("{end}_{key}"), format!("{end}'s machine: {words}"));
+        names.iter().copied().map(told).collect::<Vec<_>>()
+    };
+    let known = [of("sender"), of("receiver")].concat();
+    let known: Vec<_> = known.iter().map(|(key, words)| (&**key, &**words)).collect();
+    assert_eq!(told, known);
+    assert!(meanwhile.iter().all(|one| one.values[0].0 == 1 && one.values.len() == 2));
+    let drawn: Vec<_> = meanwhile.iter().filter(|one| one.drawn).map(|one| &*one.key).collect();
+    let strips =
+        ["sender_busy_percent", "sender_runnable", "receiver_busy_percent", "receiver_runnable"];
+    assert_eq!(drawn, strips);
 }
 
 #[test]
@@ -159,7 +193,7 @@ fn a_machine_that_could_not_be_read_is_told_and_the_other_is_not_taken_for_both(
         HostError::Refused { place: "ssh:x".into(), why: "taut lab sample: no /proc".into() };
     outcome.machines = SampledMachines::Two([Err(gone), Ok(here)]);
     let row = outcome.row("test");
-    let told: Vec<_> = row.meanwhile.iter().map(|one| one.key).collect();
+    let told: Vec<_> = row.meanwhile.iter().map(|one| &*one.key).collect();
     assert_eq!(told, ["receiver_runnable"], "both ends on one machine are not told so");
     let unread = row.figures.iter().find(|one| one.key == "sender_machine_unread").unwrap();
     assert_eq!(unread.value, "ssh:x: taut lab sample: no /proc");

@@ -4,7 +4,7 @@ mod simulated;
 mod well_formed;
 
 use tautline_lab::page::page;
-use tautline_lab::report::{Events, LabReport, Points, ReportRow, WorstPart};
+use tautline_lab::report::{Events, LabReport, Meanwhile, Points, ReportRow, WorstPart};
 
 use simulated::{hostile, ladder, stages, stream};
 use well_formed::read;
@@ -152,6 +152,21 @@ fn with_xruns(at_ms: &[i64], untold: u64) -> String {
     let mut report = LabReport::of("recv", "did every packet sound when it was due?");
     report.rows = vec![row];
     page(&report)
+}
+
+#[test]
+fn what_was_read_of_machines_beyond_what_there_is_room_for_is_in_no_chart() {
+    let mut row = stream(5_000, 5_000.0, 1);
+    let values: Vec<_> = (0..5).map(|second| (second * 1_000_000_000, 7.0)).collect();
+    let seen = |words: &'static str, drawn| Meanwhile {
+        drawn,
+        ..Meanwhile::drawn("key", words, values.clone())
+    };
+    row.meanwhile = vec![seen("run queue, threads", true), seen("page faults, 1/s", false)];
+    let mut report = LabReport::of("stages", "where does the time go?");
+    report.rows = vec![row];
+    let page = page(&report);
+    assert!(page.contains("run queue, threads") && !page.contains("page faults"));
 }
 
 /// Lines of what is bad in the chart of this title.

@@ -96,8 +96,8 @@ pub(crate) fn stream(packets: usize, latency_us: f64, seed: u64) -> ReportRow {
         .map(|((name, ..), values)| Points { name: (*name).to_owned(), values })
         .collect();
     row.meanwhile = vec![
-        Meanwhile { key: "missed", words: "packets missed", values: missing },
-        Meanwhile { key: "cpu_percent", words: "processor, % of a core", values: load },
+        Meanwhile::drawn("missed", "packets missed", missing),
+        Meanwhile::drawn("cpu_percent", "processor, % of a core", load),
     ];
     if !xruns.is_empty() {
         row.events = vec![Events {
