@@ -61,7 +61,8 @@ fn a_row_of_everything_has_every_chart_each_with_words_for_who_cannot_see_it() {
     for chart in charts {
         assert!(chart.contains("role=\"img\" aria-label=\""), "{}", &chart[..200]);
         assert!(chart.contains("viewBox=\"0 0 1680 "), "{}", &chart[..200]);
-        assert!(!chart.contains('#'), "colours are the page's");
+        // An apostrophe, as of a device's xruns, is written by its number.
+        assert!(!chart.replace("&#39;", "'").contains('#'), "colours are the page's");
     }
     assert!(page.contains("strongest: 40.0 ms"), "what swings every 40 ms is named");
 }
