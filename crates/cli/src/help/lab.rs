@@ -126,9 +126,10 @@ pub(crate) const LEAST: &str = r#"Examples:
 
 Ever greater latencies are tried for --duration each until one goes, then what
 lies between; what is left is held for --hold, and if that fails, more is. One
-goes if no packet was late, lost or unheard and neither device had an xrun. A
-try that misses something while a host freezes is run again, twice at most, and
-told. The last row is the least, with what was missed one step below it."#;
+goes if no packet was late, lost or unheard and neither device had an xrun, the
+first seconds (--settle) aside. A try that misses something while a host freezes
+is run again, twice at most, and told. The last row is the least, with what was
+missed one step below it."#;
 
 pub(crate) const STAGES: &str = r#"Examples:
   # Where 5 ms go, on this machine:

@@ -105,6 +105,7 @@ fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> LeastFind
     let late = gaps.late_sender + gaps.late_network + gaps.late_receiver;
     // Frames that a card plays in silence since its program was late are an xrun.
     let starved = u64::from(heard.starved > Frames::ZERO);
+    // This card starves in freezes alone: `starved` is the host's, as `host_stalled` is.
     let besides = late + gaps.lost + gaps.discarded;
     let missed = besides + gaps.host_stalled + starved;
     match (missed, freezes) {
@@ -155,7 +156,8 @@ fn latencies_are_whole_steps_from_what_packets_and_buffer_take() {
 /// A stream of 4 s, half of which counts.
 fn carried(lost: &[i64]) -> StreamOutcome {
     let mut outcome = outcome(4000, lost);
-    outcome.sent = json!({"streams": [{"counters": {"xruns": 0}}], "host": {"stalls": 0}});
+    outcome.sent = json!({"streams": [{"counters": {"xruns": 0, "host_stalled": 0}}],
+        "host": {"stalls": 0}});
     outcome.heard["streams"][0]["clock"] = json!({"source": "host"});
     outcome.heard["streams"][0]["counters"] = json!({"xruns": 0, "lost": lost.len()});
     outcome.heard["host"] = json!({"stalls": 0});
@@ -206,19 +208,52 @@ fn where_all_comes_late_that_is_a_miss_and_not_a_row_that_says_nothing() {
 }
 
 #[test]
+fn an_xrun_before_packets_count_is_no_miss_and_one_of_which_nobody_knows_when_is() {
+    // The first packet that counts was captured at 2 s.
+    let xrun = |at_ms: i64, count: u32| json!({"at_ns": at_ms * 1_000_000, "count": count});
+    let with = |end: usize, all: u64, told: &[serde_json::Value]| {
+        let mut outcome = carried(&[]);
+        let report = if end == 0 { &mut outcome.sent } else { &mut outcome.heard };
+        report["streams"][0]["counters"]["xruns"] = json!(all);
+        report["streams"][0]["xruns"] = json!(told);
+        seen(outcome)
+    };
+    for (end, name) in ["sender", "receiver"].into_iter().enumerate() {
+        assert_eq!(with(end, 2, &[xrun(20, 2)]).finding, LeastFinding::Whole, "{name}");
+        let lacked = |all, told: &[_]| {
+            let seen = with(end, all, told);
+            assert_eq!(seen.finding, LeastFinding::Missed, "{name}");
+            seen.lacked
+        };
+        let one = format!("1 xrun of the {name}; 2000 packets were due");
+        assert_eq!(lacked(3, &[xrun(1999, 2), xrun(2000, 1)]), one);
+        assert_eq!(lacked(3, &[xrun(20, 2)]), one, "one is counted alone");
+    }
+}
+
+#[test]
 fn what_was_missed_while_either_host_froze_spoils_the_try_and_nothing_else_does() {
-    let frozen = |lost: &[i64], host_stalled: u64, end: usize| {
+    // A sender's freeze is an xrun of its card, and a receiver's a packet that is not there in time.
+    let frozen = |end: usize, missed: u64, host_stalled: u64, lost: &[i64]| {
         let mut outcome = carried(lost);
-        let host = if end == 0 { &mut outcome.sent } else { &mut outcome.heard };
-        host["host"]["stalls"] = json!(1);
-        outcome.heard["streams"][0]["counters"]["host_stalled"] = json!(host_stalled);
+        let report = if end == 0 { &mut outcome.sent } else { &mut outcome.heard };
+        report["host"]["stalls"] = json!(1);
+        let counters = &mut report["streams"][0]["counters"];
+        counters["host_stalled"] = json!(host_stalled);
+        if end == 0 {
+            counters["xruns"] = json!(missed);
+        }
         seen(outcome).finding
     };
-    assert_eq!(frozen(&[], 0, 0), LeastFinding::Whole, "it lost nothing");
-    for end in [0, 1] {
-        assert_eq!(frozen(&[2500], 1, end), LeastFinding::Frozen { besides: false });
-        assert_eq!(frozen(&[2500, 2900], 1, end), LeastFinding::Frozen { besides: true });
-    }
+    assert_eq!(frozen(0, 0, 0, &[]), LeastFinding::Whole, "it lost nothing");
+    assert_eq!(frozen(0, 1, 1, &[]), LeastFinding::Frozen { besides: false });
+    assert_eq!(frozen(0, 2, 1, &[]), LeastFinding::Frozen { besides: true });
+    // Neither end's freeze answers for what the other missed.
+    assert_eq!(frozen(0, 1, 1, &[2500]), LeastFinding::Frozen { besides: true });
+    assert_eq!(frozen(1, 0, 1, &[2500]), LeastFinding::Frozen { besides: false });
+    assert_eq!(frozen(1, 0, 1, &[2500, 2900]), LeastFinding::Frozen { besides: true });
+    // What was lost before packets counted is no more than what the freeze cost.
+    assert_eq!(frozen(1, 0, 1, &[100, 2500]), LeastFinding::Frozen { besides: false });
 }
 
 impl CaseHosts for () {

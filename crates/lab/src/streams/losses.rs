@@ -3,11 +3,13 @@
 use core::fmt;
 
 use serde_json::Value;
+use tautline_proto::time::LocalTime;
 
+use super::machines::XRUNS;
 use super::{LabStream, StreamOutcome};
 use crate::ledger::HeardPacket;
 
-/// What was not heard of the packets that count, and the xruns of the whole run.
+/// What was not heard of the packets that count, and the xruns since the first of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct StreamLosses {
     /// Packets that came after their deadline.
@@ -16,9 +18,9 @@ pub(crate) struct StreamLosses {
     pub(crate) lost: u64,
     /// Packets that were there in time, and at whose turn the device played silence of its own.
     pub(crate) unheard: u64,
-    /// Of the sender's device and of the receiver's.
+    /// Of the sender's device and of the receiver's. One counts of which nobody knows when it was.
     pub(crate) xruns: [u64; 2],
-    /// Of all that and of the first seconds, what no freeze overlaps that a witness saw.
+    /// Of all that, what is more than freezes explain that the witness of the same end saw.
     pub(crate) besides: u64,
     /// Freezes that the witness saw of the end that saw more.
     pub(crate) freezes: u64,
@@ -69,25 +71,37 @@ impl StreamOutcome {
         let late = of(|packet| packet.late);
         let unheard = of(|packet| !packet.late && !packet.is_heard());
         let missed = self.missed(&counted).map_or(0, |missed| missed.missed);
-        let both = [&self.sent, &self.heard];
+        let lost = missed.saturating_sub(late + unheard);
+        let xruns = self.xruns_counted(&counted);
+        // What freezes cost is told of the whole run: some of it may have been before packets counted, so
+        // this is the least that they do not explain.
+        let of_host = [&self.sent, &self.heard].map(|report| counter(report, "host_stalled"));
+        let besides = xruns[0].saturating_sub(of_host[0])
+            + (late + lost + unheard + xruns[1]).saturating_sub(of_host[1]);
         StreamLosses {
             late,
-            lost: missed.saturating_sub(late + unheard),
+            lost,
             unheard,
-            xruns: both.map(|report| counter(report, "xruns")),
-            besides: both.map(besides).into_iter().sum(),
+            xruns,
+            besides,
             freezes: self.stalls(plan).into_iter().flatten().max().unwrap_or(0),
         }
+    }
+
+    /// Xruns of each end but those that are known to have been before the first packet that counts: a card
+    /// may have one while it starts.
+    fn xruns_counted(&self, counted: &[(LocalTime, HeardPacket)]) -> [u64; 2] {
+        let told = self.xruns(counted);
+        [(&self.sent, XRUNS[0]), (&self.heard, XRUNS[1])].map(|(report, (key, _))| {
+            let of_end = told.iter().find(|events| events.key == key);
+            let values = of_end.map_or(&[][..], |events| &events.values);
+            let before = values.iter().filter(|(at, _)| *at < 0);
+            let before: u64 = before.map(|(_, count)| u64::from(*count)).sum();
+            counter(report, "xruns").saturating_sub(before)
+        })
     }
 }
 
 fn counter(report: &Value, name: &str) -> u64 {
     report["streams"][0]["counters"][name].as_u64().unwrap_or(0)
-}
-
-/// Of the whole run of one end, as when is not told of all of it.
-fn besides(report: &Value) -> u64 {
-    let all: u64 =
-        ["late", "lost", "unheard", "xruns"].iter().map(|name| counter(report, name)).sum();
-    all.saturating_sub(counter(report, "host_stalled"))
 }

@@ -81,7 +81,7 @@ impl MachineSamplers {
 }
 
 /// Of the sender's device and of the receiver's.
-const XRUNS: [(&str, &str); 2] = [
+pub(super) const XRUNS: [(&str, &str); 2] = [
     ("sender_xruns", "xruns of the sender's device"),
     ("receiver_xruns", "xruns of the receiver's device"),
 ];
