@@ -59,6 +59,7 @@ pub struct LeastSearch {
     frozen: u32,
     /// and whether more than its freezes explain was missed each time.
     besides: bool,
+    /// Void rows, one after the other.
     voids: u32,
 }
 
@@ -117,6 +118,7 @@ impl LeastSearch {
             LeastFinding::Frozen { besides } => {
                 self.frozen += 1;
                 self.besides &= besides;
+                self.voids = 0;
                 match self.frozen < FROZEN_TRIES {
                     true => LeastVerdict::Again,
                     // What the freezes do not overlap was missed each time: it was not they.

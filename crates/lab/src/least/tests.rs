@@ -88,6 +88,17 @@ fn one_of_which_nothing_can_be_found_out_ends_the_search_the_second_time() {
     assert_eq!((search.next(), search.gave_up(), search.least()), (None, true, None));
 }
 
+#[test]
+fn two_void_rows_with_one_between_in_which_the_host_froze_do_not_end_the_search() {
+    let mut search = LeastSearch::new(100);
+    for finding in [LeastFinding::Void, LeastFinding::Frozen { besides: true }, LeastFinding::Void]
+    {
+        assert_eq!(search.tried(finding), LeastVerdict::Again, "{finding:?}");
+    }
+    assert!(!search.gave_up());
+    assert_eq!(search.tried(LeastFinding::Void), LeastVerdict::GivesUp);
+}
+
 /// A second, or ten when it is held, of the machines of a stream over a path that holds each packet for up
 /// to 3 ms; where the receiver's host freezes it does so for 30 ms.
 fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> LeastFinding {
