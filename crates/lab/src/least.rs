@@ -96,6 +96,10 @@ struct LeastTries {
     failed: Vec<(u32, String)>,
     /// The row of the last that went when it was held.
     held: Option<String>,
+    /// Holds that did not go,
+    failed_holds: u32,
+    /// and latencies of those that are run again, as something was missed while the host froze.
+    frozen_holds: Vec<u32>,
     repeated: u32,
 }
 
@@ -107,7 +111,14 @@ fn tries<H: CaseHosts>(
     carry: impl Fn(&mut H, &LabStream) -> Result<StreamOutcome, HostError>,
 ) -> LeastTries {
     let search = LeastSearch::new(options.steps());
-    let mut tries = LeastTries { search, failed: Vec::new(), held: None, repeated: 0 };
+    let mut tries = LeastTries {
+        search,
+        failed: Vec::new(),
+        held: None,
+        failed_holds: 0,
+        frozen_holds: Vec::new(),
+        repeated: 0,
+    };
     let mut number = 1;
     while let Some(next) = tries.search.next() {
         let latency = options.latency(next.steps);
@@ -126,7 +137,16 @@ fn tries<H: CaseHosts>(
 impl LeastTries {
     /// Takes what became of a try; its row.
     fn take(&mut self, next: LeastTry, verdict: LeastVerdict, seen: SeenTry) -> ReportRow {
-        let SeenTry { mut row, lacked, .. } = seen;
+        let SeenTry { mut row, finding, lacked } = seen;
+        if next.held {
+            match verdict {
+                LeastVerdict::Fails | LeastVerdict::Unknown => self.failed_holds += 1,
+                LeastVerdict::Again if finding != LeastFinding::Void => {
+                    self.frozen_holds.push(next.steps);
+                }
+                _ => {}
+            }
+        }
         let result = match verdict {
             LeastVerdict::Goes => "whole",
             LeastVerdict::Fails => "missed",
@@ -198,12 +218,33 @@ impl LeastTries {
         let (due, most) = row.missed.map_or((0, 1.0), |missed| (missed.due, missed.at_most));
         report.notes.push(format!(
             "{} is the least: nothing of {due} packets was missed in {}, so that in the long run no more \
-             than {} is, with 95 % confidence if misses are independent; {below}",
+             than {} is, with 95 % confidence if misses are independent{}; {below}",
             options.latency(steps),
             options.hold,
-            share(most)
+            share(most),
+            self.left_out(steps)
         ));
         report.rows.push(row);
+    }
+
+    /// What holds beside the one that went say, and its bound does not.
+    fn left_out(&self, steps: u32) -> String {
+        let holds = |count: usize| format!("{count} hold{}", if count == 1 { "" } else { "s" });
+        let mut left_out = String::new();
+        let frozen = self.frozen_holds.iter().filter(|held| **held == steps).count();
+        if frozen > 0 {
+            left_out += &format!(
+                ", beside freezes of the host, in which {} missed something",
+                holds(frozen)
+            );
+        }
+        if self.failed_holds > 0 {
+            left_out += &format!(
+                "; {} at lower latencies failed, so the chance that this one went by luck is greater",
+                holds(self.failed_holds as usize)
+            );
+        }
+        left_out
     }
 
     fn none_went(&self, options: LeastOptions) -> String {

@@ -333,6 +333,34 @@ fn tries_in_which_the_host_froze_are_rows_of_their_own_and_are_told() {
 }
 
 #[test]
+fn the_bound_says_which_holds_it_leaves_out() {
+    let report = reported(|latency, held, number| {
+        let mut outcome = carried(match (held, latency, number) {
+            // Tried, 3 ms go; held, neither 3 nor 4, and 5 the second time.
+            (true, 3, _) => &[3000],
+            (true, 4, _) => &[3000],
+            (true, 5, 3) => &[3000],
+            _ => &[],
+        });
+        if held && latency == 5 {
+            outcome.heard["host"]["stalls"] = json!(1);
+        }
+        Ok(outcome)
+    });
+    let told = report.notes.last().unwrap();
+    assert!(told.starts_with("5ms is the least"), "{told} {:?}", names(&report));
+    assert!(
+        told.contains("beside freezes of the host, in which 1 hold missed something"),
+        "{told}"
+    );
+    assert!(told.contains("2 holds at lower latencies failed"), "{told} {:?}", names(&report));
+    // Where neither was, neither is told.
+    let report = reported(|_, _, _| Ok(carried(&[])));
+    let told = report.notes.last().unwrap();
+    assert!(!told.contains("freezes") && !told.contains("failed"), "{told}");
+}
+
+#[test]
 fn where_nothing_goes_or_nothing_can_be_found_out_the_reason_is_told_and_no_least() {
     let report = reported(|_, _, _| Ok(carried(&[3000])));
     assert!(!names(&report).contains(&LEAST), "{:?}", names(&report));
