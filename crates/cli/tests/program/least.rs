@@ -26,30 +26,36 @@ fn behind_a_relay(folder: &Folder, delay: &str) {
     executable(&folder.file("ssh"), &script);
 }
 
+/// Where programs are found, those of the folder first.
+fn path_from(folder: &Folder) -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    format!("{}:{path}", folder.path().display())
+}
+
 #[test]
 fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_misses_is_told() {
     shared(|| {
         let folder = Folder::new();
-        behind_a_relay(&folder, "50ms");
-        // Packets and buffer take 85 ms, so 100 ms have 15 for the way, and 200 have 115.
-        let line = "lab least --with ssh:x --at 127.0.0.1 --period 240 --periods 16 --step 100ms \
-                    --most 900ms --settle 1s --duration 500ms --hold 1s --report json \
+        behind_a_relay(&folder, "200ms");
+        // The buffers outlast what keeps one core of a shared host, up to 119 ms, which no witness calls a
+        // freeze. They and packets take 165 ms, so 300 ms have 135 for the way, and 600 have 435.
+        let line = "lab least --with ssh:x --at 127.0.0.1 --period 240 --periods 32 --step 300ms \
+                    --most 2700ms --settle 1s --duration 500ms --hold 1s --report json \
                     --report-file least.html";
-        let path = std::env::var("PATH").unwrap_or_default();
-        let call = taut(words(line)).with("PATH", format!("{}:{path}", folder.path().display()));
+        let call = taut(words(line)).with("PATH", path_from(&folder));
         let ended = call.in_folder(folder.path()).run().well();
         let report: Value = serde_json::from_str(&ended.out).unwrap();
         let rows = report["rows"].as_array().unwrap();
         let first = &rows[0];
-        assert_eq!((&first["name"], &first["void"]), (&json!("100ms"), &Value::Null), "{first:#}");
+        assert_eq!((&first["name"], &first["void"]), (&json!("300ms"), &Value::Null), "{first:#}");
         assert!(first["late"].as_u64() > Some(0), "{first:#}");
         // Tried, halved and held.
-        for name in ["300ms", "200ms"] {
+        for name in ["900ms", "600ms"] {
             assert!(rows.iter().any(|row| row["name"] == name), "{name}: {report:#}");
         }
         let least = rows.last().unwrap();
         assert_eq!((&least["name"], &least["result"]), (&json!("the least"), &json!("whole")));
-        assert_eq!(least["configured_ns"], 200_000_000, "{least:#}");
+        assert_eq!(least["configured_ns"], 600_000_000, "{least:#}");
         let missed = &least["missed"];
         assert_eq!(missed["missed"], 0, "{least:#}");
         // A packet for each millisecond of the hold, and the share that may be missed by 3/n.
@@ -57,7 +63,7 @@ fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_mis
         assert!((900.0..1500.0).contains(&due), "{least:#}");
         let bound = missed["at_most"].as_f64().unwrap() * due;
         assert!((2.9..3.1).contains(&bound), "{least:#}");
-        assert_eq!(least["below_ns"], 100_000_000, "{least:#}");
+        assert_eq!(least["below_ns"], 300_000_000, "{least:#}");
         let below = least["below_missed"].as_str().unwrap();
         assert!(below.contains(" late"), "{below}");
         let page = fs::read_to_string(folder.file("least.html")).unwrap();
