@@ -40,8 +40,8 @@ pub const STEPS: &[AllStep] = &[
     sends("ladder", "lab ladder --duration 1s --settle 1s"),
     sends(
         "least",
-        // Buffers that outlast what keeps a core of a shared machine.
-        "lab least --period 96 --periods 8 --step 5ms --most 100ms --duration 500ms --settle 1s \
+        // Buffers that outlast what keeps a core of a shared machine, up to 119 ms.
+        "lab least --period 240 --periods 32 --step 50ms --most 500ms --duration 500ms --settle 1s \
          --hold 1s",
     ),
     sends("schedulers", "lab schedulers --duration 1s --settle 1s"),
