@@ -32,6 +32,7 @@ use tautline_proto::time::Span;
 use thiserror::Error;
 
 use crate::report::HostDescription;
+pub(crate) use agent::LONGEST_NOISE;
 pub use agent::serve;
 pub use confined::{ChildLimits, Used};
 pub(crate) use lines::{BoundedLine, lines_within};

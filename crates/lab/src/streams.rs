@@ -15,7 +15,7 @@ use serde_json::Value;
 use tautline_proto::time::Span;
 
 use crate::hosts::{
-    ChildEnded, ChildLimits, ChildState, ChildUsage, HostError, LabHost, UsedBetween,
+    ChildEnded, ChildLimits, ChildState, ChildUsage, HostError, LONGEST_NOISE, LabHost, UsedBetween,
 };
 use crate::ledger::{self, HeardPacket, SentPacket};
 use crate::report::HostDescription;
@@ -181,12 +181,7 @@ impl StreamEnds {
         let (address, ports) = self.reached(plan.at, plan.copies)?;
         let lasts = plan.settle + plan.duration;
         if plan.input.is_none() {
-            let seconds = (lasts + READY + TAIL).as_nanos() / 1_000_000_000 + 1;
-            self.sender.noise(
-                "noise.wav",
-                u32::try_from(seconds).unwrap_or(u32::MAX),
-                plan.rate,
-            )?;
+            self.sender.noise("noise.wav", plan.noise(), plan.rate)?;
         }
         let recv = plan.recv_words(lasts, address, ports);
         // Its cost is measured with what it is beside: only where packets are told one by one.
@@ -292,6 +287,17 @@ fn words<const COUNT: usize>(words: [&str; COUNT]) -> impl Iterator<Item = Strin
 }
 
 impl LabStream {
+    /// Seconds of noise that it takes.
+    fn noise(&self) -> u32 {
+        let lasts = self.settle + self.duration + READY + TAIL;
+        u32::try_from(lasts.as_nanos() / 1_000_000_000 + 1).unwrap_or(u32::MAX)
+    }
+
+    /// Whether it is longer than the noise that is sent where no input is named.
+    pub fn outlasts_noise(&self) -> bool {
+        self.input.is_none() && self.noise() > LONGEST_NOISE
+    }
+
     /// That both ends have; the sender is the first of two.
     fn common(&self, end: usize, lasts: Span) -> Vec<String> {
         let [ptime, latency, lasts] =

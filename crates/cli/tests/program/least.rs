@@ -75,6 +75,27 @@ fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_mis
 fn a_latency_that_leaves_nothing_to_try_is_refused_with_what_it_takes() {
     let (wrong, mend) = ("from 3ms to 2ms", "take 3ms; give a greater --most");
     is_refused(&taut(words("lab least --most 2ms")), 2, wrong, mend);
+    let (wrong, mend) = ("from 2ms to 100ms", "take 3ms; give a greater --first");
+    is_refused(&taut(words("lab least --first 2ms")), 2, wrong, mend);
     is_refused(&taut(words("lab least --step 500ns")), 2, "500ns is no step", "write 1us or more");
     is_refused(&taut(words("lab least --most 6s")), 2, "longer than 5s", "write that or less");
+}
+
+#[test]
+fn a_hold_that_is_longer_than_the_noise_is_refused_before_the_search() {
+    let folder = Folder::new();
+    executable(&folder.file("ssh"), "#!/bin/sh\nexit 1\n");
+    let call = |hold: &str| {
+        taut(words(&format!("lab least --with ssh:x --hold {hold}")))
+            .with("PATH", path_from(&folder))
+            .in_folder(folder.path())
+    };
+    let (wrong, mend) = ("cannot be held for 3596s", "give a shorter --hold");
+    is_refused(&call("3596s"), 2, wrong, mend);
+    // What is within the hour, and what is sent from something else, gets as far as the other host.
+    for goes_on in ["3595s", "7200s --input tone:997"] {
+        let ended = call(goes_on).run();
+        let said = ended.said.join("\n");
+        assert!(said.contains("at ssh:x") && !said.contains("held"), "{said}");
+    }
 }

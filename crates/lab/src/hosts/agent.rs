@@ -179,13 +179,13 @@ fn read(path: &Path, from: u64, most: usize) -> Result<AgentAnswer, String> {
 }
 
 /// Seconds of noise, at most: of stereo at 48 kHz some 700 MB.
-const LONGEST: u32 = 3600;
+pub(crate) const LONGEST_NOISE: u32 = 3600;
 
 /// Two channels of 16 bits, 18 dB below full scale.
 fn noise(path: &Path, seconds: u32, rate: u32) -> Result<(), String> {
-    if seconds > LONGEST {
+    if seconds > LONGEST_NOISE {
         return Err(format!(
-            "{seconds} s of noise were asked for, and {LONGEST} are the most: use a shorter --duration, or \
+            "{seconds} s of noise were asked for, and {LONGEST_NOISE} are the most: use a shorter --duration, or \
              send something else (--input)"
         ));
     }

@@ -3,6 +3,7 @@
 use tautline_lab::least::{self, LeastOptions};
 use tautline_lab::report::{LabReport, ReportRow};
 use tautline_lab::streams::LabStream;
+use tautline_proto::time::Span;
 
 use super::answer::ExperimentAnswer;
 use super::ends::{in_blocks, line, over};
@@ -36,11 +37,27 @@ fn options(flags: &LeastFlags, plan: &LabStream) -> Result<LeastOptions, Failure
     let LeastFlags { step, most, hold, .. } = *flags;
     let taken = least::taken(flags.streams.rate, plan);
     let first = least::whole_steps(flags.first.unwrap_or(taken), step);
-    if first <= most {
-        return Ok(LeastOptions { first, step, most, hold });
-    }
+    let greater = match () {
+        () if first < taken => "--first",
+        () if first > most => "--most",
+        () => {
+            refuse_longer_than_noise(plan, hold)?;
+            return Ok(LeastOptions { first, step, most, hold });
+        }
+    };
     Err(Failure::usage(format!(
         "there is no latency to try from {first} to {most}, as packets and the receiver's buffer take {taken}; \
-         give a greater --most, or a shorter --ptime or --period"
+         give a greater {greater}, or a shorter --ptime or --period"
     )))
+}
+
+/// Before the search, which would end with a hold that cannot be run.
+fn refuse_longer_than_noise(plan: &LabStream, hold: Span) -> Result<(), Failure> {
+    match (LabStream { duration: hold, ..plan.clone() }).outlasts_noise() {
+        false => Ok(()),
+        true => Err(Failure::usage(format!(
+            "the least cannot be held for {hold}, as noise lasts an hour at most, --settle and 3 s more among it; \
+             give a shorter --hold, or say what is sent (--input)"
+        ))),
+    }
 }
