@@ -2,6 +2,7 @@
 //! report of it.
 
 mod change;
+mod stalled;
 mod stream;
 mod transmitter;
 
@@ -27,6 +28,7 @@ use crate::fader::VOLUME_RAMP;
 use crate::link_news::LinkNews;
 use crate::plan::SendPlan;
 use crate::sending::change::hosts;
+use crate::sending::stalled::StalledXruns;
 use crate::sending::stream::SentStream;
 use crate::sending::transmitter::{Transmitter, TxStatus};
 use crate::watching::distribution::Distribution;
@@ -155,6 +157,7 @@ impl SendEngine {
             status,
             last: TxStatus::default(),
             xruns: XrunTimes::default(),
+            stalled: StalledXruns::default(),
             stages: Default::default(),
             lateness: Distribution::default(),
             transmit: Distribution::default(),
@@ -215,6 +218,7 @@ impl SendEngine {
         // Its last word: there is room for it now.
         drop(process);
         stream.turn(&mut watch);
+        stream.finish(&mut watch);
         // Of a run that was over before the first beat nothing else is told.
         progress(&stream.progress(&watch));
         stream.conversation.leave();

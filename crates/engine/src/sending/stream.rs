@@ -23,6 +23,7 @@ use crate::control::Destined;
 use crate::conversation::Conversation;
 use crate::fader::Fader;
 use crate::link_news::LinkNews;
+use crate::sending::stalled::StalledXruns;
 use crate::sending::transmitter::{TransmitterCommand, TxStatus};
 use crate::watching::distribution::Distribution;
 use crate::watching::ledger_file::LedgerFile;
@@ -70,6 +71,7 @@ pub(crate) struct SentStream {
     pub(crate) status: Consumer<TxStatus>,
     pub(crate) last: TxStatus,
     pub(crate) xruns: XrunTimes,
+    pub(crate) stalled: StalledXruns,
     pub(crate) stages: [Distribution; 3],
     pub(crate) lateness: Distribution,
     pub(crate) transmit: Distribution,
@@ -146,6 +148,7 @@ impl SentStream {
         self.news.hear(&self.address, |note| watch.note(note));
         while let Ok(status) = self.status.pop() {
             self.xruns.take(&status.faults);
+            self.stalled.take(&status.faults, |from, to| watch.witness.overlaps(from, to));
             self.last = status;
         }
         // The sound goes on without it.
@@ -160,6 +163,12 @@ impl SentStream {
         self.go_to_destinations();
         self.note(watch);
         self.conversation.speak();
+    }
+
+    /// The last word: what is not judged yet is.
+    pub(crate) fn finish(&mut self, watch: &mut RunWatch) {
+        watch.look();
+        self.stalled.finish(|from, to| watch.witness.overlaps(from, to));
     }
 
     fn enter(&mut self, departure: &Departure) {
@@ -284,6 +293,7 @@ impl SentStream {
             invalid: self.conversation.invalid,
             xruns: counted.xruns,
             send_errors: counted.link.send_errors + counted.link.dropped,
+            host_stalled: self.stalled.count(),
             ..Counters::default()
         }
     }
