@@ -123,10 +123,12 @@ fn longest_xrun(report: &Report) -> (i64, i64) {
 fn when_a_device_had_its_xrun_is_in_the_reports_of_both_ends_and_marked_on_the_page() {
     timed(|| {
         let patient = PATIENT.join(" ");
-        let (lab, onlooker, recv, send) = seen(
-            &format!("{patient} --ledger heard.csv --report-file page.html"),
-            &format!("{patient} --report-file sent.html"),
-        );
+        let (lab, onlooker) = (Lab::straight(), Onlooker::new());
+        // Cards: a file waits for a program that is late.
+        let recv = format!("{patient} --ledger heard.csv --report-file page.html");
+        let recv = lab.recv_to("virtual:", &recv);
+        let send = format!("--input virtual:?tone=997 {patient} --report-file sent.html");
+        let send = lab.send_call(&send).and(["--to", &onlooker.address()]).start();
         onlooker.see(2_000);
         recv.signal("-STOP");
         onlooker.see(1_000);
