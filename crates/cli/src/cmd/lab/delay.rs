@@ -95,7 +95,7 @@ pub(crate) fn run(flags: &Delay) -> Result<(), Failure> {
             devices: [output, input].map(|device| device.given.clone()),
             settings: wanted,
             options,
-            max_uncertainty: flags.clocks.max_uncertainty,
+            max_uncertainty: flags.clocks.most(),
         };
         tell();
         let mut report = measure_between(places, &plan, &stop);

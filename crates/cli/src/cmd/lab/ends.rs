@@ -56,7 +56,7 @@ pub(super) fn plan(flags: &Streams) -> LabStream {
         input: flags.input.clone(),
         output: flags.output.clone(),
         at: flags.far.at,
-        max_uncertainty: Some(flags.clocks.max_uncertainty),
+        max_uncertainty: Some(flags.clocks.most()),
         ..LabStream::default()
     }
 }

@@ -13,7 +13,8 @@ use crate::flags::LeastFlags;
 
 pub(crate) fn run(flags: &LeastFlags) -> Result<(), Failure> {
     let blocks = in_blocks(&flags.streams, &flags.blocks);
-    let plan = LabStream { periods: flags.periods, ..blocks };
+    let max_uncertainty = flags.streams.clocks.asked();
+    let plan = LabStream { periods: flags.periods, max_uncertainty, ..blocks };
     let options = options(flags, &plan)?;
     let stop = stop_on_signals()?;
     let answer = ExperimentAnswer::open(&flags.streams.reporting)?;

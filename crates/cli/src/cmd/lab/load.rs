@@ -2,6 +2,7 @@
 
 use tautline_lab::load::{self, LoadOptions};
 use tautline_lab::report::LabReport;
+use tautline_lab::streams::LabStream;
 
 use super::answer::ExperimentAnswer;
 use super::ends::{line, over, shaped};
@@ -12,7 +13,8 @@ use crate::flags::LoadFlags;
 pub(crate) fn run(flags: &LoadFlags) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let answer = ExperimentAnswer::open(&flags.streams.reporting)?;
-    let plan = shaped(&flags.streams, &flags.shape);
+    let max_uncertainty = flags.streams.clocks.asked();
+    let plan = LabStream { max_uncertainty, ..shaped(&flags.streams, &flags.shape) };
     let options =
         LoadOptions { allowed: flags.allow.0, most: flags.most, hold: i64::from(flags.hold) };
     let asked = LabReport::of("load", load::QUESTION);

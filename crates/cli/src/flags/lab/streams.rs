@@ -65,10 +65,22 @@ pub(crate) struct Streams {
 /// How well two hosts must know each other's clocks.
 #[derive(Debug, Args)]
 pub(crate) struct ClockFlags {
-    /// A row is void whose median may be off by more, either way
-    #[arg(long, value_name = "TIME", default_value = "250us", value_parser = span,
-          help_heading = "Hosts")]
-    pub(crate) max_uncertainty: Span,
+    /// A row is void whose median may be off by more, either way [default: 250us; of least and load,
+    /// which judge by what is missed, any]
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Hosts")]
+    max_uncertainty: Option<Span>,
+}
+
+impl ClockFlags {
+    /// Of a figure that says how long something took.
+    pub(crate) fn most(&self) -> Span {
+        self.max_uncertainty.unwrap_or(Span::from_micros(250))
+    }
+
+    /// Of what is judged by packets that are missed, which is as sure by whatever clocks.
+    pub(crate) const fn asked(&self) -> Option<Span> {
+        self.max_uncertainty
+    }
 }
 
 fn settle(text: &str) -> Result<Span, String> {
