@@ -44,7 +44,7 @@ pub const STEPS: &[AllStep] = &[
         "lab least --period 240 --periods 32 --step 50ms --most 500ms --duration 500ms --settle 1s \
          --hold 1s",
     ),
-    sends("schedulers", "lab schedulers --duration 1s --settle 1s"),
+    sends("schedulers", "lab schedulers --duration 500ms --settle 1s"),
     sends("network", "lab network --duration 1s --settle 1s"),
     sends("starved", "lab starved --duration 1s --settle 1s"),
     sends("load", "lab load --duration 1s --settle 1s --most 64 --hold 2 --allow 1%"),
