@@ -17,8 +17,7 @@ pub(crate) trait CaseHosts {
 
 impl CaseHosts for StreamEnds {
     fn replace_silent(&mut self) -> Result<(), HostError> {
-        self.sender.replace_silent()?;
-        self.receiver.replace_silent()
+        self.replace_agents()
     }
 }
 

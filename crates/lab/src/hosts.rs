@@ -7,6 +7,7 @@ mod agent;
 mod children;
 mod confined;
 mod ended;
+mod error;
 mod exchange;
 mod lines;
 mod offset;
@@ -26,85 +27,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tautline_io::udp::PORT_HELD;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
-use thiserror::Error;
 
 use crate::report::HostDescription;
 pub(crate) use agent::LONGEST_NOISE;
 pub use agent::serve;
 pub use confined::{ChildLimits, Used};
+pub use error::HostError;
 pub(crate) use lines::{BoundedLine, lines_within};
 pub use place::HostPlace;
 pub(crate) use timeline::HostTimeline;
 pub use usage::{ChildUsage, UsedBetween};
 use words::{AgentAnswer, AgentAsk, AgentRequest, Hello, Reply, Start};
 pub use words::{ChildEnded, ChildState};
-
-/// Why a host cannot be used, or not any more.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum HostError {
-    /// Its agent could not be started.
-    #[error("starting an agent at {place}: {why}")]
-    NotStarted {
-        /// Where
-        place: String,
-        /// and why, with the mend.
-        why: String,
-    },
-    /// It is of another version, whose words may mean something else.
-    #[error(
-        "the agent at {place} is taut {there} and this is taut {here}; install the same at both"
-    )]
-    OtherVersion {
-        /// Where
-        place: String,
-        /// what runs
-        there: String,
-        /// and what runs here.
-        here: &'static str,
-    },
-    /// It went.
-    #[error("the agent at {place} ended: {why}")]
-    Ended {
-        /// Where
-        place: String,
-        /// and what it said last.
-        why: String,
-    },
-    /// It does not answer.
-    #[error("the agent at {place} has not answered for {} s; is the machine still there?", .seconds)]
-    Silent {
-        /// Where
-        place: String,
-        /// and for how long.
-        seconds: u64,
-    },
-    /// Somebody asked to end while it was waited for.
-    #[error(
-        "the agent at {place} was waited for no longer, as you ended this; what it had is not measured"
-    )]
-    Interrupted {
-        /// Where.
-        place: String,
-    },
-    /// It cannot do what was asked.
-    #[error("{place}: {why}")]
-    Refused {
-        /// Where
-        place: String,
-        /// and why, with the mend.
-        why: String,
-    },
-}
-
-impl HostError {
-    /// Whether a program there could not have a UDP port that was free when it was chosen for it.
-    pub(crate) fn tells_of_a_held_port(&self) -> bool {
-        matches!(self, Self::Refused { why, .. } if why.contains(PORT_HELD))
-    }
-}
 
 /// An agent may take so long to answer, longer than what it was asked to wait.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -122,6 +122,8 @@ pub struct StreamEnds {
     pub receiver: LabHost,
     /// Freezes that each end's witness saw while streams ran; nothing where none watched.
     stalls: [Option<u64>; 2],
+    /// Whether both read one clock, once that was asked.
+    one_clock: Option<bool>,
 }
 
 /// How long a stream settles unless something else is asked for.
@@ -141,7 +143,7 @@ const WRITING: Duration = Duration::from_secs(20);
 impl StreamEnds {
     /// Whence and whither.
     pub fn new(sender: LabHost, receiver: LabHost) -> Self {
-        Self { sender, receiver, stalls: [None; 2] }
+        Self { sender, receiver, stalls: [None; 2], one_clock: None }
     }
 
     /// The machines, the sender's first, with what the streams so far saw of them.
@@ -151,9 +153,21 @@ impl StreamEnds {
         both.into_iter().zip(self.stalls).map(with).collect()
     }
 
-    /// Whether both are one machine, and read one clock.
+    /// Whether both are one machine, and read one clock. It is asked of the same agents once.
     pub(crate) fn share_clock(&mut self) -> Result<bool, HostError> {
-        self.sender.shares_clock(&mut self.receiver)
+        if let Some(known) = self.one_clock {
+            return Ok(known);
+        }
+        let found = self.sender.shares_clock(&mut self.receiver)?;
+        self.one_clock = Some(found);
+        Ok(found)
+    }
+
+    /// Another agent in the place of one that no longer answers.
+    pub(crate) fn replace_agents(&mut self) -> Result<(), HostError> {
+        self.one_clock = None;
+        self.sender.replace_silent()?;
+        self.receiver.replace_silent()
     }
 
     /// By which address the receiver is reached, unless it is said, and the first of so many free pairs of
