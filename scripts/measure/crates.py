@@ -65,6 +65,17 @@ def conceal():
     return [lines]
 
 
+def marks():
+    say("finding time marks")
+    cases = divan_cases("tautline-dsp", "timecode")
+    rows = Rows()
+    for name in ("clear_marks", "marks_below_other_sound", "voice_marks_below_other_sound", "sound_without_marks"):
+        values = [100 * nanos / 1e9 for nanos in cases[name, name]]
+        rows.add(f"a second of one channel at 48 kHz: {name.replace('_', ' ')}", "", f"{spread(values, 2)} % of a core", "",
+                 "≤ 1 %", statistics.median(values) <= 1)
+    return [rows.table()]
+
+
 def alsa():
     say("a stream through ALSA, in the lab guest")
     run = subprocess.run(["scripts/bench-alsa"], cwd=ROOT, stdout=subprocess.PIPE, text=True)

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use tautline_engine::plan::address::AddressError;
 use tautline_engine::watching::run::RunError;
 use tautline_io::link::OpenError;
@@ -47,6 +47,11 @@ impl fmt::Display for Failure {
 impl From<clap::Error> for Failure {
     /// In one line, as every other complaint: what is wrong, and the tip if there is one.
     fn from(error: clap::Error) -> Self {
+        if let Some(figure) = below_zero(&error) {
+            return Self::usage(format!(
+                "{figure}… is below zero, which no option takes here; --help shows what each takes"
+            ));
+        }
         let mend = match error.kind() {
             // The sentence of the value's own reader already ends with the mend.
             ErrorKind::ValueValidation => "",
@@ -69,6 +74,13 @@ impl From<clap::Error> for Failure {
         }
         Self::usage(sentence + mend)
     }
+}
+
+/// A figure below zero that was taken for an option, such as -5 of `--latency -5ms`.
+fn below_zero(error: &clap::Error) -> Option<&str> {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_figure = given.strip_prefix('-')?.starts_with(|c: char| c.is_ascii_digit());
+    (error.kind() == ErrorKind::UnknownArgument && is_figure).then_some(given)
 }
 
 impl From<AddressError> for Failure {

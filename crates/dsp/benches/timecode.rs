@@ -1,7 +1,7 @@
 //! What finding time marks costs: a second of sound at 48 kHz. A hundredth of a core is 10 ms.
 
 use divan::{Bencher, black_box};
-use tautline_dsp::timecode::{Finder, Marker};
+use tautline_dsp::timecode::{Finder, MarkStretch, Marker, RunNumber};
 
 const RATE: usize = 48_000;
 
@@ -41,6 +41,22 @@ fn clear_marks(bencher: Bencher) {
 #[divan::bench]
 fn marks_below_other_sound(bencher: Bencher) {
     second(bencher, 0.15, 1.0);
+}
+
+/// Stretched for voice codecs, and below other sound.
+#[divan::bench]
+fn voice_marks_below_other_sound(bencher: Bencher) {
+    let (run, stretch) = (RunNumber::default(), MarkStretch::for_voice(RATE as u32));
+    let mut sound = sound(0.15, 0.0);
+    let mut marks = vec![0.0; sound.len()];
+    Marker::stretched(run, stretch).fill(1, &mut marks, |_| {});
+    sound.iter_mut().zip(&marks).for_each(|(sample, mark)| *sample += mark);
+    let (mut finder, mut found) = (Finder::stretched(run, stretch), 0);
+    finder.push(&sound[..2 * RATE], |_| {});
+    bencher.bench_local(|| {
+        finder.push(black_box(&sound[2 * RATE..]), |_| found += 1);
+    });
+    black_box(found);
 }
 
 /// They are looked for everywhere.

@@ -20,6 +20,8 @@ mod words;
 use tautline_proto::time::{FineFrames, Frames, Span};
 use tautline_proto::units::{Ppm, Rate};
 
+pub use words::QUESTION;
+
 /// How two taps are held against each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BetweenOptions {

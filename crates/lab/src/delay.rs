@@ -35,7 +35,7 @@ use sweep::{SweepFinder, Sweeper};
 pub use apart::{MarkPart, PartError, PartOptions, hear, play};
 pub use joined::{DelayBetween, measure_between};
 pub use judge::{Exactness, HeardMark, Judge, Outcome, Played};
-pub use report::{MarkCounts, MeasuredDelay};
+pub use report::{MarkCounts, MeasuredDelay, QUESTION};
 
 /// How a delay is measured.
 #[derive(Debug, Clone, Copy)]

@@ -21,6 +21,9 @@ use crate::report::{HostDescription, LabReport, ReportRow};
 
 use clerk::{Call, clerk};
 
+/// What is asked.
+pub const QUESTION: &str = "how regular are blocks on both sides of the sound device?";
+
 /// How it is measured.
 #[derive(Debug, Clone, Copy)]
 pub struct HandoverOptions {
@@ -61,8 +64,7 @@ pub fn measure(
     options: &HandoverOptions,
     stop: &Stop,
 ) -> Result<LabReport, RunError> {
-    let mut report =
-        LabReport::of("handover", "how regular are blocks on both sides of the sound device?");
+    let mut report = LabReport::of("handover", QUESTION);
     report.hosts.push(HostDescription::here("here"));
     report.notes.extend(lock_memory());
     let begins = now() + options.settle;

@@ -21,6 +21,9 @@ pub use relay::{Relay, RelayOptions};
 pub use report::{LegReport, PortReport, RelayReport};
 pub use words::{BitRate, Outage, PathChanges, Reordering, Share, WordError};
 
+/// What is asked.
+pub const QUESTION: &str = "how does a stream fare over a network as bad as this?";
+
 /// Which direction a datagram goes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leg {

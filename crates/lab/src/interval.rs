@@ -25,10 +25,13 @@ pub use listen::{IntervalListener, ListenOptions};
 const MOST_FLOWS: usize = 32;
 
 fn report() -> LabReport {
-    let mut report = LabReport::of("interval", "at which intervals do packets go or come?");
+    let mut report = LabReport::of("interval", QUESTION);
     report.hosts.push(HostDescription::here("here"));
     report
 }
+
+/// What is asked.
+pub const QUESTION: &str = "at which intervals do packets go or come?";
 
 /// By the ledger of a sender, as `taut send --ledger` writes it: intervals between hand-overs to the
 /// kernel.

@@ -27,6 +27,9 @@ use case::KernelCase;
 use receivers::{KernelReceiver, Log};
 use sender::KernelSender;
 
+/// What is asked.
+pub const QUESTION: &str = "how long does a packet take from the kernel to the program?";
+
 /// How it is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelOptions {
@@ -77,8 +80,7 @@ enum Way {
 
 /// Measures every case in turn, each a row.
 pub fn measure(options: &KernelOptions, stop: &Stop, tell: &mut dyn FnMut(&str)) -> LabReport {
-    let mut report =
-        LabReport::of("kernel", "how long does a packet take from the kernel to the program?");
+    let mut report = LabReport::of("kernel", QUESTION);
     report.hosts.push(HostDescription::here("here"));
     report.notes.extend(lock_memory());
     for &packets in &options.packets {

@@ -52,8 +52,14 @@ pub fn run(
             Ok(row)
         });
     }
-    cases.report(ends)
+    let mut report = cases.report(ends);
+    report.notes.push(REST.to_owned());
+    report
 }
+
+/// What the columns mean that are judged.
+const REST: &str = "rest is what was measured less what was configured; it is within a frame if it is no more \
+                    than a frame and what the median is unsure by, early or late";
 
 /// With what was configured, and whether it is within a frame.
 fn judged(mut row: ReportRow, rung: &Rung, rate: u32) -> ReportRow {

@@ -42,12 +42,14 @@ pub struct LeastOptions {
 
 impl LeastOptions {
     fn steps(&self) -> u32 {
-        let steps = (self.most - self.first).as_nanos().div_euclid(self.step.as_nanos().max(1));
+        let (way, step) = ((self.most - self.first).as_nanos(), self.step.as_nanos().max(1));
+        // The last may be shorter than the others.
+        let steps = way.div_euclid(step) + i64::from(way.rem_euclid(step) > 0);
         u32::try_from(steps).unwrap_or(0)
     }
 
     fn latency(&self, steps: u32) -> Span {
-        self.first + self.step.times(i64::from(steps))
+        (self.first + self.step.times(i64::from(steps))).min(self.most)
     }
 }
 
@@ -137,7 +139,7 @@ fn tries<H: CaseHosts>(
 impl LeastTries {
     /// Takes what became of a try; its row.
     fn take(&mut self, next: LeastTry, verdict: LeastVerdict, seen: SeenTry) -> ReportRow {
-        let SeenTry { mut row, finding, lacked } = seen;
+        let SeenTry { mut row, finding, lacked, by_xruns } = seen;
         if next.held {
             match verdict {
                 LeastVerdict::Fails | LeastVerdict::Unknown => self.failed_holds += 1,
@@ -149,6 +151,7 @@ impl LeastTries {
         }
         let result = match verdict {
             LeastVerdict::Goes => "whole",
+            LeastVerdict::Fails if by_xruns => "xruns",
             LeastVerdict::Fails => "missed",
             _ => "host froze",
         };
@@ -271,11 +274,13 @@ struct SeenTry {
     finding: LeastFinding,
     /// What was missed, in words.
     lacked: String,
+    /// Whether nothing was missed but what the devices did not take.
+    by_xruns: bool,
 }
 
 impl SeenTry {
     fn void(row: ReportRow) -> Self {
-        Self { row, finding: LeastFinding::Void, lacked: String::new() }
+        Self { row, finding: LeastFinding::Void, lacked: String::new(), by_xruns: false }
     }
 }
 
@@ -310,5 +315,6 @@ fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) 
         (false, _) => LeastFinding::Frozen { besides: losses.besides > 0 },
     };
     let due = row.missed.map_or(0, |missed| missed.due);
-    SeenTry { row, finding, lacked: format!("{losses}; {due} packets were due") }
+    let by_xruns = losses.late + losses.lost + losses.unheard == 0;
+    SeenTry { row, finding, lacked: format!("{losses}; {due} packets were due"), by_xruns }
 }

@@ -10,6 +10,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use tautline_engine::watching::distribution::Summary;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -329,6 +330,8 @@ impl Serialize for ReportRow {
         for Figure { key, value, .. } in &self.figures {
             map.serialize_entry(key, value)?;
         }
+        let words = self.figures.iter().map(|figure| (figure.key, figure.words));
+        map.serialize_entry("words", &words.collect::<BTreeMap<_, _>>())?;
         map.serialize_entry("published", &self.published)?;
         map.serialize_entry("stages", &self.stages)?;
         map.serialize_entry("intervals", &self.intervals)?;

@@ -29,6 +29,9 @@ pub(crate) fn machine_quantities() -> impl Iterator<Item = (&'static str, &'stat
 /// How often it is looked whether it is over.
 const BEAT: Span = Span::from_millis(20);
 
+/// What is asked.
+pub const QUESTION: &str = "what goes on in this machine?";
+
 /// Reads what the machine does until it is asked to stop, for so long at most: each second's, at instants of
 /// the monotonic clock, for what is measured by the same clock.
 pub fn sample(most: Span, stop: &Stop) -> Result<Vec<Meanwhile>, String> {
@@ -47,7 +50,7 @@ fn read(options: &SamplerOptions, stop: &Stop) -> Result<Record, String> {
 
 /// Reads for a while and reports: the machine, and each process; one that is not there is a void row.
 pub fn measure(options: &SamplerOptions, stop: &Stop) -> Result<LabReport, String> {
-    let mut report = LabReport::of("resources", "what goes on in this machine?");
+    let mut report = LabReport::of("resources", QUESTION);
     report.hosts.push(HostDescription::here("here"));
     let record = read(options, stop)?;
     report.rows.push(record.machine_row());

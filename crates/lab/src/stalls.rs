@@ -21,6 +21,9 @@ use crate::report::{HostDescription, LabReport, ReportRow};
 use crate::schedule::OpenSchedule;
 use crate::statistics::{Missed, Series};
 
+/// What is asked.
+pub const QUESTION: &str = "how good is this host: how late does it wake a thread?";
+
 /// How a host is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StallOptions {
@@ -57,8 +60,7 @@ const AHEAD: Span = Span::from_millis(20);
 
 /// Watches the cores; one whose thread is refused is a void row.
 pub fn measure(options: &StallOptions, stop: &Stop) -> LabReport {
-    let mut report =
-        LabReport::of("stalls", "how good is this host: how late does it wake a thread?");
+    let mut report = LabReport::of("stalls", QUESTION);
     report.notes.extend(lock_memory());
     let went_on = WentOn::listen();
     // All room is taken first: what one core does for it must not disturb another.
@@ -154,7 +156,36 @@ fn tell(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) 
         report.rows.push(freezes(&common, begin));
         host.stalls = Some(common.total());
     }
+    report.notes.extend(verdict(&report.rows, &common));
     report.hosts.push(host);
+}
+
+/// What it comes to, in a sentence: how soon a thread runs that is due, and what a stream must ride out.
+fn verdict(cores: &[ReportRow], freezes: &StallLog) -> Option<String> {
+    let told = |row: &ReportRow| {
+        let late = row.measured.as_ref()?;
+        let tail = late.p999_ns.map(|nanos| (nanos, "999 of 1000"));
+        Some((tail.or_else(|| Some((late.p99_ns?, "99 of 100")))?, row.name.clone()))
+    };
+    let ((nanos, share), core) = cores.iter().filter_map(told).max()?;
+    let longest = freezes.seen_by_all().map(|stall| stall.length()).max();
+    let frozen = match longest {
+        None => "it never froze meanwhile".to_owned(),
+        Some(longest) => {
+            let often = match freezes.total() {
+                1 => "once".to_owned(),
+                times => format!("{times} times"),
+            };
+            format!(
+                "it froze {often}, for up to {longest}: a stream of which less than that lies in the \
+                 receiver's device has an xrun then"
+            )
+        }
+    };
+    let late = Span::from_nanos(nanos);
+    Some(format!(
+        "{share} wake-ups were no more than {late} late, on {core} as the worst; {frozen}"
+    ))
 }
 
 /// How long every core ran nothing, each with when.

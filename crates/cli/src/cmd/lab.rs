@@ -54,11 +54,20 @@ fn stop_with_agent() -> Result<Stop, Failure> {
     Ok(stop)
 }
 
+fn list() {
+    for experiment in EXPERIMENTS {
+        screen::say(&format!("{:10} {}", experiment.name, experiment.asks));
+    }
+    screen::say("");
+    screen::say(
+        "all        runs each of them once, shortly, and writes a page that leads to their reports",
+    );
+    screen::say("compare    says in what two reports of one experiment differ by more than noise");
+}
+
 pub(crate) fn run(lab: &Lab) -> Result<(), Failure> {
     match lab {
-        Lab::List => EXPERIMENTS.iter().for_each(|experiment| {
-            screen::say(&format!("{:10} {}", experiment.name, experiment.does));
-        }),
+        Lab::List => list(),
         Lab::Agent => {
             let stop = stop_in_order()?;
             serve(stdin(), stdout().lock(), &stop)

@@ -296,6 +296,13 @@ fn an_option_that_is_none_is_answered_with_the_one_meant() {
     let folder = Folder::new();
     let call = send(&folder, "--input tone:440 --latncy 5ms");
     is_refused(&call, 2, "unexpected argument '--latncy'", "'--latency'");
+    let call = taut(words("lab stages --latency -5ms"));
+    is_refused(
+        &call,
+        2,
+        "-5… is below zero, which no option takes",
+        "--help shows what each takes",
+    );
     for (line, wrong, mend) in [
         ("send song.flac", "`song.flac` lacks its option", "write --input file:song.flac"),
         ("send --input null: 10.0.0.2:5004", "lacks its option", "write --to rtp://HOST:PORT"),
@@ -434,6 +441,8 @@ fn a_delay_between_devices_that_nothing_joins_is_told_as_such() {
 #[test]
 fn a_delay_at_a_channel_that_is_not_there_is_refused_before_it_is_measured() {
     // Without an end of its own: it would go on for ever.
+    let line = "lab delay --output virtual: --input virtual:?period=96";
+    is_refused(&taut(words(line)), 2, "from one virtual card to another", "virtual:?cable=NAME");
     let line = "lab delay --output null: --input null: --channel 3";
     let mend = "use --channel 2 or less, or --channels 3";
     is_refused(&taut(words(line)), 2, "both devices have 2", mend);

@@ -79,7 +79,11 @@ fn a_relay_delays_as_it_is_told_and_says_how_punctual_it_was() {
 #[test]
 fn the_experiments_are_listed_and_what_cannot_be_done_says_what_can() {
     let listed = taut(words("lab list")).run().well().out;
-    assert!(listed.lines().any(|line| line.starts_with("impair ")), "{listed}");
+    for line in
+        ["impair     how does a stream fare", "stages     where does the time", "all ", "compare "]
+    {
+        assert!(listed.lines().any(|listed| listed.starts_with(line)), "{line}: {listed}");
+    }
     let folder = Folder::new();
     std::fs::write(folder.file("record.csv"), "delay_us every 1ms\n5\nsix\n").unwrap();
     let ports = format!("--listen 127.0.0.1:{} --to 127.0.0.1:5004", free_udp_ports());

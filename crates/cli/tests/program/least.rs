@@ -99,3 +99,23 @@ fn a_hold_that_is_longer_than_the_noise_is_refused_before_the_search() {
         assert!(said.contains("at ssh:x") && !said.contains("held"), "{said}");
     }
 }
+
+#[test]
+fn where_no_latency_goes_that_is_said_with_what_was_missed_at_the_most_and_by_the_exit_status() {
+    shared(|| {
+        let folder = Folder::new();
+        behind_a_relay(&folder, "200ms");
+        // No whole number of steps: the most is tried all the same.
+        let line = "lab least --with ssh:x --at 127.0.0.1 --period 240 --periods 32 --first 180ms --step 100ms \
+                    --most 320ms --settle 1s --duration 500ms --hold 1s --report json";
+        let call = taut(words(line)).with("PATH", path_from(&folder));
+        let ended = call.in_folder(folder.path()).run();
+        let report: Value = serde_json::from_str(&ended.out).unwrap();
+        let rows: Vec<_> =
+            report["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
+        assert_eq!(rows, ["180ms", "320ms"], "{}", ended.said.join("\n"));
+        let why = ended.said.last().unwrap();
+        assert!(why.starts_with("taut: nothing went up to 320ms (there: "), "{why}");
+        assert_eq!(ended.status, Some(1), "{why}");
+    });
+}

@@ -3,82 +3,70 @@
 //! A receiver's line and its sender's begin with the same RTP timestamp, so that the two join.
 //! Instants are nanoseconds on the writer's own monotonic clock; what is unknown is empty.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use tautline_io::thread::memory;
 use tautline_proto::ledger::{Departure, Passage};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wrap;
 
 use crate::watching::run::RunError;
 
-const RECV_HEAD: &str = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,\
-     stream,late,resample_ns";
-const SEND_HEAD: &str = "rtp_timestamp,capture,taken,packed,due,handed";
+/// A line of a ledger, as it is kept until it is written.
+pub(crate) trait LedgerLine {
+    /// What the columns are called.
+    const HEAD: &'static str;
 
-/// A ledger being written.
-pub(crate) struct LedgerFile {
-    path: PathBuf,
-    out: BufWriter<File>,
-    failed: Option<std::io::Error>,
-    headed: bool,
+    /// Writes the columns.
+    fn write(&self, out: &mut impl Write) -> std::io::Result<()>;
 }
 
-impl LedgerFile {
+/// A ledger that is kept in memory while the run lasts: neither the writing nor what a disk makes of it is to be
+/// in what it measures. A run of more packets than there is room for has its oldest lines written meanwhile.
+pub(crate) struct LedgerFile<L> {
+    path: PathBuf,
+    out: BufWriter<File>,
+    lines: VecDeque<L>,
+    failed: Option<std::io::Error>,
+}
+
+/// Of so many packets the lines are kept: two minutes of one stream in packets of a millisecond, in 23 MB.
+const KEPT: usize = 1 << 17;
+
+impl<L: LedgerLine> LedgerFile<L> {
     pub(crate) fn create(path: &Path) -> Result<Self, RunError> {
+        Self::with_room(path, KEPT)
+    }
+
+    fn with_room(path: &Path, room: usize) -> Result<Self, RunError> {
         let file = File::create(path)
             .map_err(|error| RunError::Ledger { path: path.to_owned(), error })?;
-        let out = BufWriter::new(file);
-        Ok(Self { path: path.to_owned(), out, failed: None, headed: false })
+        let mut out = BufWriter::new(file);
+        // Where nothing can be written, that is told before the run and not after it.
+        let failed = writeln!(out, "{}", L::HEAD).and_then(|()| out.flush()).err();
+        let mut lines = Vec::with_capacity(room);
+        memory::prefault(lines.spare_capacity_mut());
+        Ok(Self { path: path.to_owned(), out, lines: lines.into(), failed })
     }
 
-    fn line(&mut self, head: &str, line: &str) {
-        let mut write = || {
-            if !self.headed {
-                writeln!(self.out, "{head}")?;
-            }
-            writeln!(self.out, "{line}")
-        };
+    pub(crate) fn push(&mut self, line: L) {
+        if self.lines.len() == self.lines.capacity() {
+            self.write_oldest();
+        }
+        self.lines.push_back(line);
+    }
+
+    /// Writes the oldest line; whether there was one.
+    fn write_oldest(&mut self) -> bool {
+        let Some(line) = self.lines.pop_front() else { return false };
         // The first failure is told: the sound goes on.
-        if let (Err(error), None) = (write(), &self.failed) {
+        if let (Err(error), None) = (line.write(&mut self.out), &self.failed) {
             self.failed = Some(error);
         }
-        self.headed = true;
-    }
-
-    /// A packet that was played, or came too late for that.
-    pub(crate) fn passage(&mut self, stream: usize, passage: &Passage, measured: Option<Span>) {
-        let nanos =
-            |time: Option<LocalTime>| time.map_or(String::new(), |t| t.as_nanos().to_string());
-        let sender = passage.origin.and_then(|origin| origin.sender);
-        let instants = [
-            passage.origin.map(|origin| origin.capture),
-            sender.map(|s| s.taken),
-            sender.map(|s| s.packed),
-            sender.map(|s| s.handed),
-            Some(passage.arrival),
-            Some(passage.read),
-            Some(passage.taken),
-            Some(passage.written),
-            Some(passage.dac),
-        ]
-        .map(nanos);
-        let timestamp = wrap::rtp_timestamp(passage.media.as_frames());
-        let late = u8::from(passage.late);
-        let resample = passage.resample.as_nanos();
-        let measured = measured.map_or(String::new(), |span| span.as_nanos().to_string());
-        self.line(
-            RECV_HEAD,
-            &format!("{timestamp},{},{measured},{stream},{late},{resample}", instants.join(",")),
-        );
-    }
-
-    /// A packet that was sent.
-    pub(crate) fn sent(&mut self, rtp_timestamp: u32, departure: &Departure) {
-        let Departure { capture, taken, packed, due, handed, .. } = *departure;
-        let instants = [capture, taken, packed, due, handed].map(|t| t.as_nanos().to_string());
-        self.line(SEND_HEAD, &format!("{rtp_timestamp},{}", instants.join(",")));
+        true
     }
 
     /// What could not be written so far, in a sentence.
@@ -90,9 +78,105 @@ impl LedgerFile {
     /// Writes what is left. What could not be written is no reason to lose the report: it is a
     /// sentence in it.
     pub(crate) fn finish(mut self) -> Option<String> {
+        while self.write_oldest() {}
         if let (Err(error), None) = (self.out.flush(), &self.failed) {
             self.failed = Some(error);
         }
         self.flaw()
+    }
+}
+
+/// A packet that was played, or came too late for that.
+pub(crate) struct HeardLine {
+    /// The how many-th stream it is of.
+    pub(crate) stream: usize,
+    pub(crate) passage: Passage,
+    /// What the sound itself said, if it was found.
+    pub(crate) measured: Option<Span>,
+}
+
+impl LedgerLine for HeardLine {
+    const HEAD: &'static str = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,\
+         stream,late,resample_ns";
+
+    fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let Self { stream, passage, measured } = self;
+        let sender = passage.origin.and_then(|origin| origin.sender);
+        write!(out, "{}", wrap::rtp_timestamp(passage.media.as_frames()))?;
+        for instant in [
+            passage.origin.map(|origin| origin.capture),
+            sender.map(|s| s.taken),
+            sender.map(|s| s.packed),
+            sender.map(|s| s.handed),
+            Some(passage.arrival),
+            Some(passage.read),
+            Some(passage.taken),
+            Some(passage.written),
+            Some(passage.dac),
+        ] {
+            column(out, instant.map(LocalTime::as_nanos))?;
+        }
+        column(out, measured.map(Span::as_nanos))?;
+        let late = u8::from(passage.late);
+        writeln!(out, ",{stream},{late},{}", passage.resample.as_nanos())
+    }
+}
+
+/// What is unknown is empty.
+fn column(out: &mut impl Write, nanos: Option<i64>) -> std::io::Result<()> {
+    match nanos {
+        Some(nanos) => write!(out, ",{nanos}"),
+        None => write!(out, ","),
+    }
+}
+
+/// A packet that was sent.
+pub(crate) struct SentLine {
+    pub(crate) rtp_timestamp: u32,
+    pub(crate) departure: Departure,
+}
+
+impl LedgerLine for SentLine {
+    const HEAD: &'static str = "rtp_timestamp,capture,taken,packed,due,handed";
+
+    fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let Departure { capture, taken, packed, due, handed, .. } = self.departure;
+        write!(out, "{}", self.rtp_timestamp)?;
+        for instant in [capture, taken, packed, due, handed] {
+            column(out, Some(instant.as_nanos()))?;
+        }
+        writeln!(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Number(u32);
+
+    impl LedgerLine for Number {
+        const HEAD: &'static str = "number";
+
+        fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
+            writeln!(out, "{}", self.0)
+        }
+    }
+
+    #[test]
+    fn lines_are_kept_until_the_run_is_over_and_the_oldest_are_written_where_there_is_no_room() {
+        let path = std::env::temp_dir().join(format!("tautline-ledger-{}", std::process::id()));
+        let mut ledger = LedgerFile::with_room(&path, 100).unwrap();
+        let room = ledger.lines.capacity() as u32;
+        let written = || std::fs::read_to_string(&path).unwrap();
+        (0..room).for_each(|number| ledger.push(Number(number)));
+        assert_eq!((written().as_str(), ledger.lines.len()), ("number\n", room as usize));
+        (room..room + 5).for_each(|number| ledger.push(Number(number)));
+        assert_eq!((ledger.lines.len(), ledger.lines[0].0), (room as usize, 5));
+        assert_eq!(ledger.lines.capacity(), room as usize, "room was asked for while it ran");
+        assert_eq!(ledger.finish(), None);
+        let all: Vec<String> = (0..room + 5).map(|number| number.to_string()).collect();
+        assert_eq!(written(), format!("number\n{}\n", all.join("\n")));
+        std::fs::remove_file(&path).unwrap();
     }
 }

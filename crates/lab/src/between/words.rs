@@ -7,6 +7,9 @@ use super::{DelayStep, Tap, TapDelay, TapDelays, Void, fine};
 use crate::report::{HostDescription, LabReport, Meanwhile, Points, ReportRow};
 use crate::statistics::Series;
 
+/// What is asked.
+pub const QUESTION: &str = "how far apart are two taps of one sound?";
+
 impl Void {
     /// The reason in one word, or two.
     pub fn name(&self) -> &'static str {
@@ -45,7 +48,7 @@ impl Void {
 impl TapDelays {
     /// What was found between two taps of this name.
     pub fn report(&self, taps: &str) -> LabReport {
-        let mut report = LabReport::of("between", "how far apart are two taps of one sound?");
+        let mut report = LabReport::of("between", QUESTION);
         report.hosts.push(HostDescription::here("here"));
         report.rows.push(self.row(taps));
         report
@@ -109,7 +112,9 @@ impl TapDelays {
         };
         let confidence = rank(&self.sorted(|delay| delay.confidence_db), 0.0);
         row.add("delay_p50_ns", "median", self.span(rank(delays, 0.5)).as_nanos());
-        row.add("delay_p95_ns", "95 of 100", self.span(rank(delays, 0.95)).as_nanos());
+        // Of fewer it is the greatest.
+        let tail = (delays.len() >= 20).then(|| self.span(rank(delays, 0.95)).as_nanos());
+        row.add("delay_p95_ns", "95 of 100", tail);
         row.add("delay_p50_frames", "median, frames", rank(delays, 0.5));
         row.add("uncertainty_frames", "±, frames", unsure);
         row.add("confidence_db", "next best, dB below", confidence);

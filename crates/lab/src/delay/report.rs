@@ -31,7 +31,7 @@ pub struct MeasuredDelay {
 }
 
 /// What is to be answered.
-pub(super) const QUESTION: &str = "how long does sound take from one device to the other?";
+pub const QUESTION: &str = "how long does sound take from one device to the other?";
 
 /// What became of the marks.
 #[derive(Debug, Clone, PartialEq)]

@@ -30,7 +30,7 @@ fn a_row_is_told_with_its_error_its_tail_and_a_bound_of_what_it_missed() {
     let text = report().to_string();
     assert!(text.contains("ladder: is what is configured what is measured?"), "{text}");
     let row = text.lines().find(|line| line.starts_with("test 1")).unwrap();
-    for cell in ["5ms", " ± 10us", "0 (≤ 0.30 %)", "1000", "500ns"] {
+    for cell in ["5ms", " ± 10us", "0 of 1000 (≤ 0.30 %)", "1000", "500ns"] {
         assert!(row.contains(cell), "{cell}: {text}");
     }
     assert!(!text.contains("p99.9"), "one of a thousand lies beyond: {text}");
@@ -153,4 +153,36 @@ fn every_field_of_a_report_is_described_with_its_type_and_when_it_is_null() {
         let written = found.iter().any(|(field, value)| field == path && !value.is_null());
         assert!(written, "{path} is described and not written");
     }
+}
+
+#[test]
+fn what_happened_at_instants_of_its_own_is_told_with_when_and_what_is_not_known() {
+    let mut report = report();
+    report.rows.truncate(1);
+    let (key, words) = ("receiver_xruns", "xruns of the receiver's device");
+    let values = (0..9).map(|at| (1_250_000_000 * (at - 1), 1 + u32::from(at == 0))).collect();
+    report.rows[0].events = vec![Events { key, words, values, untold: 3 }];
+    let text = report.to_string();
+    let line = text.lines().find(|line| line.starts_with(words)).unwrap();
+    assert_eq!(
+        line,
+        "xruns of the receiver's device: 13, at -1.250 s (2 times), 0.000 s, 1.250 s, 2.500 s, 3.750 s, \
+         5.000 s, 6.250 s, 7.500 s, and 1 more; of 3 it is not known when"
+    );
+    report.rows.push(ReportRow::named("other"));
+    assert!(report.to_string().contains("\ntest 1: xruns of the receiver's device: 13, at"));
+}
+
+#[test]
+fn figures_of_others_are_told_with_whose_they_are() {
+    let mut report = report();
+    let there = |name| Published {
+        source: "the thesis, table 1",
+        name,
+        statistic: Statistic::Single,
+        value_ns: 5_000_000,
+    };
+    report.rows[0].published = vec![there("theirs A"), there("theirs B")];
+    let text = report.to_string();
+    assert_eq!(text.matches("\ntheirs A, theirs B: the thesis, table 1\n").count(), 1, "{text}");
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tautline_engine::watching::distribution::Summary;
 use tautline_proto::time::Span;
 
-use super::{Figure, LabReport, ReportRow};
+use super::{Events, Figure, LabReport, ReportRow};
 
 impl fmt::Display for LabReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,7 +92,7 @@ pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
         column("max", of(|m| m.max_ns)),
         column("count", |row| row.measured.as_ref().map(|m| m.count.to_string())),
         column("missed", |row| {
-            row.missed.map(|m| format!("{} (≤ {})", m.missed, share(m.at_most)))
+            row.missed.map(|m| format!("{} of {} (≤ {})", m.missed, m.due, share(m.at_most)))
         }),
     ];
     for name in rows.iter().flat_map(|row| &row.published).map(|there| there.name) {
@@ -159,7 +159,23 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[ReportRow], many: bool) -> fmt::Res
     if rows.iter().any(tells_none) {
         writeln!(f, "p99 {UNKNOWN}: it takes 1000 values and more")?;
     }
-    Ok(())
+    sources(rows).iter().try_for_each(|line| writeln!(f, "{line}"))
+}
+
+/// Whose figures the columns are that others published, a line for each source.
+pub(crate) fn sources(rows: &[ReportRow]) -> Vec<String> {
+    let mut sources: Vec<(&str, Vec<&str>)> = Vec::new();
+    for there in rows.iter().flat_map(|row| &row.published) {
+        let known = sources.iter().position(|(source, _)| *source == there.source);
+        let at = known.unwrap_or_else(|| {
+            sources.push((there.source, Vec::new()));
+            sources.len() - 1
+        });
+        if !sources[at].1.contains(&there.name) {
+            sources[at].1.push(there.name);
+        }
+    }
+    sources.iter().map(|(source, names)| format!("{}: {source}", names.join(", "))).collect()
 }
 
 /// Lines of cells one below the other, the first of each to the left, all others to the right.
@@ -189,6 +205,10 @@ fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Resul
             writeln!(f, "{}: {}", figure.words, shown(figure))?;
         }
     }
+    for events in &row.events {
+        let whose = if many { format!("{}: ", row.name) } else { String::new() };
+        writeln!(f, "{whose}{}", happened(events))?;
+    }
     // Of many rows that would be pages: the JSON and the page have them.
     if many || row.stages.is_empty() {
         return Ok(());
@@ -202,6 +222,30 @@ fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Resul
         writeln!(f, "  {:10} {middle:>12} {most:>12} {max:>12}{error}", stage.name)?;
     }
     Ok(())
+}
+
+/// So many instants are told in a line.
+const TOLD: usize = 8;
+
+/// How often, and when, since the first value of the run.
+fn happened(events: &Events) -> String {
+    let told: u64 = events.values.iter().map(|(_, count)| u64::from(*count)).sum();
+    let at = |(at, count): &(i64, u32)| {
+        let times = if *count > 1 { format!(" ({count} times)") } else { String::new() };
+        format!("{:.3} s{times}", *at as f64 / 1e9)
+    };
+    let mut parts: Vec<_> = events.values.iter().take(TOLD).map(at).collect();
+    if let Some(more) = events.values.len().checked_sub(TOLD).filter(|more| *more > 0) {
+        parts.push(format!("and {more} more"));
+    }
+    let mut line = format!("{}: {}", events.words, told + events.untold);
+    if !parts.is_empty() {
+        line += &format!(", at {}", parts.join(", "));
+    }
+    if events.untold > 0 {
+        line += &format!("; of {} it is not known when", events.untold);
+    }
+    line
 }
 
 /// Of all, such as 0.03 %.

@@ -25,6 +25,12 @@ impl StreamOutcome {
         if let Some(frozen) = stream["gaps"]["host_stalled"].as_u64().filter(|count| *count > 0) {
             row.add("host_stalled", "missed in freezes of the host, whole run", frozen);
         }
+        // Played, and not found in the sound: measured and missed with these are what was due.
+        let heard = counted.iter().filter(|(_, packet)| packet.is_heard()).count();
+        let not_found = heard.saturating_sub(series.values().len());
+        if not_found > 0 {
+            row.add("unmeasured", "heard, not measured", not_found);
+        }
         row.stages = stages(&counted, stream);
         row.points = points(&counted);
         for worst in &mut row.worst {

@@ -56,7 +56,19 @@ fn check(devices: &[&NamedDevice], shape: &MarkShape) -> Result<(), Failure> {
             ));
         }
     }
+    if devices.iter().all(|device| is_joined_to_nothing(&device.spec)) {
+        return Err(Failure::usage(
+            "no sound goes from one virtual card to another: join both by virtual:?cable=NAME, or use one alone \
+             with virtual:?loopback=48",
+        ));
+    }
     Ok(())
+}
+
+/// Whether it is a virtual card of which nothing is heard elsewhere, and which hears nothing.
+fn is_joined_to_nothing(device: &DeviceSpec) -> bool {
+    let DeviceSpec::Software(SoftwareSpec::Virtual(card)) = device else { return false };
+    card.cable.is_none() && card.loopback.is_none() && card.source.is_none()
 }
 
 fn settings(shape: &MarkShape) -> Settings {
@@ -77,7 +89,7 @@ pub(crate) fn run(flags: &Delay) -> Result<(), Failure> {
     let options = DelayOptions {
         configured: flags.configured,
         settle: flags.settle,
-        duration: flags.duration,
+        duration: Some(flags.duration),
         scheduler: shape.scheduler,
         channel: shape.channel as usize - 1,
         mark: shape.mark.kind(),

@@ -1,6 +1,6 @@
 //! `taut lab least`
 
-use tautline_lab::least::{self, LeastOptions};
+use tautline_lab::least::{self, LEAST, LeastOptions};
 use tautline_lab::report::{LabReport, ReportRow};
 use tautline_lab::streams::LabStream;
 use tautline_proto::time::Span;
@@ -19,12 +19,18 @@ pub(crate) fn run(flags: &LeastFlags) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let answer = ExperimentAnswer::open(&flags.streams.reporting)?;
     let asked = LabReport::of("least", least::QUESTION);
+    let mut unfound = None;
     over(&flags.streams.far.with, asked, answer, &stop, |ends, answer| {
-        least::run(ends, &plan, options, flags.busy.load.as_ref(), |row| {
+        let report = least::run(ends, &plan, options, flags.busy.load.as_ref(), |row| {
             answer.tell(&format!("{}{}", line(row), result(row)));
             !stop.is_requested()
-        })
-    })
+        });
+        let is_found = report.rows.iter().any(|row| row.name == LEAST);
+        // The last note says why.
+        unfound = report.notes.last().filter(|_| !is_found && !stop.is_requested()).cloned();
+        report
+    })?;
+    unfound.map_or(Ok(()), |why| Err(Failure::running(why)))
 }
 
 fn result(row: &ReportRow) -> String {
@@ -37,7 +43,7 @@ fn result(row: &ReportRow) -> String {
 fn options(flags: &LeastFlags, plan: &LabStream) -> Result<LeastOptions, Failure> {
     let LeastFlags { step, most, hold, .. } = *flags;
     let taken = least::taken(flags.streams.rate, plan);
-    let first = least::whole_steps(flags.first.unwrap_or(taken), step);
+    let first = flags.first.unwrap_or_else(|| least::whole_steps(taken, step));
     let greater = match () {
         () if first < taken => "--first",
         () if first > most => "--most",

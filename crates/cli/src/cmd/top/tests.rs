@@ -142,7 +142,7 @@ fn a_stream_is_drawn_as_a_row_and_with_its_stages_its_worst_packet_and_its_count
         "5.000ms kept, arrivals ask for 4.200ms; 5.000 ± 0.012 ms by sound",
         "  wire      250.0us  ██\n",
         "  device    3.000ms            ██████████████████████████████",
-        "worst of the last minute: packet 4711  wire 2.000ms  in all 6.000ms",
+        "worst of the last minute: the packet of RTP timestamp 4711  wire 2.000ms  in all 6.000ms",
         "counted: 2 late, 7 lost, 9000 packets received",
         "peak / RMS in dBFS: -18.0 / -21.0, -60.0 / -63.0",
     ] {

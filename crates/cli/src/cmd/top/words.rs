@@ -139,7 +139,8 @@ fn latencies(stream: &StreamSnapshot) -> String {
         line += &format!(", arrivals ask for {}", Nanos(depth));
     }
     if known.measured_ns.is_some() {
-        line += &format!("; {} by {}", latency(stream), known.by);
+        let by = if known.by == "due" { "when it was due" } else { &known.by };
+        line += &format!("; {} by {by}", latency(stream));
     }
     line
 }
@@ -166,7 +167,7 @@ fn worst(worst: &WorstStages) -> String {
     let stages = worst.stages.iter().map(|stage| format!("  {} {}", stage.name, Nanos(stage.ns)));
     let total = worst.total_ns.map(|ns| format!("  in all {}", Nanos(ns)));
     let stages: String = stages.chain(total).collect();
-    format!("worst of the last minute: packet {}{stages}", worst.rtp_timestamp)
+    format!("worst of the last minute: the packet of RTP timestamp {}{stages}", worst.rtp_timestamp)
 }
 
 /// What was counted at all.

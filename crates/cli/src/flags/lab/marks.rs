@@ -87,9 +87,10 @@ pub(crate) struct Delay {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = span,
           help_heading = "Run")]
     pub(crate) settle: Span,
-    /// How long they count, such as 10s; else until Ctrl-C
-    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
-    pub(crate) duration: Option<Span>,
+    /// How long they count; Ctrl-C ends it sooner
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span,
+          help_heading = "Run")]
+    pub(crate) duration: Span,
     #[command(flatten)]
     pub(crate) reporting: Reporting,
 }
