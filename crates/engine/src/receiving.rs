@@ -42,7 +42,7 @@ use crate::receiving::mixer::{Mixer, Passages};
 use crate::receiving::shared::{SharedLinkEnd, SharedLinkPlan, StreamTemplate, share};
 use crate::receiving::stream::{Mix, ReceivedStream, connect};
 use crate::receiving::streams::ReceivedStreams;
-use crate::watching::ledger_file::{HeardLine, LedgerFile};
+use crate::watching::ledger_file::{HeardEntry, LedgerFile};
 use crate::watching::observers::Observers;
 use crate::watching::probes::Probes;
 use crate::watching::report::Report;
@@ -56,7 +56,7 @@ pub struct RecvEngine {
     changes: MixChanges,
     mixer: Mixer,
     until_bye: bool,
-    ledger: Option<LedgerFile<HeardLine>>,
+    ledger: Option<LedgerFile<HeardEntry>>,
     labels: Option<PathBuf>,
     hearing: Hearing,
     ear: Option<CardEar>,

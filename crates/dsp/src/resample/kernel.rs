@@ -75,13 +75,18 @@ impl CosineWindow {
             return 0.0;
         }
         let angle = PI * distance / self.half as f64;
-        let window: f64 = self
-            .cosines
-            .iter()
-            .enumerate()
-            .map(|(m, cosine)| cosine * (m as f64 * angle).cos())
-            .sum();
-        (PI * distance).sin() / (PI * distance) * window
+        (PI * distance).sin() / (PI * distance) * self.at(angle.cos())
+    }
+
+    /// The sum of all cosines, of which `once` is that of the first multiple: Clenshaw's recurrence (Mathematical
+    /// Tables and Other Aids to Computation 9, 1955). A table has tens of thousands of them, and a program waits
+    /// for it before it plays.
+    fn at(&self, once: f64) -> f64 {
+        let (mut next, mut after) = (0.0, 0.0);
+        for cosine in self.cosines.iter().skip(1).rev() {
+            (next, after) = (cosine + 2.0 * once * next - after, next);
+        }
+        self.cosines.first().map_or(0.0, |first| first + once * next - after)
     }
 }
 
@@ -158,6 +163,17 @@ mod tests {
             for (tap, weight) in weights.iter().enumerate() {
                 let expected = if tap == kernel.half() - 1 { 1.0 } else { 0.0 };
                 assert_eq!(*weight, expected, "{quality}, tap {tap}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_recurrence_is_the_sum_of_the_cosines() {
+        for window in Quality::ALL.map(window) {
+            for angle in (0..=100).map(|part| PI * f64::from(part) / 100.0) {
+                let cosines = window.cosines.iter().enumerate();
+                let sum: f64 = cosines.map(|(m, cosine)| cosine * (m as f64 * angle).cos()).sum();
+                assert!((window.at(angle.cos()) - sum).abs() < 1e-14, "at {angle}");
             }
         }
     }

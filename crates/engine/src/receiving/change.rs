@@ -18,7 +18,7 @@ use crate::receiving::labels::Labels;
 use crate::receiving::mixer::{MixerInput, Succession};
 use crate::receiving::repairers::{RepairerStore, Spares, repairers};
 use crate::receiving::stream::{Mix, ReceivedStream, connect};
-use crate::watching::ledger_file::{HeardLine, LedgerFile};
+use crate::watching::ledger_file::{HeardEntry, LedgerFile};
 use crate::watching::probes::Probes;
 use crate::watching::report::StreamReport;
 use crate::watching::run::{RunError, RunWatch};
@@ -68,7 +68,7 @@ pub(crate) struct MixSetup {
 
 /// What is written of streams while they play.
 pub(crate) struct RunFiles<'a> {
-    pub(crate) ledger: Option<&'a mut LedgerFile<HeardLine>>,
+    pub(crate) ledger: Option<&'a mut LedgerFile<HeardEntry>>,
     pub(crate) labels: Option<&'a mut Labels>,
 }
 

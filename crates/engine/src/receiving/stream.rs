@@ -32,7 +32,7 @@ use crate::receiving::pending::Pending;
 use crate::receiving::shares::{Said, Shares};
 use crate::receiving::statistics::Statistics;
 use crate::receiving::summary;
-use crate::watching::ledger_file::{HeardLine, LedgerFile};
+use crate::watching::ledger_file::{HeardEntry, LedgerFile};
 use crate::watching::levels::levels;
 use crate::watching::machine;
 use crate::watching::note::Note;
@@ -162,7 +162,7 @@ pub(crate) fn connect(
 /// Enters one packet into the statistics, and into the ledger if one is written.
 fn enter(
     statistics: &mut Statistics,
-    ledger: Option<&mut LedgerFile<HeardLine>>,
+    ledger: Option<&mut LedgerFile<HeardEntry>>,
     stream: usize,
     passage: &Passage,
     found: Option<&FoundPacket>,
@@ -170,7 +170,7 @@ fn enter(
     statistics.enter(passage, found);
     if let Some(ledger) = ledger {
         let measured = found.map(|found| found.measured);
-        ledger.push(HeardLine { stream, passage: *passage, measured });
+        ledger.push(HeardEntry { stream, passage: *passage, measured });
     }
 }
 
@@ -231,7 +231,7 @@ impl ReceivedStream {
     pub(crate) fn turn(
         &mut self,
         watch: &mut RunWatch,
-        ledger: Option<&mut LedgerFile<HeardLine>>,
+        ledger: Option<&mut LedgerFile<HeardEntry>>,
         hearing: &Hearing,
     ) {
         self.measure(ledger, hearing);
@@ -261,7 +261,7 @@ impl ReceivedStream {
     pub(crate) fn finish(
         &mut self,
         watch: &mut RunWatch,
-        mut ledger: Option<&mut LedgerFile<HeardLine>>,
+        mut ledger: Option<&mut LedgerFile<HeardEntry>>,
         hearing: &Hearing,
     ) {
         let need = self.policy.finish(|from, to| watch.witness.overlaps(from, to));
@@ -285,7 +285,7 @@ impl ReceivedStream {
         self.conversation.leave();
     }
 
-    fn measure(&mut self, mut ledger: Option<&mut LedgerFile<HeardLine>>, hearing: &Hearing) {
+    fn measure(&mut self, mut ledger: Option<&mut LedgerFile<HeardEntry>>, hearing: &Hearing) {
         let Self { measurement, statistics, policy, pending, number, passages, .. } = self;
         if let Some(measurement) = measurement {
             measurement.listen();

@@ -16,7 +16,7 @@ use crate::receiving::doubt::Doubt;
 use crate::receiving::labels::Labels;
 use crate::receiving::shared::SharedLinkEnd;
 use crate::receiving::stream::ReceivedStream;
-use crate::watching::ledger_file::{HeardLine, LedgerFile};
+use crate::watching::ledger_file::{HeardEntry, LedgerFile};
 use crate::watching::machine;
 use crate::watching::note::Note;
 use crate::watching::observers::Observers;
@@ -34,7 +34,7 @@ pub(crate) struct ReceivedStreams {
     shared: Vec<SharedLinkEnd>,
     changes: MixChanges,
     hearing: Hearing,
-    ledger: Option<LedgerFile<HeardLine>>,
+    ledger: Option<LedgerFile<HeardEntry>>,
     observers: Observers,
     labels: Option<Labels>,
     pub(crate) watch: RunWatch,
@@ -73,7 +73,7 @@ impl ReceivedStreams {
     }
 
     /// The same, with every packet written to a file if there is one.
-    pub(crate) fn with_ledger(self, ledger: Option<LedgerFile<HeardLine>>) -> Self {
+    pub(crate) fn with_ledger(self, ledger: Option<LedgerFile<HeardEntry>>) -> Self {
         Self { ledger, ..self }
     }
 

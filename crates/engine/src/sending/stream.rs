@@ -26,7 +26,7 @@ use crate::link_news::LinkNews;
 use crate::sending::stalled::StalledXruns;
 use crate::sending::transmitter::{TransmitterCommand, TxStatus};
 use crate::watching::distribution::Distribution;
-use crate::watching::ledger_file::{LedgerFile, SentLine};
+use crate::watching::ledger_file::{LedgerFile, SentEntry};
 use crate::watching::note::Note;
 use crate::watching::observed::Observed;
 use crate::watching::probes::Probes;
@@ -77,7 +77,7 @@ pub(crate) struct SentStream {
     pub(crate) transmit: Distribution,
     /// For those who look while it runs.
     pub(crate) observed: Observed<Departure>,
-    pub(crate) ledger: Option<LedgerFile<SentLine>>,
+    pub(crate) ledger: Option<LedgerFile<SentEntry>>,
 }
 
 impl SentStream {
@@ -193,7 +193,7 @@ impl SentStream {
             let start = self.identity.timestamp;
             let media = tautline_proto::wrap::rtp_timestamp(media.as_frames());
             let rtp_timestamp = start.wrapping_add(media);
-            ledger.push(SentLine { rtp_timestamp, departure: *departure });
+            ledger.push(SentEntry { rtp_timestamp, departure: *departure });
         }
     }
 

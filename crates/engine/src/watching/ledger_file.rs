@@ -16,7 +16,7 @@ use tautline_proto::wrap;
 use crate::watching::run::RunError;
 
 /// A line of a ledger, as it is kept until it is written.
-pub(crate) trait LedgerLine {
+pub(crate) trait LedgerEntry {
     /// What the columns are called.
     const HEAD: &'static str;
 
@@ -36,7 +36,7 @@ pub(crate) struct LedgerFile<L> {
 /// Of so many packets the lines are kept: two minutes of one stream in packets of a millisecond, in 23 MB.
 const KEPT: usize = 1 << 17;
 
-impl<L: LedgerLine> LedgerFile<L> {
+impl<L: LedgerEntry> LedgerFile<L> {
     pub(crate) fn create(path: &Path) -> Result<Self, RunError> {
         Self::with_room(path, KEPT)
     }
@@ -87,7 +87,7 @@ impl<L: LedgerLine> LedgerFile<L> {
 }
 
 /// A packet that was played, or came too late for that.
-pub(crate) struct HeardLine {
+pub(crate) struct HeardEntry {
     /// The how many-th stream it is of.
     pub(crate) stream: usize,
     pub(crate) passage: Passage,
@@ -95,7 +95,7 @@ pub(crate) struct HeardLine {
     pub(crate) measured: Option<Span>,
 }
 
-impl LedgerLine for HeardLine {
+impl LedgerEntry for HeardEntry {
     const HEAD: &'static str = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,\
          stream,late,resample_ns";
 
@@ -131,12 +131,12 @@ fn column(out: &mut impl Write, nanos: Option<i64>) -> std::io::Result<()> {
 }
 
 /// A packet that was sent.
-pub(crate) struct SentLine {
+pub(crate) struct SentEntry {
     pub(crate) rtp_timestamp: u32,
     pub(crate) departure: Departure,
 }
 
-impl LedgerLine for SentLine {
+impl LedgerEntry for SentEntry {
     const HEAD: &'static str = "rtp_timestamp,capture,taken,packed,due,handed";
 
     fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
@@ -155,7 +155,7 @@ mod tests {
 
     struct Number(u32);
 
-    impl LedgerLine for Number {
+    impl LedgerEntry for Number {
         const HEAD: &'static str = "number";
 
         fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
