@@ -68,3 +68,20 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Completions(flags) => cmd::pages::completions(&flags.out),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    /// What is linked whole is optimised at the level of the crate that is linked last; at "s" no loop of any
+    /// crate becomes vectors (docs/decisions/0034-loops-are-compiled-twice.md).
+    #[test]
+    fn the_crate_that_is_linked_last_is_not_made_small() {
+        let workspace: toml::Table = include_str!("../../../Cargo.toml").parse().unwrap();
+        let release = workspace["profile"]["release"].as_table().unwrap();
+        assert_eq!(release["lto"].as_str(), Some("fat"), "else this asks for nothing");
+        let levels = release["package"].as_table().unwrap();
+        assert!(levels.contains_key("toml"), "{levels:?}");
+        for last in ["tautline-cli", "tautline-alsa-pcm"] {
+            assert!(!levels.contains_key(last), "{last} is optimised at a level of its own");
+        }
+    }
+}

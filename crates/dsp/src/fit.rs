@@ -1,5 +1,11 @@
 //! How alike two runs of samples are, and how far the one must be moved and stretched to be the other.
 
+mod landmarks;
+
+pub use landmarks::Landmarks;
+
+use crate::vector::widest;
+
 /// How alike sound that was heard is to sound that it may come from.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Likeness {
@@ -11,6 +17,7 @@ pub struct Likeness {
 
 impl Likeness {
     /// Of these samples: heard, and of the other.
+    #[inline(always)]
     pub fn of(samples: impl Iterator<Item = (f32, f32)>) -> Self {
         let mut sums = Self::default();
         for (heard, other) in samples {
@@ -24,6 +31,14 @@ impl Likeness {
 
     /// Of two runs as long as the shorter.
     pub fn between(heard: &[f32], other: &[f32]) -> Self {
+        widest(
+            #[inline(always)]
+            |_| Self::between_narrow(heard, other),
+        )
+    }
+
+    #[inline(always)]
+    fn between_narrow(heard: &[f32], other: &[f32]) -> Self {
         const LANES: usize = 8;
         let mut sums = [[0.0_f64; LANES]; 3];
         let count = heard.len().min(other.len());

@@ -167,7 +167,9 @@ impl Search {
         self.resampled = false;
         self.last = (best - guess).count().clamp(-self.reach, self.reach);
         let others = window.neighbours(best, self.reach);
-        let twice = window.places(guess, self.reach).any(|place| !others.contains(&place));
+        let elsewhere = |place: &MediaTime| !others.contains(place);
+        let mut likely = window.likely(guess, self.reach).filter(elsewhere);
+        let twice = likely.any(|place| window.matches(place));
         if twice { Err(Why::Repeats) } else { Ok(best.into()) }
     }
 
@@ -208,6 +210,11 @@ impl Search {
         if !self.fine.is_over() {
             return None;
         }
+        // The window in which sound begins lies nowhere as a whole: for that one no kernel is laid out.
+        if self.between.is_none() && self.fine.failures == 0 {
+            self.fine.fail();
+            return None;
+        }
         #[cfg(test)]
         {
             self.tried.between += 1;
@@ -240,7 +247,7 @@ impl Search {
         {
             self.tried.everywhere += 1;
         }
-        let all = window.places(guess, self.reach);
+        let all = window.likely(guess, self.reach).filter(|place| window.matches(*place));
         // Of two as near, the later.
         let far = |place: &MediaTime| (*place - guess).count();
         let found = all.min_by_key(|place| (far(place).abs(), far(place) < 0));

@@ -2,7 +2,7 @@
 
 use core::ops::RangeInclusive;
 
-use tautline_dsp::fit::{Likeness, dot};
+use tautline_dsp::fit::{Landmarks, Likeness, dot};
 use tautline_proto::time::{Frames, MediaTime};
 
 use super::between::WINDOW;
@@ -23,26 +23,15 @@ const ALIKE: f32 = 0.5;
 const STRIDE: usize = 389;
 /// So many samples are looked at in that order before all are.
 const FIRST: usize = 8;
-/// So many places are looked at together.
+/// So many samples are compared together.
 const TOGETHER: usize = 32;
 
 /// A window of sound that is not silent.
 pub(super) struct SoundWindow<'a> {
     pub(super) samples: &'a [f32],
     pub(super) brought: &'a RecentFrames,
-    /// The index of the loudest sample.
-    loudest: usize,
-    /// The indices that are looked at first: that one, and two far from it.
-    first: [usize; 3],
-}
-
-/// What a processor compares at once, and more.
-const LANES: usize = 8;
-
-/// The greater, as one instruction has it: the second where either is no number.
-#[inline]
-fn greater(one: f32, other: f32) -> f32 {
-    if one > other { one } else { other }
+    /// The loudest sample, and two far from it.
+    landmarks: Landmarks,
 }
 
 /// How much further off than by [`LIKELY`] a sample is taken for likely where places are looked at together:
@@ -51,15 +40,18 @@ const SAFE: f32 = 1.001;
 
 /// The longest run of what packets brought that is asked for where sound is looked for this far around.
 pub(super) fn longest_run(reach: Frames) -> Frames {
-    Frames::from_len((2 * reach.as_len() + 1).next_multiple_of(TOGETHER) + WINDOW)
+    Frames::from_len(Landmarks::reach(2 * reach.as_len() + 1, WINDOW))
 }
 
 /// The index of the loudest sample.
 fn loudest(samples: &[f32]) -> usize {
-    let (chunks, rest) = samples.as_chunks::<LANES>();
-    let mut most = [0.0_f32; LANES];
+    let (chunks, rest) = samples.as_chunks::<TOGETHER>();
+    let mut most = [0.0_f32; TOGETHER];
     for chunk in chunks {
-        most.iter_mut().zip(chunk).for_each(|(most, sample)| *most = most.max(sample.abs()));
+        for (most, sample) in most.iter_mut().zip(chunk) {
+            // As one instruction has it, which `max` is not.
+            *most = if sample.abs() > *most { sample.abs() } else { *most };
+        }
     }
     let most = most.iter().chain(rest).fold(0.0_f32, |most, sample| most.max(sample.abs()));
     samples.iter().position(|sample| sample.abs() >= most).unwrap_or(0)
@@ -72,9 +64,19 @@ impl<'a> SoundWindow<'a> {
         let heard = f64::from(energy) >= SILENCE * WINDOW as f64 && energy.is_finite();
         heard.then(|| {
             let loudest = loudest(samples);
-            let first = [0, 1, 2].map(|step| (loudest + step * STRIDE) % WINDOW);
-            Self { samples, brought, loudest, first }
+            let indices = [0, 1, 2].map(|step| (loudest + step * STRIDE) % WINDOW);
+            let at = indices.map(|index| samples[index]);
+            Self {
+                samples,
+                brought,
+                landmarks: Landmarks { indices, samples: at, part: LIKELY * SAFE },
+            }
         })
+    }
+
+    /// The index of the loudest sample.
+    const fn loudest(&self) -> usize {
+        self.landmarks.indices[0]
     }
 
     /// What packets brought from `place` on, as long as the window.
@@ -99,14 +101,15 @@ impl<'a> SoundWindow<'a> {
     /// Whether every sample is roughly what was brought there, at the volume of the loudest. Elsewhere than
     /// at the right place one of the first is not.
     fn is_likely(&self, there: &[f32]) -> bool {
-        let gain = there.get(self.loudest).map_or(f32::NAN, |at| self.samples[self.loudest] / at);
+        let gain =
+            there.get(self.loudest()).map_or(f32::NAN, |at| self.samples[self.loudest()] / at);
         gain > 0.0 && gain.is_finite() && self.is_near(there, gain, LIKELY)
     }
 
     /// Whether no sample is further from what was brought there, at this volume, than by this part of the
     /// loudest. False for the NaN of a hole.
     fn is_near(&self, there: &[f32], gain: f32, part: f32) -> bool {
-        let slack = self.samples[self.loudest].abs() * part;
+        let slack = self.samples[self.loudest()].abs() * part;
         let near = |sample: f32, brought: f32| (sample - gain * brought).abs() <= slack;
         let (samples, brought) =
             (self.samples.as_chunks::<TOGETHER>(), there.as_chunks::<TOGETHER>());
@@ -119,68 +122,21 @@ impl<'a> SoundWindow<'a> {
 
     /// The first indices in the order in which they are looked at, from the loudest on.
     fn order(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
-        let loudest = self.loudest;
+        let loudest = self.loudest();
         (0..count).map(move |step| (loudest + step * STRIDE) % WINDOW)
     }
 
-    /// All places that match no further than `reach` from `middle`.
-    pub(super) fn places(
+    /// All places no further than `reach` from `middle` that are worth a closer look.
+    pub(super) fn likely(
         &self,
         middle: MediaTime,
         reach: i64,
     ) -> impl Iterator<Item = MediaTime> + '_ {
         let (first, last) = (middle - Frames::new(reach), middle + Frames::new(reach));
-        let blocks = (2 * reach as usize + 1).div_ceil(TOGETHER);
+        let count = (last - first).as_len() + 1;
         let span = self.brought.run(first, longest_run(Frames::new(reach)).as_len());
-        let blocks = span.into_iter().flat_map(move |span| (0..blocks).map(move |n| (n, span)));
-        let likely = blocks.flat_map(move |(block, span)| {
-            let begin = block * TOGETHER;
-            let likely = self.likely(&span[begin..]);
-            (0..TOGETHER)
-                .filter(move |lane| likely & (1 << lane) != 0)
-                .map(move |lane| begin + lane)
-        });
-        let places = likely.map(move |index| first + Frames::from_len(index));
-        places.filter(move |place| *place <= last && self.matches(*place))
-    }
-
-    /// Of the first places of what was brought, those at which the first samples are roughly what was
-    /// brought there: a bit each.
-    fn likely(&self, brought: &'a [f32]) -> u32 {
-        let [loudest, second, third] = self.first;
-        let at = |index: usize| brought[index..].first_chunk::<TOGETHER>();
-        let (Some(at_loudest), Some(at_second), Some(at_third)) =
-            (at(loudest), at(second), at(third))
-        else {
-            return 0;
-        };
-        let [loudest, second, third] = self.first.map(|index| self.samples[index]);
-        // As `is_near`, without a quotient: by how much the worst of the samples is too far off, which is less
-        // than nothing where none is. What is no number may pass, and matches nothing.
-        let slack = loudest.abs() * LIKELY * SAFE;
-        let excess = |at: f32, at_second: f32, at_third: f32| {
-            let off = |sample: f32, brought: f32| (sample * at - loudest * brought).abs();
-            greater(off(second, at_second), off(third, at_third)) - slack * at.abs()
-        };
-        // All together, and seldom one by one: as near as that is hardly a place but the right one.
-        let mut least = [f32::INFINITY; LANES];
-        let lanes = |at: &'a [f32; TOGETHER]| at.as_chunks::<LANES>().0;
-        for ((at, at_second), at_third) in
-            lanes(at_loudest).iter().zip(lanes(at_second)).zip(lanes(at_third))
-        {
-            for lane in 0..LANES {
-                let excess = excess(at[lane], at_second[lane], at_third[lane]);
-                least[lane] = if excess < least[lane] { excess } else { least[lane] };
-            }
-        }
-        if least.iter().all(|least| *least >= 0.0) {
-            return 0;
-        }
-        let likely: [bool; TOGETHER] = core::array::from_fn(|lane| {
-            let at = at_loudest[lane];
-            loudest * at > 0.0 && excess(at, at_second[lane], at_third[lane]) < 0.0
-        });
-        likely.iter().rev().fold(0, |bits, likely| bits << 1 | u32::from(*likely))
+        let likely = span.into_iter().flat_map(move |span| self.landmarks.places(span, count));
+        likely.map(move |index| first + Frames::from_len(index))
     }
 
     /// The best place around one that matches: deep sound matches its neighbours too, only less

@@ -49,7 +49,8 @@ fn looking_at_many_places_together_finds_those_that_match_one_by_one() {
             // The first and the last place of all, too.
             let away = [0, REACH, -REACH, 3 - REACH, 690][round % 5];
             let middle = begin + Frames::from_len(from) + Frames::new(away);
-            let together: Vec<_> = window.places(middle, REACH).collect();
+            let together: Vec<_> =
+                window.likely(middle, REACH).filter(|place| window.matches(*place)).collect();
             let places = (-REACH..=REACH).map(|away| middle + Frames::new(away));
             let one_by_one: Vec<_> = places.filter(|place| window.matches(*place)).collect();
             assert_eq!(together, one_by_one, "round {round}, from {from}");
