@@ -42,6 +42,10 @@ unsafe impl Plain for libc::mmsghdr {}
 unsafe impl Plain for libc::timeval {}
 // SAFETY: a C structure of integers.
 unsafe impl Plain for libc::sockaddr_storage {}
+// SAFETY: a C structure of integers.
+unsafe impl Plain for libc::tpacket_req3 {}
+// SAFETY: a C structure of a length and a raw pointer, which may be null.
+unsafe impl Plain for libc::sock_fprog {}
 
 impl Drop for Socket {
     fn drop(&mut self) {
@@ -60,15 +64,25 @@ impl Socket {
     /// sources are never IPv4 addresses in disguise.
     pub(crate) fn for_family_of(address: &SocketAddr) -> io::Result<Self> {
         let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-        let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let socket = Self::of(family, libc::SOCK_DGRAM)?;
+        if address.is_ipv6() {
+            socket.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+        }
+        Ok(socket)
+    }
+
+    /// A socket for whole frames, to which none comes before it is bound.
+    pub(crate) fn for_frames() -> io::Result<Self> {
+        Self::of(libc::AF_PACKET, libc::SOCK_RAW)
+    }
+
+    fn of(family: libc::c_int, kind: libc::c_int) -> io::Result<Self> {
+        let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: no pointers.
         let fd = checked(unsafe { libc::socket(family, kind, 0) })?;
         // SAFETY: a descriptor just made, owned by nobody else.
         let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
         forks::remember(fd);
-        if address.is_ipv6() {
-            socket.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
-        }
         Ok(socket)
     }
 
