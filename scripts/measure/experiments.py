@@ -130,15 +130,35 @@ def network():
         traffic.append([row["name"], *(f"{row[f'{way}_mbit_per_s']:.2f}" for way in ("in", "out")),
                         ", ".join(thesis) if thesis != ["–", "–"] else "",
                         *(f"{row[f'{way}_packets_per_s']:.0f}" for way in ("in", "out"))])
+    mixed = [["of that, by a tap: Mbit/s", "in", "of all in", "out", "of all out", "packets/s: in", "out"]]
+    for row in rows:
+        if "tapped_in_mbit_per_s" in row:
+            ways = [(row[f"tapped_{way}_mbit_per_s"], row[f"tapped_{way}_share"]) for way in ("in", "out")]
+            mixed.append([row["name"], *(told for rate, share in ways for told in (f"{rate:.3f}", percent(share))),
+                          *(f"{row[f'tapped_{way}_packets_per_s']:.1f}" for way in ("in", "out"))])
+    kinds = ("ethernet", "ip", "transport", "payload", "sound")
+    layered = [["by layer: Mbit/s", "Ethernet", "IP", "UDP, TCP", "in those", "sound", "overhead"]]
+    for row in rows:
+        if "sound_mbit_per_s" in row:
+            layered.append([row["name"].removesuffix(", by layer"), *(f"{row[f'{kind}_mbit_per_s']:.3f}" for kind in kinds),
+                            percent(row["layers_overhead_share"])])
     layers = ("payload", "rtp", "udp", "ip", "ethernet")
     sizes = [["bytes by layer", "sound", "RTP", "UDP", "IP", "Ethernet", "overhead", "thesis: Ethernet", "overhead",
-              "counted by the interface"]]
+              "tapped: Ethernet", "overhead", "counted by the interface"]]
     for row in rows:
         if "ethernet_bytes" in row:
+            tapped = "tapped_ethernet_bytes" in row
             sizes.append([row["name"], *(str(row[f"{layer}_bytes"]) for layer in layers),
-                          f"{100 * row['overhead_share']:.1f} %", str(row["thesis_ethernet_bytes"]),
-                          f"{100 * row['thesis_overhead_share']:.1f} %", f"{row['counted_bytes']:.0f}"])
-    return [traffic, sizes]
+                          percent(row["overhead_share"]), str(row["thesis_ethernet_bytes"]),
+                          percent(row["thesis_overhead_share"]),
+                          f"{row['tapped_ethernet_bytes']:.0f}" if tapped else "–",
+                          percent(row["tapped_overhead_share"]) if tapped else "–",
+                          f"{row['counted_bytes']:.0f}" if "counted_bytes" in row else "–"])
+    return [traffic, *(table for table in (mixed, layered) if len(table) > 1), sizes]
+
+
+def percent(share):
+    return f"{100 * share:.1f} %"
 
 
 def kernel():

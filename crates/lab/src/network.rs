@@ -4,6 +4,7 @@
 //!
 //! Sections 3.1.1 and 3.2.1 of the thesis of 2020, with its tables 3.1 and 3.2.
 
+mod mix;
 mod parts;
 mod rows;
 
@@ -40,7 +41,8 @@ pub fn run(
 ) -> LabReport {
     let mut cases = Cases::of("network", QUESTION, &mut tell);
     NOTES.iter().for_each(|note| cases.note(*note));
-    let mut totals = Vec::new();
+    let [mut carried, mut mixed, mut layers, mut sizes] = [const { Vec::new() }; 4];
+    let mut notes = Vec::new();
     for part in parts {
         let streams: Vec<_> = match part {
             NetworkPart::Beside(noise) => vec![(*noise, None, plan.clone())],
@@ -59,15 +61,17 @@ pub fn run(
                 let seen = BusyHost::around_if(load, ends, &plan, |ends| seen(ends, &plan, noise))?;
                 let mut row = seen.outcome.row(&name);
                 seen.beside.tell(&mut row);
+                notes.extend(mix::notes(&name, &seen, one_machine(ends)));
                 let stamped = !plan.send.iter().any(|word| word == "--no-stamps");
                 match packets {
-                    Some(packets) => totals.push(rows::overhead(&name, &seen, packets, stamped)),
+                    Some(packets) => sizes.push(rows::overhead(&name, &seen, packets, stamped)),
                     None => {
                         if noise == Noise::SILENT {
                             rows::control(&mut row, &seen, stamped);
                         }
-                        let rows = rows::carried(&name, &seen, noise, one_machine(ends));
-                        totals.extend(rows);
+                        carried.extend(rows::carried(&name, &seen, noise, one_machine(ends)));
+                        mixed.extend(rows::mixed(&name, &seen, one_machine(ends)));
+                        layers.extend(rows::layers(&name, &seen, one_machine(ends)));
                     }
                 }
                 Ok(row)
@@ -75,14 +79,23 @@ pub fn run(
         }
     }
     let mut report = cases.report(ends);
-    report.rows.extend(totals);
+    // Rows of one kind are one table.
+    for rows in [carried, mixed, layers, sizes] {
+        report.rows.extend(rows);
+    }
+    // What is alike in all cases is said once.
+    for note in notes {
+        if !report.notes.contains(&note) {
+            report.notes.push(note);
+        }
+    }
     report
 }
 
 /// What a reader should know.
 const NOTES: [&str; 2] = [
-    "interfaces are counted by the kernel, with all that other programs send by them; segments of TCP that \
-     it hands over together are one packet of the interface, and one each of the protocol",
+    "interfaces are counted by the kernel, with all that other programs send by them; packets that it hands \
+     over together, such as segments of TCP, are one packet of the interface, and one each of the mix",
     "the thesis's noise came to both machines from elsewhere; here the sender's makes it, so that it goes out \
      there and comes in at the receiver's",
 ];

@@ -1,9 +1,15 @@
-//! What the network interfaces of a machine carry, and of which protocols it is, as the kernel counts it:
-//! read a few times per second beside a stream, at either end.
+//! What the network interfaces of a machine carry, and of which protocols it is: as the kernel counts it,
+//! read a few times per second beside a stream, at either end, and as a tap sees it, frame by frame, where
+//! that is allowed.
 
 mod counters;
+pub mod frames;
 mod layers;
+mod mix;
 mod routes;
+mod tap;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,6 +21,9 @@ use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
 pub use layers::{Layers, Sizes};
+pub use mix::MixEntry;
+use tap::TrafficTap;
+pub use tap::{MixPart, MixWays, TappedTraffic, TappedWindow};
 
 /// The counters at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -47,6 +56,10 @@ pub struct WatchedTraffic {
     pub interface: Option<String>,
     /// In the order of time.
     pub samples: Vec<TrafficSample>,
+    /// What a tap saw meanwhile.
+    pub tap: Option<TappedTraffic>,
+    /// Why there was none, in a sentence.
+    pub untapped: Option<String>,
 }
 
 /// At which end of a stream interfaces are watched.
@@ -61,20 +74,28 @@ pub enum TrafficEnd {
 /// From one sample to the next: the ends of a window are met as closely.
 const EVERY: Span = Span::from_millis(200);
 
-/// Reads the counters until it is asked to stop.
-pub fn watch(end: TrafficEnd, stop: &Stop) -> WatchedTraffic {
-    let interface = match end {
-        TrafficEnd::To(address) => routes::leads_to(address),
-        TrafficEnd::At(address) => routes::has(address),
+/// Reads the counters, and taps the interfaces, until it is asked to stop; says when it has begun.
+pub fn watch(end: TrafficEnd, stop: &Stop, begun: impl FnOnce()) -> WatchedTraffic {
+    let (address, interface) = match end {
+        TrafficEnd::To(address) => (address, routes::leads_to(address)),
+        TrafficEnd::At(address) => (address, routes::has(address)),
+    };
+    let (mut tap, untapped) = match TrafficTap::open(address) {
+        Ok(tap) => (Some(tap), None),
+        Err(why) => (None, Some(why)),
     };
     let mut samples = vec![TrafficSample::read()];
+    begun();
     let mut due = now() + EVERY;
     while !stop.is_requested() {
-        tautline_io::clock::sleep_until(due);
+        match &mut tap {
+            Some(tap) => tap.until(due),
+            None => tautline_io::clock::sleep_until(due),
+        }
         samples.push(TrafficSample::read());
         due += EVERY;
     }
-    WatchedTraffic { schema: 1, interface, samples }
+    WatchedTraffic { schema: 1, interface, samples, tap: tap.map(TrafficTap::end), untapped }
 }
 
 impl TrafficSample {
@@ -189,51 +210,3 @@ pub const PROTOCOLS: [Protocol; 4] = [
         &["IpExtOutMcastPkts", "Ip6OutMcastPkts"],
     ),
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sample(at_ns: i64, step: u64) -> TrafficSample {
-        let interface = TrafficInterface {
-            mtu: 1500,
-            received: [step * 1000, step],
-            sent: [step * 500, step * 2],
-        };
-        TrafficSample {
-            at_ns,
-            interfaces: [
-                ("eth0".to_owned(), interface),
-                ("dummy".to_owned(), TrafficInterface::default()),
-            ]
-            .into(),
-            protocols: [("UdpInDatagrams".to_owned(), step), ("UdpInErrors".to_owned(), 1)].into(),
-        }
-    }
-
-    #[test]
-    fn a_window_is_what_was_carried_between_the_samples_within_it() {
-        let samples = (0..10).map(|at| sample(at * 200_000_000, at as u64)).collect();
-        let watched = WatchedTraffic { schema: 1, interface: None, samples };
-        let window = watched.within([300_000_000, 1_450_000_000]).unwrap();
-        assert_eq!(window.span(), [400_000_000, 1_400_000_000]);
-        let interfaces = window.interfaces();
-        assert_eq!(interfaces.len(), 1, "{interfaces:?}");
-        let (name, interface, [received, sent]) = &interfaces[0];
-        assert_eq!((name.as_str(), interface.mtu), ("eth0", 1500));
-        assert_eq!(*received, CarriedTraffic { bytes: 5000, packets: 5 });
-        assert_eq!(*sent, CarriedTraffic { bytes: 2500, packets: 10 });
-        assert_eq!(window.protocol(PROTOCOLS[0].1), 5);
-        assert_eq!(window.per_second(5), 5.0);
-        assert!(watched.within([300_000_000, 500_000_000]).is_none());
-    }
-
-    #[test]
-    fn this_machine_has_counters_that_are_read() {
-        let sample = TrafficSample::read();
-        assert!(sample.interfaces.contains_key("lo"), "{sample:?}");
-        assert!(sample.protocols.contains_key("UdpInDatagrams"), "{sample:?}");
-        assert!(sample.protocols.contains_key("TcpOutSegs"), "{sample:?}");
-        assert!(sample.interfaces.values().all(|interface| interface.mtu > 0), "{sample:?}");
-    }
-}

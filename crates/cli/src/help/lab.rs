@@ -72,11 +72,14 @@ Multicast is 4 Mbit/s to a group that nobody joined; chatter is 2500 packets of
 walks through; TCP is one connection. All of them start at this machine, before
 the stream, and end after it. Each row says what they really carried.
 
-Rows of interfaces and of protocols are what the kernels of both machines
-counted while packets were on their way, other programs' among it. Overhead is
-what of an Ethernet frame is no sound, its checksum counted in; `counted` is
-what the interface counted per packet of sound, without checksums and with its
-share of control traffic."#;
+Rows of interfaces are what the kernels of both machines counted while packets
+were on their way, other programs' among it; rows of protocols and of layers
+are what a tap saw of the same, which takes root or CAP_NET_RAW at both ends.
+Without it protocols are told in packets of the whole machine, and a note says
+so. Overhead is what of an Ethernet frame is no sound, its checksum counted in,
+and of layers what neither UDP nor TCP carries, nor RTP where it is the stream;
+`counted` is what the interface counted per packet of sound, without checksums
+and with its share of control traffic."#;
 
 pub(crate) const STARVED: &str = r#"Examples:
   # On this machine, as root:

@@ -51,6 +51,7 @@ mod senders;
 mod several;
 mod silence;
 mod strangers;
+mod taps;
 mod top;
 mod verdicts;
 mod voice;

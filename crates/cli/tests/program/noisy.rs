@@ -1,5 +1,7 @@
 //! Streams on networks that carry more than them, as `taut lab` makes them between two namespaces.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::common::network::Cable;
@@ -58,6 +60,36 @@ fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
         };
         assert!(out("all at once") > 2.0 * out("silent"), "{report:#}");
         assert!(arrived("all at once") > 2.0 * arrived("silent"), "{report:#}");
+        // The same by protocols, interface by interface, as taps saw it at either end.
+        let tapped = |noise: &str, end: &str, part: &str, key: &str| {
+            figure(row(&report, &format!("{noise}: {end}: {part}")), key)
+        };
+        let [sender, receiver] = [format!("sender, {left}"), format!("receiver, {right}")];
+        for noise in ["silent", "all at once"] {
+            let sound = |end: &str, key: &str| tapped(noise, end, "sound (RTP)", key);
+            assert!(sound(&sender, "tapped_out_packets_per_s") > 500.0, "{report:#}");
+            assert_eq!(sound(&sender, "tapped_in_packets_per_s"), 0.0, "{report:#}");
+            assert!(sound(&receiver, "tapped_in_packets_per_s") > 500.0, "{report:#}");
+            let control = tapped(noise, &sender, "control (RTCP)", "tapped_in_packets_per_s");
+            assert!((0.0..100.0).contains(&control) && control > 0.0, "{report:#}");
+        }
+        for part in ["other multicast", "other UDP", "TCP"] {
+            assert!(tapped("all at once", &receiver, part, "tapped_in_mbit_per_s") > 0.5);
+            let silent = format!("silent: {receiver}: {part}");
+            let rows = report["rows"].as_array().unwrap();
+            assert!(rows.iter().all(|row| row["name"] != *silent), "{report:#}");
+        }
+        // What is layered is sound and heads, and little else where it is silent.
+        let layers = row(&report, &format!("silent: {sender}: out, by layer"));
+        let ratio = figure(layers, "sound_mbit_per_s") / figure(layers, "ethernet_mbit_per_s");
+        assert!((1.0 - ratio - figure(layers, "layers_overhead_share")).abs() < 0.02, "{layers:#}");
+        assert!((0.2..0.25).contains(&figure(layers, "layers_overhead_share")), "{layers:#}");
+        // Two figures under one head would be one column of the text.
+        for row in report["rows"].as_array().unwrap() {
+            let words: Vec<_> = row["words"].as_object().unwrap().values().collect();
+            let told: BTreeSet<_> = words.iter().filter_map(|word| word.as_str()).collect();
+            assert_eq!(told.len(), words.len(), "{row:#}");
+        }
         // Nobody joined the group, and every packet of the stream was for somebody.
         let nobody = row(&report, "all at once: receiver, IP to nobody here");
         assert!(figure(nobody, "in_packets_per_s") > 0.0, "{nobody:#}");
@@ -79,6 +111,11 @@ fn the_heads_of_packets_cost_what_the_interface_counts() {
             let ratio = figure(row, "counted_bytes") / figure(row, "interface_bytes");
             assert!((0.95..1.1).contains(&ratio), "{row:#}");
             assert!(figure(row, "overhead_share") > figure(row, "thesis_overhead_share"));
+            // What a tap saw of each packet is what its heads add up to, to the byte.
+            for layer in ["payload", "rtp", "udp", "ip", "ethernet"] {
+                let tapped = figure(row, &format!("tapped_{layer}_bytes"));
+                assert_eq!(tapped, figure(row, &format!("{layer}_bytes")), "{layer}: {row:#}");
+            }
         }
     });
 }

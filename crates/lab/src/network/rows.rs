@@ -3,6 +3,7 @@
 use tautline_dsp::format::SampleFormat;
 
 use super::SeenTraffic;
+use super::mix::TappedSide;
 use super::parts::{Packets, listed};
 use crate::burden::Noise;
 use crate::report::ReportRow;
@@ -24,14 +25,24 @@ fn flow(
 }
 
 impl SeenTraffic {
-    /// What the interfaces of the sender's machine, or the receiver's, carried while packets counted.
-    fn window(&self, side: usize) -> Option<TrafficWindow<'_>> {
+    /// From the first packet that counted to the last, by the clock of the sender, or of the receiver.
+    pub(super) fn span(&self, side: usize) -> Option<[i64; 2]> {
         let instants: Vec<i64> = match side {
             0 => self.outcome.departures.iter().map(|packet| packet.handed).collect(),
             _ => self.outcome.arrivals.iter().map(|packet| packet.arrival).collect(),
         };
-        let [first, last] = [instants.iter().min()?, instants.iter().max()?];
-        self.watched[side].within([*first, *last])
+        Some([*instants.iter().min()?, *instants.iter().max()?])
+    }
+
+    /// What the interfaces of the sender's machine, or the receiver's, carried while packets counted.
+    fn window(&self, side: usize) -> Option<TrafficWindow<'_>> {
+        self.watched[side].within(self.span(side)?)
+    }
+
+    /// The UDP port that the stream goes to.
+    pub(super) fn port(&self) -> Option<u16> {
+        let address = self.outcome.sent["streams"][0]["address"].as_str()?;
+        address.rsplit(':').next()?.parse().ok()
     }
 
     /// The interface by which the stream went, with what it carried: the one by which the
@@ -77,7 +88,7 @@ impl SeenTraffic {
     }
 }
 
-/// What went in and out of either machine, of its interfaces, and of which protocols it was.
+/// What went in and out of either machine's interfaces, and came to nobody there.
 pub(super) fn carried(
     case: &str,
     seen: &SeenTraffic,
@@ -85,8 +96,7 @@ pub(super) fn carried(
     one_machine: bool,
 ) -> Vec<ReportRow> {
     let mut rows = Vec::new();
-    let sides = if one_machine { &["both ends"][..] } else { &["sender", "receiver"] };
-    for (side, name) in sides.iter().enumerate() {
+    for (side, name) in sides(one_machine).iter().enumerate() {
         let Some(window) = seen.window(side) else { continue };
         for (interface, _, ways) in window.interfaces() {
             let mut row = flow(format!("{case}: {name}, {interface}"), &window, ways);
@@ -97,28 +107,68 @@ pub(super) fn carried(
             }
             rows.push(row);
         }
-        let protocols = PROTOCOLS.iter().map(|(protocol, received, sent)| {
-            (*protocol, [window.protocol(received), window.protocol(sent)])
-        });
-        for (protocol, [received, sent]) in
-            protocols.chain([("IP to nobody here", [window.to_nobody(), 0])])
-        {
-            if received + sent > 0 {
-                let mut row = ReportRow::named(format!("{case}: {name}, {protocol}"));
-                let per_second = |count| window.per_second(count);
-                row.add("in_packets_per_s", "in, packets/s", per_second(received));
-                row.add("out_packets_per_s", "out, packets/s", per_second(sent));
-                rows.push(row);
-            }
+        let nobody = window.to_nobody();
+        if nobody > 0 {
+            rows.push(packets(format!("{case}: {name}, IP to nobody here"), &window, [nobody, 0]));
         }
     }
     rows
 }
 
-/// What our own control traffic costs: what left either end by the interfaces of the stream, and was no
-/// sound. On a network that is not silent others' packets are among it.
+/// Of which protocols it was: interface by interface where a tap saw it.
+pub(super) fn mixed(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<ReportRow> {
+    let sides = sides(one_machine).iter().enumerate();
+    let each = sides.filter_map(|(side, name)| {
+        let case = format!("{case}: {name}");
+        match TappedSide::of(seen, side) {
+            Some(tapped) => Some(tapped.parts(&case)),
+            None => Some(counted(&case, &seen.window(side)?)),
+        }
+    });
+    each.flatten().collect()
+}
+
+/// The ends whose machines are told of.
+fn sides(one_machine: bool) -> &'static [&'static str] {
+    if one_machine { &["both ends"] } else { &["sender", "receiver"] }
+}
+
+/// Of which protocols it was, where only the kernel's counters say so.
+fn counted(case: &str, window: &TrafficWindow<'_>) -> Vec<ReportRow> {
+    let each = PROTOCOLS.iter().map(|(protocol, received, sent)| {
+        (*protocol, [window.protocol(received), window.protocol(sent)])
+    });
+    let any = each.filter(|(_, [received, sent])| received + sent > 0);
+    any.map(|(protocol, ways)| packets(format!("{case}, {protocol}"), window, ways)).collect()
+}
+
+fn packets(name: String, window: &TrafficWindow<'_>, [received, sent]: [u64; 2]) -> ReportRow {
+    let mut row = ReportRow::named(name);
+    row.add("in_packets_per_s", "in, packets/s", window.per_second(received));
+    row.add("out_packets_per_s", "out, packets/s", window.per_second(sent));
+    row
+}
+
+/// How much of what either machine's interfaces carried is of which layer, where taps saw it.
+pub(super) fn layers(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<ReportRow> {
+    let sides = sides(one_machine).iter().enumerate();
+    let each = sides.filter_map(|(side, name)| {
+        Some(TappedSide::of(seen, side)?.layers(&format!("{case}: {name}")))
+    });
+    each.flatten().collect()
+}
+
+/// What our own control traffic costs, by the interface of the stream: what a tap saw of it. Where there is
+/// none, what left either end and was no sound, others' packets among it.
 pub(super) fn control(row: &mut ReportRow, seen: &SeenTraffic, stamped: bool) {
     let Some((window, name, interface, [back, there])) = seen.main(0) else { return };
+    let tapped = TappedSide::of(seen, 0).and_then(|side| side.control(&name));
+    if let Some((kilobits, share)) = tapped {
+        row.add("interface", "by", name);
+        row.add("control_kbit_per_s", "control, kbit/s", kilobits);
+        row.add("control_share", "control, share of all", share);
+        return;
+    }
     let Some(payload) = seen.payload() else { return };
     let each = seen.layers((&name, &interface), stamped).of(payload).counted as u64;
     let media = seen.media(window.span()) * each;
@@ -138,7 +188,7 @@ pub(super) fn overhead(
     stamped: bool,
 ) -> ReportRow {
     let name = format!("{name}: bytes");
-    let Some((window, interface, counts, [_, sent])) = seen.main(0) else {
+    let Some((window, main, counts, [_, sent])) = seen.main(0) else {
         return ReportRow::void(
             name,
             "too short a stream for two looks at the counters, or no interface is known to lead there",
@@ -148,8 +198,8 @@ pub(super) fn overhead(
         return ReportRow::void(name, "the sender's report does not say what a packet holds");
     };
     let mut row = ReportRow::named(name);
-    let sizes = seen.layers((&interface, &counts), stamped).of(payload);
-    row.add("interface", "by", interface);
+    let sizes = seen.layers((&main, &counts), stamped).of(payload);
+    row.add("interface", "by", main.clone());
     row.add("payload_bytes", "sound", sizes.payload);
     row.add("rtp_bytes", "RTP", sizes.rtp);
     row.add("udp_bytes", "UDP", sizes.udp);
@@ -159,6 +209,9 @@ pub(super) fn overhead(
     let [ethernet, sound] = packets.listed;
     row.add("thesis_ethernet_bytes", "thesis, Ethernet", ethernet);
     row.add("thesis_overhead_share", "thesis, overhead", 1.0 - sound as f64 / ethernet as f64);
+    if let Some(tapped) = TappedSide::of(seen, 0).and_then(|side| side.interface(&main)) {
+        tapped.tell_sound(&mut row);
+    }
     let media = seen.media(window.span());
     if media > 0 {
         // With its share of control traffic, which is no part of the sum.

@@ -38,7 +38,7 @@ pub(crate) fn watch(flags: &Watching) -> Result<(), Failure> {
         (None, None) => return Err(Failure::usage("give --to or --at".to_owned())),
     };
     let stop = stop_with_agent()?;
-    let watched = traffic::watch(end, &stop);
+    let watched = traffic::watch(end, &stop, || screen::tell("interfaces are watched"));
     let json = serde_json::to_string(&watched).map_err(|e| Failure::running(e.to_string()))?;
     screen::print(&(json + "\n"));
     Ok(())

@@ -1,0 +1,152 @@
+//! What taps count, held against what programs say that they sent, between two namespaces; and what is
+//! said where there is no tap.
+
+use serde_json::Value;
+
+use crate::common::network::{Cable, Namespace};
+use crate::common::program::{Call, Running, ordinary, taut, words};
+use crate::common::shared;
+
+/// Heads of Ethernet, of IPv4 and of UDP.
+const ETHERNET: u64 = 14;
+const IP: u64 = 20;
+const UDP: u64 = 8;
+
+fn at(place: &Namespace, line: &str) -> Call {
+    taut(words(line)).within(place)
+}
+
+/// Ends a program that then says what it did.
+fn said(running: Running) -> Value {
+    running.signal("-INT");
+    serde_json::from_str(&running.end().well().out).unwrap()
+}
+
+fn number(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or_else(|| panic!("{name} is {}", value[name]))
+}
+
+/// What a tap counted of this kind: frames, packets, and bytes of the link, of IP, and within UDP or TCP.
+/// Of the other way and of any other interface there is nothing.
+#[track_caller]
+fn counted(
+    seen: &Value,
+    interface: &str,
+    outgoing: bool,
+    kind: &str,
+    port: Option<u16>,
+) -> [u64; 5] {
+    let steps = seen["tap"]["steps"].as_array().unwrap();
+    let entries = steps.iter().flat_map(|step| step.as_array().unwrap());
+    let of = |entry: &&Value| entry["kind"] == kind && entry["port"] == Value::from(port);
+    let mut all = [0; 5];
+    for entry in entries.filter(of) {
+        assert_eq!(
+            (&entry["interface"], &entry["outgoing"]),
+            (&interface.into(), &outgoing.into())
+        );
+        let layers = ["frames", "packets", "link", "ip", "payload"];
+        for (all, layer) in all.iter_mut().zip(layers) {
+            *all += number(&entry["layers"], layer);
+        }
+    }
+    all
+}
+
+#[test]
+fn what_was_sent_is_counted_to_the_byte_at_both_ends_of_a_cable() {
+    shared(|| {
+        let test = "what_was_sent_is_counted_to_the_byte_at_both_ends_of_a_cable";
+        let Some(cable) = Cable::lay(test) else { return };
+        let Cable { left, right } = &cable;
+        let there = right.address;
+        let watch = |place: &Namespace, end: &str| {
+            at(place, &format!("lab traffic {end} {there}")).start().wait_for("are watched")
+        };
+        let watches = [watch(left, "--to"), watch(right, "--at")];
+        let reads = at(right, "lab burden chatter-sink --at 0.0.0.0:7000").start();
+        // Each ends by itself. What cannot be sent, as nobody reads yet, is not among what was.
+        let multicast = format!("lab burden --longest 500ms multicast --by {there}:9");
+        let multicast: Value =
+            serde_json::from_str(&at(left, &multicast).run().well().out).unwrap();
+        let chatter = format!("lab burden --longest 500ms chatter --to {there}:7000");
+        let chatter: Value = serde_json::from_str(&at(left, &chatter).run().well().out).unwrap();
+        said(reads);
+        for (seen, (place, outgoing)) in
+            watches.map(said).iter().zip([(left, true), (right, false)])
+        {
+            let counted = |kind, port| counted(seen, &place.interface, outgoing, kind, port);
+            assert_eq!(number(&seen["tap"], "dropped"), 0, "{seen:#}");
+            let [frames, packets, link, ip, _] = counted("multicast", None);
+            let sent = number(&multicast, "packets");
+            assert!(sent > 0 && [frames, packets] == [sent, sent], "{packets} of {multicast:#}");
+            assert_eq!([link, ip], [ip + ETHERNET * sent, number(&multicast, "bytes")]);
+            let [_, packets, link, ip, payload] = counted("udp", Some(7000));
+            let sent = number(&chatter, "packets");
+            assert_eq!([packets, payload], [sent, number(&chatter, "bytes")], "{chatter:#}");
+            assert_eq!(
+                [link, ip],
+                [payload + (ETHERNET + IP + UDP) * sent, payload + (IP + UDP) * sent]
+            );
+        }
+    });
+}
+
+#[test]
+fn what_is_handed_over_together_is_as_many_packets_as_it_becomes() {
+    shared(|| {
+        let test = "what_is_handed_over_together_is_as_many_packets_as_it_becomes";
+        let Some(cable) = Cable::lay(test) else { return };
+        // Between these the kernel carries as one frame what leaves together.
+        let Some([left, right]) = cable.lay_another(test) else { return };
+        let there = right.address;
+        let watch = at(&left, &format!("lab traffic --to {there}")).start().wait_for("are watched");
+        let takes = at(&right, "lab burden tcp-sink --at 0.0.0.0:7001").start();
+        let tcp = format!("lab burden --longest 500ms tcp --to {there}:7001 --rate 100Mbit");
+        let tcp: Value = serde_json::from_str(&at(&left, &tcp).run().well().out).unwrap();
+        let (sent, taken) = (number(&tcp, "bytes"), number(&said(takes), "bytes"));
+        let seen = said(watch);
+        let steps = seen["tap"]["steps"].as_array().unwrap();
+        let entries = steps.iter().flat_map(|step| step.as_array().unwrap());
+        let left = |entry: &&Value| entry["kind"] == "tcp" && entry["outgoing"] == true;
+        let layers: Vec<_> = entries.filter(left).map(|entry| &entry["layers"]).collect();
+        let sum = |name: &str| layers.iter().map(|layers| number(layers, name)).sum::<u64>();
+        // What was on its way when the reader was ended may never have left.
+        let carried = sum("payload");
+        assert!(taken > 0 && (taken..=sent).contains(&carried), "{taken}, {carried}, {sent}");
+        if seen["tap"]["sized"] == false {
+            return crate::common::skipped(
+                crate::common::Lack::Device,
+                test,
+                "a kernel since 6.2, which says how long segments are",
+            );
+        }
+        // At 1500 bytes: no packet carries more than 1460, and most carry nearly that.
+        let (frames, packets) = (sum("frames"), sum("packets"));
+        assert!(packets > 2 * frames, "{frames} frames, {packets} packets");
+        assert!((carried / 1460..carried / 1000).contains(&packets), "{packets}, {carried} bytes");
+        let heads = sum("link") - carried;
+        assert!((packets * 54..=packets * 74).contains(&heads), "{packets} packets, {heads} bytes");
+    });
+}
+
+#[test]
+fn without_the_privilege_the_kernels_counters_are_told_and_how_to_get_more() {
+    let test = "without_the_privilege_the_kernels_counters_are_told_and_how_to_get_more";
+    let line =
+        "lab network --only silent --scheduler other --settle 1s --duration 1s --report json";
+    let Some(call) = ordinary(test, line) else { return };
+    shared(|| {
+        let report: Value = serde_json::from_str(&call.run().well().out).unwrap();
+        let notes = report["notes"].as_array().unwrap();
+        let told: Vec<_> = notes
+            .iter()
+            .filter_map(Value::as_str)
+            .filter(|note| note.contains("cap_net_raw") && note.contains("not in bytes"))
+            .collect();
+        assert_eq!(told.len(), 1, "{notes:#?}");
+        let rows = report["rows"].as_array().unwrap();
+        let udp = rows.iter().find(|row| row["name"] == "silent: both ends, UDP");
+        assert!(udp.unwrap()["in_packets_per_s"].as_f64() > Some(0.0), "{report:#}");
+    });
+}

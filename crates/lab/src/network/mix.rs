@@ -1,0 +1,211 @@
+//! What taps saw, as rows: interface by interface, of which protocols it was, and how much of it was heads.
+
+use super::SeenTraffic;
+use crate::report::ReportRow;
+use crate::traffic::frames::LayerBytes;
+use crate::traffic::{MixPart, MixWays, TappedWindow};
+
+/// Of an Ethernet frame's checksum, which no tap sees (IEEE 802.3 §3.1.1).
+const CHECKSUM: u64 = 4;
+
+/// Of each figure what came, and what was sent: for programs and for people.
+const MIXED: [[(&str, &str); 2]; 3] = [
+    [("tapped_in_mbit_per_s", "in, Mbit/s"), ("tapped_out_mbit_per_s", "out, Mbit/s")],
+    [("tapped_in_packets_per_s", "in, packets/s"), ("tapped_out_packets_per_s", "out, packets/s")],
+    [("tapped_in_share", "of all in"), ("tapped_out_share", "of all out")],
+];
+
+/// What was tapped at one side while packets counted.
+pub(super) struct TappedSide<'a> {
+    window: TappedWindow<'a>,
+    port: Option<u16>,
+}
+
+/// What one interface carried.
+pub(super) struct TappedInterface {
+    pub(super) name: String,
+    ethernet: bool,
+    parts: Vec<(MixPart, MixWays)>,
+}
+
+impl<'a> TappedSide<'a> {
+    pub(super) fn of(seen: &'a SeenTraffic, side: usize) -> Option<Self> {
+        let tap = seen.watched[side].tap.as_ref()?;
+        Some(Self { window: tap.within(seen.span(side)?)?, port: seen.port() })
+    }
+
+    pub(super) fn interfaces(&self) -> Vec<TappedInterface> {
+        let all = self.window.parts(self.port).into_iter();
+        all.map(|((name, ethernet), parts)| TappedInterface {
+            name,
+            ethernet,
+            parts: parts.into_iter().collect(),
+        })
+        .collect()
+    }
+
+    pub(super) fn interface(&self, name: &str) -> Option<TappedInterface> {
+        self.interfaces().into_iter().find(|interface| interface.name == name)
+    }
+
+    fn megabits(&self, bytes: u64) -> f64 {
+        self.window.per_second(bytes) * 8.0 / 1e6
+    }
+
+    /// What both ends of the stream say to each other by this interface, in kbit/s, and its share of all
+    /// that it carries. What goes there and comes back by the loopback is seen twice, so what is sent is told.
+    pub(super) fn control(&self, interface: &str) -> Option<(f64, f64)> {
+        let found = self.interface(interface)?;
+        let sum = |[received, sent]: MixWays| match interface {
+            "lo" => sent.link,
+            _ => received.link + sent.link,
+        };
+        let all: u64 = found.parts.iter().map(|(_, ways)| sum(*ways)).sum();
+        let control = sum(found.part(MixPart::Control));
+        let kilobits = self.window.per_second(control) * 8.0 / 1e3;
+        Some((kilobits, control as f64 / all.max(1) as f64))
+    }
+
+    /// What came and what went, part by part: as packets go by a network, without checksums.
+    pub(super) fn parts(&self, case: &str) -> Vec<ReportRow> {
+        let mut rows = Vec::new();
+        for TappedInterface { name, parts, .. } in self.interfaces() {
+            let all = |way: usize| parts.iter().map(|(_, ways)| ways[way].link).sum::<u64>();
+            let all = [0, 1].map(all);
+            for (part, ways) in &parts {
+                let mut row = ReportRow::named(format!("{case}, {name}: {}", part.name()));
+                let told = [0, 1].map(|way| {
+                    let LayerBytes { link, packets, .. } = ways[way];
+                    let share = link as f64 / all[way].max(1) as f64;
+                    [self.megabits(link), self.window.per_second(packets), share]
+                });
+                for (figure, words) in MIXED.into_iter().enumerate() {
+                    for (way, (key, words)) in words.into_iter().enumerate() {
+                        row.add(key, words, told[way][figure]);
+                    }
+                }
+                rows.push(row);
+            }
+        }
+        rows
+    }
+
+    /// How much of what came, and of what went, is of which layer.
+    pub(super) fn layers(&self, case: &str) -> Vec<ReportRow> {
+        let mut rows = Vec::new();
+        for interface in self.interfaces() {
+            for (way, words) in ["in", "out"].into_iter().enumerate() {
+                let carried = interface.carried(way);
+                if carried.wire == 0 {
+                    continue;
+                }
+                let mut row =
+                    ReportRow::named(format!("{case}, {}: {words}, by layer", interface.name));
+                let layers = [
+                    ("ethernet_mbit_per_s", "Ethernet, Mbit/s", carried.wire),
+                    ("ip_mbit_per_s", "IP", carried.ip),
+                    ("transport_mbit_per_s", "UDP, TCP", carried.transport),
+                    ("payload_mbit_per_s", "in those", carried.payload),
+                    ("sound_mbit_per_s", "sound", carried.sound),
+                ];
+                for (key, words, bytes) in layers {
+                    row.add(key, words, self.megabits(bytes));
+                }
+                row.add("layers_overhead_share", "overhead", carried.overhead());
+                rows.push(row);
+            }
+        }
+        rows
+    }
+}
+
+/// What of one way is of which layer.
+struct CarriedLayers {
+    wire: u64,
+    ip: u64,
+    transport: u64,
+    /// What UDP and TCP carry, and of the stream's sound what RTP carries.
+    payload: u64,
+    sound: u64,
+}
+
+impl CarriedLayers {
+    /// What of the whole is no payload.
+    fn overhead(&self) -> f64 {
+        1.0 - self.payload as f64 / self.wire.max(1) as f64
+    }
+}
+
+impl TappedInterface {
+    /// What of one part came and went.
+    pub(super) fn part(&self, wanted: MixPart) -> MixWays {
+        let mut parts = self.parts.iter();
+        parts.find(|(part, _)| *part == wanted).map_or_else(MixWays::default, |(_, ways)| *ways)
+    }
+
+    /// With the checksums.
+    fn wire(&self, layers: &LayerBytes) -> u64 {
+        layers.link + if self.ethernet { CHECKSUM * layers.packets } else { 0 }
+    }
+
+    fn carried(&self, way: usize) -> CarriedLayers {
+        let mut all = CarriedLayers { wire: 0, ip: 0, transport: 0, payload: 0, sound: 0 };
+        for (part, ways) in &self.parts {
+            let layers = &ways[way];
+            let is_sound = *part == MixPart::Sound;
+            all.wire += self.wire(layers);
+            all.ip += layers.ip;
+            all.transport += layers.transport;
+            all.payload += if is_sound { layers.rtp_payload } else { layers.payload };
+            all.sound += if is_sound { layers.rtp_payload } else { 0 };
+        }
+        all
+    }
+
+    /// Bytes of a packet of sound that was sent, layer by layer, as it was seen.
+    pub(super) fn tell_sound(&self, row: &mut ReportRow) {
+        let [_, sent] = self.part(MixPart::Sound);
+        if sent.datagrams == 0 {
+            return;
+        }
+        let each = |bytes: u64| bytes as f64 / sent.datagrams as f64;
+        let wire = self.wire(&sent);
+        row.add("tapped_packets", "tapped packets", sent.datagrams);
+        row.add("tapped_payload_bytes", "sound, tapped", each(sent.rtp_payload));
+        row.add("tapped_rtp_bytes", "RTP, tapped", each(sent.payload));
+        row.add("tapped_udp_bytes", "UDP, tapped", each(sent.transport));
+        row.add("tapped_ip_bytes", "IP, tapped", each(sent.ip));
+        row.add("tapped_ethernet_bytes", "Ethernet, tapped", each(wire));
+        let share = 1.0 - sent.rtp_payload as f64 / wire.max(1) as f64;
+        row.add("tapped_overhead_share", "overhead, tapped", share);
+    }
+}
+
+/// What a reader must know of the taps of a run: none, or what they did not see.
+pub(super) fn notes(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<String> {
+    let sides = if one_machine { &["both ends"][..] } else { &["the sender", "the receiver"] };
+    let mut notes = Vec::new();
+    for (side, watched) in sides.iter().zip(&seen.watched) {
+        if let Some(why) = &watched.untapped {
+            notes.push(format!(
+                "at {side} protocols are told by the kernel's counters, in packets and not in bytes and of all \
+                 interfaces together, and control is all that was no sound: {why}"
+            ));
+        }
+        let Some(tap) = &watched.tap else { continue };
+        if tap.dropped > 0 {
+            notes.push(format!(
+                "{case}: the tap at {side} saw {} frames and had no room for {} more, so the mix lacks those; \
+                 keep that host less busy",
+                tap.seen, tap.dropped
+            ));
+        }
+        if !tap.sized {
+            notes.push(format!(
+                "at {side} what was sent or joined in one go is one packet of the mix, with one head: kernels \
+                 before 6.2 do not tell of how many; use a newer one"
+            ));
+        }
+    }
+    notes
+}

@@ -1,0 +1,374 @@
+//! What a frame of a tap is, and how many of its bytes are whose, by its heads alone: what follows them was
+//! not kept. Nothing here trusts a length.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::AddAssign;
+
+use etherparse::{
+    IpNumber, Ipv6ExtensionSlice, LaxIpPayloadSlice, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice,
+    UdpHeaderSlice, ip_number,
+};
+use serde::{Deserialize, Serialize};
+use tautline_proto::wire::rtp::HEADER_BYTES;
+
+/// What a frame begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TapLink {
+    /// The head of Ethernet, and behind what was kept a checksum that no tap sees.
+    Ethernet,
+    /// A head of Ethernet that nothing carries and no interface counts.
+    Loopback,
+    /// An IP packet.
+    Bare,
+    /// What is not read here.
+    Unknown,
+}
+
+impl TapLink {
+    /// By the kind of the interface (`ARPHRD_…`, linux/if_arp.h).
+    pub const fn of(hardware: u16) -> Self {
+        match hardware {
+            1 => Self::Ethernet,
+            772 => Self::Loopback,
+            // Raw IP; tunnels of IPv4 and IPv6 in IP, sit, and what has no head, such as tun.
+            519 | 768 | 769 | 776 | 65_534 => Self::Bare,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Of which protocol a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrafficKind {
+    /// UDP from one host to another.
+    Udp,
+    /// Multicast DNS (RFC 6762).
+    Mdns,
+    /// UDP to a group, but for that.
+    Multicast,
+    /// UDP to everybody.
+    Broadcast,
+    /// TCP.
+    Tcp,
+    /// ICMP of IPv4 and IPv6, but for what has a name of its own.
+    Icmp,
+    /// Neighbour discovery (RFC 4861).
+    NeighbourDiscovery,
+    /// Who is in which group: IGMP, and MLD (RFC 3810).
+    Membership,
+    /// ARP.
+    Arp,
+    /// Fragments of IP packets whose first was not seen before them.
+    Fragment,
+    /// IP of other protocols.
+    OtherIp,
+    /// No IP.
+    Other,
+    /// What has heads that are damaged or longer than what was kept.
+    Unread,
+}
+
+/// Of frames, what they carried: bytes of one layer with those of all layers within.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LayerBytes {
+    /// As they were seen.
+    pub frames: u64,
+    /// As they go by a network: each segment of what was sent or joined in one go for itself.
+    pub packets: u64,
+    /// The same without fragments that follow a first one.
+    pub datagrams: u64,
+    /// With the link's heads, without checksums.
+    pub link: u64,
+    /// IP.
+    pub ip: u64,
+    /// UDP, TCP, ICMP and whatever else IP carries.
+    pub transport: u64,
+    /// What UDP and TCP carry.
+    pub payload: u64,
+    /// What RTP carries, of what has its head.
+    pub rtp_payload: u64,
+}
+
+impl AddAssign for LayerBytes {
+    fn add_assign(&mut self, other: Self) {
+        self.frames += other.frames;
+        self.packets += other.packets;
+        self.datagrams += other.datagrams;
+        self.link += other.link;
+        self.ip += other.ip;
+        self.transport += other.transport;
+        self.payload += other.payload;
+        self.rtp_payload += other.rtp_payload;
+    }
+}
+
+/// A packet that goes in parts, by which its parts are known (RFC 791 §3.1, RFC 8200 §4.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parted {
+    /// Of IPv4 it has 16 bits.
+    pub identification: u32,
+    /// Whence
+    pub from: IpAddr,
+    /// and whither.
+    pub to: IpAddr,
+}
+
+/// Which part of one a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FramePart {
+    /// All.
+    Whole,
+    /// The one that has the heads.
+    First(Parted),
+    /// Another.
+    Later(Parted),
+}
+
+/// What was read of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadFrame {
+    /// Of which protocol it is.
+    pub kind: TrafficKind,
+    /// Of UDP: whence and whither.
+    pub ends: Option<[SocketAddr; 2]>,
+    /// Which part of a packet.
+    pub part: FramePart,
+    /// Whether what UDP carries looks like RTP.
+    pub is_rtp: bool,
+    /// What it carried.
+    pub layers: LayerBytes,
+}
+
+/// A head of Ethernet (IEEE 802.3 §3.1.1).
+const ETHERNET: usize = 14;
+/// A head of IPv6 (RFC 8200 §3).
+const IPV6: usize = 40;
+/// Where mDNS is said (RFC 6762 §3).
+const MDNS: u16 = 5353;
+
+/// Reads a frame of so many `bytes` by its `head`; `segment` is the payload of each of several packets that
+/// go or came as this one frame.
+pub fn read_frame(link: TapLink, bytes: usize, segment: Option<u16>, head: &[u8]) -> ReadFrame {
+    let sliced = match link {
+        TapLink::Ethernet | TapLink::Loopback => LaxSlicedPacket::from_ethernet(head).ok(),
+        TapLink::Bare => LaxSlicedPacket::from_ip(head).ok(),
+        TapLink::Unknown => return without_ip(bytes, TrafficKind::Other),
+    };
+    let Some(sliced) = sliced else { return without_ip(bytes, TrafficKind::Unread) };
+    let tags: usize = sliced.link_exts.iter().map(|tag| tag.header_len()).sum();
+    let ahead = if link == TapLink::Bare { 0 } else { ETHERNET + tags };
+    let uncounted = if link == TapLink::Loopback { ETHERNET } else { 0 };
+    let bytes = bytes.saturating_sub(uncounted);
+    let ahead = ahead - uncounted;
+    let Some(packet) = sliced.net.as_ref().and_then(IpHeads::of) else {
+        return without_ip(
+            bytes,
+            match (&sliced.net, &sliced.stop_err) {
+                (Some(_), _) => TrafficKind::Arp,
+                (None, Some(_)) => TrafficKind::Unread,
+                (None, None) => TrafficKind::Other,
+            },
+        );
+    };
+    packet.read(bytes, ahead, segment)
+}
+
+fn without_ip(bytes: usize, kind: TrafficKind) -> ReadFrame {
+    let link = bytes as u64;
+    let layers = LayerBytes { frames: 1, packets: 1, datagrams: 1, link, ..LayerBytes::default() };
+    ReadFrame { kind, ends: None, part: FramePart::Whole, is_rtp: false, layers }
+}
+
+/// The heads of an IP packet.
+struct IpHeads<'a> {
+    from: IpAddr,
+    to: IpAddr,
+    /// Of its heads, extensions of IPv6 among them.
+    head: usize,
+    /// Of all of it, as it says; what is longer than it can say says nothing.
+    told: Option<usize>,
+    payload: &'a LaxIpPayloadSlice<'a>,
+    part: FramePart,
+}
+
+impl<'a> IpHeads<'a> {
+    /// Of IP; nothing of ARP.
+    fn of(net: &'a LaxNetSlice<'a>) -> Option<Self> {
+        Some(match net {
+            LaxNetSlice::Ipv4(ip) => {
+                let head = ip.header();
+                let [from, to] = [head.source_addr(), head.destination_addr()].map(IpAddr::V4);
+                let parted = Parted { identification: head.identification().into(), from, to };
+                let authentication = ip.extensions().auth.map_or(0, |head| head.slice().len());
+                Self {
+                    from,
+                    to,
+                    head: head.slice().len() + authentication,
+                    told: Some(head.total_len().into()),
+                    payload: ip.payload(),
+                    part: parted.by(head.fragments_offset().value() > 0, head.more_fragments()),
+                }
+            }
+            LaxNetSlice::Ipv6(ip) => {
+                let head = ip.header();
+                let [from, to] = [head.source_addr(), head.destination_addr()].map(IpAddr::V6);
+                let extensions = ip.extensions();
+                let part = extensions.clone().into_iter().find_map(|extension| match extension {
+                    Ipv6ExtensionSlice::Fragment(head) => {
+                        let identification = head.identification();
+                        let later = head.fragment_offset().value() > 0;
+                        Some(Parted { identification, from, to }.by(later, head.more_fragments()))
+                    }
+                    _ => None,
+                });
+                let told = usize::from(head.payload_length());
+                Self {
+                    from,
+                    to,
+                    head: IPV6 + extensions.slice().len(),
+                    // A jumbogram says so elsewhere (RFC 2675).
+                    told: (told > 0).then_some(IPV6 + told),
+                    payload: ip.payload(),
+                    part: part.unwrap_or(FramePart::Whole),
+                }
+            }
+            LaxNetSlice::Arp(_) => return None,
+        })
+    }
+
+    fn read(&self, bytes: usize, ahead: usize, segment: Option<u16>) -> ReadFrame {
+        let all = bytes.saturating_sub(ahead);
+        // What is short is filled up on a cable, so the packet is asked first.
+        let ip = self.told.filter(|told| (self.head..=all).contains(told)).unwrap_or(all);
+        let transport = ip.saturating_sub(self.head);
+        let found = match self.part {
+            FramePart::Later(_) => TransportHead::of_kind(TrafficKind::Fragment),
+            _ => self.transport(),
+        };
+        let payload = transport.saturating_sub(found.bytes);
+        let packets = match segment {
+            Some(each) if found.parts => payload.div_ceil(usize::from(each).max(1)).max(1),
+            _ => 1,
+        };
+        // Each of several has heads of its own, of which one was seen.
+        let again = |heads: usize| (packets - 1) * heads;
+        let (transport_heads, rtp) = (found.bytes, found.rtp.unwrap_or(0));
+        let is_later = matches!(self.part, FramePart::Later(_));
+        let layers = LayerBytes {
+            frames: 1,
+            packets: packets as u64,
+            datagrams: if is_later { 0 } else { packets as u64 },
+            link: (bytes + again(ahead + self.head + transport_heads)) as u64,
+            ip: (ip + again(self.head + transport_heads)) as u64,
+            transport: (transport + again(transport_heads)) as u64,
+            payload: if found.parts || is_later { payload as u64 } else { 0 },
+            rtp_payload: match (found.rtp, is_later) {
+                (Some(_), _) => payload.saturating_sub(packets * rtp) as u64,
+                // If the first was RTP, so is this: whoever knows that counts it.
+                (None, true) => payload as u64,
+                (None, false) => 0,
+            },
+        };
+        let is_rtp = found.rtp.is_some();
+        ReadFrame { kind: found.kind, ends: found.ends, part: self.part, is_rtp, layers }
+    }
+
+    fn transport(&self) -> TransportHead {
+        let bytes = self.payload.payload;
+        match self.payload.ip_number {
+            ip_number::UDP => self.udp(bytes),
+            ip_number::TCP => {
+                // Its length is told in its first twenty bytes; without them it has that many at least.
+                let head = TcpHeaderSlice::from_slice(bytes).map_or(20, |head| head.slice().len());
+                TransportHead {
+                    bytes: head,
+                    parts: true,
+                    ..TransportHead::of_kind(TrafficKind::Tcp)
+                }
+            }
+            number => TransportHead::of_kind(other(number, bytes.first().copied())),
+        }
+    }
+
+    fn udp(&self, bytes: &[u8]) -> TransportHead {
+        let Ok(head) = UdpHeaderSlice::from_slice(bytes) else {
+            return TransportHead::of_kind(TrafficKind::Unread);
+        };
+        let ports = [head.source_port(), head.destination_port()];
+        let is_broadcast = matches!(self.to, IpAddr::V4(to) if to.is_broadcast());
+        let kind = match self.to {
+            _ if ports.contains(&MDNS) => TrafficKind::Mdns,
+            to if to.is_multicast() => TrafficKind::Multicast,
+            _ if is_broadcast => TrafficKind::Broadcast,
+            _ => TrafficKind::Udp,
+        };
+        TransportHead {
+            kind,
+            bytes: head.slice().len(),
+            parts: true,
+            rtp: bytes.get(head.slice().len()..).and_then(rtp_head),
+            ends: Some([(self.from, ports[0]).into(), (self.to, ports[1]).into()]),
+        }
+    }
+}
+
+impl Parted {
+    fn by(self, is_later: bool, more: bool) -> FramePart {
+        match (is_later, more) {
+            (true, _) => FramePart::Later(self),
+            (false, true) => FramePart::First(self),
+            (false, false) => FramePart::Whole,
+        }
+    }
+}
+
+/// What stands in the first of a packet's parts.
+struct TransportHead {
+    kind: TrafficKind,
+    bytes: usize,
+    /// Whether what follows it is payload, and may be of several packets.
+    parts: bool,
+    /// Of RTP, the bytes of its head.
+    rtp: Option<usize>,
+    ends: Option<[SocketAddr; 2]>,
+}
+
+impl TransportHead {
+    const fn of_kind(kind: TrafficKind) -> Self {
+        Self { kind, bytes: 0, parts: false, rtp: None, ends: None }
+    }
+}
+
+/// ICMP by its type (RFC 4861 §4; RFC 2710 §3 and RFC 3810 §5), and what else IP carries.
+fn other(number: IpNumber, first: Option<u8>) -> TrafficKind {
+    match (number, first) {
+        (ip_number::IPV6_ICMP, Some(133..=137)) => TrafficKind::NeighbourDiscovery,
+        (ip_number::IPV6_ICMP, Some(130..=132 | 143)) | (ip_number::IGMP, _) => {
+            TrafficKind::Membership
+        }
+        (ip_number::IPV6_ICMP | ip_number::ICMP, _) => TrafficKind::Icmp,
+        _ => TrafficKind::OtherIp,
+    }
+}
+
+/// Bytes of a head of RTP (RFC 3550 §5.1 and §5.3.1), if these begin with one; what looks like RTCP
+/// (RFC 5761 §4) is none.
+fn rtp_head(datagram: &[u8]) -> Option<usize> {
+    let (first, second) = (*datagram.first()?, *datagram.get(1)?);
+    if first >> 6 != 2 || (64..=95).contains(&(second & 0x7f)) {
+        return None;
+    }
+    let fixed = HEADER_BYTES + 4 * usize::from(first & 15);
+    let extension = match first & 0x10 {
+        0 => 0,
+        _ => {
+            let length: [u8; 2] = datagram.get(fixed + 2..fixed + 4)?.try_into().ok()?;
+            4 + 4 * usize::from(u16::from_be_bytes(length))
+        }
+    };
+    Some(fixed + extension)
+}
+
+#[cfg(test)]
+mod tests;

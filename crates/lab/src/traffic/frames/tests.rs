@@ -1,0 +1,230 @@
+use proptest::prelude::*;
+use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
+
+use super::*;
+
+const PLAIN: LayerBytes = LayerBytes {
+    frames: 1,
+    packets: 1,
+    datagrams: 1,
+    link: 0,
+    ip: 0,
+    transport: 0,
+    payload: 0,
+    rtp_payload: 0,
+};
+
+fn ethernet(kind: u16, packet: &[u8]) -> Vec<u8> {
+    [&[2; 12][..], &kind.to_be_bytes(), packet].concat()
+}
+
+/// IPv4 of this protocol, to 10.0.0.2 or whoever is named.
+fn ipv4_to(to: [u8; 4], protocol: u8, flags: u16, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x45, 0];
+    packet.extend((20 + payload.len() as u16).to_be_bytes());
+    packet.extend([0x12, 0x34]);
+    packet.extend(flags.to_be_bytes());
+    packet.extend([64, protocol, 0, 0, 10, 0, 0, 1]);
+    packet.extend(to);
+    packet.extend(payload);
+    packet
+}
+
+fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    ipv4_to([10, 0, 0, 2], protocol, 0x4000, payload)
+}
+
+/// IPv6 from fd00::1 to fd00::2, of this next header.
+fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0];
+    packet.extend((payload.len() as u16).to_be_bytes());
+    packet.extend([next, 64]);
+    for last in [1, 2] {
+        packet.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+    }
+    packet.extend(payload);
+    packet
+}
+
+fn udp(ports: [u16; 2], payload: &[u8]) -> Vec<u8> {
+    let [from, to] = ports.map(u16::to_be_bytes);
+    [&from[..], &to, &(8 + payload.len() as u16).to_be_bytes(), &[0, 0], payload].concat()
+}
+
+/// A packet of `taut`: 28 bytes of extensions, and so much sound.
+fn rtp(sound: usize) -> Vec<u8> {
+    let mut packet = vec![0x90, 96];
+    packet.extend([0; 10]);
+    packet.extend([0xbe, 0xde, 0, 6]);
+    packet.extend([0; 24]);
+    packet.extend(vec![7; sound]);
+    packet
+}
+
+/// As a tap has it.
+fn tapped(link: TapLink, segment: Option<u16>, frame: &[u8]) -> ReadFrame {
+    read_frame(link, frame.len(), segment, &frame[..frame.len().min(128)])
+}
+
+#[test]
+fn a_packet_of_sound_has_the_bytes_of_each_layer_that_the_thesis_counts() {
+    let frame = ethernet(0x0800, &ipv4(17, &udp([40_000, 5004], &rtp(192))));
+    let read = tapped(TapLink::Ethernet, None, &frame);
+    assert_eq!((read.kind, read.is_rtp, read.part), (TrafficKind::Udp, true, FramePart::Whole));
+    let ends = ["10.0.0.1:40000", "10.0.0.2:5004"].map(|end| end.parse().unwrap());
+    assert_eq!(read.ends, Some(ends));
+    assert_eq!(STAMPED_HEADER_BYTES, 40);
+    let layers =
+        LayerBytes { link: 274, ip: 260, transport: 240, payload: 232, rtp_payload: 192, ..PLAIN };
+    assert_eq!(read.layers, layers);
+    // Without the extensions: with its checksum 250, as table 3.2 has it.
+    let plain = [&[0x80, 96][..], &[0; 10 + 192]].concat();
+    let frame = ethernet(0x0800, &ipv4(17, &udp([40_000, 5004], &plain)));
+    let read = tapped(TapLink::Ethernet, None, &frame);
+    assert_eq!((read.layers.link + 4, read.layers.rtp_payload), (250, 192));
+}
+
+#[test]
+fn tags_and_extension_heads_of_ipv6_are_heads_of_their_layers() {
+    let inner = ipv6(
+        0,
+        &[&[60, 0, 1, 4, 0, 0, 0, 0][..], &[17, 1], &[0; 14], &udp([1, 2], &[3; 100])].concat(),
+    );
+    let tagged = [&[0x88, 0xa8, 0, 5, 0x81, 0, 0, 7, 0x86, 0xdd][..], &inner].concat();
+    let frame = [&[2; 12][..], &tagged].concat();
+    let read = tapped(TapLink::Ethernet, None, &frame);
+    let ip = 40 + 8 + 16 + 108;
+    let layers = LayerBytes { link: 14 + 8 + ip, ip, transport: 108, payload: 100, ..PLAIN };
+    assert_eq!((read.kind, read.layers), (TrafficKind::Udp, layers));
+    // The same without a link, and by the loopback, whose head nobody counts.
+    let bare = tapped(TapLink::Bare, None, &inner);
+    assert_eq!(bare.layers, LayerBytes { link: ip, ..layers });
+    let local = tapped(TapLink::Loopback, None, &ethernet(0x86dd, &inner));
+    assert_eq!(local.layers, LayerBytes { link: ip, ..layers });
+}
+
+#[test]
+fn the_parts_of_a_packet_say_of_which_they_are_and_all_its_bytes_are_counted() {
+    let whole = udp([40_000, 5004], &rtp(3840));
+    let mut read = Vec::new();
+    for (at, piece) in whole.chunks(1480).enumerate() {
+        let more = if at < 2 { 0x2000 } else { 0 };
+        let flags = more | (at * 1480 / 8) as u16;
+        read.push(tapped(
+            TapLink::Ethernet,
+            None,
+            &ethernet(0x0800, &ipv4_to([10, 0, 0, 2], 17, flags, piece)),
+        ));
+    }
+    let FramePart::First(parted) = read[0].part else { panic!("{read:#?}") };
+    assert_eq!(parted.identification, 0x1234);
+    assert!(read[1..].iter().all(|part| part.part == FramePart::Later(parted)));
+    let mut all = LayerBytes::default();
+    read.iter().for_each(|part| all += part.layers);
+    // Table 3.2: of 3840 bytes of sound 3974 are carried, by three frames; here 28 more, without checksums.
+    let expected = LayerBytes {
+        frames: 3,
+        packets: 3,
+        datagrams: 1,
+        link: 3974 + 28 - 12,
+        ip: 3920 + 28,
+        transport: 3888,
+        payload: 3880,
+        rtp_payload: 3840,
+    };
+    assert_eq!(all, expected);
+    // The same of IPv6, by its extension head.
+    let head = |offset: u16, more: u16| {
+        [&[17, 0][..], &(offset | more).to_be_bytes(), &9_u32.to_be_bytes()].concat()
+    };
+    let first = ipv6(44, &[&head(0, 1), &udp([1, 2], &[0; 92])[..]].concat());
+    let later = ipv6(44, &[&head(96, 0)[..], &[5; 40]].concat());
+    let [first, later] = [first, later].map(|packet| tapped(TapLink::Bare, None, &packet));
+    let FramePart::First(parted) = first.part else { panic!("{first:#?}") };
+    assert_eq!((parted.identification, later.part), (9, FramePart::Later(parted)));
+    assert_eq!((later.layers.transport, later.layers.payload, later.layers.datagrams), (40, 40, 0));
+}
+
+#[test]
+fn what_goes_as_one_frame_is_counted_as_the_packets_that_it_becomes() {
+    // Three of 232 bytes by UDP_SEGMENT.
+    let three = [rtp(192), rtp(192), rtp(192)].concat();
+    let frame = ethernet(0x0800, &ipv4(17, &udp([40_000, 5004], &three)));
+    let one = ethernet(0x0800, &ipv4(17, &udp([40_000, 5004], &rtp(192))));
+    let read = tapped(TapLink::Ethernet, Some(232), &frame);
+    let each = tapped(TapLink::Ethernet, None, &one).layers;
+    let mut expected = each;
+    expected += each;
+    expected += each;
+    assert_eq!(read.layers, LayerBytes { frames: 1, ..expected });
+    // TCP of two whole segments and a rest, with twelve bytes of options.
+    let mut tcp = vec![0; 32];
+    tcp[12] = 8 << 4;
+    tcp.extend(vec![1; 3000]);
+    let read = tapped(TapLink::Ethernet, Some(1448), &ethernet(0x0800, &ipv4(6, &tcp)));
+    let heads = 3 * (14 + 20 + 32);
+    assert_eq!((read.kind, read.layers.packets), (TrafficKind::Tcp, 3));
+    assert_eq!((read.layers.link, read.layers.payload), (3000 + heads, 3000));
+}
+
+#[test]
+fn protocols_are_known_by_their_heads() {
+    let said = |frame: &[u8]| tapped(TapLink::Ethernet, None, frame).kind;
+    let v4 =
+        |to, protocol, payload: &[u8]| said(&ethernet(0x0800, &ipv4_to(to, protocol, 0, payload)));
+    let group = [224, 0, 0, 251];
+    assert_eq!(v4(group, 17, &udp([5353, 5353], &[0; 40])), TrafficKind::Mdns);
+    assert_eq!(v4([239, 195, 77, 77], 17, &udp([1, 9], &[0; 40])), TrafficKind::Multicast);
+    assert_eq!(v4([255; 4], 17, &udp([68, 67], &[0; 40])), TrafficKind::Broadcast);
+    assert_eq!(v4(group, 2, &[0x16, 0, 0, 0, 0, 0, 0, 0]), TrafficKind::Membership);
+    assert_eq!(v4([10, 0, 0, 2], 1, &[8; 16]), TrafficKind::Icmp);
+    assert_eq!(v4([10, 0, 0, 2], 47, &[8; 16]), TrafficKind::OtherIp);
+    let v6 = |kind: u8| said(&ethernet(0x86dd, &ipv6(58, &[kind, 0, 0, 0, 0, 0, 0, 0])));
+    assert_eq!(
+        [128, 135, 143].map(v6),
+        [TrafficKind::Icmp, TrafficKind::NeighbourDiscovery, TrafficKind::Membership]
+    );
+    let arp = [&[0, 1, 8, 0, 6, 4, 0, 1][..], &[0; 20]].concat();
+    assert_eq!(said(&ethernet(0x0806, &arp)), TrafficKind::Arp);
+    assert_eq!(said(&ethernet(0x88cc, &[0; 46])), TrafficKind::Other);
+    assert_eq!(said(&[2; 9]), TrafficKind::Unread);
+    assert_eq!(tapped(TapLink::Unknown, None, &[0; 60]).kind, TrafficKind::Other);
+    let rtcp = udp([5005, 5005], &[0x80, 200, 0, 6, 0, 0, 0, 1]);
+    assert!(!tapped(TapLink::Bare, None, &ipv4(17, &rtcp)).is_rtp);
+}
+
+#[test]
+fn what_a_cable_fills_up_is_no_part_of_the_packet() {
+    let mut frame = ethernet(0x0800, &ipv4(17, &udp([1, 2], &[3; 4])));
+    frame.resize(60, 0);
+    let read = tapped(TapLink::Ethernet, None, &frame);
+    let layers = LayerBytes { link: 60, ip: 32, transport: 12, payload: 4, ..PLAIN };
+    assert_eq!(read.layers, layers);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_too_bad_to_be_counted_and_no_layer_is_longer_than_the_one_around_it(
+        start in 0..6_usize,
+        cut in 0..200_usize,
+        noise in proptest::collection::vec(any::<u8>(), 0..160),
+        bytes in 0..70_000_usize,
+        segment in proptest::option::of(any::<u16>()),
+        link in 0..4_usize,
+    ) {
+        let links = [TapLink::Ethernet, TapLink::Loopback, TapLink::Bare, TapLink::Unknown];
+        let packet = match start {
+            0 => ethernet(0x0800, &ipv4(17, &udp([1, 2], &rtp(40)))),
+            1 => ethernet(0x86dd, &ipv6(0, &[17, 0, 1, 4, 0, 0, 0, 0])),
+            2 => ipv6(44, &[17, 0, 0, 1, 0, 0, 0, 1]),
+            3 => ipv4(6, &[0; 20]),
+            4 => ethernet(0x8100, &[0, 1, 0x08, 0x00, 0x4f]),
+            _ => Vec::new(),
+        };
+        let head = [&packet[..cut.min(packet.len())], &noise].concat();
+        let read = read_frame(links[link], bytes, segment, &head);
+        let LayerBytes { frames, packets, datagrams, link, ip, transport, payload, rtp_payload } = read.layers;
+        prop_assert!(frames == 1 && packets >= 1 && datagrams <= packets);
+        prop_assert!(rtp_payload <= payload && payload <= transport && transport <= ip && ip <= link);
+    }
+}

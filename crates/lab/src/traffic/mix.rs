@@ -1,0 +1,136 @@
+//! What was tapped, counted: by interface, way and protocol, step by step of time.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use tautline_io::network::tap::TappedFrame;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::frames::{FramePart, LayerBytes, Parted, TapLink, TrafficKind, read_frame};
+
+/// What is counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct MixKey {
+    pub(super) interface: u32,
+    pub(super) outgoing: bool,
+    pub(super) kind: TrafficKind,
+    /// Of UDP to or from the address that is watched: the port there.
+    pub(super) port: Option<u16>,
+}
+
+/// What one step of time has of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MixEntry {
+    /// Its name.
+    pub interface: String,
+    /// Whether frames have a checksum on the wire, which is not counted.
+    pub ethernet: bool,
+    /// They were sent; else they came.
+    pub outgoing: bool,
+    /// Of which protocol.
+    pub kind: TrafficKind,
+    /// Of UDP to or from the address that is watched: the port there.
+    pub port: Option<u16>,
+    /// What they carried.
+    pub layers: LayerBytes,
+}
+
+/// Ports at the address that are told apart, so that whoever tries all of them takes no room.
+const PORTS: usize = 64;
+/// Packets whose later parts may still come.
+const PARTED: usize = 64;
+
+/// What came so far.
+pub(super) struct TrafficMix {
+    address: IpAddr,
+    begins: LocalTime,
+    every: Span,
+    steps: Vec<BTreeMap<MixKey, LayerBytes>>,
+    pub(super) links: BTreeMap<u32, TapLink>,
+    ports: BTreeSet<u16>,
+    parted: VecDeque<(u32, bool, Parted, FirstPart)>,
+}
+
+/// Where the first part of a packet was counted: the others belong there.
+#[derive(Debug, Clone, Copy)]
+struct FirstPart {
+    step: usize,
+    key: MixKey,
+    is_rtp: bool,
+}
+
+impl TrafficMix {
+    /// Of streams to this address, or at it.
+    pub(super) fn of(address: IpAddr, begins: LocalTime, every: Span) -> Self {
+        Self {
+            address,
+            begins,
+            every,
+            steps: Vec::new(),
+            links: BTreeMap::new(),
+            ports: BTreeSet::new(),
+            parted: VecDeque::with_capacity(PARTED),
+        }
+    }
+
+    /// Counts a frame.
+    pub(super) fn see(&mut self, frame: &TappedFrame<'_>) {
+        let TappedFrame { interface, hardware, outgoing, at, bytes, segment, head } = *frame;
+        let link = TapLink::of(hardware);
+        self.links.insert(interface, link);
+        let read = read_frame(link, bytes, segment, head);
+        let since = (at - self.begins).as_nanos().max(0);
+        let mut step = (since / self.every.as_nanos().max(1)) as usize;
+        let port = read.ends.and_then(|[from, to]| {
+            let there = [to, from].into_iter().find(|end| end.ip() == self.address)?;
+            self.named(there.port())
+        });
+        let mut key = MixKey { interface, outgoing, kind: read.kind, port };
+        let mut layers = read.layers;
+        match read.part {
+            FramePart::Whole => {}
+            FramePart::First(parted) => {
+                self.parted.truncate(PARTED - 1);
+                let first = FirstPart { step, key, is_rtp: read.is_rtp };
+                self.parted.push_front((interface, outgoing, parted, first));
+            }
+            FramePart::Later(parted) => {
+                let mine = (interface, outgoing, parted);
+                let mut known = self.parted.iter();
+                let first = known.find(|(there, way, packet, _)| (*there, *way, *packet) == mine);
+                let is_rtp = first.is_some_and(|(.., first)| first.is_rtp);
+                layers.rtp_payload = if is_rtp { layers.rtp_payload } else { 0 };
+                if let Some((.., first)) = first {
+                    (step, key) = (first.step, first.key);
+                }
+            }
+        }
+        if self.steps.len() <= step {
+            self.steps.resize_with(step + 1, BTreeMap::new);
+        }
+        *self.steps[step].entry(key).or_default() += layers;
+    }
+
+    fn named(&mut self, port: u16) -> Option<u16> {
+        if self.ports.len() < PORTS {
+            self.ports.insert(port);
+        }
+        self.ports.get(&port).copied()
+    }
+
+    /// All of it, by the interfaces' names.
+    pub(super) fn told(self, names: &BTreeMap<u32, String>) -> Vec<Vec<MixEntry>> {
+        let Self { steps, links, .. } = self;
+        let entry = |(key, layers): (MixKey, LayerBytes)| MixEntry {
+            // One that was gone before it could be asked for its name.
+            interface: names.get(&key.interface).cloned().unwrap_or(format!("#{}", key.interface)),
+            ethernet: links.get(&key.interface) == Some(&TapLink::Ethernet),
+            outgoing: key.outgoing,
+            kind: key.kind,
+            port: key.port,
+            layers,
+        };
+        steps.into_iter().map(|step| step.into_iter().map(entry).collect()).collect()
+    }
+}
