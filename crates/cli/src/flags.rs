@@ -31,8 +31,8 @@ pub(crate) use kinds::{PlainKind, ReportKind};
 pub(crate) use lab::{
     All, Back, BetweenFlags, BlockSizes, Burdening, Delay, Handover, Impair, IntervalFlags,
     KernelFlags, KnownSound, Lab, LabCompare, Ladder, LeastFlags, LoadFlags, MarkShape, MarkSide,
-    NamedDevice, Network, Overhead, QualityFlags, Reporting, Resources, SampleFlags, Schedulers,
-    Shape, StagesFlags, Stalls, Starved, Streams, Watching,
+    NamedDevice, Network, Overhead, PacketsFlags, QualityFlags, Reporting, Resources, SampleFlags,
+    Schedulers, Shape, StagesFlags, Stalls, Starved, Streams, Watching,
 };
 
 /// Carries sound between machines and proves when it arrives.

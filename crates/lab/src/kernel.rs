@@ -4,14 +4,18 @@
 //!
 //! A paced thread sends over loopback, so that no network card and none of its interrupts are in it;
 //! the kernel's stamp is taken in the sender's own call. Sender and receiver run on one core and on two.
+//! Or a program at another host sends, and what comes has come by an interface: both stamps are taken
+//! here, so that nothing need be known of that host's clock.
 
 mod case;
+mod far;
 mod figures;
 mod receivers;
 mod sender;
 #[cfg(test)]
 mod tests;
 
+use std::net::Ipv4Addr;
 use std::thread::JoinHandle;
 
 use tautline_io::clock::now;
@@ -23,9 +27,11 @@ use crate::kept::{lock_memory, spawn_on};
 use crate::report::{HostDescription, LabReport, ReportRow};
 use crate::schedule::OpenSchedule;
 
-use case::KernelCase;
+use case::{CaseSender, KernelCase};
+pub use far::measure_from;
 use receivers::{KernelReceiver, Log};
 use sender::KernelSender;
+pub use sender::{PacketRun, SentPackets};
 
 /// What is asked.
 pub const QUESTION: &str = "how long does a packet take from the kernel to the program?";
@@ -78,18 +84,24 @@ enum Way {
     Direct,
 }
 
+/// What is asked, without an answer yet.
+pub fn empty() -> LabReport {
+    LabReport::of("kernel", QUESTION)
+}
+
 /// Measures every case in turn, each a row.
 pub fn measure(options: &KernelOptions, stop: &Stop, tell: &mut dyn FnMut(&str)) -> LabReport {
-    let mut report = LabReport::of("kernel", QUESTION);
+    let mut report = empty();
     report.hosts.push(HostDescription::here("here"));
     report.notes.extend(lock_memory());
+    let senders = [CaseSender::OneCore, CaseSender::TwoCores];
     for &packets in &options.packets {
         for way in [Way::Blocked, Way::Direct] {
-            for cores in [1, 2] {
+            for sender in &senders {
                 if stop.is_requested() {
                     return report;
                 }
-                let case = KernelCase::of(options, packets, way, cores);
+                let case = KernelCase::of(options, packets, way, sender.clone());
                 tell(&format!("{}: {} packets", case.name(), case.count));
                 report.rows.push(
                     run(options, &case, stop)
@@ -98,7 +110,7 @@ pub fn measure(options: &KernelOptions, stop: &Stop, tell: &mut dyn FnMut(&str))
             }
         }
     }
-    report.notes.extend(figures::growth(&report.rows));
+    report.notes.extend(figures::growth(&report.rows, &senders));
     report.notes.push(
         "over loopback: what a network card, its interrupt and its moderation take is not in it"
             .to_owned(),
@@ -111,18 +123,11 @@ const AHEAD: Span = Span::from_millis(20);
 
 /// One case.
 fn run(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<ReportRow, String> {
-    let PacketShape { ptime, payload } = case.packets;
-    if case.count == 0 {
-        return Err(format!("no packet of {ptime} fits in {}; use --duration", options.duration));
-    }
-    if payload + HEADER > LARGEST {
-        return Err(format!(
-            "{payload} bytes of sound do not fit a datagram; use a shorter --ptime"
-        ));
-    }
-    let here = *options.cores.first().ok_or("no core is left to this program")?;
-    let there = match case.cores {
-        1 => here,
+    let ptime = case.packets.ptime;
+    check(options, case)?;
+    let here = *options.cores.first().ok_or(NO_CORE)?;
+    let there = match case.sender {
+        CaseSender::OneCore => here,
         _ => *options
             .cores
             .get(1)
@@ -131,8 +136,9 @@ fn run(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<Report
     let over = stop.part();
     let begins = now() + AHEAD;
     let schedule = OpenSchedule::new(begins, ptime, begins + ptime.times(case.count as i64));
-    let receiver = KernelReceiver::open(case, begins, over.clone())?;
-    let sender = KernelSender::open(case, schedule, receiver.local())?;
+    let at = Ipv4Addr::LOCALHOST.into();
+    let receiver = KernelReceiver::open(case, begins, over.clone(), at)?;
+    let sender = KernelSender::open(&case.sent(), schedule, receiver.local())?;
     let hears = receiver.start(here, options.scheduler)?;
     let asked = stop.clone();
     let sends =
@@ -145,8 +151,31 @@ fn run(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<Report
     else {
         return Err("the receiver was not started".to_owned());
     };
-    match error {
-        0 => figures::row(case, &sent, &heard),
+    answered(error)?;
+    figures::row(case, &sent, &heard)
+}
+
+/// No core is this program's.
+const NO_CORE: &str = "no core is left to this program";
+
+/// Whether the case can be run at all.
+fn check(options: &KernelOptions, case: &KernelCase) -> Result<(), String> {
+    let PacketShape { ptime, payload } = case.packets;
+    if case.count == 0 {
+        return Err(format!("no packet of {ptime} fits in {}; use --duration", options.duration));
+    }
+    if payload + HEADER > LARGEST {
+        return Err(format!(
+            "{payload} bytes of sound do not fit a datagram; use a shorter --ptime"
+        ));
+    }
+    Ok(())
+}
+
+/// What the system answered the receiver, if it was an error.
+fn answered(errno: i32) -> Result<(), String> {
+    match errno {
+        0 => Ok(()),
         errno => Err(format!(
             "the receiver was answered {}; look at the kernel's log (dmesg)",
             std::io::Error::from_raw_os_error(errno)

@@ -83,6 +83,7 @@ pub(crate) fn run(lab: &Lab) -> Result<(), Failure> {
         Lab::Starved(flags) => starved::run(flags)?,
         Lab::Burden(flags) => burden::run(flags)?,
         Lab::Traffic(flags) => network::watch(flags)?,
+        Lab::Packets(flags) => kernel::send(flags)?,
         Lab::Sample(flags) => resources::sample(flags)?,
         Lab::Impair(flags) => impair::run(flags)?,
         Lab::Interval(flags) => interval::run(flags)?,

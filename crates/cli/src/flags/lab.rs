@@ -20,7 +20,7 @@ pub(crate) use all::All;
 pub(crate) use burdens::{Burdening, Watching};
 pub(crate) use impair::{Back, Impair};
 pub(crate) use interval::IntervalFlags;
-pub(crate) use machine::{Handover, KernelFlags, Resources, SampleFlags, Stalls};
+pub(crate) use machine::{Handover, KernelFlags, PacketsFlags, Resources, SampleFlags, Stalls};
 pub(crate) use marks::{BetweenFlags, Delay, MarkShape, MarkSide, NamedDevice};
 pub(crate) use quality::{KnownSound, QualityFlags};
 pub(crate) use streams::{
@@ -89,6 +89,9 @@ pub(crate) enum Lab {
     /// Read what the interfaces of this machine carry until Ctrl-C, for an experiment
     #[command(hide = true)]
     Traffic(Watching),
+    /// Send numbered packets at a pace, for an experiment
+    #[command(hide = true)]
+    Packets(PacketsFlags),
     /// Read what this machine does until Ctrl-C, for an experiment
     #[command(hide = true)]
     Sample(SampleFlags),

@@ -15,11 +15,14 @@ core and on two; 12 rows of 10s:
   taut lab kernel
   # 50000 packets of one length, 250s a row:
   taut lab kernel --ptime 5ms --packets 50000 --cpus 0,1
+  # Packets that another machine sends, by the network card:
+  taut lab kernel --with ssh:studio --ptime 1ms
 
-From the kernel's stamp of arrival to the program, over loopback. A thread that
-is blocked waits in the very call that reads; the direct link is read once a
-period by a device's thread, and what a packet waits for that is told apart from
-what the thread woke late. Payloads of 1ms are 192 bytes of L16 stereo."#;
+From the kernel's stamp of arrival to the program, over loopback, or by whatever
+interface packets of another host come by; its clock is not asked for. A thread
+that is blocked waits in the very call that reads; the direct link is read once
+a period by a device's thread, and what a packet waits for that is told apart
+from what the thread woke late. Payloads of 1ms are 192 bytes of L16 stereo."#;
 
 pub(crate) const HANDOVER: &str = r#"Examples:
   # A card, both ways:

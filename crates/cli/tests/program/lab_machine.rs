@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::common::network::Cable;
 use crate::common::program::{Call, ordinary, taut, words};
 use crate::common::{Folder, executable, free_udp_ports, shared};
 use crate::errors::is_refused;
@@ -59,6 +60,52 @@ fn packets_are_read_by_both_ways_and_the_direct_links_stages_add_up() {
         let sum = stages.iter().map(|stage| mean(&stage["summary"])).sum::<i64>();
         assert!((sum - mean(&direct["measured"])).abs() <= 3, "{direct:#?}");
         assert!(rows[1]["void"].as_str().unwrap().contains("--cpus 0,1"), "{rows:#?}");
+    });
+}
+
+/// What a sender elsewhere sends is read here by both ways, all of it.
+#[track_caller]
+fn came_from(report: &Value, place: &str) {
+    let rows = report["rows"].as_array().unwrap();
+    let [blocked, direct] = ["blocked", "direct"].map(|way| format!("5ms {way}, from {place}"));
+    assert_eq!(named(rows), [blocked, direct], "{report:#}");
+    for row in rows {
+        assert_eq!((&row["measured"]["count"], &row["missed"]["due"]), (&60.into(), &60.into()));
+        assert!(row["measured"]["min_ns"].as_i64().unwrap() >= 0, "{row:#}");
+        assert!(row["sent_late_max_ns"].is_i64() && row["send_p50_ns"].is_null(), "{row:#}");
+    }
+    assert_eq!(report["hosts"][1]["name"], place, "{report:#}");
+}
+
+/// An experiment of so many packets that a sender elsewhere sends.
+const FROM: &str = "lab kernel --ptime 5ms --packets 60 --scheduler other --with";
+
+#[test]
+fn packets_of_another_program_are_read_by_both_ways() {
+    shared(|| {
+        let report = taut(words(&format!("{FROM} local --report json"))).run().report().0;
+        came_from(&report, "local");
+        let notes = report["notes"].as_array().unwrap();
+        assert!(notes.iter().any(|note| note.as_str().unwrap().contains("over loopback")));
+    });
+}
+
+#[test]
+fn packets_of_another_host_come_by_its_interface_and_an_address_that_is_not_reached_is_void() {
+    shared(|| {
+        let test = "packets_of_another_host_come_by_its_interface_and_an_address_that_is_not_reached_is_void";
+        let Some(cable) = Cable::lay(test) else { return };
+        let Cable { left, right } = &cable;
+        let place = format!("netns:{}", right.name);
+        let from = format!("{FROM} {place}");
+        let before = left.arrived();
+        let report = taut(words(&from)).and(["--report", "json"]).within(left).run().report().0;
+        came_from(&report, &place);
+        assert!(left.arrived() - before >= 120, "they came by the cable");
+        let nowhere = taut(words(&from)).and(words("--at 203.0.113.9 --report none")).within(left);
+        is_refused(&nowhere, 1, "203.0.113.9", "--at");
+        let gone = taut(words(&format!("{FROM} netns:taut-nowhere --report none"))).within(left);
+        is_refused(&gone, 3, "taut-nowhere", "ip netns list");
     });
 }
 

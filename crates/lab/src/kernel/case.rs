@@ -1,16 +1,38 @@
 //! One case: which packets, read in which way, on which cores.
 
+use core::fmt;
+
 use tautline_proto::time::Span;
 
-use super::{KernelOptions, PacketShape, Way};
+use super::{KernelOptions, PacketRun, PacketShape, Way};
+
+/// Where the packets of a case come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum CaseSender {
+    /// A thread here, on the receiver's core.
+    OneCore,
+    /// A thread here, on a core of its own.
+    TwoCores,
+    /// A program at the host of this name.
+    Far(String),
+}
+
+impl fmt::Display for CaseSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OneCore => f.write_str("one core"),
+            Self::TwoCores => f.write_str("two cores"),
+            Self::Far(place) => write!(f, "from {place}"),
+        }
+    }
+}
 
 /// One case.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct KernelCase {
     pub(super) packets: PacketShape,
     pub(super) way: Way,
-    /// One, or two: the sender's is another than the receiver's.
-    pub(super) cores: usize,
+    pub(super) sender: CaseSender,
     pub(super) count: usize,
     /// From one reading of the direct link to the next.
     pub(super) tick: Span,
@@ -23,7 +45,7 @@ impl KernelCase {
         options: &KernelOptions,
         packets: PacketShape,
         way: Way,
-        cores: usize,
+        sender: CaseSender,
     ) -> Self {
         let count = options.count(packets);
         let length = packets.ptime.times(count.max(1) as i64).as_nanos();
@@ -33,7 +55,12 @@ impl KernelCase {
         let slide = i128::from(period) * i128::from(period) / i128::from(length.max(1));
         let slide = i64::try_from(slide).unwrap_or(i64::MAX).min(period);
         let tick = Span::from_nanos(period.saturating_add(slide));
-        Self { packets, way, cores, count, tick, run: fastrand::u32(..) }
+        Self { packets, way, sender, count, tick, run: fastrand::u32(..) }
+    }
+
+    /// What its sender is to send.
+    pub(super) fn sent(&self) -> PacketRun {
+        PacketRun { packets: self.packets, count: self.count, run: self.run }
     }
 
     pub(super) fn name(&self) -> String {
@@ -41,7 +68,6 @@ impl KernelCase {
             Way::Blocked => "blocked",
             Way::Direct => "direct",
         };
-        let cores = if self.cores == 1 { "one core" } else { "two cores" };
-        format!("{} {way}, {cores}", self.packets.ptime)
+        format!("{} {way}, {}", self.packets.ptime, self.sender)
     }
 }

@@ -3,46 +3,81 @@
 use tautline_proto::time::{LocalTime, Span};
 
 use super::Way;
-use super::case::KernelCase;
+use super::case::{CaseSender, KernelCase};
 use super::receivers::HeardArrival;
-use super::sender::SentDatagram;
+use super::sender::{SentDatagram, SentPackets};
 use crate::report::{Points, Published, ReportRow, ReportStage, Statistic};
 use crate::statistics::{Missed, Series, Sorted};
 
-/// The row of a case, or why there is none.
+/// The row of a case whose sender was here, or why there is none.
 pub(super) fn row(
     case: &KernelCase,
     sent: &[SentDatagram],
     heard: &[Option<HeardArrival>],
 ) -> Result<ReportRow, String> {
-    let mut waits = Series::with_room(case.count);
-    let [mut late, mut handing] = [Vec::new(), Vec::new()];
-    let mut stages: [Vec<Span>; 3] = Default::default();
-    let (mut unsure, mut unstamped) = (Span::ZERO, 0_u64);
     let begins = sent.first().map_or(LocalTime::ZERO, |sent| sent.due);
-    for (sent, heard) in sent.iter().zip(heard) {
-        late.push(sent.handed - sent.due);
-        let Some(heard) = heard else { continue };
-        if heard.uncertainty == Span::MAX {
+    let both = || sent.iter().zip(heard);
+    let taken = sent.iter().filter(|sent| sent.taken).count() as u64;
+    let packets = both().map(|(sent, heard)| Some((sent.due, (*heard)?)));
+    let mut row = found(case, begins, packets, taken)?;
+    let handing = both().filter_map(|(sent, heard)| {
+        let heard = heard.filter(HeardArrival::is_stamped)?;
+        Some((heard.arrival - sent.handed).max(Span::ZERO))
+    });
+    let late = Sorted::of(sent.iter().map(|sent| sent.handed - sent.due)).summary();
+    row.add("sent_late_max_ns", "sent late, at most", late.max_ns);
+    row.add("send_p50_ns", "send to arrival", Sorted::of(handing).summary().p50_ns);
+    Ok(row)
+}
+
+/// The same of one whose sender was at another host, of whose clock nothing need be known: each packet is
+/// measured from its arrival, in a run that `begins` then.
+pub(super) fn far_row(
+    case: &KernelCase,
+    begins: LocalTime,
+    sent: &SentPackets,
+    heard: &[Option<HeardArrival>],
+) -> Result<ReportRow, String> {
+    let packets = heard.iter().map(|heard| heard.map(|heard| (heard.arrival, heard)));
+    let mut row = found(case, begins, packets, sent.taken)?;
+    row.add("sent_late_max_ns", "sent late, at most", sent.late_max_ns);
+    Ok(row)
+}
+
+/// What there is to say of packets, each with its place on the row's axis of time; those that did not come
+/// are among them.
+fn found(
+    case: &KernelCase,
+    begins: LocalTime,
+    packets: impl Iterator<Item = Option<(LocalTime, HeardArrival)>>,
+    taken: u64,
+) -> Result<ReportRow, String> {
+    let mut waits = Series::with_room(case.count);
+    let mut stages: [Vec<Span>; 3] = Default::default();
+    let (mut unsure, mut unstamped, mut came) = (Span::ZERO, 0_u64, 0_u64);
+    for (place, heard) in packets.flatten() {
+        came += 1;
+        if !heard.is_stamped() {
             unstamped += 1;
             continue;
         }
         unsure = unsure.max(heard.uncertainty);
-        handing.push((heard.arrival - sent.handed).max(Span::ZERO));
-        waits.push(sent.due, heard.read - heard.arrival);
-        for (stage, length) in stages.iter_mut().zip(parts(case, begins, heard)) {
+        waits.push(place, heard.read - heard.arrival);
+        for (stage, length) in stages.iter_mut().zip(parts(case, begins, &heard)) {
             stage.push(length);
         }
     }
     if waits.values().is_empty() {
-        return Err(if unstamped > 0 {
-            "the kernel gave no stamp of arrival; run it outside a container or sandbox".to_owned()
-        } else {
-            "no packet came; look whether loopback is up (ip link show lo)".to_owned()
-        });
+        return Err(match (unstamped, &case.sender) {
+            (1.., _) => "the kernel gave no stamp of arrival; run it outside a container or sandbox",
+            (0, CaseSender::Far(_)) => {
+                "no packet came; see that a firewall here lets UDP through (taut doctor), or give an \
+                 address of this machine that is reached, with --at"
+            }
+            (0, _) => "no packet came; look whether loopback is up (ip link show lo)",
+        }
+        .to_owned());
     }
-    let taken = sent.iter().filter(|sent| sent.taken).count() as u64;
-    let came = heard.iter().flatten().count() as u64;
     let mut row = ReportRow::named(case.name()).with(&waits);
     row.uncertainty = Some(unsure);
     row.missed = Some(Missed::of(taken.saturating_sub(came), taken));
@@ -50,16 +85,13 @@ pub(super) fn row(
     if unstamped > 0 {
         row.add("unstamped", "without a stamp", unstamped);
     }
-    let summary = |values: &[Span]| Sorted::of(values.iter().copied()).summary();
     row.add("stdev_ns", "stdev", row.measured.and_then(|measured| measured.stdev_ns));
-    row.add("sent_late_max_ns", "sent late, at most", summary(&late).max_ns);
-    row.add("send_p50_ns", "send to arrival", summary(&handing).p50_ns);
     if case.way == Way::Direct {
         let named = ["period", "wakeup", "read"].into_iter().zip(&stages);
         row.stages = named
             .map(|(name, lengths)| ReportStage {
                 name: name.to_owned(),
-                summary: summary(lengths),
+                summary: Sorted::of(lengths.iter().copied()).summary(),
                 uncertainty_ns: (name == "period").then_some(unsure.as_nanos()),
             })
             .collect();
@@ -100,8 +132,8 @@ fn published(case: &KernelCase) -> Vec<Published> {
     };
     let stdev = |value| of("Lund 2020, stdev", Statistic::Stdev, value);
     let long = case.packets.ptime == Span::from_millis(20);
-    match case.cores {
-        1 => vec![
+    match case.sender {
+        CaseSender::OneCore => vec![
             stdev(Span::from_micros(40)),
             of("Lund 2020, max", Statistic::Max, Span::from_micros(1750)),
         ],
@@ -111,18 +143,22 @@ fn published(case: &KernelCase) -> Vec<Published> {
 }
 
 /// By how much longer packets take longer, as the same section has it of figure 3.2.
-pub(super) fn growth(rows: &[ReportRow]) -> Vec<String> {
+pub(super) fn growth(rows: &[ReportRow], senders: &[CaseSender]) -> Vec<String> {
     let mean = |name: &str| {
         let row = rows.iter().find(|row| row.name == name)?;
         row.measured?.mean_ns.filter(|mean| *mean > 0)
     };
-    let cases = [("one core", "29.8 % (B, one core)"), ("two cores", "67.1 % (A, two cores)")];
-    let told = cases.into_iter().filter_map(|(cores, theirs)| {
-        let short = mean(&format!("1ms blocked, {cores}"))?;
-        let long = mean(&format!("20ms blocked, {cores}"))?;
+    let told = senders.iter().filter_map(|sender| {
+        let theirs = match sender {
+            CaseSender::OneCore => "29.8 % (B, one core)",
+            CaseSender::TwoCores => "67.1 % (A, two cores)",
+            CaseSender::Far(_) => "67.1 % (A, two cores) and 29.8 % (B, one core)",
+        };
+        let short = mean(&format!("1ms blocked, {sender}"))?;
+        let long = mean(&format!("20ms blocked, {sender}"))?;
         let more = 100.0 * (long - short) as f64 / short as f64;
         Some(format!(
-            "{cores}, blocked: packets of 20ms take {more:+.1} % on average against those of 1ms; Lund \
+            "{sender}, blocked: packets of 20ms take {more:+.1} % on average against those of 1ms; Lund \
              2020 has {theirs} on a silent network"
         ))
     });

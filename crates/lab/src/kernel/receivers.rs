@@ -1,6 +1,6 @@
 //! The two ways by which packets are read, and what is noted of each.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::thread::JoinHandle;
 
 use tautline_io::clock::{now, sleep_until};
@@ -30,6 +30,13 @@ pub(super) struct HeardArrival {
     pub(super) read: LocalTime,
 }
 
+impl HeardArrival {
+    /// Whether the kernel said when it arrived.
+    pub(super) fn is_stamped(&self) -> bool {
+        self.uncertainty != Span::MAX
+    }
+}
+
 /// What became of every packet.
 pub(super) struct Log {
     pub(super) heard: Vec<Option<HeardArrival>>,
@@ -56,13 +63,18 @@ enum OpenedSocket {
 }
 
 impl KernelReceiver {
-    /// For a case that begins then.
-    pub(super) fn open(case: &KernelCase, begins: LocalTime, over: Stop) -> Result<Self, String> {
+    /// For a case that begins then, at this address and any free UDP port.
+    pub(super) fn open(
+        case: &KernelCase,
+        begins: LocalTime,
+        over: Stop,
+        at: IpAddr,
+    ) -> Result<Self, String> {
         let ptime = case.packets.ptime.as_nanos().max(1);
         let options = UdpOptions {
             datagram_bytes: HEADER + case.packets.payload,
             packets_per_second: (1_000_000_000 / ptime).clamp(1, 100_000) as u32,
-            ..UdpOptions::receiver(([127, 0, 0, 1], 0).into())
+            ..UdpOptions::receiver((at, 0).into())
         };
         let (socket, local) = match case.way {
             Way::Blocked => BlockedUdp::open(&options, PATIENCE).map(|socket| {

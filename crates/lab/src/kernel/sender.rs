@@ -1,14 +1,16 @@
 //! Sends numbered packets to a schedule.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use serde::{Deserialize, Serialize};
+use tautline_io::thread::{Scheduler, spawn};
 
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::memory::prefault;
 use tautline_proto::device::Stop;
 use tautline_proto::time::LocalTime;
 
-use super::HEADER;
-use super::case::KernelCase;
+use super::{AHEAD, HEADER, LARGEST, PacketShape};
 use crate::schedule::OpenSchedule;
 
 /// A packet that was sent; its number is its place in the log.
@@ -22,6 +24,78 @@ pub(super) struct SentDatagram {
     pub(super) taken: bool,
 }
 
+/// What is to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketRun {
+    /// Of what shape,
+    pub packets: PacketShape,
+    /// how many,
+    pub count: usize,
+    /// and by which number they are known.
+    pub run: u32,
+}
+
+/// What was sent, as its sender says it of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentPackets {
+    /// Version of these names.
+    pub schema: u32,
+    /// Packets that its kernel took.
+    pub taken: u64,
+    /// By how much one was handed to it late, at most; absent where none was.
+    pub late_max_ns: Option<i64>,
+}
+
+impl PacketRun {
+    /// The words after `taut` by which a program sends it there.
+    pub(super) fn words(&self, to: SocketAddr, scheduler: Scheduler) -> Vec<String> {
+        let PacketShape { ptime, payload } = self.packets;
+        let words = [
+            ("--to", to.to_string()),
+            ("--ptime", ptime.to_string()),
+            ("--payload", payload.to_string()),
+            ("--count", self.count.to_string()),
+            ("--run", self.run.to_string()),
+            ("--scheduler", scheduler.to_string()),
+        ];
+        let head = ["lab", "packets"].map(str::to_owned).into_iter();
+        head.chain(words.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value])).collect()
+    }
+
+    /// Sends it there, on a thread of this scheduler, to its end or until it is asked to stop.
+    pub fn send(
+        &self,
+        to: SocketAddr,
+        scheduler: Scheduler,
+        stop: &Stop,
+    ) -> Result<SentPackets, String> {
+        let PacketShape { ptime, payload } = self.packets;
+        if payload.saturating_add(HEADER) > LARGEST {
+            return Err(format!("{payload} bytes do not fit a datagram; use fewer"));
+        }
+        let begins = now() + AHEAD;
+        let ends = begins + ptime.times(self.count as i64);
+        let sender = KernelSender::open(self, OpenSchedule::new(begins, ptime, ends), to)?;
+        let asked = stop.clone();
+        let (thread, granted) = spawn("taut-sends", scheduler, 0, move || sender.run(&asked))
+            .map_err(|error| {
+                format!("its thread could not be started: {error}; end other programs there")
+            })?;
+        if !granted.is_granted() {
+            stop.request();
+        }
+        let sent = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        if !granted.is_granted() {
+            return Err(format!("its thread would run as {granted}; or choose --scheduler other"));
+        }
+        Ok(SentPackets {
+            schema: 1,
+            taken: sent.iter().filter(|sent| sent.taken).count() as u64,
+            late_max_ns: sent.iter().map(|sent| (sent.handed - sent.due).as_nanos()).max(),
+        })
+    }
+}
+
 /// What sends.
 pub(super) struct KernelSender {
     socket: UdpSocket,
@@ -33,23 +107,26 @@ pub(super) struct KernelSender {
 impl KernelSender {
     /// To `receiver`, with all room taken.
     pub(super) fn open(
-        case: &KernelCase,
+        run: &PacketRun,
         schedule: OpenSchedule,
         receiver: SocketAddr,
     ) -> Result<Self, String> {
-        let socket = UdpSocket::bind("127.0.0.1:0").and_then(|socket| {
-            socket.connect(receiver)?;
-            Ok(socket)
-        });
-        let socket = socket.map_err(|error| {
+        let any: IpAddr = match receiver {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0)).map_err(|error| {
             format!("a socket to send from: {error}; end other programs or raise ulimit -n")
         })?;
+        socket.connect(receiver).map_err(|error| {
+            format!("sending to {receiver}: {error}; give an address that is reached, with --at")
+        })?;
         let never = SentDatagram { due: LocalTime::NEVER, handed: LocalTime::NEVER, taken: false };
-        let mut log = vec![never; case.count];
+        let mut log = vec![never; run.count];
         prefault(&mut log);
         log.clear();
-        let mut datagram = vec![0; HEADER + case.packets.payload];
-        datagram[..4].copy_from_slice(&case.run.to_be_bytes());
+        let mut datagram = vec![0; HEADER + run.packets.payload];
+        datagram[..4].copy_from_slice(&run.run.to_be_bytes());
         Ok(Self { socket, schedule, datagram, log })
     }
 

@@ -1,4 +1,4 @@
-use super::figures::{growth, row};
+use super::figures::{far_row, growth, row};
 use super::receivers::HeardArrival;
 use super::sender::SentDatagram;
 use super::*;
@@ -27,7 +27,7 @@ fn options(count: usize) -> KernelOptions {
 }
 
 fn case(way: Way, count: usize) -> KernelCase {
-    KernelCase::of(&options(count), SHORT, way, 2)
+    KernelCase::of(&options(count), SHORT, way, CaseSender::TwoCores)
 }
 
 fn sent(count: usize) -> Vec<SentDatagram> {
@@ -57,6 +57,29 @@ fn what_is_measured_is_arrival_to_read_with_the_uncertainty_of_the_stamp() {
     assert_eq!(row.points[0].values.len(), 999);
     assert_eq!(row.published[0].value_ns, 40_000);
     assert!(row.stages.is_empty());
+}
+
+#[test]
+fn of_a_sender_elsewhere_nothing_is_taken_by_its_clock() {
+    let case = KernelCase::of(&options(1000), SHORT, Way::Blocked, CaseSender::Far("ssh:x".into()));
+    // By a clock that is an hour ahead of the sender's.
+    let begins = at(3_600_000_000);
+    let mut log: Vec<_> = (0..1000_i64)
+        .map(|number| begins + micros(1000 * number + 10))
+        .map(|arrival| heard(arrival, arrival + micros(20)))
+        .collect();
+    log[7] = None;
+    let sent = SentPackets { schema: 1, taken: 1000, late_max_ns: Some(5000) };
+    let row = far_row(&case, begins, &sent, &log).unwrap();
+    assert_eq!(row.name, "1ms blocked, from ssh:x");
+    let measured = row.measured.unwrap();
+    assert_eq!((measured.count, measured.p50_ns), (999, Some(22_000)));
+    assert_eq!(row.missed, Some(Missed::of(1, 1000)));
+    assert_eq!(row.points[0].values[0], (10_000, 22_000));
+    let figures: Vec<_> = row.figures.iter().map(|figure| figure.key).collect();
+    assert_eq!(figures, ["payload_bytes", "stdev_ns", "sent_late_max_ns"]);
+    let why = far_row(&case, begins, &sent, &[None, None]).unwrap_err();
+    assert!(why.contains("firewall") && why.contains("--at"), "{why}");
 }
 
 #[test]
@@ -107,10 +130,11 @@ fn how_much_longer_packets_take_is_told_beside_what_others_found() {
         ReportRow::named(name).with(&series)
     };
     let rows = [row("1ms blocked, one core", 1000), row("20ms blocked, one core", 1500)];
-    let told = growth(&rows);
+    let both = [CaseSender::OneCore, CaseSender::TwoCores];
+    let told = growth(&rows, &both);
     assert_eq!(told.len(), 1);
     assert!(told[0].contains("+50.0 %") && told[0].contains("29.8 %"), "{told:?}");
-    assert!(growth(&rows[..1]).is_empty());
+    assert!(growth(&rows[..1], &both).is_empty());
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! The experiments that measure the machine itself.
 
+use std::net::{IpAddr, SocketAddr};
+
 use clap::{ArgGroup, Args};
 use tautline_audio::DeviceSpec;
 use tautline_io::thread::Scheduler;
+use tautline_lab::hosts::HostPlace;
 use tautline_proto::device::Settings;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -41,8 +44,8 @@ pub(crate) struct KernelFlags {
     /// Packets of each row [default: as many as go within --duration, and 50000 at most]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) packets: Option<u32>,
-    /// How long each row takes at most: there are four for each --ptime [default: 10s, and as long
-    /// as it takes with --packets]
+    /// How long each row takes at most: there are four for each --ptime, or two with --with
+    /// [default: 10s, and as long as it takes with --packets]
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) duration: Option<Span>,
     /// Coding of samples
@@ -60,16 +63,46 @@ pub(crate) struct KernelFlags {
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span,
           help_heading = "Threads")]
     pub(crate) period: Span,
-    /// The core of the receiver, and the sender's where it is another, such as 0,1 [default: the
-    /// first two that this program may use]
+    /// The core of the receiver, and the sender's where it is another of this machine, such as 0,1
+    /// [default: the first two that this program may use]
     #[arg(long, value_name = "CORES", value_delimiter = ',', help_heading = "Threads")]
     pub(crate) cpus: Vec<usize>,
     /// Priority of the receiver; the sender runs one below
     #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>,
           help_heading = "Threads")]
     pub(crate) scheduler: Scheduler,
+    /// Where packets come from: local, netns:NAME or ssh:HOST, where `taut` of this version must be
+    /// [default: a thread of this program, over loopback]
+    #[arg(long, value_name = "PLACE", value_parser = parse::<HostPlace>, help_heading = "Hosts")]
+    pub(crate) with: Option<HostPlace>,
+    /// The address of this machine that they go to [default: the first that a datagram arrives at]
+    #[arg(long, value_name = "IP", requires = "with", help_heading = "Hosts")]
+    pub(crate) at: Option<IpAddr>,
     #[command(flatten)]
     pub(crate) reporting: Reporting,
+}
+
+/// `taut lab packets`
+#[derive(Debug, Args)]
+pub(crate) struct PacketsFlags {
+    /// Where they go
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) to: SocketAddr,
+    /// From one to the next
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) ptime: Span,
+    /// Bytes of sound in each
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) payload: usize,
+    /// How many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) count: u32,
+    /// By which number they are known
+    #[arg(long, value_name = "N")]
+    pub(crate) run: u32,
+    /// Priority of the thread that sends
+    #[arg(long, value_name = "CLASS", value_parser = parse::<Scheduler>)]
+    pub(crate) scheduler: Scheduler,
 }
 
 /// When devices are asked to do their work.

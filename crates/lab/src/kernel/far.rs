@@ -1,0 +1,164 @@
+//! Packets that a program at another host sends, so that they come by an interface.
+
+use core::time::Duration;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Instant;
+
+use tautline_io::clock::now;
+use tautline_proto::device::Stop;
+use tautline_proto::time::Span;
+
+use super::case::{CaseSender, KernelCase};
+use super::receivers::{KernelReceiver, Log};
+use super::{KernelOptions, NO_CORE, Way, answered, check, empty, figures, joined};
+use crate::hosts::{ChildEnded, ChildState, HostError, HostPlace, LabHost};
+use crate::kept::lock_memory;
+use crate::report::{HostDescription, LabReport, ReportRow};
+
+/// What a program takes to start, and to write what it knows.
+const WRITING: Duration = Duration::from_secs(20);
+/// From one look to the next at whether it is asked to stop.
+const TURN: Duration = Duration::from_millis(200);
+
+/// Measures packets from `far`, which reaches this machine at this address, if it is said; else at the first
+/// that a datagram of it arrives at, as `here`, an agent of this machine, finds out. Each case is a row.
+pub fn measure_from(
+    options: &KernelOptions,
+    far: &mut LabHost,
+    here: &mut LabHost,
+    at: Option<IpAddr>,
+    stop: &Stop,
+    tell: &mut dyn FnMut(&str),
+) -> LabReport {
+    let mut report = empty();
+    report.hosts.extend([HostDescription::here("here"), far.description()]);
+    report.notes.extend(lock_memory());
+    let reached = match at {
+        Some(address) => Ok(address),
+        None => here.reached_from(far, 1).map(|(address, _)| address),
+    };
+    let address = match reached {
+        Ok(address) => address,
+        Err(error) => {
+            report.rows.push(ReportRow::void(far.place().to_string(), error.to_string()));
+            return report;
+        }
+    };
+    let sender = CaseSender::Far(far.place().to_string());
+    'cases: for &packets in &options.packets {
+        for way in [Way::Blocked, Way::Direct] {
+            if stop.is_requested() {
+                break 'cases;
+            }
+            let case = KernelCase::of(options, packets, way, sender.clone());
+            tell(&format!("{}: {} packets", case.name(), case.count));
+            match run(options, &case, far, address, stop) {
+                Ok(row) => report.rows.push(row),
+                Err(Unmeasured::Case(why)) => report.rows.push(ReportRow::void(case.name(), why)),
+                Err(Unmeasured::Host(error)) => {
+                    report.rows.push(ReportRow::void(case.name(), error.to_string()));
+                    // What another agent was asked for is nothing that this one knows.
+                    if !matches!(error, HostError::Refused { .. }) && far.replace_silent().is_err()
+                    {
+                        break 'cases;
+                    }
+                }
+            }
+        }
+    }
+    report.notes.extend(figures::growth(&report.rows, &[sender]));
+    let way = match far.place() {
+        HostPlace::Local => ", over loopback",
+        HostPlace::Namespace(_) | HostPlace::Ssh(_) => "",
+    };
+    report.notes.push(format!(
+        "packets were sent to {address}{way}, and count from the kernel's stamp on: what a network card, its interrupt and \
+         its moderation take before it is not in it"
+    ));
+    report
+}
+
+/// Why a case has no row of figures.
+enum Unmeasured {
+    /// By itself,
+    Case(String),
+    /// or by the host that was to send.
+    Host(HostError),
+}
+
+impl From<String> for Unmeasured {
+    fn from(why: String) -> Self {
+        Self::Case(why)
+    }
+}
+
+impl From<HostError> for Unmeasured {
+    fn from(error: HostError) -> Self {
+        Self::Host(error)
+    }
+}
+
+/// One case.
+fn run(
+    options: &KernelOptions,
+    case: &KernelCase,
+    far: &mut LabHost,
+    address: IpAddr,
+    stop: &Stop,
+) -> Result<ReportRow, Unmeasured> {
+    check(options, case)?;
+    let core = *options.cores.first().ok_or(NO_CORE.to_owned())?;
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let over = Stop::default();
+    let begins = now();
+    let receiver = KernelReceiver::open(case, begins, over.clone(), any)?;
+    let to = (address, receiver.local().port()).into();
+    let hears = receiver.start(core, options.scheduler)?;
+    let sent = ended(options, case, far, to, stop);
+    // What is under way comes within the receiver's patience.
+    over.request();
+    let Some(Log { heard, error }) = joined(hears) else {
+        return Err("the receiver was not started".to_owned().into());
+    };
+    let ended = sent?;
+    let sent =
+        serde_json::from_str(&ended.printed).map_err(|_| far.failed("lab packets", ended))?;
+    answered(error)?;
+    Ok(figures::far_row(case, begins, &sent, &heard)?)
+}
+
+/// Has the host send all of a case, or as much as goes until it is asked to stop.
+fn ended(
+    options: &KernelOptions,
+    case: &KernelCase,
+    far: &mut LabHost,
+    to: SocketAddr,
+    stop: &Stop,
+) -> Result<ChildEnded, HostError> {
+    // What stands for the network is to keep nobody waiting: of this machine it has a core of its own.
+    let cores = match far.place() {
+        HostPlace::Ssh(_) => &[][..],
+        HostPlace::Local | HostPlace::Namespace(_) => options.cores.get(1..2).unwrap_or_default(),
+    };
+    let words = case.sent().words(to, options.scheduler.one_below());
+    let child = far.start(&words, cores)?;
+    let lasts = case.packets.ptime.times(case.count as i64).max(Span::ZERO);
+    let deadline = Instant::now() + Duration::from_nanos(lasts.as_nanos().unsigned_abs()) + WRITING;
+    let mut asked = false;
+    loop {
+        if let ChildState::Ended(ended) = far.wait(child, TURN)? {
+            return Ok(ended);
+        }
+        let is_late = Instant::now() >= deadline;
+        if !asked && (stop.is_requested() || is_late) {
+            far.interrupt(child)?;
+            asked = true;
+        }
+        if is_late {
+            return far.end_of(child, "lab packets", WRITING);
+        }
+    }
+}
