@@ -32,6 +32,11 @@ impl Failure {
         Self { sentence: sentence.into(), status: 4 }
     }
 
+    /// It could not be told: of what was to be compared, some could not be.
+    pub(crate) fn undecided(sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), status: 5 }
+    }
+
     /// A device or address could not be opened.
     pub(crate) fn open(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 3 }

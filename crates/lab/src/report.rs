@@ -1,6 +1,7 @@
 //! What an experiment found, for people, for programs and for the page: rows of figures, each with its
 //! error, its spread and its count.
 
+mod by_second;
 mod host;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,8 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::ledger::longest;
 use crate::statistics::{Bin, Interval, Missed, Series};
+
+pub use by_second::{PartBySecond, RECEIVER_LATE, SENDER_LATE, SecondCount, StreamBySecond};
 
 /// What an experiment found.
 #[derive(Debug, Clone, Serialize)]
@@ -108,6 +111,8 @@ pub struct ReportRow {
     pub published: Vec<Published>,
     /// What the measured time is made of, in the order of travel.
     pub stages: Vec<ReportStage>,
+    /// What its stream was, and how each part of it went second by second, if it is of one.
+    pub stream: Option<StreamBySecond>,
     /// How it went, second by second.
     pub intervals: Vec<Interval>,
     /// How often which value was measured, in rising order.
@@ -311,6 +316,24 @@ impl ReportRow {
         self
     }
 
+    /// With what was missed of all that was due: values of which this holds, also second by second.
+    pub fn count_missed(&mut self, series: &Series, is_missed: impl Fn(Span) -> bool) {
+        let mut seconds: BTreeMap<i64, u32> = BTreeMap::new();
+        let (begin, second) = (series.begin().unwrap_or(LocalTime::ZERO), INTERVAL.as_nanos());
+        for (due, value) in series.values() {
+            let number = (*due - begin).as_nanos().div_euclid(second);
+            *seconds.entry(number).or_insert(0) += u32::from(is_missed(*value));
+        }
+        let missed = seconds.values().map(|missed| u64::from(*missed)).sum();
+        self.missed = Some(Missed::of(missed, series.values().len() as u64));
+        if missed > 0 {
+            let middle = |number: i64| number * second + second / 2;
+            let told = seconds.iter().map(|(number, missed)| (middle(*number), f64::from(*missed)));
+            let (key, words) = ("missed".into(), "missed".into());
+            self.meanwhile.push(Meanwhile { key, words, values: told.collect(), drawn: false });
+        }
+    }
+
     /// Adds a figure.
     pub fn add(&mut self, key: &'static str, words: &'static str, value: impl Into<Value>) {
         self.figures.push(Figure { key, words, value: value.into() });
@@ -334,6 +357,7 @@ impl Serialize for ReportRow {
         map.serialize_entry("words", &words.collect::<BTreeMap<_, _>>())?;
         map.serialize_entry("published", &self.published)?;
         map.serialize_entry("stages", &self.stages)?;
+        map.serialize_entry("stream", &self.stream)?;
         map.serialize_entry("intervals", &self.intervals)?;
         map.serialize_entry("histogram", &self.histogram)?;
         map.serialize_entry("worst", &self.worst)?;

@@ -19,7 +19,7 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::kept::{lock_memory, spawn_on};
 use crate::report::{HostDescription, LabReport, ReportRow};
 use crate::schedule::OpenSchedule;
-use crate::statistics::{Missed, Series};
+use crate::statistics::Series;
 
 /// What is asked.
 pub const QUESTION: &str = "how good is this host: how late does it wake a thread?";
@@ -137,9 +137,8 @@ fn tell(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) 
     let row = |log: &CoreLog| {
         let late = &log.late;
         let period = period(late);
-        let missed = late.values().iter().filter(|(_, late)| *late >= period).count() as u64;
         let mut row = ReportRow::named(name(log.core)).with(late);
-        row.missed = Some(Missed::of(missed, late.values().len() as u64));
+        row.count_missed(late, |late| late >= period);
         row.add("cost_percent", "cost, % of the core", share(log.cost, late));
         for worst in &mut row.worst {
             let due = late.begin().unwrap_or(LocalTime::ZERO) + Span::from_nanos(worst.at_ns);

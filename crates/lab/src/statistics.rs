@@ -14,7 +14,8 @@ use statrs::distribution::{Beta, ContinuousCDF};
 use tautline_engine::watching::distribution::Summary;
 use tautline_proto::time::{LocalTime, Span};
 
-pub use compare::{SeriesComparison, SeriesDifference, compare, median};
+pub(crate) use compare::CHANCE;
+pub use compare::{LEAST, Ranked, SeriesComparison, SeriesDifference, compare, median, ranked};
 
 /// Values with the instant that each was due at, in order of that. All room is taken at the start, so
 /// that a measuring thread may add to it; what finds none is counted.

@@ -1,6 +1,7 @@
 //! A stream from one host to another, run as its users run it: `taut send` and `taut recv`, each with its
 //! report and its ledger.
 
+mod by_second;
 mod clocks;
 mod losses;
 mod machines;
@@ -108,10 +109,25 @@ pub struct StreamOutcome {
     pub machines: SampledMachines,
     /// Why a scheduler that was asked for was not had, in the words of who was refused.
     pub refused: Option<String>,
-    /// As they were asked for.
+    /// As it was asked for.
+    pub shape: CarriedShape,
+    /// The same.
     pub settle: Span,
     /// The same.
     pub max_uncertainty: Option<Span>,
+}
+
+/// In which blocks and packets a stream is carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CarriedShape {
+    /// Frames per second.
+    pub rate: u32,
+    /// Frames per wake-up of both devices.
+    pub period: u32,
+    /// Periods in their buffers.
+    pub periods: u32,
+    /// Audio time in one packet.
+    pub ptime: Span,
 }
 
 /// The two ends of a stream; on one host both are agents of their own.
@@ -233,6 +249,7 @@ impl StreamEnds {
             used,
             machines: SampledMachines::default(),
             refused: None,
+            shape: plan.shape(),
             settle: plan.settle,
             max_uncertainty: plan.max_uncertainty,
         };
@@ -301,6 +318,12 @@ fn words<const COUNT: usize>(words: [&str; COUNT]) -> impl Iterator<Item = Strin
 }
 
 impl LabStream {
+    /// In which blocks and packets it is carried.
+    pub const fn shape(&self) -> CarriedShape {
+        let Self { rate, period, periods, ptime, .. } = *self;
+        CarriedShape { rate, period, periods, ptime }
+    }
+
     /// Seconds of noise that it takes.
     fn noise(&self) -> u32 {
         let lasts = self.settle + self.duration + READY + TAIL;

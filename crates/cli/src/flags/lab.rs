@@ -12,8 +12,9 @@ mod streams;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use tautline_proto::time::Span;
 
-use super::{PlainKind, ReportKind};
+use super::{PlainKind, ReportKind, span};
 use crate::help;
 
 pub(crate) use all::All;
@@ -107,6 +108,9 @@ pub(crate) struct LabCompare {
     /// The report that is to be no worse, as JSON
     #[arg(value_name = "B.json")]
     pub(crate) second: PathBuf,
+    /// Differences of times up to this are none; a frame of each row's rate if nothing is said
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) threshold: Option<Span>,
     /// What to print
     #[arg(long, value_name = "KIND", default_value = "text")]
     pub(crate) report: PlainKind,

@@ -229,22 +229,48 @@ Exit status: 1 if one of them found nothing, or not all have run."#;
 
 pub(crate) const LAB_COMPARE: &str = r#"Examples:
   # Is this version slower than the last?
-  taut lab compare last.json this.json
+  taut lab compare last.json this.json && echo no worse
+  # Of differences of less than 100 us nothing is to be said
+  taut lab compare last.json this.json --threshold 100us
 
 Both are reports of one experiment, as --report-file X.json writes them. Rows
-are matched by name. Of each, medians and 99th percentiles of its seconds are
-compared: they differ if chance would hardly make them (Mann and Whitney), if
-that is much beside what each run scatters (Cliff's delta), and if it is more
-than both rows' uncertainty together (bootstrap). What was missed is compared by
-Fisher's exact test. Rows that only one of them has, that are void, configured
-otherwise or shorter than 8 seconds are unknown and said to be.
+are matched by name; where each has one stream, that is matched however it is
+configured, and all is compared but what follows from that.
+
+Of times the median and the 99th percentile of each second are compared (the
+greatest value of seconds of fewer than 1000): of the latency, of each stage and
+of how late both devices' threads woke (against the best of the second). They
+differ if chance would hardly make them (Mann and Whitney), if that is much
+beside what each run scatters (Cliff's delta), and if the difference is surely
+(bootstrap, 95 %) more than --threshold and than both rows' uncertainty.
+
+What was missed, late, lost or unheard, and the xruns of both devices, are
+compared by the seconds that had any (Fisher) and by how much those had (Mann
+and Whitney): one burst is no difference. Of reports of the same 5 of 100 are
+told to differ anywhere, at most (Holm).
+
+Not judged are `buffer`, which is what other stages leave, and differences of up
+to a period in `wakeup` and `device` (and in `capture` and `send`, if a packet
+is not a period): the two cards run at another phase each time.
+
+Two reports do not say whether the program changed or the machine: first compare
+two of the same version, measured one after the other.
 
 For scripts, --report json:
-  { "schema": 1, "experiment", "rows": [ { "name", "unknown", "gone", "figures":
-    [ { "key": "p50_ns" | "p99_ns" | "missed_share", "first", "second",
-      "interval", "p", "verdict": "unknown" | "none" | "less" | "more",
-      "why" } ] } ], "notes" }
+  { "schema": 1, "experiment", "outcome": "same" | "better" | "worse" |
+    "undecided", "because": [], "tested", "rows": [ { "name", "other_name",
+    "unknown", "lacks": [], "gone", "figures": [ { "part": stage |
+      "sender_late" | "receiver_late" | null, "key": "p50_ns" | "p99_ns" |
+      "max_ns" | "missed_share" | "late_share" | "lost_share" |
+      "unheard_share" | "sender_xruns_per_s" | "receiver_xruns_per_s" |
+      "freezes_per_s", "first", "second", "interval", "threshold_ns", "a12",
+      "counted": [ { "count", "due", "seconds_with", "seconds" } of each ],
+      "p", "p_of_all", "verdict": "unknown" | "follows" | "none" | "less" |
+      "more", "why" } ] } ], "notes": [] }
 
-Exit status: 1 if the second is slower or missed more in anything, has measured
-nothing of a row that the first has (`gone`), or if nothing of both could be
-compared; else 0; 2 if a file is no report of taut lab."#;
+Exit status: 0 if all that both have was compared and nothing is worse; 1 if
+anything is slower, more missed or more xruns, or if the second has measured
+nothing of a row that the first has (`gone`); 5 if nothing is known to be worse
+and not all could be compared, such as rows shorter than 8 seconds, a latency
+that is configured otherwise, or two experiments; 2 if a file is no report of
+taut lab, 3 if it cannot be opened."#;

@@ -17,6 +17,7 @@ mod bit_exact;
 mod cables;
 mod change;
 mod common;
+mod comparisons;
 mod demo;
 mod doctor;
 mod drift;

@@ -1,11 +1,16 @@
 //! Reports as they are read again: what is compared of them, and nothing else, so that older and newer ones
-//! are read alike.
+//! are read alike; and what a file is that is none.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::Value;
 
-use crate::statistics::Missed;
+use super::counts::ReadCounts;
+use crate::report::{HostDescription, PartBySecond, StreamBySecond};
+use crate::statistics::{Missed, median};
 
 /// Why a report cannot be read; ends with the mend.
 #[derive(Debug, thiserror::Error)]
@@ -19,21 +24,34 @@ pub enum ReadError {
         error: std::io::Error,
     },
     /// Something else.
-    #[error(
-        "{} is no report of taut lab: {error}; write one with --report-file X.json", path.display()
-    )]
+    #[error("{} {what}; {mend}", path.display())]
     Other {
         /// Which file.
         path: PathBuf,
-        /// What is wrong with it.
-        error: serde_json::Error,
+        /// What it is.
+        what: String,
+        /// What to do instead.
+        mend: &'static str,
     },
 }
+
+/// The schema that is read, as [`crate::report::LabReport`] writes it.
+const SCHEMA: u64 = 1;
+/// Longer ones are no reports: an hour of every experiment is less.
+const LONGEST: u64 = 256 << 20;
+
+const WRITE: &str = "write a report with taut lab … --report-file X.json";
+const AGAIN: &str = "run the experiment again, and let it end";
+const STREAM: &str = "compare what taut lab stages --report-file X.json writes, which runs a stream second by second";
 
 /// A report.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ReadReport {
     pub(super) experiment: String,
+    #[serde(default)]
+    command: String,
+    #[serde(default)]
+    hosts: Vec<HostDescription>,
     pub(super) rows: Vec<ReadRow>,
 }
 
@@ -45,15 +63,63 @@ pub(super) struct ReadRow {
     pub(super) configured_ns: Option<i64>,
     pub(super) uncertainty_ns: Option<i64>,
     pub(super) missed: Option<Missed>,
+    /// Of a row of them: how many freezes there were, and no more than that happens in most seconds.
+    freezes: Option<u64>,
+    #[serde(default)]
+    stages: Vec<ReadStage>,
+    pub(super) stream: Option<StreamBySecond>,
     #[serde(default)]
     pub(super) intervals: Vec<ReadInterval>,
+    #[serde(default)]
+    events: Vec<ReadEvents>,
+    #[serde(default)]
+    meanwhile: Vec<ReadMeanwhile>,
 }
 
 /// One second of it.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct ReadInterval {
+    #[serde(default)]
+    count: u64,
     pub(super) p50_ns: i64,
     pub(super) p99_ns: Option<i64>,
+    pub(super) max_ns: Option<i64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct ReadStage {
+    name: String,
+    uncertainty_ns: Option<i64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct ReadEvents {
+    key: String,
+    values: Vec<(i64, u32)>,
+    untold: u64,
+}
+
+/// What was read of a machine once a second.
+#[derive(Debug, Clone, Deserialize)]
+struct ReadMeanwhile {
+    key: String,
+    values: Vec<(i64, f64)>,
+}
+
+/// A part of a way, by its seconds.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ReadPart {
+    pub(super) p50: Vec<f64>,
+    pub(super) p99: Vec<f64>,
+    pub(super) max: Vec<f64>,
+}
+
+impl ReadPart {
+    pub(super) fn of(part: &PartBySecond) -> Self {
+        let all = |values: &[i64]| values.iter().map(|value| *value as f64).collect();
+        let p99 = part.p99_ns.iter().flatten().map(|value| *value as f64);
+        Self { p50: all(&part.p50_ns), p99: p99.collect(), max: all(&part.max_ns) }
+    }
 }
 
 impl ReadRow {
@@ -61,19 +127,202 @@ impl ReadRow {
     pub(super) fn is_comparable(&self) -> bool {
         self.void.is_none() && (!self.intervals.is_empty() || self.missed.is_some())
     }
+
+    /// Whether it is of a stream, of which older reports have no seconds.
+    pub(super) fn is_stream(&self) -> bool {
+        self.stream.is_some() || self.stages.iter().any(|stage| stage.name == "wire")
+    }
+
+    /// How far the median of a stage may be off.
+    pub(super) fn uncertainty_of(&self, stage: &str) -> Option<i64> {
+        self.stages.iter().find(|one| one.name == stage)?.uncertainty_ns
+    }
+
+    /// What was missed second by second, where that is known.
+    pub(super) fn missed_by_second(&self) -> Option<ReadCounts> {
+        let missed = self.missed?;
+        let seconds = u32::try_from(self.intervals.len()).ok().filter(|seconds| *seconds > 0)?;
+        let told = self.meanwhile.iter().find(|read| read.key == "missed");
+        let told = told.map(|read| by_second(&read.values)).unwrap_or_default();
+        let sum = told.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
+        (sum == missed.missed).then(|| ReadCounts::of(&told, seconds))
+    }
+
+    /// Freezes, of so many seconds.
+    pub(super) fn frozen(&self, seconds: u32) -> Option<ReadCounts> {
+        self.freezes?;
+        // Their row has no more seconds than had any; when is not asked.
+        let counts =
+            self.intervals.iter().map(|second| u32::try_from(second.count).unwrap_or(u32::MAX));
+        let counts: Vec<(u32, u32)> = (0..).zip(counts).collect();
+        Some(ReadCounts::of(&counts, seconds.max(counts.len() as u32)))
+    }
+
+    /// Xruns of one end while packets counted. Those that are not told came after the last that is: only until
+    /// then it is known how many seconds had none.
+    pub(super) fn xruns(&self, key: &str, seconds: u32) -> ReadCounts {
+        let Some(events) = self.events.iter().find(|events| events.key == key) else {
+            return ReadCounts::of(&[], seconds);
+        };
+        let second = |at: i64| u32::try_from(at.div_euclid(1_000_000_000)).ok();
+        let told = events.values.iter().filter_map(|(at, count)| Some((second(*at)?, *count)));
+        let told: Vec<(u32, u32)> = told.collect();
+        let known = match events.untold {
+            0 => seconds,
+            _ => told.iter().map(|(second, _)| second + 1).max().unwrap_or(0).min(seconds),
+        };
+        ReadCounts::of(&told, known)
+    }
+}
+
+/// Numbers of seconds of what was counted at instants of them.
+fn by_second(values: &[(i64, f64)]) -> Vec<(u32, u32)> {
+    let second = |at: i64| u32::try_from(at.div_euclid(1_000_000_000)).ok();
+    values.iter().filter_map(|(at, count)| Some((second(*at)?, *count as u32))).collect()
+}
+
+/// How busy machines were, by the keys of `streams::machines`, and whose they are.
+const BUSY: [(&str, &str); 3] = [
+    ("busy_percent", "the machine"),
+    ("sender_busy_percent", "the sender's machine"),
+    ("receiver_busy_percent", "the receiver's machine"),
+];
+/// Of all cores: what threads wait for others changes little with less.
+const BUSIER: f64 = 10.0;
+
+impl ReadRow {
+    /// Where machines were much busier in one of the rows.
+    pub(super) fn busier(&self, other: &Self) -> Option<String> {
+        let told = BUSY.iter().find_map(|(key, whose)| {
+            let [a, b] = [self, other].map(|row| {
+                let read = row.meanwhile.iter().find(|read| read.key == *key)?;
+                let values: Vec<f64> = read.values.iter().map(|(_, value)| *value).collect();
+                (!values.is_empty()).then(|| median(&values))
+            });
+            let (a, b) = a.zip(b)?;
+            let far = (b - a).abs() >= BUSIER;
+            far.then(|| {
+                format!("{whose} was {a:.0} % busy in the first and {b:.0} % in the second")
+            })
+        });
+        told.map(|told| {
+            format!("{}: {told}: threads and stages wait for what else runs", self.name)
+        })
+    }
 }
 
 impl ReadReport {
     /// Reads a report from a file.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
-        let named = || path.to_owned();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| ReadError::System { path: named(), error })?;
-        Self::of(&text).map_err(|error| ReadError::Other { path: named(), error })
+        let system = |error| ReadError::System { path: path.to_owned(), error };
+        let other = |(what, mend): (String, &'static str)| ReadError::Other {
+            path: path.to_owned(),
+            what,
+            mend,
+        };
+        if path.is_dir() {
+            return Err(other(("is a folder".to_owned(), "name a report in it")));
+        }
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(system)?;
+        file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(system)?;
+        if bytes.len() as u64 > LONGEST {
+            let what = format!("is longer than {} MiB and so no report of taut lab", LONGEST >> 20);
+            return Err(other((what, WRITE)));
+        }
+        Self::of(&bytes).map_err(other)
     }
 
-    /// Reads a report from its text.
-    pub fn of(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
+    /// Reads a report from its text; what it is instead and the mend, if it is none.
+    pub fn of(bytes: &[u8]) -> Result<Self, (String, &'static str)> {
+        let begin = bytes.trim_ascii_start();
+        let none = |what: &str| Err((format!("is no report of taut lab but {what}"), WRITE));
+        match begin {
+            [] => return Err(("is empty".to_owned(), AGAIN)),
+            [b'{', ..] => {}
+            [b'R', b'I', b'F', b'F', ..] | [b'f', b'L', b'a', b'C', ..] => {
+                return none("a recording, which taut compare is for");
+            }
+            [b'<', ..] => return none("a page"),
+            _ => return none("something else than JSON"),
+        }
+        let json: Value = match serde_json::from_slice(begin) {
+            Ok(json) => json,
+            Err(error) if error.is_eof() => {
+                return Err(("is a report that breaks off".to_owned(), AGAIN));
+            }
+            Err(error) => return none(&format!("JSON with an error: {error}")),
+        };
+        if json["role"].is_string() && json["streams"].is_array() {
+            let what = "is the report of one program, which has no seconds";
+            return Err((what.to_owned(), STREAM));
+        }
+        if !json["experiment"].is_string() || !json["rows"].is_array() {
+            return none("other JSON");
+        }
+        match json["schema"].as_u64() {
+            Some(SCHEMA) => {}
+            schema => {
+                let schema =
+                    schema.map_or("no schema".to_owned(), |schema| format!("schema {schema}"));
+                return Err((
+                    format!("is a report of {schema}, and this taut reads {SCHEMA}"),
+                    "compare it with the taut that wrote it",
+                ));
+            }
+        }
+        serde_json::from_value(json)
+            .or_else(|error| none(&format!("JSON with other fields ({error})")))
     }
+
+    /// Of the longest row.
+    pub(super) fn seconds(&self) -> u32 {
+        self.rows.iter().map(|row| row.intervals.len() as u32).max().unwrap_or(0)
+    }
+
+    /// What of how both were measured is not the same.
+    pub(super) fn notes_beside(&self, other: &Self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let machine = |host: &HostDescription| {
+            format!("{} cores, {}, Linux {}", host.cpus, host.processor, host.kernel)
+        };
+        let machines = |report: &Self| report.hosts.iter().map(machine).collect::<Vec<_>>();
+        if machines(self) != machines(other) {
+            let told = |report: &Self| {
+                let mut all = machines(report);
+                all.dedup();
+                all.join(" and ")
+            };
+            notes.push(format!(
+                "measured on other machines: {} against {}",
+                told(self),
+                told(other)
+            ));
+        }
+        let froze = |report: &Self| report.hosts.iter().filter_map(|host| host.stalls).max();
+        if let Some((a, b)) = froze(self).zip(froze(other)).filter(|(a, b)| a != b) {
+            notes.push(format!(
+                "freezes in which every core stood still: {a} in the first and {b} in the second, by the \
+                 machine"
+            ));
+        }
+        if asked(&self.command) != asked(&other.command) {
+            notes.push(format!("asked for by `{}` and by `{}`", self.command, other.command));
+        }
+        notes
+    }
+}
+
+/// A command without what it wrote, and where.
+fn asked(command: &str) -> Vec<&str> {
+    let mut words = command.split_whitespace().skip(1);
+    let mut asked = Vec::new();
+    while let Some(word) = words.next() {
+        match word {
+            "--report" | "--report-file" => _ = words.next(),
+            word if word.starts_with("--report=") || word.starts_with("--report-file=") => {}
+            word => asked.push(word),
+        }
+    }
+    asked
 }

@@ -1,5 +1,7 @@
 use serde_json::{Value, json};
 
+mod simulated;
+
 use super::*;
 use crate::statistics::Missed;
 
@@ -27,46 +29,64 @@ fn report(medians_us: &[i64], seed: u64) -> Value {
 }
 
 fn read(report: &Value) -> ReadReport {
-    ReadReport::of(&report.to_string()).unwrap()
+    ReadReport::of(report.to_string().as_bytes()).unwrap()
 }
 
-fn verdicts(row: &ComparedRow) -> Vec<(&'static str, SeriesDifference)> {
+fn compared(first: &Value, second: &Value) -> Compared {
+    Compared::of(&read(first), &read(second), CompareOptions::default())
+}
+
+fn verdicts(row: &ComparedRow) -> Vec<(&'static str, ComparedVerdict)> {
     row.figures.iter().map(|figure| (figure.key, figure.verdict)).collect()
+}
+
+/// Names of rows of which this is so.
+fn names(compared: &Compared, is: impl Fn(&ComparedRow) -> bool) -> Vec<&str> {
+    compared.rows.iter().filter(|row| is(row)).map(|row| row.name.as_str()).collect()
+}
+
+fn is_worse(row: &ComparedRow) -> bool {
+    row.figures.iter().any(|figure| figure.verdict == ComparedVerdict::More)
 }
 
 #[test]
 fn what_is_slower_beyond_what_both_do_not_know_is_a_regression() {
-    let first = read(&report(&[5_000, 5_000, 5_000], 1));
-    let second = read(&report(&[5_000, 5_030, 5_008], 2));
-    let compared = Compared::of(&first, &second);
-    assert!(compared.is_regression());
-    assert_eq!(compared.worse(), ["test 1"], "8 us are less than what both do not know");
-    use SeriesDifference::{More, None};
+    let first = report(&[5_000, 5_000, 5_000], 1);
+    let second = report(&[5_000, 5_050, 5_008], 2);
+    let there = compared(&first, &second);
+    assert_eq!(there.outcome, ComparedOutcome::Worse);
+    assert_eq!(names(&there, is_worse), ["test 1"], "8 us are less than what both do not know");
+    use ComparedVerdict::{Less, More, None};
     let expected = [("p50_ns", More), ("p99_ns", More), ("missed_share", None)];
-    assert_eq!(verdicts(&compared.rows[1]), expected);
-    let back = Compared::of(&second, &first);
-    assert!(!back.is_regression());
-    assert_eq!(back.rows[1].figures[0].verdict, SeriesDifference::Less);
-    let text = compared.to_string();
-    assert!(text.lines().any(|line| line.contains("test 1") && line.contains("SLOWER")), "{text}");
+    assert_eq!(verdicts(&there.rows[1]), expected);
+    let back = compared(&second, &first);
+    assert_eq!(back.outcome, ComparedOutcome::Better);
+    assert_eq!(back.rows[1].figures[0].verdict, Less);
+    let text = there.to_string();
+    assert!(text.contains("  p50 ") && text.contains("SLOWER"), "{text}");
+    let last = text.lines().last().unwrap();
+    assert_eq!(last, "verdict: WORSE: test 1: p50, p99");
+    let last = back.to_string();
+    assert!(last.contains("verdict: better: test 1: p50, p99; nothing is"), "{last}");
 }
 
 #[test]
-fn runs_of_one_kind_are_seldom_told_to_differ_however_many_rows_they_have() {
-    let told = (0..60)
-        .filter(|seed| {
-            let pair = [0, 1].map(|one| {
-                let mut report = report(&[5_000; 6], 2 * seed + one);
-                for row in report["rows"].as_array_mut().unwrap() {
-                    row["uncertainty_ns"] = json!(0);
-                }
-                read(&report)
-            });
-            let compared = Compared::of(&pair[0], &pair[1]);
-            compared.figures().any(|figure| is_told(figure.verdict))
-        })
-        .count();
-    assert!(told <= 3, "{told}");
+fn what_is_less_than_a_frame_or_than_the_threshold_is_no_difference_however_sure_it_is() {
+    let mut first = report(&[5_000], 1);
+    let mut second = report(&[5_015], 2);
+    for report in [&mut first, &mut second] {
+        report["rows"][0]["uncertainty_ns"] = json!(0);
+    }
+    let same = compared(&first, &second);
+    assert_eq!(same.outcome, ComparedOutcome::Same, "{same}");
+    assert!((same.rows[0].figures[0].threshold_ns.unwrap() - 20_833.3).abs() < 1.0);
+    let closer = CompareOptions { threshold: Some(Span::from_micros(10)) };
+    let worse = Compared::of(&read(&first), &read(&second), closer);
+    assert_eq!(worse.outcome, ComparedOutcome::Worse, "{worse}");
+    // And the reports' own uncertainty is one in any case.
+    first["rows"][0]["uncertainty_ns"] = json!(16_000);
+    let unsure = Compared::of(&read(&first), &read(&second), closer);
+    assert_eq!(unsure.outcome, ComparedOutcome::Same, "{unsure}");
 }
 
 #[test]
@@ -74,12 +94,52 @@ fn what_more_is_missed_is_a_regression() {
     let first = report(&[5_000], 1);
     let mut second = report(&[5_000], 1);
     second["rows"][0]["missed"]["missed"] = json!(30);
-    let compared = Compared::of(&read(&first), &read(&second));
-    assert!(compared.is_regression());
-    assert!(compared.to_string().contains("MORE"), "{compared}");
-    assert!(compared.notes[0].contains("bursts"));
+    let more = compared(&first, &second);
+    assert_eq!(more.outcome, ComparedOutcome::Worse);
+    assert!(more.to_string().contains("MORE"), "{more}");
+    assert!(more.notes[0].contains("bursts"));
     second["rows"][0]["missed"]["missed"] = json!(6);
-    assert!(!Compared::of(&read(&first), &read(&second)).is_regression());
+    assert_eq!(compared(&first, &second).outcome, ComparedOutcome::Same);
+}
+
+#[test]
+fn misses_whose_seconds_are_known_are_compared_by_those() {
+    let first = report(&[5_000], 1);
+    let mut second = report(&[5_000], 2);
+    let mut missed = |seconds: u32, each: u32| {
+        let values: Vec<Value> = (0..seconds)
+            .map(|second| json!([i64::from(second) * 1_000_000_000, f64::from(each)]))
+            .collect();
+        second["rows"][0]["meanwhile"] = json!([{ "key": "missed", "values": values }]);
+        second["rows"][0]["missed"]["missed"] = json!(seconds * each);
+        second.clone()
+    };
+    let mut none = first.clone();
+    none["rows"][0]["missed"]["missed"] = json!(0);
+    // Sixty in one second are one burst.
+    assert_eq!(compared(&none, &missed(1, 60)).outcome, ComparedOutcome::Same);
+    assert_eq!(compared(&none, &missed(15, 4)).outcome, ComparedOutcome::Worse);
+}
+
+#[test]
+fn freezes_are_counted_and_a_machine_without_any_is_no_worse() {
+    let froze = |seconds: i64| {
+        let second =
+            |at: i64| json!({ "at_ns": at, "count": 2, "p50_ns": 9_000_000, "max_ns": 9_000_000 });
+        let mut report = report(&[5_000, 5_000], 1);
+        let row = &mut report["rows"][1];
+        row["name"] = json!("freezes of every core");
+        row["missed"] = json!(null);
+        row["freezes"] = json!(2 * seconds);
+        row["intervals"] = json!((0..seconds).map(second).collect::<Vec<_>>());
+        report
+    };
+    let (none, few, many) = (froze(0), froze(2), froze(40));
+    assert_eq!(compared(&none, &few).outcome, ComparedOutcome::Same);
+    assert_eq!(compared(&few, &none).outcome, ComparedOutcome::Same);
+    assert_eq!(compared(&many, &none).outcome, ComparedOutcome::Better);
+    let worse = compared(&none, &many);
+    assert_eq!(worse.because, ["freezes of every core: freezes"], "{worse}");
 }
 
 #[test]
@@ -93,90 +153,186 @@ fn the_chance_of_what_is_missed_is_that_of_the_reference() {
         (5, 5, 0, 5, 0.007_936_507_936_507_936),
     ] {
         let of = |missed, due| Missed { missed, due, at_most: 1.0 };
-        let found = missed::fisher(of(a, n), of(b, m));
+        let found = counts::fisher(of(a, n), of(b, m));
         assert!((found / p - 1.0).abs() < 1e-9, "{a} of {n}, {b} of {m}: {found}, not {p}");
     }
 }
 
 #[test]
-fn what_cannot_be_compared_is_said() {
+fn what_cannot_be_compared_is_said_and_leaves_it_undecided() {
     let first = report(&[5_000, 5_000, 5_000, 5_000], 1);
     let mut second = report(&[5_000, 9_000, 9_000, 9_000], 2);
     second["rows"][0]["name"] = json!("another");
     second["rows"][1]["void"] = json!("no packet came");
     second["rows"][2]["configured_ns"] = json!(9_000_000);
     second["rows"][3]["intervals"].as_array_mut().unwrap().truncate(7);
-    let compared = Compared::of(&read(&first), &read(&second));
-    assert!(!compared.is_regression());
-    let why: Vec<_> = compared.rows.iter().filter_map(|row| row.unknown.as_deref()).collect();
+    let there = compared(&first, &second);
+    assert_eq!(names(&there, is_worse), [""; 0], "{there}");
+    let why: Vec<_> = there.rows.iter().filter_map(|row| row.unknown.as_deref()).collect();
     assert_eq!(
         why,
         [
             "only the first report has it",
             "void in the second report: no packet came",
-            "configured otherwise in the second report",
             "only the second report has it",
         ]
     );
+    assert_eq!(there.rows[2].lacks, ["the latency, configured as 5ms and 9ms"]);
+    assert_eq!(verdicts(&there.rows[2])[0], ("p50_ns", ComparedVerdict::Follows));
     assert_eq!(
-        compared.rows[3].figures[0].why.as_deref(),
+        there.rows[3].figures[0].why.as_deref(),
         Some("too short: 60 and 7 seconds in which it is known, and 8 are the least")
+    );
+    // Though what both missed could be compared.
+    let mut first = report(&[5_000], 1);
+    first["rows"][0]["intervals"].as_array_mut().unwrap().truncate(7);
+    let short = compared(&first, &first);
+    assert_eq!(short.outcome, ComparedOutcome::Undecided);
+    assert_eq!(short.because.len(), 1, "{short}");
+    assert!(short.because[0].starts_with("test 0: p50, p99: too short"), "{short}");
+    let text = short.to_string();
+    assert!(
+        text.contains("verdict: UNDECIDED: nothing is known to be worse; not compared: test 0")
     );
     let mut other = second.clone();
     other["experiment"] = json!("kernel");
-    let compared = Compared::of(&read(&first), &read(&other));
-    assert!(compared.notes[0].contains("of ladder, the second of kernel"), "{compared}");
-    assert!(compared.rows.is_empty() && !compared.is_regression());
+    let there = compared(&first, &other);
+    assert!(there.because[0].contains("of ladder, the second of kernel"), "{there}");
+    assert!(there.rows.is_empty() && there.outcome == ComparedOutcome::Undecided);
 }
 
 #[test]
-fn what_only_the_first_has_measured_is_gone_and_of_nothing_nothing_is_said() {
+fn what_only_the_first_has_measured_is_gone_and_that_is_worse() {
     let first = report(&[5_000, 5_000, 5_000], 1);
     let mut second = report(&[5_000, 5_000, 5_000], 2);
     second["rows"][0]["name"] = json!("another");
     second["rows"][1]["void"] = json!("no packet came");
     second["rows"][2]["intervals"] = json!([]);
-    let compared = Compared::of(&read(&first), &read(&second));
-    assert_eq!(compared.gone(), ["test 0", "test 1", "test 2"]);
+    let there = compared(&first, &second);
+    assert_eq!(names(&there, |row| row.gone), ["test 0", "test 1", "test 2"]);
+    assert_eq!(there.outcome, ComparedOutcome::Worse);
     // What the first lacked is no loss.
-    assert_eq!(Compared::of(&read(&second), &read(&first)).gone(), ["another"]);
-    let same = Compared::of(&read(&first), &read(&first));
-    assert!(same.gone().is_empty() && same.says_something());
-    let mut short = report(&[5_000], 1);
-    short["rows"][0]["intervals"].as_array_mut().unwrap().truncate(7);
-    short["rows"][0]["missed"] = json!(null);
-    let compared = Compared::of(&read(&short), &read(&short));
-    assert!(!compared.says_something() && compared.gone().is_empty());
-    let mut other = first.clone();
-    other["experiment"] = json!("kernel");
-    assert!(!Compared::of(&read(&first), &read(&other)).says_something());
+    assert_eq!(names(&compared(&second, &first), |row| row.gone), ["another"]);
+    let same = compared(&first, &first);
+    assert_eq!((names(&same, |row| row.gone), same.outcome), (vec![], ComparedOutcome::Same));
 }
 
 #[test]
-fn another_file_is_refused_in_one_sentence() {
+fn a_search_that_ended_elsewhere_is_told_and_none_of_its_rows_is_gone() {
+    let search = |found: &[&str]| {
+        let mut report = report(&vec![5_000; found.len()], 1);
+        report["experiment"] = json!("load");
+        for (row, name) in report["rows"].as_array_mut().unwrap().iter_mut().zip(found) {
+            row["name"] = json!(name);
+        }
+        report
+    };
+    let first = search(&["1 stream", "2 streams", "2 streams, held"]);
+    let second = search(&["1 stream", "1 stream, held"]);
+    let there = compared(&first, &second);
+    assert_eq!(names(&there, |row| row.gone), [""; 0]);
+    assert_eq!(there.outcome, ComparedOutcome::Undecided);
+    assert!(
+        there.because[0].contains("2 streams in the first and 1 stream in the second"),
+        "{there}"
+    );
+    assert_eq!(compared(&first, &first).outcome, ComparedOutcome::Same);
+}
+
+#[test]
+fn another_file_is_refused_in_one_sentence_with_what_it_is() {
     let path = std::path::Path::new("/nowhere/at all.json");
     let refused = ReadReport::read(path).unwrap_err().to_string();
     assert!(refused.starts_with("reading /nowhere/at all.json: No such file"), "{refused}");
-    let folder = tempfile();
-    for text in ["", "sound", "{}", "[1]", "{\"streams\": []}", "{\"experiment\": 1, \"rows\": []}"]
-    {
-        std::fs::write(&folder, text).unwrap();
-        let refused = ReadReport::read(&folder).unwrap_err().to_string();
-        assert!(refused.contains("is no report of taut lab: "), "{refused}");
-        assert!(!refused.contains('\n'), "{refused}");
+    let folder = tempfile::tempdir().unwrap();
+    let refused = ReadReport::read(folder.path()).unwrap_err().to_string();
+    assert!(refused.ends_with("is a folder; name a report in it"), "{refused}");
+    let whole = report(&[5_000], 1).to_string();
+    let newer = whole.replace("\"schema\":1", "\"schema\":2");
+    let path = folder.path().join("x.json");
+    for (bytes, what) in [
+        (&b""[..], "is empty; run the experiment again"),
+        (b" \n", "is empty; "),
+        (
+            b"RIFF\xff\xfe\x00\x00WAVE",
+            "a recording, which taut compare is for; write a report with",
+        ),
+        (b"fLaC\x00", "a recording"),
+        (b"\x7fELF\xff", "something else than JSON; "),
+        (b"sound", "something else than JSON; "),
+        (b"[1]", "something else than JSON; "),
+        (b"<!doctype html>", "but a page; "),
+        (b"{}", "other JSON; "),
+        (b"{\"streams\": []}", "other JSON; "),
+        (b"{\"a\": \xff}", "JSON with an error: "),
+        (
+            b"{\"schema\": 1, \"role\": \"recv\", \"streams\": []}",
+            "is the report of one program, which",
+        ),
+        (b"{\"schema\": 1, \"experiment\": \"x\", \"rows\": [1]}", "JSON with other fields ("),
+        (
+            b"{\"experiment\": \"x\", \"rows\": []}",
+            "is a report of no schema, and this taut reads 1",
+        ),
+        (
+            &whole.as_bytes()[..whole.len() / 2],
+            "is a report that breaks off; run the experiment again",
+        ),
+        (
+            newer.as_bytes(),
+            "is a report of schema 2, and this taut reads 1; compare it with the taut",
+        ),
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        let refused = ReadReport::read(&path).unwrap_err();
+        assert!(matches!(refused, ReadError::Other { .. }), "{refused}");
+        let refused = refused.to_string();
+        assert!(refused.contains(what), "{what}: {refused}");
+        assert!(!refused.contains('\n') && refused.contains("; "), "{refused}");
     }
-    std::fs::remove_file(folder).unwrap();
 }
 
-fn tempfile() -> std::path::PathBuf {
-    std::env::temp_dir().join(format!("tautline-lab-compare-{}.json", std::process::id()))
+#[test]
+fn what_the_two_were_measured_on_and_how_is_told_where_it_differs() {
+    let mut first = report(&[5_000], 1);
+    let host = |kernel: &str, stalls: u32| json!([{ "name": "local", "kernel": kernel, "processor": "P", "cpus": 2, "stalls": stalls }]);
+    first["hosts"] = host("6.1", 0);
+    first["command"] = json!("taut lab ladder --duration 60s --report-file a.json");
+    let mut second = first.clone();
+    second["command"] =
+        json!("/usr/bin/taut lab ladder --report none --duration 60s --report-file=b.json");
+    assert_eq!(compared(&first, &second).notes, [""; 0], "where it is written is nothing of it");
+    second["hosts"] = host("6.12", 3);
+    second["command"] = json!("taut lab ladder");
+    let notes = compared(&first, &second).notes;
+    assert_eq!(notes.len(), 3, "{notes:?}");
+    assert!(
+        notes[0].ends_with("2 cores, P, Linux 6.1 against 2 cores, P, Linux 6.12"),
+        "{notes:?}"
+    );
+    assert!(notes[1].contains(": 0 in the first and 3 in the second"), "{notes:?}");
+    assert!(notes[2].ends_with("and by `taut lab ladder`"), "{notes:?}");
+    let busy =
+        |percent: f64| json!([{ "key": "busy_percent", "values": [[0, percent], [1, percent]] }]);
+    first["rows"][0]["meanwhile"] = busy(20.0);
+    second["rows"][0]["meanwhile"] = busy(29.0);
+    assert_eq!(compared(&first, &second).notes.len(), 3);
+    second["rows"][0]["meanwhile"] = busy(80.0);
+    let notes = compared(&first, &second).notes;
+    assert!(
+        notes[3].starts_with("test 0: the machine was 20 % busy in the first and 80 %"),
+        "{notes:?}"
+    );
 }
 
 #[test]
 fn programs_read_the_verdicts() {
-    let compared = Compared::of(&read(&report(&[5_000], 1)), &read(&report(&[5_100], 2)));
-    let json: Value = serde_json::from_str(&compared.to_json().unwrap()).unwrap();
+    let there = compared(&report(&[5_000], 1), &report(&[5_100], 2));
+    let json: Value = serde_json::from_str(&there.to_json().unwrap()).unwrap();
+    assert_eq!((&json["outcome"], &json["tested"]), (&json!("worse"), &json!(3)));
     let figure = &json["rows"][0]["figures"][0];
     assert_eq!((&figure["key"], &figure["verdict"]), (&json!("p50_ns"), &json!("more")));
     assert!(figure["interval"][0].as_f64().unwrap() > 90_000.0);
+    assert_eq!(figure["a12"], 1.0);
+    assert!(figure["p"].as_f64() < figure["p_of_all"].as_f64(), "{figure}");
 }

@@ -4,45 +4,169 @@ use core::fmt;
 
 use tautline_proto::time::Span;
 
-use super::{Compared, ComparedFigure, MISSED};
+use super::outcome::is_told;
+use super::{CHANCE, Compared, ComparedFigure, ComparedOutcome, ComparedRow, ComparedVerdict};
 use crate::report::text::{aligned, share};
-use crate::statistics::SeriesDifference;
+use crate::report::{RECEIVER_LATE, SENDER_LATE};
+
+/// Of so many rows all figures are shown, of more only those that differ or are not known.
+const ALL_SHOWN: usize = 1;
 
 impl fmt::Display for Compared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: the second report against the first\n", self.experiment)?;
-        let heads = ["", "figure", "first", "second", "difference", "chance", "verdict"];
-        let mut lines = vec![heads.map(str::to_owned).to_vec()];
+        writeln!(f, "{}: the second report against the first", self.experiment)?;
+        let compared = self.rows.iter().filter(|row| !row.figures.is_empty()).count();
         for row in &self.rows {
-            if let Some(why) = &row.unknown {
-                lines.push(vec![row.name.clone(), format!("unknown: {why}")]);
-            }
-            lines.extend(row.figures.iter().map(|figure| cells(&row.name, figure)));
+            of_row(f, row, compared <= ALL_SHOWN)?;
         }
-        // What is unknown has words and no cells.
-        let table: Vec<Vec<String>> = lines.iter().filter(|line| line.len() > 2).cloned().collect();
-        let mut table = aligned(&table).into_iter();
-        for line in lines {
-            match &line[..] {
-                [name, why] => writeln!(f, "{name}  {why}")?,
-                _ => writeln!(f, "{}", table.next().unwrap_or_default())?,
-            }
+        writeln!(f)?;
+        if self.figures().any(|figure| figure.a12.is_some()) {
+            writeln!(
+                f,
+                "note: difference: of the medians of seconds, with its 95 % interval; up to \"least\" it is none\n\
+                 note: A12: how often a second of the second report has more\n\
+                 note: chance: of any of {} figures that could differ; it is told below {CHANCE}",
+                self.tested
+            )?;
         }
-        if self.figures().next().is_some() {
-            let chance = "of 20 pairs of runs that do not differ, one is told to, at most";
-            writeln!(f, "\nnote: {chance}")?;
-        }
-        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
+        writeln!(f, "verdict: {}", self.verdict())
     }
 }
 
-fn cells(name: &str, figure: &ComparedFigure) -> Vec<String> {
+impl Compared {
+    /// What it comes to, in one line.
+    fn verdict(&self) -> String {
+        let because = self.because.join("; ");
+        match self.outcome {
+            ComparedOutcome::Same => {
+                format!("no difference: none of {} figures differs by more than noise", self.tested)
+            }
+            ComparedOutcome::Better => format!("better: {because}; nothing is worse"),
+            ComparedOutcome::Worse => format!("WORSE: {because}"),
+            ComparedOutcome::Undecided => {
+                format!("UNDECIDED: nothing is known to be worse; not compared: {because}")
+            }
+        }
+    }
+}
+
+fn of_row(f: &mut fmt::Formatter<'_>, row: &ComparedRow, all: bool) -> fmt::Result {
+    let name = row.title();
+    if let Some(why) = &row.unknown {
+        return writeln!(f, "\n{name}: unknown: {why}");
+    }
+    writeln!(f, "\n{name}")?;
+    let shown = |figure: &&ComparedFigure| {
+        all || is_told(figure) || figure.verdict == ComparedVerdict::Unknown
+    };
+    let heads = ["figure", "first", "second", "difference", "least", "A12", "chance", "verdict"];
+    let mut lines = vec![heads.map(str::to_owned).to_vec()];
+    lines.extend(row.figures.iter().filter(shown).map(|figure| cells(row, figure)));
+    let hidden = row.figures.len() + 1 - lines.len();
+    if lines.len() > 1 {
+        for line in aligned(&lines) {
+            writeln!(f, "  {line}")?;
+        }
+    }
+    match hidden {
+        0 => {}
+        hidden if lines.len() > 1 => {
+            writeln!(f, "  and {hidden} without a difference: --report json has all")?;
+        }
+        1 => writeln!(f, "  1 figure without a difference: --report json has it")?,
+        hidden => writeln!(f, "  {hidden} figures without a difference: --report json has all")?,
+    }
+    reasons(row).iter().try_for_each(|(verdict, figures, why)| {
+        let verdict = if *verdict == ComparedVerdict::Unknown { "unknown" } else { "not judged" };
+        writeln!(f, "  {verdict}: {}: {why}", some(figures))
+    })?;
+    row.lacks.iter().try_for_each(|what| writeln!(f, "  not compared: {what}"))
+}
+
+/// Why figures are unknown or not judged, each reason with those that have it.
+fn reasons(row: &ComparedRow) -> Vec<(ComparedVerdict, Vec<String>, &str)> {
+    let mut all: Vec<(ComparedVerdict, Vec<String>, &str)> = Vec::new();
+    for figure in &row.figures {
+        let Some(why) = figure.why.as_deref() else { continue };
+        match all.iter_mut().find(|(verdict, _, known)| (*verdict, *known) == (figure.verdict, why))
+        {
+            Some((_, figures, _)) => figures.push(row.words(figure)),
+            None => all.push((figure.verdict, vec![row.words(figure)], why)),
+        }
+    }
+    all
+}
+
+/// The first of them, where they are many.
+pub(super) fn some(figures: &[String]) -> String {
+    match figures {
+        [first, _, _, more @ ..] if !more.is_empty() => {
+            format!("{first} and {} more", more.len() + 2)
+        }
+        few => few.join(", "),
+    }
+}
+
+impl ComparedRow {
+    /// What a figure of it is called.
+    pub(super) fn words(&self, figure: &ComparedFigure) -> String {
+        let beside_parts = self.figures.iter().any(|figure| figure.part.is_some());
+        figure.words(beside_parts)
+    }
+
+    /// What it is called in both.
+    pub(super) fn title(&self) -> String {
+        match &self.other_name {
+            Some(other) => format!("{} against {other}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+impl ComparedFigure {
+    /// What it is called, in a row of its parts and in one without: not all that is measured is a latency.
+    fn words(&self, beside_parts: bool) -> String {
+        let part = match self.part.as_deref() {
+            None if beside_parts => "latency ",
+            None => "",
+            Some(SENDER_LATE) => "sender woke late, ",
+            Some(RECEIVER_LATE) => "receiver woke late, ",
+            Some(part) => &format!("{part} "),
+        };
+        match self.key {
+            "p50_ns" => format!("{part}p50"),
+            "p99_ns" => format!("{part}p99"),
+            "max_ns" => format!("{part}max"),
+            "missed_share" => "missed".to_owned(),
+            "late_share" => "late".to_owned(),
+            "lost_share" => "lost".to_owned(),
+            "unheard_share" => "unheard".to_owned(),
+            "freezes_per_s" => "freezes".to_owned(),
+            "sender_xruns_per_s" => "sender's xruns".to_owned(),
+            _ => "receiver's xruns".to_owned(),
+        }
+    }
+
+    fn is_time(&self) -> bool {
+        self.threshold_ns.is_some()
+    }
+}
+
+fn cells(row: &ComparedRow, figure: &ComparedFigure) -> Vec<String> {
     let nanos = |nanos: f64| Span::from_nanos(nanos.round() as i64).to_string();
     let signed = |value: f64| if value > 0.0 { format!("+{}", nanos(value)) } else { nanos(value) };
-    let (words, value): (_, &dyn Fn(f64) -> String) = match figure.key {
-        MISSED => ("missed", &share_or_none),
-        "p50_ns" => ("median", &nanos),
-        _ => ("p99", &nanos),
+    let value = |at: usize, value: f64| match (figure.is_time(), &figure.counted) {
+        (true, _) => nanos(value),
+        (false, Some(counted)) => {
+            let of = counted[at];
+            match of.count {
+                0 => "0".to_owned(),
+                count => format!("{count} in {} of {} s", of.seconds_with, of.seconds),
+            }
+        }
+        (false, None) if value == 0.0 => "0".to_owned(),
+        (false, None) => share(value),
     };
     let difference = match figure.interval {
         Some([from, to]) => {
@@ -51,22 +175,23 @@ fn cells(name: &str, figure: &ComparedFigure) -> Vec<String> {
         }
         None => String::new(),
     };
-    let verdict = match (figure.verdict, figure.key) {
-        (SeriesDifference::Unknown, _) => figure.why.clone().unwrap_or_default(),
-        (SeriesDifference::None, _) => "same".to_owned(),
-        (SeriesDifference::Less, MISSED) => "fewer".to_owned(),
-        (SeriesDifference::More, MISSED) => "MORE".to_owned(),
-        (SeriesDifference::Less, _) => "faster".to_owned(),
-        (SeriesDifference::More, _) => "SLOWER".to_owned(),
-    };
-    let chance =
-        if figure.verdict == SeriesDifference::Unknown { String::new() } else { chance(figure.p) };
-    let (first, second) = (value(figure.first), value(figure.second));
-    vec![name.to_owned(), words.to_owned(), first, second, difference, chance, verdict]
+    let judged = !matches!(figure.verdict, ComparedVerdict::Unknown | ComparedVerdict::Follows);
+    let least = figure.threshold_ns.filter(|_| judged).map_or(String::new(), nanos);
+    let a12 = figure.a12.map_or(String::new(), |a12| format!("{a12:.2}"));
+    let chance = figure.p_of_all.map_or(String::new(), chance);
+    let (first, second) = (value(0, figure.first), value(1, figure.second));
+    vec![row.words(figure), first, second, difference, least, a12, chance, verdict(figure)]
 }
 
-fn share_or_none(of: f64) -> String {
-    if of == 0.0 { "0".to_owned() } else { share(of) }
+fn verdict(figure: &ComparedFigure) -> String {
+    let [less, more] = if figure.is_time() { ["faster", "SLOWER"] } else { ["fewer", "MORE"] };
+    match figure.verdict {
+        ComparedVerdict::Unknown => "unknown".to_owned(),
+        ComparedVerdict::Follows => "not judged".to_owned(),
+        ComparedVerdict::None => "same".to_owned(),
+        ComparedVerdict::Less => less.to_owned(),
+        ComparedVerdict::More => more.to_owned(),
+    }
 }
 
 fn chance(p: f64) -> String {

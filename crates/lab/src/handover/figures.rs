@@ -6,7 +6,7 @@ use tautline_proto::time::{LocalTime, Span};
 use super::HandoverSide;
 use super::clerk::{Call, HandedBlock};
 use crate::report::{Points, ReportRow};
-use crate::statistics::{Missed, Series, Sorted};
+use crate::statistics::{Series, Sorted};
 
 /// The interval between calls, and the lateness of each side.
 pub(super) fn rows(side: &HandoverSide, calls: &[Call], unkept: u64) -> Vec<ReportRow> {
@@ -60,9 +60,8 @@ fn lateness(side: &HandoverSide, direction: Direction, calls: &[Call]) -> Report
             late.push(at - lateness, lateness);
         }
     }
-    let missed = late.values().iter().filter(|(_, late)| *late >= length).count() as u64;
     let mut row = ReportRow::named(format!("{} {name}", side.name)).with(&late);
-    row.missed = Some(Missed::of(missed, late.values().len() as u64));
+    row.count_missed(&late, |late| late >= length);
     row.uncertainty = blocks().map(|(_, block)| block.uncertainty).max();
     let skips = blocks().map(|(_, block)| skipped(block)).sum::<i64>();
     row.add("skipped_frames", "skipped frames", skips);

@@ -26,6 +26,17 @@ fn report() -> LabReport {
 }
 
 #[test]
+fn what_is_missed_of_values_is_counted_in_all_and_second_by_second() {
+    let series = series((0..2500).map(|index| if [7, 999, 2400].contains(&index) { 9 } else { 1 }));
+    let mut row = ReportRow::named("core 0").with(&series);
+    row.count_missed(&series, |late| late >= Span::from_nanos(9));
+    assert_eq!(row.missed, Some(Missed::of(3, 2500)));
+    let told: Vec<_> = row.meanwhile.iter().filter(|one| one.key == "missed").collect();
+    let seconds = vec![(500_000_000, 2.0), (1_500_000_000, 0.0), (2_500_000_000, 1.0)];
+    assert_eq!(told.iter().map(|one| one.values.clone()).collect::<Vec<_>>(), [seconds]);
+}
+
+#[test]
 fn a_row_is_told_with_its_error_its_tail_and_a_bound_of_what_it_missed() {
     let text = report().to_string();
     assert!(text.contains("ladder: is what is configured what is measured?"), "{text}");
@@ -117,6 +128,15 @@ fn full() -> LabReport {
     let wire = |uncertainty_ns| ReportStage { name: "wire".to_owned(), summary, uncertainty_ns };
     row.stages = vec![wire(Some(7)), wire(None)];
     let stages = vec![WorstPart { name: "wire", length_ns: 2 }];
+    let (late, lost, unheard) = (vec![(0, 1)], vec![(0, 1)], vec![(0, 1)]);
+    let part = |p99_ns| PartBySecond {
+        name: "wire".to_owned(),
+        p50_ns: vec![1],
+        p99_ns: vec![p99_ns],
+        max_ns: vec![3],
+    };
+    let parts = vec![part(Some(2)), part(None)];
+    row.stream = Some(StreamBySecond { late, lost, unheard, parts, ..StreamBySecond::default() });
     let why = Worst { at_ns: 1, value_ns: 2, because: Some("a freeze".to_owned()), stages };
     row.worst.push(why);
     report

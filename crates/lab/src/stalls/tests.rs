@@ -1,4 +1,5 @@
 use super::*;
+use crate::statistics::Missed;
 
 fn at(micros: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_micros(micros)

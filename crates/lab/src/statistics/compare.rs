@@ -2,14 +2,21 @@
 //!
 //! What is compared are medians of intervals, one value for each second of a run: values within one share
 //! what happened in it, and taken one by one would make any difference certain. Three things must agree
-//! for a difference to count: chance would hardly bring it (Mann and Whitney 1947, with ties, by the
-//! normal approximation), it is not tiny beside what each run scatters (Cliff's delta, by the limits of
-//! Romano and others 2006), and its bootstrap interval leaves out both nothing and the uncertainty that the
-//! runs state themselves.
+//! for a difference to count: chance would hardly bring it (Mann and Whitney 1947: exactly where there are
+//! few seconds, else with ties by the normal approximation), it is not tiny beside what each run scatters
+//! (Cliff's delta, by the limits of Romano and others 2006), and its bootstrap interval leaves out both
+//! nothing and what the caller calls too little.
+//!
+//! Seconds that follow each other may be alike, and then say less than as many that are not. Where they
+//! clearly are, the chance is that of fewer: the variance of the ranks grows by (1 + r) / (1 - r) with r their
+//! correlation at lag 1 (Bayley and Hammersley, Supplement to the JRSS 8, 1946).
+
+mod ranks;
 
 use fastrand::Rng;
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF, Normal};
+
+pub use ranks::{Ranked, ranked};
 
 /// What was said of one figure of two runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -41,9 +48,9 @@ pub enum SeriesDifference {
 }
 
 /// Fewer intervals of a run say nothing.
-const LEAST: usize = 8;
+pub const LEAST: usize = 8;
 /// Chance that is still believed.
-const CHANCE: f64 = 0.01;
+pub(crate) const CHANCE: f64 = 0.01;
 /// What is called negligible of Cliff's delta.
 const NEGLIGIBLE: f64 = 0.147;
 const SAMPLES: usize = 2000;
@@ -75,13 +82,20 @@ pub fn compare(first: &[f64], second: &[f64], uncertainty: f64) -> SeriesCompari
 
 /// Of an even count, the mean of the two in the middle; not a number of none.
 pub fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
+    middle(&mut values.to_vec())
+}
+
+/// The same in the room of the values, which it brings into another order.
+fn middle(values: &mut [f64]) -> f64 {
+    if values.is_empty() {
+        return f64::NAN;
+    }
     let half = values.len() / 2;
-    match values.as_slice() {
-        [] => f64::NAN,
-        _ if values.len().is_multiple_of(2) => f64::midpoint(values[half - 1], values[half]),
-        _ => values[half],
+    let even = values.len().is_multiple_of(2);
+    let (below, above, _) = values.select_nth_unstable_by(half, f64::total_cmp);
+    match below.iter().copied().max_by(f64::total_cmp).filter(|_| even) {
+        Some(below) => f64::midpoint(below, *above),
+        None => *above,
     }
 }
 
@@ -99,41 +113,9 @@ fn bootstrap(first: &[f64], second: &[f64]) -> [f64; 2] {
             room.extend_from_slice(&values[at..at + block]);
         }
         room.truncate(values.len());
-        median(&room)
+        middle(&mut room)
     };
     let mut found: Vec<f64> = (0..SAMPLES).map(|_| sampled(second) - sampled(first)).collect();
     found.sort_by(f64::total_cmp);
     [0.025, 0.975].map(|share| found[((SAMPLES - 1) as f64 * share).round() as usize])
-}
-
-struct Ranked {
-    p: f64,
-    delta: f64,
-}
-
-/// By the ranks of all values together.
-fn ranked(first: &[f64], second: &[f64]) -> Ranked {
-    let (n, m) = (first.len() as f64, second.len() as f64);
-    let mut all: Vec<(f64, bool)> = first.iter().map(|value| (*value, false)).collect();
-    all.extend(second.iter().map(|value| (*value, true)));
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (mut ranks, mut ties, mut before) = (0.0, 0.0, 0.0);
-    for equal in all.chunk_by(|a, b| a.0 == b.0) {
-        let count = equal.len() as f64;
-        let rank = before + f64::midpoint(1.0, count);
-        ranks += rank * equal.iter().filter(|(_, second)| *second).count() as f64;
-        ties += count.powi(3) - count;
-        before += count;
-    }
-    let above = ranks - m * (m + 1.0) / 2.0;
-    let delta = 2.0 * above / (n * m) - 1.0;
-    let all = n + m;
-    let variance = n * m / 12.0 * (all + 1.0 - ties / (all * (all - 1.0)));
-    // Half a rank is for the steps of what the smooth curve stands for.
-    let away = ((above - n * m / 2.0).abs() - 0.5).max(0.0);
-    let p = match variance > 0.0 {
-        true => 2.0 * Normal::standard().sf(away / variance.sqrt()),
-        false => 1.0,
-    };
-    Ranked { p: p.min(1.0), delta }
 }

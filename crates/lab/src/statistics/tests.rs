@@ -30,6 +30,36 @@ fn chance_and_delta_are_those_of_the_reference() {
 }
 
 #[test]
+fn of_few_values_every_way_to_part_them_is_counted_and_values_like_those_before_count_less() {
+    // By all combinations (Python's itertools and Fraction), ties with their mean rank.
+    for (first, second, p) in [
+        (
+            vec![0, 7, 1, 6, 2, 5, 3, 4],
+            vec![10, 17, 11, 16, 12, 15, 13, 14],
+            0.000_155_400_155_400_155_4,
+        ),
+        (
+            vec![1, 9, 2, 9, 3, 8, 3, 5],
+            vec![2, 17, 3, 16, 7, 15, 9, 12, 9],
+            0.059_728_506_787_330_32,
+        ),
+        (
+            vec![1, 20, 4, 13, 6, 11, 8, 9],
+            vec![2, 19, 10, 18, 12, 17, 14, 16, 15],
+            0.092_719_045_660_222_13,
+        ),
+    ] {
+        let all = |values: &[i32]| values.iter().map(|value| f64::from(*value)).collect::<Vec<_>>();
+        let (mut a, mut b) = (all(&first), all(&second));
+        let found = ranked(&a, &b);
+        assert!((found.p / p - 1.0).abs() < 1e-9, "{first:?} {second:?}: {found:?}, not {p}");
+        a.sort_by(f64::total_cmp);
+        b.sort_by(f64::total_cmp);
+        assert!(ranked(&a, &b).p > 1.5 * p, "{first:?} {second:?}");
+    }
+}
+
+#[test]
 fn the_bound_of_what_is_missed_is_that_of_the_reference() {
     for (missed, due, bound) in [
         (0, 1000, 0.002_991_249_545_095_295),

@@ -163,7 +163,7 @@ impl StreamOutcome {
     }
 
     /// Packets that left, from this one on.
-    fn departures_from(&self, first: &HeardPacket) -> &[SentPacket] {
+    pub(super) fn departures_from(&self, first: &HeardPacket) -> &[SentPacket] {
         let left = self.departures.iter().position(|packet| packet.timestamp == first.timestamp);
         left.map_or(&[][..], |at| &self.departures[at..])
     }

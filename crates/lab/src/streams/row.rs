@@ -32,6 +32,7 @@ impl StreamOutcome {
             row.add("unmeasured", "heard, not measured", not_found);
         }
         row.stages = stages(&counted, stream);
+        row.stream = self.by_second(&counted);
         row.points = points(&counted);
         for worst in &mut row.worst {
             let at = series.begin().map(|begin| begin + Span::from_nanos(worst.at_ns));

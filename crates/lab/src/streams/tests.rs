@@ -32,6 +32,7 @@ pub(crate) fn outcome(packets: i64, lost: &[i64]) -> StreamOutcome {
         used: [None, None],
         machines: SampledMachines::default(),
         refused: None,
+        shape: LabStream::default().shape(),
         settle: SETTLE,
         max_uncertainty: None,
     }
@@ -54,6 +55,44 @@ fn a_stream_is_a_row_of_all_packets_after_the_first_seconds() {
     assert_eq!(all, [1_000_000, 10_000, 10_000, 80_000, 100_000, 2_000_000, 100_000, 1_700_000]);
     assert_eq!(row.points.len(), 8);
     assert_eq!(row.points[7].values[0], (0, 5_000_000));
+}
+
+#[test]
+fn a_stream_is_told_second_by_second_with_all_its_parts_and_what_each_missed() {
+    let mut outcome = outcome(6400, &[100, 2500, 2501, 4000]);
+    for (number, packet) in outcome.arrivals.iter_mut().enumerate() {
+        packet.late = (5000..5003).contains(&number);
+        if number == 2600 {
+            packet.receiver[1..].fill(None);
+        }
+    }
+    let stream = outcome.row("test").stream.unwrap();
+    assert_eq!((stream.rate, stream.period, stream.periods), (48_000, 48, 2));
+    // Four whole ones after the first two, and less than half of one more.
+    assert_eq!((stream.seconds, stream.due, stream.ptime_ns), (4, 4400, 1_000_000));
+    assert_eq!(stream.lost, [(0, 2), (2, 1)]);
+    assert_eq!((stream.late, stream.unheard), (vec![(3, 3)], vec![(0, 1)]));
+    let names: Vec<_> = stream.parts.iter().map(|part| part.name.as_str()).collect();
+    let mut expected = crate::ledger::STAGES.to_vec();
+    expected.extend(["sender_late", "receiver_late"]);
+    assert_eq!(names, expected);
+    let wire = &stream.parts[3];
+    assert_eq!((&wire.p50_ns, &wire.max_ns), (&vec![80_000; 4], &vec![80_000; 4]));
+    assert_eq!(wire.p99_ns, [None, Some(80_000), None, Some(80_000)], "it takes a thousand");
+}
+
+#[test]
+fn a_thread_is_late_against_the_best_of_its_own_second() {
+    let mut outcome = outcome(6000, &[]);
+    for (number, packet) in outcome.arrivals.iter_mut().enumerate() {
+        // The card drifts away by 200 us, and of every tenth block the thread wakes 30 us late.
+        let off =
+            if number < 4000 { 0 } else { 200_000 } + if number % 10 == 0 { 30_000 } else { 0 };
+        packet.receiver[2] = packet.receiver[2].map(|written| written + off);
+    }
+    let stream = outcome.row("test").stream.unwrap();
+    let late = stream.parts.iter().find(|part| part.name == "receiver_late").unwrap();
+    assert_eq!((&late.p50_ns, &late.max_ns), (&vec![0; 4], &vec![30_000; 4]));
 }
 
 #[test]

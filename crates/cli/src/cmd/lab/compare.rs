@@ -1,6 +1,6 @@
 //! `taut lab compare`
 
-use tautline_lab::compare::{Compared, ReadError, ReadReport};
+use tautline_lab::compare::{CompareOptions, Compared, ComparedOutcome, ReadError, ReadReport};
 
 use crate::cmd::answer;
 use crate::failure::Failure;
@@ -14,29 +14,24 @@ pub(crate) fn run(flags: &LabCompare) -> Result<(), Failure> {
         })
     };
     let (first, second) = (read(&flags.first)?, read(&flags.second)?);
-    let compared = Compared::of(&first, &second);
+    let options = CompareOptions { threshold: flags.threshold };
+    let compared = Compared::of(&first, &second, options);
     answer(flags.report, &compared.to_string(), compared.to_json())?;
-    judged(&compared, flags).map_or(Ok(()), |why| Err(Failure::running(why)))
+    judged(&compared, flags).map_or(Ok(()), Err)
 }
 
 /// Why the second report does not show that nothing became worse, and the mend.
-fn judged(compared: &Compared, flags: &LabCompare) -> Option<String> {
+fn judged(compared: &Compared, flags: &LabCompare) -> Option<Failure> {
     let (first, second) = (flags.first.display(), flags.second.display());
-    if compared.is_regression() {
-        let worse = compared.worse().join(", ");
-        return Some(format!("{second} is worse than {first} in {worse}"));
+    let because = compared.because.join("; ");
+    match compared.outcome {
+        ComparedOutcome::Same | ComparedOutcome::Better => None,
+        ComparedOutcome::Worse => Some(Failure::running(format!(
+            "{second} is worse than {first}: {because}; measure both again to see whether it was the machine"
+        ))),
+        ComparedOutcome::Undecided => Some(Failure::undecided(format!(
+            "whether {second} is worse than {first} is not known: {because}; measure both with one command, \
+             for 8 s and longer"
+        ))),
     }
-    let gone = compared.gone();
-    if !gone.is_empty() {
-        let gone = gone.join(", ");
-        return Some(format!(
-            "{second} has measured nothing of {gone}, which {first} has: measure it again as {first} was"
-        ));
-    }
-    (!compared.says_something()).then(|| {
-        format!(
-            "nothing of {first} and {second} could be compared, as is said above: measure both with one \
-             command, for 8 s and longer"
-        )
-    })
 }

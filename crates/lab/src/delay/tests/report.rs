@@ -2,7 +2,7 @@ use serde_json::Value;
 use tautline_proto::time::LocalTime;
 
 use super::*;
-use crate::compare::{Compared, ReadReport};
+use crate::compare::{CompareOptions, Compared, ReadReport};
 use crate::report::LabReport;
 
 fn measured(frames: i64) -> LabReport {
@@ -32,8 +32,8 @@ fn a_delay_is_a_report_as_those_of_other_experiments_are() {
 
 #[test]
 fn two_reports_of_delays_are_compared_as_others_are() {
-    let read = |frames| ReadReport::of(&measured(frames).to_json().unwrap()).unwrap();
-    let compared = Compared::of(&read(240), &read(240));
+    let read = |frames| ReadReport::of(measured(frames).to_json().unwrap().as_bytes()).unwrap();
+    let compared = Compared::of(&read(240), &read(240), CompareOptions::default());
     assert_eq!(compared.rows[0].unknown, None, "{compared:?}");
     assert!(compared.rows[0].figures.iter().any(|figure| figure.key == "p50_ns"), "{compared:?}");
 }

@@ -1,0 +1,206 @@
+//! Whether more was missed, or a device had more xruns.
+//!
+//! Misses come in bursts: packet by packet, one burst of twenty would make any difference certain. So a second
+//! that missed something counts once, by Fisher's exact test (1922); and of those that did, how much is compared
+//! by ranks (a test in two parts: Lachenbruch, Statistics in Medicine 21, 2002). The less likely of the two
+//! counts, twice, since it is picked of two. A burst that lasts for seconds counts for each of them.
+
+use serde::Serialize;
+use statrs::function::factorial::ln_binomial;
+
+use super::{ComparedFigure, ComparedVerdict};
+use crate::report::SecondCount;
+use crate::statistics::{CHANCE, LEAST, Missed, ranked};
+
+pub(super) const MISSED: &str = "missed_share";
+
+/// What happened in how many seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SecondsCounted {
+    /// How often.
+    pub count: u64,
+    /// Of so many that were due; seconds, where it is no share of packets.
+    pub due: u64,
+    /// In how many seconds
+    pub seconds_with: u64,
+    /// of so many.
+    pub seconds: u64,
+}
+
+/// What happened, second by second.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ReadCounts {
+    /// Of seconds that had any.
+    counts: Vec<u64>,
+    /// All of them.
+    pub(super) seconds: u32,
+}
+
+impl ReadCounts {
+    /// Of so many seconds; what came after them is of none.
+    pub(super) fn of(counts: &[SecondCount], seconds: u32) -> Self {
+        let within = counts.iter().filter(|(second, count)| *second < seconds && *count > 0);
+        let mut all = std::collections::BTreeMap::new();
+        within.for_each(|(second, count)| *all.entry(*second).or_insert(0) += u64::from(*count));
+        Self { counts: all.into_values().collect(), seconds }
+    }
+
+    /// Of all that a stream missed.
+    pub(super) fn missed(stream: &crate::report::StreamBySecond) -> Self {
+        let all = [&stream.late[..], &stream.lost, &stream.unheard].concat();
+        Self::of(&all, stream.seconds)
+    }
+
+    fn counted(&self, due: u64) -> SecondsCounted {
+        SecondsCounted {
+            count: self.counts.iter().sum(),
+            due,
+            seconds_with: self.counts.len() as u64,
+            seconds: u64::from(self.seconds),
+        }
+    }
+
+    /// Each second's, those without any last.
+    fn all(&self) -> Vec<f64> {
+        let mut all: Vec<f64> = self.counts.iter().map(|count| *count as f64).collect();
+        all.resize(self.seconds as usize, 0.0);
+        all
+    }
+}
+
+/// Compares two runs, each with how many were due.
+pub(super) fn compare(
+    key: &'static str,
+    (first, due_first): (&ReadCounts, u64),
+    (second, due_second): (&ReadCounts, u64),
+) -> ComparedFigure {
+    let counted = [first.counted(due_first), second.counted(due_second)];
+    let share = |of: &SecondsCounted| of.count as f64 / of.due.max(1) as f64;
+    let shares = [share(&counted[0]), share(&counted[1])];
+    let short = counted.iter().any(|of| of.seconds < LEAST as u64);
+    let parts = [in_seconds(&counted), within(first, second)];
+    let part = if parts[0].p <= parts[1].p { parts[0] } else { parts[1] };
+    let p = (2.0 * part.p).min(1.0);
+    let verdict = match p < CHANCE {
+        _ if short => ComparedVerdict::Unknown,
+        false => ComparedVerdict::None,
+        true if part.more => ComparedVerdict::More,
+        true => ComparedVerdict::Less,
+    };
+    let why = short.then(|| {
+        let [a, b] = counted.map(|of| of.seconds);
+        format!("too short: {a} and {b} seconds, and {LEAST} are the least")
+    });
+    let a12 = f64::midpoint(by_seconds(first, second), 1.0);
+    ComparedFigure {
+        part: None,
+        key,
+        first: shares[0],
+        second: shares[1],
+        interval: None,
+        threshold_ns: None,
+        a12: (!short).then_some(a12),
+        counted: Some(counted),
+        p,
+        p_of_all: (!short && could_differ(&counted)).then_some(1.0),
+        verdict,
+        why,
+    }
+}
+
+/// How likely it is, and whether the second has more.
+#[derive(Clone, Copy)]
+struct CountedPart {
+    p: f64,
+    more: bool,
+}
+
+/// How many seconds had any.
+fn in_seconds([first, second]: &[SecondsCounted; 2]) -> CountedPart {
+    let of = |one: &SecondsCounted| Missed::of(one.seconds_with, one.seconds);
+    let more = u128::from(second.seconds_with) * u128::from(first.seconds)
+        > u128::from(first.seconds_with) * u128::from(second.seconds);
+    CountedPart { p: fisher(of(first), of(second)), more }
+}
+
+/// How many there were in seconds that had any.
+fn within(first: &ReadCounts, second: &ReadCounts) -> CountedPart {
+    let of = |one: &ReadCounts| one.counts.iter().map(|count| *count as f64).collect::<Vec<_>>();
+    let (a, b) = (of(first), of(second));
+    if a.len() < LEAST || b.len() < LEAST {
+        return CountedPart { p: 1.0, more: false };
+    }
+    let found = ranked(&a, &b);
+    CountedPart { p: found.p, more: found.delta > 0.0 }
+}
+
+/// Cliff's delta of all seconds.
+fn by_seconds(first: &ReadCounts, second: &ReadCounts) -> f64 {
+    ranked(&first.all(), &second.all()).delta
+}
+
+/// Whether so many seconds could have been told apart had they all been of one run.
+fn could_differ([first, second]: &[SecondsCounted; 2]) -> bool {
+    let with = first.seconds_with + second.seconds_with;
+    let all_in = |one: u64, other: u64, in_first: bool| {
+        let (a, b) = if in_first {
+            (with.min(one), with - with.min(one))
+        } else {
+            (with - with.min(other), with.min(other))
+        };
+        fisher(Missed::of(a, one), Missed::of(b, other))
+    };
+    let least = [true, false].map(|side| all_in(first.seconds, second.seconds, side));
+    let enough = with >= 2 * LEAST as u64;
+    enough || 2.0 * least[0].min(least[1]) < CHANCE
+}
+
+/// What was missed of two runs of which nobody knows when.
+pub(super) fn independent(first: Missed, second: Missed) -> ComparedFigure {
+    let share = |missed: Missed| missed.missed.min(missed.due) as f64 / missed.due.max(1) as f64;
+    let p = fisher(first, second);
+    let (a, b) = (share(first), share(second));
+    let unknown = first.due == 0 || second.due == 0;
+    let verdict = match p < CHANCE {
+        _ if unknown => ComparedVerdict::Unknown,
+        false => ComparedVerdict::None,
+        true if b < a => ComparedVerdict::Less,
+        true => ComparedVerdict::More,
+    };
+    let any = first.missed + second.missed > 0;
+    ComparedFigure {
+        part: None,
+        key: MISSED,
+        first: a,
+        second: b,
+        interval: None,
+        threshold_ns: None,
+        a12: None,
+        counted: None,
+        p,
+        p_of_all: (!unknown && any).then_some(1.0),
+        verdict,
+        why: unknown.then(|| "nothing was due".to_owned()),
+    }
+}
+
+/// Of all ways in which as much is missed in both together, how likely are those that are no likelier than what
+/// was found? Two-sided.
+pub(super) fn fisher(first: Missed, second: Missed) -> f64 {
+    let (n, m) = (first.due, second.due);
+    let (Some(all), found) = (n.checked_add(m), first.missed.min(n)) else { return 1.0 };
+    let missed = found + second.missed.min(m);
+    let ln = |of_first: u64| {
+        ln_binomial(n, of_first) + ln_binomial(m, missed - of_first) - ln_binomial(all, missed)
+    };
+    // As likely as what was found, but for rounding.
+    let limit = ln(found) + 1e-7;
+    let least = missed.saturating_sub(m);
+    // What is further from the likeliest than any that counts adds nothing: from each end inwards.
+    let from_below = (least..=missed.min(n)).map(ln).take_while(|ln| *ln <= limit);
+    let below: Vec<f64> = from_below.collect();
+    let counted = least + below.len() as u64;
+    let from_above = (counted..=missed.min(n)).rev().map(ln).take_while(|ln| *ln <= limit);
+    let sum: f64 = below.into_iter().chain(from_above).map(f64::exp).sum();
+    sum.min(1.0)
+}

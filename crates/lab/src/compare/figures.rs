@@ -1,0 +1,226 @@
+//! Which figures of a row are compared, and from how much on a difference of times counts.
+//!
+//! The cards of sender and receiver run at a phase of their own, another one each run: how long a packet waits
+//! for its turn (`wakeup`), and how long its block waits for the DAC (`device`), differ by up to a period
+//! between two runs of the same; so do `capture` and `send` where a packet is not a period. Of these a period
+//! more is no difference; what a slow thread adds is seen without the phase, in `sender_late` and
+//! `receiver_late`. `buffer` is what the others leave of the link offset.
+
+use super::counts::{self, ReadCounts};
+use super::read::{ReadPart, ReadRow};
+use super::{CompareOptions, ComparedFigure, ComparedRow, ComparedVerdict};
+use crate::report::StreamBySecond;
+use crate::statistics::{LEAST, SeriesDifference, compare, median};
+
+/// Of streams whose rate a report does not say.
+const USUAL_RATE: u32 = 48_000;
+
+/// What a part of a way is compared by.
+enum Judged {
+    /// Differences up to so much more than the threshold are none.
+    Beyond(f64),
+    /// It is told and not judged, and why.
+    Follows(&'static str),
+}
+
+/// Adds all that both rows have, and what cannot be compared of it.
+pub(super) fn add(
+    row: &mut ComparedRow,
+    first: &ReadRow,
+    second: &ReadRow,
+    options: CompareOptions,
+) {
+    let frame = [first, second].map(ReadRow::frame_ns).into_iter().fold(0.0, f64::max);
+    let least = options.threshold.map_or(frame, |threshold| threshold.as_nanos() as f64);
+    let unsure = [first, second].iter().filter_map(|row| row.uncertainty_ns).sum::<i64>();
+    let threshold = least.max(unsure as f64);
+    let latency = match first.configured_ns == second.configured_ns {
+        true => Judged::Beyond(0.0),
+        false => Judged::Follows("configured otherwise"),
+    };
+    if let Judged::Follows(_) = latency {
+        let told = [first, second].map(|row| {
+            let configured = row.configured_ns.map(tautline_proto::time::Span::from_nanos);
+            configured.map_or("nothing".to_owned(), |span| span.to_string())
+        });
+        let [first, second] = told;
+        row.lacks.push(format!("the latency, configured as {first} and {second}"));
+    }
+    let both = [first, second].map(|row| row.seconds());
+    row.figures.extend(times(None, both.each_ref(), &latency, threshold));
+    match (&first.stream, &second.stream) {
+        (Some(one), Some(other)) => {
+            parts(row, (first, one), (second, other), least);
+            streams(row, (first, one), (second, other));
+        }
+        _ => {
+            if first.is_stream() && second.is_stream() {
+                let which = if first.stream.is_none() { "first" } else { "second" };
+                row.lacks.push(format!(
+                    "the stages, of which the {which} report has no seconds: it is of an older taut"
+                ));
+            }
+            row.figures.extend(missed(first, second));
+        }
+    }
+}
+
+/// By seconds, where both know them.
+fn missed(first: &ReadRow, second: &ReadRow) -> Option<ComparedFigure> {
+    let (of_first, of_second) = first.missed.zip(second.missed)?;
+    let seconds = first.missed_by_second().zip(second.missed_by_second());
+    Some(match seconds {
+        Some((a, b)) => counts::compare(counts::MISSED, (&a, of_first.due), (&b, of_second.due)),
+        None => counts::independent(of_first, of_second),
+    })
+}
+
+/// Each part that both have.
+fn parts(
+    row: &mut ComparedRow,
+    (first, one): (&ReadRow, &StreamBySecond),
+    (second, other): (&ReadRow, &StreamBySecond),
+    least: f64,
+) {
+    for part in &one.parts {
+        let Some(there) = other.parts.iter().find(|there| there.name == part.name) else {
+            row.lacks.push(format!("{}, which only the first report has", part.name));
+            continue;
+        };
+        let unsure: i64 =
+            [first, second].iter().filter_map(|row| row.uncertainty_of(&part.name)).sum();
+        let judged = judged(&part.name, one, other);
+        let both = [part, there].map(ReadPart::of);
+        let threshold = least.max(unsure as f64);
+        row.figures.extend(times(Some(&part.name), both.each_ref(), &judged, threshold));
+    }
+}
+
+/// How a part of two streams is compared.
+fn judged(name: &str, one: &StreamBySecond, other: &StreamBySecond) -> Judged {
+    const OTHERWISE: Judged = Judged::Follows("other periods or packets");
+    let blocks = |stream: &StreamBySecond| (stream.rate, stream.period, stream.periods);
+    let (same_blocks, same_packets) =
+        (blocks(one) == blocks(other), one.ptime_ns == other.ptime_ns);
+    let period = f64::from(one.period) / f64::from(one.rate.max(1)) * 1e9;
+    // Packets are whole frames.
+    let in_step = (period - one.ptime_ns as f64).abs() * f64::from(one.rate) < 1e9;
+    match name {
+        "buffer" => Judged::Follows("what the others leave"),
+        "capture" | "send" | "wakeup" | "device" if !same_blocks || !same_packets => OTHERWISE,
+        "wire" if !same_packets || one.rate != other.rate => OTHERWISE,
+        "wakeup" | "device" => Judged::Beyond(period),
+        "capture" | "send" if !in_step => Judged::Beyond(period),
+        _ => Judged::Beyond(0.0),
+    }
+}
+
+/// What was missed, by kind, and the xruns of both ends.
+fn streams(
+    row: &mut ComparedRow,
+    (first, one): (&ReadRow, &StreamBySecond),
+    (second, other): (&ReadRow, &StreamBySecond),
+) {
+    let mut missed = |key, of: fn(&StreamBySecond) -> ReadCounts| {
+        row.figures.push(counts::compare(key, (&of(one), one.due), (&of(other), other.due)));
+    };
+    missed(counts::MISSED, ReadCounts::missed);
+    missed("late_share", |stream| ReadCounts::of(&stream.late, stream.seconds));
+    missed("lost_share", |stream| ReadCounts::of(&stream.lost, stream.seconds));
+    missed("unheard_share", |stream| ReadCounts::of(&stream.unheard, stream.seconds));
+    for key in ["sender_xruns", "receiver_xruns"] {
+        let both =
+            [(first, one), (second, other)].map(|(row, stream)| row.xruns(key, stream.seconds));
+        let figure = match key {
+            "sender_xruns" => "sender_xruns_per_s",
+            _ => "receiver_xruns_per_s",
+        };
+        let of = |at: usize| (&both[at], u64::from(both[at].seconds));
+        row.figures.push(counts::compare(figure, of(0), of(1)));
+    }
+}
+
+/// The median and the tail of each second; nothing where a report has none. The tail is the 99th percentile
+/// where enough seconds have the values for one, and else the greatest.
+fn times(
+    part: Option<&str>,
+    [first, second]: [&ReadPart; 2],
+    judged: &Judged,
+    threshold: f64,
+) -> Vec<ComparedFigure> {
+    let seldom = |part: &ReadPart| part.p99.len() < LEAST && part.max.len() >= LEAST;
+    let tail = match seldom(first) || seldom(second) {
+        true => ("max_ns", &first.max, &second.max),
+        false => ("p99_ns", &first.p99, &second.p99),
+    };
+    let all = [("p50_ns", &first.p50, &second.p50), tail];
+    let all = all.into_iter().filter(|(_, a, b)| !a.is_empty() && !b.is_empty());
+    all.map(|(key, a, b)| time(part, key, (a, b), judged, threshold)).collect()
+}
+
+fn time(
+    part: Option<&str>,
+    key: &'static str,
+    (a, b): (&[f64], &[f64]),
+    judged: &Judged,
+    threshold: f64,
+) -> ComparedFigure {
+    let threshold = match judged {
+        Judged::Beyond(more) => threshold + more,
+        Judged::Follows(_) => threshold,
+    };
+    let found = compare(a, b, threshold);
+    let known = found.verdict != SeriesDifference::Unknown;
+    let (verdict, why) = match judged {
+        Judged::Follows(why) => (ComparedVerdict::Follows, Some((*why).to_owned())),
+        Judged::Beyond(_) if known => (found.verdict.into(), None),
+        Judged::Beyond(_) => {
+            let [a, b] = [a.len(), b.len()];
+            let why = format!(
+                "too short: {a} and {b} seconds in which it is known, and {LEAST} are the least"
+            );
+            (ComparedVerdict::Unknown, Some(why))
+        }
+    };
+    let first = median(a);
+    let judged = matches!(judged, Judged::Beyond(_)) && known;
+    ComparedFigure {
+        part: part.map(str::to_owned),
+        key,
+        first,
+        second: first + found.difference,
+        interval: known.then_some(found.interval),
+        threshold_ns: Some(threshold),
+        a12: known.then_some(f64::midpoint(found.delta, 1.0)),
+        counted: None,
+        p: found.p,
+        p_of_all: (judged && could_differ(a, b, threshold)).then_some(1.0),
+        verdict,
+        why,
+    }
+}
+
+/// Whether any two parts of these seconds lie further apart than the threshold: if not, no run of them could
+/// have been told to differ from another.
+fn could_differ(a: &[f64], b: &[f64], threshold: f64) -> bool {
+    let all = || a.iter().chain(b).copied();
+    all().fold(f64::MIN, f64::max) - all().fold(f64::MAX, f64::min) > threshold
+}
+
+impl ReadRow {
+    /// How long a frame is.
+    fn frame_ns(&self) -> f64 {
+        let rate = self.stream.as_ref().map_or(USUAL_RATE, |stream| stream.rate.max(1));
+        1e9 / f64::from(rate)
+    }
+
+    /// What was measured, second by second.
+    fn seconds(&self) -> ReadPart {
+        let all = || self.intervals.iter();
+        ReadPart {
+            p50: all().map(|one| one.p50_ns as f64).collect(),
+            p99: all().filter_map(|one| one.p99_ns).map(|p99| p99 as f64).collect(),
+            max: all().filter_map(|one| one.max_ns).map(|max| max as f64).collect(),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Which rows of two reports are one.
+
+use super::read::{ReadReport, ReadRow};
+use super::{CompareOptions, ComparedRow, counts, figures};
+
+/// Experiments whose rows follow from what was found: another one is no row that is gone.
+const SEARCHES: [&str; 2] = ["load", "least"];
+/// Stands in the name of the row that they end with, after what was found.
+const HELD: &str = ", held";
+
+/// Rows of one name are matched in their order; then the only stream of either, however it was configured. And
+/// notes of machines that were busier.
+pub(super) fn rows(
+    first: &ReadReport,
+    second: &ReadReport,
+    options: CompareOptions,
+) -> (Vec<ComparedRow>, Vec<String>) {
+    let mut left: Vec<&ReadRow> = second.rows.iter().collect();
+    let mut pairs: Vec<(&ReadRow, Option<&ReadRow>)> = Vec::new();
+    for row in &first.rows {
+        let other = left.iter().position(|other| other.name == row.name);
+        pairs.push((row, other.map(|at| left.remove(at))));
+    }
+    let alone = only(&first.rows).zip(only(&second.rows));
+    if let Some((_, other)) = alone.filter(|(one, other)| one.name != other.name) {
+        let free = left.iter().position(|row| core::ptr::eq(*row, other));
+        let pair = pairs.iter_mut().find(|(row, there)| row.is_stream() && there.is_none());
+        if let Some((at, pair)) = free.zip(pair) {
+            pair.1 = Some(left.remove(at));
+        }
+    }
+    let searched = SEARCHES.contains(&first.experiment.as_str());
+    let mut rows: Vec<ComparedRow> = Vec::new();
+    let busier = pairs.iter().filter_map(|(row, other)| row.busier((*other)?)).collect();
+    for (row, other) in pairs {
+        rows.push(match other {
+            Some(other) => match freezes((first, row), (second, other)) {
+                Some(freezes) => freezes,
+                None => of(row, other, options),
+            },
+            None => ComparedRow {
+                gone: !searched && row.is_comparable(),
+                ..ComparedRow::unknown(&row.name, "only the first report has it")
+            },
+        });
+    }
+    let only_second =
+        |row: &&ReadRow| ComparedRow::unknown(&row.name, "only the second report has it");
+    rows.extend(left.iter().map(only_second));
+    if searched {
+        rows.extend(found(first, second));
+    }
+    (rows, busier)
+}
+
+/// Where two searches ended elsewhere.
+fn found(first: &ReadReport, second: &ReadReport) -> Option<ComparedRow> {
+    let held = |report: &ReadReport| {
+        let last = report.rows.iter().rev().find_map(|row| row.name.split_once(HELD));
+        last.map_or("nothing".to_owned(), |(what, _)| what.to_owned())
+    };
+    let (a, b) = (held(first), held(second));
+    let lacks = vec![format!(
+        "what was held, {a} in the first and {b} in the second: one search each does not say whether that is \
+         chance, so run either again"
+    )];
+    (a != b).then(|| ComparedRow { name: "the search".to_owned(), lacks, ..ComparedRow::default() })
+}
+
+/// Of rows that are of freezes how many there were, and not how long: a machine that has none is no worse.
+fn freezes(
+    (first, one): (&ReadReport, &ReadRow),
+    (second, other): (&ReadReport, &ReadRow),
+) -> Option<ComparedRow> {
+    let (of_first, of_second) = (first.seconds(), second.seconds());
+    let (a, b) = one.frozen(of_first).zip(other.frozen(of_second))?;
+    let due = [of_first, of_second].map(u64::from);
+    let figures = vec![counts::compare("freezes_per_s", (&a, due[0]), (&b, due[1]))];
+    Some(ComparedRow { name: one.name.clone(), figures, ..ComparedRow::default() })
+}
+
+/// The row of a stream, if there is one and no other.
+fn only(rows: &[ReadRow]) -> Option<&ReadRow> {
+    let mut streams = rows.iter().filter(|row| row.is_stream());
+    streams.next().filter(|_| streams.next().is_none())
+}
+
+impl ComparedRow {
+    fn unknown(name: &str, why: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), unknown: Some(why.into()), ..Self::default() }
+    }
+}
+
+fn of(first: &ReadRow, second: &ReadRow, options: CompareOptions) -> ComparedRow {
+    let other_name = (first.name != second.name).then(|| second.name.clone());
+    for (row, which) in [(first, "first"), (second, "second")] {
+        if let Some(why) = &row.void {
+            let why = format!("void in the {which} report: {why}");
+            let gone = first.void.is_none();
+            return ComparedRow { gone, other_name, ..ComparedRow::unknown(&first.name, why) };
+        }
+    }
+    let mut row = ComparedRow { name: first.name.clone(), other_name, ..ComparedRow::default() };
+    figures::add(&mut row, first, second, options);
+    row.gone = !first.intervals.is_empty() && second.intervals.is_empty();
+    if row.figures.is_empty() && row.lacks.is_empty() {
+        row.unknown = Some("there is nothing in it that can be compared".to_owned());
+    }
+    row
+}

@@ -1,0 +1,108 @@
+//! What all verdicts come to.
+
+use serde::Serialize;
+
+use super::{Compared, ComparedFigure, ComparedRow, ComparedVerdict, counts, text};
+
+/// What two reports come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ComparedOutcome {
+    /// All that both have was compared, and nothing differs by more than noise.
+    Same,
+    /// The same, and the second is better in something.
+    Better,
+    /// The second is worse in something, or has not measured what the first has.
+    Worse,
+    /// Nothing is known to be worse, and not all that both have could be compared.
+    Undecided,
+}
+
+/// Whether the second is worse than the first in it.
+pub(super) fn is_worse(figure: &ComparedFigure) -> bool {
+    figure.verdict == ComparedVerdict::More
+}
+
+/// Whether it is told to differ.
+pub(super) fn is_told(figure: &ComparedFigure) -> bool {
+    matches!(figure.verdict, ComparedVerdict::Less | ComparedVerdict::More)
+}
+
+/// Says what it comes to, and why.
+pub(super) fn judge(compared: &mut Compared) {
+    let mut worse: Vec<String> = compared.rows.iter().filter_map(worse_in).collect();
+    worse.extend(
+        compared
+            .rows
+            .iter()
+            .filter(|row| row.gone)
+            .map(|row| format!("{}: the first report measured it, the second did not", row.name)),
+    );
+    let open: Vec<String> = compared.rows.iter().filter_map(left_open).collect();
+    let better: Vec<String> = compared.rows.iter().filter_map(better_in).collect();
+    let judged = |figure: &ComparedFigure| {
+        !matches!(figure.verdict, ComparedVerdict::Unknown | ComparedVerdict::Follows)
+    };
+    let nothing = !compared.figures().any(judged);
+    let (outcome, because) = match (worse.is_empty(), open.is_empty() && !nothing) {
+        (false, _) => (ComparedOutcome::Worse, worse),
+        (true, false) => (ComparedOutcome::Undecided, open),
+        (true, true) if better.is_empty() => (ComparedOutcome::Same, Vec::new()),
+        (true, true) => (ComparedOutcome::Better, better),
+    };
+    compared.outcome = outcome;
+    compared.because.extend(because);
+    if nothing && compared.because.is_empty() {
+        compared.because.push("no row that both measured has anything to compare".to_owned());
+    }
+}
+
+fn worse_in(row: &ComparedRow) -> Option<String> {
+    named(row, is_worse)
+}
+
+fn better_in(row: &ComparedRow) -> Option<String> {
+    named(row, |figure| figure.verdict == ComparedVerdict::Less)
+}
+
+/// A row, and those of its figures of which this holds.
+fn named(row: &ComparedRow, holds: fn(&ComparedFigure) -> bool) -> Option<String> {
+    let those = row.figures.iter().filter(|figure| holds(figure));
+    let figures: Vec<String> = those.map(|figure| row.words(figure)).collect();
+    (!figures.is_empty()).then(|| format!("{}: {}", row.title(), figures.join(", ")))
+}
+
+/// What both have of a row and could not be compared.
+fn left_open(row: &ComparedRow) -> Option<String> {
+    let unknown = |figure: &ComparedFigure| figure.verdict == ComparedVerdict::Unknown;
+    let figures: Vec<&ComparedFigure> = row.figures.iter().filter(|one| unknown(one)).collect();
+    let mut why = row.lacks.clone();
+    // Of all its parts the reason is the same.
+    if let Some(first) = figures.first() {
+        let named: Vec<String> = figures.iter().map(|figure| row.words(figure)).collect();
+        let because = first.why.as_deref().unwrap_or("too little to tell");
+        why.push(format!("{}: {because}", text::some(&named)));
+    }
+    (!why.is_empty()).then(|| format!("{}: {}", row.title(), why.join("; ")))
+}
+
+/// What a reader should know of what was found.
+pub(super) fn notes(rows: &[ComparedRow]) -> Vec<String> {
+    let figures = || rows.iter().flat_map(|row| &row.figures).filter(|figure| is_told(figure));
+    let mut notes = Vec::new();
+    if figures().any(|figure| figure.key == counts::MISSED && figure.counted.is_none()) {
+        notes.push(
+            "of rows that are no streams what was missed is taken as independent; misses come in bursts, so \
+             look at when"
+                .to_owned(),
+        );
+    }
+    if figures().any(|figure| figure.counted.is_none()) {
+        notes.push(
+            "two reports cannot say whether the program changed or the machine: measure the first again, \
+             and compare it with itself"
+                .to_owned(),
+        );
+    }
+    notes
+}

@@ -1,0 +1,377 @@
+//! Reports of simulated streams: how often two of the same are told to differ, and whether what is worse is
+//! found.
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use super::super::{
+    CompareOptions, Compared, ComparedOutcome, ComparedRow, ComparedVerdict, ReadReport,
+};
+use super::{compared, names};
+
+/// What a stream is like.
+#[derive(Clone)]
+struct Simulated {
+    /// Of the two cards, another one each run.
+    phase_us: f64,
+    /// Added to the median and to the tail of the network.
+    wire_us: [f64; 2],
+    /// Added to how late the receiver's thread woke.
+    woke_us: f64,
+    /// How much of one second's tail is in the next.
+    alike: f64,
+    /// Of all packets.
+    missed: f64,
+    /// Packets that a burst takes, and how many bursts there are a second.
+    bursts: (u32, f64),
+    /// Seconds with an xrun of the receiver.
+    xruns: f64,
+    seconds: u32,
+    latency_ns: i64,
+    period: u32,
+    rows: usize,
+}
+
+impl Simulated {
+    fn usual(random: &mut Rng) -> Self {
+        Self {
+            phase_us: random.f64() * 1000.0,
+            wire_us: [0.0; 2],
+            woke_us: 0.0,
+            alike: 0.0,
+            missed: 0.0,
+            bursts: (20, 0.03),
+            xruns: 0.02,
+            seconds: 30,
+            latency_ns: 5_000_000,
+            period: 48,
+            rows: 1,
+        }
+    }
+
+    fn report(&self, random: &mut Rng) -> Value {
+        let rows: Vec<Value> = (0..self.rows).map(|row| self.row(row, random)).collect();
+        json!({ "schema": 1, "experiment": "stages", "rows": rows })
+    }
+
+    fn row(&self, row: usize, random: &mut Rng) -> Value {
+        // Median and tail in microseconds, and how far each second's scatter.
+        let parts = [
+            ("capture", 1_010.0, 1_030.0, 5.0),
+            ("pack", 2.0, 4.0, 1.0),
+            ("send", 1.0, 3.0, 1.0),
+            ("wire", 60.0 + self.wire_us[0], 140.0 + self.wire_us[1], 25.0),
+            ("wakeup", self.phase_us, self.phase_us + 60.0, 30.0),
+            ("buffer", 2_000.0 - self.wire_us[0], 2_100.0 - self.wire_us[0], 30.0),
+            ("render", 4.0, 9.0, 2.0),
+            ("device", 2_000.0 - self.phase_us, 2_050.0 - self.phase_us, 20.0),
+            ("sender_late", 15.0, 60.0, 30.0),
+            ("receiver_late", 15.0 + self.woke_us, 60.0 + self.woke_us, 30.0),
+        ];
+        let stages: Vec<Value> = parts[..8]
+            .iter()
+            .map(|(name, ..)| json!({ "name": name, "uncertainty_ns": null }))
+            .collect();
+        let parts: Vec<Value> = parts
+            .into_iter()
+            .map(|(name, middle, tail, scatter)| {
+                let [p50, p99] = [middle, tail].map(|at| self.seconds_of(at, scatter, random));
+                let max: Vec<i64> = p99.iter().map(|p99| p99 + 10_000).collect();
+                json!({ "name": name, "p50_ns": p50, "p99_ns": p99, "max_ns": max })
+            })
+            .collect();
+        let due = u64::from(self.seconds) * 1000;
+        let lost = self.lost(random);
+        let missed: u32 = lost.iter().map(|(_, count)| count).sum();
+        let xruns: Vec<(i64, u32)> = (0..self.seconds)
+            .filter(|_| random.f64() < self.xruns)
+            .map(|second| (i64::from(second) * 1_000_000_000 + 5, 3))
+            .collect();
+        let constant = json!({ "p50_ns": self.latency_ns, "p99_ns": self.latency_ns, "max_ns": self.latency_ns });
+        json!({
+            "name": format!("{row}: {} in packets of 1ms", self.latency_ns), "void": null,
+            "configured_ns": self.latency_ns, "uncertainty_ns": 0, "stages": stages,
+            "missed": { "due": due, "missed": missed, "at_most": 0.0 },
+            "intervals": vec![constant; self.seconds as usize],
+            "events": [{ "key": "receiver_xruns", "words": "", "values": xruns, "untold": 0 }],
+            "stream": {
+                "rate": 48_000, "period": self.period, "periods": 2, "ptime_ns": 1_000_000,
+                "seconds": self.seconds, "due": due, "late": [], "lost": lost, "unheard": [], "parts": parts,
+            },
+        })
+    }
+
+    /// Around this, never below nothing; each as much like the one before as is said.
+    fn seconds_of(&self, middle: f64, scatter: f64, random: &mut Rng) -> Vec<i64> {
+        let mut last = 0.0;
+        let each = (0..self.seconds).map(|_| {
+            let new = (random.f64() + random.f64() + random.f64() - 1.5) * 2.0;
+            last = self.alike * last + (1.0 - self.alike * self.alike).sqrt() * new;
+            ((middle + scatter * last).max(0.1) * 1000.0) as i64
+        });
+        each.collect()
+    }
+
+    fn lost(&self, random: &mut Rng) -> Vec<(u32, u32)> {
+        let (length, often) = self.bursts;
+        let each = (0..self.seconds).map(|second| {
+            let single = (0..1000).filter(|_| random.f64() < self.missed).count() as u32;
+            let burst = if random.f64() < often { random.u32(1..=2 * length) } else { 0 };
+            (second, single + burst)
+        });
+        each.filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+/// Of 200 pairs, how many are told to differ in any way.
+fn told(seed: u64, like: impl Fn(&mut Simulated)) -> usize {
+    let mut random = Rng::with_seed(seed);
+    let mut one = || {
+        let mut simulated = Simulated::usual(&mut random);
+        like(&mut simulated);
+        simulated.report(&mut random)
+    };
+    (0..200).filter(|_| compared(&one(), &one()).outcome != ComparedOutcome::Same).count()
+}
+
+/// Of 20 pairs, in how many the second is worse in this.
+fn found(figure: &str, like: impl Fn(&mut Simulated), worse: impl Fn(&mut Simulated)) -> usize {
+    let mut random = Rng::with_seed(11);
+    (0..20)
+        .filter(|_| {
+            let mut one = Simulated::usual(&mut random);
+            like(&mut one);
+            let first = one.report(&mut random);
+            one.phase_us = random.f64() * 1000.0;
+            worse(&mut one);
+            let second = one.report(&mut random);
+            let there = compared(&first, &second);
+            there.rows.iter().any(|row| {
+                let mut worse =
+                    row.figures.iter().filter(|one| one.verdict == ComparedVerdict::More);
+                worse.any(|one| row.words(one) == figure)
+            })
+        })
+        .count()
+}
+
+/// Of 200: 5 of 100 are stated.
+const STATED: usize = 10;
+
+#[test]
+fn of_two_hundred_pairs_of_the_same_at_most_ten_are_told_to_differ() {
+    let pairs = [told(1, |_| {}), told(3, |one| one.seconds = 10)];
+    assert!(pairs.iter().all(|pairs| *pairs <= STATED), "{pairs:?}");
+}
+
+#[test]
+fn nor_are_more_of_reports_of_many_rows() {
+    let pairs = told(2, |one| (one.seconds, one.rows) = (20, 4));
+    assert!(pairs <= STATED, "{pairs}");
+}
+
+#[test]
+fn nor_of_streams_whose_losses_come_in_bursts() {
+    let pairs = told(4, |one| (one.missed, one.bursts) = (0.01, (200, 0.2)));
+    assert!(pairs <= STATED, "{pairs}");
+}
+
+#[test]
+fn seconds_that_are_like_those_before_are_no_difference_either() {
+    let pairs = told(5, |one| (one.alike, one.seconds) = (0.6, 60));
+    assert!(pairs <= STATED, "{pairs}");
+}
+
+#[test]
+fn a_network_that_is_fifty_microseconds_slower_in_its_tail_is_found() {
+    // Each second's is off by 25 us as a rule.
+    let tail = found("wire p99", |_| {}, |one| one.wire_us = [0.0, 50.0]);
+    assert!(tail >= 19, "{tail}");
+    // Of many rows, too, and of few seconds that leave no doubt.
+    let rows = found("wire p99", |one| one.rows = 6, |one| one.wire_us = [0.0, 50.0]);
+    assert!(rows >= 19, "{rows}");
+    let short = found("wire p50", |one| one.seconds = 10, |one| one.wire_us = [150.0, 150.0]);
+    assert!(short >= 19, "{short}");
+}
+
+#[test]
+fn a_thread_that_wakes_late_is_found_though_the_cards_are_at_another_phase() {
+    let late = found("receiver woke late, p50", |_| {}, |one| one.woke_us = 100.0);
+    assert!(late >= 19, "{late}");
+}
+
+#[test]
+fn more_losses_are_found_and_a_single_burst_is_no_difference() {
+    let evenly = found("missed", |one| one.missed = 0.01, |one| one.missed = 0.02);
+    assert!(evenly >= 19, "{evenly}");
+    let seldom = found("lost", |one| one.bursts.1 = 0.0, |one| one.bursts.1 = 0.6);
+    assert!(seldom >= 19, "{seldom}");
+    let mut random = Rng::with_seed(3);
+    let mut one = Simulated::usual(&mut random);
+    one.bursts.1 = 0.0;
+    let first = one.report(&mut random);
+    let mut second = first.clone();
+    second["rows"][0]["stream"]["lost"] = json!([[17, 400]]);
+    second["rows"][0]["missed"]["missed"] = json!(400);
+    let there = compared(&first, &second);
+    assert_eq!(there.outcome, ComparedOutcome::Same, "{there}");
+    assert!(there.to_string().contains("400 in 1 of 30 s"), "{there}");
+}
+
+#[test]
+fn more_xruns_are_found() {
+    let xruns = found("receiver's xruns", |_| {}, |one| one.xruns = 0.6);
+    assert!(xruns >= 19, "{xruns}");
+}
+
+#[test]
+fn xruns_without_instants_are_after_those_that_have_them() {
+    let mut random = Rng::with_seed(4);
+    let one = Simulated { xruns: 0.0, ..Simulated::usual(&mut random) };
+    let first = one.report(&mut random);
+    let mut second = first.clone();
+    // A thousand in ten seconds, and then it is not known.
+    let told: Vec<(i64, u32)> = (0..10).map(|second| (second * 1_000_000_000, 100)).collect();
+    second["rows"][0]["events"][0]["values"] = json!(told);
+    second["rows"][0]["events"][0]["untold"] = json!(500);
+    let there = compared(&first, &second);
+    let xruns = there.rows[0].figures.iter().find(|one| one.key == "receiver_xruns_per_s").unwrap();
+    let [_, counted] = xruns.counted.unwrap();
+    assert_eq!((counted.seconds_with, counted.seconds), (10, 10), "{xruns:?}");
+    assert_eq!(xruns.verdict, ComparedVerdict::More);
+}
+
+/// Two reports of one row each.
+fn pair(change: impl Fn(&mut Simulated)) -> [Value; 2] {
+    let mut random = Rng::with_seed(7);
+    let mut one = Simulated::usual(&mut random);
+    let first = one.report(&mut random);
+    change(&mut one);
+    [first, one.report(&mut random)]
+}
+
+fn figure<'a>(row: &'a ComparedRow, words: &str) -> &'a super::super::ComparedFigure {
+    row.figures.iter().find(|figure| row.words(figure) == words).unwrap()
+}
+
+#[test]
+fn one_stream_each_is_compared_however_it_is_configured_but_for_the_latency() {
+    let [first, second] = pair(|one| (one.latency_ns, one.wire_us) = (10_000_000, [100.0, 100.0]));
+    let there = compared(&first, &second);
+    let row = &there.rows[0];
+    assert_eq!(row.other_name.as_deref(), Some("0: 10000000 in packets of 1ms"));
+    assert_eq!(row.lacks, ["the latency, configured as 5ms and 10ms"]);
+    assert_eq!(figure(row, "latency p50").verdict, ComparedVerdict::Follows);
+    assert_eq!(figure(row, "wire p50").verdict, ComparedVerdict::More);
+    assert_eq!(there.outcome, ComparedOutcome::Worse, "{there}");
+    // With nothing worse it is left open.
+    let [first, second] = pair(|one| one.latency_ns = 10_000_000);
+    let there = compared(&first, &second);
+    assert_eq!(there.outcome, ComparedOutcome::Undecided, "{there}");
+    assert!(there.because[0].contains("the latency, configured as 5ms and 10ms"), "{there}");
+}
+
+#[test]
+fn stages_that_follow_from_periods_and_packets_are_not_judged_of_other_ones() {
+    let [first, mut second] = pair(|one| (one.latency_ns, one.period) = (10_000_000, 480));
+    let there = compared(&first, &second);
+    for words in ["capture p50", "send p99", "wakeup p50", "device p99", "buffer p50"] {
+        assert_eq!(figure(&there.rows[0], words).verdict, ComparedVerdict::Follows, "{words}");
+    }
+    assert_eq!(figure(&there.rows[0], "wire p99").verdict, ComparedVerdict::None);
+    second["rows"][0]["stream"]["ptime_ns"] = json!(10_000_000);
+    let there = compared(&first, &second);
+    assert_eq!(figure(&there.rows[0], "wire p99").verdict, ComparedVerdict::Follows);
+    assert_eq!(figure(&there.rows[0], "pack p99").verdict, ComparedVerdict::None);
+}
+
+#[test]
+fn of_several_rows_none_is_taken_for_another() {
+    let [first, second] = pair(|one| (one.latency_ns, one.rows) = (10_000_000, 2));
+    let there = compared(&first, &second);
+    assert_eq!(names(&there, |row| row.other_name.is_some()), [""; 0], "{there}");
+    assert_eq!(names(&there, |row| row.gone).len(), 1, "{there}");
+}
+
+#[test]
+fn a_stage_that_took_a_period_longer_is_found_and_a_shorter_time_is_the_phase() {
+    let by = |more: i64| {
+        let [first, mut second] = pair(|_| {});
+        let parts = second["rows"][0]["stream"]["parts"].as_array_mut().unwrap();
+        let wakeup = parts.iter_mut().find(|part| part["name"] == "wakeup").unwrap();
+        for key in ["p50_ns", "p99_ns"] {
+            wakeup[key].as_array_mut().unwrap().iter_mut().for_each(|value| {
+                *value = json!(value.as_i64().unwrap() + more);
+            });
+        }
+        compared(&first, &second)
+    };
+    assert_eq!(by(900_000).outcome, ComparedOutcome::Same);
+    let more = by(1_100_000);
+    assert!(more.because[0].contains("wakeup p50"), "{more}");
+}
+
+#[test]
+fn seconds_of_few_packets_have_their_greatest_for_a_tail() {
+    let [mut first, mut second] = pair(|one| one.wire_us = [0.0, 100.0]);
+    for report in [&mut first, &mut second] {
+        for part in report["rows"][0]["stream"]["parts"].as_array_mut().unwrap() {
+            let seconds = part["p99_ns"].as_array().unwrap().len();
+            part["p99_ns"] = json!(vec![Value::Null; seconds]);
+        }
+    }
+    let there = compared(&first, &second);
+    assert_eq!(figure(&there.rows[0], "wire max").verdict, ComparedVerdict::More, "{there}");
+}
+
+#[test]
+fn a_stream_of_an_older_report_has_its_latency_and_misses_compared_and_the_rest_is_told() {
+    let [mut first, second] = pair(|_| {});
+    first["rows"][0]["stages"] = json!([{ "name": "wire", "uncertainty_ns": 7 }]);
+    first["rows"][0].as_object_mut().unwrap().remove("stream");
+    let there = compared(&first, &second);
+    assert_eq!(there.rows[0].figures.len(), 3, "{there}");
+    assert_eq!(there.outcome, ComparedOutcome::Undecided);
+    assert!(there.because[0].contains("the first report has no seconds"), "{there}");
+}
+
+#[test]
+fn a_stage_that_only_the_first_report_has_is_told() {
+    let [first, mut second] = pair(|_| {});
+    second["rows"][0]["stream"]["parts"].as_array_mut().unwrap().remove(3);
+    let there = compared(&first, &second);
+    assert_eq!(there.rows[0].lacks, ["wire, which only the first report has"]);
+    assert_eq!(there.outcome, ComparedOutcome::Undecided);
+}
+
+#[test]
+fn how_unsure_the_clocks_are_is_no_difference_of_the_network() {
+    let [mut first, mut second] = pair(|one| one.wire_us = [100.0, 100.0]);
+    for report in [&mut first, &mut second] {
+        report["rows"][0]["stages"][3]["uncertainty_ns"] = json!(60_000);
+    }
+    let there = compared(&first, &second);
+    assert_eq!(figure(&there.rows[0], "wire p50").threshold_ns, Some(120_000.0));
+    assert_eq!(there.outcome, ComparedOutcome::Same, "{there}");
+}
+
+#[test]
+fn a_threshold_may_be_asked_for() {
+    let [first, second] = pair(|one| one.wire_us = [100.0, 100.0]);
+    let read = |report: &Value| ReadReport::of(report.to_string().as_bytes()).unwrap();
+    let options = CompareOptions { threshold: Some(tautline_proto::time::Span::from_micros(200)) };
+    let there = Compared::of(&read(&first), &read(&second), options);
+    assert_eq!(there.outcome, ComparedOutcome::Same, "{there}");
+}
+
+#[test]
+fn why_a_stream_is_too_short_is_said_once_and_not_of_each_figure() {
+    let mut random = Rng::with_seed(7);
+    let short = Simulated { seconds: 5, ..Simulated::usual(&mut random) }.report(&mut random);
+    let there = compared(&short, &short);
+    let text = there.to_string();
+    let why: Vec<&str> = text.lines().filter(|line| line.starts_with("  unknown: ")).collect();
+    assert_eq!(why.len(), 2, "of times and of what is counted: {text}");
+    assert!(why[0].starts_with("  unknown: latency p50 and 19 more: too short: 5 and 5"), "{text}");
+    assert!(!text.contains("note: "), "nothing was compared that has to be explained: {text}");
+}

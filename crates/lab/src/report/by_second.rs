@@ -1,0 +1,53 @@
+//! A stream second by second, part by part: what two reports are compared by.
+//!
+//! A playout holds the latency of every packet constant, so what became slower on the way is in the parts
+//! alone. Of each second its median, its 99th percentile and its greatest value are kept, as columns: a
+//! minute of eight stages is 1500 numbers.
+
+use serde::{Deserialize, Serialize};
+
+/// What a stream was, and how it went.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamBySecond {
+    /// Frames per second.
+    pub rate: u32,
+    /// Frames per wake-up of both devices.
+    pub period: u32,
+    /// Periods in their buffers.
+    pub periods: u32,
+    /// Audio time in one packet.
+    pub ptime_ns: i64,
+    /// How many seconds packets counted.
+    pub seconds: u32,
+    /// Packets that left in them.
+    pub due: u64,
+    /// Packets that came after their deadline.
+    pub late: Vec<SecondCount>,
+    /// Packets that never came.
+    pub lost: Vec<SecondCount>,
+    /// Packets that were there in time and were not played.
+    pub unheard: Vec<SecondCount>,
+    /// Each stage, in the order of travel; then how late the threads of both devices woke.
+    pub parts: Vec<PartBySecond>,
+}
+
+/// A second since the first packet, and how many there were in it; without seconds that had none.
+pub type SecondCount = (u32, u32);
+
+/// How late the sender's device thread woke after its block was there, against the best of its second.
+pub const SENDER_LATE: &str = "sender_late";
+/// How much less the receiver's had until the DAC, against the best of its second.
+pub const RECEIVER_LATE: &str = "receiver_late";
+
+/// One part of a packet's way, or a lateness, in seconds in which it was known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartBySecond {
+    /// A stage, as in the glossary, [`SENDER_LATE`] or [`RECEIVER_LATE`].
+    pub name: String,
+    /// Medians.
+    pub p50_ns: Vec<i64>,
+    /// 99th percentiles; absent in a second of fewer than 1000 values.
+    pub p99_ns: Vec<Option<i64>>,
+    /// Greatest values.
+    pub max_ns: Vec<i64>,
+}

@@ -1,0 +1,80 @@
+//! A stream second by second, from the ledgers of both ends.
+
+use std::collections::{BTreeMap, HashSet};
+
+use tautline_proto::time::{LocalTime, Span};
+
+use super::StreamOutcome;
+use crate::ledger::{HeardPacket, LedgerPacket, STAGES};
+use crate::report::{
+    INTERVAL, PartBySecond, RECEIVER_LATE, SENDER_LATE, SecondCount, StreamBySecond,
+};
+use crate::statistics::{Interval, Series};
+
+impl StreamOutcome {
+    /// Of the packets that count; nothing where there are none.
+    pub(super) fn by_second(&self, counted: &[(LocalTime, HeardPacket)]) -> Option<StreamBySecond> {
+        let ((begin, first), (end, _)) = (counted.first()?, counted.last()?);
+        let number = |since: i64| u32::try_from(since.max(0) / INTERVAL.as_nanos()).ok();
+        // A second of which less than half is there is none of its own.
+        let seconds =
+            number((*end - *begin).as_nanos().saturating_add(INTERVAL.half().as_nanos()))?;
+        let came: HashSet<u32> = counted.iter().map(|(_, packet)| packet.timestamp).collect();
+        let departures = self.departures_from(first);
+        let left = departures.first().map_or(0, |packet| packet.capture);
+        let lost = departures
+            .iter()
+            .filter(|packet| !came.contains(&packet.timestamp))
+            .filter_map(|packet| number(packet.capture.saturating_sub(left)));
+        let of = |is: fn(&HeardPacket) -> bool| {
+            let those = counted.iter().filter(move |(_, packet)| is(packet));
+            counts(those.filter_map(|(due, _)| number((*due - *begin).as_nanos())))
+        };
+        let stages = STAGES.iter().enumerate().map(|(at, name)| {
+            let length = |(due, packet): &(LocalTime, HeardPacket)| {
+                let instants = packet.instants();
+                Some((*due, Span::from_nanos(instants[at + 1]?.checked_sub(instants[at]?)?)))
+            };
+            let mut series = Series::with_room(counted.len());
+            counted.iter().filter_map(length).for_each(|(due, length)| series.push(due, length));
+            (*name, series)
+        });
+        let stages = stages.map(|(name, series)| part(name, &series, seconds, |_| 0));
+        let late = [SENDER_LATE, RECEIVER_LATE].into_iter().zip(self.wake_ups());
+        // Against the best of its own second: over a run the two cards may drift apart.
+        let late = late.map(|(name, series)| part(name, &series, seconds, |second| second.min_ns));
+        let parts = stages.chain(late);
+        Some(StreamBySecond {
+            rate: self.shape.rate,
+            period: self.shape.period,
+            periods: self.shape.periods,
+            ptime_ns: self.shape.ptime.as_nanos(),
+            seconds,
+            due: departures.len() as u64,
+            late: of(|packet| packet.late),
+            lost: counts(lost),
+            unheard: of(|packet| !packet.late && !packet.is_heard()),
+            parts: parts.filter(|part| !part.p50_ns.is_empty()).collect(),
+        })
+    }
+}
+
+/// How often each second is among these.
+fn counts(seconds: impl Iterator<Item = u32>) -> Vec<SecondCount> {
+    let mut all = BTreeMap::new();
+    seconds.for_each(|second| *all.entry(second).or_insert(0) += 1);
+    all.into_iter().collect()
+}
+
+/// The seconds of a part, each less what is its own.
+fn part(name: &str, series: &Series, seconds: u32, less: fn(&Interval) -> i64) -> PartBySecond {
+    let mut part = PartBySecond { name: name.to_owned(), ..PartBySecond::default() };
+    let end = INTERVAL.as_nanos() * i64::from(seconds);
+    for second in series.intervals(INTERVAL).iter().filter(|second| second.at_ns < end) {
+        let off = |value: i64| value - less(second);
+        part.p50_ns.push(off(second.p50_ns));
+        part.p99_ns.push(second.p99_ns.map(off));
+        part.max_ns.push(off(second.max_ns));
+    }
+    part
+}
