@@ -196,9 +196,9 @@ def handover():
 
 
 def overhead():
-    rows, command = experiment("overhead", "--rounds", "1" if REPEATS == 1 else "8", "--duration", f"{SECONDS}s")
+    rows, command = experiment("overhead", "--rounds", "1" if REPEATS == 1 else "16", "--duration", f"{SECONDS}s")
     table = [[f"{command}: µs of processor time for a period of 1 ms, both ends", "median", "added", "95 of 100",
-              "of the stream's", "latency added, p50", "target", ""]]
+              "of the stream's", "latency added, p50", "95 of 100", "target", ""]]
     for row in rows:
         share, latency = row.get("added_percent"), row.get("latency_added_ns")
         judged = row["name"] == "every packet" and share is not None and latency is not None
@@ -206,13 +206,23 @@ def overhead():
         table.append([row["name"] + (f": void, {row['void']}" if row["void"] else ""),
                       told(summary["p50_ns"] or summary["mean_ns"], 1, 1e3),
                       told(row.get("added_ns"), 1, 1e3), interval(row, "added"),
-                      f"{share:+.1f} %" if share is not None else "", told(latency, 2, 1e3),
-                      "≤ 2 %; ≤ 1 µs" if judged else "",
-                      ("met" if share <= 2 and latency <= 1000 else "**missed**") if judged else ""])
+                      f"{share:+.1f} %" if share is not None else "", told(latency, 2, 1e3), interval(row, "latency_added"),
+                      "≤ 2 %; ≤ 1 µs" if judged else "", judgement(row, rows[0]) if judged else ""])
         if "witness_ns" in row:
             table.append(["— of that the witness", "", told(row["witness_ns"], 1, 1e3), interval(row, "witness"),
-                          "", "", "", ""])
+                          "", "", "", "", ""])
     return [table]
+
+
+def judgement(row, nothing):
+    """Met or missed where all of the interval is; else the noise leaves it open."""
+    limits = {"added": 0.02 * (nothing["measured"] or {"mean_ns": 0})["mean_ns"], "latency_added": 1000}
+    ends = [[row.get(f"{key}_{end}_ns") for key in limits] for end in ("low", "high")]
+    if any(end is None for end in sum(ends, [])):
+        return "open"
+    if all(high <= limit for high, limit in zip(ends[1], limits.values())):
+        return "met"
+    return "**missed**" if any(low > limit for low, limit in zip(ends[0], limits.values())) else "open"
 
 
 def interval(row, key):

@@ -41,8 +41,12 @@ fn latency(progress: &Progress<'_>) -> String {
         Some((latency, uncertainty)) => {
             let how = if progress.heard { "latency" } else { "expected" };
             let by = progress.clock.map_or(String::new(), |clock| format!(" by {clock}"));
-            let (latency, unsure) = (latency.as_millis_f64(), uncertainty.as_millis_f64());
-            format!("{how} {latency:.3} ± {unsure:.3} ms{by}")
+            let latency = latency.as_millis_f64();
+            // Both ends have one clock, where it is nothing.
+            match uncertainty {
+                Span::ZERO => format!("{how} {latency:.3} ms{by}"),
+                unsure => format!("{how} {latency:.3} ± {:.3} ms{by}", unsure.as_millis_f64()),
+            }
         }
         None if progress.elapsed > ANSWER && progress.packets > 0 => {
             "latency not known: the peer answers no RTCP".into()
@@ -78,6 +82,13 @@ mod tests {
         let one = shown("recv", silent(1, 2));
         assert!(one.starts_with("1 of 2 streams silent for 4 s: ") && one.contains("5.000"));
         assert!(shown("recv", PeerState::Here).contains("expected 5.000 ± 0.010 ms"));
+    }
+
+    #[test]
+    fn a_latency_by_one_clock_is_not_told_to_be_unsure_by_nothing() {
+        let latency = Some((Span::from_millis(5), Span::ZERO));
+        let told = line("send", &Progress { latency, ..Progress::default() });
+        assert!(told.contains("5.000 ms") && !told.contains('±'), "{told}");
     }
 
     #[test]

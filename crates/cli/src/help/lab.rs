@@ -229,7 +229,7 @@ Exit status: 1 if one of them found nothing, or not all have run."#;
 
 pub(crate) const LAB_COMPARE: &str = r#"Examples:
   # Is this version slower than the last?
-  taut lab compare last.json this.json && echo no worse
+  taut lab compare last.json this.json
   # Of differences of less than 100 us nothing is to be said
   taut lab compare last.json this.json --threshold 100us
 

@@ -79,14 +79,14 @@ impl CosineWindow {
     }
 
     /// The sum of all cosines, of which `once` is that of the first multiple: Clenshaw's recurrence (Mathematical
-    /// Tables and Other Aids to Computation 9, 1955). A table has tens of thousands of them, and a program waits
-    /// for it before it plays.
+    /// Tables and Other Aids to Computation 9, 1955).
     fn at(&self, once: f64) -> f64 {
+        let Some((first, rest)) = self.cosines.split_first() else { return 0.0 };
         let (mut next, mut after) = (0.0, 0.0);
-        for cosine in self.cosines.iter().skip(1).rev() {
+        for cosine in rest.iter().rev() {
             (next, after) = (cosine + 2.0 * once * next - after, next);
         }
-        self.cosines.first().map_or(0.0, |first| first + once * next - after)
+        first + once * next - after
     }
 }
 
@@ -105,16 +105,31 @@ impl Kernel {
         KERNELS[quality as usize].get_or_init(|| Self::new(window(quality)))
     }
 
+    /// Tens of thousands of weights, for which a program waits before it plays: so no sine or cosine is asked
+    /// for each of them, but one for each row and each column, of which the sum of angles makes the rest.
     fn new(window: &CosineWindow) -> Self {
         let half = window.half;
-        let row = |phase: usize| {
+        // Whole numbers are exact in 64 bits, and so are the fractions.
+        let frames: Vec<f64> = (0..2 * half).map(|tap| tap as f64 - (half - 1) as f64).collect();
+        let columns: Vec<_> = frames.iter().map(|n| (PI * n / half as f64).sin_cos()).collect();
+        let mut rows = vec![0.0; (PHASES + 1) * 2 * half].into_boxed_slice();
+        for (phase, row) in rows.chunks_exact_mut(2 * half).enumerate() {
             let fraction = phase as f64 / PHASES as f64;
-            (0..2 * half).map(move |tap| {
-                // Whole numbers are exact in 64 bits, and so are these fractions.
-                window.weight(tap as f64 - (half - 1) as f64 - fraction) as f32
-            })
-        };
-        Self { half, rows: (0..=PHASES).flat_map(row).collect() }
+            let (sine, cosine) = (PI * fraction / half as f64).sin_cos();
+            // The sinc's sine, but for its sign: that of one frame on is the other.
+            let mut sinc = if half.is_multiple_of(2) { 1.0 } else { -1.0 } * (PI * fraction).sin();
+            for ((weight, frame), column) in row.iter_mut().zip(&frames).zip(&columns) {
+                let distance = frame - fraction;
+                *weight = if phase % PHASES == 0 {
+                    window.weight(distance) as f32
+                } else {
+                    let once = column.1 * cosine + column.0 * sine;
+                    (sinc / (PI * distance) * window.at(once)) as f32
+                };
+                sinc = -sinc;
+            }
+        }
+        Self { half, rows }
     }
 
     pub(super) fn half(&self) -> usize {
@@ -174,6 +189,20 @@ mod tests {
                 let cosines = window.cosines.iter().enumerate();
                 let sum: f64 = cosines.map(|(m, cosine)| cosine * (m as f64 * angle).cos()).sum();
                 assert!((window.at(angle.cos()) - sum).abs() < 1e-14, "at {angle}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_has_the_windowed_sinc_of_every_frame_and_phase() {
+        for quality in Quality::ALL {
+            let (kernel, window) = (Kernel::of(quality), window(quality));
+            for (index, weight) in kernel.rows.iter().enumerate() {
+                let (phase, tap) = (index / kernel.taps(), index % kernel.taps());
+                let frame = tap as f64 - (kernel.half() - 1) as f64;
+                let weighed = window.weight(frame - phase as f64 / PHASES as f64);
+                let off = (f64::from(*weight) - weighed).abs();
+                assert!(off <= f64::from(f32::EPSILON) / 2.0, "{quality}, {phase}, {tap}: {off}");
             }
         }
     }

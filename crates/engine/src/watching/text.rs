@@ -192,6 +192,14 @@ fn spread(out: &mut String, name: &str, summary: Option<Summary>) -> fmt::Result
     writeln!(out)
 }
 
+/// How unsure a figure is; nothing where both ends have one clock.
+fn unsure(out: &mut String, uncertainty: Option<i64>) -> fmt::Result {
+    match uncertainty {
+        Some(uncertainty) if uncertainty > 0 => write!(out, " ± {}", Nanos(uncertainty)),
+        _ => Ok(()),
+    }
+}
+
 fn receivers(out: &mut String, stream: &StreamReport) -> fmt::Result {
     for receiver in &stream.receivers {
         let (ssrc, address, lost) = (receiver.ssrc, &receiver.address, receiver.lost);
@@ -208,9 +216,7 @@ fn receivers(out: &mut String, stream: &StreamReport) -> fmt::Result {
         if let Some(effective) = receiver.effective_ns {
             write!(out, ", plays after {}", Nanos(effective))?;
         }
-        if let Some(uncertainty) = receiver.uncertainty_ns {
-            write!(out, " ± {}", Nanos(uncertainty))?;
-        }
+        unsure(out, receiver.uncertainty_ns)?;
         if let Some(round_trip) = receiver.round_trip_ns {
             write!(out, ", round trip {}", Nanos(round_trip))?;
         }
@@ -275,6 +281,16 @@ mod tests {
             ..Counters::default()
         };
         assert_eq!(told(&counted), ", 1 report doubted, 11 exchanges refused, 1 clock step");
+    }
+
+    #[test]
+    fn what_is_exact_is_not_told_to_be_unsure_by_nothing() {
+        let told = |uncertainty| {
+            let mut out = String::new();
+            unsure(&mut out, uncertainty).unwrap();
+            out
+        };
+        assert_eq!([told(None), told(Some(0)), told(Some(12_000))], ["", "", " ± 12.00us"]);
     }
 
     #[test]

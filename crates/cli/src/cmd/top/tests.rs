@@ -277,6 +277,13 @@ fn nothing_that_is_told_reaches_the_terminal_as_a_command() {
 }
 
 #[test]
+fn a_latency_by_one_clock_is_not_told_to_be_unsure_by_nothing() {
+    let latency = LatencySnapshot { uncertainty_ns: Some(0), ..received().latency };
+    let page = page::page(&told(&run(vec![StreamSnapshot { latency, ..received() }])));
+    assert!(page.contains("5.000 ms") && !page.contains("±"), "{page}");
+}
+
+#[test]
 fn lengths_beyond_all_reason_are_drawn_too() {
     let stages = vec![stage("wire", i64::MAX), stage("x", i64::MIN), stage("device", i64::MAX)];
     let meters = Some(vec![Meter { peak_db: Some(1e300), rms_db: None }; 100]);

@@ -57,10 +57,10 @@ const fn state(state: StreamState) -> Option<&'static str> {
 fn latency(stream: &StreamSnapshot) -> String {
     let millis = |ns: i64| ns as f64 / 1e6;
     match (stream.latency.measured_ns, stream.latency.uncertainty_ns) {
-        (Some(latency), Some(unsure)) => {
+        (Some(latency), Some(unsure)) if unsure > 0 => {
             format!("{:.3} ± {:.3} ms", millis(latency), millis(unsure))
         }
-        (Some(latency), None) => format!("{:.3} ms", millis(latency)),
+        (Some(latency), _) => format!("{:.3} ms", millis(latency)),
         (None, _) => UNKNOWN.to_owned(),
     }
 }

@@ -43,9 +43,7 @@ fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) ->
         _ => "by the device's word",
     };
     write!(out, "{by} {}", Nanos(median))?;
-    if let Some(uncertainty) = latency.uncertainty_ns {
-        write!(out, " ± {}", Nanos(uncertainty))?;
-    }
+    super::unsure(out, latency.uncertainty_ns)?;
     write!(out, "  (")?;
     let summary = &latency.measured;
     for (name, value) in [("min", summary.min_ns), ("p99", summary.p99_ns), ("max", summary.max_ns)]
