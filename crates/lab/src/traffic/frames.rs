@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::AddAssign;
 
 use etherparse::{
-    IpNumber, Ipv6ExtensionSlice, LaxIpPayloadSlice, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice,
+    IpAuthHeaderSlice, IpNumber, Ipv6ExtensionsSlice, Ipv6FragmentHeaderSlice,
+    Ipv6RawExtHeaderSlice, LaxIpPayloadSlice, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice,
     UdpHeaderSlice, ip_number,
 };
 use serde::{Deserialize, Serialize};
@@ -65,7 +66,7 @@ pub enum TrafficKind {
     OtherIp,
     /// No IP.
     Other,
-    /// What has heads that are damaged or longer than what was kept.
+    /// What has heads that are damaged, longer than what was kept, or of a link that is not read here.
     Unread,
 }
 
@@ -153,7 +154,7 @@ pub fn read_frame(link: TapLink, bytes: usize, segment: Option<u16>, head: &[u8]
     let sliced = match link {
         TapLink::Ethernet | TapLink::Loopback => LaxSlicedPacket::from_ethernet(head).ok(),
         TapLink::Bare => LaxSlicedPacket::from_ip(head).ok(),
-        TapLink::Unknown => return without_ip(bytes, TrafficKind::Other),
+        TapLink::Unknown => return without_ip(bytes, TrafficKind::Unread),
     };
     let Some(sliced) = sliced else { return without_ip(bytes, TrafficKind::Unread) };
     let tags: usize = sliced.link_exts.iter().map(|tag| tag.header_len()).sum();
@@ -214,13 +215,10 @@ impl<'a> IpHeads<'a> {
                 let head = ip.header();
                 let [from, to] = [head.source_addr(), head.destination_addr()].map(IpAddr::V6);
                 let extensions = ip.extensions();
-                let part = extensions.clone().into_iter().find_map(|extension| match extension {
-                    Ipv6ExtensionSlice::Fragment(head) => {
-                        let identification = head.identification();
-                        let later = head.fragment_offset().value() > 0;
-                        Some(Parted { identification, from, to }.by(later, head.more_fragments()))
-                    }
-                    _ => None,
+                let part = fragment_head(extensions).map(|head| {
+                    let identification = head.identification();
+                    let later = head.fragment_offset().value() > 0;
+                    Parted { identification, from, to }.by(later, head.more_fragments())
                 });
                 let told = usize::from(head.payload_length());
                 Self {
@@ -310,6 +308,29 @@ impl<'a> IpHeads<'a> {
             rtp: bytes.get(head.slice().len()..).and_then(rtp_head),
             ends: Some([(self.from, ports[0]).into(), (self.to, ports[1]).into()]),
         }
+    }
+}
+
+/// The head that says of IPv6 which part it is. The iterator over these extensions reads beyond their end
+/// where the last of them was cut short (etherparse 0.21), so each is looked at anew.
+fn fragment_head<'a>(extensions: &Ipv6ExtensionsSlice<'a>) -> Option<Ipv6FragmentHeaderSlice<'a>> {
+    let (mut next, mut rest) = (extensions.first_header()?, extensions.slice());
+    loop {
+        let length = match next {
+            ip_number::IPV6_FRAG => return Ipv6FragmentHeaderSlice::from_slice(rest).ok(),
+            ip_number::IPV6_HOP_BY_HOP | ip_number::IPV6_ROUTE | ip_number::IPV6_DEST_OPTIONS => {
+                let head = Ipv6RawExtHeaderSlice::from_slice(rest).ok()?;
+                next = head.next_header();
+                head.slice().len()
+            }
+            ip_number::AUTH => {
+                let head = IpAuthHeaderSlice::from_slice(rest).ok()?;
+                next = head.next_header();
+                head.slice().len()
+            }
+            _ => return None,
+        };
+        rest = rest.get(length..)?;
     }
 }
 

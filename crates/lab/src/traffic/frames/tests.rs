@@ -85,6 +85,23 @@ fn a_packet_of_sound_has_the_bytes_of_each_layer_that_the_thesis_counts() {
 }
 
 #[test]
+fn extension_heads_of_ipv6_that_are_cut_short_are_not_read_beyond_their_end() {
+    // Options for the destination, behind which there is to be each of them and is not; then the same cut
+    // anywhere within it.
+    for next in [0, 43, 44, 51, 60] {
+        let whole = ipv6(60, &[next, 0, 1, 4, 0, 0, 0, 0, 17, 1, 0, 0, 0, 0, 0, 0]);
+        for length in 40..whole.len() {
+            let read = tapped(TapLink::Bare, None, &whole[..length]);
+            assert_eq!((read.layers.frames, read.part), (1, FramePart::Whole), "{next} {length}");
+        }
+    }
+    // What is whole before the one that is cut is read.
+    let head = [44, 0, 1, 4, 0, 0, 0, 0, 43, 0, 0, 1, 0, 0, 0, 9, 17, 9];
+    let parted = tapped(TapLink::Bare, None, &ipv6(60, &head)).part;
+    assert!(matches!(parted, FramePart::First(Parted { identification: 9, .. })), "{parted:?}");
+}
+
+#[test]
 fn tags_and_extension_heads_of_ipv6_are_heads_of_their_layers() {
     let inner = ipv6(
         0,
@@ -188,7 +205,7 @@ fn protocols_are_known_by_their_heads() {
     assert_eq!(said(&ethernet(0x0806, &arp)), TrafficKind::Arp);
     assert_eq!(said(&ethernet(0x88cc, &[0; 46])), TrafficKind::Other);
     assert_eq!(said(&[2; 9]), TrafficKind::Unread);
-    assert_eq!(tapped(TapLink::Unknown, None, &[0; 60]).kind, TrafficKind::Other);
+    assert_eq!(tapped(TapLink::Unknown, None, &[0; 60]).kind, TrafficKind::Unread);
     let rtcp = udp([5005, 5005], &[0x80, 200, 0, 6, 0, 0, 0, 1]);
     assert!(!tapped(TapLink::Bare, None, &ipv4(17, &rtcp)).is_rtp);
 }
