@@ -3,7 +3,7 @@
 use super::SeenTraffic;
 use crate::report::ReportRow;
 use crate::traffic::frames::LayerBytes;
-use crate::traffic::{MixPart, MixWays, TappedWindow};
+use crate::traffic::{MixPart, MixWays, TappedTraffic, TappedWindow};
 
 /// Of an Ethernet frame's checksum, which no tap sees (IEEE 802.3 §3.1.1).
 const CHECKSUM: u64 = 4;
@@ -192,20 +192,67 @@ pub(super) fn notes(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<St
                  interfaces together, and control is all that was no sound: {why}"
             ));
         }
-        let Some(tap) = &watched.tap else { continue };
-        if tap.dropped > 0 {
-            notes.push(format!(
-                "{case}: the tap at {side} saw {} frames and had no room for {} more, so the mix lacks those; \
-                 keep that host less busy",
-                tap.seen, tap.dropped
-            ));
-        }
-        if !tap.sized {
-            notes.push(format!(
-                "at {side} what was sent or joined in one go is one packet of the mix, with one head: kernels \
-                 before 6.2 do not tell of how many; use a newer one"
-            ));
-        }
+        notes.extend(watched.tap.iter().flat_map(|tap| unseen(case, side, tap, seen.port())));
     }
     notes
+}
+
+/// What this tap did not see, or cannot tell apart, beside a stream to this UDP port.
+fn unseen(case: &str, side: &str, tap: &TappedTraffic, stream: Option<u16>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if tap.dropped > 0 {
+        notes.push(format!(
+            "{case}: the tap at {side} saw {} frames and had no room for {} more, so the mix lacks those; \
+             keep that host less busy",
+            tap.seen, tap.dropped
+        ));
+    }
+    if !tap.sized {
+        notes.push(format!(
+            "at {side} what was sent or joined in one go is one packet of the mix, with one head: kernels \
+             before 6.2 do not tell of how many; use a newer one"
+        ));
+    }
+    if stream.is_some_and(|stream| !tap.knows(stream)) {
+        notes.push(format!(
+            "{case}: at {side} so many UDP ports were in use before the stream's that its sound or control is \
+             among other UDP; end what uses them, or stream to an address of its own"
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic::MixEntry;
+    use crate::traffic::frames::TrafficKind;
+
+    /// A tap that saw UDP of these ports, and maybe of more than it can tell apart.
+    fn tap(ports: &[u16], more_ports: bool) -> TappedTraffic {
+        let entry = |port: &u16| MixEntry {
+            interface: "eth0".to_owned(),
+            ethernet: true,
+            outgoing: false,
+            kind: TrafficKind::Udp,
+            port: Some(*port),
+            from_port: None,
+            layers: LayerBytes::default(),
+        };
+        let steps = vec![ports.iter().map(entry).collect()];
+        TappedTraffic { steps, more_ports, sized: true, ..TappedTraffic::default() }
+    }
+
+    #[test]
+    fn a_stream_that_came_after_too_many_ports_is_noted_and_one_that_is_told_apart_is_not() {
+        let told =
+            |ports: &[u16], more| unseen("silent", "the sender", &tap(ports, more), Some(5004));
+        for ports in [&[7, 8][..], &[7, 5004], &[7, 5005]] {
+            let notes = told(ports, true);
+            assert!(notes.len() == 1 && notes[0].contains("among other UDP"), "{notes:?}");
+            assert_eq!(told(ports, false), [""; 0]);
+        }
+        assert_eq!(told(&[7, 5004, 5005], true), [""; 0]);
+        assert_eq!(unseen("silent", "the sender", &tap(&[7], true), None), [""; 0]);
+    }
 }

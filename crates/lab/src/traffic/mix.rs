@@ -15,8 +15,9 @@ pub(super) struct MixKey {
     pub(super) interface: u32,
     pub(super) outgoing: bool,
     pub(super) kind: TrafficKind,
-    /// Of UDP to or from the address that is watched: the port there.
+    /// As an entry has them.
     pub(super) port: Option<u16>,
+    pub(super) from_port: Option<u16>,
 }
 
 /// What one step of time has of one kind.
@@ -30,8 +31,11 @@ pub struct MixEntry {
     pub outgoing: bool,
     /// Of which protocol.
     pub kind: TrafficKind,
-    /// Of UDP to or from the address that is watched: the port there.
+    /// Of UDP to or from the address that is watched: the port there, and the one that it goes to where both
+    /// ends are at that address, as they are on the loopback.
     pub port: Option<u16>,
+    /// The port that it comes from, where both ends are there.
+    pub from_port: Option<u16>,
     /// What they carried.
     pub layers: LayerBytes,
 }
@@ -49,6 +53,8 @@ pub(super) struct TrafficMix {
     steps: Vec<BTreeMap<MixKey, LayerBytes>>,
     pub(super) links: BTreeMap<u32, TapLink>,
     ports: BTreeSet<u16>,
+    /// There were more than that.
+    pub(super) more_ports: bool,
     parted: VecDeque<(u32, bool, Parted, FirstPart)>,
 }
 
@@ -70,6 +76,7 @@ impl TrafficMix {
             steps: Vec::new(),
             links: BTreeMap::new(),
             ports: BTreeSet::new(),
+            more_ports: false,
             parted: VecDeque::with_capacity(PARTED),
         }
     }
@@ -82,11 +89,13 @@ impl TrafficMix {
         let read = read_frame(link, bytes, segment, head);
         let since = (at - self.begins).as_nanos().max(0);
         let mut step = (since / self.every.as_nanos().max(1)) as usize;
-        let port = read.ends.and_then(|[from, to]| {
-            let there = [to, from].into_iter().find(|end| end.ip() == self.address)?;
-            self.named(there.port())
-        });
-        let mut key = MixKey { interface, outgoing, kind: read.kind, port };
+        let ends = read.ends.map_or([None; 2], |ends| ends.map(Some));
+        let there = ends.map(|end| Some(end.filter(|end| end.ip() == self.address)?.port()));
+        let (port, from_port) = match there {
+            [Some(from), Some(to)] => (self.named(to), self.named(from)),
+            [from, to] => (to.or(from).and_then(|port| self.named(port)), None),
+        };
+        let mut key = MixKey { interface, outgoing, kind: read.kind, port, from_port };
         let mut layers = read.layers;
         match read.part {
             FramePart::Whole => {}
@@ -116,7 +125,9 @@ impl TrafficMix {
         if self.ports.len() < PORTS {
             self.ports.insert(port);
         }
-        self.ports.get(&port).copied()
+        let known = self.ports.get(&port).copied();
+        self.more_ports |= known.is_none();
+        known
     }
 
     /// All of it, by the interfaces' names.
@@ -129,6 +140,7 @@ impl TrafficMix {
             outgoing: key.outgoing,
             kind: key.kind,
             port: key.port,
+            from_port: key.from_port,
             layers,
         };
         steps.into_iter().map(|step| step.into_iter().map(entry).collect()).collect()

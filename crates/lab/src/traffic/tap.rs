@@ -26,6 +26,8 @@ pub struct TappedTraffic {
     pub dropped: u64,
     /// Whether packets that went or came as one frame could be told apart.
     pub sized: bool,
+    /// Whether there were more ports at the address than are told apart.
+    pub more_ports: bool,
 }
 
 /// Bytes for what was not read yet: 37 000 frames, so a third of a second of 100 000 a second.
@@ -91,6 +93,7 @@ impl TrafficTap {
         TappedTraffic {
             begin_ns: (self.begins - LocalTime::ZERO).as_nanos(),
             step_ns: STEP.as_nanos(),
+            more_ports: self.mix.more_ports,
             steps: self.mix.told(&self.names),
             seen: statistics.seen,
             dropped: statistics.dropped,
@@ -111,13 +114,15 @@ pub enum MixPart {
 }
 
 impl MixPart {
-    /// Of an entry beside a stream to this UDP port; its control is at the next (RFC 3550 §11).
+    /// Of an entry beside a stream to this UDP port.
     fn of(entry: &MixEntry, stream: Option<u16>) -> Self {
-        match (stream, entry.port) {
-            (Some(stream), Some(port)) if port == stream => Self::Sound,
-            (Some(stream), Some(port)) if Some(port) == stream.checked_add(1) => Self::Control,
-            _ => Self::Of(entry.kind),
-        }
+        let part = |port: u16| match Some(port) {
+            port if port == stream => Some(Self::Sound),
+            port if port == stream.and_then(control) => Some(Self::Control),
+            _ => None,
+        };
+        let mut ports = [entry.port, entry.from_port].into_iter().flatten();
+        ports.find_map(part).unwrap_or(Self::Of(entry.kind))
     }
 
     /// What it is called.
@@ -142,6 +147,11 @@ impl MixPart {
     }
 }
 
+/// The port of what the ends of a stream to this one say to each other (RFC 3550 §11).
+const fn control(stream: u16) -> Option<u16> {
+    stream.checked_add(1)
+}
+
 /// What one interface carried of one part: what came, and what was sent.
 pub type MixWays = [LayerBytes; 2];
 
@@ -153,6 +163,15 @@ pub struct TappedWindow<'a> {
 }
 
 impl TappedTraffic {
+    /// Whether nothing of a stream to this UDP port can be among other UDP.
+    pub fn knows(&self, stream: u16) -> bool {
+        let named = |port: u16| {
+            let mut entries = self.steps.iter().flatten();
+            entries.any(|entry| [entry.port, entry.from_port].contains(&Some(port)))
+        };
+        !self.more_ports || named(stream) && control(stream).is_none_or(named)
+    }
+
     /// Those within these instants of the same clock; none where there is not one.
     pub fn within(&self, [begin, end]: [i64; 2]) -> Option<TappedWindow<'_>> {
         let step = self.step_ns.max(1);

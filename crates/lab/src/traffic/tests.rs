@@ -80,8 +80,10 @@ fn tapped(frames: &[TappedFrame<'_>]) -> TappedTraffic {
     let step = Span::from_millis(200);
     let mut mix = TrafficMix::of(address, LocalTime::ZERO, step);
     frames.iter().for_each(|frame| mix.see(frame));
+    let more_ports = mix.more_ports;
     let steps = mix.told(&[(3, "eth0".to_owned())].into());
-    TappedTraffic { begin_ns: 0, step_ns: step.as_nanos(), steps, ..TappedTraffic::default() }
+    let step_ns = step.as_nanos();
+    TappedTraffic { begin_ns: 0, step_ns, steps, more_ports, ..TappedTraffic::default() }
 }
 
 /// A head of RTP, and so much sound.
@@ -123,6 +125,23 @@ fn the_stream_is_known_by_its_port_and_its_control_by_the_next() {
 }
 
 #[test]
+fn where_both_ends_are_at_one_address_what_the_receiver_says_is_control_too() {
+    let both = |from: u16, to: u16| {
+        let mut frame = frame(to, 0, &[0x80; 60]);
+        frame.copy_within(30..34, 26);
+        frame[34..36].copy_from_slice(&from.to_be_bytes());
+        frame
+    };
+    let all = [(40_000, 5004), (40_001, 5005), (5005, 40_001), (40_002, 7)]
+        .map(|(from, to)| both(from, to));
+    let all = tapped(&all.each_ref().map(|frame| at(1, true, frame)));
+    let window = all.within([0, 200_000_000]).unwrap();
+    let parts = &window.parts(Some(5004))[&("eth0".to_owned(), true)];
+    let sent: Vec<_> = parts.iter().map(|(part, ways)| (part.name(), ways[1].frames)).collect();
+    assert_eq!(sent, [("sound (RTP)", 1), ("control (RTCP)", 2), ("other UDP", 1)]);
+}
+
+#[test]
 fn later_parts_of_a_packet_are_the_streams_where_its_first_was_and_are_counted_with_it() {
     let first = frame(5004, 0x2000, &sound(1460));
     let later = frame(0, 185, &[7; 500]);
@@ -143,5 +162,8 @@ fn whoever_tries_all_ports_takes_no_room() {
     let seen: Vec<_> = frames.iter().map(|frame| at(1, false, frame)).collect();
     let all = tapped(&seen);
     assert!(all.steps[0].len() < 100, "{}", all.steps[0].len());
+    // A stream to one of the first is told apart, and of one to another it is known that it is not.
+    assert!(all.knows(7) && !all.knows(1000));
+    assert!(tapped(&seen[..60]).knows(1000), "it was not there at all");
     assert_eq!(all.steps[0].iter().map(|entry| entry.layers.packets).sum::<u64>(), 2000);
 }
