@@ -10,7 +10,8 @@ use tautline_proto::time::Span;
 
 use super::case::{CaseSender, KernelCase};
 use super::receivers::{KernelReceiver, Log};
-use super::{KernelOptions, NO_CORE, Way, answered, check, empty, figures, joined};
+use super::{KernelOptions, NO_CORE, QUESTION, Way, answered, check, figures, joined};
+use crate::cases::{CaseHosts, Cases};
 use crate::hosts::{ChildEnded, ChildState, HostError, HostPlace, LabHost};
 use crate::kept::lock_memory;
 use crate::report::{HostDescription, LabReport, ReportRow};
@@ -30,9 +31,10 @@ pub fn measure_from(
     stop: &Stop,
     tell: &mut dyn FnMut(&str),
 ) -> LabReport {
-    let mut report = empty();
-    report.hosts.extend([HostDescription::here("here"), far.description()]);
-    report.notes.extend(lock_memory());
+    let hosts = vec![HostDescription::here("here"), far.description()];
+    let mut goes_on = |_: &ReportRow| !stop.is_requested();
+    let mut cases = Cases::of("kernel", QUESTION, &mut goes_on);
+    lock_memory().into_iter().for_each(|note| cases.note(note));
     let reached = match at {
         Some(address) => Ok(address),
         None => here.reached_from(far, 1).map(|(address, _)| address),
@@ -40,32 +42,16 @@ pub fn measure_from(
     let address = match reached {
         Ok(address) => address,
         Err(error) => {
-            report.rows.push(ReportRow::void(far.place().to_string(), error.to_string()));
-            return report;
+            cases.row(ReportRow::void(far.place().to_string(), error.to_string()));
+            return LabReport { hosts, ..cases.into_report() };
         }
     };
     let sender = CaseSender::Far(far.place().to_string());
-    'cases: for &packets in &options.packets {
-        for way in [Way::Blocked, Way::Direct] {
-            if stop.is_requested() {
-                break 'cases;
-            }
-            let case = KernelCase::of(options, packets, way, sender.clone());
-            tell(&format!("{}: {} packets", case.name(), case.count));
-            match run(options, &case, far, address, stop) {
-                Ok(row) => report.rows.push(row),
-                Err(Unmeasured::Case(why)) => report.rows.push(ReportRow::void(case.name(), why)),
-                Err(Unmeasured::Host(error)) => {
-                    report.rows.push(ReportRow::void(case.name(), error.to_string()));
-                    // What another agent was asked for is nothing that this one knows.
-                    if !matches!(error, HostError::Refused { .. }) && far.replace_silent().is_err()
-                    {
-                        break 'cases;
-                    }
-                }
-            }
-        }
-    }
+    run_all(&mut cases, options, &sender, far, |far, case| {
+        tell(&format!("{}: {} packets", case.name(), case.count));
+        run(options, case, far, address, stop)
+    });
+    let mut report = LabReport { hosts, ..cases.into_report() };
     report.notes.extend(figures::growth(&report.rows, &[sender]));
     let way = match far.place() {
         HostPlace::Local => ", over loopback",
@@ -78,8 +64,35 @@ pub fn measure_from(
     report
 }
 
+impl CaseHosts for LabHost {
+    fn replace_silent(&mut self) -> Result<(), HostError> {
+        Self::replace_silent(self)
+    }
+}
+
+/// Runs each case with this host, until it is gone.
+pub(super) fn run_all<H: CaseHosts>(
+    cases: &mut Cases<'_>,
+    options: &KernelOptions,
+    sender: &CaseSender,
+    host: &mut H,
+    mut run: impl FnMut(&mut H, &KernelCase) -> Result<ReportRow, Unmeasured>,
+) {
+    for &packets in &options.packets {
+        for way in [Way::Blocked, Way::Direct] {
+            let case = KernelCase::of(options, packets, way, sender.clone());
+            let name = case.name();
+            cases.run(&name, host, |host| match run(host, &case) {
+                Err(Unmeasured::Case(why)) => Ok(ReportRow::void(&name, why)),
+                Err(Unmeasured::Host(error)) => Err(error),
+                Ok(row) => Ok(row),
+            });
+        }
+    }
+}
+
 /// Why a case has no row of figures.
-enum Unmeasured {
+pub(super) enum Unmeasured {
     /// By itself,
     Case(String),
     /// or by the host that was to send.

@@ -38,8 +38,10 @@ pub(super) fn far_row(
     sent: &SentPackets,
     heard: &[Option<HeardArrival>],
 ) -> Result<ReportRow, String> {
-    let packets = heard.iter().map(|heard| heard.map(|heard| (heard.arrival, heard)));
-    let mut row = found(case, begins, packets, sent.taken)?;
+    // By their numbers until here: one that was overtaken belongs where it came.
+    let mut came: Vec<_> = heard.iter().flatten().map(|heard| (heard.arrival, *heard)).collect();
+    came.sort_by_key(|(arrival, _)| *arrival);
+    let mut row = found(case, begins, came.into_iter().map(Some), sent.taken)?;
     row.add("sent_late_max_ns", "sent late, at most", sent.late_max_ns);
     Ok(row)
 }

@@ -1,7 +1,10 @@
+use super::far::{Unmeasured, run_all};
 use super::figures::{far_row, growth, row};
 use super::receivers::HeardArrival;
 use super::sender::SentDatagram;
 use super::*;
+use crate::cases::Cases;
+use crate::hosts::HostError;
 use crate::statistics::Missed;
 use tautline_proto::time::LocalTime;
 
@@ -80,6 +83,52 @@ fn of_a_sender_elsewhere_nothing_is_taken_by_its_clock() {
     assert_eq!(figures, ["payload_bytes", "stdev_ns", "sent_late_max_ns"]);
     let why = far_row(&case, begins, &sent, &[None, None]).unwrap_err();
     assert!(why.contains("firewall") && why.contains("--at"), "{why}");
+}
+
+#[test]
+fn packets_that_overtook_each_other_belong_to_the_seconds_in_which_they_came() {
+    let case = KernelCase::of(&options(2000), SHORT, Way::Blocked, CaseSender::Far("ssh:x".into()));
+    let mut log: Vec<_> =
+        (0..2000_i64).map(|number| heard(at(1000 * number), at(1000 * number + 20))).collect();
+    // The last of the first second, and the first of the next.
+    log.swap(999, 1000);
+    let sent = SentPackets { schema: 1, taken: 2000, late_max_ns: Some(5000) };
+    let row = far_row(&case, at(0), &sent, &log).unwrap();
+    let seconds: Vec<_> = row.intervals.iter().map(|second| (second.at_ns, second.count)).collect();
+    assert_eq!(seconds, [(0, 1000), (1_000_000_000, 1000)]);
+}
+
+/// The report of two lengths of packets from a host, whose second case comes to this: reasons of void rows,
+/// and notes.
+fn second(came: Unmeasured) -> (Vec<String>, Vec<String>) {
+    let options = KernelOptions { packets: vec![SHORT; 2], ..options(10) };
+    let sender = CaseSender::Far("ssh:x".into());
+    let mut goes_on = |_: &ReportRow| true;
+    let mut cases = Cases::of("kernel", QUESTION, &mut goes_on);
+    let (mut number, mut came) = (0, Some(came));
+    run_all(&mut cases, &options, &sender, &mut (), |(), case| {
+        number += 1;
+        match came.take_if(|_| number == 2) {
+            Some(came) => Err(came),
+            None => Ok(ReportRow::named(case.name())),
+        }
+    });
+    let report = cases.into_report();
+    (report.rows.into_iter().map(|row| row.void.unwrap_or_default()).collect(), report.notes)
+}
+
+#[test]
+fn a_host_that_is_gone_ends_it_with_a_note_and_a_case_that_failed_does_not() {
+    let gone = HostError::Ended { place: "ssh:x".to_owned(), why: "its power failed".to_owned() };
+    let (void, notes) = second(Unmeasured::Host(gone.clone()));
+    assert_eq!(void, [String::new(), gone.to_string()]);
+    assert_eq!(notes, [format!("ended at 1ms direct, from ssh:x: {gone}")]);
+    let refused = HostError::Refused { place: "ssh:x".to_owned(), why: "no privilege".to_owned() };
+    let (void, notes) = second(Unmeasured::Host(refused.clone()));
+    assert_eq!(void, [String::new(), refused.to_string(), String::new(), String::new()]);
+    assert_eq!(notes, [""; 0]);
+    let (void, notes) = second(Unmeasured::Case("no packet came".to_owned()));
+    assert_eq!((void.len(), void[1].as_str(), notes.len()), (4, "no packet came", 0));
 }
 
 #[test]
