@@ -183,7 +183,7 @@ impl Sorted {
             p999_ns: self.share(0.999),
             p9999_ns: self.share(0.9999),
             max_ns: greatest,
-            range_ns: greatest.zip(least).map(|(most, least)| most - least),
+            range_ns: greatest.zip(least).map(|(most, least)| most.saturating_sub(least)),
         }
     }
 }

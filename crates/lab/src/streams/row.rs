@@ -76,15 +76,17 @@ impl StreamOutcome {
         let stage = |at: usize, counted: &[(LocalTime, HeardPacket)]| {
             let length = move |(due, packet): &(LocalTime, HeardPacket)| {
                 let instants = packet.instants();
-                Some((*due, instants[at + 1]? - instants[at]?))
+                Some((*due, instants[at + 1]?.checked_sub(instants[at]?)?))
             };
             counted.iter().filter_map(length).collect::<Vec<_>>()
         };
         let (filled, left) = (stage(0, &blocks[0]), stage(7, &blocks[1]));
         let least = filled.iter().map(|(_, length)| *length).min().unwrap_or(0);
         let most = left.iter().map(|(_, length)| *length).max().unwrap_or(0);
-        let sender = filled.into_iter().map(|(due, length)| (due, length - least)).collect();
-        let receiver = left.into_iter().map(|(due, length)| (due, most - length)).collect();
+        let later = |(due, length): (LocalTime, i64)| Some((due, length.checked_sub(least)?));
+        let sender = filled.into_iter().filter_map(later).collect();
+        let less = |(due, length): (LocalTime, i64)| Some((due, most.checked_sub(length)?));
+        let receiver = left.into_iter().filter_map(less).collect();
         [sender, receiver].map(|late: Vec<(LocalTime, i64)>| {
             let mut series = Series::with_room(late.len());
             late.into_iter().for_each(|(due, late)| series.push(due, Span::from_nanos(late)));
@@ -189,8 +191,10 @@ fn stages(counted: &[(LocalTime, HeardPacket)], stream: &Value) -> Vec<ReportSta
         let mut series = Series::with_room(counted.len());
         for (due, packet) in counted {
             let instants = packet.instants();
-            if let (Some(from), Some(to)) = (instants[at], instants[at + 1]) {
-                series.push(*due, Span::from_nanos(to - from));
+            let length = instants[at + 1].zip(instants[at]);
+            // Of another machine, and read from a file: they may be anything.
+            if let Some(length) = length.and_then(|(to, from)| to.checked_sub(from)) {
+                series.push(*due, Span::from_nanos(length));
             }
         }
         let summary = series.summary();
@@ -209,7 +213,7 @@ fn points(counted: &[(LocalTime, HeardPacket)]) -> Vec<Points> {
     let line = |(at, name): (usize, &&str)| {
         let value = |(due, packet): &(LocalTime, HeardPacket)| {
             let instants = packet.instants();
-            Some(((*due - begin).as_nanos(), instants[at + 1]? - instants[0]?))
+            Some(((*due - begin).as_nanos(), instants[at + 1]?.checked_sub(instants[0]?)?))
         };
         Points { name: (*name).to_owned(), values: counted.iter().filter_map(value).collect() }
     };

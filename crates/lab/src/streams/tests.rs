@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::ledger::STAGES;
 use crate::resources::machine_quantities;
 
 /// Packets of 1 ms, of which all but the named ones arrive: each 5 ms from capture to DAC.
@@ -140,6 +141,23 @@ fn a_packet_that_came_late_says_nothing_of_when_a_thread_woke() {
     let [sender, receiver] = outcome.wake_ups();
     assert_eq!((receiver.summary().max_ns, receiver.summary().count), (Some(0), 1999));
     assert_eq!(sender.summary().max_ns, Some(0));
+}
+
+#[test]
+fn instants_of_a_ledger_that_lie_too_far_apart_are_left_out() {
+    let mut outcome = outcome(4000, &[]);
+    let far = [Some(i64::MAX), Some(i64::MIN + 4_000_000_000), Some(i64::MIN)];
+    for (packet, taken) in outcome.arrivals[3000..].iter_mut().zip(far) {
+        packet.sender[1] = taken;
+        packet.receiver[3] = taken;
+    }
+    let row = outcome.row("test");
+    assert_eq!((row.void, row.measured.unwrap().count), (None, 2000));
+    let stage = |name| row.stages.iter().find(|stage| stage.name == name).unwrap().summary.count;
+    assert_eq!((stage(STAGES[0]), stage(STAGES[4])), (1999, 2000));
+    let sender = &outcome.wake_ups()[0];
+    // One is not known at all, and one is too far from the best.
+    assert_eq!(sender.summary().count, 1998);
 }
 
 #[test]
