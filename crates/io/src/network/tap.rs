@@ -157,6 +157,7 @@ pub fn interface_name(number: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
+    use std::time::{SystemTime, UNIX_EPOCH};
 
     use super::*;
 
@@ -164,19 +165,24 @@ mod tests {
     fn a_datagram_is_seen_as_it_leaves_and_as_it_comes_with_its_length_and_its_instant() {
         let test =
             "a_datagram_is_seen_as_it_leaves_and_as_it_comes_with_its_length_and_its_instant";
-        let mut tap = match FrameTap::open(1 << 20) {
+        // Room for what the tests beside this one send meanwhile.
+        let mut tap = match FrameTap::open(8 << 20) {
             Ok(tap) => tap,
             Err(why) => {
                 let why = format!("a packet socket: {why}");
                 return tautline_trial::skipped(tautline_trial::Lack::Privilege, test, &why);
             }
         };
+        // To within this the wall clock's stamps are known on the monotonic one, and never worse later.
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
+        let (_, unsure) = tap.stamps.localise(wall, now()).unwrap();
         let [sender, receiver] = [0; 2].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
         let port = receiver.local_addr().unwrap().port();
         let begun = now();
         sender.send_to(&[7; 1000], receiver.local_addr().unwrap()).unwrap();
         let sent = now();
         let mut seen = Vec::new();
+        let mut read = sent;
         while seen.len() < 2 {
             assert!(now() - sent < Span::from_secs(10), "{seen:?}");
             tap.wait(Span::from_millis(200)).unwrap();
@@ -187,14 +193,19 @@ mod tests {
                     seen.push((name, frame.outgoing, frame.bytes, head, frame.at));
                 }
             });
+            read = now();
         }
-        for ((name, outgoing, bytes, head, at), expected) in seen.into_iter().zip([true, false]) {
+        // It leaves in the sender's call; whoever hands it to the receiver may be kept waiting after that.
+        for (seen, (expected, latest)) in seen.into_iter().zip([(true, sent), (false, read)]) {
+            let (name, outgoing, bytes, head, at) = seen;
             assert_eq!((name.as_deref(), outgoing), (Some("lo"), expected));
             assert_eq!((bytes, head), (14 + 20 + 8 + 1000, SNAP as usize));
-            assert!((begun..=sent).contains(&at), "{begun:?} {at:?} {sent:?}");
+            let known = begun - unsure..=latest + unsure;
+            assert!(known.contains(&at), "{at:?} {known:?}, +-{unsure}");
         }
-        let statistics = tap.statistics().unwrap();
-        assert!(statistics.seen >= 2 && statistics.dropped == 0, "{statistics:?}");
-        assert_eq!(tap.statistics().unwrap().dropped, 0);
+        // What it had no room for is the host's matter, as others send here too.
+        let [first, second] = [0; 2].map(|_| tap.statistics().unwrap());
+        assert!(first.seen >= 2 && second.seen >= first.seen, "{first:?} {second:?}");
+        assert!(second.dropped >= first.dropped, "{first:?} {second:?}");
     }
 }
