@@ -5,6 +5,8 @@
 //! by ranks (a test in two parts: Lachenbruch, Statistics in Medicine 21, 2002). The less likely of the two
 //! counts, twice, since it is picked of two. A burst that lasts for seconds counts for each of them.
 
+use core::ops::Range;
+
 use serde::Serialize;
 use statrs::function::factorial::ln_binomial;
 
@@ -185,7 +187,8 @@ pub(super) fn independent(first: Missed, second: Missed) -> ComparedFigure {
 }
 
 /// Of all ways in which as much is missed in both together, how likely are those that are no likelier than what
-/// was found? Two-sided.
+/// was found? Two-sided. From the likeliest they become less likely to either side, so where those begin is found
+/// by halves, and only as many are added as change the sum: of so many packets some roots of that.
 pub(super) fn fisher(first: Missed, second: Missed) -> f64 {
     let (n, m) = (first.due, second.due);
     let (Some(all), found) = (n.checked_add(m), first.missed.min(n)) else { return 1.0 };
@@ -195,12 +198,32 @@ pub(super) fn fisher(first: Missed, second: Missed) -> f64 {
     };
     // As likely as what was found, but for rounding.
     let limit = ln(found) + 1e-7;
-    let least = missed.saturating_sub(m);
-    // What is further from the likeliest than any that counts adds nothing: from each end inwards.
-    let from_below = (least..=missed.min(n)).map(ln).take_while(|ln| *ln <= limit);
-    let below: Vec<f64> = from_below.collect();
-    let counted = least + below.len() as u64;
-    let from_above = (counted..=missed.min(n)).rev().map(ln).take_while(|ln| *ln <= limit);
-    let sum: f64 = below.into_iter().chain(from_above).map(f64::exp).sum();
+    let (least, most) = (missed.saturating_sub(m), missed.min(n));
+    let mean = (u128::from(missed) + 1) * (u128::from(n) + 1) / (u128::from(all) + 2);
+    let likeliest = u64::try_from(mean).map_or(most, |mean| mean.clamp(least, most));
+    let below = first_not(least..likeliest + 1, |of_first| ln(of_first) <= limit);
+    let above = first_not(likeliest + 1..most + 1, |of_first| ln(of_first) > limit);
+    let sum = outwards((least..below).rev().map(ln)) + outwards((above..=most).map(ln));
     sum.min(1.0)
+}
+
+/// The first of these of which it does not hold: it holds of all before, and of none after.
+fn first_not(Range { mut start, mut end }: Range<u64>, holds: impl Fn(u64) -> bool) -> u64 {
+    while start < end {
+        let middle = start + (end - start) / 2;
+        if holds(middle) { start = middle + 1 } else { end = middle }
+    }
+    start
+}
+
+/// The sum of ever smaller ones, as far as a float has room for.
+fn outwards(logarithms: impl Iterator<Item = f64>) -> f64 {
+    let mut sum = 0.0;
+    for one in logarithms.map(f64::exp) {
+        if one <= sum * f64::EPSILON * 1e-3 {
+            break;
+        }
+        sum += one;
+    }
+    sum
 }

@@ -40,6 +40,11 @@ const SCHEMA: u64 = 1;
 /// Longer ones are no reports: an hour of every experiment is less.
 const LONGEST: u64 = 256 << 20;
 
+/// Eleven days and a half, and more seconds than memory and patience of a comparison are made for.
+const MOST_SECONDS: usize = 1_000_000;
+/// As long, of the shortest packets; what is counted is compared by steps of as many as their root.
+const MOST_DUE: u64 = 10_000_000_000;
+
 const WRITE: &str = "write a report with taut lab … --report-file X.json";
 const AGAIN: &str = "run the experiment again, and let it end";
 const STREAM: &str = "compare what taut lab stages --report-file X.json writes, which runs a stream second by second";
@@ -169,9 +174,29 @@ impl ReadRow {
         let told: Vec<(u32, u32)> = told.collect();
         let known = match events.untold {
             0 => seconds,
-            _ => told.iter().map(|(second, _)| second + 1).max().unwrap_or(0).min(seconds),
+            _ => told.iter().map(|(at, _)| at.saturating_add(1)).max().unwrap_or(0).min(seconds),
         };
         ReadCounts::of(&told, known)
+    }
+}
+
+impl ReadRow {
+    /// What it tells more of than any experiment measures.
+    fn beyond(&self) -> Option<String> {
+        let stream = self.stream.as_ref();
+        let parts = stream.iter().flat_map(|stream| &stream.parts);
+        let lists =
+            parts.flat_map(|part| [part.p50_ns.len(), part.p99_ns.len(), part.max_ns.len()]);
+        let told = stream.map_or(0, |stream| stream.seconds as usize);
+        let seconds = lists.chain([self.intervals.len(), told]).max().unwrap_or(0);
+        let missed = self.missed.map_or(0, |missed| missed.due.max(missed.missed));
+        let due = stream.map_or(0, |stream| stream.due).max(missed);
+        let what = match (seconds > MOST_SECONDS, due > MOST_DUE) {
+            (true, _) => format!("{seconds} seconds"),
+            (false, true) => format!("{due} packets"),
+            (false, false) => return None,
+        };
+        Some(format!("JSON with a row of {what}"))
     }
 }
 
@@ -271,8 +296,14 @@ impl ReadReport {
                 ));
             }
         }
-        serde_json::from_value(json)
-            .or_else(|error| none(&format!("JSON with other fields ({error})")))
+        let report: Self = match serde_json::from_value(json) {
+            Ok(report) => report,
+            Err(error) => return none(&format!("JSON with other fields ({error})")),
+        };
+        match report.rows.iter().find_map(ReadRow::beyond) {
+            Some(beyond) => none(&beyond),
+            None => Ok(report),
+        }
     }
 
     /// Of the longest row.

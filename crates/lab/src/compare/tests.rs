@@ -159,6 +159,18 @@ fn the_chance_of_what_is_missed_is_that_of_the_reference() {
 }
 
 #[test]
+fn the_chance_of_as_many_as_a_report_may_tell_needs_no_more_than_some_roots_of_them() {
+    const DUE: u64 = 10_000_000_000;
+    let of = |missed| Missed { missed, due: DUE, at_most: 1.0 };
+    // By the normal approximation: alike, 2.83 of its standard deviations of 35 355 apart, and far.
+    for (more, p, off) in [(0, 1.0, 1e-3), (200_000, 0.004_677_7, 1e-5), (10_000_000, 0.0, 1e-300)]
+    {
+        let found = counts::fisher(of(DUE / 2), of(DUE / 2 + more));
+        assert!((found - p).abs() <= off, "{more} more: {found}, not {p}");
+    }
+}
+
+#[test]
 fn what_cannot_be_compared_is_said_and_leaves_it_undecided() {
     let first = report(&[5_000, 5_000, 5_000, 5_000], 1);
     let mut second = report(&[5_000, 9_000, 9_000, 9_000], 2);
@@ -277,6 +289,14 @@ fn another_file_is_refused_in_one_sentence_with_what_it_is() {
         (
             &whole.as_bytes()[..whole.len() / 2],
             "is a report that breaks off; run the experiment again",
+        ),
+        (
+            whole.replace("\"due\":60000", "\"due\":10000000001").as_bytes(),
+            "JSON with a row of 10000000001 packets; ",
+        ),
+        (
+            whole.replace("\"missed\":3", "\"missed\":18446744073709551615").as_bytes(),
+            "JSON with a row of 18446744073709551615 packets; ",
         ),
         (
             newer.as_bytes(),
