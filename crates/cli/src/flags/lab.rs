@@ -108,7 +108,7 @@ pub(crate) struct LabCompare {
     /// The report that is to be no worse, as JSON
     #[arg(value_name = "B.json")]
     pub(crate) second: PathBuf,
-    /// Differences of times up to this are none; a frame of each row's rate if nothing is said
+    /// Differences of times up to this are none; if nothing is said, of streams a frame
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) threshold: Option<Span>,
     /// What to print

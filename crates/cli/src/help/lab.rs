@@ -238,11 +238,13 @@ are matched by name; where each has one stream, that is matched however it is
 configured, and all is compared but what follows from that.
 
 Of times the median and the 99th percentile of each second are compared (the
-greatest value of seconds of fewer than 1000): of the latency, of each stage and
-of how late both devices' threads woke (against the best of the second). They
-differ if chance would hardly make them (Mann and Whitney), if that is much
-beside what each run scatters (Cliff's delta), and if the difference is surely
-(bootstrap, 95 %) more than --threshold and than both rows' uncertainty.
+greatest value where one second of ten has fewer than 1000): of the latency, of
+each stage and of how late both devices' threads woke (against the best of the
+second). They differ if chance would hardly make them (Mann and Whitney), if
+that is much beside what each run scatters (Cliff's delta), and if the
+difference is surely (bootstrap, 95 %) more than --threshold and than both rows'
+uncertainty. Where no --threshold is said it is a frame of streams and of what
+`delay` and `between` found in sound, and nothing of rows of microseconds.
 
 What was missed, late, lost or unheard, and the xruns of both devices, are
 compared by the seconds that had any (Fisher) and by how much those had (Mann

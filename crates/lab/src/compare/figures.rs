@@ -23,17 +23,21 @@ enum Judged {
     Follows(&'static str),
 }
 
-/// Adds all that both rows have, and what cannot be compared of it.
+/// Adds all that both rows have, and what cannot be compared of it. Where nobody says from how much on a
+/// difference counts, it is a frame of streams and of what was found in sound; other rows tell microseconds, of
+/// which their own uncertainty is the limit.
 pub(super) fn add(
     row: &mut ComparedRow,
     first: &ReadRow,
     second: &ReadRow,
-    options: CompareOptions,
+    (options, in_sound): (CompareOptions, bool),
 ) {
-    let frame = [first, second].map(ReadRow::frame_ns).into_iter().fold(0.0, f64::max);
+    let frame = match in_sound || first.is_stream() {
+        true => [first, second].map(ReadRow::frame_ns).into_iter().fold(0.0, f64::max),
+        false => 0.0,
+    };
     let least = options.threshold.map_or(frame, |threshold| threshold.as_nanos() as f64);
-    let unsure = [first, second].iter().filter_map(|row| row.uncertainty_ns).sum::<i64>();
-    let threshold = least.max(unsure as f64);
+    let threshold = least.max(sum([first, second].map(|row| row.uncertainty_ns)));
     let latency = match first.configured_ns == second.configured_ns {
         true => Judged::Beyond(0.0),
         false => Judged::Follows("configured otherwise"),
@@ -65,6 +69,11 @@ pub(super) fn add(
     }
 }
 
+/// As floats, which a report of any numbers cannot overflow.
+fn sum(unsure: [Option<i64>; 2]) -> f64 {
+    unsure.into_iter().flatten().map(|nanos| nanos as f64).sum()
+}
+
 /// By seconds, where both know them.
 fn missed(first: &ReadRow, second: &ReadRow) -> Option<ComparedFigure> {
     let (of_first, of_second) = first.missed.zip(second.missed)?;
@@ -87,11 +96,10 @@ fn parts(
             row.lacks.push(format!("{}, which only the first report has", part.name));
             continue;
         };
-        let unsure: i64 =
-            [first, second].iter().filter_map(|row| row.uncertainty_of(&part.name)).sum();
+        let unsure = sum([first, second].map(|row| row.uncertainty_of(&part.name)));
         let judged = judged(&part.name, one, other);
         let both = [part, there].map(ReadPart::of);
-        let threshold = least.max(unsure as f64);
+        let threshold = least.max(unsure);
         row.figures.extend(times(Some(&part.name), both.each_ref(), &judged, threshold));
     }
 }
@@ -141,15 +149,17 @@ fn streams(
 }
 
 /// The median and the tail of each second; nothing where a report has none. The tail is the 99th percentile
-/// where enough seconds have the values for one, and else the greatest.
+/// where nearly all seconds have the values for one, and else the greatest: at packets of 1 ms a second that lost
+/// one has too few, and the seconds with a loss are those that are to be seen.
 fn times(
     part: Option<&str>,
     [first, second]: [&ReadPart; 2],
     judged: &Judged,
     threshold: f64,
 ) -> Vec<ComparedFigure> {
-    let seldom = |part: &ReadPart| part.p99.len() < LEAST && part.max.len() >= LEAST;
-    let tail = match seldom(first) || seldom(second) {
+    let seldom = |part: &ReadPart| 10 * part.p99.len() < 9 * part.max.len();
+    let greatest = !first.max.is_empty() && !second.max.is_empty();
+    let tail = match greatest && (seldom(first) || seldom(second)) {
         true => ("max_ns", &first.max, &second.max),
         false => ("p99_ns", &first.p99, &second.p99),
     };

@@ -1,11 +1,16 @@
 //! Which rows of two reports are one.
 
+use tautline_proto::time::Span;
+
 use super::read::{ReadReport, ReadRow};
 use super::{CompareOptions, ComparedRow, counts, figures};
+use crate::least::LEAST;
 
 /// Experiments whose rows follow from what was found: another one is no row that is gone.
 const SEARCHES: [&str; 2] = ["load", "least"];
-/// Stands in the name of the row that they end with, after what was found.
+/// Experiments that find what they measure in sound, which has a value once a frame.
+const IN_SOUND: [&str; 2] = ["delay", "between"];
+/// Stands in the name of the row that `load` ends with, after what was found.
 const HELD: &str = ", held";
 
 /// Rows of one name are matched in their order; then the only stream of either, however it was configured. And
@@ -30,13 +35,14 @@ pub(super) fn rows(
         }
     }
     let searched = SEARCHES.contains(&first.experiment.as_str());
+    let in_sound = IN_SOUND.contains(&first.experiment.as_str());
     let mut rows: Vec<ComparedRow> = Vec::new();
     let busier = pairs.iter().filter_map(|(row, other)| row.busier((*other)?)).collect();
     for (row, other) in pairs {
         rows.push(match other {
             Some(other) => match freezes((first, row), (second, other)) {
                 Some(freezes) => freezes,
-                None => of(row, other, options),
+                None => of(row, other, options, in_sound),
             },
             None => ComparedRow {
                 gone: !searched && row.is_comparable(),
@@ -55,11 +61,7 @@ pub(super) fn rows(
 
 /// Where two searches ended elsewhere.
 fn found(first: &ReadReport, second: &ReadReport) -> Option<ComparedRow> {
-    let held = |report: &ReadReport| {
-        let last = report.rows.iter().rev().find_map(|row| row.name.split_once(HELD));
-        last.map_or("nothing".to_owned(), |(what, _)| what.to_owned())
-    };
-    let (a, b) = (held(first), held(second));
+    let [a, b] = [first, second].map(|report| held(report).unwrap_or_else(|| "nothing".to_owned()));
     let lacks = vec![format!(
         "what was held, {a} in the first and {b} in the second: one search each does not say whether that is \
          chance, so run either again"
@@ -67,11 +69,25 @@ fn found(first: &ReadReport, second: &ReadReport) -> Option<ComparedRow> {
     (a != b).then(|| ComparedRow { name: "the search".to_owned(), lacks, ..ComparedRow::default() })
 }
 
-/// Of rows that are of freezes how many there were, and not how long: a machine that has none is no worse.
+/// What a search ended with. That `least` holds a latency says nothing: only what went is its last row.
+fn held(report: &ReadReport) -> Option<String> {
+    if report.experiment == "least" {
+        let least = report.rows.iter().find(|row| row.name == LEAST)?;
+        return Some(Span::from_nanos(least.configured_ns?).to_string());
+    }
+    let last = report.rows.iter().rev().find_map(|row| row.name.split_once(HELD));
+    last.map(|(what, _)| what.to_owned())
+}
+
+/// Of rows that are of freezes how many there were, and not how long: a machine that has none is no worse. Streams
+/// count freezes, too, beside all else that is compared of them.
 fn freezes(
     (first, one): (&ReadReport, &ReadRow),
     (second, other): (&ReadReport, &ReadRow),
 ) -> Option<ComparedRow> {
+    if first.experiment != "stalls" {
+        return None;
+    }
     let (of_first, of_second) = (first.seconds(), second.seconds());
     let (a, b) = one.frozen(of_first).zip(other.frozen(of_second))?;
     let due = [of_first, of_second].map(u64::from);
@@ -91,7 +107,7 @@ impl ComparedRow {
     }
 }
 
-fn of(first: &ReadRow, second: &ReadRow, options: CompareOptions) -> ComparedRow {
+fn of(first: &ReadRow, second: &ReadRow, options: CompareOptions, in_sound: bool) -> ComparedRow {
     let other_name = (first.name != second.name).then(|| second.name.clone());
     for (row, which) in [(first, "first"), (second, "second")] {
         if let Some(why) = &row.void {
@@ -101,7 +117,7 @@ fn of(first: &ReadRow, second: &ReadRow, options: CompareOptions) -> ComparedRow
         }
     }
     let mut row = ComparedRow { name: first.name.clone(), other_name, ..ComparedRow::default() };
-    figures::add(&mut row, first, second, options);
+    figures::add(&mut row, first, second, (options, in_sound));
     row.gone = !first.intervals.is_empty() && second.intervals.is_empty();
     if row.figures.is_empty() && row.lacks.is_empty() {
         row.unknown = Some("there is nothing in it that can be compared".to_owned());

@@ -75,6 +75,7 @@ fn what_is_less_than_a_frame_or_than_the_threshold_is_no_difference_however_sure
     let mut first = report(&[5_000], 1);
     let mut second = report(&[5_015], 2);
     for report in [&mut first, &mut second] {
+        report["experiment"] = json!("delay");
         report["rows"][0]["uncertainty_ns"] = json!(0);
     }
     let same = compared(&first, &second);
@@ -87,6 +88,22 @@ fn what_is_less_than_a_frame_or_than_the_threshold_is_no_difference_however_sure
     first["rows"][0]["uncertainty_ns"] = json!(16_000);
     let unsure = Compared::of(&read(&first), &read(&second), closer);
     assert_eq!(unsure.outcome, ComparedOutcome::Same, "{unsure}");
+}
+
+#[test]
+fn what_is_told_in_microseconds_differs_by_less_than_a_frame() {
+    let [mut first, mut second] = [report(&[11], 1), report(&[30], 2)];
+    for report in [&mut first, &mut second] {
+        report["experiment"] = json!("kernel");
+        report["rows"][0]["uncertainty_ns"] = json!(1_000);
+    }
+    let worse = compared(&first, &second);
+    assert_eq!(worse.because, ["test 0: p50, p99"], "{worse}");
+    assert_eq!(worse.rows[0].figures[0].threshold_ns, Some(2_000.0));
+    // What was found in sound is known in frames.
+    first["experiment"] = json!("between");
+    second["experiment"] = json!("between");
+    assert_eq!(compared(&first, &second).outcome, ComparedOutcome::Same);
 }
 
 #[test]
@@ -127,6 +144,7 @@ fn freezes_are_counted_and_a_machine_without_any_is_no_worse() {
         let second =
             |at: i64| json!({ "at_ns": at, "count": 2, "p50_ns": 9_000_000, "max_ns": 9_000_000 });
         let mut report = report(&[5_000, 5_000], 1);
+        report["experiment"] = json!("stalls");
         let row = &mut report["rows"][1];
         row["name"] = json!("freezes of every core");
         row["missed"] = json!(null);
@@ -252,6 +270,36 @@ fn a_search_that_ended_elsewhere_is_told_and_none_of_its_rows_is_gone() {
 }
 
 #[test]
+fn the_least_that_went_is_what_its_search_ended_with_and_no_hold_that_failed() {
+    let search = |rows: &[(&str, i64)]| {
+        let mut report = report(&vec![5_000; rows.len()], 1);
+        report["experiment"] = json!("least");
+        for (row, (name, millis)) in report["rows"].as_array_mut().unwrap().iter_mut().zip(rows) {
+            row["name"] = json!(name);
+            row["configured_ns"] = json!(millis * 1_000_000);
+        }
+        report
+    };
+    let first = search(&[("10ms", 10), ("the least", 10)]);
+    let second = search(&[("10ms", 10), ("10ms, held", 10), ("the least", 60)]);
+    let ended = |second: &Value| {
+        let there = compared(&first, second);
+        let search = there.rows.iter().find(|row| row.name == "the search");
+        search.map(|row| row.lacks.join("; "))
+    };
+    let told = ended(&second).unwrap();
+    assert!(
+        told.starts_with("what was held, 10ms in the first and 60ms in the second: "),
+        "{told}"
+    );
+    assert_eq!(compared(&first, &second).outcome, ComparedOutcome::Undecided);
+    let none = search(&[("10ms", 10), ("10ms, held", 10)]);
+    let told = ended(&none).unwrap();
+    assert!(told.starts_with("what was held, 10ms in the first and nothing in "), "{told}");
+    assert_eq!(ended(&search(&[("the least", 10), ("10ms, held", 10)])), None);
+}
+
+#[test]
 fn another_file_is_refused_in_one_sentence_with_what_it_is() {
     let path = std::path::Path::new("/nowhere/at all.json");
     let refused = ReadReport::read(path).unwrap_err().to_string();
@@ -287,16 +335,16 @@ fn another_file_is_refused_in_one_sentence_with_what_it_is() {
             "is a report of no schema, and this taut reads 1",
         ),
         (
-            &whole.as_bytes()[..whole.len() / 2],
-            "is a report that breaks off; run the experiment again",
-        ),
-        (
             whole.replace("\"due\":60000", "\"due\":10000000001").as_bytes(),
             "JSON with a row of 10000000001 packets; ",
         ),
         (
             whole.replace("\"missed\":3", "\"missed\":18446744073709551615").as_bytes(),
             "JSON with a row of 18446744073709551615 packets; ",
+        ),
+        (
+            &whole.as_bytes()[..whole.len() / 2],
+            "is a report that breaks off; run the experiment again",
         ),
         (
             newer.as_bytes(),
@@ -343,6 +391,12 @@ fn what_the_two_were_measured_on_and_how_is_told_where_it_differs() {
         notes[3].starts_with("test 0: the machine was 20 % busy in the first and 80 %"),
         "{notes:?}"
     );
+}
+
+#[test]
+fn what_is_told_below_a_chance_of_all_needs_one_of_its_own() {
+    let told = compared(&report(&[5_000], 1), &report(&[5_100], 2)).to_string();
+    assert!(told.contains("it is told below 0.05, and alone below 0.01\n"), "{told}");
 }
 
 #[test]

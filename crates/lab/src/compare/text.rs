@@ -8,6 +8,7 @@ use super::outcome::is_told;
 use super::{CHANCE, Compared, ComparedFigure, ComparedOutcome, ComparedRow, ComparedVerdict};
 use crate::report::text::{aligned, share};
 use crate::report::{RECEIVER_LATE, SENDER_LATE};
+use crate::statistics::CHANCE as ALONE;
 
 /// Of so many rows all figures are shown, of more only those that differ or are not known.
 const ALL_SHOWN: usize = 1;
@@ -25,7 +26,7 @@ impl fmt::Display for Compared {
                 f,
                 "note: difference: of the medians of seconds, with its 95 % interval; up to \"least\" it is none\n\
                  note: A12: how often a second of the second report has more\n\
-                 note: chance: of any of {} figures that could differ; it is told below {CHANCE}",
+                 note: chance: of any of {} figures that could differ; it is told below {CHANCE}, and alone below {ALONE}",
                 self.tested
             )?;
         }

@@ -72,16 +72,20 @@ impl Simulated {
             .iter()
             .map(|(name, ..)| json!({ "name": name, "uncertainty_ns": null }))
             .collect();
+        let lost = self.lost(random);
+        let is_lost = |at: u32| lost.iter().any(|(second, _)| *second == at);
         let parts: Vec<Value> = parts
             .into_iter()
             .map(|(name, middle, tail, scatter)| {
                 let [p50, p99] = [middle, tail].map(|at| self.seconds_of(at, scatter, random));
                 let max: Vec<i64> = p99.iter().map(|p99| p99 + 10_000).collect();
+                // Of 999 packets there is none.
+                let p99: Vec<Option<i64>> =
+                    (0..).zip(p99).map(|(at, p99)| (!is_lost(at)).then_some(p99)).collect();
                 json!({ "name": name, "p50_ns": p50, "p99_ns": p99, "max_ns": max })
             })
             .collect();
         let due = u64::from(self.seconds) * 1000;
-        let lost = self.lost(random);
         let missed: u32 = lost.iter().map(|(_, count)| count).sum();
         let xruns: Vec<(i64, u32)> = (0..self.seconds)
             .filter(|_| random.f64() < self.xruns)
@@ -322,6 +326,68 @@ fn seconds_of_few_packets_have_their_greatest_for_a_tail() {
     }
     let there = compared(&first, &second);
     assert_eq!(figure(&there.rows[0], "wire max").verdict, ComparedVerdict::More, "{there}");
+}
+
+#[test]
+fn a_tail_is_seen_in_the_seconds_that_lost_something() {
+    let mut random = Rng::with_seed(9);
+    let one = Simulated { bursts: (20, 0.0), ..Simulated::usual(&mut random) };
+    let first = one.report(&mut random);
+    let mut second = one.report(&mut random);
+    // Of two in three seconds one packet was lost, and one came late.
+    let lossy = || (0..30).filter(|second| second % 3 > 0);
+    let stream = &mut second["rows"][0]["stream"];
+    stream["lost"] = json!(lossy().map(|second| [second, 1]).collect::<Vec<_>>());
+    for part in stream["parts"].as_array_mut().unwrap() {
+        for second in lossy() {
+            part["p99_ns"][second] = Value::Null;
+            if part["name"] == "wire" {
+                part["max_ns"][second] = json!(4_000_000);
+            }
+        }
+    }
+    let there = compared(&first, &second);
+    let tail = there.rows[0]
+        .figures
+        .iter()
+        .find(|one| one.part.as_deref() == Some("wire") && one.key != "p50_ns");
+    let tail = tail.unwrap();
+    assert_eq!((tail.key, tail.verdict), ("max_ns", ComparedVerdict::More), "{there}");
+}
+
+#[test]
+fn streams_that_count_freezes_are_compared_by_all_they_have() {
+    let [mut first, mut second] = pair(|one| one.wire_us = [150.0, 150.0]);
+    for report in [&mut first, &mut second] {
+        report["experiment"] = json!("least");
+        report["rows"][0]["freezes"] = json!(0);
+    }
+    let there = compared(&first, &second);
+    assert_eq!(figure(&there.rows[0], "wire p50").verdict, ComparedVerdict::More, "{there}");
+}
+
+#[test]
+fn a_report_of_any_numbers_is_refused_or_compared() {
+    let [mut first, mut second] = pair(|_| {});
+    for report in [&mut first, &mut second] {
+        let row = &mut report["rows"][0];
+        row["uncertainty_ns"] = json!(i64::MAX);
+        row["stages"][3]["uncertainty_ns"] = json!(i64::MAX);
+        row["events"][0]["values"] = json!([[i64::from(u32::MAX) * 1_000_000_000, 1]]);
+        row["events"][0]["untold"] = json!(1);
+    }
+    let there = compared(&first, &second);
+    assert!(figure(&there.rows[0], "wire p50").threshold_ns.unwrap() > 1e19, "{there}");
+    for (key, value, what) in [
+        ("seconds", json!(1_000_001), "a row of 1000001 seconds"),
+        ("seconds", json!(u32::MAX), "a row of 4294967295 seconds"),
+        ("due", json!(u64::MAX), "a row of 18446744073709551615 packets"),
+    ] {
+        let mut crafted = first.clone();
+        crafted["rows"][0]["stream"][key] = value;
+        let (refused, _) = ReadReport::of(crafted.to_string().as_bytes()).unwrap_err();
+        assert!(refused.ends_with(what), "{refused}");
+    }
 }
 
 #[test]
