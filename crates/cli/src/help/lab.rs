@@ -274,5 +274,5 @@ Exit status: 0 if all that both have was compared and nothing is worse; 1 if
 anything is slower, more missed or more xruns, or if the second has measured
 nothing of a row that the first has (`gone`); 5 if nothing is known to be worse
 and not all could be compared, such as rows shorter than 8 seconds, a latency
-that is configured otherwise, or two experiments; 2 if a file is no report of
-taut lab, 3 if it cannot be opened."#;
+that is configured otherwise, or two experiments; 2 if a file is no such
+report, 3 if it cannot be opened."#;
