@@ -52,6 +52,8 @@ const SHORT_TURN: Duration = Duration::from_millis(100);
 const GOODBYE: Duration = Duration::from_secs(6);
 /// The same where somebody waits who has asked to end.
 const HURRIED: Duration = Duration::from_secs(1);
+/// The same for a stream that is measured, which an agent is not to disturb.
+const HEEDING: Duration = Duration::from_millis(500);
 /// From one look to the next at whether somebody has.
 const LOOK: Duration = Duration::from_millis(50);
 /// Of one file, so much is read at a time.
@@ -177,6 +179,30 @@ impl LabHost {
                     return Ok(ChildState::Ended(ChildEnded { printed, ..ended }));
                 }
                 other => return Err(self.confused(&other)),
+            }
+        }
+    }
+
+    /// Waits so long while a child runs. One that may end sooner is interrupted where somebody asks to stop. Tells
+    /// whether it ran to the end of that.
+    pub(crate) fn runs(
+        &mut self,
+        child: u32,
+        lasts: Duration,
+        may_end: bool,
+    ) -> Result<bool, HostError> {
+        let deadline = Instant::now() + lasts;
+        loop {
+            if may_end && self.stop.is_requested() {
+                return self.interrupt(child).map(|()| false);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let turn = if may_end { left.min(HEEDING) } else { left };
+            if self.wait(child, turn)? != ChildState::Running {
+                return Ok(false);
+            }
+            if turn == left {
+                return Ok(true);
             }
         }
     }
@@ -341,7 +367,7 @@ impl LabHost {
         };
         let place = self.place.to_string();
         match self.hello.taut.is_empty() {
-            true => HostError::NotStarted { place, why: why + self.hint() },
+            true => HostError::NotStarted { place, why: why + &self.hint() },
             false => HostError::Ended { place, why },
         }
     }
@@ -368,13 +394,15 @@ impl LabHost {
         }
     }
 
-    fn hint(&self) -> &'static str {
+    fn hint(&self) -> String {
         match &self.place {
-            HostPlace::Local => "",
-            HostPlace::Namespace(_) => "; `ip netns list` has the names, and root may enter them",
-            HostPlace::Ssh(_) => {
-                "; `ssh -o BatchMode=yes HOST taut --version` must work, without a password"
+            HostPlace::Local => String::new(),
+            HostPlace::Namespace(_) => {
+                "; `ip netns list` has the names, and root may enter them".to_owned()
             }
+            HostPlace::Ssh(host) => format!(
+                "; `ssh -o BatchMode=yes {host} taut --version` must work, without a password"
+            ),
         }
     }
 

@@ -6,7 +6,7 @@ use tautline_proto::time::Span;
 use crate::cases::Cases;
 use crate::hosts::HostError;
 use crate::report::{LabReport, ReportRow};
-use crate::statistics::{Series, compare, median};
+use crate::statistics::{LEAST, Series, compare, median};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
 /// What is asked.
@@ -62,6 +62,11 @@ pub fn run(
     }
     let times = found.each_ref().map(|runs| by_round(runs, |run| Some(run.per_period)));
     let middles = found.each_ref().map(|runs| by_round(runs, OverheadRun::known));
+    if times.iter().any(|runs| (1..LEAST).contains(&runs.len())) {
+        cases.note(format!(
+            "fewer than {LEAST} rounds have no interval: what is added may be chance; see --rounds"
+        ));
+    }
     let unknown = found.iter().flatten().find_map(|(_, run)| run.latency.as_ref().err());
     if let Some(why) = unknown {
         cases.note(format!("latencies are left out: {why}"));

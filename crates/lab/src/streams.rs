@@ -197,17 +197,39 @@ impl StreamEnds {
 
     /// Runs a stream, to its end; at other UDP ports, if somebody took those that were free.
     pub fn run(&mut self, plan: &LabStream) -> Result<StreamOutcome, HostError> {
+        self.run_told(plan, None)
+    }
+
+    /// The same for one that is all of an experiment: tells from when on its packets count, and ends it where
+    /// somebody asks to stop. What came until then is its outcome.
+    pub fn run_watched(
+        &mut self,
+        plan: &LabStream,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<StreamOutcome, HostError> {
+        self.run_told(plan, Some(tell))
+    }
+
+    fn run_told(
+        &mut self,
+        plan: &LabStream,
+        mut watch: Watch<'_>,
+    ) -> Result<StreamOutcome, HostError> {
         let mut tried = 0;
         loop {
             tried += 1;
-            match self.run_once(plan) {
+            match self.run_once(plan, &mut watch) {
                 Err(error) if tried < TRIES && error.tells_of_a_held_port() => {}
                 came => return came,
             }
         }
     }
 
-    fn run_once(&mut self, plan: &LabStream) -> Result<StreamOutcome, HostError> {
+    fn run_once(
+        &mut self,
+        plan: &LabStream,
+        watch: &mut Watch<'_>,
+    ) -> Result<StreamOutcome, HostError> {
         let (address, ports) = self.reached(plan.at, plan.copies)?;
         let lasts = plan.settle + plan.duration;
         if plan.input.is_none() {
@@ -217,7 +239,8 @@ impl StreamEnds {
         // Its cost is measured with what it is beside: only where packets are told one by one.
         let samplers = plan.ledgers.then(|| MachineSamplers::start(self, lasts));
         let listening = self.receiver.start_within(&recv, &plan.cpus[1], plan.limits);
-        let came = listening.and_then(|listening| self.carried(plan, listening, (address, ports)));
+        let carried = |listening| self.carried(plan, listening, (address, ports), watch);
+        let came = listening.and_then(carried);
         let machines = samplers.map(|samplers| samplers.end(self)).unwrap_or_default();
         came.map(|outcome| StreamOutcome { machines, ..outcome })
     }
@@ -227,10 +250,11 @@ impl StreamEnds {
         &mut self,
         plan: &LabStream,
         listening: u32,
-        (address, ports): (IpAddr, u16),
+        to: (IpAddr, u16),
+        watch: &mut Watch<'_>,
     ) -> Result<StreamOutcome, HostError> {
         let mut sending = None;
-        let both = self.carry(plan, listening, &mut sending, (address, ports));
+        let both = self.carry(plan, listening, &mut sending, to, watch);
         if both.is_err() {
             // Or they would be heard beside the next. An agent that is silent takes its own with it.
             for (host, child) in
@@ -271,6 +295,7 @@ impl StreamEnds {
         listening: u32,
         started: &mut Option<u32>,
         (address, ports): (IpAddr, u16),
+        watch: &mut Watch<'_>,
     ) -> Result<(BothEnded, [Option<UsedBetween>; 2]), HostError> {
         let lasts = plan.settle + plan.duration;
         // A receiver that could not begin has ended by now, and says why.
@@ -281,9 +306,16 @@ impl StreamEnds {
         let sending = self.sender.start(&send, &plan.cpus[0])?;
         *started = Some(sending);
         let children = [sending, listening];
-        self.sender.wait(sending, duration(plan.settle - SPARE))?;
+        let may_end = watch.is_some();
+        let mut runs = self.sender.runs(sending, duration(plan.settle - SPARE), may_end)?;
         let begin = self.usages(children)?;
-        self.sender.wait(sending, duration(plan.duration))?;
+        runs = runs && self.sender.runs(sending, duration(SPARE), may_end)?;
+        if let (true, Some(tell)) = (runs, watch) {
+            tell(COUNTING);
+        }
+        if runs {
+            self.sender.runs(sending, duration(plan.duration - SPARE), may_end)?;
+        }
         let end = self.usages(children)?;
         let used = [0, 1].map(|side| begin[side].as_ref()?.until(end[side].as_ref()?));
         let most = duration(lasts + READY + TAIL) + WRITING;
@@ -304,6 +336,12 @@ impl StreamEnds {
         Ok([known(self.sender.usage(sending))?, known(self.receiver.usage(listening))?])
     }
 }
+
+/// Who is told of one stream, and may end it.
+type Watch<'a> = Option<&'a mut dyn FnMut(&str)>;
+
+/// What is told once a stream has settled.
+const COUNTING: &str = "its packets count now";
 
 /// Sender and receiver.
 type BothEnded = (ChildEnded, ChildEnded);

@@ -103,11 +103,11 @@ fn the_heads_of_packets_cost_what_the_interface_counts() {
         let Some(cable) = Cable::lay(test) else { return };
         let report = report(between(&cable, "lab network --only overhead --duration 1s").run());
         // Of 20 ms in 16 bits, 3840 bytes of sound: three frames. The thesis has 3974 without stamps.
-        let long = row(&report, "packets of 20ms: bytes");
+        let long = row(&report, "packets of 20ms, L16: bytes");
         assert_eq!(long["payload_bytes"], 3840);
         assert_eq!(long["thesis_ethernet_bytes"], 3974);
         for name in ["20ms", "10ms", "5ms", "1ms"] {
-            let row = row(&report, &format!("packets of {name}: bytes"));
+            let row = row(&report, &format!("packets of {name}, L16: bytes"));
             let ratio = figure(row, "counted_bytes") / figure(row, "interface_bytes");
             assert!((0.95..1.1).contains(&ratio), "{row:#}");
             assert!(figure(row, "overhead_share") > figure(row, "thesis_overhead_share"));

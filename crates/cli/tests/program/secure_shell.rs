@@ -136,6 +136,9 @@ fn a_host_that_lets_nobody_in_is_told_in_the_words_of_ssh_and_with_the_mend() {
         there.write("authorized", "");
         let ended = there.seen_by(delay("none", "--with ssh:there")).run();
         is_void(&ended, "Permission denied (publickey");
-        is_void(&ended, "`ssh -o BatchMode=yes HOST taut --version` must work, without a password");
+        is_void(
+            &ended,
+            "`ssh -o BatchMode=yes there taut --version` must work, without a password",
+        );
     });
 }

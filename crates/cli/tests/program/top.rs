@@ -263,3 +263,37 @@ fn a_socket_is_for_its_own_user_and_root_alone() {
         drop(send);
     });
 }
+
+#[test]
+fn ctrl_c_ends_a_stream_of_an_experiment_and_what_came_until_then_is_told() {
+    shared(|| {
+        let folder = Folder::new();
+        let call = |line: &str| {
+            taut(words(line)).in_folder(folder.path()).with("XDG_RUNTIME_DIR", folder.path())
+        };
+        let line = "lab stages --settle 1s --duration 60s --period 240 --latency 400ms --report json \
+                    --report-file kept.json";
+        let run = call(line).start().wait_for("taut: its packets count now");
+        // Of a second at least packets have counted.
+        let until = Instant::now() + PATIENCE;
+        loop {
+            assert!(Instant::now() < until, "its packets are not seen");
+            let seen = call("top --once --report json").run().well().out;
+            let seen: Value = serde_json::from_str(&seen).unwrap();
+            let runs = seen["programs"].as_array().unwrap();
+            let mut heard = runs.iter().filter(|run| run["role"] == "recv");
+            let received = |run: &Value| run["streams"][0]["counters"]["packets_received"].as_u64();
+            if heard.any(|run| received(run).is_some_and(|received| received > 3000)) {
+                break;
+            }
+        }
+        run.signal("-INT");
+        let report: Value = serde_json::from_str(&run.end().well().out).unwrap();
+        let (row, notes) = (&report["rows"][0], report["notes"].to_string());
+        let count = row["measured"]["count"].as_u64().unwrap_or_default();
+        assert!((500..30_000).contains(&count), "{report:#}");
+        assert!(notes.contains("ended after 400ms in packets of 1ms, as asked"), "{notes}");
+        let kept = std::fs::read_to_string(folder.file("kept.json")).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&kept).unwrap(), report);
+    });
+}

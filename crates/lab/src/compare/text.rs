@@ -24,7 +24,7 @@ impl fmt::Display for Compared {
         if self.figures().any(|figure| figure.a12.is_some()) {
             writeln!(
                 f,
-                "note: difference: of the medians of seconds, with its 95 % interval; up to \"least\" it is none\n\
+                "note: difference: of the medians of seconds, with its 95 % interval; up to the threshold it is none\n\
                  note: A12: how often a second of the second report has more\n\
                  note: chance: of any of {} figures that could differ; it is told below {CHANCE}, and alone below {ALONE}",
                 self.tested
@@ -41,7 +41,10 @@ impl Compared {
         let because = self.because.join("; ");
         match self.outcome {
             ComparedOutcome::Same => {
-                format!("no difference: none of {} figures differs by more than noise", self.tested)
+                format!(
+                    "no difference: {} figures could have shown one, and none does",
+                    self.tested
+                )
             }
             ComparedOutcome::Better => format!("better: {because}; nothing is worse"),
             ComparedOutcome::Worse => format!("WORSE: {because}"),
@@ -61,7 +64,8 @@ fn of_row(f: &mut fmt::Formatter<'_>, row: &ComparedRow, all: bool) -> fmt::Resu
     let shown = |figure: &&ComparedFigure| {
         all || is_told(figure) || figure.verdict == ComparedVerdict::Unknown
     };
-    let heads = ["figure", "first", "second", "difference", "least", "A12", "chance", "verdict"];
+    let heads =
+        ["figure", "first", "second", "difference", "threshold", "A12", "chance", "verdict"];
     let mut lines = vec![heads.map(str::to_owned).to_vec()];
     lines.extend(row.figures.iter().filter(shown).map(|figure| cells(row, figure)));
     let hidden = row.figures.len() + 1 - lines.len();

@@ -187,7 +187,7 @@ pub(super) fn overhead(
     packets: &Packets,
     stamped: bool,
 ) -> ReportRow {
-    let name = format!("{name}: bytes");
+    let name = format!("{name}, L16: bytes");
     let Some((window, main, counts, [_, sent])) = seen.main(0) else {
         return ReportRow::void(
             name,

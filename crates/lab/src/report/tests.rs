@@ -206,3 +206,16 @@ fn figures_of_others_are_told_with_whose_they_are() {
     let text = report.to_string();
     assert_eq!(text.matches("\ntheirs A, theirs B: the thesis, table 1\n").count(), 1, "{text}");
 }
+
+#[test]
+fn a_host_that_has_both_ends_is_told_once_with_the_most_freezes_that_either_saw() {
+    let here = HostDescription::here("local");
+    let seen = |stalls| HostDescription { stalls, ..here.clone() };
+    let other = HostDescription { name: "ssh:studio".to_owned(), ..seen(Some(9)) };
+    let hosts = vec![seen(Some(2)), seen(Some(3)), other];
+    let text = LabReport { hosts, ..report() }.to_string();
+    let lines: Vec<_> = text.lines().filter(|line| line.contains(" freezes")).collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert!(lines[0].starts_with("local: ") && lines[0].contains(", 3 freezes"), "{text}");
+    assert!(lines[1].starts_with("ssh:studio: ") && lines[1].contains(", 9 freezes"), "{text}");
+}

@@ -6,21 +6,24 @@ use serde_json::Value;
 use tautline_engine::watching::distribution::Summary;
 use tautline_proto::time::Span;
 
-use super::{Events, Figure, LabReport, ReportRow};
+use super::{Events, Figure, HostDescription, LabReport, ReportRow};
 
 impl fmt::Display for LabReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.experiment, self.question)?;
         for (number, host) in self.hosts.iter().enumerate() {
-            if self.hosts[..number].contains(host) {
+            // Both ends of one host are told once, with the most that either saw.
+            let same = |other: &&HostDescription| is_same(host, other);
+            if self.hosts[..number].iter().any(|other| same(&other)) {
                 continue;
             }
+            let stalls = self.hosts.iter().filter(same).filter_map(|other| other.stalls).max();
             write!(
                 f,
                 "{}: {} cores, {}, Linux {}",
                 host.name, host.cpus, host.processor, host.kernel
             )?;
-            match host.stalls {
+            match stalls {
                 Some(stalls) => writeln!(f, ", {stalls} freezes that every core saw")?,
                 None => writeln!(f)?,
             }
@@ -36,6 +39,12 @@ impl fmt::Display for LabReport {
         self.rows.iter().try_for_each(|row| beyond(f, row, many))?;
         self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
     }
+}
+
+/// Whether both are one machine, as far as is told.
+fn is_same(one: &HostDescription, other: &HostDescription) -> bool {
+    let seen = |host: &HostDescription| HostDescription { stalls: None, ..host.clone() };
+    seen(one) == seen(other)
 }
 
 /// Rows of one table: those that measure something by time, or others that share a figure.
@@ -214,11 +223,11 @@ fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Resul
         return Ok(());
     }
     writeln!(f, "\nstage by stage (median, 99 of 100, most):")?;
+    let told = |error| format!(" ± {}", nanos(error));
     for stage in &row.stages {
         let all = [stage.summary.p50_ns, stage.summary.p99_ns, stage.summary.max_ns];
         let [middle, most, max] = all.map(|value| value.map_or("–".to_owned(), nanos));
-        let error =
-            stage.uncertainty_ns.map_or(String::new(), |error| format!(" ± {}", nanos(error)));
+        let error = stage.uncertainty_ns.filter(|error| *error > 0).map_or(String::new(), told);
         writeln!(f, "  {:10} {middle:>12} {most:>12} {max:>12}{error}", stage.name)?;
     }
     Ok(())
