@@ -98,8 +98,9 @@ struct LeastTries {
     failed: Vec<(u32, String)>,
     /// The row of the last that went when it was held.
     held: Option<String>,
-    /// Holds that did not go,
+    /// Holds that did not go, how many of them for xruns alone,
     failed_holds: u32,
+    failed_by_xruns: u32,
     /// and latencies of those that are run again, as something was missed while the host froze.
     frozen_holds: Vec<u32>,
     repeated: u32,
@@ -118,6 +119,7 @@ fn tries<H: CaseHosts>(
         failed: Vec::new(),
         held: None,
         failed_holds: 0,
+        failed_by_xruns: 0,
         frozen_holds: Vec::new(),
         repeated: 0,
     };
@@ -142,7 +144,11 @@ impl LeastTries {
         let SeenTry { mut row, finding, lacked, by_xruns } = seen;
         if next.held {
             match verdict {
-                LeastVerdict::Fails | LeastVerdict::Unknown => self.failed_holds += 1,
+                LeastVerdict::Fails | LeastVerdict::Unknown => {
+                    self.failed_holds += 1;
+                    let xruns = verdict == LeastVerdict::Fails && by_xruns;
+                    self.failed_by_xruns += u32::from(xruns);
+                }
                 LeastVerdict::Again if finding != LeastFinding::Void => {
                     self.frozen_holds.push(next.steps);
                 }
@@ -245,6 +251,13 @@ impl LeastTries {
             left_out += &format!(
                 "; {} at lower latencies failed, so the chance that this one went by luck is greater",
                 holds(self.failed_holds as usize)
+            );
+        }
+        if self.failed_by_xruns > 0 {
+            left_out += &format!(
+                "; {} failed for xruns alone, which are the devices', whatever the latency is: more --periods \
+                 or a longer --period may mend those",
+                holds(self.failed_by_xruns as usize)
             );
         }
         left_out

@@ -230,7 +230,7 @@ impl MarkCounts {
         let level = self.gain.map(|gain| 20.0 * gain.abs().log10());
         row.add("level_dbfs", "sound, dBFS", level);
         row.add("polarity", "polarity", self.polarity);
-        row.add("gain", "gain, full scale being 1", self.gain);
+        row.add("gain", "level of the marks, full scale being 1", self.gain);
         row.add("least_confidence", "the worst mark fits to", self.least_confidence);
         if let Some(clear) = self.peak_to_sidelobe_db {
             row.add("peak_to_sidelobe_db", "peak to sidelobe at worst, dB", clear);

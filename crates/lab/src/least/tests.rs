@@ -294,6 +294,23 @@ fn names(report: &LabReport) -> Vec<&str> {
 }
 
 #[test]
+fn holds_that_failed_for_xruns_alone_are_told_with_what_mends_those() {
+    let of = |lost: &'static [i64]| {
+        let report = reported(move |latency, held, _| {
+            let fails = held && latency < 6;
+            let mut outcome = carried(if fails { lost } else { &[] });
+            outcome.sent["streams"][0]["counters"]["xruns"] = json!(u32::from(fails));
+            Ok(outcome)
+        });
+        report.notes[0].clone()
+    };
+    let told =
+        "failed for xruns alone, which are the devices', whatever the latency is: more --periods";
+    assert!(of(&[]).contains(told), "{}", of(&[]));
+    assert!(!of(&[3000]).contains("for xruns alone"), "{}", of(&[3000]));
+}
+
+#[test]
 fn each_try_is_a_row_and_the_last_is_the_least_with_what_was_missed_a_step_below() {
     let report = reported(|latency, held, _| {
         let least = if held { 6 } else { 5 };
