@@ -213,7 +213,7 @@ impl StreamEnds {
     fn run_told(
         &mut self,
         plan: &LabStream,
-        mut watch: Watch<'_>,
+        mut watch: StreamWatch<'_>,
     ) -> Result<StreamOutcome, HostError> {
         let mut tried = 0;
         loop {
@@ -228,7 +228,7 @@ impl StreamEnds {
     fn run_once(
         &mut self,
         plan: &LabStream,
-        watch: &mut Watch<'_>,
+        watch: &mut StreamWatch<'_>,
     ) -> Result<StreamOutcome, HostError> {
         let (address, ports) = self.reached(plan.at, plan.copies)?;
         let lasts = plan.settle + plan.duration;
@@ -251,7 +251,7 @@ impl StreamEnds {
         plan: &LabStream,
         listening: u32,
         to: (IpAddr, u16),
-        watch: &mut Watch<'_>,
+        watch: &mut StreamWatch<'_>,
     ) -> Result<StreamOutcome, HostError> {
         let mut sending = None;
         let both = self.carry(plan, listening, &mut sending, to, watch);
@@ -295,7 +295,7 @@ impl StreamEnds {
         listening: u32,
         started: &mut Option<u32>,
         (address, ports): (IpAddr, u16),
-        watch: &mut Watch<'_>,
+        watch: &mut StreamWatch<'_>,
     ) -> Result<(BothEnded, [Option<UsedBetween>; 2]), HostError> {
         let lasts = plan.settle + plan.duration;
         // A receiver that could not begin has ended by now, and says why.
@@ -338,7 +338,7 @@ impl StreamEnds {
 }
 
 /// Who is told of one stream, and may end it.
-type Watch<'a> = Option<&'a mut dyn FnMut(&str)>;
+type StreamWatch<'a> = Option<&'a mut dyn FnMut(&str)>;
 
 /// What is told once a stream has settled.
 const COUNTING: &str = "its packets count now";
