@@ -1,5 +1,7 @@
 //! Files that a run reads and writes: settings, ledgers, reports, pages.
 
+use serde_json::{Value, json};
+
 use crate::common::program::{Ended, call, taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
@@ -86,36 +88,35 @@ fn a_report_file_whose_name_ends_in_html_is_the_page_that_is_printed() {
 #[test]
 fn two_reports_are_compared_and_what_is_worse_fails() {
     let folder = Folder::new();
-    let report = |name: &str, median: u32| {
-        let second = format!("{{\"p50_ns\": {median}, \"p99_ns\": null}}");
-        let row = format!("{{\"name\": \"one\", \"intervals\": [{}]}}", vec![second; 20].join(","));
-        let text = format!("{{\"experiment\": \"delay\", \"rows\": [{row}]}}");
-        std::fs::write(folder.file(name), text).unwrap();
+    let write = |name: &str, rows: Value| {
+        let report = json!({"schema": 1, "experiment": "delay", "rows": rows});
+        std::fs::write(folder.file(name), report.to_string()).unwrap();
     };
-    report("a.json", 5_000_000);
-    report("b.json", 5_100_000);
+    let row = |name: &str, median: u32| {
+        let seconds = vec![json!({"p50_ns": median, "p99_ns": null}); 20];
+        json!([{"name": name, "intervals": seconds}])
+    };
+    write("a.json", row("one", 5_000_000));
+    write("b.json", row("one", 5_100_000));
+    write("gone.json", row("another", 5_000_000));
+    write("short.json", json!([{"name": "one"}]));
     let compare =
         |files: &str| taut(words(&format!("lab compare {files}"))).in_folder(folder.path()).run();
     let same = compare("a.json a.json").well().out;
-    assert!(same.contains("same"), "{same}");
+    assert!(same.contains("verdict: no difference in the one figure that both have"), "{same}");
     let faster = compare("b.json a.json").well().out;
-    assert!(faster.contains("faster"), "{faster}");
-    let slower = compare("a.json b.json");
-    assert_eq!(slower.status, Some(1), "{slower:#?}");
-    assert!(slower.out.contains("SLOWER"), "{slower:#?}");
-    assert!(slower.said[0].contains("b.json is worse than a.json in one"), "{slower:#?}");
+    assert!(faster.contains("faster") && faster.contains("verdict: better: one: p50"), "{faster}");
+    let ends = |files: &str, status: i32, verdict: &str, said: &str| {
+        let ended = compare(files);
+        assert_eq!(ended.status, Some(status), "{ended:#?}");
+        assert!(ended.out.contains(verdict) && ended.said[0].contains(said), "{ended:#?}");
+    };
+    ends("a.json b.json", 1, "SLOWER", "b.json is worse than a.json: one: p50; measure both again");
     // What was not measured again, or is too short to tell, is no proof that all is well.
-    let text = std::fs::read_to_string(folder.file("a.json")).unwrap();
-    std::fs::write(folder.file("gone.json"), text.replace("\"one\"", "\"another\"")).unwrap();
-    let gone = compare("a.json gone.json");
-    assert_eq!(gone.status, Some(1), "{gone:#?}");
-    assert!(gone.said[0].contains("gone.json has measured nothing of one"), "{gone:#?}");
-    let short = "{\"experiment\": \"delay\", \"rows\": [{\"name\": \"one\"}]}";
-    std::fs::write(folder.file("short.json"), short).unwrap();
-    let short = compare("short.json short.json");
-    assert_eq!(short.status, Some(1), "{short:#?}");
-    assert!(short.said[0].contains("nothing of short.json and short.json"), "{short:#?}");
-    assert!(short.said[0].contains("measure both with one command"), "{short:#?}");
+    let gone = "one: the first report measured it, the second did not";
+    ends("a.json gone.json", 1, gone, "gone.json is worse than a.json");
+    let unknown = "is not known: no row that both measured has anything to compare; measure both";
+    ends("short.json short.json", 5, "verdict: UNDECIDED", unknown);
     std::fs::write(folder.file("c.json"), "{\"streams\": []}").unwrap();
     let other = taut(words("lab compare a.json c.json")).in_folder(folder.path());
     is_refused(&other, 2, "c.json is no report of taut lab", "--report-file X.json");

@@ -41,10 +41,11 @@ impl Compared {
         let because = self.because.join("; ");
         match self.outcome {
             ComparedOutcome::Same => {
-                format!(
-                    "no difference: {} figures could have shown one, and none does",
-                    self.tested
-                )
+                let judged = |figure: &&ComparedFigure| figure.verdict == ComparedVerdict::None;
+                match self.figures().filter(judged).count() {
+                    1 => "no difference in the one figure that both have".to_owned(),
+                    all => format!("no difference in any of {all} figures"),
+                }
             }
             ComparedOutcome::Better => format!("better: {because}; nothing is worse"),
             ComparedOutcome::Worse => format!("WORSE: {because}"),
