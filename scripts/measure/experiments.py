@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from measure.tools import REPEATS, TAUT, say
+from measure.tools import REPEATS, ROOT, TAUT, say
 
 NEAR, FAR = "taut-bench-near", "taut-bench-far"
 # For benchmarks of networks (RFC 2544): no machine has such an address.
@@ -41,8 +41,8 @@ def cable():
             ip("netns", "delete", name)
 
 
-def experiment(name, *arguments, inside=()):
-    """The rows of an experiment that ran, and a table that says by what command."""
+def report_of(name, *arguments, inside=()):
+    """The report of an experiment that ran, and the command that asks for it."""
     words = ["taut", "lab", name, *arguments]
     say(" ".join(words))
     with tempfile.TemporaryDirectory() as folder:
@@ -51,8 +51,13 @@ def experiment(name, *arguments, inside=()):
         if not os.path.exists(kept):
             sys.exit(f"bench: `{' '.join(words)}` ended with {run.returncode} and no report; its message is above")
         with open(kept) as file:
-            report = json.load(file)
-    return report["rows"], f"`{' '.join(words)}`"
+            return json.load(file), f"`{' '.join(words)}`"
+
+
+def experiment(name, *arguments, inside=()):
+    """The rows of an experiment that ran, and the command."""
+    report, command = report_of(name, *arguments, inside=inside)
+    return report["rows"], command
 
 
 def over_cable(name, *arguments):
@@ -115,6 +120,10 @@ def ladder():
     return [table]
 
 
+# Of table 3.2, by bytes of sound: in UDP and in IP.
+THESIS_BYTES = {3840: (3860, 3920), 1920: (1940, 1980), 960: (980, 1000), 192: (212, 232)}
+
+
 def network():
     """Tables 3.1 and 3.2."""
     found = over_cable("network", "--tcp-rate", "100Mbit", "--duration", f"{SECONDS}s")
@@ -143,13 +152,14 @@ def network():
             layered.append([row["name"].removesuffix(", by layer"), *(f"{row[f'{kind}_mbit_per_s']:.3f}" for kind in kinds),
                             percent(row["layers_overhead_share"])])
     layers = ("payload", "rtp", "udp", "ip", "ethernet")
-    sizes = [["bytes by layer", "sound", "RTP", "UDP", "IP", "Ethernet", "overhead", "thesis: Ethernet", "overhead",
+    sizes = [["bytes by layer", "sound", "RTP", "UDP", "IP", "Ethernet", "overhead", "thesis: UDP, IP, Ethernet", "overhead",
               "tapped: Ethernet", "overhead", "counted by the interface"]]
     for row in rows:
         if "ethernet_bytes" in row:
             tapped = "tapped_ethernet_bytes" in row
             sizes.append([row["name"], *(str(row[f"{layer}_bytes"]) for layer in layers),
-                          percent(row["overhead_share"]), str(row["thesis_ethernet_bytes"]),
+                          percent(row["overhead_share"]),
+                          ", ".join(map(str, (*THESIS_BYTES.get(row["payload_bytes"], ()), row["thesis_ethernet_bytes"]))),
                           percent(row["thesis_overhead_share"]),
                           f"{row['tapped_ethernet_bytes']:.0f}" if tapped else "–",
                           percent(row["tapped_overhead_share"]) if tapped else "–",
@@ -164,18 +174,57 @@ def percent(share):
 def kernel():
     """Figures 3.2 and 3.3."""
     # As many of 20 ms would take an hour: what needs more packets than these is not told.
-    runs = [("--ptime", ptime, "--packets", "500" if REPEATS == 1 else "50000") for ptime in ("1ms", "5ms")]
-    runs.append(("--ptime", "20ms", "--duration", f"{4 * SECONDS}s"))
+    many, some = ("500", "50") if REPEATS == 1 else ("50000", "5000")
+    runs = [("--ptime", "1ms", "--ptime", "5ms", "--packets", many), ("--ptime", "1ms", "--ptime", "20ms", "--packets", some)]
     tables = []
     for arguments in runs:
-        rows, command = experiment("kernel", *arguments)
-        table = [[f"{command}: µs", "median", "stdev", "p99", "p99.9", "max", "packets", "thesis, noisy network: stdev; max"]]
-        for row in rows:
+        report, command = report_of("kernel", *arguments)
+        table = [[f"{command}: µs", "mean", "median", "stdev", "p99", "p99.9", "max", "packets", "thesis, noisy network: stdev; max"]]
+        for row in report["rows"]:
             summary = row["measured"] or {}
             thesis = "; ".join(told(one["value_ns"], 0, 1e3) for one in row["published"])
-            table.append([row["name"], *spread(row), str(summary.get("count", "")), thesis])
+            table.append([row["name"], told(summary.get("mean_ns"), 1, 1e3), *spread(row), str(summary.get("count", "")), thesis])
         tables.append(table)
+        grown = [[note] for note in report["notes"] if "on average against" in note]
+        tables += [[["packets of 20 ms against those of 1 ms"], *grown]] if grown else []
     return tables
+
+
+def stages():
+    """Figures 3.12 and 3.13."""
+    found = over_cable("stages", "--packets", "1000" if REPEATS == 1 else "10000")
+    if not found:
+        return None
+    (row,), command = found
+    table = [[f"{command}: µs", "median", "stdev", "p99", "p99.9", "max", "known to"]]
+    table += [[stage["name"], *spread({**row, "measured": stage["summary"]}),
+               "one clock" if stage["uncertainty_ns"] is None else f"± {told(stage['uncertainty_ns'], 1, 1e3)}"]
+              for stage in row["stages"]]
+    table.append(["capture to DAC", *spread(row), f"± {told(row['uncertainty_ns'], 1, 1e3)}"])
+    return [table]
+
+
+# What vmstat(8) told there of a test, as the lab names it.
+READ = ("user_percent", "system_percent", "softirq_percent", "switches_per_s", "interrupts_per_s", "runnable",
+        "blocked", "faults_per_s", "memory_used_mib")
+
+
+def resources():
+    """Figures 3.7 to 3.9."""
+    kinds = ("silent", "noisy", "unhandled")
+    found = over_cable("ladder", *(word for kind in kinds for word in ("--noise", kind)), "--rung", "test 1",
+                       "--rung", "test 10", "--duration", f"{4 * SECONDS}s")
+    if not found:
+        return None
+    rows, command = found
+    table = [[f"{command}: mean of"]]
+    for row in rows:
+        means = {one["key"]: (one["words"], [value for _, value in one["values"]]) for one in row["meanwhile"]}
+        if len(table) == 1:
+            table[0] += [means[key][0] for key in READ if key in means]
+        table.append([row["name"], *(f"{sum(means[key][1]) / len(means[key][1]):.4g}" for key in READ
+                                     if key in means and means[key][1])])
+    return [table]
 
 
 def schedulers():
@@ -187,13 +236,32 @@ def schedulers():
     return [table]
 
 
+# A cable of snd-aloop; the exact card takes periods of just so many frames.
+PLAYS, CAPTURES = "alsa:hw:Loopback,0,0?format=S32_LE", "alsa:hw:Loopback,1,0?format=S32_LE"
+
+
 def handover():
-    rows, command = experiment("handover", "--device", "virtual:", "--duration", f"{2 * SECONDS}s")
-    table = [[f"{command}: µs", "median", "stdev", "p99", "p99.9", "max", "calls"]]
-    for row in rows:
-        summary = row["measured"] or {}
-        table.append([row["name"], *spread(row), str(summary.get("count", ""))])
-    return [table]
+    """Figure 3.14."""
+    found = [experiment("handover", "--device", "virtual:", "--duration", f"{2 * SECONDS}s")]
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["handover", "--output", PLAYS, "--input", CAPTURES, "--duration", f"{2 * SECONDS}s"]
+        say(f"taut lab {' '.join(words)}, in the lab guest")
+        subprocess.run(["scripts/lab-vm", "--quiet", "--period", "48", "--out", folder, "--", TAUT, "lab", *words,
+                        "--report", "none", "--report-file", "/lab/out/report.json"], cwd=ROOT)
+        kept = os.path.join(folder, "report.json")
+        if os.path.exists(kept):
+            with open(kept) as file:
+                found.append((json.load(file)["rows"], f"`taut lab {' '.join(words)}`, two loopback cards of the lab guest"))
+        else:
+            say("there is no guest here, or it failed; its message is above")
+    tables = []
+    for rows, command in found:
+        table = [[f"{command}: µs", "median", "stdev", "p99", "p99.9", "max", "calls"]]
+        for row in rows:
+            summary = row["measured"] or {}
+            table.append([row["name"], *spread(row), str(summary.get("count", ""))])
+        tables.append(table)
+    return tables
 
 
 def overhead():
