@@ -62,11 +62,9 @@ impl ReadCounts {
         }
     }
 
-    /// Each second's, those without any last.
-    fn all(&self) -> Vec<f64> {
-        let mut all: Vec<f64> = self.counts.iter().map(|count| *count as f64).collect();
-        all.resize(self.seconds as usize, 0.0);
-        all
+    /// Of seconds that had any.
+    fn per_second(&self) -> Vec<f64> {
+        self.counts.iter().map(|count| *count as f64).collect()
     }
 }
 
@@ -127,8 +125,7 @@ fn in_seconds([first, second]: &[SecondsCounted; 2]) -> CountedPart {
 
 /// How many there were in seconds that had any.
 fn within(first: &ReadCounts, second: &ReadCounts) -> CountedPart {
-    let of = |one: &ReadCounts| one.counts.iter().map(|count| *count as f64).collect::<Vec<_>>();
-    let (a, b) = (of(first), of(second));
+    let (a, b) = (first.per_second(), second.per_second());
     if a.len() < LEAST || b.len() < LEAST {
         return CountedPart { p: 1.0, more: false };
     }
@@ -136,9 +133,19 @@ fn within(first: &ReadCounts, second: &ReadCounts) -> CountedPart {
     CountedPart { p: found.p, more: found.delta > 0.0 }
 }
 
-/// Cliff's delta of all seconds.
-fn by_seconds(first: &ReadCounts, second: &ReadCounts) -> f64 {
-    ranked(&first.all(), &second.all()).delta
+/// Cliff's delta of all seconds. Those without any are one tie below all others: they are counted and not ranked, so
+/// that a report which tells of a million of them costs no more than its own length.
+pub(super) fn by_seconds(first: &ReadCounts, second: &ReadCounts) -> f64 {
+    let (a, b) = (first.per_second(), second.per_second());
+    let all = f64::from(first.seconds) * f64::from(second.seconds);
+    if all == 0.0 {
+        return 0.0;
+    }
+    let with = |counts: &[f64]| counts.len() as f64;
+    let without = |of: &ReadCounts, counts: &[f64]| f64::from(of.seconds) - with(counts);
+    let more = with(&b) * without(first, &a);
+    let less = with(&a) * without(second, &b);
+    (ranked(&a, &b).delta * with(&a) * with(&b) + more - less) / all
 }
 
 /// Whether so many seconds could have been told apart had they all been of one run.
@@ -203,7 +210,19 @@ pub(super) fn fisher(first: Missed, second: Missed) -> f64 {
     let likeliest = u64::try_from(mean).map_or(most, |mean| mean.clamp(least, most));
     let below = first_not(least..likeliest + 1, |of_first| ln(of_first) <= limit);
     let above = first_not(likeliest + 1..most + 1, |of_first| ln(of_first) > limit);
-    let sum = outwards((least..below).rev().map(ln)) + outwards((above..=most).map(ln));
+    // How much less likely the next is, further out: no logarithms of factorials for each.
+    let odds = |ways: [u64; 2], of: [u64; 2]| {
+        ways.map(|count| count as f64).iter().product::<f64>()
+            / of.map(|count| count as f64).iter().product::<f64>()
+    };
+    // What the second would have missed of the first's.
+    let rest = |of_first: u64| (m + of_first) - missed;
+    let fewer =
+        (least + 1..below).rev().map(|at| odds([at, rest(at)], [n - at + 1, missed - at + 1]));
+    let more = (above..most).map(|at| odds([n - at, missed - at], [at + 1, rest(at) + 1]));
+    let begin = |at: u64, any: bool| if any { ln(at).exp() } else { 0.0 };
+    let sum = outwards(begin(below.saturating_sub(1), below > least), fewer)
+        + outwards(begin(above, above <= most), more);
     sum.min(1.0)
 }
 
@@ -216,10 +235,11 @@ fn first_not(Range { mut start, mut end }: Range<u64>, holds: impl Fn(u64) -> bo
     start
 }
 
-/// The sum of ever smaller ones, as far as a float has room for.
-fn outwards(logarithms: impl Iterator<Item = f64>) -> f64 {
-    let mut sum = 0.0;
-    for one in logarithms.map(f64::exp) {
+/// The sum of ever smaller ones, as far as a float has room for: the first, and by how much each next is less.
+fn outwards(first: f64, less: impl Iterator<Item = f64>) -> f64 {
+    let (mut one, mut sum) = (first, first);
+    for less in less {
+        one *= less;
         if one <= sum * f64::EPSILON * 1e-3 {
             break;
         }

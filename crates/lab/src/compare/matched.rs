@@ -1,5 +1,7 @@
 //! Which rows of two reports are one.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use tautline_proto::time::Span;
 
 use super::read::{ReadReport, ReadRow};
@@ -20,18 +22,23 @@ pub(super) fn rows(
     second: &ReadReport,
     options: CompareOptions,
 ) -> (Vec<ComparedRow>, Vec<String>) {
-    let mut left: Vec<&ReadRow> = second.rows.iter().collect();
+    let mut left: Vec<Option<&ReadRow>> = second.rows.iter().map(Some).collect();
+    // By name, so that many rows take no longer than each of them does.
+    let mut named: BTreeMap<&str, VecDeque<usize>> = BTreeMap::new();
+    for (at, row) in second.rows.iter().enumerate() {
+        named.entry(&row.name).or_default().push_back(at);
+    }
     let mut pairs: Vec<(&ReadRow, Option<&ReadRow>)> = Vec::new();
     for row in &first.rows {
-        let other = left.iter().position(|other| other.name == row.name);
-        pairs.push((row, other.map(|at| left.remove(at))));
+        let other = named.get_mut(row.name.as_str()).and_then(VecDeque::pop_front);
+        pairs.push((row, other.and_then(|at| left[at].take())));
     }
     let alone = only(&first.rows).zip(only(&second.rows));
     if let Some((_, other)) = alone.filter(|(one, other)| one.name != other.name) {
-        let free = left.iter().position(|row| core::ptr::eq(*row, other));
+        let free = left.iter_mut().find(|row| row.is_some_and(|row| core::ptr::eq(row, other)));
         let pair = pairs.iter_mut().find(|(row, there)| row.is_stream() && there.is_none());
-        if let Some((at, pair)) = free.zip(pair) {
-            pair.1 = Some(left.remove(at));
+        if let Some((free, pair)) = free.zip(pair) {
+            pair.1 = free.take();
         }
     }
     let searched = SEARCHES.contains(&first.experiment.as_str());
@@ -51,8 +58,8 @@ pub(super) fn rows(
         });
     }
     let only_second =
-        |row: &&ReadRow| ComparedRow::unknown(&row.name, "only the second report has it");
-    rows.extend(left.iter().map(only_second));
+        |row: &ReadRow| ComparedRow::unknown(&row.name, "only the second report has it");
+    rows.extend(left.into_iter().flatten().map(only_second));
     if searched {
         rows.extend(found(first, second));
     }

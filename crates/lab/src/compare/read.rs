@@ -1,12 +1,14 @@
 //! Reports as they are read again: what is compared of them, and nothing else, so that older and newer ones
 //! are read alike; and what a file is that is none.
 
+mod rows;
+
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::counts::ReadCounts;
 use crate::report::{HostDescription, PartBySecond, StreamBySecond};
@@ -44,6 +46,9 @@ const LONGEST: u64 = 256 << 20;
 const MOST_SECONDS: usize = 1_000_000;
 /// As long, of the shortest packets; what is counted is compared by steps of as many as their root.
 const MOST_DUE: u64 = 10_000_000_000;
+/// More rows, stages or parts than any experiment has by far.
+const MOST_ROWS: usize = 10_000;
+const MOST_PARTS: usize = 1000;
 
 const WRITE: &str = "write a report with taut lab … --report-file X.json";
 const AGAIN: &str = "run the experiment again, and let it end";
@@ -57,7 +62,29 @@ pub struct ReadReport {
     command: String,
     #[serde(default)]
     hosts: Vec<HostDescription>,
+    #[serde(deserialize_with = "rows::read")]
     pub(super) rows: Vec<ReadRow>,
+}
+
+/// What tells a report from other JSON. The rest is passed over: JSON of any fields and depths would take a hundred
+/// times its length in memory.
+#[derive(Deserialize)]
+struct ReadHead<'a> {
+    #[serde(borrow, default)]
+    role: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    streams: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    experiment: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    rows: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    schema: Option<&'a RawValue>,
+}
+
+/// Whether it is there and begins so: `"` of text, `[` of a list.
+fn begins(field: Option<&RawValue>, with: char) -> bool {
+    field.is_some_and(|field| field.get().starts_with(with))
 }
 
 /// One row of it.
@@ -189,14 +216,21 @@ impl ReadRow {
             parts.flat_map(|part| [part.p50_ns.len(), part.p99_ns.len(), part.max_ns.len()]);
         let told = stream.map_or(0, |stream| stream.seconds as usize);
         let seconds = lists.chain([self.intervals.len(), told]).max().unwrap_or(0);
-        let missed = self.missed.map_or(0, |missed| missed.due.max(missed.missed));
-        let due = stream.map_or(0, |stream| stream.due).max(missed);
+        let parts = stream.map_or(0, |stream| stream.parts.len()).max(self.stages.len());
+        let due = self.due();
         let what = match (seconds > MOST_SECONDS, due > MOST_DUE) {
             (true, _) => format!("{seconds} seconds"),
             (false, true) => format!("{due} packets"),
+            (false, false) if parts > MOST_PARTS => format!("{parts} parts"),
             (false, false) => return None,
         };
         Some(format!("JSON with a row of {what}"))
+    }
+
+    /// Packets of which it tells.
+    fn due(&self) -> u64 {
+        let missed = self.missed.map_or(0, |missed| missed.due.max(missed.missed));
+        self.stream.as_ref().map_or(0, |stream| stream.due).max(missed)
     }
 }
 
@@ -271,36 +305,38 @@ impl ReadReport {
             [b'<', ..] => return none("a page"),
             _ => return none("something else than JSON"),
         }
-        let json: Value = match serde_json::from_slice(begin) {
-            Ok(json) => json,
+        let head: ReadHead<'_> = match serde_json::from_slice(begin) {
+            Ok(head) => head,
             Err(error) if error.is_eof() => {
                 return Err(("is a report that breaks off".to_owned(), AGAIN));
             }
             Err(error) => return none(&format!("JSON with an error: {error}")),
         };
-        if json["role"].is_string() && json["streams"].is_array() {
+        if begins(head.role, '"') && begins(head.streams, '[') {
             let what = "is the report of one program, which has no seconds";
             return Err((what.to_owned(), STREAM));
         }
-        if !json["experiment"].is_string() || !json["rows"].is_array() {
+        if !begins(head.experiment, '"') || !begins(head.rows, '[') {
             return none("other JSON");
         }
-        match json["schema"].as_u64() {
+        match head.schema.and_then(|schema| schema.get().parse().ok()) {
             Some(SCHEMA) => {}
             schema => {
                 let schema =
-                    schema.map_or("no schema".to_owned(), |schema| format!("schema {schema}"));
+                    schema.map_or("no schema".to_owned(), |schema: u64| format!("schema {schema}"));
                 return Err((
                     format!("is a report of {schema}, and this taut reads {SCHEMA}"),
                     "compare it with the taut that wrote it",
                 ));
             }
         }
-        let report: Self = match serde_json::from_value(json) {
+        let report: Self = match serde_json::from_slice(begin) {
             Ok(report) => report,
             Err(error) => return none(&format!("JSON with other fields ({error})")),
         };
-        match report.rows.iter().find_map(ReadRow::beyond) {
+        let due = report.rows.iter().map(ReadRow::due).fold(0, u64::saturating_add);
+        let together = || (due > MOST_DUE).then(|| format!("JSON with rows of {due} packets"));
+        match report.rows.iter().find_map(ReadRow::beyond).or_else(together) {
             Some(beyond) => none(&beyond),
             None => Ok(report),
         }

@@ -28,6 +28,13 @@ fn report(medians_us: &[i64], seed: u64) -> Value {
     json!({ "schema": 1, "experiment": "ladder", "rows": rows })
 }
 
+/// A report of so many short rows.
+fn many(rows: usize, missed: &Value) -> String {
+    let rows: Vec<Value> =
+        (0..rows).map(|at| json!({ "name": at.to_string(), "missed": missed })).collect();
+    json!({ "schema": 1, "experiment": "x", "rows": rows }).to_string()
+}
+
 fn read(report: &Value) -> ReadReport {
     ReadReport::of(report.to_string().as_bytes()).unwrap()
 }
@@ -189,6 +196,30 @@ fn the_chance_of_as_many_as_a_report_may_tell_needs_no_more_than_some_roots_of_t
 }
 
 #[test]
+fn seconds_without_any_rank_below_all_others_and_are_not_written_down() {
+    let mut random = fastrand::Rng::with_seed(3);
+    for _ in 0..200 {
+        let seconds = [random.u32(1..60), random.u32(1..60)];
+        let told = seconds.map(|seconds| {
+            let any = random.u32(0..=seconds);
+            (0..any).map(|at| (at, random.u32(0..5))).collect::<Vec<_>>()
+        });
+        let [a, b] = [0, 1].map(|at| counts::ReadCounts::of(&told[at], seconds[at]));
+        let written = |at: usize| {
+            let mut all: Vec<f64> = told[at].iter().map(|(_, count)| f64::from(*count)).collect();
+            all.resize(seconds[at] as usize, 0.0);
+            all
+        };
+        let known = crate::statistics::ranked(&written(0), &written(1)).delta;
+        assert!((counts::by_seconds(&a, &b) - known).abs() < 1e-12, "{told:?} of {seconds:?}");
+    }
+    assert_eq!(
+        counts::by_seconds(&counts::ReadCounts::default(), &counts::ReadCounts::default()),
+        0.0
+    );
+}
+
+#[test]
 fn what_cannot_be_compared_is_said_and_leaves_it_undecided() {
     let first = report(&[5_000, 5_000, 5_000, 5_000], 1);
     let mut second = report(&[5_000, 9_000, 9_000, 9_000], 2);
@@ -341,6 +372,11 @@ fn another_file_is_refused_in_one_sentence_with_what_it_is() {
         (
             whole.replace("\"missed\":3", "\"missed\":18446744073709551615").as_bytes(),
             "JSON with a row of 18446744073709551615 packets; ",
+        ),
+        (many(10_001, &Value::Null).as_bytes(), "JSON with other fields (more than 10000 rows"),
+        (
+            many(2, &json!({ "due": 6_000_000_000_u64, "missed": 0, "at_most": 0.0 })).as_bytes(),
+            "JSON with rows of 12000000000 packets; ",
         ),
         (
             &whole.as_bytes()[..whole.len() / 2],
