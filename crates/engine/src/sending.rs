@@ -2,7 +2,6 @@
 //! report of it.
 
 mod change;
-mod stalled;
 mod stream;
 mod transmitter;
 
@@ -12,7 +11,7 @@ use tautline_io::clock::{WallClock, now, sleep_until};
 use tautline_io::link::told::telling;
 use tautline_io::thread::memory;
 use tautline_proto::device::{Device, Stop};
-use tautline_proto::faults::Faults;
+use tautline_proto::faults::{Faults, UnjudgedFaults};
 use tautline_proto::latency::{LatencyRule, usual_latency};
 use tautline_proto::sender::{Identity, Sender, SenderConfig};
 use tautline_proto::sending::{PRELUDE, SendPolicy, SendPolicyConfig};
@@ -28,7 +27,6 @@ use crate::fader::VOLUME_RAMP;
 use crate::link_news::LinkNews;
 use crate::plan::SendPlan;
 use crate::sending::change::hosts;
-use crate::sending::stalled::StalledXruns;
 use crate::sending::stream::SentStream;
 use crate::sending::transmitter::{Transmitter, TxStatus};
 use crate::watching::distribution::Distribution;
@@ -157,7 +155,8 @@ impl SendEngine {
             status,
             last: TxStatus::default(),
             xruns: XrunTimes::default(),
-            stalled: StalledXruns::default(),
+            unjudged: UnjudgedFaults::default(),
+            stalled: 0,
             stages: Default::default(),
             lateness: Distribution::default(),
             transmit: Distribution::default(),

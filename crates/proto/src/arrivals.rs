@@ -8,7 +8,7 @@ mod tests;
 use crate::cause::{Causes, Gaps, Late, Schedule};
 use crate::depth::{Advice, CurvePoint, Depth, DepthConfig, Journal, LossTarget};
 use crate::device::Settings;
-use crate::faults::Faults;
+use crate::faults::{Faults, UnjudgedFaults};
 use crate::ledger::Passage;
 use crate::time::{Frames, LocalTime, Span};
 
@@ -65,6 +65,8 @@ pub struct Arrivals {
     unjudged: Vec<Passage>,
     /// Packets lost and unheard, and times that the device starved, since the last time.
     missed: [u64; 3],
+    /// Those by their instants.
+    faults: UnjudgedFaults,
     /// Times that the device starved while the whole host stood still.
     starved_stalled: u64,
     standing: StreamTotals,
@@ -90,6 +92,7 @@ impl Arrivals {
             fresh: Vec::new(),
             unjudged: Vec::new(),
             missed: [0; 3],
+            faults: UnjudgedFaults::default(),
             starved_stalled: 0,
             standing: StreamTotals::default(),
             config,
@@ -158,7 +161,7 @@ impl Arrivals {
         standing: StreamTotals,
         stalled: impl Fn(LocalTime, LocalTime) -> bool,
     ) {
-        self.close(&stalled);
+        self.close(&standing.faults, stalled);
         let before = core::mem::replace(&mut self.standing, standing);
         let lost = standing.lost.saturating_sub(before.lost);
         self.causes.lose(0, before.lost.saturating_sub(standing.lost));
@@ -176,24 +179,23 @@ impl Arrivals {
         self.unjudged.extend(self.fresh.drain(..).take(room));
     }
 
-    /// Judges what is not judged yet.
-    fn close(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
+    /// Judges what is not judged yet, but for faults that are told only now. No more is the host's than is counted:
+    /// what was lost may have come since.
+    fn close(&mut self, faults: &Faults, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
         for passage in self.unjudged.drain(..) {
             self.causes.judge(&passage, &stalled);
         }
         let [lost, unheard, starved] = core::mem::take(&mut self.missed);
-        if lost + unheard + starved > 0 {
-            let of_host = self.standing.faults.harm_of(stalled);
-            self.causes.lose(lost.min(of_host.lost.into()), 0);
-            self.causes.starve(unheard, unheard.min(of_host.unheard.into()));
-            self.starved_stalled += starved.min(of_host.starved.into());
-        }
+        let of_host = self.faults.take(faults, stalled);
+        self.causes.lose(lost.min(of_host.lost.into()), 0);
+        self.causes.starve(unheard, unheard.min(of_host.unheard.into()));
+        self.starved_stalled += starved.min(of_host.starved.into());
     }
 
     /// The last word: what is not judged yet is.
     pub fn finish(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
         self.unjudged.append(&mut self.fresh);
-        self.close(stalled);
+        self.close(&Faults::NONE, stalled);
     }
 
     /// What packets carry of others may bring a lost one back within `budget` of its own departure;

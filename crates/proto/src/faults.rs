@@ -111,6 +111,28 @@ impl Faults {
     }
 }
 
+/// Faults that wait for a witness's word: it wakes as late as the device does, so what was told last is judged
+/// when the next is told.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UnjudgedFaults(Faults);
+
+impl UnjudgedFaults {
+    /// Keeps what went wrong since the last time; of what was told then, that which the host answers for:
+    /// `stalled` tells whether all of it stood still between two instants. Each fault is judged once.
+    pub fn take(
+        &mut self,
+        faults: &Faults,
+        stalled: impl Fn(LocalTime, LocalTime) -> bool,
+    ) -> Harm {
+        core::mem::replace(&mut self.0, *faults).harm_of(stalled)
+    }
+
+    /// The last word: nothing follows.
+    pub fn finish(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) -> Harm {
+        self.take(&Faults::NONE, stalled)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,5 +172,41 @@ mod tests {
         assert_eq!(told.len(), MOST);
         assert_eq!(told[MOST - 2], (140_000, 140_001, 1));
         assert_eq!(told[MOST - 1], (150_000, 190_001, 5));
+    }
+
+    /// Each the xruns of a card that woke before and noticed them then.
+    fn xruns(all: &[(i64, i64, u32)]) -> Faults {
+        let mut faults = Faults::NONE;
+        for (woke, noticed, starved) in all {
+            let harm = Harm { starved: *starved, ..Harm::default() };
+            faults.add(at(woke * 1000), at(noticed * 1000), harm);
+        }
+        faults
+    }
+
+    /// All cores stood still between these.
+    fn stall(begin: i64, end: i64) -> impl Fn(LocalTime, LocalTime) -> bool {
+        move |from, to| at(begin * 1000) <= to && from <= at(end * 1000)
+    }
+
+    fn never(_: LocalTime, _: LocalTime) -> bool {
+        false
+    }
+
+    #[test]
+    fn faults_that_a_stall_overlaps_are_the_hosts_and_no_others() {
+        let mut unjudged = UnjudgedFaults::default();
+        let first = unjudged.take(&xruns(&[(100, 130, 2), (200, 210, 1)]), never);
+        assert_eq!(first, Harm::default());
+        assert_eq!(unjudged.finish(stall(105, 125)), Harm { starved: 2, ..Harm::default() });
+        assert_eq!(unjudged.finish(|_, _| true), Harm::default(), "each is judged once");
+    }
+
+    #[test]
+    fn a_witness_that_speaks_after_the_fault_is_heard() {
+        let mut unjudged = UnjudgedFaults::default();
+        unjudged.take(&xruns(&[(100, 130, 1)]), never);
+        let host = unjudged.take(&Faults::NONE, stall(105, 125));
+        assert_eq!(host, Harm { starved: 1, ..Harm::default() });
     }
 }

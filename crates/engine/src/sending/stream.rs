@@ -9,6 +9,7 @@ use tautline_io::clock::now;
 use tautline_io::link::destinations::Outbound;
 use tautline_io::link::{LinkCounters, TransmitStamp};
 use tautline_proto::clock::ClockMapping;
+use tautline_proto::faults::UnjudgedFaults;
 use tautline_proto::ledger::Departure;
 use tautline_proto::policy::Context;
 use tautline_proto::redundancy::Redundancy;
@@ -23,7 +24,6 @@ use crate::control::Destined;
 use crate::conversation::Conversation;
 use crate::fader::Fader;
 use crate::link_news::LinkNews;
-use crate::sending::stalled::StalledXruns;
 use crate::sending::transmitter::{TransmitterCommand, TxStatus};
 use crate::watching::distribution::Distribution;
 use crate::watching::ledger_file::{LedgerFile, SentEntry};
@@ -71,7 +71,9 @@ pub(crate) struct SentStream {
     pub(crate) status: Consumer<TxStatus>,
     pub(crate) last: TxStatus,
     pub(crate) xruns: XrunTimes,
-    pub(crate) stalled: StalledXruns,
+    pub(crate) unjudged: UnjudgedFaults,
+    /// Xruns that the host answers for, of those that are judged.
+    pub(crate) stalled: u64,
     pub(crate) stages: [Distribution; 3],
     pub(crate) lateness: Distribution,
     pub(crate) transmit: Distribution,
@@ -148,7 +150,8 @@ impl SentStream {
         self.news.hear(&self.address, |note| watch.note(note));
         while let Ok(status) = self.status.pop() {
             self.xruns.take(&status.faults);
-            self.stalled.take(&status.faults, |from, to| watch.witness.overlaps(from, to));
+            let stalled = |from, to| watch.witness.overlaps(from, to);
+            self.stalled += u64::from(self.unjudged.take(&status.faults, stalled).starved);
             self.last = status;
         }
         // The sound goes on without it.
@@ -168,7 +171,8 @@ impl SentStream {
     /// The last word: what is not judged yet is.
     pub(crate) fn finish(&mut self, watch: &mut RunWatch) {
         watch.look();
-        self.stalled.finish(|from, to| watch.witness.overlaps(from, to));
+        let stalled = |from, to| watch.witness.overlaps(from, to);
+        self.stalled += u64::from(self.unjudged.finish(stalled).starved);
     }
 
     fn enter(&mut self, departure: &Departure) {
@@ -294,7 +298,7 @@ impl SentStream {
             invalid: self.conversation.invalid,
             xruns: counted.xruns,
             send_errors: counted.link.send_errors + counted.link.dropped,
-            host_stalled: self.stalled.count(),
+            host_stalled: self.stalled,
             ..Counters::default()
         }
     }
