@@ -1,6 +1,6 @@
 //! Burdens of the network by TCP.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -60,10 +60,23 @@ fn takes(bytes: u64, rate: BitRate) -> Span {
     Span::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX / 2))
 }
 
+fn listening(address: SocketAddr) -> impl Fn(io::Error) -> BurdenError + Copy {
+    move |error| BurdenError::Socket { what: "listening for TCP at", address, error }
+}
+
 /// Reads what comes, of one connection after the other.
 pub(super) fn receive(at: SocketAddr, until: &Until<'_>) -> Result<BurdenTally, BurdenError> {
-    let failed = |error| BurdenError::Socket { what: "listening for TCP at", address: at, error };
-    let listener = TcpListener::bind(at).map_err(failed)?;
+    let listener = TcpListener::bind(at).map_err(listening(at))?;
+    receive_by(&listener, at, until)
+}
+
+/// The same by a listener that is there, at this address.
+pub(super) fn receive_by(
+    listener: &TcpListener,
+    at: SocketAddr,
+    until: &Until<'_>,
+) -> Result<BurdenTally, BurdenError> {
+    let failed = listening(at);
     listener.set_nonblocking(true).map_err(failed)?;
     let mut tally = BurdenTally::default();
     let mut room = vec![0; PIECE];
@@ -83,7 +96,7 @@ fn drain(
     room: &mut [u8],
     tally: &mut BurdenTally,
     until: &Until<'_>,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(beat()))?;
     while !until.is_over() {

@@ -22,6 +22,8 @@ const MEDIA_BYTES: usize = 12 + 960;
 /// Before it, of UDP and of IPv4 or IPv6.
 const HEADS: [usize; 2] = [28, 48];
 
+const LISTENING: &str = "listening for chatter at";
+
 fn failed(what: &'static str, address: SocketAddr) -> impl Fn(io::Error) -> BurdenError {
     move |error| BurdenError::Socket { what, address, error }
 }
@@ -116,8 +118,17 @@ pub(super) fn chatter(
 
 /// Reads announcements and walks through each.
 pub(super) fn listen(at: SocketAddr, until: &Until<'_>) -> Result<BurdenTally, BurdenError> {
-    let failed = failed("listening for chatter at", at);
-    let socket = UdpSocket::bind(at).map_err(&failed)?;
+    let socket = UdpSocket::bind(at).map_err(failed(LISTENING, at))?;
+    listen_by(&socket, at, until)
+}
+
+/// The same by a socket that is there, at this address.
+pub(super) fn listen_by(
+    socket: &UdpSocket,
+    at: SocketAddr,
+    until: &Until<'_>,
+) -> Result<BurdenTally, BurdenError> {
+    let failed = failed(LISTENING, at);
     let beat = Duration::from_nanos(BEAT.as_nanos() as u64);
     socket.set_read_timeout(Some(beat)).map_err(&failed)?;
     let mut tally = BurdenTally::default();

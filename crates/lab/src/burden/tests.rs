@@ -1,4 +1,4 @@
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::thread;
 
 use super::*;
@@ -8,8 +8,14 @@ fn ran(burden: &Burden, millis: i64) -> BurdenReport {
     burden.run(&Stop::default(), Some(Span::from_millis(millis))).unwrap()
 }
 
-fn free() -> SocketAddr {
-    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+/// Any UDP or TCP port of this host: a sink of a test has its own from here on, since one that is let go of first
+/// may be another test's by then.
+fn any() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 0).into()
+}
+
+fn for_long(stop: &Stop) -> Until<'_> {
+    Until { stop, ends: Some(now() + Span::from_secs(30)) }
 }
 
 #[test]
@@ -43,13 +49,14 @@ fn what_is_no_announcement_is_read_as_none() {
 
 #[test]
 fn a_chatter_is_read_packet_by_packet_at_the_other_end() {
-    let at = free();
+    let socket = UdpSocket::bind(any()).unwrap();
+    let at = socket.local_addr().unwrap();
     let stop = Stop::default();
     let sink = {
         let stop = stop.clone();
-        thread::spawn(move || Burden::ChatterSink(at).run(&stop, Some(Span::from_secs(30))))
+        thread::spawn(move || datagrams::listen_by(&socket, at, &for_long(&stop)))
     };
-    // Refused until the sink is there: as many as are asked for, read or not.
+    // As many as are asked for, read or not.
     let sent = ran(&Burden::Chatter { to: at, rate: 1000 }, 2000);
     stop.request();
     let read = sink.join().unwrap().unwrap();
@@ -71,11 +78,12 @@ fn what_the_kernel_would_not_send_is_no_burden() {
 
 #[test]
 fn tcp_carries_no_more_than_was_asked_for_and_is_read() {
-    let at = free();
+    let listener = TcpListener::bind(any()).unwrap();
+    let at = listener.local_addr().unwrap();
     let stop = Stop::default();
     let sink = {
         let stop = stop.clone();
-        thread::spawn(move || Burden::TcpSink(at).run(&stop, Some(Span::from_secs(30))))
+        thread::spawn(move || bulk::receive_by(&listener, at, &for_long(&stop)))
     };
     let rate = Some(BitRate(80_000_000));
     let sent = ran(&Burden::Tcp { to: at, rate }, 1000);
@@ -88,7 +96,7 @@ fn tcp_carries_no_more_than_was_asked_for_and_is_read() {
 
 #[test]
 fn multicast_is_sent_at_the_rate_asked_for_and_nobody_reads_it() {
-    let by = free();
+    let by = (Ipv4Addr::LOCALHOST, 9).into();
     let sent = ran(&Burden::Multicast { by, rate: MULTICAST_RATE }, 1000);
     // 500 packets of 1000 bytes; never more than the clock allows.
     assert!((1..=501).contains(&sent.packets), "{sent:?}");
